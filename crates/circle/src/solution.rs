@@ -1,0 +1,136 @@
+//! What a solver is asked for and what it answers.
+
+use alloc::vec::Vec;
+
+use units::{JobId, LinkId, Ticks};
+
+/// Which rules the solver follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Continuous time, merged links, loops solved jointly, optimum proven where small.
+    #[default]
+    Exact,
+    /// The CASSINI paper's rules: 5-degree grid on the LCM circle, every link alone, loops refused.
+    Cassini,
+}
+
+/// Options of [`crate::solve`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Which rules to follow.
+    pub mode: Mode,
+    /// Robust mode: maximise the worst score while any one job drifts by up to this much.
+    pub robust: Option<Ticks>,
+}
+
+/// What came of it. A loop is a result, not an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Shifts were found (they may be all zero).
+    Solved,
+    /// Shifts were given and only evaluated.
+    Evaluated,
+    /// Paper mode only: the affinity graph has a loop, so CASSINI discards the placement.
+    Loop,
+}
+
+/// How sure the answer is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Optimality {
+    /// No assignment of shifts has a better mean score (to [`crate::PROOF_TOLERANCE`]).
+    pub proven: bool,
+    /// The mean score can be at most this much better; 0 when proven.
+    pub bound_gap: f64,
+}
+
+/// One job's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobShift {
+    /// The job.
+    pub job: JobId,
+    /// Delay of its iterations, below its period.
+    pub shift: Ticks,
+    /// How far it alone may drift, either way, before the mean score falls; at most half its period.
+    pub slack: Ticks,
+    /// Its shift matters only modulo this: gcd of its period with those it meets. Small against
+    /// its period means that the periods do not lock and no shift can help this job much.
+    pub lock: Ticks,
+}
+
+/// One link's answer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinkScore {
+    /// The link.
+    pub link: LinkId,
+    /// Score under the reported shifts by the rules of the mode: exact in continuous time, or,
+    /// in paper mode, what the 5-degree grid reports.
+    pub score: f64,
+    /// Exact score under the reported shifts, whatever the mode.
+    pub true_score: f64,
+    /// Exact score when nobody is shifted.
+    pub zero_shift_score: f64,
+}
+
+/// Shape of the affinity graph.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Affinity {
+    /// Connected components that hold at least one shared link.
+    pub components: usize,
+    /// Independent loops (edges - vertices + components) over shared links, after merging in
+    /// exact mode, unmerged in paper mode.
+    pub loops: usize,
+    /// Shared links that were folded into an equal one.
+    pub merged_links: usize,
+}
+
+/// The answer to a [`crate::Problem`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Solution {
+    /// What came of it.
+    pub outcome: Outcome,
+    /// Mean of `score` over the links with two or more jobs; 1 when there is none.
+    pub mean_score: f64,
+    /// Mean exact score of the same links when nobody is shifted.
+    pub zero_shift_mean_score: f64,
+    /// How sure the answer is.
+    pub optimality: Optimality,
+    /// Every link, by id.
+    pub links: Vec<LinkScore>,
+    /// Every job, by id; empty when the outcome is [`Outcome::Loop`].
+    pub shifts: Vec<JobShift>,
+    /// Shape of the affinity graph.
+    pub affinity: Affinity,
+    /// Robust mode only: worst mean score while any one job drifts by up to the asked amount.
+    pub robust_mean_score: Option<f64>,
+}
+
+/// Why a problem could not be solved.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SolveError {
+    /// The reduced circle of a link has too many pieces: several periods share many different
+    /// factors. Padding one of them to a common multiple removes it.
+    #[error("link {link}: the periods of its jobs entangle: the reduced circle has {pieces} pieces, the limit is {limit}; pad the periods")]
+    Entangled {
+        /// The link.
+        link: LinkId,
+        /// Pieces that would be needed.
+        pieces: u128,
+        /// [`crate::CIRCLE_PIECES_MAX`].
+        limit: u64,
+    },
+    /// Paper mode: the LCM of the periods overflows.
+    #[error("link {link}: the LCM of the periods overflows, so the paper's unified circle does not exist; use exact mode")]
+    PerimeterOverflow {
+        /// The link.
+        link: LinkId,
+    },
+    /// Shifts were given for the wrong number of jobs.
+    #[error("{given} shifts for {jobs} jobs")]
+    ShiftCount {
+        /// How many were given.
+        given: usize,
+        /// How many jobs there are.
+        jobs: usize,
+    },
+}

@@ -1,0 +1,25 @@
+//! Units and ids that cross crate boundaries.
+//!
+//! Time and rates are integers, so that the same inputs give the same bytes on every machine;
+//! floats appear in this project only as scores. A bare number never crosses a crate boundary:
+//! it is a [`Ticks`], [`Nanos`], [`Bytes`], [`Rate`] or [`Share`], or one of the arena ids
+//! [`NodeId`], [`LinkId`] and [`JobId`].
+//!
+//! Arithmetic is by name (`checked_*`, `saturating_*`), never by operator, because each site
+//! has to decide what an overflow means.
+//!
+//! ```
+//! use antiphase_units::{Bytes, Nanos, Rate};
+//! let nic = Rate::from_gbps(50).unwrap();
+//! // 712.5 MB at 50 Gb/s take 114 ms: the Up phase of VGG16 in the CASSINI paper, section 2.
+//! assert_eq!(nic.time_for(Bytes(712_500_000)), Some(Nanos::from_millis(114)));
+//! assert_eq!(nic.to_string(), "50 Gb/s");
+//! ```
+#![no_std]
+#![forbid(unsafe_code)]
+
+mod ids;
+mod quantity;
+
+pub use ids::{JobId, LinkId, NodeId};
+pub use quantity::{Bytes, Nanos, Rate, Share, Ticks};
