@@ -1,1 +1,24 @@
-fn main() {}
+//! `antiphase`: commands for people. One file per command in `commands/`; pictures in `picture/`.
+//!
+//! Exit codes: 0 done, 1 failure, 2 usage or bad input (one line on stderr that names the file,
+//! the place and the value), 3 a loop in paper mode, 4 `fabric diff` found differences.
+#![forbid(unsafe_code)]
+
+mod commands;
+mod input;
+mod picture;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let args = commands::Args::parse();
+    match commands::run(args) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("antiphase: {error}");
+            error.exit_code()
+        }
+    }
+}

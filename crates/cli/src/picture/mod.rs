@@ -1,0 +1,1 @@
+//! Pictures: SVG circles, timelines and fabric maps, and the HTML report that holds them.
