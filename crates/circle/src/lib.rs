@@ -1,38 +1,47 @@
 //! Periodic jobs that share links: exact compatibility scores and the time-shifts that maximise them.
 //!
-//! Pure mathematics: no clock, no files, no fabric; ids are opaque. See docs/model.md.
+//! CASSINI (NSDI'24) wraps each job's demand around a circle and rotates the circles of the jobs on
+//! a link until the demand fits the capacity. This crate answers the same question in continuous
+//! time, without the LCM of the periods, with a proof where the group is small, and for affinity
+//! graphs with loops. docs/model.md derives the mathematics and names the symbols as the code does.
+//!
+//! Entry points: [`solve`] and [`evaluate`] on a [`Problem`]; [`scenario`] reads and writes the
+//! documents of `antiphase solve`; [`pad`] finds periods worth stretching.
+//!
+//! Pure: no clock, no files, no fabric; link and job ids are opaque.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod affinity;
+mod cassini;
+mod descent;
+mod exact;
+mod group;
+pub mod pad;
 mod problem;
+mod residue;
+mod response;
+mod robust;
+pub mod scenario;
+mod slack;
 mod solution;
+mod solve;
+mod total;
 
+pub use exact::EXACT_JOBS_MAX;
 pub use problem::{
     DemandId, JOBS_MAX, JOBS_PER_LINK_MAX, LINKS_MAX, Member, PERIOD_TICKS_MAX, PHASES_PER_DEMAND_MAX, Phase, Problem, ProblemBuilder,
     ProblemError, ProblemLink, RATE_MBPS_MAX,
 };
-pub use solution::{Affinity, JobShift, LinkScore, Mode, Optimality, Options, Outcome, Solution, SolveError};
+pub use solution::{Affinity, Effort, JobShift, LinkScore, Mode, Optimality, Options, Outcome, Solution, SolveError};
+pub use solve::{evaluate, solve};
 pub use units::{JobId, LinkId, Rate, Ticks};
 
-/// Two mean scores closer than this count as equal: the rounding of sums of a few thousand `f64` terms of size one.
+/// Two mean scores closer than this count as equal: the rounding of sums of a few thousand `f64`
+/// terms of size one.
 pub const PROOF_TOLERANCE: f64 = 1e-11;
-/// Most pieces on one reduced circle: a second of work and 100 MB, beyond which a problem is refused.
-pub const CIRCLE_PIECES_MAX: u64 = 1 << 21;
-
-/// Finds the time-shifts that maximise the mean link score.
-///
-/// # Errors
-/// [`SolveError`].
-pub fn solve(_problem: &Problem, _options: &Options) -> Result<Solution, SolveError> {
-    Err(SolveError::ShiftCount { given: 0, jobs: 0 })
-}
-
-/// Scores given shifts; `shifts[j]` is the delay of job `j`.
-///
-/// # Errors
-/// [`SolveError`].
-pub fn evaluate(_problem: &Problem, _shifts: &[Ticks]) -> Result<Solution, SolveError> {
-    Err(SolveError::ShiftCount { given: 0, jobs: 0 })
-}
+/// Most pieces on one reduced circle. Beyond it weak couplings are averaged out and the score is
+/// marked approximate: at this size one evaluation takes about a millisecond.
+pub const CIRCLE_PIECES_MAX: u64 = 1 << 16;

@@ -14,6 +14,42 @@ pub enum Mode {
     Cassini,
 }
 
+/// How much work a solver may spend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Effort {
+    /// Prove the optimum where that takes up to about a second: `antiphase solve`.
+    #[default]
+    Thorough,
+    /// Bound the work per set of links to about a millisecond: ranking many placements.
+    Fast,
+}
+
+impl Effort {
+    /// Most pieces on one reduced circle before weak couplings are dropped.
+    pub(crate) const fn pieces_max(self) -> u64 {
+        match self {
+            Self::Thorough => crate::CIRCLE_PIECES_MAX,
+            Self::Fast => 4_096,
+        }
+    }
+
+    /// Most responses (one job's cost for all its shifts) in a search for proof.
+    pub(crate) const fn responses_max(self) -> usize {
+        match self {
+            Self::Thorough => 400_000,
+            Self::Fast => 200,
+        }
+    }
+
+    /// Descents from different starts.
+    pub(crate) const fn starts(self) -> usize {
+        match self {
+            Self::Thorough => 16,
+            Self::Fast => 2,
+        }
+    }
+}
+
 /// Options of [`crate::solve`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -21,6 +57,8 @@ pub struct Options {
     pub mode: Mode,
     /// Robust mode: maximise the worst score while any one job drifts by up to this much.
     pub robust: Option<Ticks>,
+    /// How much work to spend.
+    pub effort: Effort,
 }
 
 /// What came of it. A loop is a result, not an error.
@@ -69,6 +107,9 @@ pub struct LinkScore {
     pub true_score: f64,
     /// Exact score when nobody is shifted.
     pub zero_shift_score: f64,
+    /// The periods entangle: weak couplings were averaged out, and the scores are means over the
+    /// alignments that were not told apart (docs/model.md). Never set for five jobs or fewer with millisecond periods.
+    pub approximate: bool,
 }
 
 /// Shape of the affinity graph.
@@ -108,17 +149,6 @@ pub struct Solution {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SolveError {
-    /// The reduced circle of a link has too many pieces: several periods share many different
-    /// factors. Padding one of them to a common multiple removes it.
-    #[error("link {link}: the periods of its jobs entangle: the reduced circle has {pieces} pieces, the limit is {limit}; pad the periods")]
-    Entangled {
-        /// The link.
-        link: LinkId,
-        /// Pieces that would be needed.
-        pieces: u128,
-        /// [`crate::CIRCLE_PIECES_MAX`].
-        limit: u64,
-    },
     /// Paper mode: the LCM of the periods overflows.
     #[error("link {link}: the LCM of the periods overflows, so the paper's unified circle does not exist; use exact mode")]
     PerimeterOverflow {

@@ -1,0 +1,109 @@
+//! Coordinate descent: one job after another to its best shift against all others, from several starts.
+//!
+//! The bounded heuristic for groups that are too large to prove, and the source of good first
+//! answers for those that are not.
+
+use alloc::{vec, vec::Vec};
+
+use crate::{PROOF_TOLERANCE, group::Group, total::Total};
+
+/// Sweeps over all jobs before a start is given up; a sweep without gain ends it earlier.
+const SWEEPS_MAX: usize = 12;
+
+/// A good set of shifts and its cost.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// Loss in the sum of link scores.
+    pub(crate) cost: f64,
+    /// Shift of each job of the group, modulo its lock.
+    pub(crate) shifts: Vec<u64>,
+}
+
+/// The best shift of `job` against the placed ones, and the cost it adds. Without any alignment
+/// (nobody placed meets it, or nothing locks) every shift is alike and it stays at `stay`.
+pub(crate) fn best_shift(group: &Group, job: usize, placed: &[Option<u64>], stay: u64, total: &mut Total) -> (u64, f64) {
+    let response = group.response(job, placed, total);
+    let mut best = (stay, response.at(group, job, stay));
+    if best.1 <= PROOF_TOLERANCE {
+        return best;
+    }
+    let mut alignments = Vec::new();
+    for (other, shift) in placed.iter().enumerate() {
+        if let Some(shift) = shift.filter(|_| other != job) {
+            group.alignments(job, other, shift, true, &mut alignments);
+        }
+    }
+    alignments.sort_unstable();
+    alignments.dedup();
+    for shift in alignments {
+        let cost = response.at(group, job, shift);
+        if cost < best.1 - PROOF_TOLERANCE {
+            best = (shift, cost);
+        }
+    }
+    best
+}
+
+/// Inserts the jobs in `order`, each at its best shift, then sweeps until nothing improves or
+/// the cost reaches `enough`.
+fn descend(group: &Group, order: &[usize], enough: f64, total: &mut Total) -> Found {
+    let mut placed: Vec<Option<u64>> = vec![None; group.jobs.len()];
+    for &job in order {
+        let (shift, _) = best_shift(group, job, &placed, 0, total);
+        placed[job] = Some(shift);
+    }
+    let mut shifts: Vec<u64> = placed.iter().map(|s| s.unwrap_or(0)).collect();
+    let mut cost = group.cost(&shifts, total);
+    for _ in 0..SWEEPS_MAX {
+        if cost <= enough + PROOF_TOLERANCE {
+            break;
+        }
+        let before = cost;
+        for &job in order {
+            let (shift, _) = best_shift(group, job, &placed, shifts[job], total);
+            placed[job] = Some(shift);
+            shifts[job] = shift;
+        }
+        cost = group.cost(&shifts, total);
+        if cost >= before - PROOF_TOLERANCE {
+            break;
+        }
+    }
+    Found { cost, shifts }
+}
+
+/// The best of `starts` descents: the first in order of decreasing demand, the others in
+/// permutations drawn from a fixed seed. Ends early when the cost reaches `enough`, a lower bound.
+/// Never worse than not shifting at all.
+pub(crate) fn descent(group: &Group, starts: usize, enough: f64, total: &mut Total) -> Found {
+    let jobs = group.jobs.len();
+    let zeros = vec![0; jobs];
+    let mut best = Found { cost: group.cost(&zeros, total), shifts: zeros };
+    let mut order: Vec<usize> = (0..jobs).collect();
+    order.sort_by(|&a, &b| group.jobs[b].weight.total_cmp(&group.jobs[a].weight));
+    let mut seed = 0x5eed_u64;
+    for start in 0..starts {
+        if best.cost <= enough + PROOF_TOLERANCE {
+            break;
+        }
+        if start > 0 {
+            shuffle(&mut order, &mut seed);
+        }
+        let found = descend(group, &order, enough, total);
+        if found.cost < best.cost - PROOF_TOLERANCE {
+            best = found;
+        }
+    }
+    best
+}
+
+/// Fisher-Yates with `SplitMix64` (Steele, Lea, Flood 2014): permutations need variety, not quality.
+fn shuffle(order: &mut [usize], seed: &mut u64) {
+    for i in (1..order.len()).rev() {
+        *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = *seed;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        order.swap(i, ((z ^ (z >> 31)) % (i as u64 + 1)) as usize);
+    }
+}

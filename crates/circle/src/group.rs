@@ -1,0 +1,165 @@
+//! A group: jobs and circles that must be optimised together, and the cost of their shifts.
+//!
+//! A single link with its jobs is a group; so are all links of a block of the affinity graph that
+//! holds a loop. The cost is the loss in the sum of link scores, so costs of groups add up.
+
+use alloc::vec::Vec;
+
+use num_integer::Integer as _;
+
+use crate::{
+    response::Response,
+    total::{Circle, Total},
+};
+
+/// Most candidate shifts of one job against the jobs already placed. More alignments than that
+/// are thinned evenly and the answer is no longer called proven.
+pub(crate) const ALIGNMENTS_MAX: usize = 1 << 15;
+
+/// One job of a group.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupJob {
+    /// Its shift matters modulo this: the LCM of its folded periods over the circles it is on.
+    pub(crate) lock: u64,
+    /// (circle, member index) pairs.
+    pub(crate) on: Vec<(usize, usize)>,
+    /// Mean demand over capacity, summed over its circles: the big ones are placed first.
+    pub(crate) weight: f64,
+}
+
+/// Jobs and circles that must be optimised together.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    /// The jobs; shifts are indexed alike.
+    pub(crate) jobs: Vec<GroupJob>,
+    /// The circles.
+    pub(crate) circles: Vec<Circle>,
+}
+
+impl Group {
+    /// Groups circles whose members' `job` fields index `0..jobs`.
+    pub(crate) fn new(jobs: usize, circles: Vec<Circle>) -> Self {
+        let mut group_jobs: Vec<GroupJob> = (0..jobs).map(|_| GroupJob { lock: 1, on: Vec::new(), weight: 0.0 }).collect();
+        for (c, circle) in circles.iter().enumerate() {
+            for (m, on) in circle.members.iter().enumerate() {
+                let job = &mut group_jobs[on.job];
+                // All folded periods divide the job's period, so their LCM does too.
+                job.lock = job.lock.lcm(&on.folded.period);
+                job.on.push((c, m));
+                job.weight += on.folded.mean / circle.capacity;
+            }
+        }
+        Self { jobs: group_jobs, circles }
+    }
+
+    /// Loss in the sum of link scores under those shifts.
+    pub(crate) fn cost(&self, shifts: &[u64], total: &mut Total) -> f64 {
+        self.circles
+            .iter()
+            .map(|circle| {
+                total.sweep(circle, |job| Some(shifts[job]));
+                total.excess(circle) * circle.weight
+            })
+            .sum()
+    }
+
+    /// A cost that no shifts can undercut: demand beyond the capacity must go somewhere.
+    pub(crate) fn mean_bound(&self) -> f64 {
+        self.circles.iter().map(|c| c.fill_bound(c.members.iter().map(|m| m.folded.mean).sum())).sum()
+    }
+
+    /// How the cost answers to a shift of `job`, the jobs with a shift in `placed` standing still.
+    pub(crate) fn response(&self, job: usize, placed: &[Option<u64>], total: &mut Total) -> GroupResponse {
+        let parts = self.jobs[job]
+            .on
+            .iter()
+            .map(|&(c, m)| {
+                let circle = &self.circles[c];
+                total.sweep(circle, |other| if other == job { None } else { placed[other] });
+                Response::new(circle, total, m)
+            })
+            .collect();
+        GroupResponse { parts }
+    }
+
+    /// Shifts of `job` at which one of its edges meets an edge of `other`, placed at `shift`:
+    /// only pairs of a rising and a falling edge when `convex`, for an optimum needs no others
+    /// (back-to-back lemma, docs/model.md); pairs of equal sign too otherwise.
+    /// Returns false if there were more than [`ALIGNMENTS_MAX`].
+    pub(crate) fn alignments(&self, job: usize, other: usize, shift: u64, convex: bool, into: &mut Vec<u64>) -> bool {
+        let before = into.len();
+        let lock = self.jobs[job].lock;
+        let mut complete = true;
+        for &(c, m) in &self.jobs[job].on {
+            let circle = &self.circles[c];
+            let Some(&(_, o)) = self.jobs[other].on.iter().find(|on| on.0 == c) else { continue };
+            let (mine, theirs) = (&circle.members[m], &circle.members[o]);
+            let g = mine.folded.period.gcd(&theirs.folded.period);
+            if g == 1 {
+                continue;
+            }
+            for &(edge, rises) in &theirs.edges {
+                let meets = (u128::from(edge) + u128::from(shift)) % u128::from(g);
+                for &(own, own_rises) in &mine.edges {
+                    if convex && rises == own_rises {
+                        continue;
+                    }
+                    let base = (meets as u64 + g - own % g) % g;
+                    if ((lock / g) as usize).saturating_add(into.len() - before) > ALIGNMENTS_MAX {
+                        complete = false;
+                        into.push(base);
+                        continue;
+                    }
+                    into.extend((0..lock / g).map(|turn| base + turn * g));
+                }
+            }
+        }
+        complete
+    }
+}
+
+impl Circle {
+    /// Loss in score that demand of that mean cannot avoid.
+    pub(crate) fn fill_bound(&self, mean: f64) -> f64 {
+        (mean - self.capacity).max(0.0) * self.perimeter as f64 * self.weight
+    }
+}
+
+/// Cost of a group as a function of one job's shift.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupResponse {
+    parts: Vec<Response>,
+}
+
+impl GroupResponse {
+    /// Cost that the job adds at `shift`.
+    pub(crate) fn at(&self, group: &Group, job: usize, shift: u64) -> f64 {
+        self.parts
+            .iter()
+            .zip(&group.jobs[job].on)
+            .map(|(part, &(c, m))| {
+                let circle = &group.circles[c];
+                part.at(&circle.members[m].folded, shift) * circle.weight
+            })
+            .sum()
+    }
+}
+
+/// Signed edges of a demand around its period: where it rises and where it falls. Phases that
+/// touch, also across the end of the period, meet in one edge of the difference's sign.
+pub(crate) fn edges(phases: &[crate::Phase], period: u64) -> Vec<(u64, bool)> {
+    let mut steps: Vec<(u64, i128)> = Vec::with_capacity(2 * phases.len());
+    for p in phases {
+        steps.push((p.start.0 % period, i128::from(p.rate.0)));
+        steps.push((p.end.0 % period, -i128::from(p.rate.0)));
+    }
+    steps.sort_unstable();
+    let mut out: Vec<(u64, i128)> = Vec::with_capacity(steps.len());
+    for (at, change) in steps {
+        match out.last_mut() {
+            Some(last) if last.0 == at => last.1 += change,
+            _ => out.push((at, change)),
+        }
+    }
+    out.into_iter().filter(|&(_, change)| change != 0).map(|(at, change)| (at, change > 0)).collect()
+}

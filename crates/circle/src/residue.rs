@@ -1,0 +1,244 @@
+//! The reduced circle: exact scores at a cost that does not grow with the LCM of the periods.
+//!
+//! Jobs with periods `T_j` meet on a link. Whether job `i` and job `j` line up is decided modulo
+//! `gcd(T_i, T_j)` and by nothing else, so everything the jobs have in common repeats after
+//! `M = lcm over pairs of gcd(T_i, T_j)`, which divides the LCM of the periods and is often
+//! smaller by many orders of magnitude. Wrapped around `M`, job `j` has the period
+//! `G_j = gcd(T_j, M)`; what it sends at one point of that circle differs between its
+//! `T_j / G_j` turns, and, given the point, the turns of different jobs are independent
+//! (Chinese remainder theorem; proof in docs/model.md). So a job is *folded*: for each piece of
+//! `[0, G_j)` a small distribution over demand levels.
+
+use alloc::{vec, vec::Vec};
+
+use num_integer::Integer as _;
+
+use crate::problem::Phase;
+
+/// Longest perimeter of a reduced circle. Beyond it, times on the circle would not fit `u64` sums.
+const PERIMETER_MAX: u128 = 1 << 62;
+/// Most (level, probability) pairs in one folded demand: 16 MiB. Above it a piece keeps only its mean.
+const FOLD_ATOMS_MAX: usize = 1 << 20;
+
+/// One job's demand on one link, wrapped around the reduced circle.
+#[derive(Clone, Debug)]
+pub(crate) struct Folded {
+    /// `G_j`: the folded demand repeats after this many ticks.
+    pub(crate) period: u64,
+    /// Start of each piece in `[0, period)`; the first is 0, ascending.
+    pub(crate) starts: Vec<u64>,
+    /// Distinct demand levels in Mbit/s; index 0 is always level 0.
+    pub(crate) levels: Vec<f64>,
+    /// (level index, probability) of all pieces, piece after piece.
+    atoms: Vec<(u32, f64)>,
+    /// First atom of each piece; one more entry closes the last piece.
+    offsets: Vec<u32>,
+    /// Mean demand in Mbit/s.
+    pub(crate) mean: f64,
+    /// Distributions were cut to their mean: the score is approximate.
+    pub(crate) approximate: bool,
+}
+
+impl Folded {
+    /// Folds sorted disjoint `phases` of a job with period `t` modulo `period`, which divides `t`.
+    pub(crate) fn new(phases: &[Phase], t: u64, period: u64) -> Self {
+        let turns = t / period;
+        let mut levels: Vec<f64> = phases.iter().map(|p| p.rate.0 as f64).collect();
+        levels.push(0.0);
+        levels.sort_unstable_by(f64::total_cmp);
+        levels.dedup();
+        let mean = phases.iter().map(|p| p.rate.0 as f64 * (p.end.0 - p.start.0) as f64).sum::<f64>() / t as f64;
+        let level_of = |p: &Phase| levels.partition_point(|&l| l < p.rate.0 as f64);
+        let mut folded =
+            Self { period, starts: Vec::new(), levels: Vec::new(), atoms: Vec::new(), offsets: vec![0], mean, approximate: false };
+        if turns == 1 {
+            let mut at = 0;
+            for p in phases {
+                if p.start.0 > at {
+                    folded.piece(at, [(0, 1.0)]);
+                }
+                folded.piece(p.start.0, [(level_of(p) as u32, 1.0)]);
+                at = p.end.0;
+            }
+            if at < t {
+                folded.piece(at, [(0, 1.0)]);
+            }
+        } else {
+            folded.approximate = levels.len().saturating_mul(2 * phases.len() + 1) > FOLD_ATOMS_MAX;
+            fold_turns(&mut folded, &levels, phases, turns, level_of);
+        }
+        if !folded.approximate {
+            folded.levels = levels;
+        }
+        folded
+    }
+
+    fn piece(&mut self, start: u64, atoms: impl IntoIterator<Item = (u32, f64)>) {
+        self.starts.push(start);
+        self.atoms.extend(atoms);
+        self.offsets.push(self.atoms.len() as u32);
+    }
+
+    /// (level index, probability) pairs of a piece.
+    pub(crate) fn atoms(&self, piece: usize) -> &[(u32, f64)] {
+        &self.atoms[self.offsets[piece] as usize..self.offsets[piece + 1] as usize]
+    }
+
+    /// One level at every point: the whole demand is locked to this circle.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.atoms.len() == self.starts.len()
+    }
+
+    /// The level of a piece of a locked demand.
+    pub(crate) fn level(&self, piece: usize) -> f64 {
+        self.levels[self.atoms[piece].0 as usize]
+    }
+
+    /// The piece that contains `at` < period.
+    pub(crate) fn piece_at(&self, at: u64) -> usize {
+        self.starts.partition_point(|&s| s <= at) - 1
+    }
+
+    /// End of a piece.
+    pub(crate) fn piece_end(&self, piece: usize) -> u64 {
+        self.starts.get(piece + 1).copied().unwrap_or(self.period)
+    }
+}
+
+/// Counts, for each piece of `[0, G)`, in how many of the `turns` each level is sent.
+fn fold_turns(folded: &mut Folded, levels: &[f64], phases: &[Phase], turns: u64, level_of: impl Fn(&Phase) -> usize) {
+    let g = folded.period;
+    let mut counts = vec![0_i64; levels.len()];
+    let mut steps: Vec<(u64, usize, i64)> = Vec::with_capacity(2 * phases.len());
+    for p in phases {
+        let (level, length) = (level_of(p), p.end.0 - p.start.0);
+        counts[level] += (length / g) as i64;
+        let (from, rest) = (p.start.0 % g, length % g);
+        if rest == 0 {
+            continue;
+        }
+        steps.push((from, level, 1));
+        if from + rest < g {
+            steps.push((from + rest, level, -1));
+        } else {
+            // The arc wraps through (or ends at) zero: it is there from the start.
+            counts[level] += i64::from(from + rest > g);
+            if from + rest > g {
+                steps.push((from + rest - g, level, -1));
+            }
+        }
+    }
+    steps.sort_unstable();
+    let mut next = 0;
+    let mut at = 0;
+    while at < g {
+        while next < steps.len() && steps[next].0 == at {
+            counts[steps[next].1] += steps[next].2;
+            next += 1;
+        }
+        let busy: i64 = counts.iter().sum();
+        let idle = (turns as i64 - busy) as f64 / turns as f64;
+        let shares = counts.iter().enumerate().filter(|&(_, &c)| c > 0).map(|(l, &c)| (l, c as f64 / turns as f64));
+        if folded.approximate {
+            let mean: f64 = shares.map(|(l, p)| levels[l] * p).sum();
+            // Level index 0 stays level zero, as everywhere.
+            if folded.levels.is_empty() {
+                folded.levels.push(0.0);
+            }
+            folded.levels.push(mean);
+            let index = (folded.levels.len() - 1) as u32;
+            folded.piece(at, [(index, 1.0)]);
+        } else {
+            let zero = (idle > 0.0).then_some((0, idle));
+            let atoms: Vec<(u32, f64)> = zero.into_iter().chain(shares.map(|(l, p)| (l as u32, p))).collect();
+            folded.piece(at, atoms);
+        }
+        at = steps.get(next).map_or(g, |s| s.0);
+    }
+}
+
+/// The perimeter `M` of the reduced circle of jobs with `(period, pieces)`, and whether weak
+/// couplings had to be dropped to keep it below `pieces_max` pieces.
+///
+/// Dropping a coupling replaces `M` by a divisor `M'`. The score on the smaller circle is the mean
+/// of the true scores over the alignments that are no longer told apart, so some of them are at
+/// least as good (docs/model.md). The strongest couplings, the largest gcds, are kept.
+pub(crate) fn perimeter(jobs: &[(u64, usize)], pieces_max: u64) -> (u64, bool) {
+    let mut periods: Vec<u64> = jobs.iter().map(|j| j.0).collect();
+    periods.sort_unstable();
+    let mut gcds: Vec<u64> = Vec::new();
+    for (i, &a) in periods.iter().enumerate() {
+        if periods.get(i + 1) == Some(&a) {
+            gcds.push(a);
+        } else {
+            // Equal periods were paired above; one representative meets the rest.
+            gcds.extend(periods[i + 1..].iter().map(|b| a.gcd(b)));
+        }
+    }
+    gcds.sort_unstable_by(|a, b| b.cmp(a));
+    gcds.dedup();
+    let (mut perimeter, mut dropped) = (1_u64, false);
+    for g in gcds {
+        if perimeter.is_multiple_of(g) {
+            continue;
+        }
+        let grown = u128::from(perimeter) / u128::from(perimeter.gcd(&g)) * u128::from(g);
+        if grown > PERIMETER_MAX || pieces(jobs, grown as u64) > u128::from(pieces_max) {
+            dropped = true;
+        } else {
+            perimeter = grown as u64;
+        }
+    }
+    (perimeter, dropped)
+}
+
+/// How many pieces those jobs have on a circle of that perimeter.
+fn pieces(jobs: &[(u64, usize)], perimeter: u64) -> u128 {
+    jobs.iter().map(|&(t, pieces)| u128::from(perimeter / t.gcd(&perimeter)) * pieces as u128).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Rate, Ticks};
+
+    fn phase(start: u64, end: u64, rate: u64) -> Phase {
+        Phase { start: Ticks(start), end: Ticks(end), rate: Rate(rate) }
+    }
+
+    /// Folding [1, 8) of period 12 modulo 4: ticks 1..8 hit residues 1,2,3,0,1,2,3 in 3 turns.
+    #[test]
+    fn folding_counts_turns_per_residue() {
+        let f = Folded::new(&[phase(1, 8, 10)], 12, 4);
+        assert_eq!(f.starts, [0, 1]);
+        assert_eq!(f.levels, [0.0, 10.0]);
+        assert_eq!(f.atoms(0), [(0, 2.0 / 3.0), (1, 1.0 / 3.0)]);
+        assert_eq!(f.atoms(1), [(0, 1.0 / 3.0), (1, 2.0 / 3.0)]);
+    }
+
+    /// A phase that ends exactly on a multiple of the folded period must not leave a stray turn.
+    #[test]
+    fn folding_handles_arcs_that_end_at_zero() {
+        let f = Folded::new(&[phase(2, 4, 10)], 8, 4);
+        assert_eq!(f.starts, [0, 2]);
+        assert_eq!(f.atoms(0), [(0, 1.0)]);
+        assert_eq!(f.atoms(1), [(0, 0.5), (1, 0.5)]);
+        let wraps = Folded::new(&[phase(3, 6, 10)], 8, 4);
+        assert_eq!(wraps.starts, [0, 2, 3]);
+        assert_eq!(wraps.atoms(0), [(0, 0.5), (1, 0.5)]);
+        assert_eq!(wraps.atoms(1), [(0, 1.0)]);
+        assert_eq!(wraps.atoms(2), [(0, 0.5), (1, 0.5)]);
+    }
+
+    #[test]
+    fn the_perimeter_is_the_lcm_of_pairwise_gcds() {
+        // gcd(6,10)=2, gcd(6,15)=3, gcd(10,15)=5.
+        assert_eq!(perimeter(&[(6, 3), (10, 3), (15, 3)], 1000), (30, false));
+        // Two coprime microsecond periods: LCM 4e10, circle of one tick.
+        assert_eq!(perimeter(&[(200_003, 3), (200_009, 3)], 1000), (1, false));
+        assert_eq!(perimeter(&[(240, 3), (240, 3), (7, 3)], 1000), (240, false));
+        assert_eq!(perimeter(&[(36, 3), (36, 3), (24, 3)], 1000), (36, false));
+        // Keeping everything would need 3 * (30/6 + 30/10 + 30/15) = 30 pieces: the gcd of 2 is dropped.
+        assert_eq!(perimeter(&[(6, 3), (10, 3), (15, 3)], 29), (15, true));
+    }
+}

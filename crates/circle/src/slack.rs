@@ -1,0 +1,69 @@
+//! How far each job may drift before the score falls, and the middle of that room.
+
+use alloc::{vec, vec::Vec};
+
+use crate::{PROOF_TOLERANCE, group::Group, total::Total};
+
+/// Passes of centring: each halves what is left of the imbalance between neighbours.
+const CENTRING_PASSES: usize = 4;
+
+/// Room of a job around its shift: how many ticks it may move earlier and later without any
+/// loss. `None`: its shift does not matter at all.
+fn room(group: &Group, job: usize, shifts: &[u64], total: &mut Total) -> Option<(u64, u64)> {
+    let lock = group.jobs[job].lock;
+    let placed: Vec<Option<u64>> = shifts.iter().map(|&s| Some(s)).collect();
+    let mut kinks = Vec::new();
+    for (other, &shift) in shifts.iter().enumerate() {
+        if other != job {
+            group.alignments(job, other, shift, false, &mut kinks);
+        }
+    }
+    let here = shifts[job] % lock;
+    // Distance from here to each kink, going later.
+    for kink in &mut kinks {
+        *kink = if *kink >= here { *kink - here } else { *kink + lock - here };
+    }
+    kinks.sort_unstable();
+    kinks.dedup();
+    if kinks.is_empty() {
+        return None;
+    }
+    let response = group.response(job, &placed, total);
+    let allowed = response.at(group, job, here) + PROOF_TOLERANCE;
+    let flat = |&distance: &u64| response.at(group, job, here + distance) <= allowed;
+    // The cost is linear between kinks: the room ends at the last kink before one that costs more.
+    let later = kinks.iter().take_while(|d| flat(d)).last().copied().unwrap_or(0);
+    if kinks.last() == Some(&later) {
+        return None;
+    }
+    let earlier = kinks.iter().rev().take_while(|d| flat(d)).last().map_or(0, |d| (lock - d) % lock);
+    Some((earlier, later))
+}
+
+/// Moves every job to the middle of its room, a few times over, because the room of one depends
+/// on where its neighbours stand. The cost does not change.
+pub(crate) fn centre(group: &Group, shifts: &mut [u64], total: &mut Total) {
+    let passes = if group.jobs.len() == 2 { 1 } else { CENTRING_PASSES };
+    for _ in 0..passes {
+        let mut moved = false;
+        for job in 0..shifts.len() {
+            let Some((earlier, later)) = room(group, job, shifts, total) else { continue };
+            let lock = group.jobs[job].lock;
+            let centred = (shifts[job] % lock + lock - earlier + (earlier + later) / 2) % lock;
+            moved |= centred != shifts[job];
+            shifts[job] = centred;
+        }
+        if !moved {
+            break;
+        }
+    }
+}
+
+/// The slack of every job: the smaller side of its room; `None` where its shift does not matter.
+pub(crate) fn slacks(group: &Group, shifts: &[u64], total: &mut Total) -> Vec<Option<u64>> {
+    let mut out = vec![None; shifts.len()];
+    for (job, slack) in out.iter_mut().enumerate() {
+        *slack = room(group, job, shifts, total).map(|(earlier, later)| earlier.min(later));
+    }
+    out
+}

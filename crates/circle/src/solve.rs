@@ -1,0 +1,341 @@
+//! From a problem to a solution: merge, split into jointly solved sets, optimise, centre, compose, report.
+
+use alloc::{vec, vec::Vec};
+
+use rayon::prelude::*;
+
+use crate::{
+    Affinity, JobId, JobShift, LinkId, LinkScore, Mode, Optimality, Options, Outcome, PROOF_TOLERANCE, Solution, SolveError, Ticks,
+    affinity::{self, LinkClass, Rotated},
+    cassini,
+    exact::{Optimum, optimum},
+    group::{Group, edges},
+    problem::{Problem, ProblemLink},
+    residue::{Folded, perimeter},
+    robust, slack,
+    solution::Effort,
+    total::{Circle, OnCircle, Total},
+};
+
+/// Below this many sets threads cost more than they save.
+const PARALLEL_SETS_MIN: usize = 16;
+
+/// Finds the time-shifts that maximise the mean link score.
+///
+/// ```
+/// use antiphase_circle::{solve, Options, Phase, ProblemBuilder, Rate, Ticks};
+/// // Two VGG16 of the CASSINI paper: 255 ms, 141 ms down, then 114 ms at 45 of 50 Gb/s.
+/// let mut b = ProblemBuilder::new();
+/// let up = [Phase { start: Ticks(141), end: Ticks(255), rate: Rate(45_000) }];
+/// let mut members = vec![];
+/// for _ in 0..2 {
+///     let job = b.job(Ticks(255)).unwrap();
+///     members.push(b.demand(job, &up).unwrap());
+/// }
+/// b.link(Rate(50_000), members).unwrap();
+/// let solution = solve(&b.build(), &Options::default()).unwrap();
+/// assert_eq!(solution.mean_score, 1.0);
+/// assert!(solution.optimality.proven);
+/// // 255 - 2 * 114 ms are free: 27 ms, so either may drift 13 ms.
+/// assert_eq!(solution.shifts[1].slack, Ticks(13));
+/// ```
+///
+/// # Errors
+/// [`SolveError::PerimeterOverflow`] in paper mode.
+pub fn solve(problem: &Problem, options: &Options) -> Result<Solution, SolveError> {
+    let view = View::new(problem, options.effort);
+    match options.mode {
+        Mode::Exact => Ok(view.solve_exact(options)),
+        Mode::Cassini => cassini::solve(&view),
+    }
+}
+
+/// Scores given shifts; `shifts[j]` is the delay of job `j`, taken modulo its period.
+///
+/// # Errors
+/// [`SolveError::ShiftCount`].
+pub fn evaluate(problem: &Problem, shifts: &[Ticks]) -> Result<Solution, SolveError> {
+    if shifts.len() != problem.periods().len() {
+        return Err(SolveError::ShiftCount { given: shifts.len(), jobs: problem.periods().len() });
+    }
+    let view = View::new(problem, Effort::Thorough);
+    let shifts: Vec<u64> = shifts.iter().zip(problem.periods()).map(|(s, t)| s.0 % t.0).collect();
+    let mut parts = view.parts();
+    for part in &mut parts {
+        part.rotations = part.jobs.iter().map(|&j| shifts[j] % part.group.jobs[part.local(j)].lock).collect();
+        part.slacks = slack::slacks(&part.group, &part.rotations, &mut Total::default());
+    }
+    let optimality = Optimality { proven: false, bound_gap: 0.0 };
+    let mut solution = view.report(Outcome::Evaluated, &parts, &shifts, optimality);
+    solution.optimality.bound_gap = (1.0 - solution.mean_score).max(0.0);
+    Ok(solution)
+}
+
+/// A problem with its links merged and the constant ones recognised.
+pub(crate) struct View<'a> {
+    pub(crate) problem: &'a Problem,
+    /// Links that two or more jobs cross, merged.
+    pub(crate) classes: Vec<LinkClass>,
+    /// Which of them some shift could overload, with its circle.
+    contended: Vec<(usize, Circle)>,
+}
+
+/// A jointly solved set and its answer. Rotations are modulo the jobs' locks.
+pub(crate) struct Part {
+    pub(crate) jobs: Vec<usize>,
+    pub(crate) group: Group,
+    /// Class of each circle of the group.
+    classes: Vec<usize>,
+    pub(crate) rotations: Vec<u64>,
+    slacks: Vec<Option<u64>>,
+    bound: f64,
+    proven: bool,
+    /// Robust mode: worst cost for each job's drift.
+    worst: Vec<f64>,
+}
+
+impl Part {
+    fn local(&self, job: usize) -> usize {
+        self.jobs.partition_point(|&j| j < job)
+    }
+
+    fn solve(&mut self, options: &Options) {
+        let mut total = Total::default();
+        let best = optimum(&self.group, options.effort, &mut total);
+        self.proven = best.proven();
+        let Optimum { found, bound } = best;
+        self.bound = bound;
+        self.rotations = found.shifts;
+        slack::centre(&self.group, &mut self.rotations, &mut total);
+        if let Some(drift) = options.robust {
+            let worst = robust::harden(&self.group, &mut self.rotations, drift.0, &mut total);
+            // Two jobs are exact; and nobody's worst case can beat the best case.
+            self.proven &= self.jobs.len() == 2 || worst <= bound + PROOF_TOLERANCE;
+            self.worst = robust::worst_costs(&self.group, &self.rotations, drift.0, &mut total);
+        }
+        self.slacks = slack::slacks(&self.group, &self.rotations, &mut total);
+    }
+}
+
+impl<'a> View<'a> {
+    fn new(problem: &'a Problem, effort: Effort) -> Self {
+        let classes = affinity::merge(problem, 2);
+        let contended = classes
+            .iter()
+            .enumerate()
+            .filter_map(|(c, class)| circle(problem, &problem.links()[class.link], class.links.len(), effort).map(|circle| (c, circle)))
+            .collect();
+        Self { problem, classes, contended }
+    }
+
+    /// How many links two or more jobs cross.
+    pub(crate) fn shared_links(&self) -> usize {
+        self.classes.iter().map(|c| c.links.len()).sum()
+    }
+
+    /// The contended links, split into sets that must be solved jointly.
+    pub(crate) fn parts(&self) -> Vec<Part> {
+        let members: Vec<Vec<usize>> = self.contended.iter().map(|(_, circle)| circle.members.iter().map(|m| m.job).collect()).collect();
+        affinity::joint_sets(self.problem.periods().len(), &members)
+            .into_iter()
+            .map(|set| {
+                let mut jobs: Vec<usize> = set.iter().flat_map(|&i| members[i].iter().copied()).collect();
+                jobs.sort_unstable();
+                jobs.dedup();
+                let mut circles: Vec<Circle> = set.iter().map(|&i| self.contended[i].1.clone()).collect();
+                for m in circles.iter_mut().flat_map(|c| &mut c.members) {
+                    m.job = jobs.partition_point(|&j| j < m.job);
+                }
+                let group = Group::new(jobs.len(), circles);
+                let classes = set.iter().map(|&i| self.contended[i].0).collect();
+                Part { jobs, group, classes, rotations: vec![], slacks: vec![], bound: 0.0, proven: false, worst: vec![] }
+            })
+            .collect()
+    }
+
+    fn solve_exact(&self, options: &Options) -> Solution {
+        let mut parts = self.parts();
+        if parts.len() >= PARALLEL_SETS_MIN {
+            parts.par_iter_mut().for_each(|part| part.solve(options));
+        } else {
+            parts.iter_mut().for_each(|part| part.solve(options));
+        }
+        let rotated: Vec<Rotated> = parts.iter().map(|p| Rotated { jobs: p.jobs.clone(), rotations: p.rotations.clone() }).collect();
+        let shifts = affinity::compose(|j| self.problem.periods()[j].0, self.problem.periods().len(), &rotated);
+        let shared = self.shared_links().max(1) as f64;
+        let (mut cost, mut bound) = (0.0, 0.0);
+        for part in &parts {
+            cost += part.group.cost(&part.rotations, &mut Total::default());
+            bound += part.bound;
+        }
+        let approximate = parts.iter().any(|p| p.group.circles.iter().any(|c| c.approximate));
+        let proven = parts.iter().all(|p| p.proven) && !approximate;
+        let bound_gap = if proven { 0.0 } else { ((cost - bound) / shared).max(0.0) };
+        let mut solution = self.report(Outcome::Solved, &parts, &shifts, Optimality { proven, bound_gap });
+        if options.robust.is_some() {
+            solution.robust_mean_score = Some(self.robust_mean(&parts));
+        }
+        solution
+    }
+
+    /// Worst mean score over the drift of any one job; exact for jobs in one set, a lower bound
+    /// for jobs in several, whose worst drifts per set need not coincide.
+    fn robust_mean(&self, parts: &[Part]) -> f64 {
+        let mut total = Total::default();
+        let costs: Vec<f64> = parts.iter().map(|p| p.group.cost(&p.rotations, &mut total)).collect();
+        let mut added = vec![0.0; self.problem.periods().len()];
+        for (part, cost) in parts.iter().zip(&costs) {
+            for (&job, worst) in part.jobs.iter().zip(&part.worst) {
+                added[job] += worst - cost;
+            }
+        }
+        let constant: f64 = (0..self.classes.len())
+            .filter(|c| !self.contended.iter().any(|x| x.0 == *c))
+            .map(|c| (1.0 - constant_score(self.problem, self.class_link(c))) * self.classes[c].links.len() as f64)
+            .sum();
+        let worst = constant + costs.iter().sum::<f64>() + added.into_iter().fold(0.0, f64::max);
+        1.0 - worst / self.shared_links().max(1) as f64
+    }
+
+    fn class_link(&self, class: usize) -> &ProblemLink {
+        &self.problem.links()[self.classes[class].link]
+    }
+
+    /// Exact score of every link under one shift per job.
+    pub(crate) fn true_scores(&self, parts: &[Part], shifts: &[u64]) -> Vec<f64> {
+        let links = self.problem.links();
+        let mut scores = vec![f64::NAN; links.len()];
+        let mut total = Total::default();
+        for part in parts {
+            for (circle, &class) in part.group.circles.iter().zip(&part.classes) {
+                total.sweep(circle, |local| Some(shifts[part.jobs[local]]));
+                let score = 1.0 - total.excess(circle) / (circle.perimeter as f64 * circle.capacity);
+                for &l in &self.classes[class].links {
+                    scores[l] = score;
+                }
+            }
+        }
+        for (score, link) in scores.iter_mut().zip(links) {
+            if score.is_nan() {
+                *score = constant_score(self.problem, link);
+            }
+        }
+        scores
+    }
+
+    /// Assembles the answer from one shift per job.
+    pub(crate) fn report(&self, outcome: Outcome, parts: &[Part], shifts: &[u64], optimality: Optimality) -> Solution {
+        let scores = self.true_scores(parts, shifts);
+        let zeros = vec![0; shifts.len()];
+        let zero_scores = if shifts == zeros { scores.clone() } else { self.true_scores(parts, &zeros) };
+        let links: Vec<LinkScore> = scores
+            .iter()
+            .zip(&zero_scores)
+            .enumerate()
+            .map(|(l, (&score, &zero))| LinkScore {
+                link: LinkId(l as u32),
+                score,
+                true_score: score,
+                zero_shift_score: zero,
+                approximate: false,
+            })
+            .collect();
+        let mut solution = Solution {
+            outcome,
+            mean_score: self.mean(&scores),
+            zero_shift_mean_score: self.mean(&zero_scores),
+            optimality,
+            links,
+            shifts: self.job_shifts(parts, shifts),
+            affinity: self.affinity(),
+            robust_mean_score: None,
+        };
+        for part in parts {
+            for (circle, &class) in part.group.circles.iter().zip(&part.classes) {
+                for &l in self.classes[class].links.iter().filter(|_| circle.approximate) {
+                    solution.links[l].approximate = true;
+                }
+            }
+        }
+        solution
+    }
+
+    fn job_shifts(&self, parts: &[Part], shifts: &[u64]) -> Vec<JobShift> {
+        let periods = self.problem.periods();
+        let mut out: Vec<JobShift> = (0..shifts.len())
+            .map(|j| JobShift { job: JobId(j as u32), shift: Ticks(shifts[j]), slack: Ticks(periods[j].0 / 2), lock: Ticks(1) })
+            .collect();
+        for part in parts {
+            for (local, &job) in part.jobs.iter().enumerate() {
+                let o = &mut out[job];
+                o.lock = Ticks(num_integer::lcm(o.lock.0, part.group.jobs[local].lock));
+                if let Some(slack) = part.slacks.get(local).copied().flatten() {
+                    o.slack = o.slack.min(Ticks(slack));
+                }
+            }
+        }
+        out
+    }
+
+    /// Mean over the links that two or more jobs cross; 1 when there is none.
+    pub(crate) fn mean(&self, scores: &[f64]) -> f64 {
+        let shared = self.shared_links();
+        if shared == 0 {
+            return 1.0;
+        }
+        self.classes.iter().map(|c| scores[c.link] * c.links.len() as f64).sum::<f64>() / shared as f64
+    }
+
+    fn affinity(&self) -> Affinity {
+        affinity::affinity(self.problem, &self.classes)
+    }
+}
+
+/// The circle of a link that some shifts could overload; `None` when its score does not depend
+/// on shifts: at most one job sends, or all peaks together fit.
+fn circle(problem: &Problem, link: &ProblemLink, multiplicity: usize, effort: Effort) -> Option<Circle> {
+    let active: Vec<_> = link.members.iter().filter(|m| !problem.phases(m.demand).is_empty()).collect();
+    let peak = |m: &crate::Member| problem.phases(m.demand).iter().map(|p| p.rate.0).max().unwrap_or(0);
+    if active.len() < 2 || active.iter().map(|m| peak(m)).sum::<u64>() <= link.capacity.0 {
+        return None;
+    }
+    let periods: Vec<(u64, usize)> = active.iter().map(|m| (problem.period(m.job), 2 * problem.phases(m.demand).len() + 1)).collect();
+    let (perimeter, mut approximate) = perimeter(&periods, effort.pieces_max());
+    let members: Vec<OnCircle> = active
+        .iter()
+        .map(|m| {
+            let (phases, period) = (problem.phases(m.demand), problem.period(m.job));
+            let folded = Folded::new(phases, period, num_integer::gcd(period, perimeter));
+            approximate |= folded.approximate;
+            OnCircle { job: m.job.index(), folded, edges: edges(phases, period) }
+        })
+        .collect();
+    let capacity = link.capacity.0 as f64;
+    let mut circle = Circle { perimeter, capacity, weight: multiplicity as f64 / (capacity * perimeter as f64), members, approximate };
+    let unlocked = circle.members.iter().filter(|m| !m.folded.is_locked()).count();
+    if unlocked > 10 {
+        // Only so many distributions can overflow the cap of a mixture; ask the sweep itself.
+        let mut total = Total::default();
+        total.sweep(&circle, |_| Some(0));
+        circle.approximate |= total.approximate;
+    }
+    Some(circle)
+}
+
+/// Score of a link on which shifts change nothing: no overload, or one job that alone exceeds it.
+fn constant_score(problem: &Problem, link: &ProblemLink) -> f64 {
+    let capacity = link.capacity.0;
+    let peaks: u64 = link.members.iter().map(|m| problem.phases(m.demand).iter().map(|p| p.rate.0).max().unwrap_or(0)).sum();
+    if peaks <= capacity {
+        return 1.0;
+    }
+    let lost: f64 = link
+        .members
+        .iter()
+        .map(|m| {
+            let over = |p: &crate::Phase| p.rate.0.saturating_sub(capacity) as f64 * (p.end.0 - p.start.0) as f64;
+            problem.phases(m.demand).iter().map(over).sum::<f64>() / (problem.period(m.job) as f64 * capacity as f64)
+        })
+        .sum();
+    1.0 - lost
+}

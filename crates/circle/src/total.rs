@@ -1,0 +1,193 @@
+//! The total demand of some jobs around a reduced circle, and how far it exceeds the capacity.
+
+use alloc::{vec, vec::Vec};
+
+use crate::residue::Folded;
+
+/// Most (level, probability) pairs kept for the sum of unlocked jobs. Above it, neighbours are
+/// merged at their mean, which can only lower the excess; the score is then marked approximate.
+pub(crate) const MIX_ATOMS_MAX: usize = 1_024;
+
+/// One job on one circle.
+#[derive(Clone, Debug)]
+pub(crate) struct OnCircle {
+    /// Index of the job within its group.
+    pub(crate) job: usize,
+    /// Its demand, folded onto the circle.
+    pub(crate) folded: Folded,
+    /// Where its demand rises (`true`) and falls, in ticks of its own period.
+    pub(crate) edges: Vec<(u64, bool)>,
+}
+
+/// The reduced circle of one link (or of several merged ones).
+#[derive(Clone, Debug)]
+pub(crate) struct Circle {
+    /// `M` in ticks.
+    pub(crate) perimeter: u64,
+    /// Capacity in Mbit/s.
+    pub(crate) capacity: f64,
+    /// Excess in Mbit/s times ticks, times this, is the loss in the sum of link scores.
+    pub(crate) weight: f64,
+    /// Jobs with some demand on the link.
+    pub(crate) members: Vec<OnCircle>,
+    /// Weak couplings were dropped or distributions cut: scores are approximate.
+    pub(crate) approximate: bool,
+}
+
+/// Total demand as pieces of constant distribution.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Total {
+    /// Start of each piece; the first is 0.
+    pub(crate) starts: Vec<u64>,
+    /// Demand of the locked jobs during each piece.
+    base: Vec<f64>,
+    /// Which distribution of the unlocked jobs holds during each piece; empty when all are locked.
+    mix: Vec<u32>,
+    mixes: Vec<Vec<(f64, f64)>>,
+    /// Some distribution was cut to [`MIX_ATOMS_MAX`].
+    pub(crate) approximate: bool,
+    steps: Vec<Step>,
+}
+
+/// A change at a point of the circle: of the locked level, or of one unlocked job's piece.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    at: u64,
+    change: f64,
+    /// Member index and piece of an unlocked job; `u32::MAX` for a locked one.
+    member: u32,
+    piece: u32,
+}
+
+impl Total {
+    /// Demand of the locked jobs and the distribution of the others during a piece.
+    fn parts(&self, piece: usize) -> (f64, &[(f64, f64)]) {
+        (self.base[piece], self.mix.get(piece).map_or(&[][..], |&m| &self.mixes[m as usize]))
+    }
+
+    /// Expected excess over `capacity` during `piece` when `extra` is added.
+    pub(crate) fn excess_with(&self, piece: usize, extra: f64, capacity: f64) -> f64 {
+        let (base, mix) = self.parts(piece);
+        let over = base + extra - capacity;
+        if mix.is_empty() { over.max(0.0) } else { mix.iter().map(|&(level, p)| p * (over + level).max(0.0)).sum() }
+    }
+
+    /// Excess in Mbit/s times ticks around the whole circle.
+    pub(crate) fn excess(&self, circle: &Circle) -> f64 {
+        (0..self.starts.len()).map(|i| self.excess_with(i, 0.0, circle.capacity) * self.length(i, circle) as f64).sum()
+    }
+
+    /// Length of a piece in ticks.
+    pub(crate) fn length(&self, piece: usize, circle: &Circle) -> u64 {
+        self.starts.get(piece + 1).copied().unwrap_or(circle.perimeter) - self.starts[piece]
+    }
+
+    /// Recomputes the total of the members for which `shift_of(job)` gives a shift. Reuses its buffers.
+    pub(crate) fn sweep(&mut self, circle: &Circle, shift_of: impl Fn(usize) -> Option<u64>) {
+        self.starts.clear();
+        self.base.clear();
+        self.mix.clear();
+        self.mixes.clear();
+        self.steps.clear();
+        self.approximate = false;
+        let mut level = 0.0;
+        // Current piece of each unlocked member.
+        let mut unlocked: Vec<(u32, usize)> = Vec::new();
+        for (m, on) in circle.members.iter().enumerate() {
+            let Some(shift) = shift_of(on.job) else { continue };
+            let f = &on.folded;
+            let shift = shift % f.period;
+            let first = f.piece_at(if shift == 0 { 0 } else { f.period - shift });
+            if f.is_locked() {
+                level += f.level(first);
+            } else {
+                unlocked.push((m as u32, first));
+            }
+            self.push_steps(circle.perimeter, m, f, shift);
+        }
+        self.steps.sort_unstable_by_key(|s| s.at);
+        let mut current = if unlocked.is_empty() { u32::MAX } else { self.mixture(circle, &unlocked) };
+        let (mut next, mut at) = (0, 0);
+        loop {
+            self.starts.push(at);
+            self.base.push(level);
+            if !unlocked.is_empty() {
+                self.mix.push(current);
+            }
+            let Some(step) = self.steps.get(next) else { break };
+            at = step.at;
+            let mut stale = false;
+            while let Some(step) = self.steps.get(next).copied().filter(|s| s.at == at) {
+                next += 1;
+                if step.member == u32::MAX {
+                    level += step.change;
+                } else if let Some(slot) = unlocked.iter_mut().find(|u| u.0 == step.member) {
+                    slot.1 = step.piece as usize;
+                    stale = true;
+                }
+            }
+            if stale {
+                current = self.mixture(circle, &unlocked);
+            }
+        }
+    }
+
+    /// The steps of one member in (0, perimeter): every repetition of every piece boundary.
+    fn push_steps(&mut self, perimeter: u64, member: usize, f: &Folded, shift: u64) {
+        let locked = f.is_locked();
+        let pieces = f.starts.len();
+        if pieces == 1 {
+            return;
+        }
+        for piece in 0..pieces {
+            let before = (piece + pieces - 1) % pieces;
+            let change = if locked { f.level(piece) - f.level(before) } else { 0.0 };
+            if locked && change == 0.0 {
+                continue;
+            }
+            let mut at = f.starts[piece] + shift;
+            if at >= f.period {
+                at -= f.period;
+            }
+            while at < perimeter {
+                if at > 0 {
+                    self.steps.push(Step { at, change, member: if locked { u32::MAX } else { member as u32 }, piece: piece as u32 });
+                }
+                at += f.period;
+            }
+        }
+    }
+
+    /// Distribution of the sum of the unlocked members' levels, as an index into `mixes`.
+    fn mixture(&mut self, circle: &Circle, unlocked: &[(u32, usize)]) -> u32 {
+        let mut sum: Vec<(f64, f64)> = vec![(0.0, 1.0)];
+        for &(member, piece) in unlocked {
+            let f = &circle.members[member as usize].folded;
+            let atoms = f.atoms(piece);
+            let mut product: Vec<(f64, f64)> = Vec::with_capacity(sum.len() * atoms.len());
+            for &(level, p) in atoms {
+                product.extend(sum.iter().map(|&(l, q)| (l + f.levels[level as usize], p * q)));
+            }
+            product.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+            product.dedup_by(|next, kept| {
+                let same = next.0 == kept.0;
+                if same {
+                    kept.1 += next.1;
+                }
+                same
+            });
+            while product.len() > MIX_ATOMS_MAX {
+                self.approximate = true;
+                product = product.chunks(2).map(merge_at_mean).collect();
+            }
+            sum = product;
+        }
+        self.mixes.push(sum);
+        (self.mixes.len() - 1) as u32
+    }
+}
+
+fn merge_at_mean(pair: &[(f64, f64)]) -> (f64, f64) {
+    let weight: f64 = pair.iter().map(|a| a.1).sum();
+    (pair.iter().map(|a| a.0 * a.1).sum::<f64>() / weight, weight)
+}
