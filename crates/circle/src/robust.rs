@@ -44,16 +44,27 @@ impl<'a> Curve<'a> {
     /// Largest cost within `drift` of `shift`: at the ends of the window or at a kink inside.
     fn worst(&self, shift: u64, drift: u64) -> f64 {
         let lock = self.lock();
+        if self.meets_everything(drift) {
+            return self.kinks.iter().map(|&k| self.at(k)).fold(self.at(shift), f64::max);
+        }
         let from = (shift % lock + lock - drift) % lock;
         let inside = |k: u64| (k + lock - from) % lock <= 2 * drift;
         let ends = self.at(from).max(self.at(from + 2 * drift));
         self.kinks.iter().filter(|&&k| inside(k)).map(|&k| self.at(k)).fold(ends, f64::max)
     }
 
-    /// The shift with the smallest [`Self::worst`]. That function is linear between the kinks
+    /// The window is a whole turn: the worst case is the same for all shifts.
+    fn meets_everything(&self, drift: u64) -> bool {
+        drift >= self.lock().div_ceil(2)
+    }
+
+    /// The shift with the smallest [`Self::worst`]; `None` if there is nothing to choose. That function is linear between the kinks
     /// moved by 0 and +-drift, except where its two window ends cost the same: so those points suffice.
     fn best(&self, drift: u64) -> Option<(u64, f64)> {
         let lock = self.lock();
+        if self.meets_everything(drift) {
+            return None;
+        }
         let mut points: Vec<u64> = self.kinks.iter().flat_map(|&k| [k, (k + drift) % lock, (k + lock - drift) % lock]).collect();
         points.sort_unstable();
         points.dedup();
@@ -74,18 +85,13 @@ impl<'a> Curve<'a> {
     }
 }
 
-/// A drift beyond half the lock meets everything anyway; capped so that the window is one turn.
-fn window(lock: u64, drift: u64) -> u64 {
-    drift.min((lock - 1) / 2)
-}
-
 /// Worst cost of the group for each job's drift, by job.
 pub(crate) fn worst_costs(group: &Group, shifts: &[u64], drift: u64, total: &mut Total) -> Vec<f64> {
     let cost = group.cost(shifts, total);
     (0..shifts.len())
         .map(|job| {
             let curve = Curve::new(group, job, shifts, total);
-            cost - curve.at(shifts[job]) + curve.worst(shifts[job], window(curve.lock(), drift))
+            cost - curve.at(shifts[job]) + curve.worst(shifts[job], drift)
         })
         .collect()
 }
@@ -102,7 +108,7 @@ pub(crate) fn harden(group: &Group, shifts: &mut [u64], drift: u64, total: &mut 
         let before = worst;
         for job in 0..shifts.len() {
             let curve = Curve::new(group, job, shifts, total);
-            let Some((shift, _)) = curve.best(window(curve.lock(), drift)) else { continue };
+            let Some((shift, _)) = curve.best(drift) else { continue };
             let old = core::mem::replace(&mut shifts[job], shift);
             let moved = worst_cost(group, shifts, drift, total);
             if moved < worst - PROOF_TOLERANCE {
