@@ -85,8 +85,7 @@ impl Instance {
             .iter()
             .map(|(job, phases)| (0..72).map(|k| demand(phases, k * perimeter / 72 % self.periods[*job])).collect())
             .collect();
-        let ranges: Vec<usize> =
-            members.iter().map(|(job, _)| (72 * self.periods[*job] as usize).div_ceil(perimeter as usize)).collect();
+        let ranges: Vec<usize> = members.iter().map(|(job, _)| (72 * self.periods[*job] as usize).div_ceil(perimeter as usize)).collect();
         let mut rotations = vec![0; members.len()];
         let mut best = u64::MAX;
         loop {
@@ -147,10 +146,8 @@ impl Instance {
                 let demand: Vec<String> = on
                     .iter()
                     .map(|(l, phases)| {
-                        let phases: Vec<String> = phases
-                            .iter()
-                            .map(|(s, e, r)| format!(r#"{{"start":{s},"end":{e},"rate_mbps":{r}}}"#))
-                            .collect();
+                        let phases: Vec<String> =
+                            phases.iter().map(|(s, e, r)| format!(r#"{{"start":{s},"end":{e},"rate_mbps":{r}}}"#)).collect();
                         format!(r#""l{l}":[{}]"#, phases.join(","))
                     })
                     .collect();
@@ -162,11 +159,7 @@ impl Instance {
                 )
             })
             .collect();
-        format!(
-            r#"{{"schema":"antiphase.scenario/v1","tick_ns":1000000,"links":[{}],"jobs":[{}]}}"#,
-            links.join(","),
-            jobs.join(",")
-        )
+        format!(r#"{{"schema":"antiphase.scenario/v1","tick_ns":1000000,"links":[{}],"jobs":[{}]}}"#, links.join(","), jobs.join(","))
     }
 }
 
