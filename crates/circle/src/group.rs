@@ -9,12 +9,12 @@ use num_integer::Integer as _;
 
 use crate::{
     response::Response,
+    solution::Effort,
     total::{Circle, Total},
 };
 
-/// Most candidate shifts of one job against the jobs already placed. More alignments than that
-/// are thinned evenly and the answer is no longer called proven.
-pub(crate) const ALIGNMENTS_MAX: usize = 1 << 15;
+/// Fewest alignments of a pair that are kept, however many phases the jobs have.
+const ALIGNMENTS_MIN: u64 = 64;
 
 /// One job of a group.
 #[derive(Clone, Debug)]
@@ -34,11 +34,13 @@ pub(crate) struct Group {
     pub(crate) jobs: Vec<GroupJob>,
     /// The circles.
     pub(crate) circles: Vec<Circle>,
+    /// Most lookups spent on the alignments of one pair of jobs: alignments times pieces.
+    lookups_max: u64,
 }
 
 impl Group {
     /// Groups circles whose members' `job` fields index `0..jobs`.
-    pub(crate) fn new(jobs: usize, circles: Vec<Circle>) -> Self {
+    pub(crate) fn new(jobs: usize, circles: Vec<Circle>, effort: Effort) -> Self {
         let mut group_jobs: Vec<GroupJob> = (0..jobs).map(|_| GroupJob { lock: 1, on: Vec::new(), weight: 0.0 }).collect();
         for (c, circle) in circles.iter().enumerate() {
             for (m, on) in circle.members.iter().enumerate() {
@@ -49,7 +51,7 @@ impl Group {
                 job.weight += on.folded.mean / circle.capacity;
             }
         }
-        Self { jobs: group_jobs, circles }
+        Self { jobs: group_jobs, circles, lookups_max: effort.lookups_max() }
     }
 
     /// Loss in the sum of link scores under those shifts.
@@ -85,9 +87,8 @@ impl Group {
     /// Shifts of `job` at which one of its edges meets an edge of `other`, placed at `shift`:
     /// only pairs of a rising and a falling edge when `convex`, for an optimum needs no others
     /// (back-to-back lemma, docs/model.md); pairs of equal sign too otherwise.
-    /// Returns false if there were more than [`ALIGNMENTS_MAX`].
+    /// Returns false if there were too many and only an even selection was taken.
     pub(crate) fn alignments(&self, job: usize, other: usize, shift: u64, convex: bool, into: &mut Vec<u64>) -> bool {
-        let before = into.len();
         let lock = self.jobs[job].lock;
         let mut complete = true;
         for &(c, m) in &self.jobs[job].on {
@@ -98,20 +99,19 @@ impl Group {
             if g == 1 {
                 continue;
             }
-            for &(edge, rises) in &theirs.edges {
-                let meets = (u128::from(edge) + u128::from(shift)) % u128::from(g);
-                for &(own, own_rises) in &mine.edges {
-                    if convex && rises == own_rises {
-                        continue;
-                    }
-                    let base = (meets as u64 + g - own % g) % g;
-                    if ((lock / g) as usize).saturating_add(into.len() - before) > ALIGNMENTS_MAX {
-                        complete = false;
-                        into.push(base);
-                        continue;
-                    }
-                    into.extend((0..lock / g).map(|turn| base + turn * g));
+            let turns = lock / g;
+            let most = (self.lookups_max / mine.folded.starts.len() as u64).max(ALIGNMENTS_MIN);
+            let pairs = (mine.edges.len() as u64 * theirs.edges.len() as u64).max(1);
+            let (pair_step, turn_step) = (pairs.div_ceil(most), turns.div_ceil((most / pairs).max(1)));
+            complete &= pair_step == 1 && turn_step == 1;
+            let both = theirs.edges.iter().flat_map(|t| mine.edges.iter().map(move |m| (t, m)));
+            for (&(edge, rises), &(own, own_rises)) in both.step_by(pair_step as usize) {
+                if convex && rises == own_rises {
+                    continue;
                 }
+                let meets = (u128::from(edge) + u128::from(shift)) % u128::from(g);
+                let base = (meets as u64 + g - own % g) % g;
+                into.extend((0..turns).step_by(turn_step as usize).map(|turn| base + turn * g));
             }
         }
         complete

@@ -152,6 +152,14 @@ impl Problem {
     pub fn period(&self, job: JobId) -> u64 {
         self.periods[job.index()].0
     }
+
+    /// The same problem with one job's period stretched; its phases stay where they are.
+    pub(crate) fn with_period(&self, job: JobId, period: Ticks) -> Self {
+        let mut stretched = self.clone();
+        debug_assert!(period >= self.periods[job.index()], "invariant: a gate never shortens an iteration");
+        stretched.periods[job.index()] = period;
+        stretched
+    }
 }
 
 /// Builds a [`Problem`] and refuses what the mathematics cannot take.

@@ -19,18 +19,27 @@ struct Curve<'a> {
     job: usize,
     response: GroupResponse,
     kinks: Vec<u64>,
+    /// Set when not all kinks were kept: no shift of the job can cost more than this.
+    ceiling: Option<f64>,
 }
 
 impl<'a> Curve<'a> {
     fn new(group: &'a Group, job: usize, shifts: &[u64], total: &mut Total) -> Self {
         let placed: Vec<Option<u64>> = shifts.iter().map(|&s| Some(s)).collect();
         let mut kinks = Vec::new();
+        let mut complete = true;
         for (other, &shift) in shifts.iter().enumerate().filter(|o| o.0 != job) {
-            group.alignments(job, other, shift, false, &mut kinks);
+            complete &= group.alignments(job, other, shift, false, &mut kinks);
         }
         kinks.sort_unstable();
         kinks.dedup();
-        Self { group, job, response: group.response(job, &placed, total), kinks }
+        // A job cannot add more excess than it has demand.
+        let demand = |&(c, m): &(usize, usize)| {
+            let circle = &group.circles[c];
+            circle.members[m].folded.mean * circle.perimeter as f64 * circle.weight
+        };
+        let ceiling = (!complete).then(|| group.jobs[job].on.iter().map(demand).sum());
+        Self { group, job, response: group.response(job, &placed, total), kinks, ceiling }
     }
 
     fn lock(&self) -> u64 {
@@ -43,6 +52,9 @@ impl<'a> Curve<'a> {
 
     /// Largest cost within `drift` of `shift`: at the ends of the window or at a kink inside.
     fn worst(&self, shift: u64, drift: u64) -> f64 {
+        if let Some(ceiling) = self.ceiling {
+            return ceiling;
+        }
         let lock = self.lock();
         if self.meets_everything(drift) {
             return self.kinks.iter().map(|&k| self.at(k)).fold(self.at(shift), f64::max);
@@ -62,7 +74,7 @@ impl<'a> Curve<'a> {
     /// moved by 0 and +-drift, except where its two window ends cost the same: so those points suffice.
     fn best(&self, drift: u64) -> Option<(u64, f64)> {
         let lock = self.lock();
-        if self.meets_everything(drift) {
+        if self.ceiling.is_some() || self.meets_everything(drift) {
             return None;
         }
         let mut points: Vec<u64> = self.kinks.iter().flat_map(|&k| [k, (k + drift) % lock, (k + lock - drift) % lock]).collect();

@@ -13,10 +13,15 @@ fn room(group: &Group, job: usize, shifts: &[u64], total: &mut Total) -> Option<
     let lock = group.jobs[job].lock;
     let placed: Vec<Option<u64>> = shifts.iter().map(|&s| Some(s)).collect();
     let mut kinks = Vec::new();
+    let mut complete = true;
     for (other, &shift) in shifts.iter().enumerate() {
         if other != job {
-            group.alignments(job, other, shift, false, &mut kinks);
+            complete &= group.alignments(job, other, shift, false, &mut kinks);
         }
+    }
+    if !complete {
+        // Between the kinks that were left out the score may fall: claim no room.
+        return Some((0, 0));
     }
     let here = shifts[job] % lock;
     // Distance from here to each kink, going later.

@@ -41,6 +41,14 @@ impl Effort {
         }
     }
 
+    /// Most lookups spent on the alignments of one pair of jobs. A lookup takes about 10 ns.
+    pub(crate) const fn lookups_max(self) -> u64 {
+        match self {
+            Self::Thorough => 1 << 22,
+            Self::Fast => 1 << 14,
+        }
+    }
+
     /// Descents from different starts.
     pub(crate) const fn starts(self) -> usize {
         match self {

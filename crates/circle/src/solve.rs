@@ -74,6 +74,7 @@ pub fn evaluate(problem: &Problem, shifts: &[Ticks]) -> Result<Solution, SolveEr
 /// A problem with its links merged and the constant ones recognised.
 pub(crate) struct View<'a> {
     pub(crate) problem: &'a Problem,
+    effort: Effort,
     /// Links that two or more jobs cross, merged.
     pub(crate) classes: Vec<LinkClass>,
     /// Which of them some shift could overload, with its circle.
@@ -125,7 +126,7 @@ impl<'a> View<'a> {
             .enumerate()
             .filter_map(|(c, class)| circle(problem, &problem.links()[class.link], class.links.len(), effort).map(|circle| (c, circle)))
             .collect();
-        Self { problem, classes, contended }
+        Self { problem, effort, classes, contended }
     }
 
     /// How many links two or more jobs cross.
@@ -146,7 +147,7 @@ impl<'a> View<'a> {
                 for m in circles.iter_mut().flat_map(|c| &mut c.members) {
                     m.job = jobs.partition_point(|&j| j < m.job);
                 }
-                let group = Group::new(jobs.len(), circles);
+                let group = Group::new(jobs.len(), circles, self.effort);
                 let classes = set.iter().map(|&i| self.contended[i].0).collect();
                 Part { jobs, group, classes, rotations: vec![], slacks: vec![], bound: 0.0, proven: false, worst: vec![] }
             })

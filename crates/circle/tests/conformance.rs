@@ -2,6 +2,7 @@
 //! same folders below `$ANTIPHASE_CASES`, so that anyone can bring their own cases.
 //!
 //! Scores are compared, never shifts: many shifts are equally good.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::{fs, path::PathBuf};
 

@@ -1,5 +1,6 @@
 //! Laws that every answer obeys, checked against the walk over the LCM circle on random instances.
 //! A failure prints the seed that replays it.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod oracle;
 

@@ -6,7 +6,9 @@
 
 mod commands;
 mod input;
+mod output;
 mod picture;
+mod table;
 
 use std::process::ExitCode;
 

@@ -2,6 +2,7 @@
 
 mod fabric;
 mod profile;
+mod solve;
 
 use std::process::ExitCode;
 
@@ -19,6 +20,8 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Find the time-shifts of a scenario file, or evaluate given ones
+    Solve(solve::SolveArgs),
     /// Import, export, generate, show and compare fabrics; print routes
     #[command(subcommand)]
     Fabric(fabric::FabricCommand),
@@ -30,6 +33,7 @@ enum Command {
 /// Runs the command and says with which code to exit.
 pub(crate) fn run(args: Args) -> Result<ExitCode, CliError> {
     match args.command {
+        Command::Solve(args) => solve::run(&args),
         Command::Fabric(command) => fabric::run(command),
         Command::Profile(command) => profile::run(command),
     }

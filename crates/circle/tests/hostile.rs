@@ -1,0 +1,184 @@
+//! Hostile scenario documents: never a panic, never a hang, one line that names place and value.
+//!
+//! `ANTIPHASE_FUZZ_CASES=1000000 cargo test --release -p antiphase-circle --test hostile` runs the
+//! long version; the default keeps `make test` short.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod oracle;
+
+use std::{fs, path::PathBuf};
+
+use antiphase_circle::{Effort, Mode, Options, scenario::Scenario, solve};
+use oracle::Random;
+
+const CASES_DEFAULT: u64 = 60_000;
+
+fn seeds() -> Vec<Vec<u8>> {
+    let golden = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
+    let mut files: Vec<PathBuf> =
+        ["single", "tree", "loop"].iter().flat_map(|s| fs::read_dir(golden.join(s)).unwrap()).map(|f| f.unwrap().path()).collect();
+    files.sort();
+    files.iter().map(|f| fs::read(f).unwrap()).collect()
+}
+
+const NUMBERS: [&str; 12] = [
+    "0",
+    "1",
+    "2",
+    "-1",
+    "18446744073709551615",
+    "18446744073709551616",
+    "1e9",
+    "0.5",
+    "281474976710656",
+    "1099511627776",
+    "999983",
+    "null",
+];
+
+/// One to four edits: swap a number, drop or repeat a span, flip a byte, splice two documents.
+fn mutate(random: &mut Random, seeds: &[Vec<u8>]) -> Vec<u8> {
+    let mut doc = random.pick(seeds).clone();
+    for _ in 0..random.range(1, 4) {
+        let at = random.range(0, doc.len() as u64 - 1) as usize;
+        match random.range(0, 5) {
+            0..=2 => {
+                let Some(from) = (at..doc.len()).find(|&i| doc[i].is_ascii_digit()) else { continue };
+                let to = (from..doc.len()).find(|&i| !doc[i].is_ascii_digit()).unwrap_or(doc.len());
+                let small = random.range(0, 300).to_string();
+                let number = if random.range(0, 1) == 0 { &small } else { *random.pick(&NUMBERS) };
+                doc.splice(from..to, number.bytes());
+            }
+            3 => {
+                let to = (at + random.range(1, 40) as usize).min(doc.len());
+                let span = doc[at..to].to_vec();
+                if random.range(0, 1) == 0 {
+                    doc.splice(at..to, []);
+                } else {
+                    doc.splice(at..at, span);
+                }
+            }
+            4 => doc[at] ^= 1 << random.range(0, 7),
+            _ => {
+                let other = random.pick(seeds).clone();
+                let cut = random.range(0, other.len() as u64 - 1) as usize;
+                doc.truncate(at);
+                doc.extend_from_slice(&other[cut..]);
+            }
+        }
+        if doc.is_empty() {
+            doc.push(b'{');
+        }
+    }
+    doc
+}
+
+#[test]
+fn mutated_documents_never_panic() {
+    let cases = std::env::var("ANTIPHASE_FUZZ_CASES").ok().and_then(|c| c.parse().ok()).unwrap_or(CASES_DEFAULT);
+    let seeds = seeds();
+    let (mut taken, mut refused) = (0, 0);
+    for seed in 0..cases {
+        let mut random = Random(seed);
+        let doc = mutate(&mut random, &seeds);
+        let Ok(text) = String::from_utf8(doc) else { continue };
+        match Scenario::parse(&text) {
+            Err(e) => {
+                let line = e.to_string();
+                assert!(!line.contains('\n') && line.contains(": "), "seed {seed}: {line:?}");
+                refused += 1;
+            }
+            Ok(scenario) => {
+                taken += 1;
+                let mode = if seed % 4 == 0 { Mode::Cassini } else { Mode::Exact };
+                // Any answer will do, also an error value; what must not happen is a panic or a hang.
+                if let Ok(solution) = solve(&scenario.problem, &Options { mode, effort: Effort::Fast, robust: None }) {
+                    assert!(solution.mean_score.is_finite(), "seed {seed}");
+                }
+            }
+        }
+    }
+    println!("{cases} documents: {taken} taken, {refused} refused");
+    assert!(taken > cases / 50 && refused > cases / 5, "the mutations test only one side: {taken} taken, {refused} refused");
+}
+
+fn refusal(text: &str) -> String {
+    Scenario::parse(text).unwrap_err().to_string()
+}
+
+fn scenario(links: &str, jobs: &str) -> String {
+    format!(r#"{{"schema":"antiphase.scenario/v1","tick_ns":1000000,"links":[{links}],"jobs":[{jobs}]}}"#)
+}
+
+const LINK: &str = r#"{"id":"l0","capacity_mbps":50000}"#;
+
+#[test]
+fn refusals_name_the_place_and_the_value() {
+    let job =
+        |period: &str, phase: &str| scenario(LINK, &format!(r#"{{"id":"j0","period_ticks":{period},"links":["l0"],"phases":[{phase}]}}"#));
+    let phase = |s: &str, e: &str, r: &str| format!(r#"{{"start":{s},"end":{e},"rate_mbps":{r}}}"#);
+    let ok = phase("1", "2", "3");
+    let cases = [
+        (job("0", &ok), r#"jobs[0] ("j0").period_ticks: period of 0 ticks; must be 1 to 281474976710656"#),
+        (job("10", &phase("5", "5", "1")), r#"jobs[0] ("j0").phases: phase 0 is [5, 5) ticks; must satisfy start < end <= period (10)"#),
+        (job("10", &phase("5", "11", "1")), r#"jobs[0] ("j0").phases: phase 0 is [5, 11) ticks; must satisfy start < end <= period (10)"#),
+        (
+            job("10", &format!("{},{}", phase("2", "6", "1"), phase("5", "9", "1"))),
+            r#"jobs[0] ("j0").phases: phase 1 starts at 5, before phase 0 ends at 6"#,
+        ),
+        (job("10", &phase("-2", "6", "1")), "line 1 column 169: invalid value: integer `-2`, expected u64"),
+        (job("99999999999999999999", &ok), "line 1 column 150: invalid type: floating point `1e+20`, expected u64"),
+        (job("10", &phase("1", "2", "1099511627777")), r#"jobs[0] ("j0").phases: rate of 1099511627777 Mb/s; must be 0 to 1099511627776"#),
+        (scenario(r#"{"id":"l0","capacity_mbps":0}"#, ""), r#"links[0] ("l0"): capacity of 0 Mb/s; must be 1 to 1099511627776"#),
+        (scenario(&format!("{LINK},{LINK}"), ""), r#"links[1].id: "l0" appears twice"#),
+        (scenario(LINK, r#"{"id":"j0","period_ticks":5,"links":["l9"],"phases":[]}"#), r#"jobs[0] ("j0").links[0]: unknown link "l9""#),
+        (
+            scenario(LINK, r#"{"id":"j0","period_ticks":5,"links":["l0","l0"],"phases":[]}"#),
+            r#"links[0] ("l0"): job #0 is on the link twice"#,
+        ),
+        (
+            scenario(LINK, r#"{"id":"j0","period_ticks":5,"links":[],"phases":[]},{"id":"j0","period_ticks":5,"links":[],"phases":[]}"#),
+            r#"jobs[1].id: "j0" is also jobs[0]"#,
+        ),
+        (scenario(LINK, r#"{"id":"j0","period_ticks":5,"links":["l0"]}"#), r#"jobs[0] ("j0"): gives neither phases nor demand"#),
+        (
+            scenario(LINK, r#"{"id":"j0","period_ticks":5,"links":["l0"],"demand":{"l0":[],"l0":[]}}"#),
+            r#"line 1 column 173: link "l0" appears twice"#,
+        ),
+        (
+            scenario(LINK, r#"{"id":"j0","period_ticks":5,"links":[],"demand":{"l7":[]}}"#),
+            r#"jobs[0] ("j0").demand: link "l7" is not among the job's links"#,
+        ),
+        ("[".repeat(1_000_000), "line 1 column 1: invalid type: sequence, expected a string"),
+        (format!(r#"{{"expect":{}"#, "[".repeat(1_000_000)), "line 1 column 1000010: EOF while parsing a list"),
+        (
+            r#"{"schema":"antiphase.scenario/v9","tick_ns":1,"links":[],"jobs":[]}"#.into(),
+            r#"schema: "antiphase.scenario/v9"; this program reads "antiphase.scenario/v1""#,
+        ),
+        (r#"{"schema":"antiphase.scenario/v1","tick_ns":0,"links":[],"jobs":[]}"#.into(), "tick_ns: 0; must be 1 to 1000000000"),
+        (
+            r#"{"schema":"antiphase.scenario/v1","tick_ns":1,"links":[],"jobs":[],"extra":1}"#.into(),
+            "line 1 column 74: unknown field `extra`, expected one of `schema`, `tick_ns`, `links`, `jobs`, `expect`",
+        ),
+    ];
+    for (text, expected) in cases {
+        let head: String = text.chars().take(200).collect();
+        assert_eq!(refusal(&text), expected, "{head}");
+    }
+}
+
+/// 10^9 ticks and 10^6 phases: refused by count. The largest that is taken is solved in bounded time.
+#[test]
+fn enormous_jobs_are_refused_or_bounded() {
+    let comb = |phases: u64, id: &str| {
+        let list: Vec<String> = (0..phases)
+            .map(|i| format!(r#"{{"start":{},"end":{},"rate_mbps":{}}}"#, i * 1000, i * 1000 + 400 + i % 7, 20_000 + i))
+            .collect();
+        format!(r#"{{"id":"{id}","period_ticks":1000000000,"links":["l0"],"phases":[{}]}}"#, list.join(","))
+    };
+    assert_eq!(refusal(&scenario(LINK, &comb(1_000_000, "j0"))), r#"jobs[0] ("j0").phases: 1000000 phases; the limit is 4096"#);
+    let jobs: Vec<String> = (0..4).map(|j| comb(4_000, &format!("j{j}"))).collect();
+    let taken = Scenario::parse(&scenario(LINK, &jobs.join(","))).unwrap();
+    let solution = solve(&taken.problem, &Options { effort: Effort::Fast, ..Options::default() }).unwrap();
+    assert!(solution.mean_score >= solution.zero_shift_mean_score);
+}

@@ -1,0 +1,191 @@
+//! `antiphase solve`: a scenario file in, shifts and scores out.
+
+use std::{path::PathBuf, process::ExitCode, time::Instant};
+
+use circle::{
+    Mode, Options, Outcome, Solution, Ticks, evaluate, pad,
+    scenario::{Scenario, SolutionDoc},
+};
+use clap::{Args, ValueEnum};
+
+use crate::{
+    input::{CliError, read_document},
+    table::Table,
+};
+
+/// Exit code when paper mode meets a loop: there are no shifts, but the input was good.
+const EXIT_LOOP: u8 = 3;
+/// Most jobs of a scenario whose shifts are worth a table on a terminal.
+const TABLE_ROWS_MAX: usize = 200;
+
+#[derive(Debug, Args)]
+pub(crate) struct SolveArgs {
+    /// Scenario file (antiphase.scenario/v1), - for standard input
+    file: PathBuf,
+    /// Rules to follow: exact, or those of the CASSINI paper
+    #[arg(long, value_enum, default_value_t)]
+    mode: ModeArg,
+    /// Maximise the worst score while any one job drifts by up to TICKS
+    #[arg(long, value_name = "TICKS", conflicts_with = "shifts")]
+    robust: Option<u64>,
+    /// Evaluate these shifts instead of solving; jobs not named get 0
+    #[arg(long, value_name = "JOB=TICKS,...", conflicts_with = "mode")]
+    shifts: Option<String>,
+    /// Propose periods to stretch by at most PERCENT, if that saves more than it costs
+    #[arg(long, value_name = "PERCENT", conflicts_with_all = ["shifts", "mode"], value_parser = clap::value_parser!(f64))]
+    pad: Option<f64>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: SolveOutput,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum ModeArg {
+    /// Continuous time, loops solved jointly, optimum proven where small
+    #[default]
+    Exact,
+    /// The paper's rules: 5-degree grid, links unmerged, loops refused
+    Cassini,
+}
+
+impl From<ModeArg> for Mode {
+    fn from(mode: ModeArg) -> Self {
+        match mode {
+            ModeArg::Exact => Self::Exact,
+            ModeArg::Cassini => Self::Cassini,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum SolveOutput {
+    /// antiphase.solution/v1
+    #[default]
+    Json,
+    /// For people
+    Table,
+    /// Circles of the worst link, before and after
+    Svg,
+}
+
+pub(crate) fn run(args: &SolveArgs) -> Result<ExitCode, CliError> {
+    let text = read_document(&args.file)?;
+    let mut scenario = Scenario::parse(&text).map_err(|e| CliError::input(&args.file, e))?;
+    let options = Options { mode: args.mode.into(), robust: args.robust.map(Ticks), ..Options::default() };
+    let start = Instant::now();
+    let (solution, padding) = answer(args, &mut scenario, &options)?;
+    let elapsed_us = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
+    match args.output {
+        SolveOutput::Json => {
+            let doc = SolutionDoc::new(&scenario, &options, &solution, elapsed_us);
+            let text = serde_json::to_string_pretty(&doc).map_err(|e| CliError::Failure(e.to_string()))?;
+            crate::output::print(&text)?;
+            padding.iter().for_each(|line| eprintln!("{line}"));
+        }
+        SolveOutput::Table => {
+            crate::output::print(&table(&scenario, &solution))?;
+            padding.iter().try_for_each(|line| crate::output::print(line))?;
+        }
+        SolveOutput::Svg => crate::output::print(&svg(&scenario, &solution))?,
+    }
+    Ok(if solution.outcome == Outcome::Loop { ExitCode::from(EXIT_LOOP) } else { ExitCode::SUCCESS })
+}
+
+/// Solves, pads or evaluates; the second part says in words what padding found.
+fn answer(args: &SolveArgs, scenario: &mut Scenario, options: &Options) -> Result<(Solution, Vec<String>), CliError> {
+    let failed = |e: circle::SolveError| CliError::Failure(e.to_string());
+    if let Some(text) = &args.shifts {
+        let shifts = parse_shifts(text, scenario)?;
+        return Ok((evaluate(&scenario.problem, &shifts).map_err(failed)?, Vec::new()));
+    }
+    let Some(percent) = args.pad else {
+        return Ok((circle::solve(&scenario.problem, options).map_err(failed)?, Vec::new()));
+    };
+    let most = f64::from(pad::PAD_PPM_MAX) / 1e4;
+    if !(percent > 0.0 && percent <= most) {
+        return Err(CliError::Usage(format!("--pad {percent}: must be above 0 and at most {most}")));
+    }
+    let decision = pad::pad(&scenario.problem, options, (percent * 1e4) as u32).map_err(failed)?;
+    let mut lines: Vec<String> = decision
+        .paddings
+        .iter()
+        .map(|p| {
+            let name = &scenario.jobs[p.job.index()];
+            let percent = (p.padded.0 - p.period.0) as f64 * 100.0 / p.period.0 as f64;
+            format!("pad {name} from {} to {} (+{percent:.2} %)", p.period, p.padded)
+        })
+        .collect();
+    lines.push(if decision.paddings.is_empty() {
+        format!("no padding up to {percent} % saves more than it costs")
+    } else {
+        format!(
+            "mean score {:.4} -> {:.4}; price {:.2} % of an iteration, saves {:.2} %, summed over the jobs",
+            decision.before.mean_score,
+            decision.after.mean_score,
+            decision.price * 100.0,
+            decision.saving * 100.0
+        )
+    });
+    scenario.problem = decision.problem;
+    Ok((decision.after, lines))
+}
+
+fn parse_shifts(text: &str, scenario: &Scenario) -> Result<Vec<Ticks>, CliError> {
+    let mut shifts = vec![Ticks(0); scenario.jobs.len()];
+    for part in text.split(',').filter(|p| !p.is_empty()) {
+        let (name, value) = part.rsplit_once('=').ok_or_else(|| CliError::Usage(format!("--shifts {part:?}: expected JOB=TICKS")))?;
+        let job = scenario.job(name).ok_or_else(|| CliError::Usage(format!("--shifts: no job {name:?} in the scenario")))?;
+        let ticks = value.parse().map_err(|e| CliError::Usage(format!("--shifts {part:?}: {e}")))?;
+        shifts[job.index()] = Ticks(ticks);
+    }
+    Ok(shifts)
+}
+
+fn table(scenario: &Scenario, solution: &Solution) -> String {
+    let mut links = Table::new(&["LINK", ">NO SHIFT", ">SCORE", "JOBS"]);
+    for l in solution.links.iter().take(TABLE_ROWS_MAX) {
+        let members = &scenario.problem.links()[l.link.index()].members;
+        let jobs: Vec<&str> = members.iter().map(|m| &scenario.jobs[m.job.index()][..]).collect();
+        links.row([
+            scenario.links[l.link.index()].clone(),
+            format!("{:.4}", l.zero_shift_score),
+            format!("{:.4}", l.score),
+            jobs.join(" "),
+        ]);
+    }
+    let ms = |ticks: u64| format!("{:.3}", ticks as f64 * scenario.tick_ns as f64 / 1e6);
+    let mut jobs = Table::new(&["JOB", ">PERIOD ms", ">SHIFT ms", ">SLACK ms", "LOCK"]);
+    for s in solution.shifts.iter().take(TABLE_ROWS_MAX) {
+        let period = scenario.problem.period(s.job);
+        let lock = if s.lock.0 == 1 {
+            "free".into()
+        } else if s.lock.0 == period {
+            "full".into()
+        } else {
+            format!("every {} ms", ms(s.lock.0))
+        };
+        jobs.row([scenario.jobs[s.job.index()].clone(), ms(period), ms(s.shift.0), ms(s.slack.0), lock]);
+    }
+    let o = &solution.optimality;
+    let sure = match (solution.outcome, o.proven) {
+        (Outcome::Loop, _) => "discarded: the affinity graph has a loop (paper mode)".into(),
+        (Outcome::Evaluated, _) => "evaluated only".into(),
+        (_, true) => "optimal, proven".into(),
+        (_, false) => format!("at most {:.4} below the optimum", o.bound_gap),
+    };
+    let robust = solution.robust_mean_score.map(|r| format!("; worst {r:.4} under drift")).unwrap_or_default();
+    format!(
+        "{}\n{}\nmean score {:.4} (no shift {:.4}), {sure}{robust}; {} component(s), {} loop(s), {} link(s) merged\n",
+        links.render(),
+        if jobs.is_empty() { String::new() } else { jobs.render() },
+        solution.mean_score,
+        solution.zero_shift_mean_score,
+        solution.affinity.components,
+        solution.affinity.loops,
+        solution.affinity.merged_links
+    )
+}
+
+fn svg(_scenario: &Scenario, _solution: &Solution) -> String {
+    String::new()
+}

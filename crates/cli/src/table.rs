@@ -1,0 +1,78 @@
+//! Plain text tables: left-aligned names, right-aligned numbers, two spaces between columns.
+
+use std::fmt::Write as _;
+
+/// How a column is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Align {
+    /// Names and sentences.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// Rows of text under headings.
+#[derive(Debug)]
+pub(crate) struct Table {
+    columns: Vec<(String, Align)>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with those headings; a heading that starts with `>` sets its column to the right.
+    pub(crate) fn new(headings: &[&str]) -> Self {
+        let columns = headings
+            .iter()
+            .map(|h| h.strip_prefix('>').map_or_else(|| ((*h).to_owned(), Align::Left), |h| (h.to_owned(), Align::Right)))
+            .collect();
+        Self { columns, rows: Vec::new() }
+    }
+
+    /// Adds a row; missing cells stay empty.
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// No rows yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The table as text, without trailing blanks.
+    pub(crate) fn render(&self) -> String {
+        let width = |c: usize| {
+            let cells = self.rows.iter().filter_map(|r| r.get(c)).map(|s| s.chars().count());
+            cells.chain([self.columns[c].0.chars().count()]).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        let mut out = String::new();
+        let headings: Vec<String> = self.columns.iter().map(|c| c.0.clone()).collect();
+        for row in std::iter::once(&headings).chain(&self.rows) {
+            let mut line = String::new();
+            for (c, (_, align)) in self.columns.iter().enumerate() {
+                let cell = row.get(c).map_or("", String::as_str);
+                // `format!` pads by characters, which is what `widths` counts.
+                let _ = match align {
+                    Align::Left => write!(line, "{cell:<w$}  ", w = widths[c]),
+                    Align::Right => write!(line, "{cell:>w$}  ", w = widths[c]),
+                };
+            }
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_line_up_on_the_right() {
+        let mut t = Table::new(&["link", ">score"]);
+        t.row(["a".into(), "1".into()]);
+        t.row(["longer".into(), "0.25".into()]);
+        assert_eq!(t.render(), "link    score\na           1\nlonger   0.25\n");
+    }
+}
