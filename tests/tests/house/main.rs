@@ -7,6 +7,7 @@
 
 mod cargo;
 mod dependencies;
+mod doors;
 mod foreign_names;
 mod links;
 mod lints;

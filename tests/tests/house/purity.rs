@@ -163,6 +163,12 @@ fn pure_roots(files: &[TextFile]) -> Vec<String> {
     roots.filter(|root| files.iter().any(|file| file.path == *root)).collect()
 }
 
+/// What the pure and sans-IO crates compile outside tests.
+pub(crate) fn pure_files() -> Vec<TextFile> {
+    let files = rust_files();
+    pure_roots(&files).iter().flat_map(|root| modules_outside_tests(root, &files)).collect()
+}
+
 #[test]
 fn pure_crates_are_no_std_and_forbid_unsafe_code() {
     let files = rust_files();
@@ -174,9 +180,7 @@ fn pure_crates_are_no_std_and_forbid_unsafe_code() {
 
 #[test]
 fn pure_crates_never_name_std() {
-    let files = rust_files();
-    let modules = pure_roots(&files).into_iter().flat_map(|root| modules_outside_tests(&root, &files));
-    let findings: Vec<Finding> = modules.flat_map(|file| std_findings(&file)).collect();
+    let findings: Vec<Finding> = pure_files().iter().flat_map(std_findings).collect();
     expect_none(&findings);
 }
 

@@ -111,36 +111,35 @@ pub(crate) const EDGE_ONLY: &[&str] = &["anyhow", "clap", "libc", "tokio", "toni
 
 /// Every registry crate that a pure or sans-IO crate reaches, directly or through another one.
 ///
-/// Our own code cannot reach `std` (docs/adr/0001), but these can. Each was looked at for a
-/// clock, the environment, files, the network and seeds from the operating system before it
-/// was listed. Compile-time programs (proc macros) are not followed.
+/// Our own code cannot reach `std` (docs/adr/0001), but these can. The source of each was
+/// searched for `std::time`, `std::env`, `std::fs`, `std::net`, `std::process`, `std::thread` and
+/// random seeds before it was listed; the notes say what was found. What a caller of ours could
+/// use of it is shut in `doors.rs`. Compile-time programs (proc macros) are not followed.
 pub(crate) const REACHED: &[&str] = &[
-    // graphs and maps; hashbrown's maps have no stable order, so none may be iterated
+    // Graphs and maps. foldhash seeds itself from addresses, so hashbrown's maps have no stable order.
     "equivalent",
     "fixedbitset",
     "foldhash",
     "hashbrown",
     "indexmap",
     "petgraph",
-    // numbers and errors
+    // Numbers and errors.
     "num-integer",
     "num-traits",
     "thiserror",
-    // threads: rayon reads RAYON_NUM_THREADS and the number of cores; results must not depend on either
+    // Threads. rayon-core reads RAYON_NUM_THREADS; crossbeam-utils has a clock for waiting with a deadline.
     "crossbeam-deque",
     "crossbeam-epoch",
     "crossbeam-utils",
     "either",
     "rayon",
     "rayon-core",
-    // seeded random numbers; the seed is an argument
-    "chacha20",
-    "cpufeatures",
+    // Random numbers from a seed that is an argument.
     "ppv-lite86",
     "rand_chacha",
     "rand_core",
     "zerocopy",
-    // text to values: JSON, CSV, YAML
+    // Text to values. csv opens files by path; serde-saphyr does behind its feature include_fs, which is off.
     "annotate-snippets",
     "anstyle",
     "arraydeque",
