@@ -4,14 +4,11 @@
 //! the crates of `rooms::REACHED` that do, found by reading them; docs/adr/0001 has the argument.
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
-use syn::{
-    Attribute, ImplItem, Item, Macro,
-    visit::{self, Visit},
-};
+use syn::{Attribute, Macro, visit::Visit};
 
 use crate::{
     purity::pure_files,
-    source::{attributes, is_test_only, parse},
+    source::parse_without_tests,
     tree::{Finding, TextFile, expect_none, expect_one},
 };
 
@@ -49,7 +46,7 @@ const DOORS: &[Door] = &[
 
 fn findings(file: &TextFile) -> Vec<Finding> {
     let mut search = Names { file: &file.path, findings: Vec::new() };
-    search.visit_file(&parse(file));
+    search.visit_file(&parse_without_tests(file));
     search.findings
 }
 
@@ -86,19 +83,6 @@ impl<'ast> Visit<'ast> for Names<'_> {
 
     fn visit_macro(&mut self, invocation: &'ast Macro) {
         self.tokens(invocation.tokens.clone());
-    }
-
-    fn visit_item(&mut self, item: &'ast Item) {
-        if !is_test_only(attributes(item)) {
-            visit::visit_item(self, item);
-        }
-    }
-
-    fn visit_impl_item(&mut self, item: &'ast ImplItem) {
-        let test_only = matches!(item, ImplItem::Fn(function) if is_test_only(&function.attrs));
-        if !test_only {
-            visit::visit_impl_item(self, item);
-        }
     }
 }
 

@@ -6,13 +6,13 @@
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::{
-    Attribute, File, ImplItem, Item, ItemExternCrate, ItemUse, Macro, Path, TraitItem, UseTree,
+    Attribute, ItemExternCrate, ItemUse, Macro, Path, UseTree,
     visit::{self, Visit},
 };
 
 use crate::{
     rooms::{Kind, ROOMS},
-    source::{attributes, is_test_only, modules_outside_tests, parse},
+    source::{modules_outside_tests, parse, parse_without_tests},
     tree::{Finding, TextFile, expect_none, expect_one, rust_files},
 };
 
@@ -54,7 +54,7 @@ const ENVIRONMENT_MACROS: [&str; 2] = ["env", "option_env"];
 /// Places outside tests where `file` names the standard library or reads the builder's environment.
 fn std_findings(file: &TextFile) -> Vec<Finding> {
     let mut search = StdSearch::default();
-    search.visit_file(&parse(file));
+    search.visit_file(&parse_without_tests(file));
     search
         .places
         .into_iter()
@@ -65,7 +65,7 @@ fn std_findings(file: &TextFile) -> Vec<Finding> {
         .collect()
 }
 
-/// Collects where `std` is named, skipping `#[cfg(test)]` items.
+/// Collects where `std` is named.
 #[derive(Default)]
 struct StdSearch {
     places: Vec<Span>,
@@ -102,32 +102,8 @@ impl StdSearch {
 }
 
 impl<'ast> Visit<'ast> for StdSearch {
-    fn visit_file(&mut self, file: &'ast File) {
-        file.items.iter().for_each(|item| self.visit_item(item));
-    }
-
     /// Doc comments are attributes, and attributes are not code.
     fn visit_attribute(&mut self, _: &'ast Attribute) {}
-
-    fn visit_item(&mut self, item: &'ast Item) {
-        if !is_test_only(attributes(item)) {
-            visit::visit_item(self, item);
-        }
-    }
-
-    fn visit_impl_item(&mut self, item: &'ast ImplItem) {
-        let test_only = matches!(item, ImplItem::Fn(function) if is_test_only(&function.attrs));
-        if !test_only {
-            visit::visit_impl_item(self, item);
-        }
-    }
-
-    fn visit_trait_item(&mut self, item: &'ast TraitItem) {
-        let test_only = matches!(item, TraitItem::Fn(function) if is_test_only(&function.attrs));
-        if !test_only {
-            visit::visit_trait_item(self, item);
-        }
-    }
 
     fn visit_item_extern_crate(&mut self, item: &'ast ItemExternCrate) {
         if item.ident == "std" {

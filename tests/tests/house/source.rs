@@ -1,6 +1,6 @@
 //! Our Rust files as syntax trees, so that comments and strings do not matter to a rule.
 
-use syn::{Attribute, File, Item, spanned::Spanned};
+use syn::{Attribute, File, ImplItem, Item, spanned::Spanned};
 
 use crate::tree::TextFile;
 
@@ -9,8 +9,30 @@ pub(crate) fn parse(file: &TextFile) -> File {
     syn::parse_file(&file.text).unwrap_or_else(|error| panic!("{}:{}: {error}", file.path, error.span().start().line))
 }
 
+/// The syntax tree of `file` without its `#[cfg(test)]` items, also those in modules and `impl` blocks.
+pub(crate) fn parse_without_tests(file: &TextFile) -> File {
+    let mut tree = parse(file);
+    drop_tests(&mut tree.items);
+    tree
+}
+
+fn drop_tests(items: &mut Vec<Item>) {
+    items.retain(|item| !is_test_only(attributes(item)));
+    for item in items {
+        match item {
+            Item::Mod(module) => {
+                if let Some((_, inner)) = &mut module.content {
+                    drop_tests(inner);
+                }
+            }
+            Item::Impl(block) => block.items.retain(|item| !matches!(item, ImplItem::Fn(function) if is_test_only(&function.attrs))),
+            _ => {}
+        }
+    }
+}
+
 /// Whether `attributes` say `#[cfg(test)]` or `#[cfg(all(test, ...))]`: code that no user runs.
-pub(crate) fn is_test_only(attributes: &[Attribute]) -> bool {
+fn is_test_only(attributes: &[Attribute]) -> bool {
     attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).any(|attribute| {
         let Ok(list) = attribute.meta.require_list() else { return false };
         let condition: String = list.tokens.to_string().split_whitespace().collect();
@@ -19,7 +41,7 @@ pub(crate) fn is_test_only(attributes: &[Attribute]) -> bool {
 }
 
 /// The attributes of an item, empty for the few kinds that the rules never ask about.
-pub(crate) fn attributes(item: &Item) -> &[Attribute] {
+fn attributes(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(item) => &item.attrs,
         Item::Enum(item) => &item.attrs,

@@ -4,7 +4,7 @@
 use syn::{Ident, Item, ItemMod, Visibility, visit::Visit};
 
 use crate::{
-    source::{attributes, is_test_only, parse},
+    source::parse_without_tests,
     tree::{Finding, TextFile, expect_none, expect_one, read, rust_files},
 };
 
@@ -36,7 +36,7 @@ fn synonyms(glossary: &str) -> Vec<Synonym> {
 /// Bad names in one file.
 fn findings(file: &TextFile, synonyms: &[Synonym]) -> Vec<Finding> {
     let mut search = Names { file: &file.path, synonyms, findings: Vec::new() };
-    search.visit_file(&parse(file));
+    search.visit_file(&parse_without_tests(file));
     search.findings
 }
 
@@ -67,9 +67,6 @@ impl Names<'_> {
 
 impl<'ast> Visit<'ast> for Names<'_> {
     fn visit_item(&mut self, item: &'ast Item) {
-        if is_test_only(attributes(item)) {
-            return;
-        }
         match item {
             Item::Struct(item) => self.check_type(&item.ident, is_public(&item.vis)),
             Item::Enum(item) => self.check_type(&item.ident, is_public(&item.vis)),
