@@ -1,0 +1,27 @@
+# Every command of the repository. `make` lists them.
+.PHONY: help setup demo test bench lint doc fmt
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
+
+setup: ## install what is missing (root), or say what to install
+	@scripts/setup.sh
+
+demo: setup ## plan jobs on the paper's testbed and draw the circles
+	@scripts/demo.sh
+
+test: setup ## run every test
+	@scripts/test.sh
+
+bench: setup ## measure the solver and the planner
+	@scripts/bench.sh
+
+lint: setup ## check format, lints, documentation and licences
+	@scripts/lint.sh
+
+doc: setup ## build the reference of the libraries in target/doc
+	cargo doc --workspace --no-deps
+
+fmt: ## format the code
+	cargo fmt --all

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Runs every test: with cargo-nextest where it is installed, else with cargo's own runner, and all doctests.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if [[ -z ${ANTIPHASE_DATA:-} ]]; then
+    # Said here too, because nextest hides what a passing test prints.
+    echo "test: ANTIPHASE_DATA is not set, so comparisons with third-party data are skipped"
+fi
+
+if cargo nextest --version >/dev/null 2>&1; then
+    cargo nextest run --workspace
+else
+    cargo test --workspace --lib --bins --tests
+fi
+# nextest does not run doctests.
+cargo test --workspace --doc

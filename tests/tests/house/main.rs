@@ -1,0 +1,20 @@
+//! The house rules, checked. ARCHITECTURE.md states them for people; these tests enforce them.
+//!
+//! Every rule is a function from facts to a list of findings, and has two tests: one that the
+//! checkout has no finding, and one that a made-up violation has, so that no rule can rot into
+//! a test that always passes. Each finding says where it is and what to do.
+#![forbid(unsafe_code)]
+
+mod cargo;
+mod dependencies;
+mod doors;
+mod foreign_names;
+mod links;
+mod lints;
+mod promises;
+mod purity;
+mod rooms;
+mod size;
+mod source;
+mod tree;
+mod vocabulary;

@@ -1,0 +1,172 @@
+//! The plan of the house: every crate, what it may depend on, and why it is pure or not.
+//!
+//! This is the only place that lists them. ARCHITECTURE.md repeats each row for people, and
+//! `dependencies.rs` checks that it does. Crates that do not exist yet have their row already.
+
+/// How much of the outside world a crate may touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// No clock, no environment, no files, no hash order. Proved by `no_std`: docs/adr/0001.
+    Pure,
+    /// A state machine that is handed time and events and hands back actions. As strict as [`Kind::Pure`].
+    SansIo,
+    /// Sockets, files, processes, people.
+    Edge,
+}
+
+impl Kind {
+    /// The word used in ARCHITECTURE.md.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Pure => "pure",
+            Self::SansIo => "sans-IO",
+            Self::Edge => "edge",
+        }
+    }
+}
+
+/// One crate of the workspace.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// Its folder from the root of the checkout; names the crate in every message.
+    pub(crate) folder: &'static str,
+    pub(crate) kind: Kind,
+    /// Folders of the crates of ours that it may depend on, for tests and benches too.
+    pub(crate) own: &'static [&'static str],
+    /// Crates from the registry that it may depend on directly outside tests; `None`: not limited.
+    pub(crate) external: Option<&'static [&'static str]>,
+}
+
+const UNITS: &str = "crates/units";
+const CIRCLE: &str = "crates/circle";
+const FABRIC: &str = "crates/fabric";
+const PROFILE: &str = "crates/profile";
+const POLICY: &str = "crates/policy";
+const SIM: &str = "crates/sim";
+const LAB: &str = "crates/lab";
+const CLI: &str = "crates/cli";
+const STATE: &str = "topology/state";
+const SERVER: &str = "topology/server";
+const GATE_CORE: &str = "agent/gate-core";
+const GATE: &str = "agent/gate";
+const TELEMETRY: &str = "agent/telemetry";
+const VERBS: &str = "agent/verbs";
+const DAEMON: &str = "agent/daemon";
+const PROTO: &str = "proto";
+const TESTS: &str = "tests";
+
+/// Everything but the tests, for the crates at the top.
+pub(crate) const ALL: &[&str] =
+    &[UNITS, CIRCLE, FABRIC, PROFILE, POLICY, SIM, LAB, CLI, STATE, SERVER, GATE_CORE, GATE, TELEMETRY, VERBS, DAEMON, PROTO];
+
+/// The whole house, bottom first: a room depends only on rooms above it in this list.
+pub(crate) const ROOMS: &[Room] = &[
+    Room { folder: UNITS, kind: Kind::Pure, own: &[], external: Some(&[]) },
+    Room {
+        folder: CIRCLE,
+        kind: Kind::Pure,
+        own: &[UNITS],
+        external: Some(&["num-integer", "petgraph", "rayon", "serde", "serde_json", "thiserror"]),
+    },
+    Room {
+        folder: FABRIC,
+        kind: Kind::Pure,
+        own: &[UNITS],
+        external: Some(&["csv", "petgraph", "serde", "serde-saphyr", "serde_json", "thiserror"]),
+    },
+    Room {
+        folder: PROFILE,
+        kind: Kind::Pure,
+        own: &[UNITS, CIRCLE, FABRIC],
+        external: Some(&["serde", "serde-saphyr", "serde_json", "thiserror"]),
+    },
+    Room { folder: POLICY, kind: Kind::Pure, own: &[UNITS, CIRCLE, FABRIC], external: Some(&["rand_chacha", "rayon", "thiserror"]) },
+    Room { folder: GATE_CORE, kind: Kind::SansIo, own: &[UNITS], external: Some(&["thiserror"]) },
+    Room {
+        folder: STATE,
+        kind: Kind::SansIo,
+        own: &[UNITS, CIRCLE, FABRIC, POLICY],
+        external: Some(&["serde", "serde_json", "thiserror"]),
+    },
+    Room {
+        folder: SIM,
+        kind: Kind::Pure,
+        own: &[UNITS, CIRCLE, FABRIC, PROFILE, POLICY, STATE, GATE_CORE],
+        external: Some(&["rand_chacha", "rayon", "serde", "serde_json", "thiserror"]),
+    },
+    Room { folder: PROTO, kind: Kind::Edge, own: &[], external: None },
+    Room { folder: GATE, kind: Kind::Edge, own: &[UNITS, GATE_CORE], external: None },
+    Room { folder: TELEMETRY, kind: Kind::Edge, own: &[UNITS], external: None },
+    Room { folder: VERBS, kind: Kind::Edge, own: &[UNITS], external: None },
+    Room { folder: DAEMON, kind: Kind::Edge, own: &[UNITS, GATE_CORE, GATE, TELEMETRY, PROTO], external: None },
+    Room { folder: SERVER, kind: Kind::Edge, own: &[UNITS, CIRCLE, FABRIC, PROFILE, POLICY, STATE, PROTO], external: None },
+    Room { folder: LAB, kind: Kind::Edge, own: &[UNITS, CIRCLE, FABRIC, PROFILE, POLICY, SIM, STATE, GATE_CORE, GATE], external: None },
+    Room { folder: CLI, kind: Kind::Edge, own: ALL, external: None },
+    Room { folder: TESTS, kind: Kind::Edge, own: ALL, external: None },
+];
+
+/// Crates that belong to edges: an executor, a wire protocol, a command line, system calls, and
+/// an error type that forgets what went wrong.
+pub(crate) const EDGE_ONLY: &[&str] = &["anyhow", "clap", "libc", "tokio", "tonic"];
+
+/// Every registry crate that a pure or sans-IO crate reaches, directly or through another one.
+///
+/// Our own code cannot reach `std` (docs/adr/0001), but these can. The source of each was
+/// searched for `std::time`, `std::env`, `std::fs`, `std::net`, `std::process`, `std::thread` and
+/// random seeds before it was listed; the notes say what was found. What a caller of ours could
+/// use of it is shut in `doors.rs`. Compile-time programs (proc macros) are not followed.
+pub(crate) const REACHED: &[&str] = &[
+    // Graphs and maps. foldhash seeds itself from addresses, so hashbrown's maps have no stable order.
+    "equivalent",
+    "fixedbitset",
+    "foldhash",
+    "hashbrown",
+    "indexmap",
+    "petgraph",
+    // Numbers and errors.
+    "num-integer",
+    "num-traits",
+    "thiserror",
+    // Threads. rayon-core reads RAYON_NUM_THREADS; crossbeam-utils has a clock for waiting with a deadline.
+    "crossbeam-deque",
+    "crossbeam-epoch",
+    "crossbeam-utils",
+    "either",
+    "rayon",
+    "rayon-core",
+    // Random numbers from a seed that is an argument.
+    "ppv-lite86",
+    "rand_chacha",
+    "rand_core",
+    "zerocopy",
+    // Text to values. csv opens files by path; serde-saphyr does behind its feature include_fs, which is off.
+    "annotate-snippets",
+    "anstyle",
+    "arraydeque",
+    "base64",
+    "cfg-if",
+    "core_detect",
+    "csv",
+    "csv-core",
+    "encoding_rs",
+    "encoding_rs_io",
+    "granit-parser",
+    "itoa",
+    "memchr",
+    "nohash-hasher",
+    "ryu",
+    "scopeguard",
+    "serde",
+    "serde-saphyr",
+    "serde_core",
+    "serde_json",
+    "simdutf8",
+    "smallvec",
+    "unicode-width",
+    "zmij",
+];
+
+/// The row of `folder`, if the house has such a room.
+pub(crate) fn room(folder: &str) -> Option<&'static Room> {
+    ROOMS.iter().find(|room| room.folder == folder)
+}
