@@ -9,8 +9,11 @@ extern crate alloc;
 
 pub mod capacity;
 pub mod collective;
+pub mod diff;
+pub mod export;
 pub mod generate;
 pub mod model;
+pub mod native;
 pub mod route;
 pub mod summary;
 pub mod tier;

@@ -163,6 +163,16 @@ pub enum FabricError {
         /// What is wrong, with the offending value.
         problem: String,
     },
+    /// A fabric that another format cannot hold.
+    #[error("cannot export {what} {name:?}: {problem}")]
+    NotExportable {
+        /// Fabric, host or switch.
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// Why not.
+        problem: String,
+    },
     /// More nodes or links than [`NODES_MAX`] or [`LINKS_MAX`].
     #[error("{what}: {count} is over the limit of {limit}")]
     TooLarge {
