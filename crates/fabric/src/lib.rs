@@ -7,6 +7,15 @@
 
 extern crate alloc;
 
+pub mod capacity;
+pub mod collective;
+pub mod diff;
+pub mod export;
+pub mod generate;
 pub mod model;
+pub mod native;
+pub mod route;
+pub mod summary;
+pub mod tier;
 
 pub use model::{Fabric, FabricBuilder, FabricError, Finding, Link, Node, NodeKind, Port, Provenance};

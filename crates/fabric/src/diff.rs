@@ -1,0 +1,371 @@
+//! What is cabled otherwise than intended.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    string::{String, ToString},
+    vec::Vec,
+};
+use core::fmt;
+
+use serde::Serialize;
+use units::Rate;
+
+use crate::{Fabric, Link, NodeKind, Port};
+
+/// How cables of the two fabrics are paired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MatchBy {
+    /// By node and port at both ends.
+    Ports,
+    /// By the nodes at both ends, in order of port names: for a plan that names no ports.
+    Nodes,
+}
+
+/// The differences, each list in order of names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Diff {
+    /// Nodes of the intention that were not seen.
+    pub missing_nodes: Vec<String>,
+    /// Nodes that nobody intended.
+    pub extra_nodes: Vec<String>,
+    /// Nodes that are something else: host or switch, or of another known tier.
+    pub kinds: Vec<KindMismatch>,
+    /// Cables that were not seen.
+    pub missing: Vec<CableEnds>,
+    /// Cables that nobody intended.
+    pub extra: Vec<CableEnds>,
+    /// Cables of which one end is in another place.
+    pub moved: Vec<Moved>,
+    /// Directions whose stated capacities differ; unknown ones are no mismatch.
+    pub capacities: Vec<CapacityMismatch>,
+    /// Cables that only one of the two fabrics knows in both directions.
+    pub one_way: Vec<OneWay>,
+}
+
+/// One end: `node:port`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct End {
+    /// Node name.
+    pub node: String,
+    /// Port name.
+    pub port: String,
+}
+
+/// A cable, smaller end first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct CableEnds {
+    /// One end.
+    pub a: End,
+    /// The other end.
+    pub b: End,
+}
+
+/// A node that is something else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct KindMismatch {
+    /// Its name.
+    pub node: String,
+    /// What it should be.
+    pub intended: String,
+    /// What it is.
+    pub observed: String,
+}
+
+/// A cable of which one end is in another place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Moved {
+    /// The end that is where it should be.
+    pub kept: End,
+    /// Where the other end should be.
+    pub intended: End,
+    /// Where it is.
+    pub observed: End,
+}
+
+/// A direction with two capacities.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CapacityMismatch {
+    /// Sender.
+    pub from: End,
+    /// Receiver.
+    pub to: End,
+    /// Mbit/s.
+    pub intended_mbps: u64,
+    /// Mbit/s.
+    pub observed_mbps: u64,
+}
+
+/// A direction that only one side knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OneWay {
+    /// Sender.
+    pub from: End,
+    /// Receiver.
+    pub to: End,
+    /// The fabric that lacks it: `intended` or `observed`.
+    pub missing_in: &'static str,
+}
+
+impl Diff {
+    /// Whether the two fabrics agree.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Number of differences.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        let nodes = self.missing_nodes.len() + self.extra_nodes.len() + self.kinds.len();
+        nodes + self.missing.len() + self.extra.len() + self.moved.len() + self.capacities.len() + self.one_way.len()
+    }
+}
+
+/// The differences between a plan and what is there.
+#[must_use]
+pub fn diff(intended: &Fabric, observed: &Fabric, by: MatchBy) -> Diff {
+    let mut diff = Diff::default();
+    compare_nodes(intended, observed, &mut diff);
+    let (mut ours, mut theirs) = (cables(intended), cables(observed));
+    let pairs = match by {
+        MatchBy::Ports => pair_by_ports(&ours, &theirs),
+        MatchBy::Nodes => pair_by_nodes(&ours, &theirs),
+    };
+    for (our_key, their_key) in pairs {
+        if let (Some(our), Some(their)) = (ours.remove(&our_key), theirs.remove(&their_key)) {
+            compare_directions(&our_key, &our, &their, &mut diff);
+        }
+    }
+    if by == MatchBy::Ports {
+        take_moved(&mut ours, &mut theirs, &mut diff);
+    }
+    diff.missing = ours.into_keys().collect();
+    diff.extra = theirs.into_keys().collect();
+    diff
+}
+
+fn compare_nodes(intended: &Fabric, observed: &Fabric, diff: &mut Diff) {
+    let kinds = |f: &Fabric| f.nodes().iter().map(|n| (n.name.clone(), n.kind)).collect::<BTreeMap<_, _>>();
+    let (ours, theirs) = (kinds(intended), kinds(observed));
+    diff.extra_nodes = theirs.keys().filter(|name| !ours.contains_key(*name)).cloned().collect();
+    for (node, &kind) in &ours {
+        match theirs.get(node) {
+            None => diff.missing_nodes.push(node.clone()),
+            Some(&other) if !alike(kind, other) => {
+                diff.kinds.push(KindMismatch { node: node.clone(), intended: describe(kind), observed: describe(other) });
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn alike(a: NodeKind, b: NodeKind) -> bool {
+    match (a, b) {
+        (NodeKind::Switch { tier: a }, NodeKind::Switch { tier: b }) => a == 0 || b == 0 || a == b,
+        _ => a == b,
+    }
+}
+
+fn describe(kind: NodeKind) -> String {
+    match kind {
+        NodeKind::Host => "host".into(),
+        NodeKind::Switch { tier: 0 } => "switch".into(),
+        NodeKind::Switch { tier } => alloc::format!("switch of tier {tier}"),
+    }
+}
+
+/// What is known about the two directions of a cable: from `a` to `b`, and back.
+#[derive(Clone, Copy, Debug, Default)]
+struct Directions {
+    there: Option<Option<Rate>>,
+    back: Option<Option<Rate>>,
+}
+
+type Cables = BTreeMap<CableEnds, Directions>;
+
+fn cables(fabric: &Fabric) -> Cables {
+    let end = |port: &Port| End { node: fabric.node(port.node).name.clone(), port: port.name.clone() };
+    let mut cables = Cables::new();
+    let mut add = |link: &Link| {
+        let (from, to) = (end(&link.from), end(&link.to));
+        let forward = from <= to;
+        let (a, b) = if forward { (from, to) } else { (to, from) };
+        let directions = cables.entry(CableEnds { a, b }).or_default();
+        let side = if forward { &mut directions.there } else { &mut directions.back };
+        *side = Some(link.capacity);
+    };
+    fabric.links().iter().for_each(&mut add);
+    cables
+}
+
+type Pairs = Vec<(CableEnds, CableEnds)>;
+
+fn pair_by_ports(ours: &Cables, theirs: &Cables) -> Pairs {
+    ours.keys().filter(|key| theirs.contains_key(*key)).map(|key| (key.clone(), key.clone())).collect()
+}
+
+/// The k-th cable between two nodes of the one fabric with the k-th of the other.
+fn pair_by_nodes(ours: &Cables, theirs: &Cables) -> Pairs {
+    fn group(cables: &Cables) -> BTreeMap<(&str, &str), Vec<&CableEnds>> {
+        let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for key in cables.keys() {
+            groups.entry((key.a.node.as_str(), key.b.node.as_str())).or_default().push(key);
+        }
+        groups
+    }
+    let theirs = group(theirs);
+    let pairs = group(ours).into_iter().filter_map(|(nodes, ours)| Some((ours, theirs.get(&nodes)?)));
+    pairs.flat_map(|(ours, theirs)| ours.into_iter().zip(theirs).map(|(a, b)| (a.clone(), (*b).clone())).collect::<Vec<_>>()).collect()
+}
+
+fn compare_directions(cable: &CableEnds, our: &Directions, their: &Directions, diff: &mut Diff) {
+    let sides = [(&cable.a, &cable.b, our.there, their.there), (&cable.b, &cable.a, our.back, their.back)];
+    for (from, to, intended, observed) in sides {
+        let (from, to) = (from.clone(), to.clone());
+        match (intended, observed) {
+            (Some(_), None) => diff.one_way.push(OneWay { from, to, missing_in: "observed" }),
+            (None, Some(_)) => diff.one_way.push(OneWay { from, to, missing_in: "intended" }),
+            (Some(Some(a)), Some(Some(b))) if a != b => {
+                diff.capacities.push(CapacityMismatch { from, to, intended_mbps: a.mbps(), observed_mbps: b.mbps() });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Joins a missing and an extra cable that share one end.
+fn take_moved(ours: &mut Cables, theirs: &mut Cables, diff: &mut Diff) {
+    let mut by_end: BTreeMap<&End, BTreeSet<&CableEnds>> = BTreeMap::new();
+    for key in theirs.keys() {
+        by_end.entry(&key.a).or_default().insert(key);
+        by_end.entry(&key.b).or_default().insert(key);
+    }
+    let mut taken: BTreeSet<&CableEnds> = BTreeSet::new();
+    let (mut ours_gone, mut theirs_gone) = (Vec::new(), Vec::new());
+    for key in ours.keys() {
+        let shared = [(&key.a, &key.b), (&key.b, &key.a)].into_iter().find_map(|(kept, intended)| {
+            let found = by_end.get(kept)?.iter().copied().find(|found| !taken.contains(found))?;
+            Some((kept, intended, found))
+        });
+        if let Some((kept, intended, found)) = shared {
+            let observed = if found.a == *kept { &found.b } else { &found.a };
+            diff.moved.push(Moved { kept: kept.clone(), intended: intended.clone(), observed: observed.clone() });
+            taken.insert(found);
+            ours_gone.push(key.clone());
+            theirs_gone.push(found.clone());
+        }
+    }
+    ours_gone.iter().for_each(|key| drop(ours.remove(key)));
+    theirs_gone.iter().for_each(|key| drop(theirs.remove(key)));
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.node, self.port)
+    }
+}
+
+impl fmt::Display for Diff {
+    /// One line per difference, its kind first.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for node in &self.missing_nodes {
+            writeln!(f, "missing node   {node}")?;
+        }
+        for node in &self.extra_nodes {
+            writeln!(f, "extra node     {node}")?;
+        }
+        for KindMismatch { node, intended, observed } in &self.kinds {
+            writeln!(f, "other kind     {node}: intended {intended}, observed {observed}")?;
+        }
+        for CableEnds { a, b } in &self.missing {
+            writeln!(f, "missing cable  {a} -- {b}")?;
+        }
+        for CableEnds { a, b } in &self.extra {
+            writeln!(f, "extra cable    {a} -- {b}")?;
+        }
+        for Moved { kept, intended, observed } in &self.moved {
+            writeln!(f, "moved cable    {kept}: intended to {intended}, observed to {observed}")?;
+        }
+        for CapacityMismatch { from, to, intended_mbps, observed_mbps } in &self.capacities {
+            let (intended, observed) = (Rate(*intended_mbps).to_string(), Rate(*observed_mbps).to_string());
+            writeln!(f, "capacity       {from} -> {to}: intended {intended}, observed {observed}")?;
+        }
+        for OneWay { from, to, missing_in } in &self.one_way {
+            writeln!(f, "one way        {from} -> {to}: not in {missing_in}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::native::read;
+
+    const PLAN: &str = "schema: antiphase.fabric/v1
+hosts: [h1, h2, h3]
+switches: [{name: leaf1, tier: 1}, {name: spine1, tier: 2}]
+cables:
+  - {ends: ['h1:e', 'leaf1:p1'], capacity: 100G}
+  - {ends: ['h2:e', 'leaf1:p2'], capacity: 100G}
+  - {ends: ['h3:e', 'leaf1:p3'], capacity: 100G}
+  - {ends: ['leaf1:up', 'spine1:p1'], capacity: 400G}
+";
+
+    fn lines(observed: &str, by: MatchBy) -> Vec<String> {
+        let diff = diff(&read(PLAN).unwrap(), &read(observed).unwrap(), by);
+        assert_eq!(diff.count(), diff.to_string().lines().count());
+        diff.to_string().lines().map(String::from).collect()
+    }
+
+    #[test]
+    fn a_fabric_does_not_differ_from_itself() {
+        assert_eq!(lines(PLAN, MatchBy::Ports), [""; 0]);
+        assert!(diff(&read(PLAN).unwrap(), &read(PLAN).unwrap(), MatchBy::Nodes).is_empty());
+    }
+
+    #[test]
+    fn swapped_cables_are_moved_not_missing() {
+        let swapped = PLAN.replace("'leaf1:p1'", "'leaf1:px'").replace("'leaf1:p2'", "'leaf1:p1'").replace("'leaf1:px'", "'leaf1:p2'");
+        assert_eq!(
+            lines(&swapped, MatchBy::Ports),
+            [
+                "moved cable    h1:e: intended to leaf1:p1, observed to leaf1:p2",
+                "moved cable    h2:e: intended to leaf1:p2, observed to leaf1:p1"
+            ]
+        );
+        assert_eq!(lines(&swapped, MatchBy::Nodes), [""; 0]);
+    }
+
+    #[test]
+    fn every_kind_of_difference_is_named() {
+        let observed = "schema: antiphase.fabric/v1
+hosts: [h1, h2, spine1, h9]
+switches: [{name: leaf1, tier: 2}]
+cables:
+  - {ends: ['h1:e', 'leaf1:p1'], capacity: 100G, reverse: {capacity: 25G}}
+  - {ends: ['h2:e', 'leaf1:p2'], one_way: true}
+  - {ends: ['h9:e', 'leaf1:p9']}
+  - {ends: ['leaf1:up', 'spine1:p1'], capacity: unknown}
+";
+        assert_eq!(
+            lines(observed, MatchBy::Ports),
+            [
+                "missing node   h3",
+                "extra node     h9",
+                "other kind     leaf1: intended switch of tier 1, observed switch of tier 2",
+                "other kind     spine1: intended switch of tier 2, observed host",
+                "missing cable  h3:e -- leaf1:p3",
+                "extra cable    h9:e -- leaf1:p9",
+                "capacity       leaf1:p1 -> h1:e: intended 100 Gb/s, observed 25 Gb/s",
+                "one way        leaf1:p2 -> h2:e: not in observed",
+            ]
+        );
+    }
+
+    #[test]
+    fn matching_by_nodes_counts_parallel_cables() {
+        let observed = PLAN.replace("  - {ends: ['leaf1:up', 'spine1:p1']", "  - {ends: ['leaf1:up9', 'spine1:p2'], capacity: 400G}\n  - {ends: ['leaf1:upX', 'spine1:p1']");
+        assert_eq!(lines(&observed, MatchBy::Nodes), ["extra cable    leaf1:upX -- spine1:p1"]);
+    }
+}

@@ -1,0 +1,116 @@
+//! From the fabric to the document.
+
+use alloc::{collections::BTreeMap, format, string::String, vec, vec::Vec};
+
+use serde_saphyr::FlowMap;
+use units::LinkId;
+
+use super::{
+    document::{Cable, Capacity, Direction, DocumentOut, End, EndKeys, SCHEMA, Switch},
+    read::split_end,
+};
+use crate::{Fabric, Link, NodeKind, Port};
+
+/// The document in YAML, one line per node and per cable.
+///
+/// What [`super::read`] makes of it has the same nodes, ports, links, capacities and
+/// provenance, and the same order of NICs on each host.
+#[must_use]
+pub fn write_yaml(fabric: &Fabric) -> String {
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+    serde_saphyr::to_string_with_options(&document(fabric), options).expect("invariant: a tree of strings and numbers serialises")
+}
+
+/// The same document in JSON.
+#[must_use]
+pub fn write_json(fabric: &Fabric) -> String {
+    serde_json::to_string_pretty(&document(fabric)).expect("invariant: a tree of strings and numbers serialises")
+}
+
+fn document(fabric: &Fabric) -> DocumentOut {
+    let defaults = most_common(fabric);
+    let switch = |node: &crate::Node| match node.kind {
+        NodeKind::Host => None,
+        NodeKind::Switch { tier } => Some(FlowMap(Switch { name: node.name.clone(), tier })),
+    };
+    DocumentOut {
+        schema: SCHEMA,
+        name: fabric.name().into(),
+        defaults: defaults.map(FlowMap),
+        hosts: fabric.hosts().map(|h| fabric.node(h).name.clone()).collect(),
+        switches: fabric.nodes().iter().filter_map(switch).collect(),
+        cables: cables(fabric).into_iter().map(|id| FlowMap(cable(fabric, id, defaults.unwrap_or_default()))).collect(),
+    }
+}
+
+/// The first direction of each cable. A host's cables keep the order of its outgoing links,
+/// because that order is the numbering of its rails.
+fn cables(fabric: &Fabric) -> Vec<LinkId> {
+    let is_host = |port: &Port| fabric.node(port.node).kind == NodeKind::Host;
+    let mut done = vec![false; fabric.links().len()];
+    let mut cables = Vec::new();
+    for (i, link) in fabric.links().iter().enumerate() {
+        let id = LinkId(i as u32);
+        // A direction towards a host waits for the one that leaves it.
+        let waits = fabric.reverse(id).is_some_and(|back| back > id) && is_host(&link.to) && !is_host(&link.from);
+        if done[i] || waits {
+            continue;
+        }
+        if let Some(back) = fabric.reverse(id) {
+            done[back.index()] = true;
+        }
+        cables.push(id);
+    }
+    cables
+}
+
+fn says(link: &Link) -> Direction {
+    Direction { capacity: Some(Capacity(link.capacity)), mbps: None, provenance: Some(link.provenance.into()) }
+}
+
+/// What most links have in common, so that cables need to say only what differs.
+fn most_common(fabric: &Fabric) -> Option<Direction> {
+    let mut counts: BTreeMap<_, usize> = BTreeMap::new();
+    for link in fabric.links() {
+        *counts.entry((link.capacity, link.provenance)).or_insert(0) += 1;
+    }
+    let most = counts.values().max()?;
+    let ((rate, provenance), _) = counts.iter().find(|(_, count)| *count == most)?;
+    Some(Direction { capacity: rate.map(|r| Capacity(Some(r))), mbps: None, provenance: Some((*provenance).into()) })
+}
+
+/// `said` without what `known` says already.
+fn difference(said: Direction, known: Direction) -> Direction {
+    let known_capacity = known.capacity.or(Some(Capacity(None)));
+    Direction {
+        capacity: said.capacity.filter(|_| said.capacity != known_capacity),
+        mbps: None,
+        provenance: said.provenance.filter(|_| said.provenance != known.provenance),
+    }
+}
+
+fn cable(fabric: &Fabric, id: LinkId, defaults: Direction) -> Cable {
+    let link = fabric.link(id);
+    let there = difference(says(link), defaults);
+    let back = fabric.reverse(id).map(|back| difference(says(fabric.link(back)), says(link)));
+    Cable {
+        ends: [end(fabric, &link.from), end(fabric, &link.to)],
+        capacity: there.capacity,
+        mbps: None,
+        provenance: there.provenance,
+        parallel: None,
+        reverse: back.filter(|back| *back != Direction::default()),
+        one_way: back.is_none(),
+    }
+}
+
+/// As text where it reads back as the same end, otherwise in keys.
+fn end(fabric: &Fabric, port: &Port) -> End {
+    let node = &fabric.node(port.node).name;
+    let text = format!("{node}:{}", port.name);
+    if split_end(&text, |name| fabric.find(name)) == Some((port.node, Some(port.name.as_str()))) {
+        End::Text(text)
+    } else {
+        End::Keys(EndKeys { node: node.clone(), port: port.name.clone() })
+    }
+}
