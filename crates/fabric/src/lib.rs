@@ -7,6 +7,7 @@
 
 extern crate alloc;
 
+pub mod import;
 pub mod model;
 
 pub use model::{Fabric, FabricBuilder, FabricError, Finding, Link, Node, NodeKind, Port, Provenance};
