@@ -1,0 +1,91 @@
+//! `topo.csv` of the Lingjun data set (alibaba-lingjun-dataset-2023): `ip,DSW,PSW,ASW`.
+//!
+//! Observed in the published file (847 hosts): every host is in one ASW, PSW and DSW; there is
+//! one DSW name and three PSW names; the 48 ASW names recur below different PSWs (29 of them below
+//! all three), while no pair (PSW, ASW) holds more than eight hosts. So an ASW name means
+//! something only below its PSW, and a switch is named here by the whole way to it: `G6/P10/S14`.
+//!
+//! Assumed, and said in a finding: a name is a *group* of switches of one tier (a host of that
+//! cluster has several NICs and the file lists one ASW), and each group is imported as one switch
+//! with one edge to the group above. How many cables an edge stands for is not in the file; state
+//! it as an assumption, for example `host-leaf=200G*4`.
+
+use alloc::{collections::BTreeSet, format, string::String, vec::Vec};
+
+use super::{
+    Imported,
+    place::{check_length, check_name, document, quoted},
+};
+use crate::{FabricError, Finding, NodeKind, Provenance};
+
+/// Columns, from the top tier down, after the host.
+const TIERS: [(&str, u8); 3] = [("DSW", 3), ("PSW", 2), ("ASW", 1)];
+
+/// Imports `topo.csv`.
+///
+/// # Errors
+/// [`FabricError::Document`] naming the line, for a header without the four columns, a row of
+/// another length, an empty or oversized name, or a host listed twice.
+pub fn topo_csv(text: &str) -> Result<Imported, FabricError> {
+    check_length(text)?;
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
+    let header = reader.headers().map_err(|e| csv_error(&e))?.clone();
+    let column = |name: &str| {
+        let found = header.iter().position(|column| column == name);
+        found.ok_or_else(|| document("line 1", format!("no column {name} in {}", quoted(&header.iter().collect::<Vec<_>>().join(",")))))
+    };
+    let host_column = column("ip")?;
+    let mut columns = Vec::new();
+    for (name, tier) in TIERS {
+        columns.push((name, tier, column(name)?));
+    }
+    let mut imported = Imported::default();
+    let Imported { cabling, findings } = &mut imported;
+    let mut edges: BTreeSet<(u32, u32)> = BTreeSet::new();
+    for record in reader.records() {
+        let record = record.map_err(|e| csv_error(&e))?;
+        let place = || format!("line {}", record.position().map_or(0, csv::Position::line));
+        let mut path = String::new();
+        let mut above: Option<u32> = None;
+        for &(column, tier, index) in &columns {
+            let part = record.get(index).unwrap_or_default();
+            check_name(|| format!("{}, {column}", place()), part)?;
+            if !path.is_empty() {
+                path.push('/');
+            }
+            path.push_str(part);
+            check_name(place, &path)?;
+            let node = cabling.node(&path)?;
+            findings.extend(cabling.state_kind(node, NodeKind::Switch { tier }, Provenance::Asserted));
+            if let Some(above) = above.filter(|&above| edges.insert((node, above))) {
+                cabling.edge(node, above, Provenance::Asserted)?;
+            }
+            above = Some(node);
+        }
+        let host = record.get(host_column).unwrap_or_default();
+        check_name(|| format!("{}, ip", place()), host)?;
+        if cabling.find(host).is_some() {
+            return Err(document(place(), format!("{} is listed twice", quoted(host))));
+        }
+        let node = cabling.node(host)?;
+        findings.extend(cabling.state_kind(node, NodeKind::Host, Provenance::Asserted));
+        if let Some(leaf) = above {
+            cabling.edge(node, leaf, Provenance::Asserted)?;
+        }
+    }
+    if cabling.nodes.is_empty() {
+        return Err(document("document", "no host is listed"));
+    }
+    let switches = cabling.nodes.iter().filter(|node| matches!(node.kind, Some((NodeKind::Switch { .. }, _)))).count();
+    let message = format!("{switches} groups of switches are each imported as one switch, with one edge to the group above");
+    findings.push(Finding { kind: "group-as-switch", message });
+    Ok(imported)
+}
+
+fn csv_error(error: &csv::Error) -> FabricError {
+    let place = error.position().map_or_else(|| "document".into(), |at| format!("line {}", at.line()));
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => document(place, format!("{len} fields, expected {expected_len}")),
+        _ => document(place, format!("{error}")),
+    }
+}

@@ -1,0 +1,262 @@
+//! What `lldpctl -f json` and `-f json0` print, per host and switch (lldpd, lldpcli(8)).
+//!
+//! The document has three shapes: `json` with an object of interfaces, `json` with a list of
+//! one-key objects (when an interface occurs twice), and `json0`, where everything is a list.
+//! It names the neighbours of a system and not the system itself, so the caller does.
+//!
+//! A system is known by its name, else by its chassis id; a port by its interface name, its alias
+//! (`local` subtype: SONiC sends `Eth1/1` for `Ethernet0`) or its description. A node that
+//! announces an enabled `Bridge` or `Router` is a switch, one that announces only `Station` a
+//! host. A host that forwards packets (containers, virtual machines) announces `Router` too:
+//! host patterns override.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    format,
+    string::String,
+    vec,
+    vec::Vec,
+};
+
+use super::{
+    Imported,
+    cabling::{CableClaim, Cabling, End},
+    json::{self, At, Json},
+    place::{check_name, listed, quoted},
+};
+use crate::{FabricError, Finding, NodeKind, Provenance};
+
+/// The LLDP table of one system.
+#[derive(Clone, Debug)]
+pub struct Report {
+    system: String,
+    neighbours: Vec<Neighbour>,
+    findings: Vec<Finding>,
+}
+
+#[derive(Clone, Debug)]
+struct Neighbour {
+    local_port: String,
+    name: Option<String>,
+    chassis: Option<String>,
+    kind: Option<NodeKind>,
+    /// Best name first.
+    ports: Vec<String>,
+}
+
+/// Reads the table of `system`.
+///
+/// # Errors
+/// [`FabricError::Document`] naming line or key path, for a document of another shape.
+pub fn report(system: &str, text: &str) -> Result<Report, FabricError> {
+    check_name(|| "system name".into(), system)?;
+    let document = json::read(text)?;
+    let root = At::root(&document);
+    let lldp = root.get("lldp").ok_or_else(|| root.error("no key \"lldp\": not the output of lldpctl -f json or json0"))?;
+    let mut report = Report { system: system.into(), neighbours: Vec::new(), findings: Vec::new() };
+    for part in one_or_many(&lldp) {
+        let Some(interfaces) = part.get("interface") else {
+            part.object()?;
+            continue;
+        };
+        for item in one_or_many(&interfaces) {
+            // json0 names the interface inside, json by the key.
+            if let Some(name) = item.get("name").map(|name| value_of(&name)).transpose()?.flatten() {
+                report.read_interface(&name, &item)?;
+                continue;
+            }
+            for (name, bodies) in item.entries()? {
+                for body in one_or_many(&bodies) {
+                    report.read_interface(name, &body)?;
+                }
+            }
+        }
+    }
+    if report.neighbours.is_empty() {
+        report.findings.push(Finding { kind: "no-neighbours", message: format!("{} sees no neighbour", quoted(system)) });
+    }
+    Ok(report)
+}
+
+impl Report {
+    fn read_interface(&mut self, local_port: &str, body: &At<'_>) -> Result<(), FabricError> {
+        check_name(|| body.place(), local_port)?;
+        body.object()?;
+        let mut neighbour = Neighbour { local_port: local_port.into(), name: None, chassis: None, kind: None, ports: Vec::new() };
+        if let Some(chassis) = body.get("chassis") {
+            for chassis in one_or_many(&chassis) {
+                neighbour.read_chassis(&chassis)?;
+            }
+        }
+        if let Some(port) = body.get("port") {
+            for port in one_or_many(&port) {
+                neighbour.read_port(&port)?;
+            }
+        }
+        if neighbour.name.is_none() && neighbour.chassis.is_none() {
+            let message = format!("{}:{local_port}: the neighbour gives neither a name nor a chassis id; left out", self.system);
+            self.findings.push(Finding { kind: "unidentified-neighbour", message });
+        } else {
+            self.neighbours.push(neighbour);
+        }
+        Ok(())
+    }
+}
+
+impl Neighbour {
+    /// `{"leaf1": {"id": ...}}`, or the inside of it: `{"id": ..., "name": [...]}`.
+    fn read_chassis(&mut self, chassis: &At<'_>) -> Result<(), FabricError> {
+        let is_value = |at: &At<'_>| match at.json {
+            Json::Object(_) => at.get("value").is_some(),
+            _ => true,
+        };
+        if chassis.get("id").is_some_and(|id| is_value(&id)) || chassis.get("name").is_some_and(|name| is_value(&name)) {
+            let name = chassis.get("name").map(|name| value_of(&name)).transpose()?.flatten();
+            return self.read_chassis_body(chassis, name);
+        }
+        let mut entries = chassis.entries()?;
+        match (entries.next(), entries.next()) {
+            (None, _) => Ok(()),
+            (Some((name, body)), None) => {
+                body.object()?;
+                self.read_chassis_body(&body, Some(name.into()))
+            }
+            _ => Err(chassis.error("neither a chassis id nor one system name")),
+        }
+    }
+
+    fn read_chassis_body(&mut self, body: &At<'_>, name: Option<String>) -> Result<(), FabricError> {
+        if let Some(name) = name.filter(|name| !name.is_empty()) {
+            check_name(|| body.place(), &name)?;
+            self.name.get_or_insert(name);
+        }
+        if let Some(id) = body.get("id") {
+            if let Some(id_value) = value_of(&id)? {
+                check_name(|| id.place(), &id_value)?;
+                self.chassis.get_or_insert(id_value);
+            }
+        }
+        if let Some(capabilities) = body.get("capability") {
+            let mut enabled = BTreeSet::new();
+            for capability in one_or_many(&capabilities) {
+                let on = capability.get("enabled").is_some_and(|at| match at.json {
+                    Json::Bool(on) => *on,
+                    Json::Text(text) => text == "on" || text == "true",
+                    _ => false,
+                });
+                if let (Some(kind), true) = (capability.get("type"), on) {
+                    enabled.insert(String::from(kind.text()?));
+                }
+            }
+            let has = |kind: &str| enabled.contains(kind);
+            if has("Bridge") || has("Router") {
+                self.kind = Some(NodeKind::Switch { tier: 0 });
+            } else if has("Station") {
+                self.kind = Some(NodeKind::Host);
+            }
+        }
+        Ok(())
+    }
+
+    fn read_port(&mut self, port: &At<'_>) -> Result<(), FabricError> {
+        let (mut best, mut rest) = (Vec::new(), Vec::new());
+        if let Some(ids) = port.get("id") {
+            for id in one_or_many(&ids) {
+                let Some(value) = value_of(&id)? else { continue };
+                check_name(|| id.place(), &value)?;
+                let kind = id.get("type");
+                match kind.as_ref().map(At::text).transpose()? {
+                    Some("ifname") => best.insert(0, value),
+                    Some("local" | "ifalias") => best.push(value),
+                    _ => rest.push(value),
+                }
+            }
+        }
+        if let Some(description) = port.get("descr") {
+            // A description is free text: one that cannot be a port name is not one.
+            best.extend(value_of(&description)?.filter(|text| check_name(String::new, text).is_ok()));
+        }
+        self.ports = best;
+        self.ports.extend(rest);
+        Ok(())
+    }
+}
+
+/// The items of a list, or the thing itself.
+fn one_or_many<'a>(at: &'a At<'a>) -> Vec<At<'a>> {
+    at.items().map_or_else(|_| vec![*at], Iterator::collect)
+}
+
+/// The text of `"x"`, `{"value": "x"}`, `["x", ...]` or `[{"value": "x"}, ...]`; none when empty.
+fn value_of(at: &At<'_>) -> Result<Option<String>, FabricError> {
+    let first = match at.json {
+        Json::List(_) => match at.items()?.next() {
+            None => return Ok(None),
+            Some(first) => first,
+        },
+        _ => *at,
+    };
+    let json = match first.json {
+        Json::Object(entries) => match entries.iter().find(|(key, _)| key == "value") {
+            None => return Ok(None),
+            Some((_, json)) => json,
+        },
+        json => json,
+    };
+    match json {
+        Json::Text(text) if text.is_empty() => Ok(None),
+        Json::Text(text) => Ok(Some(text.clone())),
+        _ => Err(first.expected("a text")),
+    }
+}
+
+/// Puts the tables of several systems together. A chassis without a name is known by its id,
+/// unless another table gives the name that goes with the id.
+///
+/// # Errors
+/// [`FabricError::TooLarge`] over the limits of a fabric.
+pub fn join(reports: impl IntoIterator<Item = Report>) -> Result<Imported, FabricError> {
+    let reports: Vec<Report> = reports.into_iter().collect();
+    let mut findings = Vec::new();
+    let names = names_of_chassis(&reports, &mut findings);
+    let mut cabling = Cabling::default();
+    for report in &reports {
+        let own = cabling.node(&report.system)?;
+        cabling.nodes[own as usize].reported = true;
+    }
+    for report in &reports {
+        let own = cabling.node(&report.system)?;
+        findings.extend(report.findings.iter().cloned());
+        for neighbour in &report.neighbours {
+            let by_chassis = || neighbour.chassis.as_deref().map(|id| names.get(id).copied().flatten().unwrap_or(id));
+            let Some(name) = neighbour.name.as_deref().or_else(by_chassis) else { continue };
+            let far = cabling.node(name)?;
+            if let Some(kind) = neighbour.kind {
+                findings.extend(cabling.state_kind(far, kind, Provenance::Observed));
+            }
+            cabling.own_ports.insert((own, neighbour.local_port.clone()));
+            let ends = [End { node: own, ports: vec![neighbour.local_port.clone()] }, End { node: far, ports: neighbour.ports.clone() }];
+            cabling.cable(CableClaim { ends, plan: false, capacity: None, provenance: Provenance::Observed })?;
+        }
+    }
+    Ok(Imported { cabling, findings })
+}
+
+/// The one name of each chassis id; `None` where there are several.
+fn names_of_chassis<'a>(reports: &'a [Report], findings: &mut Vec<Finding>) -> BTreeMap<&'a str, Option<&'a str>> {
+    let mut names: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for neighbour in reports.iter().flat_map(|report| &report.neighbours) {
+        if let (Some(name), Some(id)) = (&neighbour.name, &neighbour.chassis) {
+            names.entry(id).or_default().insert(name);
+        }
+    }
+    let mut one = BTreeMap::new();
+    for (id, names) in names {
+        if names.len() > 1 {
+            let message = format!("chassis {} announces several names: {}; each is a node", quoted(id), listed(names.iter().copied(), 6));
+            findings.push(Finding { kind: "contradictory-name", message });
+        }
+        one.insert(id, if names.len() == 1 { names.first().copied() } else { None });
+    }
+    one
+}

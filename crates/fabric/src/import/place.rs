@@ -1,0 +1,110 @@
+//! Where and what: one-line errors about documents, with hostile values kept short.
+
+use alloc::{
+    format,
+    string::{String, ToString},
+};
+
+use crate::FabricError;
+
+/// Longest name of a node, port or topology, in bytes: RFC 1035 allows 253 in a domain name,
+/// LLDP 255 in a system name (IEEE 802.1AB, 8.5.6). A longer one is not a name, and a host list
+/// could multiply it until memory is full.
+pub const NAME_BYTES_MAX: usize = 255;
+
+/// Longest document taken, in bytes. A cluster of 100,000 hosts is 20 MB in the wordiest of the
+/// formats, and a parser reads this much within a second.
+pub const DOCUMENT_BYTES_MAX: usize = 64 << 20;
+
+/// How many characters of a value an error repeats: enough to find it, and still one line.
+const QUOTED_CHARS_MAX: usize = 60;
+
+/// An error about `place`; line breaks are folded, so that it stays one line.
+pub(crate) fn document(place: impl Into<String>, problem: impl AsRef<str>) -> FabricError {
+    let mut line = String::new();
+    for word in problem.as_ref().split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    FabricError::Document { place: place.into(), problem: line }
+}
+
+/// The value in quotes with control characters escaped, cut after [`QUOTED_CHARS_MAX`].
+pub(crate) fn quoted(value: &str) -> String {
+    match value.char_indices().nth(QUOTED_CHARS_MAX) {
+        Some((cut, _)) => format!("{:?}... ({} bytes)", &value[..cut], value.len()),
+        None => format!("{value:?}"),
+    }
+}
+
+/// Checks that `name` can name a node or a port.
+pub(crate) fn check_name(place: impl FnOnce() -> String, name: &str) -> Result<(), FabricError> {
+    if name.is_empty() {
+        Err(document(place(), "empty name"))
+    } else if name.len() > NAME_BYTES_MAX {
+        Err(document(place(), format!("name {} is longer than {NAME_BYTES_MAX} bytes", quoted(name))))
+    } else if name.chars().any(char::is_control) {
+        Err(document(place(), format!("name {} holds a control character", quoted(name))))
+    } else {
+        Ok(())
+    }
+}
+
+/// Refuses a document longer than [`DOCUMENT_BYTES_MAX`].
+pub(crate) fn check_length(text: &str) -> Result<(), FabricError> {
+    if text.len() > DOCUMENT_BYTES_MAX {
+        let mib = DOCUMENT_BYTES_MAX >> 20;
+        return Err(document("document", format!("{} bytes are over the limit of {mib} MiB", text.len())));
+    }
+    Ok(())
+}
+
+/// `["a", "b", "c"]` as `a, b, c`, and `and 7 more` after `limit`.
+pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>, limit: usize) -> String {
+    let mut out = String::new();
+    let mut left_out = 0_usize;
+    for (i, name) in names.into_iter().enumerate() {
+        if i >= limit {
+            left_out += 1;
+            continue;
+        }
+        if i > 0 {
+            out.push_str(", ");
+        }
+        out.push_str(name);
+    }
+    if left_out > 0 {
+        out.push_str(&format!(" and {} more", left_out.to_string()));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quoted_value_is_short_and_on_one_line() {
+        assert_eq!(quoted("a\nb"), r#""a\nb""#);
+        // 60 characters kept, two bytes each, of 100.
+        assert_eq!(quoted(&"\u{e9}".repeat(100)), format!("\"{}\"... (200 bytes)", "\u{e9}".repeat(60)));
+        assert_eq!(document("line 3", "bad\n   thing").to_string(), "line 3: bad thing");
+    }
+
+    #[test]
+    fn names_have_a_length_and_no_control_characters() {
+        assert!(check_name(String::new, "gpu-01").is_ok());
+        assert!(check_name(String::new, &"x".repeat(255)).is_ok());
+        for bad in [String::new(), "x".repeat(256), "a\u{7}".into()] {
+            assert!(check_name(String::new, &bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_says_how_many_it_leaves_out() {
+        assert_eq!(listed(["a", "b", "c"], 2), "a, b and 1 more");
+        assert_eq!(listed(["a", "b"], 2), "a, b");
+    }
+}

@@ -1,0 +1,51 @@
+//! Bounded YAML: anchors, nesting and size are limited before anything is built.
+
+use alloc::{
+    format,
+    string::{String, ToString},
+};
+
+use serde::de::DeserializeOwned;
+use serde_saphyr::{DuplicateKeyPolicy, Location};
+
+use super::place::{check_length, document};
+use crate::FabricError;
+
+/// Deepest nesting of the formats read here is 7; a bomb of brackets ends at this depth.
+const DEPTH_MAX: usize = 32;
+/// Scalars and collections in one document: four per cable of the largest containerlab or per
+/// switch of the largest topology.yaml, with room.
+const NODES_MAX: usize = 2_000_000;
+/// What aliases may add; a document that repeats one group definition per node stays far below.
+const ALIAS_EVENTS_MAX: usize = 200_000;
+
+/// Reads a document into `T`; the error names line and column.
+pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, FabricError> {
+    check_length(text)?;
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_depth: DEPTH_MAX,
+            flow_nesting_limit: DEPTH_MAX,
+            max_nodes: NODES_MAX,
+            max_events: 2 * NODES_MAX,
+            max_anchors: 1_000,
+            max_aliases: 10_000,
+            max_documents: 1,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: ALIAS_EVENTS_MAX,
+        },
+        duplicate_keys: DuplicateKeyPolicy::Error,
+        with_snippet: false,
+        emit_comments: false,
+    };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+        let place = error.location().map_or_else(|| "document".into(), place);
+        document(place, error.without_snippet().to_string())
+    })
+}
+
+/// A location for people.
+pub(crate) fn place(location: Location) -> String {
+    format!("line {}, column {}", location.line(), location.column())
+}
