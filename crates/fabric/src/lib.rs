@@ -7,6 +7,8 @@
 
 extern crate alloc;
 
+pub mod collective;
 pub mod model;
+pub mod route;
 
 pub use model::{Fabric, FabricBuilder, FabricError, Finding, Link, Node, NodeKind, Port, Provenance};

@@ -153,6 +153,16 @@ pub enum FabricError {
         /// Destination host.
         to: String,
     },
+    /// A pinned route that is no route.
+    #[error("pinned route from {from:?} to {to:?}: {problem}")]
+    BadPin {
+        /// Source host.
+        from: String,
+        /// Destination host.
+        to: String,
+        /// What is wrong, with the offending value.
+        problem: String,
+    },
     /// More nodes or links than [`NODES_MAX`] or [`LINKS_MAX`].
     #[error("{what}: {count} is over the limit of {limit}")]
     TooLarge {

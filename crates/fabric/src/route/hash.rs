@@ -1,0 +1,52 @@
+//! The seeded hash behind [`super::Ecmp::Hashed`].
+//!
+//! Each next hop gets a rank from (flow, link) and the highest rank wins. The keys come from
+//! names, not from ids, so that the order of a document does not change anybody's path.
+
+use alloc::vec::Vec;
+
+use units::LinkId;
+
+use crate::{Fabric, Port};
+
+/// Hash keys of all links under one seed.
+#[derive(Debug)]
+pub(super) struct FlowHash {
+    link_keys: Vec<u64>,
+}
+
+impl FlowHash {
+    pub(super) fn new(fabric: &Fabric, seed: u64) -> Self {
+        let key = |link: &crate::Link| {
+            let end = |hash, port: &Port| fnv1a(fnv1a(hash, &fabric.node(port.node).name), &port.name);
+            mix(end(end(FNV_OFFSET ^ mix(seed), &link.from), &link.to))
+        };
+        Self { link_keys: fabric.links().iter().map(key).collect() }
+    }
+
+    /// Key of the flow between two NIC links; the two directions of a pair draw apart.
+    pub(super) fn flow(&self, out: LinkId, into: LinkId) -> u64 {
+        mix(self.link_keys[out.index()].rotate_left(32) ^ self.link_keys[into.index()])
+    }
+
+    /// Rank of a next hop for a flow; the link breaks the tie of equal hashes.
+    pub(super) fn rank(&self, flow: u64, link: LinkId) -> (u64, LinkId) {
+        (mix(flow ^ self.link_keys[link.index()]), link)
+    }
+}
+
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
+
+/// FNV-1a over the bytes and a terminator that no UTF-8 text contains.
+fn fnv1a(hash: u64, text: &str) -> u64 {
+    text.bytes().chain([0xff]).fold(hash, |h, b| (h ^ u64::from(b)).wrapping_mul(FNV_PRIME))
+}
+
+/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014).
+fn mix(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}

@@ -1,0 +1,248 @@
+//! Shortest-path next hops from every switch towards every leaf.
+//!
+//! The table is dense over (leaf, switch), and the sets of next hops are interned: towards most
+//! leaves a switch uses the same uplinks, so a fabric of 10,000 hosts needs about a megabyte.
+
+use alloc::{
+    collections::{BTreeMap, VecDeque},
+    vec,
+    vec::Vec,
+};
+
+use petgraph::{Direction, graph::DiGraph, visit::EdgeRef};
+use units::{LinkId, NodeId};
+
+use crate::{Fabric, FabricError, NodeKind, collective::Endpoint};
+
+/// Longest path between two switches: IP packets die after 255 hops, so a longer path
+/// carries nothing.
+pub const HOPS_MAX: u8 = 254;
+/// Most (leaf, switch) pairs in one routing table: 160 MiB. A Clos of 100,000 hosts has 20 million.
+pub const TABLE_CELLS_MAX: usize = 1 << 25;
+/// Most (leaf, link) visits while the table is built: about two seconds.
+pub const TABLE_WORK_MAX: usize = 1 << 30;
+
+/// "No such switch, leaf or distance".
+pub(super) const NONE: u32 = u32::MAX;
+const UNREACHABLE: u8 = u8::MAX;
+
+/// A link between two switches and the number of the switch it leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hop {
+    pub(super) link: LinkId,
+    pub(super) to: u32,
+}
+
+/// A NIC of a host.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Nic {
+    pub(super) out: LinkId,
+    /// `None` where only the outgoing direction is known.
+    pub(super) into: Option<LinkId>,
+}
+
+/// Next hops and NICs of a fabric, by compact numbers.
+#[derive(Debug)]
+pub(super) struct Table {
+    /// Node to switch number, [`NONE`] for hosts.
+    switch_of: Vec<u32>,
+    /// Switch number to leaf number, [`NONE`] where no wanted host hangs.
+    leaf_of: Vec<u32>,
+    /// First NIC of each node in `nics`, and one more entry for the end.
+    nic_start: Vec<u32>,
+    nics: Vec<Nic>,
+    /// Ranges of `pool`; set 0 is empty.
+    sets: Vec<(u32, u32)>,
+    pool: Vec<Hop>,
+    /// Set of next hops of (leaf, switch).
+    next: Vec<u32>,
+    /// Hops from (leaf, switch) to the leaf.
+    dist: Vec<u8>,
+}
+
+impl Table {
+    /// Builds the table for the leaves of `hosts`, or of all hosts.
+    pub(super) fn build(fabric: &Fabric, hosts: Option<&[NodeId]>) -> Result<Self, FabricError> {
+        let (switch_of, switches) = number_switches(fabric);
+        let into = incoming(fabric);
+        let (nic_start, nics) = list_nics(fabric, &into);
+        let (leaf_of, leaves) = number_leaves(fabric, &switch_of, switches.len(), hosts);
+        let graph = switch_graph(fabric, &switches, &switch_of);
+        refuse_large(leaves.len(), switches.len(), graph.edge_count())?;
+        let mut table =
+            Self { switch_of, leaf_of, nic_start, nics, sets: vec![(0, 0)], pool: Vec::new(), next: Vec::new(), dist: Vec::new() };
+        table.fill(fabric, &switches, &leaves, &graph);
+        Ok(table)
+    }
+
+    fn fill(&mut self, fabric: &Fabric, switches: &[NodeId], leaves: &[u32], graph: &DiGraph<(), LinkId>) {
+        let count = switches.len();
+        self.next = vec![0; leaves.len() * count];
+        self.dist = vec![UNREACHABLE; leaves.len() * count];
+        let hops: Vec<Vec<Hop>> = switches.iter().map(|&s| self.hops_from(fabric, s)).collect();
+        let mut known: BTreeMap<Vec<LinkId>, u32> = BTreeMap::new();
+        let mut last = vec![0_u32; count];
+        let (mut queue, mut set) = (VecDeque::new(), Vec::new());
+        for (row, &leaf) in leaves.iter().enumerate() {
+            let dist = &mut self.dist[row * count..(row + 1) * count];
+            distances(graph, leaf, dist, &mut queue);
+            for at in 0..count {
+                if dist[at] == UNREACHABLE || dist[at] == 0 {
+                    continue;
+                }
+                set.clear();
+                set.extend(hops[at].iter().filter(|h| dist[h.to as usize] == dist[at] - 1));
+                // Towards the next leaf most switches use the same hops again.
+                let (start, end) = self.sets[last[at] as usize];
+                if self.pool[start as usize..end as usize] != set[..] {
+                    let key: Vec<LinkId> = set.iter().map(|h| h.link).collect();
+                    last[at] = *known.entry(key).or_insert_with(|| {
+                        let start = self.pool.len() as u32;
+                        self.pool.extend(&set);
+                        self.sets.push((start, self.pool.len() as u32));
+                        self.sets.len() as u32 - 1
+                    });
+                }
+                self.next[row * count + at] = last[at];
+            }
+        }
+    }
+
+    fn hops_from(&self, fabric: &Fabric, switch: NodeId) -> Vec<Hop> {
+        let hop = |&link: &LinkId| self.switch(fabric.link(link).to.node).map(|to| Hop { link, to });
+        fabric.links_from(switch).iter().filter_map(hop).collect()
+    }
+
+    /// How many switches there are.
+    pub(super) fn switch_count(&self) -> usize {
+        self.leaf_of.len()
+    }
+
+    /// The number of a switch.
+    pub(super) fn switch(&self, node: NodeId) -> Option<u32> {
+        self.switch_of.get(node.index()).copied().filter(|&s| s != NONE)
+    }
+
+    /// The number of a switch as a destination.
+    pub(super) fn leaf(&self, node: NodeId) -> Option<u32> {
+        self.switch(node).map(|s| self.leaf_of[s as usize]).filter(|&l| l != NONE)
+    }
+
+    /// Hops from a switch to a leaf, [`NONE`] without a route.
+    pub(super) fn distance(&self, leaf: u32, switch: u32) -> u32 {
+        match self.dist[self.cell(leaf, switch)] {
+            UNREACHABLE => NONE,
+            hops => u32::from(hops),
+        }
+    }
+
+    /// Equally short next hops from a switch to a leaf, in order of link id; empty at the leaf
+    /// itself and without a route.
+    pub(super) fn next_hops(&self, leaf: u32, switch: u32) -> &[Hop] {
+        let (start, end) = self.sets[self.next[self.cell(leaf, switch)] as usize];
+        &self.pool[start as usize..end as usize]
+    }
+
+    fn cell(&self, leaf: u32, switch: u32) -> usize {
+        leaf as usize * self.switch_count() + switch as usize
+    }
+
+    /// The NIC of an endpoint; `None` for a node without NICs or one that is no host.
+    pub(super) fn nic(&self, endpoint: Endpoint) -> Option<Nic> {
+        let start = *self.nic_start.get(endpoint.host.index())? as usize;
+        let end = *self.nic_start.get(endpoint.host.index() + 1)? as usize;
+        let nics = self.nics.get(start..end)?;
+        nics.get(usize::from(endpoint.rail).checked_rem(nics.len())?).copied()
+    }
+}
+
+fn refuse_large(leaves: usize, switches: usize, links: usize) -> Result<(), FabricError> {
+    let refuse = |what, count, limit| if count > limit { Err(FabricError::TooLarge { what, count, limit }) } else { Ok(()) };
+    refuse("routing table cells", leaves.saturating_mul(switches), TABLE_CELLS_MAX)?;
+    refuse("routing table work", leaves.saturating_mul(links), TABLE_WORK_MAX)
+}
+
+fn number_switches(fabric: &Fabric) -> (Vec<u32>, Vec<NodeId>) {
+    let mut switches = Vec::new();
+    let number = |(i, node): (usize, &crate::Node)| {
+        if node.kind == NodeKind::Host {
+            return NONE;
+        }
+        switches.push(NodeId(i as u32));
+        switches.len() as u32 - 1
+    };
+    let switch_of = fabric.nodes().iter().enumerate().map(number).collect();
+    (switch_of, switches)
+}
+
+/// Leaves are the switches that have a link to a wanted host.
+fn number_leaves(fabric: &Fabric, switch_of: &[u32], switches: usize, hosts: Option<&[NodeId]>) -> (Vec<u32>, Vec<u32>) {
+    let mut wanted = vec![hosts.is_none(); fabric.nodes().len()];
+    for host in hosts.unwrap_or(&[]) {
+        if let Some(wanted) = wanted.get_mut(host.index()) {
+            *wanted = true;
+        }
+    }
+    let (mut leaf_of, mut leaves) = (vec![NONE; switches], Vec::new());
+    for link in fabric.links() {
+        let (from, to) = (switch_of[link.from.node.index()], link.to.node.index());
+        if from != NONE && switch_of[to] == NONE && wanted[to] && leaf_of[from as usize] == NONE {
+            leaf_of[from as usize] = leaves.len() as u32;
+            leaves.push(from);
+        }
+    }
+    (leaf_of, leaves)
+}
+
+/// The incoming link of each (host, port).
+fn incoming(fabric: &Fabric) -> BTreeMap<(NodeId, &str), LinkId> {
+    let to_hosts = fabric.links().iter().enumerate().filter(|(_, l)| fabric.node(l.to.node).kind == NodeKind::Host);
+    to_hosts.map(|(i, l)| ((l.to.node, l.to.name.as_str()), LinkId(i as u32))).collect()
+}
+
+fn list_nics(fabric: &Fabric, into: &BTreeMap<(NodeId, &str), LinkId>) -> (Vec<u32>, Vec<Nic>) {
+    let (mut start, mut nics) = (vec![0], Vec::new());
+    for (i, node) in fabric.nodes().iter().enumerate() {
+        let id = NodeId(i as u32);
+        if node.kind == NodeKind::Host {
+            let nic = |&out: &LinkId| Nic { out, into: into.get(&(id, fabric.link(out).from.name.as_str())).copied() };
+            nics.extend(fabric.links_from(id).iter().map(nic));
+        }
+        start.push(nics.len() as u32);
+    }
+    (start, nics)
+}
+
+/// The switches and the links between them; the node index is the switch number.
+fn switch_graph(fabric: &Fabric, switches: &[NodeId], switch_of: &[u32]) -> DiGraph<(), LinkId> {
+    let mut graph = DiGraph::with_capacity(switches.len(), 0);
+    for _ in switches {
+        graph.add_node(());
+    }
+    for (i, link) in fabric.links().iter().enumerate() {
+        let (from, to) = (switch_of[link.from.node.index()], switch_of[link.to.node.index()]);
+        if from != NONE && to != NONE {
+            graph.add_edge(from.into(), to.into(), LinkId(i as u32));
+        }
+    }
+    graph
+}
+
+/// Hops from each switch to `leaf`, by breadth-first search against the links.
+fn distances(graph: &DiGraph<(), LinkId>, leaf: u32, dist: &mut [u8], queue: &mut VecDeque<u32>) {
+    dist[leaf as usize] = 0;
+    queue.push_back(leaf);
+    while let Some(at) = queue.pop_front() {
+        let hops = dist[at as usize];
+        if hops >= HOPS_MAX {
+            continue;
+        }
+        for edge in graph.edges_directed(at.into(), Direction::Incoming) {
+            let from = edge.source().index();
+            if dist[from] == UNREACHABLE {
+                dist[from] = hops + 1;
+                queue.push_back(from as u32);
+            }
+        }
+    }
+}
