@@ -7,8 +7,12 @@
 
 extern crate alloc;
 
+pub mod capacity;
 pub mod collective;
+pub mod generate;
 pub mod model;
 pub mod route;
+pub mod summary;
+pub mod tier;
 
 pub use model::{Fabric, FabricBuilder, FabricError, Finding, Link, Node, NodeKind, Port, Provenance};
