@@ -93,14 +93,15 @@ impl Layout {
         1 << self.scale
     }
 
-    /// The part `numerator / denominator` of full speed, at most all of it, never none.
+    /// The part `numerator / denominator` of full speed, at most all of it, never none. Rounded up, so that an end that
+    /// falls on a whole nanosecond is not pushed to the next one.
     pub(super) fn speed(&self, numerator: u64, denominator: u64) -> u64 {
         if numerator >= denominator {
             return self.one();
         }
         let scaled = match numerator.checked_shl(self.scale).filter(|s| s >> self.scale == numerator) {
-            Some(scaled) => scaled / denominator,
-            None => ((u128::from(numerator) << self.scale) / u128::from(denominator)) as u64,
+            Some(scaled) => scaled.div_ceil(denominator),
+            None => (u128::from(numerator) << self.scale).div_ceil(u128::from(denominator)) as u64,
         };
         scaled.max(1)
     }

@@ -90,7 +90,7 @@ impl Run<'_> {
                 }
             }
             self.share_again(now);
-            let recurs = pivot_started && steady.recurs(now, (0..n).flat_map(|j| self.state(j, now)));
+            let recurs = pivot_started && steady.recurs(now, (0..n).flat_map(|j| self.state(j, now)), (0..n).map(|j| self.slips(j)));
             if recurs || steady.is_over() || events >= EVENTS_PER_JOB_MAX.saturating_mul(n) {
                 return steady.measure(now);
             }

@@ -26,13 +26,15 @@ pub(super) struct Steady {
     /// Time of each such state and the number of starts of each job by then.
     times: Vec<u64>,
     counts: Vec<u64>,
+    /// Slips of each job by then.
+    slips: Vec<u64>,
     /// The earlier of two equal states, when there are such.
     cycle: Option<usize>,
 }
 
 impl Steady {
     pub(super) fn new(jobs: usize) -> Self {
-        Self { jobs, starts: vec![Vec::new(); jobs], states: Vec::new(), times: Vec::new(), counts: Vec::new(), cycle: None }
+        Self { jobs, starts: vec![Vec::new(); jobs], states: Vec::new(), times: Vec::new(), counts: Vec::new(), slips: Vec::new(), cycle: None }
     }
 
     pub(super) fn started(&mut self, job: usize, now: u64, slips: u64) {
@@ -40,13 +42,14 @@ impl Steady {
     }
 
     /// Records the state at a start of the pivot; true when it has been there before.
-    pub(super) fn recurs(&mut self, now: u64, state: impl Iterator<Item = u64>) -> bool {
+    pub(super) fn recurs(&mut self, now: u64, state: impl Iterator<Item = u64>, slips: impl Iterator<Item = u64>) -> bool {
         let before = self.states.len();
         self.states.extend(state);
         let width = self.states.len() - before;
         let (old, new) = self.states.split_at(before);
         self.cycle = if width == 0 { None } else { old.chunks_exact(width).position(|s| s == new) };
         self.times.push(now);
+        self.slips.extend(slips);
         self.counts.extend(self.starts.iter().map(|s| s.len() as u64));
         self.cycle.is_some()
     }
@@ -67,8 +70,8 @@ impl Steady {
         if let Some(from) = self.cycle {
             let to = self.times.len() - 1;
             let (first, last) = (count(from), count(to));
-            let slips = slips_at(starts, last) - slips_at(starts, first);
-            return mean(self.times[to] - self.times[from], (last - first) as u64, slips);
+            let slips = |state: usize| self.slips.get(state * self.jobs + j).copied().unwrap_or(0);
+            return mean(self.times[to] - self.times[from], (last - first) as u64, slips(to) - slips(from));
         }
         // Where the pivot never got that far, everything counts.
         let warm = if self.times.len() > WARM_UP_ITERATIONS { count(WARM_UP_ITERATIONS).saturating_sub(1) } else { 0 };
@@ -80,11 +83,6 @@ impl Steady {
             (a, _) => Measured { mean: now - a.map_or(0, |a| a.1), slips: 0.0 },
         }
     }
-}
-
-/// Slips up to and including the `count`-th start.
-fn slips_at(starts: &[(u64, u64)], count: usize) -> u64 {
-    count.checked_sub(1).and_then(|i| starts.get(i)).map_or(0, |s| s.1)
 }
 
 fn mean(time: u64, iterations: u64, slips: u64) -> Measured {

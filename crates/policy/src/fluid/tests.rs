@@ -94,7 +94,7 @@ fn extreme_ratios_of_periods_are_bounded() {
 
 #[test]
 fn a_component_of_ten_jobs_is_quick_and_repeats_exactly() {
-    let phases: Vec<[Phase; 1]> = (0..10u64).map(|j| [up(50 * MS, (70 + j) * MS, 50_000)]).collect();
+    let phases: Vec<[Phase; 1]> = (0..10u64).map(|j| [up(50 * MS, (65 + j) * MS, 50_000)]).collect();
     let links: Vec<FluidLink<'_>> =
         (0..9).map(|l| FluidLink { capacity: Rate(50_000), demands: vec![(l, &phases[l][..]), (l + 1, &phases[l + 1][..])] }).collect();
     let jobs: Vec<FluidJob> = (0..10u64).map(|j| job(100 * MS, (j % 4) * 25 * MS)).collect();
