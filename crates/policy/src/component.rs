@@ -1,0 +1,113 @@
+//! Jobs that meet, directly or through others, on links that can be over capacity.
+//!
+//! Components are solved one by one: no shift in one changes a score in another. A component's [`Content`]
+//! names neither jobs nor links, so that equal ones, in one candidate or in several, are solved once.
+
+use alloc::{vec, vec::Vec};
+
+use num_integer::gcd;
+use petgraph::unionfind::UnionFind;
+
+use crate::contention::{Class, Classes};
+
+/// A class of links inside a component.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ContentLink {
+    /// (job of the component, index of the demand).
+    pub(crate) members: Vec<(u32, u32)>,
+    /// Mbit/s.
+    pub(crate) capacity: u64,
+    /// How many links it stands for, divided by the greatest common divisor over the component: the mean over
+    /// the component is the same, and one copy does where all classes are equally large. A link of one job has
+    /// weight 0: it limits the job, but it is no shared link.
+    pub(crate) weight: u32,
+}
+
+/// What a solver needs to know of a component.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Content {
+    /// Period of each job in nanoseconds.
+    pub(crate) periods: Vec<u64>,
+    pub(crate) links: Vec<ContentLink>,
+}
+
+/// A component of one candidate.
+#[derive(Debug)]
+pub(crate) struct Component {
+    pub(crate) content: Content,
+    /// The jobs, ascending; parallel to [`Content::periods`].
+    pub(crate) jobs: Vec<u32>,
+    /// Index of the class of each of [`Content::links`].
+    pub(crate) classes: Vec<u32>,
+}
+
+/// Splits the classes into components, in order of their first job; `periods` is indexed by job.
+pub(crate) fn components(classes: &Classes, periods: &[u64]) -> Vec<Component> {
+    const NONE: u32 = u32::MAX;
+    let mut joined: UnionFind<u32> = UnionFind::new(periods.len());
+    let mut hot = vec![false; periods.len()];
+    for class in &classes.classes {
+        let members = classes.members_of(class);
+        for m in members {
+            hot[m.job as usize] = true;
+            joined.union(members[0].job, m.job);
+        }
+    }
+    let mut component_of_root = vec![NONE; periods.len()];
+    let mut local = vec![NONE; periods.len()];
+    let mut out: Vec<Component> = Vec::new();
+    for job in (0..periods.len() as u32).filter(|j| hot[*j as usize]) {
+        let root = joined.find_mut(job) as usize;
+        if component_of_root[root] == NONE {
+            component_of_root[root] = out.len() as u32;
+            out.push(Component { content: Content { periods: Vec::new(), links: Vec::new() }, jobs: Vec::new(), classes: Vec::new() });
+        }
+        let component = &mut out[component_of_root[root] as usize];
+        local[job as usize] = component.jobs.len() as u32;
+        component.jobs.push(job);
+        component.content.periods.push(periods[job as usize]);
+    }
+    for (i, class) in classes.classes.iter().enumerate() {
+        let members = classes.members_of(class);
+        let root = joined.find_mut(members[0].job) as usize;
+        let component = &mut out[component_of_root[root] as usize];
+        let members: Vec<_> = members.iter().map(|m| (local[m.job as usize], m.demand)).collect();
+        let weight = if members.len() < 2 { 0 } else { link_count(class) };
+        component.content.links.push(ContentLink { members, capacity: class.capacity, weight });
+        component.classes.push(i as u32);
+    }
+    for component in &mut out {
+        let links = &mut component.content.links;
+        let common = links.iter().fold(0, |g, l| gcd(g, l.weight)).max(1);
+        links.iter_mut().for_each(|l| l.weight /= common);
+    }
+    out
+}
+
+pub(crate) fn link_count(class: &Class) -> u32 {
+    class.links.end - class.links.start
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Member;
+    use units::LinkId;
+
+    #[test]
+    fn jobs_that_meet_through_others_are_one_component_and_weights_are_reduced() {
+        let m = |job, demand| Member { job, demand };
+        let pool = [m(0, 5), m(2, 6), m(2, 6), m(4, 5), m(1, 9), m(3, 9), m(4, 9)];
+        // Links 0-3 carry jobs 0 and 2; links 4 and 5 carry 2 and 4; link 6 carries 1 and 3; link 7 carries only 4.
+        let mut hot: Vec<_> = (0..4).map(|l| (LinkId(l), 10, 0..2)).collect();
+        hot.extend([(LinkId(5), 10, 2..4), (LinkId(4), 10, 2..4), (LinkId(6), 10, 4..6), (LinkId(7), 8, 6..7)]);
+        let classes = Classes::group(&pool, &mut hot);
+        let found = components(&classes, &[100, 101, 102, 103, 104]);
+        assert_eq!(found.iter().map(|c| c.jobs.clone()).collect::<Vec<_>>(), [vec![0, 2, 4], vec![1, 3]]);
+        assert_eq!(found[0].content.periods, [100, 102, 104]);
+        let shape: Vec<_> = found[0].content.links.iter().map(|l| (l.members.clone(), l.capacity, l.weight)).collect();
+        // Four links to two links reduce to 2 to 1; the link of one job has no weight.
+        assert_eq!(shape, [(vec![(0, 5), (1, 6)], 10, 2), (vec![(1, 6), (2, 5)], 10, 1), (vec![(2, 9)], 8, 0)]);
+        assert_eq!(classes.links_of(&classes.classes[found[0].classes[1] as usize]), [LinkId(4), LinkId(5)]);
+    }
+}

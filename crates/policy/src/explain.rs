@@ -1,0 +1,188 @@
+//! From an evaluation to explanations. Names are looked up here and nowhere earlier: only what is shown is named.
+
+use alloc::{string::String, sync::Arc, vec, vec::Vec};
+
+use circle::Phase;
+use units::{JobId, LinkId, Nanos, Rate};
+
+use crate::{
+    Cluster, Evaluation, Explanation, Outcome, Reason, Remainder,
+    evaluation::Part,
+    overlap::{Turn, over_capacity},
+    solved::{Answer, Shift},
+};
+
+/// A job's shift matters little when it matters only modulo less than this part of the period.
+const LOCK_PART: u64 = 100;
+
+impl Evaluation {
+    /// Why each link that can be over capacity scores as it does, worst first; one sentence for the candidate as a
+    /// whole where there is no such link. `cluster` is the one that was evaluated.
+    #[must_use]
+    pub fn explain(&self, cluster: &Cluster<'_>) -> Vec<Explanation> {
+        let about = |link: Option<LinkId>, jobs: Vec<String>, reason| Explanation {
+            link: link.map(|l| cluster.fabric.link_name(l)),
+            more_links: 0,
+            jobs,
+            score: None,
+            reason,
+        };
+        match &self.outcome {
+            Outcome::Loop { link, jobs } => {
+                return vec![about(Some(*link), jobs.iter().map(|j| name(cluster, *j)).collect(), Reason::Loop)];
+            }
+            Outcome::Unsolved { link, error } => {
+                return vec![about(*link, Vec::new(), Reason::Unsolved { error: alloc::format!("{error}") })];
+            }
+            Outcome::Solved => {}
+        }
+        let mut out: Vec<Explanation> = Vec::new();
+        for part in &self.parts {
+            let Ok(answer) = &part.solved.answer else { continue };
+            out.extend((0..part.solved.content.links.len()).filter_map(|l| explain_link(cluster, part, answer, l)));
+        }
+        out.sort_by(|a, b| a.score.unwrap_or(1.0).total_cmp(&b.score.unwrap_or(1.0)));
+        if out.is_empty() {
+            out.push(about(None, Vec::new(), Reason::NoSharedLink { quiet: self.quiet_links }));
+        }
+        out
+    }
+}
+
+fn name(cluster: &Cluster<'_>, job: JobId) -> String {
+    cluster.jobs.get(job.index()).map_or_else(|| alloc::format!("job {job}"), |j| j.name.clone())
+}
+
+/// One job on the link that is being explained.
+struct Sharer<'a> {
+    name: String,
+    period: u64,
+    shift: Shift,
+    phases: &'a Arc<[Phase]>,
+}
+
+fn explain_link(cluster: &Cluster<'_>, part: &Part, answer: &Answer, l: usize) -> Option<Explanation> {
+    let link = &part.solved.content.links[l];
+    let sharer = |((job, _), phases): (&(u32, u32), _)| Sharer {
+        name: name(cluster, part.jobs[*job as usize]),
+        period: part.solved.content.periods[*job as usize],
+        shift: answer.shifts[*job as usize],
+        phases,
+    };
+    let sharers: Vec<Sharer<'_>> = link.members.iter().zip(&part.solved.demands[l]).map(sharer).collect();
+    let capacity = Rate(link.capacity);
+    let links = part.links_of(l);
+    Some(Explanation {
+        link: links.first().map(|l| cluster.fabric.link_name(*l)),
+        more_links: links.len().checked_sub(1)?,
+        jobs: sharers.iter().map(|s| s.name.clone()).collect(),
+        score: Some(answer.scores[l].score),
+        reason: reason(&sharers, capacity, answer.optimality.proven),
+    })
+}
+
+fn reason(sharers: &[Sharer<'_>], capacity: Rate, proven: bool) -> Reason {
+    let peak = |s: &Sharer<'_>| s.phases.iter().map(|p| p.rate).max().unwrap_or(Rate::ZERO);
+    if let [only] = sharers {
+        return Reason::AloneExceeds { job: only.name.clone(), peak: peak(only), capacity };
+    }
+    let turns = |shifted: bool| -> Vec<Turn<'_>> {
+        sharers.iter().map(|s| (Nanos(s.period), Nanos(if shifted { s.shift.shift } else { 0 }), &s.phases[..])).collect()
+    };
+    let before = over_capacity(capacity, &turns(false));
+    let after = over_capacity(capacity, &turns(true));
+    let moved: Vec<_> = sharers.iter().filter(|s| s.shift.shift > 0).map(|s| (s.name.clone(), Nanos(s.shift.shift))).collect();
+    let slack = Nanos(sharers.iter().map(|s| s.shift.slack).min().unwrap_or(0));
+    if after.over.0 > 0 {
+        let alone = sharers.iter().find(|s| peak(s) > capacity);
+        let why = match alone {
+            Some(s) => Remainder::AloneExceeds { job: s.name.clone(), peak: peak(s), capacity },
+            None => remainder(sharers, capacity, proven),
+        };
+        Reason::Remains { before, after, moved, why }
+    } else if before.over.0 > 0 {
+        Reason::Separated { before, moved, slack }
+    } else {
+        Reason::Apart { slack }
+    }
+}
+
+fn remainder(sharers: &[Sharer<'_>], capacity: Rate, proven: bool) -> Remainder {
+    let busy = |s: &Sharer<'_>| s.phases.iter().map(|p| p.end.0 - p.start.0).sum::<u64>();
+    if let Some(s) = sharers.iter().find(|s| busy(s) == s.period) {
+        return Remainder::AlwaysOn { job: s.name.clone() };
+    }
+    // Percent of the link, each job rounded up to a thousandth of a percent so that the sum is not below the truth.
+    let duty = |s: &Sharer<'_>| -> u128 {
+        let volume: u128 = s.phases.iter().map(|p| u128::from(p.rate.0) * u128::from(p.end.0 - p.start.0)).sum();
+        (volume * 100_000).div_ceil(u128::from(s.period) * u128::from(capacity.0))
+    };
+    let percent = sharers.iter().map(duty).sum::<u128>().div_ceil(1_000) as u64;
+    if percent > 100 {
+        return Remainder::Duty { percent };
+    }
+    let loosest = sharers.iter().min_by(|a, b| {
+        let part = |s: &Sharer<'_>, t: &Sharer<'_>| u128::from(s.shift.lock) * u128::from(t.period);
+        part(a, b).cmp(&part(b, a))
+    });
+    match loosest {
+        Some(s) if s.shift.lock.saturating_mul(LOCK_PART) < s.period => {
+            Remainder::Unlocked { job: s.name.clone(), lock: Nanos(s.shift.lock), period: Nanos(s.period) }
+        }
+        _ => Remainder::Crowded { proven },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Ticks;
+
+    fn sharer(name: &str, period: u64, shift: u64, lock: u64, phases: &'static [(u64, u64, u64)]) -> (String, u64, Shift, Arc<[Phase]>) {
+        let phases = phases.iter().map(|&(s, e, r)| Phase { start: Ticks(s), end: Ticks(e), rate: Rate(r) }).collect();
+        (name.into(), period, Shift { shift, slack: 7, lock }, phases)
+    }
+
+    fn why(jobs: &[(String, u64, Shift, Arc<[Phase]>)]) -> Reason {
+        let sharers: Vec<_> =
+            jobs.iter().map(|(n, period, shift, phases)| Sharer { name: n.clone(), period: *period, shift: *shift, phases }).collect();
+        reason(&sharers, Rate(10), true)
+    }
+
+    fn remaining(jobs: &[(String, u64, Shift, Arc<[Phase]>)]) -> Remainder {
+        match why(jobs) {
+            Reason::Remains { why, .. } => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_first_cause_that_applies_is_named() {
+        let quiet = || sharer("q", 100, 0, 100, &[(0, 40, 6)]);
+        assert_eq!(
+            why(&[sharer("a", 100, 0, 100, &[(0, 9, 20)])]),
+            Reason::AloneExceeds { job: "a".into(), peak: Rate(20), capacity: Rate(10) }
+        );
+        assert_eq!(
+            remaining(&[quiet(), sharer("a", 100, 0, 100, &[(0, 9, 20)])]),
+            Remainder::AloneExceeds { job: "a".into(), peak: Rate(20), capacity: Rate(10) }
+        );
+        assert_eq!(remaining(&[quiet(), sharer("a", 100, 0, 100, &[(0, 50, 7), (50, 100, 5)])]), Remainder::AlwaysOn { job: "a".into() });
+        // 0.4 * 6 + 0.9 * 9 = 10.5 of 10.
+        assert_eq!(remaining(&[quiet(), sharer("a", 100, 0, 100, &[(0, 90, 9)])]), Remainder::Duty { percent: 105 });
+        assert_eq!(
+            remaining(&[quiet(), sharer("a", 1_001, 0, 1, &[(0, 300, 9)])]),
+            Remainder::Unlocked { job: "a".into(), lock: Nanos(1), period: Nanos(1_001) }
+        );
+        assert_eq!(remaining(&[quiet(), sharer("a", 100, 3, 100, &[(20, 50, 9)])]), Remainder::Crowded { proven: true });
+    }
+
+    #[test]
+    fn separated_and_apart_come_from_the_overlap() {
+        let a = || sharer("a", 100, 0, 100, &[(0, 40, 6)]);
+        let b = |shift| sharer("b", 100, shift, 100, &[(30, 60, 6)]);
+        let before = crate::Overlap { over: Nanos(10), of: Nanos(100), exact: true };
+        assert_eq!(why(&[a(), b(15)]), Reason::Separated { before, moved: vec![("b".into(), Nanos(15))], slack: Nanos(7) });
+        assert_eq!(why(&[a(), sharer("c", 100, 0, 100, &[(50, 60, 6)])]), Reason::Apart { slack: Nanos(7) });
+    }
+}

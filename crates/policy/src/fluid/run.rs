@@ -1,0 +1,199 @@
+//! The event loop: one run of a component until it is steady or a bound is met.
+
+use alloc::{vec, vec::Vec};
+
+use super::{
+    EVENTS_PER_JOB_MAX,
+    gate::Gate,
+    layout::Layout,
+    share::{Level, level},
+    steady::{Measured, Steady},
+};
+
+/// What a job is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    /// Held by the gate, or not started yet.
+    Waiting,
+    /// In that segment.
+    Segment(u32),
+}
+
+#[derive(Clone, Debug)]
+struct JobState {
+    doing: Doing,
+    /// What was left of the segment at `since`, in the layout's fixed point.
+    left: u64,
+    since: u64,
+    speed: u64,
+    /// When the segment or the wait ends if nothing changes.
+    until: u64,
+    /// Iterations started.
+    started: u64,
+}
+
+struct Run<'a> {
+    layout: &'a Layout,
+    gates: Option<Vec<Gate>>,
+    jobs: Vec<JobState>,
+    /// (job, demand) of every job that is Up on the link.
+    active: Vec<Vec<(u32, u64)>>,
+    levels: Vec<Level>,
+    /// Links whose active jobs changed at this instant.
+    changed: Vec<u32>,
+    sorted: Vec<u64>,
+    /// Jobs whose speed has to be looked at again.
+    stale: Vec<bool>,
+}
+
+/// Runs all jobs, from time 0 without gates or from each gate's first slot.
+pub(super) fn run(layout: &Layout, gates: Option<Vec<Gate>>) -> Vec<Measured> {
+    let n = layout.segments.len();
+    if n == 0 {
+        return Vec::new();
+    }
+    let waiting = JobState { doing: Doing::Waiting, left: 0, since: 0, speed: layout.one(), until: 0, started: 0 };
+    let mut jobs = vec![waiting; n];
+    for (job, gate) in jobs.iter_mut().zip(gates.iter().flatten()) {
+        job.until = gate.slot;
+    }
+    let links = layout.capacities.len();
+    let active = vec![Vec::new(); links];
+    let mut run = Run {
+        layout,
+        gates,
+        jobs,
+        active,
+        levels: vec![Level::default(); links],
+        changed: Vec::new(),
+        sorted: Vec::new(),
+        stale: vec![false; n],
+    };
+    run.until_steady()
+}
+
+impl Run<'_> {
+    fn until_steady(&mut self) -> Vec<Measured> {
+        let n = self.jobs.len();
+        let mut steady = Steady::new(n);
+        let mut events = 0usize;
+        loop {
+            let now = self.jobs.iter().map(|j| j.until).min().unwrap_or(0);
+            let mut pivot_started = false;
+            for j in 0..n {
+                while self.jobs[j].until == now && events < EVENTS_PER_JOB_MAX.saturating_mul(n) {
+                    events += 1;
+                    if self.step(j, now) {
+                        pivot_started |= j == self.layout.pivot;
+                        steady.started(j, now, self.slips(j));
+                    }
+                }
+            }
+            self.share_again(now);
+            let recurs = pivot_started && steady.recurs(now, (0..n).flat_map(|j| self.state(j, now)), (0..n).map(|j| self.slips(j)));
+            if recurs || steady.is_over() || events >= EVENTS_PER_JOB_MAX.saturating_mul(n) {
+                return steady.measure(now);
+            }
+        }
+    }
+
+    /// Ends what job `j` is doing and begins the next thing; true when that is a new iteration.
+    fn step(&mut self, j: usize, now: u64) -> bool {
+        let next = match self.jobs[j].doing {
+            Doing::Waiting => 0,
+            Doing::Segment(s) => {
+                self.leave(j, s);
+                s + 1
+            }
+        };
+        if (next as usize) < self.layout.segments[j].len() {
+            self.enter(j, next, now);
+            return next == 0 && self.begun(j);
+        }
+        let release = self.gates.as_mut().map_or(now, |g| g[j].release(now));
+        if release > now {
+            self.jobs[j].doing = Doing::Waiting;
+            self.jobs[j].until = release;
+            return false;
+        }
+        self.enter(j, 0, now);
+        self.begun(j)
+    }
+
+    fn begun(&mut self, j: usize) -> bool {
+        self.jobs[j].started += 1;
+        true
+    }
+
+    fn enter(&mut self, j: usize, segment: u32, now: u64) {
+        let spec = &self.layout.segments[j][segment as usize];
+        let uses = self.layout.uses(spec);
+        for &(link, rate) in uses {
+            self.active[link as usize].push((j as u32, rate));
+            self.changed.push(link);
+        }
+        let (left, speed) = (self.layout.work(spec), self.layout.one());
+        let until = now.saturating_add(spec.length);
+        self.jobs[j] = JobState { doing: Doing::Segment(segment), left, since: now, speed, until, started: self.jobs[j].started };
+        self.stale[j] = !uses.is_empty();
+    }
+
+    fn leave(&mut self, j: usize, segment: u32) {
+        for &(link, _) in self.layout.uses(&self.layout.segments[j][segment as usize]) {
+            let active = &mut self.active[link as usize];
+            if let Some(at) = active.iter().position(|(k, _)| *k as usize == j) {
+                active.swap_remove(at);
+            }
+            self.changed.push(link);
+        }
+        self.stale[j] = false;
+    }
+
+    /// Shares the changed links anew and adjusts the jobs on them.
+    fn share_again(&mut self, now: u64) {
+        while let Some(link) = self.changed.pop() {
+            let l = link as usize;
+            let next = level(self.layout.capacities[l], self.active[l].iter().map(|(_, d)| *d), &mut self.sorted);
+            if next != self.levels[l] {
+                self.levels[l] = next;
+                self.active[l].iter().for_each(|(j, _)| self.stale[*j as usize] = true);
+            }
+        }
+        for j in 0..self.jobs.len() {
+            if core::mem::take(&mut self.stale[j]) {
+                self.adjust(j, now);
+            }
+        }
+    }
+
+    fn adjust(&mut self, j: usize, now: u64) {
+        let Doing::Segment(s) = self.jobs[j].doing else { return };
+        let uses = self.layout.uses(&self.layout.segments[j][s as usize]).iter();
+        let part = |&(link, rate): &(u32, u64)| match self.levels[link as usize] {
+            Level { jobs: 0, .. } => self.layout.one(),
+            Level { rest, jobs } => self.layout.speed(rest, rate.saturating_mul(jobs)),
+        };
+        let speed = uses.map(part).min().unwrap_or(self.layout.one());
+        let job = &mut self.jobs[j];
+        if speed != job.speed {
+            job.left = job.left.saturating_sub((now - job.since).saturating_mul(job.speed));
+            (job.since, job.speed) = (now, speed);
+            // An end in this very instant waits one nanosecond, so that time always moves on.
+            job.until = now.saturating_add(job.left.div_ceil(speed).max(1));
+        }
+    }
+
+    /// Everything about job `j` that decides its future, relative to `now`.
+    fn state(&self, j: usize, now: u64) -> [u64; 3] {
+        let job = &self.jobs[j];
+        let slot = self.gates.as_ref().map_or(0, |g| g[j].slot.wrapping_sub(now));
+        match job.doing {
+            Doing::Waiting => [u64::MAX, job.until - now, slot],
+            Doing::Segment(s) => [u64::from(s), job.left.saturating_sub((now - job.since).saturating_mul(job.speed)), slot],
+        }
+    }
+
+    fn slips(&self, j: usize) -> u64 {
+        self.gates.as_ref().map_or(0, |g| g[j].slips)
+    }
+}

@@ -1,0 +1,91 @@
+//! When a run may stop, and the mean over its steady part.
+
+use alloc::{vec, vec::Vec};
+
+use super::{ITERATIONS_MAX, WARM_UP_ITERATIONS};
+
+/// What a run measured for one job.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Measured {
+    /// Mean time between starts of iterations, rounded to a nanosecond.
+    pub(super) mean: u64,
+    /// Share of iterations that slipped.
+    pub(super) slips: f64,
+}
+
+/// A start of an iteration of one job: (iterations started before it, time, slips so far).
+type Start = (u64, u64, u64);
+
+/// Watches the starts of iterations, and the state of all jobs at each start of the pivot job.
+pub(super) struct Steady {
+    jobs: usize,
+    /// Start times of every job; slips at that time.
+    starts: Vec<Vec<(u64, u64)>>,
+    /// State of all jobs at each start of the pivot, one after the other.
+    states: Vec<u64>,
+    /// Time of each such state and the number of starts of each job by then.
+    times: Vec<u64>,
+    counts: Vec<u64>,
+    /// Slips of each job by then.
+    slips: Vec<u64>,
+    /// The earlier of two equal states, when there are such.
+    cycle: Option<usize>,
+}
+
+impl Steady {
+    pub(super) fn new(jobs: usize) -> Self {
+        Self { jobs, starts: vec![Vec::new(); jobs], states: Vec::new(), times: Vec::new(), counts: Vec::new(), slips: Vec::new(), cycle: None }
+    }
+
+    pub(super) fn started(&mut self, job: usize, now: u64, slips: u64) {
+        self.starts[job].push((now, slips));
+    }
+
+    /// Records the state at a start of the pivot; true when it has been there before.
+    pub(super) fn recurs(&mut self, now: u64, state: impl Iterator<Item = u64>, slips: impl Iterator<Item = u64>) -> bool {
+        let before = self.states.len();
+        self.states.extend(state);
+        let width = self.states.len() - before;
+        let (old, new) = self.states.split_at(before);
+        self.cycle = if width == 0 { None } else { old.chunks_exact(width).position(|s| s == new) };
+        self.times.push(now);
+        self.slips.extend(slips);
+        self.counts.extend(self.starts.iter().map(|s| s.len() as u64));
+        self.cycle.is_some()
+    }
+
+    /// The bound on iterations is met.
+    pub(super) fn is_over(&self) -> bool {
+        self.times.len() > ITERATIONS_MAX
+    }
+
+    /// The means: over the cycle if a state recurred, else over the starts after the warm-up.
+    pub(super) fn measure(&self, now: u64) -> Vec<Measured> {
+        (0..self.jobs).map(|j| self.measure_job(j, now)).collect()
+    }
+
+    fn measure_job(&self, j: usize, now: u64) -> Measured {
+        let starts = &self.starts[j];
+        let count = |state: usize| self.counts.get(state * self.jobs + j).copied().unwrap_or(0) as usize;
+        if let Some(from) = self.cycle {
+            let to = self.times.len() - 1;
+            let (first, last) = (count(from), count(to));
+            let slips = |state: usize| self.slips.get(state * self.jobs + j).copied().unwrap_or(0);
+            return mean(self.times[to] - self.times[from], (last - first) as u64, slips(to) - slips(from));
+        }
+        // Where the pivot never got that far, everything counts.
+        let warm = if self.times.len() > WARM_UP_ITERATIONS { count(WARM_UP_ITERATIONS).saturating_sub(1) } else { 0 };
+        let window = starts.get(warm..).filter(|w| w.len() > 1).unwrap_or(starts);
+        let start = |i: usize| -> Option<Start> { window.get(i).map(|(time, slips)| (i as u64, *time, *slips)) };
+        match (start(0), start(window.len().saturating_sub(1))) {
+            (Some(a), Some(b)) if b.0 > 0 => mean(b.1 - a.1, b.0, b.2 - a.2),
+            // Not one whole iteration within the bounds: it takes at least as long as the run.
+            (a, _) => Measured { mean: now - a.map_or(0, |a| a.1), slips: 0.0 },
+        }
+    }
+}
+
+fn mean(time: u64, iterations: u64, slips: u64) -> Measured {
+    let iterations = iterations.max(1);
+    Measured { mean: (time + iterations / 2) / iterations, slips: slips as f64 / iterations as f64 }
+}

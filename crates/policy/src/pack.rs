@@ -1,0 +1,204 @@
+//! Placements for experiments: first fit by leaf, with departures so that fragments appear.
+
+use alloc::{vec, vec::Vec};
+
+use fabric::{Fabric, collective::Endpoint};
+use rand_chacha::{
+    ChaCha8Rng,
+    rand_core::{Rng, SeedableRng},
+};
+use units::JobId;
+
+use crate::{Candidate, Placement};
+
+/// Why jobs could not be packed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PackError {
+    /// More ranks than NICs are left.
+    #[error("job {job} needs {ranks} NICs, but {free} are free")]
+    Full {
+        /// Index of the job.
+        job: usize,
+        /// Its ranks.
+        ranks: usize,
+        /// NICs still free.
+        free: usize,
+    },
+    /// A share above 100 %.
+    #[error("{what} of {permille} permille; must be at most 1000")]
+    Permille {
+        /// Which share.
+        what: &'static str,
+        /// The value given.
+        permille: u32,
+    },
+}
+
+/// Packs jobs of `sizes` ranks, one NIC each: a job takes the first leaf that holds it whole, else the free NICs
+/// leaf by leaf. Before that, the cluster is filled in random order by half of the jobs and by others that then leave:
+/// `departures_permille` as many, of sizes drawn from `sizes`. Later jobs land in the holes.
+///
+/// # Errors
+/// [`PackError`].
+pub fn pack(fabric: &Fabric, sizes: &[u32], seed: u64, departures_permille: u32) -> Result<Vec<Placement>, PackError> {
+    permille("departures", departures_permille)?;
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut free = FreeNics::new(fabric);
+    let mut placements = vec![Placement::default(); sizes.len()];
+    let mut order: Vec<usize> = (0..sizes.len()).collect();
+    shuffle(&mut rng, &mut order);
+    let (early, late) = order.split_at(sizes.len() / 2);
+    let leaving = (sizes.len() as u64 * u64::from(departures_permille) / 1_000) as usize;
+    // `None` = a job that leaves again.
+    let mut arrivals: Vec<(Option<usize>, u32)> = early.iter().map(|&j| (Some(j), sizes[j])).collect();
+    for _ in 0..leaving {
+        arrivals.push((None, sizes[below(&mut rng, sizes.len() as u64) as usize]));
+    }
+    shuffle(&mut rng, &mut arrivals);
+    let mut departing = Vec::new();
+    for (job, size) in arrivals {
+        match (job, free.take(size as usize, 0)) {
+            (Some(job), Some(ranks)) => placements[job].ranks = ranks,
+            (Some(job), None) => return Err(PackError::Full { job, ranks: size as usize, free: free.count }),
+            // One that is to leave anyway need not have been there.
+            (None, ranks) => departing.extend(ranks.into_iter().flatten()),
+        }
+    }
+    departing.into_iter().for_each(|nic| free.put(nic));
+    for &job in late {
+        let ranks = sizes[job] as usize;
+        placements[job].ranks = free.take(ranks, 0).ok_or(PackError::Full { job, ranks, free: free.count })?;
+    }
+    Ok(placements)
+}
+
+/// `n` candidates of one round: each takes a random `moved_permille` of the jobs (at least one) off the base placements and
+/// packs them again, each starting from a random leaf.
+///
+/// # Errors
+/// [`PackError`].
+pub fn variants(fabric: &Fabric, base: &[Placement], n: usize, moved_permille: u32, seed: u64) -> Result<Vec<Candidate>, PackError> {
+    permille("moved jobs", moved_permille)?;
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut packed = FreeNics::new(fabric);
+    base.iter().flat_map(|p| &p.ranks).for_each(|nic| packed.remove(*nic));
+    let moved = ((base.len() as u64 * u64::from(moved_permille)).div_ceil(1_000) as usize).clamp(1, base.len().max(1));
+    let mut out = Vec::with_capacity(n);
+    for i in 0..n {
+        let mut free = packed.clone();
+        let mut jobs: Vec<usize> = (0..base.len()).collect();
+        shuffle(&mut rng, &mut jobs);
+        jobs.truncate(moved);
+        jobs.iter().flat_map(|j| &base[*j].ranks).for_each(|nic| free.put(*nic));
+        let mut candidate = Candidate { id: alloc::format!("variant-{i}"), placements: Vec::with_capacity(jobs.len()) };
+        for &job in &jobs {
+            let ranks = base[job].ranks.len();
+            let first = below(&mut rng, free.leaves.len().max(1) as u64) as usize;
+            let ranks = free.take(ranks, first).ok_or(PackError::Full { job, ranks, free: free.count })?;
+            candidate.placements.push((JobId(job as u32), Placement { ranks }));
+        }
+        candidate.placements.sort_by_key(|(job, _)| *job);
+        out.push(candidate);
+    }
+    Ok(out)
+}
+
+fn permille(what: &'static str, permille: u32) -> Result<(), PackError> {
+    if permille > 1_000 { Err(PackError::Permille { what, permille }) } else { Ok(()) }
+}
+
+/// Free NICs of every leaf.
+#[derive(Clone, Debug)]
+struct FreeNics {
+    /// By leaf, in order of (host, rail).
+    leaves: Vec<Vec<Endpoint>>,
+    /// The leaf of each node that is a host.
+    leaf_of: Vec<Option<u32>>,
+    count: usize,
+}
+
+impl FreeNics {
+    /// All NICs of a fabric. A host belongs to the leaf of its first NIC.
+    fn new(fabric: &Fabric) -> Self {
+        let mut leaf_of = vec![None; fabric.nodes().len()];
+        // Leaves are numbered in order of their first host.
+        let mut number: Vec<Option<u32>> = vec![None; fabric.nodes().len()];
+        let mut free = Self { leaves: Vec::new(), leaf_of: Vec::new(), count: 0 };
+        for host in fabric.hosts() {
+            let nics = fabric.links_from(host);
+            let Some(first) = nics.first() else { continue };
+            let leaf = *number[fabric.link(*first).to.node.index()].get_or_insert_with(|| {
+                free.leaves.push(Vec::new());
+                free.leaves.len() as u32 - 1
+            });
+            leaf_of[host.index()] = Some(leaf);
+            let nics = u16::try_from(nics.len()).unwrap_or(u16::MAX);
+            free.leaves[leaf as usize].extend((0..nics).map(|rail| Endpoint { host, rail }));
+            free.count += usize::from(nics);
+        }
+        free.leaf_of = leaf_of;
+        free
+    }
+
+    /// Takes `ranks` NICs, looking at leaves from `first` on and around.
+    fn take(&mut self, ranks: usize, first: usize) -> Option<Vec<Endpoint>> {
+        if ranks > self.count {
+            return None;
+        }
+        let leaves = self.leaves.len();
+        let around = move || (0..leaves).map(move |i| (first + i) % leaves);
+        let whole = around().find(|l| self.leaves[*l].len() >= ranks);
+        let mut taken = Vec::with_capacity(ranks);
+        for l in whole.into_iter().chain(around()) {
+            let some = (ranks - taken.len()).min(self.leaves[l].len());
+            taken.extend(self.leaves[l].drain(..some));
+            if taken.len() == ranks {
+                break;
+            }
+        }
+        self.count -= ranks;
+        Some(taken)
+    }
+
+    /// Gives a NIC back.
+    fn put(&mut self, nic: Endpoint) {
+        let Some(leaf) = self.leaf_of.get(nic.host.index()).copied().flatten() else { return };
+        let leaf = &mut self.leaves[leaf as usize];
+        if let Err(at) = leaf.binary_search(&nic) {
+            leaf.insert(at, nic);
+            self.count += 1;
+        }
+    }
+
+    /// Marks a NIC as taken.
+    fn remove(&mut self, nic: Endpoint) {
+        let Some(leaf) = self.leaf_of.get(nic.host.index()).copied().flatten() else { return };
+        let leaf = &mut self.leaves[leaf as usize];
+        if let Ok(at) = leaf.binary_search(&nic) {
+            leaf.remove(at);
+            self.count -= 1;
+        }
+    }
+}
+
+/// A number below `bound`, each with equal chance; 0 for bound 0. What would make some likelier is drawn again.
+fn below(rng: &mut ChaCha8Rng, bound: u64) -> u64 {
+    if bound == 0 {
+        return 0;
+    }
+    let whole = u64::MAX - u64::MAX % bound;
+    loop {
+        let draw = rng.next_u64();
+        if draw < whole {
+            return draw % bound;
+        }
+    }
+}
+
+/// Fisher-Yates.
+fn shuffle<T>(rng: &mut ChaCha8Rng, items: &mut [T]) {
+    for i in (1..items.len()).rev() {
+        items.swap(i, below(rng, i as u64 + 1) as usize);
+    }
+}
