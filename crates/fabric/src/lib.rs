@@ -7,6 +7,8 @@
 
 extern crate alloc;
 
+pub mod collective;
 pub mod model;
 
+pub use collective::Collective;
 pub use model::{Fabric, FabricBuilder, FabricError, Finding, Link, Node, NodeKind, Port, Provenance};
