@@ -7,6 +7,7 @@
 
 extern crate alloc;
 
+pub mod capacity;
 pub mod collective;
 pub mod model;
 
