@@ -12,6 +12,7 @@ pub mod collective;
 pub mod diff;
 pub mod export;
 pub mod generate;
+pub mod import;
 pub mod model;
 pub mod native;
 pub mod route;

@@ -1,0 +1,150 @@
+//! From phases to the demand of a link: the sum of the levels that overlap.
+
+use alloc::vec::Vec;
+
+use circle::Phase as Level;
+use fabric::collective::Collective;
+use units::{Nanos, Rate, Share, Ticks};
+
+use crate::{
+    dims::Scope,
+    profile::{Phase, Profile},
+};
+
+/// Why a demand could not be computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DemandError {
+    /// The levels add up to more than a rate can say.
+    #[error("the rates at {at_ns} ns add up to more than 2^64 Mbit/s")]
+    Overflow {
+        /// Where in the iteration.
+        at_ns: u64,
+    },
+}
+
+impl Profile {
+    /// What a link carries over one iteration, in ticks of 1 ns: sorted, disjoint, no zeros,
+    /// neighbours of equal rate merged. `share` says how much of the busiest NIC's rate of a
+    /// collective crosses the link; zero leaves it out.
+    ///
+    /// # Errors
+    /// [`DemandError::Overflow`].
+    pub fn demand(&self, share: impl Fn(Scope, Collective) -> Share) -> Result<Vec<Level>, DemandError> {
+        let mut parts: Vec<(Phase, Rate)> = Vec::new();
+        for &phase in self.phases() {
+            let overflow = DemandError::Overflow { at_ns: phase.start.0 };
+            let rate = phase.rate.scaled(share(phase.scope, phase.collective)).ok_or(overflow)?;
+            if rate > Rate::ZERO {
+                parts.push((phase, rate));
+            }
+        }
+        let mut edges: Vec<u64> = parts.iter().flat_map(|(p, _)| [p.start.0, p.end().0]).collect();
+        edges.sort_unstable();
+        edges.dedup();
+        sweep(&parts, &edges)
+    }
+
+    /// What one NIC sends that takes part in one group of every collective; see [`Profile::demand`].
+    ///
+    /// # Errors
+    /// [`DemandError::Overflow`].
+    pub fn levels(&self) -> Result<Vec<Level>, DemandError> {
+        self.demand(|_, _| Share::ONE)
+    }
+
+    /// The part of the iteration during which anything is sent, 0 to 1.
+    #[must_use]
+    pub fn duty(&self) -> f64 {
+        let mut busy = 0;
+        let mut until = 0;
+        for p in self.phases() {
+            busy += p.end().0.saturating_sub(p.start.0.max(until));
+            until = until.max(p.end().0);
+        }
+        Nanos(busy).as_millis_f64() / self.period().as_millis_f64()
+    }
+}
+
+/// Sums the parts between neighbouring edges. Parts are sorted by start and few are active at
+/// once (phases of one kind never overlap), so the active list stays short.
+fn sweep(parts: &[(Phase, Rate)], edges: &[u64]) -> Result<Vec<Level>, DemandError> {
+    let mut levels: Vec<Level> = Vec::new();
+    let mut active: Vec<(Phase, Rate)> = Vec::new();
+    let mut next = 0;
+    for edge in edges.windows(2) {
+        let (start, end) = (edge[0], edge[1]);
+        active.retain(|(p, _)| p.end().0 > start);
+        while let Some(&part) = parts.get(next).filter(|(p, _)| p.start.0 <= start) {
+            active.push(part);
+            next += 1;
+        }
+        let sum = active.iter().try_fold(Rate::ZERO, |sum, (_, r)| sum.checked_add(*r));
+        let rate = sum.ok_or(DemandError::Overflow { at_ns: start })?;
+        match levels.last_mut() {
+            Some(last) if last.end.0 == start && last.rate == rate => last.end = Ticks(end),
+            _ if rate == Rate::ZERO => {}
+            _ => levels.push(Level { start: Ticks(start), end: Ticks(end), rate }),
+        }
+    }
+    Ok(levels)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::document::{PhaseDocument, ProfileDocument};
+
+    fn profile(phases: &[(u64, u64, u64, Scope)]) -> Profile {
+        let phases = phases.iter().map(|&(start_ns, duration_ns, rate_mbps, scope)| PhaseDocument {
+            start_ns,
+            duration_ns,
+            rate_mbps,
+            collective: "ring".into(),
+            scope,
+        });
+        let mut doc = ProfileDocument::declared("p", 100);
+        doc.ranks.tp = 2;
+        doc.ranks.dp = 2;
+        doc.phases = phases.collect();
+        doc.try_into().unwrap()
+    }
+
+    fn level(start: u64, end: u64, rate: u64) -> Level {
+        Level { start: Ticks(start), end: Ticks(end), rate: Rate(rate) }
+    }
+
+    #[test]
+    fn overlapping_scopes_add_up_and_shares_scale_each_on_its_own() {
+        let p = profile(&[(0, 40, 10, Scope::Tensor), (20, 30, 6, Scope::Data), (50, 10, 6, Scope::Data)]);
+        // 0-20: tensor 10; 20-40: 10 + 6; 40-60: data 6, two phases merged.
+        assert_eq!(p.levels().unwrap(), [level(0, 20, 10), level(20, 40, 16), level(40, 60, 6)]);
+        let data_only = p.demand(|s, _| if s == Scope::Data { Share::ONE.split(2) } else { Share(0) }).unwrap();
+        assert_eq!(data_only, [level(20, 60, 3)]);
+        assert!((p.duty() - 0.6).abs() < 1e-12);
+        assert_eq!(p.bytes_per_iteration().0, 0, "400 + 180 + 60 thousandths of a bit");
+    }
+
+    #[test]
+    fn an_overflowing_share_is_an_error_with_the_place() {
+        let p = profile(&[(7, 1, 1 << 40, Scope::Data)]);
+        assert_eq!(p.demand(|_, _| Share(u64::MAX)).unwrap_err(), DemandError::Overflow { at_ns: 7 });
+    }
+
+    proptest! {
+        /// The demand carries exactly the volume of its phases.
+        #[test]
+        fn volume_is_kept(cuts in prop::collection::btree_set(0u64..100, 2..20), rates in prop::collection::vec(1u64..50, 20)) {
+            let cuts: Vec<u64> = cuts.into_iter().collect();
+            let phases: Vec<_> = cuts.windows(2).enumerate()
+                .map(|(i, w)| (w[0], w[1] - w[0], rates[i], if i % 3 == 0 { Scope::Tensor } else { Scope::Data }))
+                .collect();
+            let p = profile(&phases);
+            let want: u64 = phases.iter().map(|p| p.1 * p.2).sum();
+            let got: u64 = p.levels().unwrap().iter().map(|l| (l.end.0 - l.start.0) * l.rate.0).sum();
+            prop_assert_eq!(got, want);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const GOOD: &str = r#"{"schema": "antiphase.profile/v1", "name": "vgg16", "model": "vgg16", "period_ns": 255,
+ "phases": [{"start_ns": 141, "duration_ns": 114, "rate_mbps": 39000, "collective": "ring", "scope": "data"}],
+ "ranks": {"dp": 2}, "variance": 0.02, "source": "learned", "iterations": 40, "collected_at": "2026-11-21T10:00:00Z"}"#;
+
+fn error(from: &str, to: &str) -> String {
+    let text = GOOD.replacen(from, to, 1);
+    assert_ne!(text, GOOD, "{from} is not in the document");
+    parse(&text).unwrap_err().to_string()
+}
+
+#[test]
+fn a_document_survives_both_formats() {
+    let profile = parse(GOOD).unwrap();
+    assert_eq!(parse(&to_json(&profile)).unwrap(), profile);
+    assert_eq!(parse(&to_yaml(&profile)).unwrap(), profile);
+    assert_eq!((profile.dims().tp, profile.dims().dp, profile.confidence()), (1, 2, 1.0));
+}
+
+#[test]
+fn every_bad_value_is_named_with_its_path() {
+    let cases = [
+        ("profile/v1", "profile/v2", "schema: \"antiphase.profile/v2\"; must be"),
+        ("\"vgg16\"", "\"\"", "name: 0 bytes; must be 1 to 253"),
+        ("\"vgg16\"", "\"a\\nb\"", "name: \"a\\nb\"; must not contain control"),
+        ("\"period_ns\": 255", "\"period_ns\": 0", "period_ns: 0; must be 1 to 281474976710656"),
+        ("\"period_ns\": 255", "\"period_ns\": 25.5", "period_ns: invalid type: floating point"),
+        ("141", "142", "phases[0].duration_ns: 114 from 142; must end within the period of 255"),
+        ("141", "18446744073709551615", "phases[0].duration_ns: 114 from 18446744073709551615; must end"),
+        ("114", "0", "phases[0].duration_ns: 0; must be at least 1"),
+        ("39000", "0", "phases[0].rate_mbps: 0; must be 1 to"),
+        ("39000", "-3", "phases[0].rate_mbps: invalid value: integer `-3`"),
+        ("\"ring\"", "\"rings\"", "phases[0].collective: unknown collective \"rings\""),
+        ("\"data\"", "\"dataa\"", "phases[0].scope: unknown variant `dataa`"),
+        ("\"data\"", "\"pipeline\"", "phases[0].scope: pipeline; ranks has only one rank"),
+        ("\"dp\": 2", "\"dp\": 0", "ranks: dp: 0; must be 1 to"),
+        ("\"dp\": 2", "\"dq\": 2", "ranks.dq: unknown field `dq`"),
+        ("0.02", "1.5", "variance: 1.5; must be 0 to 1"),
+        ("40", "0", "iterations: 0; a learned profile"),
+        ("2026-11-21T10:00:00Z", "today", "collected_at: \"today\"; must be an RFC 3339"),
+        ("\"period_ns\": 255,", "", "document: missing field `period_ns`"),
+        ("\"Z\"}", "\"Z\"} x", "document: trailing"),
+    ];
+    for (from, to, want) in cases {
+        let from = if from == "\"Z\"}" { "Z\"}" } else { from };
+        let to = if to == "\"Z\"} x" { "Z\"} x" } else { to };
+        let got = error(from, to);
+        assert!(got.starts_with(want), "{to}: {got}");
+        assert!(!got.contains('\n'), "{got}");
+    }
+}
+
+#[test]
+fn phases_of_one_kind_must_not_overlap() {
+    let two = r#"{"start_ns": 10, "duration_ns": 20, "rate_mbps": 1, "collective": "ring", "scope": "data"}, {"start_ns": 29,"#;
+    let got = error(r#"{"start_ns": 141,"#, two);
+    assert_eq!(got, "phases[1].start_ns: 29; the data ring before it lasts until 30");
+    let unsorted = error(r#"{"start_ns": 141,"#, &two.replace("29", "9"));
+    assert_eq!(unsorted, "phases[1].start_ns: 9; must not be before the phase before it (10)");
+    let other = two.replace("\"ring\"", "\"tree\"");
+    assert!(parse(&GOOD.replacen(r#"{"start_ns": 141,"#, &other, 1)).is_ok(), "another collective may overlap");
+}
+
+#[test]
+fn yaml_names_the_path_too_and_has_a_budget() {
+    let yaml = to_yaml(&parse(GOOD).unwrap());
+    let got = parse(&yaml.replace("39000", "fast")).unwrap_err().to_string();
+    assert!(got.starts_with("phases[0].rate_mbps: ") && !got.contains('\n'), "{got}");
+    let deep = format!("name: {}", "[".repeat(5_000));
+    assert!(parse(&deep).is_err());
+    let bomb = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n";
+    assert!(parse(bomb).is_err());
+    assert!(parse("").is_err());
+    assert!(parse("--- 1\n--- 2\n").is_err());
+    assert_eq!(parse(&" ".repeat(DOCUMENT_BYTES_MAX + 1)).unwrap_err(), DocumentError::TooLarge { bytes: DOCUMENT_BYTES_MAX + 1 });
+}
+
+proptest! {
+    /// No text makes the reader panic, and a document with one byte changed either fails with a
+    /// single line or still reads as a profile that survives a round trip.
+    #[test]
+    fn a_damaged_document_never_panics(at in 0usize..400, byte in any::<u8>(), yaml in any::<bool>()) {
+        let mut text = if yaml { to_yaml(&parse(GOOD).unwrap()) } else { GOOD.to_string() }.into_bytes();
+        let at = at % text.len();
+        text[at] = byte;
+        if let Ok(text) = String::from_utf8(text) {
+            match parse(&text) {
+                Ok(p) => prop_assert_eq!(parse(&to_json(&p)).unwrap(), p),
+                Err(e) => prop_assert!(!e.to_string().contains('\n'), "{}", e),
+            }
+        }
+    }
+}

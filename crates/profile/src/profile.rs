@@ -1,0 +1,270 @@
+//! A validated profile.
+
+use alloc::{format, string::String, vec::Vec};
+use core::fmt;
+
+use circle::{PERIOD_TICKS_MAX, PHASES_PER_DEMAND_MAX, RATE_MBPS_MAX};
+use fabric::collective::Collective;
+use serde::{Deserialize, Serialize};
+use units::{Bytes, Nanos, Rate};
+
+use crate::{
+    dims::{Dims, Scope},
+    document::{ProfileDocument, SCHEMA},
+    timestamp::is_rfc3339,
+};
+
+/// Longest name of a profile or a model: that of a Kubernetes object.
+pub const NAME_BYTES_MAX: usize = 253;
+
+/// Where a profile comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// Written by a person.
+    Declared,
+    /// Computed from model, parallelism and hardware.
+    Synthesised,
+    /// Learned from counters of a running job.
+    Learned,
+    /// Converted from a trace of another tool.
+    Imported,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Declared => "declared",
+            Self::Synthesised => "synthesised",
+            Self::Learned => "learned",
+            Self::Imported => "imported",
+        })
+    }
+}
+
+/// An Up phase of one collective: every group of `scope` runs it at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Phase {
+    /// When it starts, counted from the start of the iteration.
+    pub start: Nanos,
+    /// How long it lasts; never zero.
+    pub duration: Nanos,
+    /// What the busiest NIC of one group sends for this collective; never zero.
+    pub rate: Rate,
+    /// Who talks to whom within a group.
+    pub collective: Collective,
+    /// Which groups run it.
+    pub scope: Scope,
+}
+
+impl Phase {
+    /// One past its last nanosecond.
+    #[must_use]
+    pub const fn end(&self) -> Nanos {
+        Nanos(self.start.0.saturating_add(self.duration.0))
+    }
+
+    /// What the busiest NIC of one group sends during the phase, saturating.
+    #[must_use]
+    pub fn bytes(&self) -> Bytes {
+        // 1 Mbit/s for 1 ns is 1/1000 bit.
+        let bytes = u128::from(self.rate.0) * u128::from(self.duration.0) / 8_000;
+        Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
+    }
+}
+
+/// Why a profile was refused: the key path and the value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {problem}")]
+pub struct ProfileError {
+    /// Key path within the document, for example `phases[3].rate_mbps`.
+    pub path: String,
+    /// What is wrong, with the offending value.
+    pub problem: String,
+}
+
+pub(crate) fn refuse(path: impl Into<String>, problem: impl Into<String>) -> ProfileError {
+    ProfileError { path: path.into(), problem: problem.into() }
+}
+
+/// What a job sends during one iteration, and when.
+///
+/// Phases of one collective and scope never overlap; phases of different ones may. What is not
+/// in a phase is Down. A phase that runs over the end of the iteration is written as two.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    name: String,
+    model: String,
+    period: Nanos,
+    phases: Vec<Phase>,
+    dims: Dims,
+    variance: f64,
+    confidence: f64,
+    source: Source,
+    iterations: u64,
+    collected_at: Option<String>,
+}
+
+impl Profile {
+    /// Name of the profile.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Name of the model; empty when nobody said.
+    #[must_use]
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// Length of one iteration.
+    #[must_use]
+    pub const fn period(&self) -> Nanos {
+        self.period
+    }
+
+    /// The phases, by ascending start.
+    #[must_use]
+    pub fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+
+    /// The parallel dimensions.
+    #[must_use]
+    pub const fn dims(&self) -> &Dims {
+        &self.dims
+    }
+
+    /// Standard deviation of the iteration time divided by its mean.
+    #[must_use]
+    pub const fn variance(&self) -> f64 {
+        self.variance
+    }
+
+    /// How far the profile can be trusted, 0 to 1.
+    #[must_use]
+    pub const fn confidence(&self) -> f64 {
+        self.confidence
+    }
+
+    /// Where it comes from.
+    #[must_use]
+    pub const fn source(&self) -> Source {
+        self.source
+    }
+
+    /// How many iterations were seen; 0 unless learned or imported.
+    #[must_use]
+    pub const fn iterations(&self) -> u64 {
+        self.iterations
+    }
+
+    /// When it was collected, RFC 3339.
+    #[must_use]
+    pub fn collected_at(&self) -> Option<&str> {
+        self.collected_at.as_deref()
+    }
+
+    /// What the busiest NIC sends in one iteration when it takes part in one group of every
+    /// collective, saturating.
+    #[must_use]
+    pub fn bytes_per_iteration(&self) -> Bytes {
+        Bytes(self.phases.iter().fold(0, |sum: u64, p| sum.saturating_add(p.bytes().0)))
+    }
+}
+
+impl TryFrom<ProfileDocument> for Profile {
+    type Error = ProfileError;
+
+    fn try_from(doc: ProfileDocument) -> Result<Self, ProfileError> {
+        if doc.schema != SCHEMA {
+            return Err(refuse("schema", format!("{:?}; must be {SCHEMA:?}", doc.schema)));
+        }
+        check_name("name", &doc.name, 1)?;
+        check_name("model", &doc.model, 0)?;
+        if doc.period_ns == 0 || doc.period_ns > PERIOD_TICKS_MAX {
+            return Err(refuse("period_ns", format!("{}; must be 1 to {PERIOD_TICKS_MAX}", doc.period_ns)));
+        }
+        doc.ranks.check().map_err(|e| refuse("ranks", format!("{e}")))?;
+        let phases = check_phases(&doc)?;
+        check_fraction("variance", doc.variance)?;
+        check_fraction("confidence", doc.confidence)?;
+        if doc.source == Source::Learned && doc.iterations == 0 {
+            return Err(refuse("iterations", "0; a learned profile has seen at least 1"));
+        }
+        if let Some(at) = doc.collected_at.as_deref().filter(|at| !is_rfc3339(at)) {
+            return Err(refuse("collected_at", format!("{at:?}; must be an RFC 3339 date-time such as 2026-11-21T10:00:00Z")));
+        }
+        Ok(Self {
+            name: doc.name,
+            model: doc.model,
+            period: Nanos(doc.period_ns),
+            phases,
+            dims: doc.ranks,
+            variance: doc.variance,
+            confidence: doc.confidence,
+            source: doc.source,
+            iterations: doc.iterations,
+            collected_at: doc.collected_at,
+        })
+    }
+}
+
+fn check_name(path: &str, name: &str, least: usize) -> Result<(), ProfileError> {
+    if name.len() < least || name.len() > NAME_BYTES_MAX {
+        return Err(refuse(path, format!("{} bytes; must be {least} to {NAME_BYTES_MAX}", name.len())));
+    }
+    if name.chars().any(char::is_control) {
+        return Err(refuse(path, format!("{name:?}; must not contain control characters")));
+    }
+    Ok(())
+}
+
+fn check_fraction(path: &str, value: f64) -> Result<(), ProfileError> {
+    if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(refuse(path, format!("{value}; must be 0 to 1"))) }
+}
+
+fn check_phases(doc: &ProfileDocument) -> Result<Vec<Phase>, ProfileError> {
+    if doc.phases.len() > PHASES_PER_DEMAND_MAX {
+        return Err(refuse("phases", format!("{} phases; the limit is {PHASES_PER_DEMAND_MAX}", doc.phases.len())));
+    }
+    let mut phases: Vec<Phase> = Vec::with_capacity(doc.phases.len());
+    // Where the last phase of each collective and scope ended. At most 5 x 6 entries.
+    let mut busy: Vec<(Collective, Scope, u64)> = Vec::new();
+    let mut last_start = 0;
+    for (i, p) in doc.phases.iter().enumerate() {
+        let at = |key: &str, problem: String| refuse(format!("phases[{i}].{key}"), problem);
+        let collective: Collective = p.collective.parse().map_err(|e| at("collective", format!("{e}")))?;
+        let end = p.start_ns.checked_add(p.duration_ns).filter(|&end| end <= doc.period_ns);
+        let Some(end) = end else {
+            return Err(at(
+                "duration_ns",
+                format!("{} from {}; must end within the period of {}", p.duration_ns, p.start_ns, doc.period_ns),
+            ));
+        };
+        if p.duration_ns == 0 {
+            return Err(at("duration_ns", "0; must be at least 1".into()));
+        }
+        if p.rate_mbps == 0 || p.rate_mbps > RATE_MBPS_MAX {
+            return Err(at("rate_mbps", format!("{}; must be 1 to {RATE_MBPS_MAX}", p.rate_mbps)));
+        }
+        if p.start_ns < last_start {
+            return Err(at("start_ns", format!("{}; must not be before the phase before it ({last_start})", p.start_ns)));
+        }
+        last_start = p.start_ns;
+        if doc.ranks.degree(p.scope) < 2 {
+            return Err(at("scope", format!("{}; ranks has only one rank in each of those groups", p.scope)));
+        }
+        match busy.iter_mut().find(|(c, s, _)| (*c, *s) == (collective, p.scope)) {
+            Some((.., until)) if p.start_ns < *until => {
+                return Err(at("start_ns", format!("{}; the {} {collective} before it lasts until {until}", p.start_ns, p.scope)));
+            }
+            Some((.., until)) => *until = end,
+            None => busy.push((collective, p.scope, end)),
+        }
+        let (start, duration, rate) = (Nanos(p.start_ns), Nanos(p.duration_ns), Rate(p.rate_mbps));
+        phases.push(Phase { start, duration, rate, collective, scope: p.scope });
+    }
+    Ok(phases)
+}

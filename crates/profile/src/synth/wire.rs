@@ -1,0 +1,108 @@
+//! How the groups of a scope use the NICs of their hosts.
+
+use alloc::collections::BTreeMap;
+
+use crate::dims::{Dims, DimsError, Scope, groups};
+
+/// The NICs under one group of ranks that spans hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wire {
+    pub(super) scope: Scope,
+    /// Ranks in the group.
+    degree: u128,
+    /// Ranks of the group on the host that has fewest of them.
+    local: u128,
+    /// NICs of a host that one group uses.
+    channels: u128,
+    /// Groups that use one NIC at the same time.
+    pub(super) sharers: u64,
+}
+
+impl Wire {
+    /// `None` when every group stays inside a host: then nothing touches the network.
+    ///
+    /// # Errors
+    /// As [`groups`].
+    pub(super) fn of(dims: &Dims, scope: Scope, nics_per_host: u32) -> Result<Option<Self>, DimsError> {
+        let mut groups_on: BTreeMap<u32, u32> = BTreeMap::new();
+        let (mut fewest, mut most) = (u32::MAX, 0);
+        for group in groups(dims, scope)? {
+            let host = |rank: &u32| rank / dims.gpus_per_host;
+            let runs = || group.chunk_by(|a, b| host(a) == host(b));
+            if runs().nth(1).is_none() {
+                continue;
+            }
+            for run in runs() {
+                let ranks = run.len() as u32;
+                (fewest, most) = (fewest.min(ranks), most.max(ranks));
+                *groups_on.entry(run.first().map_or(0, host)).or_insert(0) += 1;
+            }
+        }
+        let Some(&crowd) = groups_on.values().max() else { return Ok(None) };
+        let sharers = (u64::from(crowd) * u64::from(most.min(nics_per_host))).div_ceil(nics_per_host.into());
+        Ok(Some(Self {
+            scope,
+            degree: dims.degree(scope).into(),
+            local: fewest.into(),
+            channels: fewest.min(nics_per_host).max(1).into(),
+            sharers: sharers.max(1),
+        }))
+    }
+
+    /// Bits per NIC of a ring all-gather, or reduce-scatter, of `bits` over the group.
+    pub(super) const fn gather(&self, bits: u128) -> u128 {
+        (bits * (self.degree - 1)).div_ceil(self.degree * self.channels)
+    }
+
+    /// Bits per NIC of a ring all-reduce of `bits`: a reduce-scatter and an all-gather.
+    pub(super) const fn all_reduce(&self, bits: u128) -> u128 {
+        self.gather(2 * bits)
+    }
+
+    /// Bits per NIC when every rank spreads `bits` evenly over the group, itself included: only
+    /// the part for ranks on other hosts leaves.
+    pub(super) const fn all_to_all(&self, bits: u128) -> u128 {
+        (bits * self.local * (self.degree - self.local)).div_ceil(self.degree * self.channels)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wire(dims: Dims, scope: Scope, nics: u32) -> Option<Wire> {
+        Wire::of(&dims, scope, nics).unwrap()
+    }
+
+    #[test]
+    fn one_gpu_per_host_sends_the_textbook_volume() {
+        // 2 (N-1)/N S: N = 4, S = 8 gives 12. All-to-all keeps a quarter: 6.
+        let w = wire(Dims { dp: 4, ..Dims::default() }, Scope::Data, 1).unwrap();
+        assert_eq!((w.all_reduce(8), w.gather(8), w.all_to_all(8), w.sharers), (12, 6, 6, 1));
+    }
+
+    #[test]
+    fn groups_inside_a_host_send_nothing() {
+        assert_eq!(wire(Dims { tp: 8, dp: 4, gpus_per_host: 8, ..Dims::default() }, Scope::Tensor, 8), None);
+        assert_eq!(wire(Dims { dp: 1, ..Dims::default() }, Scope::Data, 1), None);
+    }
+
+    #[test]
+    fn a_group_with_many_ranks_on_a_host_spreads_over_its_nics() {
+        // 16 ranks on 2 hosts of 8: one ring per NIC, each an eighth of 2 x 15/16 S.
+        let dims = Dims { dp: 16, gpus_per_host: 8, ..Dims::default() };
+        let w = wire(dims, Scope::Data, 8).unwrap();
+        assert_eq!((w.all_reduce(128), w.sharers), (30, 1));
+        // Half of every rank's traffic stays: 8 ranks x 128 x 8/16 over 8 NICs.
+        assert_eq!(w.all_to_all(128), 64);
+        assert_eq!(wire(dims, Scope::Data, 1).unwrap().all_reduce(128), 240);
+    }
+
+    #[test]
+    fn groups_that_share_a_nic_are_counted() {
+        // 8 tensor ranks per host, so 8 data groups of one rank each on every host.
+        let dims = Dims { tp: 8, dp: 2, gpus_per_host: 8, ..Dims::default() };
+        assert_eq!(wire(dims, Scope::Data, 8).unwrap().sharers, 1);
+        assert_eq!(wire(dims, Scope::Data, 4).unwrap().sharers, 2);
+    }
+}
