@@ -1,0 +1,290 @@
+//! The unified circle of one link, before and after the shifts, side by side.
+//!
+//! Inside, one ring per job: filled where it sends, as thick as its demand is against the
+//! capacity. Outside, the total demand against the capacity. Time runs clockwise from the top.
+
+use super::{
+    axis,
+    demand::{Demand, Total, common_perimeter},
+    palette::{self, Colours},
+    polar::{point, sector},
+    quantity,
+    svg::{Path, Svg},
+    text,
+    view::{JobView, LinkView},
+};
+
+/// Longest perimeter drawn, in iterations of the longest job: beyond it arcs get thin as hairs.
+const TURNS_MAX: u64 = 8;
+/// Most rings: 16 of them are 4.6 px each. Further jobs are in the total only.
+pub(crate) const RINGS_MAX: usize = 16;
+/// Most arcs in one picture, so that a page of 25 stays below a few MB.
+const ARCS_MAX: u64 = 1_600;
+/// Most steps of the total ring: half a degree each.
+const STEPS_MAX: u64 = 720;
+
+const WIDTH: f64 = 720.0;
+const CENTRE_Y: f64 = 268.0;
+/// Radii: job rings end at `RINGS`; the total lies between `TOTAL.0` and `TOTAL.1`.
+const RINGS: f64 = 120.0;
+const HOLE_MIN: f64 = 44.0;
+const RING_MAX: f64 = 25.0;
+const TOTAL: (f64, f64) = (125.0, 151.0);
+const TICK: (f64, f64) = (153.0, 157.0);
+const LABEL: f64 = 167.0;
+
+/// One job on the link.
+struct Ring<'a> {
+    job: &'a JobView,
+    class: String,
+    letter: String,
+    before: Demand,
+    after: Demand,
+}
+
+/// Draws the link. `jobs` and `colours` are those of the whole report.
+pub(crate) fn draw(link: &LinkView, jobs: &[JobView], colours: &Colours) -> Svg {
+    let rings: Vec<Ring<'_>> = link
+        .members
+        .iter()
+        .filter_map(|member| Some((member, jobs.get(member.job)?)))
+        .enumerate()
+        .map(|(n, (member, job))| Ring {
+            job,
+            class: colours.class(member.job),
+            letter: palette::letter(n),
+            before: Demand::new(&member.phases, job.period_ns, 0),
+            after: Demand::new(&member.phases, job.period_ns, job.shift_ns),
+        })
+        .collect();
+    let perimeter = common_perimeter(rings.iter().map(|r| r.before.period_ns()), TURNS_MAX);
+
+    let label = format!(
+        "Circles of link {}: score {} unshifted, {} shifted",
+        text::isolated(&link.name),
+        quantity::score(link.unshifted_score),
+        quantity::score(link.score)
+    );
+    let mut svg = Svg::new(WIDTH, &label);
+    let capacity = quantity::rate(link.capacity_mbps as f64);
+    let name = text::fit(&link.name, WIDTH - 60.0 - text::width(&capacity, 15.0), 15.0);
+    svg.text("t1", 20.0, 30.0, &format!("{name} · {capacity}"));
+    svg.text("mu", 20.0, 50.0, &caption(&rings, perimeter));
+
+    let totals = perimeter.map(|perimeter| {
+        [true, false].map(|before| {
+            let demands: Vec<Demand> = rings.iter().map(|r| if before { r.before.clone() } else { r.after.clone() }).collect();
+            Total::of(&demands, link.capacity_mbps, perimeter, STEPS_MAX)
+        })
+    });
+    let scale = totals.iter().flatten().map(|t| t.peak_mbps).fold(link.capacity_mbps.max(1) as f64, f64::max);
+    for (before, x, head) in [(true, 182.0, "before: no shifts"), (false, 538.0, "after: shifted")] {
+        let panel = Panel {
+            centre: (x, CENTRE_Y),
+            before,
+            score: if before { link.unshifted_score } else { link.score },
+            capacity_mbps: link.capacity_mbps,
+            perimeter,
+            total: totals.as_ref().map(|t| &t[usize::from(!before)]),
+            scale,
+        };
+        svg.text("t2", x - 162.0, 84.0, head);
+        panel.draw(&mut svg, &rings);
+    }
+    svg.line("rule", (360.0, 72.0), (360.0, 446.0));
+    let bottom = legend(&mut svg, &rings, 486.0);
+    svg.set_height(bottom);
+    svg
+}
+
+/// What one turn is.
+fn caption(rings: &[Ring<'_>], perimeter: Option<u64>) -> String {
+    let Some(perimeter) = perimeter else {
+        return "The periods have no modest common multiple: each ring is one turn of its own period. See the timeline for the total.".to_owned();
+    };
+    let one = rings.iter().all(|r| r.before.period_ns() == perimeter);
+    let turn = quantity::time(perimeter);
+    if one {
+        return format!("One turn is {turn}: one iteration of every job. Time runs clockwise.");
+    }
+    let counts: Vec<String> = rings.iter().take(RINGS_MAX).map(|r| format!("{} × {}", perimeter / r.before.period_ns(), r.letter)).collect();
+    let line = format!("One turn is {turn}: {}. Time runs clockwise.", counts.join(", "));
+    if text::width(&line, 12.0) <= WIDTH - 40.0 { line } else { format!("One turn is {turn}, the least common multiple of the periods.") }
+}
+
+/// One of the two circles.
+struct Panel<'a> {
+    centre: (f64, f64),
+    before: bool,
+    score: f64,
+    capacity_mbps: u64,
+    /// None: every ring has its own period and there is no total.
+    perimeter: Option<u64>,
+    total: Option<&'a Total>,
+    /// Demand at the rim of the total ring.
+    scale: f64,
+}
+
+impl Panel<'_> {
+    fn draw(&self, svg: &mut Svg, rings: &[Ring<'_>]) {
+        let shown = &rings[..rings.len().min(RINGS_MAX)];
+        let band = (RINGS - HOLE_MIN) / shown.len().max(1) as f64;
+        let band = band.min(RING_MAX);
+        let gap = if band > 10.0 { 2.5 } else { 1.2 };
+        let hole = RINGS - band * shown.len() as f64;
+        for (n, ring) in shown.iter().enumerate() {
+            let outer = RINGS - band * n as f64;
+            self.track(svg, (outer - band + gap, outer));
+            let _ = ring;
+        }
+        self.wedges(svg, hole);
+        let limit = ARCS_MAX / 2 / shown.len().max(1) as u64;
+        for (n, ring) in shown.iter().enumerate() {
+            let outer = RINGS - band * n as f64;
+            self.ring(svg, ring, (outer - band + gap, outer), limit);
+        }
+        self.total(svg);
+        self.ticks(svg);
+        let class = if quantity::is_compatible(self.score) { "big m" } else { "big m bad" };
+        svg.text(class, self.centre.0, self.centre.1 + 5.0, &quantity::score(self.score));
+        svg.text("sm m mu", self.centre.0, self.centre.1 + 20.0, "score");
+        self.verdict(svg);
+    }
+
+    fn track(&self, svg: &mut Svg, (inner, outer): (f64, f64)) {
+        svg.circle("track", self.centre, f64::midpoint(inner, outer)).n("stroke-width", outer - inner).end();
+    }
+
+    /// A faint wedge through all rings wherever the total is over capacity.
+    fn wedges(&self, svg: &mut Svg, hole: f64) {
+        let (Some(total), Some(perimeter)) = (self.total, self.perimeter) else { return };
+        let mut path = Path::default();
+        for (from, to) in total.over_spans(self.capacity_mbps) {
+            sector(&mut path, self.centre, (hole, RINGS), (from as f64 / perimeter as f64, to as f64 / perimeter as f64));
+        }
+        svg.path("wedge", &path);
+    }
+
+    /// One job: its arcs, the starts of its iterations, its letter.
+    fn ring(&self, svg: &mut Svg, ring: &Ring<'_>, (inner, outer): (f64, f64), limit: u64) {
+        let demand = if self.before { &ring.before } else { &ring.after };
+        let perimeter = self.perimeter.unwrap_or(demand.period_ns());
+        let spans = demand.on_circle(perimeter, limit);
+        let turn = |ns: u64| ns as f64 / perimeter as f64;
+        let mut path = Path::default();
+        for span in &spans {
+            let share = (span.mbps / self.capacity_mbps.max(1) as f64).clamp(0.0, 1.0);
+            // Even a small demand must be seen.
+            let top = inner + (outer - inner) * share.max(0.22);
+            sector(&mut path, self.centre, (inner, top), (turn(span.start_ns), turn(span.end_ns)));
+        }
+        svg.node("g", "job").s("data-arcs", &spans.len().to_string()).open();
+        svg.title(&format!(
+            "{}: period {}, up to {}, shift {}",
+            text::isolated(&ring.job.name),
+            quantity::time(demand.period_ns()),
+            quantity::rate(demand.peak_mbps()),
+            quantity::time(demand.shift_ns())
+        ));
+        svg.path(&ring.class, &path);
+        let iterations = perimeter / demand.period_ns();
+        if iterations <= 64 {
+            for k in 0..iterations {
+                let at = turn(demand.shift_ns() + k * demand.period_ns());
+                let class = if k == 0 && demand.shift_ns() > 0 { "start" } else { "cut" };
+                svg.line(class, point(self.centre, inner, at), point(self.centre, outer, at));
+            }
+        }
+        let middle = f64::midpoint(inner, outer);
+        let widest = spans.iter().max_by_key(|s| s.end_ns - s.start_ns);
+        if let Some(span) = widest.filter(|s| outer - inner >= 11.0 && turn(s.end_ns - s.start_ns) * middle * std::f64::consts::TAU > 14.0) {
+            let (x, y) = point(self.centre, middle, turn(span.start_ns / 2 + span.end_ns / 2));
+            svg.text("tag", x, y + 3.8, &ring.letter);
+        }
+        svg.close();
+    }
+
+    /// The total demand as a ring that grows outwards, with the capacity as a dashed circle.
+    fn total(&self, svg: &mut Svg) {
+        let (Some(total), Some(perimeter)) = (self.total, self.perimeter) else { return };
+        self.track(svg, TOTAL);
+        let radius = |mbps: f64| TOTAL.0 + (TOTAL.1 - TOTAL.0) * mbps / self.scale;
+        let capacity = self.capacity_mbps as f64;
+        let (mut under, mut over) = (Path::default(), Path::default());
+        for step in &total.steps {
+            let turns = (step.start_ns as f64 / perimeter as f64, step.end_ns as f64 / perimeter as f64);
+            sector(&mut under, self.centre, (TOTAL.0, radius(step.mean_mbps.min(capacity))), turns);
+            sector(&mut over, self.centre, (radius(capacity), radius(step.peak_mbps)), turns);
+        }
+        svg.path("total", &under);
+        svg.path("hatch", &over);
+        svg.circle("cap", self.centre, radius(capacity)).titled(&format!("capacity {}", quantity::rate(capacity)));
+    }
+
+    /// Ticks and their labels around the rim.
+    fn ticks(&self, svg: &mut Svg) {
+        let Some(perimeter) = self.perimeter else {
+            for (turn, label) in [(0.0, "0"), (0.25, "¼"), (0.5, "½"), (0.75, "¾")] {
+                let (x, y) = point(self.centre, RINGS + 16.0, turn);
+                svg.line("tick", point(self.centre, RINGS + 2.0, turn), point(self.centre, RINGS + 6.0, turn));
+                svg.text("sm m mu", x, y + 4.0, label);
+            }
+            return;
+        };
+        let (unit, unit_ns) = quantity::time_unit(perimeter);
+        for at in axis::ticks(perimeter, 10).at_ns {
+            let turn = at as f64 / perimeter as f64;
+            // The end of the turn is its beginning.
+            if at == perimeter {
+                continue;
+            }
+            svg.line("tick", point(self.centre, TICK.0, turn), point(self.centre, TICK.1, turn));
+            let (x, y) = point(self.centre, LABEL, turn);
+            let label = if at == 0 { format!("0 {unit}") } else { quantity::time_in(at, unit_ns) };
+            if at == 0 || turn < 0.96 {
+                svg.text("sm m mu", x, y + 4.0, &label);
+            }
+        }
+    }
+
+    /// How long the link is over capacity, in words.
+    fn verdict(&self, svg: &mut Svg) {
+        let y = CENTRE_Y + 194.0;
+        let Some((total, perimeter)) = self.total.zip(self.perimeter) else { return };
+        match total.over_ns {
+            Some(0) => svg.text("m", self.centre.0, y, "never over capacity"),
+            Some(over) => {
+                let share = quantity::percent(over as f64 / perimeter as f64);
+                svg.text("m b bad", self.centre.0, y, &format!("over capacity {share} of the time ({})", quantity::time(over)));
+            }
+            None => {}
+        }
+    }
+}
+
+/// The table below the circles; gives its lower end.
+fn legend(svg: &mut Svg, rings: &[Ring<'_>], top: f64) -> f64 {
+    const COLUMNS: [(f64, &str); 4] = [(430.0, "period"), (520.0, "peak demand"), (610.0, "shift"), (700.0, "slack")];
+    svg.text("sm mu", 62.0, top, "job, from the outer ring inwards");
+    for (x, head) in COLUMNS {
+        svg.text("sm mu e", x, top, head);
+    }
+    svg.line("rule", (20.0, top + 8.0), (700.0, top + 8.0));
+    let mut y = top + 27.0;
+    for ring in rings.iter().take(RINGS_MAX) {
+        svg.rect(&ring.class, 20.0, y - 11.0, 16.0, 14.0).n("rx", 3.0).end();
+        svg.text("b", 44.0, y, &ring.letter);
+        svg.text("", 62.0, y, &text::fit(&ring.job.name, 270.0, 12.0));
+        let slack = ring.job.slack_ns.map_or_else(|| "–".to_owned(), |s| format!("±{}", quantity::time(s)));
+        let cells = [quantity::time(ring.after.period_ns()), quantity::rate(ring.after.peak_mbps()), quantity::time(ring.after.shift_ns()), slack];
+        for ((x, _), cell) in COLUMNS.into_iter().zip(cells) {
+            svg.text("e", x, y, &cell);
+        }
+        y += 21.0;
+    }
+    if let Some(more) = rings.len().checked_sub(RINGS_MAX).filter(|more| *more > 0) {
+        svg.text("mu", 62.0, y, &format!("and {} without a ring, in the total only", quantity::counted(more, "job", "jobs")));
+        y += 21.0;
+    }
+    y
+}

@@ -1,0 +1,266 @@
+//! Where nodes go: one row per tier, hosts at the bottom, children below their parents.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{WIDTH, edges::Edge};
+use crate::picture::{
+    quantity,
+    svg::{Path, Svg},
+    text,
+    view::FabricView,
+};
+
+const LEFT: f64 = 104.0;
+const RIGHT: f64 = 944.0;
+const TOP: f64 = 100.0;
+const ROW_GAP: f64 = 132.0;
+const BOX_MAX: f64 = 84.0;
+const HALF_HEIGHT: f64 = 10.0;
+const FONT: f64 = 10.5;
+/// More hosts than this become one bar per group.
+const HOSTS_WHOLE_MAX: usize = 64;
+/// Nodes closer together than this are a band, not boxes.
+const SPACING_MIN: f64 = 5.0;
+
+/// The middle of a node.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Place {
+    pub x: f64,
+    pub y: f64,
+    pub half_width: f64,
+    pub half_height: f64,
+}
+
+/// Hosts below the same leaves.
+struct Group {
+    parents: Vec<usize>,
+    hosts: Vec<usize>,
+    x: f64,
+    half_width: f64,
+}
+
+/// One tier.
+struct Row {
+    tier: u8,
+    y: f64,
+    nodes: Vec<usize>,
+    spacing: f64,
+}
+
+/// The finished layout.
+pub(super) struct Layout {
+    places: Vec<Option<Place>>,
+    rows: Vec<Row>,
+    groups: Vec<Group>,
+    group_y: f64,
+    structure: Vec<(usize, usize)>,
+    /// Ends of drawn shared links, worst first: they are labelled first.
+    wanted: Vec<usize>,
+    /// Lower end of the last row and its labels.
+    pub bottom: f64,
+}
+
+/// Mean position of a node's neighbours in the tier below; its own position breaks ties.
+fn barycentre(node: usize, below: &[Vec<usize>], position: &[f64]) -> f64 {
+    let children = &below[node];
+    if children.is_empty() { f64::MAX } else { children.iter().map(|&c| position[c]).sum::<f64>() / children.len() as f64 }
+}
+
+impl Layout {
+    /// Lays out every node of the fabric; `whole` says that all links are drawn.
+    pub(super) fn new(fabric: &FabricView, edges: &[Edge], drawn: &[&Edge], whole: bool) -> Self {
+        let count = fabric.nodes.len();
+        let (mut above, mut below) = (vec![Vec::new(); count], vec![Vec::new(); count]);
+        for edge in edges.iter().filter(|e| fabric.nodes[e.low].tier < fabric.nodes[e.high].tier) {
+            above[edge.low].push(edge.high);
+            below[edge.high].push(edge.low);
+        }
+        let mut tiers: BTreeMap<u8, Vec<usize>> = BTreeMap::new();
+        for (node, view) in fabric.nodes.iter().enumerate() {
+            tiers.entry(view.tier).or_default().push(node);
+        }
+        let hosts = tiers.remove(&0).unwrap_or_default();
+
+        // Switches keep the order given, moved above the middle of what is below them.
+        let mut position = vec![0.0; count];
+        let mut lowest = true;
+        for nodes in tiers.values_mut() {
+            if !lowest {
+                nodes.sort_by(|&a, &b| barycentre(a, &below, &position).total_cmp(&barycentre(b, &below, &position)).then(a.cmp(&b)));
+            }
+            lowest = false;
+            for (at, &node) in nodes.iter().enumerate() {
+                position[node] = (at as f64 + 0.5) / nodes.len() as f64;
+            }
+        }
+
+        let mut places = vec![None; count];
+        let mut rows = Vec::new();
+        let mut y = TOP;
+        for (tier, nodes) in tiers.into_iter().rev() {
+            let spacing = (RIGHT - LEFT) / nodes.len() as f64;
+            let half_width = ((spacing - 5.0).min(BOX_MAX) / 2.0).max(1.5);
+            for &node in &nodes {
+                places[node] = Some(Place { x: LEFT + (RIGHT - LEFT) * position[node], y, half_width, half_height: HALF_HEIGHT });
+            }
+            rows.push(Row { tier, y, nodes, spacing });
+            y += ROW_GAP;
+        }
+        let mut wanted: Vec<usize> = Vec::new();
+        for edge in drawn.iter().rev().filter(|e| e.score.is_some()) {
+            wanted.extend([edge.low, edge.high]);
+        }
+        let mut layout = Self { places, rows, groups: Vec::new(), group_y: y, structure: Vec::new(), wanted, bottom: y - ROW_GAP + 30.0 };
+        if !hosts.is_empty() {
+            layout.place_hosts(hosts, &above, &position, whole);
+            layout.bottom = y + 44.0;
+        }
+        layout
+    }
+
+    /// Hosts: boxes when there is room, else bars.
+    fn place_hosts(&mut self, mut hosts: Vec<usize>, above: &[Vec<usize>], position: &[f64], whole: bool) {
+        let key = |host: usize| above[host].iter().map(|&p| position[p]).sum::<f64>() / above[host].len().max(1) as f64;
+        hosts.sort_by(|&a, &b| key(a).total_cmp(&key(b)).then(a.cmp(&b)));
+        let y = self.group_y;
+        if hosts.len() <= HOSTS_WHOLE_MAX {
+            let spacing = (RIGHT - LEFT) / hosts.len() as f64;
+            let half_width = (spacing - 4.0).min(BOX_MAX) / 2.0;
+            for (at, &host) in hosts.iter().enumerate() {
+                self.places[host] = Some(Place { x: LEFT + (at as f64 + 0.5) * spacing, y, half_width, half_height: HALF_HEIGHT });
+            }
+            self.rows.push(Row { tier: 0, y, nodes: hosts, spacing });
+            return;
+        }
+        let mut groups: Vec<Group> = Vec::new();
+        let mut index: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
+        for host in hosts {
+            let mut parents = above[host].clone();
+            parents.sort_unstable();
+            let at = *index.entry(parents.clone()).or_insert(groups.len());
+            if at == groups.len() {
+                groups.push(Group { parents, hosts: Vec::new(), x: 0.0, half_width: 0.0 });
+            }
+            groups[at].hosts.push(host);
+        }
+        let spacing = (RIGHT - LEFT) / groups.len() as f64;
+        for (at, group) in groups.iter_mut().enumerate() {
+            group.x = LEFT + (at as f64 + 0.5) * spacing;
+            group.half_width = ((spacing * 0.82).min(BOX_MAX) / 2.0).max(0.5);
+            for (n, &host) in group.hosts.iter().enumerate() {
+                let along = (n as f64 + 0.5) / group.hosts.len() as f64 * 2.0 - 1.0;
+                self.places[host] = Some(Place { x: group.x + along * group.half_width, y, half_width: 0.0, half_height: HALF_HEIGHT });
+            }
+            // The bar hangs from its leaf by one faint line; where only the worst links are
+            // drawn a line from a band would say nothing.
+            if spacing >= SPACING_MIN || whole {
+                self.structure.extend(group.parents.iter().take(2).map(|&p| (at, p)));
+            }
+        }
+        self.groups = groups;
+    }
+
+    /// Where a node is.
+    pub(super) fn place(&self, node: usize) -> Option<Place> {
+        self.places.get(node).copied().flatten()
+    }
+
+    /// The faint background: row names, and the lines from bars to leaves.
+    pub(super) fn draw_structure(&self, svg: &mut Svg) {
+        let mut path = Path::default();
+        for &(group, parent) in &self.structure {
+            if let (Some(group), Some(to)) = (self.groups.get(group), self.place(parent)) {
+                path.move_to((group.x, self.group_y - HALF_HEIGHT));
+                path.line_to((to.x, to.y + to.half_height));
+            }
+        }
+        svg.path("edge faint", &path);
+    }
+
+    /// Boxes, bars and labels, above the links.
+    pub(super) fn draw_nodes(&self, svg: &mut Svg, fabric: &FabricView) {
+        let wanted: BTreeSet<usize> = self.wanted.iter().copied().collect();
+        for row in &self.rows {
+            row_name(svg, row.tier, row.nodes.len(), row.y);
+            if row.spacing < SPACING_MIN {
+                svg.rect("bar", LEFT, row.y - 3.0, RIGHT - LEFT, 6.0).n("rx", 3.0).end();
+            }
+            for &node in &row.nodes {
+                let Some(place) = self.place(node) else { continue };
+                if row.spacing >= SPACING_MIN || wanted.contains(&node) {
+                    let half_height = place.half_height;
+                    svg.rect("node", place.x - place.half_width, place.y - half_height, 2.0 * place.half_width, 2.0 * half_height)
+                        .n("rx", 3.0_f64.min(place.half_width))
+                        .titled(&text::name(&fabric.nodes[node].name));
+                }
+            }
+            self.label_row(svg, fabric, row);
+        }
+        if !self.groups.is_empty() {
+            row_name(svg, 0, self.groups.iter().map(|g| g.hosts.len()).sum(), self.group_y);
+        }
+        let largest = self.groups.iter().map(|g| g.hosts.len()).max().unwrap_or(1) as f64;
+        let mut free_from = f64::MIN;
+        for group in &self.groups {
+            // The bar's height is the number of its hosts.
+            let height = (2.0 * HALF_HEIGHT * group.hosts.len() as f64 / largest).max(3.0);
+            let label = quantity::count(group.hosts.len());
+            let names: Vec<String> = [group.hosts.first(), group.hosts.last()].into_iter().flatten().map(|&h| text::name(&fabric.nodes[h].name)).collect();
+            svg.rect("node", group.x - group.half_width, self.group_y - HALF_HEIGHT, 2.0 * group.half_width, height)
+                .titled(&format!("{}: {}", quantity::counted(group.hosts.len(), "host", "hosts"), names.join(" … ")));
+            let half = text::width(&label, FONT) / 2.0;
+            if group.x - half > free_from {
+                svg.text("sm m mu", group.x, self.group_y + HALF_HEIGHT + 14.0, &label);
+                free_from = group.x + half + 3.0;
+            }
+        }
+    }
+
+    /// Labels of a row: inside the boxes when all fit, else beside them in two lanes, those of the
+    /// worst links first; one that would touch another is left to the hover.
+    fn label_row(&self, svg: &mut Svg, fabric: &FabricView, row: &Row) {
+        let inside = 2.0 * self.place(row.nodes[0]).map_or(0.0, |p| p.half_width) - 6.0;
+        let fits = |n: &usize| text::width(&text::name(&fabric.nodes[*n].name), FONT) <= inside;
+        if row.nodes.iter().all(fits) {
+            for &node in &row.nodes {
+                if let Some(place) = self.place(node) {
+                    svg.text("sm m", place.x, place.y + 4.0, &text::name(&fabric.nodes[node].name));
+                }
+            }
+            return;
+        }
+        let mine: BTreeSet<usize> = row.nodes.iter().copied().collect();
+        let wanted = self.wanted.iter().copied().filter(|n| mine.contains(n));
+        let mut lanes: [Vec<(f64, f64)>; 2] = [Vec::new(), Vec::new()];
+        let mut done = BTreeSet::new();
+        // Hosts have free space below; switches have links on both sides, fewer above.
+        let below = row.tier == 0;
+        for node in wanted.chain(row.nodes.iter().copied()) {
+            let Some(place) = self.place(node).filter(|_| done.insert(node)) else { continue };
+            let label = text::fit(&fabric.nodes[node].name, 110.0, FONT);
+            let half = text::width(&label, FONT) / 2.0 + 3.0;
+            let (from, to) = (place.x - half, place.x + half);
+            if from < LEFT - 20.0 || to > WIDTH - 2.0 {
+                continue;
+            }
+            let free = lanes.iter().position(|lane| lane.iter().all(|&(a, b)| to <= a || b <= from));
+            if let Some(lane) = free {
+                lanes[lane].push((from, to));
+                let away = place.half_height + 5.0 + 12.0 * lane as f64;
+                svg.text("sm m halo", place.x, if below { place.y + away + 9.0 } else { place.y - away }, &label);
+            }
+        }
+    }
+}
+
+fn row_name(svg: &mut Svg, tier: u8, count: usize, y: f64) {
+    let name = match tier {
+        0 => "hosts".to_owned(),
+        1 => "leaves".to_owned(),
+        2 => "spines".to_owned(),
+        3 => "cores".to_owned(),
+        tier => format!("tier {tier}"),
+    };
+    svg.text("b", 20.0, y, &name);
+    svg.text("sm mu", 20.0, y + 14.0, &quantity::count(count));
+}

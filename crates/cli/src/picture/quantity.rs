@@ -1,0 +1,131 @@
+//! Times, rates, scores and shares as people read them.
+
+/// A score this close to 1 is 1: sums of a few thousand floats.
+const SCORE_EPSILON: f64 = 1e-9;
+
+/// A number with at most `decimals` decimals and no trailing zeros; a true minus sign.
+fn trimmed(value: f64, decimals: usize) -> String {
+    let mut out = format!("{:.decimals$}", value.abs());
+    if out.contains('.') {
+        out.truncate(out.trim_end_matches('0').trim_end_matches('.').len());
+    }
+    if value < 0.0 && out != "0" { format!("−{out}") } else { out }
+}
+
+/// The unit in which times of this size are told: its name and its length in ns.
+pub(crate) fn time_unit(ns: u64) -> (&'static str, f64) {
+    match ns {
+        0 => ("ms", 1e6),
+        1..1_000 => ("ns", 1.0),
+        1_000..1_000_000 => ("µs", 1e3),
+        1_000_000..10_000_000_000 => ("ms", 1e6),
+        _ => ("s", 1e9),
+    }
+}
+
+/// A time in units of `unit_ns`, without the unit.
+pub(crate) fn time_in(ns: u64, unit_ns: f64) -> String {
+    let value = ns as f64 / unit_ns;
+    trimmed(value, if value >= 100.0 { 1 } else { 3 })
+}
+
+/// A time: `255 ms`, `40 µs`, `12.5 s`.
+pub(crate) fn time(ns: u64) -> String {
+    let (unit, unit_ns) = time_unit(ns);
+    format!("{} {unit}", time_in(ns, unit_ns))
+}
+
+/// A rate: `50 Gb/s`, `800 Mb/s`.
+pub(crate) fn rate(mbps: f64) -> String {
+    match mbps {
+        m if m >= 1e6 => format!("{} Tb/s", trimmed(m / 1e6, 2)),
+        m if m >= 1e3 => format!("{} Gb/s", trimmed(m / 1e3, 2)),
+        m => format!("{} Mb/s", trimmed(m, 1)),
+    }
+}
+
+/// A score with three decimals. Rounded down, so that `1.000` means never over capacity.
+pub(crate) fn score(score: f64) -> String {
+    if !score.is_finite() {
+        return "n/a".to_owned();
+    }
+    let thousandths = ((score + SCORE_EPSILON) * 1_000.0).floor();
+    let sign = if thousandths < 0.0 { "−" } else { "" };
+    format!("{sign}{:.3}", thousandths.abs() / 1_000.0)
+}
+
+/// Whether a score says "never over capacity".
+pub(crate) fn is_compatible(score: f64) -> bool {
+    score >= 1.0 - SCORE_EPSILON
+}
+
+/// A share as a percentage.
+pub(crate) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    format!("{} %", trimmed(percent, if percent.abs() >= 10.0 { 0 } else { 1 }))
+}
+
+/// A change from `before` to `after` as a signed percentage; `±0 %` when equal.
+pub(crate) fn change(before: u64, after: u64) -> String {
+    if before == 0 {
+        return "n/a".to_owned();
+    }
+    let text = percent((after as f64 - before as f64) / before as f64);
+    match after.cmp(&before) {
+        _ if text.trim_start_matches('−') == "0 %" => "±0 %".to_owned(),
+        std::cmp::Ordering::Greater => format!("+{text}"),
+        _ => text,
+    }
+}
+
+/// A count with thin spaces between thousands, as in the SI brochure.
+pub(crate) fn count(n: usize) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push('\u{202f}');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// `1 job`, `2 jobs`.
+pub(crate) fn counted(n: usize, one: &str, many: &str) -> String {
+    format!("{} {}", count(n), if n == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_read_as_people_write_them() {
+        assert_eq!(time(255_000_000), "255 ms");
+        assert_eq!(time(1_250_000), "1.25 ms");
+        assert_eq!(time(40_000), "40 µs");
+        assert_eq!(time(12_500_000_000), "12.5 s");
+        assert_eq!(time(0), "0 ms");
+        assert_eq!(rate(50_000.0), "50 Gb/s");
+        assert_eq!(rate(800.0), "800 Mb/s");
+        assert_eq!(count(1_234_567), "1\u{202f}234\u{202f}567");
+        assert_eq!(counted(1, "job", "jobs"), "1 job");
+    }
+
+    #[test]
+    fn a_score_is_never_rounded_up_to_one() {
+        assert_eq!(score(0.999_96), "0.999");
+        assert_eq!(score(1.0 - 1e-12), "1.000");
+        assert_eq!(score(-0.25), "−0.250");
+        assert_eq!(score(f64::NAN), "n/a");
+    }
+
+    #[test]
+    fn a_change_carries_its_sign() {
+        assert_eq!(change(200, 150), "−25 %");
+        assert_eq!(change(200, 205), "+2.5 %");
+        assert_eq!(change(200, 200), "±0 %");
+        assert_eq!(change(0, 5), "n/a");
+    }
+}

@@ -1,0 +1,38 @@
+//! The worst links, each with its circles, its timeline and the reason for its score.
+
+use super::{Context, PICTURES_MAX, html::Html};
+use crate::picture::{circles, quantity, timeline};
+
+/// Links that are open when the page is opened.
+const OPEN: usize = 2;
+
+/// One disclosure per link.
+pub(super) fn worst(page: &mut Html, context: &Context<'_>) {
+    if context.links.is_empty() {
+        return;
+    }
+    page.section("worst", "Worst links first");
+    if context.links.len() > PICTURES_MAX {
+        page.raw("<p>");
+        page.text(&format!(
+            "Pictures of the worst {PICTURES_MAX} of {}; the rest are rows in the table below.",
+            quantity::count(context.links.len())
+        ));
+        page.raw("</p>\n");
+    }
+    for (at, link) in context.links.iter().enumerate().take(PICTURES_MAX) {
+        page.raw(&format!("<details id=\"link-{at}\"{}>\n<summary><strong>", if at < OPEN { " open=\"\"" } else { "" }));
+        page.name(&link.name).raw("</strong> score <span");
+        page.raw(if quantity::is_compatible(link.score) { ">" } else { " class=\"bad\">" }).text(&quantity::score(link.score));
+        let jobs = quantity::counted(link.members.len(), "job", "jobs");
+        page.raw("</span> ").text(&format!("({} without shifts), {jobs}", quantity::score(link.unshifted_score)));
+        page.raw("</summary>\n<div class=\"body\">\n");
+        if !link.explanation.is_empty() {
+            page.raw("<p>").sentence(&link.explanation).raw("</p>\n");
+        }
+        page.raw("<div class=\"figures\"><figure>").raw(&circles::draw(link, &context.view.jobs, &context.colours).fragment());
+        page.raw("</figure><figure>").raw(&timeline::draw(&link.name, &[link], &context.view.jobs, &context.colours).fragment());
+        page.raw("</figure></div>\n</div>\n</details>\n");
+    }
+    page.raw("</section>\n");
+}

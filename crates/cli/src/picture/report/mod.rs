@@ -1,0 +1,172 @@
+//! One self-contained HTML file that tells a plan: what was chosen, what it gains, which links
+//! are worst and why. It loads nothing, so it works offline and can be mailed.
+//!
+//! The content security policy forbids everything but the file's own style and script, named by
+//! their hashes; no attribute holds style or script. All text from outside is escaped.
+
+mod html;
+mod links;
+mod tables;
+
+use base64::Engine as _;
+use html::Html;
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    fabric_map,
+    palette::{Colours, DARK, LIGHT, Theme},
+    quantity, style, text,
+    view::{LinkView, ReportView},
+};
+
+/// Links that get pictures; the rest are rows. 25 pictures are about 1 MB.
+pub(crate) const PICTURES_MAX: usize = 25;
+/// Most rows of one table: a browser lays out five thousand in about a second.
+pub(crate) const ROWS_MAX: usize = 5_000;
+/// Notes printed.
+const NOTES_MAX: usize = 50;
+
+const PAGE_CSS: &str = include_str!("page.css");
+const PAGE_JS: &str = include_str!("page.js");
+
+/// Everything the sections need.
+struct Context<'a> {
+    view: &'a ReportView,
+    colours: Colours,
+    /// The links, worst first.
+    links: Vec<&'a LinkView>,
+}
+
+/// Writes the report.
+pub(crate) fn html(view: &ReportView) -> String {
+    let mut links: Vec<&LinkView> = view.links.iter().collect();
+    // What is not a number is worst; ties go to the one that was worse unshifted, then by name.
+    let rank = |score: f64| if score.is_nan() { f64::NEG_INFINITY } else { score };
+    links.sort_by(|a, b| {
+        let by_score = rank(a.score).total_cmp(&rank(b.score));
+        by_score.then(rank(a.unshifted_score).total_cmp(&rank(b.unshifted_score))).then_with(|| a.name.cmp(&b.name))
+    });
+    let context = Context { view, colours: Colours::assign(view.jobs.len(), &view.links), links };
+
+    let mut page = Html::default();
+    head(&mut page, view);
+    header(&mut page, &context);
+    page.raw("<main id=\"main\">\n");
+    tables::candidates(&mut page, &context);
+    links::worst(&mut page, &context);
+    tables::links(&mut page, &context);
+    tables::jobs(&mut page, &context);
+    map(&mut page, &context);
+    page.raw("</main>\n");
+    footer(&mut page, view);
+    page.raw("<script>").raw(PAGE_JS).raw("</script>\n</body>\n</html>\n");
+    page.finish()
+}
+
+/// The HTML's colours as variables; pictures have their own rules.
+fn variables(theme: &Theme) -> String {
+    let Theme { paper, card, ink, muted, rule, warning, accent, .. } = theme;
+    format!(":root{{--paper:{paper};--card:{card};--ink:{ink};--muted:{muted};--rule:{rule};--warning:{warning};--accent:{accent}}}")
+}
+
+fn css() -> String {
+    let dark = variables(&DARK);
+    format!("{}@media screen and (prefers-color-scheme:dark){{{dark}}}\n{PAGE_CSS}{}", variables(&LIGHT), style::stylesheet())
+}
+
+/// A source expression for a content security policy (CSP level 3, section 2.3.1).
+fn csp_hash(content: &str) -> String {
+    format!("'sha256-{}'", base64::engine::general_purpose::STANDARD.encode(Sha256::digest(content.as_bytes())))
+}
+
+fn head(page: &mut Html, view: &ReportView) {
+    let css = css();
+    let policy =
+        format!("default-src 'none'; style-src {}; script-src {}; base-uri 'none'; form-action 'none'", csp_hash(&css), csp_hash(PAGE_JS));
+    page.raw("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n");
+    page.raw("<meta http-equiv=\"Content-Security-Policy\" content=\"").text(&policy).raw("\"/>\n");
+    page.raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<meta name=\"color-scheme\" content=\"light dark\"/>\n");
+    page.raw("<title>").text(&text::name(&view.title)).raw("</title>\n<style>").raw(&css).raw("</style>\n</head>\n<body>\n");
+    page.raw("<a class=\"skip\" href=\"#main\">Skip to the tables</a>\n");
+    page.raw("<svg width=\"0\" height=\"0\" aria-hidden=\"true\" focusable=\"false\">").raw(&style::patterns()).raw("</svg>\n");
+}
+
+/// The summary: one sentence, then the facts.
+fn header(page: &mut Html, context: &Context<'_>) {
+    let view = context.view;
+    let fabric = &view.fabric;
+    page.raw("<header>\n<h1>").name(&view.title).raw("</h1>\n<p class=\"lead\">");
+    let over = |score: fn(&LinkView) -> f64| context.links.iter().filter(|l| !quantity::is_compatible(score(l))).count();
+    if context.links.is_empty() {
+        page.text("No link carries two jobs: nothing contends, nothing needs a shift.");
+    } else {
+        let (before, after) = (over(|l| l.unshifted_score), over(|l| l.score));
+        let of = quantity::counted(context.links.len(), "shared link", "shared links");
+        page.text(&format!("Of {of}, {} over capacity at times without shifts; with shifts, ", are(before)));
+        page.text(&if after == 0 { "none is.".to_owned() } else { format!("{}.", are(after)) });
+    }
+    page.raw("</p>\n<dl class=\"facts\">\n");
+    let hosts = fabric.nodes.iter().filter(|n| n.tier == 0).count();
+    let size = format!(
+        "{}, {}, {}",
+        quantity::counted(hosts, "host", "hosts"),
+        quantity::counted(fabric.nodes.len() - hosts, "switch", "switches"),
+        quantity::counted(fabric.links.len(), "directed link", "directed links")
+    );
+    page.fact("Fabric", &text::name(&fabric.name), &size);
+    let shifted = view.jobs.iter().filter(|j| j.shift_ns > 0).count();
+    page.fact("Jobs", &quantity::count(view.jobs.len()), &format!("{} shifted", quantity::count(shifted)));
+    if let Some(chosen) = view.candidates.iter().find(|c| c.chosen) {
+        let of = format!("of {}", quantity::counted(view.candidates.len(), "candidate", "candidates"));
+        page.fact("Chosen candidate", &text::name(&chosen.name), &of);
+    }
+    page.fact("Mean score", &quantity::score(view.mean_score), &format!("{} without shifts", quantity::score(view.unshifted_mean_score)));
+    let optimality = if view.proven {
+        "proven: no shifts score better".to_owned()
+    } else {
+        format!("not proven; at most {:.3} from the best", view.bound_gap.max(0.0))
+    };
+    page.fact("Mode", &text::name(&view.mode), &optimality);
+    page.raw("</dl>\n<nav aria-label=\"Sections\"><ul>");
+    for (id, name, there) in [
+        ("candidates", "Candidates", !view.candidates.is_empty()),
+        ("worst", "Worst links", !context.links.is_empty()),
+        ("links", "All shared links", !context.links.is_empty()),
+        ("jobs", "Jobs", true),
+        ("fabric", "Fabric", !fabric.nodes.is_empty()),
+    ] {
+        if there {
+            page.raw(&format!("<li><a href=\"#{id}\">{name}</a></li>"));
+        }
+    }
+    page.raw("</ul></nav>\n</header>\n");
+}
+
+fn are(n: usize) -> String {
+    format!("{} {}", quantity::count(n), if n == 1 { "is" } else { "are" })
+}
+
+fn map(page: &mut Html, context: &Context<'_>) {
+    if context.view.fabric.nodes.is_empty() {
+        return;
+    }
+    page.section("fabric", "Fabric");
+    page.raw("<p>Links are coloured and thickened by their score under the shifts; hover over one for its jobs.</p>\n<figure class=\"map\" tabindex=\"0\" role=\"group\" aria-label=\"Fabric map\">");
+    page.raw(&fabric_map::draw(&context.view.fabric, &context.view.jobs).fragment());
+    page.raw("</figure>\n</section>\n");
+}
+
+fn footer(page: &mut Html, view: &ReportView) {
+    page.raw("<footer>\n");
+    if !view.notes.is_empty() {
+        page.raw("<p>Assumptions:</p>\n<ul>");
+        for note in view.notes.iter().take(NOTES_MAX) {
+            page.raw("<li>").sentence(note).raw("</li>");
+        }
+        page.raw("</ul>\n");
+    }
+    page.raw("<p>The score of a link is 1 minus its mean excess demand over its capacity: 1.000 is never over capacity; it may be negative. ");
+    page.raw("Iteration times are predictions. A shift delays every iteration of a job by the same time on all links; ");
+    page.raw("the slack is how far it may drift before a score falls.</p>\n");
+    page.raw("<p>Made by <code>").sentence(&view.made_by).raw("</code>. This file loads nothing from anywhere.</p>\n</footer>\n");
+}

@@ -1,0 +1,89 @@
+//! The style sheet and the fill patterns that every picture uses.
+//!
+//! Colours are written out per theme instead of through CSS variables, so that converters which
+//! know no variables still show the light theme.
+
+use std::fmt::Write as _;
+
+use super::palette::{DARK, HUES, LIGHT, Theme};
+
+/// Shapes and type, equal in both themes.
+const SHAPES: &str = "\
+.picture{display:block;max-width:100%;height:auto}\
+.picture text{font-family:system-ui,-apple-system,\"Segoe UI\",Roboto,\"Helvetica Neue\",\"DejaVu Sans\",Arial,sans-serif;\
+font-size:12px;font-variant-numeric:tabular-nums;unicode-bidi:isolate}\
+.picture .t1{font-size:15px;font-weight:600}\
+.picture .t2{font-size:13px;font-weight:600}\
+.picture .sm{font-size:10.5px}\
+.picture .big{font-size:23px;font-weight:650}\
+.picture .b{font-weight:600}\
+.picture .e{text-anchor:end}\
+.picture .m{text-anchor:middle}\
+.track,.cap,.cut,.start,.edge,.hit{fill:none}\
+.cap{stroke-width:1.5;stroke-dasharray:5 3}\
+.cut{stroke-width:1;stroke-opacity:.55}\
+.start{stroke-width:2.5;stroke-linecap:round}\
+.rule,.tick{stroke-width:1}\
+.wedge{fill-opacity:.13}\
+.stack{fill-opacity:.9}\
+.picture .tag{font-size:10.5px;font-weight:700;text-anchor:middle;paint-order:stroke;stroke-width:3px;stroke-linejoin:round}\
+.picture .halo{paint-order:stroke;stroke-width:3.5px;stroke-linejoin:round}\
+.edge{stroke-linecap:round}\
+.hit{stroke:#000;stroke-opacity:0;stroke-width:11}\
+.w0{stroke-width:1.4}.w1{stroke-width:2}.w2{stroke-width:2.8}.w3{stroke-width:3.8}.w4{stroke-width:5}.faint{stroke-width:1}\
+.node{stroke-width:1}\
+";
+
+/// The colour rules of one theme.
+fn theme_rules(theme: &Theme) -> String {
+    let mut css = String::new();
+    let Theme { paper, card, ink, muted, track, rule, total, warning, .. } = theme;
+    // Writing to a String cannot fail.
+    let _ = write!(
+        css,
+        ".paper{{fill:{paper}}}.picture text,.ink{{fill:{ink}}}.picture .mu{{fill:{muted}}}.picture .bad{{fill:{warning}}}\
+         .track{{stroke:{track}}}.back{{fill:{track}}}.rule,.edge.faint{{stroke:{rule}}}.tick,.cut,.start,.cap{{stroke:{ink}}}\
+         .total{{fill:{total}}}.wedge,.over{{fill:{warning}}}.stripe{{stroke:{paper}}}.dot{{fill:{paper}}}\
+         .picture .tag,.picture .halo{{stroke:{paper}}}.node{{fill:{card};stroke:{muted}}}.bar{{fill:{rule}}}"
+    );
+    for (n, colour) in theme.jobs.iter().enumerate() {
+        let _ = write!(css, ".j{}{{fill:{colour}}}", n + 1);
+    }
+    for (n, colour) in theme.scores.iter().enumerate() {
+        let _ = write!(css, ".s{n}{{fill:{colour}}}.edge.s{n}{{fill:none;stroke:{colour}}}");
+    }
+    css
+}
+
+/// The style sheet: light by default and on paper, dark on screens that ask for it.
+pub(crate) fn stylesheet() -> String {
+    let mut css = String::from(SHAPES);
+    css.push_str(&theme_rules(&LIGHT));
+    for n in 1..=HUES {
+        let _ = write!(css, ".j{}{{fill:url(#stripes{n})}}.j{}{{fill:url(#dots{n})}}", n + HUES, n + 2 * HUES);
+    }
+    css.push_str(".hatch{fill:url(#hatch)}");
+    let _ = write!(css, "@media screen and (prefers-color-scheme:dark){{{}}}", theme_rules(&DARK));
+    css
+}
+
+/// The patterns: striped and dotted job colours, and the hatching of over-capacity. Ids are
+/// fixed, so a page holds them once.
+pub(crate) fn patterns() -> String {
+    let mut out = String::from("<defs>");
+    for n in 1..=HUES {
+        let _ = write!(
+            out,
+            "<pattern id=\"stripes{n}\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
+             <rect class=\"j{n}\" width=\"5\" height=\"5\"/><path class=\"stripe\" d=\"M0 2.5H5\" stroke-width=\"1.6\"/></pattern>\
+             <pattern id=\"dots{n}\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\">\
+             <rect class=\"j{n}\" width=\"5\" height=\"5\"/><circle class=\"dot\" cx=\"2.5\" cy=\"2.5\" r=\"1.1\"/></pattern>"
+        );
+    }
+    out.push_str(
+        "<pattern id=\"hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(-45)\">\
+         <rect class=\"over\" width=\"6\" height=\"6\"/><path class=\"stripe\" d=\"M0 3H6\" stroke-width=\"1.3\" stroke-opacity=\".75\"/></pattern>",
+    );
+    out.push_str("</defs>");
+    out
+}

@@ -1,0 +1,124 @@
+//! Text that came from outside: made harmless, cut to length, and measured.
+
+/// Longest name that is printed whole; the rest of a longer one is an ellipsis.
+pub(crate) const NAME_CHARS_MAX: usize = 80;
+/// Longest sentence (explanation, note, command line) that is printed whole.
+pub(crate) const SENTENCE_CHARS_MAX: usize = 600;
+
+/// A name fit to print: one line, no characters that XML forbids, none that reorder the text
+/// around them, at most `chars_max` characters.
+pub(crate) fn clean(text: &str, chars_max: usize) -> String {
+    let mut out = String::new();
+    let mut chars = text.trim().chars();
+    for c in chars.by_ref().take(chars_max) {
+        out.push(match c {
+            '\t' | '\n' | '\r' => ' ',
+            // Explicit bidirectional formatting: a name must not reorder its neighbours.
+            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+            // XML 1.0 section 2.2 excludes these, even as references.
+            '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
+            c if c.is_control() => '\u{fffd}',
+            c => c,
+        });
+    }
+    if chars.next().is_some() {
+        out.pop();
+        out.push('…');
+    }
+    if out.is_empty() { "(unnamed)".to_owned() } else { out }
+}
+
+/// [`clean`] with the limit for names.
+pub(crate) fn name(text: &str) -> String {
+    clean(text, NAME_CHARS_MAX)
+}
+
+/// A name inside a plain sentence, wrapped in a first-strong isolate (Unicode UAX 9) so that a
+/// right-to-left name leaves the sentence in order.
+pub(crate) fn isolated(text: &str) -> String {
+    format!("\u{2068}{}\u{2069}", name(text))
+}
+
+/// Appends `text` with the five characters escaped that HTML and XML give a meaning, in content
+/// and in quoted attributes alike.
+pub(crate) fn escape(out: &mut String, text: &str) {
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+}
+
+/// Width of a character in ems, on the wide side of the common interface fonts.
+fn em(c: char) -> f64 {
+    match c {
+        '\u{0300}'..='\u{036f}' | '\u{2066}'..='\u{2069}' => 0.0,
+        'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '|' | '!' | '\'' | ' ' => 0.32,
+        'f' | 'r' | 't' | '-' | '(' | ')' | '/' => 0.42,
+        'm' | 'w' | 'M' | 'W' | '@' | '%' | '>' | '<' => 0.88,
+        'A'..='Z' | '…' => 0.7,
+        '\u{1100}'.. => 1.05,
+        _ => 0.6,
+    }
+}
+
+/// Estimated width of a line in pixels.
+pub(crate) fn width(text: &str, font_px: f64) -> f64 {
+    text.chars().map(em).sum::<f64>() * font_px
+}
+
+/// The name, cut with an ellipsis so that it is at most `room_px` wide. The cut is in the middle:
+/// names of links and hosts differ at both ends.
+pub(crate) fn fit(text: &str, room_px: f64, font_px: f64) -> String {
+    let whole = name(text);
+    if width(&whole, font_px) <= room_px {
+        return whole;
+    }
+    let chars: Vec<char> = whole.chars().filter(|&c| c != '…').collect();
+    for keep in (2..chars.len()).rev() {
+        let (head, tail) = (keep.div_ceil(2), keep / 2);
+        let cut: String = chars[..head].iter().chain(&['…']).chain(&chars[chars.len() - tail..]).collect();
+        if width(&cut, font_px) <= room_px {
+            return cut;
+        }
+    }
+    "…".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_names_become_one_harmless_line() {
+        assert_eq!(clean("a\nb\u{0}c\u{202e}d", 80), "a b\u{fffd}c\u{fffd}d");
+        assert_eq!(clean("  ", 80), "(unnamed)");
+        let mut out = String::new();
+        escape(&mut out, r#"<script>alert("x&'y")</script>"#);
+        assert_eq!(out, "&lt;script&gt;alert(&quot;x&amp;&#39;y&quot;)&lt;/script&gt;");
+    }
+
+    #[test]
+    fn ten_thousand_characters_end_in_an_ellipsis() {
+        let long = "x".repeat(10_000);
+        let cut = name(&long);
+        assert_eq!(cut.chars().count(), NAME_CHARS_MAX);
+        assert!(cut.ends_with('…'));
+        // Exactly at the limit nothing is cut.
+        assert_eq!(name(&"y".repeat(NAME_CHARS_MAX)), "y".repeat(NAME_CHARS_MAX));
+    }
+
+    #[test]
+    fn fitting_keeps_both_ends_and_the_room() {
+        let cut = fit("datacenter-7-leaf-0031->spine-0002", 120.0, 12.0);
+        assert!(cut.starts_with("data") && cut.ends_with("0002") && cut.contains('…'), "{cut}");
+        assert!(width(&cut, 12.0) <= 120.0);
+        assert_eq!(fit("leaf1", 120.0, 12.0), "leaf1");
+        assert_eq!(fit("leaf1", 1.0, 12.0), "…");
+    }
+}

@@ -1,0 +1,141 @@
+//! What the pictures are drawn from: names, times and scores, free of any solver's types.
+//!
+//! Times are nanoseconds, rates Mbit/s. Jobs are named once, in a list; everything else refers
+//! to them by position in it. A position outside the list is skipped, never a panic.
+
+/// One job.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct JobView {
+    /// Name as the user gave it; any text.
+    pub name: String,
+    /// Scheduled length of an iteration.
+    pub period_ns: u64,
+    /// The delay this job applies; 0 when it is not shifted.
+    pub shift_ns: u64,
+    /// How far it may drift, either way, before a score falls.
+    pub slack_ns: Option<u64>,
+    /// Iteration time alone on the fabric.
+    pub solo_ns: Option<u64>,
+    /// Predicted iteration time when nobody is shifted.
+    pub unshifted_ns: Option<u64>,
+    /// Predicted iteration time under the shifts.
+    pub shifted_ns: Option<u64>,
+}
+
+/// A span of an iteration with constant demand, counted from the iteration's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PhaseView {
+    /// First nanosecond.
+    pub start_ns: u64,
+    /// One past the last; at most the period.
+    pub end_ns: u64,
+    /// Demand.
+    pub mbps: u64,
+}
+
+/// One job's presence on one link.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MemberView {
+    /// Position in the list of jobs.
+    pub job: usize,
+    /// Its Up phases on this link: sorted, disjoint.
+    pub phases: Vec<PhaseView>,
+}
+
+/// A link that two or more jobs cross.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LinkView {
+    /// Name, e.g. `leaf3->spine1`.
+    pub name: String,
+    /// Capacity.
+    pub capacity_mbps: u64,
+    /// The jobs on it.
+    pub members: Vec<MemberView>,
+    /// Compatibility score when nobody is shifted.
+    pub unshifted_score: f64,
+    /// Compatibility score under the shifts.
+    pub score: f64,
+    /// Why it scores as it does, in a sentence or two; may be empty.
+    pub explanation: String,
+}
+
+/// One placement that was evaluated.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CandidateView {
+    /// Name.
+    pub name: String,
+    /// Whether this is the placement that was taken.
+    pub chosen: bool,
+    /// Mean score of its shared links under its shifts; none when it was refused.
+    pub mean_score: Option<f64>,
+    /// Its worst link's score.
+    pub worst_score: Option<f64>,
+    /// Links that two or more jobs cross.
+    pub shared_links: usize,
+    /// Mean predicted iteration time, weighted as the ranking weights it.
+    pub iteration_ns: Option<u64>,
+    /// What to know about it: `proven`, `loop, refused by cassini mode`, ...; may be empty.
+    pub note: String,
+}
+
+/// A host or a switch.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NodeView {
+    /// Name.
+    pub name: String,
+    /// 0 host, 1 leaf, 2 spine, 3 core.
+    pub tier: u8,
+}
+
+/// A directed link of the fabric, shared or not.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MapLinkView {
+    /// Position of the sending node.
+    pub from: usize,
+    /// Position of the receiving node.
+    pub to: usize,
+    /// Score under the shifts; none when fewer than two jobs cross it.
+    pub score: Option<f64>,
+    /// Positions of the jobs on it.
+    pub jobs: Vec<usize>,
+}
+
+/// The fabric.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FabricView {
+    /// Name or file.
+    pub name: String,
+    /// Hosts and switches.
+    pub nodes: Vec<NodeView>,
+    /// Directed links.
+    pub links: Vec<MapLinkView>,
+}
+
+/// Everything a report tells.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ReportView {
+    /// Heading.
+    pub title: String,
+    /// The fabric.
+    pub fabric: FabricView,
+    /// The jobs, in the order that colours them.
+    pub jobs: Vec<JobView>,
+    /// The candidates, best first.
+    pub candidates: Vec<CandidateView>,
+    /// The shared links of the chosen candidate, in any order.
+    pub links: Vec<LinkView>,
+    /// Mean link score when nobody is shifted.
+    pub unshifted_mean_score: f64,
+    /// Mean link score under the shifts.
+    pub mean_score: f64,
+    /// Rules of the solver: `exact` or `cassini`.
+    pub mode: String,
+    /// Whether no assignment of shifts has a better mean score.
+    pub proven: bool,
+    /// The mean score can be at most this much better.
+    pub bound_gap: f64,
+    /// Assumptions that went in, one sentence each.
+    pub notes: Vec<String>,
+    /// Program, version and command line that made this, for the footer.
+    pub made_by: String,
+}
