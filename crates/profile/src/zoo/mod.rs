@@ -16,7 +16,7 @@ pub const A100: Figure<u64> = Figure::derived(60_000, "0.4 of the TF32 peak of 1
 pub const H100: Figure<u64> = Figure::assumed(400_000, "0.4 of the dense bf16 peak of 989 TFLOP/s, the usual utilisation of large runs");
 
 /// All models, in the order of the CASSINI paper's table 3, newer ones after them.
-pub const MODELS: [Model; 16] = [
+pub static MODELS: [Model; 16] = [
     vision::VGG11,
     vision::VGG16,
     vision::VGG19,
@@ -38,7 +38,6 @@ pub const MODELS: [Model; 16] = [
 /// The model of that name; case, `-`, `_`, `.` and spaces do not matter.
 #[must_use]
 pub fn find_model(name: &str) -> Option<&'static Model> {
-    static MODELS: [Model; 16] = self::MODELS;
     let plain = |name: &'static str| name.bytes().filter(u8::is_ascii_alphanumeric);
     let wanted = || name.bytes().filter(|b| !matches!(b, b'-' | b'_' | b'.' | b' ')).map(|b| b.to_ascii_lowercase());
     MODELS.iter().find(|m| plain(m.name).eq(wanted()))
