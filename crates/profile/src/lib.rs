@@ -38,4 +38,4 @@ pub use synth::{
     DEFAULT_OVERLAP_PERCENT, DataParallel, Hardware, PERIOD_ROUND_NS, Parallelism, ROUND_NS, Request, Setup, Strategy, SynthError,
     UnknownStrategy, synthesise,
 };
-pub use zoo::{A100_GFLOPS, H100_GFLOPS, MODELS, find_model};
+pub use zoo::{A100, H100, MODELS, find_model};

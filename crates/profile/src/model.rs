@@ -136,7 +136,7 @@ pub struct Reference {
     /// NIC rate in Gbit/s.
     pub nic_gbps: u64,
     /// Sustained speed of one GPU in GFLOP/s.
-    pub gpu_gflops: u64,
+    pub gpu_gflops: Figure<u64>,
     /// Why this setting.
     pub source: Provenance,
 }

@@ -148,7 +148,7 @@ impl Request {
                 nic_rate: self.nic_rate.unwrap_or(Rate(reference.nic_gbps * 1_000)),
                 nics_per_host: self.nics_per_host.unwrap_or(dims.gpus_per_host),
                 efficiency_percent: self.efficiency_percent.unwrap_or(Hardware::DEFAULT_EFFICIENCY_PERCENT),
-                gpu_gflops: self.gpu_gflops.unwrap_or(reference.gpu_gflops),
+                gpu_gflops: self.gpu_gflops.unwrap_or(reference.gpu_gflops.value),
             },
             batch,
         })

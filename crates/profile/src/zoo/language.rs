@@ -1,6 +1,6 @@
 //! The language models of the CASSINI paper.
 
-use super::A100_GFLOPS;
+use super::A100;
 use crate::{
     dims::Dims,
     model::{Architecture, Figure, Model, Provenance, Reference, Transformer},
@@ -12,7 +12,7 @@ const KAPLAN: &str = "6 x parameters x tokens (Kaplan et al. 2020, section 2.1)"
 const NO_WORKERS: Provenance = Provenance::Assumed("CASSINI testbed, 1 GPU and 50 Gb/s per server; rank count not printed");
 
 const fn servers(strategy: Strategy, dims: Dims, batch: u64, micro_batches: u32, source: Provenance) -> Reference {
-    Reference { strategy, dims, batch, micro_batches, nic_gbps: 50, gpu_gflops: A100_GFLOPS, source }
+    Reference { strategy, dims, batch, micro_batches, nic_gbps: 50, gpu_gflops: A100, source }
 }
 
 const fn dims(tp: u32, pp: u32, dp: u32) -> Dims {
@@ -48,15 +48,21 @@ pub(super) const ROBERTA: Model =
     encoder("roberta", Figure::paper(125_000_000, "Liu et al. 2019, fairseq model card, base"), 50_265, (8, 32), 800, 12);
 pub(super) const CAMEMBERT: Model =
     encoder("camembert", Figure::paper(110_000_000, "Martin et al. 2020, section 4, base"), 32_005, (8, 32), 266, 8);
-pub(super) const XLM: Model =
-    encoder("xlm", Figure::paper(278_000_000, "XLM-R base; Conneau et al. 2020 round it to 270 M"), 250_002, (4, 32), 1116, 8);
+pub(super) const XLM: Model = encoder(
+    "xlm",
+    Figure::derived(278_000_000, "XLM-R base: 250002 x 768 + 12 blocks; Conneau et al. 2020 print 270 M"),
+    250_002,
+    (4, 32),
+    1116,
+    8,
+);
 
 /// Parameters of a decoder: 12 x blocks x hidden^2, a vocabulary of 50257 and learned positions.
 const fn decoder_parameters(layers: u64, hidden: u64, sequence: u64) -> u64 {
     12 * layers * hidden * hidden + (50_257 + sequence) * hidden
 }
 
-const GPT1_PARAMETERS: u64 = 117_000_000;
+const GPT1_PARAMETERS: u64 = 12 * 12 * 768 * 768 + (40_478 + 512) * 768;
 
 pub(super) const GPT1: Model = Model {
     name: "gpt1",
@@ -67,7 +73,7 @@ pub(super) const GPT1: Model = Model {
         tied: true,
         experts: None,
     }),
-    parameters: Figure::paper(GPT1_PARAMETERS, "Radford et al. 2018; the usual rounding"),
+    parameters: Figure::derived(GPT1_PARAMETERS, "12 x 12 blocks x 768^2 + (40478 + 512) x 768"),
     layers: Figure::paper(12, "NSDI'24 CASSINI section 2.1, figure 1(a)"),
     flops_per_sample: Figure::derived(6 * GPT1_PARAMETERS * 512, KAPLAN),
     bytes_per_parameter: Figure::assumed(4, "fp32, as for the encoders of the same testbed"),

@@ -1,6 +1,6 @@
 //! Models that are trained today, on hosts of 8 GPUs with one 400 Gb/s NIC each.
 
-use super::H100_GFLOPS;
+use super::H100;
 use crate::{
     dims::Dims,
     model::{Architecture, Experts, Figure, Model, Provenance, Reference, Transformer},
@@ -24,7 +24,7 @@ const fn transformer(hidden: u32, sequence: u32, source: &'static str, experts: 
 }
 
 const fn hosts_of_8(strategy: Strategy, dims: Dims, batch: u64, micro_batches: u32, why: &'static str) -> Reference {
-    Reference { strategy, dims, batch, micro_batches, nic_gbps: 400, gpu_gflops: H100_GFLOPS, source: Provenance::Assumed(why) }
+    Reference { strategy, dims, batch, micro_batches, nic_gbps: 400, gpu_gflops: H100, source: Provenance::Assumed(why) }
 }
 
 const LLAMA_7B_PARAMETERS: u64 = 6_738_415_616;

@@ -4,20 +4,19 @@ mod language;
 mod large;
 mod vision;
 
-use crate::model::Model;
+use crate::model::{Figure, Model};
 
-/// Sustained speed that we take for an NVIDIA A100 in PyTorch 1.8: 60 TFLOP/s. Derived: the
-/// TF32 peak of 156 TFLOP/s times 0.4. A V100 at a peak of 15.7 TFLOP/s in fp32 needs 160 ms for
-/// BERT at batch 4 (measured by Muri's authors, SIGCOMM'22, profile table), which is
-/// 4 x 512 tokens x 6 x 110 M / 160 ms = 8.4 TFLOP/s, 0.54 of the peak, all kernels being dense;
-/// 0.4 leaves room for what surrounds them.
-pub const A100_GFLOPS: u64 = 60_000;
-/// Sustained speed that we take for an NVIDIA H100 in bf16: 400 TFLOP/s, 0.4 of the dense peak
-/// of 989 TFLOP/s. Assumed: the usual model FLOP utilisation of large runs.
-pub const H100_GFLOPS: u64 = 400_000;
+/// Sustained speed of an NVIDIA A100 in PyTorch 1.8, in GFLOP/s.
+///
+/// A V100 at an fp32 peak of 15.7 TFLOP/s needs 160 ms for BERT at batch 4 (measured by Muri's
+/// authors, SIGCOMM'22), which is 4 x 512 tokens x 6 x 110 M / 160 ms = 8.4 TFLOP/s, 0.54 of the
+/// peak in kernels alone; 0.4 leaves room for what surrounds them.
+pub const A100: Figure<u64> = Figure::derived(60_000, "0.4 of the TF32 peak of 156 TFLOP/s");
+/// Sustained speed of an NVIDIA H100 in bf16, in GFLOP/s.
+pub const H100: Figure<u64> = Figure::assumed(400_000, "0.4 of the dense bf16 peak of 989 TFLOP/s, the usual utilisation of large runs");
 
 /// All models, in the order of the CASSINI paper's table 3, newer ones after them.
-pub const MODELS: [Model; 16] = [
+pub static MODELS: [Model; 16] = [
     vision::VGG11,
     vision::VGG16,
     vision::VGG19,
@@ -39,7 +38,6 @@ pub const MODELS: [Model; 16] = [
 /// The model of that name; case, `-`, `_`, `.` and spaces do not matter.
 #[must_use]
 pub fn find_model(name: &str) -> Option<&'static Model> {
-    static MODELS: [Model; 16] = self::MODELS;
     let plain = |name: &'static str| name.bytes().filter(u8::is_ascii_alphanumeric);
     let wanted = || name.bytes().filter(|b| !matches!(b, b'-' | b'_' | b'.' | b' ')).map(|b| b.to_ascii_lowercase());
     MODELS.iter().find(|m| plain(m.name).eq(wanted()))

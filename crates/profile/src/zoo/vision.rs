@@ -1,6 +1,6 @@
 //! The convolutional networks and the recommender of the CASSINI paper.
 
-use super::A100_GFLOPS;
+use super::A100;
 use crate::{
     dims::Dims,
     model::{Architecture, Figure, Model, Provenance, Reference},
@@ -50,7 +50,7 @@ const fn convolutional(printed: Printed, dp: u32, used: u64) -> Model {
             batch: used,
             micro_batches: 1,
             nic_gbps: 50,
-            gpu_gflops: A100_GFLOPS,
+            gpu_gflops: A100,
             source: Provenance::Assumed(
                 "CASSINI testbed, 1 GPU and 50 Gb/s per server; batch of table 2 where it appears; rank count not printed",
             ),
@@ -110,7 +110,7 @@ pub(super) const DLRM: Model = Model {
         batch: 1024,
         micro_batches: 1,
         nic_gbps: 50,
-        gpu_gflops: A100_GFLOPS,
+        gpu_gflops: A100,
         source: Provenance::Assumed("CASSINI testbed; tables spread over 4 servers, dense layers replicated; rank count not printed"),
     },
 };

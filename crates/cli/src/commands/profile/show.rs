@@ -1,0 +1,61 @@
+//! A profile for people: what it is, its phases, a strip of one iteration.
+
+use profile::{Profile, Scope};
+
+use super::{
+    columns::{Align, layout},
+    strip,
+};
+
+/// Most phases listed; the rest is counted, and `-o json` has them all.
+const PHASES_LISTED: usize = 24;
+
+pub(super) fn table(profile: &Profile) -> String {
+    let mut text = layout(&[Align::Left, Align::Left], &facts(profile));
+    text.push('\n');
+    text.push_str(&phases(profile));
+    match profile.levels() {
+        Ok(levels) => text.push_str(&format!("\n{}", strip::draw(&levels, profile.period()))),
+        Err(e) => text.push_str(&format!("\nno picture: {e}\n")),
+    }
+    text
+}
+
+fn facts(p: &Profile) -> Vec<Vec<String>> {
+    let d = p.dims();
+    let plural = |n: usize| if n == 1 { "" } else { "s" };
+    let model = if p.model().is_empty() { "model not stated" } else { p.model() };
+    let mut facts = vec![
+        vec!["profile".into(), format!("{} ({model})", p.name())],
+        vec!["source".into(), format!("{}, confidence {:.2}, {} iterations seen", p.source(), p.confidence(), p.iterations())],
+        vec!["period".into(), format!("{}, standard deviation {:.1} %", p.period(), p.variance() * 100.0)],
+        vec![
+            "ranks".into(),
+            format!("{} = tp {} x cp {} x pp {} x dp {}, ep {}, {} per host", d.ranks(), d.tp, d.cp, d.pp, d.dp, d.ep, d.gpus_per_host),
+        ],
+        vec!["up".into(), format!("{:.1} % of the period, {} phase{}", p.duty() * 100.0, p.phases().len(), plural(p.phases().len()))],
+        vec!["sent".into(), format!("{} per iteration by the busiest NIC", p.bytes_per_iteration())],
+    ];
+    if let Some(at) = p.collected_at() {
+        facts.push(vec!["collected".into(), at.into()]);
+    }
+    facts
+}
+
+fn phases(p: &Profile) -> String {
+    let mut rows = vec![["start", "duration", "rate", "sent", "collective", "scope"].map(String::from).to_vec()];
+    rows.extend(p.phases().iter().take(PHASES_LISTED).map(|x| {
+        let sent = x.bytes().to_string();
+        vec![x.start.to_string(), x.duration.to_string(), x.rate.to_string(), sent, x.collective.to_string(), x.scope.to_string()]
+    }));
+    let align = [Align::Right, Align::Right, Align::Right, Align::Right, Align::Left, Align::Left];
+    let mut text = layout(&align, &rows);
+    if p.phases().len() > PHASES_LISTED {
+        text.push_str(&format!("and {} more; -o json lists them all\n", p.phases().len() - PHASES_LISTED));
+    }
+    let scopes: Vec<Scope> = Scope::ALL.into_iter().filter(|s| p.phases().iter().any(|x| x.scope == *s)).collect();
+    if scopes.len() > 1 {
+        text.push_str("\nThe picture adds the scopes up, as on a NIC that takes part in all of them.\n");
+    }
+    text
+}
