@@ -1,9 +1,11 @@
 //! `antiphase`: commands for people. One file per command in `commands/`; pictures in `picture/`.
 //!
 //! Exit codes: 0 done, 1 failure, 2 usage or bad input (one line on stderr that names the file,
-//! the place and the value), 3 a loop in paper mode, 4 `fabric diff` found differences.
+//! the place and the value), 3 a loop in paper mode, 4 `fabric diff` found differences,
+//! 5 no candidate reaches `--min-score`.
 #![forbid(unsafe_code)]
 
+mod cluster;
 mod commands;
 mod input;
 mod output;

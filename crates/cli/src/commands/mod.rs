@@ -1,7 +1,10 @@
 //! The command line: what there is to type. Each command lives in its own file.
 
 mod fabric;
+mod jobs;
+mod plan;
 mod profile;
+mod shell;
 mod solve;
 
 use std::process::ExitCode;
@@ -10,16 +13,26 @@ use clap::{Parser, Subcommand};
 
 use crate::input::CliError;
 
+/// Exit code when paper mode meets a loop: there are no shifts, but the input was good.
+const EXIT_LOOP: u8 = 3;
+
 /// Keeps training jobs that share a link off each other's beat.
 #[derive(Debug, Parser)]
-#[command(name = "antiphase", version, about, propagate_version = true)]
+#[command(name = "antiphase", version, about, propagate_version = true, after_help = AFTER_HELP)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
 }
 
+const AFTER_HELP: &str = "Exit codes: 0 done; 1 failure; 2 usage or bad input; 3 a loop in paper mode; \
+4 fabric diff found differences; 5 no candidate reaches --min-score.";
+
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Rank candidate placements of jobs on a fabric, with shifts and predicted iteration times
+    Plan(plan::PlanArgs),
+    /// Say in words what happens on each contended link, and why
+    Explain(plan::ExplainArgs),
     /// Find the time-shifts of a scenario file, or evaluate given ones
     Solve(solve::SolveArgs),
     /// Import, export, generate, show and compare fabrics; print routes
@@ -28,13 +41,25 @@ enum Command {
     /// Synthesise and show communication profiles of jobs
     #[command(subcommand)]
     Profile(profile::ProfileCommand),
+    /// Generate jobs and candidate placements from a seed
+    #[command(subcommand)]
+    Jobs(jobs::JobsCommand),
+    /// Print a completion script for a shell
+    Completions(shell::CompletionsArgs),
+    /// Write the manual pages to a folder
+    Man(shell::ManArgs),
 }
 
 /// Runs the command and says with which code to exit.
 pub(crate) fn run(args: Args) -> Result<ExitCode, CliError> {
     match args.command {
+        Command::Plan(args) => plan::run(&args),
+        Command::Explain(args) => plan::explain(&args),
         Command::Solve(args) => solve::run(&args),
         Command::Fabric(command) => fabric::run(command),
         Command::Profile(command) => profile::run(command),
+        Command::Jobs(command) => jobs::run(&command),
+        Command::Completions(args) => shell::completions(&args),
+        Command::Man(args) => shell::man(&args),
     }
 }

@@ -13,8 +13,6 @@ use crate::{
     table::Table,
 };
 
-/// Exit code when paper mode meets a loop: there are no shifts, but the input was good.
-const EXIT_LOOP: u8 = 3;
 /// Most jobs of a scenario whose shifts are worth a table on a terminal.
 const TABLE_ROWS_MAX: usize = 200;
 
@@ -88,7 +86,7 @@ pub(crate) fn run(args: &SolveArgs) -> Result<ExitCode, CliError> {
         }
         SolveOutput::Svg => crate::output::print(&svg(&scenario, &solution))?,
     }
-    Ok(if solution.outcome == Outcome::Loop { ExitCode::from(EXIT_LOOP) } else { ExitCode::SUCCESS })
+    Ok(if solution.outcome == Outcome::Loop { ExitCode::from(super::EXIT_LOOP) } else { ExitCode::SUCCESS })
 }
 
 /// Solves, pads or evaluates; the second part says in words what padding found.

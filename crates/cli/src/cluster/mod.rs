@@ -1,0 +1,245 @@
+//! Fabric, jobs and candidates from their documents, ready to be judged.
+
+pub(crate) mod documents;
+mod yaml;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use fabric::{
+    Fabric, NodeKind, native,
+    route::{Ecmp, Router},
+};
+use policy::{Candidate, Collective, Endpoint, Job, Placement, TrafficPhase};
+use profile::{Profile, Request, Scope};
+use units::{JobId, NodeId, Rate};
+
+use crate::input::{CliError, read_document};
+use documents::{CANDIDATES_SCHEMA, CandidatesDoc, JOBS_SCHEMA, JobDoc, JobsDoc, ModelDoc};
+
+/// Which files `plan` and `explain` read.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ClusterArgs {
+    /// Fabric document (antiphase.fabric/v1)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) fabric: PathBuf,
+    /// Jobs document (antiphase.jobs/v1)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) jobs: PathBuf,
+    /// Candidate placements (antiphase.candidates/v1); without it the jobs are judged where they stand
+    #[arg(long, value_name = "FILE")]
+    pub(crate) candidates: Option<PathBuf>,
+    /// Among equal next hops: spread, or hashed:SEED
+    #[arg(long, value_name = "RULE", default_value = "spread")]
+    pub(crate) ecmp: Ecmp,
+}
+
+/// What was read; [`Loaded::router`] makes it a [`policy::Cluster`].
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) fabric: Fabric,
+    pub(crate) ecmp: Ecmp,
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) placements: Vec<Placement>,
+    pub(crate) candidates: Vec<Candidate>,
+}
+
+impl Loaded {
+    /// Reads all documents.
+    pub(crate) fn read(args: &ClusterArgs) -> Result<Self, CliError> {
+        let fabric = read_fabric(&args.fabric)?;
+        let doc: JobsDoc = yaml::read(&args.jobs, JOBS_SCHEMA)?;
+        let candidates: Option<(&Path, CandidatesDoc)> = match &args.candidates {
+            Some(file) => Some((file, yaml::read(file, CANDIDATES_SCHEMA)?)),
+            None => None,
+        };
+        let mut reader = Reader { fabric: &fabric, file: &args.jobs, jobs: Vec::new(), gpus_per_host: Vec::new(), by_name: BTreeMap::new() };
+        let mut placements = Vec::with_capacity(doc.jobs.len());
+        for (i, job) in doc.jobs.iter().enumerate() {
+            // A job that only candidates place takes its size from the first that does.
+            let elsewhere = candidates.as_ref().and_then(|(_, c)| c.candidates.iter().find_map(|c| c.hosts.get(&job.id)));
+            placements.push(reader.job(i, job, elsewhere)?);
+        }
+        let candidates = match candidates {
+            Some((file, doc)) => reader.candidates(file, &doc)?,
+            None => vec![Candidate { id: "as placed".into(), placements: Vec::new() }],
+        };
+        let jobs = reader.jobs;
+        Ok(Self { fabric, ecmp: args.ecmp, jobs, placements, candidates })
+    }
+
+    /// Routes on the fabric.
+    pub(crate) fn router(&self) -> Result<Router<'_>, CliError> {
+        Router::new(&self.fabric, self.ecmp, &[]).map_err(|e| CliError::Failure(e.to_string()))
+    }
+}
+
+/// Reads a native fabric document.
+pub(crate) fn read_fabric(file: &Path) -> Result<Fabric, CliError> {
+    native::read(&read_document(file)?).map_err(|e| CliError::input(file, e))
+}
+
+struct Reader<'a> {
+    fabric: &'a Fabric,
+    file: &'a Path,
+    jobs: Vec<Job>,
+    gpus_per_host: Vec<u32>,
+    by_name: BTreeMap<String, JobId>,
+}
+
+impl Reader<'_> {
+    fn job(&mut self, index: usize, doc: &JobDoc, elsewhere: Option<&Vec<String>>) -> Result<Placement, CliError> {
+        let at = format!("jobs[{index}] ({:?})", doc.id);
+        let refuse = |problem: String| CliError::input(self.file, format!("{at}: {problem}"));
+        if doc.id.is_empty() {
+            return Err(CliError::input(self.file, format!("jobs[{index}].id: empty")));
+        }
+        let Some(hosts) = doc.hosts.as_ref().or(elsewhere) else {
+            return Err(refuse("no hosts here and none in the candidates".into()));
+        };
+        let profile = self.profile(&at, doc, hosts)?;
+        let dims = profile.dims();
+        let job = traffic(doc.id.clone(), &profile).map_err(|e| refuse(e.to_string()))?;
+        let gpus_per_host = dims.gpus_per_host;
+        let id = JobId(index as u32);
+        if self.by_name.insert(doc.id.clone(), id).is_some() {
+            return Err(refuse("another job has that id".into()));
+        }
+        self.gpus_per_host.push(gpus_per_host);
+        self.jobs.push(job);
+        match &doc.hosts {
+            Some(hosts) => self.place(id, hosts).map_err(|problem| CliError::input(self.file, format!("{at}.{problem}"))),
+            None => Ok(Placement::default()),
+        }
+    }
+
+    fn profile(&self, at: &str, doc: &JobDoc, hosts: &[String]) -> Result<Profile, CliError> {
+        let refuse = |problem: String| CliError::input(self.file, format!("{at}{problem}"));
+        match (&doc.model, &doc.profile, &doc.profile_file) {
+            (Some(model), None, None) => self.synthesise(model, hosts).map_err(|e| refuse(format!(".model: {e}"))),
+            (None, Some(profile), None) => Profile::try_from(profile.clone()).map_err(|e| refuse(format!(".profile.{e}"))),
+            (None, None, Some(path)) => {
+                let path = self.file.parent().unwrap_or(Path::new("")).join(path);
+                profile::parse(&read_document(&path)?).map_err(|e| CliError::input(&path, e))
+            }
+            _ => Err(refuse(": needs exactly one of model, profile and profile_file".into())),
+        }
+    }
+
+    fn synthesise(&self, doc: &ModelDoc, hosts: &[String]) -> Result<Profile, String> {
+        let model = profile::find_model(&doc.name).ok_or_else(|| {
+            let names: Vec<&str> = profile::MODELS.iter().map(|m| m.name).collect();
+            format!("unknown model {:?}; known: {}", doc.name, names.join(", "))
+        })?;
+        let gpus_per_host = doc.gpus_per_host.unwrap_or(1);
+        let nic = match &doc.nic {
+            Some(text) => fabric::capacity::parse(text).map_err(|e| format!("nic: {e}"))?,
+            None => self.nic_rate(hosts)?,
+        };
+        let strategy = doc.strategy.as_deref().map(str::parse).transpose().map_err(|e: profile::UnknownStrategy| e.to_string())?;
+        let request = Request {
+            strategy,
+            ranks: Some(doc.ranks.unwrap_or((hosts.len() as u32).saturating_mul(gpus_per_host))),
+            gpus_per_host: Some(gpus_per_host),
+            batch: doc.batch,
+            micro_batches: doc.micro_batches,
+            tp: doc.tp,
+            cp: doc.cp,
+            pp: doc.pp,
+            dp: doc.dp,
+            ep: doc.ep,
+            nic_rate: Some(nic),
+            nics_per_host: doc.nics_per_host.or_else(|| self.nics(hosts)),
+            gpu_gflops: doc.gpu_gflops,
+            ..Request::default()
+        };
+        let setup = request.resolve(model).map_err(|e| e.to_string())?;
+        profile::synthesise(model, &setup.parallelism, &setup.hardware, setup.batch).map_err(|e| e.to_string())
+    }
+
+    /// How many NICs the first host has.
+    fn nics(&self, hosts: &[String]) -> Option<u32> {
+        let host = self.host(hosts.first()?).ok()?;
+        u32::try_from(self.fabric.links_from(host).len()).ok().filter(|&n| n > 0)
+    }
+
+    /// Line rate of the first host's first NIC.
+    fn nic_rate(&self, hosts: &[String]) -> Result<Rate, String> {
+        let first = hosts.first().ok_or("no hosts, so the NIC rate is unknown; state nic")?;
+        let host = self.host(first)?;
+        let link = self.fabric.links_from(host).first().ok_or_else(|| format!("host {first:?} has no NIC"))?;
+        self.fabric.capacity(*link).map_err(|e| e.to_string())
+    }
+
+    fn host(&self, name: &str) -> Result<NodeId, String> {
+        let id = self.fabric.find(name).ok_or_else(|| format!("unknown host {name:?}"))?;
+        match self.fabric.node(id).kind {
+            NodeKind::Host => Ok(id),
+            NodeKind::Switch { .. } => Err(format!("{name:?} is a switch, not a host")),
+        }
+    }
+
+    /// Ranks on hosts in order; the rail of a rank is its number on the host.
+    fn place(&self, job: JobId, hosts: &[String]) -> Result<Placement, String> {
+        let per_host = self.gpus_per_host[job.index()] as usize;
+        let wanted = self.jobs[job.index()].gpus as usize;
+        if hosts.len() != wanted.div_ceil(per_host.max(1)) {
+            return Err(format!("hosts: {} given, but {wanted} ranks at {per_host} per host need {}", hosts.len(), wanted.div_ceil(per_host)));
+        }
+        let mut seen = BTreeMap::new();
+        let mut ranks = Vec::with_capacity(wanted);
+        for (i, name) in hosts.iter().enumerate() {
+            if let Some(first) = seen.insert(name, i) {
+                return Err(format!("hosts[{i}]: {name:?} is also hosts[{first}]"));
+            }
+            let host = self.host(name).map_err(|e| format!("hosts[{i}]: {e}"))?;
+            let here = per_host.min(wanted - ranks.len());
+            ranks.extend((0..here).map(|r| Endpoint { host, rail: r as u16 }));
+        }
+        Ok(Placement { ranks })
+    }
+
+    fn candidates(&self, file: &Path, doc: &CandidatesDoc) -> Result<Vec<Candidate>, CliError> {
+        let mut ids = BTreeMap::new();
+        let mut out = Vec::with_capacity(doc.candidates.len());
+        for (i, candidate) in doc.candidates.iter().enumerate() {
+            let refuse = |problem: String| CliError::input(file, format!("candidates[{i}]{problem}"));
+            if let Some(first) = ids.insert(&candidate.id, i) {
+                return Err(refuse(format!(".id: {:?} is also candidates[{first}]", candidate.id)));
+            }
+            let mut placements = Vec::with_capacity(candidate.hosts.len());
+            for (name, hosts) in &candidate.hosts {
+                let job = *self.by_name.get(name).ok_or_else(|| refuse(format!(".hosts: unknown job {name:?}")))?;
+                placements.push((job, self.place(job, hosts).map_err(|e| refuse(format!(".hosts[{name:?}].{e}")))?));
+            }
+            out.push(Candidate { id: candidate.id.clone(), placements });
+        }
+        if out.is_empty() {
+            return Err(CliError::input(file, "candidates: empty"));
+        }
+        Ok(out)
+    }
+}
+
+/// The traffic of a profile: its phases with the rank groups that run them.
+fn traffic(name: String, profile: &Profile) -> Result<Job, profile::DimsError> {
+    let mut groups: BTreeMap<Scope, Arc<[Vec<u32>]>> = BTreeMap::new();
+    let mut phases = Vec::with_capacity(profile.phases().len());
+    for phase in profile.phases() {
+        let members = match groups.get(&phase.scope) {
+            Some(members) => Arc::clone(members),
+            None => {
+                let members: Arc<[Vec<u32>]> = profile::groups(profile.dims(), phase.scope)?.into();
+                groups.insert(phase.scope, Arc::clone(&members));
+                members
+            }
+        };
+        let collective: Collective = phase.collective;
+        phases.push(TrafficPhase { start: phase.start, end: phase.end(), rate: phase.rate, collective, groups: members });
+    }
+    let gpus = profile.dims().ranks();
+    Ok(Job { name, gpus, period: profile.period(), phases })
+}

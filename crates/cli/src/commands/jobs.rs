@@ -1,0 +1,145 @@
+//! `antiphase jobs synth`: a cluster's worth of jobs, packed and varied, from a seed.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::{Args, Subcommand};
+use fabric::Fabric;
+use policy::{Endpoint, Placement, pack, variants};
+use rand_chacha::{
+    ChaCha8Rng,
+    rand_core::{Rng as _, SeedableRng as _},
+};
+
+use crate::{
+    cluster::{
+        documents::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, JOBS_SCHEMA, JobDoc, JobsDoc, ModelDoc},
+        read_fabric,
+    },
+    input::CliError,
+};
+
+/// Most jobs generated at once.
+const JOBS_MAX: u32 = 100_000;
+/// Most candidates generated at once.
+const CANDIDATES_MAX: u32 = 10_000;
+/// Sizes in hosts and how often each is drawn, in percent: mostly small jobs, most GPUs in large ones, as in
+/// public traces of training clusters.
+const SIZES: [(u32, u32); 6] = [(2, 35), (3, 10), (4, 25), (6, 10), (8, 15), (16, 5)];
+/// Models drawn from, all alike: those of the CASSINI paper whose iterations are below two seconds on 8 ranks.
+const MODELS: [&str; 10] =
+    ["vgg11", "vgg16", "vgg19", "wideresnet101", "resnet50", "bert", "roberta", "camembert", "xlm", "dlrm"];
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum JobsCommand {
+    /// Draw jobs from the model zoo, pack them, and vary the placement
+    Synth(SynthArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SynthArgs {
+    /// Fabric document on which to place
+    #[arg(long, value_name = "FILE")]
+    fabric: PathBuf,
+    /// How many jobs
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=i64::from(JOBS_MAX)))]
+    count: u32,
+    /// How many candidate placements
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=i64::from(CANDIDATES_MAX)))]
+    candidates: u32,
+    /// Per cent of the jobs that each candidate places anew
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=100))]
+    moved: u32,
+    /// Per cent of the jobs that left before, so that free hosts are scattered
+    #[arg(long, default_value_t = 35, value_parser = clap::value_parser!(u32).range(0..=100))]
+    departures: u32,
+    /// The same seed gives the same bytes
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Where the jobs document goes
+    #[arg(long, value_name = "FILE")]
+    jobs_out: PathBuf,
+    /// Where the candidates document goes
+    #[arg(long, value_name = "FILE")]
+    candidates_out: PathBuf,
+}
+
+pub(crate) fn run(command: &JobsCommand) -> Result<ExitCode, CliError> {
+    let JobsCommand::Synth(args) = command;
+    let fabric = read_fabric(&args.fabric)?;
+    let mut rng = ChaCha8Rng::seed_from_u64(args.seed);
+    let mut drawn: Vec<(&str, u32)> = (0..args.count).map(|_| (MODELS[below(&mut rng, MODELS.len())], size(&mut rng))).collect();
+    // Jobs that find no room are left out, largest first: a cluster has room for so many.
+    let hosts = fabric.hosts().count() as u32;
+    let wanted: u32 = drawn.iter().map(|d| d.1).sum();
+    if wanted > hosts {
+        fit(&mut drawn, hosts);
+        eprintln!("{wanted} hosts wanted, {hosts} there: {} jobs shrunk to 2 hosts or left out, {} remain", args.count as usize - drawn.len(), drawn.len());
+    }
+    let refuse = |e: policy::PackError| CliError::input(&args.fabric, e);
+    let sizes: Vec<u32> = drawn.iter().map(|d| d.1).collect();
+    let placements = pack(&fabric, &sizes, args.seed, args.departures * 10).map_err(refuse)?;
+    let candidates = variants(&fabric, &placements, args.candidates as usize, args.moved * 10, args.seed).map_err(refuse)?;
+    let ids: Vec<String> = drawn.iter().enumerate().map(|(i, (model, _))| format!("{model}-{i}")).collect();
+    let jobs = ids.iter().zip(&drawn).zip(&placements).map(|((id, (model, size)), placement)| JobDoc {
+        id: id.clone(),
+        model: Some(ModelDoc { name: (*model).into(), ranks: Some(*size), gpus_per_host: Some(1), ..ModelDoc::default() }),
+        hosts: Some(names(&fabric, placement)),
+        ..JobDoc::default()
+    });
+    let jobs = JobsDoc { schema: JOBS_SCHEMA.into(), jobs: jobs.collect() };
+    let candidates = candidates.iter().map(|c| CandidateDoc {
+        id: c.id.clone(),
+        hosts: c.placements.iter().map(|(job, p)| (ids[job.index()].clone(), names(&fabric, p))).collect(),
+    });
+    let candidates = CandidatesDoc { schema: CANDIDATES_SCHEMA.into(), candidates: candidates.collect() };
+    write(&args.jobs_out, &serde_saphyr::to_string(&jobs).map_err(|e| CliError::Failure(e.to_string()))?)?;
+    write(&args.candidates_out, &serde_saphyr::to_string(&candidates).map_err(|e| CliError::Failure(e.to_string()))?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shrinks the largest jobs to two hosts, then drops from the end, until all fit.
+fn fit(drawn: &mut Vec<(&str, u32)>, hosts: u32) {
+    let mut wanted: u32 = drawn.iter().map(|d| d.1).sum();
+    let mut order: Vec<usize> = (0..drawn.len()).collect();
+    order.sort_by_key(|&i| std::cmp::Reverse(drawn[i].1));
+    for i in order {
+        if wanted <= hosts {
+            break;
+        }
+        wanted -= drawn[i].1 - 2;
+        drawn[i].1 = 2;
+    }
+    drawn.truncate((hosts / 2) as usize);
+}
+
+fn names(fabric: &Fabric, placement: &Placement) -> Vec<String> {
+    placement.ranks.iter().map(|e: &Endpoint| fabric.node(e.host).name.clone()).collect()
+}
+
+fn size(rng: &mut ChaCha8Rng) -> u32 {
+    let mut left = below(rng, 100) as u32;
+    for (size, percent) in SIZES {
+        if left < percent {
+            return size;
+        }
+        left -= percent;
+    }
+    SIZES[0].0
+}
+
+/// A number below `n`; the bias of a 64-bit remainder is far below what a workload can show.
+fn below(rng: &mut ChaCha8Rng, n: usize) -> usize {
+    (rng.next_u64() % n as u64) as usize
+}
+
+/// Writes a whole file or nothing: beside its place first, then renamed.
+fn write(file: &Path, text: &str) -> Result<(), CliError> {
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(".part");
+    let beside = PathBuf::from(beside);
+    fs::write(&beside, text).and_then(|()| fs::rename(&beside, file)).map_err(|e| CliError::Failure(format!("{}: {e}", file.display())))
+}

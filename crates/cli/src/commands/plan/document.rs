@@ -1,0 +1,149 @@
+//! `antiphase.plan/v1`: the ranking as JSON.
+
+use policy::{Evaluation, Outcome};
+use serde::Serialize;
+
+use super::{Ranking, tables::certainty};
+use crate::input::CliError;
+
+#[derive(Serialize)]
+struct PlanDoc<'a> {
+    schema: &'static str,
+    fabric: &'a str,
+    mode: &'static str,
+    objective: &'static str,
+    /// Best first.
+    candidates: Vec<CandidateDoc<'a>>,
+    elapsed_us: u64,
+}
+
+#[derive(Serialize)]
+struct CandidateDoc<'a> {
+    id: &'a str,
+    outcome: &'static str,
+    /// Why it was not solved, or how sure the score is.
+    certainty: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mean_score: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    true_mean_score: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    zero_shift_mean_score: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    robust_mean_score: Option<f64>,
+    proven: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bound_gap: Option<f64>,
+    /// GPU-weighted iteration time over the declared period.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    relative_time: Option<TimesDoc>,
+    shared_links: usize,
+    /// Shared links on which all jobs fit whatever their shifts.
+    quiet_links: usize,
+    loops: usize,
+    /// Links that can be over capacity.
+    links: Vec<LinkDoc<'a>>,
+    jobs: Vec<JobDoc<'a>>,
+    explanation: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct TimesDoc {
+    solo: f64,
+    unshifted: f64,
+    shifted: f64,
+}
+
+#[derive(Serialize)]
+struct LinkDoc<'a> {
+    /// All links with these jobs and demands.
+    links: Vec<String>,
+    capacity_mbps: u64,
+    jobs: Vec<&'a str>,
+    score: f64,
+    true_score: f64,
+    zero_shift_score: f64,
+    approximate: bool,
+}
+
+#[derive(Serialize)]
+struct JobDoc<'a> {
+    job: &'a str,
+    period_ns: u64,
+    shift_ns: u64,
+    slack_ns: u64,
+    lock_ns: u64,
+    contended: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    solo_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unshifted_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shifted_ns: Option<u64>,
+}
+
+pub(super) fn json(ranking: &Ranking<'_>) -> Result<String, CliError> {
+    let doc = PlanDoc {
+        schema: "antiphase.plan/v1",
+        fabric: ranking.cluster.fabric.name(),
+        mode: match ranking.options.mode {
+            circle::Mode::Exact => "exact",
+            circle::Mode::Cassini => "cassini",
+        },
+        objective: match ranking.options.objective {
+            policy::Objective::Score => "score",
+            policy::Objective::Time => "time",
+        },
+        candidates: ranking.evaluations.iter().map(|e| candidate(ranking, e)).collect(),
+        elapsed_us: u64::try_from(ranking.elapsed.as_micros()).unwrap_or(u64::MAX),
+    };
+    serde_json::to_string_pretty(&doc).map_err(|e| CliError::Failure(e.to_string()))
+}
+
+fn candidate<'a>(ranking: &Ranking<'a>, e: &'a Evaluation) -> CandidateDoc<'a> {
+    let name = |j: units::JobId| &ranking.cluster.jobs[j.index()].name[..];
+    let links = e.links().map(|l| LinkDoc {
+        links: l.links.iter().map(|&id| ranking.cluster.fabric.link_name(id)).collect(),
+        capacity_mbps: l.capacity.0,
+        jobs: l.jobs.iter().map(|&j| name(j)).collect(),
+        score: l.score,
+        true_score: l.true_score,
+        zero_shift_score: l.zero_shift_score,
+        approximate: l.approximate,
+    });
+    let jobs = e.jobs(&ranking.cluster).into_iter().map(|r| JobDoc {
+        job: name(r.job),
+        period_ns: ranking.cluster.jobs[r.job.index()].period.0,
+        shift_ns: r.shift.0,
+        slack_ns: r.slack.0,
+        lock_ns: r.lock.0,
+        contended: r.contended,
+        solo_ns: r.times.map(|t| t.solo.0),
+        unshifted_ns: r.times.map(|t| t.unshifted.0),
+        shifted_ns: r.times.map(|t| t.shifted.0),
+    });
+    let solved = e.outcome == Outcome::Solved;
+    CandidateDoc {
+        id: &e.id,
+        outcome: match e.outcome {
+            Outcome::Solved => "solved",
+            Outcome::Loop { .. } => "loop",
+            Outcome::Unsolved { .. } => "unsolved",
+        },
+        certainty: certainty(e),
+        mean_score: e.scores.map(|s| s.score),
+        true_mean_score: e.scores.map(|s| s.true_score),
+        zero_shift_mean_score: e.scores.map(|s| s.zero_shift_score),
+        robust_mean_score: e.scores.and_then(|s| s.robust_score),
+        proven: e.scores.is_some_and(|s| s.proven),
+        bound_gap: e.scores.map(|s| s.bound_gap),
+        relative_time: e.times.map(|t| TimesDoc { solo: t.solo, unshifted: t.unshifted, shifted: t.shifted }),
+        shared_links: e.shared_links,
+        quiet_links: e.quiet_links,
+        loops: e.affinity.loops,
+        links: links.collect(),
+        // A candidate that was not solved has no shifts.
+        jobs: if solved { jobs.collect() } else { Vec::new() },
+        explanation: e.explain(&ranking.cluster).iter().map(ToString::to_string).collect(),
+    }
+}

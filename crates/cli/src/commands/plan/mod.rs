@@ -1,0 +1,238 @@
+//! `antiphase plan` and `antiphase explain`: candidates ranked, and why.
+
+mod document;
+mod tables;
+mod views;
+
+use std::{
+    io::IsTerminal as _,
+    process::ExitCode,
+    sync::mpsc::{self, RecvTimeoutError},
+    time::{Duration, Instant},
+};
+
+use circle::Effort;
+use clap::{Args, ValueEnum};
+use policy::{Cluster, Evaluation, Objective, Options, rank};
+use units::Nanos;
+
+use super::solve::ModeArg;
+use crate::{
+    cluster::{ClusterArgs, Loaded},
+    input::CliError,
+    output::print,
+    picture,
+};
+
+/// Exit code when every candidate scores below `--min-score`.
+const EXIT_BELOW: u8 = 5;
+/// Work shorter than this shows no progress.
+const PROGRESS_AFTER: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    solver: SolverArgs,
+    /// Rank by the paper's mean link score, or by predicted iteration time
+    #[arg(long, value_enum, default_value_t)]
+    objective: ObjectiveArg,
+    /// Exit with code 5 if no candidate reaches this mean score
+    #[arg(long, value_name = "SCORE")]
+    min_score: Option<f64>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: PlanOutput,
+}
+
+/// How to solve, for `plan` and `explain` alike.
+#[derive(Debug, Args)]
+struct SolverArgs {
+    /// Rules to follow: exact, or those of the CASSINI paper
+    #[arg(long, value_enum, default_value_t)]
+    mode: ModeArg,
+    /// Maximise the worst score while any one job drifts by up to this many milliseconds
+    #[arg(long, value_name = "MS")]
+    robust: Option<f64>,
+    /// Spend up to a second per group of links on a proof, instead of about a millisecond
+    #[arg(long)]
+    thorough: bool,
+}
+
+impl SolverArgs {
+    fn options(&self, objective: Objective) -> Result<Options, CliError> {
+        let robust = match self.robust {
+            Some(ms) if !(ms > 0.0 && ms < 1e6) => {
+                return Err(CliError::Usage(format!("--robust {ms}: must be above 0 and below 1000000")));
+            }
+            robust => robust.map(|ms| Nanos((ms * 1e6) as u64)),
+        };
+        let effort = if self.thorough { Effort::Thorough } else { Effort::Fast };
+        Ok(Options { mode: self.mode.into(), robust, effort, objective, ..Options::default() })
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum ObjectiveArg {
+    /// Mean score of the links that two or more jobs cross
+    #[default]
+    Score,
+    /// GPU-weighted iteration time predicted by the fluid model
+    Time,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum PlanOutput {
+    /// For people
+    #[default]
+    Table,
+    /// antiphase.plan/v1
+    Json,
+    /// Circles of the worst link of the best candidate
+    Svg,
+    /// One self-contained report
+    Html,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    solver: SolverArgs,
+    /// Which candidate; by default the best
+    #[arg(long, value_name = "ID")]
+    candidate: Option<String>,
+    /// Only links whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    link: Option<String>,
+    /// Only links that this job crosses
+    #[arg(long, value_name = "JOB")]
+    job: Option<String>,
+}
+
+/// A ranking and what it was made from.
+struct Ranking<'a> {
+    cluster: Cluster<'a>,
+    options: Options,
+    /// Best first.
+    evaluations: Vec<Evaluation>,
+    elapsed: Duration,
+}
+
+impl Ranking<'_> {
+    fn best(&self) -> Option<&Evaluation> {
+        self.evaluations.first()
+    }
+}
+
+pub(crate) fn run(args: &PlanArgs) -> Result<ExitCode, CliError> {
+    let objective = match args.objective {
+        ObjectiveArg::Score => Objective::Score,
+        ObjectiveArg::Time => Objective::Time,
+    };
+    let options = args.solver.options(objective)?;
+    let loaded = Loaded::read(&args.cluster)?;
+    with_ranking(&args.cluster, &loaded, options, |ranking| {
+        match args.output {
+            PlanOutput::Table => print(&tables::plan(ranking))?,
+            PlanOutput::Json => print(&document::json(ranking)?)?,
+            PlanOutput::Svg => print(&svg(ranking))?,
+            PlanOutput::Html => print(&picture::report::html(&views::report(ranking)))?,
+        }
+        Ok(exit_code(args, ranking))
+    })
+}
+
+fn exit_code(args: &PlanArgs, ranking: &Ranking<'_>) -> ExitCode {
+    let best = ranking.best().and_then(|e| e.scores);
+    match (best, args.min_score) {
+        // Nothing was solved: in paper mode every candidate has a loop.
+        (None, _) => ExitCode::from(super::EXIT_LOOP),
+        (Some(scores), Some(least)) if scores.score < least => ExitCode::from(EXIT_BELOW),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, CliError> {
+    let options = args.solver.options(Objective::Score)?;
+    let loaded = Loaded::read(&args.cluster)?;
+    with_ranking(&args.cluster, &loaded, options, |ranking| {
+        let chosen = match &args.candidate {
+            None => ranking.best(),
+            Some(id) => ranking.evaluations.iter().find(|e| e.id == *id),
+        };
+        let evaluation = chosen.ok_or_else(|| {
+            let ids: Vec<&str> = ranking.evaluations.iter().map(|e| &e.id[..]).collect();
+            CliError::Usage(format!("--candidate {:?}: known: {}", args.candidate.as_deref().unwrap_or(""), ids.join(", ")))
+        })?;
+        if let Some(job) = args.job.as_ref().filter(|j| !ranking.cluster.jobs.iter().any(|known| known.name == **j)) {
+            return Err(CliError::Usage(format!("--job {job:?}: no such job")));
+        }
+        let mut lines = 0;
+        for e in evaluation.explain(&ranking.cluster) {
+            let on_link = args.link.as_ref().is_none_or(|text| e.link.as_ref().is_some_and(|l| l.contains(&text[..])));
+            let of_job = args.job.as_ref().is_none_or(|job| e.jobs.contains(job));
+            if on_link && of_job {
+                print(&e.to_string())?;
+                lines += 1;
+            }
+        }
+        if lines == 0 {
+            print("no link that can be over capacity matches")?;
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Ranks the candidates, with a sign of life after a second, and hands the ranking on.
+fn with_ranking(
+    args: &ClusterArgs,
+    loaded: &Loaded,
+    options: Options,
+    then: impl FnOnce(&Ranking<'_>) -> Result<ExitCode, CliError>,
+) -> Result<ExitCode, CliError> {
+    let start = Instant::now();
+    let router = loaded.router()?;
+    let cluster = Cluster { fabric: &loaded.fabric, router: &router, jobs: &loaded.jobs, placements: &loaded.placements };
+    let message = format!("judging {} candidates for {} jobs", loaded.candidates.len(), loaded.jobs.len());
+    let evaluations = with_progress(&message, || rank(&cluster, &loaded.candidates, &options)).map_err(|e| {
+        // What is wrong with a link is a matter of the fabric's document; all else of the jobs'.
+        let file = if matches!(e, policy::PolicyError::Fabric(_) | policy::PolicyError::ZeroCapacity { .. }) { &args.fabric } else { &args.jobs };
+        CliError::input(file, e)
+    })?;
+    then(&Ranking { cluster, options, evaluations, elapsed: start.elapsed() })
+}
+
+/// Runs `work`, showing a spinner on a terminal once it takes longer than [`PROGRESS_AFTER`].
+fn with_progress<T>(message: &str, work: impl FnOnce() -> T) -> T {
+    if !std::io::stderr().is_terminal() {
+        return work();
+    }
+    std::thread::scope(|scope| {
+        let (done, wait) = mpsc::channel::<()>();
+        scope.spawn(move || {
+            if wait.recv_timeout(PROGRESS_AFTER) == Err(RecvTimeoutError::Timeout) {
+                let bar = indicatif::ProgressBar::new_spinner().with_message(message.to_owned());
+                bar.enable_steady_tick(Duration::from_millis(100));
+                // Ends when the sender is dropped: with the work.
+                let _ = wait.recv();
+                bar.finish_and_clear();
+            }
+        });
+        let result = work();
+        drop(done);
+        result
+    })
+}
+
+fn svg(ranking: &Ranking<'_>) -> String {
+    let report = views::report(ranking);
+    let worst = report.links.iter().min_by(|a, b| a.score.total_cmp(&b.score).then(a.unshifted_score.total_cmp(&b.unshifted_score)));
+    let colours = picture::palette::Colours::assign(report.jobs.len(), &report.links);
+    worst.map_or_else(
+        || picture::fabric_map::draw(&report.fabric, &report.jobs).document(),
+        |link| picture::circles::draw(link, &report.jobs, &colours).document(),
+    )
+}

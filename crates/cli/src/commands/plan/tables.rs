@@ -1,0 +1,129 @@
+//! The plan as text: candidates, the worst links, the jobs, and sentences.
+
+use policy::{Evaluation, Outcome};
+use units::Nanos;
+
+use super::Ranking;
+use crate::table::Table;
+
+/// Candidates, links and sentences shown; `-o json` has them all.
+const ROWS_MAX: usize = 12;
+/// Jobs shown.
+const JOBS_MAX: usize = 40;
+
+pub(super) fn plan(ranking: &Ranking<'_>) -> String {
+    let fabric = ranking.cluster.fabric;
+    let mut out = format!(
+        "fabric {}: {} hosts, {} directed links; {} jobs; {} candidate(s) judged in {:.1} ms\n\n",
+        fabric.name(),
+        fabric.hosts().count(),
+        fabric.links().len(),
+        ranking.cluster.jobs.len(),
+        ranking.evaluations.len(),
+        ranking.elapsed.as_secs_f64() * 1e3
+    );
+    out.push_str(&candidates(ranking));
+    let Some(best) = ranking.best().filter(|e| e.scores.is_some()) else {
+        out.push_str("\nno candidate was solved\n");
+        return out;
+    };
+    out.push_str(&format!("\nbest: {}; {}\n", best.id, certainty(best)));
+    let links = links(ranking, best);
+    if !links.is_empty() {
+        out.push_str(&format!("\n{}", links.render()));
+    }
+    out.push_str(&format!("\n{}", jobs(ranking, best)));
+    out.push('\n');
+    let sentences = best.explain(&ranking.cluster);
+    for sentence in sentences.iter().take(ROWS_MAX) {
+        out.push_str(&format!("{sentence}\n"));
+    }
+    more(&mut out, sentences.len(), ROWS_MAX, "sentences: antiphase explain");
+    out
+}
+
+fn more(out: &mut String, all: usize, shown: usize, what: &str) {
+    if all > shown {
+        out.push_str(&format!("... and {} more {what}\n", all - shown));
+    }
+}
+
+/// What stands behind a candidate's score, in words.
+pub(super) fn certainty(e: &Evaluation) -> String {
+    match (&e.outcome, e.scores) {
+        (Outcome::Loop { .. }, _) => "discarded: loop (paper mode)".into(),
+        (Outcome::Unsolved { error, .. }, _) => format!("not solved: {error}"),
+        (Outcome::Solved, Some(s)) if s.proven => "optimal, proven".into(),
+        (Outcome::Solved, Some(s)) => format!("at most {:.4} below the optimum", s.bound_gap),
+        (Outcome::Solved, None) => String::new(),
+    }
+}
+
+fn candidates(ranking: &Ranking<'_>) -> String {
+    let mut t = Table::new(&["CANDIDATE", ">SCORE", ">NO SHIFT", ">TIME", ">NO SHIFT", ">SHARED", ">LOOPS", "CERTAINTY"]);
+    let times = |x: Option<f64>| x.map_or_else(|| "-".into(), |v| format!("{v:.3}x"));
+    let scores = |x: Option<f64>| x.map_or_else(|| "-".into(), |v| format!("{v:.4}"));
+    for e in ranking.evaluations.iter().take(ROWS_MAX) {
+        t.row([
+            e.id.clone(),
+            scores(e.scores.map(|s| s.score)),
+            scores(e.scores.map(|s| s.zero_shift_score)),
+            times(e.times.map(|t| t.shifted)),
+            times(e.times.map(|t| t.unshifted)),
+            e.shared_links.to_string(),
+            e.affinity.loops.to_string(),
+            certainty(e),
+        ]);
+    }
+    let mut out = t.render();
+    more(&mut out, ranking.evaluations.len(), ROWS_MAX, "candidates");
+    out
+}
+
+fn links(ranking: &Ranking<'_>, best: &Evaluation) -> Table {
+    let mut all: Vec<_> = best.links().collect();
+    all.sort_by(|a, b| a.score.total_cmp(&b.score).then(a.zero_shift_score.total_cmp(&b.zero_shift_score)));
+    let mut t = Table::new(&["LINK", ">CAPACITY", ">NO SHIFT", ">SCORE", "JOBS"]);
+    for l in all.iter().take(ROWS_MAX) {
+        let name = l.links.first().map_or_else(String::new, |&id| ranking.cluster.fabric.link_name(id));
+        let like = if l.links.len() > 1 { format!(" (+{} like it)", l.links.len() - 1) } else { String::new() };
+        let jobs: Vec<&str> = l.jobs.iter().map(|j| &ranking.cluster.jobs[j.index()].name[..]).collect();
+        let approximate = if l.approximate { "~" } else { "" };
+        t.row([
+            format!("{name}{like}"),
+            l.capacity.to_string(),
+            format!("{:.4}", l.zero_shift_score),
+            format!("{approximate}{:.4}", l.score),
+            jobs.join(" "),
+        ]);
+    }
+    t
+}
+
+fn jobs(ranking: &Ranking<'_>, best: &Evaluation) -> String {
+    let ms = |n: Nanos| format!("{:.1}", n.as_millis_f64());
+    let mut reports = best.jobs(&ranking.cluster);
+    let all = reports.len();
+    if all > JOBS_MAX {
+        reports.retain(|r| r.contended);
+    }
+    let mut t =
+        Table::new(&["JOB", ">GPUS", ">PERIOD ms", ">SOLO ms", ">NO SHIFT ms", ">SHIFTED ms", ">SHIFT ms", ">SLACK ms"]);
+    for r in reports.iter().take(JOBS_MAX) {
+        let job = &ranking.cluster.jobs[r.job.index()];
+        let time = |of: fn(&policy::fluid::IterationTimes) -> Nanos| r.times.as_ref().map_or_else(|| "-".into(), |t| ms(of(t)));
+        t.row([
+            job.name.clone(),
+            job.gpus.to_string(),
+            ms(job.period),
+            time(|t| t.solo),
+            time(|t| t.unshifted),
+            time(|t| t.shifted),
+            if r.contended { ms(r.shift) } else { "-".into() },
+            if r.contended { ms(r.slack) } else { "any".into() },
+        ]);
+    }
+    let mut out = t.render();
+    more(&mut out, all, reports.len().min(JOBS_MAX), "jobs");
+    out
+}

@@ -1,0 +1,118 @@
+//! What the pictures show of a ranking.
+
+use fabric::tier::tiers;
+use policy::{Evaluation, LinkReport};
+
+use super::{Ranking, tables::certainty};
+use crate::picture::view::{CandidateView, FabricView, JobView, LinkView, MapLinkView, MemberView, NodeView, PhaseView, ReportView};
+
+/// The best candidate in full, the others as rows.
+pub(super) fn report(ranking: &Ranking<'_>) -> ReportView {
+    let cluster = &ranking.cluster;
+    let best = ranking.best();
+    let scores = best.and_then(|e| e.scores);
+    ReportView {
+        title: format!("Plan for {}", cluster.fabric.name()),
+        fabric: fabric_view(ranking, best),
+        jobs: best.map(|e| jobs(ranking, e)).unwrap_or_default(),
+        candidates: ranking.evaluations.iter().enumerate().map(|(i, e)| candidate(e, i == 0)).collect(),
+        links: best.map(|e| links(ranking, e)).unwrap_or_default(),
+        unshifted_mean_score: scores.map_or(f64::NAN, |s| s.zero_shift_score),
+        mean_score: scores.map_or(f64::NAN, |s| s.score),
+        mode: match ranking.options.mode {
+            circle::Mode::Exact => "exact".into(),
+            circle::Mode::Cassini => "cassini".into(),
+        },
+        proven: scores.is_some_and(|s| s.proven),
+        bound_gap: scores.map_or(f64::NAN, |s| s.bound_gap),
+        notes: notes(ranking, best),
+        made_by: format!("antiphase {}", env!("CARGO_PKG_VERSION")),
+    }
+}
+
+fn notes(ranking: &Ranking<'_>, best: Option<&Evaluation>) -> Vec<String> {
+    let mut notes = vec![
+        format!("Routes: shortest paths; among equal next hops {}.", ranking.cluster.router.ecmp()),
+        "Iteration times come from a fluid model with max-min fair links, not from a measurement.".into(),
+    ];
+    if let Some(e) = best {
+        notes.push(format!(
+            "{} links carry two or more jobs; on {} of them the jobs fit together whatever their shifts, and those count in the mean with score 1.",
+            e.shared_links, e.quiet_links
+        ));
+    }
+    notes
+}
+
+fn jobs(ranking: &Ranking<'_>, e: &Evaluation) -> Vec<JobView> {
+    let view = |r: policy::JobReport| {
+        let job = &ranking.cluster.jobs[r.job.index()];
+        JobView {
+            name: job.name.clone(),
+            period_ns: job.period.0,
+            shift_ns: r.shift.0,
+            slack_ns: r.contended.then_some(r.slack.0),
+            solo_ns: r.times.map(|t| t.solo.0),
+            unshifted_ns: r.times.map(|t| t.unshifted.0),
+            shifted_ns: r.times.map(|t| t.shifted.0),
+        }
+    };
+    e.jobs(&ranking.cluster).into_iter().map(view).collect()
+}
+
+fn candidate(e: &Evaluation, chosen: bool) -> CandidateView {
+    CandidateView {
+        name: e.id.clone(),
+        chosen: chosen && e.scores.is_some(),
+        mean_score: e.scores.map(|s| s.score),
+        worst_score: e.scores.map(|_| e.links().filter(|l| l.jobs.len() > 1).map(|l| l.score).fold(1.0, f64::min)),
+        shared_links: e.shared_links,
+        iteration_ns: None,
+        note: match e.times {
+            Some(t) => format!("{}; iteration {:.3}x of the period, {:.3}x without shifts", certainty(e), t.shifted, t.unshifted),
+            None => certainty(e),
+        },
+    }
+}
+
+fn links(ranking: &Ranking<'_>, e: &Evaluation) -> Vec<LinkView> {
+    let sentences = e.explain(&ranking.cluster);
+    let view = |l: LinkReport<'_>| {
+        let first = l.links.first().map_or_else(String::new, |&id| ranking.cluster.fabric.link_name(id));
+        let explanation = sentences.iter().find(|s| s.link.as_ref() == Some(&first)).map(ToString::to_string).unwrap_or_default();
+        let name = if l.links.len() > 1 { format!("{first} and {} like it", l.links.len() - 1) } else { first };
+        let phase = |p: &circle::Phase| PhaseView { start_ns: p.start.0, end_ns: p.end.0, mbps: p.rate.0 };
+        LinkView {
+            name,
+            capacity_mbps: l.capacity.0,
+            members: l
+                .jobs
+                .iter()
+                .zip(l.demands)
+                .map(|(j, phases)| MemberView { job: j.index(), phases: phases.iter().map(phase).collect() })
+                .collect(),
+            unshifted_score: l.zero_shift_score,
+            score: l.score,
+            explanation,
+        }
+    };
+    e.links().map(view).collect()
+}
+
+fn fabric_view(ranking: &Ranking<'_>, best: Option<&Evaluation>) -> FabricView {
+    let fabric = ranking.cluster.fabric;
+    let nodes = fabric.nodes().iter().zip(tiers(fabric)).map(|(n, tier)| NodeView { name: n.name.clone(), tier });
+    let mut links: Vec<MapLinkView> = fabric
+        .links()
+        .iter()
+        .map(|l| MapLinkView { from: l.from.node.index(), to: l.to.node.index(), score: None, jobs: Vec::new() })
+        .collect();
+    for l in best.iter().flat_map(|e| e.links()) {
+        for id in l.links {
+            let link = &mut links[id.index()];
+            link.score = Some(l.score);
+            link.jobs = l.jobs.iter().map(|j| j.index()).collect();
+        }
+    }
+    FabricView { name: fabric.name().to_owned(), nodes: nodes.collect(), links }
+}
