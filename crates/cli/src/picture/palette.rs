@@ -72,7 +72,7 @@ pub(crate) const DARK: Theme = Theme {
 
 /// Lower ends of the score classes. 0.6 is where CASSINI's gain vanished (its table 2).
 pub(crate) const SCORE_CLASSES: [(f64, &str); 5] =
-    [(1.0 - 1e-9, "1.000"), (0.95, "0.950 to 0.999"), (0.8, "0.800 to 0.949"), (0.6, "0.600 to 0.799"), (f64::NEG_INFINITY, "below 0.600")];
+    [(1.0 - 1e-9, "1"), (0.95, "0.95 to 1"), (0.8, "0.8 to 0.95"), (0.6, "0.6 to 0.8"), (f64::NEG_INFINITY, "below 0.6")];
 
 /// Position in [`SCORE_CLASSES`]; what is not a number counts as worst.
 pub(crate) fn score_class(score: f64) -> usize {
