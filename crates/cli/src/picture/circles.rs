@@ -115,7 +115,8 @@ fn caption(rings: &[Ring<'_>], perimeter: Option<u64>) -> String {
     if one {
         return format!("One turn is {turn}: one iteration of every job. Time runs clockwise.");
     }
-    let counts: Vec<String> = rings.iter().take(RINGS_MAX).map(|r| format!("{} × {}", perimeter / r.before.period_ns(), r.letter)).collect();
+    let counts: Vec<String> =
+        rings.iter().take(RINGS_MAX).map(|r| format!("{} × {}", perimeter / r.before.period_ns(), r.letter)).collect();
     let line = format!("One turn is {turn}: {}. Time runs clockwise.", counts.join(", "));
     if text::width(&line, 12.0) <= WIDTH - 40.0 { line } else { format!("One turn is {turn}, the least common multiple of the periods.") }
 }

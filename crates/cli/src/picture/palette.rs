@@ -192,7 +192,13 @@ mod tests {
                 let ratio = contrast(colour, theme.paper);
                 assert!(ratio >= 3.0, "{colour} on {}: {ratio:.2}", theme.paper);
             }
-            for (text, back) in [(theme.ink, theme.card), (theme.muted, theme.paper), (theme.muted, theme.card), (theme.accent, theme.paper), (theme.accent, theme.card)] {
+            for (text, back) in [
+                (theme.ink, theme.card),
+                (theme.muted, theme.paper),
+                (theme.muted, theme.card),
+                (theme.accent, theme.paper),
+                (theme.accent, theme.card),
+            ] {
                 let ratio = contrast(text, back);
                 assert!(ratio >= 4.5, "{text} on {back}: {ratio:.2}");
             }

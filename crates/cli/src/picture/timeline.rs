@@ -40,7 +40,11 @@ struct Row<'a> {
 pub(crate) fn draw(title: &str, links: &[&LinkView], jobs: &[JobView], colours: &Colours) -> Svg {
     let rows = rows(links, jobs, colours);
     let window = window_ns(rows.iter().map(|r| r.before.period_ns()));
-    let label = format!("Timeline of {}: phases of {} before and after the shifts", text::isolated(title), quantity::counted(rows.len(), "job", "jobs"));
+    let label = format!(
+        "Timeline of {}: phases of {} before and after the shifts",
+        text::isolated(title),
+        quantity::counted(rows.len(), "job", "jobs")
+    );
     let mut svg = Svg::new(WIDTH, &label);
     svg.text("t1", 20.0, 30.0, &text::fit(title, WIDTH - 40.0, TITLE));
     let longest = rows.iter().map(|r| r.before.period_ns()).max().unwrap_or(1);
@@ -125,7 +129,12 @@ fn draw_row(svg: &mut Svg, row: &Row<'_>, (largest, bars): (f64, u64), before: b
     let x = |ns: u64| LEFT + (RIGHT - LEFT) * ns as f64 / window as f64;
     let height = ROW - 4.0;
     svg.node("g", "job").open();
-    svg.title(&format!("{}: period {}, shift {}", text::isolated(&row.job.name), quantity::time(demand.period_ns()), quantity::time(demand.shift_ns())));
+    svg.title(&format!(
+        "{}: period {}, shift {}",
+        text::isolated(&row.job.name),
+        quantity::time(demand.period_ns()),
+        quantity::time(demand.shift_ns())
+    ));
     svg.rect("back", LEFT, y, RIGHT - LEFT, height).end();
     let mut path = Path::default();
     for span in demand.in_window(window, bars) {

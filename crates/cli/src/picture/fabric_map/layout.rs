@@ -112,7 +112,8 @@ impl Layout {
         for edge in drawn.iter().rev().filter(|e| e.score.is_some()) {
             wanted.extend([edge.low, edge.high]);
         }
-        let mut layout = Self { places, rows, groups: Vec::new(), group_y: y, group_spacing: 0.0, whole, wanted, bottom: y - ROW_GAP + 30.0 };
+        let mut layout =
+            Self { places, rows, groups: Vec::new(), group_y: y, group_spacing: 0.0, whole, wanted, bottom: y - ROW_GAP + 30.0 };
         if !hosts.is_empty() {
             layout.place_hosts(hosts, &above, &position);
             layout.bottom = y + 44.0;
@@ -218,7 +219,11 @@ impl Layout {
         if self.group_spacing < SPACING_MIN {
             svg.rect("bar", LEFT, y - HALF_HEIGHT, RIGHT - LEFT, 2.0 * HALF_HEIGHT).n("rx", 3.0).end();
             let largest = self.groups.iter().map(|g| g.hosts.len()).max().unwrap_or(0);
-            let line = format!("{}, up to {} each", quantity::counted(self.groups.len(), "group", "groups of hosts"), quantity::counted(largest, "host", "hosts"));
+            let line = format!(
+                "{}, up to {} each",
+                quantity::counted(self.groups.len(), "group", "groups of hosts"),
+                quantity::counted(largest, "host", "hosts")
+            );
             svg.text("sm m mu", f64::midpoint(LEFT, RIGHT), y + HALF_HEIGHT + 14.0, &line);
             return;
         }
@@ -227,9 +232,13 @@ impl Layout {
         for group in &self.groups {
             // The bar's height is the number of its hosts.
             let height = (2.0 * HALF_HEIGHT * group.hosts.len() as f64 / largest).max(3.0);
-            let names: Vec<String> = [group.hosts.first(), group.hosts.last()].into_iter().flatten().map(|&h| text::name(&fabric.nodes[h].name)).collect();
-            svg.rect("node", group.x - group.half_width, y - HALF_HEIGHT, 2.0 * group.half_width, height)
-                .titled(&format!("{}: {}", quantity::counted(group.hosts.len(), "host", "hosts"), names.join(" … ")));
+            let names: Vec<String> =
+                [group.hosts.first(), group.hosts.last()].into_iter().flatten().map(|&h| text::name(&fabric.nodes[h].name)).collect();
+            svg.rect("node", group.x - group.half_width, y - HALF_HEIGHT, 2.0 * group.half_width, height).titled(&format!(
+                "{}: {}",
+                quantity::counted(group.hosts.len(), "host", "hosts"),
+                names.join(" … ")
+            ));
             let label = quantity::count(group.hosts.len());
             let half = text::width(&label, FONT) / 2.0;
             if group.x - half > free_from {

@@ -119,7 +119,8 @@ fn hover(edge: &Edge, fabric: &FabricView, jobs: &[JobView]) -> String {
     let shared: Vec<_> = edge.links.iter().filter_map(|&l| fabric.links.get(l)).filter(|l| l.score.is_some()).collect();
     let mut lines: Vec<String> = Vec::new();
     for link in shared.iter().take(LINKS_NAMED_MAX) {
-        let mut names: Vec<String> = link.jobs.iter().take(JOBS_NAMED_MAX).filter_map(|&j| jobs.get(j)).map(|j| text::isolated(&j.name)).collect();
+        let mut names: Vec<String> =
+            link.jobs.iter().take(JOBS_NAMED_MAX).filter_map(|&j| jobs.get(j)).map(|j| text::isolated(&j.name)).collect();
         if link.jobs.len() > JOBS_NAMED_MAX {
             names.push(format!("{} more", link.jobs.len() - JOBS_NAMED_MAX));
         }

@@ -85,9 +85,10 @@ impl Html {
         self.raw("</td>");
     }
 
-    /// A score as a bar; a negative one is empty.
+    /// A score as a bar; empty when negative or not a number.
     pub(super) fn meter(&mut self, score: f64) {
-        let (class, width) = (score_class(score), (score.max(0.0).min(1.0) * 48.0).round());
+        let share = if score.is_finite() { score.clamp(0.0, 1.0) } else { 0.0 };
+        let (class, width) = (score_class(score), (share * 48.0).round());
         self.raw(&format!(
             "<svg class=\"meter\" width=\"48\" height=\"8\" aria-hidden=\"true\"><rect class=\"back\" width=\"48\" height=\"8\" rx=\"2\"/>\
              <rect class=\"s{class}\" width=\"{width}\" height=\"8\" rx=\"2\"/></svg>"
