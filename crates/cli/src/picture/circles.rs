@@ -306,7 +306,10 @@ fn legend(svg: &mut Svg, rings: &[Ring<'_>], capacity_mbps: u64, top: f64) -> f6
         svg.text("", 62.0, y, &text::fit(&ring.job.name, 260.0, 12.0));
         let slack = ring.job.slack_ns.map_or_else(|| "–".to_owned(), |s| format!("±{}", quantity::time(s)));
         let peak = ring.after.peak_mbps();
-        let demand = format!("{} ({})", quantity::rate(peak), quantity::percent(peak / capacity_mbps.max(1) as f64));
+        let demand = match capacity_mbps {
+            0 => quantity::rate(peak),
+            capacity => format!("{} ({})", quantity::rate(peak), quantity::percent(peak / capacity as f64)),
+        };
         let cells = [quantity::time(ring.after.period_ns()), demand, quantity::time(ring.after.shift_ns()), slack];
         for ((x, _), cell) in COLUMNS.into_iter().zip(cells) {
             svg.text("e", x, y, &cell);

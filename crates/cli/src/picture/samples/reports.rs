@@ -9,7 +9,7 @@ use crate::picture::{
 };
 
 /// The page without the content of its script and style, which are not XML.
-fn parse_page(page: &str) -> String {
+fn as_xml(page: &str) -> String {
     let mut out = String::new();
     let mut rest = page;
     while let Some(at) = rest.find("<script>").into_iter().chain(rest.find("<style>")).min() {
@@ -26,7 +26,7 @@ fn parse_page(page: &str) -> String {
 
 /// Facts that hold for every report.
 fn check_page(page: &str) {
-    let xml = parse_page(page);
+    let xml = as_xml(page);
     let document =
         Document::parse_with_options(&xml, ParsingOptions { allow_dtd: true, ..ParsingOptions::default() }).expect("well-formed");
     assert!(!xml.contains("NaN") && !xml.contains("inf\""));
@@ -140,7 +140,7 @@ fn a_thousand_links_are_rows_and_the_worst_25_have_pictures() {
     let page = save("report-1000-links.html", report::html(&view));
     check_page(&page);
     assert_eq!(page.matches("<details ").count(), report::PICTURES_MAX);
-    let xml = parse_page(&page);
+    let xml = as_xml(&page);
     let document = Document::parse_with_options(&xml, ParsingOptions { allow_dtd: true, ..ParsingOptions::default() }).unwrap();
     let table = document.descendants().find(|n| n.attribute("id") == Some("link-table")).unwrap();
     assert_eq!(table.descendants().filter(|n| n.has_tag_name("tr")).count(), 1_001, "a head and every link");
