@@ -1,7 +1,8 @@
 //! The unified circle of one link, before and after the shifts, side by side.
 //!
-//! Inside, one ring per job: filled where it sends, as thick as its demand is against the
-//! capacity. Outside, the total demand against the capacity. Time runs clockwise from the top.
+//! Inside, one ring per job: filled where it sends, as thick as its demand is against the largest
+//! on the link (against the capacity many jobs would be hairs). Outside, the total demand against
+//! the capacity. Time runs clockwise from the top.
 
 use super::{
     axis,
@@ -10,7 +11,7 @@ use super::{
     polar::{point, sector},
     quantity,
     svg::{Path, Svg},
-    text,
+    text::{self, TITLE},
     view::{JobView, LinkView},
 };
 
@@ -19,19 +20,24 @@ const TURNS_MAX: u64 = 8;
 /// Most rings: 16 of them are 4.6 px each. Further jobs are in the total only.
 pub(crate) const RINGS_MAX: usize = 16;
 /// Most arcs in one picture, so that a page of 25 stays below a few MB.
-const ARCS_MAX: u64 = 1_600;
-/// Most steps of the total ring: half a degree each.
-const STEPS_MAX: u64 = 720;
+const ARCS_MAX: u64 = 1_200;
+/// Most steps of the total ring: a degree each.
+const STEPS_MAX: u64 = 360;
 
 const WIDTH: f64 = 720.0;
-const CENTRE_Y: f64 = 268.0;
-/// Radii: job rings end at `RINGS`; the total lies between `TOTAL.0` and `TOTAL.1`.
-const RINGS: f64 = 120.0;
+const CENTRE_Y: f64 = 266.0;
+/// Radii: job rings end at `RINGS`, with a total between `TOTAL.0` and `TOTAL.1`; without one they
+/// have the whole disc.
+const RINGS: f64 = 117.0;
 const HOLE_MIN: f64 = 44.0;
-const RING_MAX: f64 = 25.0;
-const TOTAL: (f64, f64) = (125.0, 151.0);
-const TICK: (f64, f64) = (153.0, 157.0);
-const LABEL: f64 = 167.0;
+const RING_MAX: f64 = 26.0;
+const TOTAL: (f64, f64) = (122.0, 148.0);
+const TICK: (f64, f64) = (150.0, 154.0);
+const LABEL: f64 = 163.0;
+/// Least height of what is over capacity: a sliver must be seen.
+const OVER_MIN: f64 = 2.5;
+/// Bands thinner than this carry no letters and finer marks.
+const BAND_PLAIN: f64 = 11.0;
 
 /// One job on the link.
 struct Ring<'a> {
@@ -67,7 +73,7 @@ pub(crate) fn draw(link: &LinkView, jobs: &[JobView], colours: &Colours) -> Svg 
     );
     let mut svg = Svg::new(WIDTH, &label);
     let capacity = quantity::rate(link.capacity_mbps as f64);
-    let name = text::fit(&link.name, WIDTH - 60.0 - text::width(&capacity, 15.0), 15.0);
+    let name = text::fit(&link.name, WIDTH - 60.0 - text::width(&capacity, TITLE), TITLE);
     svg.text("t1", 20.0, 30.0, &format!("{name} · {capacity}"));
     svg.text("mu", 20.0, 50.0, &caption(&rings, perimeter));
 
@@ -78,7 +84,8 @@ pub(crate) fn draw(link: &LinkView, jobs: &[JobView], colours: &Colours) -> Svg 
         })
     });
     let scale = totals.iter().flatten().map(|t| t.peak_mbps).fold(link.capacity_mbps.max(1) as f64, f64::max);
-    for (before, x, head) in [(true, 182.0, "before: no shifts"), (false, 538.0, "after: shifted")] {
+    let largest = rings.iter().map(|r| r.before.peak_mbps()).fold(1.0, f64::max);
+    for (before, x, head) in [(true, 182.0, "before: no shifts"), (false, 542.0, "after: shifted")] {
         let panel = Panel {
             centre: (x, CENTRE_Y),
             before,
@@ -87,12 +94,13 @@ pub(crate) fn draw(link: &LinkView, jobs: &[JobView], colours: &Colours) -> Svg 
             perimeter,
             total: totals.as_ref().map(|t| &t[usize::from(!before)]),
             scale,
+            largest,
         };
         svg.text("t2", x - 162.0, 84.0, head);
         panel.draw(&mut svg, &rings);
     }
     svg.line("rule", (360.0, 72.0), (360.0, 446.0));
-    let bottom = legend(&mut svg, &rings, 486.0);
+    let bottom = legend(&mut svg, &rings, link.capacity_mbps, 488.0);
     svg.set_height(bottom);
     svg
 }
@@ -100,14 +108,15 @@ pub(crate) fn draw(link: &LinkView, jobs: &[JobView], colours: &Colours) -> Svg 
 /// What one turn is.
 fn caption(rings: &[Ring<'_>], perimeter: Option<u64>) -> String {
     let Some(perimeter) = perimeter else {
-        return "The periods have no modest common multiple: each ring is one turn of its own period. See the timeline for the total.".to_owned();
+        return "No common turn: each ring is one turn of its own period. The timeline shows the total.".to_owned();
     };
     let one = rings.iter().all(|r| r.before.period_ns() == perimeter);
     let turn = quantity::time(perimeter);
     if one {
         return format!("One turn is {turn}: one iteration of every job. Time runs clockwise.");
     }
-    let counts: Vec<String> = rings.iter().take(RINGS_MAX).map(|r| format!("{} × {}", perimeter / r.before.period_ns(), r.letter)).collect();
+    let counts: Vec<String> =
+        rings.iter().take(RINGS_MAX).map(|r| format!("{} × {}", perimeter / r.before.period_ns(), r.letter)).collect();
     let line = format!("One turn is {turn}: {}. Time runs clockwise.", counts.join(", "));
     if text::width(&line, 12.0) <= WIDTH - 40.0 { line } else { format!("One turn is {turn}, the least common multiple of the periods.") }
 }
@@ -123,32 +132,37 @@ struct Panel<'a> {
     total: Option<&'a Total>,
     /// Demand at the rim of the total ring.
     scale: f64,
+    /// Demand that fills a job's band.
+    largest: f64,
 }
 
 impl Panel<'_> {
     fn draw(&self, svg: &mut Svg, rings: &[Ring<'_>]) {
         let shown = &rings[..rings.len().min(RINGS_MAX)];
-        let band = (RINGS - HOLE_MIN) / shown.len().max(1) as f64;
-        let band = band.min(RING_MAX);
+        let rim = self.rim();
+        let band = ((rim - HOLE_MIN) / shown.len().max(1) as f64).min(RING_MAX);
         let gap = if band > 10.0 { 2.5 } else { 1.2 };
-        let hole = RINGS - band * shown.len() as f64;
-        for (n, ring) in shown.iter().enumerate() {
-            let outer = RINGS - band * n as f64;
+        let hole = rim - band * shown.len() as f64;
+        for n in 0..shown.len() {
+            let outer = rim - band * n as f64;
             self.track(svg, (outer - band + gap, outer));
-            let _ = ring;
         }
         self.wedges(svg, hole);
         let limit = ARCS_MAX / 2 / shown.len().max(1) as u64;
         for (n, ring) in shown.iter().enumerate() {
-            let outer = RINGS - band * n as f64;
+            let outer = rim - band * n as f64;
             self.ring(svg, ring, (outer - band + gap, outer), limit);
         }
         self.total(svg);
         self.ticks(svg);
-        let class = if quantity::is_compatible(self.score) { "big m" } else { "big m bad" };
-        svg.text(class, self.centre.0, self.centre.1 + 5.0, &quantity::score(self.score));
+        svg.text(&format!("big m s{}", palette::score_class(self.score)), self.centre.0, self.centre.1 + 5.0, &quantity::score(self.score));
         svg.text("sm m mu", self.centre.0, self.centre.1 + 20.0, "score");
         self.verdict(svg);
+    }
+
+    /// Where the job rings end.
+    fn rim(&self) -> f64 {
+        if self.perimeter.is_some() { RINGS } else { TOTAL.1 }
     }
 
     fn track(&self, svg: &mut Svg, (inner, outer): (f64, f64)) {
@@ -171,11 +185,12 @@ impl Panel<'_> {
         let perimeter = self.perimeter.unwrap_or(demand.period_ns());
         let spans = demand.on_circle(perimeter, limit);
         let turn = |ns: u64| ns as f64 / perimeter as f64;
+        let thin = outer - inner < BAND_PLAIN;
         let mut path = Path::default();
         for span in &spans {
-            let share = (span.mbps / self.capacity_mbps.max(1) as f64).clamp(0.0, 1.0);
             // Even a small demand must be seen.
-            let top = inner + (outer - inner) * share.max(0.22);
+            let share = (span.mbps / self.largest).clamp(if thin { 0.6 } else { 0.3 }, 1.0);
+            let top = inner + (outer - inner) * share;
             sector(&mut path, self.centre, (inner, top), (turn(span.start_ns), turn(span.end_ns)));
         }
         svg.node("g", "job").s("data-arcs", &spans.len().to_string()).open();
@@ -186,18 +201,30 @@ impl Panel<'_> {
             quantity::rate(demand.peak_mbps()),
             quantity::time(demand.shift_ns())
         ));
+        let shifted = demand.shift_ns() > 0;
+        if shifted && !thin {
+            let middle = f64::midpoint(inner, outer);
+            let mut arc = Path::default();
+            arc.move_to(point(self.centre, middle, 0.0));
+            arc.arc_to(middle, turn(demand.shift_ns()) > 0.5, true, point(self.centre, middle, turn(demand.shift_ns())));
+            svg.path("shift", &arc);
+        }
         svg.path(&ring.class, &path);
         let iterations = perimeter / demand.period_ns();
         if iterations <= 64 {
             for k in 0..iterations {
                 let at = turn(demand.shift_ns() + k * demand.period_ns());
-                let class = if k == 0 && demand.shift_ns() > 0 { "start" } else { "cut" };
+                let class = match (k == 0 && shifted, thin) {
+                    (true, false) => "start",
+                    (true, true) => "start thin",
+                    _ => "cut",
+                };
                 svg.line(class, point(self.centre, inner, at), point(self.centre, outer, at));
             }
         }
         let middle = f64::midpoint(inner, outer);
         let widest = spans.iter().max_by_key(|s| s.end_ns - s.start_ns);
-        if let Some(span) = widest.filter(|s| outer - inner >= 11.0 && turn(s.end_ns - s.start_ns) * middle * std::f64::consts::TAU > 14.0) {
+        if let Some(span) = widest.filter(|s| !thin && turn(s.end_ns - s.start_ns) * middle * std::f64::consts::TAU > 14.0) {
             let (x, y) = point(self.centre, middle, turn(span.start_ns / 2 + span.end_ns / 2));
             svg.text("tag", x, y + 3.8, &ring.letter);
         }
@@ -214,7 +241,9 @@ impl Panel<'_> {
         for step in &total.steps {
             let turns = (step.start_ns as f64 / perimeter as f64, step.end_ns as f64 / perimeter as f64);
             sector(&mut under, self.centre, (TOTAL.0, radius(step.mean_mbps.min(capacity))), turns);
-            sector(&mut over, self.centre, (radius(capacity), radius(step.peak_mbps)), turns);
+            if step.peak_mbps > capacity {
+                sector(&mut over, self.centre, (radius(capacity), radius(step.peak_mbps).max(radius(capacity) + OVER_MIN)), turns);
+            }
         }
         svg.path("total", &under);
         svg.path("hatch", &over);
@@ -225,8 +254,8 @@ impl Panel<'_> {
     fn ticks(&self, svg: &mut Svg) {
         let Some(perimeter) = self.perimeter else {
             for (turn, label) in [(0.0, "0"), (0.25, "¼"), (0.5, "½"), (0.75, "¾")] {
-                let (x, y) = point(self.centre, RINGS + 16.0, turn);
-                svg.line("tick", point(self.centre, RINGS + 2.0, turn), point(self.centre, RINGS + 6.0, turn));
+                let (x, y) = point(self.centre, LABEL, turn);
+                svg.line("tick", point(self.centre, TICK.0, turn), point(self.centre, TICK.1, turn));
                 svg.text("sm m mu", x, y + 4.0, label);
             }
             return;
@@ -234,16 +263,16 @@ impl Panel<'_> {
         let (unit, unit_ns) = quantity::time_unit(perimeter);
         for at in axis::ticks(perimeter, 10).at_ns {
             let turn = at as f64 / perimeter as f64;
-            // The end of the turn is its beginning.
-            if at == perimeter {
+            // The end of the turn is its beginning, and what is near would write over it.
+            if turn > 0.96 {
                 continue;
             }
             svg.line("tick", point(self.centre, TICK.0, turn), point(self.centre, TICK.1, turn));
             let (x, y) = point(self.centre, LABEL, turn);
             let label = if at == 0 { format!("0 {unit}") } else { quantity::time_in(at, unit_ns) };
-            if at == 0 || turn < 0.96 {
-                svg.text("sm m mu", x, y + 4.0, &label);
-            }
+            // Text is wider than high: at the sides it needs more room.
+            let aside = (x - self.centre.0) / LABEL * (text::width(&label, 10.5) / 2.0 - 4.0);
+            svg.text("sm m mu", x + aside, y + 4.0, &label);
         }
     }
 
@@ -263,8 +292,8 @@ impl Panel<'_> {
 }
 
 /// The table below the circles; gives its lower end.
-fn legend(svg: &mut Svg, rings: &[Ring<'_>], top: f64) -> f64 {
-    const COLUMNS: [(f64, &str); 4] = [(430.0, "period"), (520.0, "peak demand"), (610.0, "shift"), (700.0, "slack")];
+fn legend(svg: &mut Svg, rings: &[Ring<'_>], capacity_mbps: u64, top: f64) -> f64 {
+    const COLUMNS: [(f64, &str); 4] = [(410.0, "period"), (540.0, "peak demand"), (620.0, "shift"), (700.0, "slack")];
     svg.text("sm mu", 62.0, top, "job, from the outer ring inwards");
     for (x, head) in COLUMNS {
         svg.text("sm mu e", x, top, head);
@@ -274,9 +303,14 @@ fn legend(svg: &mut Svg, rings: &[Ring<'_>], top: f64) -> f64 {
     for ring in rings.iter().take(RINGS_MAX) {
         svg.rect(&ring.class, 20.0, y - 11.0, 16.0, 14.0).n("rx", 3.0).end();
         svg.text("b", 44.0, y, &ring.letter);
-        svg.text("", 62.0, y, &text::fit(&ring.job.name, 270.0, 12.0));
+        svg.text("", 62.0, y, &text::fit(&ring.job.name, 260.0, 12.0));
         let slack = ring.job.slack_ns.map_or_else(|| "–".to_owned(), |s| format!("±{}", quantity::time(s)));
-        let cells = [quantity::time(ring.after.period_ns()), quantity::rate(ring.after.peak_mbps()), quantity::time(ring.after.shift_ns()), slack];
+        let peak = ring.after.peak_mbps();
+        let demand = match capacity_mbps {
+            0 => quantity::rate(peak),
+            capacity => format!("{} ({})", quantity::rate(peak), quantity::percent(peak / capacity as f64)),
+        };
+        let cells = [quantity::time(ring.after.period_ns()), demand, quantity::time(ring.after.shift_ns()), slack];
         for ((x, _), cell) in COLUMNS.into_iter().zip(cells) {
             svg.text("e", x, y, &cell);
         }

@@ -8,6 +8,9 @@ use super::view::PhaseView;
 /// Most edges of a total that are swept exactly; a few milliseconds.
 const EDGES_MAX: u64 = 200_000;
 
+/// Longest period taken, 2.3 years: a few of them in sequence stay inside `u64`.
+const PERIOD_NS_MAX: u64 = 1 << 56;
+
 /// A span of a window with constant (or mean) demand.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Span {
@@ -32,7 +35,7 @@ pub(crate) struct Demand {
 impl Demand {
     /// Takes the phases that lie within the period, in order; others are left out.
     pub(crate) fn new(phases: &[PhaseView], period_ns: u64, shift_ns: u64) -> Self {
-        let period_ns = period_ns.max(1);
+        let period_ns = period_ns.clamp(1, PERIOD_NS_MAX);
         let mut kept: Vec<PhaseView> = Vec::with_capacity(phases.len());
         let mut before = vec![0_u128];
         for &phase in phases {

@@ -72,7 +72,7 @@ pub(crate) const DARK: Theme = Theme {
 
 /// Lower ends of the score classes. 0.6 is where CASSINI's gain vanished (its table 2).
 pub(crate) const SCORE_CLASSES: [(f64, &str); 5] =
-    [(1.0 - 1e-9, "1.000"), (0.95, "0.950 to 0.999"), (0.8, "0.800 to 0.949"), (0.6, "0.600 to 0.799"), (f64::NEG_INFINITY, "below 0.600")];
+    [(1.0 - 1e-9, "1"), (0.95, "0.95 to 1"), (0.8, "0.8 to 0.95"), (0.6, "0.6 to 0.8"), (f64::NEG_INFINITY, "below 0.6")];
 
 /// Position in [`SCORE_CLASSES`]; what is not a number counts as worst.
 pub(crate) fn score_class(score: f64) -> usize {
@@ -192,7 +192,13 @@ mod tests {
                 let ratio = contrast(colour, theme.paper);
                 assert!(ratio >= 3.0, "{colour} on {}: {ratio:.2}", theme.paper);
             }
-            for (text, back) in [(theme.ink, theme.card), (theme.muted, theme.paper), (theme.muted, theme.card), (theme.accent, theme.paper), (theme.accent, theme.card)] {
+            for (text, back) in [
+                (theme.ink, theme.card),
+                (theme.muted, theme.paper),
+                (theme.muted, theme.card),
+                (theme.accent, theme.paper),
+                (theme.accent, theme.card),
+            ] {
                 let ratio = contrast(text, back);
                 assert!(ratio >= 4.5, "{text} on {back}: {ratio:.2}");
             }

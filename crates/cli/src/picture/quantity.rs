@@ -59,8 +59,11 @@ pub(crate) fn is_compatible(score: f64) -> bool {
     score >= 1.0 - SCORE_EPSILON
 }
 
-/// A share as a percentage.
+/// A share as a percentage. What is small but not nothing never reads as `0 %`.
 pub(crate) fn percent(share: f64) -> String {
+    if share > 0.0 && share < 0.001 {
+        return "< 0.1 %".to_owned();
+    }
     let percent = share * 100.0;
     format!("{} %", trimmed(percent, if percent.abs() >= 10.0 { 0 } else { 1 }))
 }
@@ -70,11 +73,11 @@ pub(crate) fn change(before: u64, after: u64) -> String {
     if before == 0 {
         return "n/a".to_owned();
     }
-    let text = percent((after as f64 - before as f64) / before as f64);
-    match after.cmp(&before) {
-        _ if text.trim_start_matches('−') == "0 %" => "±0 %".to_owned(),
-        std::cmp::Ordering::Greater => format!("+{text}"),
-        _ => text,
+    let share = (after as f64 - before as f64) / before as f64;
+    match share {
+        s if s.abs() < 0.000_5 => "±0 %".to_owned(),
+        s if s > 0.0 => format!("+{}", percent(s.max(0.001))),
+        s => percent(s),
     }
 }
 
@@ -83,7 +86,7 @@ pub(crate) fn count(n: usize) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push('\u{202f}');
         }
         out.push(c);
@@ -127,5 +130,7 @@ mod tests {
         assert_eq!(change(200, 205), "+2.5 %");
         assert_eq!(change(200, 200), "±0 %");
         assert_eq!(change(0, 5), "n/a");
+        assert_eq!(change(100_000, 100_060), "+0.1 %");
+        assert_eq!((percent(0.000_1).as_str(), percent(0.0).as_str()), ("< 0.1 %", "0 %"));
     }
 }

@@ -19,10 +19,11 @@ font-size:12px;font-variant-numeric:tabular-nums;unicode-bidi:isolate}\
 .picture .b{font-weight:600}\
 .picture .e{text-anchor:end}\
 .picture .m{text-anchor:middle}\
-.track,.cap,.cut,.start,.edge,.hit{fill:none}\
+.track,.cap,.cut,.start,.shift,.edge,.hit{fill:none}\
 .cap{stroke-width:1.5;stroke-dasharray:5 3}\
 .cut{stroke-width:1;stroke-opacity:.55}\
-.start{stroke-width:2.5;stroke-linecap:round}\
+.start{stroke-width:2.5;stroke-linecap:round}.start.thin{stroke-width:1.8}\
+.shift{stroke-width:1;stroke-dasharray:1 3;stroke-linecap:round}\
 .rule,.tick{stroke-width:1}\
 .wedge{fill-opacity:.13}\
 .stack{fill-opacity:.9}\
@@ -31,6 +32,7 @@ font-size:12px;font-variant-numeric:tabular-nums;unicode-bidi:isolate}\
 .edge{stroke-linecap:round}\
 .hit{stroke:#000;stroke-opacity:0;stroke-width:11}\
 .w0{stroke-width:1.4}.w1{stroke-width:2}.w2{stroke-width:2.8}.w3{stroke-width:3.8}.w4{stroke-width:5}.faint{stroke-width:1}\
+.slim .w0{stroke-width:1}.slim .w1{stroke-width:1.4}.slim .w2{stroke-width:1.9}.slim .w3{stroke-width:2.5}.slim .w4{stroke-width:3.2}\
 .node{stroke-width:1}\
 ";
 
@@ -42,15 +44,15 @@ fn theme_rules(theme: &Theme) -> String {
     let _ = write!(
         css,
         ".paper{{fill:{paper}}}.picture text,.ink{{fill:{ink}}}.picture .mu{{fill:{muted}}}.picture .bad{{fill:{warning}}}\
-         .track{{stroke:{track}}}.back{{fill:{track}}}.rule,.edge.faint{{stroke:{rule}}}.tick,.cut,.start,.cap{{stroke:{ink}}}\
-         .total{{fill:{total}}}.wedge,.over{{fill:{warning}}}.stripe{{stroke:{paper}}}.dot{{fill:{paper}}}\
+         .track{{stroke:{track}}}.back{{fill:{track}}}.rule,.edge.faint{{stroke:{rule}}}.tick,.cut,.start,.shift,.cap{{stroke:{ink}}}\
+         .total{{fill:{total}}}.fan{{fill:{track}}}.wedge,.over{{fill:{warning}}}.stripe{{stroke:{paper}}}.dot{{fill:{paper}}}\
          .picture .tag,.picture .halo{{stroke:{paper}}}.node{{fill:{card};stroke:{muted}}}.bar{{fill:{rule}}}"
     );
     for (n, colour) in theme.jobs.iter().enumerate() {
         let _ = write!(css, ".j{}{{fill:{colour}}}", n + 1);
     }
     for (n, colour) in theme.scores.iter().enumerate() {
-        let _ = write!(css, ".s{n}{{fill:{colour}}}.edge.s{n}{{fill:none;stroke:{colour}}}");
+        let _ = write!(css, ".s{n},.picture .s{n}{{fill:{colour}}}.picture .edge.s{n}{{fill:none;stroke:{colour}}}");
     }
     css
 }

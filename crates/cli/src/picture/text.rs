@@ -2,6 +2,8 @@
 
 /// Longest name that is printed whole; the rest of a longer one is an ellipsis.
 pub(crate) const NAME_CHARS_MAX: usize = 80;
+/// Size at which a picture's title is measured: 15 px, and a tenth more because it is bold.
+pub(crate) const TITLE: f64 = 16.5;
 /// Longest sentence (explanation, note, command line) that is printed whole.
 pub(crate) const SENTENCE_CHARS_MAX: usize = 600;
 

@@ -6,7 +6,7 @@ use super::{
     palette::{self, Colours},
     quantity,
     svg::{Path, Svg},
-    text,
+    text::{self, TITLE},
     view::{JobView, LinkView},
 };
 
@@ -14,8 +14,10 @@ use super::{
 const ROWS_MAX: usize = 24;
 /// Most total strips: the first (worst) links given.
 const STRIPS_MAX: usize = 3;
-/// Most spans in one row and steps in one strip: about one per pixel.
-const SPANS_MAX: u64 = 480;
+/// Most bars of all rows, and of all jobs in a strip, together: one in a row is about 25 bytes.
+const BARS_MAX: u64 = 3_600;
+/// Most of them in one row or strip: more than two in three pixels do not show.
+const BARS_PER_ROW_MAX: u64 = 360;
 
 const WIDTH: f64 = 720.0;
 const LEFT: f64 = 190.0;
@@ -29,7 +31,6 @@ struct Row<'a> {
     index: usize,
     class: String,
     letter: String,
-    capacity_mbps: u64,
     before: Demand,
     after: Demand,
 }
@@ -39,10 +40,16 @@ struct Row<'a> {
 pub(crate) fn draw(title: &str, links: &[&LinkView], jobs: &[JobView], colours: &Colours) -> Svg {
     let rows = rows(links, jobs, colours);
     let window = window_ns(rows.iter().map(|r| r.before.period_ns()));
-    let label = format!("Timeline of {}: phases of {} before and after the shifts", text::isolated(title), quantity::counted(rows.len(), "job", "jobs"));
+    let label = format!(
+        "Timeline of {}: phases of {} before and after the shifts",
+        text::isolated(title),
+        quantity::counted(rows.len(), "job", "jobs")
+    );
     let mut svg = Svg::new(WIDTH, &label);
-    svg.text("t1", 20.0, 30.0, &text::fit(title, WIDTH - 40.0, 15.0));
-    svg.text("mu", 20.0, 50.0, &format!("{} of the steady state, {} of the longest period", quantity::time(window), periods(&rows, window)));
+    svg.text("t1", 20.0, 30.0, &text::fit(title, WIDTH - 40.0, TITLE));
+    let longest = rows.iter().map(|r| r.before.period_ns()).max().unwrap_or(1);
+    let length = format!("{} of the steady state: {} × the longest period", quantity::time(window), window / longest);
+    svg.text("mu", 20.0, 50.0, &format!("{length}. Upright lines: iterations start; thick: the first after the shift."));
     let mut y = 78.0;
     for before in [true, false] {
         svg.text("t2", 20.0, y, if before { "before: no shifts" } else { "after: shifted" });
@@ -64,7 +71,6 @@ fn rows<'a>(links: &[&LinkView], jobs: &'a [JobView], colours: &Colours) -> Vec<
                     index: member.job,
                     class: colours.class(member.job),
                     letter: palette::letter(rows.len()),
-                    capacity_mbps: link.capacity_mbps,
                     before: Demand::new(&member.phases, job.period_ns, 0),
                     after: Demand::new(&member.phases, job.period_ns, job.shift_ns),
                 });
@@ -84,17 +90,18 @@ fn window_ns(periods: impl Iterator<Item = u64> + Clone) -> u64 {
     }
 }
 
-fn periods(rows: &[Row<'_>], window: u64) -> String {
-    let longest = rows.iter().map(|r| r.before.period_ns()).max().unwrap_or(1);
-    quantity::counted((window / longest) as usize, "time", "times")
+/// Bars for each of so many rows.
+fn bars_each(rows: usize) -> u64 {
+    (BARS_MAX / (rows as u64).max(1)).clamp(60, BARS_PER_ROW_MAX)
 }
 
 /// Rows, strips and axis of one side; gives its lower end.
 fn half(svg: &mut Svg, rows: &[Row<'_>], links: &[&LinkView], window: u64, before: bool, top: f64) -> f64 {
     let x = |ns: u64| LEFT + (RIGHT - LEFT) * ns as f64 / window as f64;
     let mut y = top;
+    let largest = rows.iter().map(|r| r.before.peak_mbps()).fold(1.0, f64::max);
     for row in rows.iter().take(ROWS_MAX) {
-        draw_row(svg, row, before, window, y);
+        draw_row(svg, row, (largest, bars_each(rows.len().min(ROWS_MAX))), before, window, y);
         y += ROW;
     }
     if rows.len() > ROWS_MAX {
@@ -116,16 +123,22 @@ fn half(svg: &mut Svg, rows: &[Row<'_>], links: &[&LinkView], window: u64, befor
     y + 12.0
 }
 
-fn draw_row(svg: &mut Svg, row: &Row<'_>, before: bool, window: u64, y: f64) {
+/// One job; a bar as high as its row is the `largest` demand of all; at most about `bars` of them.
+fn draw_row(svg: &mut Svg, row: &Row<'_>, (largest, bars): (f64, u64), before: bool, window: u64, y: f64) {
     let demand = if before { &row.before } else { &row.after };
     let x = |ns: u64| LEFT + (RIGHT - LEFT) * ns as f64 / window as f64;
     let height = ROW - 4.0;
     svg.node("g", "job").open();
-    svg.title(&format!("{}: period {}, shift {}", text::isolated(&row.job.name), quantity::time(demand.period_ns()), quantity::time(demand.shift_ns())));
+    svg.title(&format!(
+        "{}: period {}, shift {}",
+        text::isolated(&row.job.name),
+        quantity::time(demand.period_ns()),
+        quantity::time(demand.shift_ns())
+    ));
     svg.rect("back", LEFT, y, RIGHT - LEFT, height).end();
     let mut path = Path::default();
-    for span in demand.in_window(window, SPANS_MAX) {
-        let share = (span.mbps / row.capacity_mbps.max(1) as f64).clamp(0.22, 1.0);
+    for span in demand.in_window(window, bars) {
+        let share = (span.mbps / largest).clamp(0.25, 1.0);
         path.rect(x(span.start_ns), y + height * (1.0 - share), x(span.end_ns) - x(span.start_ns), height * share);
     }
     svg.path(&row.class, &path);
@@ -137,10 +150,12 @@ fn draw_row(svg: &mut Svg, row: &Row<'_>, before: bool, window: u64, y: f64) {
         }
     }
     svg.text("b", 20.0, y + 12.0, &row.letter);
-    let room = if before { LEFT - 46.0 } else { LEFT - 112.0 };
+    // The same room on both sides, so that a name reads the same.
+    let shift = if row.after.shift_ns() > 0 { format!("+{}", quantity::time(row.after.shift_ns())) } else { String::new() };
+    let room = LEFT - 50.0 - text::width(&shift, 10.5);
     svg.text("", 36.0, y + 12.0, &text::fit(&row.job.name, room, 12.0));
-    if !before && demand.shift_ns() > 0 {
-        svg.text("sm e mu", LEFT - 8.0, y + 12.0, &format!("+{}", quantity::time(demand.shift_ns())));
+    if !before {
+        svg.text("sm e mu", LEFT - 8.0, y + 12.0, &shift);
     }
     svg.close();
 }
@@ -154,7 +169,7 @@ fn draw_strip(svg: &mut Svg, link: &LinkView, rows: &[Row<'_>], before: bool, wi
     };
     let total = |demands: &[(usize, Demand)]| {
         let demands: Vec<Demand> = demands.iter().map(|d| d.1.clone()).collect();
-        Total::of(&demands, link.capacity_mbps, window, SPANS_MAX)
+        Total::of(&demands, link.capacity_mbps, window, bars_each(demands.len()))
     };
     let (plain, shifted) = (of(false), of(true));
     let (total_before, total_after) = (total(&plain), total(&shifted));
@@ -181,7 +196,9 @@ fn draw_strip(svg: &mut Svg, link: &LinkView, rows: &[Row<'_>], before: bool, wi
     }
     let mut over = Path::default();
     for step in total.steps.iter().filter(|s| s.peak_mbps > capacity) {
-        over.rect(x(step.start_ns), y + STRIP - height(step.peak_mbps), x(step.end_ns) - x(step.start_ns), height(step.peak_mbps - capacity));
+        // A sliver must be seen.
+        let tall = height(step.peak_mbps - capacity).max(2.5);
+        over.rect(x(step.start_ns), y + STRIP - height(capacity) - tall, x(step.end_ns) - x(step.start_ns), tall);
     }
     svg.path("hatch", &over);
     let line = y + STRIP - height(capacity);
@@ -189,6 +206,5 @@ fn draw_strip(svg: &mut Svg, link: &LinkView, rows: &[Row<'_>], before: bool, wi
     svg.text("sm e mu", LEFT - 8.0, line + 4.0, &quantity::rate(capacity));
     svg.text("b", 20.0, y + STRIP - 22.0, &text::fit(&link.name, LEFT - 90.0, 12.0));
     let score = if before { link.unshifted_score } else { link.score };
-    let class = if quantity::is_compatible(score) { "sm" } else { "sm bad b" };
-    svg.text(class, 20.0, y + STRIP - 6.0, &format!("score {}", quantity::score(score)));
+    svg.text("sm", 20.0, y + STRIP - 6.0, &format!("score {}", quantity::score(score)));
 }

@@ -56,7 +56,14 @@ mod tests {
         let link = |from, to, score| MapLinkView { from, to, score, jobs: Vec::new() };
         let fabric = FabricView {
             nodes: vec![node(1), node(2), node(0)],
-            links: vec![link(0, 1, Some(0.9)), link(1, 0, Some(0.4)), link(2, 0, None), link(0, 1, None), link(0, 0, Some(0.0)), link(0, 77, Some(0.0))],
+            links: vec![
+                link(0, 1, Some(0.9)),
+                link(1, 0, Some(0.4)),
+                link(2, 0, None),
+                link(0, 1, None),
+                link(0, 0, Some(0.0)),
+                link(0, 77, Some(0.0)),
+            ],
             ..FabricView::default()
         };
         let edges = fold(&fabric);

@@ -53,17 +53,19 @@ pub(super) struct Layout {
     rows: Vec<Row>,
     groups: Vec<Group>,
     group_y: f64,
-    structure: Vec<(usize, usize)>,
+    group_spacing: f64,
+    whole: bool,
     /// Ends of drawn shared links, worst first: they are labelled first.
     wanted: Vec<usize>,
     /// Lower end of the last row and its labels.
     pub bottom: f64,
 }
 
-/// Mean position of a node's neighbours in the tier below; its own position breaks ties.
-fn barycentre(node: usize, below: &[Vec<usize>], position: &[f64]) -> f64 {
-    let children = &below[node];
-    if children.is_empty() { f64::MAX } else { children.iter().map(|&c| position[c]).sum::<f64>() / children.len() as f64 }
+/// Mean position of some nodes in millionths of the width, an integer so that rounding does not
+/// order what is level; last when there are none.
+fn barycentre(nodes: &[usize], position: &[f64]) -> u64 {
+    let mean = nodes.iter().map(|&n| position[n]).sum::<f64>() / nodes.len().max(1) as f64;
+    if nodes.is_empty() { u64::MAX } else { (mean * 1e6).round() as u64 }
 }
 
 impl Layout {
@@ -86,7 +88,7 @@ impl Layout {
         let mut lowest = true;
         for nodes in tiers.values_mut() {
             if !lowest {
-                nodes.sort_by(|&a, &b| barycentre(a, &below, &position).total_cmp(&barycentre(b, &below, &position)).then(a.cmp(&b)));
+                nodes.sort_by_cached_key(|&node| (barycentre(&below[node], &position), node));
             }
             lowest = false;
             for (at, &node) in nodes.iter().enumerate() {
@@ -110,18 +112,18 @@ impl Layout {
         for edge in drawn.iter().rev().filter(|e| e.score.is_some()) {
             wanted.extend([edge.low, edge.high]);
         }
-        let mut layout = Self { places, rows, groups: Vec::new(), group_y: y, structure: Vec::new(), wanted, bottom: y - ROW_GAP + 30.0 };
+        let mut layout =
+            Self { places, rows, groups: Vec::new(), group_y: y, group_spacing: 0.0, whole, wanted, bottom: y - ROW_GAP + 30.0 };
         if !hosts.is_empty() {
-            layout.place_hosts(hosts, &above, &position, whole);
+            layout.place_hosts(hosts, &above, &position);
             layout.bottom = y + 44.0;
         }
         layout
     }
 
     /// Hosts: boxes when there is room, else bars.
-    fn place_hosts(&mut self, mut hosts: Vec<usize>, above: &[Vec<usize>], position: &[f64], whole: bool) {
-        let key = |host: usize| above[host].iter().map(|&p| position[p]).sum::<f64>() / above[host].len().max(1) as f64;
-        hosts.sort_by(|&a, &b| key(a).total_cmp(&key(b)).then(a.cmp(&b)));
+    fn place_hosts(&mut self, mut hosts: Vec<usize>, above: &[Vec<usize>], position: &[f64]) {
+        hosts.sort_by_cached_key(|&host| (barycentre(&above[host], position), host));
         let y = self.group_y;
         if hosts.len() <= HOSTS_WHOLE_MAX {
             let spacing = (RIGHT - LEFT) / hosts.len() as f64;
@@ -151,13 +153,9 @@ impl Layout {
                 let along = (n as f64 + 0.5) / group.hosts.len() as f64 * 2.0 - 1.0;
                 self.places[host] = Some(Place { x: group.x + along * group.half_width, y, half_width: 0.0, half_height: HALF_HEIGHT });
             }
-            // The bar hangs from its leaf by one faint line; where only the worst links are
-            // drawn a line from a band would say nothing.
-            if spacing >= SPACING_MIN || whole {
-                self.structure.extend(group.parents.iter().take(2).map(|&p| (at, p)));
-            }
         }
         self.groups = groups;
+        self.group_spacing = spacing;
     }
 
     /// Where a node is.
@@ -165,16 +163,28 @@ impl Layout {
         self.places.get(node).copied().flatten()
     }
 
-    /// The faint background: row names, and the lines from bars to leaves.
+    /// Whether the node is a host that a bar stands for.
+    pub(super) fn in_bar(&self, node: usize) -> bool {
+        !self.groups.is_empty() && self.place(node).is_some_and(|p| p.half_width == 0.0)
+    }
+
+    /// The faint background: a fan from each leaf to the bar of its hosts.
     pub(super) fn draw_structure(&self, svg: &mut Svg) {
-        let mut path = Path::default();
-        for &(group, parent) in &self.structure {
-            if let (Some(group), Some(to)) = (self.groups.get(group), self.place(parent)) {
-                path.move_to((group.x, self.group_y - HALF_HEIGHT));
-                path.line_to((to.x, to.y + to.half_height));
-            }
+        if self.group_spacing < SPACING_MIN {
+            return;
         }
-        svg.path("edge faint", &path);
+        let mut path = Path::default();
+        // Two fans show that a group has several leaves; eight on each other would be a blot.
+        for (group, parent) in self.groups.iter().flat_map(|g| g.parents.iter().take(2).map(move |&p| (g, p))) {
+            let Some(leaf) = self.place(parent) else { continue };
+            let y = self.group_y - HALF_HEIGHT;
+            path.move_to((leaf.x - 1.0, leaf.y + leaf.half_height));
+            path.line_to((leaf.x + 1.0, leaf.y + leaf.half_height));
+            path.line_to((group.x + group.half_width, y));
+            path.line_to((group.x - group.half_width, y));
+            path.close();
+        }
+        svg.path("fan", &path);
     }
 
     /// Boxes, bars and labels, above the links.
@@ -197,20 +207,42 @@ impl Layout {
             self.label_row(svg, fabric, row);
         }
         if !self.groups.is_empty() {
-            row_name(svg, 0, self.groups.iter().map(|g| g.hosts.len()).sum(), self.group_y);
+            self.draw_groups(svg, fabric);
+        }
+    }
+
+    /// Bars of hosts with their counts; one bar for all when they are too many.
+    fn draw_groups(&self, svg: &mut Svg, fabric: &FabricView) {
+        let hosts = self.groups.iter().map(|g| g.hosts.len()).sum();
+        let y = self.group_y;
+        row_name(svg, 0, hosts, y);
+        if self.group_spacing < SPACING_MIN {
+            svg.rect("bar", LEFT, y - HALF_HEIGHT, RIGHT - LEFT, 2.0 * HALF_HEIGHT).n("rx", 3.0).end();
+            let largest = self.groups.iter().map(|g| g.hosts.len()).max().unwrap_or(0);
+            let line = format!(
+                "{}, up to {} each",
+                quantity::counted(self.groups.len(), "group", "groups of hosts"),
+                quantity::counted(largest, "host", "hosts")
+            );
+            svg.text("sm m mu", f64::midpoint(LEFT, RIGHT), y + HALF_HEIGHT + 14.0, &line);
+            return;
         }
         let largest = self.groups.iter().map(|g| g.hosts.len()).max().unwrap_or(1) as f64;
         let mut free_from = f64::MIN;
         for group in &self.groups {
             // The bar's height is the number of its hosts.
             let height = (2.0 * HALF_HEIGHT * group.hosts.len() as f64 / largest).max(3.0);
+            let names: Vec<String> =
+                [group.hosts.first(), group.hosts.last()].into_iter().flatten().map(|&h| text::name(&fabric.nodes[h].name)).collect();
+            svg.rect("node", group.x - group.half_width, y - HALF_HEIGHT, 2.0 * group.half_width, height).titled(&format!(
+                "{}: {}",
+                quantity::counted(group.hosts.len(), "host", "hosts"),
+                names.join(" … ")
+            ));
             let label = quantity::count(group.hosts.len());
-            let names: Vec<String> = [group.hosts.first(), group.hosts.last()].into_iter().flatten().map(|&h| text::name(&fabric.nodes[h].name)).collect();
-            svg.rect("node", group.x - group.half_width, self.group_y - HALF_HEIGHT, 2.0 * group.half_width, height)
-                .titled(&format!("{}: {}", quantity::counted(group.hosts.len(), "host", "hosts"), names.join(" … ")));
             let half = text::width(&label, FONT) / 2.0;
             if group.x - half > free_from {
-                svg.text("sm m mu", group.x, self.group_y + HALF_HEIGHT + 14.0, &label);
+                svg.text("sm m mu", group.x, y + HALF_HEIGHT + 14.0, &label);
                 free_from = group.x + half + 3.0;
             }
         }
@@ -235,7 +267,9 @@ impl Layout {
         let mut done = BTreeSet::new();
         // Hosts have free space below; switches have links on both sides, fewer above.
         let below = row.tier == 0;
-        for node in wanted.chain(row.nodes.iter().copied()) {
+        // Where only the worst links are drawn, other names are noise.
+        let others = row.nodes.iter().copied().filter(|_| self.whole);
+        for node in wanted.chain(others) {
             let Some(place) = self.place(node).filter(|_| done.insert(node)) else { continue };
             let label = text::fit(&fabric.nodes[node].name, 110.0, FONT);
             let half = text::width(&label, FONT) / 2.0 + 3.0;

@@ -13,7 +13,7 @@ use super::{
     palette::{SCORE_CLASSES, score_class},
     quantity,
     svg::{Path, Svg},
-    text,
+    text::{self, TITLE},
     view::{FabricView, JobView},
 };
 
@@ -21,8 +21,8 @@ use super::{
 const SWITCHES_WHOLE_MAX: usize = 60;
 /// Most links (both directions of a cable count as one) drawn in full.
 const LINKS_WHOLE_MAX: usize = 400;
-/// Most links drawn of a large fabric: more would be a carpet.
-const WORST_MAX: usize = 120;
+/// Most cables drawn of a large fabric: more would be a carpet.
+const WORST_MAX: usize = 64;
 /// Jobs named when hovering over a link.
 const JOBS_NAMED_MAX: usize = 8;
 /// Links named when hovering over an edge that stands for several.
@@ -45,37 +45,36 @@ pub(crate) fn draw(fabric: &FabricView, jobs: &[JobView]) -> Svg {
     let layout = Layout::new(fabric, &edges, &drawn, whole);
 
     let hosts = fabric.nodes.len() - switches;
-    let counts = format!(
-        "{}, {}, {}",
-        quantity::counted(hosts, "host", "hosts"),
-        quantity::counted(switches, "switch", "switches"),
-        quantity::counted(fabric.links.len(), "directed link", "directed links")
-    );
+    let counts = format!("{}, {}", quantity::counted(hosts, "host", "hosts"), quantity::counted(switches, "switch", "switches"));
     let label = format!("Map of fabric {}: {counts}", text::isolated(&fabric.name));
     let mut svg = Svg::new(WIDTH, &label);
-    let name = text::fit(&fabric.name, WIDTH / 2.0, 15.0);
+    let name = text::fit(&fabric.name, WIDTH - 40.0, TITLE);
     svg.text("t1", 20.0, 30.0, &name);
-    svg.text("mu", 20.0, 50.0, &format!("{counts}; {}", note(fabric, &edges, &drawn, whole)));
+    svg.text("mu", 20.0, 50.0, &format!("{counts}, {}", note(fabric, &edges, &drawn, whole)));
 
     layout.draw_structure(&mut svg);
+    svg.node("g", if whole { "links" } else { "links slim" }).open();
     for edge in &drawn {
         draw_edge(&mut svg, edge, fabric, jobs, &layout);
     }
+    svg.close();
     layout.draw_nodes(&mut svg, fabric);
-    let bottom = legend(&mut svg, fabric, layout.bottom + 34.0);
+    let bottom = legend(&mut svg, fabric, whole, layout.bottom + 34.0);
     svg.set_height(bottom);
     svg
 }
 
 /// What is drawn of what there is.
 fn note(fabric: &FabricView, edges: &[Edge], drawn: &[&Edge], whole: bool) -> String {
-    let shared = edges.iter().filter(|e| e.score.is_some()).map(|e| e.links.len()).sum::<usize>();
+    let is_shared = |link: &&usize| fabric.links.get(**link).is_some_and(|l| l.score.is_some());
+    let shared = |edges: &mut dyn Iterator<Item = &Edge>| edges.map(|e| e.links.iter().filter(is_shared).count()).sum::<usize>();
+    let all = quantity::counted(fabric.links.len(), "directed link", "directed links");
     if whole {
-        return format!("{} of them shared by two or more jobs", quantity::count(fabric.links.iter().filter(|l| l.score.is_some()).count()));
+        return format!("{all}; {} of them shared by two or more jobs", quantity::count(shared(&mut edges.iter())));
     }
-    let of_drawn: usize = drawn.iter().map(|e| e.links.len()).sum();
-    let rest = if of_drawn < shared { ", worst first" } else { ": all that are shared" };
-    format!("{} of {} links drawn{rest}", quantity::count(of_drawn), quantity::count(fabric.links.len()))
+    let (drawn, shared) = (shared(&mut drawn.iter().copied()), shared(&mut edges.iter()));
+    let rest = if drawn < shared { "worst first" } else { "all that two or more jobs share" };
+    format!("{all}; {} of {} links drawn, {rest}", quantity::count(drawn), quantity::count(fabric.links.len()))
 }
 
 /// One cable: a curve from the lower to the upper node, with what it carries on hover.
@@ -83,7 +82,10 @@ fn draw_edge(svg: &mut Svg, edge: &Edge, fabric: &FabricView, jobs: &[JobView], 
     let (Some(low), Some(high)) = (layout.place(edge.low), layout.place(edge.high)) else { return };
     let path = curve(low, high);
     let Some(score) = edge.score else {
-        svg.path("edge faint", &path);
+        // A host in a bar hangs from its leaf by the bar's fan.
+        if !layout.in_bar(edge.low) {
+            svg.path("edge faint", &path);
+        }
         return;
     };
     let class = score_class(score);
@@ -117,7 +119,8 @@ fn hover(edge: &Edge, fabric: &FabricView, jobs: &[JobView]) -> String {
     let shared: Vec<_> = edge.links.iter().filter_map(|&l| fabric.links.get(l)).filter(|l| l.score.is_some()).collect();
     let mut lines: Vec<String> = Vec::new();
     for link in shared.iter().take(LINKS_NAMED_MAX) {
-        let mut names: Vec<String> = link.jobs.iter().take(JOBS_NAMED_MAX).filter_map(|&j| jobs.get(j)).map(|j| text::isolated(&j.name)).collect();
+        let mut names: Vec<String> =
+            link.jobs.iter().take(JOBS_NAMED_MAX).filter_map(|&j| jobs.get(j)).map(|j| text::isolated(&j.name)).collect();
         if link.jobs.len() > JOBS_NAMED_MAX {
             names.push(format!("{} more", link.jobs.len() - JOBS_NAMED_MAX));
         }
@@ -131,7 +134,7 @@ fn hover(edge: &Edge, fabric: &FabricView, jobs: &[JobView]) -> String {
 }
 
 /// What the colours mean and how many links have each; gives the picture's height.
-fn legend(svg: &mut Svg, fabric: &FabricView, y: f64) -> f64 {
+fn legend(svg: &mut Svg, fabric: &FabricView, whole: bool, y: f64) -> f64 {
     let mut counts = [0_usize; SCORE_CLASSES.len()];
     for score in fabric.links.iter().filter_map(|l| l.score) {
         counts[score_class(score)] += 1;
@@ -152,6 +155,7 @@ fn legend(svg: &mut Svg, fabric: &FabricView, y: f64) -> f64 {
     path.move_to((x, y - 4.0));
     path.line_to((x + 22.0, y - 4.0));
     svg.path("edge faint", &path);
-    svg.text("mu", x + 30.0, y, &format!("not shared: {}", quantity::count(unshared)));
+    let how = if whole { "" } else { ", not drawn" };
+    svg.text("mu", x + 30.0, y, &format!("not shared: {}{how}", quantity::count(unshared)));
     y + 22.0
 }

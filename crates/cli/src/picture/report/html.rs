@@ -81,10 +81,17 @@ impl Html {
     pub(super) fn score(&mut self, score: Option<f64>) {
         let Some(score) = score.filter(|s| s.is_finite()) else { return self.number(None, "") };
         self.raw(&format!("<td class=\"n\" data-v=\"{score}\">")).text(&quantity::score(score));
-        let (class, width) = (score_class(score), (score.clamp(0.0, 1.0) * 48.0).round());
+        self.meter(score);
+        self.raw("</td>");
+    }
+
+    /// A score as a bar; empty when negative or not a number.
+    pub(super) fn meter(&mut self, score: f64) {
+        let share = if score.is_finite() { score.clamp(0.0, 1.0) } else { 0.0 };
+        let (class, width) = (score_class(score), (share * 48.0).round());
         self.raw(&format!(
             "<svg class=\"meter\" width=\"48\" height=\"8\" aria-hidden=\"true\"><rect class=\"back\" width=\"48\" height=\"8\" rx=\"2\"/>\
-             <rect class=\"s{class}\" width=\"{width}\" height=\"8\" rx=\"2\"/></svg></td>"
+             <rect class=\"s{class}\" width=\"{width}\" height=\"8\" rx=\"2\"/></svg>"
         ));
     }
 

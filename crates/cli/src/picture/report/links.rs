@@ -22,10 +22,10 @@ pub(super) fn worst(page: &mut Html, context: &Context<'_>) {
     }
     for (at, link) in context.links.iter().enumerate().take(PICTURES_MAX) {
         page.raw(&format!("<details id=\"link-{at}\"{}>\n<summary><strong>", if at < OPEN { " open=\"\"" } else { "" }));
-        page.name(&link.name).raw("</strong> score <span");
-        page.raw(if quantity::is_compatible(link.score) { ">" } else { " class=\"bad\">" }).text(&quantity::score(link.score));
+        page.name(&link.name).raw("</strong> score <b>").text(&quantity::score(link.score)).raw("</b>");
+        page.meter(link.score);
         let jobs = quantity::counted(link.members.len(), "job", "jobs");
-        page.raw("</span> ").text(&format!("({} without shifts), {jobs}", quantity::score(link.unshifted_score)));
+        page.text(&format!("{} without shifts, {jobs}", quantity::score(link.unshifted_score)));
         page.raw("</summary>\n<div class=\"body\">\n");
         if !link.explanation.is_empty() {
             page.raw("<p>").sentence(&link.explanation).raw("</p>\n");

@@ -85,7 +85,9 @@ fn head(page: &mut Html, view: &ReportView) {
         format!("default-src 'none'; style-src {}; script-src {}; base-uri 'none'; form-action 'none'", csp_hash(&css), csp_hash(PAGE_JS));
     page.raw("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n");
     page.raw("<meta http-equiv=\"Content-Security-Policy\" content=\"").text(&policy).raw("\"/>\n");
-    page.raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<meta name=\"color-scheme\" content=\"light dark\"/>\n");
+    page.raw(
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<meta name=\"color-scheme\" content=\"light dark\"/>\n",
+    );
     page.raw("<title>").text(&text::name(&view.title)).raw("</title>\n<style>").raw(&css).raw("</style>\n</head>\n<body>\n");
     page.raw("<a class=\"skip\" href=\"#main\">Skip to the tables</a>\n");
     page.raw("<svg width=\"0\" height=\"0\" aria-hidden=\"true\" focusable=\"false\">").raw(&style::patterns()).raw("</svg>\n");
@@ -151,7 +153,9 @@ fn map(page: &mut Html, context: &Context<'_>) {
         return;
     }
     page.section("fabric", "Fabric");
-    page.raw("<p>Links are coloured and thickened by their score under the shifts; hover over one for its jobs.</p>\n<figure class=\"map\" tabindex=\"0\" role=\"group\" aria-label=\"Fabric map\">");
+    page.raw(
+        "<p>Links are coloured and thickened by their score under the shifts; hover over one for its jobs.</p>\n<figure class=\"map\">",
+    );
     page.raw(&fabric_map::draw(&context.view.fabric, &context.view.jobs).fragment());
     page.raw("</figure>\n</section>\n");
 }
@@ -165,7 +169,9 @@ fn footer(page: &mut Html, view: &ReportView) {
         }
         page.raw("</ul>\n");
     }
-    page.raw("<p>The score of a link is 1 minus its mean excess demand over its capacity: 1.000 is never over capacity; it may be negative. ");
+    page.raw(
+        "<p>The score of a link is 1 minus its mean excess demand over its capacity: 1.000 is never over capacity; it may be negative. ",
+    );
     page.raw("Iteration times are predictions. A shift delays every iteration of a job by the same time on all links; ");
     page.raw("the slack is how far it may drift before a score falls.</p>\n");
     page.raw("<p>Made by <code>").sentence(&view.made_by).raw("</code>. This file loads nothing from anywhere.</p>\n</footer>\n");

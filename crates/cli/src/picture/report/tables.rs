@@ -140,6 +140,8 @@ pub(super) fn jobs(page: &mut Html, context: &Context<'_>) {
 /// Says how much a table leaves out.
 fn cut(page: &mut Html, count: usize, what: &str) {
     if count > ROWS_MAX {
-        page.raw("<p class=\"muted\">").text(&format!("The first {} of {} {what}.", quantity::count(ROWS_MAX), quantity::count(count))).raw("</p>\n");
+        page.raw("<p class=\"muted\">")
+            .text(&format!("The first {} of {} {what}.", quantity::count(ROWS_MAX), quantity::count(count)))
+            .raw("</p>\n");
     }
 }

@@ -36,7 +36,8 @@ pub(super) fn one_link(name: &str, capacity_mbps: u64, specs: &[Spec<'_>], step_
         job,
         phases: spec.2.iter().map(|&(start, end, mbps)| PhaseView { start_ns: start * MS, end_ns: end * MS, mbps }).collect(),
     };
-    let mut link = LinkView { name: name.to_owned(), capacity_mbps, members: specs.iter().enumerate().map(member).collect(), ..LinkView::default() };
+    let mut link =
+        LinkView { name: name.to_owned(), capacity_mbps, members: specs.iter().enumerate().map(member).collect(), ..LinkView::default() };
     for _ in 0..2 {
         for at in 1..jobs.len() {
             let mut best = (f64::MIN, 0);
@@ -88,8 +89,11 @@ pub(super) fn forty_and_sixty() -> (Vec<JobView>, LinkView) {
 }
 
 pub(super) fn three() -> (Vec<JobView>, LinkView) {
-    let specs: [Spec<'_>; 3] =
-        [("vgg19-1400", 280, &[(150, 280, 42_000)]), ("vgg16-1700", 280, &[(160, 280, 40_000)]), ("resnet50-1600", 140, &[(100, 140, 22_000)])];
+    let specs: [Spec<'_>; 3] = [
+        ("vgg19-1400", 280, &[(150, 280, 42_000)]),
+        ("vgg16-1700", 280, &[(160, 280, 40_000)]),
+        ("resnet50-1600", 140, &[(100, 140, 22_000)]),
+    ];
     one_link("leaf3->spine1", 50_000, &specs, 5)
 }
 
@@ -121,7 +125,8 @@ pub(super) fn twelve() -> (Vec<JobView>, LinkView) {
 
 /// Periods that do not lock.
 pub(super) fn unlocked() -> (Vec<JobView>, LinkView) {
-    let specs: [Spec<'_>; 3] = [("vgg16", 199, &[(90, 199, 40_000)]), ("bert", 200, &[(110, 200, 30_000)]), ("xlm", 251, &[(200, 251, 35_000)])];
+    let specs: [Spec<'_>; 3] =
+        [("vgg16", 199, &[(90, 199, 40_000)]), ("bert", 200, &[(110, 200, 30_000)]), ("xlm", 251, &[(200, 251, 35_000)])];
     one_link("leaf9->spine2", 50_000, &specs, 20)
 }
 
@@ -147,7 +152,7 @@ impl Weaver {
         let nodes = &self.0.nodes;
         for link in self.0.links.iter_mut().filter(|l| nodes[l.from].tier > 0 && nodes[l.to].tier > 0) {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            if (state >> 33) % one_in == 0 {
+            if (state >> 33).is_multiple_of(one_in) {
                 let spread = ((state >> 40) % 1_000) as f64 / 1_000.0;
                 link.score = Some(if spread < 0.45 { 1.0 } else { 1.0 - (spread - 0.45).powi(2) * 2.2 });
                 link.jobs = (0..2 + (state >> 50) as usize % 3).map(|n| (n * 5 + (state >> 45) as usize) % jobs.max(1)).collect();

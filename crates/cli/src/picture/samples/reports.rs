@@ -9,7 +9,7 @@ use crate::picture::{
 };
 
 /// The page without the content of its script and style, which are not XML.
-fn parse_page(page: &str) -> String {
+fn as_xml(page: &str) -> String {
     let mut out = String::new();
     let mut rest = page;
     while let Some(at) = rest.find("<script>").into_iter().chain(rest.find("<style>")).min() {
@@ -26,9 +26,11 @@ fn parse_page(page: &str) -> String {
 
 /// Facts that hold for every report.
 fn check_page(page: &str) {
-    let xml = parse_page(page);
-    let document = Document::parse_with_options(&xml, ParsingOptions { allow_dtd: true, ..ParsingOptions::default() }).expect("well-formed");
-    assert!(!page.contains("NaN") && !page.contains("http://") || page.matches("http://").count() == page.matches("http://www.w3.org/2000/svg").count());
+    let xml = as_xml(page);
+    let document =
+        Document::parse_with_options(&xml, ParsingOptions { allow_dtd: true, ..ParsingOptions::default() }).expect("well-formed");
+    assert!(!xml.contains("NaN") && !xml.contains("inf\""));
+    assert_eq!(page.matches("http://").count(), page.matches("http://www.w3.org/2000/svg").count(), "namespaces only");
     assert!(!page.contains("https://"), "loads nothing");
     let mut ids = std::collections::BTreeSet::new();
     for node in document.descendants().filter(roxmltree::Node::is_element) {
@@ -99,24 +101,46 @@ fn an_ordinary_report() {
     assert_eq!(page.matches("<details ").count(), 6);
     assert!(page.contains("<bdi>themis-3</bdi><span class=\"badge\">chosen</span>"));
     assert!(page.len() < 1 << 20, "{} bytes", page.len());
+    assert_eq!(page, report::html(&view), "the same input gives the same bytes");
+}
+
+#[test]
+fn the_policy_names_the_one_style_and_the_one_script() {
+    use base64::Engine as _;
+    use sha2::Digest as _;
+    let page = report::html(&ReportView::default());
+    for tag in ["style", "script"] {
+        let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
+        assert_eq!(page.matches(&open).count(), 1);
+        let body = &page[page.find(&open).unwrap() + open.len()..page.find(&close).unwrap()];
+        let hash = base64::engine::general_purpose::STANDARD.encode(sha2::Sha256::digest(body));
+        assert!(page.contains(&format!("{tag}-src &#39;sha256-{hash}&#39;")), "a browser would refuse the {tag}");
+    }
+    assert!(page.contains("default-src &#39;none&#39;") && !page.contains("unsafe-inline"));
 }
 
 #[test]
 fn a_thousand_links_are_rows_and_the_worst_25_have_pictures() {
     let (jobs, link) = build::five();
     let mut view = merged(vec![(jobs, link.clone())], build::three_tier(10, 5, 17).score(3, 5));
-    let many = |n: usize| {
-        let score = 1.0 - ((n * 7_919) % 1_000) as f64 / 1_600.0;
-        LinkView { name: format!("leaf{n}->spine{}", n % 8), score, unshifted_score: score - 0.1, ..link.clone() }
+    let many = |n: u64| {
+        let capacity_mbps = 40_000 + n * 7_919 % 100_000;
+        let mut link = LinkView { name: format!("leaf{n}->spine{}", n % 8), capacity_mbps, ..link.clone() };
+        link.unshifted_score = build::score(&view.jobs, &link, false);
+        link.score = build::score(&view.jobs, &link, true);
+        link.explanation = "5 jobs cross this link; its capacity decides the score.".to_owned();
+        link
     };
     view.links = (0..1_000).map(many).collect();
+    view.mean_score = view.links.iter().map(|l| l.score).sum::<f64>() / 1_000.0;
+    view.unshifted_mean_score = view.links.iter().map(|l| l.unshifted_score).sum::<f64>() / 1_000.0;
     view.title = "Plan for clos-850".to_owned();
     view.proven = false;
     view.bound_gap = 0.012_3;
     let page = save("report-1000-links.html", report::html(&view));
     check_page(&page);
     assert_eq!(page.matches("<details ").count(), report::PICTURES_MAX);
-    let xml = parse_page(&page);
+    let xml = as_xml(&page);
     let document = Document::parse_with_options(&xml, ParsingOptions { allow_dtd: true, ..ParsingOptions::default() }).unwrap();
     let table = document.descendants().find(|n| n.attribute("id") == Some("link-table")).unwrap();
     assert_eq!(table.descendants().filter(|n| n.has_tag_name("tr")).count(), 1_001, "a head and every link");
@@ -134,10 +158,13 @@ fn hostile_text_is_only_text() {
         *name = long.clone();
     }
     view.links[0].explanation = long.clone();
+    view.links[0].score = f64::NAN;
+    view.mean_score = f64::NAN;
     view.notes = vec![long.clone()];
     view.jobs[0].name = long.clone();
     view.fabric.nodes[0].name = long.clone();
-    view.candidates = vec![CandidateView { name: long.clone(), note: long, chosen: true, mean_score: Some(f64::NAN), ..CandidateView::default() }];
+    view.candidates =
+        vec![CandidateView { name: long.clone(), note: long, chosen: true, mean_score: Some(f64::NAN), ..CandidateView::default() }];
     let page = save("report-hostile.html", report::html(&view));
     check_page(&page);
     assert_eq!(page.matches("<script").count(), 1, "only our own");

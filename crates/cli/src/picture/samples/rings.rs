@@ -48,7 +48,7 @@ fn forty_and_sixty_ms_lock_at_120() {
     let (circle, time) = draw("2-periods-40-60", &sample);
     assert_eq!(arcs(&circle), [3, 2, 3, 2]);
     assert!(circle.contains("One turn is 120 ms: 3 × A, 2 × B."));
-    assert!(time.contains("120 ms of the steady state, 2 times of the longest period"));
+    assert!(time.contains("120 ms of the steady state: 2 × the longest period"));
 }
 
 #[test]
@@ -81,7 +81,8 @@ fn a_component_has_a_strip_per_link() {
     second.score = build::score(&jobs, &second, true);
     second.unshifted_score = build::score(&jobs, &second, false);
     let colours = Colours::assign(jobs.len(), [&first, &second]);
-    let picture = save("timeline-component.svg", timeline::draw("component of leaf3->spine1", &[&first, &second], &jobs, &colours).document());
+    let picture =
+        save("timeline-component.svg", timeline::draw("component of leaf3->spine1", &[&first, &second], &jobs, &colours).document());
     check_svg(&picture);
     let document = Document::parse(&picture).unwrap();
     assert_eq!(with_class(&document, "cap").count(), 4);
@@ -106,6 +107,14 @@ fn extremes_stay_small_and_finite() {
     link.unshifted_score = -2.5;
     let (circle, _) = draw("extreme-40-jobs", &(jobs, link));
     assert!(circle.contains("and 23 jobs without a ring"), "40 less the one that does not exist less 16 rings");
+    // The largest numbers there are, and a link without capacity.
+    let (mut jobs, mut link) = build::two_vgg();
+    for (job, member) in jobs.iter_mut().zip(&mut link.members) {
+        (job.period_ns, job.shift_ns, job.slack_ns) = (u64::MAX, u64::MAX - 7, Some(u64::MAX));
+        member.phases[0].mbps = u64::MAX;
+    }
+    link.capacity_mbps = 0;
+    draw("extreme-numbers", &(jobs, link));
     // Nothing at all.
     draw("extreme-empty", &(Vec::new(), LinkView::default()));
 }
