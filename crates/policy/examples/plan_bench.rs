@@ -34,8 +34,8 @@ struct Instance {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let seed = std::env::args().nth(1).map_or(Ok(1), |s| s.parse())?;
     let rate = |gbps: u64| Rate(gbps * 1_000);
-    let clos2_of = |leaves, hosts_per_leaf| {
-        clos2(&Clos2 { leaves, spines: 16, hosts_per_leaf, host_rate: rate(50), uplink_rate: rate(50), uplinks: 1 })
+    let clos2_of = |leaves, hosts_per_leaf, spines| {
+        clos2(&Clos2 { leaves, spines, hosts_per_leaf, host_rate: rate(50), uplink_rate: rate(50), uplinks: 1 })
     };
     let large = Clos3 {
         pods: 10,
@@ -47,9 +47,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         uplink_rate: rate(100),
         core_rate: rate(200),
     };
+    // 64 leaves of 16 hosts, every job on two leaves or more: the hardest contention at this size.
     let instances = [
-        Instance { name: "1,024 hosts, 2 tiers 2:1", fabric: clos2_of(32, 32)?, jobs: 200, candidates: 10 },
-        Instance { name: "10,016 hosts, 2 tiers 2:1", fabric: clos2_of(313, 32)?, jobs: 1_000, candidates: 100 },
+        Instance { name: "1,024 hosts, 2 tiers 16:1", fabric: clos2_of(64, 16, 1)?, jobs: 200, candidates: 10 },
+        Instance { name: "10,016 hosts, 2 tiers 16:1", fabric: clos2_of(626, 16, 1)?, jobs: 1_000, candidates: 100 },
+        Instance { name: "1,024 hosts, 2 tiers 2:1", fabric: clos2_of(32, 32, 16)?, jobs: 200, candidates: 10 },
+        Instance { name: "10,016 hosts, 2 tiers 2:1", fabric: clos2_of(313, 32, 16)?, jobs: 1_000, candidates: 100 },
         Instance { name: "10,240 hosts, 3 tiers", fabric: clos3(&large)?, jobs: 1_000, candidates: 100 },
     ];
     println!("{} threads", rayon::current_num_threads());

@@ -236,9 +236,11 @@ fn small_jobs() -> impl Strategy<Value = Vec<(u32, u64, u64, u64, u64)>> {
     proptest::collection::vec(one, 2..7)
 }
 
+/// Two phases that overlap: demand of two levels.
 fn build(spec: &[(u32, u64, u64, u64, u64)]) -> Vec<Job> {
     let one = |(i, &(ranks, period, start, length, rate)): (usize, &(u32, u64, u64, u64, u64))| {
-        job(&format!("job-{i}"), ranks, period, &[(start, start + length, rate)])
+        let phases = [(start, start + length, rate), (start + 2, start + length, rate / 3)];
+        job(&format!("job-{i}"), ranks, period, &phases)
     };
     spec.iter().enumerate().map(one).collect()
 }
@@ -248,7 +250,7 @@ proptest! {
 
     #[test]
     fn scores_are_those_of_the_reported_shifts_on_the_whole_problem(spec in small_jobs(), seed in 0u64..1_000, spread: bool) {
-        let fabric = clos(4, 12, 2);
+        let fabric = clos(5, 8, 1);
         let ecmp = if spread { Ecmp::Spread } else { Ecmp::Hashed { seed } };
         let router = Router::new(&fabric, ecmp, &[]).unwrap();
         let jobs = build(&spec);
@@ -281,7 +283,7 @@ proptest! {
 
     #[test]
     fn the_order_of_jobs_and_candidates_and_the_threads_change_nothing(spec in small_jobs(), seed in 0u64..1_000) {
-        let fabric = clos(4, 12, 2);
+        let fabric = clos(5, 8, 1);
         let router = Router::new(&fabric, Ecmp::Hashed { seed }, &[]).unwrap();
         let jobs = build(&spec);
         let sizes: Vec<u32> = spec.iter().map(|s| s.0).collect();
