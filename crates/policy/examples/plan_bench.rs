@@ -33,9 +33,9 @@ struct Instance {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let seed = std::env::args().nth(1).map_or(Ok(1), |s| s.parse())?;
-    let rate = |gbps| Rate(gbps * 1_000);
-    let clos2_of = |leaves, hosts_per_leaf| {
-        clos2(&Clos2 { leaves, spines: 16, hosts_per_leaf, host_rate: rate(50), uplink_rate: rate(50), uplinks: 1 })
+    let rate = |gbps: u64| Rate(gbps * 1_000);
+    let clos2_of = |leaves, hosts_per_leaf, spines| {
+        clos2(&Clos2 { leaves, spines, hosts_per_leaf, host_rate: rate(50), uplink_rate: rate(50), uplinks: 1 })
     };
     let large = Clos3 {
         pods: 10,
@@ -47,9 +47,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         uplink_rate: rate(100),
         core_rate: rate(200),
     };
+    // 64 leaves of 16 hosts, every job on two leaves or more: the hardest contention at this size.
     let instances = [
-        Instance { name: "1,024 hosts, 2 tiers 2:1", fabric: clos2_of(32, 32)?, jobs: 200, candidates: 10 },
-        Instance { name: "10,016 hosts, 2 tiers 2:1", fabric: clos2_of(313, 32)?, jobs: 1_000, candidates: 100 },
+        Instance { name: "1,024 hosts, 2 tiers 16:1", fabric: clos2_of(64, 16, 1)?, jobs: 200, candidates: 10 },
+        Instance { name: "10,016 hosts, 2 tiers 16:1", fabric: clos2_of(626, 16, 1)?, jobs: 1_000, candidates: 100 },
+        Instance { name: "1,024 hosts, 2 tiers 2:1", fabric: clos2_of(32, 32, 16)?, jobs: 200, candidates: 10 },
+        Instance { name: "10,016 hosts, 2 tiers 2:1", fabric: clos2_of(313, 32, 16)?, jobs: 1_000, candidates: 100 },
         Instance { name: "10,240 hosts, 3 tiers", fabric: clos3(&large)?, jobs: 1_000, candidates: 100 },
     ];
     println!("{} threads", rayon::current_num_threads());
@@ -57,7 +60,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for (ecmp, label) in [(Ecmp::Spread, "spread"), (Ecmp::Hashed { seed }, "hashed")] {
             let start = Instant::now();
             let router = Router::new(&instance.fabric, ecmp, &[])?;
-            println!("{}, {label}: {} links, router {:.1} ms", instance.name, instance.fabric.links().len(), start.elapsed().as_secs_f64() * 1e3);
+            println!(
+                "{}, {label}: {} links, router {:.1} ms",
+                instance.name,
+                instance.fabric.links().len(),
+                start.elapsed().as_secs_f64() * 1e3
+            );
             bench(instance, &router, seed)?;
         }
     }
@@ -67,7 +75,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn bench(instance: &Instance, router: &Router<'_>, seed: u64) -> Result<(), Box<dyn std::error::Error>> {
     let hosts = instance.fabric.hosts().count();
     let (jobs, sizes) = jobs(instance.jobs, hosts, seed);
-    let placements = pack(&instance.fabric, &sizes, seed, 100)?;
+    let placements = pack(&instance.fabric, &sizes, seed, 350)?;
     let candidates = variants(&instance.fabric, &placements, instance.candidates, 30, seed)?;
     let cluster = Cluster { fabric: &instance.fabric, router, jobs: &jobs, placements: &placements };
     for (objective, predict) in [(Objective::Score, false), (Objective::Time, true)] {
@@ -104,7 +112,7 @@ fn run(cluster: &Cluster<'_>, candidates: &[Candidate], options: &Options) -> Re
 fn jobs(count: usize, hosts: usize, seed: u64) -> (Vec<Job>, Vec<u32>) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut below = |n: u64| rng.next_u64() % n;
-    let mean = (hosts as u64 * 9 / 10) / count as u64;
+    let mean = (hosts as u64 * 9 / 10).div_ceil(count as u64);
     let mut jobs = Vec::with_capacity(count);
     let mut sizes = Vec::with_capacity(count);
     for j in 0..count {
@@ -141,7 +149,8 @@ fn jobs(count: usize, hosts: usize, seed: u64) -> (Vec<Job>, Vec<u32>) {
 
 /// CPU time of all threads of this process.
 fn cpu_ms() -> f64 {
-    let ns = |path: std::path::PathBuf| -> Option<f64> { std::fs::read_to_string(path.join("schedstat")).ok()?.split(' ').next()?.parse().ok() };
+    let ns =
+        |path: std::path::PathBuf| -> Option<f64> { std::fs::read_to_string(path.join("schedstat")).ok()?.split(' ').next()?.parse().ok() };
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     threads.filter_map(|t| ns(t.path())).sum::<f64>() / 1e6
 }

@@ -59,6 +59,9 @@ pub(crate) fn route_all(cluster: &Cluster<'_>, items: &[(&Job, &Placement)]) -> 
     Ok((routed, demands))
 }
 
+/// The shares of a job's sources on some link.
+type Shares = Vec<(u32, Share)>;
+
 /// One entry per link and per distinct set of routes: the share of the NIC rate that the link carries.
 type Load = (LinkId, u32, Share);
 
@@ -87,8 +90,8 @@ fn route_one(cluster: &Cluster<'_>, scratch: &mut RouteScratch, job: &Job, place
     }
     let mut local = Local { links: Vec::with_capacity(loads.len()), demands: Vec::new() };
     // Distinct shares seen so far and the demand that each makes; `None` where nothing is sent.
-    let mut known: Vec<(Vec<(u32, Share)>, Option<u32>)> = Vec::new();
-    let mut key: Vec<(u32, Share)> = Vec::new();
+    let mut known: Vec<(Shares, Option<u32>)> = Vec::new();
+    let mut key: Shares = Vec::new();
     for chunk in loads.chunk_by(|a, b| a.0 == b.0) {
         key.clear();
         key.extend(chunk.iter().map(|&(_, source, share)| (source, share)));

@@ -71,6 +71,9 @@ pub struct MeanTimes {
     pub unshifted: f64,
     /// All jobs shifted and gated.
     pub shifted: f64,
+    /// Jobs shifted and gated only in those components where that is predicted to help; the others run as they come.
+    /// Where some overlap remains, a gate that makes late jobs slip can cost more than the overlap.
+    pub advised: f64,
 }
 
 /// A component as it stands in a candidate.
@@ -141,6 +144,8 @@ pub struct JobReport {
     pub slack: Nanos,
     /// Its shift matters only modulo this.
     pub lock: Nanos,
+    /// Whether holding this job and those it meets to their slots is predicted to make them faster, all together.
+    pub hold: bool,
     /// Predicted iteration times, when asked for.
     pub times: Option<IterationTimes>,
 }
@@ -187,7 +192,15 @@ impl Evaluation {
         let untouched = |(i, job): (usize, &crate::Job)| {
             let period = job.period;
             let times = self.times.map(|_| IterationTimes { solo: period, unshifted: period, shifted: period, slips: 0.0 });
-            JobReport { job: JobId(i as u32), contended: false, shift: Nanos(0), slack: Nanos(period.0 / 2), lock: period, times }
+            JobReport {
+                job: JobId(i as u32),
+                contended: false,
+                shift: Nanos(0),
+                slack: Nanos(period.0 / 2),
+                lock: period,
+                hold: false,
+                times,
+            }
         };
         let mut out: Vec<JobReport> = cluster.jobs.iter().enumerate().map(untouched).collect();
         for part in &self.parts {
@@ -198,6 +211,7 @@ impl Evaluation {
                     report.shift = Nanos(shift.shift);
                     report.slack = Nanos(shift.slack);
                     report.lock = Nanos(shift.lock);
+                    report.hold = answer.hold;
                     report.times = answer.times.get(i).copied();
                 }
             }

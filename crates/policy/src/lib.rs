@@ -33,5 +33,5 @@ pub use fabric::collective::{Collective, Endpoint};
 pub use job::{Candidate, Cluster, Job, Objective, Options, Placement, TrafficPhase};
 pub use overlap::{Overlap, Turn, over_capacity};
 pub use pack::{PackError, pack, variants};
-pub use planner::{evaluate, rank, sort};
+pub use planner::{evaluate, problem, rank, sort};
 pub use reason::{Explanation, Reason, Remainder};

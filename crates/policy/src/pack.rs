@@ -35,9 +35,10 @@ pub enum PackError {
     },
 }
 
-/// Packs jobs of `sizes` ranks, one NIC each: a job takes the first leaf that holds it whole, else the free NICs
-/// leaf by leaf. Before that, the cluster is filled in random order by half of the jobs and by others that then leave:
-/// `departures_permille` as many, of sizes drawn from `sizes`. Later jobs land in the holes.
+/// Packs jobs of `sizes` ranks, one NIC each, first fit: a job takes the free NICs of the first leaf, then of the next, so
+/// that neighbours share a leaf's uplinks only where a leaf ends. Then come departures: half of the jobs arrive in
+/// random order together with others that leave again, `departures_permille` as many as there are jobs and of sizes
+/// drawn from `sizes`, and the other half lands in the holes.
 ///
 /// # Errors
 /// [`PackError`].
@@ -147,10 +148,8 @@ impl FreeNics {
             return None;
         }
         let leaves = self.leaves.len();
-        let around = move || (0..leaves).map(move |i| (first + i) % leaves);
-        let whole = around().find(|l| self.leaves[*l].len() >= ranks);
         let mut taken = Vec::with_capacity(ranks);
-        for l in whole.into_iter().chain(around()) {
+        for l in (0..leaves).map(|i| (first + i) % leaves) {
             let some = (ranks - taken.len()).min(self.leaves[l].len());
             taken.extend(self.leaves[l].drain(..some));
             if taken.len() == ranks {

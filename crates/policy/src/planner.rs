@@ -2,9 +2,9 @@
 
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
-use circle::{Affinity, Mode, PROOF_TOLERANCE};
+use circle::{Affinity, Mode, PROOF_TOLERANCE, Problem, ProblemBuilder, Ticks};
 use rayon::prelude::*;
-use units::JobId;
+use units::{JobId, LinkId};
 
 use crate::{
     Candidate, Cluster, Evaluation, Job, MeanScores, MeanTimes, Objective, Options, Outcome, Placement, PolicyError,
@@ -13,7 +13,7 @@ use crate::{
     demand::{Demands, Routed, route_all},
     evaluation::Part,
     solved::{Solved, solve},
-    table::Table,
+    table::{State, Table},
 };
 
 /// Evaluates one candidate.
@@ -41,11 +41,45 @@ pub fn sort(evaluations: &mut [Evaluation], objective: Objective) {
     evaluations.sort_by_key(|e| {
         let cost = match objective {
             Objective::Score => e.scores.map(|s| -s.score),
-            Objective::Time => e.times.map(|t| t.shifted),
+            Objective::Time => e.times.map(|t| t.advised),
         };
         // Costs closer than the rounding of their sums are equal, and then the order given decides.
         (cost.is_none(), cost.map_or(0, |c| (c / PROOF_TOLERANCE) as i64), e.index)
     });
+}
+
+/// The whole circle problem of a candidate, nothing pruned: every link with two or more jobs, in order of id, beside the
+/// fabric's links that they are. Jobs keep their ids; ticks are nanoseconds.
+///
+/// # Errors
+/// As [`evaluate`]; [`PolicyError::Problem`] names a link beyond the circle's limits.
+pub fn problem(cluster: &Cluster<'_>, candidate: &Candidate) -> Result<(Problem, Vec<LinkId>), PolicyError> {
+    let planner = Planner::new(*cluster, Options::default())?;
+    let (items, moves) = planner.distinct_placements(core::slice::from_ref(candidate))?;
+    let (routed, demands) = route_all(cluster, &items)?;
+    let mut placed: Vec<&Routed> = routed.iter().take(planner.jobs.len()).collect();
+    for &(number, item) in moves.iter().flatten() {
+        placed[number as usize] = &routed[item];
+    }
+    let table = Table::build(cluster.fabric, &placed, &demands)?;
+    let refuse = |link: LinkId| move |source| PolicyError::Problem { link: cluster.fabric.link_name(link), source };
+    let mut builder = ProblemBuilder::new();
+    for job in cluster.jobs {
+        let refuse =
+            |_| PolicyError::Job { job: job.name.clone(), problem: "one job too many, or a period out of range (ns)", value: job.period.0 };
+        builder.job(Ticks(job.period.0)).map_err(refuse)?;
+    }
+    let mut links = Vec::new();
+    for link in (0..table.states.len()).filter_map(LinkId::from_index) {
+        if !matches!(table.states[link.index()], State::Quiet | State::Contended) {
+            continue;
+        }
+        let members = table.members(link).iter().map(|m| builder.demand(planner.jobs[m.job as usize], &demands.phases[m.demand as usize]));
+        let members = members.collect::<Result<Vec<_>, _>>().map_err(refuse(link))?;
+        builder.link(cluster.fabric.capacity(link)?, members).map_err(refuse(link))?;
+        links.push(link);
+    }
+    Ok((builder.build(), links))
 }
 
 /// A validated cluster. Jobs are numbered in order of name, so that the order in which they are listed
@@ -218,18 +252,19 @@ impl<'a> Planner<'a> {
         let weight = |job: JobId| f64::from(self.cluster.jobs[job.index()].gpus.max(1));
         // Every placed job takes its period, and those in components what they take beyond it.
         let total: f64 = self.jobs.iter().zip(placed).filter(|(_, placed)| **placed).map(|(job, _)| weight(*job)).sum();
-        let mut excess = [0.0; 3];
+        let mut excess = [0.0; 4];
         for part in parts {
             let Ok(answer) = &part.solved.answer else { continue };
             for (job, times) in part.jobs.iter().zip(&answer.times) {
                 let period = self.cluster.jobs[job.index()].period.0 as f64;
-                for (sum, time) in excess.iter_mut().zip([times.solo, times.unshifted, times.shifted]) {
+                let advised = if answer.hold { times.shifted } else { times.unshifted };
+                for (sum, time) in excess.iter_mut().zip([times.solo, times.unshifted, times.shifted, advised]) {
                     *sum += weight(*job) * (time.0 as f64 / period - 1.0);
                 }
             }
         }
-        let [solo, unshifted, shifted] = excess.map(|e| if total > 0.0 { 1.0 + e / total } else { 1.0 });
-        MeanTimes { solo, unshifted, shifted }
+        let [solo, unshifted, shifted, advised] = excess.map(|e| if total > 0.0 { 1.0 + e / total } else { 1.0 });
+        MeanTimes { solo, unshifted, shifted, advised }
     }
 }
 

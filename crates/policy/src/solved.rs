@@ -57,6 +57,8 @@ pub(crate) struct Answer {
     pub(crate) robust_loss: Option<f64>,
     /// Per job; empty unless asked for.
     pub(crate) times: Vec<IterationTimes>,
+    /// Whether holding the jobs to their slots is predicted to beat leaving them alone.
+    pub(crate) hold: bool,
 }
 
 /// Time-shift of one job.
@@ -86,6 +88,8 @@ fn answer(content: &Content, phases: &[Vec<Arc<[Phase]>>], options: &Options) ->
     }
     if options.predicts() {
         answer.times = times(content, phases, &answer.shifts, options);
+        let gained = |(times, period): (&IterationTimes, &u64)| (times.unshifted.0 as f64 - times.shifted.0 as f64) / *period as f64;
+        answer.hold = answer.times.iter().zip(&content.periods).map(gained).sum::<f64>() > 0.0;
     }
     Ok(answer)
 }
@@ -99,6 +103,7 @@ fn nothing_shared(content: &Content) -> Answer {
         affinity: Affinity::default(),
         robust_loss: None,
         times: Vec::new(),
+        hold: false,
     }
 }
 

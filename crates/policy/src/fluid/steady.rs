@@ -34,7 +34,15 @@ pub(super) struct Steady {
 
 impl Steady {
     pub(super) fn new(jobs: usize) -> Self {
-        Self { jobs, starts: vec![Vec::new(); jobs], states: Vec::new(), times: Vec::new(), counts: Vec::new(), slips: Vec::new(), cycle: None }
+        Self {
+            jobs,
+            starts: vec![Vec::new(); jobs],
+            states: Vec::new(),
+            times: Vec::new(),
+            counts: Vec::new(),
+            slips: Vec::new(),
+            cycle: None,
+        }
     }
 
     pub(super) fn started(&mut self, job: usize, now: u64, slips: u64) {
