@@ -248,10 +248,9 @@ impl Joiner<'_> {
                 self.push(Cable { ends, capacity, provenance: claim.provenance, said: [true, true] });
             }
             Some(index) => {
-                if let (Some(rate), Some(mut cable)) = (claim.capacity, self.cables[index].take()) {
-                    self.settle_capacity(&mut cable, Some((rate, claim.provenance)));
-                    self.cables[index] = Some(cable);
-                }
+                let Some(mut cable) = self.cables[index].take() else { return };
+                self.settle_capacity(&mut cable, claim.capacity.map(|rate| (rate, claim.provenance)));
+                self.cables[index] = Some(cable);
             }
         }
     }
