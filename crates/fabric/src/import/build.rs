@@ -16,7 +16,7 @@ use super::{
     join::{Cable, join, similar_names},
     place::{listed, quoted},
 };
-use crate::{Fabric, FabricBuilder, FabricError, Finding, NodeKind, Port, Provenance};
+use crate::{Fabric, FabricBuilder, FabricError, Finding, NodeKind, Port, Provenance, model::LINKS_MAX};
 
 /// How many names a finding about many nodes repeats.
 const NAMES_LISTED_MAX: usize = 6;
@@ -50,12 +50,21 @@ pub(crate) fn build(cabling: &Cabling, options: &BuildOptions) -> Result<(Fabric
     }
     let mut capacities = Capacities { options, kinds: &kinds, used: vec![(0, 0); options.assumptions.len()], unknown: BTreeMap::new() };
     // Cables with two named ports go first, so that no port made up here takes a real one's name.
+    let (mut expanded, mut links) = (Vec::with_capacity(cables.len()), 0_usize);
     let named = |cable: &&Cable| cable.ends.iter().all(|(_, port)| port.is_some());
     for cable in cables.iter().filter(named).chain(cables.iter().filter(|cable| !named(cable))) {
         let (capacity, provenance, parallel) = capacities.of(cable);
         if capacity.is_none() {
             capacities.note_unknown(cabling, cable);
         }
+        // Refused before the memory is spent: an assumption may multiply every cable by hundreds.
+        links = links.saturating_add(2 * parallel as usize);
+        if links > LINKS_MAX {
+            return Err(FabricError::TooLarge { what: "links", count: links, limit: LINKS_MAX });
+        }
+        expanded.push((cable, capacity, provenance, parallel));
+    }
+    for (cable, capacity, provenance, parallel) in expanded {
         for _ in 0..parallel {
             let [a, b] = [0, 1].map(|i| {
                 let (node, port) = &cable.ends[i];

@@ -46,7 +46,8 @@ struct SwitchEntry {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Blocks {
-    block_sizes: Option<Spanned<Vec<u64>>>,
+    /// As text, so that an error can repeat it.
+    block_sizes: Option<Spanned<Vec<String>>>,
     blocks: Vec<BlockEntry>,
 }
 
@@ -144,7 +145,7 @@ fn read(topology: &Topology) -> Result<Imported, FabricError> {
         return fail(format!("topology {named} declares no block"));
     }
     match &given.block_sizes {
-        Some(sizes) => block::blocks(&list, &sizes.value, &place(sizes)),
+        Some(sizes) => block::blocks(&list, &block::parse_sizes(&place(sizes), sizes.value.iter().map(String::as_str))?, &place(sizes)),
         None => block::blocks(&list, &[], ""),
     }
 }
