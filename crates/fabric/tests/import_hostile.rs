@@ -53,15 +53,11 @@ fn yaml_bombs() {
     check(SLURM_YAML, "- topology: t\n  topology: u\n  flat: true", "line 2, column 3: duplicate mapping key: topology");
     check(CONTAINERLAB, "topology:\n  nodes:\n    a: {kind: linux}\n    a: {kind: linux}", "line 4, column 5: duplicate mapping key: a");
     check(SLURM_YAML, &format!("[{}]", "a,".repeat(1_000_000)), "line 1, column 2: expected mapping start");
-    check(
-        SLURM_YAML,
-        "- topology: t\n  block:\n    block_sizes: [-1]\n    blocks: []",
-        r#"line 1, column 13: topology "t" declares no block"#,
-    );
+    check(SLURM_YAML, "- topology: t\n  block:\n    block_sizes: [-1]\n    blocks: []", r#"line 3, column 18: "-1" is not a block size"#);
     check(
         SLURM_YAML,
         "- topology: t\n  block:\n    block_sizes: [99999999999999999999999]\n    blocks: []",
-        r#"line 1, column 13: topology "t" declares no block"#,
+        r#"line 3, column 18: "99999999999999999999999" is not a block size"#,
     );
     check(
         SLURM_YAML,
@@ -160,8 +156,6 @@ fn json_bombs() {
         &format!(r#"{{"instances":[{{"id":"a","network_layers":[{}"z"]}}]}}"#, (0..10).map(|i| format!("\"l{i}\",")).collect::<String>()),
         "$.instances[0].network_layers: more than 10 layers",
     );
-    let hosts: String = (0..530_000).map(|i| format!(r#"{{"id":"h{i}"}},"#)).collect();
-    check(TOPOGRAPH, &format!(r#"{{"instances":[{hosts}{{"id":"z"}}]}}"#), "nodes: 524289 is over the limit of 524288");
 }
 
 #[test]

@@ -135,6 +135,8 @@ fn read(topology: &Topology) -> Result<Imported, FabricError> {
             None => format!("topology {named} is a ring or a torus; tree and block are read here"),
         });
     };
+    let sizes_place = given.block_sizes.as_ref().map(place).unwrap_or_default();
+    let sizes = block::parse_sizes(&sizes_place, given.block_sizes.iter().flat_map(|sizes| sizes.value.iter().map(String::as_str)))?;
     let mut list = Vec::with_capacity(given.blocks.len());
     for entry in &given.blocks {
         let place = place(&entry.block);
@@ -144,10 +146,7 @@ fn read(topology: &Topology) -> Result<Imported, FabricError> {
     if list.is_empty() {
         return fail(format!("topology {named} declares no block"));
     }
-    match &given.block_sizes {
-        Some(sizes) => block::blocks(&list, &block::parse_sizes(&place(sizes), sizes.value.iter().map(String::as_str))?, &place(sizes)),
-        None => block::blocks(&list, &[], ""),
-    }
+    block::blocks(&list, &sizes, &sizes_place)
 }
 
 #[cfg(test)]
