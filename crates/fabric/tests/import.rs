@@ -241,6 +241,19 @@ fn ports_named_by_address_are_paired_by_elimination() {
     );
 }
 
+/// The order of a host's links numbers its NICs; a switch's document must not decide it.
+#[test]
+fn nics_are_in_the_order_of_their_names() {
+    let ports: Vec<String> = [("Ethernet0", 10), ("Ethernet4", 2), ("Ethernet8", 1)]
+        .map(|(local, nic)| format!(r#""{local}":{{"name":"gpu-01","port":"mlx5_{nic}"}}"#))
+        .into();
+    let text = format!(r#"{{"DEVICE_NEIGHBOR":{{{}}},"DEVICE_NEIGHBOR_METADATA":{{"gpu-01":{{"type":"Server"}}}}}}"#, ports.join(","));
+    let (fabric, _) = import::sonic::config_db("leaf1", &text).unwrap().into_fabric(&options(&[], &[])).unwrap();
+    let host = fabric.find("gpu-01").unwrap();
+    let nics: Vec<&str> = fabric.links_from(host).iter().map(|&link| fabric.link(link).from.name.as_str()).collect();
+    assert_eq!(nics, ["mlx5_1", "mlx5_2", "mlx5_10"]);
+}
+
 #[test]
 fn topograph_layers_are_closest_first() {
     let imported = import::topograph::graph(include_str!("fixtures/topograph/graph.json")).unwrap();

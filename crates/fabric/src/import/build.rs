@@ -14,6 +14,7 @@ use super::{
     assume::{Assumption, Layer, about},
     cabling::{Cabling, NodeIndex, kind_text},
     join::{Cable, join, similar_names},
+    order,
     place::{listed, quoted},
 };
 use crate::{Fabric, FabricBuilder, FabricError, Finding, NodeKind, Port, Provenance, model::LINKS_MAX};
@@ -36,7 +37,7 @@ pub struct BuildOptions {
 
 /// Builds the fabric and reports what a person should read.
 pub(crate) fn build(cabling: &Cabling, options: &BuildOptions) -> Result<(Fabric, Vec<Finding>), FabricError> {
-    let (cables, mut findings) = join(cabling);
+    let (mut cables, mut findings) = join(cabling);
     findings.extend(similar_names(cabling));
     let mut kinds = stated_kinds(cabling, &options.hosts, &mut findings);
     let neighbours = adjacency(cabling.nodes.len(), &cables);
@@ -49,10 +50,9 @@ pub(crate) fn build(cabling: &Cabling, options: &BuildOptions) -> Result<(Fabric
         ids.push(builder.node(&claim.name, kind)?);
     }
     let mut capacities = Capacities { options, kinds: &kinds, used: vec![(0, 0); options.assumptions.len()], unknown: BTreeMap::new() };
-    // Cables with two named ports go first, so that no port made up here takes a real one's name.
+    order::sort(&mut cables, &kinds);
     let (mut expanded, mut links) = (Vec::with_capacity(cables.len()), 0_usize);
-    let named = |cable: &&Cable| cable.ends.iter().all(|(_, port)| port.is_some());
-    for cable in cables.iter().filter(named).chain(cables.iter().filter(|cable| !named(cable))) {
+    for cable in &cables {
         let (capacity, provenance, parallel) = capacities.of(cable);
         if capacity.is_none() {
             capacities.note_unknown(cabling, cable);
