@@ -1,4 +1,5 @@
 //! The importers on documents of our own making, one per shape; what they state, what they say.
+#![allow(clippy::unwrap_used, reason = "a test stops where its input is wrong")]
 
 use antiphase_fabric::{
     Fabric, Finding, NodeKind,
@@ -149,7 +150,8 @@ fn a_host_pattern_overrides_what_is_announced() {
             r#"kind-override: "k8s-1" is a switch (observed) but matches a host pattern; taken as a host"#,
         ]
     );
-    let (_, findings) = read().into_fabric(&options(&[], &[])).unwrap();
+    let (_, findings) = read().into_fabric(&options(&["k8s_*"], &[])).unwrap();
+    assert_eq!(texts(&findings)[1], r#"pattern-unused: host pattern "k8s_*" matches no node"#);
     assert!(texts(&findings).iter().any(|f| f.starts_with("no-hosts: none of the 2 nodes")));
 }
 

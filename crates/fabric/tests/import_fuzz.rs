@@ -2,6 +2,7 @@
 //!
 //! The mutations are seeded, so a failure is repeated by its printed seed; the texts they start
 //! from are the fixtures, so most mutants get past the parser and into the importer.
+#![allow(clippy::unwrap_used, reason = "a test stops where its input is wrong")]
 
 use antiphase_fabric::{
     FabricError,

@@ -123,10 +123,11 @@ pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, CliError> {
 
 /// `NAME=FILE`, unless a file of that whole name exists; else the file and its stem.
 fn system_and_file(argument: &Path) -> (String, PathBuf) {
-    if let Some((name, file)) = argument.to_str().and_then(|text| text.split_once('=')) {
-        if !name.is_empty() && !argument.exists() {
-            return (name.into(), file.into());
-        }
+    if let Some((name, file)) = argument.to_str().and_then(|text| text.split_once('='))
+        && !name.is_empty()
+        && !argument.exists()
+    {
+        return (name.into(), file.into());
     }
     let stem = argument.file_stem().map_or_else(String::new, |stem| OsStr::to_string_lossy(stem).into_owned());
     (if stem == "-" { "stdin".into() } else { stem }, argument.to_path_buf())

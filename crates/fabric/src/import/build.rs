@@ -82,6 +82,11 @@ pub(crate) fn build(cabling: &Cabling, options: &BuildOptions) -> Result<(Fabric
 /// Applies `--hosts` over what was stated.
 fn stated_kinds(cabling: &Cabling, patterns: &[String], findings: &mut Vec<Finding>) -> Vec<NodeKind> {
     let patterns: Vec<WildMatch> = patterns.iter().map(|p| WildMatch::new(p)).collect();
+    // A mistyped pattern would make a switch of every node that nobody describes.
+    for pattern in patterns.iter().filter(|pattern| !cabling.nodes.iter().any(|claim| pattern.matches(&claim.name))) {
+        let message = format!("host pattern {} matches no node", quoted(&pattern.pattern()));
+        findings.push(Finding { kind: "pattern-unused", message });
+    }
     let mut kind_of = |name: &str, stated: Option<(NodeKind, Provenance)>| {
         if patterns.iter().any(|pattern| pattern.matches(name)) {
             if let Some((kind @ NodeKind::Switch { .. }, by)) = stated {

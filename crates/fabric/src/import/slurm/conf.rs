@@ -190,7 +190,7 @@ mod tests {
             ("BlockSizes=4\nBlockSizes=4", "line 2: BlockSizes is given twice, first at line 1"),
             (
                 "SwitchName=s Nodes=n[0-999999999]",
-                r#"line 1: host list "n[0-999999999]": 1000000000 names are over the limit of 1048576 in one document"#,
+                r#"line 1: host list "n[0-999999999]": 1000000000 names are over the limit of 524288 nodes in a fabric"#,
             ),
             ("SwitchName=a Switches=b\nSwitchName=b Switches=a", "line 1: switches are above themselves: a, b"),
         ] {

@@ -210,7 +210,7 @@ mod tests {
         let huge = "- topology: a\n  tree:\n    switches:\n    - {switch: x, nodes: \"n[0-999999999]\"}\n";
         assert_eq!(
             error(huge, None),
-            r#"line 4, column 16: host list "n[0-999999999]": 1000000000 names are over the limit of 1048576 in one document"#
+            r#"line 4, column 16: host list "n[0-999999999]": 1000000000 names are over the limit of 524288 nodes in a fabric"#
         );
     }
 }
