@@ -14,9 +14,10 @@ use super::{
     assume::{Assumption, Layer, about},
     cabling::{Cabling, NodeIndex, kind_text},
     join::{Cable, join, similar_names},
+    order,
     place::{listed, quoted},
 };
-use crate::{Fabric, FabricBuilder, FabricError, Finding, NodeKind, Port, Provenance};
+use crate::{Fabric, FabricBuilder, FabricError, Finding, NodeKind, Port, Provenance, model::LINKS_MAX};
 
 /// How many names a finding about many nodes repeats.
 const NAMES_LISTED_MAX: usize = 6;
@@ -36,7 +37,7 @@ pub struct BuildOptions {
 
 /// Builds the fabric and reports what a person should read.
 pub(crate) fn build(cabling: &Cabling, options: &BuildOptions) -> Result<(Fabric, Vec<Finding>), FabricError> {
-    let (cables, mut findings) = join(cabling);
+    let (mut cables, mut findings) = join(cabling);
     findings.extend(similar_names(cabling));
     let mut kinds = stated_kinds(cabling, &options.hosts, &mut findings);
     let neighbours = adjacency(cabling.nodes.len(), &cables);
@@ -49,13 +50,21 @@ pub(crate) fn build(cabling: &Cabling, options: &BuildOptions) -> Result<(Fabric
         ids.push(builder.node(&claim.name, kind)?);
     }
     let mut capacities = Capacities { options, kinds: &kinds, used: vec![(0, 0); options.assumptions.len()], unknown: BTreeMap::new() };
-    // Cables with two named ports go first, so that no port made up here takes a real one's name.
-    let named = |cable: &&Cable| cable.ends.iter().all(|(_, port)| port.is_some());
-    for cable in cables.iter().filter(named).chain(cables.iter().filter(|cable| !named(cable))) {
+    order::sort(&mut cables, &kinds);
+    let (mut expanded, mut links) = (Vec::with_capacity(cables.len()), 0_usize);
+    for cable in &cables {
         let (capacity, provenance, parallel) = capacities.of(cable);
         if capacity.is_none() {
             capacities.note_unknown(cabling, cable);
         }
+        // Refused before the memory is spent: an assumption may multiply every cable by hundreds.
+        links = links.saturating_add(2 * parallel as usize);
+        if links > LINKS_MAX {
+            return Err(FabricError::TooLarge { what: "links", count: links, limit: LINKS_MAX });
+        }
+        expanded.push((cable, capacity, provenance, parallel));
+    }
+    for (cable, capacity, provenance, parallel) in expanded {
         for _ in 0..parallel {
             let [a, b] = [0, 1].map(|i| {
                 let (node, port) = &cable.ends[i];
@@ -73,6 +82,11 @@ pub(crate) fn build(cabling: &Cabling, options: &BuildOptions) -> Result<(Fabric
 /// Applies `--hosts` over what was stated.
 fn stated_kinds(cabling: &Cabling, patterns: &[String], findings: &mut Vec<Finding>) -> Vec<NodeKind> {
     let patterns: Vec<WildMatch> = patterns.iter().map(|p| WildMatch::new(p)).collect();
+    // A mistyped pattern would make a switch of every node that nobody describes.
+    for pattern in patterns.iter().filter(|pattern| !cabling.nodes.iter().any(|claim| pattern.matches(&claim.name))) {
+        let message = format!("host pattern {} matches no node", quoted(&pattern.pattern()));
+        findings.push(Finding { kind: "pattern-unused", message });
+    }
     let mut kind_of = |name: &str, stated: Option<(NodeKind, Provenance)>| {
         if patterns.iter().any(|pattern| pattern.matches(name)) {
             if let Some((kind @ NodeKind::Switch { .. }, by)) = stated {

@@ -61,7 +61,7 @@ struct Link {
 
 /// `"leaf1:eth1"`, or `{node: leaf1, interface: eth1}` in the extended format.
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "an endpoint is \"NODE:INTERFACE\" or {node: NODE, interface: INTERFACE}")]
 enum Endpoint {
     Brief(String),
     Extended { node: String, interface: String },

@@ -59,10 +59,11 @@ impl Expander {
             return Err(format!("names longer than {NAME_BYTES_MAX} bytes"));
         }
         match usize::try_from(count) {
-            Ok(n) if n <= self.left => self.left -= n,
+            Ok(n) if n <= self.left && n <= NODES_MAX => self.left -= n,
+            Ok(n) if n <= NODES_MAX => return Err(format!("{n} names more are over the limit of {EXPANSION_MAX} in one document")),
             _ => {
                 let count = if count > u128::from(u64::MAX) { "2^64 or more".into() } else { count.to_string() };
-                return Err(format!("{count} names are over the limit of {EXPANSION_MAX} in one document"));
+                return Err(format!("{count} names are over the limit of {NODES_MAX} nodes in a fabric"));
             }
         }
         let first = names.len();
@@ -205,12 +206,12 @@ mod tests {
                 "a[1-99999999999999999999]",
                 r#"line 1: host list "a[1-99999999999999999999]": "1-99999999999999999999" is not a number or a range"#,
             ),
-            ("n[0-999999999]", r#"line 1: host list "n[0-999999999]": 1000000000 names are over the limit of 1048576 in one document"#),
+            ("n[0-999999999]", r#"line 1: host list "n[0-999999999]": 1000000000 names are over the limit of 524288 nodes in a fabric"#),
             // The product of the three is counted, saturating, and never expanded.
             (
                 "n[0-18446744073709551615][0-18446744073709551615][0-18446744073709551615]",
                 "line 1: host list \"n[0-18446744073709551615][0-18446744073709551615][0-18446744\"... (73 bytes): \
-                 2^64 or more names are over the limit of 1048576 in one document",
+                 2^64 or more names are over the limit of 524288 nodes in a fabric",
             ),
         ] {
             assert_eq!(expand(list).unwrap_err(), problem, "{list}");

@@ -165,9 +165,7 @@ impl Joiner<'_> {
                 self.rename(known, &mut cable.ends[i], port.clone());
             }
         }
-        for i in 0..2 {
-            cable.said[i] |= said[i];
-        }
+        cable.said = [cable.said[0] || said[0], cable.said[1] || said[1]];
         self.settle_capacity(&mut cable, claim.capacity.map(|rate| (rate, claim.provenance)));
         self.cables[known] = Some(cable);
     }
@@ -248,10 +246,9 @@ impl Joiner<'_> {
                 self.push(Cable { ends, capacity, provenance: claim.provenance, said: [true, true] });
             }
             Some(index) => {
-                if let (Some(rate), Some(mut cable)) = (claim.capacity, self.cables[index].take()) {
-                    self.settle_capacity(&mut cable, Some((rate, claim.provenance)));
-                    self.cables[index] = Some(cable);
-                }
+                let Some(mut cable) = self.cables[index].take() else { return };
+                self.settle_capacity(&mut cable, claim.capacity.map(|rate| (rate, claim.provenance)));
+                self.cables[index] = Some(cable);
             }
         }
     }

@@ -12,7 +12,7 @@ use core::fmt;
 
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 
-use super::place::{check_length, document, quoted};
+use super::place::{bounded, document, quoted};
 use crate::FabricError;
 
 /// Values in one document: eight per host of the largest fabric, which fits in 300 MB.
@@ -33,7 +33,7 @@ pub(crate) enum Json {
 
 /// Reads a document; the error names line and column.
 pub(crate) fn read(text: &str) -> Result<Json, FabricError> {
-    check_length(text)?;
+    let text = bounded(text)?;
     let mut reader = serde_json::Deserializer::from_str(text);
     let mut left = VALUES_MAX;
     let value = Seed(&mut left).deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));

@@ -14,7 +14,7 @@ use alloc::{collections::BTreeSet, format, string::String, vec::Vec};
 
 use super::{
     Imported,
-    place::{check_length, check_name, document, quoted},
+    place::{bounded, check_name, document, quoted},
 };
 use crate::{FabricError, Finding, NodeKind, Provenance};
 
@@ -27,7 +27,7 @@ const TIERS: [(&str, u8); 3] = [("DSW", 3), ("PSW", 2), ("ASW", 1)];
 /// [`FabricError::Document`] naming the line, for a header without the four columns, a row of
 /// another length, an empty or oversized name, or a host listed twice.
 pub fn topo_csv(text: &str) -> Result<Imported, FabricError> {
-    check_length(text)?;
+    let text = bounded(text)?;
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
     let header = reader.headers().map_err(|e| csv_error(&e))?.clone();
     let column = |name: &str| {

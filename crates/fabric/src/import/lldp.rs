@@ -130,11 +130,11 @@ impl Neighbour {
             check_name(|| body.place(), &name)?;
             self.name.get_or_insert(name);
         }
-        if let Some(id) = body.get("id") {
-            if let Some(id_value) = value_of(&id)? {
-                check_name(|| id.place(), &id_value)?;
-                self.chassis.get_or_insert(id_value);
-            }
+        if let Some(id) = body.get("id")
+            && let Some(id_value) = value_of(&id)?
+        {
+            check_name(|| id.place(), &id_value)?;
+            self.chassis.get_or_insert(id_value);
         }
         if let Some(capabilities) = body.get("capability") {
             let mut enabled = BTreeSet::new();

@@ -38,6 +38,7 @@ mod join;
 mod json;
 pub mod lingjun;
 pub mod lldp;
+mod order;
 mod place;
 pub mod slurm;
 pub mod sonic;

@@ -1,9 +1,6 @@
 //! Where and what: one-line errors about documents, with hostile values kept short.
 
-use alloc::{
-    format,
-    string::{String, ToString},
-};
+use alloc::{format, string::String};
 
 use crate::FabricError;
 
@@ -52,13 +49,13 @@ pub(crate) fn check_name(place: impl FnOnce() -> String, name: &str) -> Result<(
     }
 }
 
-/// Refuses a document longer than [`DOCUMENT_BYTES_MAX`].
-pub(crate) fn check_length(text: &str) -> Result<(), FabricError> {
+/// The document without a byte order mark; refused when longer than [`DOCUMENT_BYTES_MAX`].
+pub(crate) fn bounded(text: &str) -> Result<&str, FabricError> {
     if text.len() > DOCUMENT_BYTES_MAX {
         let mib = DOCUMENT_BYTES_MAX >> 20;
         return Err(document("document", format!("{} bytes are over the limit of {mib} MiB", text.len())));
     }
-    Ok(())
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
 /// `["a", "b", "c"]` as `a, b, c`, and `and 7 more` after `limit`.
@@ -76,7 +73,7 @@ pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>, limit: usize)
         out.push_str(name);
     }
     if left_out > 0 {
-        out.push_str(&format!(" and {} more", left_out.to_string()));
+        out.push_str(&format!(" and {left_out} more"));
     }
     out
 }

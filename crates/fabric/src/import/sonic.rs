@@ -1,8 +1,8 @@
 //! SONiC `config_db.json`: `PORT`, `DEVICE_NEIGHBOR`, `DEVICE_NEIGHBOR_METADATA`, `DEVICE_METADATA`.
 //!
 //! `DEVICE_NEIGHBOR` is keyed by local port (`{"Ethernet0": {"name", "port"}}`) or, in older
-//! documents, by neighbour (`{"spine1": {"local_port", "port"}}`); each entry is read as what it
-//! is. `PORT.speed` is in Mb/s and is the capacity of the cable. A port whose `admin_status` is
+//! documents, by neighbour (`{"spine1": {"local_port", "port", "type"}}`); each entry is read as
+//! what it is. `PORT.speed` is in Mb/s and is the capacity of the cable. A port whose `admin_status` is
 //! `down` takes its cable out; one without `admin_status` is not said to be down.
 //!
 //! SONiC counts tiers from T0, so `ToRRouter` is our tier 1, `LeafRouter` 2 and `SpineRouter` 3.
@@ -134,6 +134,9 @@ fn neighbours(imported: &mut Imported, root: &At<'_>, own: NodeIndex, speeds: &B
             imported.findings.push(Finding { kind: "unknown-port", message });
         }
         let far = imported.cabling.node(&name)?;
+        if let Some(kind) = entry.get("type") {
+            state_type(imported, far, kind.text()?);
+        }
         let capacity = speeds.get(&local).copied();
         let ends = [End { node: own, ports: vec![local] }, End { node: far, ports: far_port.into_iter().collect::<Vec<_>>() }];
         imported.cabling.cable(CableClaim { ends, plan: false, capacity, provenance: INTENDED })?;

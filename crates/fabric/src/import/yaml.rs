@@ -8,7 +8,7 @@ use alloc::{
 use serde::de::DeserializeOwned;
 use serde_saphyr::{DuplicateKeyPolicy, Location};
 
-use super::place::{check_length, document};
+use super::place::{bounded, document};
 use crate::FabricError;
 
 /// Deepest nesting of the formats read here is 7; a bomb of brackets ends at this depth.
@@ -21,7 +21,7 @@ const ALIAS_EVENTS_MAX: usize = 200_000;
 
 /// Reads a document into `T`; the error names line and column.
 pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, FabricError> {
-    check_length(text)?;
+    let text = bounded(text)?;
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_depth: DEPTH_MAX,
@@ -41,7 +41,10 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, FabricError> {
     };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let place = error.location().map_or_else(|| "document".into(), place);
-        document(place, error.without_snippet().to_string())
+        let text = error.without_snippet().to_string();
+        // The place is named already, and the library's advice is for programmers.
+        let problem = text.split(" at line ").next().unwrap_or(&text);
+        document(place, problem.split(", set DuplicateKeyPolicy").next().unwrap_or(problem))
     })
 }
 

@@ -80,6 +80,11 @@ pub(super) fn blocks(blocks: &[Block], sizes: &[u64], sizes_place: &str) -> Resu
     Ok(imported)
 }
 
+/// Reads the sizes.
+pub(super) fn parse_sizes<'a>(place: &str, texts: impl Iterator<Item = &'a str>) -> Result<Vec<u64>, FabricError> {
+    texts.map(|text| text.trim().parse::<u64>().map_err(|_| document(place, format!("{} is not a block size", quoted(text))))).collect()
+}
+
 /// Each size above the first, in blocks of the first: powers of two, growing.
 fn ratios(sizes: &[u64], place: &str) -> Result<Vec<u64>, FabricError> {
     let Some(&base) = sizes.first() else { return Ok(Vec::new()) };

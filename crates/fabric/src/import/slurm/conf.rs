@@ -15,7 +15,7 @@ use crate::{
     import::{
         Imported,
         hostlist::Expander,
-        place::{check_length, document, quoted},
+        place::{bounded, document, quoted},
     },
 };
 
@@ -28,7 +28,7 @@ const KEYS_MAX: usize = 16;
 /// [`FabricError::Document`] naming the line, for anything that is not a record, an unknown child,
 /// a switch with two parents, a cycle, or a host list over [`EXPANSION_MAX`](crate::import::EXPANSION_MAX).
 pub fn topology_conf(text: &str) -> Result<Imported, FabricError> {
-    check_length(text)?;
+    let text = bounded(text)?;
     let mut expander = Expander::new();
     let (mut switches, mut blocks) = (Vec::new(), Vec::new());
     let mut sizes: Option<(Vec<u64>, String)> = None;
@@ -57,10 +57,7 @@ pub fn topology_conf(text: &str) -> Result<Imported, FabricError> {
                 if let Some((_, first)) = &sizes {
                     return Err(document(place, format!("BlockSizes is given twice, first at {first}")));
                 }
-                let numbers = name
-                    .split(',')
-                    .map(|n| n.trim().parse::<u64>().map_err(|_| document(&*place, format!("{} is not a block size", quoted(n)))));
-                sizes = Some((numbers.collect::<Result<_, _>>()?, place.clone()));
+                sizes = Some((block::parse_sizes(&place, name.split(','))?, place.clone()));
             }
             _ => return Err(document(place, format!("a record starts with SwitchName, BlockName or BlockSizes, not {}", quoted(&key)))),
         }
@@ -193,7 +190,7 @@ mod tests {
             ("BlockSizes=4\nBlockSizes=4", "line 2: BlockSizes is given twice, first at line 1"),
             (
                 "SwitchName=s Nodes=n[0-999999999]",
-                r#"line 1: host list "n[0-999999999]": 1000000000 names are over the limit of 1048576 in one document"#,
+                r#"line 1: host list "n[0-999999999]": 1000000000 names are over the limit of 524288 nodes in a fabric"#,
             ),
             ("SwitchName=a Switches=b\nSwitchName=b Switches=a", "line 1: switches are above themselves: a, b"),
         ] {

@@ -46,7 +46,8 @@ struct SwitchEntry {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Blocks {
-    block_sizes: Option<Spanned<Vec<u64>>>,
+    /// As text, so that an error can repeat it.
+    block_sizes: Option<Spanned<Vec<String>>>,
     blocks: Vec<BlockEntry>,
 }
 
@@ -134,6 +135,8 @@ fn read(topology: &Topology) -> Result<Imported, FabricError> {
             None => format!("topology {named} is a ring or a torus; tree and block are read here"),
         });
     };
+    let sizes_place = given.block_sizes.as_ref().map(place).unwrap_or_default();
+    let sizes = block::parse_sizes(&sizes_place, given.block_sizes.iter().flat_map(|sizes| sizes.value.iter().map(String::as_str)))?;
     let mut list = Vec::with_capacity(given.blocks.len());
     for entry in &given.blocks {
         let place = place(&entry.block);
@@ -143,10 +146,7 @@ fn read(topology: &Topology) -> Result<Imported, FabricError> {
     if list.is_empty() {
         return fail(format!("topology {named} declares no block"));
     }
-    match &given.block_sizes {
-        Some(sizes) => block::blocks(&list, &sizes.value, &place(sizes)),
-        None => block::blocks(&list, &[], ""),
-    }
+    block::blocks(&list, &sizes, &sizes_place)
 }
 
 #[cfg(test)]
@@ -210,7 +210,7 @@ mod tests {
         let huge = "- topology: a\n  tree:\n    switches:\n    - {switch: x, nodes: \"n[0-999999999]\"}\n";
         assert_eq!(
             error(huge, None),
-            r#"line 4, column 16: host list "n[0-999999999]": 1000000000 names are over the limit of 1048576 in one document"#
+            r#"line 4, column 16: host list "n[0-999999999]": 1000000000 names are over the limit of 524288 nodes in a fabric"#
         );
     }
 }
