@@ -8,7 +8,12 @@
 
 use std::{sync::Arc, time::Instant};
 
-use antiphase_policy::{Candidate, Cluster, Collective, Job, Objective, Options, TrafficPhase, pack, rank, variants};
+use antiphase_policy::{
+    Candidate, Cluster, Collective, Job, Objective, Options, TrafficPhase,
+    fluid::{FluidJob, FluidLink, TOLERANCE_PERMILLE, predict},
+    pack, rank, variants,
+};
+use circle::Phase;
 use fabric::{
     Fabric,
     generate::{Clos2, Clos3, clos2, clos3},
@@ -18,7 +23,7 @@ use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
 };
-use units::{Nanos, Rate};
+use units::{Nanos, Rate, Ticks};
 
 const MS: u64 = 1_000_000;
 /// Iteration times in ms of the kind published for DP and hybrid jobs on 50 Gb/s.
@@ -47,15 +52,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         uplink_rate: rate(100),
         core_rate: rate(200),
     };
-    // 64 leaves of 16 hosts, every job on two leaves or more: the hardest contention at this size.
     let instances = [
-        Instance { name: "1,024 hosts, 2 tiers 16:1", fabric: clos2_of(64, 16, 1)?, jobs: 200, candidates: 10 },
-        Instance { name: "10,016 hosts, 2 tiers 16:1", fabric: clos2_of(626, 16, 1)?, jobs: 1_000, candidates: 100 },
         Instance { name: "1,024 hosts, 2 tiers 2:1", fabric: clos2_of(32, 32, 16)?, jobs: 200, candidates: 10 },
+        Instance { name: "1,024 hosts, 2 tiers 4:1", fabric: clos2_of(32, 32, 8)?, jobs: 200, candidates: 10 },
         Instance { name: "10,016 hosts, 2 tiers 2:1", fabric: clos2_of(313, 32, 16)?, jobs: 1_000, candidates: 100 },
         Instance { name: "10,240 hosts, 3 tiers", fabric: clos3(&large)?, jobs: 1_000, candidates: 100 },
+        // Every job that crosses leaves meets its neighbours there: long chains of jobs with loops in them.
+        Instance { name: "1,024 hosts, 2 tiers 16:1", fabric: clos2_of(64, 16, 1)?, jobs: 200, candidates: 10 },
     ];
     println!("{} threads", rayon::current_num_threads());
+    fluid(&[100]);
+    fluid(&PERIODS_MS);
     for instance in &instances {
         for (ecmp, label) in [(Ecmp::Spread, "spread"), (Ecmp::Hashed { seed }, "hashed")] {
             let start = Instant::now();
@@ -70,6 +77,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     Ok(())
+}
+
+/// Times one component of ten jobs on nine links, each job between two neighbours.
+fn fluid(periods_ms: &[u64]) {
+    let period = |j: usize| periods_ms[j % periods_ms.len()] * MS;
+    let up = |j: usize| [Phase { start: Ticks(period(j) / 2), end: Ticks(period(j) * 9 / 10), rate: Rate(40_000) }];
+    let phases: Vec<[Phase; 1]> = (0..10).map(up).collect();
+    let link = |l: usize| FluidLink { capacity: Rate(50_000), demands: vec![(l, &phases[l][..]), (l + 1, &phases[l + 1][..])] };
+    let links: Vec<FluidLink<'_>> = (0..9).map(link).collect();
+    let job = |j: usize| FluidJob { iteration: Nanos(period(j)), period: Nanos(period(j)), shift: Nanos(j as u64 * 7 * MS) };
+    let jobs: Vec<FluidJob> = (0..10).map(job).collect();
+    let start = cpu_ms();
+    for _ in 0..100 {
+        std::hint::black_box(predict(std::hint::black_box(&jobs), &links, TOLERANCE_PERMILLE));
+    }
+    println!("fluid model, 10 jobs, {} distinct periods: {:.0} us CPU", periods_ms.len(), (cpu_ms() - start) * 10.0);
 }
 
 fn bench(instance: &Instance, router: &Router<'_>, seed: u64) -> Result<(), Box<dyn std::error::Error>> {

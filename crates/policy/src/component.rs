@@ -77,11 +77,15 @@ pub(crate) fn components(classes: &Classes, periods: &[u64]) -> Vec<Component> {
         component.classes.push(i as u32);
     }
     for component in &mut out {
-        let links = &mut component.content.links;
-        let common = links.iter().fold(0, |g, l| gcd(g, l.weight)).max(1);
-        links.iter_mut().for_each(|l| l.weight /= common);
+        reduce_weights(&mut component.content.links);
     }
     out
+}
+
+/// Divides the weights by their greatest common divisor.
+pub(crate) fn reduce_weights(links: &mut [ContentLink]) {
+    let common = links.iter().fold(0, |g, l| gcd(g, l.weight)).max(1);
+    links.iter_mut().for_each(|l| l.weight /= common);
 }
 
 pub(crate) fn link_count(class: &Class) -> u32 {

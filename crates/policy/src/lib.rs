@@ -24,6 +24,7 @@ mod overlap;
 mod pack;
 mod planner;
 mod reason;
+mod sets;
 mod solved;
 mod table;
 

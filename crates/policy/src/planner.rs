@@ -12,7 +12,8 @@ use crate::{
     contention::{Classes, Contention, Loop, Move, Overlay},
     demand::{Demands, Routed, route_all},
     evaluation::Part,
-    solved::{Solved, solve},
+    sets::{JointSet, joint_sets},
+    solved::{Solved, assemble, solve_set, solve_whole},
     table::{State, Table},
 };
 
@@ -136,7 +137,7 @@ impl<'a> Planner<'a> {
             distinct.extend(drafts.iter().flat_map(Draft::components).map(|c| (&c.content, ())));
             distinct.into_keys().collect()
         };
-        let solved: Vec<Arc<Solved>> = contents.par_iter().map(|c| Arc::new(solve(c, &demands, &self.options))).collect();
+        let solved = self.solve(&contents, &demands);
         let find = |content: &Content| contents.binary_search(&content).map(|i| &solved[i]);
         let placed = |c: usize| self.placed(&items, &moves[c]);
         let evaluate = |(index, draft): (usize, &Draft)| {
@@ -179,6 +180,18 @@ impl<'a> Planner<'a> {
             all.push(moves);
         }
         Ok((items, all))
+    }
+
+    /// Solves every distinct joint set of the components once, and then puts the components together.
+    fn solve(&self, contents: &[&Content], demands: &Demands) -> Vec<Arc<Solved>> {
+        let whole = solve_whole(&self.options);
+        let sets: Vec<Vec<JointSet>> = contents.par_iter().map(|c| joint_sets(c, whole)).collect();
+        let mut distinct: BTreeMap<&Content, usize> = sets.iter().flatten().map(|s| (&s.content, 0)).collect();
+        distinct.values_mut().enumerate().for_each(|(i, index)| *index = i);
+        let order: Vec<&Content> = distinct.keys().copied().collect();
+        let solved: Vec<_> = order.par_iter().map(|c| solve_set(c, demands, &self.options)).collect();
+        let find = |content: &Content| distinct.get(content).map(|i| &solved[*i]);
+        contents.par_iter().zip(&sets).map(|(c, sets)| Arc::new(assemble(c, sets, find, demands, &self.options))).collect()
     }
 
     fn drafts(&self, table: &Table, demands: &Demands, routed: &[Routed], moves: &[Moves]) -> Result<Vec<Draft>, PolicyError> {

@@ -1,8 +1,9 @@
 //! One component, solved: time-shifts, scores, predicted iteration times.
 
-use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use alloc::{collections::BTreeMap, sync::Arc, vec, vec::Vec};
 
 use circle::{Affinity, Member, Optimality, Phase, Problem, ProblemBuilder, ProblemError, SolveError};
+use num_integer::lcm;
 use units::{JobId, Nanos, Rate, Ticks};
 
 use crate::{
@@ -10,6 +11,7 @@ use crate::{
     component::{Content, ContentLink},
     demand::Demands,
     fluid::{FluidJob, FluidLink, IterationTimes, predict},
+    sets::{JointSet, compose},
     table::overrun_score,
 };
 
@@ -69,41 +71,140 @@ pub(crate) struct Shift {
     pub(crate) lock: u64,
 }
 
-/// Solves a component.
-pub(crate) fn solve(content: &Content, demands: &Demands, options: &Options) -> Solved {
+/// The solution of a joint set; jobs and links by their number in the set.
+#[derive(Debug)]
+pub(crate) struct SolvedSet {
+    shifts: Vec<Shift>,
+    scores: Vec<Scores>,
+    optimality: Optimality,
+    /// By how much the mean of this set falls when one of its jobs drifts: robust mode only.
+    robust_loss: Option<f64>,
+}
+
+/// Whether a component has to be solved as one set: in robust mode the loss of a job counts over all its links.
+pub(crate) fn solve_whole(options: &Options) -> bool {
+    options.robust.is_some()
+}
+
+/// Solves a joint set.
+pub(crate) fn solve_set(content: &Content, demands: &Demands, options: &Options) -> Result<SolvedSet, Unsolved> {
+    let problem = problem(content, demands).map_err(|(link, e)| Unsolved { link, error: UnsolvedBecause::Problem(e) })?;
+    let circle_options = circle::Options { mode: options.mode, robust: options.robust.map(|n| Ticks(n.0)), effort: options.effort };
+    let solution = circle::solve(&problem, &circle_options).map_err(|e| {
+        let link = match &e {
+            SolveError::PerimeterOverflow { link } => link_of(content, link.index()),
+            _ => None,
+        };
+        Unsolved { link, error: UnsolvedBecause::Solve(e) }
+    })?;
+    let mut shifts: Vec<Shift> = content.periods.iter().map(Shift::free).collect();
+    for s in &solution.shifts {
+        shifts[s.job.index()] = Shift { shift: s.shift.0, slack: s.slack.0, lock: s.lock.0 };
+    }
+    let mut first_copy = 0;
+    let scores = content.links.iter().map(|link| {
+        let copy = solution.links.get(first_copy);
+        first_copy += link.weight as usize;
+        copy.map_or(Scores::FULL, |s| Scores {
+            score: s.score,
+            true_score: s.true_score,
+            zero_shift_score: s.zero_shift_score,
+            approximate: s.approximate,
+        })
+    });
+    let scores = scores.collect();
+    let robust_loss = solution.robust_mean_score.map(|r| solution.mean_score - r);
+    Ok(SolvedSet { shifts, scores, optimality: solution.optimality, robust_loss })
+}
+
+/// Puts a component together from its solved sets.
+pub(crate) fn assemble<'s>(
+    content: &Content,
+    sets: &[JointSet],
+    solved: impl Fn(&Content) -> Option<&'s Result<SolvedSet, Unsolved>>,
+    demands: &Demands,
+    options: &Options,
+) -> Solved {
     let phases: Vec<Vec<Arc<[Phase]>>> =
         content.links.iter().map(|l| l.members.iter().map(|(_, d)| demands.phases[*d as usize].clone()).collect()).collect();
-    let answer = answer(content, &phases, options);
+    let mut found: Vec<(&JointSet, &SolvedSet)> = Vec::with_capacity(sets.len());
+    let mut refused = None;
+    for set in sets {
+        match solved(&set.content) {
+            Some(Ok(solved)) => found.push((set, solved)),
+            Some(Err(e)) if refused.is_none() => {
+                refused = Some(Unsolved { link: e.link.map(|l| set.links[l] as usize), error: e.error.clone() });
+            }
+            _ => {}
+        }
+    }
+    let answer = refused.map_or_else(|| Ok(answer(content, &found, &phases, options)), Err);
     Solved { content: content.clone(), demands: phases, answer }
 }
 
-fn answer(content: &Content, phases: &[Vec<Arc<[Phase]>>], options: &Options) -> Result<Answer, Unsolved> {
-    let shared = content.links.iter().any(|l| l.weight > 0);
-    let mut answer = if shared { solve_shared(content, phases, options)? } else { nothing_shared(content) };
-    for ((link, members), scores) in content.links.iter().zip(phases).zip(&mut answer.scores) {
-        if link.weight == 0 {
-            let score = overrun_score(&members[0], content.periods[link.members[0].0 as usize], link.capacity);
-            *scores = Scores { score, true_score: score, zero_shift_score: score, approximate: false };
-        }
+fn answer(content: &Content, sets: &[(&JointSet, &SolvedSet)], phases: &[Vec<Arc<[Phase]>>], options: &Options) -> Answer {
+    let own: Vec<_> = sets.iter().map(|(set, solved)| (*set, solved.shifts.iter().map(|s| s.shift).collect())).collect();
+    let mut shifts: Vec<Shift> = content.periods.iter().map(Shift::free).collect();
+    for (shift, composed) in shifts.iter_mut().zip(compose(&content.periods, &own)) {
+        shift.shift = composed;
     }
+    let mut scores = vec![Scores::FULL; content.links.len()];
+    let mut optimality = Optimality { proven: true, bound_gap: 0.0 };
+    let mut robust_loss = None;
+    let all: u64 = content.links.iter().map(|l| u64::from(l.weight)).sum();
+    // A job's first lock replaces the whole period that stands for no lock at all.
+    let mut locked = vec![false; content.periods.len()];
+    for (set, solved) in sets {
+        for (&job, s) in set.jobs.iter().zip(&solved.shifts) {
+            let shift = &mut shifts[job as usize];
+            // A drift costs as soon as it costs in one of the sets, and a shift that matters in none is one that is a
+            // multiple of every lock.
+            shift.slack = shift.slack.min(s.slack);
+            let first = !core::mem::replace(&mut locked[job as usize], true);
+            shift.lock = if first { s.lock } else { lcm(shift.lock, s.lock) };
+        }
+        for (&link, s) in set.links.iter().zip(&solved.scores) {
+            scores[link as usize] = *s;
+        }
+        let links: u64 = set.links.iter().map(|l| u64::from(content.links[*l as usize].weight)).sum();
+        optimality.proven &= solved.optimality.proven;
+        optimality.bound_gap += solved.optimality.bound_gap * links as f64 / all as f64;
+        robust_loss = robust_loss.or(solved.robust_loss);
+    }
+    for ((link, members), scores) in content.links.iter().zip(phases).zip(&mut scores).filter(|((l, _), _)| l.weight == 0) {
+        let score = overrun_score(&members[0], content.periods[link.members[0].0 as usize], link.capacity);
+        *scores = Scores { score, true_score: score, zero_shift_score: score, approximate: false };
+    }
+    let mut answer = Answer { shifts, scores, optimality, affinity: affinity(content), robust_loss, times: Vec::new(), hold: false };
     if options.predicts() {
         answer.times = times(content, phases, &answer.shifts, options);
         let gained = |(times, period): (&IterationTimes, &u64)| (times.unshifted.0 as f64 - times.shifted.0 as f64) / *period as f64;
         answer.hold = answer.times.iter().zip(&content.periods).map(gained).sum::<f64>() > 0.0;
     }
-    Ok(answer)
+    answer
 }
 
-fn nothing_shared(content: &Content) -> Answer {
-    let unshifted = |period: &u64| Shift { shift: 0, slack: period / 2, lock: *period };
-    Answer {
-        shifts: content.periods.iter().map(unshifted).collect(),
-        scores: content.links.iter().map(|_| Scores { score: 1.0, true_score: 1.0, zero_shift_score: 1.0, approximate: false }).collect(),
-        optimality: Optimality { proven: true, bound_gap: 0.0 },
-        affinity: Affinity::default(),
-        robust_loss: None,
-        times: Vec::new(),
-        hold: false,
+/// One component's share of the affinity graph: edges - vertices + 1 loops over its shared links.
+fn affinity(content: &Content) -> Affinity {
+    let mut shares = vec![false; content.periods.len()];
+    let (mut links, mut edges) = (0, 0);
+    for link in content.links.iter().filter(|l| l.weight > 0) {
+        links += 1;
+        edges += link.members.len();
+        link.members.iter().for_each(|m| shares[m.0 as usize] = true);
+    }
+    let vertices = links + shares.iter().filter(|s| **s).count();
+    if links == 0 { Affinity::default() } else { Affinity { components: 1, loops: edges + 1 - vertices, merged_links: 0 } }
+}
+
+impl Scores {
+    const FULL: Self = Self { score: 1.0, true_score: 1.0, zero_shift_score: 1.0, approximate: false };
+}
+
+impl Shift {
+    /// Of a job that shares nothing.
+    fn free(period: &u64) -> Self {
+        Self { shift: 0, slack: period / 2, lock: *period }
     }
 }
 
@@ -116,47 +217,20 @@ fn link_of(content: &Content, problem_link: usize) -> Option<usize> {
     })
 }
 
-fn solve_shared(content: &Content, phases: &[Vec<Arc<[Phase]>>], options: &Options) -> Result<Answer, Unsolved> {
-    let problem = problem(content, phases).map_err(|(link, e)| Unsolved { link, error: UnsolvedBecause::Problem(e) })?;
-    let circle_options = circle::Options { mode: options.mode, robust: options.robust.map(|n| Ticks(n.0)), effort: options.effort };
-    let solution = circle::solve(&problem, &circle_options).map_err(|e| {
-        let link = match &e {
-            SolveError::PerimeterOverflow { link } => link_of(content, link.index()),
-            _ => None,
-        };
-        Unsolved { link, error: UnsolvedBecause::Solve(e) }
-    })?;
-    let mut answer = nothing_shared(content);
-    for s in &solution.shifts {
-        answer.shifts[s.job.index()] = Shift { shift: s.shift.0, slack: s.slack.0, lock: s.lock.0 };
-    }
-    let mut first_copy = 0;
-    for (link, scores) in content.links.iter().zip(&mut answer.scores) {
-        if let Some(s) = solution.links.get(first_copy).filter(|_| link.weight > 0) {
-            *scores = Scores { score: s.score, true_score: s.true_score, zero_shift_score: s.zero_shift_score, approximate: s.approximate };
-        }
-        first_copy += link.weight as usize;
-    }
-    answer.optimality = solution.optimality;
-    answer.affinity = solution.affinity;
-    answer.robust_loss = solution.robust_mean_score.map(|r| solution.mean_score - r);
-    Ok(answer)
-}
-
-/// The shared links of a component as a circle problem with ticks of one nanosecond; on failure, at which link.
-fn problem(content: &Content, phases: &[Vec<Arc<[Phase]>>]) -> Result<Problem, (Option<usize>, ProblemError)> {
+/// The links of a joint set as a circle problem with ticks of one nanosecond; on failure, at which link.
+fn problem(content: &Content, demands: &Demands) -> Result<Problem, (Option<usize>, ProblemError)> {
     let mut builder = ProblemBuilder::new();
     for period in &content.periods {
         builder.job(Ticks(*period)).map_err(|e| (None, e))?;
     }
     // A job demands the same of many links: hand each demand to the builder once.
     let mut known: BTreeMap<(u32, u32), Member> = BTreeMap::new();
-    for (i, (link, phases)) in content.links.iter().zip(phases).enumerate().filter(|(_, (l, _))| l.weight > 0) {
-        let mut members = Vec::with_capacity(phases.len());
-        for (&(job, demand), phases) in link.members.iter().zip(phases) {
+    for (i, link) in content.links.iter().enumerate().filter(|(_, l)| l.weight > 0) {
+        let mut members = Vec::with_capacity(link.members.len());
+        for &(job, demand) in &link.members {
             let member = match known.get(&(job, demand)) {
                 Some(member) => *member,
-                None => builder.demand(JobId(job), phases).map_err(|e| (Some(i), e))?,
+                None => builder.demand(JobId(job), &demands.phases[demand as usize]).map_err(|e| (Some(i), e))?,
             };
             known.insert((job, demand), member);
             members.push(member);

@@ -34,10 +34,10 @@ use layout::Layout;
 pub const TOLERANCE_PERMILLE: u32 = 150;
 /// Most iterations simulated of the job with the longest period. Jobs of equal periods settle within a few;
 /// beyond this the mean changes by less than one part in this many.
-pub const ITERATIONS_MAX: usize = 32;
+pub const ITERATIONS_MAX: usize = 24;
 /// Iterations of that job before averages start, where no state recurs.
 pub const WARM_UP_ITERATIONS: usize = 8;
-/// Most segment ends simulated per job of a component: 32 iterations of 512 phases. It bounds the work where one
+/// Most segment ends simulated per job of a component: 24 iterations of 680 phases. It bounds the work where one
 /// job's period is thousands of times another's.
 pub const EVENTS_PER_JOB_MAX: usize = 1 << 15;
 
