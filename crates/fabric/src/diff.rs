@@ -255,8 +255,12 @@ fn take_moved(ours: &mut Cables, theirs: &mut Cables, diff: &mut Diff) {
             theirs_gone.push(found.clone());
         }
     }
-    ours_gone.iter().for_each(|key| drop(ours.remove(key)));
-    theirs_gone.iter().for_each(|key| drop(theirs.remove(key)));
+    for key in &ours_gone {
+        ours.remove(key);
+    }
+    for key in &theirs_gone {
+        theirs.remove(key);
+    }
 }
 
 impl fmt::Display for End {
@@ -365,7 +369,10 @@ cables:
 
     #[test]
     fn matching_by_nodes_counts_parallel_cables() {
-        let observed = PLAN.replace("  - {ends: ['leaf1:up', 'spine1:p1']", "  - {ends: ['leaf1:up9', 'spine1:p2'], capacity: 400G}\n  - {ends: ['leaf1:upX', 'spine1:p1']");
+        let observed = PLAN.replace(
+            "  - {ends: ['leaf1:up', 'spine1:p1']",
+            "  - {ends: ['leaf1:up9', 'spine1:p2'], capacity: 400G}\n  - {ends: ['leaf1:upX', 'spine1:p1']",
+        );
         assert_eq!(lines(&observed, MatchBy::Nodes), ["extra cable    leaf1:upX -- spine1:p1"]);
     }
 }
