@@ -1,5 +1,5 @@
 //! How long the router takes for many jobs on a large fabric:
-//! `cargo run --release -p antiphase-fabric --example route_timing`.
+//! `cargo run --release -p antiphase-fabric --example route_timing [PODS]`.
 
 use std::time::Instant;
 
@@ -11,7 +11,8 @@ use fabric::{
 };
 use units::{NodeId, Rate};
 
-/// 20 pods of 16 leaves with 32 hosts: 10,240 hosts, 2:1 at the leaf.
+/// 20 pods of 16 leaves with 32 hosts: 10,240 hosts, 2:1 at the leaf. The argument changes the
+/// number of pods.
 const FABRIC: Clos3 = Clos3 {
     pods: 20,
     leaves_per_pod: 16,
@@ -26,8 +27,9 @@ const JOBS: u32 = 1_000;
 const HOSTS_PER_JOB: u32 = 10;
 
 fn main() {
+    let pods = std::env::args().nth(1).map_or(Ok(FABRIC.pods), |pods| pods.parse()).expect("the argument is a number of pods");
     let begin = Instant::now();
-    let fabric = clos3(&FABRIC).expect("the constant above is a fabric");
+    let fabric = clos3(&Clos3 { pods, ..FABRIC }).expect("a fabric within the limits");
     println!("{:>10.2?}  generate {} nodes, {} links", begin.elapsed(), fabric.nodes().len(), fabric.links().len());
     let hosts: Vec<NodeId> = fabric.hosts().collect();
     // Worst case: every job is scattered over all pods by a fixed stride.

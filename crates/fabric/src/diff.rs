@@ -181,6 +181,13 @@ struct Directions {
     back: Option<Option<Rate>>,
 }
 
+impl Directions {
+    /// The same, seen from `end`.
+    fn seen_from(self, end: &End, cable: &CableEnds) -> Self {
+        if cable.a == *end { self } else { Self { there: self.back, back: self.there } }
+    }
+}
+
 type Cables = BTreeMap<CableEnds, Directions>;
 
 fn cables(fabric: &Fabric) -> Cables {
@@ -219,7 +226,12 @@ fn pair_by_nodes(ours: &Cables, theirs: &Cables) -> Pairs {
 }
 
 fn compare_directions(cable: &CableEnds, our: &Directions, their: &Directions, diff: &mut Diff) {
-    let sides = [(&cable.a, &cable.b, our.there, their.there), (&cable.b, &cable.a, our.back, their.back)];
+    compare_sides(&cable.a, &cable.b, our, their, diff);
+}
+
+/// Both directions of a cable between `a` and `b`; `there` goes from `a` to `b` in both.
+fn compare_sides(a: &End, b: &End, our: &Directions, their: &Directions, diff: &mut Diff) {
+    let sides = [(a, b, our.there, their.there), (b, a, our.back, their.back)];
     for (from, to, intended, observed) in sides {
         let (from, to) = (from.clone(), to.clone());
         match (intended, observed) {
@@ -242,7 +254,7 @@ fn take_moved(ours: &mut Cables, theirs: &mut Cables, diff: &mut Diff) {
     }
     let mut taken: BTreeSet<&CableEnds> = BTreeSet::new();
     let (mut ours_gone, mut theirs_gone) = (Vec::new(), Vec::new());
-    for key in ours.keys() {
+    for (key, our) in ours.iter() {
         let shared = [(&key.a, &key.b), (&key.b, &key.a)].into_iter().find_map(|(kept, intended)| {
             let found = by_end.get(kept)?.iter().copied().find(|found| !taken.contains(found))?;
             Some((kept, intended, found))
@@ -250,13 +262,20 @@ fn take_moved(ours: &mut Cables, theirs: &mut Cables, diff: &mut Diff) {
         if let Some((kept, intended, found)) = shared {
             let observed = if found.a == *kept { &found.b } else { &found.a };
             diff.moved.push(Moved { kept: kept.clone(), intended: intended.clone(), observed: observed.clone() });
+            if let Some(their) = theirs.get(found) {
+                compare_sides(kept, observed, &our.seen_from(kept, key), &their.seen_from(kept, found), diff);
+            }
             taken.insert(found);
             ours_gone.push(key.clone());
             theirs_gone.push(found.clone());
         }
     }
-    ours_gone.iter().for_each(|key| drop(ours.remove(key)));
-    theirs_gone.iter().for_each(|key| drop(theirs.remove(key)));
+    for key in &ours_gone {
+        ours.remove(key);
+    }
+    for key in &theirs_gone {
+        theirs.remove(key);
+    }
 }
 
 impl fmt::Display for End {
@@ -338,6 +357,21 @@ cables:
     }
 
     #[test]
+    fn a_moved_cable_is_still_compared() {
+        // h1 sorts before leaf1 and after aaa: the ends of the observed cable change places.
+        let observed = PLAN.replace("['h1:e', 'leaf1:p1'], capacity: 100G", "['h1:e', 'aaa:x'], capacity: 100G, reverse: {capacity: 10G}");
+        let observed = observed.replace("switches: [", "switches: [{name: aaa}, ");
+        assert_eq!(
+            lines(&observed, MatchBy::Ports),
+            [
+                "extra node     aaa",
+                "moved cable    h1:e: intended to leaf1:p1, observed to aaa:x",
+                "capacity       aaa:x -> h1:e: intended 100 Gb/s, observed 10 Gb/s"
+            ]
+        );
+    }
+
+    #[test]
     fn every_kind_of_difference_is_named() {
         let observed = "schema: antiphase.fabric/v1
 hosts: [h1, h2, spine1, h9]
@@ -365,7 +399,10 @@ cables:
 
     #[test]
     fn matching_by_nodes_counts_parallel_cables() {
-        let observed = PLAN.replace("  - {ends: ['leaf1:up', 'spine1:p1']", "  - {ends: ['leaf1:up9', 'spine1:p2'], capacity: 400G}\n  - {ends: ['leaf1:upX', 'spine1:p1']");
+        let observed = PLAN.replace(
+            "  - {ends: ['leaf1:up', 'spine1:p1']",
+            "  - {ends: ['leaf1:up9', 'spine1:p2'], capacity: 400G}\n  - {ends: ['leaf1:upX', 'spine1:p1']",
+        );
         assert_eq!(lines(&observed, MatchBy::Nodes), ["extra cable    leaf1:upX -- spine1:p1"]);
     }
 }

@@ -2,6 +2,18 @@
 //! provenance; importers and exporters; routes with ECMP; and which links a placement loads.
 //!
 //! Pure: text comes in as `&str`, never as a path, and results go out as values.
+//!
+//! ```
+//! use antiphase_fabric::{collective::{self, Collective, Endpoint}, generate, route::{Ecmp, Router}};
+//!
+//! // Two hosts of the CASSINI testbed on different leaves of one pod, in a ring.
+//! let fabric = generate::cassini24().unwrap();
+//! let ranks = ["h1", "h5"].map(|name| Endpoint { host: fabric.find(name).unwrap(), rail: 0 });
+//! let flows = collective::flows(Collective::Ring, &ranks);
+//! let router = Router::new(&fabric, Ecmp::Spread, &[]).unwrap();
+//! // Each direction: the NIC, two cables up, two cables down, the other NIC.
+//! assert_eq!(router.loads(&flows).unwrap().len(), 2 * 6);
+//! ```
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 

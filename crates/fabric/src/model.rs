@@ -280,9 +280,17 @@ pub struct FabricBuilder {
     by_name: BTreeMap<String, NodeId>,
     links: Vec<Link>,
     reverse: Vec<Option<LinkId>>,
-    /// (node, port, outgoing?) -> link; a port has at most one link per direction.
-    ports: BTreeMap<(NodeId, String, bool), LinkId>,
-    auto_ports: BTreeMap<NodeId, u32>,
+    /// Ports of each node by name.
+    ports: Vec<BTreeMap<String, PortLinks>>,
+    /// Number of the next automatic port of each node.
+    auto_ports: Vec<u32>,
+}
+
+/// The links of a port: at most one per direction.
+#[derive(Clone, Copy, Debug, Default)]
+struct PortLinks {
+    out: Option<LinkId>,
+    into: Option<LinkId>,
 }
 
 impl FabricBuilder {
@@ -315,6 +323,8 @@ impl FabricBuilder {
         }
         let id = NodeId(self.nodes.len() as u32);
         self.nodes.push(Node { name: name.into(), kind });
+        self.ports.push(BTreeMap::new());
+        self.auto_ports.push(0);
         self.by_name.insert(name.into(), id);
         Ok(id)
     }
@@ -328,10 +338,10 @@ impl FabricBuilder {
     /// A fresh port name on `node` for documents that name none: `p0`, `p1`, ...
     pub fn next_port(&mut self, node: NodeId) -> String {
         loop {
-            let n = self.auto_ports.entry(node).or_insert(0);
+            let n = &mut self.auto_ports[node.index()];
             let name = format!("p{n}");
             *n += 1;
-            if !self.ports.contains_key(&(node, name.clone(), true)) && !self.ports.contains_key(&(node, name.clone(), false)) {
+            if !self.ports[node.index()].contains_key(&name) {
                 return name;
             }
         }
@@ -348,10 +358,11 @@ impl FabricBuilder {
         if self.links.len() >= LINKS_MAX {
             return Err(FabricError::TooLarge { what: "links", count: self.links.len() + 1, limit: LINKS_MAX });
         }
-        for (port, outgoing) in [(&from, true), (&to, false)] {
-            if let Some(&taken) = self.ports.get(&(port.node, port.name.clone(), outgoing)) {
+        let links = |port: &Port| self.ports[port.node.index()].get(&port.name).copied().unwrap_or_default();
+        for (port, taken) in [(&from, links(&from).out), (&to, links(&to).into)] {
+            if let Some(taken) = taken {
                 let other = &self.links[taken.index()];
-                let far = if outgoing { &other.to } else { &other.from };
+                let far = if other.from == *port { &other.to } else { &other.from };
                 return Err(FabricError::PortTaken {
                     node: self.nodes[port.node.index()].name.clone(),
                     port: port.name.clone(),
@@ -360,10 +371,10 @@ impl FabricBuilder {
             }
         }
         let id = LinkId(self.links.len() as u32);
-        self.ports.insert((from.node, from.name.clone(), true), id);
-        self.ports.insert((to.node, to.name.clone(), false), id);
         // The opposite direction is the link that leaves our receiving port for our sending port.
-        let back = self.ports.get(&(to.node, to.name.clone(), true)).copied().filter(|b| self.links[b.index()].to == from);
+        let back = links(&to).out.filter(|b| self.links[b.index()].to == from);
+        self.ports[from.node.index()].entry(from.name.clone()).or_default().out = Some(id);
+        self.ports[to.node.index()].entry(to.name.clone()).or_default().into = Some(id);
         if let Some(b) = back {
             self.reverse[b.index()] = Some(id);
         }

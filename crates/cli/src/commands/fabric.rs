@@ -1,14 +1,81 @@
-//! `antiphase fabric`.
+//! `antiphase fabric`: one file per subcommand in `fabric/`.
 
-use std::process::ExitCode;
+mod diff;
+mod export;
+mod generate;
+mod routes;
+mod show;
+mod table;
 
-use clap::Subcommand;
+use std::{
+    io::{ErrorKind, Write},
+    path::Path,
+    process::ExitCode,
+};
 
-use crate::input::CliError;
+use clap::{Subcommand, ValueEnum};
+use fabric::{Fabric, native};
+use serde::Serialize;
+
+use crate::input::{CliError, read_document};
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum FabricCommand {}
+pub(crate) enum FabricCommand {
+    /// Write a fabric for another program: Slurm, Kubernetes, Volcano
+    Export(export::ExportArgs),
+    /// Make a fabric from a few numbers
+    #[command(subcommand)]
+    Generate(generate::GenerateCommand),
+    /// Summarise a fabric: nodes per tier, links, oversubscription, unknown capacities
+    Show(show::ShowArgs),
+    /// Compare what is cabled with what was intended; exit code 4 if they differ
+    Diff(diff::DiffArgs),
+    /// Print the links between two hosts, with shares and assumptions
+    Routes(routes::RoutesArgs),
+}
 
 pub(crate) fn run(command: FabricCommand) -> Result<ExitCode, CliError> {
-    match command {}
+    match command {
+        FabricCommand::Export(args) => export::run(&args),
+        FabricCommand::Generate(command) => generate::run(&command),
+        FabricCommand::Show(args) => show::run(&args),
+        FabricCommand::Diff(args) => diff::run(&args),
+        FabricCommand::Routes(args) => routes::run(&args),
+    }
+}
+
+/// Form of an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people
+    #[default]
+    Table,
+    Json,
+    Yaml,
+}
+
+impl Output {
+    /// The answer in this form; `table` makes the one for people.
+    fn render<T: Serialize>(self, answer: &T, table: impl FnOnce() -> String) -> Result<String, CliError> {
+        let failed = |e: &dyn std::fmt::Display| CliError::Failure(format!("cannot write the answer: {e}"));
+        match self {
+            Self::Table => Ok(table()),
+            Self::Json => serde_json::to_string_pretty(answer).map(|text| text + "\n").map_err(|e| failed(&e)),
+            Self::Yaml => serde_saphyr::to_string(answer).map_err(|e| failed(&e)),
+        }
+    }
+}
+
+/// Reads a native fabric document.
+fn read_fabric(file: &Path) -> Result<Fabric, CliError> {
+    native::read(&read_document(file)?).map_err(|e| CliError::input(file, e))
+}
+
+/// Writes to standard output. A reader that closes the pipe early, as `head` does, is no failure.
+fn print(text: &str) -> Result<(), CliError> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(CliError::Failure(format!("standard output: {e}"))),
+        _ => Ok(()),
+    }
 }

@@ -9,7 +9,7 @@ mod slurm;
 mod tree;
 
 pub use labels::{LabelKeys, UnknownLabelKeys};
-pub use tree::{Group, Level, Tree};
+pub use tree::{Group, LEVELS_MAX, Level, Tree};
 
 use alloc::{string::String, vec::Vec};
 

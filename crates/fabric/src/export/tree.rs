@@ -15,6 +15,10 @@ use crate::{Fabric, FabricError, Finding, NodeKind, tier::tiers};
 /// Most names listed in one finding.
 const NAMES_MAX: usize = 8;
 
+/// Most levels of a tree; tiers beyond join the last one. Nobody builds more than four, and the
+/// work grows with hosts times levels.
+pub const LEVELS_MAX: usize = 16;
+
 /// Levels from the hosts upwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
@@ -75,17 +79,11 @@ impl Tree {
         let mut names = Names::new(fabric);
         let mut tree = Self { levels: Vec::new(), findings: Vec::new() };
         tree.push_level(fabric, 1, &mut sets, &cabled, &leaves, &mut names);
-        // Links among leaves themselves join at tier 2 as well.
-        let upper: BTreeSet<u8> = tier_of.iter().copied().filter(|&t| t >= 2).chain([2]).collect();
-        for tier in upper {
-            for link in fabric.links() {
-                let (a, b) = (link.from.node, link.to.node);
-                let inside = |n: NodeId| !is_host(n) && tier_of[n.index()] <= tier;
-                if inside(a) && inside(b) {
-                    sets.union(a.0, b.0);
-                }
+        for (tier, links) in joining_links(fabric, &tier_of) {
+            for (a, b) in links {
+                sets.union(a.0, b.0);
             }
-            let of_tier = |i: &usize| tier_of[*i] == tier && !is_host(NodeId(*i as u32));
+            let of_tier = |i: &usize| tier_of[*i] >= 2 && level_of(tier_of[*i]) == tier;
             let switches = (0..tier_of.len()).filter(of_tier).map(|i| NodeId(i as u32)).collect();
             tree.push_level(fabric, tier, &mut sets, &cabled, &switches, &mut names);
         }
@@ -147,7 +145,9 @@ impl Tree {
         }
         let apart = |n: &NodeId, host: bool| (fabric.node(*n).kind == NodeKind::Host) == host && !held.contains(n) && !cabled.contains(n);
         let all = || (0..fabric.nodes().len()).map(|i| NodeId(i as u32));
-        for (host, kind, what) in [(true, "host-left-out", "hosts without a cable to a switch"), (false, "switch-left-out", "switches that join no hosts")] {
+        for (host, kind, what) in
+            [(true, "host-left-out", "hosts without a cable to a switch"), (false, "switch-left-out", "switches that join no hosts")]
+        {
             let out: Vec<NodeId> = all().filter(|n| apart(n, host)).collect();
             if !out.is_empty() {
                 found(kind, format!("{} {what}: {}", out.len(), list(fabric, out.iter())));
@@ -158,6 +158,23 @@ impl Tree {
             found("separate-pieces", format!("the tree has {tops} roots, so no job can span them"));
         }
     }
+}
+
+/// The level at which switches of a tier join; links among leaves join at level 2.
+fn level_of(tier: u8) -> u8 {
+    tier.clamp(2, LEVELS_MAX as u8)
+}
+
+/// Links between switches, by the level at which both ends take part.
+fn joining_links(fabric: &Fabric, tier_of: &[u8]) -> BTreeMap<u8, Vec<(NodeId, NodeId)>> {
+    let mut joining: BTreeMap<u8, Vec<_>> = BTreeMap::new();
+    for link in fabric.links() {
+        let (a, b) = (link.from.node, link.to.node);
+        if [a, b].iter().all(|&n| fabric.node(n).kind != NodeKind::Host) {
+            joining.entry(level_of(tier_of[a.index()].max(tier_of[b.index()]))).or_default().push((a, b));
+        }
+    }
+    joining
 }
 
 /// The first few names of a list.

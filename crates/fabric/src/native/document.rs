@@ -14,12 +14,16 @@ use crate::{Provenance, capacity};
 
 /// The value of `schema`.
 pub const SCHEMA: &str = "antiphase.fabric/v1";
-/// Most YAML nodes in one document: twice what a rail-optimised fabric of 100,000 NICs needs.
-pub const DOCUMENT_NODES_MAX: usize = 1 << 22;
+/// Most YAML nodes in one document, read in about a second: a rail-optimised fabric of 100,000
+/// NICs needs three quarters of it.
+pub const DOCUMENT_NODES_MAX: usize = 1 << 21;
 /// Longest name of a node or a port, in bytes: the longest DNS name.
 pub const NAME_BYTES_MAX: usize = 253;
 /// Most cables in one entry: more than any switch has ports.
 pub const PARALLEL_MAX: u32 = 1_024;
+/// Most cables of one document that stand under `parallel`: a document must not become much
+/// larger than it looks.
+pub const PARALLEL_TOTAL_MAX: u32 = 1 << 18;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -7,7 +7,7 @@ use alloc::{
 
 use units::{NodeId, Rate};
 
-use super::document::{Cable, Direction, Document, End, Lined, NAME_BYTES_MAX, PARALLEL_MAX, ProvenanceName};
+use super::document::{Cable, Direction, Document, End, Lined, NAME_BYTES_MAX, PARALLEL_MAX, PARALLEL_TOTAL_MAX, ProvenanceName};
 use crate::{Fabric, FabricBuilder, FabricError, NodeKind, Port, Provenance, native::DOCUMENT_NODES_MAX};
 
 /// Longest problem text: values of a hostile document are cut.
@@ -31,7 +31,12 @@ pub fn read(text: &str) -> Result<Fabric, FabricError> {
     for switch in &document.switches {
         declare(&mut builder, switch.line, &switch.value.name, NodeKind::Switch { tier: switch.value.tier })?;
     }
+    let mut parallel = 0_u32;
     for cable in &document.cables {
+        parallel = parallel.saturating_add(cable.value.parallel.unwrap_or(0));
+        if parallel > PARALLEL_TOTAL_MAX {
+            return Err(at_line(cable.line, format!("parallel: more than {PARALLEL_TOTAL_MAX} cables in all")));
+        }
         add_cable(&mut builder, &document.defaults, cable)?;
     }
     Ok(builder.build())
@@ -50,6 +55,8 @@ fn options() -> serde_saphyr::Options {
             max_anchors: 0,
         },
         with_snippet: false,
+        // Otherwise a switch named y would be a boolean.
+        strict_booleans: true,
     }
 }
 

@@ -51,7 +51,8 @@ fn refusals_of_cables_name_line_and_value() {
         ("  - {ends: [h1, leaf1], capacity: 400G, mbps: 100000}", &["line 5", "400G", "contradicts", "100000"]),
         ("  - {ends: [h1, leaf1], one_way: true, reverse: {capacity: 1G}}", &["line 5", "contradicts"]),
         ("  - {ends: [h1, leaf1], parallel: 0}", &["line 5", "parallel: 0"]),
-        ("  - {ends: [h1, leaf1], parallel: 4000000000}", &["line 5", "parallel: 4000000000"]),
+        ("  - {ends: [h1, leaf1], parallel: 1025}", &["line 5", "parallel: 1025 is not in 1..=1024"]),
+        ("  - {ends: [h1, leaf1], parallel: 4000000000}", &["line 5", "parallel: more than 262144"]),
         ("  - {ends: ['h1:e', leaf1], parallel: 2}", &["line 5", "named port"]),
         ("  - {ends: [h1, leaf1], speed: 1G}", &["line 5", "speed"]),
         ("  - {ends: [h1, leaf1], provenance: guessed}", &["line 5", "guessed"]),
@@ -81,6 +82,15 @@ fn hostile_nesting_and_bulk_are_refused() {
     problem("schema: antiphase.fabric/v1\n---\nschema: antiphase.fabric/v1");
     problem("");
     problem("\u{feff}\0");
+}
+
+#[test]
+fn names_that_look_like_other_things_need_no_quotes_where_only_names_stand() {
+    let f = read(
+        "schema: antiphase.fabric/v1\nhosts: [y, no, 007]\nswitches: [{name: on}]\ncables:\n  - {ends: [y, on]}\n  - {ends: [no, on]}",
+    )
+    .unwrap();
+    assert_eq!(f.nodes().iter().map(|n| n.name.as_str()).collect::<Vec<_>>(), ["y", "no", "007", "on"]);
 }
 
 #[test]

@@ -3,13 +3,9 @@
 //! The table is dense over (leaf, switch), and the sets of next hops are interned: towards most
 //! leaves a switch uses the same uplinks, so a fabric of 10,000 hosts needs about a megabyte.
 
-use alloc::{
-    collections::{BTreeMap, VecDeque},
-    vec,
-    vec::Vec,
-};
+use alloc::{collections::BTreeMap, vec, vec::Vec};
 
-use petgraph::{Direction, graph::DiGraph, visit::EdgeRef};
+use petgraph::csr::Csr;
 use units::{LinkId, NodeId};
 
 use crate::{Fabric, FabricError, NodeKind, collective::Endpoint};
@@ -17,9 +13,10 @@ use crate::{Fabric, FabricError, NodeKind, collective::Endpoint};
 /// Longest path between two switches: IP packets die after 255 hops, so a longer path
 /// carries nothing.
 pub const HOPS_MAX: u8 = 254;
-/// Most (leaf, switch) pairs in one routing table: 160 MiB. A Clos of 100,000 hosts has 20 million.
+/// Most (leaf, switch) pairs in one routing table: 160 MiB. A Clos of 100,000 hosts has half of it.
 pub const TABLE_CELLS_MAX: usize = 1 << 25;
-/// Most (leaf, link) visits while the table is built: about two seconds.
+/// Most (leaf, link between switches) visits while the table is built: a few seconds. A Clos of
+/// 100,000 hosts needs a third of it, and about a second.
 pub const TABLE_WORK_MAX: usize = 1 << 30;
 
 /// "No such switch, leaf or distance".
@@ -67,25 +64,26 @@ impl Table {
         let into = incoming(fabric);
         let (nic_start, nics) = list_nics(fabric, &into);
         let (leaf_of, leaves) = number_leaves(fabric, &switch_of, switches.len(), hosts);
-        let graph = switch_graph(fabric, &switches, &switch_of);
-        refuse_large(leaves.len(), switches.len(), graph.edge_count())?;
+        let upstream = upstream(fabric, &switch_of, switches.len());
+        let between = |l: &&crate::Link| [l.from.node, l.to.node].iter().all(|n| switch_of[n.index()] != NONE);
+        refuse_large(leaves.len(), switches.len(), fabric.links().iter().filter(between).count())?;
         let mut table =
             Self { switch_of, leaf_of, nic_start, nics, sets: vec![(0, 0)], pool: Vec::new(), next: Vec::new(), dist: Vec::new() };
-        table.fill(fabric, &switches, &leaves, &graph);
+        table.fill(fabric, &switches, &leaves, &upstream);
         Ok(table)
     }
 
-    fn fill(&mut self, fabric: &Fabric, switches: &[NodeId], leaves: &[u32], graph: &DiGraph<(), LinkId>) {
+    fn fill(&mut self, fabric: &Fabric, switches: &[NodeId], leaves: &[u32], upstream: &Upstream) {
         let count = switches.len();
         self.next = vec![0; leaves.len() * count];
         self.dist = vec![UNREACHABLE; leaves.len() * count];
         let hops: Vec<Vec<Hop>> = switches.iter().map(|&s| self.hops_from(fabric, s)).collect();
         let mut known: BTreeMap<Vec<LinkId>, u32> = BTreeMap::new();
         let mut last = vec![0_u32; count];
-        let (mut queue, mut set) = (VecDeque::new(), Vec::new());
+        let (mut queue, mut set) = (Vec::new(), Vec::new());
         for (row, &leaf) in leaves.iter().enumerate() {
             let dist = &mut self.dist[row * count..(row + 1) * count];
-            distances(graph, leaf, dist, &mut queue);
+            distances(upstream, leaf, dist, &mut queue);
             for at in 0..count {
                 if dist[at] == UNREACHABLE || dist[at] == 0 {
                     continue;
@@ -213,35 +211,38 @@ fn list_nics(fabric: &Fabric, into: &BTreeMap<(NodeId, &str), LinkId>) -> (Vec<u
     (start, nics)
 }
 
-/// The switches and the links between them; the node index is the switch number.
-fn switch_graph(fabric: &Fabric, switches: &[NodeId], switch_of: &[u32]) -> DiGraph<(), LinkId> {
-    let mut graph = DiGraph::with_capacity(switches.len(), 0);
-    for _ in switches {
-        graph.add_node(());
+/// For each switch number, the switches that have a cable to it; parallel cables once.
+type Upstream = Csr<(), ()>;
+
+fn upstream(fabric: &Fabric, switch_of: &[u32], switches: usize) -> Upstream {
+    let ends = |link: &crate::Link| (switch_of[link.to.node.index()], switch_of[link.from.node.index()]);
+    let mut edges: Vec<(u32, u32)> = fabric.links().iter().map(ends).filter(|&(to, from)| to != NONE && from != NONE).collect();
+    edges.sort_unstable();
+    edges.dedup();
+    let mut upstream = Upstream::from_sorted_edges(&edges).expect("invariant: edges are sorted and unique");
+    // It stops at the last switch that has an edge.
+    while upstream.node_count() < switches {
+        upstream.add_node(());
     }
-    for (i, link) in fabric.links().iter().enumerate() {
-        let (from, to) = (switch_of[link.from.node.index()], switch_of[link.to.node.index()]);
-        if from != NONE && to != NONE {
-            graph.add_edge(from.into(), to.into(), LinkId(i as u32));
-        }
-    }
-    graph
+    upstream
 }
 
 /// Hops from each switch to `leaf`, by breadth-first search against the links.
-fn distances(graph: &DiGraph<(), LinkId>, leaf: u32, dist: &mut [u8], queue: &mut VecDeque<u32>) {
+fn distances(upstream: &Upstream, leaf: u32, dist: &mut [u8], queue: &mut Vec<u32>) {
     dist[leaf as usize] = 0;
-    queue.push_back(leaf);
-    while let Some(at) = queue.pop_front() {
+    queue.clear();
+    queue.push(leaf);
+    let mut next = 0;
+    while let Some(&at) = queue.get(next) {
+        next += 1;
         let hops = dist[at as usize];
         if hops >= HOPS_MAX {
             continue;
         }
-        for edge in graph.edges_directed(at.into(), Direction::Incoming) {
-            let from = edge.source().index();
-            if dist[from] == UNREACHABLE {
-                dist[from] = hops + 1;
-                queue.push_back(from as u32);
+        for &from in upstream.neighbors_slice(at) {
+            if dist[from as usize] == UNREACHABLE {
+                dist[from as usize] = hops + 1;
+                queue.push(from);
             }
         }
     }

@@ -1,0 +1,50 @@
+//! `antiphase fabric export`: the document on standard output, what it loses on standard error.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Args, ValueEnum};
+use fabric::export::{Format, LabelKeys, export};
+
+use super::{print, read_fabric};
+use crate::input::CliError;
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// Fabric document; - for standard input
+    file: PathBuf,
+    #[arg(short, long, value_enum)]
+    format: FormatName,
+    /// Label keys for `kubernetes-labels`: nvidia, topograph, or a key with {tier} in it (0 = closest)
+    #[arg(long, default_value = "topograph")]
+    label_keys: LabelKeys,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum FormatName {
+    /// Our own YAML
+    Native,
+    /// Slurm topology.yaml
+    SlurmYaml,
+    /// Slurm topology.conf
+    SlurmConf,
+    /// Node manifests with labels, for kubectl apply --server-side
+    KubernetesLabels,
+    /// Volcano HyperNode manifests
+    HyperNode,
+}
+
+pub(super) fn run(args: &ExportArgs) -> Result<ExitCode, CliError> {
+    let format = match args.format {
+        FormatName::Native => Format::Native,
+        FormatName::SlurmYaml => Format::SlurmYaml,
+        FormatName::SlurmConf => Format::SlurmConf,
+        FormatName::KubernetesLabels => Format::KubernetesLabels(args.label_keys.clone()),
+        FormatName::HyperNode => Format::HyperNode,
+    };
+    let exported = export(&read_fabric(&args.file)?, &format).map_err(|e| CliError::input(&args.file, e))?;
+    for finding in &exported.findings {
+        eprintln!("note: {finding}");
+    }
+    print(&exported.text)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,153 @@
+//! `antiphase fabric generate`: the document on standard output, its numbers on standard error.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand, ValueEnum};
+use fabric::{
+    Fabric, FabricError, capacity,
+    generate::{Clos2, Clos3, Rail, cassini24, clos2, clos3, rail},
+    native,
+    summary::{Summary, summarise},
+};
+use units::Rate;
+
+use super::print;
+use crate::input::CliError;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum GenerateCommand {
+    /// Two tiers: every leaf cabled to every spine
+    Clos2(Clos2Args),
+    /// Three tiers: pods of leaves and spines, joined by cores as in a fat tree
+    Clos3(Clos3Args),
+    /// Rail-optimised: NIC r of every host of a group on rail leaf r, spines above
+    Rail(RailArgs),
+    /// The CASSINI testbed's numbers: 24 servers, 13 switches, 48 links of 50 Gb/s, 2:1
+    Cassini24(Form),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Form {
+    /// Form of the document
+    #[arg(short, long, value_enum, default_value_t)]
+    output: DocumentForm,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum DocumentForm {
+    #[default]
+    Yaml,
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Clos2Args {
+    #[arg(long)]
+    leaves: u32,
+    #[arg(long)]
+    spines: u32,
+    #[arg(long)]
+    hosts_per_leaf: u32,
+    /// Capacity of a host's cable
+    #[arg(long, default_value = "400G", value_parser = capacity::parse)]
+    host_rate: Rate,
+    /// Capacity of one cable from leaf to spine
+    #[arg(long, default_value = "400G", value_parser = capacity::parse)]
+    uplink_rate: Rate,
+    /// Parallel cables from each leaf to each spine
+    #[arg(long, default_value_t = 1)]
+    uplinks: u32,
+    #[command(flatten)]
+    form: Form,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Clos3Args {
+    #[arg(long)]
+    pods: u32,
+    #[arg(long)]
+    leaves_per_pod: u32,
+    #[arg(long)]
+    spines_per_pod: u32,
+    /// Core switches above each spine of a pod
+    #[arg(long)]
+    cores_per_spine: u32,
+    #[arg(long)]
+    hosts_per_leaf: u32,
+    /// Capacity of a host's cable
+    #[arg(long, default_value = "400G", value_parser = capacity::parse)]
+    host_rate: Rate,
+    /// Capacity of a cable from leaf to spine
+    #[arg(long, default_value = "400G", value_parser = capacity::parse)]
+    uplink_rate: Rate,
+    /// Capacity of a cable from spine to core
+    #[arg(long, default_value = "400G", value_parser = capacity::parse)]
+    core_rate: Rate,
+    #[command(flatten)]
+    form: Form,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RailArgs {
+    /// Groups of hosts, each with its own rail leaves
+    #[arg(long)]
+    groups: u32,
+    #[arg(long)]
+    hosts_per_group: u32,
+    /// NICs per host
+    #[arg(long, default_value_t = 8)]
+    rails: u32,
+    /// Spine switches; 0 leaves the rails apart
+    #[arg(long)]
+    spines: u32,
+    /// Capacity of one NIC's cable
+    #[arg(long, default_value = "400G", value_parser = capacity::parse)]
+    host_rate: Rate,
+    /// Capacity of one cable from leaf to spine
+    #[arg(long, default_value = "400G", value_parser = capacity::parse)]
+    uplink_rate: Rate,
+    /// Parallel cables from each leaf to each spine
+    #[arg(long, default_value_t = 1)]
+    uplinks: u32,
+    #[command(flatten)]
+    form: Form,
+}
+
+pub(super) fn run(command: &GenerateCommand) -> Result<ExitCode, CliError> {
+    let (made, form) = make(command);
+    let made = made.map_err(|e| CliError::Usage(e.to_string()))?;
+    eprintln!("{}", line(&summarise(&made)));
+    print(&match form.output {
+        DocumentForm::Yaml => native::write_yaml(&made),
+        DocumentForm::Json => native::write_json(&made) + "\n",
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn make(command: &GenerateCommand) -> (Result<Fabric, FabricError>, &Form) {
+    match command {
+        GenerateCommand::Clos2(a) => {
+            let &Clos2Args { leaves, spines, hosts_per_leaf, host_rate, uplink_rate, uplinks, .. } = a;
+            (clos2(&Clos2 { leaves, spines, hosts_per_leaf, host_rate, uplink_rate, uplinks }), &a.form)
+        }
+        GenerateCommand::Clos3(a) => {
+            let &Clos3Args { pods, leaves_per_pod, spines_per_pod, cores_per_spine, hosts_per_leaf, .. } = a;
+            let &Clos3Args { host_rate, uplink_rate, core_rate, .. } = a;
+            let spec = Clos3 { pods, leaves_per_pod, spines_per_pod, cores_per_spine, hosts_per_leaf, host_rate, uplink_rate, core_rate };
+            (clos3(&spec), &a.form)
+        }
+        GenerateCommand::Rail(a) => {
+            let &RailArgs { groups, hosts_per_group, rails, spines, host_rate, uplink_rate, uplinks, .. } = a;
+            (rail(&Rail { groups, hosts_per_group, rails, spines, host_rate, uplink_rate, uplinks }), &a.form)
+        }
+        GenerateCommand::Cassini24(form) => (cassini24(), form),
+    }
+}
+
+/// `clos2: 32 hosts, 6 switches, 56 cables; oversubscription 1.33:1 at tier 1`
+fn line(s: &Summary) -> String {
+    let ratios = s.tiers.iter().filter_map(|t| Some(format!("{} at tier {}", t.oversubscription?, t.tier)));
+    let ratios: Vec<String> = ratios.collect();
+    let ratios = if ratios.is_empty() { "no uplinks".into() } else { format!("oversubscription {}", ratios.join(", ")) };
+    format!("{}: {} hosts, {} switches, {} cables; {ratios}", s.name, s.hosts, s.switches, s.links / 2)
+}

@@ -1,0 +1,137 @@
+//! `antiphase fabric routes`.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::Args;
+use fabric::{
+    Fabric, NodeKind,
+    collective::Endpoint,
+    route::{Ecmp, Pin, Router, Routes},
+};
+use serde::Serialize;
+
+use super::{Output, print, read_fabric, table::table};
+use crate::input::CliError;
+
+#[derive(Debug, Args)]
+pub(crate) struct RoutesArgs {
+    /// Fabric document; - for standard input
+    file: PathBuf,
+    /// Sending host
+    #[arg(long)]
+    from: String,
+    /// Receiving host
+    #[arg(long)]
+    to: String,
+    /// NIC of the sending host, counted from 0
+    #[arg(long, default_value_t = 0)]
+    from_rail: u16,
+    /// NIC of the receiving host, counted from 0
+    #[arg(long, default_value_t = 0)]
+    to_rail: u16,
+    /// What is assumed of switches with several equally short next hops: spread or hashed:SEED
+    #[arg(long, default_value = "spread")]
+    ecmp: Ecmp,
+    /// A route as node names with commas, hosts included; NODE:PORT where cables run in parallel
+    #[arg(long = "pin", value_name = "ROUTE")]
+    pins: Vec<String>,
+    /// List at most this many paths
+    #[arg(long, default_value_t = 16)]
+    paths: usize,
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+/// The answer, with names for ids.
+#[derive(Debug, Serialize)]
+struct Answer {
+    from: String,
+    to: String,
+    ecmp: String,
+    equal_paths: u64,
+    links: Vec<AnswerLink>,
+    paths: Vec<AnswerPath>,
+}
+
+#[derive(Debug, Serialize)]
+struct AnswerLink {
+    hop: u32,
+    link: String,
+    share: f64,
+    assumption: String,
+    capacity_mbps: Option<u64>,
+    provenance: String,
+}
+
+#[derive(Debug, Serialize)]
+struct AnswerPath {
+    share: f64,
+    links: Vec<String>,
+}
+
+pub(super) fn run(args: &RoutesArgs) -> Result<ExitCode, CliError> {
+    let found = read_fabric(&args.file)?;
+    let refuse = |e: &dyn std::fmt::Display| CliError::input(&args.file, e);
+    let from = Endpoint { host: host(&found, &args.from, args)?, rail: args.from_rail };
+    let to = Endpoint { host: host(&found, &args.to, args)?, rail: args.to_rail };
+    let pins = args.pins.iter().map(|route| Pin::through(&found, &route.split(',').map(str::trim).collect::<Vec<_>>()));
+    let pins = pins.collect::<Result<Vec<_>, _>>().map_err(|e| refuse(&e))?;
+    let router = Router::toward(&found, args.ecmp, &pins, &[to.host]).map_err(|e| refuse(&e))?;
+    let routes = router.paths(from, to, args.paths).map_err(|e| refuse(&e))?;
+    let answer = answer(&found, args, &routes);
+    print(&args.output.render(&answer, || text(&answer))?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn host(found: &Fabric, name: &str, args: &RoutesArgs) -> Result<units::NodeId, CliError> {
+    let id = found.find(name).ok_or_else(|| CliError::input(&args.file, format!("unknown node {name:?}")))?;
+    if found.node(id).kind == NodeKind::Host {
+        return Ok(id);
+    }
+    Err(CliError::input(&args.file, format!("{name:?} is a switch; routes run between hosts")))
+}
+
+fn answer(found: &Fabric, args: &RoutesArgs, routes: &Routes) -> Answer {
+    let link = |l: &fabric::route::RouteLink| {
+        let link = found.link(l.link);
+        AnswerLink {
+            hop: l.hop,
+            link: found.link_name(l.link),
+            share: l.share.as_f64(),
+            assumption: l.assumption.to_string(),
+            capacity_mbps: link.capacity.map(units::Rate::mbps),
+            provenance: link.provenance.to_string(),
+        }
+    };
+    let path =
+        |p: &fabric::route::Path| AnswerPath { share: p.share.as_f64(), links: p.links.iter().map(|&l| found.link_name(l)).collect() };
+    Answer {
+        from: args.from.clone(),
+        to: args.to.clone(),
+        ecmp: args.ecmp.to_string(),
+        equal_paths: routes.path_count,
+        links: routes.links.iter().map(link).collect(),
+        paths: routes.paths.iter().map(path).collect(),
+    }
+}
+
+fn text(a: &Answer) -> String {
+    if a.links.is_empty() {
+        return format!("{} to {}: inside the host, no link is used\n", a.from, a.to);
+    }
+    let percent = |share: f64| format!("{:.2} %", share * 100.0);
+    let mut text = format!("{} to {}: {} equally short paths, ECMP {}\n\n", a.from, a.to, a.equal_paths, a.ecmp);
+    let links = a.links.iter().map(|l| {
+        let capacity = l.capacity_mbps.map_or_else(|| "unknown".into(), |mbps| units::Rate(mbps).to_string());
+        [l.hop.to_string(), l.link.clone(), percent(l.share), l.assumption.clone(), capacity, l.provenance.clone()]
+    });
+    text += &table(["HOP", "LINK", "SHARE", "ASSUMPTION", "CAPACITY", "PROVENANCE"], links);
+    text += "\n";
+    text += &table(["PATH", "SHARE", "LINKS"], a.paths.iter().zip(1..).map(|(p, i)| [i.to_string(), percent(p.share), p.links.join(" ")]));
+    // Shares of one path are multiples of 1/720720, so anything less is rounding of the floats.
+    let unlisted = 1.0 - a.paths.iter().map(|p| p.share).sum::<f64>();
+    if unlisted > 1e-7 {
+        text += &format!("other paths carry {}; see --paths\n", percent(unlisted));
+    }
+    text
+}

@@ -1,0 +1,101 @@
+//! `antiphase fabric show`.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::Args;
+use fabric::summary::{Summary, summarise};
+
+use super::{Output, print, read_fabric, table::table};
+use crate::input::CliError;
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// Fabric document; - for standard input
+    file: PathBuf,
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+pub(super) fn run(args: &ShowArgs) -> Result<ExitCode, CliError> {
+    let summary = summarise(&read_fabric(&args.file)?);
+    print(&args.output.render(&summary, || text(&summary))?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(s: &Summary) -> String {
+    let name = if s.name.is_empty() { "(unnamed)" } else { &s.name };
+    let mut text = format!("fabric {name}: {} hosts, {} switches, {} directed links\n", s.hosts, s.switches, s.links);
+    if s.pieces > 1 {
+        text += &format!("{} separate pieces that no cable joins\n", s.pieces);
+    }
+    if s.one_way_links > 0 {
+        text += &format!("{} links are known in one direction only\n", s.one_way_links);
+    }
+    let tier = |tier: u8| if tier == 0 { "host".to_string() } else { format!("tier {tier}") };
+    let hosts = s
+        .hosts_by_nics
+        .iter()
+        .map(|(nics, count)| ["host".to_string(), count.to_string(), format!("{nics} {} each", if *nics == 1 { "NIC" } else { "NICs" })]);
+    let tiers = s.tiers.iter().rev().map(|t| {
+        let ratio = t.oversubscription.map_or_else(|| "-".into(), |o| format!("{o} oversubscribed"));
+        [tier(t.tier), t.switches.to_string(), ratio]
+    });
+    text += "\n";
+    text += &table(["NODES", "COUNT", ""], tiers.chain(hosts));
+    text += "\n";
+    let classes = s.classes.iter().map(|c| {
+        let ends = format!("{} -> {}", tier(c.from_tier), tier(c.to_tier));
+        [ends, c.links.to_string(), c.capacity.clone(), c.provenance.clone()]
+    });
+    text += &table(["LINKS", "COUNT", "CAPACITY", "PROVENANCE"], classes);
+    if s.unknown_capacities > 0 {
+        text += &format!("\n{} links without a capacity, which cannot carry demand until it is stated:\n", s.unknown_capacities);
+        s.unknown.iter().for_each(|name| text += &format!("  {name}\n"));
+        let more = s.unknown_capacities - s.unknown.len();
+        if more > 0 {
+            text += &format!("  and {more} more\n");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_testbed_in_a_table() {
+        let expect = "fabric cassini24: 24 hosts, 13 switches, 96 directed links
+
+NODES   COUNT
+tier 3  3      -
+tier 2  4      1:1 oversubscribed
+tier 1  6      2:1 oversubscribed
+host    24     1 NIC each
+
+LINKS             COUNT  CAPACITY  PROVENANCE
+host -> tier 1    24     50G       asserted
+tier 1 -> host    24     50G       asserted
+tier 1 -> tier 2  12     50G       asserted
+tier 2 -> tier 1  12     50G       asserted
+tier 2 -> tier 3  12     50G       asserted
+tier 3 -> tier 2  12     50G       asserted
+";
+        assert_eq!(text(&summarise(&fabric::generate::cassini24().unwrap())), expect);
+    }
+
+    #[test]
+    fn unknown_capacities_pieces_and_one_way_links_are_named() {
+        let document = "schema: antiphase.fabric/v1
+hosts: [h1, h2]
+switches: [{name: a}, {name: b}]
+cables:
+  - {ends: [h1, a]}
+  - {ends: [h2, b], capacity: 1G, one_way: true}
+";
+        let text = text(&summarise(&fabric::native::read(document).unwrap()));
+        for part in ["2 separate pieces", "1 links are known in one direction only", "2 links without a capacity", "  h1->a\n  a->h1\n"] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}
