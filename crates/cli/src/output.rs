@@ -1,6 +1,9 @@
 //! Writing results. A reader that closes the pipe early (`antiphase ... | head`) is not an error.
 
-use std::io::{ErrorKind, Write as _};
+use std::{
+    io::{ErrorKind, Write as _},
+    path::Path,
+};
 
 use crate::input::CliError;
 
@@ -12,4 +15,16 @@ pub(crate) fn print(text: &str) -> Result<(), CliError> {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(CliError::Failure(format!("standard output: {e}"))),
         _ => Ok(()),
     }
+}
+
+/// Writes a whole file or nothing: beside its place first, then renamed.
+pub(crate) fn write_file(file: &Path, text: &str) -> Result<(), CliError> {
+    let mut partial = file.as_os_str().to_owned();
+    partial.push(format!(".{}.partial", std::process::id()));
+    let written = std::fs::write(&partial, text).and_then(|()| std::fs::rename(&partial, file));
+    written.map_err(|e| {
+        // The rename did not happen; what is left beside the file is of no use.
+        let _ = std::fs::remove_file(&partial);
+        CliError::Failure(format!("{}: {e}", file.display()))
+    })
 }

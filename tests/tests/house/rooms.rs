@@ -72,15 +72,20 @@ pub(crate) const ROOMS: &[Room] = &[
         folder: FABRIC,
         kind: Kind::Pure,
         own: &[UNITS],
-        external: Some(&["csv", "petgraph", "serde", "serde-saphyr", "serde_json", "thiserror"]),
+        external: Some(&["csv", "petgraph", "serde", "serde-saphyr", "serde_json", "thiserror", "wildmatch"]),
     },
     Room {
         folder: PROFILE,
         kind: Kind::Pure,
         own: &[UNITS, CIRCLE, FABRIC],
-        external: Some(&["serde", "serde-saphyr", "serde_json", "thiserror"]),
+        external: Some(&["serde", "serde-saphyr", "serde_json", "serde_path_to_error", "thiserror"]),
     },
-    Room { folder: POLICY, kind: Kind::Pure, own: &[UNITS, CIRCLE, FABRIC], external: Some(&["rand_chacha", "rayon", "thiserror"]) },
+    Room {
+        folder: POLICY,
+        kind: Kind::Pure,
+        own: &[UNITS, CIRCLE, FABRIC],
+        external: Some(&["num-integer", "petgraph", "rand_chacha", "rayon", "thiserror"]),
+    },
     Room { folder: GATE_CORE, kind: Kind::SansIo, own: &[UNITS], external: Some(&["thiserror"]) },
     Room {
         folder: STATE,
@@ -123,7 +128,9 @@ pub(crate) const REACHED: &[&str] = &[
     "hashbrown",
     "indexmap",
     "petgraph",
-    // Numbers and errors.
+    // Numbers, names and errors. serde_path_to_error only keeps the path of the key; wildmatch only compares.
+    "serde_path_to_error",
+    "wildmatch",
     "num-integer",
     "num-traits",
     "thiserror",

@@ -56,7 +56,8 @@ impl Loaded {
             Some(file) => Some((file, yaml::read(file, CANDIDATES_SCHEMA)?)),
             None => None,
         };
-        let mut reader = Reader { fabric: &fabric, file: &args.jobs, jobs: Vec::new(), gpus_per_host: Vec::new(), by_name: BTreeMap::new() };
+        let mut reader =
+            Reader { fabric: &fabric, file: &args.jobs, jobs: Vec::new(), gpus_per_host: Vec::new(), by_name: BTreeMap::new() };
         let mut placements = Vec::with_capacity(doc.jobs.len());
         for (i, job) in doc.jobs.iter().enumerate() {
             // A job that only candidates place takes its size from the first that does.
@@ -187,7 +188,11 @@ impl Reader<'_> {
         let per_host = self.gpus_per_host[job.index()] as usize;
         let wanted = self.jobs[job.index()].gpus as usize;
         if hosts.len() != wanted.div_ceil(per_host.max(1)) {
-            return Err(format!("hosts: {} given, but {wanted} ranks at {per_host} per host need {}", hosts.len(), wanted.div_ceil(per_host)));
+            return Err(format!(
+                "hosts: {} given, but {wanted} ranks at {per_host} per host need {}",
+                hosts.len(),
+                wanted.div_ceil(per_host)
+            ));
         }
         let mut seen = BTreeMap::new();
         let mut ranks = Vec::with_capacity(wanted);

@@ -37,9 +37,7 @@ fn check_schema(file: &Path, text: &str, schema: &str) -> Result<(), CliError> {
     let named = text.lines().find_map(|l| l.trim().trim_start_matches(['{', '"']).strip_prefix("schema"));
     let value = named.map(|v| v.trim_start_matches(['"', ':', ' ']).trim_end_matches([',', ' ']).trim_matches('"'));
     match value {
-        Some(value) if !value.starts_with(schema) => {
-            Err(CliError::input(file, format!("schema: {value:?}; expected {schema:?}")))
-        }
+        Some(value) if !value.starts_with(schema) => Err(CliError::input(file, format!("schema: {value:?}; expected {schema:?}"))),
         Some(_) => Ok(()),
         None => Err(CliError::input(file, format!("schema: missing; expected {schema:?}"))),
     }

@@ -3,24 +3,22 @@
 mod diff;
 mod export;
 mod generate;
+mod import;
 mod routes;
 mod show;
 mod table;
 
-use std::{
-    io::{ErrorKind, Write},
-    path::Path,
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 use clap::{Subcommand, ValueEnum};
-use fabric::{Fabric, native};
 use serde::Serialize;
 
-use crate::input::{CliError, read_document};
+use crate::input::CliError;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum FabricCommand {
+    /// Make a fabric from other programs' documents: Slurm, LLDP, SONiC, Topograph, Lingjun, containerlab
+    Import(import::ImportArgs),
     /// Write a fabric for another program: Slurm, Kubernetes, Volcano
     Export(export::ExportArgs),
     /// Make a fabric from a few numbers
@@ -36,6 +34,7 @@ pub(crate) enum FabricCommand {
 
 pub(crate) fn run(command: FabricCommand) -> Result<ExitCode, CliError> {
     match command {
+        FabricCommand::Import(args) => import::run(&args),
         FabricCommand::Export(args) => export::run(&args),
         FabricCommand::Generate(command) => generate::run(&command),
         FabricCommand::Show(args) => show::run(&args),
@@ -63,19 +62,5 @@ impl Output {
             Self::Json => serde_json::to_string_pretty(answer).map(|text| text + "\n").map_err(|e| failed(&e)),
             Self::Yaml => serde_saphyr::to_string(answer).map_err(|e| failed(&e)),
         }
-    }
-}
-
-/// Reads a native fabric document.
-fn read_fabric(file: &Path) -> Result<Fabric, CliError> {
-    native::read(&read_document(file)?).map_err(|e| CliError::input(file, e))
-}
-
-/// Writes to standard output. A reader that closes the pipe early, as `head` does, is no failure.
-fn print(text: &str) -> Result<(), CliError> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(CliError::Failure(format!("standard output: {e}"))),
-        _ => Ok(()),
     }
 }

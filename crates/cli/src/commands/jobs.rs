@@ -1,10 +1,6 @@
 //! `antiphase jobs synth`: a cluster's worth of jobs, packed and varied, from a seed.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
 use fabric::Fabric;
@@ -20,6 +16,7 @@ use crate::{
         read_fabric,
     },
     input::CliError,
+    output::write_file,
 };
 
 /// Most jobs generated at once.
@@ -30,8 +27,7 @@ const CANDIDATES_MAX: u32 = 10_000;
 /// public traces of training clusters.
 const SIZES: [(u32, u32); 6] = [(2, 35), (3, 10), (4, 25), (6, 10), (8, 15), (16, 5)];
 /// Models drawn from, all alike: those of the CASSINI paper whose iterations are below two seconds on 8 ranks.
-const MODELS: [&str; 10] =
-    ["vgg11", "vgg16", "vgg19", "wideresnet101", "resnet50", "bert", "roberta", "camembert", "xlm", "dlrm"];
+const MODELS: [&str; 10] = ["vgg11", "vgg16", "vgg19", "wideresnet101", "resnet50", "bert", "roberta", "camembert", "xlm", "dlrm"];
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum JobsCommand {
@@ -77,7 +73,11 @@ pub(crate) fn run(command: &JobsCommand) -> Result<ExitCode, CliError> {
     let wanted: u32 = drawn.iter().map(|d| d.1).sum();
     if wanted > hosts {
         fit(&mut drawn, hosts);
-        eprintln!("{wanted} hosts wanted, {hosts} there: {} jobs shrunk to 2 hosts or left out, {} remain", args.count as usize - drawn.len(), drawn.len());
+        eprintln!(
+            "{wanted} hosts wanted, {hosts} there: {} jobs shrunk to 2 hosts or left out, {} remain",
+            args.count as usize - drawn.len(),
+            drawn.len()
+        );
     }
     let refuse = |e: policy::PackError| CliError::input(&args.fabric, e);
     let sizes: Vec<u32> = drawn.iter().map(|d| d.1).collect();
@@ -96,8 +96,8 @@ pub(crate) fn run(command: &JobsCommand) -> Result<ExitCode, CliError> {
         hosts: c.placements.iter().map(|(job, p)| (ids[job.index()].clone(), names(&fabric, p))).collect(),
     });
     let candidates = CandidatesDoc { schema: CANDIDATES_SCHEMA.into(), candidates: candidates.collect() };
-    write(&args.jobs_out, &serde_saphyr::to_string(&jobs).map_err(|e| CliError::Failure(e.to_string()))?)?;
-    write(&args.candidates_out, &serde_saphyr::to_string(&candidates).map_err(|e| CliError::Failure(e.to_string()))?)?;
+    write_file(&args.jobs_out, &serde_saphyr::to_string(&jobs).map_err(|e| CliError::Failure(e.to_string()))?)?;
+    write_file(&args.candidates_out, &serde_saphyr::to_string(&candidates).map_err(|e| CliError::Failure(e.to_string()))?)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -134,12 +134,4 @@ fn size(rng: &mut ChaCha8Rng) -> u32 {
 /// A number below `n`; the bias of a 64-bit remainder is far below what a workload can show.
 fn below(rng: &mut ChaCha8Rng, n: usize) -> usize {
     (rng.next_u64() % n as u64) as usize
-}
-
-/// Writes a whole file or nothing: beside its place first, then renamed.
-fn write(file: &Path, text: &str) -> Result<(), CliError> {
-    let mut beside = file.as_os_str().to_owned();
-    beside.push(".part");
-    let beside = PathBuf::from(beside);
-    fs::write(&beside, text).and_then(|()| fs::rename(&beside, file)).map_err(|e| CliError::Failure(format!("{}: {e}", file.display())))
 }

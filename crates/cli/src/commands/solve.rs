@@ -10,6 +10,11 @@ use clap::{Args, ValueEnum};
 
 use crate::{
     input::{CliError, read_document},
+    picture::{
+        circles,
+        palette::Colours,
+        view::{JobView, LinkView, MemberView, PhaseView},
+    },
     table::Table,
 };
 
@@ -84,7 +89,7 @@ pub(crate) fn run(args: &SolveArgs) -> Result<ExitCode, CliError> {
             crate::output::print(&table(&scenario, &solution))?;
             padding.iter().try_for_each(|line| crate::output::print(line))?;
         }
-        SolveOutput::Svg => crate::output::print(&svg(&scenario, &solution))?,
+        SolveOutput::Svg => crate::output::print(&svg(&scenario, &solution)?)?,
     }
     Ok(if solution.outcome == Outcome::Loop { ExitCode::from(super::EXIT_LOOP) } else { ExitCode::SUCCESS })
 }
@@ -184,6 +189,41 @@ fn table(scenario: &Scenario, solution: &Solution) -> String {
     )
 }
 
-fn svg(_scenario: &Scenario, _solution: &Solution) -> String {
-    String::new()
+/// Circles of the link with the lowest score, or of the one that was worst before.
+fn svg(scenario: &Scenario, solution: &Solution) -> Result<String, CliError> {
+    let ns = |ticks: Ticks| ticks.0.saturating_mul(scenario.tick_ns);
+    let jobs: Vec<JobView> = solution
+        .shifts
+        .iter()
+        .map(|s| JobView {
+            name: scenario.jobs[s.job.index()].clone(),
+            period_ns: ns(scenario.problem.periods()[s.job.index()]),
+            shift_ns: ns(s.shift),
+            slack_ns: Some(ns(s.slack)),
+            ..JobView::default()
+        })
+        .collect();
+    let by_score = |a: &&circle::LinkScore, b: &&circle::LinkScore| {
+        a.score.total_cmp(&b.score).then(a.zero_shift_score.total_cmp(&b.zero_shift_score))
+    };
+    let worst = solution
+        .links
+        .iter()
+        .min_by(by_score)
+        .filter(|_| solution.outcome != Outcome::Loop)
+        .ok_or_else(|| CliError::Failure("nothing to draw: no links, or a loop in paper mode".into()))?;
+    let link = &scenario.problem.links()[worst.link.index()];
+    let phase = |p: &circle::Phase| PhaseView { start_ns: ns(p.start), end_ns: ns(p.end), mbps: p.rate.0 };
+    let member =
+        |m: &circle::Member| MemberView { job: m.job.index(), phases: scenario.problem.phases(m.demand).iter().map(phase).collect() };
+    let view = LinkView {
+        name: scenario.links[worst.link.index()].clone(),
+        capacity_mbps: link.capacity.0,
+        members: link.members.iter().map(member).collect(),
+        unshifted_score: worst.zero_shift_score,
+        score: worst.score,
+        explanation: String::new(),
+    };
+    let colours = Colours::assign(jobs.len(), std::slice::from_ref(&view));
+    Ok(circles::draw(&view, &jobs, &colours).document())
 }

@@ -5,8 +5,6 @@
 //! alone, `fragment()` goes into an HTML page that carries [`style::stylesheet`] and
 //! [`style::patterns`] once. No text from outside reaches the output unescaped: names pass
 //! through [`text`] and every writer escapes.
-#![allow(dead_code, reason = "wired by commands/plan.rs")]
-
 pub(crate) mod axis;
 pub(crate) mod circles;
 pub(crate) mod demand;

@@ -54,6 +54,7 @@ impl Path {
     }
 
     /// The text of the `d` attribute.
+    #[cfg(test)]
     pub(crate) fn data(&self) -> &str {
         &self.0
     }

@@ -5,8 +5,8 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::Args;
 use fabric::diff::{MatchBy, diff};
 
-use super::{Output, print, read_fabric};
-use crate::input::CliError;
+use super::Output;
+use crate::{cluster::read_fabric, input::CliError, output::print};
 
 /// Exit code of a comparison that found differences.
 const DIFFERENT: u8 = 4;

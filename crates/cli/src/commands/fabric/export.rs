@@ -5,8 +5,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Args, ValueEnum};
 use fabric::export::{Format, LabelKeys, export};
 
-use super::{print, read_fabric};
-use crate::input::CliError;
+use crate::{cluster::read_fabric, input::CliError, output::print};
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {

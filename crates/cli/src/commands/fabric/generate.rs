@@ -11,8 +11,7 @@ use fabric::{
 };
 use units::Rate;
 
-use super::print;
-use crate::input::CliError;
+use crate::{input::CliError, output::print};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum GenerateCommand {

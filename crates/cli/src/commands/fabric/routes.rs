@@ -10,8 +10,8 @@ use fabric::{
 };
 use serde::Serialize;
 
-use super::{Output, print, read_fabric, table::table};
-use crate::input::CliError;
+use super::{Output, table::table};
+use crate::{cluster::read_fabric, input::CliError, output::print};
 
 #[derive(Debug, Args)]
 pub(crate) struct RoutesArgs {

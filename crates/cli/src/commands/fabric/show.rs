@@ -5,8 +5,8 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::Args;
 use fabric::summary::{Summary, summarise};
 
-use super::{Output, print, read_fabric, table::table};
-use crate::input::CliError;
+use super::{Output, table::table};
+use crate::{cluster::read_fabric, input::CliError, output::print};
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {

@@ -199,7 +199,8 @@ fn with_ranking(
     let message = format!("judging {} candidates for {} jobs", loaded.candidates.len(), loaded.jobs.len());
     let evaluations = with_progress(&message, || rank(&cluster, &loaded.candidates, &options)).map_err(|e| {
         // What is wrong with a link is a matter of the fabric's document; all else of the jobs'.
-        let file = if matches!(e, policy::PolicyError::Fabric(_) | policy::PolicyError::ZeroCapacity { .. }) { &args.fabric } else { &args.jobs };
+        let file =
+            if matches!(e, policy::PolicyError::Fabric(_) | policy::PolicyError::ZeroCapacity { .. }) { &args.fabric } else { &args.jobs };
         CliError::input(file, e)
     })?;
     then(&Ranking { cluster, options, evaluations, elapsed: start.elapsed() })

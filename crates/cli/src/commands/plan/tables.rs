@@ -107,8 +107,7 @@ fn jobs(ranking: &Ranking<'_>, best: &Evaluation) -> String {
     if all > JOBS_MAX {
         reports.retain(|r| r.contended);
     }
-    let mut t =
-        Table::new(&["JOB", ">GPUS", ">PERIOD ms", ">SOLO ms", ">NO SHIFT ms", ">SHIFTED ms", ">SHIFT ms", ">SLACK ms"]);
+    let mut t = Table::new(&["JOB", ">GPUS", ">PERIOD ms", ">SOLO ms", ">NO SHIFT ms", ">SHIFTED ms", ">SHIFT ms", ">SLACK ms"]);
     for r in reports.iter().take(JOBS_MAX) {
         let job = &ranking.cluster.jobs[r.job.index()];
         let time = |of: fn(&policy::fluid::IterationTimes) -> Nanos| r.times.as_ref().map_or_else(|| "-".into(), |t| ms(of(t)));

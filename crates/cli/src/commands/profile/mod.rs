@@ -6,11 +6,14 @@ mod strip;
 mod synth;
 mod zoo;
 
-use std::{io::Write, path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Subcommand, ValueEnum};
 
-use crate::input::{CliError, read_document};
+use crate::{
+    input::{CliError, read_document},
+    output::print,
+};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProfileCommand {
@@ -63,11 +66,8 @@ pub(crate) fn run(command: ProfileCommand) -> Result<ExitCode, CliError> {
         ProfileCommand::Zoo { model: None } => zoo::all()?,
         ProfileCommand::Zoo { model: Some(name) } => zoo::one(find_model(&name)?),
     };
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        // Somebody who pipes into `head` has read enough.
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(CliError::Failure(format!("standard output: {e}"))),
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn find_model(name: &str) -> Result<&'static profile::Model, CliError> {

@@ -4,7 +4,6 @@
 use std::{
     collections::BTreeMap,
     ffi::OsStr,
-    io::{ErrorKind, Write},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -16,7 +15,10 @@ use fabric::{
     native,
 };
 
-use crate::input::{CliError, read_document};
+use crate::{
+    input::{CliError, read_document},
+    output::{print, write_file},
+};
 
 /// Findings of one kind that are printed; the rest is counted.
 const LINES_PER_KIND: usize = 10;
@@ -117,7 +119,10 @@ pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, CliError> {
     if args.strict && !findings.is_empty() {
         return Err(CliError::Failure(format!("{} findings, and --strict allows none", findings.len())));
     }
-    write_out(args.output.as_deref(), &native::write_yaml(&fabric))?;
+    match args.output.as_deref() {
+        Some(file) => write_file(file, &native::write_yaml(&fabric))?,
+        None => print(&native::write_yaml(&fabric))?,
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -148,26 +153,6 @@ fn print_findings(findings: &[Finding]) {
             eprintln!("  and {} more", list.len() - LINES_PER_KIND);
         }
     }
-}
-
-/// Writes to the file, by way of a temporary one beside it so that it is never half there, or to
-/// standard output. A reader that closes the pipe early is no failure.
-fn write_out(file: Option<&Path>, text: &str) -> Result<(), CliError> {
-    let Some(file) = file else {
-        let mut out = std::io::stdout().lock();
-        return match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(CliError::Failure(format!("standard output: {e}"))),
-            _ => Ok(()),
-        };
-    };
-    let mut partial = file.as_os_str().to_owned();
-    partial.push(format!(".{}.partial", std::process::id()));
-    let written = std::fs::write(&partial, text).and_then(|()| std::fs::rename(&partial, file));
-    written.map_err(|e| {
-        // The rename did not happen; what is left beside the file is of no use.
-        let _ = std::fs::remove_file(&partial);
-        CliError::Failure(format!("{}: {e}", file.display()))
-    })
 }
 
 #[cfg(test)]
