@@ -18,6 +18,52 @@ pub(crate) struct Span {
     pub start_ns: u64,
     /// One past the last. On a circle it may lie beyond the perimeter: the span wraps.
     pub end_ns: u64,
+    /// Mean demand in Mbit/s.
+    pub mbps: f64,
+}
+
+/// One job's demand: phases that repeat every period, delayed by a shift.
+#[derive(Clone, Debug)]
+pub(crate) struct Demand {
+    phases: Vec<PhaseView>,
+    /// `before[i]`: Mbit/s times ns in the phases before the `i`th.
+    before: Vec<u128>,
+    period_ns: u64,
+    shift_ns: u64,
+}
+
+impl Demand {
+    /// Takes the phases that lie within the period, in order; others are left out.
+    pub(crate) fn new(phases: &[PhaseView], period_ns: u64, shift_ns: u64) -> Self {
+        let period_ns = period_ns.clamp(1, PERIOD_NS_MAX);
+        let mut kept: Vec<PhaseView> = Vec::with_capacity(phases.len());
+        let mut before = vec![0_u128];
+        for &phase in phases {
+            let free_from = kept.last().map_or(0, |p| p.end_ns);
+            if phase.mbps > 0 && free_from <= phase.start_ns && phase.start_ns < phase.end_ns && phase.end_ns <= period_ns {
+                let area = u128::from(phase.end_ns - phase.start_ns) * u128::from(phase.mbps);
+                before.push(before.last().copied().unwrap_or(0).saturating_add(area));
+                kept.push(phase);
+            }
+        }
+        Self { phases: kept, before, period_ns, shift_ns: shift_ns % period_ns }
+    }
+
+    /// The period.
+    pub(crate) fn period_ns(&self) -> u64 {
+        self.period_ns
+    }
+
+    /// The shift, below the period.
+    pub(crate) fn shift_ns(&self) -> u64 {
+        self.shift_ns
+    }
+
+    /// Highest demand in Mbit/s.
+    pub(crate) fn peak_mbps(&self) -> f64 {
+        self.phases.iter().map(|p| p.mbps).max().unwrap_or(0) as f64
+    }
+
     /// Mbit/s times ns from the start of an unshifted iteration to `t`.
     fn area(&self, t_ns: u64) -> u128 {
         let iterations = u128::from(t_ns / self.period_ns);
