@@ -23,8 +23,6 @@ use crate::{
 pub const EXACT_JOBS_MAX: usize = 5;
 /// Descents before the search of a small group: enough that it mostly has to prove only.
 const STARTS_SMALL: usize = 4;
-/// Responses spent on proving larger groups, where a proof is luck.
-const RESPONSES_LARGE: usize = 2_000;
 
 /// An optimum, or the best found with the gap that is left.
 #[derive(Clone, Debug)]
@@ -43,12 +41,14 @@ impl Optimum {
 
 /// Searches the optimum of a group of any size; the effort is bounded, the bound truthful.
 pub(crate) fn optimum(group: &Group, effort: Effort, total: &mut Total) -> Optimum {
+    if group.jobs.len() > EXACT_JOBS_MAX {
+        let bound = bound_by_circles(group, effort, total);
+        return Optimum { found: descent(group, effort.starts(), bound, total), bound };
+    }
     let bound = group.mean_bound();
-    let small = group.jobs.len() <= EXACT_JOBS_MAX;
-    let starts = if small { effort.starts().min(STARTS_SMALL) } else { effort.starts() };
-    let found = descent(group, starts, bound, total);
+    let found = descent(group, effort.starts().min(STARTS_SMALL), bound, total);
     if found.cost <= bound + PROOF_TOLERANCE {
-        return Optimum { bound: found.cost.min(bound), found };
+        return Optimum { found, bound };
     }
     let mut search = Search {
         group,
@@ -56,16 +56,52 @@ pub(crate) fn optimum(group: &Group, effort: Effort, total: &mut Total) -> Optim
         best: found,
         placed: vec![None; group.jobs.len()],
         order: Vec::with_capacity(group.jobs.len()),
-        responses: if small { effort.responses_max() } else { effort.responses_max().min(RESPONSES_LARGE) },
+        responses: effort.responses_max(),
         given_up: f64::INFINITY,
     };
     // The heaviest job stands still; the others turn around it.
-    let root = (0..group.jobs.len()).max_by(|&a, &b| group.jobs[a].weight.total_cmp(&group.jobs[b].weight)).unwrap_or(0);
+    let root = heaviest(group);
     search.placed[root] = Some(0);
     search.order.push(root);
     search.branch(0, 0);
     let bound = search.given_up.min(search.best.cost).max(bound);
     Optimum { found: search.best, bound }
+}
+
+fn heaviest(group: &Group) -> usize {
+    (0..group.jobs.len()).max_by(|&a, &b| group.jobs[a].weight.total_cmp(&group.jobs[b].weight)).unwrap_or(0)
+}
+
+/// A lower bound for a large group: every circle for itself, as if its jobs need not agree with
+/// the other circles. Few jobs on a circle are solved; of many, only the first node is bounded.
+fn bound_by_circles(group: &Group, effort: Effort, total: &mut Total) -> f64 {
+    let bound = |c| {
+        let alone = group.circle_alone(c, effort);
+        if effort == Effort::Thorough && alone.jobs.len() <= EXACT_JOBS_MAX {
+            return optimum(&alone, effort, total).bound;
+        }
+        let root = heaviest(&alone);
+        let mut placed = vec![None; alone.jobs.len()];
+        placed[root] = Some(0);
+        let mut shifts = Vec::new();
+        let others: f64 = (0..alone.jobs.len())
+            .filter(|&job| job != root)
+            .map(|job| {
+                let response = alone.response(job, &placed, total);
+                shifts.clear();
+                if !alone.alignments(job, root, 0, true, &mut shifts) {
+                    // Some alignments were left out: only what every shift costs is safe, nothing.
+                    return 0.0;
+                }
+                shifts.push(0);
+                shifts.iter().map(|&s| response.at(&alone, job, s)).fold(f64::INFINITY, f64::min)
+            })
+            .sum();
+        total.sweep(&alone.circles[0], |job| placed[job]);
+        let first = total.excess(&alone.circles[0]) * alone.circles[0].weight;
+        (first + others).max(alone.mean_bound())
+    };
+    (0..group.circles.len()).map(bound).sum()
 }
 
 struct Search<'a> {

@@ -3,7 +3,7 @@
 //! A single link with its jobs is a group; so are all links of a block of the affinity graph that
 //! holds a loop. The cost is the loss in the sum of link scores, so costs of groups add up.
 
-use alloc::vec::Vec;
+use alloc::{vec, vec::Vec};
 
 use num_integer::Integer as _;
 
@@ -52,6 +52,15 @@ impl Group {
             }
         }
         Self { jobs: group_jobs, circles, lookups_max: effort.lookups_max() }
+    }
+
+    /// One circle and its jobs, renumbered, as a group of its own.
+    pub(crate) fn circle_alone(&self, circle: usize, effort: Effort) -> Self {
+        let mut alone = self.circles[circle].clone();
+        for (job, on) in alone.members.iter_mut().enumerate() {
+            on.job = job;
+        }
+        Self::new(alone.members.len(), vec![alone], effort)
     }
 
     /// Loss in the sum of link scores under those shifts.

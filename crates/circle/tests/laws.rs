@@ -96,6 +96,32 @@ fn unproven_answers_state_a_true_bound() {
 }
 
 #[test]
+fn large_groups_state_a_true_bound() {
+    let mut proven = 0;
+    for seed in 0..250 {
+        let mut random = Random(seed ^ 0x1a26e);
+        let periods: Vec<u64> = (0..random.range(6, 7)).map(|_| *random.pick(&[2, 3, 4])).collect();
+        let links = (0..random.range(1, 3))
+            .map(|_| {
+                let members = (0..periods.len()).filter(|_| random.clone().range(0, 2) > 0).collect::<Vec<_>>();
+                let members = members.into_iter().map(|j| (j, random.phases(periods[j], 1, &[20, 25, 50]))).collect();
+                (50, members)
+            })
+            .collect();
+        let instance = Instance { periods, links };
+        let best = instance.optimum();
+        for effort in [Effort::Thorough, Effort::Fast] {
+            let solution = solve(&problem(&instance), &Options { effort, ..Options::default() }).unwrap();
+            let reach = solution.mean_score + solution.optimality.bound_gap;
+            assert!(best <= reach + TOLERANCE, "seed {seed}: the optimum {best} is above score plus gap {reach}");
+            assert!(!solution.optimality.proven || (best - solution.mean_score).abs() < TOLERANCE, "seed {seed}: falsely proven");
+            proven += u32::from(solution.optimality.proven);
+        }
+    }
+    assert!(proven > 100, "only {proven} of 500 proven: the bound has become weak");
+}
+
+#[test]
 fn a_common_rotation_changes_no_score() {
     for seed in 0..500 {
         let mut random = Random(seed ^ 0x207);

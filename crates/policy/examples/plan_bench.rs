@@ -1,7 +1,7 @@
 //! Times the ranking of candidate placements on generated clusters.
 //!
 //! ```text
-//! cargo run --release -p antiphase-policy --example plan_bench -- [SEED]
+//! cargo run --release -p antiphase-policy --example plan_bench -- [SEED [INSTANCE]]
 //! ```
 //! Prints wall time, CPU time of all threads (Linux), and the peak of resident memory so far. Set
 //! `RAYON_NUM_THREADS` to choose the number of threads.
@@ -63,7 +63,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{} threads", rayon::current_num_threads());
     fluid(&[100]);
     fluid(&PERIODS_MS);
-    for instance in &instances {
+    // Only the instances whose name contains this.
+    let wanted = std::env::args().nth(2).unwrap_or_default();
+    for instance in instances.iter().filter(|i| i.name.contains(&wanted)) {
         for (ecmp, label) in [(Ecmp::Spread, "spread"), (Ecmp::Hashed { seed }, "hashed")] {
             let start = Instant::now();
             let router = Router::new(&instance.fabric, ecmp, &[])?;
