@@ -14,7 +14,7 @@ use alloc::{vec, vec::Vec};
 use crate::{
     PROOF_TOLERANCE,
     descent::{Found, descent},
-    group::{Group, GroupResponse},
+    group::Group,
     solution::Effort,
     total::Total,
 };
@@ -117,10 +117,11 @@ struct Search<'a> {
     given_up: f64,
 }
 
-/// An unplaced job: its response, its alignments with each placed job, its smallest added cost.
+/// An unplaced job: what each alignment with each placed job would cost, and the least of it.
 struct Pending {
     job: usize,
-    response: GroupResponse,
+    /// (place of the head in the queue, added cost, shift), by head.
+    alignments: Vec<(usize, f64, u64)>,
     least: f64,
     at: u64,
 }
@@ -170,12 +171,7 @@ impl Search<'_> {
 
     /// Places `p` at each of its alignments with the job at place `h` of the queue, best first.
     fn attach(&mut self, h: usize, p: &Pending, others: f64) {
-        let head = self.order[h];
-        let mut shifts = Vec::new();
-        self.group.alignments(p.job, head, self.placed[head].unwrap_or(0), true, &mut shifts);
-        shifts.sort_unstable();
-        shifts.dedup();
-        let mut ranked: Vec<(f64, u64)> = shifts.into_iter().map(|s| (p.response.at(self.group, p.job, s), s)).collect();
+        let mut ranked: Vec<(f64, u64)> = p.alignments.iter().filter(|a| a.0 == h).map(|a| (a.1, a.2)).collect();
         ranked.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         for (added, shift) in ranked {
             if others + added >= self.best.cost - PROOF_TOLERANCE {
@@ -189,27 +185,26 @@ impl Search<'_> {
         }
     }
 
-    /// The response of an unplaced job and its least cost over all alignments with placed jobs.
+    /// What an unplaced job adds at its alignments with the placed jobs.
     fn pending(&mut self, job: usize, complete: &mut bool) -> Pending {
         self.responses = self.responses.saturating_sub(1);
         let response = self.group.response(job, &self.placed, self.total);
+        let mut pending = Pending { job, alignments: Vec::new(), least: response.at(self.group, job, 0), at: 0 };
         let mut shifts = Vec::new();
-        for (other, shift) in self.placed.iter().enumerate() {
-            if let Some(shift) = *shift {
-                *complete &= self.group.alignments(job, other, shift, true, &mut shifts);
+        for (h, &head) in self.order.iter().enumerate() {
+            shifts.clear();
+            *complete &= self.group.alignments(job, head, self.placed[head].unwrap_or(0), true, &mut shifts);
+            shifts.sort_unstable();
+            shifts.dedup();
+            for &shift in &shifts {
+                let cost = response.at(self.group, job, shift);
+                pending.alignments.push((h, cost, shift));
+                if cost < pending.least {
+                    (pending.at, pending.least) = (shift, cost);
+                }
             }
         }
-        let mut at = 0;
-        let mut least = response.at(self.group, job, 0);
-        shifts.sort_unstable();
-        shifts.dedup();
-        for shift in shifts {
-            let cost = response.at(self.group, job, shift);
-            if cost < least {
-                (at, least) = (shift, cost);
-            }
-        }
-        Pending { job, response, least, at }
+        pending
     }
 
     /// Cost of the placed jobs, and the bound by idle capacity.

@@ -33,10 +33,22 @@ pub(crate) struct Folded {
     atoms: Vec<(u32, f64)>,
     /// First atom of each piece; one more entry closes the last piece.
     offsets: Vec<u32>,
+    /// Where something is sent: the pieces again, without their silence.
+    pub(crate) spans: Vec<Span>,
     /// Mean demand in Mbit/s.
     pub(crate) mean: f64,
     /// Distributions were cut to their mean: the score is approximate.
     pub(crate) approximate: bool,
+}
+
+/// A stretch of a folded demand with one level above zero and its probability.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Span {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    /// Index into [`Folded::levels`], above 0.
+    pub(crate) level: u32,
+    pub(crate) probability: f64,
 }
 
 impl Folded {
@@ -49,8 +61,16 @@ impl Folded {
         levels.dedup();
         let mean = phases.iter().map(|p| p.rate.0 as f64 * (p.end.0 - p.start.0) as f64).sum::<f64>() / t as f64;
         let level_of = |p: &Phase| levels.partition_point(|&l| l < p.rate.0 as f64);
-        let mut folded =
-            Self { period, starts: Vec::new(), levels: Vec::new(), atoms: Vec::new(), offsets: vec![0], mean, approximate: false };
+        let mut folded = Self {
+            period,
+            starts: Vec::new(),
+            levels: Vec::new(),
+            atoms: Vec::new(),
+            offsets: vec![0],
+            spans: Vec::new(),
+            mean,
+            approximate: false,
+        };
         if turns == 1 {
             let mut at = 0;
             for p in phases {
@@ -70,7 +90,17 @@ impl Folded {
         if !folded.approximate {
             folded.levels = levels;
         }
+        folded.spans = folded.sent();
         folded
+    }
+
+    fn sent(&self) -> Vec<Span> {
+        let span = |piece: usize| {
+            let (from, to) = (self.starts[piece], self.piece_end(piece));
+            let loud = self.atoms(piece).iter().filter(|a| a.0 > 0);
+            loud.map(move |&(level, probability)| Span { from, to, level, probability })
+        };
+        (0..self.starts.len()).flat_map(span).collect()
     }
 
     fn piece(&mut self, start: u64, atoms: impl IntoIterator<Item = (u32, f64)>) {

@@ -113,29 +113,19 @@ impl Response {
         let shift = shift % self.period;
         let whole = self.breaks.len() * self.levels;
         let mut sum = 0.0;
-        for piece in 0..f.starts.len() {
-            let atoms = f.atoms(piece);
-            if matches!(atoms, [(0, _)]) {
-                continue;
-            }
-            let (mut from, mut to) = (f.starts[piece] + shift, f.piece_end(piece) + shift);
-            let mut wraps = false;
+        for span in &f.spans {
+            let (mut from, mut to) = (span.from + shift, span.to + shift);
+            let level = span.level as usize - 1;
+            let mut part = 0.0;
             if from >= self.period {
                 from -= self.period;
                 to -= self.period;
             } else if to > self.period {
                 to -= self.period;
-                wraps = true;
+                part = self.prefix[whole + level];
             }
-            let (i, j) = (self.index(from), self.index(to));
-            for &(level, p) in atoms.iter().filter(|a| a.0 > 0) {
-                let level = level as usize - 1;
-                let mut part = self.integral(j, level, to) - self.integral(i, level, from);
-                if wraps {
-                    part += self.prefix[whole + level];
-                }
-                sum += p * part;
-            }
+            part += self.integral(self.index(to), level, to) - self.integral(self.index(from), level, from);
+            sum += span.probability * part;
         }
         sum
     }

@@ -37,7 +37,7 @@ impl Effort {
     pub(crate) const fn responses_max(self) -> usize {
         match self {
             Self::Thorough => 400_000,
-            Self::Fast => 200,
+            Self::Fast => 64,
         }
     }
 

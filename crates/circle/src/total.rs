@@ -1,12 +1,14 @@
 //! The total demand of some jobs around a reduced circle, and how far it exceeds the capacity.
 
-use alloc::{vec, vec::Vec};
+use alloc::vec::Vec;
 
 use crate::residue::Folded;
 
 /// Most (level, probability) pairs kept for the sum of unlocked jobs. Above it, neighbours are
 /// merged at their mean, which can only lower the excess; the score is then marked approximate.
 pub(crate) const MIX_ATOMS_MAX: usize = 1_024;
+/// Below this many pairs, sorting to merge equal levels costs more than carrying them.
+const MERGE_ABOVE: usize = 16;
 
 /// One job on one circle.
 #[derive(Clone, Debug)]
@@ -43,7 +45,12 @@ pub(crate) struct Total {
     base: Vec<f64>,
     /// Which distribution of the unlocked jobs holds during each piece; empty when all are locked.
     mix: Vec<u32>,
-    mixes: Vec<Vec<(f64, f64)>>,
+    /// (level, probability) of all distributions, one after the other, and where each ends.
+    mix_atoms: Vec<(f64, f64)>,
+    mix_ends: Vec<usize>,
+    /// Two buffers in which distributions are multiplied.
+    sum: Vec<(f64, f64)>,
+    product: Vec<(f64, f64)>,
     /// Some distribution was cut to [`MIX_ATOMS_MAX`].
     pub(crate) approximate: bool,
     steps: Vec<Step>,
@@ -62,7 +69,9 @@ struct Step {
 impl Total {
     /// Demand of the locked jobs and the distribution of the others during a piece.
     fn parts(&self, piece: usize) -> (f64, &[(f64, f64)]) {
-        (self.base[piece], self.mix.get(piece).map_or(&[][..], |&m| &self.mixes[m as usize]))
+        let Some(&mix) = self.mix.get(piece) else { return (self.base[piece], &[]) };
+        let from = (mix as usize).checked_sub(1).map_or(0, |before| self.mix_ends[before]);
+        (self.base[piece], &self.mix_atoms[from..self.mix_ends[mix as usize]])
     }
 
     /// Expected excess over `capacity` during `piece` when `extra` is added.
@@ -87,7 +96,8 @@ impl Total {
         self.starts.clear();
         self.base.clear();
         self.mix.clear();
-        self.mixes.clear();
+        self.mix_atoms.clear();
+        self.mix_ends.clear();
         self.steps.clear();
         self.approximate = false;
         let mut level = 0.0;
@@ -158,33 +168,49 @@ impl Total {
         }
     }
 
-    /// Distribution of the sum of the unlocked members' levels, as an index into `mixes`.
+    /// Distribution of the sum of the unlocked members' levels, as an index for `mix`.
     fn mixture(&mut self, circle: &Circle, unlocked: &[(u32, usize)]) -> u32 {
-        let mut sum: Vec<(f64, f64)> = vec![(0.0, 1.0)];
+        self.sum.clear();
+        self.sum.push((0.0, 1.0));
         for &(member, piece) in unlocked {
             let f = &circle.members[member as usize].folded;
             let atoms = f.atoms(piece);
-            let mut product: Vec<(f64, f64)> = Vec::with_capacity(sum.len() * atoms.len());
+            if let [(level, _)] = atoms {
+                let shift = f.levels[*level as usize];
+                self.sum.iter_mut().for_each(|a| a.0 += shift);
+                continue;
+            }
+            self.product.clear();
             for &(level, p) in atoms {
-                product.extend(sum.iter().map(|&(l, q)| (l + f.levels[level as usize], p * q)));
+                let shift = f.levels[level as usize];
+                self.product.extend(self.sum.iter().map(|&(l, q)| (l + shift, p * q)));
             }
-            product.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-            product.dedup_by(|next, kept| {
-                let same = next.0 == kept.0;
-                if same {
-                    kept.1 += next.1;
+            core::mem::swap(&mut self.sum, &mut self.product);
+            if self.sum.len() > MERGE_ABOVE {
+                merge_equal(&mut self.sum);
+                while self.sum.len() > MIX_ATOMS_MAX {
+                    self.approximate = true;
+                    self.sum = self.sum.chunks(2).map(merge_at_mean).collect();
                 }
-                same
-            });
-            while product.len() > MIX_ATOMS_MAX {
-                self.approximate = true;
-                product = product.chunks(2).map(merge_at_mean).collect();
             }
-            sum = product;
         }
-        self.mixes.push(sum);
-        (self.mixes.len() - 1) as u32
+        let sum = &self.sum;
+        self.mix_atoms.extend_from_slice(sum);
+        self.mix_ends.push(self.mix_atoms.len());
+        (self.mix_ends.len() - 1) as u32
     }
+}
+
+/// Adds up the probabilities of equal levels.
+fn merge_equal(atoms: &mut Vec<(f64, f64)>) {
+    atoms.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    atoms.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        if same {
+            kept.1 += next.1;
+        }
+        same
+    });
 }
 
 fn merge_at_mean(pair: &[(f64, f64)]) -> (f64, f64) {
