@@ -1,4 +1,4 @@
-//! Scenario files with expected scores: `tests/golden/{single,tree,loop}` of the repository, or the
+//! Golden cases of the solver: scenario files with expected scores: `tests/golden/{single,tree,loop}` of the repository, or the
 //! same folders below `$ANTIPHASE_CASES`, so that anyone can bring their own cases.
 //!
 //! Scores are compared, never shifts: many shifts are equally good.
@@ -6,31 +6,20 @@
 
 use std::{fs, path::PathBuf};
 
-use antiphase_circle::{Mode, Options, Outcome, Solution, Ticks, evaluate, scenario::Scenario, solve};
+use antiphase_tests::cases;
+use circle::{Mode, Options, Outcome, Solution, Ticks, evaluate, scenario::Scenario, solve};
 use serde_json::Value;
 
 const TOLERANCE: f64 = 1e-9;
 
-fn cases(suite: &str) -> Vec<(String, Scenario, Value)> {
-    let root = std::env::var_os("ANTIPHASE_CASES")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden"), PathBuf::from);
-    let folder = root.join(suite);
-    let mut files: Vec<PathBuf> = fs::read_dir(&folder)
-        .unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
-        .map(|f| f.unwrap().path())
-        .filter(|f| f.extension().is_some_and(|e| e == "json"))
-        .collect();
-    files.sort();
-    assert!(!files.is_empty(), "no cases in {}", folder.display());
-    files
-        .into_iter()
-        .map(|file| {
-            let text = fs::read_to_string(&file).unwrap();
-            let scenario = Scenario::parse(&text).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-            let expect = serde_json::from_str::<Value>(&text).unwrap()["expect"].clone();
-            (file.file_stem().unwrap().to_string_lossy().into_owned(), scenario, expect)
-        })
-        .collect()
+fn read(suite: &str) -> Vec<(String, Scenario, Value)> {
+    let read = |file: PathBuf| {
+        let text = fs::read_to_string(&file).unwrap();
+        let scenario = Scenario::parse(&text).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        let expect = serde_json::from_str::<Value>(&text).unwrap()["expect"].clone();
+        (file.file_stem().unwrap().to_string_lossy().into_owned(), scenario, expect)
+    };
+    cases(suite).into_iter().map(read).collect()
 }
 
 fn exact(name: &str, scenario: &Scenario) -> Solution {
@@ -56,7 +45,7 @@ fn cassini(scenario: &Scenario) -> Solution {
 
 #[test]
 fn single_links_reach_the_optimum_and_paper_mode_the_grid() {
-    for (name, scenario, expect) in cases("single") {
+    for (name, scenario, expect) in read("single") {
         let solution = exact(&name, &scenario);
         assert!(solution.mean_score >= number(&expect, "optimum") - TOLERANCE, "{name}: {} below {expect}", solution.mean_score);
         assert!((solution.zero_shift_mean_score - number(&expect, "zero_shift_score")).abs() < TOLERANCE, "{name}");
@@ -69,7 +58,7 @@ fn single_links_reach_the_optimum_and_paper_mode_the_grid() {
 
 #[test]
 fn trees_are_at_least_as_good_as_exact_links_and_algorithm_1() {
-    for (name, scenario, expect) in cases("tree") {
+    for (name, scenario, expect) in read("tree") {
         let solution = exact(&name, &scenario);
         assert!(solution.mean_score >= number(&expect, "exact_bfs_mean") - TOLERANCE, "{name}: {} below {expect}", solution.mean_score);
         let paper = cassini(&scenario);
@@ -81,7 +70,7 @@ fn trees_are_at_least_as_good_as_exact_links_and_algorithm_1() {
 
 #[test]
 fn loops_reach_the_joint_optimum_and_paper_mode_refuses_them() {
-    for (name, scenario, expect) in cases("loop") {
+    for (name, scenario, expect) in read("loop") {
         let solution = exact(&name, &scenario);
         assert!(solution.mean_score >= number(&expect, "joint_optimum_mean") - TOLERANCE, "{name}: {} below {expect}", solution.mean_score);
         assert_eq!(cassini(&scenario).outcome, Outcome::Loop, "{name}");
