@@ -22,7 +22,7 @@ use crate::{
 /// Largest group for which the optimum is always sought with proof.
 pub const EXACT_JOBS_MAX: usize = 5;
 /// Descents before the search of a small group: enough that it mostly has to prove only.
-const STARTS_SMALL: usize = 4;
+const STARTS_SMALL: usize = 2;
 
 /// An optimum, or the best found with the gap that is left.
 #[derive(Clone, Debug)]
@@ -46,7 +46,9 @@ pub(crate) fn optimum(group: &Group, effort: Effort, total: &mut Total) -> Optim
         return Optimum { found: descent(group, effort.starts(), bound, total), bound };
     }
     let bound = group.mean_bound();
-    let found = descent(group, effort.starts().min(STARTS_SMALL), bound, total);
+    // The search of two jobs is one look at all alignments: nothing to prepare.
+    let starts = if group.jobs.len() == 2 { 0 } else { STARTS_SMALL };
+    let found = descent(group, starts, bound, total);
     if found.cost <= bound + PROOF_TOLERANCE {
         return Optimum { found, bound };
     }

@@ -46,29 +46,37 @@ fn room(group: &Group, job: usize, shifts: &[u64], total: &mut Total) -> Option<
 }
 
 /// Moves every job to the middle of its room, a few times over, because the room of one depends
-/// on where its neighbours stand. The cost does not change.
-pub(crate) fn centre(group: &Group, shifts: &mut [u64], total: &mut Total) {
-    let passes = if group.jobs.len() == 2 { 1 } else { CENTRING_PASSES };
-    for _ in 0..passes {
+/// on where its neighbours stand; the cost does not change. Returns the slack of every job.
+pub(crate) fn centre(group: &Group, shifts: &mut [u64], total: &mut Total) -> Vec<Option<u64>> {
+    let middle = |job: usize, shift: u64, (earlier, later): (u64, u64)| {
+        let lock = group.jobs[job].lock;
+        (shift % lock + lock - earlier + (earlier + later) / 2) % lock
+    };
+    if shifts.len() == 2 {
+        // Only the distance of two jobs matters, so their rooms are mirror images.
+        let Some(room) = room(group, 1, shifts, total) else { return vec![None; 2] };
+        let shift = middle(1, shifts[1], room);
+        shifts[1] = shift;
+        return vec![Some((room.0 + room.1) / 2); 2];
+    }
+    for _ in 0..CENTRING_PASSES {
         let mut moved = false;
+        let mut slacks = vec![None; shifts.len()];
         for job in 0..shifts.len() {
-            let Some((earlier, later)) = room(group, job, shifts, total) else { continue };
-            let lock = group.jobs[job].lock;
-            let centred = (shifts[job] % lock + lock - earlier + (earlier + later) / 2) % lock;
+            let Some(room) = room(group, job, shifts, total) else { continue };
+            let centred = middle(job, shifts[job], room);
+            slacks[job] = Some(room.0.min(room.1));
             moved |= centred != shifts[job];
             shifts[job] = centred;
         }
         if !moved {
-            break;
+            return slacks;
         }
     }
+    slacks(group, shifts, total)
 }
 
 /// The slack of every job: the smaller side of its room; `None` where its shift does not matter.
 pub(crate) fn slacks(group: &Group, shifts: &[u64], total: &mut Total) -> Vec<Option<u64>> {
-    let mut out = vec![None; shifts.len()];
-    for (job, slack) in out.iter_mut().enumerate() {
-        *slack = room(group, job, shifts, total).map(|(earlier, later)| earlier.min(later));
-    }
-    out
+    (0..shifts.len()).map(|job| room(group, job, shifts, total).map(|(earlier, later)| earlier.min(later))).collect()
 }

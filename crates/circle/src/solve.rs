@@ -107,14 +107,14 @@ impl Part {
         let Optimum { found, bound } = best;
         self.bound = bound;
         self.rotations = found.shifts;
-        slack::centre(&self.group, &mut self.rotations, &mut total);
+        self.slacks = slack::centre(&self.group, &mut self.rotations, &mut total);
         if let Some(drift) = options.robust {
             let worst = robust::harden(&self.group, &mut self.rotations, drift.0, &mut total);
             // Two jobs are exact; and nobody's worst case can beat the best case.
             self.proven &= self.jobs.len() == 2 || worst <= bound + PROOF_TOLERANCE;
             self.worst = robust::worst_costs(&self.group, &self.rotations, drift.0, &mut total);
+            self.slacks = slack::slacks(&self.group, &self.rotations, &mut total);
         }
-        self.slacks = slack::slacks(&self.group, &self.rotations, &mut total);
     }
 }
 
