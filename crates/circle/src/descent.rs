@@ -5,6 +5,7 @@
 
 use alloc::{vec, vec::Vec};
 
+use crate::exact::LOOKUP_WORK;
 use crate::{PROOF_TOLERANCE, group::Group, total::Total};
 
 /// Sweeps over all jobs before a start is given up; a sweep without gain ends it earlier.
@@ -22,7 +23,7 @@ pub(crate) struct Found {
 /// The best shift of `job` against the placed ones, and the cost it adds. Without any alignment
 /// (nobody placed meets it, or nothing locks) every shift is alike and it stays at `stay`.
 pub(crate) fn best_shift(group: &Group, job: usize, placed: &[Option<u64>], stay: u64, total: &mut Total) -> (u64, f64) {
-    let response = group.response(job, placed, total);
+    let response = group.response(job, |other| placed[other].into(), total);
     let mut best = (stay, response.at(group, job, stay));
     if best.1 <= PROOF_TOLERANCE {
         return best;
@@ -35,6 +36,7 @@ pub(crate) fn best_shift(group: &Group, job: usize, placed: &[Option<u64>], stay
     }
     alignments.sort_unstable();
     alignments.dedup();
+    total.work += LOOKUP_WORK * group.spans(job) * alignments.len() as u64;
     for shift in alignments {
         let cost = response.at(group, job, shift);
         if cost < best.1 - PROOF_TOLERANCE {
@@ -46,7 +48,7 @@ pub(crate) fn best_shift(group: &Group, job: usize, placed: &[Option<u64>], stay
 
 /// Inserts the jobs in `order`, each at its best shift, then sweeps until nothing improves or
 /// the cost reaches `enough`.
-fn descend(group: &Group, order: &[usize], enough: f64, total: &mut Total) -> Found {
+fn descend(group: &Group, order: &[usize], enough: f64, work_end: u64, total: &mut Total) -> Found {
     let mut placed: Vec<Option<u64>> = vec![None; group.jobs.len()];
     for &job in order {
         let (shift, _) = best_shift(group, job, &placed, 0, total);
@@ -55,7 +57,7 @@ fn descend(group: &Group, order: &[usize], enough: f64, total: &mut Total) -> Fo
     let mut shifts: Vec<u64> = placed.iter().map(|s| s.unwrap_or(0)).collect();
     let mut cost = group.cost(&shifts, total);
     for _ in 0..SWEEPS_MAX {
-        if cost <= enough + PROOF_TOLERANCE {
+        if cost <= enough + PROOF_TOLERANCE || total.work >= work_end {
             break;
         }
         let before = cost;
@@ -74,8 +76,8 @@ fn descend(group: &Group, order: &[usize], enough: f64, total: &mut Total) -> Fo
 
 /// The best of `starts` descents: the first in order of decreasing demand, the others in
 /// permutations drawn from a fixed seed. Ends early when the cost reaches `enough`, a lower bound.
-/// Never worse than not shifting at all.
-pub(crate) fn descent(group: &Group, starts: usize, enough: f64, total: &mut Total) -> Found {
+/// Never worse than not shifting at all. No start and no sweep begins after `work_end`.
+pub(crate) fn descent(group: &Group, starts: usize, enough: f64, work_end: u64, total: &mut Total) -> Found {
     let jobs = group.jobs.len();
     let zeros = vec![0; jobs];
     let mut best = Found { cost: group.cost(&zeros, total), shifts: zeros };
@@ -83,13 +85,13 @@ pub(crate) fn descent(group: &Group, starts: usize, enough: f64, total: &mut Tot
     order.sort_by(|&a, &b| group.jobs[b].weight.total_cmp(&group.jobs[a].weight));
     let mut seed = 0x5eed_u64;
     for start in 0..starts {
-        if best.cost <= enough + PROOF_TOLERANCE {
+        if best.cost <= enough + PROOF_TOLERANCE || (start > 0 && total.work >= work_end) {
             break;
         }
         if start > 0 {
             shuffle(&mut order, &mut seed);
         }
-        let found = descend(group, &order, enough, total);
+        let found = descend(group, &order, enough, work_end, total);
         if found.cost < best.cost - PROOF_TOLERANCE {
             best = found;
         }

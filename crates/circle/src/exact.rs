@@ -16,11 +16,13 @@ use crate::{
     descent::{Found, descent},
     group::Group,
     solution::Effort,
-    total::Total,
+    total::{Presence, Total},
 };
 
 /// Largest group for which the optimum is always sought with proof.
 pub const EXACT_JOBS_MAX: usize = 5;
+/// Work of the two lookups of one span, in units of 10 ns, where breaks are many.
+pub(crate) const LOOKUP_WORK: u64 = 6;
 /// Descents before the search of a small group: enough that it mostly has to prove only.
 const STARTS_SMALL: usize = 2;
 
@@ -43,28 +45,18 @@ impl Optimum {
 pub(crate) fn optimum(group: &Group, effort: Effort, total: &mut Total) -> Optimum {
     if group.jobs.len() > EXACT_JOBS_MAX {
         let bound = bound_by_circles(group, effort, total);
-        return Optimum { found: descent(group, effort.starts(), bound, total), bound };
+        return Optimum { found: descent(group, effort.starts(), bound, total.work + effort.work_max(), total), bound };
     }
     let bound = group.mean_bound();
     // The search of two jobs is one look at all alignments: nothing to prepare.
     let starts = if group.jobs.len() == 2 { 0 } else { STARTS_SMALL };
-    let found = descent(group, starts, bound, total);
+    let found = descent(group, starts, bound, total.work + effort.work_max(), total);
     if found.cost <= bound + PROOF_TOLERANCE {
         return Optimum { found, bound };
     }
-    let mut search = Search {
-        group,
-        total,
-        best: found,
-        placed: vec![None; group.jobs.len()],
-        order: Vec::with_capacity(group.jobs.len()),
-        responses: effort.responses_max(),
-        given_up: f64::INFINITY,
-    };
     // The heaviest job stands still; the others turn around it.
-    let root = heaviest(group);
-    search.placed[root] = Some(0);
-    search.order.push(root);
+    let mut search = Search::new(group, heaviest(group), total, effort);
+    search.best = found;
     search.branch(0, 0);
     let bound = search.given_up.min(search.best.cost).max(bound);
     Optimum { found: search.best, bound }
@@ -83,25 +75,8 @@ fn bound_by_circles(group: &Group, effort: Effort, total: &mut Total) -> f64 {
             return optimum(&alone, effort, total).bound;
         }
         let root = heaviest(&alone);
-        let mut placed = vec![None; alone.jobs.len()];
-        placed[root] = Some(0);
-        let mut shifts = Vec::new();
-        let others: f64 = (0..alone.jobs.len())
-            .filter(|&job| job != root)
-            .map(|job| {
-                let response = alone.response(job, &placed, total);
-                shifts.clear();
-                if !alone.alignments(job, root, 0, true, &mut shifts) {
-                    // Some alignments were left out: only what every shift costs is safe, nothing.
-                    return 0.0;
-                }
-                shifts.push(0);
-                shifts.iter().map(|&s| response.at(&alone, job, s)).fold(f64::INFINITY, f64::min)
-            })
-            .sum();
-        total.sweep(&alone.circles[0], |job| placed[job]);
-        let first = total.excess(&alone.circles[0]) * alone.circles[0].weight;
-        (first + others).max(alone.mean_bound())
+        let mut search = Search::new(&alone, root, total, effort);
+        search.bound_here().0.max(alone.mean_bound())
     };
     (0..group.circles.len()).map(bound).sum()
 }
@@ -113,8 +88,8 @@ struct Search<'a> {
     placed: Vec<Option<u64>>,
     /// Placed jobs in the order of placement; the heads' queue.
     order: Vec<usize>,
-    /// Responses that may still be computed.
-    responses: usize,
+    /// The search ends when `total.work` reaches this.
+    work_end: u64,
     /// Smallest lower bound of a part of the tree that was not searched.
     given_up: f64,
 }
@@ -128,36 +103,51 @@ struct Pending {
     at: u64,
 }
 
-impl Search<'_> {
-    fn branch(&mut self, head: usize, child_min: usize) {
-        let mut placed_total = core::mem::take(self.total);
-        let (cost, fill) = self.placed_cost(&mut placed_total);
-        *self.total = placed_total;
-        let mut pending = Vec::new();
-        let mut bound = cost;
+impl<'a> Search<'a> {
+    fn new(group: &'a Group, root: usize, total: &'a mut Total, effort: Effort) -> Self {
+        let mut placed = vec![None; group.jobs.len()];
+        placed[root] = Some(0);
+        let best = Found { cost: f64::INFINITY, shifts: Vec::new() };
+        let work_end = total.work + effort.work_max();
+        Self { group, total, best, placed, order: vec![root], work_end, given_up: f64::INFINITY }
+    }
+
+    /// A lower bound of everything below this node; the unplaced jobs; whether all their alignments were seen.
+    fn bound_here(&mut self) -> (f64, Vec<Pending>, f64, bool) {
+        let (with_floors, fill) = self.placed_cost();
         let mut complete = true;
+        let mut pending = Vec::new();
         for job in 0..self.placed.len() {
             if self.placed[job].is_none() {
-                let p = self.pending(job, &mut complete);
-                bound += p.least;
-                pending.push(p);
+                pending.push(self.pending(job, &mut complete));
             }
         }
-        let bound = bound.max(fill);
+        let added: f64 = pending.iter().map(|p| p.least).sum();
+        // An alignment that was left out might have cost nothing.
+        let bound = if complete { (with_floors + added).max(fill) } else { fill };
+        (bound, pending, with_floors, complete)
+    }
+
+    fn branch(&mut self, head: usize, child_min: usize) {
+        let (bound, pending, with_floors, complete) = self.bound_here();
         if bound >= self.best.cost - PROOF_TOLERANCE {
             return;
         }
-        if !complete || self.responses == 0 {
+        let out_of_work = self.total.work >= self.work_end;
+        if !complete || out_of_work {
             self.given_up = self.given_up.min(bound);
         }
         if let [last] = &pending[..] {
             // One job left: its best alignment is the best of this part, and it is attained.
-            let mut shifts: Vec<u64> = self.placed.iter().map(|s| s.unwrap_or(0)).collect();
-            shifts[last.job] = last.at;
-            self.best = Found { cost: cost + last.least, shifts };
+            let cost = with_floors + last.least;
+            if cost < self.best.cost - PROOF_TOLERANCE {
+                let mut shifts: Vec<u64> = self.placed.iter().map(|s| s.unwrap_or(0)).collect();
+                shifts[last.job] = last.at;
+                self.best = Found { cost, shifts };
+            }
             return;
         }
-        if self.responses == 0 {
+        if out_of_work {
             return;
         }
         let rest: f64 = pending.iter().map(|p| p.least).sum();
@@ -166,7 +156,7 @@ impl Search<'_> {
                 if h == head && p.job < child_min {
                     continue;
                 }
-                self.attach(h, p, cost + rest - p.least);
+                self.attach(h, p, with_floors + rest - p.least);
             }
         }
     }
@@ -179,6 +169,11 @@ impl Search<'_> {
             if others + added >= self.best.cost - PROOF_TOLERANCE {
                 break;
             }
+            if self.total.work >= self.work_end {
+                // Ranked: the first that is not looked at has the smallest bound of the rest.
+                self.given_up = self.given_up.min(others + added);
+                break;
+            }
             self.placed[p.job] = Some(shift);
             self.order.push(p.job);
             self.branch(h, p.job + 1);
@@ -187,11 +182,21 @@ impl Search<'_> {
         }
     }
 
-    /// What an unplaced job adds at its alignments with the placed jobs.
+    /// What an unplaced job adds at its alignments with the placed jobs, over the floor that is
+    /// counted for it already.
     fn pending(&mut self, job: usize, complete: &mut bool) -> Pending {
-        self.responses = self.responses.saturating_sub(1);
-        let response = self.group.response(job, &self.placed, self.total);
-        let mut pending = Pending { job, alignments: Vec::new(), least: response.at(self.group, job, 0), at: 0 };
+        let placed = &self.placed;
+        let others = |other: usize| placed[other].map_or(Presence::Floor, Presence::At);
+        let response = self.group.response(job, others, self.total);
+        let mut floor_cost = 0.0;
+        for &(c, _) in &self.group.jobs[job].on {
+            let circle = &self.group.circles[c];
+            self.total.sweep(circle, others);
+            floor_cost += self.total.excess(circle) * circle.weight;
+        }
+        let counted = response.without(self.group, job) - floor_cost;
+        let cost = |shift| response.at(self.group, job, shift) + counted;
+        let mut pending = Pending { job, alignments: Vec::new(), least: cost(0), at: 0 };
         let mut shifts = Vec::new();
         for (h, &head) in self.order.iter().enumerate() {
             shifts.clear();
@@ -199,31 +204,26 @@ impl Search<'_> {
             shifts.sort_unstable();
             shifts.dedup();
             for &shift in &shifts {
-                let cost = response.at(self.group, job, shift);
+                let cost = cost(shift);
                 pending.alignments.push((h, cost, shift));
                 if cost < pending.least {
                     (pending.at, pending.least) = (shift, cost);
                 }
             }
         }
+        self.total.work += LOOKUP_WORK * self.group.spans(job) * pending.alignments.len() as u64;
         pending
     }
 
-    /// Cost of the placed jobs, and the bound by idle capacity.
-    fn placed_cost(&self, total: &mut Total) -> (f64, f64) {
+    /// Cost of the placed jobs and the floors of the others, and the bound by mean demand.
+    fn placed_cost(&mut self) -> (f64, f64) {
         let (mut cost, mut fill) = (0.0, 0.0);
         for circle in &self.group.circles {
-            total.sweep(circle, |job| self.placed[job]);
-            let excess = total.excess(circle);
-            let mut placed_mean = 0.0;
-            let mut rest_mean = 0.0;
-            for m in &circle.members {
-                *(if self.placed[m.job].is_some() { &mut placed_mean } else { &mut rest_mean }) += m.folded.mean;
-            }
-            let perimeter = circle.perimeter as f64;
-            let idle = (circle.capacity - placed_mean) * perimeter + excess;
-            cost += excess * circle.weight;
-            fill += (excess + (rest_mean * perimeter - idle).max(0.0)) * circle.weight;
+            let placed = &self.placed;
+            self.total.sweep(circle, |job| placed[job].map_or(Presence::Floor, Presence::At));
+            let here = self.total.excess(circle) * circle.weight;
+            cost += here;
+            fill += here.max(circle.fill_bound(circle.members.iter().map(|m| m.folded.mean).sum()));
         }
         (cost, fill)
     }

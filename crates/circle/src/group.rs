@@ -10,7 +10,7 @@ use num_integer::Integer as _;
 use crate::{
     response::Response,
     solution::Effort,
-    total::{Circle, Total},
+    total::{Circle, Presence, Total},
 };
 
 /// Fewest alignments of a pair that are kept, however many phases the jobs have.
@@ -54,6 +54,11 @@ impl Group {
         Self { jobs: group_jobs, circles, lookups_max: effort.lookups_max() }
     }
 
+    /// Lookups that one shift of a job costs, in pairs.
+    pub(crate) fn spans(&self, job: usize) -> u64 {
+        self.jobs[job].on.iter().map(|&(c, m)| self.circles[c].members[m].folded.spans.len() as u64).sum()
+    }
+
     /// One circle and its jobs, renumbered, as a group of its own.
     pub(crate) fn circle_alone(&self, circle: usize, effort: Effort) -> Self {
         let mut alone = self.circles[circle].clone();
@@ -68,7 +73,7 @@ impl Group {
         self.circles
             .iter()
             .map(|circle| {
-                total.sweep(circle, |job| Some(shifts[job]));
+                total.sweep(circle, |job| Presence::At(shifts[job]));
                 total.excess(circle) * circle.weight
             })
             .sum()
@@ -79,14 +84,15 @@ impl Group {
         self.circles.iter().map(|c| c.fill_bound(c.members.iter().map(|m| m.folded.mean).sum())).sum()
     }
 
-    /// How the cost answers to a shift of `job`, the jobs with a shift in `placed` standing still.
-    pub(crate) fn response(&self, job: usize, placed: &[Option<u64>], total: &mut Total) -> GroupResponse {
+    /// How the cost answers to a shift of `job`, the others being present as `others` says.
+    pub(crate) fn response(&self, job: usize, others: impl Fn(usize) -> Presence, total: &mut Total) -> GroupResponse {
         let parts = self.jobs[job]
             .on
             .iter()
             .map(|&(c, m)| {
                 let circle = &self.circles[c];
-                total.sweep(circle, |other| if other == job { None } else { placed[other] });
+                total.sweep(circle, |other| if other == job { Presence::Absent } else { others(other) });
+                total.work += 4 * circle.members[m].folded.levels.len() as u64 * total.starts.len() as u64;
                 Response::new(circle, total, m)
             })
             .collect();
@@ -141,6 +147,11 @@ pub(crate) struct GroupResponse {
 }
 
 impl GroupResponse {
+    /// Cost of the others on the job's circles.
+    pub(crate) fn without(&self, group: &Group, job: usize) -> f64 {
+        self.parts.iter().zip(&group.jobs[job].on).map(|(part, &(c, _))| part.without * group.circles[c].weight).sum()
+    }
+
     /// Cost that the job adds at `shift`.
     pub(crate) fn at(&self, group: &Group, job: usize, shift: u64) -> f64 {
         self.parts

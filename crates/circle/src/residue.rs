@@ -31,8 +31,10 @@ pub(crate) struct Folded {
     pub(crate) levels: Vec<f64>,
     /// (level index, probability) of all pieces, piece after piece.
     atoms: Vec<(u32, f64)>,
-    /// First atom of each piece; one more entry closes the last piece.
+    /// First atom of each piece; one more entry closes the last piece, and one the floor.
     offsets: Vec<u32>,
+    /// One level at every point: the whole demand is locked to this circle.
+    locked: bool,
     /// Where something is sent: the pieces again, without their silence.
     pub(crate) spans: Vec<Span>,
     /// Mean demand in Mbit/s.
@@ -67,6 +69,7 @@ impl Folded {
             levels: Vec::new(),
             atoms: Vec::new(),
             offsets: vec![0],
+            locked: false,
             spans: Vec::new(),
             mean,
             approximate: false,
@@ -90,8 +93,43 @@ impl Folded {
         if !folded.approximate {
             folded.levels = levels;
         }
+        folded.locked = folded.atoms.len() == folded.starts.len();
         folded.spans = folded.sent();
+        folded.push_floor();
         folded
+    }
+
+    /// Appends the floor: the largest variable that the demand dominates at every point, whatever
+    /// its shift. It sends at least `v` as often as the demand does at its quietest point.
+    fn push_floor(&mut self) {
+        // least[v]: smallest probability, over all pieces, of a level of at least `v`.
+        let mut least = vec![1.0_f64; self.levels.len() + 1];
+        least[self.levels.len()] = 0.0;
+        let mut above = vec![0.0; self.levels.len()];
+        for piece in 0..self.starts.len() {
+            above.fill(0.0);
+            for &(level, p) in self.atoms(piece) {
+                above[level as usize] = p;
+            }
+            let mut sum = 0.0;
+            for level in (1..self.levels.len()).rev() {
+                sum += above[level];
+                least[level] = least[level].min(sum);
+            }
+        }
+        for level in 0..self.levels.len() {
+            let p = least[level] - least[level + 1];
+            if p > 0.0 {
+                self.atoms.push((level as u32, p));
+            }
+        }
+        self.offsets.push(self.atoms.len() as u32);
+    }
+
+    /// The piece number under which [`Self::atoms`] knows the floor; `None` if the floor is silence.
+    pub(crate) fn floor(&self) -> Option<usize> {
+        let floor = self.starts.len();
+        (!matches!(self.atoms(floor), [(0, _)])).then_some(floor)
     }
 
     fn sent(&self) -> Vec<Span> {
@@ -116,7 +154,7 @@ impl Folded {
 
     /// One level at every point: the whole demand is locked to this circle.
     pub(crate) fn is_locked(&self) -> bool {
-        self.atoms.len() == self.starts.len()
+        self.locked
     }
 
     /// The level of a piece of a locked demand.
@@ -231,6 +269,16 @@ fn pieces(jobs: &[(u64, usize)], perimeter: u64) -> u128 {
 mod tests {
     use super::*;
     use crate::{Rate, Ticks};
+
+    /// Two of three turns send on [1, 4), one on [0, 1): the floor sends in one of three.
+    #[test]
+    fn the_floor_is_what_is_sent_at_the_quietest_point() {
+        let f = Folded::new(&[phase(1, 8, 10)], 12, 4);
+        let floor = f.floor().unwrap();
+        assert_eq!(f.atoms(floor), [(0, 1.0 - 1.0 / 3.0), (1, 1.0 / 3.0)]);
+        assert_eq!(Folded::new(&[phase(1, 8, 10)], 12, 12).floor(), None);
+        assert_eq!(Folded::new(&[phase(0, 12, 10)], 12, 4).floor().map(|x| f.atoms(x).len()), Some(2));
+    }
 
     fn phase(start: u64, end: u64, rate: u64) -> Phase {
         Phase { start: Ticks(start), end: Ticks(end), rate: Rate(rate) }

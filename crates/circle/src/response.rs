@@ -24,6 +24,8 @@ pub(crate) struct Response {
     rate: Vec<f64>,
     /// Its integral from 0 to each break, and to the period: `[break][level]`.
     prefix: Vec<f64>,
+    /// Excess of the others alone, around the circle.
+    pub(crate) without: f64,
 }
 
 impl Response {
@@ -34,13 +36,15 @@ impl Response {
         let pieces = total.starts.len();
         // Added excess rate of each level during each piece of the total.
         let mut added = vec![0.0; pieces * levels];
+        let mut without = 0.0;
         for piece in 0..pieces {
             let idle = total.excess_with(piece, 0.0, circle.capacity);
+            without += idle * total.length(piece, circle) as f64;
             for level in 0..levels {
                 added[piece * levels + level] = total.excess_with(piece, f.levels[level + 1], circle.capacity) - idle;
             }
         }
-        let mut response = Self { period: f.period, breaks: Vec::new(), levels, rate: Vec::new(), prefix: Vec::new() };
+        let mut response = Self { period: f.period, breaks: Vec::new(), levels, rate: Vec::new(), prefix: Vec::new(), without };
         if f.period == circle.perimeter {
             response.breaks.extend_from_slice(&total.starts);
             response.rate = added;

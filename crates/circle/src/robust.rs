@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::{
     PROOF_TOLERANCE,
     group::{Group, GroupResponse},
-    total::Total,
+    total::{Presence, Total},
 };
 
 /// Sweeps over the jobs of a group.
@@ -25,7 +25,6 @@ struct Curve<'a> {
 
 impl<'a> Curve<'a> {
     fn new(group: &'a Group, job: usize, shifts: &[u64], total: &mut Total) -> Self {
-        let placed: Vec<Option<u64>> = shifts.iter().map(|&s| Some(s)).collect();
         let mut kinks = Vec::new();
         let mut complete = true;
         for (other, &shift) in shifts.iter().enumerate().filter(|o| o.0 != job) {
@@ -39,7 +38,7 @@ impl<'a> Curve<'a> {
             circle.members[m].folded.mean * circle.perimeter as f64 * circle.weight
         };
         let ceiling = (!complete).then(|| group.jobs[job].on.iter().map(demand).sum());
-        Self { group, job, response: group.response(job, &placed, total), kinks, ceiling }
+        Self { group, job, response: group.response(job, |other| Presence::At(shifts[other]), total), kinks, ceiling }
     }
 
     fn lock(&self) -> u64 {

@@ -2,7 +2,11 @@
 
 use alloc::{vec, vec::Vec};
 
-use crate::{PROOF_TOLERANCE, group::Group, total::Total};
+use crate::{
+    PROOF_TOLERANCE,
+    group::Group,
+    total::{Presence, Total},
+};
 
 /// Passes of centring: each halves what is left of the imbalance between neighbours.
 const CENTRING_PASSES: usize = 4;
@@ -11,7 +15,6 @@ const CENTRING_PASSES: usize = 4;
 /// loss. `None`: its shift does not matter at all.
 fn room(group: &Group, job: usize, shifts: &[u64], total: &mut Total) -> Option<(u64, u64)> {
     let lock = group.jobs[job].lock;
-    let placed: Vec<Option<u64>> = shifts.iter().map(|&s| Some(s)).collect();
     let mut kinks = Vec::new();
     let mut complete = true;
     for (other, &shift) in shifts.iter().enumerate() {
@@ -33,7 +36,7 @@ fn room(group: &Group, job: usize, shifts: &[u64], total: &mut Total) -> Option<
     if kinks.is_empty() {
         return None;
     }
-    let response = group.response(job, &placed, total);
+    let response = group.response(job, |other| Presence::At(shifts[other]), total);
     let allowed = response.at(group, job, here) + PROOF_TOLERANCE;
     let flat = |&distance: &u64| response.at(group, job, here + distance) <= allowed;
     // The cost is linear between kinks: the room ends at the last kink before one that costs more.

@@ -33,18 +33,18 @@ impl Effort {
         }
     }
 
-    /// Most responses (one job's cost for all its shifts) in a search for proof.
-    pub(crate) const fn responses_max(self) -> usize {
+    /// Most work in one search for proof, in units of about 10 ns.
+    pub(crate) const fn work_max(self) -> u64 {
         match self {
-            Self::Thorough => 400_000,
-            Self::Fast => 64,
+            Self::Thorough => 100_000_000,
+            Self::Fast => 50_000,
         }
     }
 
     /// Most lookups spent on the alignments of one pair of jobs. A lookup takes about 10 ns.
     pub(crate) const fn lookups_max(self) -> u64 {
         match self {
-            Self::Thorough => 1 << 22,
+            Self::Thorough => 1 << 19,
             Self::Fast => 1 << 14,
         }
     }

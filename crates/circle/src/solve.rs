@@ -14,7 +14,7 @@ use crate::{
     residue::{Folded, perimeter},
     robust, slack,
     solution::Effort,
-    total::{Circle, OnCircle, Total},
+    total::{Circle, OnCircle, Presence, Total},
 };
 
 /// Below this many sets threads cost more than they save.
@@ -209,7 +209,7 @@ impl<'a> View<'a> {
         let mut total = Total::default();
         for part in parts {
             for (circle, &class) in part.group.circles.iter().zip(&part.classes) {
-                total.sweep(circle, |local| Some(shifts[part.jobs[local]]));
+                total.sweep(circle, |local| Presence::At(shifts[part.jobs[local]]));
                 let score = 1.0 - total.excess(circle) / (circle.perimeter as f64 * circle.capacity);
                 for &l in &self.classes[class].links {
                     scores[l] = score;
@@ -317,7 +317,7 @@ fn circle(problem: &Problem, link: &ProblemLink, multiplicity: usize, effort: Ef
     if unlocked > 10 {
         // Only so many distributions can overflow the cap of a mixture; ask the sweep itself.
         let mut total = Total::default();
-        total.sweep(&circle, |_| Some(0));
+        total.sweep(&circle, |_| Presence::At(0));
         circle.approximate |= total.approximate;
     }
     Some(circle)

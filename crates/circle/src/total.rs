@@ -54,6 +54,25 @@ pub(crate) struct Total {
     /// Some distribution was cut to [`MIX_ATOMS_MAX`].
     pub(crate) approximate: bool,
     steps: Vec<Step>,
+    /// Work done so far, in units of about 10 ns: a search stops by it, not by the clock.
+    pub(crate) work: u64,
+}
+
+/// How a job takes part in a total.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Presence {
+    /// Not at all.
+    Absent,
+    /// With what it sends at least, whatever its shift will be.
+    Floor,
+    /// Shifted by that much.
+    At(u64),
+}
+
+impl From<Option<u64>> for Presence {
+    fn from(shift: Option<u64>) -> Self {
+        shift.map_or(Self::Absent, Self::At)
+    }
 }
 
 /// A change at a point of the circle: of the locked level, or of one unlocked job's piece.
@@ -91,8 +110,8 @@ impl Total {
         self.starts.get(piece + 1).copied().unwrap_or(circle.perimeter) - self.starts[piece]
     }
 
-    /// Recomputes the total of the members for which `shift_of(job)` gives a shift. Reuses its buffers.
-    pub(crate) fn sweep(&mut self, circle: &Circle, shift_of: impl Fn(usize) -> Option<u64>) {
+    /// Recomputes the total of the members, each present as `presence(job)` says. Reuses its buffers.
+    pub(crate) fn sweep(&mut self, circle: &Circle, presence: impl Fn(usize) -> Presence) {
         self.starts.clear();
         self.base.clear();
         self.mix.clear();
@@ -104,8 +123,15 @@ impl Total {
         // Current piece of each unlocked member.
         let mut unlocked: Vec<(u32, usize)> = Vec::new();
         for (m, on) in circle.members.iter().enumerate() {
-            let Some(shift) = shift_of(on.job) else { continue };
             let f = &on.folded;
+            let shift = match presence(on.job) {
+                Presence::Absent => continue,
+                Presence::Floor => {
+                    unlocked.extend(f.floor().map(|piece| (m as u32, piece)));
+                    continue;
+                }
+                Presence::At(shift) => shift,
+            };
             let shift = shift % f.period;
             let first = f.piece_at(if shift == 0 { 0 } else { f.period - shift });
             if f.is_locked() {
@@ -140,6 +166,7 @@ impl Total {
                 current = self.mixture(circle, &unlocked);
             }
         }
+        self.work += 4 * self.steps.len() as u64 + 2 * self.mix_atoms.len() as u64 + 8;
     }
 
     /// The steps of one member in (0, perimeter): every repetition of every piece boundary.
