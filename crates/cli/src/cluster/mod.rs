@@ -183,7 +183,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Ranks on hosts in order; the rail of a rank is its number on the host.
+    /// Ranks on hosts in order. Where a host has fewer NICs than ranks, neighbouring ranks share one: a rail that no NIC has would
+    /// count as a NIC of its own, and the job would send a multiple of what it does.
     fn place(&self, job: JobId, hosts: &[String]) -> Result<Placement, String> {
         let per_host = self.gpus_per_host[job.index()] as usize;
         let wanted = self.jobs[job.index()].gpus as usize;
@@ -202,7 +203,9 @@ impl Reader<'_> {
             }
             let host = self.host(name).map_err(|e| format!("hosts[{i}]: {e}"))?;
             let here = per_host.min(wanted - ranks.len());
-            ranks.extend((0..here).map(|r| Endpoint { host, rail: r as u16 }));
+            let nics = self.fabric.links_from(host).len();
+            let rail = |r: usize| if nics < per_host { r * nics / per_host } else { r };
+            ranks.extend((0..here).map(|r| Endpoint { host, rail: rail(r) as u16 }));
         }
         Ok(Placement { ranks })
     }

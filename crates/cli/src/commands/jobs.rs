@@ -1,6 +1,6 @@
 //! `antiphase jobs synth`: a cluster's worth of jobs, packed and varied, from a seed.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{collections::BinaryHeap, path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
 use fabric::Fabric;
@@ -24,8 +24,10 @@ const JOBS_MAX: u32 = 100_000;
 /// Most candidates generated at once.
 const CANDIDATES_MAX: u32 = 10_000;
 /// Sizes in hosts and how often each is drawn, in percent: mostly small jobs, most GPUs in large ones, as in
-/// public traces of training clusters.
-const SIZES: [(u32, u32); 6] = [(2, 35), (3, 10), (4, 25), (6, 10), (8, 15), (16, 5)];
+/// public traces of training clusters. The mean is 3.8 hosts.
+const SIZES: [(u32, u32); 7] = [(1, 20), (2, 30), (3, 10), (4, 20), (6, 5), (8, 10), (16, 5)];
+/// Most batch sizes per model: beyond this they leave the ranges that the paper prints.
+const BATCHES_MAX: u32 = 8;
 /// Models drawn from, all alike: those of the CASSINI paper whose iterations are below two seconds on 8 ranks.
 const MODELS: [&str; 10] = ["vgg11", "vgg16", "vgg19", "wideresnet101", "resnet50", "bert", "roberta", "camembert", "xlm", "dlrm"];
 
@@ -52,6 +54,15 @@ pub(crate) struct SynthArgs {
     /// Per cent of the jobs that left before, so that free hosts are scattered
     #[arg(long, default_value_t = 35, value_parser = clap::value_parser!(u32).range(0..=100))]
     departures: u32,
+    /// Ranks on each host
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    gpus_per_host: u32,
+    /// Models to draw from, all alike; `antiphase profile zoo` lists them [default: ten of the CASSINI paper]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = known_model)]
+    models: Vec<&'static str>,
+    /// Batch sizes per model, each an eighth of the reference above the last: jobs of one model and batch have one period
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(BATCHES_MAX)))]
+    batches: u32,
     /// The same seed gives the same bytes
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -67,26 +78,28 @@ pub(crate) fn run(command: &JobsCommand) -> Result<ExitCode, CliError> {
     let JobsCommand::Synth(args) = command;
     let fabric = read_fabric(&args.fabric)?;
     let mut rng = ChaCha8Rng::seed_from_u64(args.seed);
-    let mut drawn: Vec<(&str, u32)> = (0..args.count).map(|_| (MODELS[below(&mut rng, MODELS.len())], size(&mut rng))).collect();
-    // Jobs that find no room are left out, largest first: a cluster has room for so many.
+    let models = if args.models.is_empty() { &MODELS[..] } else { &args.models };
+    let mut drawn: Vec<Drawn> = (0..args.count).map(|_| draw(&mut rng, models, args.batches)).collect();
     let hosts = fabric.hosts().count() as u32;
-    let wanted: u32 = drawn.iter().map(|d| d.1).sum();
+    let wanted: u32 = drawn.iter().map(|d| d.hosts).sum();
     if wanted > hosts {
         fit(&mut drawn, hosts);
-        eprintln!(
-            "{wanted} hosts wanted, {hosts} there: {} jobs shrunk to 2 hosts or left out, {} remain",
-            args.count as usize - drawn.len(),
-            drawn.len()
-        );
+        eprintln!("{wanted} hosts wanted, {hosts} there: the largest jobs halved, {} of {} jobs remain", drawn.len(), args.count);
     }
     let refuse = |e: policy::PackError| CliError::input(&args.fabric, e);
-    let sizes: Vec<u32> = drawn.iter().map(|d| d.1).collect();
+    let sizes: Vec<u32> = drawn.iter().map(|d| d.hosts).collect();
     let placements = pack(&fabric, &sizes, args.seed, args.departures * 10).map_err(refuse)?;
     let candidates = variants(&fabric, &placements, args.candidates as usize, args.moved * 10, args.seed).map_err(refuse)?;
-    let ids: Vec<String> = drawn.iter().enumerate().map(|(i, (model, _))| format!("{model}-{i}")).collect();
-    let jobs = ids.iter().zip(&drawn).zip(&placements).map(|((id, (model, size)), placement)| JobDoc {
+    let ids: Vec<String> = drawn.iter().enumerate().map(|(i, d)| format!("{}-{i}", d.model)).collect();
+    let jobs = ids.iter().zip(&drawn).zip(&placements).map(|((id, d), placement)| JobDoc {
         id: id.clone(),
-        model: Some(ModelDoc { name: (*model).into(), ranks: Some(*size), gpus_per_host: Some(1), ..ModelDoc::default() }),
+        model: Some(ModelDoc {
+            name: d.model.into(),
+            ranks: Some(d.hosts.saturating_mul(args.gpus_per_host)),
+            gpus_per_host: Some(args.gpus_per_host),
+            batch: d.batch,
+            ..ModelDoc::default()
+        }),
         hosts: Some(names(&fabric, placement)),
         ..JobDoc::default()
     });
@@ -101,19 +114,45 @@ pub(crate) fn run(command: &JobsCommand) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shrinks the largest jobs to two hosts, then drops from the end, until all fit.
-fn fit(drawn: &mut Vec<(&str, u32)>, hosts: u32) {
-    let mut wanted: u32 = drawn.iter().map(|d| d.1).sum();
-    let mut order: Vec<usize> = (0..drawn.len()).collect();
-    order.sort_by_key(|&i| std::cmp::Reverse(drawn[i].1));
-    for i in order {
-        if wanted <= hosts {
-            break;
+/// A job before it has a place.
+struct Drawn {
+    model: &'static str,
+    hosts: u32,
+    /// None is the model's reference.
+    batch: Option<u64>,
+}
+
+/// A job of any of the models, sizes and batches.
+fn draw(rng: &mut ChaCha8Rng, models: &[&'static str], batches: u32) -> Drawn {
+    let model = models[below(rng, models.len())];
+    let hosts = size(rng);
+    let eighths = below(rng, batches as usize) as u64;
+    let reference = profile::find_model(model).filter(|_| eighths > 0).map(|m| m.reference.batch);
+    Drawn { model, hosts, batch: reference.map(|batch| batch + (batch * eighths).div_ceil(8)) }
+}
+
+/// The name of a model as the zoo spells it.
+fn known_model(name: &str) -> Result<&'static str, String> {
+    profile::find_model(name).map(|m| m.name).ok_or_else(|| "no such model; antiphase profile zoo lists them".into())
+}
+
+/// Halves the largest job until all fit, and drops jobs when all are small: a cluster has room for so many.
+fn fit(drawn: &mut Vec<Drawn>, hosts: u32) {
+    let mut wanted: u32 = drawn.iter().map(|d| d.hosts).sum();
+    let mut largest: BinaryHeap<(u32, usize)> = drawn.iter().enumerate().map(|(i, d)| (d.hosts, i)).collect();
+    while wanted > hosts {
+        match largest.pop() {
+            Some((size, i)) if size > 2 => {
+                drawn[i].hosts = size.div_ceil(2);
+                wanted -= size / 2;
+                largest.push((drawn[i].hosts, i));
+            }
+            _ => break,
         }
-        wanted -= drawn[i].1 - 2;
-        drawn[i].1 = 2;
     }
-    drawn.truncate((hosts / 2) as usize);
+    while wanted > hosts {
+        wanted -= drawn.pop().map_or(wanted, |d| d.hosts);
+    }
 }
 
 fn names(fabric: &Fabric, placement: &Placement) -> Vec<String> {

@@ -223,6 +223,7 @@ fn svg(scenario: &Scenario, solution: &Solution) -> Result<String, CliError> {
         unshifted_score: worst.zero_shift_score,
         score: worst.score,
         explanation: String::new(),
+        alike: 0,
     };
     let colours = Colours::assign(jobs.len(), std::slice::from_ref(&view));
     Ok(circles::draw(&view, &jobs, &colours).document())

@@ -81,6 +81,11 @@ pub(crate) fn change(before: u64, after: u64) -> String {
     }
 }
 
+/// A time as a multiple of another, for example `1.088×`; nothing when there is none.
+pub(crate) fn times(ratio: Option<f64>) -> String {
+    ratio.filter(|r| r.is_finite()).map(|r| format!("{r:.3}×")).unwrap_or_default()
+}
+
 /// A count with thin spaces between thousands, as in the SI brochure.
 pub(crate) fn count(n: usize) -> String {
     let digits = n.to_string();
@@ -131,6 +136,7 @@ mod tests {
         assert_eq!(change(200, 200), "±0 %");
         assert_eq!(change(0, 5), "n/a");
         assert_eq!(change(100_000, 100_060), "+0.1 %");
+        assert_eq!((times(Some(1.0884)).as_str(), times(None).as_str()), ("1.088×", ""));
         assert_eq!((percent(0.000_1).as_str(), percent(0.0).as_str()), ("< 0.1 %", "0 %"));
     }
 }

@@ -20,6 +20,8 @@ pub(crate) struct JobView {
     pub unshifted_ns: Option<u64>,
     /// Predicted iteration time under the shifts.
     pub shifted_ns: Option<u64>,
+    /// Whether it should be held to its shift; none when it meets nobody.
+    pub hold: Option<bool>,
 }
 
 /// A span of an iteration with constant demand, counted from the iteration's start.
@@ -57,6 +59,8 @@ pub(crate) struct LinkView {
     pub score: f64,
     /// Why it scores as it does, in a sentence or two; may be empty.
     pub explanation: String,
+    /// How many more links have the same jobs, demands and capacity.
+    pub alike: usize,
 }
 
 /// One placement that was evaluated.
@@ -72,8 +76,10 @@ pub(crate) struct CandidateView {
     pub worst_score: Option<f64>,
     /// Links that two or more jobs cross.
     pub shared_links: usize,
-    /// Mean predicted iteration time, weighted as the ranking weights it.
-    pub iteration_ns: Option<u64>,
+    /// Predicted iteration time over the period, GPU-weighted mean, when nobody is shifted.
+    pub unshifted_time: Option<f64>,
+    /// The same when those jobs are shifted that gain by it.
+    pub advised_time: Option<f64>,
     /// What to know about it: `proven`, `loop, refused by cassini mode`, ...; may be empty.
     pub note: String,
 }

@@ -52,6 +52,8 @@ struct TimesDoc {
     solo: f64,
     unshifted: f64,
     shifted: f64,
+    /// Shifted only where that is predicted to help.
+    advised: f64,
 }
 
 #[derive(Serialize)]
@@ -74,6 +76,8 @@ struct JobDoc<'a> {
     slack_ns: u64,
     lock_ns: u64,
     contended: bool,
+    /// Whether the job, with those it meets, is predicted to gain by being held to its shift.
+    hold: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     solo_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,6 +122,7 @@ fn candidate<'a>(ranking: &Ranking<'a>, e: &'a Evaluation) -> CandidateDoc<'a> {
         slack_ns: r.slack.0,
         lock_ns: r.lock.0,
         contended: r.contended,
+        hold: r.hold,
         solo_ns: r.times.map(|t| t.solo.0),
         unshifted_ns: r.times.map(|t| t.unshifted.0),
         shifted_ns: r.times.map(|t| t.shifted.0),
@@ -130,14 +135,14 @@ fn candidate<'a>(ranking: &Ranking<'a>, e: &'a Evaluation) -> CandidateDoc<'a> {
             Outcome::Loop { .. } => "loop",
             Outcome::Unsolved { .. } => "unsolved",
         },
-        certainty: certainty(e),
+        certainty: certainty(e, ranking.options.mode),
         mean_score: e.scores.map(|s| s.score),
         true_mean_score: e.scores.map(|s| s.true_score),
         zero_shift_mean_score: e.scores.map(|s| s.zero_shift_score),
         robust_mean_score: e.scores.and_then(|s| s.robust_score),
         proven: e.scores.is_some_and(|s| s.proven),
         bound_gap: e.scores.map(|s| s.bound_gap),
-        relative_time: e.times.map(|t| TimesDoc { solo: t.solo, unshifted: t.unshifted, shifted: t.shifted }),
+        relative_time: e.times.map(|t| TimesDoc { solo: t.solo, unshifted: t.unshifted, shifted: t.shifted, advised: t.advised }),
         shared_links: e.shared_links,
         quiet_links: e.quiet_links,
         loops: e.affinity.loops,

@@ -1,5 +1,6 @@
 //! The plan as text: candidates, the worst links, the jobs, and sentences.
 
+use circle::Mode;
 use policy::{Evaluation, Outcome};
 use units::Nanos;
 
@@ -8,6 +9,11 @@ use crate::table::Table;
 
 /// Candidates, links and sentences shown; `-o json` has them all.
 const ROWS_MAX: usize = 12;
+/// What the columns of the candidates mean.
+const LEGEND: &str = "
+SCORE: mean over the links that two or more jobs share; 1 is never over capacity.
+TIME: predicted iteration over the period, mean over the GPUs; ADVISED: jobs held to their shifts only where that helps.
+";
 /// Jobs shown.
 const JOBS_MAX: usize = 40;
 
@@ -27,7 +33,7 @@ pub(super) fn plan(ranking: &Ranking<'_>) -> String {
         out.push_str("\nno candidate was solved\n");
         return out;
     };
-    out.push_str(&format!("\nbest: {}; {}\n", best.id, certainty(best)));
+    out.push_str(&format!("\nbest: {}; {}\n", best.id, certainty(best, ranking.options.mode)));
     let links = links(ranking, best);
     if !links.is_empty() {
         out.push_str(&format!("\n{}", links.render()));
@@ -49,10 +55,12 @@ fn more(out: &mut String, all: usize, shown: usize, what: &str) {
 }
 
 /// What stands behind a candidate's score, in words.
-pub(super) fn certainty(e: &Evaluation) -> String {
+pub(super) fn certainty(e: &Evaluation, mode: Mode) -> String {
     match (&e.outcome, e.scores) {
         (Outcome::Loop { .. }, _) => "discarded: loop (paper mode)".into(),
         (Outcome::Unsolved { error, .. }, _) => format!("not solved: {error}"),
+        // The best of the paper's 72 angles, scored at 72 points; what it is worth in continuous time is another number.
+        (Outcome::Solved, Some(s)) if mode == Mode::Cassini => format!("best of the 5-degree grid; exact score {:.4}", s.true_score),
         (Outcome::Solved, Some(s)) if s.proven => "optimal, proven".into(),
         (Outcome::Solved, Some(s)) => format!("at most {:.4} below the optimum", s.bound_gap),
         (Outcome::Solved, None) => String::new(),
@@ -60,22 +68,36 @@ pub(super) fn certainty(e: &Evaluation) -> String {
 }
 
 fn candidates(ranking: &Ranking<'_>) -> String {
-    let mut t = Table::new(&["CANDIDATE", ">SCORE", ">NO SHIFT", ">TIME", ">NO SHIFT", ">SHARED", ">LOOPS", "CERTAINTY"]);
+    let mut t = Table::new(&[
+        "CANDIDATE",
+        ">SCORE: NO SHIFT",
+        ">SHIFTED",
+        ">TIME: NO SHIFT",
+        ">SHIFTED",
+        ">ADVISED",
+        ">LINKS",
+        ">LOOPS",
+        "CERTAINTY",
+    ]);
     let times = |x: Option<f64>| x.map_or_else(|| "-".into(), |v| format!("{v:.3}x"));
     let scores = |x: Option<f64>| x.map_or_else(|| "-".into(), |v| format!("{v:.4}"));
     for e in ranking.evaluations.iter().take(ROWS_MAX) {
+        // A discarded candidate was not looked at further.
+        let counts = |n: usize| if e.scores.is_some() { n.to_string() } else { "-".into() };
         t.row([
             e.id.clone(),
-            scores(e.scores.map(|s| s.score)),
             scores(e.scores.map(|s| s.zero_shift_score)),
-            times(e.times.map(|t| t.shifted)),
+            scores(e.scores.map(|s| s.score)),
             times(e.times.map(|t| t.unshifted)),
-            e.shared_links.to_string(),
-            e.affinity.loops.to_string(),
-            certainty(e),
+            times(e.times.map(|t| t.shifted)),
+            times(e.times.map(|t| t.advised)),
+            counts(e.shared_links),
+            counts(e.affinity.loops),
+            certainty(e, ranking.options.mode),
         ]);
     }
     let mut out = t.render();
+    out.push_str(LEGEND);
     more(&mut out, ranking.evaluations.len(), ROWS_MAX, "candidates");
     out
 }
@@ -107,7 +129,7 @@ fn jobs(ranking: &Ranking<'_>, best: &Evaluation) -> String {
     if all > JOBS_MAX {
         reports.retain(|r| r.contended);
     }
-    let mut t = Table::new(&["JOB", ">GPUS", ">PERIOD ms", ">SOLO ms", ">NO SHIFT ms", ">SHIFTED ms", ">SHIFT ms", ">SLACK ms"]);
+    let mut t = Table::new(&["JOB", ">GPUS", ">PERIOD ms", ">SOLO ms", ">NO SHIFT ms", ">SHIFTED ms", ">SHIFT ms", ">SLACK ms", "HOLD"]);
     for r in reports.iter().take(JOBS_MAX) {
         let job = &ranking.cluster.jobs[r.job.index()];
         let time = |of: fn(&policy::fluid::IterationTimes) -> Nanos| r.times.as_ref().map_or_else(|| "-".into(), |t| ms(of(t)));
@@ -119,7 +141,18 @@ fn jobs(ranking: &Ranking<'_>, best: &Evaluation) -> String {
             time(|t| t.unshifted),
             time(|t| t.shifted),
             if r.contended { ms(r.shift) } else { "-".into() },
-            if r.contended { ms(r.slack) } else { "any".into() },
+            match (r.contended, ranking.options.mode) {
+                (false, _) => "any".into(),
+                (true, Mode::Exact) => ms(r.slack),
+                // The paper's method has none.
+                (true, Mode::Cassini) => "-".into(),
+            },
+            match (r.contended, r.hold) {
+                (false, _) => "-",
+                (true, true) => "yes",
+                (true, false) => "no: slower",
+            }
+            .into(),
         ]);
     }
     let mut out = t.render();

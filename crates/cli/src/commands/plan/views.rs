@@ -1,5 +1,6 @@
 //! What the pictures show of a ranking.
 
+use circle::Mode;
 use fabric::tier::tiers;
 use policy::{Evaluation, LinkReport};
 
@@ -15,13 +16,13 @@ pub(super) fn report(ranking: &Ranking<'_>) -> ReportView {
         title: format!("Plan for {}", cluster.fabric.name()),
         fabric: fabric_view(ranking, best),
         jobs: best.map(|e| jobs(ranking, e)).unwrap_or_default(),
-        candidates: ranking.evaluations.iter().enumerate().map(|(i, e)| candidate(e, i == 0)).collect(),
+        candidates: ranking.evaluations.iter().enumerate().map(|(i, e)| candidate(e, ranking.options.mode, i == 0)).collect(),
         links: best.map(|e| links(ranking, e)).unwrap_or_default(),
         unshifted_mean_score: scores.map_or(f64::NAN, |s| s.zero_shift_score),
         mean_score: scores.map_or(f64::NAN, |s| s.score),
         mode: match ranking.options.mode {
-            circle::Mode::Exact => "exact".into(),
-            circle::Mode::Cassini => "cassini".into(),
+            Mode::Exact => "exact".into(),
+            Mode::Cassini => "cassini".into(),
         },
         proven: scores.is_some_and(|s| s.proven),
         bound_gap: scores.map_or(f64::NAN, |s| s.bound_gap),
@@ -33,7 +34,7 @@ pub(super) fn report(ranking: &Ranking<'_>) -> ReportView {
 fn notes(ranking: &Ranking<'_>, best: Option<&Evaluation>) -> Vec<String> {
     let mut notes = vec![
         format!("Routes: shortest paths; among equal next hops {}.", ranking.cluster.router.ecmp()),
-        "Iteration times come from a fluid model with max-min fair links, not from a measurement.".into(),
+        "Times come from a fluid model with max-min fair links, not from a measurement: an iteration over its period, mean over the GPUs; advised: jobs held to their shifts only where that helps.".into(),
     ];
     if let Some(e) = best {
         notes.push(format!(
@@ -51,26 +52,29 @@ fn jobs(ranking: &Ranking<'_>, e: &Evaluation) -> Vec<JobView> {
             name: job.name.clone(),
             period_ns: job.period.0,
             shift_ns: r.shift.0,
-            slack_ns: r.contended.then_some(r.slack.0),
+            slack_ns: (r.contended && ranking.options.mode == Mode::Exact).then_some(r.slack.0),
             solo_ns: r.times.map(|t| t.solo.0),
             unshifted_ns: r.times.map(|t| t.unshifted.0),
             shifted_ns: r.times.map(|t| t.shifted.0),
+            hold: r.contended.then_some(r.hold),
         }
     };
     e.jobs(&ranking.cluster).into_iter().map(view).collect()
 }
 
-fn candidate(e: &Evaluation, chosen: bool) -> CandidateView {
+fn candidate(e: &Evaluation, mode: Mode, chosen: bool) -> CandidateView {
     CandidateView {
         name: e.id.clone(),
         chosen: chosen && e.scores.is_some(),
         mean_score: e.scores.map(|s| s.score),
         worst_score: e.scores.map(|_| e.links().filter(|l| l.jobs.len() > 1).map(|l| l.score).fold(1.0, f64::min)),
         shared_links: e.shared_links,
-        iteration_ns: None,
+        unshifted_time: e.times.map(|t| t.unshifted),
+        advised_time: e.times.map(|t| t.advised),
         note: match e.times {
-            Some(t) => format!("{}; iteration {:.3}x of the period, {:.3}x without shifts", certainty(e), t.shifted, t.unshifted),
-            None => certainty(e),
+            // To shift everybody can cost more than to leave them alone: then the advice is not to.
+            Some(t) if t.shifted > t.advised + 0.0005 => format!("{}; {:.3}× if all are held", certainty(e, mode), t.shifted),
+            _ => certainty(e, mode),
         },
     }
 }
@@ -94,6 +98,7 @@ fn links(ranking: &Ranking<'_>, e: &Evaluation) -> Vec<LinkView> {
             unshifted_score: l.zero_shift_score,
             score: l.score,
             explanation,
+            alike: l.links.len().saturating_sub(1),
         }
     };
     e.links().map(view).collect()

@@ -98,12 +98,13 @@ fn header(page: &mut Html, context: &Context<'_>) {
     let view = context.view;
     let fabric = &view.fabric;
     page.raw("<header>\n<h1>").name(&view.title).raw("</h1>\n<p class=\"lead\">");
-    let over = |score: fn(&LinkView) -> f64| context.links.iter().filter(|l| !quantity::is_compatible(score(l))).count();
+    let all = |links: &mut dyn Iterator<Item = &&LinkView>| links.map(|l| 1 + l.alike).sum::<usize>();
+    let over = |score: fn(&LinkView) -> f64| all(&mut context.links.iter().filter(|l| !quantity::is_compatible(score(l))));
     if context.links.is_empty() {
         page.text("No link carries two jobs: nothing contends, nothing needs a shift.");
     } else {
         let (before, after) = (over(|l| l.unshifted_score), over(|l| l.score));
-        let of = quantity::counted(context.links.len(), "shared link", "shared links");
+        let of = quantity::counted(all(&mut context.links.iter()), "shared link", "shared links");
         page.text(&format!("Of {of}, {} over capacity at times without shifts; with shifts, ", are(before)));
         page.text(&if after == 0 { "none is.".to_owned() } else { format!("{}.", are(after)) });
     }
@@ -173,6 +174,6 @@ fn footer(page: &mut Html, view: &ReportView) {
         "<p>The score of a link is 1 minus its mean excess demand over its capacity: 1.000 is never over capacity; it may be negative. ",
     );
     page.raw("Iteration times are predictions. A shift delays every iteration of a job by the same time on all links; ");
-    page.raw("the slack is how far it may drift before a score falls.</p>\n");
+    page.raw("the slack is how far it may drift before a score falls. Hold: no where the jobs are predicted to be faster if they run as they come.</p>\n");
     page.raw("<p>Made by <code>").sentence(&view.made_by).raw("</code>. This file loads nothing from anywhere.</p>\n</footer>\n");
 }

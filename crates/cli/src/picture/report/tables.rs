@@ -21,8 +21,9 @@ pub(super) fn candidates(page: &mut Html, context: &Context<'_>) {
             ("candidate", "text"),
             ("mean score", "number"),
             ("worst link", "number"),
-            ("shared links", "number"),
-            ("iteration", "number"),
+            ("links", "number"),
+            ("time, no shifts", "number"),
+            ("time, advised", "number"),
             ("note", "text"),
         ],
         candidates.len() > 20,
@@ -38,7 +39,8 @@ pub(super) fn candidates(page: &mut Html, context: &Context<'_>) {
         page.score(candidate.mean_score);
         page.score(candidate.worst_score);
         page.number(Some(candidate.shared_links as f64), &quantity::count(candidate.shared_links));
-        page.time(candidate.iteration_ns);
+        page.number(candidate.unshifted_time, &quantity::times(candidate.unshifted_time));
+        page.number(candidate.advised_time, &quantity::times(candidate.advised_time));
         page.raw("<td class=\"text\">");
         if !candidate.note.is_empty() {
             page.sentence(&candidate.note);
@@ -113,6 +115,7 @@ pub(super) fn jobs(page: &mut Html, context: &Context<'_>) {
             ("change", "number"),
             ("shift", "number"),
             ("slack", "number"),
+            ("hold", "text"),
         ],
         jobs.len() > 20,
     );
@@ -130,7 +133,7 @@ pub(super) fn jobs(page: &mut Html, context: &Context<'_>) {
         }
         page.time(Some(job.shift_ns));
         page.number(job.slack_ns.map(|s| s as f64), &job.slack_ns.map(|s| format!("±{}", quantity::time(s))).unwrap_or_default());
-        page.raw("</tr>\n");
+        page.raw("<td class=\"text\">").raw(job.hold.map_or("–", |hold| if hold { "yes" } else { "no: slower" })).raw("</td></tr>\n");
     }
     page.end_table();
     cut(page, jobs.len(), "jobs");
