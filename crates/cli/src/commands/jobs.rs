@@ -16,7 +16,7 @@ use crate::{
         read_fabric,
     },
     input::CliError,
-    output::write_file,
+    output::{write_file, yaml},
 };
 
 /// Most jobs generated at once.
@@ -96,8 +96,8 @@ pub(crate) fn run(command: &JobsCommand) -> Result<ExitCode, CliError> {
         hosts: c.placements.iter().map(|(job, p)| (ids[job.index()].clone(), names(&fabric, p))).collect(),
     });
     let candidates = CandidatesDoc { schema: CANDIDATES_SCHEMA.into(), candidates: candidates.collect() };
-    write_file(&args.jobs_out, &serde_saphyr::to_string(&jobs).map_err(|e| CliError::Failure(e.to_string()))?)?;
-    write_file(&args.candidates_out, &serde_saphyr::to_string(&candidates).map_err(|e| CliError::Failure(e.to_string()))?)?;
+    write_file(&args.jobs_out, &yaml(&jobs)?)?;
+    write_file(&args.candidates_out, &yaml(&candidates)?)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 
 use crate::{
     input::{CliError, read_document},
+    output::{json, print},
     picture::{
         circles,
         palette::Colours,
@@ -81,15 +82,14 @@ pub(crate) fn run(args: &SolveArgs) -> Result<ExitCode, CliError> {
     match args.output {
         SolveOutput::Json => {
             let doc = SolutionDoc::new(&scenario, &options, &solution, elapsed_us);
-            let text = serde_json::to_string_pretty(&doc).map_err(|e| CliError::Failure(e.to_string()))?;
-            crate::output::print(&text)?;
+            print(&json(&doc)?)?;
             padding.iter().for_each(|line| eprintln!("{line}"));
         }
         SolveOutput::Table => {
-            crate::output::print(&table(&scenario, &solution))?;
-            padding.iter().try_for_each(|line| crate::output::print(line))?;
+            print(&table(&scenario, &solution))?;
+            padding.iter().try_for_each(|line| print(line))?;
         }
-        SolveOutput::Svg => crate::output::print(&svg(&scenario, &solution)?)?,
+        SolveOutput::Svg => print(&svg(&scenario, &solution)?)?,
     }
     Ok(if solution.outcome == Outcome::Loop { ExitCode::from(super::EXIT_LOOP) } else { ExitCode::SUCCESS })
 }

@@ -12,9 +12,9 @@ use clap::{Args, ValueEnum};
 use fabric::{
     FabricError, Finding,
     import::{self, Assumption, BuildOptions, Imported},
-    native,
 };
 
+use super::Form;
 use crate::{
     input::{CliError, read_document},
     output::{print, write_file},
@@ -50,8 +50,10 @@ pub(crate) struct ImportArgs {
     #[arg(long)]
     name: Option<String>,
     /// Write the fabric here instead of to standard output
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    form: Form,
     /// Exit with 1 when there is any finding; nothing is written then
     #[arg(long)]
     strict: bool,
@@ -119,9 +121,10 @@ pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, CliError> {
     if args.strict && !findings.is_empty() {
         return Err(CliError::Failure(format!("{} findings, and --strict allows none", findings.len())));
     }
-    match args.output.as_deref() {
-        Some(file) => write_file(file, &native::write_yaml(&fabric))?,
-        None => print(&native::write_yaml(&fabric))?,
+    let document = args.form.render(&fabric);
+    match args.out.as_deref() {
+        Some(file) => write_file(file, &document)?,
+        None => print(&document)?,
     }
     Ok(ExitCode::SUCCESS)
 }

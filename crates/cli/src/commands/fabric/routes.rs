@@ -10,8 +10,12 @@ use fabric::{
 };
 use serde::Serialize;
 
-use super::{Output, table::table};
-use crate::{cluster::read_fabric, input::CliError, output::print};
+use crate::{
+    cluster::read_fabric,
+    input::CliError,
+    output::{Document, Output, print},
+    table::Table,
+};
 
 #[derive(Debug, Args)]
 pub(crate) struct RoutesArgs {
@@ -38,6 +42,7 @@ pub(crate) struct RoutesArgs {
     /// List at most this many paths
     #[arg(long, default_value_t = 16)]
     paths: usize,
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }
@@ -79,7 +84,8 @@ pub(super) fn run(args: &RoutesArgs) -> Result<ExitCode, CliError> {
     let router = Router::toward(&found, args.ecmp, &pins, &[to.host]).map_err(|e| refuse(&e))?;
     let routes = router.paths(from, to, args.paths).map_err(|e| refuse(&e))?;
     let answer = answer(&found, args, &routes);
-    print(&args.output.render(&answer, || text(&answer))?)?;
+    let document = Document { schema: "antiphase.routes/v1", answer: &answer };
+    print(&args.output.render(&document, || text(&answer))?)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -125,9 +131,10 @@ fn text(a: &Answer) -> String {
         let capacity = l.capacity_mbps.map_or_else(|| "unknown".into(), |mbps| units::Rate(mbps).to_string());
         [l.hop.to_string(), l.link.clone(), percent(l.share), l.assumption.clone(), capacity, l.provenance.clone()]
     });
-    text += &table(["HOP", "LINK", "SHARE", "ASSUMPTION", "CAPACITY", "PROVENANCE"], links);
+    text += &Table::new(&[">HOP", "LINK", ">SHARE", "ASSUMPTION", ">CAPACITY", "PROVENANCE"]).with_rows(links).render();
     text += "\n";
-    text += &table(["PATH", "SHARE", "LINKS"], a.paths.iter().zip(1..).map(|(p, i)| [i.to_string(), percent(p.share), p.links.join(" ")]));
+    let paths = a.paths.iter().zip(1..).map(|(p, i)| [i.to_string(), percent(p.share), p.links.join(" ")]);
+    text += &Table::new(&[">PATH", ">SHARE", "LINKS"]).with_rows(paths).render();
     // Shares of one path are multiples of 1/720720, so anything less is rounding of the floats.
     let unlisted = 1.0 - a.paths.iter().map(|p| p.share).sum::<f64>();
     if unlisted > 1e-7 {

@@ -5,8 +5,8 @@ use fabric::capacity;
 use profile::{Request, Strategy};
 use units::Rate;
 
-use super::{Output, find_model};
-use crate::input::CliError;
+use super::{find_model, render};
+use crate::{input::CliError, output::Output};
 
 /// What is left out comes from the model's reference setting; `antiphase profile zoo MODEL` shows it.
 #[derive(Debug, Args)]
@@ -58,7 +58,7 @@ pub(crate) struct SynthArgs {
     /// Expert parallel degree; divides dp
     #[arg(long)]
     ep: Option<u32>,
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }
@@ -67,7 +67,7 @@ pub(super) fn run(args: &SynthArgs) -> Result<String, CliError> {
     let model = find_model(&args.model)?;
     let setup = args.request()?.resolve(model).map_err(usage)?;
     let profile = profile::synthesise(model, &setup.parallelism, &setup.hardware, setup.batch).map_err(usage)?;
-    Ok(args.output.render(&profile))
+    render(&profile, args.output)
 }
 
 fn usage(problem: impl std::fmt::Display) -> CliError {
