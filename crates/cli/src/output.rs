@@ -1,8 +1,9 @@
 //! Writing results. A reader that closes the pipe early (`antiphase ... | head`) is not an error.
 
 use std::{
+    fs,
     io::{ErrorKind, Write as _},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use clap::ValueEnum;
@@ -62,14 +63,24 @@ pub(crate) fn print(text: &str) -> Result<(), CliError> {
     }
 }
 
-/// Writes a whole file or nothing: beside its place first, then renamed.
-pub(crate) fn write_file(file: &Path, text: &str) -> Result<(), CliError> {
-    let mut partial = file.as_os_str().to_owned();
-    partial.push(format!(".{}.partial", std::process::id()));
-    let written = std::fs::write(&partial, text).and_then(|()| std::fs::rename(&partial, file));
-    written.map_err(|e| {
-        // The rename did not happen; what is left beside the file is of no use.
-        let _ = std::fs::remove_file(&partial);
-        CliError::Failure(format!("{}: {e}", file.display()))
-    })
+/// Prints a line to standard error; where that is closed there is nobody to tell.
+pub(crate) fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Writes whole files, all or none: beside their places first, then renamed.
+pub(crate) fn write_files(files: &[(&Path, &str)]) -> Result<(), CliError> {
+    let partial = |file: &Path| {
+        let mut name = file.as_os_str().to_owned();
+        name.push(format!(".{}.partial", std::process::id()));
+        PathBuf::from(name)
+    };
+    let failed = |file: &Path, e: std::io::Error| CliError::Failure(format!("{}: {e}", file.display()));
+    let written = files.iter().try_for_each(|(file, text)| fs::write(partial(file), text).map_err(|e| failed(file, e)));
+    let placed = written.and_then(|()| files.iter().try_for_each(|(file, _)| fs::rename(partial(file), file).map_err(|e| failed(file, e))));
+    if placed.is_err() {
+        // What is left beside the files is of no use.
+        files.iter().for_each(|(file, _)| drop(fs::remove_file(partial(file))));
+    }
+    placed
 }

@@ -16,7 +16,7 @@ use crate::{
         read_fabric,
     },
     input::CliError,
-    output::{write_file, yaml},
+    output::{say, write_files, yaml},
 };
 
 /// Most jobs generated at once.
@@ -65,19 +65,22 @@ pub(crate) struct SynthArgs {
 
 pub(crate) fn run(command: &JobsCommand) -> Result<ExitCode, CliError> {
     let JobsCommand::Synth(args) = command;
+    if args.jobs_out == args.candidates_out {
+        return Err(CliError::Usage(format!("--jobs-out and --candidates-out are both {}", args.jobs_out.display())));
+    }
     let fabric = read_fabric(&args.fabric)?;
     let mut rng = ChaCha8Rng::seed_from_u64(args.seed);
     let mut drawn: Vec<(&str, u32)> = (0..args.count).map(|_| (MODELS[below(&mut rng, MODELS.len())], size(&mut rng))).collect();
-    // Jobs that find no room are left out, largest first: a cluster has room for so many.
+    // Where there is no room, the largest jobs shrink, and what then finds none is left out.
     let hosts = fabric.hosts().count() as u32;
     let wanted: u32 = drawn.iter().map(|d| d.1).sum();
     if wanted > hosts {
         fit(&mut drawn, hosts);
-        eprintln!(
-            "{wanted} hosts wanted, {hosts} there: {} jobs shrunk to 2 hosts or left out, {} remain",
-            args.count as usize - drawn.len(),
-            drawn.len()
-        );
+        let left_out = args.count as usize - drawn.len();
+        say(&format!("{wanted} hosts wanted, {hosts} there: the largest jobs shrunk to 2 hosts, {left_out} jobs left out"));
+    }
+    if drawn.is_empty() {
+        return Err(CliError::input(&args.fabric, format!("hosts: {hosts}; the smallest job needs 2")));
     }
     let refuse = |e: policy::PackError| CliError::input(&args.fabric, e);
     let sizes: Vec<u32> = drawn.iter().map(|d| d.1).collect();
@@ -96,8 +99,7 @@ pub(crate) fn run(command: &JobsCommand) -> Result<ExitCode, CliError> {
         hosts: c.placements.iter().map(|(job, p)| (ids[job.index()].clone(), names(&fabric, p))).collect(),
     });
     let candidates = CandidatesDoc { schema: CANDIDATES_SCHEMA.into(), candidates: candidates.collect() };
-    write_file(&args.jobs_out, &yaml(&jobs)?)?;
-    write_file(&args.candidates_out, &yaml(&candidates)?)?;
+    write_files(&[(&args.jobs_out, &yaml(&jobs)?), (&args.candidates_out, &yaml(&candidates)?)])?;
     Ok(ExitCode::SUCCESS)
 }
 

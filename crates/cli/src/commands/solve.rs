@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 
 use crate::{
     input::{CliError, read_document},
-    output::{json, print},
+    output::{json, print, say},
     picture::{
         circles,
         palette::Colours,
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &SolveArgs) -> Result<ExitCode, CliError> {
         SolveOutput::Json => {
             let doc = SolutionDoc::new(&scenario, &options, &solution, elapsed_us);
             print(&json(&doc)?)?;
-            padding.iter().for_each(|line| eprintln!("{line}"));
+            padding.iter().for_each(|line| say(line));
         }
         SolveOutput::Table => {
             print(&table(&scenario, &solution))?;

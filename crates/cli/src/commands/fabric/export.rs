@@ -5,7 +5,11 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Args, ValueEnum};
 use fabric::export::{Format, LabelKeys, export};
 
-use crate::{cluster::read_fabric, input::CliError, output::print};
+use crate::{
+    cluster::read_fabric,
+    input::CliError,
+    output::{print, say},
+};
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
@@ -42,7 +46,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode, CliError> {
     };
     let exported = export(&read_fabric(&args.file)?, &format).map_err(|e| CliError::input(&args.file, e))?;
     for finding in &exported.findings {
-        eprintln!("note: {finding}");
+        say(&format!("note: {finding}"));
     }
     print(&exported.text)?;
     Ok(ExitCode::SUCCESS)

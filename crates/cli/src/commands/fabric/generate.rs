@@ -11,7 +11,10 @@ use fabric::{
 use units::Rate;
 
 use super::Form;
-use crate::{input::CliError, output::print};
+use crate::{
+    input::CliError,
+    output::{print, say},
+};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum GenerateCommand {
@@ -114,7 +117,7 @@ pub(crate) struct RailArgs {
 pub(super) fn run(command: &GenerateCommand) -> Result<ExitCode, CliError> {
     let (made, form) = make(command);
     let made = made.map_err(|e| CliError::Usage(e.to_string()))?;
-    eprintln!("{}", line(&summarise(&made)));
+    say(&line(&summarise(&made)));
     print(&form.render(&made))?;
     Ok(ExitCode::SUCCESS)
 }

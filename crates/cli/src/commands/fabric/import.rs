@@ -17,7 +17,7 @@ use fabric::{
 use super::Form;
 use crate::{
     input::{CliError, read_document},
-    output::{print, write_file},
+    output::{print, say, write_files},
 };
 
 /// Findings of one kind that are printed; the rest is counted.
@@ -123,7 +123,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, CliError> {
     }
     let document = args.form.render(&fabric);
     match args.out.as_deref() {
-        Some(file) => write_file(file, &document)?,
+        Some(file) => write_files(&[(file, &document)])?,
         None => print(&document)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -148,12 +148,12 @@ fn print_findings(findings: &[Finding]) {
         by_kind.entry(finding.kind).or_default().push(finding);
     }
     for (kind, list) in by_kind {
-        eprintln!("{kind} ({}):", list.len());
+        say(&format!("{kind} ({}):", list.len()));
         for finding in list.iter().take(LINES_PER_KIND) {
-            eprintln!("  {}", finding.message);
+            say(&format!("  {}", finding.message));
         }
         if list.len() > LINES_PER_KIND {
-            eprintln!("  and {} more", list.len() - LINES_PER_KIND);
+            say(&format!("  and {} more", list.len() - LINES_PER_KIND));
         }
     }
 }
