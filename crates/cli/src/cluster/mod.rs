@@ -26,10 +26,10 @@ const ID_BYTES_MAX: usize = 253;
 /// Which files `plan` and `explain` read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ClusterArgs {
-    /// Fabric document (antiphase.fabric/v1)
+    /// Fabric document (antiphase.fabric/v1); - for standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) fabric: PathBuf,
-    /// Jobs document (antiphase.jobs/v1)
+    /// Jobs document (antiphase.jobs/v1); - for standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) jobs: PathBuf,
     /// Candidate placements (antiphase.candidates/v1); without it the jobs are judged where they stand

@@ -21,7 +21,7 @@ pub(crate) enum FabricCommand {
     /// Write a fabric for another program: Slurm, Kubernetes, Volcano
     Export(export::ExportArgs),
     /// Make a fabric from a few numbers
-    #[command(subcommand)]
+    #[command(subcommand, after_help = generate::EXAMPLES)]
     Generate(generate::GenerateCommand),
     /// Summarise a fabric: nodes per tier, links, oversubscription, unknown capacities
     Show(show::ShowArgs),

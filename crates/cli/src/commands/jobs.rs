@@ -35,25 +35,33 @@ pub(crate) enum JobsCommand {
     Synth(SynthArgs),
 }
 
+const EXAMPLES: &str = "\
+EXAMPLES
+  40 jobs on a fabric, and 8 ways to place them:
+    antiphase jobs synth --fabric fabric.yaml --count 40 --candidates 8 --jobs-out jobs.yaml --candidates-out candidates.yaml
+  Then:
+    antiphase plan --fabric fabric.yaml --jobs jobs.yaml --candidates candidates.yaml";
+
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct SynthArgs {
-    /// Fabric document on which to place
+    /// Fabric document (antiphase.fabric/v1) on which to place; - for standard input
     #[arg(long, value_name = "FILE")]
     fabric: PathBuf,
-    /// How many jobs
-    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=i64::from(JOBS_MAX)))]
+    /// How many jobs; where there is no room, large ones shrink to 2 hosts and the rest is left out
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=i64::from(JOBS_MAX)))]
     count: u32,
     /// How many candidate placements
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=i64::from(CANDIDATES_MAX)))]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=i64::from(CANDIDATES_MAX)))]
     candidates: u32,
-    /// Per cent of the jobs that each candidate places anew
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=100))]
+    /// Share of the jobs that each candidate places anew, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=100))]
     moved: u32,
-    /// Per cent of the jobs that left before, so that free hosts are scattered
-    #[arg(long, default_value_t = 35, value_parser = clap::value_parser!(u32).range(0..=100))]
+    /// Share of earlier jobs that have left, so that free hosts are scattered, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 35, value_parser = clap::value_parser!(u32).range(0..=100))]
     departures: u32,
     /// The same seed gives the same bytes
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Where the jobs document goes
     #[arg(long, value_name = "FILE")]

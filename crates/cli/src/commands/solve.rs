@@ -22,20 +22,35 @@ use crate::{
 /// Most jobs of a scenario whose shifts are worth a table on a terminal.
 const TABLE_ROWS_MAX: usize = 200;
 
+const EXAMPLES: &str = "\
+EXAMPLES
+  The best shifts of a scenario, for people:
+    antiphase solve scenario.json -o table
+  The score of shifts of one's own; jobs not named get 0:
+    antiphase solve scenario.json --shifts left=0,right=120
+  By the rules of the CASSINI paper (exit code 3 when links and jobs form a loop):
+    antiphase solve scenario.json --mode cassini
+  A scenario is two lists:
+    {\"schema\": \"antiphase.scenario/v1\", \"tick_ns\": 1000000,
+     \"links\": [{\"id\": \"uplink\", \"capacity_mbps\": 50000}],
+     \"jobs\": [{\"id\": \"left\", \"period_ticks\": 255, \"links\": [\"uplink\"],
+               \"phases\": [{\"start\": 141, \"end\": 255, \"rate_mbps\": 50000}]}]}";
+
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct SolveArgs {
-    /// Scenario file (antiphase.scenario/v1), - for standard input
+    /// Scenario document (antiphase.scenario/v1), JSON; - for standard input
     file: PathBuf,
     /// Rules to follow: exact, or those of the CASSINI paper
     #[arg(long, value_enum, default_value_t)]
     mode: ModeArg,
-    /// Maximise the worst score while any one job drifts by up to TICKS
+    /// Maximise the worst score while any one job drifts by up to this many ticks
     #[arg(long, value_name = "TICKS", conflicts_with = "shifts")]
     robust: Option<u64>,
     /// Evaluate these shifts instead of solving; jobs not named get 0
     #[arg(long, value_name = "JOB=TICKS,...", conflicts_with = "mode")]
     shifts: Option<String>,
-    /// Propose periods to stretch by at most PERCENT, if that saves more than it costs
+    /// Propose periods to stretch by at most this much, if that saves more than it costs
     #[arg(long, value_name = "PERCENT", conflicts_with_all = ["shifts", "mode"], value_parser = clap::value_parser!(f64))]
     pad: Option<f64>,
     /// Output format

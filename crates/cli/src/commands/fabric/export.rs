@@ -15,10 +15,11 @@ use crate::{
 pub(crate) struct ExportArgs {
     /// Fabric document; - for standard input
     file: PathBuf,
+    /// Format of the result
     #[arg(short, long, value_enum)]
     format: FormatName,
     /// Label keys for `kubernetes-labels`: nvidia, topograph, or a key with {tier} in it (0 = closest)
-    #[arg(long, default_value = "topograph")]
+    #[arg(long, value_name = "KEYS", default_value = "topograph")]
     label_keys: LabelKeys,
 }
 

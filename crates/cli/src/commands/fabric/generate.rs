@@ -16,6 +16,15 @@ use crate::{
     output::{print, say},
 };
 
+pub(super) const EXAMPLES: &str = "\
+EXAMPLES
+  The testbed of the CASSINI paper:
+    antiphase fabric generate cassini24 >fabric.yaml
+  512 hosts on 16 leaves, 4:1 oversubscribed:
+    antiphase fabric generate clos2 --leaves 16 --spines 4 --hosts-per-leaf 32 --host-rate 200G --uplink-rate 400G >fabric.yaml
+  64 hosts of 8 NICs, rail-optimised:
+    antiphase fabric generate rail --groups 2 --hosts-per-group 32 --spines 8 >fabric.yaml";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum GenerateCommand {
     /// Two tiers: every leaf cabled to every spine

@@ -23,13 +23,24 @@ use crate::{
 /// Findings of one kind that are printed; the rest is counted.
 const LINES_PER_KIND: usize = 10;
 
-/// Arguments of `antiphase fabric import`.
+const EXAMPLES: &str = "\
+EXAMPLES
+  Slurm's tree names no capacities, so somebody has to state them:
+    antiphase fabric import slurm-yaml topology.yaml --assume-capacity host-leaf=200G,leaf-spine=400G*2 --out fabric.yaml
+  What the wires say, one document per system (lldpctl -f json):
+    antiphase fabric import lldp lldp/*.json --hosts 'gpu-*' --out observed.yaml
+  LLDP for the cables and SONiC for the capacities:
+    antiphase fabric import lldp lldp/*.json --with sonic=leaf1.json --with sonic=leaf2.json --out fabric.yaml
+  From a pipe; NAME=- says whose document it is:
+    ssh leaf1 lldpctl -f json | antiphase fabric import lldp leaf1=-";
+
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct ImportArgs {
     /// Format of the files
     #[arg(value_enum)]
     format: Format,
-    /// Documents; `-` is standard input, and NAME=FILE names the system that an LLDP or SONiC
+    /// Documents; - is standard input, and NAME=FILE names the system that an LLDP or SONiC
     /// document is about (else the file's name without extension)
     #[arg(required = true, value_name = "[NAME=]FILE")]
     files: Vec<PathBuf>,
@@ -43,7 +54,7 @@ pub(crate) struct ImportArgs {
     /// Names of hosts, with * and ? (may be repeated)
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     hosts: Vec<String>,
-    /// Which topology of a Slurm topology.yaml to read
+    /// Which topology of a Slurm topology.yaml to read [default: the one with cluster_default, else the first]
     #[arg(long, value_name = "NAME")]
     topology: Option<String>,
     /// Name of the fabric [default: the first file's name without extension]

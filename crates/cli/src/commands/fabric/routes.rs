@@ -22,25 +22,25 @@ pub(crate) struct RoutesArgs {
     /// Fabric document; - for standard input
     file: PathBuf,
     /// Sending host
-    #[arg(long)]
+    #[arg(long, value_name = "HOST")]
     from: String,
     /// Receiving host
-    #[arg(long)]
+    #[arg(long, value_name = "HOST")]
     to: String,
     /// NIC of the sending host, counted from 0
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     from_rail: u16,
     /// NIC of the receiving host, counted from 0
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     to_rail: u16,
-    /// What is assumed of switches with several equally short next hops: spread or hashed:SEED
-    #[arg(long, default_value = "spread")]
+    /// Among equal next hops: spread, or hashed:SEED
+    #[arg(long, value_name = "RULE", default_value = "spread")]
     ecmp: Ecmp,
     /// A route as node names with commas, hosts included; NODE:PORT where cables run in parallel
     #[arg(long = "pin", value_name = "ROUTE")]
     pins: Vec<String>,
     /// List at most this many paths
-    #[arg(long, default_value_t = 16)]
+    #[arg(long, value_name = "N", default_value_t = 16)]
     paths: usize,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
@@ -126,7 +126,7 @@ fn text(a: &Answer) -> String {
         return format!("{} to {}: inside the host, no link is used\n", a.from, a.to);
     }
     let percent = |share: f64| format!("{:.2} %", share * 100.0);
-    let mut text = format!("{} to {}: {} equally short paths, ECMP {}\n\n", a.from, a.to, a.equal_paths, a.ecmp);
+    let mut text = format!("{} to {}: {} equally short path(s), ECMP {}\n\n", a.from, a.to, a.equal_paths, a.ecmp);
     let links = a.links.iter().map(|l| {
         let capacity = l.capacity_mbps.map_or_else(|| "unknown".into(), |mbps| units::Rate(mbps).to_string());
         [l.hop.to_string(), l.link.clone(), percent(l.share), l.assumption.clone(), capacity, l.provenance.clone()]
