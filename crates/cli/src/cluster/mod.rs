@@ -157,7 +157,8 @@ impl Reader<'_> {
             dp: doc.dp,
             ep: doc.ep,
             nic_rate: Some(nic),
-            nics_per_host: doc.nics_per_host.or_else(|| self.nics(hosts)),
+            // A rank sends by one NIC at a time, so the NICs beyond its ranks are none of its job's.
+            nics_per_host: doc.nics_per_host.or_else(|| self.nics(hosts).map(|nics| nics.min(gpus_per_host.max(1)))),
             gpu_gflops: doc.gpu_gflops,
             ..Request::default()
         };

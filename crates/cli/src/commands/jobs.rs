@@ -3,12 +3,13 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
-use fabric::Fabric;
+use fabric::{Fabric, FabricBuilder, FabricError, NodeKind};
 use policy::{Endpoint, Placement, pack, variants};
 use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng as _, SeedableRng as _},
 };
+use units::LinkId;
 
 use crate::{
     cluster::{
@@ -84,20 +85,28 @@ pub(crate) fn run(command: &JobsCommand) -> Result<ExitCode, CliError> {
     let wanted: u32 = drawn.iter().map(|d| d.1).sum();
     if wanted > hosts {
         fit(&mut drawn, hosts);
+        if drawn.is_empty() {
+            return Err(CliError::input(&args.fabric, format!("hosts: {hosts}; the smallest job needs 2")));
+        }
         let left_out = args.count as usize - drawn.len();
         say(&format!("{wanted} hosts wanted, {hosts} there: the largest jobs shrunk to 2 hosts, {left_out} jobs left out"));
     }
-    if drawn.is_empty() {
-        return Err(CliError::input(&args.fabric, format!("hosts: {hosts}; the smallest job needs 2")));
-    }
-    let refuse = |e: policy::PackError| CliError::input(&args.fabric, e);
+    let refuse = |e: policy::PackError| CliError::Usage(format!("--count {} --departures {}: {e}", args.count, args.departures));
     let sizes: Vec<u32> = drawn.iter().map(|d| d.1).collect();
-    let placements = pack(&fabric, &sizes, args.seed, args.departures * 10).map_err(refuse)?;
-    let candidates = variants(&fabric, &placements, args.candidates as usize, args.moved * 10, args.seed).map_err(refuse)?;
+    // Jobs take whole hosts, so a host is one slot, and all of its NICs belong to its job.
+    let slots = one_nic_each(&fabric).map_err(|e| CliError::input(&args.fabric, e))?;
+    let gpus_per_host = fabric.hosts().map(|h| fabric.links_from(h).len()).min().and_then(|n| u32::try_from(n).ok()).unwrap_or(1).max(1);
+    let placements = pack(&slots, &sizes, args.seed, args.departures * 10).map_err(refuse)?;
+    let candidates = variants(&slots, &placements, args.candidates as usize, args.moved * 10, args.seed).map_err(refuse)?;
     let ids: Vec<String> = drawn.iter().enumerate().map(|(i, (model, _))| format!("{model}-{i}")).collect();
     let jobs = ids.iter().zip(&drawn).zip(&placements).map(|((id, (model, size)), placement)| JobDoc {
         id: id.clone(),
-        model: Some(ModelDoc { name: (*model).into(), ranks: Some(*size), gpus_per_host: Some(1), ..ModelDoc::default() }),
+        model: Some(ModelDoc {
+            name: (*model).into(),
+            ranks: Some(size * gpus_per_host),
+            gpus_per_host: Some(gpus_per_host),
+            ..ModelDoc::default()
+        }),
         hosts: Some(names(&fabric, placement)),
         ..JobDoc::default()
     });
@@ -124,6 +133,26 @@ fn fit(drawn: &mut Vec<(&str, u32)>, hosts: u32) {
         drawn[i].1 = 2;
     }
     drawn.truncate((hosts / 2) as usize);
+}
+
+/// The same nodes, with the first cable of each host and all cables between switches.
+fn one_nic_each(fabric: &Fabric) -> Result<Fabric, FabricError> {
+    let mut builder = FabricBuilder::new(fabric.name());
+    for node in fabric.nodes() {
+        builder.node(&node.name, node.kind)?;
+    }
+    // The first way out of a host, or any way out of a switch.
+    let first = |id: LinkId| {
+        let from = fabric.link(id).from.node;
+        fabric.node(from).kind != NodeKind::Host || fabric.links_from(from).first() == Some(&id)
+    };
+    for (i, link) in fabric.links().iter().enumerate() {
+        let id = LinkId(i as u32);
+        if first(id) && fabric.reverse(id).is_none_or(first) {
+            builder.link(link.from.clone(), link.to.clone(), link.capacity, link.provenance)?;
+        }
+    }
+    Ok(builder.build())
 }
 
 fn names(fabric: &Fabric, placement: &Placement) -> Vec<String> {

@@ -153,7 +153,8 @@ fn parse_shifts(text: &str, scenario: &Scenario) -> Result<Vec<Ticks>, CliError>
     for part in text.split(',').filter(|p| !p.is_empty()) {
         let (name, value) = part.rsplit_once('=').ok_or_else(|| CliError::Usage(format!("--shifts {part:?}: expected JOB=TICKS")))?;
         let job = scenario.job(name).ok_or_else(|| CliError::Usage(format!("--shifts: no job {name:?} in the scenario")))?;
-        let ticks = value.parse().map_err(|e| CliError::Usage(format!("--shifts {part:?}: {e}")))?;
+        let bad = |_| CliError::Usage(format!("--shifts {part:?}: {value:?} is not a whole number of ticks"));
+        let ticks = value.parse().map_err(bad)?;
         shifts[job.index()] = Ticks(ticks);
     }
     Ok(shifts)
@@ -193,9 +194,9 @@ fn table(scenario: &Scenario, solution: &Solution) -> String {
     };
     let robust = solution.robust_mean_score.map(|r| format!("; worst {r:.4} under drift")).unwrap_or_default();
     format!(
-        "{}\n{}\nmean score {:.4} (no shift {:.4}), {sure}{robust}; {} component(s), {} loop(s), {} link(s) merged\n",
+        "{}\n{}mean score {:.4} (no shift {:.4}), {sure}{robust}; {} component(s), {} loop(s), {} link(s) merged\n",
         links.render(),
-        if jobs.is_empty() { String::new() } else { jobs.render() },
+        if jobs.is_empty() { String::new() } else { jobs.render() + "\n" },
         solution.mean_score,
         solution.zero_shift_mean_score,
         solution.affinity.components,

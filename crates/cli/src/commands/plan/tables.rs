@@ -25,6 +25,10 @@ pub(super) fn plan(ranking: &Ranking<'_>) -> String {
     out.push_str(&candidates(ranking));
     let Some(best) = ranking.best().filter(|e| e.scores.is_some()) else {
         out.push_str("\nno candidate was solved\n");
+        let reasons = ranking.evaluations.iter().flat_map(|e| e.explain(&ranking.cluster).into_iter().map(move |s| (&e.id, s)));
+        for (id, sentence) in reasons.take(ROWS_MAX) {
+            out.push_str(&format!("{id}: {sentence}\n"));
+        }
         return out;
     };
     out.push_str(&format!("\nbest: {}; {}\n", best.id, certainty(best)));
@@ -64,14 +68,16 @@ fn candidates(ranking: &Ranking<'_>) -> String {
     let times = |x: Option<f64>| x.map_or_else(|| "-".into(), |v| format!("{v:.3}x"));
     let scores = |x: Option<f64>| x.map_or_else(|| "-".into(), |v| format!("{v:.4}"));
     for e in ranking.evaluations.iter().take(ROWS_MAX) {
+        // Of a candidate that is not solved they were not counted to the end.
+        let solved = |count: usize| if e.outcome == Outcome::Solved { count.to_string() } else { "-".into() };
         t.row([
             e.id.clone(),
             scores(e.scores.map(|s| s.score)),
             scores(e.scores.map(|s| s.zero_shift_score)),
             times(e.times.map(|t| t.shifted)),
             times(e.times.map(|t| t.unshifted)),
-            e.shared_links.to_string(),
-            e.affinity.loops.to_string(),
+            solved(e.shared_links),
+            solved(e.affinity.loops),
             certainty(e),
         ]);
     }
