@@ -5,11 +5,14 @@ use std::{
     io::Read,
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering},
 };
 
-/// Largest document read: ten times the biggest fabric we generate (100,000 hosts), so that a
-/// hostile file cannot fill memory before a parser sees it.
-pub(crate) const DOCUMENT_BYTES_MAX: u64 = 256 << 20;
+/// Largest document read, so that a hostile file cannot fill memory before a parser sees it: six
+/// times a rail-optimised fabric of 100,000 NICs in JSON, and as much as an importer takes.
+const DOCUMENT_BYTES_MAX: u64 = fabric::import::DOCUMENT_BYTES_MAX as u64;
+/// Longest line of an error: values that a document chose are cut in the middle.
+const LINE_CHARS_MAX: usize = 600;
 
 /// Why a command stopped.
 #[derive(Debug, thiserror::Error)]
@@ -31,10 +34,26 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
-    /// Bad input in `file`; line breaks in the problem are folded, so that it stays one line.
+    /// Bad input in `file`.
     pub(crate) fn input(file: &Path, problem: impl std::fmt::Display) -> Self {
-        let problem = problem.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
-        Self::Input { file: file.to_path_buf(), problem }
+        Self::Input { file: file.to_path_buf(), problem: problem.to_string() }
+    }
+
+    /// The error on one line, whatever a document or the name of a file put into it.
+    pub(crate) fn line(&self) -> String {
+        let said = self.to_string();
+        let flat = |text: &str| {
+            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            words.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect::<String>()
+        };
+        // The place stands at the beginning, and what is wrong mostly at the end.
+        let (head, tail) = (LINE_CHARS_MAX * 2 / 3, LINE_CHARS_MAX / 3);
+        let cut = |n: usize| said.char_indices().nth(n).map(|(at, _)| at);
+        let from_end = said.char_indices().rev().nth(tail - 1).map(|(at, _)| at);
+        match (cut(LINE_CHARS_MAX), cut(head), from_end) {
+            (Some(_), Some(head), Some(tail)) => format!("{} ... {}", flat(&said[..head]), flat(&said[tail..])),
+            _ => flat(&said),
+        }
     }
 
     /// 2 for input and usage, 1 for the rest.
@@ -46,22 +65,56 @@ impl CliError {
     }
 }
 
+/// Whether standard input was read: its second reader would find it empty.
+static STDIN_READ: AtomicBool = AtomicBool::new(false);
+
 /// Reads a UTF-8 document, `-` for standard input, refusing one above [`DOCUMENT_BYTES_MAX`]
 /// before it is in memory.
 pub(crate) fn read_document(file: &Path) -> Result<String, CliError> {
-    let mut bytes = Vec::new();
-    let read = if file.as_os_str() == "-" {
-        std::io::stdin().lock().take(DOCUMENT_BYTES_MAX + 1).read_to_end(&mut bytes)
-    } else {
-        let open = File::open(file).map_err(|e| CliError::input(file, e))?;
-        if open.metadata().is_ok_and(|m| m.is_dir()) {
-            return Err(CliError::input(file, "is a directory, not a document"));
+    let refuse = |e: std::io::Error| CliError::input(file, e);
+    let bytes = if file.as_os_str() == "-" {
+        if STDIN_READ.swap(true, Ordering::Relaxed) {
+            return Err(CliError::input(file, "standard input is named twice; only one document can come from it"));
         }
-        open.take(DOCUMENT_BYTES_MAX + 1).read_to_end(&mut bytes)
+        bounded(std::io::stdin().lock()).map_err(refuse)?
+    } else {
+        let open = File::open(file).map_err(refuse)?;
+        match open.metadata() {
+            Ok(m) if m.is_dir() => return Err(CliError::input(file, "is a directory, not a document")),
+            Ok(m) if m.is_file() && m.len() > DOCUMENT_BYTES_MAX => return Err(too_large(file)),
+            _ => bounded(open).map_err(refuse)?,
+        }
     };
-    read.map_err(|e| CliError::input(file, e))?;
     if bytes.len() as u64 > DOCUMENT_BYTES_MAX {
-        return Err(CliError::input(file, format!("larger than {} MiB", DOCUMENT_BYTES_MAX >> 20)));
+        return Err(too_large(file));
     }
-    String::from_utf8(bytes).map_err(|e| CliError::input(file, format!("byte {}: not UTF-8", e.utf8_error().valid_up_to())))
+    String::from_utf8(bytes).map_err(|e| {
+        let at = e.utf8_error().valid_up_to();
+        let line = 1 + e.as_bytes()[..at].iter().filter(|b| **b == b'\n').count();
+        CliError::input(file, format!("line {line}: byte {at} is 0x{:02x}, which is not UTF-8", e.as_bytes()[at]))
+    })
+}
+
+fn bounded(source: impl Read) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.take(DOCUMENT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn too_large(file: &Path) -> CliError {
+    CliError::input(file, format!("larger than {} MiB", DOCUMENT_BYTES_MAX >> 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_short_line_with_both_ends() {
+        let error = CliError::input(Path::new("a\nb"), format!("line 1: {} \u{1b}[2J: too long", "x".repeat(100_000)));
+        let line = error.line();
+        assert!(line.chars().count() <= LINE_CHARS_MAX + 5 && !line.contains(['\n', '\u{1b}']), "{line}");
+        assert!(line.starts_with("a b: line 1: xxx") && line.ends_with("x \u{fffd}[2J: too long"), "{line}");
+        assert_eq!(CliError::Usage("--nic: bad".into()).line(), "--nic: bad");
+    }
 }

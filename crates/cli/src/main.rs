@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     match commands::run(args) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("antiphase: {error}");
+            output::say(&format!("antiphase: {}", error.line()));
             error.exit_code()
         }
     }

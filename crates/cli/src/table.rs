@@ -1,4 +1,5 @@
 //! Plain text tables: left-aligned names, right-aligned numbers, two spaces between columns.
+//! The only one that writes tables for a terminal.
 
 use std::fmt::Write as _;
 
@@ -20,6 +21,7 @@ pub(crate) struct Table {
 
 impl Table {
     /// A table with those headings; a heading that starts with `>` sets its column to the right.
+    /// Where all headings are empty there is no line of headings.
     pub(crate) fn new(headings: &[&str]) -> Self {
         let columns = headings
             .iter()
@@ -31,6 +33,12 @@ impl Table {
     /// Adds a row; missing cells stay empty.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
+    }
+
+    /// The table with those rows added.
+    pub(crate) fn with_rows<const N: usize>(mut self, rows: impl IntoIterator<Item = [String; N]>) -> Self {
+        self.rows.extend(rows.into_iter().map(Vec::from));
+        self
     }
 
     /// No rows yet.
@@ -47,7 +55,8 @@ impl Table {
         let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
         let mut out = String::new();
         let headings: Vec<String> = self.columns.iter().map(|c| c.0.clone()).collect();
-        for row in std::iter::once(&headings).chain(&self.rows) {
+        let headed = headings.iter().any(|h| !h.is_empty());
+        for row in headed.then_some(&headings).into_iter().chain(&self.rows) {
             let mut line = String::new();
             for (c, (_, align)) in self.columns.iter().enumerate() {
                 let cell = row.get(c).map_or("", String::as_str);
@@ -74,5 +83,20 @@ mod tests {
         t.row(["a".into(), "1".into()]);
         t.row(["longer".into(), "0.25".into()]);
         assert_eq!(t.render(), "link    score\na           1\nlonger   0.25\n");
+    }
+
+    #[test]
+    fn widths_count_characters_and_lines_have_no_trailing_blanks() {
+        let t = Table::new(&["A", "LONG", ""]).with_rows([["wide cell".into(), "\u{e9}".into()], ["x".into(), String::new()]]);
+        assert_eq!(t.render(), "A          LONG\nwide cell  \u{e9}\nx\n");
+    }
+
+    #[test]
+    fn empty_headings_make_no_line() {
+        let mut t = Table::new(&["", ">"]);
+        t.row(["a".into(), "1".into()]);
+        t.row(["bcd".into(), "100".into()]);
+        t.row(["e".into()]);
+        assert_eq!(t.render(), "a      1\nbcd  100\ne\n");
     }
 }

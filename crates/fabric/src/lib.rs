@@ -30,5 +30,6 @@ pub mod native;
 pub mod route;
 pub mod summary;
 pub mod tier;
+pub mod yaml;
 
 pub use model::{Fabric, FabricBuilder, FabricError, Finding, Link, Node, NodeKind, Port, Provenance};

@@ -11,25 +11,36 @@ use crate::{Fabric, NodeKind};
 /// A switch that no host can reach counts as tier 1.
 #[must_use]
 pub fn tiers(fabric: &Fabric) -> Vec<u8> {
-    let mut from_hosts: Vec<Option<u8>> = vec![None; fabric.nodes().len()];
-    let mut queue: VecDeque<NodeId> = fabric.hosts().collect();
-    for &host in &queue {
-        from_hosts[host.index()] = Some(0);
-    }
-    while let Some(at) = queue.pop_front() {
-        let hops = from_hosts[at.index()].unwrap_or(0);
-        for &link in fabric.links_from(at) {
-            let to = fabric.link(link).to.node;
-            if from_hosts[to.index()].is_none() {
-                from_hosts[to.index()] = Some(hops.saturating_add(1));
-                queue.push_back(to);
-            }
-        }
-    }
+    let hosts = fabric.hosts().map(NodeId::index);
+    let neighbours = |node| fabric.links_from(NodeId(node as u32)).iter().map(|&link| fabric.link(link).to.node.index());
     let tier = |(node, hops): (&crate::Node, Option<u8>)| match node.kind {
         NodeKind::Host => 0,
         NodeKind::Switch { tier: 0 } => hops.unwrap_or(1),
         NodeKind::Switch { tier } => tier,
     };
-    fabric.nodes().iter().zip(from_hosts).map(tier).collect()
+    fabric.nodes().iter().zip(hops_from_hosts(fabric.nodes().len(), hosts, neighbours)).map(tier).collect()
+}
+
+/// Fewest cables between each of `nodes` nodes and a host, by breadth-first search; `None` where
+/// no cable leads.
+pub(crate) fn hops_from_hosts<I: IntoIterator<Item = usize>>(
+    nodes: usize,
+    hosts: impl Iterator<Item = usize>,
+    neighbours: impl Fn(usize) -> I,
+) -> Vec<Option<u8>> {
+    let mut hops: Vec<Option<u8>> = vec![None; nodes];
+    let mut queue: VecDeque<usize> = hosts.collect();
+    for &host in &queue {
+        hops[host] = Some(0);
+    }
+    while let Some(at) = queue.pop_front() {
+        let next = hops[at].map(|hops| hops.saturating_add(1));
+        for to in neighbours(at) {
+            if hops[to].is_none() {
+                hops[to] = next;
+                queue.push_back(to);
+            }
+        }
+    }
+    hops
 }

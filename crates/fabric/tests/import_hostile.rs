@@ -43,15 +43,27 @@ fn yaml_bombs() {
     check(
         CONTAINERLAB,
         &format!("{laughs}topology: {{nodes: {{}}}}"),
-        "line 6, column 14: alias replay limit exceeded: total_replayed_events=200001 > 200000",
+        r#"line 6, column 14: alias replay limit exceeded: total_replayed_events=200001 > 200000, at "*a4""#,
     );
-    check(SLURM_YAML, &format!("{laughs}topology: *a8"), "line 1, column 1: expected sequence start");
+    check(SLURM_YAML, &format!("{laughs}topology: *a8"), r#"line 1, column 1: expected sequence start, at "a0: &a0 [lol""#);
     check(SLURM_YAML, &"[".repeat(1_000_000), "line 1, column 33: recursion limit exceeded");
-    check(SLURM_YAML, &"- ".repeat(1_000_000), "line 1, column 3: expected mapping start");
-    check(CONTAINERLAB, &format!("topology: {}", "{a: ".repeat(100_000)), "line 1, column 135: budget breached: Depth { depth: 33 }");
-    check(SLURM_YAML, "- topology: &a [*a]", "line 1, column 16: expected string scalar");
-    check(SLURM_YAML, "- topology: t\n  topology: u\n  flat: true", "line 2, column 3: duplicate mapping key: topology");
-    check(CONTAINERLAB, "topology:\n  nodes:\n    a: {kind: linux}\n    a: {kind: linux}", "line 4, column 5: duplicate mapping key: a");
+    check(SLURM_YAML, &"- ".repeat(1_000_000), r#"line 1, column 3: expected mapping start, at "- - - - - - - - - - - - - - - - - - - -""#);
+    check(
+        CONTAINERLAB,
+        &format!("topology: {}", "{a: ".repeat(100_000)),
+        r#"line 1, column 135: budget breached: Depth { depth: 33 }, at "{a: {a: {a: {a: {a: {a: {a: {a: {a: {a:""#,
+    );
+    check(SLURM_YAML, "- topology: &a [*a]", r#"line 1, column 16: expected string scalar, at "[*a""#);
+    check(
+        SLURM_YAML,
+        "- topology: t\n  topology: u\n  flat: true",
+        r#"line 2, column 3: duplicate mapping key: topology, at "topology: u""#,
+    );
+    check(
+        CONTAINERLAB,
+        "topology:\n  nodes:\n    a: {kind: linux}\n    a: {kind: linux}",
+        r#"line 4, column 5: duplicate mapping key: a, at "a: {kind: linux""#,
+    );
     check(SLURM_YAML, &format!("[{}]", "a,".repeat(1_000_000)), "line 1, column 2: expected mapping start");
     check(SLURM_YAML, "- topology: t\n  block:\n    block_sizes: [-1]\n    blocks: []", r#"line 3, column 18: "-1" is not a block size"#);
     check(
@@ -62,15 +74,15 @@ fn yaml_bombs() {
     check(
         SLURM_YAML,
         "- topology: t\n  colour: red",
-        "line 2, column 3: unknown field `colour`, expected one of topology, cluster_default, tree, block, flat, ring, torus3d",
+        r#"line 2, column 3: unknown field `colour`, expected one of topology, cluster_default, tree, block, flat, ring, torus3d, at "colour: red""#,
     );
     check(SLURM_YAML, "%YAML 9.9\n---\n\u{0}", "line 1, column 1: unsupported YAML major version");
     check(SLURM_YAML, "", "document: no topology is declared");
-    check(SLURM_YAML, "a: b", "line 1, column 1: expected sequence start");
+    check(SLURM_YAML, "a: b", r#"line 1, column 1: expected sequence start, at "a: b""#);
     check(
         CONTAINERLAB,
         "topology: {nodes: {a: }, links: [{endpoints: [1, 2]}]}",
-        r#"line 1, column 47: an endpoint is "NODE:INTERFACE" or {node: NODE, interface: INTERFACE}"#,
+        r#"line 1, column 47: an endpoint is "NODE:INTERFACE" or {node: NODE, interface: INTERFACE}, at "1""#,
     );
 }
 
@@ -247,7 +259,7 @@ fn tables_and_labs() {
         "topology: {nodes: {a: , b: , c: }, links: [{endpoints: [\"a:e\", \"b:e\"]}, {endpoints: [\"a:e\", \"c:e\"]}]}",
         r#"line 1, column 85: interface e of "a" has two links"#,
     );
-    check(CONTAINERLAB, "name: x", "line 1, column 1: missing field `topology`");
+    check(CONTAINERLAB, "name: x", r#"line 1, column 1: missing field `topology`, at "name: x""#);
     check(SLURM_CONF, "SwitchName=a,b Nodes=h", r#"line 1: a switch has one name, not the list "a,b""#);
     check(
         SLURM_YAML,

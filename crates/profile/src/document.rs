@@ -6,7 +6,7 @@ use alloc::{
     vec::Vec,
 };
 
-use fabric::collective::Collective;
+use fabric::{collective::Collective, yaml};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -18,10 +18,8 @@ use crate::{
 pub const SCHEMA: &str = "antiphase.profile/v1";
 /// Largest document: four times the longest profile (4,096 phases of 250 bytes).
 pub const DOCUMENT_BYTES_MAX: usize = 4 << 20;
-/// Most YAML events: 4,096 phases make 12 each. Bounds what a small text can expand to.
-const YAML_EVENTS_MAX: usize = 100_000;
-/// Deepest YAML nesting; a profile needs four.
-const YAML_DEPTH_MAX: usize = 16;
+/// A profile needs four levels, and its 4,096 phases make 12 events each.
+const YAML_LIMITS: yaml::Limits = yaml::Limits { depth: 16, events: 100_000 };
 
 /// One phase as written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -178,17 +176,10 @@ fn from_json(text: &str) -> Result<ProfileDocument, ProfileError> {
 }
 
 fn from_yaml(text: &str) -> Result<ProfileDocument, ProfileError> {
-    let budget =
-        serde_saphyr::budget! { max_events: YAML_EVENTS_MAX, max_depth: YAML_DEPTH_MAX, max_aliases: 0, max_anchors: 0, max_documents: 1 };
-    let options = serde_saphyr::options! { budget: budget, with_snippet: false };
-    let mut place = String::new();
-    let read = serde_saphyr::with_deserializer_from_str_with_options(text, options, |de| {
-        let mut track = serde_path_to_error::Track::new();
-        let result = ProfileDocument::deserialize(serde_path_to_error::Deserializer::new(de, &mut track));
-        place = track.path().to_string();
-        result
-    });
-    read.map_err(|e| located(&place, &e.to_string()))
+    yaml::read(text, YAML_LIMITS).map_err(|e| {
+        let problem = format!("{}: {}", e.place, e.problem);
+        if e.path.is_empty() { refuse(e.place, e.problem) } else { refuse(e.path, problem) }
+    })
 }
 
 /// The root's path is ".", which tells a person nothing.

@@ -72,7 +72,7 @@ pub(crate) const ROOMS: &[Room] = &[
         folder: FABRIC,
         kind: Kind::Pure,
         own: &[UNITS],
-        external: Some(&["csv", "petgraph", "serde", "serde-saphyr", "serde_json", "thiserror", "wildmatch"]),
+        external: Some(&["csv", "petgraph", "serde", "serde-saphyr", "serde_json", "serde_path_to_error", "thiserror", "wildmatch"]),
     },
     Room {
         folder: PROFILE,

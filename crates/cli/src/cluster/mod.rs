@@ -20,13 +20,16 @@ use units::{JobId, NodeId, Rate};
 use crate::input::{CliError, read_document};
 use documents::{CANDIDATES_SCHEMA, CandidatesDoc, JOBS_SCHEMA, JobDoc, JobsDoc, ModelDoc};
 
+/// Longest id of a job or a candidate: the longest DNS name, as for nodes.
+const ID_BYTES_MAX: usize = 253;
+
 /// Which files `plan` and `explain` read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ClusterArgs {
-    /// Fabric document (antiphase.fabric/v1)
+    /// Fabric document (antiphase.fabric/v1); - for standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) fabric: PathBuf,
-    /// Jobs document (antiphase.jobs/v1)
+    /// Jobs document (antiphase.jobs/v1); - for standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) jobs: PathBuf,
     /// Candidate placements (antiphase.candidates/v1); without it the jobs are judged where they stand
@@ -51,11 +54,14 @@ impl Loaded {
     /// Reads all documents.
     pub(crate) fn read(args: &ClusterArgs) -> Result<Self, CliError> {
         let fabric = read_fabric(&args.fabric)?;
-        let doc: JobsDoc = yaml::read(&args.jobs, JOBS_SCHEMA)?;
+        let doc: JobsDoc = yaml::read(&args.jobs, JOBS_SCHEMA, |doc: &JobsDoc| &doc.schema)?;
         let candidates: Option<(&Path, CandidatesDoc)> = match &args.candidates {
-            Some(file) => Some((file, yaml::read(file, CANDIDATES_SCHEMA)?)),
+            Some(file) => Some((file, yaml::read(file, CANDIDATES_SCHEMA, |doc: &CandidatesDoc| &doc.schema)?)),
             None => None,
         };
+        if doc.jobs.is_empty() {
+            return Err(CliError::input(&args.jobs, "jobs: empty"));
+        }
         let mut reader =
             Reader { fabric: &fabric, file: &args.jobs, jobs: Vec::new(), gpus_per_host: Vec::new(), by_name: BTreeMap::new() };
         let mut placements = Vec::with_capacity(doc.jobs.len());
@@ -95,9 +101,7 @@ impl Reader<'_> {
     fn job(&mut self, index: usize, doc: &JobDoc, elsewhere: Option<&Vec<String>>) -> Result<Placement, CliError> {
         let at = format!("jobs[{index}] ({:?})", doc.id);
         let refuse = |problem: String| CliError::input(self.file, format!("{at}: {problem}"));
-        if doc.id.is_empty() {
-            return Err(CliError::input(self.file, format!("jobs[{index}].id: empty")));
-        }
+        check_id(&doc.id).map_err(|problem| CliError::input(self.file, format!("jobs[{index}].id: {problem}")))?;
         let Some(hosts) = doc.hosts.as_ref().or(elsewhere) else {
             return Err(refuse("no hosts here and none in the candidates".into()));
         };
@@ -153,7 +157,8 @@ impl Reader<'_> {
             dp: doc.dp,
             ep: doc.ep,
             nic_rate: Some(nic),
-            nics_per_host: doc.nics_per_host.or_else(|| self.nics(hosts)),
+            // A rank sends by one NIC at a time, so the NICs beyond its ranks are none of its job's.
+            nics_per_host: doc.nics_per_host.or_else(|| self.nics(hosts).map(|nics| nics.min(gpus_per_host.max(1)))),
             gpu_gflops: doc.gpu_gflops,
             ..Request::default()
         };
@@ -215,6 +220,7 @@ impl Reader<'_> {
         let mut out = Vec::with_capacity(doc.candidates.len());
         for (i, candidate) in doc.candidates.iter().enumerate() {
             let refuse = |problem: String| CliError::input(file, format!("candidates[{i}]{problem}"));
+            check_id(&candidate.id).map_err(|problem| refuse(format!(".id: {problem}")))?;
             if let Some(first) = ids.insert(&candidate.id, i) {
                 return Err(refuse(format!(".id: {:?} is also candidates[{first}]", candidate.id)));
             }
@@ -229,6 +235,16 @@ impl Reader<'_> {
             return Err(CliError::input(file, "candidates: empty"));
         }
         Ok(out)
+    }
+}
+
+/// Ids are printed among other text, so they are short and stay on their line.
+fn check_id(id: &str) -> Result<(), String> {
+    match id {
+        "" => Err("empty".into()),
+        _ if id.len() > ID_BYTES_MAX => Err(format!("{} bytes; the limit is {ID_BYTES_MAX}", id.len())),
+        _ if id.chars().any(char::is_control) => Err(format!("{id:?} has a control character")),
+        _ => Ok(()),
     }
 }
 

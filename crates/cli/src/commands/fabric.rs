@@ -6,12 +6,11 @@ mod generate;
 mod import;
 mod routes;
 mod show;
-mod table;
 
 use std::process::ExitCode;
 
-use clap::{Subcommand, ValueEnum};
-use serde::Serialize;
+use clap::{Args, Subcommand, ValueEnum};
+use fabric::{Fabric, native};
 
 use crate::input::CliError;
 
@@ -22,7 +21,7 @@ pub(crate) enum FabricCommand {
     /// Write a fabric for another program: Slurm, Kubernetes, Volcano
     Export(export::ExportArgs),
     /// Make a fabric from a few numbers
-    #[command(subcommand)]
+    #[command(subcommand, after_help = generate::EXAMPLES)]
     Generate(generate::GenerateCommand),
     /// Summarise a fabric: nodes per tier, links, oversubscription, unknown capacities
     Show(show::ShowArgs),
@@ -43,24 +42,26 @@ pub(crate) fn run(command: FabricCommand) -> Result<ExitCode, CliError> {
     }
 }
 
-/// Form of an answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// For people
-    #[default]
-    Table,
-    Json,
-    Yaml,
+/// Form of a fabric document.
+#[derive(Debug, Args)]
+pub(crate) struct Form {
+    /// Form of the document
+    #[arg(short, long, value_enum, default_value_t)]
+    output: DocumentForm,
 }
 
-impl Output {
-    /// The answer in this form; `table` makes the one for people.
-    fn render<T: Serialize>(self, answer: &T, table: impl FnOnce() -> String) -> Result<String, CliError> {
-        let failed = |e: &dyn std::fmt::Display| CliError::Failure(format!("cannot write the answer: {e}"));
-        match self {
-            Self::Table => Ok(table()),
-            Self::Json => serde_json::to_string_pretty(answer).map(|text| text + "\n").map_err(|e| failed(&e)),
-            Self::Yaml => serde_saphyr::to_string(answer).map_err(|e| failed(&e)),
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum DocumentForm {
+    #[default]
+    Yaml,
+    Json,
+}
+
+impl Form {
+    fn render(&self, fabric: &Fabric) -> String {
+        match self.output {
+            DocumentForm::Yaml => native::write_yaml(fabric),
+            DocumentForm::Json => native::write_json(fabric) + "\n",
         }
     }
 }

@@ -3,12 +3,13 @@
 use std::{collections::BinaryHeap, path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
-use fabric::Fabric;
+use fabric::{Fabric, FabricBuilder, FabricError, NodeKind};
 use policy::{Endpoint, Placement, pack, variants};
 use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng as _, SeedableRng as _},
 };
+use units::LinkId;
 
 use crate::{
     cluster::{
@@ -16,7 +17,7 @@ use crate::{
         read_fabric,
     },
     input::CliError,
-    output::write_file,
+    output::{say, write_files, yaml},
 };
 
 /// Most jobs generated at once.
@@ -37,22 +38,30 @@ pub(crate) enum JobsCommand {
     Synth(SynthArgs),
 }
 
+const EXAMPLES: &str = "\
+EXAMPLES
+  40 jobs on a fabric, and 8 ways to place them:
+    antiphase jobs synth --fabric fabric.yaml --count 40 --candidates 8 --jobs-out jobs.yaml --candidates-out candidates.yaml
+  Then:
+    antiphase plan --fabric fabric.yaml --jobs jobs.yaml --candidates candidates.yaml";
+
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct SynthArgs {
-    /// Fabric document on which to place
+    /// Fabric document (antiphase.fabric/v1) on which to place; - for standard input
     #[arg(long, value_name = "FILE")]
     fabric: PathBuf,
-    /// How many jobs
-    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=i64::from(JOBS_MAX)))]
+    /// How many jobs; where there is no room, large ones shrink to 2 hosts and the rest is left out
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=i64::from(JOBS_MAX)))]
     count: u32,
     /// How many candidate placements
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=i64::from(CANDIDATES_MAX)))]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=i64::from(CANDIDATES_MAX)))]
     candidates: u32,
-    /// Per cent of the jobs that each candidate places anew
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=100))]
+    /// Share of the jobs that each candidate places anew, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=100))]
     moved: u32,
-    /// Per cent of the jobs that left before, so that free hosts are scattered
-    #[arg(long, default_value_t = 35, value_parser = clap::value_parser!(u32).range(0..=100))]
+    /// Share of earlier jobs that have left, so that free hosts are scattered, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 35, value_parser = clap::value_parser!(u32).range(0..=100))]
     departures: u32,
     /// Ranks on each host
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -64,7 +73,7 @@ pub(crate) struct SynthArgs {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(BATCHES_MAX)))]
     batches: u32,
     /// The same seed gives the same bytes
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Where the jobs document goes
     #[arg(long, value_name = "FILE")]
@@ -76,20 +85,30 @@ pub(crate) struct SynthArgs {
 
 pub(crate) fn run(command: &JobsCommand) -> Result<ExitCode, CliError> {
     let JobsCommand::Synth(args) = command;
+    if args.jobs_out == args.candidates_out {
+        return Err(CliError::Usage(format!("--jobs-out and --candidates-out are both {}", args.jobs_out.display())));
+    }
     let fabric = read_fabric(&args.fabric)?;
     let mut rng = ChaCha8Rng::seed_from_u64(args.seed);
     let models = if args.models.is_empty() { &MODELS[..] } else { &args.models };
     let mut drawn: Vec<Drawn> = (0..args.count).map(|_| draw(&mut rng, models, args.batches)).collect();
+    // Where there is no room, the largest jobs shrink, and what then finds none is left out.
     let hosts = fabric.hosts().count() as u32;
     let wanted: u32 = drawn.iter().map(|d| d.hosts).sum();
     if wanted > hosts {
         fit(&mut drawn, hosts);
-        eprintln!("{wanted} hosts wanted, {hosts} there: the largest jobs halved, {} of {} jobs remain", drawn.len(), args.count);
+        if drawn.is_empty() {
+            return Err(CliError::input(&args.fabric, format!("hosts: {hosts}; the smallest job needs 1")));
+        }
+        let left_out = args.count as usize - drawn.len();
+        say(&format!("{wanted} hosts wanted, {hosts} there: the largest jobs halved, {left_out} jobs left out"));
     }
-    let refuse = |e: policy::PackError| CliError::input(&args.fabric, e);
+    let refuse = |e: policy::PackError| CliError::Usage(format!("--count {} --departures {}: {e}", args.count, args.departures));
     let sizes: Vec<u32> = drawn.iter().map(|d| d.hosts).collect();
-    let placements = pack(&fabric, &sizes, args.seed, args.departures * 10).map_err(refuse)?;
-    let candidates = variants(&fabric, &placements, args.candidates as usize, args.moved * 10, args.seed).map_err(refuse)?;
+    // Jobs take whole hosts, so a host is one slot, and all of its NICs belong to its job.
+    let slots = one_nic_each(&fabric).map_err(|e| CliError::input(&args.fabric, e))?;
+    let placements = pack(&slots, &sizes, args.seed, args.departures * 10).map_err(refuse)?;
+    let candidates = variants(&slots, &placements, args.candidates as usize, args.moved * 10, args.seed).map_err(refuse)?;
     let ids: Vec<String> = drawn.iter().enumerate().map(|(i, d)| format!("{}-{i}", d.model)).collect();
     let jobs = ids.iter().zip(&drawn).zip(&placements).map(|((id, d), placement)| JobDoc {
         id: id.clone(),
@@ -109,8 +128,7 @@ pub(crate) fn run(command: &JobsCommand) -> Result<ExitCode, CliError> {
         hosts: c.placements.iter().map(|(job, p)| (ids[job.index()].clone(), names(&fabric, p))).collect(),
     });
     let candidates = CandidatesDoc { schema: CANDIDATES_SCHEMA.into(), candidates: candidates.collect() };
-    write_file(&args.jobs_out, &serde_saphyr::to_string(&jobs).map_err(|e| CliError::Failure(e.to_string()))?)?;
-    write_file(&args.candidates_out, &serde_saphyr::to_string(&candidates).map_err(|e| CliError::Failure(e.to_string()))?)?;
+    write_files(&[(&args.jobs_out, &yaml(&jobs)?), (&args.candidates_out, &yaml(&candidates)?)])?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -153,6 +171,26 @@ fn fit(drawn: &mut Vec<Drawn>, hosts: u32) {
     while wanted > hosts {
         wanted -= drawn.pop().map_or(wanted, |d| d.hosts);
     }
+}
+
+/// The same nodes, with the first cable of each host and all cables between switches.
+fn one_nic_each(fabric: &Fabric) -> Result<Fabric, FabricError> {
+    let mut builder = FabricBuilder::new(fabric.name());
+    for node in fabric.nodes() {
+        builder.node(&node.name, node.kind)?;
+    }
+    // The first way out of a host, or any way out of a switch.
+    let first = |id: LinkId| {
+        let from = fabric.link(id).from.node;
+        fabric.node(from).kind != NodeKind::Host || fabric.links_from(from).first() == Some(&id)
+    };
+    for (i, link) in fabric.links().iter().enumerate() {
+        let id = LinkId(i as u32);
+        if first(id) && fabric.reverse(id).is_none_or(first) {
+            builder.link(link.from.clone(), link.to.clone(), link.capacity, link.provenance)?;
+        }
+    }
+    Ok(builder.build())
 }
 
 fn names(fabric: &Fabric, placement: &Placement) -> Vec<String> {

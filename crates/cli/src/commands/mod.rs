@@ -16,16 +16,22 @@ use crate::input::CliError;
 /// Exit code when paper mode meets a loop: there are no shifts, but the input was good.
 const EXIT_LOOP: u8 = 3;
 
-/// Keeps training jobs that share a link off each other's beat.
+/// Keeps training jobs that share a link off each other's beat
 #[derive(Debug, Parser)]
-#[command(name = "antiphase", version, about, propagate_version = true, after_help = AFTER_HELP)]
+#[command(name = "antiphase", version, about, after_help = AFTER_HELP)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
 }
 
-const AFTER_HELP: &str = "Exit codes: 0 done; 1 failure; 2 usage or bad input; 3 a loop in paper mode; \
-4 fabric diff found differences; 5 no candidate reaches --min-score.";
+const AFTER_HELP: &str = "\
+A first plan:
+  antiphase fabric generate cassini24 >fabric.yaml
+  antiphase jobs synth --fabric fabric.yaml --count 6 --jobs-out jobs.yaml --candidates-out candidates.yaml
+  antiphase plan --fabric fabric.yaml --jobs jobs.yaml --candidates candidates.yaml
+
+Exit codes: 0 done; 1 failure; 2 usage or bad input; 3 a loop in paper mode; 4 fabric diff found differences;
+5 no candidate reaches --min-score.";
 
 #[derive(Debug, Subcommand)]
 enum Command {

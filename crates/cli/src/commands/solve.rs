@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 
 use crate::{
     input::{CliError, read_document},
+    output::{json, print, say},
     picture::{
         circles,
         palette::Colours,
@@ -21,20 +22,35 @@ use crate::{
 /// Most jobs of a scenario whose shifts are worth a table on a terminal.
 const TABLE_ROWS_MAX: usize = 200;
 
+const EXAMPLES: &str = "\
+EXAMPLES
+  The best shifts of a scenario, for people:
+    antiphase solve scenario.json -o table
+  The score of shifts of one's own; jobs not named get 0:
+    antiphase solve scenario.json --shifts left=0,right=120
+  By the rules of the CASSINI paper (exit code 3 when links and jobs form a loop):
+    antiphase solve scenario.json --mode cassini
+  A scenario is two lists:
+    {\"schema\": \"antiphase.scenario/v1\", \"tick_ns\": 1000000,
+     \"links\": [{\"id\": \"uplink\", \"capacity_mbps\": 50000}],
+     \"jobs\": [{\"id\": \"left\", \"period_ticks\": 255, \"links\": [\"uplink\"],
+               \"phases\": [{\"start\": 141, \"end\": 255, \"rate_mbps\": 50000}]}]}";
+
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct SolveArgs {
-    /// Scenario file (antiphase.scenario/v1), - for standard input
+    /// Scenario document (antiphase.scenario/v1), JSON; - for standard input
     file: PathBuf,
     /// Rules to follow: exact, or those of the CASSINI paper
     #[arg(long, value_enum, default_value_t)]
     mode: ModeArg,
-    /// Maximise the worst score while any one job drifts by up to TICKS
+    /// Maximise the worst score while any one job drifts by up to this many ticks
     #[arg(long, value_name = "TICKS", conflicts_with = "shifts")]
     robust: Option<u64>,
     /// Evaluate these shifts instead of solving; jobs not named get 0
     #[arg(long, value_name = "JOB=TICKS,...", conflicts_with = "mode")]
     shifts: Option<String>,
-    /// Propose periods to stretch by at most PERCENT, if that saves more than it costs
+    /// Propose periods to stretch by at most this much, if that saves more than it costs
     #[arg(long, value_name = "PERCENT", conflicts_with_all = ["shifts", "mode"], value_parser = clap::value_parser!(f64))]
     pad: Option<f64>,
     /// Output format
@@ -81,15 +97,14 @@ pub(crate) fn run(args: &SolveArgs) -> Result<ExitCode, CliError> {
     match args.output {
         SolveOutput::Json => {
             let doc = SolutionDoc::new(&scenario, &options, &solution, elapsed_us);
-            let text = serde_json::to_string_pretty(&doc).map_err(|e| CliError::Failure(e.to_string()))?;
-            crate::output::print(&text)?;
-            padding.iter().for_each(|line| eprintln!("{line}"));
+            print(&json(&doc)?)?;
+            padding.iter().for_each(|line| say(line));
         }
         SolveOutput::Table => {
-            crate::output::print(&table(&scenario, &solution))?;
-            padding.iter().try_for_each(|line| crate::output::print(line))?;
+            print(&table(&scenario, &solution))?;
+            padding.iter().try_for_each(|line| print(line))?;
         }
-        SolveOutput::Svg => crate::output::print(&svg(&scenario, &solution)?)?,
+        SolveOutput::Svg => print(&svg(&scenario, &solution)?)?,
     }
     Ok(if solution.outcome == Outcome::Loop { ExitCode::from(super::EXIT_LOOP) } else { ExitCode::SUCCESS })
 }
@@ -138,7 +153,8 @@ fn parse_shifts(text: &str, scenario: &Scenario) -> Result<Vec<Ticks>, CliError>
     for part in text.split(',').filter(|p| !p.is_empty()) {
         let (name, value) = part.rsplit_once('=').ok_or_else(|| CliError::Usage(format!("--shifts {part:?}: expected JOB=TICKS")))?;
         let job = scenario.job(name).ok_or_else(|| CliError::Usage(format!("--shifts: no job {name:?} in the scenario")))?;
-        let ticks = value.parse().map_err(|e| CliError::Usage(format!("--shifts {part:?}: {e}")))?;
+        let bad = |_| CliError::Usage(format!("--shifts {part:?}: {value:?} is not a whole number of ticks"));
+        let ticks = value.parse().map_err(bad)?;
         shifts[job.index()] = Ticks(ticks);
     }
     Ok(shifts)
@@ -178,9 +194,9 @@ fn table(scenario: &Scenario, solution: &Solution) -> String {
     };
     let robust = solution.robust_mean_score.map(|r| format!("; worst {r:.4} under drift")).unwrap_or_default();
     format!(
-        "{}\n{}\nmean score {:.4} (no shift {:.4}), {sure}{robust}; {} component(s), {} loop(s), {} link(s) merged\n",
+        "{}\n{}mean score {:.4} (no shift {:.4}), {sure}{robust}; {} component(s), {} loop(s), {} link(s) merged\n",
         links.render(),
-        if jobs.is_empty() { String::new() } else { jobs.render() },
+        if jobs.is_empty() { String::new() } else { jobs.render() + "\n" },
         solution.mean_score,
         solution.zero_shift_mean_score,
         solution.affinity.components,

@@ -1,12 +1,16 @@
 //! Capacities that a person asserts, per pair of tiers: `host-leaf=50G`, `leaf-spine=400G*4`.
 
-use alloc::{format, string::String, vec::Vec};
+use alloc::{
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
 use core::{fmt, str::FromStr};
 
 use units::Rate;
 
 use super::place::quoted;
-use crate::NodeKind;
+use crate::{NodeKind, capacity};
 
 /// Highest capacity of one cable taken, in Mbit/s: 100 Tb/s, sixty times the fastest Ethernet port
 /// on sale. Above it a number is a mistake of unit (Kb/s or bytes).
@@ -119,24 +123,17 @@ impl FromStr for Assumption {
                 .filter(|n| (1..=PARALLEL_MAX).contains(n))
                 .ok_or_else(|| AssumptionError(format!("{} is not a number of cables from 1 to {PARALLEL_MAX}", quoted(cables))))?,
         };
-        Ok(Self { layers, capacity: parse_capacity(rate.trim())?, parallel })
+        Ok(Self { layers, capacity: capacity(rate.trim())?, parallel })
     }
 }
 
-/// `400G`, `1600G`, `100M` or `1T`, in bits per second.
-fn parse_capacity(text: &str) -> Result<Rate, AssumptionError> {
-    let bad = || AssumptionError(format!("{} is not a capacity in bits per second such as 400G, 100M or 1T", quoted(text)));
-    let (digits, scale) = match text.as_bytes().last() {
-        Some(b'M' | b'm') => (&text[..text.len() - 1], 1),
-        Some(b'G' | b'g') => (&text[..text.len() - 1], 1_000),
-        Some(b'T' | b't') => (&text[..text.len() - 1], 1_000_000),
-        _ => return Err(bad()),
-    };
-    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(bad());
+/// A capacity that a cable can have.
+fn capacity(text: &str) -> Result<Rate, AssumptionError> {
+    let rate = capacity::parse(text).map_err(|e| AssumptionError(e.to_string()))?;
+    if rate.mbps() > CAPACITY_MBPS_MAX {
+        return Err(AssumptionError(format!("capacity {}: over the limit of {}T", quoted(text), CAPACITY_MBPS_MAX / 1_000_000)));
     }
-    let mbps = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(scale)).filter(|n| (1..=CAPACITY_MBPS_MAX).contains(n));
-    mbps.map(Rate).ok_or_else(|| AssumptionError(format!("{} is not between 1M and {}T", quoted(text), CAPACITY_MBPS_MAX / 1_000_000)))
+    Ok(rate)
 }
 
 /// The assumption about two layers, if there is one; the last of several holds.
@@ -163,7 +160,7 @@ mod tests {
         let read = |text: &str| text.parse::<Assumption>().unwrap();
         assert_eq!(read("host-leaf=50G"), Assumption { layers: [Layer::Host, Layer::Tier(1)], capacity: Rate(50_000), parallel: 1 });
         assert_eq!(
-            read("spine-leaf=400g * 4"),
+            read("spine-leaf=400G * 4"),
             Assumption { layers: [Layer::Tier(1), Layer::Tier(2)], capacity: Rate(400_000), parallel: 4 }
         );
         assert_eq!(read("tier4-core=1T").layers, [Layer::Tier(3), Layer::Tier(4)]);
@@ -177,12 +174,12 @@ mod tests {
             ("host-top=50G", r#""top" is not host, leaf, spine, core or tierN"#),
             ("host-tier0=50G", r#""tier0" is not host, leaf, spine, core or tierN"#),
             ("host-host=50G", r#""host-host=50G": no link joins two hosts"#),
-            ("host-leaf=50", r#""50" is not a capacity in bits per second such as 400G, 100M or 1T"#),
-            ("host-leaf=-5G", r#""-5G" is not a capacity in bits per second such as 400G, 100M or 1T"#),
-            ("host-leaf=\u{e9}", "\"\u{e9}\" is not a capacity in bits per second such as 400G, 100M or 1T"),
-            ("host-leaf=0G", r#""0G" is not between 1M and 100T"#),
-            ("host-leaf=99999999999999999999G", r#""99999999999999999999G" is not between 1M and 100T"#),
-            ("host-leaf=101T", r#""101T" is not between 1M and 100T"#),
+            ("host-leaf=50", r#"capacity "50": expected a number with the unit M, G or T, for example 400G"#),
+            ("host-leaf=-5G", r#"capacity "-5G": expected a number with the unit M, G or T, for example 400G"#),
+            ("host-leaf=\u{e9}", "capacity \"\u{e9}\": expected a number with the unit M, G or T, for example 400G"),
+            ("host-leaf=0G", r#"capacity "0G": a link that carries nothing; leave it out"#),
+            ("host-leaf=99999999999999999999G", r#"capacity "99999999999999999999G": too large"#),
+            ("host-leaf=101T", r#"capacity "101T": over the limit of 100T"#),
             ("host-leaf=1G*0", r#""0" is not a number of cables from 1 to 512"#),
         ] {
             assert_eq!(text.parse::<Assumption>().unwrap_err().to_string(), problem);

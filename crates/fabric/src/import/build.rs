@@ -1,7 +1,7 @@
 //! From joined statements to a [`Fabric`]: kinds, tiers, assumed capacities, findings.
 
 use alloc::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     format,
     string::{String, ToString},
     vec,
@@ -17,7 +17,7 @@ use super::{
     order,
     place::{listed, quoted},
 };
-use crate::{Fabric, FabricBuilder, FabricError, Finding, NodeKind, Port, Provenance, model::LINKS_MAX};
+use crate::{Fabric, FabricBuilder, FabricError, Finding, NodeKind, Port, Provenance, model::LINKS_MAX, tier::hops_from_hosts};
 
 /// How many names a finding about many nodes repeats.
 const NAMES_LISTED_MAX: usize = 6;
@@ -130,19 +130,11 @@ fn adjacency(nodes: usize, cables: &[Cable]) -> Vec<Vec<NodeIndex>> {
 /// A switch of unknown tier gets its distance from the nearest host, which is what a tier is. A
 /// stated tier stays, and a switch of a higher tier with hosts of its own is a finding.
 fn place_in_tiers(cabling: &Cabling, kinds: &mut [NodeKind], neighbours: &[Vec<NodeIndex>], findings: &mut Vec<Finding>) {
-    let mut distance: Vec<Option<u32>> = kinds.iter().map(|kind| (*kind == NodeKind::Host).then_some(0)).collect();
-    let mut queue: VecDeque<usize> = (0..kinds.len()).filter(|&i| distance[i] == Some(0)).collect();
-    while let Some(node) = queue.pop_front() {
-        for &next in &neighbours[node] {
-            if distance[next as usize].is_none() {
-                distance[next as usize] = distance[node].map(|d| d.saturating_add(1));
-                queue.push_back(next as usize);
-            }
-        }
-    }
+    let hosts = (0..kinds.len()).filter(|&i| kinds[i] == NodeKind::Host);
+    let hops = hops_from_hosts(kinds.len(), hosts, |node| neighbours[node].iter().map(|&next| next as usize));
     for (i, kind) in kinds.iter_mut().enumerate() {
         let NodeKind::Switch { tier } = kind else { continue };
-        match distance[i].and_then(|d| u8::try_from(d).ok()) {
+        match hops[i] {
             Some(hops) if *tier == 0 => *tier = hops,
             Some(1) if *tier > 1 => {
                 let message =

@@ -1,15 +1,11 @@
 //! Bounded YAML: anchors, nesting and size are limited before anything is built.
 
-use alloc::{
-    format,
-    string::{String, ToString},
-};
-
 use serde::de::DeserializeOwned;
-use serde_saphyr::{DuplicateKeyPolicy, Location};
+use serde_saphyr::DuplicateKeyPolicy;
 
 use super::place::{bounded, document};
-use crate::FabricError;
+pub(crate) use crate::yaml::place;
+use crate::{FabricError, yaml::Malformed};
 
 /// Deepest nesting of the formats read here is 7; a bomb of brackets ends at this depth.
 const DEPTH_MAX: usize = 32;
@@ -40,15 +36,7 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, FabricError> {
         emit_comments: false,
     };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
-        let place = error.location().map_or_else(|| "document".into(), place);
-        let text = error.without_snippet().to_string();
-        // The place is named already, and the library's advice is for programmers.
-        let problem = text.split(" at line ").next().unwrap_or(&text);
-        document(place, problem.split(", set DuplicateKeyPolicy").next().unwrap_or(problem))
+        let Malformed { place, problem, .. } = Malformed::new(text, &error);
+        document(place, problem)
     })
-}
-
-/// A location for people.
-pub(crate) fn place(location: Location) -> String {
-    format!("line {}, column {}", location.line(), location.column())
 }

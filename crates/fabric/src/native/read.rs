@@ -8,10 +8,12 @@ use alloc::{
 use units::{NodeId, Rate};
 
 use super::document::{Cable, Direction, Document, End, Lined, NAME_BYTES_MAX, PARALLEL_MAX, PARALLEL_TOTAL_MAX, ProvenanceName};
-use crate::{Fabric, FabricBuilder, FabricError, NodeKind, Port, Provenance, native::DOCUMENT_NODES_MAX};
+use crate::{
+    Fabric, FabricBuilder, FabricError, NodeKind, Port, Provenance,
+    native::DOCUMENT_NODES_MAX,
+    yaml::{Malformed, cut},
+};
 
-/// Longest problem text: values of a hostile document are cut.
-const PROBLEM_CHARS_MAX: usize = 300;
 /// Deepest nesting of the document; the schema needs six.
 const DEPTH_MAX: usize = 16;
 
@@ -22,7 +24,10 @@ const DEPTH_MAX: usize = 16;
 /// another schema, names declared twice, unknown nodes, ports taken twice, capacities of zero or
 /// in contradiction, more than the limits of the model.
 pub fn read(text: &str) -> Result<Fabric, FabricError> {
-    let document: Document = serde_saphyr::from_str_with_options(text, options()).map_err(|e| malformed(text, &e))?;
+    let document: Document = serde_saphyr::from_str_with_options(text, options()).map_err(|e| {
+        let Malformed { place, problem, .. } = Malformed::new(text, &e);
+        FabricError::Document { place, problem }
+    })?;
     check_name(1, "fabric", &document.name, true)?;
     let mut builder = FabricBuilder::new(&document.name);
     for host in &document.hosts {
@@ -60,36 +65,8 @@ fn options() -> serde_saphyr::Options {
     }
 }
 
-fn malformed(document: &str, error: &serde_saphyr::Error) -> FabricError {
-    let location = error.location();
-    let place = location.map_or_else(|| "document".to_string(), |l| format!("line {}, column {}", l.line(), l.column()));
-    // The parser repeats the place in its text, and often does not say what it found there.
-    let text = error.without_snippet().to_string();
-    let problem = cut(text.split(" at line ").next().unwrap_or(&text));
-    let found = location.and_then(|l| token(document, usize::try_from(l.span().byte_offset()?).ok()?));
-    match found {
-        Some(found) if !problem.contains(found) => FabricError::Document { place, problem: format!("{problem}, at {found:?}") },
-        _ => FabricError::Document { place, problem },
-    }
-}
-
-/// The word of the document at a byte offset, cut to a few characters.
-fn token(document: &str, start: usize) -> Option<&str> {
-    let rest = document.get(start..)?;
-    let end = rest.char_indices().take(40).find(|(_, c)| ",]}\n\r".contains(*c)).map(|(i, _)| i);
-    let end = end.or_else(|| rest.char_indices().nth(40).map(|(i, _)| i)).unwrap_or(rest.len());
-    rest.get(..end).map(str::trim).filter(|word| !word.is_empty())
-}
-
 fn at_line(line: u32, problem: impl ToString) -> FabricError {
     FabricError::Document { place: format!("line {line}"), problem: cut(&problem.to_string()) }
-}
-
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(PROBLEM_CHARS_MAX) {
-        None => text.into(),
-        Some((end, _)) => format!("{}...", &text[..end]),
-    }
 }
 
 fn check_name(line: u32, what: &str, name: &str, may_be_empty: bool) -> Result<(), FabricError> {

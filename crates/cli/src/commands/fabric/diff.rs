@@ -5,21 +5,25 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::Args;
 use fabric::diff::{MatchBy, diff};
 
-use super::Output;
-use crate::{cluster::read_fabric, input::CliError, output::print};
+use crate::{
+    cluster::read_fabric,
+    input::CliError,
+    output::{Document, Output, print},
+};
 
 /// Exit code of a comparison that found differences.
 const DIFFERENT: u8 = 4;
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// What was planned
+    /// Fabric document of what was planned; - for standard input
     intended: PathBuf,
-    /// What is there
+    /// Fabric document of what is there; - for standard input
     observed: PathBuf,
     /// Compare cables by their nodes alone, for a plan without port names
     #[arg(long)]
     ignore_ports: bool,
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }
@@ -32,6 +36,7 @@ pub(super) fn run(args: &DiffArgs) -> Result<ExitCode, CliError> {
         1 => format!("{found}1 difference\n"),
         count => format!("{found}{count} differences\n"),
     };
-    print(&args.output.render(&found, summary)?)?;
+    let document = Document { schema: "antiphase.fabric-diff/v1", answer: &found };
+    print(&args.output.render(&document, summary)?)?;
     Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENT) })
 }

@@ -5,16 +5,21 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Args, ValueEnum};
 use fabric::export::{Format, LabelKeys, export};
 
-use crate::{cluster::read_fabric, input::CliError, output::print};
+use crate::{
+    cluster::read_fabric,
+    input::CliError,
+    output::{print, say},
+};
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
     /// Fabric document; - for standard input
     file: PathBuf,
+    /// Format of the result
     #[arg(short, long, value_enum)]
     format: FormatName,
     /// Label keys for `kubernetes-labels`: nvidia, topograph, or a key with {tier} in it (0 = closest)
-    #[arg(long, default_value = "topograph")]
+    #[arg(long, value_name = "KEYS", default_value = "topograph")]
     label_keys: LabelKeys,
 }
 
@@ -42,7 +47,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode, CliError> {
     };
     let exported = export(&read_fabric(&args.file)?, &format).map_err(|e| CliError::input(&args.file, e))?;
     for finding in &exported.findings {
-        eprintln!("note: {finding}");
+        say(&format!("note: {finding}"));
     }
     print(&exported.text)?;
     Ok(ExitCode::SUCCESS)

@@ -12,24 +12,35 @@ use clap::{Args, ValueEnum};
 use fabric::{
     FabricError, Finding,
     import::{self, Assumption, BuildOptions, Imported},
-    native,
 };
 
+use super::Form;
 use crate::{
     input::{CliError, read_document},
-    output::{print, write_file},
+    output::{print, say, write_files},
 };
 
 /// Findings of one kind that are printed; the rest is counted.
 const LINES_PER_KIND: usize = 10;
 
-/// Arguments of `antiphase fabric import`.
+const EXAMPLES: &str = "\
+EXAMPLES
+  Slurm's tree names no capacities, so somebody has to state them:
+    antiphase fabric import slurm-yaml topology.yaml --assume-capacity host-leaf=200G,leaf-spine=400G*2 --out fabric.yaml
+  What the wires say, one document per system (lldpctl -f json):
+    antiphase fabric import lldp lldp/*.json --hosts 'gpu-*' --out observed.yaml
+  LLDP for the cables and SONiC for the capacities:
+    antiphase fabric import lldp lldp/*.json --with sonic=leaf1.json --with sonic=leaf2.json --out fabric.yaml
+  From a pipe; NAME=- says whose document it is:
+    ssh leaf1 lldpctl -f json | antiphase fabric import lldp leaf1=-";
+
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct ImportArgs {
     /// Format of the files
     #[arg(value_enum)]
     format: Format,
-    /// Documents; `-` is standard input, and NAME=FILE names the system that an LLDP or SONiC
+    /// Documents; - is standard input, and NAME=FILE names the system that an LLDP or SONiC
     /// document is about (else the file's name without extension)
     #[arg(required = true, value_name = "[NAME=]FILE")]
     files: Vec<PathBuf>,
@@ -43,15 +54,17 @@ pub(crate) struct ImportArgs {
     /// Names of hosts, with * and ? (may be repeated)
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     hosts: Vec<String>,
-    /// Which topology of a Slurm topology.yaml to read
+    /// Which topology of a Slurm topology.yaml to read [default: the one with cluster_default, else the first]
     #[arg(long, value_name = "NAME")]
     topology: Option<String>,
     /// Name of the fabric [default: the first file's name without extension]
     #[arg(long)]
     name: Option<String>,
     /// Write the fabric here instead of to standard output
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    form: Form,
     /// Exit with 1 when there is any finding; nothing is written then
     #[arg(long)]
     strict: bool,
@@ -119,9 +132,10 @@ pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, CliError> {
     if args.strict && !findings.is_empty() {
         return Err(CliError::Failure(format!("{} findings, and --strict allows none", findings.len())));
     }
-    match args.output.as_deref() {
-        Some(file) => write_file(file, &native::write_yaml(&fabric))?,
-        None => print(&native::write_yaml(&fabric))?,
+    let document = args.form.render(&fabric);
+    match args.out.as_deref() {
+        Some(file) => write_files(&[(file, &document)])?,
+        None => print(&document)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -145,12 +159,12 @@ fn print_findings(findings: &[Finding]) {
         by_kind.entry(finding.kind).or_default().push(finding);
     }
     for (kind, list) in by_kind {
-        eprintln!("{kind} ({}):", list.len());
+        say(&format!("{kind} ({}):", list.len()));
         for finding in list.iter().take(LINES_PER_KIND) {
-            eprintln!("  {}", finding.message);
+            say(&format!("  {}", finding.message));
         }
         if list.len() > LINES_PER_KIND {
-            eprintln!("  and {} more", list.len() - LINES_PER_KIND);
+            say(&format!("  and {} more", list.len() - LINES_PER_KIND));
         }
     }
 }

@@ -10,34 +10,39 @@ use fabric::{
 };
 use serde::Serialize;
 
-use super::{Output, table::table};
-use crate::{cluster::read_fabric, input::CliError, output::print};
+use crate::{
+    cluster::read_fabric,
+    input::CliError,
+    output::{Document, Output, print},
+    table::Table,
+};
 
 #[derive(Debug, Args)]
 pub(crate) struct RoutesArgs {
     /// Fabric document; - for standard input
     file: PathBuf,
     /// Sending host
-    #[arg(long)]
+    #[arg(long, value_name = "HOST")]
     from: String,
     /// Receiving host
-    #[arg(long)]
+    #[arg(long, value_name = "HOST")]
     to: String,
     /// NIC of the sending host, counted from 0
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     from_rail: u16,
     /// NIC of the receiving host, counted from 0
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     to_rail: u16,
-    /// What is assumed of switches with several equally short next hops: spread or hashed:SEED
-    #[arg(long, default_value = "spread")]
+    /// Among equal next hops: spread, or hashed:SEED
+    #[arg(long, value_name = "RULE", default_value = "spread")]
     ecmp: Ecmp,
     /// A route as node names with commas, hosts included; NODE:PORT where cables run in parallel
     #[arg(long = "pin", value_name = "ROUTE")]
     pins: Vec<String>,
     /// List at most this many paths
-    #[arg(long, default_value_t = 16)]
+    #[arg(long, value_name = "N", default_value_t = 16)]
     paths: usize,
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }
@@ -79,7 +84,8 @@ pub(super) fn run(args: &RoutesArgs) -> Result<ExitCode, CliError> {
     let router = Router::toward(&found, args.ecmp, &pins, &[to.host]).map_err(|e| refuse(&e))?;
     let routes = router.paths(from, to, args.paths).map_err(|e| refuse(&e))?;
     let answer = answer(&found, args, &routes);
-    print(&args.output.render(&answer, || text(&answer))?)?;
+    let document = Document { schema: "antiphase.routes/v1", answer: &answer };
+    print(&args.output.render(&document, || text(&answer))?)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -120,14 +126,15 @@ fn text(a: &Answer) -> String {
         return format!("{} to {}: inside the host, no link is used\n", a.from, a.to);
     }
     let percent = |share: f64| format!("{:.2} %", share * 100.0);
-    let mut text = format!("{} to {}: {} equally short paths, ECMP {}\n\n", a.from, a.to, a.equal_paths, a.ecmp);
+    let mut text = format!("{} to {}: {} equally short path(s), ECMP {}\n\n", a.from, a.to, a.equal_paths, a.ecmp);
     let links = a.links.iter().map(|l| {
         let capacity = l.capacity_mbps.map_or_else(|| "unknown".into(), |mbps| units::Rate(mbps).to_string());
         [l.hop.to_string(), l.link.clone(), percent(l.share), l.assumption.clone(), capacity, l.provenance.clone()]
     });
-    text += &table(["HOP", "LINK", "SHARE", "ASSUMPTION", "CAPACITY", "PROVENANCE"], links);
+    text += &Table::new(&[">HOP", "LINK", ">SHARE", "ASSUMPTION", ">CAPACITY", "PROVENANCE"]).with_rows(links).render();
     text += "\n";
-    text += &table(["PATH", "SHARE", "LINKS"], a.paths.iter().zip(1..).map(|(p, i)| [i.to_string(), percent(p.share), p.links.join(" ")]));
+    let paths = a.paths.iter().zip(1..).map(|(p, i)| [i.to_string(), percent(p.share), p.links.join(" ")]);
+    text += &Table::new(&[">PATH", ">SHARE", "LINKS"]).with_rows(paths).render();
     // Shares of one path are multiples of 1/720720, so anything less is rounding of the floats.
     let unlisted = 1.0 - a.paths.iter().map(|p| p.share).sum::<f64>();
     if unlisted > 1e-7 {

@@ -5,20 +5,26 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::Args;
 use fabric::summary::{Summary, summarise};
 
-use super::{Output, table::table};
-use crate::{cluster::read_fabric, input::CliError, output::print};
+use crate::{
+    cluster::read_fabric,
+    input::CliError,
+    output::{Document, Output, print},
+    table::Table,
+};
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     /// Fabric document; - for standard input
     file: PathBuf,
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }
 
 pub(super) fn run(args: &ShowArgs) -> Result<ExitCode, CliError> {
     let summary = summarise(&read_fabric(&args.file)?);
-    print(&args.output.render(&summary, || text(&summary))?)?;
+    let document = Document { schema: "antiphase.fabric-summary/v1", answer: &summary };
+    print(&args.output.render(&document, || text(&summary))?)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -37,17 +43,17 @@ fn text(s: &Summary) -> String {
         .iter()
         .map(|(nics, count)| ["host".to_string(), count.to_string(), format!("{nics} {} each", if *nics == 1 { "NIC" } else { "NICs" })]);
     let tiers = s.tiers.iter().rev().map(|t| {
-        let ratio = t.oversubscription.map_or_else(|| "-".into(), |o| format!("{o} oversubscribed"));
+        let ratio = t.oversubscription.map_or_else(|| "-".into(), |o| format!("oversubscription {o}"));
         [tier(t.tier), t.switches.to_string(), ratio]
     });
     text += "\n";
-    text += &table(["NODES", "COUNT", ""], tiers.chain(hosts));
+    text += &Table::new(&["NODES", ">COUNT", ""]).with_rows(tiers.chain(hosts)).render();
     text += "\n";
     let classes = s.classes.iter().map(|c| {
         let ends = format!("{} -> {}", tier(c.from_tier), tier(c.to_tier));
         [ends, c.links.to_string(), c.capacity.clone(), c.provenance.clone()]
     });
-    text += &table(["LINKS", "COUNT", "CAPACITY", "PROVENANCE"], classes);
+    text += &Table::new(&["LINKS", ">COUNT", ">CAPACITY", "PROVENANCE"]).with_rows(classes).render();
     if s.unknown_capacities > 0 {
         text += &format!("\n{} links without a capacity, which cannot carry demand until it is stated:\n", s.unknown_capacities);
         s.unknown.iter().for_each(|name| text += &format!("  {name}\n"));
@@ -68,18 +74,18 @@ mod tests {
         let expect = "fabric cassini24: 24 hosts, 13 switches, 96 directed links
 
 NODES   COUNT
-tier 3  3      -
-tier 2  4      1:1 oversubscribed
-tier 1  6      2:1 oversubscribed
-host    24     1 NIC each
+tier 3      3  -
+tier 2      4  oversubscription 1:1
+tier 1      6  oversubscription 2:1
+host       24  1 NIC each
 
 LINKS             COUNT  CAPACITY  PROVENANCE
-host -> tier 1    24     50G       asserted
-tier 1 -> host    24     50G       asserted
-tier 1 -> tier 2  12     50G       asserted
-tier 2 -> tier 1  12     50G       asserted
-tier 2 -> tier 3  12     50G       asserted
-tier 3 -> tier 2  12     50G       asserted
+host -> tier 1       24       50G  asserted
+tier 1 -> host       24       50G  asserted
+tier 1 -> tier 2     12       50G  asserted
+tier 2 -> tier 1     12       50G  asserted
+tier 2 -> tier 3     12       50G  asserted
+tier 3 -> tier 2     12       50G  asserted
 ";
         assert_eq!(text(&summarise(&fabric::generate::cassini24().unwrap())), expect);
     }

@@ -4,7 +4,7 @@ use policy::{Evaluation, Outcome};
 use serde::Serialize;
 
 use super::{Ranking, tables::certainty};
-use crate::input::CliError;
+use crate::{input::CliError, output};
 
 #[derive(Serialize)]
 struct PlanDoc<'a> {
@@ -101,7 +101,7 @@ pub(super) fn json(ranking: &Ranking<'_>) -> Result<String, CliError> {
         candidates: ranking.evaluations.iter().map(|e| candidate(ranking, e)).collect(),
         elapsed_us: u64::try_from(ranking.elapsed.as_micros()).unwrap_or(u64::MAX),
     };
-    serde_json::to_string_pretty(&doc).map_err(|e| CliError::Failure(e.to_string()))
+    output::json(&doc)
 }
 
 fn candidate<'a>(ranking: &Ranking<'a>, e: &'a Evaluation) -> CandidateDoc<'a> {

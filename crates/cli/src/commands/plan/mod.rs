@@ -29,14 +29,33 @@ const EXIT_BELOW: u8 = 5;
 /// Work shorter than this shows no progress.
 const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 
+const PLAN_EXAMPLES: &str = "\
+EXAMPLES
+  Judge the jobs where they stand:
+    antiphase plan --fabric fabric.yaml --jobs jobs.yaml
+  Rank candidate placements by predicted iteration time, for a program:
+    antiphase plan --fabric fabric.yaml --jobs jobs.yaml --candidates candidates.yaml --objective time -o json
+  A page with pictures of the circles:
+    antiphase plan --fabric fabric.yaml --jobs jobs.yaml --candidates candidates.yaml -o html >plan.html
+  Refuse a round in which every candidate hurts (exit code 5):
+    antiphase plan --fabric fabric.yaml --jobs jobs.yaml --candidates candidates.yaml --min-score 0.9";
+
+const EXPLAIN_EXAMPLES: &str = "\
+EXAMPLES
+  Why the best candidate is what it is:
+    antiphase explain --fabric fabric.yaml --jobs jobs.yaml --candidates candidates.yaml
+  What one job meets on its links under a given candidate:
+    antiphase explain --fabric fabric.yaml --jobs jobs.yaml --candidates candidates.yaml --candidate across --job left";
+
 #[derive(Debug, Args)]
+#[command(after_help = PLAN_EXAMPLES)]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
     solver: SolverArgs,
     /// Rank by the paper's mean link score, or by predicted iteration time
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     objective: ObjectiveArg,
     /// Exit with code 5 if no candidate reaches this mean score
     #[arg(long, value_name = "SCORE")]
@@ -96,12 +115,13 @@ enum PlanOutput {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = EXPLAIN_EXAMPLES)]
 pub(crate) struct ExplainArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
     solver: SolverArgs,
-    /// Which candidate; by default the best
+    /// Which candidate [default: the best]
     #[arg(long, value_name = "ID")]
     candidate: Option<String>,
     /// Only links whose name contains this

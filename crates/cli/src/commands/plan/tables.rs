@@ -31,6 +31,10 @@ pub(super) fn plan(ranking: &Ranking<'_>) -> String {
     out.push_str(&candidates(ranking));
     let Some(best) = ranking.best().filter(|e| e.scores.is_some()) else {
         out.push_str("\nno candidate was solved\n");
+        let reasons = ranking.evaluations.iter().flat_map(|e| e.explain(&ranking.cluster).into_iter().map(move |s| (&e.id, s)));
+        for (id, sentence) in reasons.take(ROWS_MAX) {
+            out.push_str(&format!("{id}: {sentence}\n"));
+        }
         return out;
     };
     out.push_str(&format!("\nbest: {}; {}\n", best.id, certainty(best, ranking.options.mode)));

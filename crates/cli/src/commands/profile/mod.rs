@@ -1,6 +1,5 @@
 //! `antiphase profile`: synthesise, show and list communication profiles.
 
-mod columns;
 mod show;
 mod strip;
 mod synth;
@@ -8,11 +7,11 @@ mod zoo;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 
 use crate::{
     input::{CliError, read_document},
-    output::print,
+    output::{Output, print},
 };
 
 #[derive(Debug, Subcommand)]
@@ -21,9 +20,9 @@ pub(crate) enum ProfileCommand {
     Synth(Box<synth::SynthArgs>),
     /// Print the phases of a profile and a picture of one iteration
     Show {
-        /// A document antiphase.profile/v1 in JSON or YAML, `-` for standard input
+        /// Profile document (antiphase.profile/v1), JSON or YAML; - for standard input
         file: PathBuf,
-        /// How to print it
+        /// Output format
         #[arg(short, long, value_enum, default_value_t)]
         output: Output,
     },
@@ -34,26 +33,9 @@ pub(crate) enum ProfileCommand {
     },
 }
 
-/// How a profile is printed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    /// For people
-    #[default]
-    Table,
-    /// antiphase.profile/v1
-    Json,
-    /// antiphase.profile/v1
-    Yaml,
-}
-
-impl Output {
-    fn render(self, profile: &profile::Profile) -> String {
-        match self {
-            Self::Table => show::table(profile),
-            Self::Json => profile::to_json(profile),
-            Self::Yaml => profile::to_yaml(profile),
-        }
-    }
+/// The profile in the form asked for.
+fn render(profile: &profile::Profile, output: Output) -> Result<String, CliError> {
+    output.render(&profile::ProfileDocument::from(profile), || show::text(profile))
 }
 
 pub(crate) fn run(command: ProfileCommand) -> Result<ExitCode, CliError> {
@@ -61,7 +43,7 @@ pub(crate) fn run(command: ProfileCommand) -> Result<ExitCode, CliError> {
         ProfileCommand::Synth(args) => synth::run(&args)?,
         ProfileCommand::Show { file, output } => {
             let profile = profile::parse(&read_document(&file)?).map_err(|e| CliError::input(&file, e))?;
-            output.render(&profile)
+            render(&profile, output)?
         }
         ProfileCommand::Zoo { model: None } => zoo::all()?,
         ProfileCommand::Zoo { model: Some(name) } => zoo::one(find_model(&name)?),

@@ -2,16 +2,14 @@
 
 use profile::{Profile, Scope};
 
-use super::{
-    columns::{Align, layout},
-    strip,
-};
+use super::strip;
+use crate::table::Table;
 
 /// Most phases listed; the rest is counted, and `-o json` has them all.
 const PHASES_LISTED: usize = 24;
 
-pub(super) fn table(profile: &Profile) -> String {
-    let mut text = layout(&[Align::Left, Align::Left], &facts(profile));
+pub(super) fn text(profile: &Profile) -> String {
+    let mut text = Table::new(&["", ""]).with_rows(facts(profile)).render();
     text.push('\n');
     text.push_str(&phases(profile));
     match profile.levels() {
@@ -21,35 +19,33 @@ pub(super) fn table(profile: &Profile) -> String {
     text
 }
 
-fn facts(p: &Profile) -> Vec<Vec<String>> {
+fn facts(p: &Profile) -> Vec<[String; 2]> {
     let d = p.dims();
     let plural = |n: usize| if n == 1 { "" } else { "s" };
     let model = if p.model().is_empty() { "model not stated" } else { p.model() };
     let mut facts = vec![
-        vec!["profile".into(), format!("{} ({model})", p.name())],
-        vec!["source".into(), format!("{}, confidence {:.2}, {} iterations seen", p.source(), p.confidence(), p.iterations())],
-        vec!["period".into(), format!("{}, standard deviation {:.1} %", p.period(), p.variance() * 100.0)],
-        vec![
+        ["profile".into(), format!("{} ({model})", p.name())],
+        ["source".into(), format!("{}, confidence {:.2}, {} iterations seen", p.source(), p.confidence(), p.iterations())],
+        ["period".into(), format!("{}, standard deviation {:.1} %", p.period(), p.variance() * 100.0)],
+        [
             "ranks".into(),
             format!("{} = tp {} x cp {} x pp {} x dp {}, ep {}, {} per host", d.ranks(), d.tp, d.cp, d.pp, d.dp, d.ep, d.gpus_per_host),
         ],
-        vec!["up".into(), format!("{:.1} % of the period, {} phase{}", p.duty() * 100.0, p.phases().len(), plural(p.phases().len()))],
-        vec!["sent".into(), format!("{} per iteration by the busiest NIC", p.bytes_per_iteration())],
+        ["up".into(), format!("{:.1} % of the period, {} phase{}", p.duty() * 100.0, p.phases().len(), plural(p.phases().len()))],
+        ["sent".into(), format!("{} per iteration by the busiest NIC", p.bytes_per_iteration())],
     ];
     if let Some(at) = p.collected_at() {
-        facts.push(vec!["collected".into(), at.into()]);
+        facts.push(["collected".into(), at.into()]);
     }
     facts
 }
 
 fn phases(p: &Profile) -> String {
-    let mut rows = vec![["start", "duration", "rate", "sent", "collective", "scope"].map(String::from).to_vec()];
-    rows.extend(p.phases().iter().take(PHASES_LISTED).map(|x| {
+    let rows = p.phases().iter().take(PHASES_LISTED).map(|x| {
         let sent = x.bytes().to_string();
-        vec![x.start.to_string(), x.duration.to_string(), x.rate.to_string(), sent, x.collective.to_string(), x.scope.to_string()]
-    }));
-    let align = [Align::Right, Align::Right, Align::Right, Align::Right, Align::Left, Align::Left];
-    let mut text = layout(&align, &rows);
+        [x.start.to_string(), x.duration.to_string(), x.rate.to_string(), sent, x.collective.to_string(), x.scope.to_string()]
+    });
+    let mut text = Table::new(&[">START", ">DURATION", ">RATE", ">SENT", "COLLECTIVE", "SCOPE"]).with_rows(rows).render();
     if p.phases().len() > PHASES_LISTED {
         text.push_str(&format!("and {} more; -o json lists them all\n", p.phases().len() - PHASES_LISTED));
     }

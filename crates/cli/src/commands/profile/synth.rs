@@ -5,25 +5,34 @@ use fabric::capacity;
 use profile::{Request, Strategy};
 use units::Rate;
 
-use super::{Output, find_model};
-use crate::input::CliError;
+use super::{find_model, render};
+use crate::{input::CliError, output::Output};
 
-/// What is left out comes from the model's reference setting; `antiphase profile zoo MODEL` shows it.
+const EXAMPLES: &str = "\
+What is left out comes from the model's reference setting, which `antiphase profile zoo MODEL` shows.
+
+EXAMPLES
+  VGG16 on four servers:
+    antiphase profile synth vgg16 --ranks 4 --nic 50G
+  A Llama of 70 G parameters, split three ways, as a document for `plan`:
+    antiphase profile synth llama-70b --tp 8 --pp 4 --dp 2 --gpus-per-host 8 --nic 400G -o yaml >llama.yaml";
+
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct SynthArgs {
     /// Name of a model; `antiphase profile zoo` lists them
     model: String,
-    /// dp, fsdp, pp, tp, ep or hybrid
-    #[arg(long)]
+    /// How the model is split: dp, fsdp, pp, tp, ep or hybrid
+    #[arg(long, value_name = "NAME")]
     strategy: Option<String>,
     /// Number of ranks (GPUs)
-    #[arg(long)]
+    #[arg(long, value_name = "N")]
     ranks: Option<u32>,
     /// Ranks on each host
-    #[arg(long)]
+    #[arg(long, value_name = "N")]
     gpus_per_host: Option<u32>,
     /// NICs of each host [default: one per GPU]
-    #[arg(long)]
+    #[arg(long, value_name = "N")]
     nics_per_host: Option<u32>,
     /// Line rate of one NIC, for example 50G
     #[arg(long, value_name = "RATE")]
@@ -35,30 +44,30 @@ pub(crate) struct SynthArgs {
     #[arg(long, value_name = "TFLOPS")]
     gpu: Option<u64>,
     /// Samples per data-parallel rank and iteration
-    #[arg(long)]
+    #[arg(long, value_name = "N")]
     batch: Option<u64>,
     /// Micro-batches per iteration
-    #[arg(long)]
+    #[arg(long, value_name = "N")]
     micro_batches: Option<u32>,
     /// Part of the last backward pass that overlaps the all-reduce, in percent
     #[arg(long, value_name = "PERCENT")]
     overlap: Option<u32>,
     /// Tensor parallel degree
-    #[arg(long)]
+    #[arg(long, value_name = "N")]
     tp: Option<u32>,
     /// Context parallel degree
-    #[arg(long)]
+    #[arg(long, value_name = "N")]
     cp: Option<u32>,
     /// Pipeline stages
-    #[arg(long)]
+    #[arg(long, value_name = "N")]
     pp: Option<u32>,
     /// Data parallel degree
-    #[arg(long)]
+    #[arg(long, value_name = "N")]
     dp: Option<u32>,
     /// Expert parallel degree; divides dp
-    #[arg(long)]
+    #[arg(long, value_name = "N")]
     ep: Option<u32>,
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }
@@ -67,7 +76,7 @@ pub(super) fn run(args: &SynthArgs) -> Result<String, CliError> {
     let model = find_model(&args.model)?;
     let setup = args.request()?.resolve(model).map_err(usage)?;
     let profile = profile::synthesise(model, &setup.parallelism, &setup.hardware, setup.batch).map_err(usage)?;
-    Ok(args.output.render(&profile))
+    render(&profile, args.output)
 }
 
 fn usage(problem: impl std::fmt::Display) -> CliError {

@@ -3,16 +3,15 @@
 use profile::{Architecture, Figure, Model, Parallelism, Profile, Provenance, Request, Setup};
 use units::Rate;
 
-use super::columns::{Align, layout};
-use crate::input::CliError;
+use crate::{input::CliError, table::Table};
 
 /// All models at their reference settings, with a legend.
 pub(super) fn all() -> Result<String, CliError> {
-    let header = ["model", "parameters", "split", "batch", "NIC", "period", "up", "sent", "size", "compute", "setting"];
-    let mut rows = vec![header.map(String::from).to_vec()];
+    let headings = ["MODEL", ">PARAMETERS", "SPLIT", ">BATCH", ">NIC", ">PERIOD", ">UP", ">SENT", "SIZE", "COMPUTE", "SETTING"];
+    let mut table = Table::new(&headings);
     for model in &profile::MODELS {
         let (setup, profile) = at_reference(model)?;
-        rows.push(vec![
+        table.row([
             model.name.into(),
             millions(model.parameters.value),
             split(&setup.parallelism),
@@ -26,16 +25,14 @@ pub(super) fn all() -> Result<String, CliError> {
             model.reference.source.kind().into(),
         ]);
     }
-    use Align::{Left, Right};
-    let align = [Left, Right, Left, Right, Right, Right, Right, Right, Left, Left, Left];
-    Ok(format!("{}\n{LEGEND}", layout(&align, &rows)))
+    Ok(format!("{}\n{LEGEND}", table.render()))
 }
 
 const LEGEND: &str = "\
-batch    samples per data-parallel rank and iteration
-up       part of the period during which the busiest NIC sends
-sent     by the busiest NIC in one iteration
-size, compute, setting: where the parameters, the operations per sample and the split come from:
+BATCH    samples per data-parallel rank and iteration
+UP       part of the period during which the busiest NIC sends
+SENT     by the busiest NIC in one iteration
+SIZE, COMPUTE, SETTING: where the parameters, the operations per sample and the split come from:
 paper = printed by its authors, derived = follows from printed numbers, calibrated = fitted to a
 printed time, assumed = chosen by us. Periods, times and bytes are computed from them, not measured.
 `antiphase profile zoo MODEL` prints every number of a model with its source.
@@ -66,8 +63,8 @@ fn split(parallelism: &Parallelism) -> String {
 
 /// Every number of one model and how it came to be known.
 pub(super) fn one(model: &Model) -> String {
-    let mut rows = vec![["number", "value", "source"].map(String::from).to_vec()];
-    let mut row = |name: &str, value: String, source: Provenance| rows.push(vec![name.into(), value, source.to_string()]);
+    let mut table = Table::new(&["NUMBER", ">VALUE", "SOURCE"]);
+    let mut row = |name: &str, value: String, source: Provenance| table.row([name.into(), value, source.to_string()]);
     let whole = |f: Figure<u32>| (f.value.to_string(), f.source);
     row("parameters", model.parameters.value.to_string(), model.parameters.source);
     row("layers", model.layers.value.to_string(), model.layers.source);
@@ -110,8 +107,7 @@ pub(super) fn one(model: &Model) -> String {
         Rate(r.nic_gbps * 1_000)
     );
     let source = r.source;
-    let text = layout(&[Align::Left, Align::Right, Align::Left], &rows);
-    format!("{text}\nreference setting: {setting}\n{source}\n")
+    format!("{}\nreference setting: {setting}\n{source}\n", table.render())
 }
 
 #[cfg(test)]
@@ -123,7 +119,7 @@ mod tests {
         let guide = include_str!("../../../../../docs/profiles.md");
         let vgg16 = profile::find_model("vgg16").unwrap();
         let (_, p) = at_reference(vgg16).unwrap();
-        for text in [all().unwrap(), one(vgg16), super::super::show::table(&p)] {
+        for text in [all().unwrap(), one(vgg16), super::super::show::text(&p)] {
             assert!(guide.contains(&text), "docs/profiles.md must contain this, fenced:\n{text}");
         }
     }

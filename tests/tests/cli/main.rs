@@ -1,0 +1,27 @@
+//! The command line as people and hostile documents meet it: the real program, run as a process.
+//!
+//! Set `ANTIPHASE_PROGRAM` to a path to test that program instead of the one built here.
+//! Set `UPDATE_EXPECT=1` to write what the program prints into `expected/`, and read the diff.
+#![forbid(unsafe_code)]
+
+mod bad_candidates;
+mod bad_fabrics;
+mod bad_files;
+mod bad_jobs;
+mod bad_profiles;
+mod bad_scenarios;
+mod bad_topologies;
+mod examples;
+mod expected;
+mod explain;
+mod fabric;
+mod import;
+mod jobs;
+mod plan;
+mod process;
+mod profile;
+mod readme;
+mod refusal;
+mod scratch;
+mod shell;
+mod solve;
