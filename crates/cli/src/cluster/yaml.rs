@@ -7,9 +7,8 @@ use serde::de::DeserializeOwned;
 
 use crate::input::{CliError, read_document};
 
-/// 100 candidates that place 1,000 jobs of 16 hosts each, read in about a second; our documents
-/// need six levels.
-const LIMITS: Limits = Limits { depth: 24, events: 2_000_000 };
+/// 100 candidates that each move 500 jobs of 16 hosts; our documents need six levels.
+const LIMITS: Limits = Limits { depth: 24, events: 1_000_000 };
 
 /// Reads a document.
 pub(super) fn read<T: DeserializeOwned>(file: &Path) -> Result<T, CliError> {
