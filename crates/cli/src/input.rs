@@ -11,8 +11,8 @@ use std::{
 /// Largest document read, so that a hostile file cannot fill memory before a parser sees it: six
 /// times a rail-optimised fabric of 100,000 NICs in JSON, and as much as an importer takes.
 const DOCUMENT_BYTES_MAX: u64 = fabric::import::DOCUMENT_BYTES_MAX as u64;
-/// Longest line of an error: values that a document chose are cut in the middle.
-const LINE_CHARS_MAX: usize = 600;
+/// Longest problem that is printed whole, in characters: a document may hold a value of any length.
+const PROBLEM_CHARS_MAX: usize = 600;
 
 /// Why a command stopped.
 #[derive(Debug, thiserror::Error)]
@@ -41,18 +41,9 @@ impl CliError {
 
     /// The error on one line, whatever a document or the name of a file put into it.
     pub(crate) fn line(&self) -> String {
-        let said = self.to_string();
-        let flat = |text: &str| {
-            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            words.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect::<String>()
-        };
-        // The place stands at the beginning, and what is wrong mostly at the end.
-        let (head, tail) = (LINE_CHARS_MAX * 2 / 3, LINE_CHARS_MAX / 3);
-        let cut = |n: usize| said.char_indices().nth(n).map(|(at, _)| at);
-        let from_end = said.char_indices().rev().nth(tail - 1).map(|(at, _)| at);
-        match (cut(LINE_CHARS_MAX), cut(head), from_end) {
-            (Some(_), Some(head), Some(tail)) => format!("{} ... {}", flat(&said[..head]), flat(&said[tail..])),
-            _ => flat(&said),
+        match self {
+            Self::Input { file, problem } => format!("{}: {}", flat(&file.display().to_string()), cut(problem)),
+            Self::Usage(problem) | Self::Failure(problem) => cut(problem),
         }
     }
 
@@ -62,6 +53,22 @@ impl CliError {
             Self::Input { .. } | Self::Usage(_) => ExitCode::from(2),
             Self::Failure(_) => ExitCode::FAILURE,
         }
+    }
+}
+
+/// On one line, without characters that move a cursor.
+fn flat(text: &str) -> String {
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    words.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// [`flat`], cut in the middle: the place stands at the beginning, and what is wrong mostly at the end.
+fn cut(problem: &str) -> String {
+    let head = problem.char_indices().nth(PROBLEM_CHARS_MAX * 2 / 3).map(|(at, _)| at);
+    let tail = problem.char_indices().rev().nth(PROBLEM_CHARS_MAX / 3 - 1).map(|(at, _)| at);
+    match (problem.char_indices().nth(PROBLEM_CHARS_MAX), head, tail) {
+        (Some(_), Some(head), Some(tail)) => format!("{} ... {}", flat(&problem[..head]), flat(&problem[tail..])),
+        _ => flat(problem),
     }
 }
 
@@ -113,7 +120,7 @@ mod tests {
     fn an_error_is_one_short_line_with_both_ends() {
         let error = CliError::input(Path::new("a\nb"), format!("line 1: {} \u{1b}[2J: too long", "x".repeat(100_000)));
         let line = error.line();
-        assert!(line.chars().count() <= LINE_CHARS_MAX + 5 && !line.contains(['\n', '\u{1b}']), "{line}");
+        assert!(line.chars().count() <= "a b: ".len() + PROBLEM_CHARS_MAX + " ... ".len() && !line.contains(['\n', '\u{1b}']), "{line}");
         assert!(line.starts_with("a b: line 1: xxx") && line.ends_with("x \u{fffd}[2J: too long"), "{line}");
         assert_eq!(CliError::Usage("--nic: bad".into()).line(), "--nic: bad");
     }

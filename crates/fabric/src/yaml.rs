@@ -8,7 +8,10 @@ use alloc::{
 };
 use core::fmt;
 
-use serde::de::DeserializeOwned;
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, Error as _},
+};
 use serde_saphyr::Location;
 
 /// Longest problem text, in characters: values of a hostile document are cut.
@@ -89,6 +92,15 @@ pub fn read<T: DeserializeOwned>(text: &str, limits: Limits) -> Result<T, Malfor
     read.map_err(|e| Malformed { path: cut(path.trim_end_matches(['.', '?'])), ..Malformed::new(text, &e) })
 }
 
+/// Reads the key `schema`, so that a document of another kind says so before all else.
+///
+/// # Errors
+/// Anything but `expected`.
+pub fn schema<'de, D: Deserializer<'de>>(deserializer: D, expected: &str) -> Result<String, D::Error> {
+    let found = String::deserialize(deserializer)?;
+    if found == expected { Ok(found) } else { Err(D::Error::custom(format!("schema is {found:?}, expected {expected:?}"))) }
+}
+
 /// A location for people.
 #[must_use]
 pub fn place(location: Location) -> String {
@@ -97,6 +109,17 @@ pub fn place(location: Location) -> String {
 
 /// On one line, cut, and without the names of Rust types.
 fn plain(problem: &str) -> String {
+    // "budget breached: Anchors { anchors: 1 }"
+    if let Some((what, count)) = problem.strip_prefix("budget breached: ").and_then(|breach| breach.trim_end_matches(" }").split_once(": "))
+    {
+        return match what.split(' ').next().unwrap_or(what) {
+            "Anchors" => format!("anchor number {count}; no more are read here"),
+            "Aliases" => format!("alias number {count}; no more are read here"),
+            "Depth" => format!("nested {count} levels deep; no deeper is read here"),
+            "Documents" => "a second document; one is read".into(),
+            _ => format!("{count} values and brackets; no more are read here"),
+        };
+    }
     let most = match problem {
         "invalid u8" => u64::from(u8::MAX),
         "invalid u16" => u64::from(u16::MAX),
@@ -142,8 +165,8 @@ mod tests {
 
     #[test]
     fn limits_hold() {
-        assert!(refused("a: &x [1]").contains("Anchors"));
-        assert!(refused(&format!("a: [{}]", "1,".repeat(200))).contains("budget"));
+        assert!(refused("a: &x [1]").contains("anchor number 1; no more"));
+        assert!(refused(&format!("a: [{}]", "1,".repeat(200))).contains("101 values"));
         assert!(refused(&"[".repeat(100_000)).len() < 200);
     }
 

@@ -51,7 +51,7 @@ fn yaml_bombs() {
     check(
         CONTAINERLAB,
         &format!("topology: {}", "{a: ".repeat(100_000)),
-        r#"line 1, column 135: budget breached: Depth { depth: 33 }, at "{a: {a: {a: {a: {a: {a: {a: {a: {a: {a:""#,
+        r#"line 1, column 135: nested 33 levels deep; no deeper is read here, at "{a: {a: {a: {a: {a: {a: {a: {a: {a: {a:""#,
     );
     check(SLURM_YAML, "- topology: &a [*a]", r#"line 1, column 16: expected string scalar, at "[*a""#);
     check(

@@ -7,7 +7,7 @@ use alloc::{
 };
 
 use fabric::{collective::Collective, yaml};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{
     dims::{Dims, Scope},
@@ -42,6 +42,7 @@ pub struct PhaseDocument {
 #[serde(deny_unknown_fields)]
 pub struct ProfileDocument {
     /// Always [`SCHEMA`].
+    #[serde(deserialize_with = "schema")]
     pub schema: String,
     /// Name of the profile.
     pub name: String,
@@ -68,6 +69,10 @@ pub struct ProfileDocument {
     /// RFC 3339 date-time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collected_at: Option<String>,
+}
+
+fn schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    yaml::schema(deserializer, SCHEMA)
 }
 
 const fn certain() -> f64 {
@@ -182,10 +187,11 @@ fn from_yaml(text: &str) -> Result<ProfileDocument, ProfileError> {
     })
 }
 
-/// The root's path is ".", which tells a person nothing.
+/// The root's path is ".", and a step without a name "?": they tell a person nothing.
 fn located(path: &str, problem: &str) -> ProfileError {
     let problem = problem.split_whitespace().collect::<Vec<_>>().join(" ");
-    refuse(if path.is_empty() || path == "." { "document" } else { path }, problem)
+    let path = path.trim_end_matches(['.', '?']);
+    refuse(if path.is_empty() { "document" } else { path }, problem)
 }
 
 /// The profile as JSON, indented, with a final line feed.

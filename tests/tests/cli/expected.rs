@@ -39,8 +39,12 @@ pub(crate) fn timeless(text: &str) -> String {
 
 /// Compares a run with `expected/NAME.txt`.
 pub(crate) fn check(name: &str, run: &Run) {
+    check_text(name, &transcript(run));
+}
+
+/// Compares a text with `expected/NAME.txt`.
+pub(crate) fn check_text(name: &str, got: &str) {
     let file = checkout().join(format!("tests/tests/cli/expected/{name}.txt"));
-    let got = transcript(run);
     if std::env::var_os("UPDATE_EXPECT").is_some_and(|value| value == "1") {
         fs::write(&file, got).expect("expected/ can be written");
         return;
@@ -55,7 +59,7 @@ pub(crate) fn check(name: &str, run: &Run) {
         "expected/{name}.txt differs from line {} on: expected {:?}, got {:?}; UPDATE_EXPECT=1 rewrites it.\n{got}",
         differs + 1,
         line(&want),
-        line(&got)
+        line(got)
     );
 }
 

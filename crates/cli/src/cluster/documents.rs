@@ -2,18 +2,28 @@
 
 use std::collections::BTreeMap;
 
+use fabric::yaml;
 use profile::ProfileDocument;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Schema of a jobs document.
 pub(crate) const JOBS_SCHEMA: &str = "antiphase.jobs/v1";
 /// Schema of a candidates document.
 pub(crate) const CANDIDATES_SCHEMA: &str = "antiphase.candidates/v1";
 
+fn jobs_schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    yaml::schema(deserializer, JOBS_SCHEMA)
+}
+
+fn candidates_schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    yaml::schema(deserializer, CANDIDATES_SCHEMA)
+}
+
 /// Jobs with their profiles and, mostly, their placements.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JobsDoc {
+    #[serde(deserialize_with = "jobs_schema")]
     pub(crate) schema: String,
     pub(crate) jobs: Vec<JobDoc>,
 }
@@ -77,6 +87,7 @@ pub(crate) struct ModelDoc {
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CandidatesDoc {
+    #[serde(deserialize_with = "candidates_schema")]
     pub(crate) schema: String,
     pub(crate) candidates: Vec<CandidateDoc>,
 }

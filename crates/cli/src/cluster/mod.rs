@@ -18,7 +18,7 @@ use profile::{Profile, Request, Scope};
 use units::{JobId, NodeId, Rate};
 
 use crate::input::{CliError, read_document};
-use documents::{CANDIDATES_SCHEMA, CandidatesDoc, JOBS_SCHEMA, JobDoc, JobsDoc, ModelDoc};
+use documents::{CandidatesDoc, JobDoc, JobsDoc, ModelDoc};
 
 /// Longest id of a job or a candidate: the longest DNS name, as for nodes.
 const ID_BYTES_MAX: usize = 253;
@@ -54,9 +54,9 @@ impl Loaded {
     /// Reads all documents.
     pub(crate) fn read(args: &ClusterArgs) -> Result<Self, CliError> {
         let fabric = read_fabric(&args.fabric)?;
-        let doc: JobsDoc = yaml::read(&args.jobs, JOBS_SCHEMA, |doc: &JobsDoc| &doc.schema)?;
+        let doc: JobsDoc = yaml::read(&args.jobs)?;
         let candidates: Option<(&Path, CandidatesDoc)> = match &args.candidates {
-            Some(file) => Some((file, yaml::read(file, CANDIDATES_SCHEMA, |doc: &CandidatesDoc| &doc.schema)?)),
+            Some(file) => Some((file, yaml::read(file)?)),
             None => None,
         };
         if doc.jobs.is_empty() {

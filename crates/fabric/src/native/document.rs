@@ -1,6 +1,6 @@
 //! The document as it is written: types of the keys, and their limits.
 
-use alloc::{format, string::String, vec::Vec};
+use alloc::{string::String, vec::Vec};
 use core::fmt;
 
 use serde::{
@@ -10,7 +10,7 @@ use serde::{
 use serde_saphyr::{FlowMap, Spanned};
 use units::Rate;
 
-use crate::{Provenance, capacity};
+use crate::{Provenance, capacity, yaml};
 
 /// The value of `schema`.
 pub const SCHEMA: &str = "antiphase.fabric/v1";
@@ -28,8 +28,8 @@ pub const PARALLEL_TOTAL_MAX: u32 = 1 << 18;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Document {
-    #[serde(rename = "schema")]
-    pub(super) _schema: Schema,
+    #[serde(rename = "schema", deserialize_with = "schema")]
+    pub(super) _schema: String,
     #[serde(default)]
     pub(super) name: String,
     #[serde(default)]
@@ -42,6 +42,10 @@ pub(super) struct Document {
     pub(super) cables: Vec<Lined<Cable>>,
 }
 
+fn schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    yaml::schema(deserializer, SCHEMA)
+}
+
 /// The same for writing: entries on one line each.
 #[derive(Debug, Serialize)]
 pub(super) struct DocumentOut {
@@ -52,17 +56,6 @@ pub(super) struct DocumentOut {
     pub(super) hosts: Vec<String>,
     pub(super) switches: Vec<FlowMap<Switch>>,
     pub(super) cables: Vec<FlowMap<Cable>>,
-}
-
-/// Only the right schema deserialises, so that a document of another kind says so first.
-#[derive(Debug)]
-pub(super) struct Schema;
-
-impl<'de> Deserialize<'de> for Schema {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let found = String::deserialize(deserializer)?;
-        if found == SCHEMA { Ok(Self) } else { Err(de::Error::custom(format!("schema is {found:?}, expected {SCHEMA:?}"))) }
-    }
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]

@@ -23,7 +23,7 @@ fn a_document_survives_both_formats() {
 #[test]
 fn every_bad_value_is_named_with_its_path() {
     let cases = [
-        ("profile/v1", "profile/v2", "schema: \"antiphase.profile/v2\"; must be"),
+        ("profile/v1", "profile/v2", "schema: schema is \"antiphase.profile/v2\", expected"),
         ("\"vgg16\"", "\"\"", "name: 0 bytes; must be 1 to 253"),
         ("\"vgg16\"", "\"a\\nb\"", "name: \"a\\nb\"; must not contain control"),
         ("\"period_ns\": 255", "\"period_ns\": 0", "period_ns: 0; must be 1 to 281474976710656"),
