@@ -32,7 +32,7 @@ fn what_cannot_be_drawn_is_said() {
     let one_host = scratch.file("one.yaml", "schema: antiphase.fabric/v1\nhosts: [h1]\n");
     let other = scratch.path("other.yaml");
     let line = crate::refusal::refused(&["jobs", "synth", "--fabric", &one_host, "--jobs-out", &out, "--candidates-out", &other], b"");
-    assert_eq!(line, format!("{one_host}: hosts: 1; the smallest job needs 2"));
+    assert_eq!(line, format!("{one_host}: hosts: 1; no job that was drawn fits"));
     // One of two files cannot be written: neither is.
     let nowhere = scratch.path("no/such/folder.yaml");
     let run = antiphase(&["jobs", "synth", "--fabric", "fabric.yaml", "--jobs-out", &out, "--candidates-out", &nowhere]);

@@ -51,12 +51,12 @@ fn a_plan_has_the_documented_fields() {
         "zero_shift_mean_score",
     ];
     assert_eq!(keys(candidate), fields);
-    assert_eq!(keys(&candidate["relative_time"]), ["shifted", "solo", "unshifted"]);
+    assert_eq!(keys(&candidate["relative_time"]), ["advised", "shifted", "solo", "unshifted"]);
     let across = plan["candidates"].as_array().expect("a list").iter().find(|c| c["id"] == "across").expect("a candidate");
     let link = &across["links"][0];
     assert_eq!(keys(link), ["approximate", "capacity_mbps", "jobs", "links", "score", "true_score", "zero_shift_score"]);
     let job = &across["jobs"][1];
-    let fields = ["contended", "job", "lock_ns", "period_ns", "shift_ns", "shifted_ns", "slack_ns", "solo_ns", "unshifted_ns"];
+    let fields = ["contended", "hold", "job", "lock_ns", "period_ns", "shift_ns", "shifted_ns", "slack_ns", "solo_ns", "unshifted_ns"];
     assert_eq!(keys(job), fields);
     assert_eq!((&across["mean_score"], &job["shift_ns"]), (&1.0.into(), &127_500_000.into()));
 }

@@ -63,9 +63,9 @@ pub(crate) struct SynthArgs {
     /// Share of earlier jobs that have left, so that free hosts are scattered, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 35, value_parser = clap::value_parser!(u32).range(0..=100))]
     departures: u32,
-    /// Ranks on each host
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
-    gpus_per_host: u32,
+    /// Ranks on each host; by default one per NIC
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    gpus_per_host: Option<u32>,
     /// Models to draw from, all alike; `antiphase profile zoo` lists them [default: ten of the CASSINI paper]
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = known_model)]
     models: Vec<&'static str>,
@@ -98,7 +98,7 @@ pub(crate) fn run(command: &JobsCommand) -> Result<ExitCode, CliError> {
     if wanted > hosts {
         fit(&mut drawn, hosts);
         if drawn.is_empty() {
-            return Err(CliError::input(&args.fabric, format!("hosts: {hosts}; the smallest job needs 1")));
+            return Err(CliError::input(&args.fabric, format!("hosts: {hosts}; no job that was drawn fits")));
         }
         let left_out = args.count as usize - drawn.len();
         say(&format!("{wanted} hosts wanted, {hosts} there: the largest jobs halved, {left_out} jobs left out"));
@@ -107,6 +107,8 @@ pub(crate) fn run(command: &JobsCommand) -> Result<ExitCode, CliError> {
     let sizes: Vec<u32> = drawn.iter().map(|d| d.hosts).collect();
     // Jobs take whole hosts, so a host is one slot, and all of its NICs belong to its job.
     let slots = one_nic_each(&fabric).map_err(|e| CliError::input(&args.fabric, e))?;
+    let nics = || fabric.hosts().map(|h| fabric.links_from(h).len()).min().and_then(|n| u32::try_from(n).ok());
+    let gpus_per_host = args.gpus_per_host.or_else(nics).unwrap_or(1).max(1);
     let placements = pack(&slots, &sizes, args.seed, args.departures * 10).map_err(refuse)?;
     let candidates = variants(&slots, &placements, args.candidates as usize, args.moved * 10, args.seed).map_err(refuse)?;
     let ids: Vec<String> = drawn.iter().enumerate().map(|(i, d)| format!("{}-{i}", d.model)).collect();
@@ -114,8 +116,8 @@ pub(crate) fn run(command: &JobsCommand) -> Result<ExitCode, CliError> {
         id: id.clone(),
         model: Some(ModelDoc {
             name: d.model.into(),
-            ranks: Some(d.hosts.saturating_mul(args.gpus_per_host)),
-            gpus_per_host: Some(args.gpus_per_host),
+            ranks: Some(d.hosts.saturating_mul(gpus_per_host)),
+            gpus_per_host: Some(gpus_per_host),
             batch: d.batch,
             ..ModelDoc::default()
         }),
