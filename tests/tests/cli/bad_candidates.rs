@@ -1,12 +1,12 @@
 //! Candidates documents that `antiphase plan` refuses.
 
-use crate::{process::documents, refusal::refusals};
+use crate::{
+    process::document,
+    refusal::{changed, refusals},
+};
 
 fn candidates(change: &str, to: &str) -> String {
-    let good = std::fs::read_to_string(documents().join("candidates.yaml")).expect("a document");
-    let changed = good.replacen(change, to, 1);
-    assert!(changed != good, "{change:?} is not in candidates.yaml");
-    changed
+    changed(&document("candidates.yaml"), change, to)
 }
 
 #[test]
@@ -14,7 +14,7 @@ fn every_candidates_document_is_refused_in_one_line() {
     let cases = [
         ("another schema", candidates("candidates/v1", "candidates/v2")),
         ("no schema", candidates("schema: antiphase.candidates/v1\n", "")),
-        ("a jobs document", std::fs::read_to_string(documents().join("jobs.yaml")).expect("a document")),
+        ("a jobs document", document("jobs.yaml")),
         ("no candidates", "schema: antiphase.candidates/v1\ncandidates: []\n".into()),
         ("unknown field", candidates("hosts: {}", "hosts: {}\n    score: 1")),
         ("key twice", candidates("hosts: {}", "hosts: {}\n    hosts: {}")),

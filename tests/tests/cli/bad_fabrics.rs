@@ -1,12 +1,12 @@
 //! Fabric documents that every command refuses.
 
-use crate::{process::documents, refusal::refusals};
+use crate::{
+    process::document,
+    refusal::{changed, refusals},
+};
 
 fn fabric(change: &str, to: &str) -> String {
-    let good = std::fs::read_to_string(documents().join("fabric.yaml")).expect("a document");
-    let changed = good.replacen(change, to, 1);
-    assert!(changed != good, "{change:?} is not in fabric.yaml");
-    changed
+    changed(&document("fabric.yaml"), change, to)
 }
 
 #[test]
@@ -16,7 +16,7 @@ fn every_fabric_is_refused_in_one_line() {
     let cases = [
         ("another schema", fabric("fabric/v1", "fabric/v2")),
         ("no schema", fabric("schema: antiphase.fabric/v1\n", "")),
-        ("a scenario", std::fs::read_to_string(documents().join("scenario.json")).expect("a document")),
+        ("a scenario", document("scenario.json")),
         ("unknown field", fabric("name: pair", "title: pair")),
         ("key twice", fabric("name: pair", "name: pair\nname: pair")),
         ("host twice", fabric("[h1, h2,", "[h1, h1,")),

@@ -1,8 +1,8 @@
 //! Jobs documents that `antiphase plan` refuses.
 
 use crate::{
-    process::documents,
-    refusal::{refusals, refused},
+    process::document,
+    refusal::{changed, refusals, refused},
     scratch::Scratch,
 };
 
@@ -10,19 +10,14 @@ const PLAN: [&str; 5] = ["plan", "--fabric", "fabric.yaml", "--jobs", "DOCUMENT"
 
 /// The good document with one change.
 fn jobs(change: &str, to: &str) -> String {
-    let good = std::fs::read_to_string(documents().join("jobs.yaml")).expect("a document");
-    let changed = good.replacen(change, to, 1);
-    assert!(changed != good, "{change:?} is not in jobs.yaml");
-    changed
+    changed(&document("jobs.yaml"), change, to)
 }
 
 /// The good document with a profile in place of the first model.
 fn profile(change: &str, to: &str) -> String {
     let good = "profile: {schema: antiphase.profile/v1, name: p, period_ns: 100, ranks: {dp: 2}, source: declared, \
                 phases: [{start_ns: 10, duration_ns: 20, rate_mbps: 1000, collective: ring, scope: data}]}";
-    let changed = good.replacen(change, to, 1);
-    assert!(changed != good, "{change:?} is not in the profile");
-    jobs("model: {name: vgg16}", &changed)
+    jobs("model: {name: vgg16}", &changed(good, change, to))
 }
 
 #[test]
@@ -34,7 +29,7 @@ fn every_jobs_document_is_refused_in_one_line() {
     let cases = [
         ("another schema", jobs("jobs/v1", "jobs/v2")),
         ("no schema", jobs("schema: antiphase.jobs/v1\n", "")),
-        ("a candidates document", std::fs::read_to_string(documents().join("candidates.yaml")).expect("a document")),
+        ("a candidates document", document("candidates.yaml")),
         ("no jobs", "schema: antiphase.jobs/v1\njobs: []\n".into()),
         ("jobs that are a word", "schema: antiphase.jobs/v1\njobs: many\n".into()),
         ("unknown field", jobs("jobs:", "colour: red\njobs:")),

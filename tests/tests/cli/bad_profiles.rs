@@ -1,12 +1,12 @@
 //! Profiles that `antiphase profile show` refuses.
 
-use crate::{process::documents, refusal::refusals};
+use crate::{
+    process::document,
+    refusal::{changed, refusals},
+};
 
 fn profile(change: &str, to: &str) -> String {
-    let good = std::fs::read_to_string(documents().join("profile.yaml")).expect("a document");
-    let changed = good.replacen(change, to, 1);
-    assert!(changed != good, "{change:?} is not in profile.yaml");
-    changed
+    changed(&document("profile.yaml"), change, to)
 }
 
 #[test]
@@ -15,7 +15,7 @@ fn every_profile_is_refused_in_one_line() {
     let cases = [
         ("another schema", profile("profile/v1", "profile/v2")),
         ("no schema", profile("schema: antiphase.profile/v1\n", "")),
-        ("a fabric", std::fs::read_to_string(documents().join("fabric.yaml")).expect("a document")),
+        ("a fabric", document("fabric.yaml")),
         ("unknown field", profile("model:", "modell:")),
         ("key twice", profile("model: mine", "model: mine\nmodel: mine")),
         ("period of zero", profile("period_ns: 100000000", "period_ns: 0")),

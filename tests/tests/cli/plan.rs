@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::{
     expected::{self, timeless},
-    process::{antiphase, antiphase_reading, documents, program, run},
+    process::{antiphase, antiphase_reading, document, program, run},
     scratch::Scratch,
     solve::keys,
 };
@@ -100,7 +100,7 @@ fn only_loops_in_paper_mode_is_exit_code_3() {
 #[test]
 fn a_link_of_unknown_capacity_is_refused_by_name() {
     let scratch = Scratch::new("plan-unknown");
-    let text = std::fs::read_to_string(documents().join("fabric.yaml")).expect("a document");
+    let text = document("fabric.yaml");
     let known = "- {ends: [leaf1, spine1]}";
     let unknown = text.replace(known, "- {ends: [leaf1, spine1], capacity: unknown}");
     assert_ne!(text, unknown);
@@ -111,18 +111,18 @@ fn a_link_of_unknown_capacity_is_refused_by_name() {
         format!("{file}: link leaf1->spine1 has no known capacity; state it in the fabric file or import with --assume-capacity")
     );
     // A link that nobody crosses may stay unknown.
-    let jobs = std::fs::read_to_string(documents().join("jobs.yaml")).expect("a document");
+    let jobs = document("jobs.yaml");
     let within = scratch.file("jobs.yaml", jobs.replace("[h1, h3]", "[h1, h2]").replace("[h2, h4]", "[h3, h4]"));
     antiphase(&["plan", "--fabric", &file, "--jobs", &within]).ok();
 }
 
 #[test]
 fn one_document_comes_from_standard_input() {
-    let text = std::fs::read(documents().join("jobs.yaml")).expect("a document");
-    let piped = antiphase_reading(&["plan", "--fabric", "fabric.yaml", "--jobs", "-"], &text);
+    let text = document("jobs.yaml");
+    let piped = antiphase_reading(&["plan", "--fabric", "fabric.yaml", "--jobs", "-"], text.as_bytes());
     assert_eq!(timeless(piped.ok()), timeless(&antiphase(&[&["plan"], &CLUSTER[..]].concat()).stdout));
-    let fabric = std::fs::read(documents().join("fabric.yaml")).expect("a document");
-    let line = crate::refusal::refused(&["plan", "--fabric", "-", "--jobs", "-"], &fabric);
+    let fabric = document("fabric.yaml");
+    let line = crate::refusal::refused(&["plan", "--fabric", "-", "--jobs", "-"], fabric.as_bytes());
     assert_eq!(line, "-: standard input is named twice; only one document can come from it");
 }
 

@@ -43,6 +43,11 @@ pub(crate) fn documents() -> PathBuf {
     checkout().join("tests/tests/cli/documents")
 }
 
+/// One of them.
+pub(crate) fn document(name: &str) -> String {
+    std::fs::read_to_string(documents().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
 /// What one run did.
 #[derive(Debug)]
 pub(crate) struct Run {

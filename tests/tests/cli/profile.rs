@@ -2,7 +2,7 @@
 
 use crate::{
     expected,
-    process::{antiphase, antiphase_reading, documents},
+    process::{antiphase, antiphase_reading, document},
 };
 
 #[test]
@@ -27,8 +27,8 @@ fn a_profile_is_shown() {
     assert_eq!(crate::solve::keys(&profile["phases"][0]), ["collective", "duration_ns", "rate_mbps", "scope", "start_ns"]);
     assert_eq!(crate::solve::keys(&profile["ranks"]), ["cp", "dp", "ep", "gpus_per_host", "pp", "tp"]);
     // What it prints is the document that it read, completed.
-    let text = std::fs::read(documents().join("profile.yaml")).expect("a document");
-    let yaml = antiphase_reading(&["profile", "show", "-", "-o", "yaml"], &text);
+    let text = document("profile.yaml");
+    let yaml = antiphase_reading(&["profile", "show", "-", "-o", "yaml"], text.as_bytes());
     assert_eq!(antiphase_reading(&["profile", "show", "-", "-o", "yaml"], yaml.ok().as_bytes()).ok(), yaml.stdout);
 }
 

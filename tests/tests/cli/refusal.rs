@@ -37,6 +37,13 @@ pub(crate) fn refused(arguments: &[&str], stdin: &[u8]) -> String {
     line.unwrap_or_else(|| panic!("antiphase {}: does not say who speaks: {shown}", run.arguments)).to_owned()
 }
 
+/// A good document with one change, which must be one.
+pub(crate) fn changed(good: &str, change: &str, to: &str) -> String {
+    let changed = good.replacen(change, to, 1);
+    assert!(changed != good, "{change:?} is not there to be changed");
+    changed
+}
+
 /// Runs a command on each document, which is refused, and compares the lines with
 /// `expected/refused-SUITE.txt`. `arguments` has the document's file where it says `DOCUMENT`.
 pub(crate) fn refusals<D: AsRef<[u8]>>(suite: &str, arguments: &[&str], cases: impl IntoIterator<Item = (&'static str, D)>) {

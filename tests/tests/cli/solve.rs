@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     expected,
-    process::{antiphase, antiphase_reading, documents},
+    process::{antiphase, antiphase_reading, document},
 };
 
 /// The keys of an object, in the order in which they are printed.
@@ -78,7 +78,7 @@ fn circles_are_well_formed() {
 
 #[test]
 fn a_scenario_comes_from_standard_input() {
-    let text = std::fs::read(documents().join("scenario.json")).expect("a document");
-    let piped = antiphase_reading(&["solve", "-", "-o", "table"], &text);
+    let text = document("scenario.json");
+    let piped = antiphase_reading(&["solve", "-", "-o", "table"], text.as_bytes());
     assert_eq!(piped.ok(), antiphase(&["solve", "scenario.json", "-o", "table"]).stdout);
 }
