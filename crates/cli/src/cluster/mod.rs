@@ -267,3 +267,35 @@ fn traffic(name: String, profile: &Profile) -> Result<Job, profile::DimsError> {
     let gpus = profile.dims().ranks();
     Ok(Job { name, gpus, period: profile.period(), phases })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Eight ranks on a host with one NIC name that NIC and no other: eight rails would send eight times its rate.
+    #[test]
+    fn ranks_share_the_nics_that_a_host_has() {
+        let rails = |fabric: &Fabric, host: &str, per_host: u32| -> Vec<u16> {
+            let job = Job { name: "a".into(), gpus: per_host, period: units::Nanos(1), phases: Vec::new() };
+            let reader =
+                Reader { fabric, file: Path::new("jobs"), jobs: vec![job], gpus_per_host: vec![per_host], by_name: BTreeMap::new() };
+            reader.place(JobId(0), &[host.to_owned()]).unwrap().ranks.iter().map(|e| e.rail).collect()
+        };
+        let one = fabric::generate::cassini24().unwrap();
+        assert_eq!(rails(&one, "h1", 8), [0; 8]);
+        let spec = fabric::generate::Rail {
+            groups: 1,
+            hosts_per_group: 2,
+            rails: 4,
+            spines: 1,
+            host_rate: Rate(200_000),
+            uplink_rate: Rate(200_000),
+            uplinks: 1,
+        };
+        let four = fabric::generate::rail(&spec).unwrap();
+        let host = four.node(four.hosts().next().unwrap()).name.clone();
+        assert_eq!(rails(&four, &host, 8), [0, 0, 1, 1, 2, 2, 3, 3]);
+        assert_eq!(rails(&four, &host, 4), [0, 1, 2, 3]);
+        assert_eq!(rails(&four, &host, 2), [0, 1]);
+    }
+}

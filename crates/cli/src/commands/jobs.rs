@@ -214,3 +214,35 @@ fn size(rng: &mut ChaCha8Rng) -> u32 {
 fn below(rng: &mut ChaCha8Rng, n: usize) -> usize {
     (rng.next_u64() % n as u64) as usize
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fitted(sizes: &[u32], hosts: u32) -> Vec<u32> {
+        let mut drawn: Vec<Drawn> = sizes.iter().map(|&hosts| Drawn { model: "bert", hosts, batch: None }).collect();
+        fit(&mut drawn, hosts);
+        drawn.iter().map(|d| d.hosts).collect()
+    }
+
+    #[test]
+    fn the_largest_jobs_are_halved_until_all_fit() {
+        assert_eq!(fitted(&[2, 16, 4], 22), [2, 16, 4]);
+        // 22 hosts wanted: 16 becomes 8 (14), 8 becomes 4 (10).
+        assert_eq!(fitted(&[2, 16, 4], 10), [2, 4, 4]);
+        // 3 rounds up to 2; then jobs of two hosts are dropped from the end.
+        assert_eq!(fitted(&[3, 2, 2, 1], 4), [2, 2]);
+        assert_eq!(fitted(&[1, 1], 0), [0; 0]);
+    }
+
+    #[test]
+    fn batches_are_eighths_above_the_reference() {
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        assert!((0..50).all(|_| draw(&mut rng, &["bert"], 1).batch.is_none()));
+        // BERT's reference is 8.
+        let mut batches: Vec<u64> = (0..200).map(|_| draw(&mut rng, &["bert"], 3).batch.unwrap_or(8)).collect();
+        batches.sort_unstable();
+        batches.dedup();
+        assert_eq!(batches, [8, 9, 10]);
+    }
+}

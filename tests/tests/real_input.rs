@@ -1,0 +1,82 @@
+//! scripts/real-input.sh, small: on a generated fabric always, on the Lingjun fabric where its data are.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use antiphase_tests::{checkout, data_dir};
+use serde_json::Value;
+
+/// Settings of the script.
+const SETTINGS: usize = 7;
+
+/// The program: the one that `ANTIPHASE_PROGRAM` names, or the one that cargo builds like this test.
+fn program() -> PathBuf {
+    if let Some(program) = env::var_os("ANTIPHASE_PROGRAM").filter(|p| !p.is_empty()) {
+        return program.into();
+    }
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let arguments = ["build", "--package", "antiphase", "--message-format", "json-render-diagnostics"];
+    let built = Command::new(cargo).args(arguments).current_dir(checkout()).stderr(Stdio::inherit()).output().unwrap();
+    assert!(built.status.success(), "cargo build --package antiphase failed");
+    let messages = String::from_utf8(built.stdout).unwrap();
+    let mut found = messages.lines().filter_map(|line| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        (message["target"]["name"] == "antiphase").then(|| message["executable"].as_str().map(PathBuf::from))?
+    });
+    found.next_back().expect("cargo names the executable that it built")
+}
+
+/// Output of the script for `source`: few jobs, few candidates, one round.
+fn script(source: &Path) -> String {
+    let mut command = Command::new("bash");
+    command.arg(checkout().join("scripts/real-input.sh")).arg(source).args(["7", "1"]);
+    command.env("ANTIPHASE_PROGRAM", program()).env("JOBS", "100").env("CANDIDATES", "3");
+    let output = command.output().expect("bash runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The numbers of table `number`: a row of cells per setting, `-` as NaN.
+fn table(text: &str, number: usize) -> Vec<Vec<f64>> {
+    let heading = text.match_indices("\nsetting ").nth(number).expect("a table").0;
+    let rows = text[heading + 1..].lines().skip(1).take_while(|l| !l.is_empty());
+    // The label takes the first 20 columns.
+    rows.map(|row| row[20..].split_whitespace().map(|cell| cell.parse().unwrap_or(f64::NAN)).collect()).collect()
+}
+
+/// What must be true of any input.
+fn check(text: &str) {
+    let [links, scores, times] = [0, 1, 2].map(|n| table(text, n));
+    assert!([&links, &scores, &times].iter().all(|t| t.len() == SETTINGS), "{text}");
+    for row in &scores {
+        let [unshifted, worst, mean, best, best_unshifted] = row[..5] else { panic!("{row:?}") };
+        assert!(worst <= mean && mean <= best && best <= 1.0, "{row:?}");
+        assert!(unshifted <= mean && best_unshifted <= best, "shifting never loses: {row:?}");
+    }
+    for row in &times {
+        let [blind, blind_held, _, by_score, by_time] = row[..5] else { panic!("{row:?}") };
+        assert!(1.0 <= by_time && by_time <= by_score, "the best time is the smallest: {row:?}");
+        assert!(blind_held <= blind && by_time <= blind_held, "advice never loses: {row:?}");
+    }
+    // Jobs of one model and batch have one period on these hosts, and lock; those of two models do not.
+    let lockable = |row: usize| links[row][4];
+    assert!((lockable(5) - 1.0).abs() < 1e-9 && lockable(6) < 1.0, "{text}");
+    assert!(links[0][2] < links[2][2], "fewer uplinks, more contended links: {text}");
+}
+
+#[test]
+fn a_generated_fabric_is_summed_up() {
+    check(&script(Path::new("--generated")));
+}
+
+#[test]
+fn the_lingjun_fabric_is_summed_up() {
+    let Some(data) = data_dir() else { return };
+    let file = data.join("traces/alibaba-lingjun-2023/topo.csv");
+    assert!(file.is_file(), "{} is not there", file.display());
+    check(&script(&file));
+}
