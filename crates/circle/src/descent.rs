@@ -51,7 +51,8 @@ pub(crate) fn best_shift(group: &Group, job: usize, placed: &[Option<u64>], stay
 fn descend(group: &Group, order: &[usize], enough: f64, work_end: u64, total: &mut Total) -> Found {
     let mut placed: Vec<Option<u64>> = vec![None; group.jobs.len()];
     for &job in order {
-        let (shift, _) = best_shift(group, job, &placed, 0, total);
+        // Out of work, the rest stands where it stands.
+        let shift = if total.work < work_end { best_shift(group, job, &placed, 0, total).0 } else { 0 };
         placed[job] = Some(shift);
     }
     let mut shifts: Vec<u64> = placed.iter().map(|s| s.unwrap_or(0)).collect();

@@ -225,8 +225,12 @@ fn fold_turns(folded: &mut Folded, levels: &[f64], phases: &[Phase], turns: u64,
     }
 }
 
+/// Work allowed on one circle, per allowed piece: what the distributions of unlocked jobs may cost.
+const WORK_PER_PIECE: u128 = 16;
+
 /// The perimeter `M` of the reduced circle of jobs with `(period, pieces)`, and whether weak
-/// couplings had to be dropped to keep it below `pieces_max` pieces.
+/// couplings had to be dropped to keep it below `pieces_max` pieces, or the distributions on
+/// them below [`WORK_PER_PIECE`] times as many terms.
 ///
 /// Dropping a coupling replaces `M` by a divisor `M'`. The score on the smaller circle is the mean
 /// of the true scores over the alignments that are no longer told apart, so some of them are at
@@ -251,13 +255,23 @@ pub(crate) fn perimeter(jobs: &[(u64, usize)], pieces_max: u64) -> (u64, bool) {
             continue;
         }
         let grown = u128::from(perimeter) / u128::from(perimeter.gcd(&g)) * u128::from(g);
-        if grown > PERIMETER_MAX || pieces(jobs, grown as u64) > u128::from(pieces_max) {
+        let grown_pieces = || pieces(jobs, grown as u64);
+        let most = u128::from(pieces_max);
+        if grown > PERIMETER_MAX || grown_pieces() > most || grown_pieces() * terms(jobs, grown as u64) > WORK_PER_PIECE * most {
             dropped = true;
         } else {
             perimeter = grown as u64;
         }
     }
     (perimeter, dropped)
+}
+
+/// Terms of the sum of the jobs that a circle of that perimeter does not lock: a job with `pieces`
+/// pieces has about half as many levels.
+fn terms(jobs: &[(u64, usize)], perimeter: u64) -> u128 {
+    let unlocked = jobs.iter().filter(|j| !perimeter.is_multiple_of(j.0));
+    let (count, atoms) = unlocked.fold((0_u128, 1_u128), |(n, atoms), j| (n + 1, (atoms * (j.1 as u128 / 2 + 1)).min(4_096)));
+    (count * atoms).max(1)
 }
 
 /// How many pieces those jobs have on a circle of that perimeter.

@@ -49,8 +49,9 @@ fn room(group: &Group, job: usize, shifts: &[u64], total: &mut Total) -> Option<
 }
 
 /// Moves every job to the middle of its room, a few times over, because the room of one depends
-/// on where its neighbours stand; the cost does not change. Returns the slack of every job.
-pub(crate) fn centre(group: &Group, shifts: &mut [u64], total: &mut Total) -> Vec<Option<u64>> {
+/// on where its neighbours stand; the cost does not change. Returns the slack of every job. After
+/// `work_end` no room is looked at, and a job whose room was not seen has no slack to promise.
+pub(crate) fn centre(group: &Group, shifts: &mut [u64], work_end: u64, total: &mut Total) -> Vec<Option<u64>> {
     let middle = |job: usize, shift: u64, (earlier, later): (u64, u64)| {
         let lock = group.jobs[job].lock;
         (shift % lock + lock - earlier + (earlier + later) / 2) % lock
@@ -66,6 +67,9 @@ pub(crate) fn centre(group: &Group, shifts: &mut [u64], total: &mut Total) -> Ve
         let mut moved = false;
         let mut slacks = vec![None; shifts.len()];
         for job in 0..shifts.len() {
+            if total.work >= work_end {
+                return vec![Some(0); shifts.len()];
+            }
             let Some(room) = room(group, job, shifts, total) else { continue };
             let centred = middle(job, shifts[job], room);
             slacks[job] = Some(room.0.min(room.1));
@@ -76,10 +80,17 @@ pub(crate) fn centre(group: &Group, shifts: &mut [u64], total: &mut Total) -> Ve
             return slacks;
         }
     }
-    slacks(group, shifts, total)
+    slacks(group, shifts, work_end, total)
 }
 
 /// The slack of every job: the smaller side of its room; `None` where its shift does not matter.
-pub(crate) fn slacks(group: &Group, shifts: &[u64], total: &mut Total) -> Vec<Option<u64>> {
-    (0..shifts.len()).map(|job| room(group, job, shifts, total).map(|(earlier, later)| earlier.min(later))).collect()
+/// After `work_end` the slack of a job is 0: nothing is promised.
+pub(crate) fn slacks(group: &Group, shifts: &[u64], work_end: u64, total: &mut Total) -> Vec<Option<u64>> {
+    let slack = |job| {
+        if total.work >= work_end {
+            return Some(0);
+        }
+        room(group, job, shifts, total).map(|(earlier, later)| earlier.min(later))
+    };
+    (0..shifts.len()).map(slack).collect()
 }

@@ -63,7 +63,7 @@ pub fn evaluate(problem: &Problem, shifts: &[Ticks]) -> Result<Solution, SolveEr
     let mut parts = view.parts();
     for part in &mut parts {
         part.rotations = part.jobs.iter().map(|&j| shifts[j] % part.group.jobs[part.local(j)].lock).collect();
-        part.slacks = slack::slacks(&part.group, &part.rotations, &mut Total::default());
+        part.slacks = slack::slacks(&part.group, &part.rotations, Effort::Thorough.work_max(), &mut Total::default());
     }
     let optimality = Optimality { proven: false, bound_gap: 0.0 };
     let mut solution = view.report(Outcome::Evaluated, &parts, &shifts, optimality);
@@ -107,13 +107,14 @@ impl Part {
         let Optimum { found, bound } = best;
         self.bound = bound;
         self.rotations = found.shifts;
-        self.slacks = slack::centre(&self.group, &mut self.rotations, &mut total);
+        let work_end = total.work + options.effort.work_max();
+        self.slacks = slack::centre(&self.group, &mut self.rotations, work_end, &mut total);
         if let Some(drift) = options.robust {
             let worst = robust::harden(&self.group, &mut self.rotations, drift.0, &mut total);
             // Two jobs are exact; and nobody's worst case can beat the best case.
             self.proven &= self.jobs.len() == 2 || worst <= bound + PROOF_TOLERANCE;
             self.worst = robust::worst_costs(&self.group, &self.rotations, drift.0, &mut total);
-            self.slacks = slack::slacks(&self.group, &self.rotations, &mut total);
+            self.slacks = slack::slacks(&self.group, &self.rotations, work_end, &mut total);
         }
     }
 }

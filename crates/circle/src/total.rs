@@ -212,6 +212,7 @@ impl Total {
                 let shift = f.levels[level as usize];
                 self.product.extend(self.sum.iter().map(|&(l, q)| (l + shift, p * q)));
             }
+            self.work += 4 * self.product.len() as u64;
             core::mem::swap(&mut self.sum, &mut self.product);
             if self.sum.len() > MERGE_ABOVE {
                 merge_equal(&mut self.sum);
