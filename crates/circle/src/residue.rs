@@ -249,21 +249,27 @@ pub(crate) fn perimeter(jobs: &[(u64, usize)], pieces_max: u64) -> (u64, bool) {
     }
     gcds.sort_unstable_by(|a, b| b.cmp(a));
     gcds.dedup();
-    let (mut perimeter, mut dropped) = (1_u64, false);
-    for g in gcds {
-        if perimeter.is_multiple_of(g) {
-            continue;
+    let most = u128::from(pieces_max);
+    let fits = |perimeter: u128| {
+        perimeter <= PERIMETER_MAX && {
+            let pieces = pieces(jobs, perimeter as u64);
+            pieces <= most && pieces * terms(jobs, perimeter as u64) <= WORK_PER_PIECE * most
         }
-        let grown = u128::from(perimeter) / u128::from(perimeter.gcd(&g)) * u128::from(g);
-        let grown_pieces = || pieces(jobs, grown as u64);
-        let most = u128::from(pieces_max);
-        if grown > PERIMETER_MAX || grown_pieces() > most || grown_pieces() * terms(jobs, grown as u64) > WORK_PER_PIECE * most {
-            dropped = true;
-        } else {
+    };
+    let joined = |perimeter: u64, g: u64| u128::from(perimeter) / u128::from(perimeter.gcd(&g)) * u128::from(g);
+    // With everything kept most jobs are locked; on the way there they are not, and cost more.
+    let whole = gcds.iter().try_fold(1_u64, |all, &g| u64::try_from(joined(all, g)).ok());
+    if let Some(whole) = whole.filter(|&w| fits(u128::from(w))) {
+        return (whole, false);
+    }
+    let mut perimeter = 1;
+    for g in gcds {
+        let grown = joined(perimeter, g);
+        if fits(grown) {
             perimeter = grown as u64;
         }
     }
-    (perimeter, dropped)
+    (perimeter, true)
 }
 
 /// Terms of the sum of the jobs that a circle of that perimeter does not lock: a job with `pieces`
@@ -330,7 +336,9 @@ mod tests {
         assert_eq!(perimeter(&[(200_003, 3), (200_009, 3)], 1000), (1, false));
         assert_eq!(perimeter(&[(240, 3), (240, 3), (7, 3)], 1000), (240, false));
         assert_eq!(perimeter(&[(36, 3), (36, 3), (24, 3)], 1000), (36, false));
-        // Keeping everything would need 3 * (30/6 + 30/10 + 30/15) = 30 pieces: the gcd of 2 is dropped.
-        assert_eq!(perimeter(&[(6, 3), (10, 3), (15, 3)], 29), (15, true));
+        // Keeping everything would need 3 * (30/6 + 30/10 + 30/15) = 30 pieces. Of the gcds 5, 3 and 2
+        // the first would leave three unlocked jobs, 3 * 8 terms on 21 pieces, more than 16 * 29; the
+        // others lock the job of 6.
+        assert_eq!(perimeter(&[(6, 3), (10, 3), (15, 3)], 29), (6, true));
     }
 }
