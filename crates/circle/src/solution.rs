@@ -116,7 +116,7 @@ pub struct LinkScore {
     /// Exact score when nobody is shifted.
     pub zero_shift_score: f64,
     /// The periods entangle: weak couplings were averaged out, and the scores are means over the
-    /// alignments that were not told apart (docs/model.md). Never set for five jobs or fewer with millisecond periods.
+    /// alignments that were not told apart (docs/model.md, section 2).
     pub approximate: bool,
 }
 
