@@ -47,6 +47,13 @@ impl CliError {
         }
     }
 
+    /// What is wrong, without the name of the file.
+    pub(crate) fn problem(self) -> String {
+        match self {
+            Self::Input { problem, .. } | Self::Usage(problem) | Self::Failure(problem) => problem,
+        }
+    }
+
     /// 2 for input and usage, 1 for the rest.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {

@@ -19,7 +19,9 @@
 #![forbid(unsafe_code)]
 
 mod ids;
+mod instant;
 mod quantity;
 
 pub use ids::{JobId, LinkId, NodeId};
+pub use instant::{ClockOffset, FabricTime, NodeTime};
 pub use quantity::{Bytes, Nanos, Rate, Share, Ticks};

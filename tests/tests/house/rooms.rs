@@ -42,6 +42,7 @@ const CIRCLE: &str = "crates/circle";
 const FABRIC: &str = "crates/fabric";
 const PROFILE: &str = "crates/profile";
 const POLICY: &str = "crates/policy";
+const CLUSTER: &str = "crates/cluster";
 const SIM: &str = "crates/sim";
 const LAB: &str = "crates/lab";
 const CLI: &str = "crates/cli";
@@ -57,7 +58,7 @@ const TESTS: &str = "tests";
 
 /// Everything but the tests, for the crates at the top.
 pub(crate) const ALL: &[&str] =
-    &[UNITS, CIRCLE, FABRIC, PROFILE, POLICY, SIM, LAB, CLI, STATE, SERVER, GATE_CORE, GATE, TELEMETRY, VERBS, DAEMON, PROTO];
+    &[UNITS, CIRCLE, FABRIC, PROFILE, POLICY, CLUSTER, SIM, LAB, CLI, STATE, SERVER, GATE_CORE, GATE, TELEMETRY, VERBS, DAEMON, PROTO];
 
 /// The whole house, bottom first: a room depends only on rooms above it in this list.
 pub(crate) const ROOMS: &[Room] = &[
@@ -86,6 +87,12 @@ pub(crate) const ROOMS: &[Room] = &[
         own: &[UNITS, CIRCLE, FABRIC],
         external: Some(&["num-integer", "petgraph", "rand_chacha", "rayon", "thiserror"]),
     },
+    Room {
+        folder: CLUSTER,
+        kind: Kind::Pure,
+        own: &[UNITS, FABRIC, PROFILE, POLICY],
+        external: Some(&["serde", "serde-saphyr", "serde_json", "serde_path_to_error", "thiserror"]),
+    },
     Room { folder: GATE_CORE, kind: Kind::SansIo, own: &[UNITS], external: Some(&["thiserror"]) },
     Room {
         folder: STATE,
@@ -104,8 +111,13 @@ pub(crate) const ROOMS: &[Room] = &[
     Room { folder: TELEMETRY, kind: Kind::Edge, own: &[UNITS], external: None },
     Room { folder: VERBS, kind: Kind::Edge, own: &[UNITS], external: None },
     Room { folder: DAEMON, kind: Kind::Edge, own: &[UNITS, GATE_CORE, GATE, TELEMETRY, PROTO], external: None },
-    Room { folder: SERVER, kind: Kind::Edge, own: &[UNITS, CIRCLE, FABRIC, PROFILE, POLICY, STATE, PROTO], external: None },
-    Room { folder: LAB, kind: Kind::Edge, own: &[UNITS, CIRCLE, FABRIC, PROFILE, POLICY, SIM, STATE, GATE_CORE, GATE], external: None },
+    Room { folder: SERVER, kind: Kind::Edge, own: &[UNITS, CIRCLE, FABRIC, PROFILE, POLICY, CLUSTER, STATE, PROTO], external: None },
+    Room {
+        folder: LAB,
+        kind: Kind::Edge,
+        own: &[UNITS, CIRCLE, FABRIC, PROFILE, POLICY, CLUSTER, SIM, STATE, GATE_CORE, GATE],
+        external: None,
+    },
     Room { folder: CLI, kind: Kind::Edge, own: ALL, external: None },
     Room { folder: TESTS, kind: Kind::Edge, own: ALL, external: None },
 ];

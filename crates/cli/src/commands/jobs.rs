@@ -2,6 +2,7 @@
 
 use std::{collections::BinaryHeap, path::PathBuf, process::ExitCode};
 
+use ::cluster::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, JOBS_SCHEMA, JobDoc, JobsDoc, ModelDoc};
 use clap::{Args, Subcommand};
 use fabric::{Fabric, FabricBuilder, FabricError, NodeKind};
 use policy::{Endpoint, Placement, pack, variants};
@@ -12,10 +13,7 @@ use rand_chacha::{
 use units::LinkId;
 
 use crate::{
-    cluster::{
-        documents::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, JOBS_SCHEMA, JobDoc, JobsDoc, ModelDoc},
-        read_fabric,
-    },
+    cluster::read_fabric,
     input::CliError,
     output::{say, write_files, yaml},
 };

@@ -1,15 +1,18 @@
-//! The documents of `plan`: jobs and candidate placements.
+//! The documents `antiphase.jobs/v1` and `antiphase.candidates/v1`, in YAML and JSON by the same structs.
 
-use std::collections::BTreeMap;
+use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
 use fabric::yaml;
 use profile::ProfileDocument;
 use serde::{Deserialize, Deserializer, Serialize};
 
+/// 100 candidates that each move 500 jobs of 16 hosts; our documents need six levels.
+const LIMITS: yaml::Limits = yaml::Limits { depth: 24, events: 1_000_000 };
+
 /// Schema of a jobs document.
-pub(crate) const JOBS_SCHEMA: &str = "antiphase.jobs/v1";
+pub const JOBS_SCHEMA: &str = "antiphase.jobs/v1";
 /// Schema of a candidates document.
-pub(crate) const CANDIDATES_SCHEMA: &str = "antiphase.candidates/v1";
+pub const CANDIDATES_SCHEMA: &str = "antiphase.candidates/v1";
 
 fn jobs_schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     yaml::schema(deserializer, JOBS_SCHEMA)
@@ -22,81 +25,128 @@ fn candidates_schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Strin
 /// Jobs with their profiles and, mostly, their placements.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct JobsDoc {
+pub struct JobsDoc {
+    /// Always the schema of this document.
     #[serde(deserialize_with = "jobs_schema")]
-    pub(crate) schema: String,
-    pub(crate) jobs: Vec<JobDoc>,
+    pub schema: String,
+    /// The jobs.
+    pub jobs: Vec<JobDoc>,
 }
 
 /// One job: exactly one of `model`, `profile` and `profile_file` says how it communicates.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct JobDoc {
-    pub(crate) id: String,
+pub struct JobDoc {
+    /// Unique name.
+    pub id: String,
     /// Synthesise the profile of this model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) model: Option<ModelDoc>,
+    pub model: Option<ModelDoc>,
     /// A profile, inline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) profile: Option<ProfileDocument>,
+    pub profile: Option<ProfileDocument>,
     /// A profile document, relative to the jobs document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) profile_file: Option<String>,
+    pub profile_file: Option<String>,
     /// Hosts in rank order, each with `gpus_per_host` ranks. May be absent if candidates place the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) hosts: Option<Vec<String>>,
+    pub hosts: Option<Vec<String>>,
 }
 
 /// What `antiphase profile synth` takes, as keys; what is left out comes from the model's reference.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ModelDoc {
-    pub(crate) name: String,
+pub struct ModelDoc {
+    /// Name of the model, as in `antiphase profile zoo`.
+    pub name: String,
+    /// How it is split, such as `data` or `pipeline`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) strategy: Option<String>,
+    pub strategy: Option<String>,
     /// By default one per host, times `gpus_per_host`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) ranks: Option<u32>,
+    pub ranks: Option<u32>,
+    /// GPUs, and so ranks, of one host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) gpus_per_host: Option<u32>,
+    pub gpus_per_host: Option<u32>,
     /// By default what the first host has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) nics_per_host: Option<u32>,
+    pub nics_per_host: Option<u32>,
+    /// Samples of one iteration, over all ranks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) batch: Option<u64>,
+    pub batch: Option<u64>,
+    /// Micro-batches of one iteration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) micro_batches: Option<u32>,
+    pub micro_batches: Option<u32>,
+    /// Degree of tensor parallelism.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) tp: Option<u32>,
+    pub tp: Option<u32>,
+    /// Degree of context parallelism.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) cp: Option<u32>,
+    pub cp: Option<u32>,
+    /// Degree of pipeline parallelism.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) pp: Option<u32>,
+    pub pp: Option<u32>,
+    /// Degree of data parallelism.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) dp: Option<u32>,
+    pub dp: Option<u32>,
+    /// Degree of expert parallelism.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) ep: Option<u32>,
+    pub ep: Option<u32>,
     /// Line rate such as `50G`; by default that of the first host's first NIC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) nic: Option<String>,
+    pub nic: Option<String>,
+    /// Sustained speed of one GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) gpu_gflops: Option<u64>,
+    pub gpu_gflops: Option<u64>,
 }
 
 /// Candidate placements of one round.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct CandidatesDoc {
+pub struct CandidatesDoc {
+    /// Always the schema of this document.
     #[serde(deserialize_with = "candidates_schema")]
-    pub(crate) schema: String,
-    pub(crate) candidates: Vec<CandidateDoc>,
+    pub schema: String,
+    /// The candidates.
+    pub candidates: Vec<CandidateDoc>,
 }
 
 /// One candidate: the jobs that stand elsewhere than in the jobs document.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct CandidateDoc {
-    pub(crate) id: String,
+pub struct CandidateDoc {
+    /// Unique name.
+    pub id: String,
     /// Hosts in rank order, by job.
-    pub(crate) hosts: BTreeMap<String, Vec<String>>,
+    pub hosts: BTreeMap<String, Vec<String>>,
+}
+
+impl JobsDoc {
+    /// Reads a jobs document, YAML or JSON.
+    ///
+    /// # Errors
+    /// [`yaml::Malformed`] names key, line and value.
+    pub fn parse(text: &str) -> Result<Self, yaml::Malformed> {
+        yaml::read(text, LIMITS)
+    }
+}
+
+impl CandidatesDoc {
+    /// Reads a candidates document, YAML or JSON.
+    ///
+    /// # Errors
+    /// As [`JobsDoc::parse`].
+    pub fn parse(text: &str) -> Result<Self, yaml::Malformed> {
+        yaml::read(text, LIMITS)
+    }
+}
+
+impl JobDoc {
+    /// Reads one job, as it stands in a jobs document.
+    ///
+    /// # Errors
+    /// As [`JobsDoc::parse`].
+    pub fn parse(text: &str) -> Result<Self, yaml::Malformed> {
+        yaml::read(text, LIMITS)
+    }
 }

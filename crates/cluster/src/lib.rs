@@ -1,108 +1,95 @@
-//! Fabric, jobs and candidates from their documents, ready to be judged.
+//! Jobs, placements and candidates from their documents, on a fabric.
+//!
+//! What `antiphase plan` reads from files and what the service is sent are the same documents; this crate is the
+//! one place that turns them into [`policy::Job`] and [`policy::Placement`]. Text comes in as `&str`; a profile that
+//! a job names by path is read by a function of the caller's.
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
 
-pub(crate) mod documents;
-mod yaml;
+extern crate alloc;
 
-use std::{
+mod documents;
+
+use alloc::{
     collections::BTreeMap,
-    path::{Path, PathBuf},
+    format,
+    string::{String, ToString},
     sync::Arc,
+    vec::Vec,
 };
 
-use fabric::{
-    Fabric, NodeKind, native,
-    route::{Ecmp, Router},
-};
+use fabric::{Fabric, NodeKind};
 use policy::{Candidate, Collective, Endpoint, Job, Placement, TrafficPhase};
 use profile::{Profile, Request, Scope};
 use units::{JobId, NodeId, Rate};
 
-use crate::input::{CliError, read_document};
-use documents::{CandidatesDoc, JobDoc, JobsDoc, ModelDoc};
+pub use documents::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, JOBS_SCHEMA, JobDoc, JobsDoc, ModelDoc};
 
 /// Longest id of a job or a candidate: the longest DNS name, as for nodes.
-const ID_BYTES_MAX: usize = 253;
+pub const ID_BYTES_MAX: usize = 253;
 
-/// Which files `plan` and `explain` read.
-#[derive(Debug, clap::Args)]
-pub(crate) struct ClusterArgs {
-    /// Fabric document (antiphase.fabric/v1); - for standard input
-    #[arg(long, value_name = "FILE")]
-    pub(crate) fabric: PathBuf,
-    /// Jobs document (antiphase.jobs/v1); - for standard input
-    #[arg(long, value_name = "FILE")]
-    pub(crate) jobs: PathBuf,
-    /// Candidate placements (antiphase.candidates/v1); without it the jobs are judged where they stand
-    #[arg(long, value_name = "FILE")]
-    pub(crate) candidates: Option<PathBuf>,
-    /// Among equal next hops: spread, or hashed:SEED
-    #[arg(long, value_name = "RULE", default_value = "spread")]
-    pub(crate) ecmp: Ecmp,
+/// Why documents do not make jobs on a fabric.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClusterError {
+    /// The document itself: place, problem and value.
+    #[error("{problem}")]
+    Document {
+        /// One line.
+        problem: String,
+    },
+    /// A profile that a job names.
+    #[error("{path}: {problem}")]
+    ProfileFile {
+        /// As written in the job.
+        path: String,
+        /// One line.
+        problem: String,
+    },
 }
 
-/// What was read; [`Loaded::router`] makes it a [`policy::Cluster`].
-#[derive(Debug)]
-pub(crate) struct Loaded {
-    pub(crate) fabric: Fabric,
-    pub(crate) ecmp: Ecmp,
-    pub(crate) jobs: Vec<Job>,
-    pub(crate) placements: Vec<Placement>,
-    pub(crate) candidates: Vec<Candidate>,
-}
-
-impl Loaded {
-    /// Reads all documents.
-    pub(crate) fn read(args: &ClusterArgs) -> Result<Self, CliError> {
-        let fabric = read_fabric(&args.fabric)?;
-        let doc: JobsDoc = yaml::read(&args.jobs)?;
-        let candidates: Option<(&Path, CandidatesDoc)> = match &args.candidates {
-            Some(file) => Some((file, yaml::read(file)?)),
-            None => None,
-        };
-        if doc.jobs.is_empty() {
-            return Err(CliError::input(&args.jobs, "jobs: empty"));
-        }
-        let mut reader =
-            Reader { fabric: &fabric, file: &args.jobs, jobs: Vec::new(), gpus_per_host: Vec::new(), by_name: BTreeMap::new() };
-        let mut placements = Vec::with_capacity(doc.jobs.len());
-        for (i, job) in doc.jobs.iter().enumerate() {
-            // A job that only candidates place takes its size from the first that does.
-            let elsewhere = candidates.as_ref().and_then(|(_, c)| c.candidates.iter().find_map(|c| c.hosts.get(&job.id)));
-            placements.push(reader.job(i, job, elsewhere)?);
-        }
-        let candidates = match candidates {
-            Some((file, doc)) => reader.candidates(file, &doc)?,
-            None => vec![Candidate { id: "as placed".into(), placements: Vec::new() }],
-        };
-        let jobs = reader.jobs;
-        Ok(Self { fabric, ecmp: args.ecmp, jobs, placements, candidates })
-    }
-
-    /// Routes on the fabric.
-    pub(crate) fn router(&self) -> Result<Router<'_>, CliError> {
-        Router::new(&self.fabric, self.ecmp, &[]).map_err(|e| CliError::Failure(e.to_string()))
+impl ClusterError {
+    fn document(problem: String) -> Self {
+        Self::Document { problem }
     }
 }
 
-/// Reads a native fabric document.
-pub(crate) fn read_fabric(file: &Path) -> Result<Fabric, CliError> {
-    native::read(&read_document(file)?).map_err(|e| CliError::input(file, e))
-}
+/// Reads a document that a job names, by the path written there; the message says why not.
+pub type ReadFile<'a> = dyn Fn(&str) -> Result<String, String> + 'a;
 
-struct Reader<'a> {
+/// Turns documents into jobs and placements on one fabric, job by job.
+pub struct Reader<'a> {
     fabric: &'a Fabric,
-    file: &'a Path,
+    files: &'a ReadFile<'a>,
     jobs: Vec<Job>,
+    placements: Vec<Placement>,
     gpus_per_host: Vec<u32>,
     by_name: BTreeMap<String, JobId>,
 }
 
-impl Reader<'_> {
-    fn job(&mut self, index: usize, doc: &JobDoc, elsewhere: Option<&Vec<String>>) -> Result<Placement, CliError> {
+impl core::fmt::Debug for Reader<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Reader").field("jobs", &self.jobs.len()).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Reader<'a> {
+    /// No jobs yet. `files` reads the profile documents that jobs name.
+    #[must_use]
+    pub fn new(fabric: &'a Fabric, files: &'a ReadFile<'a>) -> Self {
+        Self { fabric, files, jobs: Vec::new(), placements: Vec::new(), gpus_per_host: Vec::new(), by_name: BTreeMap::new() }
+    }
+
+    /// Adds a job. One without hosts takes its size from `elsewhere`, the hosts that a candidate gives it, and is not placed.
+    ///
+    /// # Errors
+    /// [`ClusterError`] names the job, the key and the value.
+    pub fn job(&mut self, doc: &JobDoc, elsewhere: Option<&[String]>) -> Result<JobId, ClusterError> {
+        let index = self.jobs.len();
         let at = format!("jobs[{index}] ({:?})", doc.id);
-        let refuse = |problem: String| CliError::input(self.file, format!("{at}: {problem}"));
-        check_id(&doc.id).map_err(|problem| CliError::input(self.file, format!("jobs[{index}].id: {problem}")))?;
-        let Some(hosts) = doc.hosts.as_ref().or(elsewhere) else {
+        let refuse = |problem: String| ClusterError::document(format!("{at}: {problem}"));
+        check_id(&doc.id).map_err(|problem| ClusterError::document(format!("jobs[{index}].id: {problem}")))?;
+        let Some(hosts) = doc.hosts.as_deref().or(elsewhere) else {
             return Err(refuse("no hosts here and none in the candidates".into()));
         };
         let profile = self.profile(&at, doc, hosts)?;
@@ -115,20 +102,28 @@ impl Reader<'_> {
         }
         self.gpus_per_host.push(gpus_per_host);
         self.jobs.push(job);
-        match &doc.hosts {
-            Some(hosts) => self.place(id, hosts).map_err(|problem| CliError::input(self.file, format!("{at}.{problem}"))),
-            None => Ok(Placement::default()),
-        }
+        let placement = match &doc.hosts {
+            Some(hosts) => self.place(id, hosts).map_err(|problem| ClusterError::document(format!("{at}.{problem}")))?,
+            None => Placement::default(),
+        };
+        self.placements.push(placement);
+        Ok(id)
     }
 
-    fn profile(&self, at: &str, doc: &JobDoc, hosts: &[String]) -> Result<Profile, CliError> {
-        let refuse = |problem: String| CliError::input(self.file, format!("{at}{problem}"));
+    /// The jobs and their placements, in the order added.
+    #[must_use]
+    pub fn finish(self) -> (Vec<Job>, Vec<Placement>) {
+        (self.jobs, self.placements)
+    }
+
+    fn profile(&self, at: &str, doc: &JobDoc, hosts: &[String]) -> Result<Profile, ClusterError> {
+        let refuse = |problem: String| ClusterError::document(format!("{at}{problem}"));
         match (&doc.model, &doc.profile, &doc.profile_file) {
             (Some(model), None, None) => self.synthesise(model, hosts).map_err(|e| refuse(format!(".model: {e}"))),
             (None, Some(profile), None) => Profile::try_from(profile.clone()).map_err(|e| refuse(format!(".profile.{e}"))),
             (None, None, Some(path)) => {
-                let path = self.file.parent().unwrap_or(Path::new("")).join(path);
-                profile::parse(&read_document(&path)?).map_err(|e| CliError::input(&path, e))
+                let text = (self.files)(path).map_err(|problem| ClusterError::ProfileFile { path: path.clone(), problem })?;
+                profile::parse(&text).map_err(|e| ClusterError::ProfileFile { path: path.clone(), problem: e.to_string() })
             }
             _ => Err(refuse(": needs exactly one of model, profile and profile_file".into())),
         }
@@ -190,7 +185,10 @@ impl Reader<'_> {
 
     /// Ranks on hosts in order. Where a host has fewer NICs than ranks, neighbouring ranks share one: a rail that no NIC has would
     /// count as a NIC of its own, and the job would send a multiple of what it does.
-    fn place(&self, job: JobId, hosts: &[String]) -> Result<Placement, String> {
+    ///
+    /// # Errors
+    /// The key, what is wrong and the value.
+    pub fn place(&self, job: JobId, hosts: &[String]) -> Result<Placement, String> {
         let per_host = self.gpus_per_host[job.index()] as usize;
         let wanted = self.jobs[job.index()].gpus as usize;
         if hosts.len() != wanted.div_ceil(per_host.max(1)) {
@@ -215,11 +213,15 @@ impl Reader<'_> {
         Ok(Placement { ranks })
     }
 
-    fn candidates(&self, file: &Path, doc: &CandidatesDoc) -> Result<Vec<Candidate>, CliError> {
+    /// The candidates of a document; they may name every job added before.
+    ///
+    /// # Errors
+    /// [`ClusterError`] names the candidate, the key and the value.
+    pub fn candidates(&self, doc: &CandidatesDoc) -> Result<Vec<Candidate>, ClusterError> {
         let mut ids = BTreeMap::new();
         let mut out = Vec::with_capacity(doc.candidates.len());
         for (i, candidate) in doc.candidates.iter().enumerate() {
-            let refuse = |problem: String| CliError::input(file, format!("candidates[{i}]{problem}"));
+            let refuse = |problem: String| ClusterError::document(format!("candidates[{i}]{problem}"));
             check_id(&candidate.id).map_err(|problem| refuse(format!(".id: {problem}")))?;
             if let Some(first) = ids.insert(&candidate.id, i) {
                 return Err(refuse(format!(".id: {:?} is also candidates[{first}]", candidate.id)));
@@ -232,7 +234,7 @@ impl Reader<'_> {
             out.push(Candidate { id: candidate.id.clone(), placements });
         }
         if out.is_empty() {
-            return Err(CliError::input(file, "candidates: empty"));
+            return Err(ClusterError::document("candidates: empty".into()));
         }
         Ok(out)
     }
@@ -277,8 +279,7 @@ mod tests {
     fn ranks_share_the_nics_that_a_host_has() {
         let rails = |fabric: &Fabric, host: &str, per_host: u32| -> Vec<u16> {
             let job = Job { name: "a".into(), gpus: per_host, period: units::Nanos(1), phases: Vec::new() };
-            let reader =
-                Reader { fabric, file: Path::new("jobs"), jobs: vec![job], gpus_per_host: vec![per_host], by_name: BTreeMap::new() };
+            let reader = Reader { jobs: vec![job], gpus_per_host: vec![per_host], ..Reader::new(fabric, &|_| Err("no files".into())) };
             reader.place(JobId(0), &[host.to_owned()]).unwrap().ranks.iter().map(|e| e.rail).collect()
         };
         let one = fabric::generate::cassini24().unwrap();

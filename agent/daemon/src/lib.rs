@@ -1,0 +1,2 @@
+//! The agent on every node: clock, plan, schedule pages, counters.
+#![forbid(unsafe_code)]

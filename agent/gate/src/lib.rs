@@ -1,0 +1,2 @@
+//! The gate that training jobs call: schedule page in shared memory, C ABI.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! Counters of NICs, period learning and LLDP neighbours.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! The topology service: QUIC, gRPC, HTTP, store and web page around the state machine.
+#![forbid(unsafe_code)]

@@ -1,0 +1,186 @@
+//! What the service has to do.
+
+use alloc::{string::String, sync::Arc, vec::Vec};
+
+use units::{FabricTime, Nanos};
+
+use crate::{RequestId, SessionId, Slot, Ticket};
+
+/// What the service has to do. The order matters: nothing that depends on a batch comes before it is durable.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Make these durable, in one transaction, then hand back [`crate::Event::Persisted`].
+    Persist {
+        /// Names the batch.
+        ticket: Ticket,
+        /// What to write.
+        records: Vec<Record>,
+    },
+    /// Answer a request.
+    Reply {
+        /// Which.
+        request: RequestId,
+        /// With what.
+        result: Result<Reply, Refusal>,
+    },
+    /// Send a host its whole plan.
+    SendPlan {
+        /// To whom.
+        session: SessionId,
+        /// Epoch of the plan.
+        epoch: u64,
+        /// Slots of all jobs with a rank on the host.
+        slots: Vec<Slot>,
+    },
+    /// End a session.
+    Disconnect {
+        /// Which.
+        session: SessionId,
+        /// Why, for the agent's log.
+        reason: String,
+    },
+    /// Something that people want to know.
+    Notice(Notice),
+}
+
+/// What to keep. Each has a key ([`Record::key`] in the store's terms); a later record of the same key replaces the earlier one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// The fabric.
+    Fabric {
+        /// Counts replacements.
+        version: u64,
+        /// Its document.
+        text: Arc<str>,
+    },
+    /// The plan's epoch.
+    Epoch {
+        /// The epoch.
+        epoch: u64,
+    },
+    /// A committed job.
+    Job {
+        /// Its name.
+        name: String,
+        /// Its document.
+        document: String,
+        /// Lease: how long it stays without renewal, and until when as of now.
+        lease: Option<(Nanos, FabricTime)>,
+        /// Headroom of its period in thousandths.
+        headroom_permille: u32,
+    },
+    /// A job's slot; its expiry is not kept.
+    Slot(Slot),
+    /// A job is gone, and its slot with it.
+    JobGone {
+        /// Its name.
+        name: String,
+    },
+    /// The answer to a commit with a key.
+    Key {
+        /// The key.
+        key: String,
+        /// When it was used.
+        at: FabricTime,
+        /// The epoch it answered.
+        epoch: u64,
+    },
+    /// A key is old enough to be forgotten.
+    KeyGone {
+        /// The key.
+        key: String,
+    },
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// To [`crate::Event::Commit`].
+    Committed {
+        /// The new epoch.
+        epoch: u64,
+        /// Slots of the jobs in the components that the commit touched.
+        slots: Vec<Slot>,
+        /// Running jobs whose slot moved.
+        moved: Vec<String>,
+        /// Mean score over the links with two or more jobs of those components; 1 when there is none.
+        score: f64,
+    },
+    /// To [`crate::Event::Release`].
+    Released {
+        /// The new epoch.
+        epoch: u64,
+        /// Names that were not committed.
+        unknown: Vec<String>,
+    },
+    /// To [`crate::Event::SetFabric`].
+    FabricSet {
+        /// Its version.
+        version: u64,
+        /// The new epoch.
+        epoch: u64,
+    },
+}
+
+/// Why a request was refused; nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The caller decided on an older plan.
+    #[error("the plan is at epoch {epoch}, not {expected}; evaluate again")]
+    EpochMoved {
+        /// The present epoch.
+        epoch: u64,
+        /// The one that the caller knew.
+        expected: u64,
+    },
+    /// There is no fabric yet.
+    #[error("no fabric is set")]
+    NoFabric,
+    /// A job cannot be placed or judged.
+    #[error("{0}")]
+    Policy(String),
+    /// A limit of the service.
+    #[error("{what}: {value}; at most {max}")]
+    Limit {
+        /// What there is too much of.
+        what: &'static str,
+        /// How much.
+        value: u64,
+        /// The limit.
+        max: u64,
+    },
+    /// The store failed; the service keeps its old state.
+    #[error("the store failed: {0}")]
+    Store(String),
+}
+
+/// How much a notice matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// As it should be.
+    Info,
+    /// Somebody may want to look.
+    Warning,
+    /// Somebody has to look.
+    Error,
+}
+
+/// Something that people want to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// When.
+    pub at: FabricTime,
+    /// How much it matters.
+    pub severity: Severity,
+    /// One word: committed, released, moved, drift, lost, connected, quarantined, trusted, expired, headroom, store.
+    pub kind: &'static str,
+    /// One line.
+    pub message: String,
+    /// The job, where there is one.
+    pub job: Option<String>,
+    /// The host, where there is one.
+    pub host: Option<String>,
+    /// Epoch of the plan.
+    pub epoch: u64,
+}

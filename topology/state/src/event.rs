@@ -1,0 +1,157 @@
+//! What happens to the service.
+
+use alloc::{string::String, sync::Arc, vec::Vec};
+
+use fabric::Fabric;
+use policy::{Job, Placement};
+use units::Nanos;
+
+/// A request that waits for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// One connection of one agent. Never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub u64);
+
+/// A batch of records on its way to the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// A job as committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobDefinition {
+    /// Its name, period and traffic, before headroom.
+    pub job: Job,
+    /// Where its ranks stand.
+    pub placement: Placement,
+    /// Its hosts in rank order, by name.
+    pub hosts: Vec<String>,
+    /// The document it came from; opaque here, kept to make the job again after a restart.
+    pub document: String,
+}
+
+/// What an agent saw since its last report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AgentReport {
+    /// Bound of the error of its clock offset, and the round trip; `None` before the first estimate.
+    pub clock: Option<ClockQuality>,
+    /// One per job that it leads and whose gate was called.
+    pub gates: Vec<GateReport>,
+}
+
+/// How well an agent knows fabric time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockQuality {
+    /// The offset is wrong by at most this.
+    pub bound: Nanos,
+    /// Of the best sample.
+    pub rtt: Nanos,
+}
+
+/// What the gate of one job did since the last report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GateReport {
+    /// The job.
+    pub job: String,
+    /// Of the slot that the gate followed.
+    pub epoch: u64,
+    /// Starts.
+    pub iterations: u64,
+    /// Starts that were held.
+    pub holds: u64,
+    /// Starts so late that they waited for the next slot.
+    pub slips: u64,
+    /// Starts let through because the plan could not be trusted.
+    pub fail_opens: u64,
+    /// Median start minus slot in nanoseconds: positive is late.
+    pub phase_error: Option<i64>,
+    /// Median iteration.
+    pub iteration: Option<Nanos>,
+    /// Upper quartile of the iteration without the hold.
+    pub solo: Option<Nanos>,
+    /// A period found in byte counters.
+    pub observed_period: Option<Nanos>,
+}
+
+/// What happens to the service.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// Commit jobs, or new definitions of committed ones.
+    Commit {
+        /// Whom to answer.
+        request: RequestId,
+        /// All or nothing.
+        jobs: Vec<JobDefinition>,
+        /// Refuse unless the plan is at this epoch.
+        if_epoch: Option<u64>,
+        /// How long they stay without renewal; `None`: until released.
+        lease: Option<Nanos>,
+        /// Repeating a commit under the same key answers as the first did. Empty: no key.
+        key: String,
+    },
+    /// Forget jobs.
+    Release {
+        /// Whom to answer.
+        request: RequestId,
+        /// By name.
+        jobs: Vec<String>,
+    },
+    /// Replace the fabric.
+    SetFabric {
+        /// Whom to answer.
+        request: RequestId,
+        /// The fabric.
+        fabric: Arc<Fabric>,
+        /// Its document.
+        text: Arc<str>,
+        /// The committed jobs, resolved again on the new fabric: node and NIC ids differ between fabrics.
+        jobs: Vec<JobDefinition>,
+    },
+    /// An agent said hello.
+    AgentHello {
+        /// Its session.
+        session: SessionId,
+        /// Its host.
+        host: String,
+        /// Of its program.
+        version: String,
+        /// Its ports.
+        ports: Vec<String>,
+        /// Epoch of the plan on its pages.
+        epoch: u64,
+    },
+    /// A session ended.
+    AgentGone {
+        /// The session.
+        session: SessionId,
+    },
+    /// An agent wrote its pages.
+    PlanAck {
+        /// The session.
+        session: SessionId,
+        /// Epoch of the plan that it wrote.
+        epoch: u64,
+    },
+    /// An agent reported; also its heartbeat.
+    Report {
+        /// The session.
+        session: SessionId,
+        /// What it saw.
+        report: AgentReport,
+    },
+    /// A batch is durable.
+    Persisted {
+        /// The batch.
+        ticket: Ticket,
+    },
+    /// A batch could not be written.
+    PersistFailed {
+        /// The batch.
+        ticket: Ticket,
+        /// Why, for people.
+        reason: String,
+    },
+    /// Time passed.
+    Tick,
+}

@@ -1,0 +1,30 @@
+//! When a job may start its iterations.
+
+use alloc::string::String;
+
+use units::{FabricTime, Nanos};
+
+/// The committed start times of one job. A start is due whenever fabric time modulo `period` equals `offset`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// The job.
+    pub job: String,
+    /// Epoch in which this slot was last changed.
+    pub epoch: u64,
+    /// Scheduled length of an iteration.
+    pub period: Nanos,
+    /// Below the period.
+    pub offset: Nanos,
+    /// How late a start may be and still go at once.
+    pub tolerance: Nanos,
+    /// How far the job may drift before a score falls.
+    pub slack: Nanos,
+    /// Longest time that a start may be held; at most the period.
+    pub hold_max: Nanos,
+    /// False: run as it comes, because holding is not predicted to help.
+    pub hold: bool,
+    /// The plan must not be trusted from here on.
+    pub expires: FabricTime,
+    /// The host of rank 0, whose leader waits.
+    pub leader_host: String,
+}
