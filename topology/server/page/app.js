@@ -45,7 +45,8 @@ function drawLinks() {
     (found.length > ROWS_MAX ? `; the first ${ROWS_MAX} are listed` : "") : "";
   render(byId("map"), JSON.stringify(shared.map((l) => [l.id, l.score])), () => {
     if (!shared.length) return html("p", { class: "empty" }, "No link is shared by two jobs.");
-    const { drawing, shown } = map(shared, open);
+    const { drawing, shown, wide } = map(shared, open);
+    byId("map-section").classList.toggle("wide", wide);
     byId("map-note").textContent = shown < shared.length ? `the ${shown} worst of ${shared.length} shared links` : `all ${count(shown, "shared link")}`;
     return drawing;
   });

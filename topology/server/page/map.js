@@ -4,7 +4,7 @@
 import { svg, scoreColour } from "./dom.js";
 
 // What a screen can hold and a person can follow.
-const LINKS_MAX = 60;
+const LINKS_MAX = 40;
 const WIDTH_MIN = 560;
 const SPACING = 92;
 const TIER_HEIGHT = 110;
@@ -69,6 +69,6 @@ export function map(links, pick) {
     svg("rect", { x: node.x - BOX[0] / 2, y: node.y - BOX[1] / 2, width: BOX[0], height: BOX[1], rx: 5, class: "node" }),
     svg("text", { x: node.x, y: node.y + 4, "text-anchor": "middle" }, node.name.length > 12 ? `${node.name.slice(0, 11)}…` : node.name, svg("title", {}, node.name))));
   const drawing = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Links by score" }, drawn, boxes);
-  return { drawing, shown: wires.length };
+  return { drawing, shown: wires.length, wide: width > WIDTH_MIN };
 }
 
