@@ -30,7 +30,7 @@ need "gcc libc6-dev" "Rust links programs with cc, and the gate's C tests are co
 need "git" "the house tests ask git which files are ours" git --version
 
 # What only the lab and some tests use: root gets it; an ordinary user can do without, and is told what is then skipped.
-wanted=()
+optional=()
 
 # want PACKAGES WHY PROBE...: as need, for what is not needed to build.
 want() {
@@ -43,7 +43,7 @@ want() {
             missing+=("${names[@]}")
         else
             echo "setup: without $packages, skipped: $why"
-            wanted+=("${names[@]}")
+            optional+=("${names[@]}")
         fi
     fi
 }
@@ -63,8 +63,8 @@ if [[ ${1:-} == test ]]; then
     want "python3-torch" "the gate in a real PyTorch job" python3 -c "import torch"
     want "g++" "the gate's header in C++" g++ --version
 fi
-if ((${#wanted[@]})); then
-    echo "setup: to have them: sudo apt-get install -y --no-install-recommends ${wanted[*]}"
+if ((${#optional[@]})); then
+    echo "setup: to have them: sudo apt-get install -y --no-install-recommends ${optional[*]}"
 fi
 
 if ((${#missing[@]})); then
