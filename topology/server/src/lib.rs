@@ -1,2 +1,4 @@
 //! The topology service: QUIC, gRPC, HTTP, store and web page around the state machine.
 #![forbid(unsafe_code)]
+
+pub mod tls;
