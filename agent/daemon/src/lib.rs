@@ -2,3 +2,8 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod config;
+pub mod counters;
+pub mod gates;
+pub mod metrics;
+pub mod pages;
