@@ -1,2 +1,7 @@
 //! The topology service: QUIC, gRPC, HTTP, store and web page around the state machine.
 #![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod config;
+pub mod logs;
+pub mod store;
