@@ -66,6 +66,7 @@ impl Decoder {
     ///
     /// # Errors
     /// [`FrameError`]: nothing after it can be read.
+    #[allow(clippy::should_implement_trait, reason = "it can fail, and each call says what it expects")]
     pub fn next<M: Message + Default>(&mut self) -> Result<Option<M>, FrameError> {
         let rest = &self.buffer[self.read..];
         let Some((length, rest)) = rest.split_first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
