@@ -377,6 +377,24 @@ fn a_new_fabric_keeps_slots_and_is_refused_without_its_jobs() {
 }
 
 #[test]
+fn a_fabric_read_before_a_commit_does_not_bring_the_old_job_back() {
+    let mut driver = Driver::with_fabric();
+    driver.commit(&[A, B]);
+    driver.slow = true;
+    driver.send_commit(&[C]);
+    let commit = driver.send_commit(&[("a", "100 0-20 h3,h7")]);
+    let request = driver.request();
+    let fabric = world::fabric("6 4 1").unwrap();
+    let jobs = [A, B, C].iter().map(|(n, d)| world::job(&fabric, n, d).unwrap()).collect();
+    driver.handle(Event::SetFabric { request, fabric: std::sync::Arc::new(fabric), text: "6 4 1".into(), jobs });
+    driver.slow = false;
+    driver.persisted();
+    assert!(driver.reply(commit).unwrap().is_ok());
+    assert!(matches!(driver.reply(request), Some(Err(Refusal::Policy(_)))));
+    assert_eq!(driver.service.view().job("a").unwrap().definition().document, "100 0-20 h3,h7");
+}
+
+#[test]
 fn candidates_are_judged_on_top_of_what_is_committed() {
     let mut driver = Driver::with_fabric();
     driver.commit(&[A]);
