@@ -21,8 +21,8 @@ use agents::{Fleet, ToAgent};
 use invariants::{Witness, written_epoch};
 use world::{MS, S, fabric, job, restored};
 
-const SEEDS: u64 = 24;
-const STEPS: usize = 400;
+const SEEDS: u64 = 8;
+const STEPS: usize = 300;
 /// Longer than it takes to notice silence, to connect again and to get a renewed plan.
 const CALM: Nanos = Nanos(180 * S);
 
