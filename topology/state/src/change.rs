@@ -132,6 +132,9 @@ fn commit(
         return Err(Refusal::EpochMoved { epoch: plan.epoch, expected });
     }
     let installed = plan.installed.clone().ok_or(Refusal::NoFabric)?;
+    if jobs.is_empty() {
+        return Err(Refusal::Policy("a commit without jobs".into()));
+    }
     limit("jobs in one commit", jobs.len(), COMMIT_JOBS_MAX)?;
     limit("bytes of an idempotency key", key.len(), KEY_BYTES_MAX)?;
     let names = distinct(&jobs)?;
