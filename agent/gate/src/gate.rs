@@ -3,10 +3,7 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use gate_core::{Decision, Hold, Reason, Schedule, StepOutcome, Tracker, decide};
@@ -18,6 +15,7 @@ use crate::{
     fork,
     page::PageReader,
     report::{ReportWriter, Written},
+    turn::Turns,
     wait::wait,
 };
 
@@ -35,7 +33,7 @@ pub struct Gate {
     /// Set when the gate met a defect of its own: from then on everything goes.
     broken: AtomicBool,
     /// `None`: switched off.
-    inner: Option<Mutex<Inner>>,
+    inner: Option<Turns<Inner>>,
 }
 
 impl Gate {
@@ -45,7 +43,7 @@ impl Gate {
         let job = config.job.as_ref().filter(|_| !config.off);
         let inner = job.map(|job| {
             fork::watch();
-            Mutex::new(Inner::new(config.directory.clone(), job.clone()))
+            Turns::new(Inner::new(config.directory.clone(), job.clone()))
         });
         Self { broken: AtomicBool::new(false), inner }
     }
@@ -57,7 +55,7 @@ impl Gate {
         if self.broken.load(Ordering::Relaxed) {
             return passed(Reason::Internal);
         }
-        let Ok(mut inner) = inner.try_lock() else { return passed(Reason::Busy) };
+        let Some(mut inner) = inner.take() else { return passed(Reason::Busy) };
         catch_unwind(AssertUnwindSafe(|| inner.step())).unwrap_or_else(|_| {
             self.broken.store(true, Ordering::Relaxed);
             passed(Reason::Internal)
@@ -66,7 +64,7 @@ impl Gate {
 
     /// Writes the report now. Otherwise a start that was held appears in it when the next one comes.
     pub fn flush(&self) {
-        if let Some(Ok(mut inner)) = self.inner.as_ref().map(Mutex::try_lock) {
+        if let Some(mut inner) = self.inner.as_ref().and_then(Turns::take) {
             let _ = catch_unwind(AssertUnwindSafe(|| inner.write_report(now())));
         }
     }
@@ -155,7 +153,7 @@ impl Inner {
         }
         let outcome = match (decision, page) {
             (Decision::Wait { until, slip }, Ok(schedule)) => self.hold(came, until, slip, &schedule),
-            (Decision::Go { because, .. }, Ok(schedule)) => started(came, came, because, false, &schedule),
+            (Decision::Go { because, late }, Ok(schedule)) => went(came, because, late, &schedule),
             (Decision::Go { because, .. }, Err(_)) => StepOutcome { start: came, ..absent(because) },
             (Decision::Wait { .. }, Err(reason)) => StepOutcome { start: came, ..absent(reason) },
         };
@@ -181,7 +179,9 @@ impl Inner {
             followed = page.unwrap_or(followed);
             page
         });
-        started(came, now(), because, slip, &followed)
+        let start = now();
+        let late = if because == Reason::NotHeld { None } else { followed.phase_error(start) };
+        StepOutcome { because, start, held: start.since(came), slip, late, epoch: followed.epoch }
     }
 
     fn reopen(&mut self, at: NodeTime) {
@@ -214,6 +214,7 @@ impl Inner {
     }
 }
 
+#[inline]
 fn answer(at: NodeTime, page: &Result<Schedule, Reason>) -> Decision {
     match page {
         Ok(schedule) => decide(at, schedule),
@@ -221,9 +222,16 @@ fn answer(at: NodeTime, page: &Result<Schedule, Reason>) -> Decision {
     }
 }
 
-fn started(came: NodeTime, start: NodeTime, because: Reason, slip: bool, schedule: &Schedule) -> StepOutcome {
-    let late = if because == Reason::NotHeld { None } else { schedule.phase_error(start) };
-    StepOutcome { because, start, held: start.since(came), slip, late, epoch: schedule.epoch }
+/// A start that was not held, under a schedule that could be read.
+#[inline]
+fn went(start: NodeTime, because: Reason, late: Nanos, schedule: &Schedule) -> StepOutcome {
+    let late = match because {
+        Reason::OnTime | Reason::HoldTooLong => Some(schedule.signed(late)),
+        Reason::NotHeld => None,
+        // Not followed, but how far the job is from its slots is worth knowing.
+        _ => schedule.phase_error(start),
+    };
+    StepOutcome { because, start, held: Nanos(0), slip: false, late, epoch: schedule.epoch }
 }
 
 fn absent(because: Reason) -> StepOutcome {
