@@ -178,7 +178,7 @@ fn links(registry: &Registry, table: &LinkTable) -> Result<(), prometheus::Error
 }
 
 fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Error> {
-    const SECONDS: f64 = 1e-9;
+    const NANOS_PER_SECOND: f64 = 1e9;
     let count = gauges(registry, "jobs", "Committed jobs by state.", ["state"])?;
     let period = gauges(registry, "job_period_seconds", "Scheduled length of an iteration.", ["job"])?;
     let shift = gauges(registry, "job_time_shift_seconds", "Start of the iterations within the period, in fabric time.", ["job"])?;
@@ -198,14 +198,14 @@ fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Erro
     }
     for job in snapshot.jobs.iter().take(JOBS_MAX).map(|j| &j.message) {
         let label = [job.id.as_str()];
-        solo.with_label_values(&label).set(job.solo_period_ns as f64 * SECONDS);
+        solo.with_label_values(&label).set(job.solo_period_ns as f64 / NANOS_PER_SECOND);
         if let Some(slot) = &job.slot {
-            period.with_label_values(&label).set(slot.period_ns as f64 * SECONDS);
-            shift.with_label_values(&label).set(slot.offset_ns as f64 * SECONDS);
+            period.with_label_values(&label).set(slot.period_ns as f64 / NANOS_PER_SECOND);
+            shift.with_label_values(&label).set(slot.offset_ns as f64 / NANOS_PER_SECOND);
         }
         let set = |gauge: &GaugeVec, value: Option<f64>| value.into_iter().for_each(|v| gauge.with_label_values(&label).set(v));
-        set(&iteration, job.iteration_ns.map(|ns| ns as f64 * SECONDS));
-        set(&error, job.phase_error_ns.map(|ns| ns as f64 * SECONDS));
+        set(&iteration, job.iteration_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
+        set(&error, job.phase_error_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
         set(&slips, job.slips.map(|n| n as f64));
         set(&opens, job.fail_opens.map(|n| n as f64));
     }
