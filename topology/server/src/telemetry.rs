@@ -121,7 +121,11 @@ impl TelemetryHandle {
             let of_host = rings.ports.range((wanted.clone(), String::new())..).take_while(move |((host, _), _)| host == wanted);
             of_host.map(|((host, name), port)| port.series(host, name, from)).collect::<Vec<_>>()
         };
-        let hosts = request.hosts.iter().flat_map(host).take(ANSWER_SERIES_MAX).collect();
+        let hosts = if request.all_hosts {
+            rings.ports.iter().map(|((host, name), port)| port.series(host, name, from)).take(ANSWER_SERIES_MAX).collect()
+        } else {
+            request.hosts.iter().flat_map(host).take(ANSWER_SERIES_MAX).collect()
+        };
         let all_jobs = request.jobs.is_empty() && request.hosts.is_empty();
         let wanted = |job: &str| all_jobs || request.jobs.iter().any(|j| j == job);
         let jobs = rings.jobs.iter().filter(|(job, _)| wanted(job)).take(ANSWER_SERIES_MAX).map(|(job, ring)| series(job, ring, from));
@@ -150,7 +154,9 @@ impl Port {
                 self.counters.values_mut().for_each(|ring| ring.push_back(0));
                 if self.steps.len() > STEPS_MAX {
                     self.steps.pop_front();
-                    self.counters.values_mut().for_each(|ring| drop(ring.pop_front()));
+                    self.counters.values_mut().for_each(|ring| {
+                        ring.pop_front();
+                    });
                 }
                 self.steps.len() - 1
             }
@@ -167,7 +173,8 @@ impl Port {
 
     fn series(&self, host: &str, port: &str, from: u64) -> HostSeries {
         let skip = self.steps.partition_point(|step| *step < from);
-        let counters = self.counters.iter().map(|(name, ring)| CounterSeries { name: name.clone(), delta: ring.iter().skip(skip).copied().collect() });
+        let counters =
+            self.counters.iter().map(|(name, ring)| CounterSeries { name: name.clone(), delta: ring.iter().skip(skip).copied().collect() });
         HostSeries {
             host: host.into(),
             port: port.into(),
@@ -250,7 +257,7 @@ mod tests {
             telemetry.port(now, "h", &frame("p", &[now.0], "c", &[1]));
             telemetry.job(now, "a", Nanos(1), 0);
         }
-        let request = GetTelemetryRequest { hosts: vec!["h".into()], jobs: vec!["a".into()], seconds: u32::MAX };
+        let request = GetTelemetryRequest { hosts: vec!["h".into()], jobs: vec!["a".into()], seconds: u32::MAX, all_hosts: false };
         let read = telemetry.read(FabricTime(STEPS_MAX as u64 * STEP_NS), &request);
         assert_eq!((read.hosts[0].at_ms.len(), read.jobs[0].at_ms.len()), (STEPS_MAX, STEPS_MAX));
     }

@@ -11,7 +11,8 @@ use state::{AgentReport, Event, JobDefinition, Refusal, Reply, SessionId};
 use tokio::sync::{mpsc, oneshot};
 use units::Nanos;
 
-use super::Snapshot;
+use super::{FabricView, Snapshot};
+use crate::links::LinkTable;
 
 /// Commands that wait for the brain. An agent's report takes microseconds and a commit milliseconds, so this is seconds of work;
 /// beyond it senders wait.
@@ -24,6 +25,10 @@ pub(super) enum Command {
     Mutate { mutation: Mutation, reply: oneshot::Sender<Result<Reply, Refusal>> },
     /// Show the state.
     View { reply: oneshot::Sender<Arc<Snapshot>> },
+    /// Show the fabric.
+    Fabric { reply: oneshot::Sender<Option<FabricView>> },
+    /// Show the links with demand.
+    Links { reply: oneshot::Sender<Arc<LinkTable>> },
     /// Frames for a session go here.
     Register { session: SessionId, frames: mpsc::Sender<ServiceFrame> },
     /// What an agent said.
@@ -90,6 +95,26 @@ impl BrainHandle {
     pub async fn snapshot(&self) -> Result<Arc<Snapshot>, Stopped> {
         let (reply, answer) = oneshot::channel();
         self.send(Command::View { reply }).await?;
+        answer.await.map_err(|_| Stopped)
+    }
+
+    /// The fabric, without the rest.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub async fn fabric(&self) -> Result<Option<FabricView>, Stopped> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Fabric { reply }).await?;
+        answer.await.map_err(|_| Stopped)
+    }
+
+    /// The links with demand, under the present plan.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub async fn links(&self) -> Result<Arc<LinkTable>, Stopped> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Links { reply }).await?;
         answer.await.map_err(|_| Stopped)
     }
 

@@ -3,7 +3,6 @@
 mod adapter;
 mod handle;
 mod snapshot;
-mod standin;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -13,7 +12,7 @@ use std::{
 };
 
 use proto::v1alpha1::{self as pb, ServiceFrame, service_frame};
-use state::{Action, Config, Event, Record, Refusal, Reply, RequestId, SessionId};
+use state::{Action, Config, Event, Record, Refusal, Reply, RequestId, Service, SessionId};
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub use handle::{BrainHandle, Mutation, Stopped};
@@ -22,13 +21,13 @@ pub use snapshot::{FabricView, JobView, Snapshot, slot_message};
 use crate::{
     clock::FabricClock,
     events::EventLog,
+    links::LinkTable,
     metrics::Metrics,
     resolve,
     store::{Outcome, StateFile, Store, StoreHealth},
     telemetry::TelemetryHandle,
 };
 use handle::{Command, QUEUE_MAX};
-use standin::Service;
 
 /// How old a snapshot may be as to what agents reported. What clients changed is always in it.
 const SNAPSHOT_AGE_MAX: Duration = Duration::from_millis(100);
@@ -96,7 +95,9 @@ impl Brain {
             next_request: 0,
             fabric_request: None,
             waiting: VecDeque::new(),
-            cached: None,
+            snapshot: None,
+            changed: true,
+            links: Arc::default(),
             pruned: Instant::now(),
         };
         let thread = std::thread::Builder::new().name("brain".into());
@@ -122,7 +123,10 @@ struct Task {
     /// A new fabric is on its way to the disk. Jobs stand on nodes of one fabric, so no other change runs beside it.
     fabric_request: Option<RequestId>,
     waiting: VecDeque<(Mutation, Answer)>,
-    cached: Option<(Arc<Snapshot>, Instant)>,
+    /// The last snapshot and when it was made; a change makes it old, but its definitions may still be good.
+    snapshot: Option<(Arc<Snapshot>, Instant)>,
+    changed: bool,
+    links: Arc<LinkTable>,
     pruned: Instant,
 }
 
@@ -175,6 +179,8 @@ impl Task {
             Command::Mutate { mutation, reply } => self.mutate(mutation, reply),
             // A client that went away needs no answer.
             Command::View { reply } => drop(reply.send(self.snapshot())),
+            Command::Fabric { reply } => drop(reply.send(adapter::fabric(self.service.view()))),
+            Command::Links { reply } => drop(reply.send(self.links())),
             Command::Register { session, frames } => drop(self.sessions.insert(session, frames)),
             Command::Agent(event) => {
                 match &event {
@@ -240,35 +246,25 @@ impl Task {
         }
     }
 
-    fn event(&mut self, request: RequestId, mutation: Mutation) -> Result<Event, String> {
-        let documents = |jobs: &[state::JobDefinition]| -> Vec<(String, String)> {
-            jobs.iter().map(|d| (d.job.name.clone(), d.document.clone())).collect()
-        };
-        let pairs = |kept: &[(String, String)], fabric: &fabric::Fabric| {
-            resolve::again(fabric, kept.iter().map(|(n, d)| (n.as_str(), d.as_str())))
-        };
+    fn event(&self, request: RequestId, mutation: Mutation) -> Result<Event, String> {
         match mutation {
             Mutation::Release { jobs } => Ok(Event::Release { request, jobs }),
             Mutation::Commit { fabric_version, mut jobs, if_epoch, lease, key } => {
-                let now = self.fabric();
+                let now = adapter::fabric(self.service.view());
                 if let Some(view) = now.filter(|view| view.version != fabric_version) {
                     // The fabric changed while the request was read.
-                    jobs = pairs(&documents(&jobs), &view.fabric)?;
+                    let kept = jobs.iter().map(|d| (d.job.name.as_str(), d.document.as_str()));
+                    jobs = resolve::again(&view.fabric, kept)?;
                 }
                 Ok(Event::Commit { request, jobs, if_epoch, lease, key })
             }
             Mutation::SetFabric { fabric, text } => {
-                let committed = self.snapshot();
-                let kept: Vec<_> =
-                    committed.jobs.iter().map(|j| (j.definition.job.name.clone(), j.definition.document.clone())).collect();
-                let jobs = pairs(&kept, &fabric)?;
+                let jobs: Vec<state::JobView<'_>> = self.service.view().jobs().collect();
+                let kept = jobs.iter().map(|job| (job.name(), job.definition().document.as_str()));
+                let jobs = resolve::again(&fabric, kept)?;
                 Ok(Event::SetFabric { request, fabric, text, jobs })
             }
         }
-    }
-
-    fn fabric(&mut self) -> Option<FabricView> {
-        self.snapshot().fabric.clone()
     }
 
     fn written(&mut self, outcome: Outcome) {
@@ -277,7 +273,7 @@ impl Task {
                 Ok(()) => Event::Persisted { ticket },
                 Err(reason) => Event::PersistFailed { ticket, reason: reason.clone() },
             };
-            self.cached = None;
+            self.changed = true;
             self.handle(event);
         }
         if let Err(reason) = outcome.result {
@@ -297,7 +293,7 @@ impl Task {
             match action {
                 Action::Persist { ticket, records } => self.store.persist(ticket, records),
                 Action::Reply { request, result } => {
-                    self.cached = None;
+                    self.changed = true;
                     if self.fabric_request == Some(request) {
                         self.fabric_request = None;
                     }
@@ -344,14 +340,25 @@ impl Task {
 
     fn snapshot(&mut self) -> Arc<Snapshot> {
         let now = Instant::now();
-        if let Some((snapshot, made)) = &self.cached
+        if let Some((snapshot, made)) = &self.snapshot
+            && !self.changed
             && now.duration_since(*made) < SNAPSHOT_AGE_MAX
         {
             return Arc::clone(snapshot);
         }
-        let snapshot = Arc::new(adapter::snapshot(&self.service));
-        self.cached = Some((Arc::clone(&snapshot), now));
+        let earlier = self.snapshot.as_ref().map(|(snapshot, _)| &**snapshot);
+        let snapshot = Arc::new(adapter::snapshot(self.service.view(), earlier));
+        self.snapshot = Some((Arc::clone(&snapshot), now));
+        self.changed = false;
         snapshot
+    }
+
+    /// Links change only with the plan.
+    fn links(&mut self) -> Arc<LinkTable> {
+        if self.links.epoch != self.service.view().epoch() {
+            self.links = Arc::new(adapter::links(self.service.view()));
+        }
+        Arc::clone(&self.links)
     }
 
     fn prune(&mut self) {
@@ -359,7 +366,7 @@ impl Task {
             return;
         }
         self.pruned = Instant::now();
-        let snapshot = self.snapshot();
-        self.around.telemetry.prune(self.around.clock.now(), |job| snapshot.job(job).is_some());
+        let view = self.service.view();
+        self.around.telemetry.prune(self.around.clock.now(), |job| view.job(job).is_some());
     }
 }
