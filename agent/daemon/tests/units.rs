@@ -22,11 +22,11 @@ fn systemd_takes_the_units() {
     }
     let folder = tempfile::tempdir().unwrap();
     for unit in UNITS {
-        // Programs and users of an installation are not here; what is verified is everything else.
+        // The programs of an installation are not here; what is verified is everything else.
         let text = text(unit);
         let program = values(&text, "ExecStart")[0].split(' ').next().unwrap();
         let path = folder.path().join(unit);
-        fs::write(&path, text.replace(program, "/bin/true").replace("=antiphase\nGroup=antiphase", "=nobody\nGroup=nogroup")).unwrap();
+        fs::write(&path, text.replace(program, "/bin/true")).unwrap();
         let output = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&path).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         // Other units of this machine may have findings of their own.
