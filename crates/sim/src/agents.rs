@@ -1,8 +1,8 @@
 //! The agents' side of the gates: pages with heartbeats, in the time that each agent takes for the fabric's.
 
-use alloc::{collections::BTreeMap, vec, vec::Vec};
+use alloc::{collections::BTreeMap, string::String, vec, vec::Vec};
 
-use gate_core::{Mode, Reason, Schedule};
+use gate_core::{Mode, Reason, Schedule, StepOutcome, Tracker};
 use state::Slot;
 use units::{ClockOffset, FabricTime, Nanos, NodeId, NodeTime};
 
@@ -40,6 +40,8 @@ pub(crate) struct Agents {
     /// Agent of each job's rank 0; `None` where the job has no rank.
     leader: Vec<Option<u32>>,
     pages: Vec<Option<Page>>,
+    /// What the gate of each job reports.
+    trackers: Vec<Tracker>,
 }
 
 impl Agents {
@@ -53,7 +55,8 @@ impl Agents {
         let clock = |i: i64| Agent { offset: ClockOffset(-NODE_EPOCH - i * NODE_DISTANCE), error: 0, bound: Nanos(0), dead_since: None };
         let agents = (0..by_host.len() as i64).map(clock).collect();
         let leader = case.jobs.iter().map(|j| j.placement.ranks.first().and_then(|r| by_host.get(&r.host).copied())).collect();
-        let mut all = Self { agents, by_host, leader, pages: vec![None; case.jobs.len()] };
+        let trackers = case.jobs.iter().map(|_| Tracker::default()).collect();
+        let mut all = Self { agents, by_host, leader, pages: vec![None; case.jobs.len()], trackers };
         for clock in clocks {
             let agent = all.find(case, &clock.host)?;
             all.agents[agent as usize] = Agent { offset: clock.offset, error: clock.error, bound: clock.bound, dead_since: None };
@@ -88,6 +91,33 @@ impl Agents {
     pub(crate) fn step_clock(&mut self, agent: u32, by: i64) {
         let error = &mut self.agents[agent as usize].error;
         *error = error.saturating_add(by);
+    }
+
+    /// Names of the agents' hosts.
+    pub(crate) fn hosts(&self, case: &Case<'_>) -> Vec<String> {
+        self.by_host.keys().map(|h| case.router.fabric().node(*h).name.clone()).collect()
+    }
+
+    pub(crate) fn is_dead(&self, agent: u32) -> bool {
+        self.agents[agent as usize].dead_since.is_some()
+    }
+
+    /// What the agent says of the error of its clock.
+    pub(crate) fn bound(&self, agent: u32) -> Nanos {
+        self.agents[agent as usize].bound
+    }
+
+    /// The gate of a job reports a start.
+    pub(crate) fn record(&mut self, job: u32, outcome: &StepOutcome) {
+        self.trackers[job as usize].record(outcome);
+    }
+
+    pub(crate) fn tracker(&self, job: u32) -> &Tracker {
+        &self.trackers[job as usize]
+    }
+
+    pub(crate) fn is_led_by(&self, job: u32, agent: u32) -> bool {
+        self.leader[job as usize] == Some(agent)
     }
 
     /// Jobs whose page the agent writes.

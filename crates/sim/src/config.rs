@@ -65,6 +65,50 @@ pub enum Control {
     /// Every agent has these slots from the beginning and for ever, as [`crate::direct_slots`] makes them. Jobs without
     /// a slot are not held.
     Direct(Vec<Slot>),
+    /// The production service, and agents that it sends plans to.
+    Service(ServiceControl),
+}
+
+/// The service in virtual time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceControl {
+    /// What the service is told. Its ECMP rule should be the router's.
+    pub config: state::Config,
+    /// When all jobs are committed.
+    pub commit_at: Nanos,
+    /// How long the store takes to make a batch durable.
+    pub persist: Nanos,
+    /// How often agents report.
+    pub report_every: Nanos,
+    /// Between agents and service.
+    pub way: Way,
+}
+
+/// What messages between agents and the service go through, each way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// Least time that one takes.
+    pub delay: Nanos,
+    /// Up to this much more, evenly spread.
+    pub jitter: Nanos,
+    /// How many of a thousand are lost; they are sent again, because sessions are reliable streams.
+    pub loss_permille: u32,
+    /// After this much time.
+    pub resend: Nanos,
+}
+
+impl Default for ServiceControl {
+    fn default() -> Self {
+        let way =
+            Way { delay: Nanos::from_micros(100), jitter: Nanos::from_micros(100), loss_permille: 0, resend: Nanos::from_millis(200) };
+        Self {
+            config: state::Config::default(),
+            commit_at: Nanos(0),
+            persist: Nanos::from_millis(5),
+            report_every: Nanos::from_millis(1_000),
+            way,
+        }
+    }
 }
 
 /// The clock of the agent of one host. Node time is fabric time minus `offset`.
@@ -108,6 +152,16 @@ pub enum Fault {
         /// After this the estimate is what it was before.
         lasts: Nanos,
     },
+    /// The service is killed: what its store had not yet taken is lost, and connections break.
+    ServiceDies {
+        /// When.
+        at: Nanos,
+    },
+    /// The service is started again from its store.
+    ServiceReturns {
+        /// When.
+        at: Nanos,
+    },
     /// One iteration of a job computes for longer.
     Straggler {
         /// The job, by its index in the case.
@@ -137,6 +191,12 @@ impl Config {
         let ecn = &self.ecn;
         if ecn.kmin >= ecn.kmax || ecn.packet.0 == 0 {
             return refuse("Kmax in bytes", ecn.kmax.0, "not above Kmin, or packets have no bytes");
+        }
+        if let Control::Service(service) = &self.control
+            && (service.report_every.0 == 0 || service.way.loss_permille > 1_000)
+        {
+            let loss = u64::from(service.way.loss_permille);
+            return refuse("lost messages in thousandths", loss, "more than 1,000, or no time between reports");
         }
         if ecn.pmax_permille > 1_000 {
             return refuse("Pmax in thousandths", u64::from(ecn.pmax_permille), "more than 1,000");

@@ -5,6 +5,7 @@ use alloc::{string::String, vec::Vec};
 use gate_core::Reason;
 use units::{JobId, LinkId, Nanos};
 
+use crate::ServiceReport;
 use crate::stats::{Interval, LinkUse, Summary, clip, marks_per_iteration, overlap_share};
 
 /// One iteration of one job. Times are since the beginning of the run.
@@ -104,6 +105,8 @@ pub struct Report {
     pub jobs: Vec<JobReport>,
     /// Links, in order of id.
     pub links: Vec<LinkReport>,
+    /// What became of the service, where there was one.
+    pub service: Option<ServiceReport>,
 }
 
 /// What a run remembers of a job.
@@ -165,5 +168,5 @@ pub(crate) fn report(names: &[&str], memories: Vec<Memory>, links: Vec<LinkMemor
         let others: Vec<&[Interval]> = others.iter().filter(|o| **o as usize != j).map(|o| clipped[*o as usize].as_slice()).collect();
         jobs.push(JobReport::of(name, memory, &others, &clipped[j], from));
     }
-    Report { from, to, ended: end.0, events: end.1, jobs, links: link_reports }
+    Report { from, to, ended: end.0, events: end.1, jobs, links: link_reports, service: None }
 }
