@@ -10,8 +10,8 @@ use crate::{AgentClock, Case, Fault, SimError};
 
 /// How often an agent writes its pages: the daemon's heartbeat.
 pub const HEARTBEAT: Nanos = Nanos::from_millis(100);
-/// Age at which a page counts as abandoned: ten heartbeats.
-pub const STALE_AFTER: Nanos = Nanos::from_millis(1_000);
+/// Age at which a page counts as abandoned: four heartbeats lost, as the daemon writes it.
+pub const STALE_AFTER: Nanos = Nanos::from_millis(500);
 /// Node clocks begin this much before the run, and each a second apart from the next, so that no sum of theirs could pass
 /// for fabric time.
 const NODE_EPOCH: i64 = 1_000_000_000_000;

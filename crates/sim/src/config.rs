@@ -173,8 +173,8 @@ pub enum Fault {
     },
 }
 
-/// Most iterations of a job that may be asked for: a month of 250 ms.
-pub const ITERATIONS_MAX: u64 = 10_000_000;
+/// Most iterations of a job that may be asked for: three days of 250 ms, and 100 MB of records.
+pub const ITERATIONS_MAX: u64 = 1_000_000;
 
 impl Config {
     /// # Errors
@@ -183,7 +183,7 @@ impl Config {
         let refuse = |what, value, problem| Err(SimError::Config { what, value, problem });
         let count = self.warm_up.saturating_add(self.iterations);
         if self.iterations == 0 || count > ITERATIONS_MAX {
-            return refuse("number of iterations", count, "expected 1 to 10,000,000, warm-up included");
+            return refuse("number of iterations", count, "expected 1 to 1,000,000, warm-up included");
         }
         if self.jitter_permille > SIGMA_PERMILLE_MAX {
             return refuse("jitter in thousandths", u64::from(self.jitter_permille), "more than 500");

@@ -35,12 +35,10 @@ fn two_equal_jobs_in_phase_halve_each_other_exactly() {
 
 #[test]
 fn three_equal_jobs_take_three_times_as_long_to_a_nanosecond() {
-    let fabric = star(2, 100);
-    let mut jobs = vec![ring(&fabric, "a", &["h1", "h3"], 100, 150), ring(&fabric, "b", &["h2", "h4"], 100, 150)];
-    // On the hosts of the first; at a third of the uplink, its NIC is no bottleneck of its own.
-    jobs.push(ring(&fabric, "c", &["h1", "h3"], 100, 150));
+    let fabric = star_of(2, 3, 100);
+    let pairs = [["h1", "h4"], ["h2", "h5"], ["h3", "h6"]];
+    let jobs: Vec<_> = ["a", "b", "c"].iter().zip(&pairs).map(|(name, hosts)| ring(&fabric, name, hosts, 100, 150)).collect();
     let report = play(&fabric, &jobs, &free());
-    // a and c share a NIC and the uplink with b: a third each.
     for job in &report.jobs {
         assert!(job.iteration.max.0.abs_diff(450 * MS) <= 1, "{:?}", job.iteration);
     }
