@@ -54,6 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let bench = Config { iterations: 100_000, control: Control::Free, ..config.clone() };
     speed("free", &case, &bench)?;
+    speed("free, without jitter: cycles are copied", &case, &Config { jitter_permille: 0, ..bench.clone() })?;
     speed("with the service", &case, &Config { control: config.control, ..bench })
 }
 

@@ -61,6 +61,10 @@ impl Agenda {
         self.sequence += 1;
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     pub(crate) fn next_time(&self) -> Option<u64> {
         self.entries.keys().next().map(|(time, _)| *time)
     }

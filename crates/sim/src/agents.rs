@@ -102,6 +102,17 @@ impl Agents {
         self.agents[agent as usize].dead_since.is_some()
     }
 
+    /// Whether nothing about the pages changes any more but time: no agent is dead, and no plan expires.
+    pub(crate) fn are_steady(&self) -> bool {
+        let lasts = |page: &Page| page.slot.expires == FabricTime(u64::MAX);
+        self.agents.iter().all(|a| a.dead_since.is_none()) && self.pages.iter().flatten().all(lasts)
+    }
+
+    /// How far `now` is into the period of each page.
+    pub(crate) fn phases(&self, now: u64) -> impl Iterator<Item = u64> + '_ {
+        self.pages.iter().flatten().map(move |p| now % p.slot.period.0.max(1))
+    }
+
     /// What the agent says of the error of its clock.
     pub(crate) fn bound(&self, agent: u32) -> Nanos {
         self.agents[agent as usize].bound

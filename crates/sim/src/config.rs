@@ -38,6 +38,9 @@ pub struct Config {
     pub clocks: Vec<AgentClock>,
     /// What goes wrong, in any order.
     pub faults: Vec<Fault>,
+    /// Copy cycles that repeat themselves instead of simulating them again. The report is the same but for
+    /// [`crate::Report::copied_cycles`]. Nothing is copied with jitter or a service, nor before the last fault.
+    pub skip: bool,
 }
 
 impl Default for Config {
@@ -52,6 +55,7 @@ impl Default for Config {
             control: Control::Free,
             clocks: Vec::new(),
             faults: Vec::new(),
+            skip: true,
         }
     }
 }
@@ -177,6 +181,11 @@ pub enum Fault {
 pub const ITERATIONS_MAX: u64 = 1_000_000;
 
 impl Config {
+    /// Iterations that each job has to end: one more than asked for, because an iteration lasts until the next begins.
+    pub(crate) fn records_wanted(&self) -> u64 {
+        self.warm_up + self.iterations + 1
+    }
+
     /// # Errors
     /// The first number that is out of range.
     pub(crate) fn validate(&self) -> Result<(), SimError> {

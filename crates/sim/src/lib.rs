@@ -30,6 +30,7 @@ mod report;
 mod run;
 mod share;
 pub mod stats;
+mod steady;
 mod timers;
 mod workload;
 

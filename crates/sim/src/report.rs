@@ -99,8 +99,10 @@ pub struct Report {
     pub to: Nanos,
     /// Why it ended.
     pub ended: Ended,
-    /// Events handled.
+    /// Events handled, those of copied cycles included.
     pub events: u64,
+    /// Cycles that were copied because they repeat themselves.
+    pub copied_cycles: u64,
     /// Every job of the case, in order.
     pub jobs: Vec<JobReport>,
     /// Links, in order of id.
@@ -168,5 +170,5 @@ pub(crate) fn report(names: &[&str], memories: Vec<Memory>, links: Vec<LinkMemor
         let others: Vec<&[Interval]> = others.iter().filter(|o| **o as usize != j).map(|o| clipped[*o as usize].as_slice()).collect();
         jobs.push(JobReport::of(name, memory, &others, &clipped[j], from));
     }
-    Report { from, to, ended: end.0, events: end.1, jobs, links: link_reports, service: None }
+    Report { from, to, ended: end.0, events: end.1, copied_cycles: 0, jobs, links: link_reports, service: None }
 }

@@ -1,5 +1,7 @@
 //! The event loop: jobs in a closed loop, each behind its gate.
 
+mod skip;
+
 use alloc::{collections::BTreeMap, vec::Vec};
 
 use gate_core::{Decision, Hold, Reason, Schedule, StepOutcome, Verdict, decide};
@@ -15,6 +17,7 @@ use crate::{
     plane::Plane,
     report::{LinkMemory, Memory, report},
     stats::Interval,
+    steady::Watch,
     timers::Timers,
 };
 
@@ -61,6 +64,12 @@ struct Run<'a> {
     /// Marks of each tight link when counting began.
     marks_before: Vec<f64>,
     events: u64,
+    /// Looks for a state that comes again; `None` when there is none to be expected.
+    watch: Option<Watch>,
+    /// The job of the longest iteration, whose starts are looked at, and whether it just started.
+    pivot: u32,
+    pivot_started: bool,
+    copied_cycles: u64,
 }
 
 /// Runs a case.
@@ -94,6 +103,10 @@ impl<'a> Run<'a> {
             counting_since: None,
             marks_before: Vec::new(),
             events: 0,
+            watch: (config.skip && config.jitter_permille == 0 && !matches!(config.control, Control::Service(_))).then(Watch::default),
+            pivot: (0..n as u32).rev().max_by_key(|j| case.jobs[*j as usize].workload.unhindered()).unwrap_or(0),
+            pivot_started: false,
+            copied_cycles: 0,
         };
         match &config.control {
             Control::Free => {}
@@ -159,6 +172,9 @@ impl<'a> Run<'a> {
             }
             let timers = &mut self.timers;
             self.network.settle(now, |job, end| timers.set(job, end));
+            if core::mem::take(&mut self.pivot_started) {
+                now = self.skip_cycles(now);
+            }
             if self.events >= EVENTS_MAX {
                 return Ok((Ended::OutOfWork, now));
             }
@@ -267,6 +283,7 @@ impl<'a> Run<'a> {
         state.record =
             IterationRecord { ready: Nanos(ready), start: at, because, slip, late, comm_start: at, comm_end: at, comm: Nanos(0), end: at };
         let number = state.memory.records.len() as u64;
+        self.pivot_started |= job == self.pivot;
         state.extra = state.stragglers.get(&number).copied().unwrap_or(0);
         if number == self.config.warm_up {
             self.warming -= 1;
@@ -300,10 +317,7 @@ impl<'a> Run<'a> {
         self.network.leave(job);
         let state = &mut self.jobs[job as usize];
         let sent = Interval { start: Nanos(since), end: Nanos(now) };
-        match state.memory.comms.last_mut() {
-            Some(last) if last.end == sent.start => last.end = sent.end,
-            _ => state.memory.comms.push(sent),
-        }
+        state.memory.comms.push(sent);
         if state.record.comm == Nanos(0) {
             state.record.comm_start = sent.start;
         }
@@ -315,8 +329,7 @@ impl<'a> Run<'a> {
         let state = &mut self.jobs[job as usize];
         state.record.end = Nanos(now);
         state.memory.records.push(state.record);
-        // One more than asked for, because an iteration lasts until the next begins.
-        if state.memory.records.len() as u64 == self.config.warm_up + self.config.iterations + 1 {
+        if state.memory.records.len() as u64 == self.config.records_wanted() {
             self.busy -= 1;
         }
     }
@@ -343,8 +356,8 @@ impl<'a> Run<'a> {
         }
         let names: Vec<&str> = self.case.jobs.iter().map(|j| j.job.name.as_str()).collect();
         let memories = self.jobs.into_iter().map(|j| j.memory).collect();
-        let service = self.plane.map(Plane::report);
-        Report { service, ..report(&names, memories, links, (from, Nanos(now)), (ended, self.events)) }
+        let (service, copied_cycles) = (self.plane.map(Plane::report), self.copied_cycles);
+        Report { service, copied_cycles, ..report(&names, memories, links, (from, Nanos(now)), (ended, self.events)) }
     }
 }
 
