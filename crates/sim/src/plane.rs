@@ -173,7 +173,7 @@ impl<'a> Plane<'a> {
         self.agents.clear();
         for (agent, peer) in (0..).zip(&mut self.peers) {
             if peer.session.take().is_some() {
-                agenda.add(now + RECONNECT.0, Happening::Connect(agent));
+                agenda.add(now.saturating_add(RECONNECT.0), Happening::Connect(agent));
             }
         }
     }

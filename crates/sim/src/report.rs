@@ -1,6 +1,6 @@
 //! What a run says.
 
-use alloc::{string::String, vec::Vec};
+use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
 use gate_core::Reason;
 use units::{JobId, LinkId, Nanos};
@@ -149,8 +149,14 @@ pub(crate) fn report(names: &[&str], memories: Vec<Memory>, links: Vec<LinkMemor
     let (from, to) = span;
     let clipped: Vec<Vec<Interval>> = memories.iter().map(|m| clip(&m.comms, from, to)).collect();
     let starts = |j: u32| memories[j as usize].records.iter().filter(|r| r.start >= from).count() as u64;
+    // Many links have the same jobs.
+    let mut uses: BTreeMap<&[u32], LinkUse> = BTreeMap::new();
+    for link in &links {
+        let intervals = || link.jobs.iter().map(|j| clipped[*j as usize].as_slice()).collect::<Vec<_>>();
+        uses.entry(&link.jobs).or_insert_with(|| LinkUse::of(&intervals()));
+    }
     let link_report = |l: &LinkMemory| {
-        let used = LinkUse::of(&l.jobs.iter().map(|j| clipped[*j as usize].as_slice()).collect::<Vec<_>>());
+        let used = uses.get(l.jobs.as_slice()).copied().unwrap_or_default();
         LinkReport {
             link: l.link,
             name: l.name.clone(),

@@ -130,6 +130,9 @@ fn a_run_ends_at_its_time_and_bad_numbers_are_refused_with_their_value() {
     assert!(refused(&jobs, &Config { iterations: 0, ..free() }).contains("number of iterations 4"));
     assert!(refused(&jobs, &Config { jitter_permille: 501, ..free() }).contains("501"));
     let mut broken = jobs.clone();
+    broken[1].job.name = "a".into();
+    assert!(refused(&broken, &free()).contains("job \"a\": its name is another's too; job 1"));
+    broken[1].job.name = "b".into();
     broken[1].workload.steps[0].transfers[0].groups = std::sync::Arc::from([vec![0, 9]]);
     assert!(refused(&broken, &free()).contains("job \"b\": a group names a rank that is not placed: 9"));
     broken[1].workload.steps.clear();
