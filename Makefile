@@ -6,9 +6,10 @@ help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
 
 setup: ## install what is missing (root), or say what to install
-	@scripts/setup.sh
+	@scripts/setup.sh test
 
-demo: setup ## plan jobs on the paper's testbed and draw the circles
+demo: ## hold real jobs to their slots in a lab (root), or in virtual time, and show the gain
+	@scripts/setup.sh
 	@scripts/demo.sh
 
 test: setup ## run every test

@@ -26,8 +26,46 @@ links() {
     return $status
 }
 
-need "gcc libc6-dev" "Rust links programs with cc" links
+need "gcc libc6-dev" "Rust links programs with cc, and the gate's C tests are compiled with it" links
 need "git" "the house tests ask git which files are ours" git --version
+
+# What only the lab and some tests use: root gets it; an ordinary user can do without, and is told what is then skipped.
+optional=()
+
+# want PACKAGES WHY PROBE...: as need, for what is not needed to build.
+want() {
+    local packages=$1 why=$2
+    shift 2
+    if ! "$@" >/dev/null 2>&1; then
+        read -ra names <<<"$packages"
+        if [[ $(id -u) == 0 ]]; then
+            echo "setup: missing $packages ($why)"
+            missing+=("${names[@]}")
+        else
+            echo "setup: without $packages, skipped: $why"
+            optional+=("${names[@]}")
+        fi
+    fi
+}
+
+# The lab needs root, so the rest of its tools are of no use without.
+if [[ $(id -u) == 0 ]]; then
+    want "iproute2" "the lab's namespaces, links and queues" ip -V
+    want "clang" "the lab's ECN queue is a program for the kernel" clang --version
+    want "libbpf-dev linux-libc-dev" "headers of that program" test -f /usr/include/bpf/bpf_helpers.h
+    want "ethtool" "the lab sends packets one by one, as a NIC does on the wire" ethtool --version
+    want "procps" "the lab sets what the kernel does about ECN" sysctl --version
+fi
+if [[ ${1:-} == test ]]; then
+    want "prometheus" "promtool checks the metrics and the alert rules" promtool --version
+    want "chromium" "the tests of the web page" chromium --version
+    want "python3" "the tests of the gate's Python package" python3 --version
+    want "python3-torch" "the gate in a real PyTorch job" /usr/bin/python3 -c "import torch"
+    want "g++" "the gate's header in C++" g++ --version
+fi
+if ((${#optional[@]})); then
+    echo "setup: to have them: sudo apt-get install -y --no-install-recommends ${optional[*]}"
+fi
 
 if ((${#missing[@]})); then
     if ! command -v apt-get >/dev/null; then

@@ -9,7 +9,7 @@ pub mod frame;
 mod json;
 
 /// Package `antiphase.v1alpha1`.
-#[allow(missing_docs, clippy::all, unused_qualifications, unreachable_pub, clippy::allow_attributes_without_reason, reason = "generated")]
+#[allow(missing_docs, clippy::all, clippy::too_many_lines, unused_qualifications, unreachable_pub, clippy::allow_attributes_without_reason, reason = "generated")]
 #[path = "generated/antiphase.v1alpha1.rs"]
 #[rustfmt::skip]
 pub mod v1alpha1;

@@ -37,6 +37,26 @@ struct Local {
     demands: Vec<Vec<Phase>>,
 }
 
+/// What one placed job demands of the links that it crosses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkDemands {
+    /// (link, index into `demands`), sorted by link.
+    pub links: Vec<(LinkId, u32)>,
+    /// The distinct demands: phases sorted and disjoint, rates above zero.
+    pub demands: Vec<Vec<Phase>>,
+}
+
+/// What `job`, standing at `placement`, demands of each link: for callers that keep demands beside the jobs. The jobs
+/// and placements of `cluster` are not looked at.
+///
+/// # Errors
+/// [`PolicyError`]: the job is malformed, has no route, or its demand overflows.
+pub fn link_demands(cluster: &Cluster<'_>, job: &Job, placement: &Placement) -> Result<LinkDemands, PolicyError> {
+    job.validate()?;
+    let Local { links, demands } = route_one(cluster, &mut RouteScratch::new(), job, placement)?;
+    Ok(LinkDemands { links, demands })
+}
+
 /// Routes every (job, placement) given. The result of item `i` stands at index `i`.
 pub(crate) fn route_all(cluster: &Cluster<'_>, items: &[(&Job, &Placement)]) -> Result<(Vec<Routed>, Demands), PolicyError> {
     let routed: Vec<Result<Local, PolicyError>> =

@@ -28,6 +28,7 @@ mod sets;
 mod solved;
 mod table;
 
+pub use demand::{LinkDemands, link_demands};
 pub use error::PolicyError;
 pub use evaluation::{Evaluation, JobReport, LinkReport, MeanScores, MeanTimes, Outcome, SolverRefusal};
 pub use fabric::collective::{Collective, Endpoint};

@@ -161,6 +161,11 @@ pub struct Link {
     pub peak_demand_ratio: f64,
     #[prost(message, repeated, tag = "9")]
     pub demands: ::prost::alloc::vec::Vec<Demand>,
+    /// How many switches stand between the end and a host: 0 is a host, 1 a leaf.
+    #[prost(uint32, tag = "10")]
+    pub from_tier: u32,
+    #[prost(uint32, tag = "11")]
+    pub to_tier: u32,
 }
 /// What one job asks of one link, over one period from its own start.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -453,7 +458,10 @@ pub struct SolveRequest {
     pub robust_ticks: ::core::option::Option<u64>,
     /// Only evaluate these shifts, in ticks, by job id.
     #[prost(btree_map = "string, uint64", tag = "4")]
-    pub shifts: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, u64>,
+    pub shifts: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        u64,
+    >,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -666,7 +674,11 @@ pub struct SetFabricResponse {
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct GetFabricRequest {}
+pub struct GetFabricRequest {
+    /// Only the counts, not the document.
+    #[prost(bool, tag = "1")]
+    pub summary: bool,
+}
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -780,6 +792,9 @@ pub struct GetTelemetryRequest {
     /// Seconds back from now; 0: the default of 300.
     #[prost(uint32, tag = "3")]
     pub seconds: u32,
+    /// All hosts that the service holds samples of.
+    #[prost(bool, tag = "4")]
+    pub all_hosts: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -829,9 +844,15 @@ pub struct JobSeries {
 }
 /// Generated client implementations.
 pub mod topology_client {
-    #![allow(unused_variables, dead_code, missing_docs, clippy::wildcard_imports, clippy::let_unit_value)]
-    use tonic::codegen::http::Uri;
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
     use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
     #[derive(Debug, Clone)]
     pub struct TopologyClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -851,15 +872,22 @@ pub mod topology_client {
             let inner = tonic::client::Grpc::with_origin(inner, origin);
             Self { inner }
         }
-        pub fn with_interceptor<F>(inner: T, interceptor: F) -> TopologyClient<InterceptedService<T, F>>
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> TopologyClient<InterceptedService<T, F>>
         where
             F: tonic::service::Interceptor,
             T::ResponseBody: Default,
             T: tonic::codegen::Service<
-                    http::Request<tonic::body::Body>,
-                    Response = http::Response<<T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody>,
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
                 >,
-            <T as tonic::codegen::Service<http::Request<tonic::body::Body>>>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
         {
             TopologyClient::new(InterceptedService::new(inner, interceptor))
         }
@@ -899,23 +927,46 @@ pub mod topology_client {
             &mut self,
             request: impl tonic::IntoRequest<super::SolveRequest>,
         ) -> std::result::Result<tonic::Response<super::SolveResponse>, tonic::Status> {
-            self.inner.ready().await.map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/antiphase.v1alpha1.Topology/Solve");
+            let path = http::uri::PathAndQuery::from_static(
+                "/antiphase.v1alpha1.Topology/Solve",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "Solve"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "Solve"));
             self.inner.unary(req, path, codec).await
         }
         /// Ranks candidate placements against the committed jobs. Pure and idempotent: nothing changes.
         pub async fn evaluate(
             &mut self,
             request: impl tonic::IntoRequest<super::EvaluateRequest>,
-        ) -> std::result::Result<tonic::Response<super::EvaluateResponse>, tonic::Status> {
-            self.inner.ready().await.map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<
+            tonic::Response<super::EvaluateResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/antiphase.v1alpha1.Topology/Evaluate");
+            let path = http::uri::PathAndQuery::from_static(
+                "/antiphase.v1alpha1.Topology/Evaluate",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "Evaluate"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "Evaluate"));
             self.inner.unary(req, path, codec).await
         }
         /// Commits jobs with their placements, or new placements of committed jobs: a new epoch of the plan. Durable when answered.
@@ -923,80 +974,168 @@ pub mod topology_client {
             &mut self,
             request: impl tonic::IntoRequest<super::CommitRequest>,
         ) -> std::result::Result<tonic::Response<super::CommitResponse>, tonic::Status> {
-            self.inner.ready().await.map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/antiphase.v1alpha1.Topology/Commit");
+            let path = http::uri::PathAndQuery::from_static(
+                "/antiphase.v1alpha1.Topology/Commit",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "Commit"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "Commit"));
             self.inner.unary(req, path, codec).await
         }
         /// Forgets jobs. Unknown ones are reported, not refused, so that a release can be repeated.
         pub async fn release(
             &mut self,
             request: impl tonic::IntoRequest<super::ReleaseRequest>,
-        ) -> std::result::Result<tonic::Response<super::ReleaseResponse>, tonic::Status> {
-            self.inner.ready().await.map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<
+            tonic::Response<super::ReleaseResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/antiphase.v1alpha1.Topology/Release");
+            let path = http::uri::PathAndQuery::from_static(
+                "/antiphase.v1alpha1.Topology/Release",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "Release"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "Release"));
             self.inner.unary(req, path, codec).await
         }
         /// Replaces the fabric. Refused while a committed job uses a host that the new one lacks.
         pub async fn set_fabric(
             &mut self,
             request: impl tonic::IntoRequest<super::SetFabricRequest>,
-        ) -> std::result::Result<tonic::Response<super::SetFabricResponse>, tonic::Status> {
-            self.inner.ready().await.map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<
+            tonic::Response<super::SetFabricResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/antiphase.v1alpha1.Topology/SetFabric");
+            let path = http::uri::PathAndQuery::from_static(
+                "/antiphase.v1alpha1.Topology/SetFabric",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "SetFabric"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "SetFabric"));
             self.inner.unary(req, path, codec).await
         }
         pub async fn get_fabric(
             &mut self,
             request: impl tonic::IntoRequest<super::GetFabricRequest>,
-        ) -> std::result::Result<tonic::Response<super::GetFabricResponse>, tonic::Status> {
-            self.inner.ready().await.map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<
+            tonic::Response<super::GetFabricResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/antiphase.v1alpha1.Topology/GetFabric");
+            let path = http::uri::PathAndQuery::from_static(
+                "/antiphase.v1alpha1.Topology/GetFabric",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "GetFabric"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "GetFabric"));
             self.inner.unary(req, path, codec).await
         }
         pub async fn list_jobs(
             &mut self,
             request: impl tonic::IntoRequest<super::ListJobsRequest>,
-        ) -> std::result::Result<tonic::Response<super::ListJobsResponse>, tonic::Status> {
-            self.inner.ready().await.map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<
+            tonic::Response<super::ListJobsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/antiphase.v1alpha1.Topology/ListJobs");
+            let path = http::uri::PathAndQuery::from_static(
+                "/antiphase.v1alpha1.Topology/ListJobs",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "ListJobs"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "ListJobs"));
             self.inner.unary(req, path, codec).await
         }
         /// Links with demand, worst score first.
         pub async fn list_links(
             &mut self,
             request: impl tonic::IntoRequest<super::ListLinksRequest>,
-        ) -> std::result::Result<tonic::Response<super::ListLinksResponse>, tonic::Status> {
-            self.inner.ready().await.map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<
+            tonic::Response<super::ListLinksResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/antiphase.v1alpha1.Topology/ListLinks");
+            let path = http::uri::PathAndQuery::from_static(
+                "/antiphase.v1alpha1.Topology/ListLinks",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "ListLinks"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "ListLinks"));
             self.inner.unary(req, path, codec).await
         }
         pub async fn list_agents(
             &mut self,
             request: impl tonic::IntoRequest<super::ListAgentsRequest>,
-        ) -> std::result::Result<tonic::Response<super::ListAgentsResponse>, tonic::Status> {
-            self.inner.ready().await.map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<
+            tonic::Response<super::ListAgentsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/antiphase.v1alpha1.Topology/ListAgents");
+            let path = http::uri::PathAndQuery::from_static(
+                "/antiphase.v1alpha1.Topology/ListAgents",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "ListAgents"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "ListAgents"));
             self.inner.unary(req, path, codec).await
         }
         /// The plan as committed: every job's slot.
@@ -1004,54 +1143,109 @@ pub mod topology_client {
             &mut self,
             request: impl tonic::IntoRequest<super::GetPlanRequest>,
         ) -> std::result::Result<tonic::Response<super::Plan>, tonic::Status> {
-            self.inner.ready().await.map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/antiphase.v1alpha1.Topology/GetPlan");
+            let path = http::uri::PathAndQuery::from_static(
+                "/antiphase.v1alpha1.Topology/GetPlan",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "GetPlan"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "GetPlan"));
             self.inner.unary(req, path, codec).await
         }
         /// What happened, oldest first.
         pub async fn list_events(
             &mut self,
             request: impl tonic::IntoRequest<super::ListEventsRequest>,
-        ) -> std::result::Result<tonic::Response<super::ListEventsResponse>, tonic::Status> {
-            self.inner.ready().await.map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<
+            tonic::Response<super::ListEventsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/antiphase.v1alpha1.Topology/ListEvents");
+            let path = http::uri::PathAndQuery::from_static(
+                "/antiphase.v1alpha1.Topology/ListEvents",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "ListEvents"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "ListEvents"));
             self.inner.unary(req, path, codec).await
         }
         /// What happens from now on, or from a sequence number that is still held.
         pub async fn watch_events(
             &mut self,
             request: impl tonic::IntoRequest<super::WatchEventsRequest>,
-        ) -> std::result::Result<tonic::Response<tonic::codec::Streaming<super::Event>>, tonic::Status> {
-            self.inner.ready().await.map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::Event>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/antiphase.v1alpha1.Topology/WatchEvents");
+            let path = http::uri::PathAndQuery::from_static(
+                "/antiphase.v1alpha1.Topology/WatchEvents",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "WatchEvents"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "WatchEvents"));
             self.inner.server_streaming(req, path, codec).await
         }
         /// Counters of hosts and iteration times of jobs, downsampled.
         pub async fn get_telemetry(
             &mut self,
             request: impl tonic::IntoRequest<super::GetTelemetryRequest>,
-        ) -> std::result::Result<tonic::Response<super::GetTelemetryResponse>, tonic::Status> {
-            self.inner.ready().await.map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<
+            tonic::Response<super::GetTelemetryResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/antiphase.v1alpha1.Topology/GetTelemetry");
+            let path = http::uri::PathAndQuery::from_static(
+                "/antiphase.v1alpha1.Topology/GetTelemetry",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "GetTelemetry"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "GetTelemetry"));
             self.inner.unary(req, path, codec).await
         }
     }
 }
 /// Generated server implementations.
 pub mod topology_server {
-    #![allow(unused_variables, dead_code, missing_docs, clippy::wildcard_imports, clippy::let_unit_value)]
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
     use tonic::codegen::*;
     /// Generated trait containing gRPC methods that should be implemented for use with TopologyServer.
     #[async_trait]
@@ -1065,7 +1259,10 @@ pub mod topology_server {
         async fn evaluate(
             &self,
             request: tonic::Request<super::EvaluateRequest>,
-        ) -> std::result::Result<tonic::Response<super::EvaluateResponse>, tonic::Status>;
+        ) -> std::result::Result<
+            tonic::Response<super::EvaluateResponse>,
+            tonic::Status,
+        >;
         /// Commits jobs with their placements, or new placements of committed jobs: a new epoch of the plan. Durable when answered.
         async fn commit(
             &self,
@@ -1080,24 +1277,39 @@ pub mod topology_server {
         async fn set_fabric(
             &self,
             request: tonic::Request<super::SetFabricRequest>,
-        ) -> std::result::Result<tonic::Response<super::SetFabricResponse>, tonic::Status>;
+        ) -> std::result::Result<
+            tonic::Response<super::SetFabricResponse>,
+            tonic::Status,
+        >;
         async fn get_fabric(
             &self,
             request: tonic::Request<super::GetFabricRequest>,
-        ) -> std::result::Result<tonic::Response<super::GetFabricResponse>, tonic::Status>;
+        ) -> std::result::Result<
+            tonic::Response<super::GetFabricResponse>,
+            tonic::Status,
+        >;
         async fn list_jobs(
             &self,
             request: tonic::Request<super::ListJobsRequest>,
-        ) -> std::result::Result<tonic::Response<super::ListJobsResponse>, tonic::Status>;
+        ) -> std::result::Result<
+            tonic::Response<super::ListJobsResponse>,
+            tonic::Status,
+        >;
         /// Links with demand, worst score first.
         async fn list_links(
             &self,
             request: tonic::Request<super::ListLinksRequest>,
-        ) -> std::result::Result<tonic::Response<super::ListLinksResponse>, tonic::Status>;
+        ) -> std::result::Result<
+            tonic::Response<super::ListLinksResponse>,
+            tonic::Status,
+        >;
         async fn list_agents(
             &self,
             request: tonic::Request<super::ListAgentsRequest>,
-        ) -> std::result::Result<tonic::Response<super::ListAgentsResponse>, tonic::Status>;
+        ) -> std::result::Result<
+            tonic::Response<super::ListAgentsResponse>,
+            tonic::Status,
+        >;
         /// The plan as committed: every job's slot.
         async fn get_plan(
             &self,
@@ -1107,21 +1319,32 @@ pub mod topology_server {
         async fn list_events(
             &self,
             request: tonic::Request<super::ListEventsRequest>,
-        ) -> std::result::Result<tonic::Response<super::ListEventsResponse>, tonic::Status>;
+        ) -> std::result::Result<
+            tonic::Response<super::ListEventsResponse>,
+            tonic::Status,
+        >;
         /// Server streaming response type for the WatchEvents method.
-        type WatchEventsStream: tonic::codegen::tokio_stream::Stream<Item = std::result::Result<super::Event, tonic::Status>>
+        type WatchEventsStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::Event, tonic::Status>,
+            >
             + std::marker::Send
             + 'static;
         /// What happens from now on, or from a sequence number that is still held.
         async fn watch_events(
             &self,
             request: tonic::Request<super::WatchEventsRequest>,
-        ) -> std::result::Result<tonic::Response<Self::WatchEventsStream>, tonic::Status>;
+        ) -> std::result::Result<
+            tonic::Response<Self::WatchEventsStream>,
+            tonic::Status,
+        >;
         /// Counters of hosts and iteration times of jobs, downsampled.
         async fn get_telemetry(
             &self,
             request: tonic::Request<super::GetTelemetryRequest>,
-        ) -> std::result::Result<tonic::Response<super::GetTelemetryResponse>, tonic::Status>;
+        ) -> std::result::Result<
+            tonic::Response<super::GetTelemetryResponse>,
+            tonic::Status,
+        >;
     }
     #[derive(Debug)]
     pub struct TopologyServer<T> {
@@ -1144,7 +1367,10 @@ pub mod topology_server {
                 max_encoding_message_size: None,
             }
         }
-        pub fn with_interceptor<F>(inner: T, interceptor: F) -> InterceptedService<Self, F>
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
         where
             F: tonic::service::Interceptor,
         {
@@ -1188,7 +1414,10 @@ pub mod topology_server {
         type Response = http::Response<tonic::body::Body>;
         type Error = std::convert::Infallible;
         type Future = BoxFuture<Self::Response, Self::Error>;
-        fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<std::result::Result<(), Self::Error>> {
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
             Poll::Ready(Ok(()))
         }
         fn call(&mut self, req: http::Request<B>) -> Self::Future {
@@ -1196,12 +1425,21 @@ pub mod topology_server {
                 "/antiphase.v1alpha1.Topology/Solve" => {
                     #[allow(non_camel_case_types)]
                     struct SolveSvc<T: Topology>(pub Arc<T>);
-                    impl<T: Topology> tonic::server::UnaryService<super::SolveRequest> for SolveSvc<T> {
+                    impl<T: Topology> tonic::server::UnaryService<super::SolveRequest>
+                    for SolveSvc<T> {
                         type Response = super::SolveResponse;
-                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::SolveRequest>) -> Self::Future {
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SolveRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move { <T as Topology>::solve(&inner, request).await };
+                            let fut = async move {
+                                <T as Topology>::solve(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -1214,8 +1452,14 @@ pub mod topology_server {
                         let method = SolveSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(accept_compression_encodings, send_compression_encodings)
-                            .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
                         let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
@@ -1224,12 +1468,21 @@ pub mod topology_server {
                 "/antiphase.v1alpha1.Topology/Evaluate" => {
                     #[allow(non_camel_case_types)]
                     struct EvaluateSvc<T: Topology>(pub Arc<T>);
-                    impl<T: Topology> tonic::server::UnaryService<super::EvaluateRequest> for EvaluateSvc<T> {
+                    impl<T: Topology> tonic::server::UnaryService<super::EvaluateRequest>
+                    for EvaluateSvc<T> {
                         type Response = super::EvaluateResponse;
-                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::EvaluateRequest>) -> Self::Future {
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::EvaluateRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move { <T as Topology>::evaluate(&inner, request).await };
+                            let fut = async move {
+                                <T as Topology>::evaluate(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -1242,8 +1495,14 @@ pub mod topology_server {
                         let method = EvaluateSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(accept_compression_encodings, send_compression_encodings)
-                            .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
                         let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
@@ -1252,12 +1511,21 @@ pub mod topology_server {
                 "/antiphase.v1alpha1.Topology/Commit" => {
                     #[allow(non_camel_case_types)]
                     struct CommitSvc<T: Topology>(pub Arc<T>);
-                    impl<T: Topology> tonic::server::UnaryService<super::CommitRequest> for CommitSvc<T> {
+                    impl<T: Topology> tonic::server::UnaryService<super::CommitRequest>
+                    for CommitSvc<T> {
                         type Response = super::CommitResponse;
-                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::CommitRequest>) -> Self::Future {
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CommitRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move { <T as Topology>::commit(&inner, request).await };
+                            let fut = async move {
+                                <T as Topology>::commit(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -1270,8 +1538,14 @@ pub mod topology_server {
                         let method = CommitSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(accept_compression_encodings, send_compression_encodings)
-                            .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
                         let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
@@ -1280,12 +1554,21 @@ pub mod topology_server {
                 "/antiphase.v1alpha1.Topology/Release" => {
                     #[allow(non_camel_case_types)]
                     struct ReleaseSvc<T: Topology>(pub Arc<T>);
-                    impl<T: Topology> tonic::server::UnaryService<super::ReleaseRequest> for ReleaseSvc<T> {
+                    impl<T: Topology> tonic::server::UnaryService<super::ReleaseRequest>
+                    for ReleaseSvc<T> {
                         type Response = super::ReleaseResponse;
-                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::ReleaseRequest>) -> Self::Future {
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReleaseRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move { <T as Topology>::release(&inner, request).await };
+                            let fut = async move {
+                                <T as Topology>::release(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -1298,8 +1581,14 @@ pub mod topology_server {
                         let method = ReleaseSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(accept_compression_encodings, send_compression_encodings)
-                            .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
                         let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
@@ -1308,12 +1597,23 @@ pub mod topology_server {
                 "/antiphase.v1alpha1.Topology/SetFabric" => {
                     #[allow(non_camel_case_types)]
                     struct SetFabricSvc<T: Topology>(pub Arc<T>);
-                    impl<T: Topology> tonic::server::UnaryService<super::SetFabricRequest> for SetFabricSvc<T> {
+                    impl<
+                        T: Topology,
+                    > tonic::server::UnaryService<super::SetFabricRequest>
+                    for SetFabricSvc<T> {
                         type Response = super::SetFabricResponse;
-                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::SetFabricRequest>) -> Self::Future {
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SetFabricRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move { <T as Topology>::set_fabric(&inner, request).await };
+                            let fut = async move {
+                                <T as Topology>::set_fabric(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -1326,8 +1626,14 @@ pub mod topology_server {
                         let method = SetFabricSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(accept_compression_encodings, send_compression_encodings)
-                            .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
                         let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
@@ -1336,12 +1642,23 @@ pub mod topology_server {
                 "/antiphase.v1alpha1.Topology/GetFabric" => {
                     #[allow(non_camel_case_types)]
                     struct GetFabricSvc<T: Topology>(pub Arc<T>);
-                    impl<T: Topology> tonic::server::UnaryService<super::GetFabricRequest> for GetFabricSvc<T> {
+                    impl<
+                        T: Topology,
+                    > tonic::server::UnaryService<super::GetFabricRequest>
+                    for GetFabricSvc<T> {
                         type Response = super::GetFabricResponse;
-                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::GetFabricRequest>) -> Self::Future {
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetFabricRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move { <T as Topology>::get_fabric(&inner, request).await };
+                            let fut = async move {
+                                <T as Topology>::get_fabric(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -1354,8 +1671,14 @@ pub mod topology_server {
                         let method = GetFabricSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(accept_compression_encodings, send_compression_encodings)
-                            .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
                         let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
@@ -1364,12 +1687,21 @@ pub mod topology_server {
                 "/antiphase.v1alpha1.Topology/ListJobs" => {
                     #[allow(non_camel_case_types)]
                     struct ListJobsSvc<T: Topology>(pub Arc<T>);
-                    impl<T: Topology> tonic::server::UnaryService<super::ListJobsRequest> for ListJobsSvc<T> {
+                    impl<T: Topology> tonic::server::UnaryService<super::ListJobsRequest>
+                    for ListJobsSvc<T> {
                         type Response = super::ListJobsResponse;
-                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::ListJobsRequest>) -> Self::Future {
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListJobsRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move { <T as Topology>::list_jobs(&inner, request).await };
+                            let fut = async move {
+                                <T as Topology>::list_jobs(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -1382,8 +1714,14 @@ pub mod topology_server {
                         let method = ListJobsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(accept_compression_encodings, send_compression_encodings)
-                            .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
                         let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
@@ -1392,12 +1730,23 @@ pub mod topology_server {
                 "/antiphase.v1alpha1.Topology/ListLinks" => {
                     #[allow(non_camel_case_types)]
                     struct ListLinksSvc<T: Topology>(pub Arc<T>);
-                    impl<T: Topology> tonic::server::UnaryService<super::ListLinksRequest> for ListLinksSvc<T> {
+                    impl<
+                        T: Topology,
+                    > tonic::server::UnaryService<super::ListLinksRequest>
+                    for ListLinksSvc<T> {
                         type Response = super::ListLinksResponse;
-                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::ListLinksRequest>) -> Self::Future {
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListLinksRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move { <T as Topology>::list_links(&inner, request).await };
+                            let fut = async move {
+                                <T as Topology>::list_links(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -1410,8 +1759,14 @@ pub mod topology_server {
                         let method = ListLinksSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(accept_compression_encodings, send_compression_encodings)
-                            .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
                         let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
@@ -1420,12 +1775,23 @@ pub mod topology_server {
                 "/antiphase.v1alpha1.Topology/ListAgents" => {
                     #[allow(non_camel_case_types)]
                     struct ListAgentsSvc<T: Topology>(pub Arc<T>);
-                    impl<T: Topology> tonic::server::UnaryService<super::ListAgentsRequest> for ListAgentsSvc<T> {
+                    impl<
+                        T: Topology,
+                    > tonic::server::UnaryService<super::ListAgentsRequest>
+                    for ListAgentsSvc<T> {
                         type Response = super::ListAgentsResponse;
-                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::ListAgentsRequest>) -> Self::Future {
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListAgentsRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move { <T as Topology>::list_agents(&inner, request).await };
+                            let fut = async move {
+                                <T as Topology>::list_agents(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -1438,8 +1804,14 @@ pub mod topology_server {
                         let method = ListAgentsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(accept_compression_encodings, send_compression_encodings)
-                            .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
                         let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
@@ -1448,12 +1820,21 @@ pub mod topology_server {
                 "/antiphase.v1alpha1.Topology/GetPlan" => {
                     #[allow(non_camel_case_types)]
                     struct GetPlanSvc<T: Topology>(pub Arc<T>);
-                    impl<T: Topology> tonic::server::UnaryService<super::GetPlanRequest> for GetPlanSvc<T> {
+                    impl<T: Topology> tonic::server::UnaryService<super::GetPlanRequest>
+                    for GetPlanSvc<T> {
                         type Response = super::Plan;
-                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::GetPlanRequest>) -> Self::Future {
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetPlanRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move { <T as Topology>::get_plan(&inner, request).await };
+                            let fut = async move {
+                                <T as Topology>::get_plan(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -1466,8 +1847,14 @@ pub mod topology_server {
                         let method = GetPlanSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(accept_compression_encodings, send_compression_encodings)
-                            .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
                         let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
@@ -1476,12 +1863,23 @@ pub mod topology_server {
                 "/antiphase.v1alpha1.Topology/ListEvents" => {
                     #[allow(non_camel_case_types)]
                     struct ListEventsSvc<T: Topology>(pub Arc<T>);
-                    impl<T: Topology> tonic::server::UnaryService<super::ListEventsRequest> for ListEventsSvc<T> {
+                    impl<
+                        T: Topology,
+                    > tonic::server::UnaryService<super::ListEventsRequest>
+                    for ListEventsSvc<T> {
                         type Response = super::ListEventsResponse;
-                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::ListEventsRequest>) -> Self::Future {
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListEventsRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move { <T as Topology>::list_events(&inner, request).await };
+                            let fut = async move {
+                                <T as Topology>::list_events(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -1494,8 +1892,14 @@ pub mod topology_server {
                         let method = ListEventsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(accept_compression_encodings, send_compression_encodings)
-                            .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
                         let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
@@ -1504,13 +1908,24 @@ pub mod topology_server {
                 "/antiphase.v1alpha1.Topology/WatchEvents" => {
                     #[allow(non_camel_case_types)]
                     struct WatchEventsSvc<T: Topology>(pub Arc<T>);
-                    impl<T: Topology> tonic::server::ServerStreamingService<super::WatchEventsRequest> for WatchEventsSvc<T> {
+                    impl<
+                        T: Topology,
+                    > tonic::server::ServerStreamingService<super::WatchEventsRequest>
+                    for WatchEventsSvc<T> {
                         type Response = super::Event;
                         type ResponseStream = T::WatchEventsStream;
-                        type Future = BoxFuture<tonic::Response<Self::ResponseStream>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::WatchEventsRequest>) -> Self::Future {
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WatchEventsRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move { <T as Topology>::watch_events(&inner, request).await };
+                            let fut = async move {
+                                <T as Topology>::watch_events(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -1523,8 +1938,14 @@ pub mod topology_server {
                         let method = WatchEventsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(accept_compression_encodings, send_compression_encodings)
-                            .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
                         let res = grpc.server_streaming(method, req).await;
                         Ok(res)
                     };
@@ -1533,12 +1954,23 @@ pub mod topology_server {
                 "/antiphase.v1alpha1.Topology/GetTelemetry" => {
                     #[allow(non_camel_case_types)]
                     struct GetTelemetrySvc<T: Topology>(pub Arc<T>);
-                    impl<T: Topology> tonic::server::UnaryService<super::GetTelemetryRequest> for GetTelemetrySvc<T> {
+                    impl<
+                        T: Topology,
+                    > tonic::server::UnaryService<super::GetTelemetryRequest>
+                    for GetTelemetrySvc<T> {
                         type Response = super::GetTelemetryResponse;
-                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::GetTelemetryRequest>) -> Self::Future {
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetTelemetryRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move { <T as Topology>::get_telemetry(&inner, request).await };
+                            let fut = async move {
+                                <T as Topology>::get_telemetry(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -1551,20 +1983,38 @@ pub mod topology_server {
                         let method = GetTelemetrySvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(accept_compression_encodings, send_compression_encodings)
-                            .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
                         let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)
                 }
-                _ => Box::pin(async move {
-                    let mut response = http::Response::new(tonic::body::Body::default());
-                    let headers = response.headers_mut();
-                    headers.insert(tonic::Status::GRPC_STATUS, (tonic::Code::Unimplemented as i32).into());
-                    headers.insert(http::header::CONTENT_TYPE, tonic::metadata::GRPC_CONTENT_TYPE);
-                    Ok(response)
-                }),
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
             }
         }
     }

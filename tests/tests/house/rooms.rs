@@ -115,7 +115,7 @@ pub(crate) const ROOMS: &[Room] = &[
     Room {
         folder: LAB,
         kind: Kind::Edge,
-        own: &[UNITS, CIRCLE, FABRIC, PROFILE, POLICY, CLUSTER, SIM, STATE, GATE_CORE, GATE],
+        own: &[UNITS, CIRCLE, FABRIC, PROFILE, POLICY, CLUSTER, SIM, STATE, GATE_CORE, GATE, PROTO],
         external: None,
     },
     Room { folder: CLI, kind: Kind::Edge, own: ALL, external: None },

@@ -1,6 +1,6 @@
 //! What the service has to do.
 
-use alloc::{string::String, sync::Arc, vec::Vec};
+use alloc::{format, string::String, sync::Arc, vec, vec::Vec};
 
 use units::{FabricTime, Nanos};
 
@@ -43,8 +43,9 @@ pub enum Action {
     Notice(Notice),
 }
 
-/// What to keep. Each has a key ([`Record::key`] in the store's terms); a later record of the same key replaces the earlier one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What to keep. Each has a key ([`Record::key`]); a later record of the same key replaces the earlier one, and
+/// [`Record::erases`] names the keys that one takes away. [`crate::Restored`] is what the kept ones add up to.
+#[derive(Clone, Debug, PartialEq)]
 pub enum Record {
     /// The fabric.
     Fabric {
@@ -76,14 +77,14 @@ pub enum Record {
         /// Its name.
         name: String,
     },
-    /// The answer to a commit with a key.
+    /// The answer to a commit with a key, to be given again.
     Key {
         /// The key.
         key: String,
         /// When it was used.
         at: FabricTime,
-        /// The epoch it answered.
-        epoch: u64,
+        /// What was answered.
+        answer: Commitment,
     },
     /// A key is old enough to be forgotten.
     KeyGone {
@@ -92,20 +93,48 @@ pub enum Record {
     },
 }
 
+/// What a commit came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Commitment {
+    /// The new epoch.
+    pub epoch: u64,
+    /// Slots of the jobs in the components that the commit touched, by name.
+    pub slots: Vec<Slot>,
+    /// Running jobs whose slot moved, by name.
+    pub moved: Vec<String>,
+    /// Mean score over the links of those components that can be over capacity; 1 when there is none.
+    pub score: f64,
+}
+
+impl Record {
+    /// Under what it is kept. `JobGone` and `KeyGone` are not kept: they only erase.
+    #[must_use]
+    pub fn key(&self) -> String {
+        match self {
+            Self::Fabric { .. } => "fabric".into(),
+            Self::Epoch { .. } => "epoch".into(),
+            Self::Job { name, .. } | Self::JobGone { name } => format!("job/{name}"),
+            Self::Slot(slot) => format!("slot/{}", slot.job),
+            Self::Key { key, .. } | Self::KeyGone { key } => format!("key/{key}"),
+        }
+    }
+
+    /// The keys that it takes away; empty for a record that is to be kept.
+    #[must_use]
+    pub fn erases(&self) -> Vec<String> {
+        match self {
+            Self::JobGone { name } => vec![format!("job/{name}"), format!("slot/{name}")],
+            Self::KeyGone { .. } => vec![self.key()],
+            _ => Vec::new(),
+        }
+    }
+}
+
 /// An answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     /// To [`crate::Event::Commit`].
-    Committed {
-        /// The new epoch.
-        epoch: u64,
-        /// Slots of the jobs in the components that the commit touched.
-        slots: Vec<Slot>,
-        /// Running jobs whose slot moved.
-        moved: Vec<String>,
-        /// Mean score over the links with two or more jobs of those components; 1 when there is none.
-        score: f64,
-    },
+    Committed(Commitment),
     /// To [`crate::Event::Release`].
     Released {
         /// The new epoch.
@@ -140,6 +169,14 @@ pub enum Refusal {
     /// A job cannot be placed or judged.
     #[error("{0}")]
     Policy(String),
+    /// The idempotency key stands for a commit of other jobs.
+    #[error("the key {key:?} was used for a commit without job {job:?}")]
+    KeyUsed {
+        /// The key.
+        key: String,
+        /// A job of this commit that the first did not have.
+        job: String,
+    },
     /// A limit of the service.
     #[error("{what}: {value}; at most {max}")]
     Limit {
@@ -173,7 +210,7 @@ pub struct Notice {
     pub at: FabricTime,
     /// How much it matters.
     pub severity: Severity,
-    /// One word: committed, released, moved, drift, lost, connected, quarantined, trusted, expired, headroom, store.
+    /// One word: committed, released, moved, drift, lost, connected, quarantined, trusted, expired, headroom, fabric, store, more.
     pub kind: &'static str,
     /// One line.
     pub message: String,

@@ -8,9 +8,28 @@
 extern crate alloc;
 
 mod action;
+mod adjust;
+mod agents;
+mod batch;
+mod change;
+mod check;
+mod component;
+pub mod config;
+mod draft;
 mod event;
+mod leases;
+mod plan;
+mod restore;
+mod service;
+mod sessions;
 mod slot;
+mod view;
+mod watch;
 
-pub use action::{Action, Notice, Record, Refusal, Reply, Severity};
+pub use action::{Action, Commitment, Notice, Record, Refusal, Reply, Severity};
+pub use config::Config;
 pub use event::{AgentReport, ClockQuality, Event, GateReport, JobDefinition, RequestId, SessionId, Ticket};
+pub use restore::{RestoreError, Restored, RestoredFabric, RestoredJob};
+pub use service::Service;
 pub use slot::Slot;
+pub use view::{AgentState, AgentView, DemandView, JobState, JobView, LinkView, View};

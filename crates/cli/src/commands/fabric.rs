@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand, ValueEnum};
 use fabric::{Fabric, native};
 
-use crate::input::CliError;
+use crate::{commands::live, input::CliError};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum FabricCommand {
@@ -29,6 +29,8 @@ pub(crate) enum FabricCommand {
     Diff(diff::DiffArgs),
     /// Print the links between two hosts, with shares and assumptions
     Routes(routes::RoutesArgs),
+    /// Give the topology service its fabric
+    Set(live::SetArgs),
 }
 
 pub(crate) fn run(command: FabricCommand) -> Result<ExitCode, CliError> {
@@ -39,6 +41,7 @@ pub(crate) fn run(command: FabricCommand) -> Result<ExitCode, CliError> {
         FabricCommand::Show(args) => show::run(&args),
         FabricCommand::Diff(args) => diff::run(&args),
         FabricCommand::Routes(args) => routes::run(&args),
+        FabricCommand::Set(args) => live::set_fabric(&args),
     }
 }
 

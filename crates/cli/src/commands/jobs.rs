@@ -14,6 +14,7 @@ use units::LinkId;
 
 use crate::{
     cluster::read_fabric,
+    commands::live,
     input::CliError,
     output::{say, write_files, yaml},
 };
@@ -30,8 +31,18 @@ const BATCHES_MAX: u32 = 8;
 /// Models drawn from, all alike: those of the CASSINI paper whose iterations are below two seconds on 8 ranks.
 const MODELS: [&str; 10] = ["vgg11", "vgg16", "vgg19", "wideresnet101", "resnet50", "bert", "roberta", "camembert", "xlm", "dlrm"];
 
+/// Without a subcommand: what the service has committed.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct JobsArgs {
+    #[command(subcommand)]
+    command: Option<JobsCommand>,
+    #[command(flatten)]
+    list: live::JobsListArgs,
+}
+
 #[derive(Debug, Subcommand)]
-pub(crate) enum JobsCommand {
+enum JobsCommand {
     /// Draw jobs from the model zoo, pack them, and vary the placement
     Synth(SynthArgs),
 }
@@ -81,8 +92,14 @@ pub(crate) struct SynthArgs {
     candidates_out: PathBuf,
 }
 
-pub(crate) fn run(command: &JobsCommand) -> Result<ExitCode, CliError> {
-    let JobsCommand::Synth(args) = command;
+pub(crate) fn run(args: &JobsArgs) -> Result<ExitCode, CliError> {
+    match &args.command {
+        None => live::list_jobs(&args.list),
+        Some(JobsCommand::Synth(args)) => synth(args),
+    }
+}
+
+fn synth(args: &SynthArgs) -> Result<ExitCode, CliError> {
     if args.jobs_out == args.candidates_out {
         return Err(CliError::Usage(format!("--jobs-out and --candidates-out are both {}", args.jobs_out.display())));
     }

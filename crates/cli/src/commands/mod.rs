@@ -2,6 +2,7 @@
 
 mod fabric;
 mod jobs;
+mod live;
 mod plan;
 mod profile;
 mod shell;
@@ -47,9 +48,22 @@ enum Command {
     /// Synthesise and show communication profiles of jobs
     #[command(subcommand)]
     Profile(profile::ProfileCommand),
-    /// Generate jobs and candidate placements from a seed
-    #[command(subcommand)]
-    Jobs(jobs::JobsCommand),
+    /// List the committed jobs of the service; generate jobs from a seed
+    Jobs(jobs::JobsArgs),
+    /// List links with demand, worst score first
+    Links(live::LinksArgs),
+    /// List agents, their clocks and their jobs
+    Agents(live::AgentsArgs),
+    /// List events of the service, or follow them
+    Events(live::EventsArgs),
+    /// Watch the worst links and the jobs
+    Top(live::TopArgs),
+    /// Rank candidate placements against the jobs that the service has committed
+    Evaluate(live::EvaluateArgs),
+    /// Commit jobs with their placements to the service
+    Commit(live::CommitArgs),
+    /// Release jobs from the service
+    Release(live::ReleaseArgs),
     /// Print a completion script for a shell
     Completions(shell::CompletionsArgs),
     /// Write the manual pages to a folder
@@ -64,7 +78,14 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, CliError> {
         Command::Solve(args) => solve::run(&args),
         Command::Fabric(command) => fabric::run(command),
         Command::Profile(command) => profile::run(command),
-        Command::Jobs(command) => jobs::run(&command),
+        Command::Jobs(args) => jobs::run(&args),
+        Command::Links(args) => live::links(&args),
+        Command::Agents(args) => live::agents(&args),
+        Command::Events(args) => live::events(&args),
+        Command::Top(args) => live::top(&args),
+        Command::Evaluate(args) => live::evaluate(&args),
+        Command::Commit(args) => live::commit(&args),
+        Command::Release(args) => live::release(&args),
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args),
     }

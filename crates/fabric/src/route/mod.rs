@@ -11,15 +11,17 @@
 mod hash;
 mod paths;
 mod pin;
+mod routing;
 mod scratch;
 mod table;
 
 pub use paths::{Assumption, PATHS_MAX, Path, RouteLink, Routes};
 pub use pin::Pin;
+pub use routing::Routing;
 pub use scratch::RouteScratch;
 pub use table::{HOPS_MAX, TABLE_CELLS_MAX, TABLE_WORK_MAX};
 
-use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
+use alloc::{collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
 use core::fmt;
 
 use units::{LinkId, NodeId, Share};
@@ -75,10 +77,10 @@ impl core::str::FromStr for Ecmp {
 pub struct Router<'f> {
     fabric: &'f Fabric,
     ecmp: Ecmp,
-    table: Table,
-    hash: Option<FlowHash>,
+    table: Arc<Table>,
+    hash: Option<Arc<FlowHash>>,
     /// (first link, last link) to the whole route.
-    pins: BTreeMap<(LinkId, LinkId), Vec<LinkId>>,
+    pins: Arc<BTreeMap<(LinkId, LinkId), Vec<LinkId>>>,
 }
 
 /// The two ends of a flow on the wire.
@@ -113,9 +115,9 @@ impl<'f> Router<'f> {
     fn with_table(fabric: &'f Fabric, ecmp: Ecmp, pins: &[Pin], table: Table) -> Result<Self, FabricError> {
         let hash = match ecmp {
             Ecmp::Spread => None,
-            Ecmp::Hashed { seed } => Some(FlowHash::new(fabric, seed)),
+            Ecmp::Hashed { seed } => Some(Arc::new(FlowHash::new(fabric, seed))),
         };
-        Ok(Self { fabric, ecmp, table, hash, pins: pin::index(fabric, pins)? })
+        Ok(Self { fabric, ecmp, table: Arc::new(table), hash, pins: Arc::new(pin::index(fabric, pins)?) })
     }
 
     /// The fabric it routes on.

@@ -1,0 +1,66 @@
+//! `antiphase agents`: who is connected, and how well each knows the time.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use proto::v1alpha1::{Agent, AgentState, ListAgentsRequest, ListAgentsResponse};
+
+use super::{
+    Watch,
+    connect::{Client, ServerArgs, refused},
+    millis, or_dash,
+};
+use crate::{input::CliError, output::Output, table::Table};
+
+/// Agents, their clocks and their jobs.
+#[derive(Debug, Args)]
+pub(crate) struct AgentsArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    watch: Watch,
+    /// Form of the answer
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+pub(crate) fn agents(args: &AgentsArgs) -> Result<ExitCode, CliError> {
+    args.server.with(async |mut client: Client| {
+        args.watch
+            .print(async || {
+                let answer = client.list_agents(ListAgentsRequest::default()).await.map_err(refused)?.into_inner();
+                args.output.render(&answer, || table(&answer))
+            })
+            .await
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(answer: &ListAgentsResponse) -> String {
+    if answer.agents.is_empty() {
+        return "no agent has connected".into();
+    }
+    let mut table = Table::new(&["HOST", "STATE", "VERSION", ">EPOCH", ">CLOCK BOUND", ">RTT", "JOBS"]);
+    for agent in &answer.agents {
+        table.row(row(agent));
+    }
+    table.render()
+}
+
+fn row(agent: &Agent) -> [String; 7] {
+    let state = match agent.state() {
+        AgentState::Unspecified => "unknown",
+        AgentState::Connected => "connected",
+        AgentState::Lost => "lost",
+        AgentState::Quarantined => "quarantined",
+    };
+    [
+        agent.host.clone(),
+        state.into(),
+        agent.version.clone(),
+        agent.epoch.to_string(),
+        or_dash(agent.clock_bound_ns, millis),
+        or_dash(agent.clock_rtt_ns, millis),
+        agent.jobs.join(", "),
+    ]
+}

@@ -1,0 +1,88 @@
+//! `antiphase commit`: jobs with their placements into the plan.
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::Args;
+use cluster::{JobDoc, JobsDoc};
+use proto::v1alpha1::{CommitRequest, CommitResponse, JobSpec, Slot};
+
+use super::{
+    connect::{Client, ServerArgs, refused},
+    millis, score,
+};
+use crate::{
+    input::{CliError, read_document},
+    output::{self, Output},
+    table::Table,
+};
+
+/// Commit jobs with their placements: a new epoch of the plan.
+#[derive(Debug, Args)]
+pub(crate) struct CommitArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    /// Jobs document (antiphase.jobs/v1); every job has hosts; - for standard input
+    #[arg(long, value_name = "FILE")]
+    jobs: PathBuf,
+    /// Refuse unless the plan is at this epoch
+    #[arg(long, value_name = "EPOCH")]
+    if_epoch: Option<u64>,
+    /// Forget the jobs when nobody renews them for this many seconds; by default they stay until released
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    lease: u64,
+    /// Repeating a commit under the same key answers as the first did
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    key: String,
+    /// Form of the answer
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+pub(crate) fn commit(args: &CommitArgs) -> Result<ExitCode, CliError> {
+    let request = CommitRequest {
+        jobs: read_jobs(&args.jobs)?,
+        if_epoch: args.if_epoch,
+        lease_ms: args.lease.saturating_mul(1_000),
+        idempotency_key: args.key.clone(),
+    };
+    args.server.with(async |mut client: Client| {
+        let answer = client.commit(request).await.map_err(refused)?.into_inner();
+        output::print(&args.output.render(&answer, || table(&answer))?)
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The jobs of a document as the service takes them. Profiles in files of their own travel inline.
+pub(super) fn read_jobs(file: &Path) -> Result<Vec<JobSpec>, CliError> {
+    let doc = JobsDoc::parse(&read_document(file)?).map_err(|e| CliError::input(file, e))?;
+    let spec = |job: JobDoc| -> Result<JobSpec, CliError> {
+        let job = match &job.profile_file {
+            None => job,
+            Some(path) => {
+                let path = file.parent().unwrap_or(Path::new("")).join(path);
+                let profile = profile::parse(&read_document(&path)?).map_err(|e| CliError::input(&path, e))?;
+                JobDoc { profile: Some((&profile).into()), profile_file: None, ..job }
+            }
+        };
+        let refuse = |e: serde_json::Error| CliError::input(file, e);
+        serde_json::from_value(serde_json::to_value(&job).map_err(refuse)?).map_err(refuse)
+    };
+    doc.jobs.into_iter().map(spec).collect()
+}
+
+fn table(answer: &CommitResponse) -> String {
+    let mut table = Table::new(&["JOB", ">PERIOD", ">OFFSET", ">SLACK", "GATE"]);
+    for slot in &answer.slots {
+        table.row(row(slot));
+    }
+    let moved = if answer.moved.is_empty() { "no running job moved".into() } else { format!("moved: {}", answer.moved.join(", ")) };
+    format!("epoch {}, mean score {}, {moved}\n\n{}", answer.epoch, score(answer.score), table.render())
+}
+
+fn row(slot: &Slot) -> [String; 5] {
+    let gate = if slot.hold { "holds" } else { "lets pass" };
+    [slot.job.clone(), millis(slot.period_ns), millis(slot.offset_ns), millis(slot.slack_ns), gate.into()]
+}

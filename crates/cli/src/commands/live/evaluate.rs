@@ -1,0 +1,89 @@
+//! `antiphase evaluate`: ranks candidates against what the service has committed.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::Args;
+use cluster::CandidatesDoc;
+use proto::v1alpha1::{Candidate, EvaluateRequest, EvaluateResponse, Evaluation, JobHosts, Outcome};
+
+use super::{
+    commit::read_jobs,
+    connect::{Client, ServerArgs, refused},
+    or_dash, score,
+};
+use crate::{
+    input::{CliError, read_document},
+    output::{self, Output},
+    table::Table,
+};
+
+/// Rank candidate placements against the committed jobs. Nothing changes.
+#[derive(Debug, Args)]
+pub(crate) struct EvaluateArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    /// Jobs that are not committed yet (antiphase.jobs/v1)
+    #[arg(long, value_name = "FILE")]
+    jobs: Option<PathBuf>,
+    /// Candidate placements (antiphase.candidates/v1); without it all jobs are judged where they stand
+    #[arg(long, value_name = "FILE")]
+    candidates: Option<PathBuf>,
+    /// Say in words what happens on each contended link
+    #[arg(long)]
+    explain: bool,
+    /// Form of the answer
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+pub(crate) fn evaluate(args: &EvaluateArgs) -> Result<ExitCode, CliError> {
+    let candidates = match &args.candidates {
+        None => Vec::new(),
+        Some(file) => {
+            let doc = CandidatesDoc::parse(&read_document(file)?).map_err(|e| CliError::input(file, e))?;
+            let placements = |hosts: std::collections::BTreeMap<String, Vec<String>>| {
+                hosts.into_iter().map(|(job, hosts)| JobHosts { job, hosts }).collect()
+            };
+            doc.candidates.into_iter().map(|c| Candidate { id: c.id, placements: placements(c.hosts) }).collect()
+        }
+    };
+    let request = EvaluateRequest {
+        jobs: args.jobs.as_deref().map(read_jobs).transpose()?.unwrap_or_default(),
+        candidates,
+        explain: args.explain,
+        predict: true,
+        ..EvaluateRequest::default()
+    };
+    args.server.with(async |mut client: Client| {
+        let answer = client.evaluate(request).await.map_err(refused)?.into_inner();
+        output::print(&args.output.render(&answer, || table(&answer))?)
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(answer: &EvaluateResponse) -> String {
+    let mut table = Table::new(&["CANDIDATE", ">SCORE", ">UNSHIFTED", ">TIME", ">SHARED LINKS", "OPTIMAL"]);
+    for evaluation in &answer.ranked {
+        table.row(row(evaluation));
+    }
+    let said: Vec<&str> = answer.ranked.iter().flat_map(|e| &e.explanation).map(String::as_str).collect();
+    let said = if said.is_empty() { String::new() } else { format!("\n{}\n", said.join("\n")) };
+    format!("against epoch {} and fabric version {}\n\n{}{said}", answer.epoch, answer.fabric_version, table.render())
+}
+
+fn row(evaluation: &Evaluation) -> [String; 6] {
+    let optimal = match evaluation.outcome() {
+        Outcome::Solved if evaluation.proven => "yes".into(),
+        Outcome::Solved => format!("within {:.4}", evaluation.bound_gap),
+        Outcome::Loop => "loop".into(),
+        Outcome::Unsolved | Outcome::Unspecified => evaluation.reason.clone(),
+    };
+    [
+        evaluation.id.clone(),
+        or_dash(evaluation.score, score),
+        or_dash(evaluation.zero_shift_score, score),
+        or_dash(evaluation.time_advised, |t| format!("{t:.3}x")),
+        evaluation.shared_links.to_string(),
+        optimal,
+    ]
+}

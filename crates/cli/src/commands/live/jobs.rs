@@ -1,0 +1,76 @@
+//! `antiphase jobs`: the committed jobs, their slots, and what their gates saw.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use proto::v1alpha1::{Job, JobState, ListJobsRequest, ListJobsResponse};
+
+use super::{
+    Watch,
+    connect::{Client, ServerArgs, refused},
+    millis, or_dash, signed_millis,
+};
+use crate::{input::CliError, output::Output, table::Table};
+
+/// The committed jobs.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    watch: Watch,
+    /// Form of the answer
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+pub(crate) fn list(args: &ListArgs) -> Result<ExitCode, CliError> {
+    args.server.with(async |mut client: Client| {
+        args.watch
+            .print(async || {
+                let answer = client.list_jobs(ListJobsRequest::default()).await.map_err(refused)?.into_inner();
+                args.output.render(&answer, || table(&answer))
+            })
+            .await
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn table(answer: &ListJobsResponse) -> String {
+    if answer.jobs.is_empty() {
+        return "no jobs are committed; commit some with: antiphase commit --jobs FILE".into();
+    }
+    let mut table =
+        Table::new(&["JOB", "STATE", ">HOSTS", ">PERIOD", ">OFFSET", ">SLACK", ">ITERATION", ">LATE BY", ">SLIPS", ">SHARED LINKS"]);
+    for job in &answer.jobs {
+        table.row(row(job));
+    }
+    table.render()
+}
+
+fn row(job: &Job) -> [String; 10] {
+    let slot = job.slot.as_ref();
+    [
+        job.id.clone(),
+        state(job.state()).into(),
+        job.hosts.len().to_string(),
+        or_dash(slot, |s| millis(s.period_ns)),
+        or_dash(slot, |s| millis(s.offset_ns)),
+        or_dash(slot, |s| millis(s.slack_ns)),
+        or_dash(job.iteration_ns, millis),
+        or_dash(job.phase_error_ns, signed_millis),
+        or_dash(job.slips, |n| n.to_string()),
+        job.shared_links.len().to_string(),
+    ]
+}
+
+fn state(state: JobState) -> &'static str {
+    match state {
+        JobState::Unspecified => "unknown",
+        JobState::Committed => "committed",
+        JobState::Held => "held",
+        JobState::Free => "free",
+        JobState::Drifting => "drifting",
+        JobState::Open => "open",
+    }
+}

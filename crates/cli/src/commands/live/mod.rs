@@ -1,0 +1,72 @@
+//! Commands that ask a running topology service.
+
+mod agents;
+mod commit;
+mod connect;
+mod evaluate;
+mod events;
+mod fabric;
+mod jobs;
+mod links;
+mod release;
+mod top;
+
+pub(crate) use agents::{AgentsArgs, agents};
+pub(crate) use commit::{CommitArgs, commit};
+pub(crate) use evaluate::{EvaluateArgs, evaluate};
+pub(crate) use events::{EventsArgs, events};
+pub(crate) use fabric::{SetArgs, set as set_fabric};
+pub(crate) use jobs::{ListArgs as JobsListArgs, list as list_jobs};
+pub(crate) use links::{LinksArgs, links};
+pub(crate) use release::{ReleaseArgs, release};
+pub(crate) use top::{TopArgs, top};
+
+use std::time::Duration;
+
+use units::Nanos;
+
+use crate::{input::CliError, output};
+
+/// How often a watched table is drawn again.
+const WATCH_INTERVAL: Duration = Duration::from_secs(2);
+/// Clears a terminal and goes home.
+const CLEAR: &str = "\x1b[2J\x1b[H";
+
+/// `--watch` of a table.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct Watch {
+    /// Draw the table again every two seconds until interrupted
+    #[arg(long)]
+    watch: bool,
+}
+
+impl Watch {
+    /// Prints what `draw` makes: once, or until it fails or the program is interrupted.
+    async fn print(self, mut draw: impl AsyncFnMut() -> Result<String, CliError>) -> Result<(), CliError> {
+        loop {
+            let text = draw().await?;
+            if !self.watch {
+                return output::print(&text);
+            }
+            output::print(&format!("{CLEAR}{text}"))?;
+            tokio::time::sleep(WATCH_INTERVAL).await;
+        }
+    }
+}
+
+fn millis(ns: u64) -> String {
+    format!("{:.3} ms", Nanos(ns).as_millis_f64())
+}
+
+fn signed_millis(ns: i64) -> String {
+    format!("{:+.3} ms", ns as f64 / 1e6)
+}
+
+/// Absent is a dash, never a zero.
+fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| "-".into(), show)
+}
+
+fn score(value: f64) -> String {
+    format!("{value:.4}")
+}

@@ -1,0 +1,173 @@
+//! Errors as clients see them: one kind, one line, and mostly a hint.
+
+use axum::{
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+use state::Refusal;
+
+use crate::{brain::Stopped, resolve::one_line};
+
+/// What kind of error: its code in JSON, in HTTP and in gRPC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The request is wrong; repeating it does not help.
+    Invalid,
+    /// The caller's role is not enough.
+    Forbidden,
+    /// No such thing.
+    NotFound,
+    /// The path has no such method.
+    Method,
+    /// Decided on an older plan.
+    Conflict,
+    /// Something has to be set first.
+    Precondition,
+    /// Larger than taken.
+    TooLarge,
+    /// A limit of the service.
+    Exhausted,
+    /// Not now.
+    Unavailable,
+    /// It took too long.
+    Timeout,
+    /// Our bug.
+    Internal,
+}
+
+impl Kind {
+    /// The word in JSON and in metrics.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Invalid => "invalid",
+            Self::Forbidden => "forbidden",
+            Self::NotFound => "not_found",
+            Self::Method => "method_not_allowed",
+            Self::Conflict => "conflict",
+            Self::Precondition => "precondition",
+            Self::TooLarge => "too_large",
+            Self::Exhausted => "exhausted",
+            Self::Unavailable => "unavailable",
+            Self::Timeout => "timeout",
+            Self::Internal => "internal",
+        }
+    }
+
+    const fn status(self) -> StatusCode {
+        match self {
+            Self::Invalid => StatusCode::BAD_REQUEST,
+            Self::Forbidden => StatusCode::FORBIDDEN,
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Conflict => StatusCode::CONFLICT,
+            Self::Precondition => StatusCode::PRECONDITION_FAILED,
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Exhausted => StatusCode::TOO_MANY_REQUESTS,
+            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Timeout => StatusCode::GATEWAY_TIMEOUT,
+            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    const fn grpc(self) -> tonic::Code {
+        match self {
+            Self::Invalid => tonic::Code::InvalidArgument,
+            Self::Forbidden => tonic::Code::PermissionDenied,
+            Self::NotFound => tonic::Code::NotFound,
+            Self::Method => tonic::Code::Unimplemented,
+            Self::Conflict => tonic::Code::Aborted,
+            Self::Precondition => tonic::Code::FailedPrecondition,
+            Self::TooLarge | Self::Exhausted => tonic::Code::ResourceExhausted,
+            Self::Unavailable => tonic::Code::Unavailable,
+            Self::Timeout => tonic::Code::DeadlineExceeded,
+            Self::Internal => tonic::Code::Internal,
+        }
+    }
+}
+
+/// An error as clients see it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ApiError {
+    /// What kind.
+    pub kind: Kind,
+    /// What is wrong, with the value, on one line.
+    pub message: String,
+    /// What to do about it; may be empty.
+    pub hint: &'static str,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    code: &'static str,
+    message: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    hint: &'static str,
+}
+
+impl ApiError {
+    /// An error without a hint.
+    #[must_use]
+    pub fn new(kind: Kind, message: &dyn std::fmt::Display) -> Self {
+        Self { kind, message: one_line(message), hint: "" }
+    }
+
+    /// [`Kind::Invalid`].
+    #[must_use]
+    pub fn invalid(message: impl std::fmt::Display) -> Self {
+        Self::new(Kind::Invalid, &message)
+    }
+
+    /// [`Kind::Forbidden`].
+    #[must_use]
+    pub fn forbidden(message: impl std::fmt::Display) -> Self {
+        Self::new(Kind::Forbidden, &message).hint("roles stand in the client's certificate")
+    }
+
+    /// The same with a hint.
+    #[must_use]
+    pub fn hint(mut self, hint: &'static str) -> Self {
+        self.hint = hint;
+        self
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> Self {
+        let (kind, hint) = match &refusal {
+            Refusal::EpochMoved { .. } => (Kind::Conflict, "evaluate again, then commit with the new epoch"),
+            Refusal::NoFabric => (Kind::Precondition, "PUT /v1alpha1/fabric first"),
+            Refusal::Limit { .. } => (Kind::Exhausted, ""),
+            Refusal::Store(_) => (Kind::Unavailable, "nothing was changed; try again when /readyz is well"),
+            _ => (Kind::Invalid, ""),
+        };
+        Self::new(kind, &refusal).hint(hint)
+    }
+}
+
+impl From<Stopped> for ApiError {
+    fn from(stopped: Stopped) -> Self {
+        Self::new(Kind::Unavailable, &stopped).hint("try again")
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = Body { code: self.kind.code(), message: &self.message, hint: self.hint };
+        let text = serde_json::to_string(&body).unwrap_or_default();
+        let mut response = (self.kind.status(), text).into_response();
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        // For the access log and the counters.
+        response.extensions_mut().insert(self.kind);
+        response
+    }
+}
+
+impl From<ApiError> for tonic::Status {
+    fn from(error: ApiError) -> Self {
+        let message = if error.hint.is_empty() { error.message } else { format!("{} ({})", error.message, error.hint) };
+        Self::new(error.kind.grpc(), message)
+    }
+}

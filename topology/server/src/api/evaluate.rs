@@ -1,0 +1,204 @@
+//! Ranking candidate placements against the committed jobs. It sees a snapshot and changes nothing.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Instant,
+};
+
+use cluster::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, JobDoc, Reader};
+use fabric::route::{Ecmp, Router};
+use policy::{Candidate, Cluster, Evaluation, Job, Objective, Options, Outcome, Placement};
+use proto::v1alpha1 as pb;
+use units::{JobId, NodeId};
+
+use super::{Api, ApiError, solve::mode};
+use crate::{
+    brain::Snapshot,
+    resolve::{self, one_line},
+};
+
+/// Candidates of one request: ten rounds of a large scheduler; they take seconds on 10,000 hosts.
+const CANDIDATES_MAX: usize = 1_000;
+/// Jobs of one request that are not committed.
+const JOBS_MAX: usize = 1_000;
+/// Links listed per candidate, worst first.
+const LINKS_MAX: usize = 500;
+/// Lines of explanation per candidate.
+const LINES_MAX: usize = 500;
+
+/// The name of the only candidate when none is given.
+const AS_PLACED: &str = "as placed";
+
+impl Api {
+    /// Ranks candidates.
+    ///
+    /// # Errors
+    /// [`ApiError`] names the job or the candidate and the value.
+    pub async fn evaluate(&self, request: pb::EvaluateRequest) -> Result<pb::EvaluateResponse, ApiError> {
+        limit("candidates", request.candidates.len(), CANDIDATES_MAX)?;
+        limit("jobs", request.jobs.len(), JOBS_MAX)?;
+        let snapshot = self.snapshot().await?;
+        let ecmp = self.0.ecmp;
+        let metrics = Arc::clone(self.metrics());
+        self.compute(move || {
+            let began = Instant::now();
+            let mut response = evaluate(&snapshot, ecmp, &request)?;
+            metrics.evaluated(began.elapsed());
+            response.elapsed_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+            Ok(response)
+        })
+        .await?
+    }
+}
+
+fn limit(what: &str, value: usize, max: usize) -> Result<(), ApiError> {
+    if value > max { Err(ApiError::invalid(format!("{what}: {value}; at most {max}"))) } else { Ok(()) }
+}
+
+fn evaluate(snapshot: &Snapshot, ecmp: Ecmp, request: &pb::EvaluateRequest) -> Result<pb::EvaluateResponse, ApiError> {
+    let view = snapshot.fabric.as_ref().ok_or(state::Refusal::NoFabric)?;
+    let options = options(request)?;
+    let round = Round::read(snapshot, &view.fabric, request)?;
+    let router = Router::toward(&view.fabric, ecmp, &[], &round.hosts()).map_err(ApiError::invalid)?;
+    let cluster = Cluster { fabric: &view.fabric, router: &router, jobs: &round.jobs, placements: &round.placements };
+    let ranked = policy::rank(&cluster, &round.candidates, &options).map_err(ApiError::invalid)?;
+    let ranked = ranked.iter().map(|e| message(&cluster, e, request.explain)).collect();
+    Ok(pb::EvaluateResponse { ranked, fabric_version: view.version, epoch: snapshot.epoch, elapsed_us: 0 })
+}
+
+fn options(request: &pb::EvaluateRequest) -> Result<Options, ApiError> {
+    let objective = match pb::Objective::try_from(request.objective) {
+        Ok(pb::Objective::Unspecified | pb::Objective::Score) => Objective::Score,
+        Ok(pb::Objective::Time) => Objective::Time,
+        Err(_) => return Err(ApiError::invalid(format!("objective: unknown value {}", request.objective))),
+    };
+    Ok(Options { mode: mode(request.mode)?, objective, predict: request.predict, ..Options::default() })
+}
+
+/// Committed jobs and those of the request, with their placements, and the candidates.
+struct Round {
+    jobs: Vec<Job>,
+    placements: Vec<Placement>,
+    candidates: Vec<Candidate>,
+}
+
+impl Round {
+    fn read(snapshot: &Snapshot, fabric: &fabric::Fabric, request: &pb::EvaluateRequest) -> Result<Self, ApiError> {
+        let doc = candidates(request)?;
+        let elsewhere = |job: &str| doc.candidates.iter().find_map(|c| c.hosts.get(job)).map(Vec::as_slice);
+        let mut reader = Reader::new(fabric, resolve::NO_FILES);
+        let mut names = BTreeSet::new();
+        for (i, spec) in request.jobs.iter().enumerate() {
+            let job = resolve::document(i, spec).map_err(ApiError::invalid)?;
+            reader.job(&job, elsewhere(&job.id)).map_err(ApiError::invalid)?;
+            names.insert(job.id);
+        }
+        // Committed jobs that a candidate moves are read again for their shape; the others stand as they are.
+        let moved: BTreeSet<&String> = doc.candidates.iter().flat_map(|c| c.hosts.keys()).filter(|job| !names.contains(*job)).collect();
+        for name in moved {
+            let Some(view) = snapshot.job(name) else { continue };
+            let job: JobDoc = serde_json::from_str(&view.definition.document)
+                .map_err(|e| ApiError::invalid(format!("committed job {name:?}: {}", one_line(&e))))?;
+            reader.job(&job, None).map_err(ApiError::invalid)?;
+            names.insert(name.clone());
+        }
+        let candidates = if doc.candidates.is_empty() {
+            vec![Candidate { id: AS_PLACED.into(), placements: Vec::new() }]
+        } else {
+            reader.candidates(&doc).map_err(ApiError::invalid)?
+        };
+        let (mut jobs, mut placements) = reader.finish();
+        for view in snapshot.jobs.iter().filter(|view| !names.contains(&view.definition.job.name)) {
+            jobs.push(view.definition.job.clone());
+            placements.push(view.definition.placement.clone());
+        }
+        if jobs.is_empty() {
+            return Err(ApiError::invalid("jobs: none given and none committed"));
+        }
+        Ok(Self { jobs, placements, candidates })
+    }
+
+    /// Every host that a route may end at.
+    fn hosts(&self) -> Vec<NodeId> {
+        let moved = self.candidates.iter().flat_map(|c| &c.placements).map(|(_, placement)| placement);
+        let all: BTreeSet<NodeId> = self.placements.iter().chain(moved).flat_map(|p| &p.ranks).map(|rank| rank.host).collect();
+        all.into_iter().collect()
+    }
+}
+
+fn candidates(request: &pb::EvaluateRequest) -> Result<CandidatesDoc, ApiError> {
+    let mut out = Vec::with_capacity(request.candidates.len());
+    for (i, candidate) in request.candidates.iter().enumerate() {
+        let mut hosts = BTreeMap::new();
+        for placement in &candidate.placements {
+            if hosts.insert(placement.job.clone(), placement.hosts.clone()).is_some() {
+                return Err(ApiError::invalid(format!("candidates[{i}].placements: job {:?} is placed twice", placement.job)));
+            }
+        }
+        out.push(CandidateDoc { id: candidate.id.clone(), hosts });
+    }
+    Ok(CandidatesDoc { schema: CANDIDATES_SCHEMA.into(), candidates: out })
+}
+
+fn message(cluster: &Cluster<'_>, e: &Evaluation, explain: bool) -> pb::Evaluation {
+    let name = |job: JobId| cluster.jobs[job.index()].name.clone();
+    let (outcome, reason) = match &e.outcome {
+        Outcome::Solved => (pb::Outcome::Solved, String::new()),
+        Outcome::Loop { link, jobs } => {
+            let (link, [a, b]) = (cluster.fabric.link_name(*link), jobs.map(name));
+            (pb::Outcome::Loop, format!("jobs {a:?} and {b:?} close a loop at link {link}"))
+        }
+        Outcome::Unsolved { link, error } => {
+            let at = link.map_or_else(String::new, |l| format!("link {}: ", cluster.fabric.link_name(l)));
+            (pb::Outcome::Unsolved, format!("{at}{error}"))
+        }
+    };
+    let solved = e.outcome == Outcome::Solved;
+    let explanation = e.explain(cluster);
+    pb::Evaluation {
+        id: e.id.clone(),
+        index: e.index as u32,
+        outcome: outcome.into(),
+        reason,
+        score: e.scores.map(|s| s.score),
+        zero_shift_score: e.scores.map(|s| s.zero_shift_score),
+        proven: e.scores.is_some_and(|s| s.proven),
+        bound_gap: e.scores.map_or(0.0, |s| s.bound_gap),
+        time_solo: e.times.map(|t| t.solo),
+        time_unshifted: e.times.map(|t| t.unshifted),
+        time_shifted: e.times.map(|t| t.shifted),
+        time_advised: e.times.map(|t| t.advised),
+        links: links(cluster, e),
+        shifts: if solved { shifts(cluster, e) } else { Vec::new() },
+        explanation: if explain { explanation.iter().take(LINES_MAX).map(ToString::to_string).collect() } else { Vec::new() },
+        shared_links: e.shared_links as u32,
+    }
+}
+
+fn links(cluster: &Cluster<'_>, e: &Evaluation) -> Vec<pb::LinkScore> {
+    let mut classes: Vec<_> = e.links().collect();
+    classes.sort_by(|a, b| a.score.total_cmp(&b.score));
+    let one = |class: &policy::LinkReport<'_>, link| pb::LinkScore {
+        link: cluster.fabric.link_name(link),
+        capacity_mbps: class.capacity.0,
+        jobs: class.jobs.iter().map(|j| cluster.jobs[j.index()].name.clone()).collect(),
+        score: class.score,
+        zero_shift_score: class.zero_shift_score,
+    };
+    classes.iter().flat_map(|class| class.links.iter().map(move |link| one(class, *link))).take(LINKS_MAX).collect()
+}
+
+fn shifts(cluster: &Cluster<'_>, e: &Evaluation) -> Vec<pb::JobShift> {
+    let one = |r: policy::JobReport| pb::JobShift {
+        job: cluster.jobs[r.job.index()].name.clone(),
+        shift_ns: r.shift.0,
+        period_ns: cluster.jobs[r.job.index()].period.0,
+        slack_ns: r.slack.0,
+        hold: r.hold,
+        solo_ns: r.times.map(|t| t.solo.0),
+        unshifted_ns: r.times.map(|t| t.unshifted.0),
+        shifted_ns: r.times.map(|t| t.shifted.0),
+    };
+    e.jobs(cluster).into_iter().map(one).collect()
+}

@@ -1,0 +1,217 @@
+//! What the service answers, whatever the protocol: one method for each RPC of `topology.proto`.
+
+mod error;
+mod evaluate;
+mod read;
+mod solve;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use fabric::route::Ecmp;
+use proto::v1alpha1 as pb;
+use state::Reply;
+use tokio::sync::{Semaphore, watch};
+use units::Nanos;
+
+pub use error::{ApiError, Kind};
+pub use solve::Shifts;
+
+use crate::{
+    brain::{BrainHandle, Mutation, Snapshot, slot_message},
+    clock::FabricClock,
+    config::Config,
+    events::EventLog,
+    metrics::Metrics,
+    resolve::{self, one_line},
+    store::StoreHealth,
+    telemetry::TelemetryHandle,
+};
+
+/// Longest idempotency key in bytes.
+const KEY_BYTES_MAX: usize = 256;
+/// Longest lease: a year, against a mistake of units.
+const LEASE_MS_MAX: u64 = 366 * 86_400_000;
+const NANOS_PER_MILLI: u64 = 1_000_000;
+
+/// The service behind all protocols. Cloning it shares it.
+#[derive(Clone, Debug)]
+pub struct Api(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    brain: BrainHandle,
+    health: StoreHealth,
+    telemetry: TelemetryHandle,
+    events: EventLog,
+    metrics: Arc<Metrics>,
+    clock: FabricClock,
+    ecmp: Ecmp,
+    config: watch::Receiver<Arc<Config>>,
+    /// One permit for each call that may compute at the same time.
+    computing: Arc<Semaphore>,
+    /// Readers of the event stream.
+    watchers: Arc<AtomicU32>,
+}
+
+/// What [`Api::new`] puts together.
+#[derive(Debug)]
+pub struct Parts {
+    /// The brain.
+    pub brain: BrainHandle,
+    /// How its store is.
+    pub health: StoreHealth,
+    /// Series.
+    pub telemetry: TelemetryHandle,
+    /// Events.
+    pub events: EventLog,
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// Fabric time.
+    pub clock: FabricClock,
+    /// Among equal next hops.
+    pub ecmp: Ecmp,
+    /// Limits, as last loaded.
+    pub config: watch::Receiver<Arc<Config>>,
+}
+
+impl Api {
+    /// Puts the parts together.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        let limits = parts.config.borrow().limits;
+        Self(Arc::new(Inner {
+            brain: parts.brain,
+            health: parts.health,
+            telemetry: parts.telemetry,
+            events: parts.events,
+            metrics: parts.metrics,
+            clock: parts.clock,
+            ecmp: parts.ecmp,
+            config: parts.config,
+            computing: Arc::new(Semaphore::new(limits.evaluations as usize)),
+            watchers: Arc::new(AtomicU32::new(0)),
+        }))
+    }
+
+    /// Counters, for those who answer requests.
+    #[must_use]
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.0.metrics
+    }
+
+    /// The configuration as last loaded.
+    #[must_use]
+    pub fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.0.config.borrow())
+    }
+
+    /// Commits jobs.
+    ///
+    /// # Errors
+    /// [`ApiError`]: nothing was changed.
+    pub async fn commit(&self, request: pb::CommitRequest) -> Result<pb::CommitResponse, ApiError> {
+        if request.jobs.is_empty() {
+            return Err(ApiError::invalid("jobs: empty"));
+        }
+        if request.idempotency_key.len() > KEY_BYTES_MAX {
+            let bytes = request.idempotency_key.len();
+            return Err(ApiError::invalid(format!("idempotency_key: {bytes} bytes; at most {KEY_BYTES_MAX}")));
+        }
+        if request.lease_ms > LEASE_MS_MAX {
+            return Err(ApiError::invalid(format!("lease_ms: {}; at most {LEASE_MS_MAX}", request.lease_ms)));
+        }
+        let snapshot = self.0.brain.snapshot().await?;
+        let view = snapshot.fabric.clone().ok_or(state::Refusal::NoFabric)?;
+        let specs = request.jobs;
+        let jobs = self.compute(move || resolve::definitions(&view.fabric, &specs).map_err(ApiError::invalid)).await??;
+        let mutation = Mutation::Commit {
+            fabric_version: snapshot.fabric.as_ref().map_or(0, |f| f.version),
+            jobs,
+            if_epoch: request.if_epoch,
+            lease: (request.lease_ms > 0).then(|| Nanos(request.lease_ms * NANOS_PER_MILLI)),
+            key: request.idempotency_key,
+        };
+        match self.0.brain.mutate(mutation).await?? {
+            Reply::Committed(c) => {
+                let slots = c.slots.iter().map(slot_message).collect();
+                Ok(pb::CommitResponse { epoch: c.epoch, slots, moved: c.moved, score: c.score })
+            }
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Forgets jobs.
+    ///
+    /// # Errors
+    /// [`ApiError`]: nothing was changed.
+    pub async fn release(&self, request: pb::ReleaseRequest) -> Result<pb::ReleaseResponse, ApiError> {
+        if request.jobs.is_empty() {
+            return Err(ApiError::invalid("jobs: empty"));
+        }
+        match self.0.brain.mutate(Mutation::Release { jobs: request.jobs }).await?? {
+            Reply::Released { epoch, unknown } => Ok(pb::ReleaseResponse { epoch, unknown }),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Replaces the fabric.
+    ///
+    /// # Errors
+    /// [`ApiError`]: nothing was changed.
+    pub async fn set_fabric(&self, request: pb::SetFabricRequest) -> Result<pb::SetFabricResponse, ApiError> {
+        let text: Arc<str> = request.fabric.into();
+        let document = Arc::clone(&text);
+        let read = move || fabric::native::read(&document).map_err(|e| ApiError::invalid(format!("fabric: {}", one_line(&e))));
+        let fabric = Arc::new(self.compute(read).await??);
+        match self.0.brain.mutate(Mutation::SetFabric { fabric, text }).await?? {
+            Reply::FabricSet { version, epoch } => Ok(pb::SetFabricResponse { fabric_version: version, epoch }),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The state now.
+    async fn snapshot(&self) -> Result<Arc<Snapshot>, ApiError> {
+        Ok(self.0.brain.snapshot().await?)
+    }
+
+    /// Runs work that takes a processor, beside the tasks and not many at a time. The caller's time runs while it waits for its turn.
+    async fn compute<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+        let busy = |_| ApiError::new(Kind::Unavailable, &"the service is stopping");
+        let permit = Arc::clone(&self.0.computing).acquire_owned().await.map_err(busy)?;
+        let task = tokio::task::spawn_blocking(move || {
+            let out = work();
+            // Held by the work and not by the caller, who may go away.
+            drop(permit);
+            out
+        });
+        task.await.map_err(|_| ApiError::new(Kind::Internal, &"the computation failed"))
+    }
+}
+
+fn unexpected(reply: &Reply) -> ApiError {
+    tracing::error!(?reply, "the brain gave the answer of another request");
+    ApiError::new(Kind::Internal, &"an answer of another kind")
+}
+
+/// A reader of events that counts against the limit.
+#[derive(Debug)]
+pub struct Watcher {
+    /// The reader.
+    pub reader: crate::events::EventReader,
+    open: Arc<AtomicU32>,
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// How long a reader of events waits before a sign of life.
+pub const WATCH_KEEP_ALIVE: Duration = Duration::from_secs(15);

@@ -1,0 +1,146 @@
+//! Reads: of one snapshot each.
+
+use std::sync::Arc;
+
+use fabric::{NodeKind, Fabric};
+use proto::v1alpha1 as pb;
+
+use super::{Api, ApiError, Kind, Watcher};
+use crate::metrics::Now;
+
+/// Links of one answer when the caller names no number, and at most.
+const LINKS_DEFAULT: usize = 100;
+const LINKS_MAX: usize = 10_000;
+
+impl Api {
+    /// The fabric.
+    ///
+    /// # Errors
+    /// None is set, or the service is stopping.
+    pub async fn fabric(&self) -> Result<pb::GetFabricResponse, ApiError> {
+        let snapshot = self.snapshot().await?;
+        let missing = || ApiError::new(Kind::NotFound, &"no fabric is set").hint("PUT /v1alpha1/fabric");
+        let view = snapshot.fabric.as_ref().ok_or_else(missing)?;
+        let (hosts, switches) = nodes(&view.fabric);
+        let links = view.fabric.links().len() as u32;
+        Ok(pb::GetFabricResponse { fabric: view.text.as_ref().to_owned(), fabric_version: view.version, hosts, switches, links })
+    }
+
+    /// Committed jobs.
+    ///
+    /// # Errors
+    /// A name that is not committed, or the service is stopping.
+    pub async fn jobs(&self, request: &pb::ListJobsRequest) -> Result<pb::ListJobsResponse, ApiError> {
+        let snapshot = self.snapshot().await?;
+        let jobs = if request.jobs.is_empty() {
+            snapshot.jobs.iter().map(|j| j.message.clone()).collect()
+        } else {
+            let find = |name: &String| {
+                let missing = || ApiError::new(Kind::NotFound, &format!("no job {name:?} is committed"));
+                snapshot.job(name).map(|j| j.message.clone()).ok_or_else(missing)
+            };
+            request.jobs.iter().map(find).collect::<Result<_, _>>()?
+        };
+        Ok(pb::ListJobsResponse { jobs, epoch: snapshot.epoch })
+    }
+
+    /// Links with demand, worst first.
+    ///
+    /// # Errors
+    /// A link that has no demand or does not exist, or the service is stopping.
+    pub async fn links(&self, request: &pb::ListLinksRequest) -> Result<pb::ListLinksResponse, ApiError> {
+        let snapshot = self.snapshot().await?;
+        let table = &snapshot.links;
+        let limit = if request.limit == 0 { LINKS_DEFAULT } else { (request.limit as usize).min(LINKS_MAX) };
+        let mut links: Vec<pb::Link> = if request.links.is_empty() {
+            table.links.iter().take(limit).cloned().collect()
+        } else {
+            let find = |id: &String| {
+                let missing = || ApiError::new(Kind::NotFound, &format!("link {id:?} carries no job"));
+                table.links.iter().find(|l| l.id == *id).cloned().ok_or_else(missing)
+            };
+            request.links.iter().take(limit).map(find).collect::<Result<_, _>>()?
+        };
+        if !request.demands {
+            links.iter_mut().for_each(|l| l.demands.clear());
+        }
+        Ok(pb::ListLinksResponse { links, total: table.links.len() as u32, epoch: snapshot.epoch })
+    }
+
+    /// Agents.
+    ///
+    /// # Errors
+    /// The service is stopping.
+    pub async fn agents(&self) -> Result<pb::ListAgentsResponse, ApiError> {
+        Ok(pb::ListAgentsResponse { agents: self.snapshot().await?.agents.clone() })
+    }
+
+    /// Every job's slot.
+    ///
+    /// # Errors
+    /// The service is stopping.
+    pub async fn plan(&self) -> Result<pb::Plan, ApiError> {
+        let snapshot = self.snapshot().await?;
+        Ok(pb::Plan { epoch: snapshot.epoch, slots: snapshot.jobs.iter().filter_map(|j| j.message.slot.clone()).collect() })
+    }
+
+    /// What happened.
+    #[must_use]
+    pub fn events(&self, request: &pb::ListEventsRequest) -> pb::ListEventsResponse {
+        self.0.events.list(request.after, request.limit)
+    }
+
+    /// What happens from now on, or from a sequence number on.
+    ///
+    /// # Errors
+    /// There are too many readers.
+    pub fn watch(&self, after: Option<u64>) -> Result<Watcher, ApiError> {
+        let limit = self.config().limits.watchers;
+        let too_many = || ApiError::new(Kind::Exhausted, &format!("{limit} readers of events; no more are taken"));
+        let open = self.0.watchers.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let watcher = Watcher { reader: self.0.events.reader(after), open: Arc::clone(&self.0.watchers) };
+        // The count falls again when the watcher is dropped.
+        if open < limit { Ok(watcher) } else { Err(too_many()) }
+    }
+
+    /// Counters and iteration times.
+    #[must_use]
+    pub fn telemetry(&self, request: &pb::GetTelemetryRequest) -> pb::GetTelemetryResponse {
+        self.0.telemetry.read(self.0.clock.now(), request)
+    }
+
+    /// The exposition for Prometheus.
+    ///
+    /// # Errors
+    /// The service is stopping, or a metric cannot be written.
+    pub async fn exposition(&self) -> Result<String, ApiError> {
+        let snapshot = self.snapshot().await?;
+        let now = Now {
+            snapshot: &snapshot,
+            links: &snapshot.links,
+            store_up: self.0.health.problem().is_none(),
+            telemetry_dropped: self.0.telemetry.dropped(),
+        };
+        self.0.metrics.text(&now).map_err(|e| ApiError::new(Kind::Internal, &e))
+    }
+
+    /// Whether changes can be taken.
+    ///
+    /// # Errors
+    /// Why not: the store, the fabric, or stopping.
+    pub async fn ready(&self) -> Result<(), ApiError> {
+        let snapshot = self.snapshot().await?;
+        if let Some(problem) = self.0.health.problem() {
+            return Err(ApiError::new(Kind::Unavailable, &format!("the state file cannot be written: {problem}")));
+        }
+        match snapshot.fabric {
+            Some(_) => Ok(()),
+            None => Err(ApiError::new(Kind::Unavailable, &"no fabric is set").hint("PUT /v1alpha1/fabric")),
+        }
+    }
+}
+
+fn nodes(fabric: &Fabric) -> (u32, u32) {
+    let hosts = fabric.nodes().iter().filter(|n| matches!(n.kind, NodeKind::Host)).count();
+    (hosts as u32, (fabric.nodes().len() - hosts) as u32)
+}

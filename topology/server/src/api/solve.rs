@@ -1,0 +1,59 @@
+//! Solving a scenario document.
+
+use std::{collections::BTreeMap, time::Instant};
+
+use circle::{
+    Effort, Mode, Options, Ticks,
+    scenario::{Scenario, SolutionDoc},
+};
+use proto::v1alpha1 as pb;
+
+use super::{Api, ApiError, Kind};
+
+/// Shifts to evaluate instead of solving, by job; jobs not named get 0.
+pub type Shifts = BTreeMap<String, u64>;
+
+impl Api {
+    /// Solves a scenario.
+    ///
+    /// # Errors
+    /// [`ApiError`] names the place in the document and the value. A loop in paper mode is an answer.
+    pub async fn solve(&self, request: pb::SolveRequest) -> Result<pb::SolveResponse, ApiError> {
+        let solution = self.compute(move || solve(&request)).await??;
+        Ok(pb::SolveResponse { solution })
+    }
+}
+
+fn solve(request: &pb::SolveRequest) -> Result<String, ApiError> {
+    let mode = mode(request.mode)?;
+    let scenario = Scenario::parse(&request.scenario).map_err(|e| ApiError::invalid(format!("scenario: {e}")))?;
+    let options = Options { mode, robust: request.robust_ticks.map(Ticks), effort: Effort::Thorough };
+    let began = Instant::now();
+    let solved = if request.shifts.is_empty() {
+        circle::solve(&scenario.problem, &options)
+    } else {
+        circle::evaluate(&scenario.problem, &shifts(&scenario, &request.shifts)?)
+    };
+    let solution = solved.map_err(ApiError::invalid)?;
+    let elapsed_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+    let document = SolutionDoc::new(&scenario, &options, &solution, elapsed_us);
+    serde_json::to_string(&document).map_err(|e| ApiError::new(Kind::Internal, &e))
+}
+
+fn shifts(scenario: &Scenario, given: &Shifts) -> Result<Vec<Ticks>, ApiError> {
+    let mut out = vec![Ticks(0); scenario.jobs.len()];
+    for (name, ticks) in given {
+        let job = scenario.job(name).ok_or_else(|| ApiError::invalid(format!("shifts: no job {name:?} in the scenario")))?;
+        out[job.index()] = Ticks(*ticks);
+    }
+    Ok(out)
+}
+
+/// The solver's mode; exact when not said.
+pub(super) fn mode(value: i32) -> Result<Mode, ApiError> {
+    match pb::Mode::try_from(value) {
+        Ok(pb::Mode::Unspecified | pb::Mode::Exact) => Ok(Mode::Exact),
+        Ok(pb::Mode::Cassini) => Ok(Mode::Cassini),
+        Err(_) => Err(ApiError::invalid(format!("mode: unknown value {value}"))),
+    }
+}

@@ -1,0 +1,365 @@
+//! The brain: one thread that owns the state machine, hands it what happens and does what it says.
+
+mod adapter;
+mod handle;
+mod snapshot;
+mod standin;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, atomic::AtomicU64},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use proto::v1alpha1::{self as pb, ServiceFrame, service_frame};
+use state::{Action, Config, Event, Record, Refusal, Reply, RequestId, SessionId};
+use tokio::sync::{mpsc, oneshot, watch};
+
+pub use handle::{BrainHandle, Mutation, Stopped};
+pub use snapshot::{FabricView, JobView, Snapshot, slot_message};
+
+use crate::{
+    clock::FabricClock,
+    events::EventLog,
+    metrics::Metrics,
+    resolve,
+    store::{Outcome, StateFile, Store, StoreHealth},
+    telemetry::TelemetryHandle,
+};
+use handle::{Command, QUEUE_MAX};
+use standin::Service;
+
+/// How old a snapshot may be as to what agents reported. What clients changed is always in it.
+const SNAPSHOT_AGE_MAX: Duration = Duration::from_millis(100);
+/// Changes that wait while a new fabric is on its way to the disk.
+const WAITING_MAX: usize = 1_024;
+/// How long stopping waits for the disk.
+const STOP_MAX: Duration = Duration::from_secs(10);
+/// Least time between two ticks, so that a deadline that does not move cannot keep the thread busy.
+const TICK_MIN: Duration = Duration::from_millis(1);
+/// How often series of jobs that are gone are forgotten.
+const PRUNE_EVERY: Duration = Duration::from_secs(10);
+
+type Answer = oneshot::Sender<Result<Reply, Refusal>>;
+
+/// What the brain tells others.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// Fabric time.
+    pub clock: FabricClock,
+    /// Where notices go.
+    pub events: EventLog,
+    /// Where iteration times go.
+    pub telemetry: TelemetryHandle,
+    /// Where durations go.
+    pub metrics: Arc<Metrics>,
+}
+
+/// The running brain.
+#[derive(Debug)]
+pub struct Brain {
+    /// Speaks to it.
+    pub handle: BrainHandle,
+    /// How its store is.
+    pub health: StoreHealth,
+    stop: watch::Sender<bool>,
+    thread: JoinHandle<()>,
+}
+
+impl Brain {
+    /// Restores the state from an open file and starts the threads.
+    ///
+    /// # Errors
+    /// One line: what in the file cannot be used, or which thread could not be had.
+    pub fn start(config: &Config, file: StateFile, records: Vec<Record>, around: Surroundings) -> Result<Self, String> {
+        let service = adapter::restore(config, around.clock.now(), records)?;
+        let (send, outcomes) = mpsc::unbounded_channel();
+        let metrics = Arc::clone(&around.metrics);
+        let store = Store::start(file, move |outcome: Outcome| {
+            metrics.store_commit(outcome.took, outcome.result.is_ok());
+            // The brain is gone only after the store.
+            let _ = send.send(outcome);
+        })
+        .map_err(|e| format!("cannot start the store's thread: {e}"))?;
+        let health = store.health();
+        let (commands, queue) = mpsc::channel(QUEUE_MAX);
+        let (stop, stopped) = watch::channel(false);
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(|e| format!("cannot start the brain: {e}"))?;
+        let task = Task {
+            service,
+            store,
+            around,
+            sessions: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            next_request: 0,
+            fabric_request: None,
+            waiting: VecDeque::new(),
+            cached: None,
+            pruned: Instant::now(),
+        };
+        let thread = std::thread::Builder::new().name("brain".into());
+        let thread = thread.spawn(move || runtime.block_on(task.run(queue, outcomes, stopped))).map_err(|e| e.to_string())?;
+        let handle = BrainHandle { commands, sessions: Arc::new(AtomicU64::new(1)) };
+        Ok(Self { handle, health, stop, thread })
+    }
+
+    /// Takes no more commands, waits for the disk and closes the file. Blocks, for at most [`STOP_MAX`] and one write.
+    pub fn stop(self) {
+        self.stop.send_replace(true);
+        let _ = self.thread.join();
+    }
+}
+
+struct Task {
+    service: Service,
+    store: Store,
+    around: Surroundings,
+    sessions: BTreeMap<SessionId, mpsc::Sender<ServiceFrame>>,
+    answers: BTreeMap<RequestId, Answer>,
+    next_request: u64,
+    /// A new fabric is on its way to the disk. Jobs stand on nodes of one fabric, so no other change runs beside it.
+    fabric_request: Option<RequestId>,
+    waiting: VecDeque<(Mutation, Answer)>,
+    cached: Option<(Arc<Snapshot>, Instant)>,
+    pruned: Instant,
+}
+
+impl Task {
+    async fn run(
+        mut self,
+        mut commands: mpsc::Receiver<Command>,
+        mut outcomes: mpsc::UnboundedReceiver<Outcome>,
+        mut stop: watch::Receiver<bool>,
+    ) {
+        self.act();
+        loop {
+            let now = Instant::now();
+            let due = self.service.deadline().map(|at| self.around.clock.instant(at));
+            if due.is_some_and(|due| due <= now) {
+                self.handle(Event::Tick);
+            }
+            let due = self.service.deadline().map(|at| self.around.clock.instant(at).max(now + TICK_MIN));
+            let wake = tokio::time::Instant::from_std(due.unwrap_or(now + PRUNE_EVERY));
+            tokio::select! {
+                biased;
+                Some(outcome) = outcomes.recv() => self.written(outcome),
+                _ = stop.changed() => break,
+                command = commands.recv() => match command {
+                    Some(command) => self.command(command),
+                    None => break,
+                },
+                () = tokio::time::sleep_until(wake) => {}
+            }
+            self.prune();
+        }
+        commands.close();
+        self.finish(&mut outcomes).await;
+    }
+
+    /// Waits until what was begun is on disk and answered.
+    async fn finish(mut self, outcomes: &mut mpsc::UnboundedReceiver<Outcome>) {
+        let until = tokio::time::Instant::now() + STOP_MAX;
+        while !self.answers.is_empty() {
+            match tokio::time::timeout_at(until, outcomes.recv()).await {
+                Ok(Some(outcome)) => self.written(outcome),
+                _ => break,
+            }
+        }
+        self.store.finish();
+    }
+
+    fn command(&mut self, command: Command) {
+        match command {
+            Command::Mutate { mutation, reply } => self.mutate(mutation, reply),
+            // A client that went away needs no answer.
+            Command::View { reply } => drop(reply.send(self.snapshot())),
+            Command::Register { session, frames } => drop(self.sessions.insert(session, frames)),
+            Command::Agent(event) => {
+                match &event {
+                    Event::AgentGone { session } => drop(self.sessions.remove(session)),
+                    Event::Report { report, .. } => self.record(report),
+                    _ => {}
+                }
+                self.handle(event);
+            }
+        }
+    }
+
+    /// Iteration times for the graphs.
+    fn record(&self, report: &state::AgentReport) {
+        let now = self.around.clock.now();
+        for gate in &report.gates {
+            if let (Some(iteration), Some(error)) = (gate.iteration, gate.phase_error) {
+                self.around.telemetry.job(now, &gate.job, iteration, error);
+            }
+        }
+    }
+
+    fn mutate(&mut self, mutation: Mutation, reply: Answer) {
+        let exclusive = matches!(mutation, Mutation::SetFabric { .. });
+        let busy = self.fabric_request.is_some() || !self.waiting.is_empty() || (exclusive && !self.answers.is_empty());
+        if !busy {
+            self.begin(mutation, reply);
+        } else if self.waiting.len() < WAITING_MAX {
+            self.waiting.push_back((mutation, reply));
+        } else {
+            let value = self.waiting.len() as u64 + 1;
+            let refusal = Refusal::Limit { what: "changes that wait for a new fabric", value, max: WAITING_MAX as u64 };
+            let _ = reply.send(Err(refusal));
+        }
+    }
+
+    /// Begins what had to wait, as far as it may.
+    fn resume(&mut self) {
+        while let Some((mutation, _)) = self.waiting.front() {
+            let exclusive = matches!(mutation, Mutation::SetFabric { .. });
+            if self.fabric_request.is_some() || (exclusive && !self.answers.is_empty()) {
+                return;
+            }
+            if let Some((mutation, reply)) = self.waiting.pop_front() {
+                self.begin(mutation, reply);
+            }
+        }
+    }
+
+    fn begin(&mut self, mutation: Mutation, reply: Answer) {
+        self.next_request += 1;
+        let request = RequestId(self.next_request);
+        let exclusive = matches!(mutation, Mutation::SetFabric { .. });
+        match self.event(request, mutation) {
+            Err(problem) => drop(reply.send(Err(Refusal::Policy(problem)))),
+            Ok(event) => {
+                self.answers.insert(request, reply);
+                if exclusive {
+                    self.fabric_request = Some(request);
+                }
+                self.handle(event);
+            }
+        }
+    }
+
+    fn event(&mut self, request: RequestId, mutation: Mutation) -> Result<Event, String> {
+        let documents = |jobs: &[state::JobDefinition]| -> Vec<(String, String)> {
+            jobs.iter().map(|d| (d.job.name.clone(), d.document.clone())).collect()
+        };
+        let pairs = |kept: &[(String, String)], fabric: &fabric::Fabric| {
+            resolve::again(fabric, kept.iter().map(|(n, d)| (n.as_str(), d.as_str())))
+        };
+        match mutation {
+            Mutation::Release { jobs } => Ok(Event::Release { request, jobs }),
+            Mutation::Commit { fabric_version, mut jobs, if_epoch, lease, key } => {
+                let now = self.fabric();
+                if let Some(view) = now.filter(|view| view.version != fabric_version) {
+                    // The fabric changed while the request was read.
+                    jobs = pairs(&documents(&jobs), &view.fabric)?;
+                }
+                Ok(Event::Commit { request, jobs, if_epoch, lease, key })
+            }
+            Mutation::SetFabric { fabric, text } => {
+                let committed = self.snapshot();
+                let kept: Vec<_> =
+                    committed.jobs.iter().map(|j| (j.definition.job.name.clone(), j.definition.document.clone())).collect();
+                let jobs = pairs(&kept, &fabric)?;
+                Ok(Event::SetFabric { request, fabric, text, jobs })
+            }
+        }
+    }
+
+    fn fabric(&mut self) -> Option<FabricView> {
+        self.snapshot().fabric.clone()
+    }
+
+    fn written(&mut self, outcome: Outcome) {
+        for ticket in outcome.tickets {
+            let event = match &outcome.result {
+                Ok(()) => Event::Persisted { ticket },
+                Err(reason) => Event::PersistFailed { ticket, reason: reason.clone() },
+            };
+            self.cached = None;
+            self.handle(event);
+        }
+        if let Err(reason) = outcome.result {
+            tracing::error!(reason, "the state file cannot be written; changes are refused until it can");
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        self.service.handle(self.around.clock.now(), event);
+        self.act();
+    }
+
+    /// Does everything that the service wants done.
+    fn act(&mut self) {
+        let mut lost = Vec::new();
+        while let Some(action) = self.service.poll() {
+            match action {
+                Action::Persist { ticket, records } => self.store.persist(ticket, records),
+                Action::Reply { request, result } => {
+                    self.cached = None;
+                    if self.fabric_request == Some(request) {
+                        self.fabric_request = None;
+                    }
+                    // A client that went away needs no answer.
+                    let _ = self.answers.remove(&request).map(|answer| answer.send(result));
+                }
+                Action::SendPlan { session, epoch, slots } => {
+                    let plan = pb::HostPlan { epoch, slots: slots.iter().map(slot_message).collect() };
+                    lost.extend(self.send(session, service_frame::Kind::Plan(plan)));
+                }
+                Action::Disconnect { session, reason } => {
+                    // Gone or full: the end of the channel ends the session all the same.
+                    let _ = self.send(session, service_frame::Kind::Refusal(pb::Refusal { reason, retry: true }));
+                    self.sessions.remove(&session);
+                }
+                Action::Notice(notice) => self.notice(notice),
+            }
+        }
+        for session in lost {
+            self.sessions.remove(&session);
+            self.service.handle(self.around.clock.now(), Event::AgentGone { session });
+        }
+        if !self.waiting.is_empty() {
+            self.resume();
+        }
+    }
+
+    /// The session, when it takes no frame.
+    fn send(&self, session: SessionId, kind: service_frame::Kind) -> Option<SessionId> {
+        let sent = self.sessions.get(&session)?.try_send(ServiceFrame { kind: Some(kind) });
+        sent.is_err().then_some(session)
+    }
+
+    fn notice(&self, notice: state::Notice) {
+        let (kind, epoch, job, host) = (notice.kind, notice.epoch, notice.job.as_deref(), notice.host.as_deref());
+        match notice.severity {
+            state::Severity::Info => tracing::info!(kind, epoch, job, host, "{}", notice.message),
+            state::Severity::Warning => tracing::warn!(kind, epoch, job, host, "{}", notice.message),
+            state::Severity::Error => tracing::error!(kind, epoch, job, host, "{}", notice.message),
+        }
+        self.around.metrics.notice(kind);
+        self.around.events.push(notice);
+    }
+
+    fn snapshot(&mut self) -> Arc<Snapshot> {
+        let now = Instant::now();
+        if let Some((snapshot, made)) = &self.cached
+            && now.duration_since(*made) < SNAPSHOT_AGE_MAX
+        {
+            return Arc::clone(snapshot);
+        }
+        let snapshot = Arc::new(adapter::snapshot(&self.service));
+        self.cached = Some((Arc::clone(&snapshot), now));
+        snapshot
+    }
+
+    fn prune(&mut self) {
+        if self.pruned.elapsed() < PRUNE_EVERY {
+            return;
+        }
+        self.pruned = Instant::now();
+        let snapshot = self.snapshot();
+        self.around.telemetry.prune(self.around.clock.now(), |job| snapshot.job(job).is_some());
+    }
+}

@@ -1,0 +1,71 @@
+//! What reads see: the state at one moment, shared and never changed.
+
+use std::sync::Arc;
+
+use fabric::Fabric;
+use proto::v1alpha1 as pb;
+use state::{JobDefinition, Slot};
+
+use crate::links::LinkTable;
+
+/// The state at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Epoch of the plan.
+    pub epoch: u64,
+    /// The fabric, once there is one.
+    pub fabric: Option<FabricView>,
+    /// Committed jobs, by name.
+    pub jobs: Vec<JobView>,
+    /// Links with demand.
+    pub links: Arc<LinkTable>,
+    /// Agents that were ever connected, by host.
+    pub agents: Vec<pb::Agent>,
+}
+
+/// The fabric as set.
+#[derive(Clone, Debug)]
+pub struct FabricView {
+    /// Counts replacements.
+    pub version: u64,
+    /// The graph.
+    pub fabric: Arc<Fabric>,
+    /// Its document.
+    pub text: Arc<str>,
+}
+
+/// A committed job.
+#[derive(Clone, Debug)]
+pub struct JobView {
+    /// As committed, on the snapshot's fabric.
+    pub definition: Arc<JobDefinition>,
+    /// Its slot.
+    pub slot: Option<Slot>,
+    /// As clients read it.
+    pub message: pb::Job,
+}
+
+impl Snapshot {
+    /// The job of that name.
+    #[must_use]
+    pub fn job(&self, name: &str) -> Option<&JobView> {
+        self.jobs.binary_search_by(|j| j.definition.job.name.as_str().cmp(name)).ok().map(|i| &self.jobs[i])
+    }
+}
+
+/// A slot as a message.
+#[must_use]
+pub fn slot_message(slot: &Slot) -> pb::Slot {
+    pb::Slot {
+        job: slot.job.clone(),
+        epoch: slot.epoch,
+        period_ns: slot.period.0,
+        offset_ns: slot.offset.0,
+        tolerance_ns: slot.tolerance.0,
+        slack_ns: slot.slack.0,
+        hold_max_ns: slot.hold_max.0,
+        hold: slot.hold,
+        expires_ns: slot.expires.0,
+        leader_host: slot.leader_host.clone(),
+    }
+}

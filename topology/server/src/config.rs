@@ -1,0 +1,352 @@
+//! The configuration: one TOML file, a few variables of the environment and a few options of the command.
+//!
+//! Every key is in the example `antiphase-topology.toml` beside this crate, with its default; a test keeps it so.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use serde::Deserialize;
+use tracing::level_filters::LevelFilter;
+
+/// Largest configuration read: the example is 4 kB, and a mistaken path must not fill memory.
+const CONFIG_BYTES_MAX: u64 = 1 << 20;
+
+/// What cannot be taken: file, line where there is one, key and value on one line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ConfigError(pub String);
+
+/// The whole configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Address and port, TCP and UDP.
+    pub listen: SocketAddr,
+    /// The state file.
+    pub state: PathBuf,
+    /// A fabric document that is loaded when the state file has none.
+    pub fabric: Option<PathBuf>,
+    /// Among equal next hops: `spread` or `hashed:SEED`.
+    pub ecmp: String,
+    /// Certificates; without them only loopback is served.
+    pub tls: Option<TlsConfig>,
+    /// How jobs are planned.
+    pub plan: PlanConfig,
+    /// What the service takes at most.
+    pub limits: LimitsConfig,
+    /// Lines on standard error.
+    pub log: LogConfig,
+}
+
+/// Paths of PEM files.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsConfig {
+    /// The service's certificate chain.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// The authority that signs the certificates of clients and agents.
+    pub client_ca: PathBuf,
+}
+
+/// How jobs are planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PlanConfig {
+    /// How much longer than alone a job is scheduled, in thousandths.
+    pub headroom_permille: u32,
+    /// Up to where slips may raise it.
+    pub headroom_max_permille: u32,
+    /// How long agents may trust a plan that is not renewed, in seconds.
+    pub ttl_s: u32,
+}
+
+/// What the service takes at most, so that no client can fill its memory or keep it busy for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsConfig {
+    /// Connections over TCP.
+    pub connections: u32,
+    /// Body of a request, in MiB.
+    pub body_mib: u32,
+    /// A request takes no longer, in seconds.
+    pub request_s: u32,
+    /// Calls of solve and evaluate that run at the same time.
+    pub evaluations: u32,
+    /// Readers of the event stream.
+    pub watchers: u32,
+}
+
+/// Lines on standard error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LogConfig {
+    /// Text or JSON.
+    pub format: LogFormat,
+    /// From which severity on.
+    pub level: LogLevel,
+}
+
+/// How a line looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One object a line.
+    Json,
+}
+
+/// From which severity on lines are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// Somebody has to look.
+    Error,
+    /// Somebody may want to look.
+    Warn,
+    /// What changed.
+    #[default]
+    Info,
+    /// Also every request.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+impl LogLevel {
+    /// As `tracing` has it.
+    #[must_use]
+    pub const fn filter(self) -> LevelFilter {
+        match self {
+            Self::Error => LevelFilter::ERROR,
+            Self::Warn => LevelFilter::WARN,
+            Self::Info => LevelFilter::INFO,
+            Self::Debug => LevelFilter::DEBUG,
+            Self::Trace => LevelFilter::TRACE,
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 7480)),
+            state: PathBuf::from("/var/lib/antiphase/topology.redb"),
+            fabric: None,
+            ecmp: "spread".into(),
+            tls: None,
+            plan: PlanConfig::default(),
+            limits: LimitsConfig::default(),
+            log: LogConfig::default(),
+        }
+    }
+}
+
+impl Default for PlanConfig {
+    fn default() -> Self {
+        Self { headroom_permille: 50, headroom_max_permille: 200, ttl_s: 60 }
+    }
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self { connections: 1_024, body_mib: 64, request_s: 30, evaluations: 2, watchers: 64 }
+    }
+}
+
+impl LimitsConfig {
+    /// [`LimitsConfig::body_mib`] in bytes.
+    #[must_use]
+    pub const fn body_bytes(&self) -> usize {
+        (self.body_mib as usize) << 20
+    }
+
+    /// [`LimitsConfig::request_s`] as a duration.
+    #[must_use]
+    pub const fn request(&self) -> Duration {
+        Duration::from_secs(self.request_s as u64)
+    }
+}
+
+/// What the command line says; it wins over the environment, which wins over the file.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// `--listen`.
+    pub listen: Option<SocketAddr>,
+    /// `--state`.
+    pub state: Option<PathBuf>,
+    /// `--fabric`.
+    pub fabric: Option<PathBuf>,
+}
+
+impl Config {
+    /// Reads `file` (defaults without one), then the environment, then the command line, and checks the result.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the file, the line or key, and the value.
+    pub fn load(file: Option<&Path>, env: &dyn Fn(&str) -> Option<String>, overrides: &Overrides) -> Result<Self, ConfigError> {
+        let mut config = match file {
+            Some(file) => Self::parse(&read(file)?).map_err(|e| ConfigError(format!("{}: {e}", file.display())))?,
+            None => Self::default(),
+        };
+        config.environment(env)?;
+        config.listen = overrides.listen.unwrap_or(config.listen);
+        config.state = overrides.state.clone().unwrap_or(config.state);
+        config.fabric = overrides.fabric.clone().or(config.fabric);
+        config.check().map_err(|e| match file {
+            Some(file) => ConfigError(format!("{}: {e}", file.display())),
+            None => e,
+        })?;
+        Ok(config)
+    }
+
+    /// Reads a document; its values are not checked against each other.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the line.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        toml::from_str(text).map_err(|e| {
+            let line = e.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
+            let message = e.message().split_whitespace().collect::<Vec<_>>().join(" ");
+            ConfigError(line.map_or_else(|| message.clone(), |line| format!("line {line}: {message}")))
+        })
+    }
+
+    fn environment(&mut self, env: &dyn Fn(&str) -> Option<String>) -> Result<(), ConfigError> {
+        let bad = |name: &str, value: &str| ConfigError(format!("{name}: {value:?} cannot be taken"));
+        if let Some(value) = env("ANTIPHASE_TOPOLOGY_LISTEN") {
+            self.listen = value.parse().map_err(|_| bad("ANTIPHASE_TOPOLOGY_LISTEN", &value))?;
+        }
+        if let Some(value) = env("ANTIPHASE_TOPOLOGY_STATE") {
+            self.state = value.into();
+        }
+        if let Some(value) = env("ANTIPHASE_TOPOLOGY_FABRIC") {
+            self.fabric = Some(value.into());
+        }
+        if let Some(value) = env("ANTIPHASE_TOPOLOGY_LOG_LEVEL") {
+            let parsed = LogLevel::deserialize(toml::Value::String(value.clone()));
+            self.log.level = parsed.map_err(|_| bad("ANTIPHASE_TOPOLOGY_LOG_LEVEL", &value))?;
+        }
+        if let Some(value) = env("ANTIPHASE_TOPOLOGY_LOG_FORMAT") {
+            let parsed = LogFormat::deserialize(toml::Value::String(value.clone()));
+            self.log.format = parsed.map_err(|_| bad("ANTIPHASE_TOPOLOGY_LOG_FORMAT", &value))?;
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        let range = |key: &str, value: u32, least: u32, most: u32| match value {
+            v if v < least || v > most => Err(ConfigError(format!("{key}: {v}; must be {least} to {most}"))),
+            _ => Ok(()),
+        };
+        range("plan.headroom_max_permille", self.plan.headroom_max_permille, 0, 1_000)?;
+        range("plan.headroom_permille", self.plan.headroom_permille, 0, self.plan.headroom_max_permille)?;
+        range("plan.ttl_s", self.plan.ttl_s, 3, 3_600)?;
+        range("limits.connections", self.limits.connections, 1, 100_000)?;
+        range("limits.body_mib", self.limits.body_mib, 1, 1_024)?;
+        range("limits.request_s", self.limits.request_s, 1, 3_600)?;
+        range("limits.evaluations", self.limits.evaluations, 1, 256)?;
+        range("limits.watchers", self.limits.watchers, 0, 10_000)?;
+        self.ecmp.parse::<fabric::route::Ecmp>().map_err(|e| ConfigError(format!("ecmp: {e}")))?;
+        if self.state.as_os_str().is_empty() {
+            return Err(ConfigError("state: empty".into()));
+        }
+        if self.tls.is_none() && !is_loopback(self.listen.ip()) {
+            return Err(ConfigError(format!("listen: {} is not a loopback address, and without tls only loopback is served", self.listen)));
+        }
+        Ok(())
+    }
+
+    /// Keys that differ from `running` and take effect only at the next start.
+    #[must_use]
+    pub fn needs_restart(&self, running: &Self) -> Vec<&'static str> {
+        let changed = [
+            ("listen", self.listen != running.listen),
+            ("state", self.state != running.state),
+            ("ecmp", self.ecmp != running.ecmp),
+            ("tls", self.tls.is_some() != running.tls.is_some()),
+            ("plan", self.plan != running.plan),
+            ("limits.evaluations", self.limits.evaluations != running.limits.evaluations),
+            ("log.format", self.log.format != running.log.format),
+        ];
+        changed.into_iter().filter_map(|(key, changed)| changed.then_some(key)).collect()
+    }
+}
+
+fn is_loopback(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
+}
+
+fn read(file: &Path) -> Result<String, ConfigError> {
+    let refuse = |e: &dyn std::fmt::Display| ConfigError(format!("{}: {e}", file.display()));
+    let length = std::fs::metadata(file).map_err(|e| refuse(&e))?.len();
+    if length > CONFIG_BYTES_MAX {
+        return Err(refuse(&format!("{length} bytes; a configuration has at most {CONFIG_BYTES_MAX}")));
+    }
+    std::fs::read_to_string(file).map_err(|e| refuse(&e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NO_ENV: &dyn Fn(&str) -> Option<String> = &|_| None;
+
+    /// The example shows every key with its default, so uncommenting all of it changes nothing but what has no default.
+    #[test]
+    fn the_example_documents_every_key() {
+        let example = include_str!("../antiphase-topology.toml");
+        assert_eq!(Config::parse(example).unwrap(), Config::default());
+        let set: String = example.lines().map(|l| l.strip_prefix("#:").unwrap_or(l).to_owned() + "\n").collect();
+        let parsed = Config::parse(&set).unwrap();
+        assert!(parsed.fabric.is_some() && parsed.tls.is_some());
+        assert_eq!(Config { fabric: None, tls: None, ..parsed }, Config::default());
+        let keys = ["listen", "state", "fabric", "ecmp", "cert", "key", "client_ca", "headroom_permille", "headroom_max_permille", "ttl_s"];
+        let more = ["connections", "body_mib", "request_s", "evaluations", "watchers", "format", "level"];
+        for key in keys.iter().chain(&more) {
+            assert!(set.lines().any(|l| l.starts_with(&format!("{key} ="))), "{key} is not in the example");
+        }
+    }
+
+    #[test]
+    fn a_bad_document_is_one_line_with_its_place() {
+        let error = |text: &str| Config::parse(text).unwrap_err().0;
+        let unknown = error("listen = \"127.0.0.1:1\"\n[limits]\nbodies = 3\n");
+        assert!(unknown.starts_with("line 3: ") && unknown.contains("bodies") && !unknown.contains('\n'), "{unknown}");
+        assert!(error("listen = \"here\"").starts_with("line 1: "));
+        assert!(error("[log]\nlevel = \"loud\"").contains("loud"));
+    }
+
+    #[test]
+    fn values_are_checked_together() {
+        let check = |text: &str| Config::parse(text).unwrap().check().map_err(|e| e.0);
+        assert!(check("listen = \"0.0.0.0:7480\"").unwrap_err().contains("not a loopback address"));
+        assert!(check("listen = \"[::1]:7480\"").is_ok());
+        assert!(check("[plan]\nheadroom_permille = 300").unwrap_err().contains("300; must be 0 to 200"));
+        assert!(check("[plan]\nttl_s = 1").is_err());
+        assert!(check("ecmp = \"sideways\"").unwrap_err().starts_with("ecmp: "));
+    }
+
+    #[test]
+    fn the_command_line_wins_over_the_environment() {
+        let env = |name: &str| (name == "ANTIPHASE_TOPOLOGY_LISTEN").then(|| "127.0.0.1:9".to_owned());
+        assert_eq!(Config::load(None, &env, &Overrides::default()).unwrap().listen.port(), 9);
+        let overrides = Overrides { listen: Some(SocketAddr::from(([127, 0, 0, 1], 8))), ..Overrides::default() };
+        assert_eq!(Config::load(None, &env, &overrides).unwrap().listen.port(), 8);
+        assert!(Config::load(None, &|_| Some("nonsense".into()), &Overrides::default()).unwrap_err().0.starts_with("ANTIPHASE_"));
+        assert!(Config::load(Some(Path::new("/nonexistent/x.toml")), NO_ENV, &Overrides::default()).unwrap_err().0.contains("x.toml"));
+    }
+
+    #[test]
+    fn a_reload_says_what_needs_a_restart() {
+        let running = Config::default();
+        let text = "state = \"elsewhere\"\n[log]\nlevel = \"debug\"\n[limits]\nrequest_s = 5\n";
+        assert_eq!(Config::parse(text).unwrap().needs_restart(&running), ["state"]);
+    }
+}

@@ -1,0 +1,161 @@
+//! What happened: the last notices in a ring, with sequence numbers that a reader can come back to.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use proto::v1alpha1::{Event, ListEventsResponse, Severity};
+use state::Notice;
+use tokio::sync::watch;
+use units::FabricTime;
+
+/// Notices held: at one a second, the last hour; 1 MiB of memory.
+pub const EVENTS_MAX: usize = 4_096;
+/// Events of one answer when the caller names no number, and at most.
+const LIST_DEFAULT: usize = 100;
+const LIST_MAX: usize = 1_000;
+const NANOS_PER_MILLI: u64 = 1_000_000;
+
+/// The log. Cloning it shares it.
+#[derive(Clone, Debug)]
+pub struct EventLog(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    ring: Mutex<Ring>,
+    /// The newest sequence number.
+    newest: watch::Sender<u64>,
+}
+
+#[derive(Debug)]
+struct Ring {
+    events: VecDeque<Event>,
+    next: u64,
+}
+
+impl EventLog {
+    /// An empty log. Sequence numbers begin at the milliseconds of `now`, so that they go on rising over restarts and stay exact in
+    /// a JSON reader with 53 bits.
+    #[must_use]
+    pub fn new(now: FabricTime) -> Self {
+        let first = now.0 / NANOS_PER_MILLI;
+        let ring = Ring { events: VecDeque::with_capacity(EVENTS_MAX), next: first + 1 };
+        Self(Arc::new(Shared { ring: Mutex::new(ring), newest: watch::Sender::new(first) }))
+    }
+
+    /// Adds a notice and wakes the readers.
+    pub fn push(&self, notice: Notice) {
+        let mut ring = self.ring();
+        let sequence = ring.next;
+        ring.next += 1;
+        if ring.events.len() == EVENTS_MAX {
+            ring.events.pop_front();
+        }
+        ring.events.push_back(event(sequence, notice));
+        drop(ring);
+        self.0.newest.send_replace(sequence);
+    }
+
+    /// The oldest events after a sequence number, `limit` of them (0: the default).
+    #[must_use]
+    pub fn list(&self, after: u64, limit: u32) -> ListEventsResponse {
+        let limit = if limit == 0 { LIST_DEFAULT } else { (limit as usize).min(LIST_MAX) };
+        let ring = self.ring();
+        let from = ring.events.partition_point(|e| e.sequence <= after);
+        let events = ring.events.iter().skip(from).take(limit).cloned().collect();
+        ListEventsResponse { events, oldest: ring.events.front().map_or(ring.next, |e| e.sequence) }
+    }
+
+    /// The newest sequence number.
+    #[must_use]
+    pub fn newest(&self) -> u64 {
+        *self.0.newest.borrow()
+    }
+
+    /// A reader that begins after a sequence number, or with what comes next.
+    #[must_use]
+    pub fn reader(&self, after: Option<u64>) -> EventReader {
+        EventReader { log: self.clone(), newest: self.0.newest.subscribe(), after: after.unwrap_or_else(|| self.newest()) }
+    }
+
+    fn ring(&self) -> std::sync::MutexGuard<'_, Ring> {
+        self.0.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A place in the log. It holds nothing back: a reader that is too slow misses events and sees the gap in the numbers.
+#[derive(Debug)]
+pub struct EventReader {
+    log: EventLog,
+    newest: watch::Receiver<u64>,
+    after: u64,
+}
+
+impl EventReader {
+    /// The next events; waits for at least one. `None`: there will be no more.
+    pub async fn next(&mut self) -> Option<Vec<Event>> {
+        loop {
+            // Seen before looked at, so that an event between the two wakes the wait below.
+            self.newest.borrow_and_update();
+            let events = self.log.list(self.after, 0).events;
+            if let Some(last) = events.last() {
+                self.after = last.sequence;
+                return Some(events);
+            }
+            self.newest.changed().await.ok()?;
+        }
+    }
+}
+
+fn event(sequence: u64, notice: Notice) -> Event {
+    let severity = match notice.severity {
+        state::Severity::Info => Severity::Info,
+        state::Severity::Warning => Severity::Warning,
+        state::Severity::Error => Severity::Error,
+    };
+    Event {
+        sequence,
+        at_ns: notice.at.0,
+        severity: severity.into(),
+        kind: notice.kind.into(),
+        message: notice.message,
+        job: notice.job.unwrap_or_default(),
+        host: notice.host.unwrap_or_default(),
+        epoch: notice.epoch,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn notice(n: u64) -> Notice {
+        let message = n.to_string();
+        Notice { at: FabricTime(n), severity: state::Severity::Info, kind: "committed", message, job: None, host: None, epoch: n }
+    }
+
+    #[test]
+    fn the_ring_forgets_the_oldest() {
+        let log = EventLog::new(FabricTime(0));
+        for n in 1..=EVENTS_MAX as u64 + 10 {
+            log.push(notice(n));
+        }
+        let all = log.list(0, 0);
+        assert_eq!((all.oldest, all.events.len(), all.events[0].sequence), (11, LIST_DEFAULT, 11));
+        assert_eq!(log.list(EVENTS_MAX as u64 + 8, 50).events.len(), 2);
+        assert_eq!(log.list(u64::MAX, 5).events.len(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_reader_continues_where_it_was() {
+        let log = EventLog::new(FabricTime(5_000_000));
+        log.push(notice(1));
+        let mut from_start = log.reader(Some(0));
+        let mut from_now = log.reader(None);
+        assert_eq!(from_start.next().await.unwrap()[0].sequence, 6);
+        log.push(notice(2));
+        assert_eq!(from_now.next().await.unwrap()[0].message, "2");
+        assert_eq!(from_start.next().await.unwrap().len(), 1);
+    }
+}

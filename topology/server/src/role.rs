@@ -1,0 +1,65 @@
+//! Who asks, and what they may do.
+
+use crate::api::ApiError;
+
+/// What a caller may do; each role may do what the ones before it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Look: everything under GET.
+    Read,
+    /// Also ask: solve and evaluate, which cost time and change nothing.
+    Evaluate,
+    /// Also change the plan: commit, release, fabric.
+    Admin,
+}
+
+impl Role {
+    /// The word in a certificate's URI `urn:antiphase:role:<word>`.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Evaluate => "evaluate",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// The peer of a connection. Whoever accepts the connection decides: TLS by the client's certificate, and plain TCP,
+/// which listens on loopback only, trusts everybody on the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// The highest role that was proved; `None`: a peer that may only ask for health.
+    pub role: Option<Role>,
+}
+
+impl Caller {
+    /// Somebody on this machine.
+    pub const LOOPBACK: Self = Self { role: Some(Role::Admin) };
+
+    /// Passes a caller with at least this role.
+    ///
+    /// # Errors
+    /// [`ApiError`] of kind forbidden names both roles.
+    pub fn require(self, needed: Role) -> Result<(), ApiError> {
+        match self.role {
+            Some(role) if role >= needed => Ok(()),
+            Some(role) => Err(ApiError::forbidden(format!("role {} may not do this; {} may", role.word(), needed.word()))),
+            None => Err(ApiError::forbidden(format!("the certificate has no role; {} may do this", needed.word()))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_are_ordered() {
+        let read = Caller { role: Some(Role::Read) };
+        assert!(read.require(Role::Read).is_ok());
+        assert!(read.require(Role::Evaluate).is_err());
+        assert!(Caller::LOOPBACK.require(Role::Admin).is_ok());
+        assert!(Caller { role: None }.require(Role::Read).is_err());
+    }
+}

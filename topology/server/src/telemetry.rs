@@ -1,0 +1,257 @@
+//! Recent counters of ports and iteration times of jobs, in memory, one value a step.
+//!
+//! Agents send samples of milliseconds; the page and the CLI draw minutes. Increments within one step are added up, and of a
+//! job's reports the last in a step stays.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use proto::v1alpha1::{CounterSeries, GetTelemetryRequest, GetTelemetryResponse, HostSeries, JobSeries, Telemetry};
+use units::{FabricTime, Nanos};
+
+/// Width of a step: what a graph of minutes can show.
+pub const STEP_NS: u64 = 1_000_000_000;
+/// Steps held per series: ten minutes.
+pub const STEPS_MAX: usize = 600;
+/// Ports held; with the limits below at most 250 MiB. Those that come later are dropped and counted.
+pub const PORTS_MAX: usize = 2_048;
+/// Counters of one port: bytes and packets both ways, marks, CNPs, pauses, losses.
+pub const COUNTERS_MAX: usize = 24;
+/// Jobs held: as many as a plan has at most.
+pub const JOBS_MAX: usize = 4_096;
+/// Longest name of a counter or a port; ours have up to 40 bytes.
+const NAME_BYTES_MAX: usize = 64;
+/// How far a sample may lie ahead of the service's clock; the bound of a clock that is any use is far below.
+const AHEAD_STEPS_MAX: u64 = 2;
+/// Seconds of an answer when the caller names none.
+const SECONDS_DEFAULT: u32 = 300;
+const NANOS_PER_MILLI: u64 = 1_000_000;
+/// Series of one answer, so that it stays below some 50 MiB.
+const ANSWER_SERIES_MAX: usize = 512;
+
+/// Takes samples and answers reads. Cloning it shares it.
+#[derive(Clone, Debug, Default)]
+pub struct TelemetryHandle(Arc<Mutex<Rings>>);
+
+#[derive(Debug, Default)]
+struct Rings {
+    /// By host, then port.
+    ports: BTreeMap<(String, String), Port>,
+    jobs: BTreeMap<String, VecDeque<JobStep>>,
+    dropped: u64,
+}
+
+#[derive(Debug, Default)]
+struct Port {
+    /// Number of each step, rising; the counters' rings run beside it.
+    steps: VecDeque<u64>,
+    counters: BTreeMap<String, VecDeque<u64>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct JobStep {
+    step: u64,
+    iteration: Nanos,
+    phase_error: i64,
+}
+
+impl TelemetryHandle {
+    /// Adds a frame of one port. What is malformed, too old or too much is dropped and counted.
+    pub fn port(&self, now: FabricTime, host: &str, frame: &Telemetry) {
+        let mut rings = self.rings();
+        let well_formed = frame.port.len() <= NAME_BYTES_MAX
+            && frame.counters.len() <= COUNTERS_MAX
+            && frame.counters.iter().all(|c| c.delta.len() == frame.at_ns.len() && c.name.len() <= NAME_BYTES_MAX);
+        let key = (host.to_owned(), frame.port.clone());
+        if !well_formed || (rings.ports.len() >= PORTS_MAX && !rings.ports.contains_key(&key)) {
+            rings.dropped += 1;
+            return;
+        }
+        let port = rings.ports.entry(key).or_default();
+        let mut dropped = 0;
+        for (i, at) in frame.at_ns.iter().enumerate() {
+            if !port.add(now.0 / STEP_NS, at / STEP_NS, frame.counters.iter().map(|c| (c.name.as_str(), c.delta[i]))) {
+                dropped += 1;
+            }
+        }
+        rings.dropped += dropped;
+    }
+
+    /// Adds what the gate of a job saw.
+    pub fn job(&self, at: FabricTime, job: &str, iteration: Nanos, phase_error: i64) {
+        let mut rings = self.rings();
+        if rings.jobs.len() >= JOBS_MAX && !rings.jobs.contains_key(job) {
+            rings.dropped += 1;
+            return;
+        }
+        let ring = rings.jobs.entry(job.to_owned()).or_default();
+        let step = at.0 / STEP_NS;
+        match ring.back_mut() {
+            Some(last) if last.step >= step => (last.iteration, last.phase_error) = (iteration, phase_error),
+            _ => ring.push_back(JobStep { step, iteration, phase_error }),
+        }
+        if ring.len() > STEPS_MAX {
+            ring.pop_front();
+        }
+    }
+
+    /// Forgets jobs that are gone and ports that sent nothing for as long as a series lasts.
+    pub fn prune(&self, now: FabricTime, keep: impl Fn(&str) -> bool) {
+        let oldest = (now.0 / STEP_NS).saturating_sub(STEPS_MAX as u64);
+        let mut rings = self.rings();
+        rings.jobs.retain(|job, _| keep(job));
+        rings.ports.retain(|_, port| port.steps.back().is_some_and(|last| *last >= oldest));
+    }
+
+    /// Samples that were dropped since the start.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.rings().dropped
+    }
+
+    /// The series that are asked for.
+    #[must_use]
+    pub fn read(&self, now: FabricTime, request: &GetTelemetryRequest) -> GetTelemetryResponse {
+        let seconds = if request.seconds == 0 { SECONDS_DEFAULT } else { request.seconds };
+        let from = (now.0 / STEP_NS).saturating_sub(u64::from(seconds) * 1_000_000_000 / STEP_NS);
+        let rings = self.rings();
+        let host = |wanted: &String| {
+            let of_host = rings.ports.range((wanted.clone(), String::new())..).take_while(move |((host, _), _)| host == wanted);
+            of_host.map(|((host, name), port)| port.series(host, name, from)).collect::<Vec<_>>()
+        };
+        let hosts = request.hosts.iter().flat_map(host).take(ANSWER_SERIES_MAX).collect();
+        let all_jobs = request.jobs.is_empty() && request.hosts.is_empty();
+        let wanted = |job: &str| all_jobs || request.jobs.iter().any(|j| j == job);
+        let jobs = rings.jobs.iter().filter(|(job, _)| wanted(job)).take(ANSWER_SERIES_MAX).map(|(job, ring)| series(job, ring, from));
+        GetTelemetryResponse { hosts, jobs: jobs.collect() }
+    }
+
+    fn rings(&self) -> std::sync::MutexGuard<'_, Rings> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Port {
+    /// Adds increments to a step; `false` when it is too old or ahead of time.
+    fn add<'a>(&mut self, now: u64, step: u64, counters: impl Iterator<Item = (&'a str, u64)>) -> bool {
+        if step > now + AHEAD_STEPS_MAX || step + (STEPS_MAX as u64) < now {
+            return false;
+        }
+        let index = match self.steps.back() {
+            Some(last) if *last >= step => match self.steps.binary_search(&step) {
+                Ok(index) => index,
+                // Between two steps: a late sample of a step that had none.
+                Err(_) => return false,
+            },
+            _ => {
+                self.steps.push_back(step);
+                self.counters.values_mut().for_each(|ring| ring.push_back(0));
+                if self.steps.len() > STEPS_MAX {
+                    self.steps.pop_front();
+                    self.counters.values_mut().for_each(|ring| drop(ring.pop_front()));
+                }
+                self.steps.len() - 1
+            }
+        };
+        for (name, delta) in counters {
+            if !self.counters.contains_key(name) && self.counters.len() >= COUNTERS_MAX {
+                return false;
+            }
+            let ring = self.counters.entry(name.to_owned()).or_insert_with(|| std::iter::repeat_n(0, self.steps.len()).collect());
+            ring[index] = ring[index].saturating_add(delta);
+        }
+        true
+    }
+
+    fn series(&self, host: &str, port: &str, from: u64) -> HostSeries {
+        let skip = self.steps.partition_point(|step| *step < from);
+        let counters = self.counters.iter().map(|(name, ring)| CounterSeries { name: name.clone(), delta: ring.iter().skip(skip).copied().collect() });
+        HostSeries {
+            host: host.into(),
+            port: port.into(),
+            at_ms: self.steps.iter().skip(skip).map(|step| step * STEP_NS / NANOS_PER_MILLI).collect(),
+            counters: counters.collect(),
+        }
+    }
+}
+
+fn series(job: &str, ring: &VecDeque<JobStep>, from: u64) -> JobSeries {
+    let skip = ring.partition_point(|s| s.step < from);
+    let steps = || ring.iter().skip(skip);
+    JobSeries {
+        job: job.into(),
+        at_ms: steps().map(|s| s.step * STEP_NS / NANOS_PER_MILLI).collect(),
+        iteration_ns: steps().map(|s| s.iteration.0).collect(),
+        phase_error_ns: steps().map(|s| s.phase_error).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proto::v1alpha1::CounterDeltas;
+
+    const NOW: FabricTime = FabricTime(1_000 * STEP_NS);
+
+    fn frame(port: &str, at_ns: &[u64], name: &str, delta: &[u64]) -> Telemetry {
+        Telemetry { port: port.into(), at_ns: at_ns.to_vec(), counters: vec![CounterDeltas { name: name.into(), delta: delta.to_vec() }] }
+    }
+
+    #[test]
+    fn samples_of_one_step_add_up_and_absent_counters_stay_absent() {
+        let telemetry = TelemetryHandle::default();
+        let at = |step: u64, ms: u64| step * STEP_NS + ms * NANOS_PER_MILLI;
+        telemetry.port(NOW, "h1", &frame("eth0", &[at(998, 0), at(998, 500), at(999, 1)], "rx_bytes", &[1, 2, 4]));
+        telemetry.port(NOW, "h1", &frame("eth0", &[at(999, 2)], "ecn", &[7]));
+        telemetry.port(NOW, "h10", &frame("eth0", &[at(999, 2)], "rx_bytes", &[9]));
+        let request = GetTelemetryRequest { hosts: vec!["h1".into()], ..Default::default() };
+        let read = telemetry.read(NOW, &request);
+        assert_eq!(read.hosts.len(), 1);
+        assert_eq!(read.hosts[0].at_ms, [998_000, 999_000]);
+        let counters: Vec<_> = read.hosts[0].counters.iter().map(|c| (c.name.as_str(), c.delta.clone())).collect();
+        assert_eq!(counters, [("ecn", vec![0, 7]), ("rx_bytes", vec![3, 4])]);
+        assert!(read.jobs.is_empty());
+        let recent = telemetry.read(NOW, &GetTelemetryRequest { seconds: 1, ..request });
+        assert_eq!(recent.hosts[0].at_ms, [999_000]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_dropped_and_counted() {
+        let telemetry = TelemetryHandle::default();
+        telemetry.port(NOW, "h", &frame("p", &[NOW.0, NOW.0], "c", &[1]));
+        telemetry.port(NOW, "h", &frame("p", &[0, u64::MAX], "c", &[1, 1]));
+        telemetry.port(NOW, "h", &frame(&"p".repeat(65), &[NOW.0], "c", &[1]));
+        for n in 0..PORTS_MAX + 5 {
+            telemetry.port(NOW, &format!("h{n}"), &frame("p", &[NOW.0], "c", &[1]));
+        }
+        // The malformed frame, two samples out of time, the long name, and six ports too many: "h" is held too.
+        assert_eq!(telemetry.dropped(), 1 + 2 + 1 + 6);
+    }
+
+    #[test]
+    fn a_job_keeps_its_last_value_per_step_and_is_forgotten() {
+        let telemetry = TelemetryHandle::default();
+        for ms in [0, 400, 1_200] {
+            telemetry.job(FabricTime(NOW.0 + ms * NANOS_PER_MILLI), "a", Nanos(ms), -1);
+        }
+        let read = || telemetry.read(NOW, &GetTelemetryRequest::default());
+        assert_eq!(read().jobs[0].iteration_ns, [400, 1_200]);
+        telemetry.prune(NOW, |job| job != "a");
+        assert!(read().jobs.is_empty());
+    }
+
+    #[test]
+    fn rings_are_bounded() {
+        let telemetry = TelemetryHandle::default();
+        for step in 0..STEPS_MAX as u64 + 50 {
+            let now = FabricTime(step * STEP_NS);
+            telemetry.port(now, "h", &frame("p", &[now.0], "c", &[1]));
+            telemetry.job(now, "a", Nanos(1), 0);
+        }
+        let request = GetTelemetryRequest { hosts: vec!["h".into()], jobs: vec!["a".into()], seconds: u32::MAX };
+        let read = telemetry.read(FabricTime(STEPS_MAX as u64 * STEP_NS), &request);
+        assert_eq!((read.hosts[0].at_ms.len(), read.jobs[0].at_ms.len()), (STEPS_MAX, STEPS_MAX));
+    }
+}

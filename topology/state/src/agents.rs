@@ -1,0 +1,223 @@
+//! Agents: one session per host, when each was heard last, and when its plan has to be renewed.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    string::String,
+    vec::Vec,
+};
+
+use units::{FabricTime, Nanos};
+
+use crate::{
+    ClockQuality, SessionId, Slot,
+    config::{AGENTS_MAX, TRUST_PERMILLE, share},
+    plan::Name,
+};
+
+/// An agent, connected or not.
+#[derive(Clone, Debug)]
+pub(crate) struct Agent {
+    pub(crate) host: Name,
+    pub(crate) session: Option<SessionId>,
+    /// The latest session it ever had: an older one that comes late is not let back.
+    pub(crate) latest: SessionId,
+    pub(crate) version: String,
+    pub(crate) ports: Vec<String>,
+    /// Of the plan that it acknowledged.
+    pub(crate) acknowledged: u64,
+    pub(crate) clock: Option<ClockQuality>,
+    pub(crate) last_seen: FabricTime,
+    /// When the plan that it was sent expires.
+    pub(crate) expires: FabricTime,
+    renew: FabricTime,
+    /// Jobs that it leads with too bad a clock.
+    pub(crate) quarantined: BTreeSet<Name>,
+}
+
+/// What a host has to be told or told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// Its plan grows old.
+    Renewal,
+    /// It was silent for too long.
+    Silence,
+}
+
+/// What a hello came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Welcome {
+    /// A session begins; the older one of the host, if there was one, is over.
+    New(Option<SessionId>),
+    /// The same session again.
+    Again,
+    /// A later session of the host is known, or the session belongs to another host.
+    Refused,
+    /// There are too many agents.
+    Full,
+}
+
+/// All agents.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Agents {
+    by_host: BTreeMap<Name, Agent>,
+    sessions: BTreeMap<SessionId, Name>,
+    timers: BTreeSet<(FabricTime, Name)>,
+}
+
+impl Agent {
+    /// When it has to be looked at next.
+    fn due(&self, idle: Nanos) -> Option<FabricTime> {
+        self.session.map(|_| self.renew.min(self.last_seen.saturating_add(idle)))
+    }
+
+    /// Whether the clock is good enough for the slot, given whether it was before.
+    pub(crate) fn distrusts(&self, slot: &Slot, before: bool) -> bool {
+        let Some(clock) = self.clock else { return before };
+        let enough = if before { share(slot.slack, TRUST_PERMILLE) } else { slot.slack };
+        slot.hold && clock.bound > enough
+    }
+}
+
+impl Agents {
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Agent> {
+        self.by_host.values()
+    }
+
+    pub(crate) fn at(&self, host: &str) -> Option<&Agent> {
+        self.by_host.get(host)
+    }
+
+    pub(crate) fn of(&self, session: SessionId) -> Option<&Agent> {
+        self.sessions.get(&session).and_then(|h| self.by_host.get(h))
+    }
+
+    /// Begins a session.
+    pub(crate) fn hello(&mut self, now: FabricTime, session: SessionId, host: &str, idle: Nanos) -> Welcome {
+        if let Some(known) = self.sessions.get(&session) {
+            return if **known == *host { Welcome::Again } else { Welcome::Refused };
+        }
+        if self.by_host.get(host).is_some_and(|a| a.latest >= session) {
+            return Welcome::Refused;
+        }
+        if !self.by_host.contains_key(host) && !self.make_room() {
+            return Welcome::Full;
+        }
+        let host = Name::from(host);
+        let fresh = Agent {
+            host: host.clone(),
+            session: Some(session),
+            latest: session,
+            version: String::new(),
+            ports: Vec::new(),
+            acknowledged: 0,
+            clock: None,
+            last_seen: now,
+            expires: FabricTime(0),
+            renew: now,
+            quarantined: BTreeSet::new(),
+        };
+        let old = self.forget(&host, idle);
+        self.sessions.insert(session, host.clone());
+        self.timers.extend(fresh.due(idle).map(|at| (at, host.clone())));
+        self.by_host.insert(host, fresh);
+        Welcome::New(old.and_then(|o| o.session))
+    }
+
+    /// Forgets the agent that is gone for the longest time, if that is necessary.
+    fn make_room(&mut self) -> bool {
+        if self.by_host.len() < AGENTS_MAX {
+            return true;
+        }
+        let gone = self.by_host.values().filter(|a| a.session.is_none()).min_by_key(|a| (a.last_seen, a.host.clone()));
+        let gone = gone.map(|a| a.host.clone());
+        gone.is_some_and(|host| self.by_host.remove(&host).is_some())
+    }
+
+    fn forget(&mut self, host: &Name, idle: Nanos) -> Option<Agent> {
+        let old = self.by_host.remove(host)?;
+        if let Some(session) = old.session {
+            self.sessions.remove(&session);
+        }
+        if let Some(at) = old.due(idle) {
+            self.timers.remove(&(at, host.clone()));
+        }
+        Some(old)
+    }
+
+    /// Changes what is known of a host's agent and keeps its timer.
+    pub(crate) fn update(&mut self, host: &str, idle: Nanos, change: impl FnOnce(&mut Agent)) {
+        let Some(agent) = self.by_host.get_mut(host) else { return };
+        let before = agent.due(idle);
+        change(agent);
+        let after = agent.due(idle);
+        if before != after {
+            if let Some(at) = before {
+                self.timers.remove(&(at, agent.host.clone()));
+            }
+            self.timers.extend(after.map(|at| (at, agent.host.clone())));
+        }
+    }
+
+    /// Ends a session, and tells whose it was.
+    pub(crate) fn gone(&mut self, session: SessionId, idle: Nanos) -> Option<Name> {
+        let host = self.sessions.remove(&session)?;
+        self.update(&host, idle, |a| a.session = None);
+        Some(host)
+    }
+
+    /// Notes that a plan was sent which holds until `expires`.
+    pub(crate) fn sent(&mut self, host: &str, now: FabricTime, ttl: Nanos, idle: Nanos) {
+        self.update(host, idle, |a| {
+            a.expires = now.saturating_add(ttl);
+            // At least 1 ns, so that time moves on.
+            a.renew = now.saturating_add(Nanos((ttl.0 / 3).max(1)));
+        });
+    }
+
+    /// When the next host is due.
+    pub(crate) fn first(&self) -> Option<FabricTime> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// Which hosts are due, and for what.
+    pub(crate) fn due(&self, now: FabricTime, idle: Nanos) -> Vec<(Name, Due)> {
+        let hosts = self.timers.iter().take_while(|(at, _)| *at <= now).filter_map(|(_, h)| self.by_host.get(h));
+        let what = |a: &Agent| if a.last_seen.saturating_add(idle) <= now { Due::Silence } else { Due::Renewal };
+        hosts.map(|a| (a.host.clone(), what(a))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDLE: Nanos = Nanos(100);
+
+    #[test]
+    fn one_session_per_host_and_late_ones_stay_out() {
+        let mut agents = Agents::default();
+        let mut hello = |s, host| agents.hello(FabricTime(1), SessionId(s), host, IDLE);
+        assert_eq!(hello(5, "a"), Welcome::New(None));
+        assert_eq!(hello(5, "a"), Welcome::Again);
+        assert_eq!(hello(5, "b"), Welcome::Refused);
+        assert_eq!(hello(7, "a"), Welcome::New(Some(SessionId(5))));
+        assert_eq!(hello(6, "a"), Welcome::Refused);
+        assert_eq!(agents.gone(SessionId(5), IDLE), None, "it was over before");
+        assert_eq!(agents.gone(SessionId(7), IDLE).as_deref(), Some("a"));
+        assert_eq!(agents.hello(FabricTime(2), SessionId(7), "a", IDLE), Welcome::Refused, "a session does not come back");
+    }
+
+    #[test]
+    fn timers_follow_renewals_and_silence() {
+        let mut agents = Agents::default();
+        agents.hello(FabricTime(10), SessionId(1), "a", IDLE);
+        assert_eq!(agents.due(FabricTime(10), IDLE), [("a".into(), Due::Renewal)]);
+        agents.sent("a", FabricTime(10), Nanos(90), IDLE);
+        assert_eq!((agents.first(), agents.at("a").unwrap().expires), (Some(FabricTime(40)), FabricTime(100)));
+        agents.sent("a", FabricTime(40), Nanos(900), IDLE);
+        assert_eq!(agents.first(), Some(FabricTime(110)));
+        assert_eq!(agents.due(FabricTime(110), IDLE), [("a".into(), Due::Silence)]);
+        agents.gone(SessionId(1), IDLE);
+        assert_eq!(agents.first(), None);
+    }
+}

@@ -1,0 +1,96 @@
+//! Changes on their way to the store: what they did, what to write, what to tell when it is written.
+
+use alloc::{
+    collections::BTreeSet,
+    string::{String, ToString},
+    sync::Arc,
+    vec::Vec,
+};
+
+use crate::{
+    Notice, Record, Refusal, Reply, RequestId, Ticket,
+    change::Done,
+    plan::{Job, Name, Plan},
+};
+
+/// Changes that become durable together.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    pub(crate) ticket: Ticket,
+    pub(crate) replies: Vec<(RequestId, Result<Reply, Refusal>)>,
+    pub(crate) notices: Vec<Notice>,
+    pub(crate) jobs: BTreeSet<Name>,
+    pub(crate) keys: BTreeSet<Arc<str>>,
+    pub(crate) fabric: bool,
+    /// Jobs for which the service itself had asked something.
+    pub(crate) asked: Vec<Name>,
+}
+
+impl Batch {
+    /// Takes in what one change did.
+    pub(crate) fn add(&mut self, request: Option<RequestId>, done: Done) {
+        self.replies.extend(request.zip(done.reply).map(|(r, reply)| (r, Ok(reply))));
+        self.notices.extend(done.notices);
+        self.jobs.extend(done.touched);
+        self.keys.extend(done.keys);
+        self.fabric |= done.fabric;
+    }
+
+    /// What to write so that `durable` becomes `next`.
+    pub(crate) fn records(&self, durable: &Plan, next: &Plan) -> Vec<Record> {
+        let mut out = Vec::new();
+        if let Some(installed) = next.installed.as_ref().filter(|_| self.fabric) {
+            out.push(Record::Fabric { version: installed.version, text: installed.text.clone() });
+        }
+        for name in &self.jobs {
+            match (durable.job(name), next.job(name)) {
+                (Some(_), None) => out.push(Record::JobGone { name: name.to_string() }),
+                (old, Some(new)) => job_records(old.map(|j| &**j), new, &mut out),
+                (None, None) => {}
+            }
+        }
+        for key in &self.keys {
+            match (durable.key(key), next.key(key)) {
+                (Some(_), None) => out.push(Record::KeyGone { key: String::from(&**key) }),
+                (old, Some(new)) if old != Some(new) => {
+                    out.push(Record::Key { key: String::from(&**key), at: new.at, answer: new.answer.clone() });
+                }
+                _ => {}
+            }
+        }
+        if durable.epoch != next.epoch {
+            out.push(Record::Epoch { epoch: next.epoch });
+        }
+        out
+    }
+
+    /// Copies what the batch touched from one plan to the other.
+    pub(crate) fn copy(&self, from: &Plan, to: &mut Plan) {
+        if self.fabric {
+            to.installed.clone_from(&from.installed);
+        }
+        for name in &self.jobs {
+            to.replace(name, from.job(name).cloned());
+        }
+        for key in &self.keys {
+            to.replace_key(key, from.key(key).cloned());
+        }
+        to.epoch = from.epoch;
+    }
+}
+
+fn job_records(old: Option<&Job>, new: &Job, out: &mut Vec<Record>) {
+    let same =
+        |o: &Job| o.lease == new.lease && o.headroom_permille == new.headroom_permille && o.definition.document == new.definition.document;
+    if !old.is_some_and(same) {
+        out.push(Record::Job {
+            name: new.name.to_string(),
+            document: new.definition.document.clone(),
+            lease: new.lease.map(|l| (l.length, l.until)),
+            headroom_permille: new.headroom_permille,
+        });
+    }
+    if old.is_none_or(|o| o.slot != new.slot) {
+        out.push(Record::Slot(new.slot.clone()));
+    }
+}

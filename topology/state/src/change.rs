@@ -1,0 +1,351 @@
+//! What can change the plan, and how. A change is applied whole or leaves no trace.
+
+use alloc::{
+    collections::BTreeSet,
+    format,
+    string::{String, ToString},
+    sync::Arc,
+    vec::Vec,
+};
+
+use fabric::{Fabric, route::Routing};
+use units::{FabricTime, Nanos};
+
+use crate::{
+    Commitment, Config, JobDefinition, Notice, Refusal, Reply, RequestId, Severity, Slot,
+    check::{check, distinct, limit},
+    config::{COMMIT_JOBS_MAX, HEADROOM_MAX_PERMILLE, HEADROOM_STEP_PERMILLE, JOBS_MAX, KEY_BYTES_MAX, KEYS_MAX},
+    draft::{Draft, Settled},
+    plan::{Installed, Job, KeyUse, Lease, Load, Name, Plan},
+};
+
+/// A change that waits for its turn.
+#[derive(Debug)]
+pub(crate) enum Change {
+    Commit {
+        request: RequestId,
+        jobs: Vec<JobDefinition>,
+        if_epoch: Option<u64>,
+        lease: Option<Nanos>,
+        key: String,
+    },
+    Release {
+        request: RequestId,
+        jobs: Vec<String>,
+    },
+    SetFabric {
+        request: RequestId,
+        fabric: Arc<Fabric>,
+        text: Arc<str>,
+        jobs: Vec<JobDefinition>,
+    },
+    /// The leases of these jobs ran out.
+    Expire {
+        jobs: Vec<Name>,
+    },
+    /// A job slipped too often under the slot of this epoch.
+    Lengthen {
+        job: Name,
+        epoch: u64,
+    },
+    /// A job stands this far from its slot of this epoch.
+    Realign {
+        job: Name,
+        epoch: u64,
+        error: i64,
+    },
+}
+
+/// What a change did, to be told when it is durable.
+#[derive(Debug, Default)]
+pub(crate) struct Done {
+    pub(crate) reply: Option<Reply>,
+    pub(crate) notices: Vec<Notice>,
+    pub(crate) touched: BTreeSet<Name>,
+    pub(crate) keys: BTreeSet<Arc<str>>,
+    pub(crate) fabric: bool,
+}
+
+impl Change {
+    /// Who waits for the answer.
+    pub(crate) fn request(&self) -> Option<RequestId> {
+        match self {
+            Self::Commit { request, .. } | Self::Release { request, .. } | Self::SetFabric { request, .. } => Some(*request),
+            Self::Expire { .. } | Self::Lengthen { .. } | Self::Realign { .. } => None,
+        }
+    }
+
+    /// Applies the change.
+    ///
+    /// # Errors
+    /// Why it was refused; the plan is as before.
+    pub(crate) fn apply(self, now: FabricTime, plan: &mut Plan, config: &Config) -> Result<Done, Refusal> {
+        match self {
+            Self::Commit { jobs, if_epoch, lease, key, .. } => commit(now, plan, config, jobs, if_epoch, lease, key),
+            Self::Release { jobs, .. } => release(now, plan, config, &jobs),
+            Self::SetFabric { fabric, text, jobs, .. } => set_fabric(now, plan, config, fabric, text, jobs),
+            Self::Expire { jobs } => expire(now, plan, config, &jobs),
+            Self::Lengthen { job, epoch } => lengthen(now, plan, config, &job, epoch),
+            Self::Realign { job, epoch, error } => realign(now, plan, config, &job, epoch, error),
+        }
+    }
+}
+
+fn notice(now: FabricTime, severity: Severity, kind: &'static str, job: Option<&str>, epoch: u64, message: String) -> Notice {
+    Notice { at: now, severity, kind, message, job: job.map(String::from), host: None, epoch }
+}
+
+/// Runs `work` on a draft and keeps all of it or nothing.
+fn drafted<T>(
+    plan: &mut Plan,
+    config: &Config,
+    work: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal>,
+) -> Result<(T, BTreeSet<Name>), Refusal> {
+    let mut draft = Draft::new(plan, config);
+    match work(&mut draft) {
+        Ok(out) => Ok((out, draft.finish())),
+        Err(refusal) => {
+            draft.undo();
+            Err(refusal)
+        }
+    }
+}
+
+fn moved_notices(now: FabricTime, settled: &Settled, epoch: u64) -> impl Iterator<Item = Notice> {
+    let told = move |name: &String| notice(now, Severity::Info, "moved", Some(name), epoch, format!("job {name} got another slot"));
+    settled.moved.iter().map(told)
+}
+
+fn commit(
+    now: FabricTime,
+    plan: &mut Plan,
+    config: &Config,
+    jobs: Vec<JobDefinition>,
+    if_epoch: Option<u64>,
+    lease: Option<Nanos>,
+    key: String,
+) -> Result<Done, Refusal> {
+    if let Some(answer) = repeated(plan, &jobs, &key)? {
+        return Ok(Done { reply: Some(Reply::Committed(answer)), ..Done::default() });
+    }
+    if let Some(expected) = if_epoch.filter(|e| *e != plan.epoch) {
+        return Err(Refusal::EpochMoved { epoch: plan.epoch, expected });
+    }
+    let installed = plan.installed.clone().ok_or(Refusal::NoFabric)?;
+    limit("jobs in one commit", jobs.len(), COMMIT_JOBS_MAX)?;
+    limit("bytes of an idempotency key", key.len(), KEY_BYTES_MAX)?;
+    let names = distinct(&jobs)?;
+    let added = names.iter().filter(|n| plan.job(n).is_none()).count();
+    limit("jobs", plan.jobs().len() + added, JOBS_MAX)?;
+    let lease = lease.map(|length| Lease { length, until: now.saturating_add(length) });
+    let mut checked: Vec<(JobDefinition, Option<Arc<Load>>)> = Vec::with_capacity(jobs.len());
+    for definition in jobs {
+        let same = plan.job(&definition.job.name).is_some_and(|j| *j.definition == definition);
+        let load = if same { None } else { Some(Arc::new(check(&installed, &definition)?)) };
+        checked.push((definition, load));
+    }
+    let count = checked.len();
+    let (settled, touched) = drafted(plan, config, |draft| {
+        let (mut dirty, mut fresh) = (BTreeSet::new(), BTreeSet::new());
+        for (definition, load) in checked {
+            let name = Name::from(definition.job.name.as_str());
+            let old = draft.plan.job(&name).cloned();
+            dirty.insert(name.clone());
+            dirty.extend(old.iter().flat_map(|o| draft.company(o)));
+            let job = match (load, old) {
+                (None, Some(old)) => Job { lease, ..(*old).clone() },
+                (load, _) => {
+                    fresh.insert(name.clone());
+                    new_job(name.clone(), definition, load.unwrap_or_else(|| Arc::new(Load::default())), lease, config)
+                }
+            };
+            draft.put(&name, Some(Arc::new(job)));
+        }
+        draft.settle(&dirty, &fresh)
+    })?;
+    let epoch = plan.epoch;
+    let with_expiry = |job: &Arc<Job>| Slot { expires: now.saturating_add(config.plan_ttl), ..job.slot.clone() };
+    let answer =
+        Commitment { epoch, slots: settled.jobs.iter().map(with_expiry).collect(), moved: settled.moved.clone(), score: settled.score };
+    let said =
+        format!("committed {}: score {:.3}, {} moved", listed(names.iter().map(|n| &**n), count), settled.score, settled.moved.len());
+    let only = names.first().filter(|_| count == 1);
+    let mut notices = alloc::vec![notice(now, Severity::Info, "committed", only.map(|n| &**n), epoch, said)];
+    notices.extend(moved_notices(now, &settled, epoch));
+    let keys = if key.is_empty() { BTreeSet::new() } else { remember(plan, now, key, answer.clone()) };
+    Ok(Done { reply: Some(Reply::Committed(answer)), notices, touched, keys, fabric: false })
+}
+
+/// The answer that a key already stands for.
+fn repeated(plan: &Plan, jobs: &[JobDefinition], key: &str) -> Result<Option<Commitment>, Refusal> {
+    let Some(used) = plan.key(key).filter(|_| !key.is_empty()) else { return Ok(None) };
+    let unknown = |d: &&JobDefinition| !used.answer.slots.iter().any(|s| s.job == d.job.name);
+    match jobs.iter().find(unknown) {
+        Some(d) => Err(Refusal::KeyUsed { key: key.into(), job: d.job.name.clone() }),
+        None => Ok(Some(used.answer.clone())),
+    }
+}
+
+/// Keeps the answer under the key, and as many keys as are allowed.
+fn remember(plan: &mut Plan, now: FabricTime, key: String, answer: Commitment) -> BTreeSet<Arc<str>> {
+    let mut keys = BTreeSet::new();
+    if plan.keys().len() >= KEYS_MAX
+        && let Some((_, oldest)) = plan.oldest_key().cloned()
+    {
+        plan.replace_key(&oldest, None);
+        keys.insert(oldest);
+    }
+    let key: Arc<str> = key.into();
+    plan.replace_key(&key, Some(Arc::new(KeyUse { at: now, answer })));
+    keys.insert(key);
+    keys
+}
+
+/// A job without a slot.
+fn new_job(name: Name, definition: JobDefinition, load: Arc<Load>, lease: Option<Lease>, config: &Config) -> Job {
+    let slot = Slot {
+        job: name.to_string(),
+        epoch: 0,
+        period: Nanos(0),
+        offset: Nanos(0),
+        tolerance: Nanos(0),
+        slack: Nanos(0),
+        hold_max: Nanos(0),
+        hold: false,
+        expires: FabricTime(0),
+        leader_host: String::new(),
+    };
+    let headroom_permille = config.headroom_permille.min(HEADROOM_MAX_PERMILLE);
+    Job { name, definition: Arc::new(definition), load, lease, headroom_permille, slot, component: None }
+}
+
+/// Takes jobs away and re-plans those that they met.
+fn remove(draft: &mut Draft<'_>, names: &BTreeSet<Name>) -> Result<Settled, Refusal> {
+    let mut dirty = BTreeSet::new();
+    for name in names {
+        let Some(job) = draft.plan.job(name).cloned() else { continue };
+        dirty.extend(draft.company(&job));
+        draft.put(name, None);
+    }
+    draft.settle(&dirty, &BTreeSet::new())
+}
+
+fn release(now: FabricTime, plan: &mut Plan, config: &Config, jobs: &[String]) -> Result<Done, Refusal> {
+    limit("jobs in one release", jobs.len(), JOBS_MAX)?;
+    let asked: BTreeSet<Name> = jobs.iter().map(|n| Name::from(n.as_str())).collect();
+    let (known, unknown): (BTreeSet<Name>, BTreeSet<Name>) = asked.into_iter().partition(|n| plan.job(n).is_some());
+    let unknown: Vec<String> = unknown.iter().map(|n| n.to_string()).collect();
+    if known.is_empty() {
+        return Ok(Done { reply: Some(Reply::Released { epoch: plan.epoch, unknown }), ..Done::default() });
+    }
+    let (settled, touched) = drafted(plan, config, |draft| remove(draft, &known))?;
+    let epoch = plan.epoch;
+    let told = |n: &Name| notice(now, Severity::Info, "released", Some(n), epoch, format!("job {n} was released"));
+    let mut notices: Vec<Notice> = known.iter().map(told).collect();
+    notices.extend(moved_notices(now, &settled, epoch));
+    Ok(Done { reply: Some(Reply::Released { epoch, unknown }), notices, touched, ..Done::default() })
+}
+
+fn expire(now: FabricTime, plan: &mut Plan, config: &Config, jobs: &[Name]) -> Result<Done, Refusal> {
+    // A commit that came before may have renewed the lease.
+    let over = |n: &&Name| plan.job(n).is_some_and(|j| j.lease.is_some_and(|l| l.until <= now));
+    let gone: BTreeSet<Name> = jobs.iter().filter(over).cloned().collect();
+    if gone.is_empty() {
+        return Ok(Done::default());
+    }
+    let (settled, touched) = drafted(plan, config, |draft| remove(draft, &gone))?;
+    let epoch = plan.epoch;
+    let told = |n: &Name| notice(now, Severity::Warning, "expired", Some(n), epoch, format!("the lease of job {n} ran out"));
+    let mut notices: Vec<Notice> = gone.iter().map(told).collect();
+    notices.extend(moved_notices(now, &settled, epoch));
+    Ok(Done { notices, touched, ..Done::default() })
+}
+
+fn set_fabric(
+    now: FabricTime,
+    plan: &mut Plan,
+    config: &Config,
+    fabric: Arc<Fabric>,
+    text: Arc<str>,
+    jobs: Vec<JobDefinition>,
+) -> Result<Done, Refusal> {
+    let names = distinct(&jobs)?;
+    if !plan.names().eq(names.iter().map(|n| n.to_string())) {
+        return Err(Refusal::Policy("jobs were committed or released while the fabric was read; try again".into()));
+    }
+    let version = plan.installed.as_ref().map_or(0, |i| i.version) + 1;
+    let routing = Routing::new(fabric, config.ecmp, &[]).map_err(|e| Refusal::Policy(e.to_string()))?;
+    let installed = Arc::new(Installed { routing, text, version });
+    let mut loads = Vec::with_capacity(jobs.len());
+    for definition in jobs {
+        let load = check(&installed, &definition)?;
+        loads.push((definition, Arc::new(load)));
+    }
+    let before = plan.installed.replace(installed);
+    let all: BTreeSet<Name> = names;
+    let drafted = drafted(plan, config, |draft| {
+        for (definition, load) in loads {
+            let Some(old) = draft.plan.job(&definition.job.name).cloned() else { continue };
+            let job = Job { definition: Arc::new(definition), load, component: None, ..(*old).clone() };
+            draft.put(&old.name, Some(Arc::new(job)));
+        }
+        draft.settle(&all, &BTreeSet::new())
+    });
+    let (settled, touched) = drafted.inspect_err(|_| plan.installed = before)?;
+    let epoch = plan.epoch;
+    let said = format!("fabric {version} is in force: {} moved", settled.moved.len());
+    let mut notices = alloc::vec![notice(now, Severity::Info, "fabric", None, epoch, said)];
+    notices.extend(moved_notices(now, &settled, epoch));
+    Ok(Done { reply: Some(Reply::FabricSet { version, epoch }), notices, touched, keys: BTreeSet::new(), fabric: true })
+}
+
+fn lengthen(now: FabricTime, plan: &mut Plan, config: &Config, name: &Name, epoch: u64) -> Result<Done, Refusal> {
+    let Some(job) = plan.job(name).filter(|j| j.slot.epoch == epoch && j.headroom_permille < HEADROOM_MAX_PERMILLE).cloned() else {
+        return Ok(Done::default());
+    };
+    let headroom = (job.headroom_permille + HEADROOM_STEP_PERMILLE).min(HEADROOM_MAX_PERMILLE);
+    let (_, touched) = drafted(plan, config, |draft| {
+        let company: BTreeSet<Name> = draft.company(&job).into_iter().collect();
+        for name in &company {
+            let Some(member) = draft.plan.job(name).cloned() else { continue };
+            draft.put(name, Some(Arc::new(Job { headroom_permille: headroom, ..(*member).clone() })));
+        }
+        draft.settle(&company, &BTreeSet::new())
+    })?;
+    let said = format!(
+        "job {name} slipped more than once in {} iterations: headroom {} permille for all that it meets",
+        crate::config::SLIPS_ONE_IN,
+        headroom
+    );
+    let notices = alloc::vec![notice(now, Severity::Warning, "headroom", Some(name), plan.epoch, said)];
+    Ok(Done { notices, touched, ..Done::default() })
+}
+
+fn realign(now: FabricTime, plan: &mut Plan, config: &Config, name: &Name, epoch: u64, error: i64) -> Result<Done, Refusal> {
+    let Some(job) = plan.job(name).filter(|j| j.slot.epoch == epoch).cloned() else { return Ok(Done::default()) };
+    let slot = &job.slot;
+    let period = i128::from(slot.period.0);
+    let offset = (i128::from(slot.offset.0) + i128::from(error)).rem_euclid(period.max(1));
+    let offset = Nanos(u64::try_from(offset).unwrap_or(0));
+    let stays = |draft: &mut Draft<'_>| if draft.shift_alone(name, offset)? { Ok(()) } else { Err(Refusal::Policy(String::new())) };
+    match drafted(plan, config, stays) {
+        Ok(((), touched)) => {
+            let said = format!("job {name} drifted by {error} ns; its slot follows it, at no cost to the others");
+            let notices = alloc::vec![notice(now, Severity::Info, "moved", Some(name), plan.epoch, said)];
+            Ok(Done { notices, touched, ..Done::default() })
+        }
+        Err(_) => {
+            let said = format!("job {name} is {error} ns from its slot, more than its slack of {}", slot.slack);
+            let notices = alloc::vec![notice(now, Severity::Warning, "drift", Some(name), plan.epoch, said)];
+            Ok(Done { notices, ..Done::default() })
+        }
+    }
+}
+
+/// `a, b, c and 5 more`.
+fn listed<'n>(names: impl Iterator<Item = &'n str>, count: usize) -> String {
+    const SHOWN: usize = 4;
+    let shown: Vec<&str> = names.take(SHOWN).collect();
+    let joined = shown.join(", ");
+    if count > shown.len() { format!("{joined} and {} more", count - shown.len()) } else { joined }
+}

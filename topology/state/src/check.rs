@@ -1,0 +1,86 @@
+//! What a job has to be before it may be committed, and the demand that it then makes.
+
+use alloc::{collections::BTreeSet, format, string::ToString, sync::Arc, vec::Vec};
+
+use circle::PERIOD_TICKS_MAX;
+use policy::{Cluster, PolicyError, link_demands};
+
+use crate::{
+    Config, JobDefinition, Refusal,
+    config::{DOCUMENT_BYTES_MAX, HEADROOM_MAX_PERMILLE, NAME_BYTES_MAX},
+    plan::{Installed, Load, Name},
+};
+
+/// Checks a job on its own and routes it.
+///
+/// # Errors
+/// [`Refusal::Policy`] or [`Refusal::Limit`] with the offending value.
+pub(crate) fn check(installed: &Installed, definition: &JobDefinition) -> Result<Load, Refusal> {
+    let name = &definition.job.name;
+    let refuse = |problem: &str| Refusal::Policy(format!("job {name:?}: {problem}"));
+    check_name(name)?;
+    limit("bytes of a job's document", definition.document.len(), DOCUMENT_BYTES_MAX)?;
+    if definition.placement.ranks.is_empty() || definition.hosts.is_empty() {
+        return Err(refuse("it has no hosts"));
+    }
+    // The same names on another fabric are other ids.
+    let fabric = installed.fabric();
+    let mut hosts: Vec<&str> = Vec::new();
+    for rank in &definition.placement.ranks {
+        let node = fabric.nodes().get(rank.host.index()).map(|n| n.name.as_str());
+        let host = node.filter(|n| definition.hosts.iter().any(|h| h == n));
+        hosts.push(host.ok_or_else(|| refuse("it was placed on another fabric; try again"))?);
+    }
+    if hosts.first().copied() != definition.hosts.first().map(|h| &**h) {
+        return Err(refuse("its first host is not that of rank 0"));
+    }
+    hosts.sort_unstable();
+    hosts.dedup();
+    // Its period has to fit the circle at the largest headroom that it can get.
+    let longest = Config::period(definition.job.period, HEADROOM_MAX_PERMILLE);
+    if longest.0 > PERIOD_TICKS_MAX {
+        return Err(refuse(&format!("a period of {} is too long", definition.job.period)));
+    }
+    let router = installed.routing.router();
+    let cluster = Cluster { fabric, router: &router, jobs: &[], placements: &[] };
+    let demands = link_demands(&cluster, &definition.job, &definition.placement).map_err(policy)?;
+    for (link, _) in &demands.links {
+        let capacity = fabric.capacity(*link).map_err(|e| policy(e.into()))?;
+        if capacity.0 == 0 {
+            return Err(policy(PolicyError::ZeroCapacity { link: fabric.link_name(*link) }));
+        }
+    }
+    let peaks = demands.demands.iter().map(|d| d.iter().map(|p| p.rate.0).max().unwrap_or(0)).collect();
+    Ok(Load { demands, peaks, hosts: hosts.into_iter().map(Arc::from).collect() })
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "it is what map_err hands over")]
+fn policy(error: PolicyError) -> Refusal {
+    Refusal::Policy(error.to_string())
+}
+
+/// Names are parts of file names on the nodes.
+fn check_name(name: &str) -> Result<(), Refusal> {
+    limit("bytes of a job's name", name.len(), NAME_BYTES_MAX)?;
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+    if name.is_empty() || name.starts_with('.') || !name.bytes().all(allowed) {
+        return Err(Refusal::Policy(format!("job {name:?}: a name is letters, digits, '.', '_' and '-', and does not begin with '.'")));
+    }
+    Ok(())
+}
+
+/// Refuses more than `max`.
+pub(crate) fn limit(what: &'static str, value: usize, max: usize) -> Result<(), Refusal> {
+    if value > max { Err(Refusal::Limit { what, value: value as u64, max: max as u64 }) } else { Ok(()) }
+}
+
+/// Refuses two jobs of one name.
+pub(crate) fn distinct(jobs: &[JobDefinition]) -> Result<BTreeSet<Name>, Refusal> {
+    let mut names = BTreeSet::new();
+    for definition in jobs {
+        if !names.insert(Name::from(definition.job.name.as_str())) {
+            return Err(Refusal::Policy(format!("job {:?} is there twice", definition.job.name)));
+        }
+    }
+    Ok(names)
+}

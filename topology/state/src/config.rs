@@ -1,0 +1,116 @@
+//! What the service can be told, and its limits.
+
+use circle::Effort;
+use fabric::route::Ecmp;
+use policy::fluid::TOLERANCE_PERMILLE;
+use units::Nanos;
+
+/// Most committed jobs: ten times the largest cluster that the benchmarks rank.
+pub const JOBS_MAX: usize = 10_000;
+/// Most jobs in one commit: a whole scheduling round of the largest cluster.
+pub const COMMIT_JOBS_MAX: usize = 1_000;
+/// Most agents remembered, connected or not: one per host of the largest fabric, and half as many again that were replaced.
+pub const AGENTS_MAX: usize = 16_384;
+/// Most changes waiting for the store: a second's worth; beyond it a caller had better try again than wait.
+pub const QUEUE_MAX: usize = 4_096;
+/// Most changes in one batch for the store: enough to pay one sync for many, few enough to apply within milliseconds.
+pub const BATCH_MAX: usize = 64;
+/// Most notices from one event; more are counted in a last one.
+pub const NOTICES_MAX: usize = 256;
+/// Longest job name in bytes: that of a DNS name, because it names files on the nodes.
+pub const NAME_BYTES_MAX: usize = 253;
+/// Longest document of a job: profiles of a few thousand phases fit.
+pub const DOCUMENT_BYTES_MAX: usize = 1 << 20;
+/// Longest idempotency key in bytes.
+pub const KEY_BYTES_MAX: usize = 256;
+/// Most idempotency keys remembered; the oldest go first.
+pub const KEYS_MAX: usize = 10_000;
+/// How long an idempotency key is remembered: a day.
+pub const KEY_AGE_MAX: Nanos = Nanos(86_400_000_000_000);
+/// Keys that one batch forgets because of their age, so that forgetting never holds up a commit.
+pub(crate) const KEYS_FORGOTTEN_PER_BATCH: usize = 2 * BATCH_MAX;
+/// Most gates read from one report: a host leads no more jobs than it has GPUs, and some hosts have virtual ones.
+pub const GATES_PER_REPORT_MAX: usize = 256;
+/// Most ports kept of an agent.
+pub const PORTS_MAX: usize = 256;
+/// How much worse than the best joint solution the mean score of a component may stay so that running jobs keep their slots:
+/// 1 % of the links' capacity is below what a restart of phases costs.
+pub const MOVE_TOLERANCE: f64 = 0.01;
+/// What a component's headroom grows by when its jobs slip too often.
+pub const HEADROOM_STEP_PERMILLE: u32 = 20;
+/// Largest headroom: beyond a fifth, running as it comes is cheaper.
+pub const HEADROOM_MAX_PERMILLE: u32 = 200;
+/// Iterations needed before slips are judged.
+pub const SLIP_ITERATIONS_MIN: u64 = 20;
+/// One slip in more iterations than this is no reason to act.
+pub const SLIPS_ONE_IN: u64 = 20;
+/// Consecutive reports beyond the slack that make a drift; one may be an outlier, three reports are a trend.
+pub const DRIFT_REPORTS: u32 = 3;
+/// Smallest published slack in thousandths of the period. An optimum without a plateau has none, and a gate that trusted
+/// its clock to the nanosecond would never hold; drifting this far costs at most this share of a link.
+pub const SLACK_FLOOR_PERMILLE: u64 = 10;
+/// An agent leaves quarantine when its clock's bound is below this share of the slack, so that it does not flap.
+pub const TRUST_PERMILLE: u64 = 750;
+/// How long internal changes wait after the store failed.
+pub const STORE_RETRY: Nanos = Nanos(1_000_000_000);
+/// Periods are whole microseconds.
+pub(crate) const PERIOD_STEP_NS: u64 = 1_000;
+
+/// What the service can be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// How switches choose among equal routes.
+    pub ecmp: Ecmp,
+    /// How long a plan may be trusted after it was sent; renewed to connected agents after a third of it.
+    pub plan_ttl: Nanos,
+    /// Silence after which an agent is given up.
+    pub idle_timeout: Nanos,
+    /// What a period is longer than the iteration alone, in thousandths, for jobs that never slipped.
+    pub headroom_permille: u32,
+    /// How late a start may be and still go at once, in thousandths of the period.
+    pub tolerance_permille: u32,
+    /// How much work the solver may spend on a component.
+    pub effort: Effort,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            ecmp: Ecmp::Spread,
+            plan_ttl: Nanos(60_000_000_000),
+            idle_timeout: Nanos(15_000_000_000),
+            headroom_permille: 50,
+            tolerance_permille: TOLERANCE_PERMILLE,
+            effort: Effort::Fast,
+        }
+    }
+}
+
+impl Config {
+    /// The scheduled period of a job that takes `solo` alone: whole microseconds, rounded up.
+    #[must_use]
+    pub fn period(solo: Nanos, headroom_permille: u32) -> Nanos {
+        let long = u128::from(solo.0) * (1_000 + u128::from(headroom_permille));
+        let steps = long.div_ceil(1_000 * u128::from(PERIOD_STEP_NS));
+        Nanos(u64::try_from(steps.saturating_mul(u128::from(PERIOD_STEP_NS))).unwrap_or(u64::MAX))
+    }
+}
+
+/// `permille` thousandths of `of`.
+pub(crate) fn share(of: Nanos, permille: u64) -> Nanos {
+    Nanos(u64::try_from(u128::from(of.0) * u128::from(permille) / 1_000).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_is_the_iteration_with_headroom_in_whole_microseconds() {
+        assert_eq!(Config::period(Nanos(255_000_000), 50), Nanos(267_750_000));
+        // 1,001 ns * 1.05 = 1,051.05 ns.
+        assert_eq!(Config::period(Nanos(1_001), 50), Nanos(2_000));
+        assert_eq!(Config::period(Nanos(3_000), 0), Nanos(3_000));
+        assert_eq!(share(Nanos(u64::MAX), 1_000), Nanos(u64::MAX));
+    }
+}

@@ -1,0 +1,183 @@
+//! One change of a plan, all or nothing: the components that it touches get their slots anew, the others keep theirs.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    string::{String, ToString},
+    sync::Arc,
+    vec::Vec,
+};
+
+use circle::Ticks;
+use units::{FabricTime, Nanos};
+
+use crate::{
+    Config, Refusal, Slot,
+    adjust::adjust,
+    component::{Component, Meeting, groups},
+    config::{SLACK_FLOOR_PERMILLE, share},
+    plan::{Job, Name, Plan},
+};
+
+/// A change under way; [`Draft::undo`] takes it back.
+pub(crate) struct Draft<'a> {
+    pub(crate) plan: &'a mut Plan,
+    pub(crate) config: &'a Config,
+    /// Epoch of the slots that it changes.
+    pub(crate) epoch: u64,
+    before: BTreeMap<Name, Option<Arc<Job>>>,
+}
+
+/// What re-planning came to.
+#[derive(Debug)]
+pub(crate) struct Settled {
+    /// Jobs of the touched components, by name.
+    pub(crate) jobs: Vec<Arc<Job>>,
+    /// Those that were running and whose slot moved, by name.
+    pub(crate) moved: Vec<String>,
+    /// Mean over the links of those components that can be over capacity; 1 when there is none.
+    pub(crate) score: f64,
+}
+
+impl<'a> Draft<'a> {
+    pub(crate) fn new(plan: &'a mut Plan, config: &'a Config) -> Self {
+        let epoch = plan.epoch + 1;
+        Self { plan, config, epoch, before: BTreeMap::new() }
+    }
+
+    pub(crate) fn put(&mut self, name: &Name, job: Option<Arc<Job>>) {
+        let plan = &self.plan;
+        self.before.entry(name.clone()).or_insert_with(|| plan.job(name).cloned());
+        self.plan.replace(name, job);
+    }
+
+    /// Takes everything back.
+    pub(crate) fn undo(self) {
+        for (name, job) in self.before {
+            self.plan.replace(&name, job);
+        }
+    }
+
+    /// The names that it touched. The plan moves on to the epoch of the change.
+    pub(crate) fn finish(self) -> BTreeSet<Name> {
+        self.plan.epoch = self.epoch;
+        self.before.into_keys().collect()
+    }
+
+    /// The members of a job's component, itself included.
+    pub(crate) fn company(&self, job: &Job) -> Vec<Name> {
+        job.component.as_ref().map_or_else(|| alloc::vec![job.name.clone()], |c| c.members.clone())
+    }
+
+    /// Gives slots to the components of the jobs named. `fresh` ones may stand anywhere; the others keep their slots where
+    /// that costs little.
+    ///
+    /// # Errors
+    /// [`Refusal::Policy`]: the solver's limits.
+    pub(crate) fn settle(&mut self, dirty: &BTreeSet<Name>, fresh: &BTreeSet<Name>) -> Result<Settled, Refusal> {
+        let mut out = Settled { jobs: Vec::new(), moved: Vec::new(), score: 1.0 };
+        let (mut loss, mut links) = (0.0, 0usize);
+        for group in groups(self.plan, dirty) {
+            let settled = if let [job] = &group[..] { alloc::vec![self.alone(job)] } else { self.together(&group, fresh)? };
+            if let Some(component) = settled.first().and_then(|j| j.component.as_ref()) {
+                loss += (1.0 - component.score) * component.class_of.len() as f64;
+                links += component.class_of.len();
+            }
+            for (old, new) in group.iter().zip(settled) {
+                let turned = old.slot.offset != new.slot.offset || old.slot.period != new.slot.period;
+                if turned && !fresh.contains(&old.name) {
+                    out.moved.push(old.name.to_string());
+                }
+                let new = Arc::new(new);
+                self.put(&old.name, Some(new.clone()));
+                out.jobs.push(new);
+            }
+        }
+        if links > 0 {
+            out.score = 1.0 - loss / links as f64;
+        }
+        out.jobs.sort_by(|a, b| a.name.cmp(&b.name));
+        out.moved.sort_unstable();
+        Ok(out)
+    }
+
+    /// A job that meets nobody.
+    fn alone(&self, job: &Arc<Job>) -> Job {
+        let period = Config::period(job.definition.job.period, job.headroom_permille);
+        let offset = if job.slot.period == period { job.slot.offset } else { Nanos(0) };
+        self.with_slot(job, job.headroom_permille, (period, offset), Nanos(period.0 / 2), None)
+    }
+
+    /// Jobs that meet: one headroom for all, so that their periods keep their ratio.
+    fn together(&self, group: &[Arc<Job>], fresh: &BTreeSet<Name>) -> Result<Vec<Job>, Refusal> {
+        let headroom = group.iter().map(|j| j.headroom_permille).max().unwrap_or(0);
+        let periods: Vec<Nanos> = group.iter().map(|j| Config::period(j.definition.job.period, headroom)).collect();
+        let meeting = Meeting::new(self.plan, group, periods.clone())?;
+        let stays = |(job, period): (&Arc<Job>, &Nanos)| {
+            (!fresh.contains(&job.name) && job.slot.period == *period).then_some(Ticks(job.slot.offset.0))
+        };
+        let current: Vec<Option<Ticks>> = group.iter().zip(&periods).map(stays).collect();
+        let options = circle::Options { effort: self.config.effort, ..circle::Options::default() };
+        let shifts = adjust(meeting.problem(), &options, &current).map_err(|e| Refusal::Policy(e.to_string()))?;
+        self.under(group, &meeting, &periods, headroom, &shifts)
+    }
+
+    /// The jobs of a component under these shifts.
+    fn under(
+        &self,
+        group: &[Arc<Job>],
+        meeting: &Meeting<'_>,
+        periods: &[Nanos],
+        headroom: u32,
+        shifts: &[Ticks],
+    ) -> Result<Vec<Job>, Refusal> {
+        let (component, slacks) = meeting.assess(shifts, self.config.tolerance_permille)?;
+        let component = Arc::new(component);
+        let job = |(i, job): (usize, &Arc<Job>)| {
+            self.with_slot(job, headroom, (periods[i], Nanos(shifts[i].0)), slacks[i], Some(component.clone()))
+        };
+        Ok(group.iter().enumerate().map(job).collect())
+    }
+
+    /// Moves one job to `offset` and nobody else, if no score of its component falls.
+    ///
+    /// # Errors
+    /// [`Refusal::Policy`]: the solver's limits.
+    pub(crate) fn shift_alone(&mut self, name: &Name, offset: Nanos) -> Result<bool, Refusal> {
+        let Some(component) = self.plan.job(name).and_then(|j| j.component.clone()) else { return Ok(false) };
+        let group: Vec<Arc<Job>> = component.members.iter().filter_map(|n| self.plan.job(n).cloned()).collect();
+        let periods: Vec<Nanos> = group.iter().map(|j| j.slot.period).collect();
+        let meeting = Meeting::new(self.plan, &group, periods.clone())?;
+        let shifts: Vec<Ticks> = group.iter().map(|j| Ticks(if j.name == *name { offset.0 } else { j.slot.offset.0 })).collect();
+        let headroom = group.iter().map(|j| j.headroom_permille).max().unwrap_or(0);
+        let moved = self.under(&group, &meeting, &periods, headroom, &shifts)?;
+        let score = moved.first().and_then(|j| j.component.as_ref()).map_or(0.0, |c: &Arc<Component>| c.score);
+        if score + circle::PROOF_TOLERANCE < component.score {
+            return Ok(false);
+        }
+        for job in moved {
+            self.put(&job.name.clone(), Some(Arc::new(job)));
+        }
+        Ok(true)
+    }
+
+    fn with_slot(&self, job: &Job, headroom: u32, start: (Nanos, Nanos), slack: Nanos, component: Option<Arc<Component>>) -> Job {
+        let (period, offset) = start;
+        let mut slot = Slot {
+            job: job.name.to_string(),
+            epoch: job.slot.epoch,
+            period,
+            offset,
+            tolerance: share(period, u64::from(self.config.tolerance_permille)),
+            slack: slack.max(share(period, SLACK_FLOOR_PERMILLE)).min(Nanos(period.0 / 2)),
+            hold_max: period,
+            hold: component.as_ref().is_some_and(|c| c.hold),
+            expires: FabricTime(0),
+            leader_host: job.definition.hosts.first().cloned().unwrap_or_default(),
+        };
+        // Epoch 0 is before every plan: the slot of a job that has none yet.
+        if slot != job.slot || slot.epoch == 0 {
+            slot.epoch = self.epoch;
+        }
+        Job { slot, headroom_permille: headroom, component, ..job.clone() }
+    }
+}

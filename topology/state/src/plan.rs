@@ -1,0 +1,200 @@
+//! Fabric, jobs and slots, and who meets whom: the part of the state that is durable, with its indices.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    string::String,
+    sync::Arc,
+    vec::Vec,
+};
+
+use fabric::{Fabric, route::Routing};
+use policy::LinkDemands;
+use units::{FabricTime, LinkId, Nanos};
+
+use crate::{Commitment, JobDefinition, Slot, component::Component};
+
+/// A job's name, shared by all that refer to it.
+pub(crate) type Name = Arc<str>;
+
+/// The fabric in force.
+#[derive(Debug)]
+pub(crate) struct Installed {
+    pub(crate) routing: Routing,
+    pub(crate) text: Arc<str>,
+    pub(crate) version: u64,
+}
+
+impl Installed {
+    pub(crate) fn fabric(&self) -> &Fabric {
+        self.routing.fabric()
+    }
+}
+
+/// What a placed job demands of its links.
+#[derive(Debug, Default)]
+pub(crate) struct Load {
+    pub(crate) demands: LinkDemands,
+    /// Highest rate of each demand in Mbit/s.
+    pub(crate) peaks: Vec<u64>,
+    /// Hosts with ranks, sorted, each once.
+    pub(crate) hosts: Vec<Name>,
+}
+
+/// A lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lease {
+    pub(crate) length: Nanos,
+    /// As granted; reports renew it without the store.
+    pub(crate) until: FabricTime,
+}
+
+/// A committed job and what follows from it. Values are replaced, never changed.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub(crate) name: Name,
+    pub(crate) definition: Arc<JobDefinition>,
+    pub(crate) load: Arc<Load>,
+    pub(crate) lease: Option<Lease>,
+    pub(crate) headroom_permille: u32,
+    /// Without an expiry.
+    pub(crate) slot: Slot,
+    /// With whom it meets on links that can be over capacity, itself included; `None`: with nobody.
+    pub(crate) component: Option<Arc<Component>>,
+}
+
+/// A job on a link.
+#[derive(Clone, Debug)]
+pub(crate) struct Presence {
+    pub(crate) job: Name,
+    /// Index into the job's [`LinkDemands::demands`].
+    pub(crate) demand: u32,
+    /// Highest rate of that demand in Mbit/s.
+    pub(crate) peak: u64,
+}
+
+/// A commit that can be repeated.
+#[derive(Debug, PartialEq)]
+pub(crate) struct KeyUse {
+    pub(crate) at: FabricTime,
+    pub(crate) answer: Commitment,
+}
+
+/// Everything durable. There are two: what is durable now, and what will be when the batch under way is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Plan {
+    pub(crate) epoch: u64,
+    pub(crate) installed: Option<Arc<Installed>>,
+    jobs: BTreeMap<Name, Arc<Job>>,
+    links: BTreeMap<LinkId, Vec<Presence>>,
+    hosts: BTreeMap<Name, BTreeSet<Name>>,
+    keys: BTreeMap<Arc<str>, Arc<KeyUse>>,
+    keys_by_age: BTreeSet<(FabricTime, Arc<str>)>,
+}
+
+impl Plan {
+    pub(crate) fn job(&self, name: &str) -> Option<&Arc<Job>> {
+        self.jobs.get(name)
+    }
+
+    pub(crate) fn jobs(&self) -> impl ExactSizeIterator<Item = &Arc<Job>> {
+        self.jobs.values()
+    }
+
+    /// The jobs on a link, by name.
+    pub(crate) fn on(&self, link: LinkId) -> &[Presence] {
+        self.links.get(&link).map_or(&[], Vec::as_slice)
+    }
+
+    /// The links with demand.
+    pub(crate) fn links(&self) -> impl ExactSizeIterator<Item = (LinkId, &[Presence])> {
+        self.links.iter().map(|(l, p)| (*l, p.as_slice()))
+    }
+
+    /// The jobs with ranks on a host, by name.
+    pub(crate) fn at(&self, host: &str) -> impl Iterator<Item = &Arc<Job>> {
+        self.hosts.get(host).into_iter().flatten().filter_map(|n| self.jobs.get(n))
+    }
+
+    /// Whether two or more jobs meet on the link and can exceed it together.
+    pub(crate) fn is_contended(&self, link: LinkId) -> bool {
+        let here = self.on(link);
+        here.len() > 1 && here.iter().fold(0u64, |sum, p| sum.saturating_add(p.peak)) > self.capacity(link)
+    }
+
+    /// In Mbit/s; routed jobs only cross links of known capacity.
+    pub(crate) fn capacity(&self, link: LinkId) -> u64 {
+        self.installed.as_ref().and_then(|i| i.fabric().capacity(link).ok()).map_or(0, |rate| rate.0)
+    }
+
+    /// Puts a job in the place of the one of that name, or takes it away.
+    pub(crate) fn replace(&mut self, name: &Name, job: Option<Arc<Job>>) {
+        let old = self.jobs.get(name).cloned();
+        let same_load = matches!((&old, &job), (Some(a), Some(b)) if Arc::ptr_eq(&a.load, &b.load));
+        if !same_load {
+            old.iter().for_each(|o| self.leave(name, &o.load));
+            job.iter().for_each(|j| self.enter(name, &j.load));
+        }
+        match job {
+            Some(job) => self.jobs.insert(name.clone(), job),
+            None => self.jobs.remove(name),
+        };
+    }
+
+    fn enter(&mut self, name: &Name, load: &Load) {
+        for &(link, demand) in &load.demands.links {
+            let here = self.links.entry(link).or_default();
+            let at = here.partition_point(|p| p.job < *name);
+            here.insert(at, Presence { job: name.clone(), demand, peak: load.peaks[demand as usize] });
+        }
+        for host in &load.hosts {
+            self.hosts.entry(host.clone()).or_default().insert(name.clone());
+        }
+    }
+
+    fn leave(&mut self, name: &Name, load: &Load) {
+        for (link, _) in &load.demands.links {
+            if let Some(here) = self.links.get_mut(link) {
+                here.retain(|p| p.job != *name);
+                if here.is_empty() {
+                    self.links.remove(link);
+                }
+            }
+        }
+        for host in &load.hosts {
+            if let Some(here) = self.hosts.get_mut(host) {
+                here.remove(name);
+                if here.is_empty() {
+                    self.hosts.remove(host);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn key(&self, key: &str) -> Option<&Arc<KeyUse>> {
+        self.keys.get(key)
+    }
+
+    pub(crate) fn keys(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, &Arc<KeyUse>)> {
+        self.keys.iter()
+    }
+
+    /// The oldest key.
+    pub(crate) fn oldest_key(&self) -> Option<&(FabricTime, Arc<str>)> {
+        self.keys_by_age.first()
+    }
+
+    pub(crate) fn replace_key(&mut self, key: &Arc<str>, used: Option<Arc<KeyUse>>) {
+        if let Some(old) = self.keys.remove(key) {
+            self.keys_by_age.remove(&(old.at, key.clone()));
+        }
+        if let Some(used) = used {
+            self.keys_by_age.insert((used.at, key.clone()));
+            self.keys.insert(key.clone(), used);
+        }
+    }
+
+    /// The committed names, for refusals that list them.
+    pub(crate) fn names(&self) -> impl Iterator<Item = String> {
+        self.jobs.keys().map(|n| String::from(&**n))
+    }
+}

@@ -1,0 +1,165 @@
+//! The state again, from what was kept.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    string::{String, ToString},
+    sync::Arc,
+    vec::Vec,
+};
+
+use circle::Ticks;
+use fabric::{Fabric, route::Routing};
+use units::{FabricTime, Nanos};
+
+use crate::{
+    Commitment, Config, JobDefinition, Record, Refusal, Slot,
+    check::{check, distinct},
+    component::{Meeting, groups},
+    plan::{Installed, Job, KeyUse, Lease, Name, Plan},
+};
+
+/// What records add up to. The documents are read by the caller: see [`Restored::from_records`].
+#[derive(Clone, Debug, Default)]
+pub struct Restored {
+    /// The fabric, when one was set.
+    pub fabric: Option<RestoredFabric>,
+    /// The plan's epoch.
+    pub epoch: u64,
+    /// The committed jobs.
+    pub jobs: Vec<RestoredJob>,
+    /// Their slots.
+    pub slots: Vec<Slot>,
+    /// Idempotency keys, when they were used, and what was answered.
+    pub keys: Vec<(String, FabricTime, Commitment)>,
+}
+
+/// A fabric that was kept.
+#[derive(Clone, Debug)]
+pub struct RestoredFabric {
+    /// The fabric.
+    pub fabric: Arc<Fabric>,
+    /// Its document.
+    pub text: Arc<str>,
+    /// Counts replacements.
+    pub version: u64,
+}
+
+/// A job that was kept.
+#[derive(Clone, Debug)]
+pub struct RestoredJob {
+    /// The job, made again from its document.
+    pub definition: JobDefinition,
+    /// Its lease: length and end.
+    pub lease: Option<(Nanos, FabricTime)>,
+    /// Headroom of its period in thousandths.
+    pub headroom_permille: u32,
+}
+
+/// Why a state cannot be made from what was kept.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// A document cannot be read any more.
+    #[error("record {key}: {reason}")]
+    Document {
+        /// The record's key.
+        key: String,
+        /// Why, in the reader's words.
+        reason: String,
+    },
+    /// There are jobs but no fabric.
+    #[error("job {job:?} was kept, but no fabric")]
+    NoFabric {
+        /// The first job.
+        job: String,
+    },
+    /// A job without a slot.
+    #[error("job {job:?} was kept, but not its slot")]
+    NoSlot {
+        /// The job.
+        job: String,
+    },
+    /// A job or the fabric is refused today.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+impl Restored {
+    /// Adds up records in the order in which they were written; of each key the last one counts, so a store may hand over
+    /// only those, in any order. `fabric` and `job` read the documents.
+    ///
+    /// # Errors
+    /// [`RestoreError::Document`] with what the readers said, [`RestoreError::NoFabric`].
+    pub fn from_records(
+        records: impl IntoIterator<Item = Record>,
+        fabric: impl FnOnce(&str) -> Result<Fabric, String>,
+        mut job: impl FnMut(&Fabric, &str, &str) -> Result<JobDefinition, String>,
+    ) -> Result<Self, RestoreError> {
+        let mut kept: BTreeMap<String, Record> = BTreeMap::new();
+        for record in records {
+            let gone = record.erases();
+            gone.iter().for_each(|key| drop(kept.remove(key)));
+            if gone.is_empty() {
+                kept.insert(record.key(), record);
+            }
+        }
+        let mut out = Self::default();
+        if let Some(Record::Fabric { version, text }) = kept.get("fabric") {
+            let refuse = |reason| RestoreError::Document { key: "fabric".into(), reason };
+            let fabric = Arc::new(fabric(text).map_err(refuse)?);
+            out.fabric = Some(RestoredFabric { fabric, text: text.clone(), version: *version });
+        }
+        for (key, record) in kept {
+            match record {
+                Record::Epoch { epoch } => out.epoch = epoch,
+                Record::Slot(slot) => out.slots.push(slot),
+                Record::Key { key, at, answer } => out.keys.push((key, at, answer)),
+                Record::Job { name, document, lease, headroom_permille } => {
+                    let Some(f) = &out.fabric else { return Err(RestoreError::NoFabric { job: name }) };
+                    let definition = job(&f.fabric, &name, &document).map_err(|reason| RestoreError::Document { key, reason })?;
+                    out.jobs.push(RestoredJob { definition, lease, headroom_permille });
+                }
+                Record::Fabric { .. } | Record::JobGone { .. } | Record::KeyGone { .. } => {}
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// The plan of what was kept: slots as they were, components found and scored again.
+pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Result<Plan, RestoreError> {
+    let Restored { fabric, epoch, jobs, slots, keys } = restored;
+    let mut plan = Plan::default();
+    plan.epoch = epoch;
+    if let Some(RestoredFabric { fabric, text, version }) = fabric {
+        let routing = Routing::new(fabric, config.ecmp, &[]).map_err(|e| Refusal::Policy(e.to_string()))?;
+        plan.installed = Some(Arc::new(Installed { routing, text, version }));
+    }
+    for (key, at, answer) in keys {
+        plan.replace_key(&key.into(), Some(Arc::new(KeyUse { at, answer })));
+    }
+    let mut slots: BTreeMap<String, Slot> = slots.into_iter().map(|s| (s.job.clone(), s)).collect();
+    let definitions: Vec<JobDefinition> = jobs.iter().map(|j| j.definition.clone()).collect();
+    let names: BTreeSet<Name> = distinct(&definitions)?;
+    for RestoredJob { definition, lease, headroom_permille } in jobs {
+        let name = Name::from(definition.job.name.as_str());
+        let installed = plan.installed.clone().ok_or_else(|| RestoreError::NoFabric { job: name.to_string() })?;
+        let load = Arc::new(check(&installed, &definition)?);
+        let slot = slots.remove(&*name).ok_or_else(|| RestoreError::NoSlot { job: name.to_string() })?;
+        let slot = Slot { expires: FabricTime(0), ..slot };
+        // Renewals were not kept: agents get a whole lease to come back.
+        let lease = lease.map(|(length, until)| Lease { length, until: until.max(now.saturating_add(length)) });
+        let job = Job { name: name.clone(), definition: Arc::new(definition), load, lease, headroom_permille, slot, component: None };
+        plan.replace(&name, Some(Arc::new(job)));
+    }
+    for group in groups(&plan, &names).into_iter().filter(|g| g.len() > 1) {
+        let periods = group.iter().map(|j| j.slot.period).collect();
+        let shifts: Vec<Ticks> = group.iter().map(|j| Ticks(j.slot.offset.0)).collect();
+        let (component, _) = Meeting::new(&plan, &group, periods)?.assess(&shifts, config.tolerance_permille)?;
+        let component = Arc::new(component);
+        for job in &group {
+            plan.replace(&job.name, Some(Arc::new(Job { component: Some(component.clone()), ..(**job).clone() })));
+        }
+    }
+    Ok(plan)
+}

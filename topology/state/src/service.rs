@@ -1,0 +1,298 @@
+//! The service: changes wait for the store, and nothing that depends on them is told before they are durable.
+
+use alloc::{
+    collections::{BTreeSet, VecDeque},
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
+
+use units::{FabricTime, Nanos};
+
+use crate::{
+    Action, Config, Event, Notice, Refusal, RestoreError, Restored, Severity, Ticket,
+    batch::Batch,
+    change::Change,
+    config::{BATCH_MAX, KEY_AGE_MAX, KEYS_FORGOTTEN_PER_BATCH, NOTICES_MAX, QUEUE_MAX, STORE_RETRY},
+    plan::{Name, Plan},
+    restore,
+    view::View,
+};
+
+/// The topology service's brain. It never reads a clock and does no input or output.
+///
+/// ```
+/// use antiphase_state::{Action, Config, Event, Refusal, RequestId, Service};
+/// use units::FabricTime;
+/// let mut service = Service::new(Config::default());
+/// service.handle(FabricTime(1), Event::Release { request: RequestId(7), jobs: vec!["a".into()] });
+/// // Nothing was committed, so nothing has to be written first.
+/// assert!(matches!(service.poll(), Some(Action::Reply { request: RequestId(7), result: Ok(_) })));
+/// assert!(service.poll().is_none());
+/// ```
+#[derive(Debug)]
+pub struct Service {
+    /// What is durable, and the agents.
+    pub(crate) view: View,
+    /// What will be durable when the batch under way is.
+    next: Plan,
+    queue: VecDeque<Change>,
+    under_way: Option<Batch>,
+    last_ticket: u64,
+    pub(crate) actions: VecDeque<Action>,
+    notices: usize,
+    /// A change that ends leases waits.
+    expiring: bool,
+    /// The store failed: leases end no earlier than this.
+    not_before: FabricTime,
+}
+
+impl Service {
+    /// A service without a fabric.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self::with_plan(config, Plan::default())
+    }
+
+    /// Rebuilds from what was kept: jobs keep their slots, leases begin anew, nobody is connected.
+    ///
+    /// # Errors
+    /// [`RestoreError`]: the records do not fit together, or are refused today.
+    pub fn restore(config: Config, now: FabricTime, restored: Restored) -> Result<Self, RestoreError> {
+        let plan = restore::plan(&config, now, restored)?;
+        let mut service = Self::with_plan(config, plan);
+        for job in service.view.plan.jobs() {
+            service.view.leases.set(&job.name, job.lease.map(|l| l.until));
+        }
+        Ok(service)
+    }
+
+    fn with_plan(config: Config, plan: Plan) -> Self {
+        Self {
+            view: View::new(config, plan.clone()),
+            next: plan,
+            queue: VecDeque::new(),
+            under_way: None,
+            last_ticket: 0,
+            actions: VecDeque::new(),
+            notices: 0,
+            expiring: false,
+            not_before: FabricTime(0),
+        }
+    }
+
+    /// Takes in what happened at `now`, which never goes back. Then call [`Service::poll`] until it has nothing more.
+    pub fn handle(&mut self, now: FabricTime, event: Event) {
+        self.notices = 0;
+        match event {
+            Event::Commit { request, jobs, if_epoch, lease, key } => {
+                self.enqueue(Change::Commit { request, jobs, if_epoch, lease, key });
+            }
+            Event::Release { request, jobs } => {
+                self.enqueue(Change::Release { request, jobs });
+            }
+            Event::SetFabric { request, fabric, text, jobs } => {
+                self.enqueue(Change::SetFabric { request, fabric, text, jobs });
+            }
+            Event::AgentHello { session, host, version, ports, epoch } => self.hello(now, session, &host, version, ports, epoch),
+            Event::AgentGone { session } => self.gone(now, session),
+            Event::PlanAck { session, epoch } => self.acknowledged(now, session, epoch),
+            Event::Report { session, report } => self.report(now, session, &report),
+            Event::Persisted { ticket } => {
+                if let Some(batch) = self.under_way.take_if(|b| b.ticket == ticket) {
+                    self.keep(now, batch);
+                }
+            }
+            Event::PersistFailed { ticket, reason } => {
+                if let Some(batch) = self.under_way.take_if(|b| b.ticket == ticket) {
+                    self.drop_all(now, batch, &reason);
+                }
+            }
+            Event::Tick => self.tick(now),
+        }
+        self.advance(now);
+        if self.notices > NOTICES_MAX {
+            let message = format!("{} more notices", self.notices - NOTICES_MAX);
+            let epoch = self.view.epoch();
+            let more = Notice { at: now, severity: Severity::Warning, kind: "more", message, job: None, host: None, epoch };
+            self.actions.push_back(Action::Notice(more));
+        }
+    }
+
+    /// What to do next.
+    pub fn poll(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// When to call [`Service::handle`] with [`Event::Tick`], if nothing happens before.
+    #[must_use]
+    pub fn deadline(&self) -> Option<FabricTime> {
+        let leases = self.view.leases.first().filter(|_| !self.expiring).map(|at| at.max(self.not_before));
+        let agents = self.view.agents.first();
+        leases.into_iter().chain(agents).min()
+    }
+
+    /// What is durable, and what agents say.
+    #[must_use]
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    pub(crate) fn notice(&mut self, notice: Notice) {
+        self.notices += 1;
+        if self.notices <= NOTICES_MAX {
+            self.actions.push_back(Action::Notice(notice));
+        }
+    }
+
+    /// Queues a change; one for which there is no room is refused at once.
+    pub(crate) fn enqueue(&mut self, change: Change) -> bool {
+        let waiting = self.queue.len();
+        if waiting < QUEUE_MAX {
+            self.queue.push_back(change);
+            return true;
+        }
+        if let Some(request) = change.request() {
+            let refusal = Refusal::Limit { what: "changes waiting for the store", value: waiting as u64 + 1, max: QUEUE_MAX as u64 };
+            self.actions.push_back(Action::Reply { request, result: Err(refusal) });
+        }
+        false
+    }
+
+    fn tick(&mut self, now: FabricTime) {
+        self.agents_due(now);
+        if !self.expiring && now >= self.not_before && self.view.leases.first().is_some_and(|at| at <= now) {
+            self.expiring = self.enqueue(Change::Expire { jobs: Vec::new() });
+            if !self.expiring {
+                self.not_before = now.saturating_add(STORE_RETRY);
+            }
+        }
+    }
+
+    /// Begins batches until one has to wait for the store.
+    fn advance(&mut self, now: FabricTime) {
+        while self.under_way.is_none() && !self.queue.is_empty() {
+            let mut batch = self.apply_some(now);
+            let records = batch.records(&self.view.plan, &self.next);
+            if records.is_empty() {
+                self.keep(now, batch);
+                continue;
+            }
+            self.last_ticket += 1;
+            batch.ticket = Ticket(self.last_ticket);
+            self.actions.push_back(Action::Persist { ticket: batch.ticket, records });
+            self.under_way = Some(batch);
+        }
+    }
+
+    /// Applies the first changes of the queue to the next plan.
+    fn apply_some(&mut self, now: FabricTime) -> Batch {
+        let mut batch = Batch { keys: self.forget_keys(now), ..Batch::default() };
+        for _ in 0..BATCH_MAX {
+            let Some(mut change) = self.queue.pop_front() else { break };
+            let request = change.request();
+            match &mut change {
+                // Reports may have renewed some since this was queued.
+                Change::Expire { jobs } => *jobs = self.view.leases.due(now),
+                Change::Lengthen { job, .. } | Change::Realign { job, .. } => batch.asked.push(job.clone()),
+                _ => {}
+            }
+            let expires = matches!(change, Change::Expire { .. });
+            self.expiring &= !expires;
+            match change.apply(now, &mut self.next, &self.view.config) {
+                Ok(done) => batch.add(request, done),
+                Err(refusal) => match request {
+                    Some(request) => batch.replies.push((request, Err(refusal))),
+                    None => {
+                        self.not_before = self.not_before.max(now.saturating_add(STORE_RETRY));
+                        batch.notices.push(self.internal_failure(now, &refusal.to_string()));
+                    }
+                },
+            }
+        }
+        batch
+    }
+
+    fn internal_failure(&self, now: FabricTime, why: &str) -> Notice {
+        let message = format!("the plan could not be changed: {why}");
+        Notice { at: now, severity: Severity::Error, kind: "store", message, job: None, host: None, epoch: self.view.epoch() }
+    }
+
+    /// Forgets keys that are old, a bounded number at a time.
+    fn forget_keys(&mut self, now: FabricTime) -> BTreeSet<alloc::sync::Arc<str>> {
+        let mut forgotten = BTreeSet::new();
+        for _ in 0..KEYS_FORGOTTEN_PER_BATCH {
+            let old = self.next.oldest_key().filter(|(at, _)| now.since(*at) > KEY_AGE_MAX).cloned();
+            let Some((_, key)) = old else { break };
+            self.next.replace_key(&key, None);
+            forgotten.insert(key);
+        }
+        forgotten
+    }
+
+    /// The batch is durable: now it shows, and everybody is told.
+    fn keep(&mut self, now: FabricTime, batch: Batch) {
+        let mut hosts: BTreeSet<Name> = BTreeSet::new();
+        for name in &batch.jobs {
+            let (old, new) = (self.view.plan.job(name), self.next.job(name));
+            let (slot, lease) = (new.map(|j| &j.slot), new.and_then(|j| j.lease));
+            let placed = |j: Option<&alloc::sync::Arc<crate::plan::Job>>| j.map(|j| j.load.hosts.clone());
+            if old.map(|j| &j.slot) != slot || placed(old) != placed(new) {
+                hosts.extend([old, new].into_iter().flatten().flat_map(|j| j.load.hosts.iter().cloned()));
+            }
+            if old.is_none() || old.and_then(|j| j.lease) != lease {
+                self.view.leases.set(name, lease.map(|l| l.until));
+            }
+            match slot {
+                None => drop(self.view.watches.remove(name)),
+                Some(slot) if old.is_none_or(|o| o.slot.epoch != slot.epoch) => {
+                    self.view.watches.entry(name.clone()).and_modify(crate::watch::Watch::restart);
+                }
+                Some(_) => {}
+            }
+        }
+        batch.copy(&self.next, &mut self.view.plan);
+        for name in &batch.asked {
+            self.view.watches.entry(name.clone()).and_modify(|w| w.decided(true));
+        }
+        for (request, result) in batch.replies {
+            self.actions.push_back(Action::Reply { request, result });
+        }
+        for notice in batch.notices {
+            self.notice(notice);
+        }
+        for host in hosts {
+            self.judge_clock(now, &host);
+            self.send_plan(now, &host);
+        }
+    }
+
+    /// The batch is lost: all that depends on it, and all that waited behind it, is refused.
+    fn drop_all(&mut self, now: FabricTime, batch: Batch, reason: &str) {
+        batch.copy(&self.view.plan, &mut self.next);
+        let mut asked = batch.asked;
+        let mut refused: Vec<_> = batch.replies.into_iter().map(|(request, _)| request).collect();
+        for change in self.queue.drain(..) {
+            refused.extend(change.request());
+            match change {
+                Change::Lengthen { job, .. } | Change::Realign { job, .. } => asked.push(job),
+                _ => {}
+            }
+        }
+        for request in refused {
+            self.actions.push_back(Action::Reply { request, result: Err(Refusal::Store(String::from(reason))) });
+        }
+        for name in asked {
+            self.view.watches.entry(name).and_modify(|w| w.decided(false));
+        }
+        self.expiring = false;
+        self.not_before = now.saturating_add(STORE_RETRY);
+        let failure = self.internal_failure(now, &format!("the store failed: {reason}"));
+        self.notice(failure);
+    }
+
+    /// Silence after which an agent is given up.
+    pub(crate) fn idle(&self) -> Nanos {
+        self.view.config.idle_timeout
+    }
+}

@@ -1,0 +1,170 @@
+//! Agents as the service sees them: hello, plans, reports, silence.
+
+use alloc::{
+    collections::BTreeSet,
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
+
+use units::FabricTime;
+
+use crate::{
+    Action, AgentReport, Notice, Service, SessionId, Severity,
+    agents::{Due, Welcome},
+    change::Change,
+    config::{AGENTS_MAX, GATES_PER_REPORT_MAX, NAME_BYTES_MAX, PORTS_MAX},
+    plan::Name,
+    watch::Wanted,
+};
+
+impl Service {
+    pub(crate) fn hello(&mut self, now: FabricTime, session: SessionId, host: &str, version: String, ports: Vec<String>, epoch: u64) {
+        if host.is_empty() || host.len() > NAME_BYTES_MAX || version.len() > NAME_BYTES_MAX {
+            return self.disconnect(session, "a host's name has 1 to 253 bytes, and a version no more".into());
+        }
+        let idle = self.idle();
+        let welcome = self.view.agents.hello(now, session, host, idle);
+        match welcome {
+            Welcome::Refused => return self.disconnect(session, format!("host {host} has a later session")),
+            Welcome::Full => return self.disconnect(session, format!("there are {AGENTS_MAX} agents, and no more are served")),
+            Welcome::New(old) => {
+                if let Some(old) = old {
+                    self.disconnect(old, format!("host {host} has a later session"));
+                }
+                self.host_notice(now, Severity::Info, "connected", host, format!("agent {version} of host {host} connected"));
+            }
+            Welcome::Again => {}
+        }
+        self.view.agents.update(host, idle, |a| {
+            a.last_seen = now;
+            a.version = version;
+            a.ports = ports.into_iter().take(PORTS_MAX).collect();
+            a.acknowledged = epoch;
+        });
+        self.send_plan(now, host);
+    }
+
+    pub(crate) fn gone(&mut self, now: FabricTime, session: SessionId) {
+        let idle = self.idle();
+        if let Some(host) = self.view.agents.gone(session, idle) {
+            self.host_notice(now, Severity::Warning, "lost", &host, format!("the agent of host {host} is gone"));
+        }
+    }
+
+    pub(crate) fn acknowledged(&mut self, now: FabricTime, session: SessionId, epoch: u64) {
+        let Some(host) = self.host_of(session) else { return };
+        let idle = self.idle();
+        self.view.agents.update(&host, idle, |a| {
+            a.last_seen = now;
+            a.acknowledged = a.acknowledged.max(epoch);
+        });
+    }
+
+    /// Takes in a report: heartbeat, leases, clock, gates.
+    pub(crate) fn report(&mut self, now: FabricTime, session: SessionId, report: &AgentReport) {
+        let Some(host) = self.host_of(session) else { return };
+        let idle = self.idle();
+        self.view.agents.update(&host, idle, |a| {
+            a.last_seen = now;
+            a.clock = report.clock;
+        });
+        let led = self.view.plan.at(&host).filter(|j| *j.slot.leader_host == *host);
+        let renewed: Vec<_> = led.filter_map(|j| j.lease.map(|l| (j.name.clone(), now.saturating_add(l.length)))).collect();
+        for (job, until) in renewed {
+            // A lease granted by a commit may be longer than what a report gives it.
+            let until = self.view.leases.of(&job).map_or(until, |u| u.max(until));
+            self.view.leases.set(&job, Some(until));
+        }
+        if self.judge_clock(now, &host) {
+            self.send_plan(now, &host);
+        }
+        for gate in report.gates.iter().take(GATES_PER_REPORT_MAX) {
+            let Some(job) = self.view.plan.job(&gate.job).filter(|j| *j.slot.leader_host == *host).cloned() else { continue };
+            // A job in quarantine is not held, so it has no slot to be late for.
+            let held = job.slot.hold && self.view.agents.at(&host).is_some_and(|a| !a.quarantined.contains(&job.name));
+            let wanted = self.view.watches.entry(job.name.clone()).or_default().report(now, &job.slot, held, gate);
+            let (name, epoch) = (job.name.clone(), job.slot.epoch);
+            let queued = match wanted {
+                None => true,
+                Some(Wanted::Headroom) => self.enqueue(Change::Lengthen { job: name, epoch }),
+                Some(Wanted::Slot(error)) => self.enqueue(Change::Realign { job: name, epoch, error }),
+            };
+            if !queued {
+                self.view.watches.entry(job.name.clone()).and_modify(|w| w.decided(false));
+            }
+        }
+    }
+
+    /// What is due at `now`: renewals of plans, and agents that were silent for too long.
+    pub(crate) fn agents_due(&mut self, now: FabricTime) {
+        let idle = self.idle();
+        for (host, due) in self.view.agents.due(now, idle) {
+            match due {
+                Due::Renewal => self.send_plan(now, &host),
+                Due::Silence => {
+                    let Some(session) = self.view.agents.at(&host).and_then(|a| a.session) else { continue };
+                    self.view.agents.gone(session, idle);
+                    self.disconnect(session, format!("nothing was heard for {idle}"));
+                    self.host_notice(now, Severity::Warning, "lost", &host, format!("the agent of host {host} was silent for {idle}"));
+                }
+            }
+        }
+    }
+
+    /// Sends a host its plan, if it is there.
+    pub(crate) fn send_plan(&mut self, now: FabricTime, host: &str) {
+        let Some(session) = self.view.agents.at(host).and_then(|a| a.session) else { return };
+        let (ttl, idle) = (self.view.config.plan_ttl, self.idle());
+        let slots = self.view.host_plan(host, now.saturating_add(ttl));
+        self.view.agents.sent(host, now, ttl, idle);
+        self.actions.push_back(Action::SendPlan { session, epoch: self.view.epoch(), slots });
+    }
+
+    /// Finds which of the jobs that a host leads its clock is too bad for. True when that changed what it is to be told.
+    pub(crate) fn judge_clock(&mut self, now: FabricTime, host: &str) -> bool {
+        let Some(agent) = self.view.agents.at(host) else { return false };
+        let before = agent.quarantined.clone();
+        let led = self.view.plan.at(host).filter(|j| *j.slot.leader_host == *host);
+        let after: BTreeSet<Name> = led.filter(|j| agent.distrusts(&j.slot, before.contains(&j.name))).map(|j| j.name.clone()).collect();
+        if after == before {
+            return false;
+        }
+        let bound = agent.clock.map_or_else(|| "unknown".into(), |c| c.bound.to_string());
+        let idle = self.idle();
+        self.view.agents.update(host, idle, |a| a.quarantined.clone_from(&after));
+        for job in after.difference(&before) {
+            let slack = self.view.plan.job(job).map_or_else(String::new, |j| j.slot.slack.to_string());
+            let said = format!("job {job} is not held: the clock of host {host} is wrong by up to {bound}, more than the slack of {slack}");
+            self.job_notice(now, Severity::Warning, "quarantined", host, job, said);
+        }
+        for job in before.difference(&after).filter(|j| self.view.plan.job(j).is_some()).cloned().collect::<Vec<_>>() {
+            let said = format!("job {job} may be held again: the clock of host {host} is wrong by at most {bound}");
+            self.job_notice(now, Severity::Info, "trusted", host, &job, said);
+        }
+        true
+    }
+
+    /// The host of a live session. Others are told to come again.
+    fn host_of(&mut self, session: SessionId) -> Option<Name> {
+        let host = self.view.agents.of(session).map(|a| a.host.clone());
+        if host.is_none() {
+            self.disconnect(session, "the session is unknown; say hello again".into());
+        }
+        host
+    }
+
+    fn disconnect(&mut self, session: SessionId, reason: String) {
+        self.actions.push_back(Action::Disconnect { session, reason });
+    }
+
+    fn host_notice(&mut self, at: FabricTime, severity: Severity, kind: &'static str, host: &str, message: String) {
+        let epoch = self.view.epoch();
+        self.notice(Notice { at, severity, kind, message, job: None, host: Some(host.into()), epoch });
+    }
+
+    fn job_notice(&mut self, at: FabricTime, severity: Severity, kind: &'static str, host: &str, job: &str, message: String) {
+        let epoch = self.view.epoch();
+        self.notice(Notice { at, severity, kind, message, job: Some(job.into()), host: Some(host.into()), epoch });
+    }
+}

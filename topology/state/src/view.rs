@@ -1,0 +1,368 @@
+//! What reads need: the durable plan, and what agents say.
+
+use alloc::{collections::BTreeMap, string::ToString, sync::Arc, vec::Vec};
+
+use circle::Phase;
+use fabric::Fabric;
+use policy::{Cluster, fluid::IterationTimes};
+use units::{FabricTime, LinkId, Nanos, Rate};
+
+use crate::{
+    ClockQuality, Config, GateReport, JobDefinition, Refusal, SessionId, Slot,
+    agents::{Agent, Agents},
+    check::distinct,
+    leases::Leases,
+    plan::{Job, Name, Plan, Presence},
+    watch::Watch,
+};
+
+/// What is durable, and what agents say. Reads never see a change that could still be lost.
+#[derive(Debug)]
+pub struct View {
+    pub(crate) config: Config,
+    pub(crate) plan: Plan,
+    pub(crate) agents: Agents,
+    pub(crate) leases: Leases,
+    pub(crate) watches: BTreeMap<Name, Watch>,
+}
+
+/// How a job does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobState {
+    /// No report of its gate yet.
+    Committed,
+    /// Its gate holds it to the slot.
+    Held,
+    /// Runs as it comes: holding would not help.
+    Free,
+    /// Further from its slot than the slack.
+    Drifting,
+    /// Its gate fails open.
+    Open,
+}
+
+/// A committed job.
+#[derive(Clone, Copy, Debug)]
+pub struct JobView<'a> {
+    view: &'a View,
+    job: &'a Job,
+}
+
+/// A link with demand.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkView<'a> {
+    view: &'a View,
+    /// The link, of the present fabric.
+    pub id: LinkId,
+    /// Its capacity.
+    pub capacity: Rate,
+    /// Under the committed slots; `None` with fewer than two jobs. 1 where the jobs can never exceed the link.
+    pub score: Option<f64>,
+    /// If nobody were shifted.
+    pub zero_shift_score: Option<f64>,
+    /// Sum of the jobs' highest demands.
+    pub peak: Rate,
+    here: &'a [Presence],
+}
+
+/// What one job demands of one link.
+#[derive(Clone, Copy, Debug)]
+pub struct DemandView<'a> {
+    /// The job.
+    pub job: &'a str,
+    /// Scheduled period.
+    pub period: Nanos,
+    /// Offset of its slot.
+    pub shift: Nanos,
+    /// Over one period from its own start; ticks are nanoseconds.
+    pub phases: &'a [Phase],
+}
+
+/// How an agent does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgentState {
+    /// It has a session.
+    Connected,
+    /// It has none; its pages live until the plan expires.
+    Lost,
+    /// Its clock is worse than the slack of a job that it leads.
+    Quarantined,
+}
+
+/// An agent.
+#[derive(Clone, Copy, Debug)]
+pub struct AgentView<'a> {
+    view: &'a View,
+    agent: &'a Agent,
+}
+
+impl View {
+    pub(crate) fn new(config: Config, plan: Plan) -> Self {
+        Self { config, plan, agents: Agents::default(), leases: Leases::default(), watches: BTreeMap::new() }
+    }
+
+    /// The epoch of the plan; 0 before the first change.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.plan.epoch
+    }
+
+    /// Counts the fabrics that were set; 0: none.
+    #[must_use]
+    pub fn fabric_version(&self) -> u64 {
+        self.plan.installed.as_ref().map_or(0, |i| i.version)
+    }
+
+    /// The fabric.
+    #[must_use]
+    pub fn fabric(&self) -> Option<&Arc<Fabric>> {
+        self.plan.installed.as_ref().map(|i| i.routing.fabric())
+    }
+
+    /// The fabric's document.
+    #[must_use]
+    pub fn fabric_text(&self) -> Option<&Arc<str>> {
+        self.plan.installed.as_ref().map(|i| &i.text)
+    }
+
+    /// The committed jobs, by name.
+    pub fn jobs(&self) -> impl ExactSizeIterator<Item = JobView<'_>> {
+        self.plan.jobs().map(|job| JobView { view: self, job })
+    }
+
+    /// One job.
+    #[must_use]
+    pub fn job(&self, name: &str) -> Option<JobView<'_>> {
+        self.plan.job(name).map(|job| JobView { view: self, job })
+    }
+
+    /// The links with demand, by id.
+    pub fn links(&self) -> impl ExactSizeIterator<Item = LinkView<'_>> {
+        self.plan.links().map(|(id, here)| self.link_view(id, here))
+    }
+
+    /// One link; `None` where there is no demand.
+    #[must_use]
+    pub fn link(&self, id: LinkId) -> Option<LinkView<'_>> {
+        Some(self.plan.on(id)).filter(|h| !h.is_empty()).map(|here| self.link_view(id, here))
+    }
+
+    fn link_view<'a>(&'a self, id: LinkId, here: &'a [Presence]) -> LinkView<'a> {
+        let shared = here.first().filter(|_| here.len() > 1).and_then(|p| self.plan.job(&p.job));
+        let scores = shared.map(|j| j.component.as_ref().and_then(|c| c.scores(id)).unwrap_or((1.0, 1.0)));
+        LinkView {
+            view: self,
+            id,
+            capacity: Rate(self.plan.capacity(id)),
+            score: scores.map(|s| s.0),
+            zero_shift_score: scores.map(|s| s.1),
+            peak: Rate(here.iter().fold(0, |sum, p| sum.saturating_add(p.peak))),
+            here,
+        }
+    }
+
+    /// All agents, by host.
+    pub fn agents(&self) -> impl ExactSizeIterator<Item = AgentView<'_>> {
+        self.agents.iter().map(|agent| AgentView { view: self, agent })
+    }
+
+    /// The agent of a host.
+    #[must_use]
+    pub fn agent(&self, host: &str) -> Option<AgentView<'_>> {
+        self.agents.at(host).map(|agent| AgentView { view: self, agent })
+    }
+
+    /// Calls `judge` with the committed jobs where they stand, and `extra` ones after them, for [`policy::rank`]. An extra job
+    /// of a committed one's name stands in its place. Periods are as declared, before headroom.
+    ///
+    /// # Errors
+    /// [`Refusal::NoFabric`]; [`Refusal::Policy`] for two extra jobs of one name.
+    pub fn with_cluster<T>(&self, extra: &[JobDefinition], judge: impl FnOnce(&Cluster<'_>) -> T) -> Result<T, Refusal> {
+        let installed = self.plan.installed.as_ref().ok_or(Refusal::NoFabric)?;
+        let names = distinct(extra)?;
+        let committed = self.plan.jobs().filter(|j| !names.contains(&j.name)).map(|j| &*j.definition);
+        let all: Vec<&JobDefinition> = committed.chain(extra).collect();
+        let jobs: Vec<policy::Job> = all.iter().map(|d| d.job.clone()).collect();
+        let placements: Vec<policy::Placement> = all.iter().map(|d| d.placement.clone()).collect();
+        let router = installed.routing.router();
+        Ok(judge(&Cluster { fabric: installed.fabric(), router: &router, jobs: &jobs, placements: &placements }))
+    }
+
+    /// The plan as a host gets it. Jobs led with too bad a clock are not held.
+    pub(crate) fn host_plan(&self, host: &str, expires: FabricTime) -> Vec<Slot> {
+        let agent = self.agents.at(host);
+        let slot = |job: &Arc<Job>| {
+            let hold = job.slot.hold && !agent.is_some_and(|a| a.quarantined.contains(&job.name));
+            Slot { hold, expires, ..job.slot.clone() }
+        };
+        self.plan.at(host).map(slot).collect()
+    }
+}
+
+impl<'a> JobView<'a> {
+    /// The job as committed.
+    #[must_use]
+    pub fn definition(&self) -> &'a JobDefinition {
+        &self.job.definition
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &'a str {
+        &self.job.name
+    }
+
+    /// Its slot; it expires as told to the leader's agent, at 0 if no agent was told yet.
+    #[must_use]
+    pub fn slot(&self) -> Slot {
+        let expires = self.view.agents.at(&self.job.slot.leader_host).map_or(FabricTime(0), |a| a.expires);
+        Slot { expires, ..self.job.slot.clone() }
+    }
+
+    /// Headroom of its period in thousandths.
+    #[must_use]
+    pub fn headroom_permille(&self) -> u32 {
+        self.job.headroom_permille
+    }
+
+    /// How it does.
+    #[must_use]
+    pub fn state(&self) -> JobState {
+        let watch = self.view.watches.get(&self.job.name);
+        match watch.and_then(|w| w.last.as_ref().map(|l| (w, &l.1))) {
+            None => JobState::Committed,
+            Some(_) if !self.job.slot.hold => JobState::Free,
+            Some((_, last)) if last.fail_opens.saturating_mul(2) > last.iterations => JobState::Open,
+            Some((watch, _)) if watch.drifting => JobState::Drifting,
+            Some(_) => JobState::Held,
+        }
+    }
+
+    /// The last report of its gate, and when it came.
+    #[must_use]
+    pub fn report(&self) -> Option<(FabricTime, &'a GateReport)> {
+        self.view.watches.get(&self.job.name).and_then(|w| w.last.as_ref()).map(|(at, report)| (*at, report))
+    }
+
+    /// When its lease ends; `None`: it stays until released.
+    #[must_use]
+    pub fn lease_until(&self) -> Option<FabricTime> {
+        self.view.leases.of(&self.job.name)
+    }
+
+    /// Predicted iteration times; `None` when it meets nobody: then they are its period.
+    #[must_use]
+    pub fn times(&self) -> Option<IterationTimes> {
+        self.job.component.as_ref().and_then(|c| c.times(&self.job.name))
+    }
+
+    /// The jobs that it meets, directly or through others, itself included, by name; empty when it meets nobody.
+    pub fn component(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.job.component.iter().flat_map(|c| &c.members).map(|n| &**n)
+    }
+
+    /// Mean score over the links that its component can exceed, and that without shifts; `None` when it meets nobody.
+    #[must_use]
+    pub fn component_scores(&self) -> Option<(f64, f64)> {
+        self.job.component.as_ref().map(|c| (c.score, c.zero_shift_score))
+    }
+
+    /// The links that it shares with other jobs, by id.
+    pub fn shared_links(&self) -> impl Iterator<Item = LinkId> + use<'a> {
+        let plan = &self.view.plan;
+        self.job.load.demands.links.iter().map(|(l, _)| *l).filter(|l| plan.on(*l).len() > 1)
+    }
+}
+
+impl<'a> LinkView<'a> {
+    /// The jobs on it, by name.
+    pub fn jobs(&self) -> impl ExactSizeIterator<Item = &'a str> + use<'a> {
+        self.here.iter().map(|p| &*p.job)
+    }
+
+    /// What each of them demands.
+    pub fn demands(&self) -> impl Iterator<Item = DemandView<'a>> + use<'a> {
+        let plan = &self.view.plan;
+        self.here.iter().filter_map(|p| {
+            let job = plan.job(&p.job)?;
+            let phases = job.load.demands.demands.get(p.demand as usize)?;
+            Some(DemandView { job: &job.name, period: job.slot.period, shift: job.slot.offset, phases })
+        })
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> alloc::string::String {
+        self.view.fabric().map_or_else(|| self.id.to_string(), |f| f.link_name(self.id))
+    }
+}
+
+impl<'a> AgentView<'a> {
+    /// The host.
+    #[must_use]
+    pub fn host(&self) -> &'a str {
+        &self.agent.host
+    }
+
+    /// How it does.
+    #[must_use]
+    pub fn state(&self) -> AgentState {
+        match self.agent.session {
+            None => AgentState::Lost,
+            Some(_) if !self.agent.quarantined.is_empty() => AgentState::Quarantined,
+            Some(_) => AgentState::Connected,
+        }
+    }
+
+    /// Its session.
+    #[must_use]
+    pub fn session(&self) -> Option<SessionId> {
+        self.agent.session
+    }
+
+    /// Version of its program.
+    #[must_use]
+    pub fn version(&self) -> &'a str {
+        &self.agent.version
+    }
+
+    /// Its ports.
+    #[must_use]
+    pub fn ports(&self) -> &'a [alloc::string::String] {
+        &self.agent.ports
+    }
+
+    /// Epoch of the plan that it acknowledged; 0: none.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.agent.acknowledged
+    }
+
+    /// How well it knows fabric time.
+    #[must_use]
+    pub fn clock(&self) -> Option<ClockQuality> {
+        self.agent.clock
+    }
+
+    /// When it was heard last.
+    #[must_use]
+    pub fn last_seen(&self) -> FabricTime {
+        self.agent.last_seen
+    }
+
+    /// When the plan that it was sent expires; 0: none was sent.
+    #[must_use]
+    pub fn plan_expires(&self) -> FabricTime {
+        self.agent.expires
+    }
+
+    /// Jobs with ranks on its host, by name.
+    pub fn jobs(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.view.plan.at(&self.agent.host).map(|j| &*j.name)
+    }
+
+    /// Jobs that it leads but may not hold because of its clock, by name.
+    pub fn quarantined(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.agent.quarantined.iter().map(|n| &**n)
+    }
+}
