@@ -3,12 +3,12 @@
 //! Names follow Prometheus' own practice: one prefix, base units, `_total`. What grows with the cluster is capped by a named
 //! limit, worst first, so that a scrape stays small.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use prometheus::{Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
 use proto::v1alpha1 as pb;
 
-use crate::{brain::Snapshot, links::LinkTable};
+use crate::{brain::Snapshot, links::LinkTable, quic::Stats};
 
 /// Links with a series of their own: those with the lowest scores.
 pub const LINKS_MAX: usize = 200;
@@ -30,6 +30,7 @@ pub struct Metrics {
     notices: IntCounterVec,
     connections: IntGauge,
     refused: IntCounter,
+    sessions: Arc<Stats>,
 }
 
 impl Metrics {
@@ -37,7 +38,7 @@ impl Metrics {
     ///
     /// # Errors
     /// Two metrics of one name: our own bug.
-    pub fn new() -> Result<Self, prometheus::Error> {
+    pub fn new(sessions: Arc<Stats>) -> Result<Self, prometheus::Error> {
         let registry = Registry::new_custom(Some("antiphase".into()), None)?;
         let build = GaugeVec::new(Opts::new("build_info", "Version of the running program; always 1."), &["version"])?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1.0);
@@ -53,6 +54,7 @@ impl Metrics {
             connections: IntGauge::new("connections", "Open TCP connections.")?,
             refused: IntCounter::new("connections_refused_total", "TCP connections refused because there were too many.")?,
             registry,
+            sessions,
         };
         let r = &metrics.registry;
         r.register(Box::new(metrics.evaluate.clone()))?;
@@ -129,6 +131,12 @@ impl Metrics {
             "Samples dropped since the start: malformed, out of time, or too many series.",
             now.telemetry_dropped as f64,
         )?;
+        let sessions =
+            IntCounterVec::new(Opts::new("agent_connection_events_total", "What happened on the agents' connections."), &["what"])?;
+        for (what, count) in self.sessions.read() {
+            sessions.with_label_values(&[what]).inc_by(count);
+        }
+        state.register(Box::new(sessions))?;
         let mut families = self.registry.gather();
         families.extend(state.gather());
         families.sort_by(|a, b| a.name().cmp(b.name()));

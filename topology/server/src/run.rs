@@ -21,15 +21,18 @@ use crate::{
     api::{Api, Parts},
     brain::{Brain, Surroundings},
     clock::FabricClock,
-    config::{Config, ConfigError, Overrides},
+    config::{Config, ConfigError, Overrides, TlsConfig},
     events::EventLog,
-    http::{Acceptor, router, serve},
+    http::{AcceptFn, Acceptor, Stream, router, serve},
     logs::{self, LevelHandle},
     metrics::Metrics,
+    quic::{self, Seams},
     resolve::one_line,
+    role::Caller,
     shutdown::Shutdown,
     store::{StateFile, StoreError},
-    telemetry::TelemetryHandle,
+    telemetry::{Samples, TelemetryHandle},
+    tls::{self, Admission, Tls, TlsFiles},
 };
 
 /// How long requests that compute may outlive the rest before the process ends without them.
@@ -144,9 +147,6 @@ fn dump(file: &Path) -> Result<(), Failure> {
 fn start(args: &Args) -> Result<(), Failure> {
     let overrides = Overrides { listen: args.listen, state: args.state.clone(), fabric: args.fabric.clone() };
     let config = Config::load(args.config.as_deref(), &env, &overrides)?;
-    if config.tls.is_some() {
-        return Err(ConfigError("tls: not in this build yet".into()).into());
-    }
     let level = logs::start(&config.log);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|e| Failure::Other(e.to_string()))?;
     let reload = Reload { file: args.config.clone(), overrides, level };
@@ -160,7 +160,8 @@ fn start(args: &Args) -> Result<(), Failure> {
 async fn service(config: Config, reload: Reload) -> Result<(), Failure> {
     let other = |e: &dyn std::fmt::Display| Failure::Other(e.to_string());
     let clock = FabricClock::start();
-    let metrics = Arc::new(Metrics::new().map_err(|e| other(&e))?);
+    let stats = Arc::new(quic::Stats::default());
+    let metrics = Arc::new(Metrics::new(Arc::clone(&stats)).map_err(|e| other(&e))?);
     let around =
         Surroundings { clock, events: EventLog::new(clock.now()), telemetry: TelemetryHandle::default(), metrics: Arc::clone(&metrics) };
     let (file, records) = open(&config.state)?;
@@ -183,23 +184,64 @@ async fn service(config: Config, reload: Reload) -> Result<(), Failure> {
     let shutdown = Shutdown::default();
     let started = match first_fabric(&api).await {
         Err(failure) => Err(failure),
-        Ok(()) => TcpListener::bind(address).await.map_err(|e| Failure::Other(format!("listen {address}: {e}"))),
+        Ok(()) => listen(address, api.config().tls.as_ref()).await,
     };
     let result = match started {
         Err(failure) => Err(failure),
-        Ok(listener) => {
+        Ok((listener, tls, endpoint)) => {
             let bound = listener.local_addr().map_err(|e| other(&e))?;
+            let (scheme, acceptor) = match tls.admission() {
+                Admission::Certificate => ("https", Acceptor::With(certified(&tls))),
+                Admission::Loopback => ("http", Acceptor::Plain),
+            };
             // For people and for programs that asked for a free port.
-            println!("antiphase-topology: listening on http://{bound}");
+            println!("antiphase-topology: listening on {scheme}://{bound}");
             tracing::info!(address = %bound, version = env!("CARGO_PKG_VERSION"), "listening");
-            let serving = tokio::spawn(serve(listener, Acceptor::Plain, router(api.clone(), shutdown.clone()), api, shutdown.clone()));
-            signals(&shutdown, &latest, &reload).await.map_err(|e| other(&e))?;
+            let seams = Seams {
+                brain: Arc::new(brain.handle.clone()),
+                telemetry: Arc::new(Samples { telemetry: around.telemetry.clone(), clock }),
+                clock,
+                stats: Arc::clone(&stats),
+            };
+            let ending = shutdown.clone();
+            let agents = quic::serve(endpoint, Arc::clone(&tls), seams, quic::Settings::default(), async move { ending.wait().await });
+            let agents = tokio::spawn(agents);
+            let serving = tokio::spawn(serve(listener, acceptor, router(api.clone(), shutdown.clone()), api, shutdown.clone()));
+            signals(&shutdown, &latest, &reload, &tls).await.map_err(|e| other(&e))?;
+            agents.await.map_err(|e| other(&e))?;
             serving.await.map_err(|e| other(&e))
         }
     };
     tokio::task::spawn_blocking(|| brain.stop()).await.map_err(|e| other(&e))?;
     tracing::info!("stopped");
     result
+}
+
+/// Takes the port, TCP and UDP. Without certificates the UDP side gets one that lives as long as the process.
+async fn listen(address: SocketAddr, tls: Option<&TlsConfig>) -> Result<(TcpListener, Arc<Tls>, quinn::Endpoint), Failure> {
+    let tls = match tls {
+        None => Tls::throw_away(),
+        Some(files) => Tls::load(TlsFiles { certificate: files.cert.clone(), key: files.key.clone(), client_ca: files.client_ca.clone() }),
+    };
+    let tls = tls.map_err(|e| ConfigError(format!("tls: {}", one_line(&e))))?;
+    let refuse = |e: std::io::Error| Failure::Other(format!("listen {address}: {e}"));
+    let listener = TcpListener::bind(address).await.map_err(refuse)?;
+    let endpoint = quic::endpoint(listener.local_addr().map_err(refuse)?, &tls, &quic::Settings::default()).map_err(refuse)?;
+    Ok((listener, Arc::new(tls), endpoint))
+}
+
+/// TLS on an accepted connection; the certificate says who calls.
+fn certified(tls: &Arc<Tls>) -> Arc<AcceptFn> {
+    let tls = Arc::clone(tls);
+    Arc::new(move |stream, _| {
+        // A new one each time, so that a reload is seen.
+        let acceptor = tls.acceptor();
+        Box::pin(async move {
+            let stream = acceptor.accept(stream).await?;
+            let identity = tls::identity(stream.get_ref().1.peer_certificates()).map_err(std::io::Error::other)?;
+            Ok((Box::new(stream) as Box<dyn Stream>, Caller::of(&identity)))
+        })
+    })
 }
 
 /// Opens the state file and reads it. Damage that the database meets as a panic is an error like any other.
@@ -281,7 +323,7 @@ impl Reload {
 }
 
 /// Returns when the service has to stop; reloads meanwhile.
-async fn signals(shutdown: &Shutdown, latest: &watch::Sender<Arc<Config>>, reload: &Reload) -> std::io::Result<()> {
+async fn signals(shutdown: &Shutdown, latest: &watch::Sender<Arc<Config>>, reload: &Reload, tls: &Tls) -> std::io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
@@ -289,7 +331,12 @@ async fn signals(shutdown: &Shutdown, latest: &watch::Sender<Arc<Config>>, reloa
         tokio::select! {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
-            _ = hangup.recv() => reload.again(latest),
+            _ = hangup.recv() => {
+                reload.again(latest);
+                if let Err(error) = tls.reload() {
+                    tracing::error!(%error, "the certificates were not reloaded");
+                }
+            }
         }
     }
     tracing::info!("stopping");

@@ -11,6 +11,8 @@ use std::{
 use proto::v1alpha1::{CounterSeries, GetTelemetryRequest, GetTelemetryResponse, HostSeries, JobSeries, Telemetry};
 use units::{FabricTime, Nanos};
 
+use crate::{clock::FabricClock, quic::TelemetrySink};
+
 /// Width of a step: what a graph of minutes can show.
 pub const STEP_NS: u64 = 1_000_000_000;
 /// Steps held per series: ten minutes.
@@ -134,6 +136,21 @@ impl TelemetryHandle {
 
     fn rings(&self) -> std::sync::MutexGuard<'_, Rings> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Samples as sessions bring them.
+#[derive(Clone, Debug)]
+pub struct Samples {
+    /// Where they go.
+    pub telemetry: TelemetryHandle,
+    /// When they came.
+    pub clock: FabricClock,
+}
+
+impl TelemetrySink for Samples {
+    fn take(&self, host: &str, frame: Telemetry) {
+        self.telemetry.port(self.clock.now(), host, &frame);
     }
 }
 

@@ -30,7 +30,7 @@ struct Served {
 
 async fn serve_as(caller: Caller) -> Served {
     let folder = tempfile::tempdir().unwrap();
-    let (clock, metrics) = (FabricClock::start(), Arc::new(Metrics::new().unwrap()));
+    let (clock, metrics) = (FabricClock::start(), Arc::new(Metrics::new(Arc::default()).unwrap()));
     let around =
         Surroundings { clock, events: EventLog::new(clock.now()), telemetry: TelemetryHandle::default(), metrics: Arc::clone(&metrics) };
     let file = StateFile::open(&folder.path().join("s.redb")).unwrap();
