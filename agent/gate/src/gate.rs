@@ -56,7 +56,13 @@ impl Gate {
             return passed(Reason::Internal);
         }
         let Some(mut inner) = inner.take() else { return passed(Reason::Busy) };
-        catch_unwind(AssertUnwindSafe(|| inner.step())).unwrap_or_else(|_| {
+        self.guarded(|| inner.step())
+    }
+
+    /// A panic is a defect of ours and not the job's. What it left behind is not used again.
+    #[inline]
+    fn guarded(&self, step: impl FnOnce() -> StepOutcome) -> StepOutcome {
+        catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_| {
             self.broken.store(true, Ordering::Relaxed);
             passed(Reason::Internal)
         })
@@ -236,4 +242,19 @@ fn went(start: NodeTime, because: Reason, late: Nanos, schedule: &Schedule) -> S
 
 fn absent(because: Reason) -> StepOutcome {
     StepOutcome { because, start: NodeTime(0), held: Nanos(0), slip: false, late: None, epoch: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_panic_everything_goes() {
+        let directory = tempfile::tempdir().unwrap();
+        let gate = Gate::open(&Config::new(directory.path(), JobName::try_new("j").unwrap()));
+        assert_eq!(gate.step().because, Reason::NoPage);
+        assert_eq!(gate.guarded(|| panic!("as a defect would")).because, Reason::Internal);
+        assert_eq!(gate.step().because, Reason::Internal);
+        gate.flush();
+    }
 }

@@ -6,10 +6,10 @@
 //! `docs/schedule-page.md` has the layout.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, ErrorKind},
     os::unix::fs::{FileExt, OpenOptionsExt},
-    path::Path,
+    path::{Path, PathBuf},
     process,
 };
 
@@ -110,6 +110,7 @@ fn open(directory: &Path, job: &JobName, create: bool) -> io::Result<File> {
 /// The agent's side of a report.
 #[derive(Debug)]
 pub struct ReportReader {
+    path: PathBuf,
     file: File,
 }
 
@@ -129,9 +130,17 @@ impl ReportReader {
             Ok(()) | Err(rustix::io::Errno::PERM) => {}
             Err(error) => return Err(error.into()),
         }
-        let reader = Self { file };
+        let reader = Self { path: directory.join(job.file("report")), file };
         reader.keep_size()?;
         Ok(reader)
+    }
+
+    /// Removes the file, when the job is gone. A gate that still writes it notices and stops.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn remove(self) -> io::Result<()> {
+        fs::remove_file(&self.path)
     }
 
     /// A job may have made the file shorter or very long. Nobody maps it, so it can be set right at any time.

@@ -101,7 +101,7 @@ fn a_report_is_found_when_it_appears() {
     };
     let reader = ReportReader::open_or_create(directory.path(), JOB).unwrap();
     eventually("the first report", || iterations(&reader).filter(|&iterations| iterations > 0));
-    fs::remove_file(directory.path().join(format!("{JOB}.report"))).unwrap();
+    reader.remove().unwrap();
     let reader = ReportReader::open_or_create(directory.path(), JOB).unwrap();
     eventually("the second report", || iterations(&reader).filter(|&iterations| iterations > 0));
 }
