@@ -60,13 +60,20 @@ impl Schedule {
         if self.written > now.saturating_add(FUTURE_MAX) {
             return Some(Reason::ClockStep);
         }
-        if now.since(self.written) > self.stale_after {
+        if self.is_stale(now) {
             return Some(Reason::Stale);
         }
         if now >= self.expires {
             return Some(Reason::Expired);
         }
         (self.clock_bound > self.slack).then_some(Reason::ClockBound)
+    }
+
+    /// Whether the agent that wrote this counts as gone.
+    #[must_use]
+    #[inline]
+    pub const fn is_stale(&self, now: NodeTime) -> bool {
+        now.since(self.written).0 > self.stale_after.0
     }
 
     /// How far `now` is past the last due start, below the period; `None` with a period of zero.

@@ -14,7 +14,7 @@ use crate::{
     directory::{Config, JobName},
     fork,
     page::PageReader,
-    report::{ReportWriter, Written},
+    report::{ReportWriter, Written, new_writer},
     turn::Turns,
     wait::wait,
 };
@@ -56,7 +56,13 @@ impl Gate {
             return passed(Reason::Internal);
         }
         let Some(mut inner) = inner.take() else { return passed(Reason::Busy) };
-        catch_unwind(AssertUnwindSafe(|| inner.step())).unwrap_or_else(|_| {
+        self.guarded(|| inner.step())
+    }
+
+    /// A panic is a defect of ours and not the job's. What it left behind is not used again.
+    #[inline]
+    fn guarded(&self, step: impl FnOnce() -> StepOutcome) -> StepOutcome {
+        catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_| {
             self.broken.store(true, Ordering::Relaxed);
             passed(Reason::Internal)
         })
@@ -81,9 +87,16 @@ fn passed(because: Reason) -> StepOutcome {
     StepOutcome { because, start: now(), held: Nanos(0), slip: false, late: None, epoch: 0 }
 }
 
-/// Whether a page that reads like this may be one that its agent replaced.
-const fn may_be_replaced(reason: Reason) -> bool {
-    matches!(reason, Reason::NoPage | Reason::Unreadable | Reason::Layout | Reason::Torn | Reason::Stale | Reason::ClockStep)
+/// Whether a page that answers like this may be one that its agent replaced, so that looking for another can help.
+#[inline]
+fn may_be_replaced(because: Reason, at: NodeTime, page: &Result<Schedule, Reason>) -> bool {
+    match because {
+        Reason::NoPage | Reason::Unreadable | Reason::Layout | Reason::Torn => true,
+        Reason::Stale | Reason::ClockStep | Reason::Malformed => true,
+        // Passing needs no trust, so nobody asked how old this is.
+        Reason::NotHeld => page.is_ok_and(|schedule| schedule.is_stale(at)),
+        _ => false,
+    }
 }
 
 /// Where the report goes.
@@ -97,8 +110,8 @@ enum Destination {
 }
 
 impl Destination {
-    fn open(directory: &Path, job: &JobName) -> Self {
-        ReportWriter::open(directory, job).map_or(Self::Missing, Self::File)
+    fn open(directory: &Path, job: &JobName, writer: u64, tracker: &Tracker) -> Self {
+        ReportWriter::open(directory, job, writer, tracker).map_or(Self::Missing, Self::File)
     }
 }
 
@@ -112,6 +125,8 @@ struct Inner {
     /// When a gate that does not wait writes next, and when one without a file looks for one next.
     report_at: NodeTime,
     report_open_at: NodeTime,
+    /// Names these totals, whatever file they are in.
+    writer: u64,
     tracker: Tracker,
     process: u64,
 }
@@ -119,7 +134,8 @@ struct Inner {
 impl Inner {
     fn new(directory: PathBuf, job: JobName) -> Self {
         let page = PageReader::open(&directory, &job);
-        let report = Destination::open(&directory, &job);
+        let (writer, tracker) = (new_writer(), Tracker::default());
+        let report = Destination::open(&directory, &job, writer, &tracker);
         let reopen_at = now().saturating_add(REOPEN_EVERY);
         Self {
             directory,
@@ -129,7 +145,8 @@ impl Inner {
             report,
             report_at: NodeTime(0),
             report_open_at: reopen_at,
-            tracker: Tracker::default(),
+            writer,
+            tracker,
             process: fork::generation(),
         }
     }
@@ -143,8 +160,8 @@ impl Inner {
         let mut came = now();
         let mut decision = answer(came, &page);
         if let Decision::Go { because, .. } = decision
-            && may_be_replaced(because)
             && came >= self.reopen_at
+            && may_be_replaced(because, came, &page)
         {
             self.reopen(came);
             page = self.read();
@@ -201,7 +218,7 @@ impl Inner {
             Written::TakenOver => self.report = Destination::Another,
             Written::Gone => {
                 self.report_open_at = at.saturating_add(REOPEN_EVERY);
-                self.report = Destination::open(&self.directory, &self.job);
+                self.report = Destination::open(&self.directory, &self.job, self.writer, &self.tracker);
             }
         }
     }
@@ -210,7 +227,8 @@ impl Inner {
     fn begin_in_child(&mut self) {
         self.process = fork::generation();
         self.tracker = Tracker::default();
-        self.report = Destination::open(&self.directory, &self.job);
+        self.writer = new_writer();
+        self.report = Destination::open(&self.directory, &self.job, self.writer, &self.tracker);
     }
 }
 
@@ -236,4 +254,19 @@ fn went(start: NodeTime, because: Reason, late: Nanos, schedule: &Schedule) -> S
 
 fn absent(because: Reason) -> StepOutcome {
     StepOutcome { because, start: NodeTime(0), held: Nanos(0), slip: false, late: None, epoch: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_panic_everything_goes() {
+        let directory = tempfile::tempdir().unwrap();
+        let gate = Gate::open(&Config::new(directory.path(), JobName::try_new("j").unwrap()));
+        assert_eq!(gate.step().because, Reason::NoPage);
+        assert_eq!(gate.guarded(|| panic!("as a defect would")).because, Reason::Internal);
+        assert_eq!(gate.step().because, Reason::Internal);
+        gate.flush();
+    }
 }

@@ -68,6 +68,18 @@ fn a_gate_finds_a_new_page() {
     eventually("following the third page", || (gate.step().epoch == 9).then_some(()));
 }
 
+/// A page on which nothing is held is trusted without a heartbeat, and must not be kept for ever for that.
+#[test]
+fn a_gate_finds_a_new_page_though_the_old_one_holds_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(page(directory.path(), &Schedule::default()));
+    let gate = gate(directory.path());
+    assert_eq!(gate.step().because, Reason::NotHeld);
+    fs::remove_file(directory.path().join(format!("{JOB}.page"))).unwrap();
+    let _second = page(directory.path(), &Schedule { epoch: 9, ..Schedule::default() });
+    eventually("following the second page", || (gate.step().epoch == 9).then_some(()));
+}
+
 #[test]
 fn what_is_no_page_is_replaced() {
     let directory = tempfile::tempdir().unwrap();
@@ -94,14 +106,17 @@ fn a_report_is_found_when_it_appears() {
     let directory = tempfile::tempdir().unwrap();
     let _page = page(directory.path(), &Schedule::default());
     let gate = gate(directory.path());
-    let iterations = |reader: &ReportReader| {
+    let report = |reader: &ReportReader| {
         gate.step();
         gate.flush();
-        reader.read().map(|report| report.tracker.counters().iterations)
+        reader.read().map(|report| (report.writer, report.tracker.counters().iterations))
     };
     let reader = ReportReader::open_or_create(directory.path(), JOB).unwrap();
-    eventually("the first report", || iterations(&reader).filter(|&iterations| iterations > 0));
-    fs::remove_file(directory.path().join(format!("{JOB}.report"))).unwrap();
+    let (writer, before) = eventually("the first report", || report(&reader).filter(|&(_, iterations)| iterations > 0));
+    reader.remove().unwrap();
     let reader = ReportReader::open_or_create(directory.path(), JOB).unwrap();
-    eventually("the second report", || iterations(&reader).filter(|&iterations| iterations > 0));
+    let (same, after) = eventually("the second report", || report(&reader));
+    // An agent that knew the first file does not count anything twice.
+    assert_eq!(same, writer);
+    assert!(after > before);
 }
