@@ -2,7 +2,7 @@
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -203,7 +203,10 @@ pub(crate) fn report(sequence: u64) -> Vec<u8> {
 impl Agent {
     /// Up to the handshake, which tells a TLS 1.3 client nothing about whether it is welcome.
     pub(crate) async fn connect(address: SocketAddr, config: ClientConfig) -> Result<Self, ConnectionError> {
-        let endpoint = Endpoint::client((Ipv4Addr::UNSPECIFIED, 0).into()).unwrap();
+        Self::connect_from(Endpoint::client((Ipv4Addr::UNSPECIFIED, 0).into()).unwrap(), address, config).await
+    }
+
+    pub(crate) async fn connect_from(endpoint: Endpoint, address: SocketAddr, config: ClientConfig) -> Result<Self, ConnectionError> {
         let connecting = endpoint.connect_with(config, address, "localhost").unwrap();
         let connection = timeout(SOON, connecting).await.expect("an answer in time")?;
         let (send, recv) = connection.open_bi().await?;
@@ -247,32 +250,5 @@ pub(crate) fn closed_by_service(error: &ConnectionError) -> (u64, String) {
     match error {
         ConnectionError::ApplicationClosed(close) => (close.error_code.into_inner(), String::from_utf8_lossy(&close.reason).into_owned()),
         other => panic!("not closed by the service: {other:?}"),
-    }
-}
-
-/// Resident memory of this process.
-pub(crate) fn resident_bytes() -> u64 {
-    let status = std::fs::read_to_string(PathBuf::from("/proc/self/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
-}
-
-/// A seeded stream of garbage: xorshift64*.
-pub(crate) struct Garbage(pub(crate) u64);
-
-impl Garbage {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-
-    pub(crate) fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % end as u64).unwrap()
-    }
-
-    pub(crate) fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.next() as u8).collect()
     }
 }
