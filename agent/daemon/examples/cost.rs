@@ -56,6 +56,7 @@ fn measure(seconds: u64, interfaces: &[String], folder: &Path) -> anyhow::Result
         let metrics = agent.metrics_address().context("no metrics address")?;
         let clock = ClockEstimate { offset: ClockOffset(OFFSET), bound: Nanos(1), rtt: Nanos(1), at: gate::now() };
         session.clock.send(Some(clock))?;
+        session.status.send(wiring::SessionStatus { connected: true, ..Default::default() })?;
         session.plans.send(HostPlan { epoch: 1, slots: vec![slot()] }).await?;
         println!("ports: {}", session.introduction.borrow().ports.join(" "));
         let work = async {

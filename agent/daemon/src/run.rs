@@ -60,7 +60,7 @@ impl Agent {
             None => None,
             Some(address) => Some(listen(address).await?),
         };
-        let counters = Sampling::start(root, config.counters.clone(), ends.clock.clone(), ends.telemetry.clone())?;
+        let counters = Sampling::start(root, config.counters.clone(), ends.clock.clone(), ends.status.clone(), ends.telemetry.clone())?;
         let view = counters.view().ports;
         let (found, neighbours) = watch::channel(Vec::new());
         let cables = view.iter().filter(|port| port.kind == "interface").map(|port| port.name.clone()).collect();
