@@ -20,7 +20,8 @@ use rustix::{
     thread::{ClockId, Timespec},
 };
 use telemetry::{
-    Counter, Increment, Interface, IpCounters, Observation, Port, PortSource, Root, SAMPLES_MAX, Series, interface_names, learn, rdma_ports,
+    Counter, Increment, Interface, IpCounters, Learner, Observation, Port, PortSource, Root, SAMPLES_MAX, Series, interface_names,
+    rdma_ports,
 };
 use tokio::sync::{mpsc, watch};
 use units::{Nanos, NodeTime};
@@ -96,7 +97,8 @@ impl Sampling {
     ) -> std::io::Result<Self> {
         let view = Arc::new(Mutex::new(CountersView::default()));
         let stop = Arc::new(AtomicBool::new(false));
-        let mut sampler = Sampler { root, config, clock, status, frames, ports: Vec::new(), skipped: 0, dropped: 0 };
+        let mut sampler =
+            Sampler { root, config, clock, status, frames, ports: Vec::new(), learner: Learner::default(), skipped: 0, dropped: 0 };
         let (shown, stopped) = (Arc::clone(&view), Arc::clone(&stop));
         // The first look is here, so that the ports are known to who starts this.
         sampler.scan();
@@ -203,6 +205,7 @@ struct Sampler {
     status: watch::Receiver<SessionStatus>,
     frames: mpsc::Sender<Telemetry>,
     ports: Vec<Sampled>,
+    learner: Learner,
     skipped: u64,
     dropped: u64,
 }
@@ -263,7 +266,7 @@ impl Sampler {
                 port.series.clear();
             }
             let every = Nanos(step.0.saturating_mul(port.every));
-            port.observed = learn(&port.series, every).ok();
+            port.observed = self.learner.learn(&port.series, every).ok();
         }
     }
 
@@ -336,7 +339,17 @@ mod tests {
         let config = CountersConfig { exclude: vec!["lo".into()], ..CountersConfig::default() };
         // Ends whose other sides are gone keep their last value.
         let (clock, status) = (watch::channel(None).1, watch::channel(SessionStatus::default()).1);
-        Sampler { root: Root::under(root), config, clock, status, frames: mpsc::channel(1).0, ports: Vec::new(), skipped: 0, dropped: 0 }
+        Sampler {
+            root: Root::under(root),
+            config,
+            clock,
+            status,
+            frames: mpsc::channel(1).0,
+            ports: Vec::new(),
+            learner: Learner::default(),
+            skipped: 0,
+            dropped: 0,
+        }
     }
 
     fn interface(root: &Path, name: &str, rx: &str) {
