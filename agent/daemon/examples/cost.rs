@@ -58,7 +58,7 @@ fn measure(seconds: u64, interfaces: &[String], folder: &Path) -> anyhow::Result
         session.clock.send(Some(clock))?;
         session.status.send(wiring::SessionStatus { connected: true, ..Default::default() })?;
         session.plans.send(HostPlan { epoch: 1, slots: vec![slot()] }).await?;
-        println!("ports: {}", session.introduction.borrow().ports.join(" "));
+        println!("ports: {}", agent.ports().join(" "));
         let work = async {
             let mut frames: u64 = 0;
             // The first seconds find ports and grow the series; they are not counted.

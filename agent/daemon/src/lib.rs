@@ -2,7 +2,7 @@
 //!
 //! It puts the service's plan on the pages that gates read ([`pages`]), reports what the gates did ([`gates`]), reads
 //! counters and finds periods in them ([`counters`]), and tells Prometheus ([`metrics`]). [`run`] holds it together;
-//! the session with the service is behind the channels of [`wiring`].
+//! the [`session`] with the service is behind the channels of [`wiring`].
 #![forbid(unsafe_code)]
 
 pub mod clock;
@@ -15,4 +15,5 @@ pub mod metrics;
 pub mod neighbours;
 pub mod pages;
 pub mod run;
+pub mod session;
 pub mod wiring;

@@ -211,7 +211,9 @@ fn from_files(files: &TlsFiles) -> Result<Configs, TlsError> {
 
 fn build(chain: Vec<CertificateDer<'static>>, key: &PrivateKeyDer<'static>, roots: Option<RootCertStore>) -> Result<Configs, String> {
     let verifier = match roots {
-        Some(roots) => WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).build().map_err(|error| error.to_string())?,
+        Some(roots) => {
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).build().map_err(|error| error.to_string())?
+        }
         None => WebPkiClientVerifier::no_client_auth(),
     };
     let text = |error: rustls::Error| error.to_string();
