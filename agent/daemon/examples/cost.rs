@@ -17,12 +17,12 @@ use std::{
 use antiphase_agent::{clock::ClockEstimate, config::Config, pages::Pages, run::Agent, wiring};
 use anyhow::Context as _;
 use proto::v1alpha1::{HostPlan, Slot};
-use telemetry::Root;
+use telemetry::{Learner, Root, SAMPLES_MAX, Series};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
-use units::{ClockOffset, Nanos};
+use units::{ClockOffset, Nanos, NodeTime};
 
 const OFFSET: i64 = 1_700_000_000_000_000_000;
 const PORTS: usize = 8;
@@ -56,8 +56,9 @@ fn measure(seconds: u64, interfaces: &[String], folder: &Path) -> anyhow::Result
         let metrics = agent.metrics_address().context("no metrics address")?;
         let clock = ClockEstimate { offset: ClockOffset(OFFSET), bound: Nanos(1), rtt: Nanos(1), at: gate::now() };
         session.clock.send(Some(clock))?;
+        session.status.send(wiring::SessionStatus { connected: true, ..Default::default() })?;
         session.plans.send(HostPlan { epoch: 1, slots: vec![slot()] }).await?;
-        println!("ports: {}", session.introduction.borrow().ports.join(" "));
+        println!("ports: {}", agent.ports().join(" "));
         let work = async {
             let mut frames: u64 = 0;
             // The first seconds find ports and grow the series; they are not counted.
@@ -67,6 +68,7 @@ fn measure(seconds: u64, interfaces: &[String], folder: &Path) -> anyhow::Result
             settle(&mut session, metrics, &mut frames, seconds).await?;
             let spent = cpu()? - before;
             let share = spent.as_secs_f64() / seconds as f64 * 100.0;
+            look();
             println!("{frames} telemetry frames, {seconds} s: {:.2} % of a core, {:.1} MiB resident", share, resident()?);
             anyhow::Ok(())
         };
@@ -75,6 +77,26 @@ fn measure(seconds: u64, interfaces: &[String], folder: &Path) -> anyhow::Result
         pages.retire_all();
         outcome
     })
+}
+
+/// The longest single work of the counters' thread: a look for the period of a full series.
+fn look() {
+    let mut series = Series::default();
+    let mut sent = 0;
+    for n in 0..SAMPLES_MAX as u64 {
+        sent += if n % 23 < 9 { 1_000_000 } else { 0 };
+        series.push(NodeTime(n * 10_000_000), Some(sent));
+    }
+    let mut learner = Learner::default();
+    let mut took = Vec::new();
+    for _ in 0..20 {
+        let begun = gate::now();
+        let found = learner.learn(&series, Nanos::from_millis(10));
+        took.push(gate::now().since(begun));
+        assert!(found.is_ok_and(|found| found.period.0.abs_diff(230_000_000) < 1_000_000));
+    }
+    took.sort_unstable();
+    println!("a look for a period takes {} (median of {})", took[took.len() / 2], took.len());
 }
 
 /// Scrapes once a second and takes what would go to the service.

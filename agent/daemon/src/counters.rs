@@ -20,19 +20,22 @@ use rustix::{
     thread::{ClockId, Timespec},
 };
 use telemetry::{
-    Counter, Increment, Interface, IpCounters, Observation, Port, PortSource, Root, SAMPLES_MAX, Series, interface_names, learn, rdma_ports,
+    Counter, Increment, Interface, IpCounters, Learner, Observation, Port, PortSource, Root, SAMPLES_MAX, Series, interface_names,
+    rdma_ports,
 };
 use tokio::sync::{mpsc, watch};
 use units::{Nanos, NodeTime};
 
-use crate::{clock::ClockEstimate, config::CountersConfig};
+use crate::{clock::ClockEstimate, config::CountersConfig, wiring::SessionStatus};
 
 /// How often ports are looked for: an interface that comes up is seen within this.
 const SCAN: Nanos = Nanos::from_millis(10_000);
 /// How often periods are learned: a period is known after a few of its kind, and an analysis costs about a millisecond.
 const LEARN: Nanos = Nanos::from_millis(5_000);
-/// How often frames of telemetry leave.
-const SEND: Nanos = Nanos::from_millis(1_000);
+/// Frames of telemetry leave with the reports, and no slower than this: a frame holds a bounded number of samples.
+const SEND_MAX: Nanos = Nanos::from_millis(1_000);
+/// And no faster than this.
+const SEND_MIN: Nanos = Nanos::from_millis(100);
 /// Most ports: 8 NICs with an interface and an RDMA port each, and as many again.
 pub const PORTS_MAX: usize = 64;
 /// Reading a port's bytes may take this share of the time, 1 of so many: beyond it the port is read half as often.
@@ -81,7 +84,7 @@ pub struct Sampling {
 }
 
 impl Sampling {
-    /// Starts it. Frames go to `frames` once a second while `clock` has an estimate; they carry fabric time.
+    /// Starts it. Frames leave by the session's ends while it is connected and the clock is known; they carry fabric time.
     ///
     /// # Errors
     /// When the thread cannot be made.
@@ -89,11 +92,13 @@ impl Sampling {
         root: Root,
         config: CountersConfig,
         clock: watch::Receiver<Option<ClockEstimate>>,
+        status: watch::Receiver<SessionStatus>,
         frames: mpsc::Sender<Telemetry>,
     ) -> std::io::Result<Self> {
         let view = Arc::new(Mutex::new(CountersView::default()));
         let stop = Arc::new(AtomicBool::new(false));
-        let mut sampler = Sampler::new(root, config, clock, frames);
+        let mut sampler =
+            Sampler { root, config, clock, status, frames, ports: Vec::new(), learner: Learner::default(), skipped: 0, dropped: 0 };
         let (shown, stopped) = (Arc::clone(&view), Arc::clone(&stop));
         // The first look is here, so that the ports are known to who starts this.
         sampler.scan();
@@ -197,29 +202,23 @@ struct Sampler {
     root: Root,
     config: CountersConfig,
     clock: watch::Receiver<Option<ClockEstimate>>,
+    status: watch::Receiver<SessionStatus>,
     frames: mpsc::Sender<Telemetry>,
     ports: Vec<Sampled>,
+    learner: Learner,
     skipped: u64,
     dropped: u64,
 }
 
 impl Sampler {
-    const fn new(
-        root: Root,
-        config: CountersConfig,
-        clock: watch::Receiver<Option<ClockEstimate>>,
-        frames: mpsc::Sender<Telemetry>,
-    ) -> Self {
-        Self { root, config, clock, frames, ports: Vec::new(), skipped: 0, dropped: 0 }
-    }
-
     fn run(mut self, view: &Mutex<CountersView>, stop: &AtomicBool) {
         // Without it the kernel may wake us 50 us late to save power. Harmless where it is not allowed.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let step = self.config.sampling();
         let per = |interval: Nanos| (interval.0 / step.0).max(1);
-        let (read, send, learn_every, scan) = (per(Nanos::from_millis(self.config.telemetry_ms)), per(SEND), per(LEARN), per(SCAN));
+        let (read, learn_every, scan) = (per(Nanos::from_millis(self.config.telemetry_ms)), per(LEARN), per(SCAN));
         let mut due = now();
+        let mut send_at = due;
         let mut tick: u64 = 0;
         while !stop.load(Ordering::Relaxed) {
             self.sample(tick);
@@ -227,13 +226,13 @@ impl Sampler {
                 let (at, clock) = (now(), *self.clock.borrow());
                 self.ports.iter_mut().for_each(|port| port.read(at, clock));
             }
-            if tick.is_multiple_of(send) {
-                self.send();
+            if due >= send_at {
+                let interval = self.send();
+                send_at = due.saturating_add(interval);
                 self.show(view);
             }
-            // One port at a time, so that no wake is long.
-            let turn = tick % learn_every;
-            self.learn(usize::try_from(turn).unwrap_or(usize::MAX));
+            // A port at a time, so that no wake is long.
+            self.learn(tick, learn_every);
             if tick % scan == scan - 1 {
                 self.scan();
             }
@@ -255,25 +254,30 @@ impl Sampler {
         }
     }
 
-    /// Learns the period of the port whose turn it is, and reads it less often if reading it takes long.
-    fn learn(&mut self, turn: usize) {
+    /// Learns the periods of the ports whose turn it is, and reads a port less often if reading it takes long.
+    fn learn(&mut self, tick: u64, learn_every: u64) {
         let step = self.config.sampling();
-        let Some(port) = self.ports.get_mut(turn).filter(|port| port.has_bytes()) else { return };
-        let spent = core::mem::take(&mut port.spent);
-        if spent.0 > LEARN.0 / SHARE_OF_TIME && port.every < EVERY_MAX {
-            port.every *= 2;
-            tracing::info!(port = port.port.name(), every = port.every, ?spent, "reading takes long; its bytes are read less often");
-            port.series.clear();
+        let turn = |index: usize| index as u64 % learn_every == tick % learn_every;
+        for (_, port) in self.ports.iter_mut().enumerate().filter(|(index, port)| turn(*index) && port.has_bytes()) {
+            let spent = core::mem::take(&mut port.spent);
+            if spent.0 > LEARN.0 / SHARE_OF_TIME && port.every < EVERY_MAX {
+                port.every *= 2;
+                tracing::info!(port = port.port.name(), every = port.every, %spent, "reading takes long; its bytes are read less often");
+                port.series.clear();
+            }
+            let every = Nanos(step.0.saturating_mul(port.every));
+            port.observed = self.learner.learn(&port.series, every).ok();
         }
-        let every = Nanos(step.0.saturating_mul(port.every));
-        port.observed = learn(&port.series, every).ok();
     }
 
-    fn send(&mut self) {
+    /// Hands the frames over, and says when to do it again. Without a session they are thrown away: old samples are worth nothing.
+    fn send(&mut self) -> Nanos {
+        let status = *self.status.borrow();
         for port in &mut self.ports {
             let Some(frame) = port.take_frame() else { continue };
-            self.dropped += u64::from(self.frames.try_send(frame).is_err());
+            self.dropped += u64::from(status.connected && self.frames.try_send(frame).is_err());
         }
+        status.report_interval.clamp(SEND_MIN, SEND_MAX)
     }
 
     fn show(&self, view: &Mutex<CountersView>) {
@@ -324,3 +328,100 @@ fn sleep_until(at: NodeTime) {
 }
 
 const _: () = assert!(SAMPLES_MAX >= 2_048, "the series must hold several periods of a second at 10 ms");
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    fn sampler(root: &Path) -> Sampler {
+        let config = CountersConfig { exclude: vec!["lo".into()], ..CountersConfig::default() };
+        // Ends whose other sides are gone keep their last value.
+        let (clock, status) = (watch::channel(None).1, watch::channel(SessionStatus::default()).1);
+        Sampler {
+            root: Root::under(root),
+            config,
+            clock,
+            status,
+            frames: mpsc::channel(1).0,
+            ports: Vec::new(),
+            learner: Learner::default(),
+            skipped: 0,
+            dropped: 0,
+        }
+    }
+
+    fn interface(root: &Path, name: &str, rx: &str) {
+        let folder = root.join("sys/class/net").join(name).join("statistics");
+        fs::create_dir_all(&folder).unwrap();
+        for file in ["rx_bytes", "tx_bytes"] {
+            fs::write(folder.join(file), rx).unwrap();
+        }
+    }
+
+    fn names(sampler: &Sampler) -> Vec<&str> {
+        sampler.ports.iter().map(|port| port.port.name()).collect()
+    }
+
+    #[test]
+    fn ports_come_and_go() {
+        let tree = tempfile::tempdir().unwrap();
+        interface(tree.path(), "lo", "1\n");
+        interface(tree.path(), "ens2", "1\n");
+        let mut sampler = sampler(tree.path());
+        sampler.scan();
+        assert_eq!(names(&sampler), ["ens2"]);
+        interface(tree.path(), "ens1", "1\n");
+        sampler.scan();
+        assert_eq!(names(&sampler), ["ens1", "ens2"]);
+        // The kernel answers for a device that is gone with an error; an empty file stands for it here.
+        interface(tree.path(), "ens2", "");
+        sampler.ports.iter_mut().for_each(|port| port.read(NodeTime(1), None));
+        sampler.scan();
+        assert_eq!(names(&sampler), ["ens1"]);
+    }
+
+    #[test]
+    fn the_number_of_ports_is_bounded() {
+        let tree = tempfile::tempdir().unwrap();
+        (0..PORTS_MAX + 3).for_each(|n| interface(tree.path(), &format!("ens{n}"), "1\n"));
+        let mut sampler = sampler(tree.path());
+        sampler.scan();
+        assert_eq!(sampler.ports.len(), PORTS_MAX);
+    }
+
+    #[test]
+    fn a_port_that_answers_slowly_is_read_less_often() {
+        let tree = tempfile::tempdir().unwrap();
+        interface(tree.path(), "ens1", "1\n");
+        let mut sampler = sampler(tree.path());
+        sampler.scan();
+        let mut every = Vec::new();
+        for spent_ms in [9, 11, 11, 0] {
+            sampler.ports[0].spent = Nanos::from_millis(spent_ms);
+            sampler.learn(0, 500);
+            every.push(sampler.ports[0].every);
+        }
+        // A five-hundredth of five seconds is 10 ms.
+        assert_eq!(every, [1, 2, 4, 4]);
+    }
+
+    #[test]
+    fn a_counter_that_went_absent_is_not_told_as_zero() {
+        let tree = tempfile::tempdir().unwrap();
+        interface(tree.path(), "ens1", "1\n");
+        let mut sampler = sampler(tree.path());
+        sampler.scan();
+        let clock = ClockEstimate { offset: units::ClockOffset(0), bound: Nanos(0), rtt: Nanos(0), at: NodeTime(0) };
+        let port = &mut sampler.ports[0];
+        port.read(NodeTime(1), Some(clock));
+        port.read(NodeTime(2), Some(clock));
+        fs::write(tree.path().join("sys/class/net/ens1/statistics/tx_bytes"), "").unwrap();
+        port.read(NodeTime(3), Some(clock));
+        let frame = port.take_frame().unwrap();
+        let listed: Vec<(&str, &[u64])> = frame.counters.iter().map(|counter| (counter.name.as_str(), counter.delta.as_slice())).collect();
+        assert_eq!((frame.at_ns.as_slice(), listed.as_slice()), (&[2, 3][..], &[("rx_bytes", &[0, 0][..])][..]));
+        assert!(port.take_frame().is_none());
+    }
+}

@@ -8,7 +8,13 @@ use std::{
     process::ExitCode,
 };
 
-use antiphase_agent::{config::Config, logs, pages::Pages, run::Agent, wiring};
+use antiphase_agent::{
+    config::Config,
+    logs,
+    pages::Pages,
+    run::Agent,
+    wiring::{self, Connection},
+};
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use telemetry::Root;
@@ -80,11 +86,23 @@ fn serve(config: Config, path: &Path) -> anyhow::Result<()> {
         let mut clock = None;
         loop {
             let (session_ends, agent_ends) = wiring::channels(clock);
-            let session = tokio::spawn(session(config.clone(), session_ends));
-            let agent = Agent::start(&config, Root::default(), pages, agent_ends).await?;
+            let mut agent = Agent::start(&config, Root::default(), pages, agent_ends).await?;
+            let connection = Connection::start(&config, agent.ports(), session_ends);
+            if let Some(connection) = &connection {
+                agent.show_session(connection.stats());
+            }
             let mut signal = Signal::Stop;
             (pages, clock) = agent.run(async { signal = stop.next(path, &mut config).await }).await;
-            session.abort();
+            if signal == Signal::Stop {
+                // Gates first: they need not wait for a goodbye.
+                pages.retire_all();
+            }
+            match connection {
+                Some(connection) if signal == Signal::Stop => connection.close().await,
+                // The heartbeat must not wait for it.
+                Some(connection) => drop(tokio::spawn(connection.close())),
+                None => {}
+            }
             if signal == Signal::Stop {
                 break;
             }
@@ -94,7 +112,6 @@ fn serve(config: Config, path: &Path) -> anyhow::Result<()> {
                 pages = self::pages(&config)?;
             }
         }
-        pages.retire_all();
         tracing::info!("stopped; the pages are taken back");
         Ok(())
     })
@@ -102,12 +119,6 @@ fn serve(config: Config, path: &Path) -> anyhow::Result<()> {
 
 fn pages(config: &Config) -> anyhow::Result<Pages> {
     Pages::new(&config.page_dir, &config.host).with_context(|| format!("page_dir = {}", config.page_dir.display()))
-}
-
-/// Keeps a session with the service, if the configuration names one.
-async fn session(_config: Config, ends: wiring::SessionEnds) {
-    // Until the session lands the agent only reads counters.
-    ends.plans.closed().await;
 }
 
 struct Signals {

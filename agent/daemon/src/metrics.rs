@@ -29,6 +29,8 @@ pub struct Snapshot {
     pub pages: usize,
     /// Heartbeats of pages that could not be written.
     pub page_errors: u64,
+    /// Counts of the session ([`crate::session::SessionStats::read`]).
+    pub session: Option<[(&'static str, u64); 5]>,
 }
 
 /// The text for `GET /metrics`.
@@ -54,7 +56,22 @@ fn own(page: &mut Page, snapshot: &Snapshot, now: NodeTime) {
     }
     let counters = &snapshot.counters;
     page.counter("samples_skipped_total", "Readings left out because the agent woke too late.", &[], counters.skipped as f64);
-    page.counter("telemetry_dropped_total", "Frames of telemetry that the session did not take.", &[], counters.dropped as f64);
+    page.counter(
+        "samples_dropped_total",
+        "Frames of telemetry that found no room on the way to the session.",
+        &[],
+        counters.dropped as f64,
+    );
+    for (name, count) in snapshot.session.iter().flatten() {
+        let help = match *name {
+            "admitted" => "Sessions that the service admitted.",
+            "failed" => "Attempts at a session that failed.",
+            "frames_dropped" => "Control frames dropped for want of a session or room.",
+            "telemetry_dropped" => "Frames of telemetry dropped for want of a session or room.",
+            _ => "Steps of a clock, after which its estimate began anew.",
+        };
+        page.counter(&format!("session_{name}_total"), help, &[], *count as f64);
+    }
 }
 
 fn ports(page: &mut Page, view: &CountersView) {

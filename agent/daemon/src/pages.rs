@@ -7,6 +7,7 @@
 use std::{
     collections::BTreeMap,
     fs, io,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -23,6 +24,8 @@ pub const HEARTBEAT: Nanos = Nanos::from_millis(100);
 pub const STALE_AFTER: Nanos = Nanos::from_millis(500);
 /// Most pages of one host. A host leads a job per few GPUs; this bounds files and the time of a heartbeat.
 pub const PAGES_MAX: usize = 256;
+/// Everybody reads the pages, the agent makes them.
+const DIRECTORY_MODE: u32 = 0o755;
 /// Longest period, an hour: a longer one is a mistake and not training.
 const PERIOD_MAX: Nanos = Nanos::from_millis(3_600_000);
 /// Longest name of a job whose file is named after it as it is; see `gate::JobName`.
@@ -74,7 +77,10 @@ impl Pages {
     /// # Errors
     /// What the file system says.
     pub fn new(directory: &Path, host: &str) -> io::Result<Self> {
-        fs::create_dir_all(directory)?;
+        if !directory.is_dir() {
+            fs::create_dir_all(directory)?;
+            fs::set_permissions(directory, fs::Permissions::from_mode(DIRECTORY_MODE))?;
+        }
         Ok(Self { directory: directory.into(), host: host.into(), epoch: 0, led: BTreeMap::new(), errors: 0, swept: false })
     }
 

@@ -2,7 +2,7 @@
 //!
 //! It runs on one thread beside the session; counters and cables have threads of their own, because they wait.
 
-use std::{future::Future, io, net::SocketAddr, time::Duration};
+use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use gate::now;
 use proto::v1alpha1::{AgentFrame, ClockQuality, HostPlan, Neighbour, Neighbours, PlanAck, Report, agent_frame::Kind};
@@ -22,7 +22,8 @@ use crate::{
     metrics::{self, Snapshot},
     neighbours::Looking,
     pages::{HEARTBEAT, Pages},
-    wiring::{AgentEnds, Introduction},
+    session::SessionStats,
+    wiring::AgentEnds,
 };
 
 /// Fastest reports that a service may ask for: below it the agent would cost more than it may.
@@ -44,10 +45,11 @@ pub struct Agent {
     looking: Option<Looking>,
     metrics: Option<TcpListener>,
     sequence: u64,
-    /// Session that was told the neighbours last.
+    /// The session that was told the neighbours last.
     told: u64,
     /// The last estimate: a session that ends takes nothing back, and the bound grows by itself.
     clock: Option<ClockEstimate>,
+    stats: Option<Arc<SessionStats>>,
 }
 
 impl Agent {
@@ -60,15 +62,25 @@ impl Agent {
             None => None,
             Some(address) => Some(listen(address).await?),
         };
-        let counters = Sampling::start(root, config.counters.clone(), ends.clock.clone(), ends.telemetry.clone())?;
+        let counters = Sampling::start(root, config.counters.clone(), ends.clock.clone(), ends.status.clone(), ends.telemetry.clone())?;
         let view = counters.view().ports;
         let (found, neighbours) = watch::channel(Vec::new());
         let cables = view.iter().filter(|port| port.kind == "interface").map(|port| port.name.clone()).collect();
         let looking = Looking::start(config.lldp.mode, config.lldp.promiscuous, cables, found);
         tracing::info!(host = config.host, ports = view.len(), pages = %pages.directory().display(), "agent");
-        let mut agent =
-            Self { ends, pages, gates: Gates::default(), counters, neighbours, looking, metrics, sequence: 0, told: 0, clock: None };
-        agent.introduce();
+        let mut agent = Self {
+            ends,
+            pages,
+            gates: Gates::default(),
+            counters,
+            neighbours,
+            looking,
+            metrics,
+            sequence: 0,
+            told: 0,
+            clock: None,
+            stats: None,
+        };
         agent.follow();
         Ok(agent)
     }
@@ -136,7 +148,6 @@ impl Agent {
         self.follow();
         let written_ns = clock.and_then(|clock| clock.offset.fabric(at)).map_or(0, |at| at.0);
         self.send(Kind::PlanAck(PlanAck { epoch: plan.epoch, written_ns }));
-        self.introduce();
     }
 
     fn follow(&mut self) {
@@ -146,14 +157,15 @@ impl Agent {
         }
     }
 
-    fn introduce(&self) {
-        let ports = self.counters.view().ports.into_iter().map(|port| port.name).collect();
-        let new = Introduction { ports, epoch: self.pages.epoch() };
-        self.ends.introduction.send_if_modified(|known| {
-            let changed = *known != new;
-            *known = new;
-            changed
-        });
+    /// Names of the ports that are read now, for the session's hello.
+    #[must_use]
+    pub fn ports(&self) -> Vec<String> {
+        self.counters.view().ports.into_iter().map(|port| port.name).collect()
+    }
+
+    /// Shows the counts of a session among the metrics.
+    pub fn show_session(&mut self, stats: Arc<SessionStats>) {
+        self.stats = Some(stats);
     }
 
     fn report(&mut self) {
@@ -165,7 +177,6 @@ impl Agent {
         if let [only] = gates.as_mut_slice() {
             only.observed_period_ns = (self.pages.led().count() == 1).then(|| self.observed()).flatten().map(|seen| seen.period.0);
         }
-        self.introduce();
         let status = *self.ends.status.borrow();
         if !status.connected {
             return;
@@ -204,6 +215,7 @@ impl Agent {
             epoch: self.pages.epoch(),
             pages: self.pages.len(),
             page_errors: self.pages.errors(),
+            session: self.stats.as_ref().map(|stats| stats.read()),
         }
     }
 }

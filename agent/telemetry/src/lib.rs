@@ -3,7 +3,7 @@
 //! Counters come from files of the kernel under canonical names ([`Counter`]), whatever the driver calls them. A counter
 //! that a host lacks is absent, which is not 0. Files stay open, so that a sample costs one `pread` each.
 //!
-//! [`learn`] finds the period of a byte counter and when in it the port was busy, or says that there is none.
+//! A [`Learner`] finds the period of a byte counter and when in it the port was busy, or says that there is none.
 //!
 //! Where the files are is an argument ([`Root`]), so that a test, a container or a recorded tree can stand in for the host.
 #![forbid(unsafe_code)]
@@ -26,7 +26,7 @@ pub use counter::{Counter, EVENTS_PER_SECOND_MAX, Increment, Width, increments};
 pub use file::Root;
 pub use interface::{Interface, interface_names};
 pub use ip::{IP_PORT, IpCounters};
-pub use period::{Aperiodic, CONFIDENCE_MIN, Observation, PERIODS_MIN, learn};
+pub use period::{Aperiodic, CONFIDENCE_MIN, Learner, Observation, PERIODS_MIN, learn};
 pub use phases::{BusyPhase, fold, phase_error};
 pub use port::{Port, PortDelta, PortSource};
 pub use rdma::{PORTS_MAX, RdmaPort, rdma_ports};

@@ -3,6 +3,7 @@
 //! Training repeats itself, so the counter's autocorrelation peaks at the period and its multiples. The first lag that
 //! is nearly as high as the highest is the period; its multiples, each located within a step, sharpen it.
 
+use realfft::RealFftPlanner;
 use units::{Nanos, NodeTime};
 
 use crate::{
@@ -67,27 +68,49 @@ impl core::fmt::Display for Aperiodic {
     }
 }
 
-/// Finds the period of a series, sampled about every `step`.
+/// Finds periods. It keeps the tables of its transforms, which take longer to make than to use.
+#[derive(Default)]
+pub struct Learner {
+    planner: RealFftPlanner<f64>,
+}
+
+impl core::fmt::Debug for Learner {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Learner").finish_non_exhaustive()
+    }
+}
+
+impl Learner {
+    /// Finds the period of a series, sampled about every `step`.
+    ///
+    /// # Errors
+    /// [`Aperiodic`] when there is none to be seen: a result, not a failure.
+    pub fn learn(&mut self, series: &Series, step: Nanos) -> Result<Observation, Aperiodic> {
+        let (start, grid) = series.grid(step);
+        if grid.len() < STEPS_MIN * PERIODS_MIN {
+            return Err(Aperiodic::TooShort { steps: grid.len() });
+        }
+        let correlation = autocorrelation(&mut self.planner, &grid, grid.len() / 2).ok_or(Aperiodic::Constant)?;
+        let lag_max = grid.len() / PERIODS_MIN;
+        let lag = first_high_peak(&correlation, lag_max)?;
+        let (steps, confidence) = (sharpened(&correlation, lag), correlation[lag].min(1.0));
+        let period = Nanos((steps * step.0 as f64).round() as u64);
+        let window = Nanos(step.0 * grid.len() as u64);
+        // The fold is over the window's end, where the port is now.
+        let folded = period.0.saturating_mul(FOLDED_PERIODS).min(window.0) / period.0 * period.0;
+        let skipped = ((window.0 - folded) / step.0) as usize;
+        let origin = NodeTime(start.0 + skipped as u64 * step.0);
+        let phases = fold(&grid[skipped..], step, period);
+        Ok(Observation { period, confidence, phases, origin, window })
+    }
+}
+
+/// [`Learner::learn`] for one series.
 ///
 /// # Errors
-/// [`Aperiodic`] when there is none to be seen: a result, not a failure.
+/// As there.
 pub fn learn(series: &Series, step: Nanos) -> Result<Observation, Aperiodic> {
-    let (start, grid) = series.grid(step);
-    if grid.len() < STEPS_MIN * PERIODS_MIN {
-        return Err(Aperiodic::TooShort { steps: grid.len() });
-    }
-    let correlation = autocorrelation(&grid, grid.len() / 2).ok_or(Aperiodic::Constant)?;
-    let lag_max = grid.len() / PERIODS_MIN;
-    let lag = first_high_peak(&correlation, lag_max)?;
-    let (steps, confidence) = (sharpened(&correlation, lag), correlation[lag].min(1.0));
-    let period = Nanos((steps * step.0 as f64).round() as u64);
-    let window = Nanos(step.0 * grid.len() as u64);
-    // The fold is over the window's end, where the port is now.
-    let folded = period.0.saturating_mul(FOLDED_PERIODS).min(window.0) / period.0 * period.0;
-    let skipped = ((window.0 - folded) / step.0) as usize;
-    let origin = NodeTime(start.0 + skipped as u64 * step.0);
-    let phases = fold(&grid[skipped..], step, period);
-    Ok(Observation { period, confidence, phases, origin, window })
+    Learner::default().learn(series, step)
 }
 
 /// The shortest lag that is a local maximum and nearly as high as the highest.
