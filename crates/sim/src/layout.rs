@@ -27,7 +27,7 @@ pub(crate) struct Span {
     pub(crate) length: Nanos,
     /// Whether anything is sent.
     pub(crate) sends: bool,
-    /// (tight link, demand in Mbit/s at full speed), sorted by link.
+    /// (class of tight links, demand in Mbit/s at full speed of each), sorted by class.
     pub(crate) demands: Vec<(u32, u64)>,
 }
 
@@ -38,7 +38,8 @@ pub(crate) struct Crossed {
     pub(crate) capacity: Rate,
     /// The jobs that ever send over it, in order.
     pub(crate) jobs: Vec<u32>,
-    /// Its number among the links that can be over capacity, if it is one.
+    /// If it can be over capacity: the number of its class. Links of one class have the same capacity and always the same
+    /// demand, so one stands for all.
     pub(crate) tight: Option<u32>,
 }
 
@@ -49,7 +50,7 @@ pub(crate) struct Layout {
     pub(crate) jobs: Vec<Vec<Span>>,
     /// Every link that carries demand, in order of id.
     pub(crate) links: Vec<Crossed>,
-    /// Capacities of the tight links in Mbit/s. The others can never hold anybody back, and are left out of the sharing.
+    /// Capacities of the classes of tight links in Mbit/s. The other links can never hold anybody back, and are left out of the sharing.
     pub(crate) tight: Vec<u64>,
 }
 
@@ -76,21 +77,27 @@ impl Layout {
             let demands = job.workload.steps.iter().map(|s| demands(router, &mut scratch, &mut known, job, s));
             steps.push(demands.collect::<Result<_, _>>()?);
         }
-        // Highest demand of each job on each link.
-        let mut peaks: BTreeMap<LinkId, BTreeMap<u32, u64>> = BTreeMap::new();
-        for (j, steps) in steps.iter().enumerate() {
-            for &(link, rate) in steps.iter().flatten() {
-                let peak = peaks.entry(link).or_default().entry(j as u32).or_default();
-                *peak = rate.max(*peak);
+        // What each job demands of each link, step by step.
+        let mut loads: BTreeMap<LinkId, Vec<(u32, u32, u64)>> = BTreeMap::new();
+        for (j, steps) in (0..).zip(&steps) {
+            for (s, demands) in (0..).zip(steps) {
+                demands.iter().for_each(|&(link, rate)| loads.entry(link).or_default().push((j, s, rate)));
             }
         }
-        let mut layout = Self { jobs: Vec::with_capacity(jobs.len()), links: Vec::with_capacity(peaks.len()), tight: Vec::new() };
-        for (link, peaks) in peaks {
+        let mut layout = Self { jobs: Vec::with_capacity(jobs.len()), links: Vec::with_capacity(loads.len()), tight: Vec::new() };
+        let mut classes: BTreeMap<(Rate, Vec<(u32, u32, u64)>), u32> = BTreeMap::new();
+        for (link, load) in loads {
             let capacity = router.fabric().capacity(link)?;
-            let is_tight = peaks.values().fold(0, |sum: u64, p| sum.saturating_add(*p)) > capacity.0;
-            let tight = is_tight.then_some(layout.tight.len() as u32);
-            layout.tight.extend(tight.map(|_| capacity.0));
-            layout.links.push(Crossed { link, capacity, jobs: peaks.into_keys().collect(), tight });
+            let on: Vec<(u32, u64)> =
+                load.chunk_by(|a, b| a.0 == b.0).map(|steps| (steps[0].0, steps.iter().map(|s| s.2).max().unwrap_or(0))).collect();
+            let is_tight = on.iter().fold(0, |sum: u64, (_, peak)| sum.saturating_add(*peak)) > capacity.0;
+            let tight = is_tight.then(|| {
+                *classes.entry((capacity, load)).or_insert_with(|| {
+                    layout.tight.push(capacity.0);
+                    layout.tight.len() as u32 - 1
+                })
+            });
+            layout.links.push(Crossed { link, capacity, jobs: on.into_iter().map(|(j, _)| j).collect(), tight });
         }
         for (job, steps) in jobs.iter().zip(steps) {
             let spans = job.workload.steps.iter().zip(steps).filter(|(step, _)| step.length > Nanos(0));
@@ -101,7 +108,9 @@ impl Layout {
 
     fn span(&self, step: &Step, demands: &[(LinkId, u64)]) -> Span {
         let tight = |link: &LinkId| self.links.binary_search_by_key(link, |l| l.link).ok().and_then(|at| self.links[at].tight);
-        let demands = demands.iter().filter_map(|(link, rate)| Some((tight(link)?, *rate))).collect();
+        let mut demands: Vec<(u32, u64)> = demands.iter().filter_map(|(link, rate)| Some((tight(link)?, *rate))).collect();
+        demands.sort_unstable();
+        demands.dedup_by_key(|(class, _)| *class);
         Span { length: step.length, sends: !step.transfers.is_empty(), demands }
     }
 }

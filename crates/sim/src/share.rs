@@ -23,6 +23,20 @@ pub(crate) struct Shares {
     pub(crate) full: Vec<bool>,
 }
 
+/// A link while it fills.
+#[derive(Clone, Debug)]
+struct Filling {
+    /// What is left of its capacity.
+    rest: u128,
+    /// Sum of the ratios of the jobs that still rise.
+    rising: u128,
+    /// The rate at which it will be full if nobody stops rising before; as of the last look.
+    level: u128,
+    /// Whether `level` has to be worked out again.
+    changed: bool,
+    jobs: Vec<u32>,
+}
+
 /// Fills: the rate of every job rises evenly from zero until it is at full speed or a link of it is full. A job's rate is
 /// counted where it demands most, so that on a single link every job gets an equal share, however many flows it
 /// has there (one fair class per job). What a job cannot use because of another link is handed to the others.
@@ -30,46 +44,80 @@ pub(crate) struct Shares {
 /// Speeds are rounded up, so that a transfer whose end falls on a whole nanosecond is not pushed to the next one;
 /// that overfills a link by less than one part in 10^8.
 pub(crate) fn fill(jobs: &[Demands], capacities: &[u64]) -> Shares {
-    let mut rest: Vec<u128> = capacities.iter().map(|&c| u128::from(c.min(RATE_MAX)) << RATE_BITS).collect();
-    // Per link, the sum of the ratios of the jobs that still rise.
-    let mut rising: Vec<u128> = vec![0; capacities.len()];
+    let empty =
+        |c: &u64| Filling { rest: u128::from(*c.min(&RATE_MAX)) << RATE_BITS, rising: 0, level: 0, changed: true, jobs: Vec::new() };
+    let mut links: Vec<Filling> = capacities.iter().map(empty).collect();
     let weights: Vec<u64> = jobs.iter().map(|d| d.iter().map(|(_, rate)| *rate).max().unwrap_or(0)).collect();
-    for (demands, &weight) in jobs.iter().zip(&weights) {
-        demands.iter().for_each(|&(l, rate)| rising[l as usize] += ratio(rate, weight));
+    for (j, (demands, &weight)) in (0..).zip(jobs.iter().zip(&weights)) {
+        for &(l, rate) in demands {
+            links[l as usize].rising += ratio(rate, weight);
+            links[l as usize].jobs.push(j);
+        }
     }
     let mut shares = Shares { speeds: vec![ONE; jobs.len()], full: vec![false; capacities.len()] };
-    let mut open: Vec<usize> = (0..jobs.len()).filter(|&j| weights[j] > 0).collect();
-    while !open.is_empty() {
-        let level_of = |l: usize| (rest[l] << RATE_BITS).checked_div(rising[l]).unwrap_or(u128::MAX);
-        let level = (0..rest.len()).map(level_of).min().unwrap_or(u128::MAX);
-        // Rounding may leave a ratio's last bit behind on a link of which nobody rises any more.
-        let needed = open.iter().map(|&j| u128::from(weights[j]) << RATE_BITS).min().unwrap_or(u128::MAX);
-        let (now, stays): (Vec<usize>, Vec<usize>) = if needed <= level {
-            open.iter().partition(|&&j| u128::from(weights[j]) << RATE_BITS <= needed)
+    let mut rises: Vec<bool> = weights.iter().map(|w| *w > 0).collect();
+    // The modest reach full speed first.
+    let mut by_weight: Vec<u32> = (0..jobs.len() as u32).filter(|&j| rises[j as usize]).collect();
+    by_weight.sort_unstable_by_key(|&j| (weights[j as usize], j));
+    let mut modest = by_weight.into_iter().peekable();
+    let mut stops: Vec<u32> = Vec::new();
+    while let Some(&next) = modest.peek() {
+        if !rises[next as usize] {
+            modest.next();
+            continue;
+        }
+        let level = lowest(&mut links);
+        let needed = u128::from(weights[next as usize]) << RATE_BITS;
+        stops.clear();
+        if needed <= level {
+            stops.push(next);
         } else {
-            let full: Vec<bool> = (0..rest.len()).map(|l| level_of(l) == level).collect();
-            full.iter().zip(&mut shares.full).for_each(|(now, ever)| *ever |= now);
-            open.iter().partition(|&&j| jobs[j].iter().any(|(l, _)| full[*l as usize]))
-        };
-        for &j in &now {
-            let rate = needed.min(level);
-            shares.speeds[j] = speed(rate, weights[j]);
-            for &(l, demand) in &jobs[j] {
-                let (l, ratio) = (l as usize, ratio(demand, weights[j]));
-                rising[l] = rising[l].saturating_sub(ratio);
-                rest[l] = rest[l].saturating_sub((rate * ratio) >> RATE_BITS);
+            for (link, full) in links.iter().zip(&mut shares.full).filter(|(link, _)| link.level == level) {
+                *full = true;
+                stops.extend(link.jobs.iter().filter(|&&j| core::mem::take(&mut rises[j as usize])));
             }
         }
-        // One at least reached full speed or a full link; were it not so, the loop must end all the same.
-        if now.is_empty() {
+        let rate = needed.min(level);
+        for &j in &stops {
+            rises[j as usize] = false;
+            let weight = weights[j as usize];
+            shares.speeds[j as usize] = speed(rate, weight);
+            for &(l, demand) in &jobs[j as usize] {
+                let (link, ratio) = (&mut links[l as usize], ratio(demand, weight));
+                link.rising = link.rising.saturating_sub(ratio);
+                link.rest = link.rest.saturating_sub((rate * ratio) >> RATE_BITS);
+                link.changed = true;
+            }
+        }
+        // A link that is lowest has somebody who rises; were it not so, the loop must end all the same.
+        if stops.is_empty() {
             break;
         }
-        open = stays;
     }
     shares
 }
 
+/// The lowest level of all links on which somebody rises.
+fn lowest(links: &mut [Filling]) -> u128 {
+    let mut lowest = u128::MAX;
+    for link in links {
+        if core::mem::take(&mut link.changed) {
+            // Nobody rises any more: never full again.
+            link.level = (link.rest << RATE_BITS).checked_div(link.rising).unwrap_or(u128::MAX);
+        }
+        lowest = lowest.min(link.level);
+    }
+    lowest
+}
+
 fn ratio(rate: u64, weight: u64) -> u128 {
+    // Most demands are those by which a job is counted, and nearly all rates fit 32 bits: division by 128 bits is slow.
+    if rate == weight {
+        return 1 << RATE_BITS;
+    }
+    if rate < 1 << RATE_BITS {
+        return u128::from((rate << RATE_BITS) / weight.max(1));
+    }
     (u128::from(rate) << RATE_BITS) / u128::from(weight.max(1))
 }
 
