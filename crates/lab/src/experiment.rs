@@ -3,11 +3,12 @@
 use std::fs;
 
 use anyhow::{Context, Result};
+use sim::stats::{Summary, marks_per_iteration};
 use units::LinkId;
 
 use crate::{
     Program,
-    analysis::{self, Spread, Times},
+    analysis::{self, Spread},
     case::Timing,
     control::{self, Control, GateTotals},
     interrupt::Interrupt,
@@ -103,17 +104,17 @@ fn report(lab: &Lab, options: Options, rounds: &[Round], load: [f64; 2]) -> Resu
 fn job_row(lab: &Lab, rounds: &[Round], last: &Round, job: usize) -> Result<JobRow> {
     let id = lab.case.jobs[job].id.clone();
     let others = &lab.wiring.meets()[job];
-    let times = |of: &dyn Fn(&Round) -> &Take| -> Result<Vec<Times>> {
+    let times = |of: &dyn Fn(&Round) -> &Take| -> Result<Vec<Summary>> {
         let few = || format!("job {id:?} made fewer than {} iterations; ask for more with --iterations", analysis::ITERATIONS_MIN);
         rounds.iter().map(|round| analysis::times(of(round), job).with_context(few)).collect()
     };
     let (solo, contended, interleaved) = (times(&|r| &r.solo[job])?, times(&|r| &r.contended)?, times(&|r| &r.interleaved)?);
-    let three = |value: fn(&Times) -> f64| {
-        let spread = |times: &[Times]| Spread::of(times.iter().map(value).collect());
+    let three = |value: fn(&Summary) -> f64| {
+        let spread = |times: &[Summary]| Spread::of(times.iter().map(value).collect());
         Three { solo: spread(&solo), contended: spread(&contended), interleaved: spread(&interleaved) }
     };
     let overlap = |of: &dyn Fn(&Round) -> &Take| Spread::of(rounds.iter().map(|r| analysis::overlap(of(r), job, others)).collect());
-    let gains = contended.iter().zip(&interleaved).map(|(before, after)| 1.0 - after.mean_ms / before.mean_ms);
+    let gains = contended.iter().zip(&interleaved).map(|(before, after)| 1.0 - after.mean / before.mean);
     let plan = &last.plan.jobs[job];
     let sum = |of: fn(&GateTotals) -> u64| rounds.iter().map(|r| of(&r.gates[job])).sum();
     Ok(JobRow {
@@ -121,9 +122,9 @@ fn job_row(lab: &Lab, rounds: &[Round], last: &Round, job: usize) -> Result<JobR
         shift_ms: plan.shift.as_millis_f64(),
         slack_ms: plan.slack.as_millis_f64(),
         hold: plan.hold,
-        mean_ms: three(|t| t.mean_ms),
-        median_ms: three(|t| t.median_ms),
-        p99_ms: three(|t| t.p99_ms),
+        mean_ms: three(Summary::mean_ms),
+        median_ms: three(|t| t.p50.as_millis_f64()),
+        p99_ms: three(|t| t.p99.as_millis_f64()),
         gain: Spread::of(gains.collect()),
         overlap_contended: overlap(&|r| &r.contended),
         overlap_interleaved: overlap(&|r| &r.interleaved),
@@ -149,10 +150,12 @@ fn link_row(lab: &Lab, rounds: &[Round], link: LinkId, jobs: &[usize]) -> LinkRo
             let takes = of(round);
             let marks: u64 = takes.iter().filter_map(|t| t.marks.get(&link)).sum();
             let iterations: usize = takes.iter().map(|t| analysis::iterations(t, jobs)).sum();
-            marks as f64 / iterations.max(1) as f64
+            marks_per_iteration(marks as f64, iterations as u64)
         };
         Spread::of(rounds.iter().map(per_iteration).collect())
     };
+    let shared =
+        |of: &dyn Fn(&Round) -> &Take| Spread::of(rounds.iter().map(|r| analysis::link_use(of(r), jobs).overlap_share()).collect());
     let score = rounds.last().and_then(|r| r.plan.links.iter().find(|(known, _)| *known == name)).map(|(_, score)| *score);
     LinkRow {
         capacity_mbps: lab.case.fabric.link(link).capacity.map_or(0, units::Rate::mbps),
@@ -165,6 +168,8 @@ fn link_row(lab: &Lab, rounds: &[Round], link: LinkId, jobs: &[usize]) -> LinkRo
             contended: marks(&|r| vec![&r.contended]),
             interleaved: marks(&|r| vec![&r.interleaved]),
         },
+        overlap_contended: shared(&|r| &r.contended),
+        overlap_interleaved: shared(&|r| &r.interleaved),
         link: name,
     }
 }
