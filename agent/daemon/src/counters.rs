@@ -13,6 +13,7 @@ use std::{
     thread,
 };
 
+use gate::now;
 use proto::v1alpha1::{CounterDeltas, Telemetry};
 use rustix::{
     io::Errno,
@@ -314,13 +315,6 @@ impl Sampler {
             tracing::warn!(port = port.name(), "not read: {PORTS_MAX} ports are read already; see counters.exclude");
         }
     }
-}
-
-/// The node's time.
-#[must_use]
-pub fn now() -> NodeTime {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    NodeTime(u64::try_from(now.tv_sec).unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0)))
 }
 
 /// Sleeps until a time; signals do not end it early.

@@ -84,6 +84,12 @@ impl Pages {
         &self.directory
     }
 
+    /// The host whose jobs get pages.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
     /// Epoch of the plan; 0 before the first.
     #[must_use]
     pub const fn epoch(&self) -> u64 {
@@ -226,9 +232,10 @@ fn check(slot: &Slot) -> Result<(), SlotError> {
 pub fn schedule(slot: &Slot, clock: Option<&ClockEstimate>, now: NodeTime) -> Schedule {
     let due = clock.and_then(|clock| {
         let at = clock.offset.fabric(now)?;
-        let period = slot.period_ns.max(1);
+        let period = i128::from(slot.period_ns.max(1));
         // The first due start from now on: fabric time modulo the period equals the offset.
-        let wait = (slot.offset_ns % period + period - at.0 % period) % period;
+        let wait = (i128::from(slot.offset_ns) - i128::from(at.0)).rem_euclid(period);
+        let wait = u64::try_from(wait).ok()?;
         let due = clock.offset.node(FabricTime(at.0.checked_add(wait)?))?;
         let expires = clock.offset.node(FabricTime(slot.expires_ns)).unwrap_or_default();
         Some((due, expires, clock.bound_at(now)))

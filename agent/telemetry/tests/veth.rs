@@ -6,9 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antiphase_telemetry::lldp::{Capture, CaptureError, ETHERTYPE, Neighbour};
-use pnet::datalink::{self, Channel};
-use units::NodeTime;
+use antiphase_telemetry::{
+    Interface, Port, PortSource, Root, Series, learn,
+    lldp::{Capture, CaptureError, ETHERTYPE, Neighbour},
+    phase_error,
+};
+use pnet::datalink::{self, Channel, DataLinkSender};
+use units::{Nanos, NodeTime};
 
 /// How long a frame may take from one end to the other on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -24,11 +28,26 @@ struct Veth {
 }
 
 impl Veth {
-    fn new() -> Option<Self> {
+    /// `None` prints what is missing.
+    fn new(letter: char) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: needs root (CAP_NET_RAW, and CAP_NET_ADMIN for the veth pair)");
+            return None;
+        }
         let id = std::process::id() % 100_000;
-        let pair = Self { near: format!("apd{id}a"), far: format!("apd{id}b") };
+        let pair = Self { near: format!("apd{id}{letter}a"), far: format!("apd{id}{letter}b") };
         let made = ip(&format!("link add {} type veth peer name {}", pair.near, pair.far));
-        (made && ip(&format!("link set {} up", pair.near)) && ip(&format!("link set {} up", pair.far))).then_some(pair)
+        let up = made && ip(&format!("link set {} up", pair.near)) && ip(&format!("link set {} up", pair.far));
+        if !up {
+            println!("skipped: `ip link add ... type veth` failed; iproute2 and a kernel with veth are needed");
+        }
+        up.then_some(pair)
+    }
+
+    fn sender(&self) -> Box<dyn DataLinkSender> {
+        let far = datalink::interfaces().into_iter().find(|interface| interface.name == self.far).unwrap();
+        let Channel::Ethernet(sender, _) = datalink::channel(&far, datalink::Config::default()).unwrap() else { panic!() };
+        sender
     }
 }
 
@@ -50,17 +69,9 @@ fn lldp(ttl: u16, system: &[u8]) -> Vec<u8> {
 
 #[test]
 fn neighbours_come_and_go_on_a_real_cable() {
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: capturing LLDP needs root (CAP_NET_RAW, CAP_NET_ADMIN for the veth pair)");
-        return;
-    }
-    let Some(pair) = Veth::new() else {
-        println!("skipped: `ip link add ... type veth` failed; iproute2 and a kernel with veth are needed");
-        return;
-    };
+    let Some(pair) = Veth::new('l') else { return };
     let mut capture = Capture::open(std::slice::from_ref(&pair.near), false).unwrap();
-    let far = datalink::interfaces().into_iter().find(|interface| interface.name == pair.far).unwrap();
-    let Channel::Ethernet(mut sender, _) = datalink::channel(&far, datalink::Config::default()).unwrap() else { panic!() };
+    let mut sender = pair.sender();
     let mut send = |frame: &[u8]| sender.send_to(frame, None).unwrap().unwrap();
     let mut wait_for = |expected: &[Neighbour], now: u64| {
         let begun = Instant::now();
@@ -95,4 +106,41 @@ fn neighbours_come_and_go_on_a_real_cable() {
 fn an_interface_that_is_not_there_is_named() {
     let error = Capture::open(&["no-such-port".into()], false).unwrap_err();
     assert!(matches!(&error, CaptureError::NoInterface { name } if name == "no-such-port"), "{error}");
+}
+
+/// Frames in bursts of 35 ms every 120 ms, as a job sends them, seen by the counters of the other end.
+#[test]
+fn the_period_of_real_traffic_is_found() {
+    const PERIOD: Duration = Duration::from_millis(120);
+    const UP: Duration = Duration::from_millis(35);
+    let Some(pair) = Veth::new('p') else { return };
+    let mut sender = pair.sender();
+    let begun = Instant::now();
+    let burst = std::thread::spawn(move || {
+        let mut frame = vec![0; 1_400];
+        frame[12..14].copy_from_slice(&0x88b5_u16.to_be_bytes());
+        for n in 0..34 {
+            std::thread::sleep((PERIOD * n).saturating_sub(begun.elapsed()));
+            while begun.elapsed() < PERIOD * n + UP {
+                sender.send_to(&frame, None).unwrap().unwrap();
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        }
+    });
+    let root = Root::default();
+    let port = Port::new(pair.near.clone(), PortSource::Interface(Interface::open(&root, &pair.near).unwrap()));
+    let step = Duration::from_millis(10);
+    let mut series = Series::default();
+    for n in 0..400 {
+        std::thread::sleep((step * n).saturating_sub(begun.elapsed()));
+        series.push(NodeTime(begun.elapsed().as_nanos() as u64), port.read_bytes());
+    }
+    burst.join().unwrap();
+    let found = learn(&series, Nanos::from_millis(10)).unwrap();
+    let off = found.period.0.abs_diff(PERIOD.as_nanos() as u64);
+    assert!(off < 2_000_000, "{found:?}");
+    // The plan began its bursts at 0; the machine is busy, so a third of a period is not an error.
+    let starts = found.phases.iter().map(|phase| phase_error(found.origin.0 + phase.start.0, 0, found.period));
+    let nearest = starts.min_by_key(|error| error.abs()).unwrap();
+    assert!(nearest.abs() < 40_000_000, "off by {nearest} ns: {found:?}");
 }

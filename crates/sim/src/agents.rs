@@ -1,8 +1,8 @@
 //! The agents' side of the gates: pages with heartbeats, in the time that each agent takes for the fabric's.
 
-use alloc::{collections::BTreeMap, vec, vec::Vec};
+use alloc::{collections::BTreeMap, string::String, vec, vec::Vec};
 
-use gate_core::{Mode, Reason, Schedule};
+use gate_core::{Mode, Reason, Schedule, StepOutcome, Tracker};
 use state::Slot;
 use units::{ClockOffset, FabricTime, Nanos, NodeId, NodeTime};
 
@@ -10,8 +10,8 @@ use crate::{AgentClock, Case, Fault, SimError};
 
 /// How often an agent writes its pages: the daemon's heartbeat.
 pub const HEARTBEAT: Nanos = Nanos::from_millis(100);
-/// Age at which a page counts as abandoned: ten heartbeats.
-pub const STALE_AFTER: Nanos = Nanos::from_millis(1_000);
+/// Age at which a page counts as abandoned: four heartbeats lost, as the daemon writes it.
+pub const STALE_AFTER: Nanos = Nanos::from_millis(500);
 /// Node clocks begin this much before the run, and each a second apart from the next, so that no sum of theirs could pass
 /// for fabric time.
 const NODE_EPOCH: i64 = 1_000_000_000_000;
@@ -40,6 +40,8 @@ pub(crate) struct Agents {
     /// Agent of each job's rank 0; `None` where the job has no rank.
     leader: Vec<Option<u32>>,
     pages: Vec<Option<Page>>,
+    /// What the gate of each job reports.
+    trackers: Vec<Tracker>,
 }
 
 impl Agents {
@@ -53,7 +55,8 @@ impl Agents {
         let clock = |i: i64| Agent { offset: ClockOffset(-NODE_EPOCH - i * NODE_DISTANCE), error: 0, bound: Nanos(0), dead_since: None };
         let agents = (0..by_host.len() as i64).map(clock).collect();
         let leader = case.jobs.iter().map(|j| j.placement.ranks.first().and_then(|r| by_host.get(&r.host).copied())).collect();
-        let mut all = Self { agents, by_host, leader, pages: vec![None; case.jobs.len()] };
+        let trackers = case.jobs.iter().map(|_| Tracker::default()).collect();
+        let mut all = Self { agents, by_host, leader, pages: vec![None; case.jobs.len()], trackers };
         for clock in clocks {
             let agent = all.find(case, &clock.host)?;
             all.agents[agent as usize] = Agent { offset: clock.offset, error: clock.error, bound: clock.bound, dead_since: None };
@@ -88,6 +91,44 @@ impl Agents {
     pub(crate) fn step_clock(&mut self, agent: u32, by: i64) {
         let error = &mut self.agents[agent as usize].error;
         *error = error.saturating_add(by);
+    }
+
+    /// Names of the agents' hosts.
+    pub(crate) fn hosts(&self, case: &Case<'_>) -> Vec<String> {
+        self.by_host.keys().map(|h| case.router.fabric().node(*h).name.clone()).collect()
+    }
+
+    pub(crate) fn is_dead(&self, agent: u32) -> bool {
+        self.agents[agent as usize].dead_since.is_some()
+    }
+
+    /// Whether nothing about the pages changes any more but time: no agent is dead, and no plan expires.
+    pub(crate) fn are_steady(&self) -> bool {
+        let lasts = |page: &Page| page.slot.expires == FabricTime(u64::MAX);
+        self.agents.iter().all(|a| a.dead_since.is_none()) && self.pages.iter().flatten().all(lasts)
+    }
+
+    /// How far `now` is into the period of each page.
+    pub(crate) fn phases(&self, now: u64) -> impl Iterator<Item = u64> + '_ {
+        self.pages.iter().flatten().map(move |p| now % p.slot.period.0.max(1))
+    }
+
+    /// What the agent says of the error of its clock.
+    pub(crate) fn bound(&self, agent: u32) -> Nanos {
+        self.agents[agent as usize].bound
+    }
+
+    /// The gate of a job reports a start.
+    pub(crate) fn record(&mut self, job: u32, outcome: &StepOutcome) {
+        self.trackers[job as usize].record(outcome);
+    }
+
+    pub(crate) fn tracker(&self, job: u32) -> &Tracker {
+        &self.trackers[job as usize]
+    }
+
+    pub(crate) fn is_led_by(&self, job: u32, agent: u32) -> bool {
+        self.leader[job as usize] == Some(agent)
     }
 
     /// Jobs whose page the agent writes.

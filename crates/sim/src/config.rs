@@ -38,6 +38,9 @@ pub struct Config {
     pub clocks: Vec<AgentClock>,
     /// What goes wrong, in any order.
     pub faults: Vec<Fault>,
+    /// Copy cycles that repeat themselves instead of simulating them again. The report is the same but for
+    /// [`crate::Report::copied_cycles`]. Nothing is copied with jitter or a service, nor before the last fault.
+    pub skip: bool,
 }
 
 impl Default for Config {
@@ -52,6 +55,7 @@ impl Default for Config {
             control: Control::Free,
             clocks: Vec::new(),
             faults: Vec::new(),
+            skip: true,
         }
     }
 }
@@ -65,6 +69,50 @@ pub enum Control {
     /// Every agent has these slots from the beginning and for ever, as [`crate::direct_slots`] makes them. Jobs without
     /// a slot are not held.
     Direct(Vec<Slot>),
+    /// The production service, and agents that it sends plans to.
+    Service(ServiceControl),
+}
+
+/// The service in virtual time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceControl {
+    /// What the service is told. Its ECMP rule should be the router's.
+    pub config: state::Config,
+    /// When all jobs are committed.
+    pub commit_at: Nanos,
+    /// How long the store takes to make a batch durable.
+    pub persist: Nanos,
+    /// How often agents report.
+    pub report_every: Nanos,
+    /// Between agents and service.
+    pub way: Way,
+}
+
+/// What messages between agents and the service go through, each way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// Least time that one takes.
+    pub delay: Nanos,
+    /// Up to this much more, evenly spread.
+    pub jitter: Nanos,
+    /// How many of a thousand are lost; they are sent again, because sessions are reliable streams.
+    pub loss_permille: u32,
+    /// After this much time.
+    pub resend: Nanos,
+}
+
+impl Default for ServiceControl {
+    fn default() -> Self {
+        let way =
+            Way { delay: Nanos::from_micros(100), jitter: Nanos::from_micros(100), loss_permille: 0, resend: Nanos::from_millis(200) };
+        Self {
+            config: state::Config::default(),
+            commit_at: Nanos(0),
+            persist: Nanos::from_millis(5),
+            report_every: Nanos::from_millis(1_000),
+            way,
+        }
+    }
 }
 
 /// The clock of the agent of one host. Node time is fabric time minus `offset`.
@@ -108,6 +156,16 @@ pub enum Fault {
         /// After this the estimate is what it was before.
         lasts: Nanos,
     },
+    /// The service is killed: what its store had not yet taken is lost, and connections break.
+    ServiceDies {
+        /// When.
+        at: Nanos,
+    },
+    /// The service is started again from its store.
+    ServiceReturns {
+        /// When.
+        at: Nanos,
+    },
     /// One iteration of a job computes for longer.
     Straggler {
         /// The job, by its index in the case.
@@ -119,17 +177,22 @@ pub enum Fault {
     },
 }
 
-/// Most iterations of a job that may be asked for: a month of 250 ms.
-pub const ITERATIONS_MAX: u64 = 10_000_000;
+/// Most iterations of a job that may be asked for: three days of 250 ms, and 100 MB of records.
+pub const ITERATIONS_MAX: u64 = 1_000_000;
 
 impl Config {
+    /// Iterations that each job has to end: one more than asked for, because an iteration lasts until the next begins.
+    pub(crate) fn records_wanted(&self) -> u64 {
+        self.warm_up + self.iterations + 1
+    }
+
     /// # Errors
     /// The first number that is out of range.
     pub(crate) fn validate(&self) -> Result<(), SimError> {
         let refuse = |what, value, problem| Err(SimError::Config { what, value, problem });
         let count = self.warm_up.saturating_add(self.iterations);
         if self.iterations == 0 || count > ITERATIONS_MAX {
-            return refuse("number of iterations", count, "expected 1 to 10,000,000, warm-up included");
+            return refuse("number of iterations", count, "expected 1 to 1,000,000, warm-up included");
         }
         if self.jitter_permille > SIGMA_PERMILLE_MAX {
             return refuse("jitter in thousandths", u64::from(self.jitter_permille), "more than 500");
@@ -137,6 +200,12 @@ impl Config {
         let ecn = &self.ecn;
         if ecn.kmin >= ecn.kmax || ecn.packet.0 == 0 {
             return refuse("Kmax in bytes", ecn.kmax.0, "not above Kmin, or packets have no bytes");
+        }
+        if let Control::Service(service) = &self.control
+            && (service.report_every.0 == 0 || service.way.loss_permille > 1_000)
+        {
+            let loss = u64::from(service.way.loss_permille);
+            return refuse("lost messages in thousandths", loss, "more than 1,000, or no time between reports");
         }
         if ecn.pmax_permille > 1_000 {
             return refuse("Pmax in thousandths", u64::from(ecn.pmax_permille), "more than 1,000");

@@ -91,6 +91,22 @@ impl Queue {
         self.area += above(before).pow(2).abs_diff(above(self.length).pow(2)) / (2 * speed);
     }
 
+    /// All that decides how the queue goes on, relative to `now`.
+    pub(crate) fn state(&self, now: u64) -> [u64; 4] {
+        let slope = self.slope as u128;
+        [self.length, now - self.since, slope as u64, (slope >> 64) as u64]
+    }
+
+    pub(crate) fn area(&self) -> u128 {
+        self.area
+    }
+
+    /// Time goes on by `cycles` times `length`, each of which adds what was added since the area was `before`.
+    pub(crate) fn skip(&mut self, cycles: u64, length: u64, before: u128) {
+        self.since += cycles * length;
+        self.area += u128::from(cycles) * (self.area - before);
+    }
+
     /// Marks so far, on average: packets that left, each with its probability.
     pub(crate) fn marks(&self, model: &EcnModel) -> f64 {
         let packets_per_ns = self.capacity as f64 / (model.packet.0.max(1) as f64 * MILLIBITS_PER_BYTE as f64);

@@ -1,6 +1,10 @@
 //! Jobs and links as the event loop needs them: numbered, with the demand of every step.
 
-use alloc::{collections::BTreeMap, vec, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec,
+    vec::Vec,
+};
 
 use fabric::{
     collective::{Endpoint, try_flows},
@@ -55,6 +59,14 @@ impl Layout {
     pub(crate) fn new(router: &Router<'_>, jobs: &[SimJob]) -> Result<Self, SimError> {
         if jobs.len() > JOBS_MAX {
             return Err(SimError::Config { what: "number of jobs", value: jobs.len() as u64, problem: "more than 65536" });
+        }
+        let mut names = BTreeSet::new();
+        if let Some(twice) = jobs.iter().position(|j| !names.insert(&j.job.name)) {
+            return Err(SimError::Job {
+                job: jobs[twice].job.name.clone(),
+                problem: "its name is another's too; job",
+                value: twice as u64,
+            });
         }
         let mut scratch = RouteScratch::new();
         let mut steps: Vec<Vec<Vec<(LinkId, u64)>>> = Vec::with_capacity(jobs.len());

@@ -15,7 +15,9 @@
 
 extern crate alloc;
 
+mod agenda;
 mod agents;
+mod compare;
 mod config;
 mod direct;
 mod ecn;
@@ -23,19 +25,23 @@ mod error;
 mod layout;
 mod network;
 mod noise;
+mod plane;
 mod report;
 mod run;
 mod share;
 pub mod stats;
+mod steady;
 mod timers;
 mod workload;
 
 pub use agents::{HEARTBEAT, STALE_AFTER};
-pub use config::{AgentClock, Case, Config, Control, Fault, ITERATIONS_MAX};
+pub use compare::{Comparison, JobRow, LinkRow, compare};
+pub use config::{AgentClock, Case, Config, Control, Fault, ITERATIONS_MAX, ServiceControl, Way};
 pub use direct::{HEADROOM_PERMILLE, direct_slots};
 pub use ecn::EcnModel;
 pub use error::SimError;
 pub use noise::SIGMA_PERMILLE_MAX;
+pub use plane::{RECONNECT, ServiceReport};
 pub use report::{Ended, IterationRecord, JobReport, LinkReport, Report};
 pub use run::{EVENTS_MAX, run};
 pub use workload::{SimJob, Step, Transfer, Workload};

@@ -160,6 +160,25 @@ impl<'a> Network<'a> {
         Some(now.saturating_add(u64::try_from(time).unwrap_or(u64::MAX)))
     }
 
+    /// All that decides how transfers and queues go on, relative to `now`.
+    pub(crate) fn state(&self, now: u64, out: &mut Vec<u64>) {
+        for sending in self.sending.iter().flatten() {
+            let left = sending.left.saturating_sub(u128::from(now - sending.since) * u128::from(sending.speed));
+            out.extend([u64::from(sending.step), left as u64, (left >> 64) as u64, sending.speed]);
+        }
+        self.queues.iter().for_each(|q| out.extend(q.state(now)));
+    }
+
+    pub(crate) fn areas(&self) -> Vec<u128> {
+        self.queues.iter().map(Queue::area).collect()
+    }
+
+    /// Time goes on by `cycles` times `length`; see [`Queue::skip`].
+    pub(crate) fn skip(&mut self, cycles: u64, length: u64, areas_before: &[u128]) {
+        self.sending.iter_mut().flatten().for_each(|s| s.since += cycles * length);
+        self.queues.iter_mut().zip(areas_before).for_each(|(q, before)| q.skip(cycles, length, *before));
+    }
+
     /// Marks of a tight link up to `now`.
     pub(crate) fn marks(&mut self, link: u32, now: u64, ecn: &EcnModel) -> f64 {
         let queue = &mut self.queues[link as usize];

@@ -1,10 +1,11 @@
 //! What a run says.
 
-use alloc::{string::String, vec::Vec};
+use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
 use gate_core::Reason;
 use units::{JobId, LinkId, Nanos};
 
+use crate::ServiceReport;
 use crate::stats::{Interval, LinkUse, Summary, clip, marks_per_iteration, overlap_share};
 
 /// One iteration of one job. Times are since the beginning of the run.
@@ -98,12 +99,16 @@ pub struct Report {
     pub to: Nanos,
     /// Why it ended.
     pub ended: Ended,
-    /// Events handled.
+    /// Events handled, those of copied cycles included.
     pub events: u64,
+    /// Cycles that were copied because they repeat themselves.
+    pub copied_cycles: u64,
     /// Every job of the case, in order.
     pub jobs: Vec<JobReport>,
     /// Links, in order of id.
     pub links: Vec<LinkReport>,
+    /// What became of the service, where there was one.
+    pub service: Option<ServiceReport>,
 }
 
 /// What a run remembers of a job.
@@ -144,8 +149,14 @@ pub(crate) fn report(names: &[&str], memories: Vec<Memory>, links: Vec<LinkMemor
     let (from, to) = span;
     let clipped: Vec<Vec<Interval>> = memories.iter().map(|m| clip(&m.comms, from, to)).collect();
     let starts = |j: u32| memories[j as usize].records.iter().filter(|r| r.start >= from).count() as u64;
+    // Many links have the same jobs.
+    let mut uses: BTreeMap<&[u32], LinkUse> = BTreeMap::new();
+    for link in &links {
+        let intervals = || link.jobs.iter().map(|j| clipped[*j as usize].as_slice()).collect::<Vec<_>>();
+        uses.entry(&link.jobs).or_insert_with(|| LinkUse::of(&intervals()));
+    }
     let link_report = |l: &LinkMemory| {
-        let used = LinkUse::of(&l.jobs.iter().map(|j| clipped[*j as usize].as_slice()).collect::<Vec<_>>());
+        let used = uses.get(l.jobs.as_slice()).copied().unwrap_or_default();
         LinkReport {
             link: l.link,
             name: l.name.clone(),
@@ -165,5 +176,5 @@ pub(crate) fn report(names: &[&str], memories: Vec<Memory>, links: Vec<LinkMemor
         let others: Vec<&[Interval]> = others.iter().filter(|o| **o as usize != j).map(|o| clipped[*o as usize].as_slice()).collect();
         jobs.push(JobReport::of(name, memory, &others, &clipped[j], from));
     }
-    Report { from, to, ended: end.0, events: end.1, jobs, links: link_reports }
+    Report { from, to, ended: end.0, events: end.1, copied_cycles: 0, jobs, links: link_reports, service: None }
 }

@@ -68,7 +68,8 @@ impl LinkUse {
     #[must_use]
     pub fn of(jobs: &[&[Interval]]) -> Self {
         let mut edges: Vec<(Nanos, bool)> = jobs.iter().flat_map(|j| j.iter()).flat_map(|i| [(i.start, true), (i.end, false)]).collect();
-        edges.sort_unstable();
+        // Stable, because it merges the runs that each job's intervals are.
+        edges.sort();
         let (mut found, mut active, mut since) = (Self::default(), 0_u64, Nanos(0));
         for (time, begins) in edges {
             let span = time.0 - since.0;
@@ -103,7 +104,7 @@ impl LinkUse {
 #[must_use]
 pub fn overlap_share(mine: &[Interval], others: &[&[Interval]]) -> f64 {
     let mut union: Vec<Interval> = others.iter().flat_map(|o| o.iter().copied()).collect();
-    union.sort_unstable();
+    union.sort();
     union.dedup_by(|next, kept| {
         let touches = next.start <= kept.end;
         if touches {

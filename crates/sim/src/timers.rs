@@ -48,6 +48,16 @@ impl Timers {
         self.heap.first().map(|e| e.time)
     }
 
+    /// The time of a timer, if it runs.
+    pub(crate) fn time_of(&self, id: u32) -> Option<u64> {
+        self.heap.get(self.at[id as usize] as usize).map(|e| e.time)
+    }
+
+    /// Moves every timer on by as much; their order stays.
+    pub(crate) fn shift(&mut self, by: u64) {
+        self.heap.iter_mut().for_each(|e| e.time = e.time.saturating_add(by));
+    }
+
     /// Takes the earliest timer if it is due at `now` or before.
     pub(crate) fn take_due(&mut self, now: u64) -> Option<u32> {
         let first = self.heap.first().filter(|e| e.time <= now)?.id;

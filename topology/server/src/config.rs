@@ -14,6 +14,9 @@ use tracing::level_filters::LevelFilter;
 /// Largest configuration read: the example is 4 kB, and a mistaken path must not fill memory.
 const CONFIG_BYTES_MAX: u64 = 1 << 20;
 
+/// Highest headroom, which is also as far as slips raise it: `state` says so.
+const HEADROOM_MAX_PERMILLE: u32 = 200;
+
 /// What cannot be taken: file, line where there is one, key and value on one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -59,8 +62,6 @@ pub struct TlsConfig {
 pub struct PlanConfig {
     /// How much longer than alone a job is scheduled, in thousandths.
     pub headroom_permille: u32,
-    /// Up to where slips may raise it.
-    pub headroom_max_permille: u32,
     /// How long agents may trust a plan that is not renewed, in seconds.
     pub ttl_s: u32,
 }
@@ -150,7 +151,7 @@ impl Default for Config {
 
 impl Default for PlanConfig {
     fn default() -> Self {
-        Self { headroom_permille: 50, headroom_max_permille: 200, ttl_s: 60 }
+        Self { headroom_permille: 50, ttl_s: 60 }
     }
 }
 
@@ -245,8 +246,7 @@ impl Config {
             v if v < least || v > most => Err(ConfigError(format!("{key}: {v}; must be {least} to {most}"))),
             _ => Ok(()),
         };
-        range("plan.headroom_max_permille", self.plan.headroom_max_permille, 0, 1_000)?;
-        range("plan.headroom_permille", self.plan.headroom_permille, 0, self.plan.headroom_max_permille)?;
+        range("plan.headroom_permille", self.plan.headroom_permille, 0, HEADROOM_MAX_PERMILLE)?;
         range("plan.ttl_s", self.plan.ttl_s, 3, 3_600)?;
         range("limits.connections", self.limits.connections, 1, 100_000)?;
         range("limits.body_mib", self.limits.body_mib, 1, 1_024)?;
@@ -307,7 +307,7 @@ mod tests {
         let parsed = Config::parse(&set).unwrap();
         assert!(parsed.fabric.is_some() && parsed.tls.is_some());
         assert_eq!(Config { fabric: None, tls: None, ..parsed }, Config::default());
-        let keys = ["listen", "state", "fabric", "ecmp", "cert", "key", "client_ca", "headroom_permille", "headroom_max_permille", "ttl_s"];
+        let keys = ["listen", "state", "fabric", "ecmp", "cert", "key", "client_ca", "headroom_permille", "ttl_s"];
         let more = ["connections", "body_mib", "request_s", "evaluations", "watchers", "format", "level"];
         for key in keys.iter().chain(&more) {
             assert!(set.lines().any(|l| l.starts_with(&format!("{key} ="))), "{key} is not in the example");

@@ -57,12 +57,15 @@ impl EventLog {
         self.0.newest.send_replace(sequence);
     }
 
-    /// The oldest events after a sequence number, `limit` of them (0: the default).
+    /// The oldest events after a sequence number, `limit` of them (0: the default). After 0: the newest ones.
     #[must_use]
     pub fn list(&self, after: u64, limit: u32) -> ListEventsResponse {
         let limit = if limit == 0 { LIST_DEFAULT } else { (limit as usize).min(LIST_MAX) };
         let ring = self.ring();
-        let from = ring.events.partition_point(|e| e.sequence <= after);
+        let from = match after {
+            0 => ring.events.len().saturating_sub(limit),
+            _ => ring.events.partition_point(|e| e.sequence <= after),
+        };
         let events = ring.events.iter().skip(from).take(limit).cloned().collect();
         ListEventsResponse { events, oldest: ring.events.front().map_or(ring.next, |e| e.sequence) }
     }
@@ -76,7 +79,7 @@ impl EventLog {
     /// A reader that begins after a sequence number, or with what comes next.
     #[must_use]
     pub fn reader(&self, after: Option<u64>) -> EventReader {
-        EventReader { log: self.clone(), newest: self.0.newest.subscribe(), after: after.unwrap_or_else(|| self.newest()) }
+        EventReader { log: self.clone(), newest: self.0.newest.subscribe(), after: after.unwrap_or_else(|| self.newest()).max(1) }
     }
 
     fn ring(&self) -> std::sync::MutexGuard<'_, Ring> {
@@ -141,8 +144,9 @@ mod tests {
         for n in 1..=EVENTS_MAX as u64 + 10 {
             log.push(notice(n));
         }
-        let all = log.list(0, 0);
+        let all = log.list(1, 0);
         assert_eq!((all.oldest, all.events.len(), all.events[0].sequence), (11, LIST_DEFAULT, 11));
+        assert_eq!(log.list(0, 2).events[1].sequence, EVENTS_MAX as u64 + 10);
         assert_eq!(log.list(EVENTS_MAX as u64 + 8, 50).events.len(), 2);
         assert_eq!(log.list(u64::MAX, 5).events.len(), 0);
     }
@@ -151,7 +155,7 @@ mod tests {
     async fn a_reader_continues_where_it_was() {
         let log = EventLog::new(FabricTime(5_000_000));
         log.push(notice(1));
-        let mut from_start = log.reader(Some(0));
+        let mut from_start = log.reader(Some(1));
         let mut from_now = log.reader(None);
         assert_eq!(from_start.next().await.unwrap()[0].sequence, 6);
         log.push(notice(2));

@@ -3,12 +3,12 @@
 //! Names follow Prometheus' own practice: one prefix, base units, `_total`. What grows with the cluster is capped by a named
 //! limit, worst first, so that a scrape stays small.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use prometheus::{Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
 use proto::v1alpha1 as pb;
 
-use crate::{brain::Snapshot, links::LinkTable};
+use crate::{brain::Snapshot, links::LinkTable, quic::Stats};
 
 /// Links with a series of their own: those with the lowest scores.
 pub const LINKS_MAX: usize = 200;
@@ -30,6 +30,7 @@ pub struct Metrics {
     notices: IntCounterVec,
     connections: IntGauge,
     refused: IntCounter,
+    sessions: Arc<Stats>,
 }
 
 impl Metrics {
@@ -37,12 +38,13 @@ impl Metrics {
     ///
     /// # Errors
     /// Two metrics of one name: our own bug.
-    pub fn new() -> Result<Self, prometheus::Error> {
+    pub fn new(sessions: Arc<Stats>) -> Result<Self, prometheus::Error> {
         let registry = Registry::new_custom(Some("antiphase".into()), None)?;
         let build = GaugeVec::new(Opts::new("build_info", "Version of the running program; always 1."), &["version"])?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1.0);
         registry.register(Box::new(build))?;
-        let seconds = |name: &str, help: &str, buckets: &[f64]| Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets.to_vec()));
+        let seconds =
+            |name: &str, help: &str, buckets: &[f64]| Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets.to_vec()));
         let metrics = Self {
             evaluate: seconds("evaluate_duration_seconds", "Time to rank the candidates of one request.", EVALUATE_BUCKETS)?,
             store_commit: seconds("store_commit_seconds", "Time of one transaction of the state file, fsync included.", STORE_BUCKETS)?,
@@ -52,6 +54,7 @@ impl Metrics {
             connections: IntGauge::new("connections", "Open TCP connections.")?,
             refused: IntCounter::new("connections_refused_total", "TCP connections refused because there were too many.")?,
             registry,
+            sessions,
         };
         let r = &metrics.registry;
         r.register(Box::new(metrics.evaluate.clone()))?;
@@ -112,10 +115,28 @@ impl Metrics {
             state.register(Box::new(gauge))
         };
         single("plan_epoch", "Epoch of the plan.", now.snapshot.epoch as f64)?;
-        single("topology_version", "Version of the fabric; 0 without one.", now.snapshot.fabric.as_ref().map_or(0.0, |f| f.version as f64))?;
-        single("topology_links", "Directed links of the fabric.", now.snapshot.fabric.as_ref().map_or(0.0, |f| f.fabric.links().len() as f64))?;
+        single(
+            "topology_version",
+            "Version of the fabric; 0 without one.",
+            now.snapshot.fabric.as_ref().map_or(0.0, |f| f.version as f64),
+        )?;
+        single(
+            "topology_links",
+            "Directed links of the fabric.",
+            now.snapshot.fabric.as_ref().map_or(0.0, |f| f.fabric.links().len() as f64),
+        )?;
         single("store_up", "1 when the last write of the state file succeeded, else 0.", f64::from(u8::from(now.store_up)))?;
-        single("telemetry_dropped_samples", "Samples dropped since the start: malformed, out of time, or too many series.", now.telemetry_dropped as f64)?;
+        single(
+            "telemetry_dropped_samples",
+            "Samples dropped since the start: malformed, out of time, or too many series.",
+            now.telemetry_dropped as f64,
+        )?;
+        let sessions =
+            IntCounterVec::new(Opts::new("agent_connection_events_total", "What happened on the agents' connections."), &["what"])?;
+        for (what, count) in self.sessions.read() {
+            sessions.with_label_values(&[what]).inc_by(count);
+        }
+        state.register(Box::new(sessions))?;
         let mut families = self.registry.gather();
         families.extend(state.gather());
         families.sort_by(|a, b| a.name().cmp(b.name()));
@@ -145,7 +166,12 @@ fn gauges<const N: usize>(registry: &Registry, name: &str, help: &str, labels: [
 }
 
 fn links(registry: &Registry, table: &LinkTable) -> Result<(), prometheus::Error> {
-    let score = gauges(registry, "link_compatibility_score", "Score of a link with two or more jobs under the committed shifts; 1 is never over capacity. The worst 200.", ["link"])?;
+    let score = gauges(
+        registry,
+        "link_compatibility_score",
+        "Score of a link with two or more jobs under the committed shifts; 1 is never over capacity. The worst 200.",
+        ["link"],
+    )?;
     let zero = gauges(registry, "link_unshifted_score", "The same link's score if nobody were shifted.", ["link"])?;
     let demand = gauges(registry, "link_demand_ratio", "Sum of the jobs' highest demands over the link's capacity.", ["link"])?;
     let shared = gauges(registry, "shared_links", "Links with two or more jobs.", [])?;
@@ -160,7 +186,7 @@ fn links(registry: &Registry, table: &LinkTable) -> Result<(), prometheus::Error
 }
 
 fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Error> {
-    const SECONDS: f64 = 1e-9;
+    const NANOS_PER_SECOND: f64 = 1e9;
     let count = gauges(registry, "jobs", "Committed jobs by state.", ["state"])?;
     let period = gauges(registry, "job_period_seconds", "Scheduled length of an iteration.", ["job"])?;
     let shift = gauges(registry, "job_time_shift_seconds", "Start of the iterations within the period, in fabric time.", ["job"])?;
@@ -168,21 +194,26 @@ fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Erro
     let iteration = gauges(registry, "job_iteration_seconds", "Median iteration that the gate saw.", ["job"])?;
     let error = gauges(registry, "job_shift_error_seconds", "Median start minus slot; positive is late.", ["job"])?;
     let slips = gauges(registry, "job_slips", "Starts that waited for the next slot, since the job was committed.", ["job"])?;
-    let opens = gauges(registry, "job_fail_opens", "Starts let through because the plan could not be trusted, since the job was committed.", ["job"])?;
+    let opens = gauges(
+        registry,
+        "job_fail_opens",
+        "Starts let through because the plan could not be trusted, since the job was committed.",
+        ["job"],
+    )?;
     for state in [pb::JobState::Committed, pb::JobState::Held, pb::JobState::Free, pb::JobState::Drifting, pb::JobState::Open] {
         let jobs = snapshot.jobs.iter().filter(|j| j.message.state() == state).count();
         count.with_label_values(&[word(state.as_str_name(), "JOB_STATE_")]).set(jobs as f64);
     }
     for job in snapshot.jobs.iter().take(JOBS_MAX).map(|j| &j.message) {
         let label = [job.id.as_str()];
-        solo.with_label_values(&label).set(job.solo_period_ns as f64 * SECONDS);
+        solo.with_label_values(&label).set(job.solo_period_ns as f64 / NANOS_PER_SECOND);
         if let Some(slot) = &job.slot {
-            period.with_label_values(&label).set(slot.period_ns as f64 * SECONDS);
-            shift.with_label_values(&label).set(slot.offset_ns as f64 * SECONDS);
+            period.with_label_values(&label).set(slot.period_ns as f64 / NANOS_PER_SECOND);
+            shift.with_label_values(&label).set(slot.offset_ns as f64 / NANOS_PER_SECOND);
         }
         let set = |gauge: &GaugeVec, value: Option<f64>| value.into_iter().for_each(|v| gauge.with_label_values(&label).set(v));
-        set(&iteration, job.iteration_ns.map(|ns| ns as f64 * SECONDS));
-        set(&error, job.phase_error_ns.map(|ns| ns as f64 * SECONDS));
+        set(&iteration, job.iteration_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
+        set(&error, job.phase_error_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
         set(&slips, job.slips.map(|n| n as f64));
         set(&opens, job.fail_opens.map(|n| n as f64));
     }

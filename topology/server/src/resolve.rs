@@ -12,7 +12,7 @@ const NAME_BYTES_MAX: usize = 253;
 ///
 /// # Errors
 /// One line that names the job, the key and the value.
-pub fn document(index: usize, spec: &JobSpec) -> Result<JobDoc, String> {
+pub(crate) fn document(index: usize, spec: &JobSpec) -> Result<JobDoc, String> {
     let refuse = |problem: &dyn std::fmt::Display| format!("jobs[{index}] ({:?}): {}", cut(&spec.id), one_line(problem));
     check_name(&spec.id).map_err(|problem| refuse(&problem))?;
     let mut value = serde_json::to_value(spec).map_err(|e| refuse(&format!("profile: {e}")))?;
@@ -39,7 +39,7 @@ fn check_name(name: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// One line that names the first job that cannot be taken, the key and the value.
-pub fn definitions(fabric: &Fabric, specs: &[JobSpec]) -> Result<Vec<JobDefinition>, String> {
+pub(crate) fn definitions(fabric: &Fabric, specs: &[JobSpec]) -> Result<Vec<JobDefinition>, String> {
     let docs = specs.iter().enumerate().map(|(i, spec)| document(i, spec)).collect::<Result<Vec<_>, _>>()?;
     on_fabric(fabric, &docs)
 }
@@ -48,7 +48,7 @@ pub fn definitions(fabric: &Fabric, specs: &[JobSpec]) -> Result<Vec<JobDefiniti
 ///
 /// # Errors
 /// As [`definitions`].
-pub fn again<'a>(fabric: &Fabric, documents: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Vec<JobDefinition>, String> {
+pub(crate) fn again<'a>(fabric: &Fabric, documents: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Vec<JobDefinition>, String> {
     let read = |(name, text): (&str, &str)| serde_json::from_str(text).map_err(|e| format!("job {name:?}: {e}"));
     on_fabric(fabric, &documents.map(read).collect::<Result<Vec<JobDoc>, _>>()?)
 }
@@ -67,10 +67,10 @@ fn on_fabric(fabric: &Fabric, docs: &[JobDoc]) -> Result<Vec<JobDefinition>, Str
 }
 
 /// Messages carry their profiles; a path would be a path of this machine.
-pub const NO_FILES: &cluster::ReadFile<'static> = &|_| Err("files are not read for clients".into());
+pub(crate) const NO_FILES: &cluster::ReadFile<'static> = &|_| Err("files are not read for clients".into());
 
 /// On one line: documents put line ends into names.
-pub fn one_line(text: &dyn std::fmt::Display) -> String {
+pub(crate) fn one_line(text: &dyn std::fmt::Display) -> String {
     let words = text.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
     let clean: String = words.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     cut(&clean).to_owned()

@@ -11,6 +11,8 @@ use std::{
 use proto::v1alpha1::{CounterSeries, GetTelemetryRequest, GetTelemetryResponse, HostSeries, JobSeries, Telemetry};
 use units::{FabricTime, Nanos};
 
+use crate::{clock::FabricClock, quic::TelemetrySink};
+
 /// Width of a step: what a graph of minutes can show.
 pub const STEP_NS: u64 = 1_000_000_000;
 /// Steps held per series: ten minutes.
@@ -121,7 +123,11 @@ impl TelemetryHandle {
             let of_host = rings.ports.range((wanted.clone(), String::new())..).take_while(move |((host, _), _)| host == wanted);
             of_host.map(|((host, name), port)| port.series(host, name, from)).collect::<Vec<_>>()
         };
-        let hosts = request.hosts.iter().flat_map(host).take(ANSWER_SERIES_MAX).collect();
+        let hosts = if request.all_hosts {
+            rings.ports.iter().map(|((host, name), port)| port.series(host, name, from)).take(ANSWER_SERIES_MAX).collect()
+        } else {
+            request.hosts.iter().flat_map(host).take(ANSWER_SERIES_MAX).collect()
+        };
         let all_jobs = request.jobs.is_empty() && request.hosts.is_empty();
         let wanted = |job: &str| all_jobs || request.jobs.iter().any(|j| j == job);
         let jobs = rings.jobs.iter().filter(|(job, _)| wanted(job)).take(ANSWER_SERIES_MAX).map(|(job, ring)| series(job, ring, from));
@@ -130,6 +136,21 @@ impl TelemetryHandle {
 
     fn rings(&self) -> std::sync::MutexGuard<'_, Rings> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Samples as sessions bring them.
+#[derive(Clone, Debug)]
+pub struct Samples {
+    /// Where they go.
+    pub telemetry: TelemetryHandle,
+    /// When they came.
+    pub clock: FabricClock,
+}
+
+impl TelemetrySink for Samples {
+    fn take(&self, host: &str, frame: Telemetry) {
+        self.telemetry.port(self.clock.now(), host, &frame);
     }
 }
 
@@ -150,7 +171,9 @@ impl Port {
                 self.counters.values_mut().for_each(|ring| ring.push_back(0));
                 if self.steps.len() > STEPS_MAX {
                     self.steps.pop_front();
-                    self.counters.values_mut().for_each(|ring| drop(ring.pop_front()));
+                    self.counters.values_mut().for_each(|ring| {
+                        ring.pop_front();
+                    });
                 }
                 self.steps.len() - 1
             }
@@ -167,7 +190,8 @@ impl Port {
 
     fn series(&self, host: &str, port: &str, from: u64) -> HostSeries {
         let skip = self.steps.partition_point(|step| *step < from);
-        let counters = self.counters.iter().map(|(name, ring)| CounterSeries { name: name.clone(), delta: ring.iter().skip(skip).copied().collect() });
+        let counters =
+            self.counters.iter().map(|(name, ring)| CounterSeries { name: name.clone(), delta: ring.iter().skip(skip).copied().collect() });
         HostSeries {
             host: host.into(),
             port: port.into(),
@@ -250,7 +274,7 @@ mod tests {
             telemetry.port(now, "h", &frame("p", &[now.0], "c", &[1]));
             telemetry.job(now, "a", Nanos(1), 0);
         }
-        let request = GetTelemetryRequest { hosts: vec!["h".into()], jobs: vec!["a".into()], seconds: u32::MAX };
+        let request = GetTelemetryRequest { hosts: vec!["h".into()], jobs: vec!["a".into()], seconds: u32::MAX, all_hosts: false };
         let read = telemetry.read(FabricTime(STEPS_MAX as u64 * STEP_NS), &request);
         assert_eq!((read.hosts[0].at_ms.len(), read.jobs[0].at_ms.len()), (STEPS_MAX, STEPS_MAX));
     }

@@ -2,6 +2,8 @@
 
 use std::{
     env,
+    ffi::OsString,
+    hint,
     io::{BufRead, BufReader, Write, stdout},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
@@ -10,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use antiphase_gate::{Gate, PageReader, PageWriter, StepOutcome, now};
+use antiphase_gate::{Gate, PageReader, PageWriter, StepOutcome, exec, now};
 use gate_core::Schedule;
 use rustix::process::{Pid, Signal, kill_process};
 use units::{Nanos, NodeTime};
@@ -89,20 +91,30 @@ fn entry() {
     let directory = PathBuf::from(env::var_os(DIRECTORY).unwrap());
     match mode.to_str().unwrap() {
         "agent" => agent(&directory),
-        "hammer" => hammer(&directory),
+        "hammer" => hammer(&directory, 0),
+        "paced" => hammer(&directory, 64),
         "step" => {
             let gate = Gate::open(&config(&directory));
             say("ready");
             say(&describe(&gate.step()));
         }
         "steps" => steps(&directory),
+        "now" => say(&format!("{} {}", env::var("ANTIPHASE_JOB").unwrap(), now().0)),
+        "exec" => {
+            let program = env::current_exe().unwrap().into_os_string().into_string().unwrap();
+            // The process becomes the program, which sees another mode.
+            let arguments = ["--job", JOB, "--dir", directory.to_str().unwrap(), "--", "/usr/bin/env", &format!("{MODE}=now"), &program];
+            let test = ["child::entry", "--exact", "--nocapture"];
+            let code = exec::run(arguments.iter().chain(&test).map(OsString::from));
+            say(&format!("code {code}"));
+        }
         other => panic!("unknown mode {other}"),
     }
 }
 
-/// Heartbeats each 20 ms; the plan counts as stale after 300 ms.
+/// Heartbeats each 20 ms; the plan counts as stale after a second.
 fn agent(directory: &Path) {
-    let plan = Schedule { stale_after: ms(300), ..due_far() };
+    let plan = Schedule { stale_after: ms(1_000), ..due_far() };
     let mut page = PageWriter::create(directory, JOB).unwrap();
     page.write(&plan);
     say("ready");
@@ -129,13 +141,15 @@ pub(crate) fn uniform(n: u64) -> Schedule {
     }
 }
 
-/// Writes as fast as it can, until killed.
-fn hammer(directory: &Path) {
+/// Writes until killed; between two writes it pauses for up to `pause` turns of an empty loop, a little differently each time,
+/// because a page that is always being written cannot be read at all.
+fn hammer(directory: &Path, pause: u64) {
     let mut page = PageWriter::create(directory, JOB).unwrap();
     page.write(&uniform(0));
     say("ready");
     for n in 1.. {
         page.write(&uniform(n));
+        (0..n % (pause + 1)).for_each(|_| hint::spin_loop());
     }
 }
 

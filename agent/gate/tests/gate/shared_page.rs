@@ -11,11 +11,11 @@ use crate::{
     ends::{JOB, config, gate},
 };
 
-/// One process writes as fast as it can, another reads as fast as it can and never sees half of a write.
+/// One process writes all the time, another reads as fast as it can and never sees half of a write.
 #[test]
 fn reads_are_whole_while_another_process_writes() {
     let directory = tempfile::tempdir().unwrap();
-    let mut writer = Process::start("hammer", directory.path());
+    let mut writer = Process::start("paced", directory.path());
     assert_eq!(writer.line(), "ready");
     let page = PageReader::open(directory.path(), config(directory.path()).job.as_ref().unwrap()).unwrap();
     let (mut last, mut changes, mut torn, mut reads) = (0, 0_u64, 0_u64, 0_u64);

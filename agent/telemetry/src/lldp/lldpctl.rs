@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Neighbour, capture::HELD_MAX, name};
 
 /// Longest table that is read: a thousand neighbours of 2 KiB.
-const TABLE_BYTES_MAX: usize = 4 << 20;
+pub const TABLE_BYTES_MAX: usize = 4 << 20;
 
 /// Why a table cannot be read.
 #[derive(Debug)]

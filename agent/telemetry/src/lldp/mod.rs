@@ -8,7 +8,7 @@ mod lldpctl;
 
 pub use capture::{Capture, CaptureError, HELD_MAX};
 pub use frame::{Advert, FrameError, TLVS_MAX, parse};
-pub use lldpctl::{TableError, neighbours};
+pub use lldpctl::{TABLE_BYTES_MAX, TableError, neighbours};
 
 /// Longest name that is believed: LLDP allows 255 bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 255;

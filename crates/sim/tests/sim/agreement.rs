@@ -88,6 +88,13 @@ proptest! {
     }
 
     #[test]
+    fn three_jobs_on_one_link(a in load(200), b in load(200), c in load(200)) {
+        let fabric = star_of(2, 3, 100);
+        let jobs = [job(&fabric, "a", &["h1", "h4"], a), job(&fabric, "b", &["h2", "h5"], b), job(&fabric, "c", &["h3", "h6"], c)];
+        compare(&fabric, &jobs)?;
+    }
+
+    #[test]
     fn three_on_two_links(a in load(200), b in load(200), c in load(200)) {
         let fabric = star(4, 100);
         let jobs = [job(&fabric, "a", &["h1", "h3"], a), job(&fabric, "b", &["h4", "h5"], b), job(&fabric, "c", &["h6", "h7"], c)];

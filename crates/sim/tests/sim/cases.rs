@@ -19,7 +19,12 @@ pub(crate) const NIC: Rate = Rate(100);
 /// Leaves around one spine, two hosts on each: `h1` and `h2` on the first leaf and so on. A job between two leaves uses the
 /// uplinks of both, in both directions.
 pub(crate) fn star(leaves: u32, uplink: u64) -> Fabric {
-    clos2(&Clos2 { leaves, spines: 1, hosts_per_leaf: 2, host_rate: NIC, uplink_rate: Rate(uplink), uplinks: 1 }).unwrap()
+    star_of(leaves, 2, uplink)
+}
+
+/// The same with so many hosts on each leaf.
+pub(crate) fn star_of(leaves: u32, hosts_per_leaf: u32, uplink: u64) -> Fabric {
+    clos2(&Clos2 { leaves, spines: 1, hosts_per_leaf, host_rate: NIC, uplink_rate: Rate(uplink), uplinks: 1 }).unwrap()
 }
 
 /// A ring between hosts that sends for `comm` at `rate`, then computes for `compute`; times in ns.

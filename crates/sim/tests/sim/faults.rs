@@ -20,10 +20,12 @@ fn killing_every_agent_stops_no_job() {
     let report = held(&fabric, &jobs, 50, &config(vec![dies("h1", 5_000), dies("h2", 5_000)]));
     assert_eq!(report.ended, Ended::Done);
     for job in &report.jobs {
-        // Heartbeats end at 5 s, pages are stale one second later.
-        let (before, after): (Vec<&IterationRecord>, Vec<_>) = job.records.iter().partition(|r| r.start.0 <= 6_000 * MS);
+        // Heartbeats end at 5 s, pages are stale half a second later.
+        let (before, after): (Vec<&IterationRecord>, Vec<_>) = job.records.iter().partition(|r| r.start.0 <= 5_500 * MS);
         assert!(before.iter().all(|r| r.because == Reason::OnTime), "the last plan is kept while it may be trusted");
-        assert!(!after.is_empty() && after.iter().all(|r| r.because == Reason::Stale && r.held() == Nanos(0)), "{after:?}");
+        assert!(after.len() > 10 && after.iter().all(|r| r.because == Reason::Stale));
+        // The first may have been waiting when the page went stale.
+        assert!(after[1..].iter().all(|r| r.held() == Nanos(0)));
         assert_eq!(job.fail_opens, after.len() as u64);
         // Nobody is held, but they are still apart: 250 ms each.
         assert_eq!(job.iteration.min, Nanos(250 * MS));
@@ -32,8 +34,8 @@ fn killing_every_agent_stops_no_job() {
 
 #[test]
 fn a_job_that_waits_when_its_page_goes_stale_goes_at_once() {
-    // Headroom of 19 %: held for 47.5 ms of every 297.5 ms. The agent's last heartbeat is at 2.7 s, stale from 3.7 s on, within a hold:
-    // slots of the first job are at k * 297.5 ms; the 13th at 3.8675 s is waited for since 3.82 s. Try several times of death.
+    // Headroom of 19 %: held for 47.5 ms of every 297.5 ms. Pages go stale half a second after a multiple of 100 ms, and with some times
+    // of death that falls into a hold.
     let (fabric, jobs) = two_equal();
     let mut cut_short = 0;
     for ms in (2_500..3_500).step_by(50) {

@@ -8,4 +8,5 @@ mod faults;
 mod held;
 mod marks;
 mod repeatable;
+mod service;
 mod sharing;

@@ -35,12 +35,10 @@ fn two_equal_jobs_in_phase_halve_each_other_exactly() {
 
 #[test]
 fn three_equal_jobs_take_three_times_as_long_to_a_nanosecond() {
-    let fabric = star(2, 100);
-    let mut jobs = vec![ring(&fabric, "a", &["h1", "h3"], 100, 150), ring(&fabric, "b", &["h2", "h4"], 100, 150)];
-    // On the hosts of the first; at a third of the uplink, its NIC is no bottleneck of its own.
-    jobs.push(ring(&fabric, "c", &["h1", "h3"], 100, 150));
+    let fabric = star_of(2, 3, 100);
+    let pairs = [["h1", "h4"], ["h2", "h5"], ["h3", "h6"]];
+    let jobs: Vec<_> = ["a", "b", "c"].iter().zip(&pairs).map(|(name, hosts)| ring(&fabric, name, hosts, 100, 150)).collect();
     let report = play(&fabric, &jobs, &free());
-    // a and c share a NIC and the uplink with b: a third each.
     for job in &report.jobs {
         assert!(job.iteration.max.0.abs_diff(450 * MS) <= 1, "{:?}", job.iteration);
     }
@@ -132,6 +130,9 @@ fn a_run_ends_at_its_time_and_bad_numbers_are_refused_with_their_value() {
     assert!(refused(&jobs, &Config { iterations: 0, ..free() }).contains("number of iterations 4"));
     assert!(refused(&jobs, &Config { jitter_permille: 501, ..free() }).contains("501"));
     let mut broken = jobs.clone();
+    broken[1].job.name = "a".into();
+    assert!(refused(&broken, &free()).contains("job \"a\": its name is another's too; job 1"));
+    broken[1].job.name = "b".into();
     broken[1].workload.steps[0].transfers[0].groups = std::sync::Arc::from([vec![0, 9]]);
     assert!(refused(&broken, &free()).contains("job \"b\": a group names a rank that is not placed: 9"));
     broken[1].workload.steps.clear();

@@ -126,12 +126,11 @@ impl Api {
         if request.lease_ms > LEASE_MS_MAX {
             return Err(ApiError::invalid(format!("lease_ms: {}; at most {LEASE_MS_MAX}", request.lease_ms)));
         }
-        let snapshot = self.0.brain.snapshot().await?;
-        let view = snapshot.fabric.clone().ok_or(state::Refusal::NoFabric)?;
-        let specs = request.jobs;
+        let view = self.0.brain.fabric().await?.ok_or(state::Refusal::NoFabric)?;
+        let (specs, fabric_version) = (request.jobs, view.version);
         let jobs = self.compute(move || resolve::definitions(&view.fabric, &specs).map_err(ApiError::invalid)).await??;
         let mutation = Mutation::Commit {
-            fabric_version: snapshot.fabric.as_ref().map_or(0, |f| f.version),
+            fabric_version,
             jobs,
             if_epoch: request.if_epoch,
             lease: (request.lease_ms > 0).then(|| Nanos(request.lease_ms * NANOS_PER_MILLI)),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fabric::{NodeKind, Fabric};
+use fabric::{Fabric, NodeKind};
 use proto::v1alpha1 as pb;
 
 use super::{Api, ApiError, Kind, Watcher};
@@ -17,13 +17,13 @@ impl Api {
     ///
     /// # Errors
     /// None is set, or the service is stopping.
-    pub async fn fabric(&self) -> Result<pb::GetFabricResponse, ApiError> {
-        let snapshot = self.snapshot().await?;
+    pub async fn fabric(&self, request: &pb::GetFabricRequest) -> Result<pb::GetFabricResponse, ApiError> {
         let missing = || ApiError::new(Kind::NotFound, &"no fabric is set").hint("PUT /v1alpha1/fabric");
-        let view = snapshot.fabric.as_ref().ok_or_else(missing)?;
+        let view = self.0.brain.fabric().await?.ok_or_else(missing)?;
         let (hosts, switches) = nodes(&view.fabric);
         let links = view.fabric.links().len() as u32;
-        Ok(pb::GetFabricResponse { fabric: view.text.as_ref().to_owned(), fabric_version: view.version, hosts, switches, links })
+        let fabric = if request.summary { String::new() } else { view.text.as_ref().to_owned() };
+        Ok(pb::GetFabricResponse { fabric, fabric_version: view.version, hosts, switches, links })
     }
 
     /// Committed jobs.
@@ -49,8 +49,7 @@ impl Api {
     /// # Errors
     /// A link that has no demand or does not exist, or the service is stopping.
     pub async fn links(&self, request: &pb::ListLinksRequest) -> Result<pb::ListLinksResponse, ApiError> {
-        let snapshot = self.snapshot().await?;
-        let table = &snapshot.links;
+        let table = self.0.brain.links().await?;
         let limit = if request.limit == 0 { LINKS_DEFAULT } else { (request.limit as usize).min(LINKS_MAX) };
         let mut links: Vec<pb::Link> = if request.links.is_empty() {
             table.links.iter().take(limit).cloned().collect()
@@ -64,7 +63,7 @@ impl Api {
         if !request.demands {
             links.iter_mut().for_each(|l| l.demands.clear());
         }
-        Ok(pb::ListLinksResponse { links, total: table.links.len() as u32, epoch: snapshot.epoch })
+        Ok(pb::ListLinksResponse { links, total: table.links.len() as u32, epoch: table.epoch })
     }
 
     /// Agents.
@@ -115,9 +114,10 @@ impl Api {
     /// The service is stopping, or a metric cannot be written.
     pub async fn exposition(&self) -> Result<String, ApiError> {
         let snapshot = self.snapshot().await?;
+        let links = self.0.brain.links().await?;
         let now = Now {
             snapshot: &snapshot,
-            links: &snapshot.links,
+            links: &links,
             store_up: self.0.health.problem().is_none(),
             telemetry_dropped: self.0.telemetry.dropped(),
         };
@@ -129,11 +129,11 @@ impl Api {
     /// # Errors
     /// Why not: the store, the fabric, or stopping.
     pub async fn ready(&self) -> Result<(), ApiError> {
-        let snapshot = self.snapshot().await?;
+        let fabric = self.0.brain.fabric().await?;
         if let Some(problem) = self.0.health.problem() {
             return Err(ApiError::new(Kind::Unavailable, &format!("the state file cannot be written: {problem}")));
         }
-        match snapshot.fabric {
+        match fabric {
             Some(_) => Ok(()),
             None => Err(ApiError::new(Kind::Unavailable, &"no fabric is set").hint("PUT /v1alpha1/fabric")),
         }

@@ -1,64 +1,148 @@
-//! Between the server and `state::Service`: records in after a restart, views out for reads.
+//! Between the server and `state::Service`: records in after a restart, messages out for reads.
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use fabric::Fabric;
 use proto::v1alpha1 as pb;
-use state::{Config, Record};
-use units::FabricTime;
+use state::{Config, JobDefinition, Record, Restored, Service, View};
+use units::{FabricTime, LinkId};
 
-use super::{
-    snapshot::{FabricView, JobView, Snapshot, slot_message},
-    standin::Service,
-};
-use crate::resolve;
+use super::snapshot::{FabricView, JobView, Snapshot, slot_message};
+use crate::{links::LinkTable, resolve};
 
 /// The service as it was when these records were written.
 ///
 /// # Errors
 /// One line: which record cannot be used.
-pub(super) fn restore(config: &Config, _now: FabricTime, records: Vec<Record>) -> Result<Service, String> {
-    let (mut epoch, mut fabric, mut documents, mut slots, mut keys) = (0, None, Vec::new(), BTreeMap::new(), BTreeMap::new());
-    for record in records {
-        match record {
-            Record::Fabric { version, text } => {
-                let parsed = fabric::native::read(&text).map_err(|e| format!("its fabric cannot be read: {}", resolve::one_line(&e)))?;
-                fabric = Some((version, Arc::new(parsed), text));
-            }
-            Record::Epoch { epoch: kept } => epoch = kept,
-            Record::Job { name, document, .. } => documents.push((name, document)),
-            Record::Slot(slot) => drop(slots.insert(slot.job.clone(), slot)),
-            Record::Key { key, answer, .. } => drop(keys.insert(key, answer)),
-            Record::JobGone { .. } | Record::KeyGone { .. } => {}
-        }
-    }
-    let jobs = match &fabric {
-        Some((_, fabric, _)) => resolve::again(fabric, documents.iter().map(|(n, d)| (n.as_str(), d.as_str())))?,
-        None => Vec::new(),
+pub(super) fn restore(config: &Config, now: FabricTime, records: Vec<Record>) -> Result<Service, String> {
+    let fabric = |text: &str| fabric::native::read(text).map_err(|e| resolve::one_line(&e));
+    let job = |fabric: &Fabric, name: &str, document: &str| {
+        let mut made = resolve::again(fabric, std::iter::once((name, document)))?;
+        made.pop().ok_or_else(|| "no job in it".to_owned())
     };
-    Ok(Service::restore(config, epoch, fabric, jobs, slots, keys))
+    let restored = Restored::from_records(records, fabric, job).map_err(|e| resolve::one_line(&e))?;
+    Service::restore(config.clone(), now, restored).map_err(|e| resolve::one_line(&e))
 }
 
-/// What reads see.
-pub(super) fn snapshot(service: &Service) -> Snapshot {
-    let fabric = service.fabric.as_ref();
-    let job = |(definition, slot): &(Arc<state::JobDefinition>, state::Slot)| JobView {
-        definition: Arc::clone(definition),
-        slot: Some(slot.clone()),
-        message: pb::Job {
-            id: definition.job.name.clone(),
-            state: pb::JobState::Committed.into(),
-            hosts: definition.hosts.clone(),
-            gpus: definition.job.gpus,
-            slot: Some(slot_message(slot)),
-            solo_period_ns: definition.job.period.0,
-            ..pb::Job::default()
-        },
+/// The fabric, once there is one.
+pub(super) fn fabric(view: &View) -> Option<FabricView> {
+    let (fabric, text) = (view.fabric()?, view.fabric_text()?);
+    Some(FabricView { version: view.fabric_version(), fabric: Arc::clone(fabric), text: Arc::clone(text) })
+}
+
+/// What reads see. Definitions are taken from an earlier snapshot of the same epoch, because they are large.
+pub(super) fn snapshot(view: &View, earlier: Option<&Snapshot>) -> Snapshot {
+    let fabric = fabric(view);
+    let version = |s: &Snapshot| s.fabric.as_ref().map_or(0, |f| f.version);
+    let earlier = earlier.filter(|s| s.epoch == view.epoch() && version(s) == view.fabric_version());
+    let definition = |job: &state::JobView<'_>| -> Arc<JobDefinition> {
+        match earlier.and_then(|s| s.job(job.name())) {
+            Some(known) => Arc::clone(&known.definition),
+            None => Arc::new(job.definition().clone()),
+        }
     };
-    Snapshot {
-        epoch: service.epoch,
-        fabric: fabric.map(|(version, fabric, text)| FabricView { version: *version, fabric: Arc::clone(fabric), text: Arc::clone(text) }),
-        jobs: service.jobs.values().map(job).collect(),
-        links: Arc::default(),
-        agents: Vec::new(),
+    let mut names = LinkNames { view, names: BTreeMap::new() };
+    let jobs = view.jobs().map(|job| JobView { definition: definition(&job), message: job_message(&job, &mut names) }).collect();
+    Snapshot { epoch: view.epoch(), fabric, jobs, agents: view.agents().map(|agent| agent_message(&agent)).collect() }
+}
+
+/// Names of links, each made once: jobs share them.
+struct LinkNames<'a> {
+    view: &'a View,
+    names: BTreeMap<LinkId, String>,
+}
+
+impl LinkNames<'_> {
+    fn of(&mut self, id: LinkId) -> String {
+        let make = || self.view.fabric().map_or_else(|| id.to_string(), |f| f.link_name(id));
+        self.names.entry(id).or_insert_with(make).clone()
+    }
+}
+
+/// Shared links named per job: a job on thousands of hosts crosses thousands, and `ListLinks` has them all.
+const SHARED_LINKS_MAX: usize = 100;
+
+fn job_message(job: &state::JobView<'_>, names: &mut LinkNames<'_>) -> pb::Job {
+    let definition = job.definition();
+    let report = job.report().map(|(_, report)| report);
+    let state = match job.state() {
+        state::JobState::Committed => pb::JobState::Committed,
+        state::JobState::Held => pb::JobState::Held,
+        state::JobState::Free => pb::JobState::Free,
+        state::JobState::Drifting => pb::JobState::Drifting,
+        state::JobState::Open => pb::JobState::Open,
+    };
+    let times = job.times();
+    pb::Job {
+        id: job.name().into(),
+        state: state.into(),
+        hosts: definition.hosts.clone(),
+        gpus: definition.job.gpus,
+        slot: Some(slot_message(&job.slot())),
+        solo_period_ns: definition.job.period.0,
+        iteration_ns: report.and_then(|r| r.iteration).map(|t| t.0),
+        phase_error_ns: report.and_then(|r| r.phase_error),
+        iterations: report.map(|r| r.iterations),
+        slips: report.map(|r| r.slips),
+        fail_opens: report.map(|r| r.fail_opens),
+        shared_links: job.shared_links().take(SHARED_LINKS_MAX).map(|id| names.of(id)).collect(),
+        lease_expires_ns: job.lease_until().map_or(0, |t| t.0),
+        observed_period_ns: report.and_then(|r| r.observed_period).map(|t| t.0),
+        predicted_unshifted_ns: times.map(|t| t.unshifted.0),
+        predicted_shifted_ns: times.map(|t| t.shifted.0),
+    }
+}
+
+fn agent_message(agent: &state::AgentView<'_>) -> pb::Agent {
+    let state = match agent.state() {
+        state::AgentState::Connected => pb::AgentState::Connected,
+        state::AgentState::Lost => pb::AgentState::Lost,
+        state::AgentState::Quarantined => pb::AgentState::Quarantined,
+    };
+    pb::Agent {
+        host: agent.host().into(),
+        state: state.into(),
+        version: agent.version().into(),
+        epoch: agent.epoch(),
+        clock_bound_ns: agent.clock().map(|c| c.bound.0),
+        clock_rtt_ns: agent.clock().map(|c| c.rtt.0),
+        last_seen_ns: agent.last_seen().0,
+        jobs: agent.jobs().map(str::to_owned).collect(),
+        ports: agent.ports().to_vec(),
+    }
+}
+
+/// Links with demand.
+pub(super) fn links(view: &View) -> LinkTable {
+    let Some(fabric) = view.fabric() else { return LinkTable::default() };
+    let tiers = fabric::tier::tiers(fabric);
+    let tier = |node: units::NodeId| tiers.get(node.index()).map_or(0, |t| u32::from(*t));
+    let one = |link: state::LinkView<'_>| {
+        let ends = fabric.link(link.id);
+        let (from, to) = (ends.from.node, ends.to.node);
+        pb::Link {
+            id: link.name(),
+            from_node: fabric.node(from).name.clone(),
+            to_node: fabric.node(to).name.clone(),
+            capacity_mbps: link.capacity.0,
+            jobs: link.jobs().map(str::to_owned).collect(),
+            score: link.score,
+            zero_shift_score: link.zero_shift_score,
+            peak_demand_ratio: link.peak.0 as f64 / link.capacity.0.max(1) as f64,
+            demands: link.demands().map(demand).collect(),
+            from_tier: tier(from),
+            to_tier: tier(to),
+        }
+    };
+    LinkTable::new(view.links().map(one).collect(), view.epoch())
+}
+
+fn demand(demand: state::DemandView<'_>) -> pb::Demand {
+    let phase = |p: &circle::Phase| pb::Phase { start_ns: p.start.0, end_ns: p.end.0, rate_mbps: p.rate.0 };
+    pb::Demand {
+        job: demand.job.into(),
+        period_ns: demand.period.0,
+        shift_ns: demand.shift.0,
+        phases: demand.phases.iter().map(phase).collect(),
     }
 }

@@ -1,17 +1,21 @@
 //! How the rest of the service speaks to the brain.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use fabric::Fabric;
-use proto::v1alpha1::ServiceFrame;
-use state::{AgentReport, Event, JobDefinition, Refusal, Reply, SessionId};
+use futures_util::{FutureExt as _, future::BoxFuture};
+use state::{Event, JobDefinition, Refusal, Reply, SessionId};
 use tokio::sync::{mpsc, oneshot};
 use units::Nanos;
 
-use super::Snapshot;
+use super::{FabricView, Snapshot};
+use crate::{
+    links::LinkTable,
+    quic::{self, BrainGone, Outbox},
+};
 
 /// Commands that wait for the brain. An agent's report takes microseconds and a commit milliseconds, so this is seconds of work;
 /// beyond it senders wait.
@@ -24,8 +28,10 @@ pub(super) enum Command {
     Mutate { mutation: Mutation, reply: oneshot::Sender<Result<Reply, Refusal>> },
     /// Show the state.
     View { reply: oneshot::Sender<Arc<Snapshot>> },
-    /// Frames for a session go here.
-    Register { session: SessionId, frames: mpsc::Sender<ServiceFrame> },
+    /// Show the fabric.
+    Fabric { reply: oneshot::Sender<Option<FabricView>> },
+    /// Show the links with demand.
+    Links { reply: oneshot::Sender<Arc<LinkTable>> },
     /// What an agent said.
     Agent(Event),
 }
@@ -65,11 +71,21 @@ pub enum Mutation {
 #[error("the service is stopping")]
 pub struct Stopped;
 
+/// Where plans for the connected agents go. Sessions enter themselves before they say hello; the brain takes them out.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sessions(Arc<Mutex<BTreeMap<SessionId, Outbox>>>);
+
+impl Sessions {
+    pub(super) fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionId, Outbox>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Speaks to the brain. Cloning it is cheap.
 #[derive(Clone, Debug)]
 pub struct BrainHandle {
     pub(super) commands: mpsc::Sender<Command>,
-    pub(super) sessions: Arc<AtomicU64>,
+    pub(super) sessions: Sessions,
 }
 
 impl BrainHandle {
@@ -93,58 +109,37 @@ impl BrainHandle {
         answer.await.map_err(|_| Stopped)
     }
 
-    /// A number for a new connection of an agent: never used twice, later ones greater.
-    #[must_use]
-    pub fn next_session(&self) -> SessionId {
-        SessionId(self.sessions.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// Where frames for a session go. To be called before [`BrainHandle::hello`]. A receiver that is full when a plan is due, or
-    /// gone, ends the session: its agent connects again and gets the whole plan. The channel closes after the last frame.
+    /// The fabric, without the rest.
     ///
     /// # Errors
     /// [`Stopped`].
-    pub async fn register(&self, session: SessionId, frames: mpsc::Sender<ServiceFrame>) -> Result<(), Stopped> {
-        self.send(Command::Register { session, frames }).await
+    pub async fn fabric(&self) -> Result<Option<FabricView>, Stopped> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Fabric { reply }).await?;
+        answer.await.map_err(|_| Stopped)
     }
 
-    /// An agent said hello. `epoch` is that of the plan on its pages.
+    /// The links with demand, under the present plan.
     ///
     /// # Errors
     /// [`Stopped`].
-    pub async fn hello(&self, session: SessionId, host: String, version: String, ports: Vec<String>, epoch: u64) -> Result<(), Stopped> {
-        self.agent(Event::AgentHello { session, host, version, ports, epoch }).await
-    }
-
-    /// A session ended.
-    ///
-    /// # Errors
-    /// [`Stopped`].
-    pub async fn gone(&self, session: SessionId) -> Result<(), Stopped> {
-        self.agent(Event::AgentGone { session }).await
-    }
-
-    /// An agent wrote its pages.
-    ///
-    /// # Errors
-    /// [`Stopped`].
-    pub async fn ack(&self, session: SessionId, epoch: u64) -> Result<(), Stopped> {
-        self.agent(Event::PlanAck { session, epoch }).await
-    }
-
-    /// An agent reported.
-    ///
-    /// # Errors
-    /// [`Stopped`].
-    pub async fn report(&self, session: SessionId, report: AgentReport) -> Result<(), Stopped> {
-        self.agent(Event::Report { session, report }).await
-    }
-
-    async fn agent(&self, event: Event) -> Result<(), Stopped> {
-        self.send(Command::Agent(event)).await
+    pub async fn links(&self) -> Result<Arc<LinkTable>, Stopped> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Links { reply }).await?;
+        answer.await.map_err(|_| Stopped)
     }
 
     async fn send(&self, command: Command) -> Result<(), Stopped> {
         self.commands.send(command).await.map_err(|_| Stopped)
+    }
+}
+
+impl quic::Brain for BrainHandle {
+    fn register(&self, session: SessionId, outbox: Outbox) {
+        self.sessions.lock().insert(session, outbox);
+    }
+
+    fn tell(&self, event: Event) -> BoxFuture<'_, Result<(), BrainGone>> {
+        self.send(Command::Agent(event)).map(|sent| sent.map_err(|Stopped| BrainGone)).boxed()
     }
 }

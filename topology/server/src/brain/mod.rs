@@ -3,17 +3,16 @@
 mod adapter;
 mod handle;
 mod snapshot;
-mod standin;
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, atomic::AtomicU64},
+    sync::Arc,
     thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use proto::v1alpha1::{self as pb, ServiceFrame, service_frame};
-use state::{Action, Config, Event, Record, Refusal, Reply, RequestId, SessionId};
+use proto::v1alpha1 as pb;
+use state::{Action, Config, Event, Record, Refusal, Reply, RequestId, Service};
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub use handle::{BrainHandle, Mutation, Stopped};
@@ -22,13 +21,13 @@ pub use snapshot::{FabricView, JobView, Snapshot, slot_message};
 use crate::{
     clock::FabricClock,
     events::EventLog,
+    links::LinkTable,
     metrics::Metrics,
     resolve,
     store::{Outcome, StateFile, Store, StoreHealth},
     telemetry::TelemetryHandle,
 };
-use handle::{Command, QUEUE_MAX};
-use standin::Service;
+use handle::{Command, QUEUE_MAX, Sessions};
 
 /// How old a snapshot may be as to what agents reported. What clients changed is always in it.
 const SNAPSHOT_AGE_MAX: Duration = Duration::from_millis(100);
@@ -84,6 +83,7 @@ impl Brain {
         .map_err(|e| format!("cannot start the store's thread: {e}"))?;
         let health = store.health();
         let (commands, queue) = mpsc::channel(QUEUE_MAX);
+        let sessions = Sessions::default();
         let (stop, stopped) = watch::channel(false);
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(|e| format!("cannot start the brain: {e}"))?;
@@ -91,17 +91,19 @@ impl Brain {
             service,
             store,
             around,
-            sessions: BTreeMap::new(),
+            sessions: sessions.clone(),
             answers: BTreeMap::new(),
             next_request: 0,
             fabric_request: None,
             waiting: VecDeque::new(),
-            cached: None,
+            snapshot: None,
+            changed: true,
+            links: Arc::default(),
             pruned: Instant::now(),
         };
         let thread = std::thread::Builder::new().name("brain".into());
         let thread = thread.spawn(move || runtime.block_on(task.run(queue, outcomes, stopped))).map_err(|e| e.to_string())?;
-        let handle = BrainHandle { commands, sessions: Arc::new(AtomicU64::new(1)) };
+        let handle = BrainHandle { commands, sessions };
         Ok(Self { handle, health, stop, thread })
     }
 
@@ -116,13 +118,16 @@ struct Task {
     service: Service,
     store: Store,
     around: Surroundings,
-    sessions: BTreeMap<SessionId, mpsc::Sender<ServiceFrame>>,
+    sessions: Sessions,
     answers: BTreeMap<RequestId, Answer>,
     next_request: u64,
     /// A new fabric is on its way to the disk. Jobs stand on nodes of one fabric, so no other change runs beside it.
     fabric_request: Option<RequestId>,
     waiting: VecDeque<(Mutation, Answer)>,
-    cached: Option<(Arc<Snapshot>, Instant)>,
+    /// The last snapshot and when it was made; a change makes it old, but its definitions may still be good.
+    snapshot: Option<(Arc<Snapshot>, Instant)>,
+    changed: bool,
+    links: Arc<LinkTable>,
     pruned: Instant,
 }
 
@@ -175,10 +180,11 @@ impl Task {
             Command::Mutate { mutation, reply } => self.mutate(mutation, reply),
             // A client that went away needs no answer.
             Command::View { reply } => drop(reply.send(self.snapshot())),
-            Command::Register { session, frames } => drop(self.sessions.insert(session, frames)),
+            Command::Fabric { reply } => drop(reply.send(adapter::fabric(self.service.view()))),
+            Command::Links { reply } => drop(reply.send(self.links())),
             Command::Agent(event) => {
                 match &event {
-                    Event::AgentGone { session } => drop(self.sessions.remove(session)),
+                    Event::AgentGone { session } => drop(self.sessions.lock().remove(session)),
                     Event::Report { report, .. } => self.record(report),
                     _ => {}
                 }
@@ -240,35 +246,25 @@ impl Task {
         }
     }
 
-    fn event(&mut self, request: RequestId, mutation: Mutation) -> Result<Event, String> {
-        let documents = |jobs: &[state::JobDefinition]| -> Vec<(String, String)> {
-            jobs.iter().map(|d| (d.job.name.clone(), d.document.clone())).collect()
-        };
-        let pairs = |kept: &[(String, String)], fabric: &fabric::Fabric| {
-            resolve::again(fabric, kept.iter().map(|(n, d)| (n.as_str(), d.as_str())))
-        };
+    fn event(&self, request: RequestId, mutation: Mutation) -> Result<Event, String> {
         match mutation {
             Mutation::Release { jobs } => Ok(Event::Release { request, jobs }),
             Mutation::Commit { fabric_version, mut jobs, if_epoch, lease, key } => {
-                let now = self.fabric();
+                let now = adapter::fabric(self.service.view());
                 if let Some(view) = now.filter(|view| view.version != fabric_version) {
                     // The fabric changed while the request was read.
-                    jobs = pairs(&documents(&jobs), &view.fabric)?;
+                    let kept = jobs.iter().map(|d| (d.job.name.as_str(), d.document.as_str()));
+                    jobs = resolve::again(&view.fabric, kept)?;
                 }
                 Ok(Event::Commit { request, jobs, if_epoch, lease, key })
             }
             Mutation::SetFabric { fabric, text } => {
-                let committed = self.snapshot();
-                let kept: Vec<_> =
-                    committed.jobs.iter().map(|j| (j.definition.job.name.clone(), j.definition.document.clone())).collect();
-                let jobs = pairs(&kept, &fabric)?;
+                let jobs: Vec<state::JobView<'_>> = self.service.view().jobs().collect();
+                let kept = jobs.iter().map(|job| (job.name(), job.definition().document.as_str()));
+                let jobs = resolve::again(&fabric, kept)?;
                 Ok(Event::SetFabric { request, fabric, text, jobs })
             }
         }
-    }
-
-    fn fabric(&mut self) -> Option<FabricView> {
-        self.snapshot().fabric.clone()
     }
 
     fn written(&mut self, outcome: Outcome) {
@@ -277,7 +273,7 @@ impl Task {
                 Ok(()) => Event::Persisted { ticket },
                 Err(reason) => Event::PersistFailed { ticket, reason: reason.clone() },
             };
-            self.cached = None;
+            self.changed = true;
             self.handle(event);
         }
         if let Err(reason) = outcome.result {
@@ -292,12 +288,11 @@ impl Task {
 
     /// Does everything that the service wants done.
     fn act(&mut self) {
-        let mut lost = Vec::new();
         while let Some(action) = self.service.poll() {
             match action {
                 Action::Persist { ticket, records } => self.store.persist(ticket, records),
                 Action::Reply { request, result } => {
-                    self.cached = None;
+                    self.changed = true;
                     if self.fabric_request == Some(request) {
                         self.fabric_request = None;
                     }
@@ -306,29 +301,21 @@ impl Task {
                 }
                 Action::SendPlan { session, epoch, slots } => {
                     let plan = pb::HostPlan { epoch, slots: slots.iter().map(slot_message).collect() };
-                    lost.extend(self.send(session, service_frame::Kind::Plan(plan)));
+                    if let Some(outbox) = self.sessions.lock().get(&session) {
+                        outbox.plan(plan);
+                    }
                 }
                 Action::Disconnect { session, reason } => {
-                    // Gone or full: the end of the channel ends the session all the same.
-                    let _ = self.send(session, service_frame::Kind::Refusal(pb::Refusal { reason, retry: true }));
-                    self.sessions.remove(&session);
+                    if let Some(outbox) = self.sessions.lock().remove(&session) {
+                        outbox.end(reason, true);
+                    }
                 }
                 Action::Notice(notice) => self.notice(notice),
             }
         }
-        for session in lost {
-            self.sessions.remove(&session);
-            self.service.handle(self.around.clock.now(), Event::AgentGone { session });
-        }
         if !self.waiting.is_empty() {
             self.resume();
         }
-    }
-
-    /// The session, when it takes no frame.
-    fn send(&self, session: SessionId, kind: service_frame::Kind) -> Option<SessionId> {
-        let sent = self.sessions.get(&session)?.try_send(ServiceFrame { kind: Some(kind) });
-        sent.is_err().then_some(session)
     }
 
     fn notice(&self, notice: state::Notice) {
@@ -344,14 +331,25 @@ impl Task {
 
     fn snapshot(&mut self) -> Arc<Snapshot> {
         let now = Instant::now();
-        if let Some((snapshot, made)) = &self.cached
+        if let Some((snapshot, made)) = &self.snapshot
+            && !self.changed
             && now.duration_since(*made) < SNAPSHOT_AGE_MAX
         {
             return Arc::clone(snapshot);
         }
-        let snapshot = Arc::new(adapter::snapshot(&self.service));
-        self.cached = Some((Arc::clone(&snapshot), now));
+        let earlier = self.snapshot.as_ref().map(|(snapshot, _)| &**snapshot);
+        let snapshot = Arc::new(adapter::snapshot(self.service.view(), earlier));
+        self.snapshot = Some((Arc::clone(&snapshot), now));
+        self.changed = false;
         snapshot
+    }
+
+    /// Links change only with the plan.
+    fn links(&mut self) -> Arc<LinkTable> {
+        if self.links.epoch != self.service.view().epoch() {
+            self.links = Arc::new(adapter::links(self.service.view()));
+        }
+        Arc::clone(&self.links)
     }
 
     fn prune(&mut self) {
@@ -359,7 +357,7 @@ impl Task {
             return;
         }
         self.pruned = Instant::now();
-        let snapshot = self.snapshot();
-        self.around.telemetry.prune(self.around.clock.now(), |job| snapshot.job(job).is_some());
+        let view = self.service.view();
+        self.around.telemetry.prune(self.around.clock.now(), |job| view.job(job).is_some());
     }
 }

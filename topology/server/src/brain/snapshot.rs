@@ -6,8 +6,6 @@ use fabric::Fabric;
 use proto::v1alpha1 as pb;
 use state::{JobDefinition, Slot};
 
-use crate::links::LinkTable;
-
 /// The state at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
@@ -17,8 +15,6 @@ pub struct Snapshot {
     pub fabric: Option<FabricView>,
     /// Committed jobs, by name.
     pub jobs: Vec<JobView>,
-    /// Links with demand.
-    pub links: Arc<LinkTable>,
     /// Agents that were ever connected, by host.
     pub agents: Vec<pb::Agent>,
 }
@@ -39,8 +35,6 @@ pub struct FabricView {
 pub struct JobView {
     /// As committed, on the snapshot's fabric.
     pub definition: Arc<JobDefinition>,
-    /// Its slot.
-    pub slot: Option<Slot>,
     /// As clients read it.
     pub message: pb::Job,
 }

@@ -21,7 +21,8 @@ use futures_util::future::BoxFuture;
 use proto::v1alpha1 as wire;
 use state::{Event, SessionId};
 
-pub use clock::FabricClock;
+use crate::clock::FabricClock;
+
 pub use endpoint::endpoint;
 pub use outbox::{Inbox, Outbox, Outgoing};
 pub use serve::serve;

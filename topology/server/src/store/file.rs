@@ -221,7 +221,7 @@ mod tests {
         let path = folder.path().join("state.redb");
         let mut file = StateFile::open(&path).unwrap();
         assert!(matches!(StateFile::open(&path), Err(StoreError::InUse { .. })));
-        file.write(&[epoch(1), record::change(&Record::Key { key: "k".into(), at: units::FabricTime(1), epoch: 1 }).unwrap()]).unwrap();
+        file.write(&[epoch(1), Change::Put { key: "key/k".into(), value: b"{}".to_vec() }]).unwrap();
         file.write(&[epoch(2), Change::Remove { keys: vec!["key/k".into()] }]).unwrap();
         drop(file);
         assert_eq!(StateFile::open(&path).unwrap().records().unwrap(), [Record::Epoch { epoch: 2 }]);

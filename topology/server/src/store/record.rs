@@ -1,7 +1,7 @@
 //! Records as bytes: a key and a JSON document each, so that `store dump` shows what is there and a person can read it.
 
 use serde::{Deserialize, Serialize};
-use state::{Record, Slot};
+use state::{Commitment, Record, Slot};
 use units::{FabricTime, Nanos};
 
 /// Version of the documents below. A file of a higher one is refused, and one of a lower one is converted here.
@@ -86,6 +86,9 @@ struct SlotDoc {
 struct KeyDoc {
     at_ns: u64,
     epoch: u64,
+    slots: Vec<(String, SlotDoc)>,
+    moved: Vec<String>,
+    score: f64,
 }
 
 /// The change that a record stands for.
@@ -102,7 +105,11 @@ pub fn change(record: &Record) -> Result<Change, RecordError> {
         }
         Record::Slot(slot) => put(format!("{SLOT}{}", slot.job), &slot_doc(slot)),
         Record::JobGone { name } => Ok(Change::Remove { keys: vec![format!("{JOB}{name}"), format!("{SLOT}{name}")] }),
-        Record::Key { key, at, epoch } => put(format!("{KEY}{key}"), &KeyDoc { at_ns: at.0, epoch: *epoch }),
+        Record::Key { key, at, answer } => {
+            let slots = answer.slots.iter().map(|slot| (slot.job.clone(), slot_doc(slot))).collect();
+            let (moved, score) = (answer.moved.clone(), answer.score);
+            put(format!("{KEY}{key}"), &KeyDoc { at_ns: at.0, epoch: answer.epoch, slots, moved, score })
+        }
         Record::KeyGone { key } => Ok(Change::Remove { keys: vec![format!("{KEY}{key}")] }),
     }
 }
@@ -129,7 +136,9 @@ pub fn record(key: &str, value: &[u8]) -> Result<Record, RecordError> {
     }
     if let Some(name) = key.strip_prefix(KEY) {
         let doc: KeyDoc = read(key, value)?;
-        return Ok(Record::Key { key: name.into(), at: FabricTime(doc.at_ns), epoch: doc.epoch });
+        let slots = doc.slots.into_iter().map(|(job, doc)| slot(&job, doc)).collect();
+        let answer = Commitment { epoch: doc.epoch, slots, moved: doc.moved, score: doc.score };
+        return Ok(Record::Key { key: name.into(), at: FabricTime(doc.at_ns), answer });
     }
     Err(RecordError { key: key.into(), problem: "unknown kind".into() })
 }
@@ -197,8 +206,12 @@ mod tests {
             Record::Epoch { epoch: u64::MAX },
             Record::Job { name: "a".into(), document: "{}".into(), lease: Some((Nanos(1), FabricTime(2))), headroom_permille: 50 },
             Record::Job { name: "b".into(), document: "{}".into(), lease: None, headroom_permille: 0 },
-            Record::Slot(sample),
-            Record::Key { key: "k\u{0}".into(), at: FabricTime(9), epoch: 1 },
+            Record::Slot(sample.clone()),
+            Record::Key {
+                key: "k\u{0}".into(),
+                at: FabricTime(9),
+                answer: Commitment { epoch: 1, slots: vec![sample], moved: vec!["a".into()], score: 0.75 },
+            },
         ];
         for before in records {
             let Change::Put { key, value } = change(&before).unwrap() else { panic!("not a put") };

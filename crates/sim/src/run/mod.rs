@@ -1,18 +1,23 @@
 //! The event loop: jobs in a closed loop, each behind its gate.
 
+mod skip;
+
 use alloc::{collections::BTreeMap, vec::Vec};
 
-use gate_core::{Decision, Hold, Reason, Schedule, StepOutcome, Tracker, Verdict, decide};
+use gate_core::{Decision, Hold, Reason, Schedule, StepOutcome, Verdict, decide};
 use units::Nanos;
 
 use crate::{
     Case, Config, Control, Ended, Fault, IterationRecord, Report, SimError,
+    agenda::{Agenda, Happening},
     agents::Agents,
     layout::Layout,
     network::Network,
     noise::Noise,
+    plane::Plane,
     report::{LinkMemory, Memory, report},
     stats::Interval,
+    steady::Watch,
     timers::Timers,
 };
 
@@ -34,23 +39,12 @@ enum Doing {
 struct JobState {
     doing: Doing,
     noise: Noise,
-    tracker: Tracker,
     /// The iteration under way.
     record: IterationRecord,
     memory: Memory,
     /// Extra compute time of this iteration, not spent yet.
     extra: u64,
     stragglers: BTreeMap<u64, u64>,
-}
-
-/// What happens to the control, not to the jobs.
-#[derive(Clone, Copy, Debug)]
-enum Happening {
-    Dies(u32),
-    Returns(u32),
-    ClockStep(u32, i64),
-    /// The time to begin counting has come for all jobs: links forget their marks.
-    Count,
 }
 
 struct Run<'a> {
@@ -61,9 +55,8 @@ struct Run<'a> {
     timers: Timers,
     jobs: Vec<JobState>,
     agents: Agents,
-    /// Keyed (time, sequence).
-    agenda: BTreeMap<(u64, u64), Happening>,
-    sequence: u64,
+    agenda: Agenda,
+    plane: Option<Plane<'a>>,
     /// Jobs that have not ended their warm-up, and those that have not done all their iterations.
     warming: usize,
     busy: usize,
@@ -71,6 +64,12 @@ struct Run<'a> {
     /// Marks of each tight link when counting began.
     marks_before: Vec<f64>,
     events: u64,
+    /// Looks for a state that comes again; `None` when there is none to be expected.
+    watch: Option<Watch>,
+    /// The job of the longest iteration, whose starts are looked at, and whether it just started.
+    pivot: u32,
+    pivot_started: bool,
+    copied_cycles: u64,
 }
 
 /// Runs a case.
@@ -81,7 +80,7 @@ pub fn run(case: &Case<'_>, config: &Config) -> Result<Report, SimError> {
     config.validate()?;
     let layout = Layout::new(case.router, case.jobs)?;
     let mut run = Run::new(case, config, &layout)?;
-    let ended = run.until_ended();
+    let ended = run.until_ended()?;
     Ok(run.report(ended))
 }
 
@@ -97,20 +96,31 @@ impl<'a> Run<'a> {
             timers: Timers::new(n + 1),
             jobs: (0..n).map(|j| JobState::new(config, j as u32)).collect(),
             agents: Agents::new(case, &config.clocks, &config.faults)?,
-            agenda: BTreeMap::new(),
-            sequence: 0,
+            agenda: Agenda::default(),
+            plane: None,
             warming: n,
             busy: n,
             counting_since: None,
             marks_before: Vec::new(),
             events: 0,
+            watch: (config.skip && config.jitter_permille == 0 && !matches!(config.control, Control::Service(_))).then(Watch::default),
+            pivot: (0..n as u32).rev().max_by_key(|j| case.jobs[*j as usize].workload.unhindered()).unwrap_or(0),
+            pivot_started: false,
+            copied_cycles: 0,
         };
-        if let Control::Direct(slots) = &config.control {
-            for (j, job) in case.jobs.iter().enumerate() {
-                run.agents.write(j as u32, slots.iter().find(|s| s.job == job.job.name).cloned(), 0);
+        match &config.control {
+            Control::Free => {}
+            Control::Direct(slots) => {
+                for (j, job) in (0..).zip(case.jobs) {
+                    run.agents.write(j, slots.iter().find(|s| s.job == job.job.name).cloned(), 0);
+                }
+            }
+            Control::Service(control) => {
+                run.plane = Some(Plane::new(case, control, config.seed, run.agents.hosts(case), &mut run.agenda));
             }
         }
         run.plan_faults()?;
+        run.set_agenda_timer();
         case.jobs.iter().zip(0..).for_each(|(job, j)| run.timers.set(j, job.begins.0));
         Ok(run)
     }
@@ -118,13 +128,15 @@ impl<'a> Run<'a> {
     fn plan_faults(&mut self) -> Result<(), SimError> {
         for fault in &self.config.faults {
             match fault {
-                Fault::AgentDies { host, at } => self.at(at.0, Happening::Dies(self.agents.find(self.case, host)?)),
-                Fault::AgentReturns { host, at } => self.at(at.0, Happening::Returns(self.agents.find(self.case, host)?)),
+                Fault::AgentDies { host, at } => self.agenda.add(at.0, Happening::AgentDies(self.agents.find(self.case, host)?)),
+                Fault::AgentReturns { host, at } => self.agenda.add(at.0, Happening::AgentReturns(self.agents.find(self.case, host)?)),
                 Fault::ClockStep { host, at, by, lasts } => {
                     let agent = self.agents.find(self.case, host)?;
-                    self.at(at.0, Happening::ClockStep(agent, *by));
-                    self.at(at.0.saturating_add(lasts.0), Happening::ClockStep(agent, by.saturating_neg()));
+                    self.agenda.add(at.0, Happening::ClockStep(agent, *by));
+                    self.agenda.add(at.0.saturating_add(lasts.0), Happening::ClockStep(agent, by.saturating_neg()));
                 }
+                Fault::ServiceDies { at } => self.agenda.add(at.0, Happening::ServiceDies),
+                Fault::ServiceReturns { at } => self.agenda.add(at.0, Happening::ServiceReturns),
                 Fault::Straggler { job, iteration, extra } => {
                     let computes = self.layout.jobs.get(*job as usize).is_some_and(|steps| steps.iter().any(|s| !s.sends));
                     if !computes {
@@ -141,52 +153,70 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn at(&mut self, time: u64, what: Happening) {
-        self.agenda.insert((time, self.sequence), what);
-        self.sequence += 1;
-        self.set_agenda_timer();
-    }
-
     fn set_agenda_timer(&mut self) {
-        if let Some(&(time, _)) = self.agenda.keys().next() {
+        if let Some(time) = self.agenda.next_time() {
             self.timers.set(self.case.jobs.len() as u32, time);
         }
     }
 
-    fn until_ended(&mut self) -> (Ended, u64) {
+    fn until_ended(&mut self) -> Result<(Ended, u64), SimError> {
         let mut now = 0;
         while self.busy > 0 {
             let Some(next) = self.timers.next_time().filter(|t| *t < self.config.until.0) else {
-                return (Ended::OutOfTime, self.config.until.0);
+                return Ok((Ended::OutOfTime, self.config.until.0));
             };
             now = next;
             while let Some(timer) = self.timers.take_due(now) {
                 self.events += 1;
-                if timer as usize == self.jobs.len() { self.next_happening(now) } else { self.advance(timer, now) }
+                if timer as usize == self.jobs.len() { self.happen(now)? } else { self.advance(timer, now) }
             }
             let timers = &mut self.timers;
             self.network.settle(now, |job, end| timers.set(job, end));
+            if core::mem::take(&mut self.pivot_started) {
+                now = self.skip_cycles(now);
+            }
             if self.events >= EVENTS_MAX {
-                return (Ended::OutOfWork, now);
+                return Ok((Ended::OutOfWork, now));
             }
         }
-        (Ended::Done, now)
+        Ok((Ended::Done, now))
     }
 
-    fn next_happening(&mut self, now: u64) {
-        while let Some(entry) = self.agenda.first_entry().filter(|e| e.key().0 <= now) {
-            match entry.remove() {
-                Happening::Dies(agent) => self.agents.die(agent, now),
-                Happening::Returns(agent) => self.agents.come_back(agent),
-                Happening::ClockStep(agent, by) => self.agents.step_clock(agent, by),
+    /// Handles what the agenda has for now.
+    fn happen(&mut self, now: u64) -> Result<(), SimError> {
+        while let Some(what) = self.agenda.take_due(now) {
+            let mut touched = None;
+            match &what {
                 Happening::Count => {
                     self.marks_before = (0..self.layout.tight.len() as u32).map(|l| self.network.marks(l, now, &self.config.ecn)).collect();
-                    continue;
+                }
+                Happening::AgentDies(agent) => {
+                    self.agents.die(*agent, now);
+                    touched = Some(*agent);
+                }
+                Happening::AgentReturns(agent) => {
+                    self.agents.come_back(*agent);
+                    touched = Some(*agent);
+                }
+                Happening::ClockStep(agent, by) => {
+                    self.agents.step_clock(*agent, *by);
+                    touched = Some(*agent);
+                }
+                _ => {}
+            }
+            if let Some(plane) = &mut self.plane {
+                touched = plane.happen(now, what, &mut self.agents, &mut self.agenda).or(touched);
+                if let Some(refusal) = plane.refusal() {
+                    return Err(refusal);
                 }
             }
-            (0..self.jobs.len() as u32).for_each(|job| self.look_again(job, now));
+            if let Some(agent) = touched {
+                let jobs: Vec<u32> = self.agents.led_by(agent).collect();
+                jobs.into_iter().for_each(|job| self.look_again(job, now));
+            }
         }
         self.set_agenda_timer();
+        Ok(())
     }
 
     /// A job's timer fired: what it was doing has ended.
@@ -246,18 +276,21 @@ impl<'a> Run<'a> {
         let start = self.agents.node(job, now);
         let late = schedule.and_then(|s| s.phase_error(start));
         let held = Nanos(now - ready);
+        let epoch = schedule.map_or(0, |s| s.epoch);
+        self.agents.record(job, &StepOutcome { because, start, held, slip, late, epoch });
         let state = &mut self.jobs[job as usize];
-        state.tracker.record(&StepOutcome { because, start, held, slip, late, epoch: schedule.map_or(0, |s| s.epoch) });
         let at = Nanos(now);
         state.record =
             IterationRecord { ready: Nanos(ready), start: at, because, slip, late, comm_start: at, comm_end: at, comm: Nanos(0), end: at };
         let number = state.memory.records.len() as u64;
+        self.pivot_started |= job == self.pivot;
         state.extra = state.stragglers.get(&number).copied().unwrap_or(0);
         if number == self.config.warm_up {
             self.warming -= 1;
             if self.warming == 0 {
                 self.counting_since = Some(now);
-                self.at(now, Happening::Count);
+                self.agenda.add(now, Happening::Count);
+                self.set_agenda_timer();
             }
         }
         self.begin_step(job, 0, now);
@@ -284,10 +317,7 @@ impl<'a> Run<'a> {
         self.network.leave(job);
         let state = &mut self.jobs[job as usize];
         let sent = Interval { start: Nanos(since), end: Nanos(now) };
-        match state.memory.comms.last_mut() {
-            Some(last) if last.end == sent.start => last.end = sent.end,
-            _ => state.memory.comms.push(sent),
-        }
+        state.memory.comms.push(sent);
         if state.record.comm == Nanos(0) {
             state.record.comm_start = sent.start;
         }
@@ -299,8 +329,7 @@ impl<'a> Run<'a> {
         let state = &mut self.jobs[job as usize];
         state.record.end = Nanos(now);
         state.memory.records.push(state.record);
-        // One more than asked for, because an iteration lasts until the next begins.
-        if state.memory.records.len() as u64 == self.config.warm_up + self.config.iterations + 1 {
+        if state.memory.records.len() as u64 == self.config.records_wanted() {
             self.busy -= 1;
         }
     }
@@ -327,7 +356,8 @@ impl<'a> Run<'a> {
         }
         let names: Vec<&str> = self.case.jobs.iter().map(|j| j.job.name.as_str()).collect();
         let memories = self.jobs.into_iter().map(|j| j.memory).collect();
-        report(&names, memories, links, (from, Nanos(now)), (ended, self.events))
+        let (service, copied_cycles) = (self.plane.map(Plane::report), self.copied_cycles);
+        Report { service, copied_cycles, ..report(&names, memories, links, (from, Nanos(now)), (ended, self.events)) }
     }
 }
 
@@ -337,7 +367,6 @@ impl JobState {
         Self {
             doing: Doing::Nothing,
             noise: Noise::new(config.seed, u64::from(job), config.jitter_permille),
-            tracker: Tracker::default(),
             record: IterationRecord {
                 ready: never,
                 start: never,

@@ -1,0 +1,111 @@
+//! gRPC: the RPCs of `topology.proto`, each one call of [`Api`].
+
+use std::pin::Pin;
+
+use futures_util::{Stream, StreamExt as _, stream};
+use proto::v1alpha1::{self as pb, topology_server::Topology};
+use tonic::{Request, Response, Status};
+
+use crate::{
+    api::{Api, ApiError, Watcher},
+    role::{Caller, Role},
+    shutdown::Shutdown,
+};
+
+/// The RPCs.
+#[derive(Clone, Debug)]
+pub struct Rpcs {
+    api: Api,
+    shutdown: Shutdown,
+}
+
+impl Rpcs {
+    /// Answers with `api` until `shutdown`.
+    #[must_use]
+    pub fn new(api: Api, shutdown: Shutdown) -> Self {
+        Self { api, shutdown }
+    }
+
+    /// Passes a caller with the role and counts the answer.
+    async fn answer<T, R, F>(&self, request: Request<T>, needed: Role, call: impl FnOnce(T) -> F) -> Result<Response<R>, Status>
+    where
+        F: Future<Output = Result<R, ApiError>>,
+    {
+        let caller = request.extensions().get::<Caller>().copied().unwrap_or(Caller { role: None });
+        let result = match caller.require(needed) {
+            Ok(()) => call(request.into_inner()).await,
+            Err(e) => Err(e),
+        };
+        self.api.metrics().request("grpc", result.as_ref().err().map_or("ok", |e| e.kind.code()));
+        result.map(Response::new).map_err(Status::from)
+    }
+}
+
+type Events = Pin<Box<dyn Stream<Item = Result<pb::Event, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl Topology for Rpcs {
+    async fn solve(&self, request: Request<pb::SolveRequest>) -> Result<Response<pb::SolveResponse>, Status> {
+        self.answer(request, Role::Evaluate, |r| self.api.solve(r)).await
+    }
+
+    async fn evaluate(&self, request: Request<pb::EvaluateRequest>) -> Result<Response<pb::EvaluateResponse>, Status> {
+        self.answer(request, Role::Evaluate, |r| self.api.evaluate(r)).await
+    }
+
+    async fn commit(&self, request: Request<pb::CommitRequest>) -> Result<Response<pb::CommitResponse>, Status> {
+        self.answer(request, Role::Admin, |r| self.api.commit(r)).await
+    }
+
+    async fn release(&self, request: Request<pb::ReleaseRequest>) -> Result<Response<pb::ReleaseResponse>, Status> {
+        self.answer(request, Role::Admin, |r| self.api.release(r)).await
+    }
+
+    async fn set_fabric(&self, request: Request<pb::SetFabricRequest>) -> Result<Response<pb::SetFabricResponse>, Status> {
+        self.answer(request, Role::Admin, |r| self.api.set_fabric(r)).await
+    }
+
+    async fn get_fabric(&self, request: Request<pb::GetFabricRequest>) -> Result<Response<pb::GetFabricResponse>, Status> {
+        self.answer(request, Role::Read, async |r| self.api.fabric(&r).await).await
+    }
+
+    async fn list_jobs(&self, request: Request<pb::ListJobsRequest>) -> Result<Response<pb::ListJobsResponse>, Status> {
+        self.answer(request, Role::Read, async |r| self.api.jobs(&r).await).await
+    }
+
+    async fn list_links(&self, request: Request<pb::ListLinksRequest>) -> Result<Response<pb::ListLinksResponse>, Status> {
+        self.answer(request, Role::Read, async |r| self.api.links(&r).await).await
+    }
+
+    async fn list_agents(&self, request: Request<pb::ListAgentsRequest>) -> Result<Response<pb::ListAgentsResponse>, Status> {
+        self.answer(request, Role::Read, |_| self.api.agents()).await
+    }
+
+    async fn get_plan(&self, request: Request<pb::GetPlanRequest>) -> Result<Response<pb::Plan>, Status> {
+        self.answer(request, Role::Read, |_| self.api.plan()).await
+    }
+
+    async fn list_events(&self, request: Request<pb::ListEventsRequest>) -> Result<Response<pb::ListEventsResponse>, Status> {
+        self.answer(request, Role::Read, async |r| Ok(self.api.events(&r))).await
+    }
+
+    type WatchEventsStream = Events;
+
+    async fn watch_events(&self, request: Request<pb::WatchEventsRequest>) -> Result<Response<Events>, Status> {
+        let end = self.shutdown.clone();
+        self.answer(request, Role::Read, async |r| {
+            let watcher = self.api.watch(r.after)?;
+            Ok(Box::pin(batches(watcher).map(stream::iter).flatten().map(Ok).take_until(async move { end.wait().await })) as Events)
+        })
+        .await
+    }
+
+    async fn get_telemetry(&self, request: Request<pb::GetTelemetryRequest>) -> Result<Response<pb::GetTelemetryResponse>, Status> {
+        self.answer(request, Role::Read, async |r| Ok(self.api.telemetry(&r))).await
+    }
+}
+
+/// Events as they come, several at a time.
+pub fn batches(watcher: Watcher) -> impl Stream<Item = Vec<pb::Event>> + Send {
+    stream::unfold(watcher, |mut watcher| async move { watcher.reader.next().await.map(|events| (events, watcher)) })
+}

@@ -1,0 +1,238 @@
+//! Connections: how many, for how long, and how they end.
+
+use std::{
+    io,
+    net::SocketAddr,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use axum::{Router, http::Request};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto,
+    service::TowerToHyperService,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+    sync::watch,
+};
+use tower::Service;
+
+use crate::{api::Api, logs::LineLimit, role::Caller, shutdown::Shutdown};
+
+/// A request's head has to be here within this, and a TLS handshake too.
+pub const HEAD_MAX: Duration = Duration::from_secs(10);
+/// A connection that is silent for this long is asked whether it is alive, over HTTP/2.
+const ALIVE_EVERY: Duration = Duration::from_secs(30);
+/// Requests at the same time over one HTTP/2 connection.
+const STREAMS_MAX: u32 = 128;
+/// Largest head of a request.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+/// How long requests may go on once the service is going down.
+pub const GRACE: Duration = Duration::from_secs(10);
+/// How long accepting rests when the process has no more file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Lines about strangers' connections.
+static LINES: LineLimit = LineLimit::new(5, Duration::from_secs(10));
+
+/// Turns an accepted stream into one that carries HTTP, and says who is at the other end. Plain TCP on loopback is
+/// [`Acceptor::Plain`]; TLS stands in front by [`Acceptor::With`].
+#[derive(Clone)]
+pub enum Acceptor {
+    /// As it comes; everybody on this machine is admin.
+    Plain,
+    /// By a function such as a TLS handshake. It is bounded by [`HEAD_MAX`].
+    With(Arc<AcceptFn>),
+}
+
+/// See [`Acceptor::With`].
+pub type AcceptFn =
+    dyn Fn(TcpStream, SocketAddr) -> futures_util::future::BoxFuture<'static, io::Result<(Box<dyn Stream>, Caller)>> + Send + Sync;
+
+/// A stream of bytes both ways.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+impl std::fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Plain => "Plain",
+            Self::With(_) => "With(..)",
+        })
+    }
+}
+
+/// Open connections.
+#[derive(Clone, Debug, Default)]
+pub struct Connections(Arc<Count>);
+
+#[derive(Debug, Default)]
+struct Count {
+    open: AtomicU32,
+    changed: watch::Sender<()>,
+}
+
+/// Counts one connection while it lives.
+struct Counted {
+    connections: Connections,
+    api: Api,
+}
+
+impl Connections {
+    /// Takes one more, unless there are `max`.
+    fn enter(&self, max: u32, api: &Api) -> Option<Counted> {
+        if self.0.open.fetch_add(1, Ordering::AcqRel) >= max {
+            self.0.open.fetch_sub(1, Ordering::AcqRel);
+            return None;
+        }
+        api.metrics().connection(1);
+        Some(Counted { connections: self.clone(), api: api.clone() })
+    }
+
+    /// Returns when none is open, or after `limit`: whether none is.
+    pub async fn closed(&self, limit: Duration) -> bool {
+        let mut changed = self.0.changed.subscribe();
+        let none = async {
+            while self.0.open.load(Ordering::Acquire) > 0 {
+                if changed.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(limit, none).await.is_ok()
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.api.metrics().connection(-1);
+        self.connections.0.open.fetch_sub(1, Ordering::AcqRel);
+        self.connections.0.changed.send_replace(());
+    }
+}
+
+/// Accepts connections and serves `app` on them until `shutdown`; those that are open then get [`GRACE`].
+pub async fn serve(listener: TcpListener, acceptor: Acceptor, app: Router, api: Api, shutdown: Shutdown) {
+    let connections = Connections::default();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = shutdown.wait() => break,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                say(|dropped| tracing::warn!(%error, dropped, "cannot accept a connection"));
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let Some(counted) = connections.enter(api.config().limits.connections, &api) else {
+            api.metrics().connection_refused();
+            say(|dropped| tracing::warn!(%peer, dropped, "too many connections (limits.connections)"));
+            continue;
+        };
+        let (acceptor, app, shutdown) = (acceptor.clone(), app.clone(), shutdown.clone());
+        tokio::spawn(async move {
+            let _counted = counted;
+            // Nagle's algorithm would hold back the end of an answer; without the option it is only slower.
+            let _ = stream.set_nodelay(true);
+            match accept(&acceptor, stream, peer).await {
+                Ok((stream, caller)) => connection(stream, caller, app, &shutdown).await,
+                Err(error) => say(|dropped| tracing::info!(%peer, %error, dropped, "a connection was not taken")),
+            }
+        });
+    }
+    drop(listener);
+    if !connections.closed(GRACE).await {
+        tracing::warn!("some requests did not end in {} s and are cut off", GRACE.as_secs());
+    }
+}
+
+fn say(line: impl FnOnce(u64)) {
+    if let Some(dropped) = LINES.pass(Instant::now()) {
+        line(dropped);
+    }
+}
+
+async fn accept(acceptor: &Acceptor, stream: TcpStream, peer: SocketAddr) -> io::Result<(Box<dyn Stream>, Caller)> {
+    match acceptor {
+        Acceptor::Plain => Ok((Box::new(stream), Caller::LOOPBACK)),
+        Acceptor::With(accept) => {
+            let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long");
+            tokio::time::timeout(HEAD_MAX, accept(stream, peer)).await.map_err(late)?
+        }
+    }
+}
+
+/// The routes, for one connection: its requests carry the caller.
+#[derive(Clone)]
+struct Marked {
+    app: Router,
+    caller: Caller,
+    /// Whether there was a request.
+    begun: Arc<AtomicBool>,
+}
+
+impl<B> Service<Request<B>> for Marked
+where
+    Router: Service<Request<B>>,
+{
+    type Response = <Router as Service<Request<B>>>::Response;
+    type Error = <Router as Service<Request<B>>>::Error;
+    type Future = <Router as Service<Request<B>>>::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.app.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        self.begun.store(true, Ordering::Relaxed);
+        request.extensions_mut().insert(self.caller);
+        self.app.call(request)
+    }
+}
+
+/// Serves one connection to its end.
+async fn connection(stream: Box<dyn Stream>, caller: Caller, app: Router, shutdown: &Shutdown) {
+    let begun = Arc::new(AtomicBool::new(false));
+    let service = Marked { app, caller, begun: Arc::clone(&begun) };
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_MAX).max_buf_size(HEAD_BYTES_MAX);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(HEAD_BYTES_MAX as u32)
+        .keep_alive_interval(ALIVE_EVERY)
+        .keep_alive_timeout(HEAD_MAX);
+    let mut served = pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)));
+    // The library waits for ever for the bytes that tell HTTP/1 from HTTP/2.
+    let mut head = pin!(tokio::time::sleep(HEAD_MAX));
+    let mut end = pin!(shutdown.wait());
+    let (mut waiting, mut ending) = (true, false);
+    loop {
+        tokio::select! {
+            // What went wrong on a connection is the client's to know.
+            _ = served.as_mut() => return,
+            () = head.as_mut(), if waiting => {
+                waiting = false;
+                if !begun.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+            () = end.as_mut(), if !ending => {
+                ending = true;
+                served.as_mut().graceful_shutdown();
+            }
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! The program: arguments, start, signals, end.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
+
+use fabric::route::Ecmp;
+use proto::v1alpha1 as pb;
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+};
+use units::Nanos;
+
+use crate::{
+    api::{Api, Parts},
+    brain::{Brain, Surroundings},
+    clock::FabricClock,
+    config::{Config, ConfigError, Overrides, TlsConfig},
+    events::EventLog,
+    http::{AcceptFn, Acceptor, Stream, router, serve},
+    logs::{self, LevelHandle},
+    metrics::Metrics,
+    quic::{self, Seams},
+    resolve::one_line,
+    role::Caller,
+    shutdown::Shutdown,
+    store::{StateFile, StoreError},
+    telemetry::{Samples, TelemetryHandle},
+    tls::{self, Admission, Tls, TlsFiles},
+};
+
+/// How long requests that compute may outlive the rest before the process ends without them.
+const COMPUTE_GRACE: Duration = Duration::from_secs(1);
+
+/// `antiphase-topology`, and `antiphase serve`.
+#[derive(Clone, Debug, clap::Parser)]
+#[command(
+    name = "antiphase-topology",
+    version,
+    about = "The topology service: fabric, jobs, plans and agents",
+    args_conflicts_with_subcommands = true
+)]
+pub struct Args {
+    /// Configuration (TOML); antiphase-topology.toml in the sources documents every key
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Address and port; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// State file
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+    /// Fabric document that is loaded when the state file has none
+    #[arg(long, value_name = "FILE")]
+    fabric: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Clone, Debug, clap::Subcommand)]
+enum Command {
+    /// Work on a configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Work on a state file while no service has it open
+    #[command(subcommand)]
+    Store(StoreCommand),
+}
+
+#[derive(Clone, Debug, clap::Subcommand)]
+enum ConfigCommand {
+    /// Say what is wrong with a configuration, or nothing
+    Check {
+        /// The file
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+    },
+}
+
+#[derive(Clone, Debug, clap::Subcommand)]
+enum StoreCommand {
+    /// Print every record, one JSON object a line
+    Dump {
+        /// The state file
+        file: PathBuf,
+    },
+}
+
+/// Why the program stops: exit code 2 for what the operator has to change, else 1.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("{0}")]
+    Other(String),
+}
+
+/// Runs the program to its end.
+#[must_use]
+pub fn run(args: &Args) -> ExitCode {
+    let result = match &args.command {
+        None => start(args),
+        Some(Command::Config(ConfigCommand::Check { config })) => {
+            Config::load(Some(config), &env, &Overrides::default()).map_err(Failure::from).map(|_| println!("{}: well", config.display()))
+        }
+        Some(Command::Store(StoreCommand::Dump { file })) => dump(file),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("antiphase-topology: {}", one_line(&failure));
+            if matches!(failure, Failure::Config(_)) { ExitCode::from(2) } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+/// Variables of the environment; what is not UTF-8 is taken as absent.
+fn env(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+fn dump(file: &Path) -> Result<(), Failure> {
+    if !file.exists() {
+        return Err(Failure::Other(format!("{}: no such file", file.display())));
+    }
+    use std::io::Write as _;
+    let mut out = std::io::stdout().lock();
+    for (key, value) in StateFile::open(file)?.dump()? {
+        let value: serde_json::Value = serde_json::from_slice(&value).unwrap_or_default();
+        let line = serde_json::json!({ "key": key, "value": value });
+        // A reader that has seen enough closes the pipe.
+        if writeln!(out, "{line}").is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn start(args: &Args) -> Result<(), Failure> {
+    let overrides = Overrides { listen: args.listen, state: args.state.clone(), fabric: args.fabric.clone() };
+    let config = Config::load(args.config.as_deref(), &env, &overrides)?;
+    let level = logs::start(&config.log);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|e| Failure::Other(e.to_string()))?;
+    let reload = Reload { file: args.config.clone(), overrides, level };
+    let result = runtime.block_on(service(config, reload));
+    // A ranking may still compute for a client that was cut off.
+    runtime.shutdown_timeout(COMPUTE_GRACE);
+    result
+}
+
+/// The service from its first to its last moment.
+async fn service(config: Config, reload: Reload) -> Result<(), Failure> {
+    let other = |e: &dyn std::fmt::Display| Failure::Other(e.to_string());
+    let clock = FabricClock::start();
+    let stats = Arc::new(quic::Stats::default());
+    let metrics = Arc::new(Metrics::new(Arc::clone(&stats)).map_err(|e| other(&e))?);
+    let around =
+        Surroundings { clock, events: EventLog::new(clock.now()), telemetry: TelemetryHandle::default(), metrics: Arc::clone(&metrics) };
+    let (file, records) = open(&config.state)?;
+    // The configuration was checked.
+    let ecmp: Ecmp = config.ecmp.parse().map_err(|e| other(&e))?;
+    let brain = Brain::start(&plan(&config, ecmp), file, records, around.clone())
+        .map_err(|problem| Failure::Other(format!("{}: {problem}", config.state.display())))?;
+    let address = config.listen;
+    let (latest, current) = watch::channel(Arc::new(config));
+    let api = Api::new(Parts {
+        brain: brain.handle.clone(),
+        health: brain.health.clone(),
+        telemetry: around.telemetry.clone(),
+        events: around.events.clone(),
+        metrics,
+        clock,
+        ecmp,
+        config: current,
+    });
+    let shutdown = Shutdown::default();
+    let started = match first_fabric(&api).await {
+        Err(failure) => Err(failure),
+        Ok(()) => listen(address, api.config().tls.as_ref()).await,
+    };
+    let result = match started {
+        Err(failure) => Err(failure),
+        Ok((listener, tls, endpoint)) => {
+            let bound = listener.local_addr().map_err(|e| other(&e))?;
+            let (scheme, acceptor) = match tls.admission() {
+                Admission::Certificate => ("https", Acceptor::With(certified(&tls))),
+                Admission::Loopback => ("http", Acceptor::Plain),
+            };
+            // For people and for programs that asked for a free port.
+            println!("antiphase-topology: listening on {scheme}://{bound}");
+            tracing::info!(address = %bound, version = env!("CARGO_PKG_VERSION"), "listening");
+            let seams = Seams {
+                brain: Arc::new(brain.handle.clone()),
+                telemetry: Arc::new(Samples { telemetry: around.telemetry.clone(), clock }),
+                clock,
+                stats: Arc::clone(&stats),
+            };
+            let ending = shutdown.clone();
+            let agents = quic::serve(endpoint, Arc::clone(&tls), seams, quic::Settings::default(), async move { ending.wait().await });
+            let agents = tokio::spawn(agents);
+            let serving = tokio::spawn(serve(listener, acceptor, router(api.clone(), shutdown.clone()), api, shutdown.clone()));
+            signals(&shutdown, &latest, &reload, &tls).await.map_err(|e| other(&e))?;
+            agents.await.map_err(|e| other(&e))?;
+            serving.await.map_err(|e| other(&e))
+        }
+    };
+    tokio::task::spawn_blocking(|| brain.stop()).await.map_err(|e| other(&e))?;
+    tracing::info!("stopped");
+    result
+}
+
+/// Takes the port, TCP and UDP. Without certificates the UDP side gets one that lives as long as the process.
+async fn listen(address: SocketAddr, tls: Option<&TlsConfig>) -> Result<(TcpListener, Arc<Tls>, quinn::Endpoint), Failure> {
+    let tls = match tls {
+        None => Tls::throw_away(),
+        Some(files) => Tls::load(TlsFiles { certificate: files.cert.clone(), key: files.key.clone(), client_ca: files.client_ca.clone() }),
+    };
+    let tls = tls.map_err(|e| ConfigError(format!("tls: {}", one_line(&e))))?;
+    let refuse = |e: std::io::Error| Failure::Other(format!("listen {address}: {e}"));
+    let listener = TcpListener::bind(address).await.map_err(refuse)?;
+    let endpoint = quic::endpoint(listener.local_addr().map_err(refuse)?, &tls, &quic::Settings::default()).map_err(refuse)?;
+    Ok((listener, Arc::new(tls), endpoint))
+}
+
+/// TLS on an accepted connection; the certificate says who calls.
+fn certified(tls: &Arc<Tls>) -> Arc<AcceptFn> {
+    let tls = Arc::clone(tls);
+    Arc::new(move |stream, _| {
+        // A new one each time, so that a reload is seen.
+        let acceptor = tls.acceptor();
+        Box::pin(async move {
+            let stream = acceptor.accept(stream).await?;
+            let identity = tls::identity(stream.get_ref().1.peer_certificates()).map_err(std::io::Error::other)?;
+            Ok((Box::new(stream) as Box<dyn Stream>, Caller::of(&identity)))
+        })
+    })
+}
+
+/// Opens the state file and reads it. Damage that the database meets as a panic is an error like any other.
+fn open(path: &Path) -> Result<(StateFile, Vec<state::Record>), Failure> {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let opened = std::panic::catch_unwind(|| -> Result<_, StoreError> {
+        let file = StateFile::open(path)?;
+        let records = file.records()?;
+        Ok((file, records))
+    });
+    std::panic::set_hook(hook);
+    let damaged = |_| StoreError::Damaged { path: path.into(), problem: "the database cannot make sense of it".into() };
+    Ok(opened.map_err(damaged)??)
+}
+
+fn plan(config: &Config, ecmp: Ecmp) -> state::Config {
+    state::Config {
+        ecmp,
+        plan_ttl: Nanos(u64::from(config.plan.ttl_s) * 1_000_000_000),
+        headroom_permille: config.plan.headroom_permille,
+        ..state::Config::default()
+    }
+}
+
+/// Loads the fabric of the configuration when there is none yet.
+async fn first_fabric(api: &Api) -> Result<(), Failure> {
+    let config = api.config();
+    let Some(path) = &config.fabric else { return Ok(()) };
+    if api.fabric(&pb::GetFabricRequest { summary: true }).await.is_ok() {
+        return Ok(());
+    }
+    let refuse = |e: &dyn std::fmt::Display| ConfigError(format!("{}: {}", path.display(), one_line(e)));
+    let length = std::fs::metadata(path).map_err(|e| refuse(&e))?.len();
+    if length > config.limits.body_bytes() as u64 {
+        return Err(refuse(&format!("{length} bytes; limits.body_mib is {}", config.limits.body_mib)).into());
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| refuse(&e))?;
+    match api.set_fabric(pb::SetFabricRequest { fabric: text }).await {
+        Ok(set) => {
+            tracing::info!(path = %path.display(), version = set.fabric_version, "fabric loaded");
+            Ok(())
+        }
+        Err(e) if e.kind == crate::api::Kind::Invalid => Err(refuse(&e).into()),
+        Err(e) => Err(Failure::Other(format!("{}: {e}", path.display()))),
+    }
+}
+
+/// What SIGHUP reads again.
+#[derive(Debug)]
+struct Reload {
+    file: Option<PathBuf>,
+    overrides: Overrides,
+    level: LevelHandle,
+}
+
+impl Reload {
+    /// Reads, checks and then swaps; a bad file changes nothing.
+    fn again(&self, latest: &watch::Sender<Arc<Config>>) {
+        let new = match Config::load(self.file.as_deref(), &env, &self.overrides) {
+            Ok(new) => new,
+            Err(error) => {
+                tracing::error!(%error, "the configuration was not reloaded");
+                return;
+            }
+        };
+        let restart = new.needs_restart(&latest.borrow());
+        self.level.set(new.log.level.filter());
+        let old = Arc::clone(&latest.borrow());
+        // What needs a restart stays as it runs, so that the next reload compares with what is so.
+        let kept = Config { listen: old.listen, state: old.state.clone(), ecmp: old.ecmp.clone(), plan: old.plan, ..new };
+        latest.send_replace(Arc::new(kept));
+        if restart.is_empty() {
+            tracing::info!("configuration reloaded");
+        } else {
+            tracing::warn!(keys = restart.join(", "), "configuration reloaded; these keys take effect at the next start");
+        }
+    }
+}
+
+/// Returns when the service has to stop; reloads meanwhile.
+async fn signals(shutdown: &Shutdown, latest: &watch::Sender<Arc<Config>>, reload: &Reload, tls: &Tls) -> std::io::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            _ = hangup.recv() => {
+                reload.again(latest);
+                if let Err(error) = tls.reload() {
+                    tracing::error!(%error, "the certificates were not reloaded");
+                }
+            }
+        }
+    }
+    tracing::info!("stopping");
+    shutdown.begin();
+    Ok(())
+}

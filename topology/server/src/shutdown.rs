@@ -1,0 +1,34 @@
+//! One signal that everything waits for.
+
+use tokio::sync::watch;
+
+/// Tells that the service is going down. Cloning it shares it.
+#[derive(Clone, Debug)]
+pub struct Shutdown {
+    sender: std::sync::Arc<watch::Sender<bool>>,
+}
+
+impl Default for Shutdown {
+    fn default() -> Self {
+        Self { sender: std::sync::Arc::new(watch::Sender::new(false)) }
+    }
+}
+
+impl Shutdown {
+    /// Begins it. It cannot be taken back.
+    pub fn begin(&self) {
+        self.sender.send_replace(true);
+    }
+
+    /// Whether it has begun.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        *self.sender.borrow()
+    }
+
+    /// Returns once it has begun.
+    pub async fn wait(&self) {
+        // The sender lives as long as this: it cannot be closed.
+        let _ = self.sender.subscribe().wait_for(|begun| *begun).await;
+    }
+}

@@ -1,0 +1,272 @@
+//! Bad configurations, damaged files, full disks, signals.
+#![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
+
+mod support;
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    path::Path,
+    process::Command,
+};
+
+use rustix::process::Signal;
+use serde_json::json;
+use support::{Service, WAIT, job, program, testbed};
+
+/// Runs to the end: exit code, standard output, standard error.
+fn run(arguments: &[&str]) -> (i32, String, String) {
+    let output = program().args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn one_line(text: &str) -> &str {
+    assert!(text.ends_with('\n') && text.lines().count() == 1, "{text:?}");
+    text.trim_end()
+}
+
+#[test]
+fn a_bad_configuration_is_one_line_and_exit_code_2() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.toml");
+    let path = file.to_str().unwrap();
+    let check = |text: &str| {
+        fs::write(&file, text).unwrap();
+        let (code, _, said) = run(&["config", "check", "--config", path]);
+        assert_eq!(run(&["--config", path]), (2, String::new(), said.clone()), "starting says the same");
+        assert_eq!(code, 2);
+        one_line(&said).to_owned()
+    };
+    assert!(check("[limits]\nmoon = 1\n").contains("a.toml: line 2: unknown field `moon`"));
+    assert!(check("listen = \"0.0.0.0:7480\"\n").contains("not a loopback address"));
+    assert!(check("[plan]\nttl_s = 0\n").contains("plan.ttl_s: 0"));
+    assert!(check("listen = [\n").contains("line "));
+    assert!(check("\u{0}").contains("line 1"));
+    let (code, _, said) = run(&["config", "check", "--config", "/nonexistent.toml"]);
+    assert!(code == 2 && one_line(&said).contains("/nonexistent.toml"));
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/antiphase-topology.toml");
+    assert_eq!(run(&["config", "check", "--config", example]).0, 0);
+}
+
+#[test]
+fn a_bad_fabric_stops_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let (state, fabric) = (folder.path().join("state.redb"), folder.path().join("fabric.yaml"));
+    fs::write(&fabric, "schema: antiphase.fabric/v1\nname: x\nmoon: 1\n").unwrap();
+    let (code, _, said) = run(&["--listen", "127.0.0.1:0", "--state", state.to_str().unwrap(), "--fabric", fabric.to_str().unwrap()]);
+    assert!(code == 2 && said.lines().last().unwrap().contains("fabric.yaml"), "{said}");
+}
+
+#[test]
+fn a_damaged_state_file_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = folder.path().join("good.redb");
+    let service = Service::start(&good);
+    for n in 0..20 {
+        service.commit(&format!("a{n}"), &["h1", "h5"]);
+    }
+    service.signal(Signal::TERM);
+    let mut service = service;
+    assert!(service.wait().success());
+    let bytes = fs::read(&good).unwrap();
+
+    let refused = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        let (code, _, said) = run(&["--listen", "127.0.0.1:0", "--state", path.to_str().unwrap()]);
+        let last = said.lines().last().unwrap();
+        assert!(code == 1 && last.contains(name) && last.contains("damaged"), "{name}: {code} {said}");
+        assert!(!said.contains("panicked"), "{said}");
+    };
+    refused("empty.redb", b"");
+    refused("text.redb", &b"not a database\n".repeat(10_000));
+    refused("half.redb", &bytes[..bytes.len() / 2]);
+    let mut mark = bytes.clone();
+    mark[0] ^= 1;
+    refused("mark.redb", &mark);
+    // Records that are not ours.
+    let mut foreign = bytes.clone();
+    let at = bytes.windows(7).rposition(|w| w == b"\"epoch\"").unwrap();
+    foreign[at + 1] = b'x';
+    refused("foreign.redb", &foreign);
+
+    // Flipped anywhere: refused or, where the flip is in free space, taken; never a crash, and never less than was kept.
+    for at in (0..bytes.len()).step_by(bytes.len() / 40) {
+        let path = folder.path().join("flipped.redb");
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 0x55;
+        fs::write(&path, &flipped).unwrap();
+        match Service::try_with(program().arg("--state").arg(&path)) {
+            Ok(service) => {
+                let jobs = service.ask("GET", "/v1alpha1/jobs", "").1["jobs"].as_array().unwrap().len();
+                assert_eq!(jobs, 20, "byte {at}");
+            }
+            Err((status, said)) => {
+                assert_eq!(status.code(), Some(1), "byte {at}: {said}");
+                assert!(!said.contains("panicked") && said.lines().last().unwrap().contains("flipped.redb"), "byte {at}: {said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn one_state_file_has_one_service_and_can_be_dumped() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state.redb");
+    let mut service = Service::start(&state);
+    service.commit("a", &["h1", "h5"]);
+    let path = state.to_str().unwrap();
+    let (code, _, said) = run(&["--listen", "127.0.0.1:0", "--state", path]);
+    assert!(code == 1 && one_line(&said).contains("another process has it open"), "{said}");
+    service.signal(Signal::TERM);
+    assert!(service.wait().success());
+    let (code, out, _) = run(&["store", "dump", path]);
+    let keys: Vec<String> =
+        out.lines().map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap()["key"].as_str().unwrap().to_owned()).collect();
+    assert_eq!((code, keys), (0, ["epoch", "fabric", "job/a", "slot/a"].map(str::to_owned).to_vec()));
+    assert_eq!(run(&["store", "dump", "/nonexistent.redb"]).0, 1);
+}
+
+/// Mounts a small file system; the mount is taken away when this is dropped.
+struct Tmpfs<'a>(&'a Path);
+
+impl<'a> Tmpfs<'a> {
+    fn mount(at: &'a Path, size: &str) -> Option<Self> {
+        let done = Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(at).output();
+        done.is_ok_and(|o| o.status.success()).then_some(Self(at))
+    }
+}
+
+impl Drop for Tmpfs<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_changes_and_serves_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(mount) = Tmpfs::mount(folder.path(), "8m") else {
+        println!("skipped: mounting a tmpfs needs root, so a full disk was not tried");
+        return;
+    };
+    let state = folder.path().join("state.redb");
+    let service = Service::start(&state);
+    assert_eq!(service.commit("a", &["h1", "h5"]).0, 200);
+    let filler = folder.path().join("filler");
+    let mut file = fs::File::create(&filler).unwrap();
+    while file.write_all(&[7; 1 << 12]).is_ok() {}
+    drop(file);
+    // Documents large enough that the file has to grow.
+    let mut refused = None;
+    for n in 0..200 {
+        let mut large = job(&format!("b{n}"), &["h2", "h6"]);
+        let phases: Vec<_> = (0..500).map(|i| json!({ "start_ns": i * 100, "end_ns": i * 100 + 50 })).collect();
+        large["ignored"] = json!(phases);
+        let (status, value) = service.ask(
+            "POST",
+            "/v1alpha1/commit",
+            &json!({ "jobs": [large], "idempotency_key": "k".repeat(200) + &n.to_string() }).to_string(),
+        );
+        if status != 200 {
+            refused = Some((status, value));
+            break;
+        }
+    }
+    let (status, value) = refused.expect("the disk is full, but every commit was taken");
+    assert!(status == 503 && value["message"].as_str().unwrap().contains("store failed"), "{value}");
+    let before = service.ask("GET", "/v1alpha1/jobs", "").1;
+    let ready = service.get("/readyz");
+    assert!(ready.status == 503 && ready.body.contains("cannot be written"), "{ready:?}");
+    assert_eq!(service.get("/healthz").status, 200);
+    assert!(service.get("/metrics").body.contains("antiphase_store_up 0"));
+
+    fs::remove_file(&filler).unwrap();
+    assert_eq!(service.commit("after", &["h3", "h7"]).0, 200, "{}", service.log());
+    assert_eq!(service.get("/readyz").status, 200);
+    let after = service.ask("GET", "/v1alpha1/jobs", "").1["jobs"].as_array().unwrap().len();
+    assert_eq!(after, before["jobs"].as_array().unwrap().len() + 1, "the refused commit left something");
+    drop(service);
+    let again = Service::start(&state);
+    assert_eq!(again.ask("GET", "/v1alpha1/jobs", "").1["jobs"].as_array().unwrap().len(), after);
+    drop(again);
+    drop(mount);
+}
+
+#[test]
+fn a_reload_swaps_what_can_be_swapped_and_refuses_nonsense() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.toml");
+    fs::write(&file, "[log]\nlevel = \"info\"\n").unwrap();
+    let start = |c: &mut Command| {
+        Service::with(c.arg("--config").arg(&file).arg("--state").arg(folder.path().join("s.redb")).arg("--fabric").arg(testbed()))
+    };
+    let service = start(&mut program());
+    service.get("/healthz");
+    assert!(!service.log().contains("healthz"));
+    fs::write(&file, "[log]\nlevel = \"debug\"\n[limits]\nbody_mib = 1\n[plan]\nttl_s = 30\n").unwrap();
+    service.signal(Signal::HUP);
+    service.wait_for_log("these keys take effect at the next start keys=\"plan\"");
+    service.get("/healthz");
+    service.wait_for_log("healthz");
+    let (status, message) = service.refused("POST", "/v1alpha1/solve", &" ".repeat((1 << 20) + 1));
+    assert!(status == 413 && message.contains("1 MiB"), "{message}");
+    fs::write(&file, "[moon]\n").unwrap();
+    service.signal(Signal::HUP);
+    service.wait_for_log("the configuration was not reloaded");
+    assert_eq!(service.get("/healthz").status, 200);
+}
+
+#[test]
+fn json_logs_are_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = program();
+    command.env("ANTIPHASE_TOPOLOGY_LOG_FORMAT", "json").arg("--state").arg(folder.path().join("s.redb")).arg("--fabric").arg(testbed());
+    let service = Service::with(&mut command);
+    service.commit("a", &["h1", "h5"]);
+    service.wait_for_log("\"kind\":\"committed\"");
+    for line in service.log().lines() {
+        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(value["level"].is_string() && value["timestamp"].is_string(), "{line}");
+    }
+}
+
+#[test]
+fn a_stop_ends_what_was_begun_and_takes_nothing_new() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state.redb");
+    let mut service = Service::start(&state);
+    // A reader of events, an idle connection, and a request whose body is still on its way.
+    let mut events = TcpStream::connect(service.address).unwrap();
+    events.set_read_timeout(Some(WAIT)).unwrap();
+    events.write_all(b"GET /v1alpha1/events/stream HTTP/1.1\r\nhost: t\r\n\r\n").unwrap();
+    let mut first = [0; 12];
+    events.read_exact(&mut first).unwrap();
+    let idle = TcpStream::connect(service.address).unwrap();
+    let body = json!({ "jobs": [job("late", &["h1", "h5"])] }).to_string();
+    let mut slow = TcpStream::connect(service.address).unwrap();
+    slow.set_read_timeout(Some(WAIT)).unwrap();
+    let (begin, end) = body.split_at(20);
+    write!(slow, "POST /v1alpha1/commit HTTP/1.1\r\nhost: t\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n", body.len()).unwrap();
+    // The service asks for the body once it has begun to read it.
+    let mut go_on = [0; 25];
+    slow.read_exact(&mut go_on).unwrap();
+    assert!(go_on.starts_with(b"HTTP/1.1 100"));
+    slow.write_all(begin.as_bytes()).unwrap();
+
+    service.signal(Signal::TERM);
+    service.wait_for_log("stopping");
+    slow.write_all(end.as_bytes()).unwrap();
+    let mut answer = String::new();
+    slow.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"job\":\"late\""), "{answer}");
+    let mut rest = Vec::new();
+    events.read_to_end(&mut rest).unwrap();
+    assert!(service.wait().success());
+    assert!(TcpStream::connect(service.address).is_err());
+    drop(idle);
+    let again = Service::start(&state);
+    assert_eq!(again.ask("GET", "/v1alpha1/jobs", "").1["jobs"][0]["id"], "late");
+}

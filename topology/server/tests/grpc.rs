@@ -1,0 +1,70 @@
+//! The same over gRPC, by the generated client, on the same port.
+#![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
+
+mod support;
+
+use proto::v1alpha1::{self as pb, topology_client::TopologyClient};
+use support::Service;
+use tonic::{Code, transport::Channel};
+
+fn job(id: &str, hosts: &[&str]) -> pb::JobSpec {
+    let model = Some(pb::Model { name: "vgg16".into(), batch: Some(1_700), ..pb::Model::default() });
+    pb::JobSpec { id: id.into(), model, profile: None, hosts: hosts.iter().map(|h| (*h).to_owned()).collect() }
+}
+
+async fn connect(service: &Service) -> TopologyClient<Channel> {
+    let channel = Channel::from_shared(format!("http://{}", service.address)).unwrap().connect().await.unwrap();
+    TopologyClient::new(channel)
+}
+
+#[tokio::test]
+async fn every_rpc_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::start(&folder.path().join("state.redb"));
+    let mut client = connect(&service).await;
+    let mut watch = client.watch_events(pb::WatchEventsRequest { after: None }).await.unwrap().into_inner();
+
+    let request = pb::CommitRequest { jobs: vec![job("a", &["h1", "h5"]), job("b", &["h2", "h6"])], ..pb::CommitRequest::default() };
+    let committed = client.commit(request).await.unwrap().into_inner();
+    assert_eq!(committed.slots.len(), 2);
+    let event = watch.message().await.unwrap().unwrap();
+    assert_eq!((event.kind.as_str(), event.epoch), ("committed", committed.epoch));
+
+    let evaluated = client.evaluate(pb::EvaluateRequest::default()).await.unwrap().into_inner();
+    assert_eq!((evaluated.epoch, evaluated.ranked[0].outcome()), (committed.epoch, pb::Outcome::Solved));
+    let scenario = include_str!("../../../examples/two-jobs.json").to_owned();
+    let solved = client.solve(pb::SolveRequest { scenario, ..pb::SolveRequest::default() }).await.unwrap().into_inner();
+    assert!(solved.solution.contains("\"outcome\":\"solved\""));
+    let jobs = client.list_jobs(pb::ListJobsRequest::default()).await.unwrap().into_inner();
+    assert_eq!(jobs.jobs.iter().map(|j| j.id.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    let links = client.list_links(pb::ListLinksRequest::default()).await.unwrap().into_inner();
+    assert!(links.links[0].score.is_some() && links.total > 4);
+    let plan = client.get_plan(pb::GetPlanRequest {}).await.unwrap().into_inner();
+    assert_eq!((plan.epoch, plan.slots.len()), (committed.epoch, 2));
+    assert!(client.list_agents(pb::ListAgentsRequest {}).await.unwrap().into_inner().agents.is_empty());
+    assert!(client.get_telemetry(pb::GetTelemetryRequest::default()).await.unwrap().into_inner().jobs.is_empty());
+    let events = client.list_events(pb::ListEventsRequest::default()).await.unwrap().into_inner();
+    assert_eq!(events.events.last(), Some(&event));
+    let fabric = client.get_fabric(pb::GetFabricRequest { summary: false }).await.unwrap().into_inner();
+    let set = client.set_fabric(pb::SetFabricRequest { fabric: fabric.fabric }).await.unwrap().into_inner();
+    assert_eq!(set.fabric_version, fabric.fabric_version + 1);
+    let released = client.release(pb::ReleaseRequest { jobs: vec!["a".into(), "moon".into()] }).await.unwrap().into_inner();
+    assert_eq!(released.unknown, ["moon"]);
+}
+
+#[tokio::test]
+async fn refusals_have_their_codes() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::start(&folder.path().join("state.redb"));
+    let mut client = connect(&service).await;
+    let commit = |jobs, if_epoch| pb::CommitRequest { jobs, if_epoch, ..pb::CommitRequest::default() };
+    let code = |status: tonic::Status| (status.code(), status.message().to_owned());
+    let (bad, message) = code(client.commit(commit(vec![job("a", &["moon", "h1"])], None)).await.unwrap_err());
+    assert!(bad == Code::InvalidArgument && message.contains("moon"), "{bad:?} {message}");
+    let (stale, message) = code(client.commit(commit(vec![job("a", &["h1", "h5"])], Some(77))).await.unwrap_err());
+    assert!(stale == Code::Aborted && message.contains("77"), "{stale:?} {message}");
+    let (missing, _) = code(client.list_jobs(pb::ListJobsRequest { jobs: vec!["moon".into()] }).await.unwrap_err());
+    assert_eq!(missing, Code::NotFound);
+    let (mode, _) = code(client.evaluate(pb::EvaluateRequest { mode: 77, ..pb::EvaluateRequest::default() }).await.unwrap_err());
+    assert_eq!(mode, Code::InvalidArgument);
+}

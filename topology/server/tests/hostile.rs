@@ -1,0 +1,168 @@
+//! Strangers: garbage, floods, slowness.
+#![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
+
+mod support;
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    time::Duration,
+};
+
+use proptest::{
+    prelude::Rng as _,
+    test_runner::{RngAlgorithm, TestRng},
+};
+use serde_json::json;
+use support::{Service, WAIT, job, program, request, resident_kib, testbed};
+
+/// Requests of one run, unless `ANTIPHASE_GARBAGE` says otherwise.
+const GARBAGE: u32 = 10_000;
+/// Memory that a flood of small bad requests may leave behind.
+const GROWTH_KIB_MAX: u64 = 64 << 10;
+
+/// A good request with bytes changed, cut or repeated, or plain noise.
+fn garbage(random: &mut TestRng, good: &[Vec<u8>]) -> Vec<u8> {
+    let mut below = |n: usize| (random.next_u64() % n.max(1) as u64) as usize;
+    let mut bytes = if below(8) == 0 { Vec::new() } else { good[below(good.len())].clone() };
+    if bytes.is_empty() {
+        bytes = (0..below(400)).map(|_| below(256) as u8).collect();
+    }
+    for _ in 0..below(6) {
+        let at = below(bytes.len());
+        match below(4) {
+            0 => bytes.truncate(at),
+            1 if at < bytes.len() => bytes[at] = below(256) as u8,
+            2 => bytes.extend_from_within(at.min(bytes.len())..),
+            _ => bytes.insert(at, b"\r\n {}[]\":,%0"[below(12)]),
+        }
+        bytes.truncate(4_096);
+    }
+    bytes
+}
+
+fn good() -> Vec<Vec<u8>> {
+    let commit = json!({ "jobs": [job("g", &["h1", "h5"])] }).to_string();
+    let evaluate = json!({ "jobs": [job("g", &["h1", "h5"])], "candidates": [{ "id": "x", "placements": [] }] }).to_string();
+    let scenario = include_str!("../../../examples/two-jobs.json");
+    let post = |path: &str, body: &str| {
+        format!("POST /v1alpha1/{path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+            .into_bytes()
+    };
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n").into_bytes();
+    let mut rpc = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    rpc.extend([0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 5, 1, 4, 0, 0, 0, 1, 0x82, 0x86, 0x84, 0x41, 0x8a]);
+    vec![
+        post("commit", &commit),
+        post("evaluate", &evaluate),
+        post("solve", scenario),
+        get("/v1alpha1/links?limit=3&demands=true"),
+        get("/metrics"),
+        rpc,
+    ]
+}
+
+#[test]
+fn garbage_never_brings_it_down() {
+    let count = std::env::var("ANTIPHASE_GARBAGE").ok().map_or(GARBAGE, |n| n.parse().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::start(&folder.path().join("state.redb"));
+    let good = good();
+    let mut random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let mut before = 0;
+    for n in 0..count {
+        // A tenth warms caches and allocators.
+        if n == count / 10 {
+            before = resident_kib(service.child.id());
+        }
+        let mut stream = TcpStream::connect(service.address).unwrap();
+        stream.set_read_timeout(Some(WAIT)).unwrap();
+        // It may hang up in the middle.
+        let _ = stream.write_all(&garbage(&mut random, &good));
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    let after = resident_kib(service.child.id());
+    assert_eq!(service.get("/healthz").status, 200);
+    assert!(!service.log().contains("panicked"), "{}", service.log());
+    assert!(after < before + GROWTH_KIB_MAX, "{before} KiB before, {after} KiB after");
+    println!("{count} requests; {before} KiB before, {after} KiB after");
+}
+
+#[test]
+fn limits_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.toml");
+    fs::write(&file, "[limits]\nconnections = 8\nbody_mib = 1\nrequest_s = 1\nwatchers = 2\n").unwrap();
+    let mut command = program();
+    command.arg("--config").arg(&file).arg("--state").arg(folder.path().join("s.redb")).arg("--fabric").arg(testbed());
+    let service = Service::with(&mut command);
+    let large = service.refused("POST", "/v1alpha1/commit", &"[".repeat((1 << 20) + 1));
+    assert_eq!(large.0, 413, "{}", large.1);
+    // Deep and wide, but small enough.
+    assert_eq!(service.refused("POST", "/v1alpha1/commit", &"[".repeat(1 << 19)).0, 400);
+    assert_eq!(service.refused("PUT", "/v1alpha1/fabric", &"[".repeat(1 << 19)).0, 400);
+
+    // A body that never comes is given up, with an answer.
+    let mut stream = TcpStream::connect(service.address).unwrap();
+    stream.set_read_timeout(Some(WAIT)).unwrap();
+    stream.write_all(b"POST /v1alpha1/solve HTTP/1.1\r\nhost: t\r\nconnection: close\r\ncontent-length: 9\r\n\r\n{").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 504") && answer.contains("not done within 1 s"), "{answer}");
+
+    let watch = || {
+        let mut stream = TcpStream::connect(service.address).unwrap();
+        stream.set_read_timeout(Some(WAIT)).unwrap();
+        stream.write_all(b"GET /v1alpha1/events/stream HTTP/1.1\r\nhost: t\r\n\r\n").unwrap();
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).unwrap();
+        (String::from_utf8_lossy(&head).into_owned(), stream)
+    };
+    let (first, second) = (watch(), watch());
+    assert!(first.0.ends_with("200") && second.0.ends_with("200"));
+    assert!(watch().0.ends_with("429"));
+    drop((first, second));
+
+    // Eight connections that say nothing; the ninth is closed at once, and one that ends makes room.
+    let mut silent: Vec<TcpStream> = Vec::new();
+    for _ in 0..200 {
+        let mut stream = TcpStream::connect(service.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        match stream.read(&mut [0]) {
+            Ok(0) if silent.len() >= 6 => break,
+            Ok(_) => {}
+            Err(_) => silent.push(stream),
+        }
+        assert!(silent.len() <= 8, "more connections than the limit are open");
+    }
+    assert!(!silent.is_empty());
+    drop(silent);
+    let until = std::time::Instant::now() + WAIT;
+    while !request(service.address, "GET", "/healthz", &[], b"").is_ok_and(|a| a.status == 200) {
+        assert!(std::time::Instant::now() < until, "no room after the others ended");
+    }
+}
+
+#[test]
+fn a_connection_that_says_nothing_is_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::start(&folder.path().join("state.redb"));
+    let begin: [&[u8]; 3] = [b"", b"PRI", b"GET / HT"];
+    let mut streams: Vec<TcpStream> = begin
+        .iter()
+        .map(|bytes| {
+            let mut stream = TcpStream::connect(service.address).unwrap();
+            stream.set_read_timeout(Some(WAIT)).unwrap();
+            stream.write_all(bytes).unwrap();
+            stream
+        })
+        .collect();
+    for stream in &mut streams {
+        // Ends without waiting for the client.
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest);
+        assert!(!rest.starts_with(b"HTTP/1.1 200"));
+    }
+}
