@@ -1,6 +1,6 @@
 //! The experiment: every job alone, all together as they come, all together held to their slots; several times over.
 
-use std::fs;
+use std::{fs, path::PathBuf};
 
 use anyhow::{Context, Result};
 use sim::stats::{Summary, marks_per_iteration};
@@ -24,7 +24,7 @@ const WARM_UP_ITERATIONS: u64 = 4;
 const STRETCH_PERCENT: u64 = 140;
 
 /// How much to measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// How often the whole experiment is done.
     pub repeats: u32,
@@ -32,6 +32,8 @@ pub struct Options {
     pub iterations: u32,
     /// Who holds the jobs.
     pub control: Control,
+    /// Folder of the programs of the service; by default that of this program.
+    pub programs: Option<PathBuf>,
 }
 
 /// One round of the experiment.
@@ -47,7 +49,7 @@ struct Round {
 ///
 /// # Errors
 /// A rank fails, a take has too few iterations, or somebody interrupts.
-pub fn run(lab: &Lab, program: &Program, options: Options, interrupt: &Interrupt, progress: &mut dyn FnMut(&str)) -> Result<Report> {
+pub fn run(lab: &Lab, program: &Program, options: &Options, interrupt: &Interrupt, progress: &mut dyn FnMut(&str)) -> Result<Report> {
     let load_before = load();
     let mut rounds = Vec::new();
     for repeat in 1..=options.repeats {
@@ -56,7 +58,7 @@ pub fn run(lab: &Lab, program: &Program, options: Options, interrupt: &Interrupt
     report(lab, options, &rounds, [load_before, load()])
 }
 
-fn round(lab: &Lab, program: &Program, options: Options, interrupt: &Interrupt, progress: &mut dyn FnMut(&str)) -> Result<Round> {
+fn round(lab: &Lab, program: &Program, options: &Options, interrupt: &Interrupt, progress: &mut dyn FnMut(&str)) -> Result<Round> {
     let jobs: Vec<usize> = (0..lab.case.jobs.len()).collect();
     let mut solo = Vec::new();
     let mut measured: Vec<Timing> = Vec::new();
@@ -67,24 +69,23 @@ fn round(lab: &Lab, program: &Program, options: Options, interrupt: &Interrupt, 
         measured.push(analysis::calibrate(&take, job).with_context(few)?);
         solo.push(take);
     }
-    let plan = plan(&lab.case, &measured)?;
+    let mut plan = plan(&lab.case, &measured)?;
     progress("all together, as they come");
     let contended = play(lab, program, &jobs, window(lab, &jobs, options), None, interrupt)?;
     progress("all together, held to their slots");
-    let window = window(lab, &jobs, options);
-    let session = control::start(lab, &plan, window.start, options.control)?;
-    let interleaved = play(lab, program, &jobs, window, Some(session.folder()), interrupt)?;
+    let session = control::start(lab, &mut plan, options.control, options.programs.as_deref())?;
+    let interleaved = play(lab, program, &jobs, window(lab, &jobs, options), Some(session.folder()), interrupt)?;
     let gates = session.totals();
     Ok(Round { plan, solo, contended, interleaved, gates })
 }
 
-fn window(lab: &Lab, jobs: &[usize], options: Options) -> Window {
+fn window(lab: &Lab, jobs: &[usize], options: &Options) -> Window {
     let slowest = jobs.iter().map(|&j| lab.case.jobs[j].nominal().period.0 + lab.case.jobs[j].jitter.0).max().unwrap_or(0);
     let stretched = slowest / 100 * STRETCH_PERCENT;
     Window::soon(stretched * WARM_UP_ITERATIONS, stretched * u64::from(options.iterations))
 }
 
-fn report(lab: &Lab, options: Options, rounds: &[Round], load: [f64; 2]) -> Result<Report> {
+fn report(lab: &Lab, options: &Options, rounds: &[Round], load: [f64; 2]) -> Result<Report> {
     let last = rounds.last().context("no round was played")?;
     let jobs: Result<Vec<JobRow>> = (0..lab.case.jobs.len()).map(|job| job_row(lab, rounds, last, job)).collect();
     Ok(Report {

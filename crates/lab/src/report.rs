@@ -133,7 +133,10 @@ impl Report {
                 &format!("{:.2} -> {:.2}", job.overlap_contended.median, job.overlap_interleaved.median),
                 &if job.hold { format!("{:.1}", job.period_ms) } else { "not held".into() },
                 &if job.hold { format!("{:.1}", job.shift_ms) } else { "-".into() },
-                &format!("{}/{}", job.gates.slips, job.gates.iterations),
+                &match job.gates.fail_opens {
+                    0 => format!("{}/{}", job.gates.slips, job.gates.iterations),
+                    open => format!("{}/{}, {open} open", job.gates.slips, job.gates.iterations),
+                },
                 &format!("{:.0} / {:.0} / {:.0}", job.predicted.solo_ms, job.predicted.contended_ms, job.predicted.interleaved_ms),
             ]));
         }
