@@ -80,6 +80,9 @@ pub struct RunArgs {
     /// Who holds the jobs.
     #[arg(long, value_enum, default_value_t)]
     pub control: Control,
+    /// Folder of antiphase-topology and antiphase-agent for --control service; by default that of this program.
+    #[arg(long, value_name = "DIR")]
+    pub programs: Option<PathBuf>,
     /// How to print the result.
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Format,
@@ -168,13 +171,13 @@ fn play(args: &RunArgs, program: &Program) -> Result<String> {
     let case = find_case(&args.case)?;
     let interrupt = Interrupt::listen()?;
     let lab = Lab::up(case)?;
-    let options = Options { repeats: args.repeats, iterations: args.iterations, control: args.control };
+    let options = Options { repeats: args.repeats, iterations: args.iterations, control: args.control, programs: args.programs.clone() };
     let mut progress = |what: &str| {
         if !args.quiet {
             eprintln!("{what}");
         }
     };
-    let report = experiment::run(&lab, program, options, &interrupt, &mut progress);
+    let report = experiment::run(&lab, program, &options, &interrupt, &mut progress);
     // What would not go is worth knowing even beside a result.
     let gone = lab.down();
     let report = report?;

@@ -1,7 +1,7 @@
 //! Who writes the schedule pages that the leaders' gates read.
 //!
 //! `direct`: this process, from its own plan. One machine has one clock, so node time is fabric time, and what is measured is
-//! the gate and the plan alone.
+//! the gate and the plan alone. `service`: the topology service and its agents, from the jobs committed to it.
 
 use std::{
     fs,
@@ -18,9 +18,14 @@ use anyhow::{Context, Result};
 use gate::{Gate, JobName, PageWriter, ReportReader};
 use gate_core::{Mode, Schedule};
 use serde::Serialize;
-use units::{Nanos, NodeTime};
+use units::Nanos;
 
-use crate::{case::Case, network::Lab, plan::Plan};
+use crate::{
+    case::Case,
+    network::Lab,
+    plan::Plan,
+    service::{Binaries, Service},
+};
 
 /// How often a page is written again.
 const HEARTBEAT: Duration = Duration::from_millis(100);
@@ -36,6 +41,8 @@ pub enum Control {
     /// This process writes the schedule pages itself.
     #[default]
     Direct,
+    /// The topology service and one agent beside every leader, over a network of their own.
+    Service,
 }
 
 /// What a gate did in one take.
@@ -56,8 +63,21 @@ pub struct GateTotals {
 pub(crate) struct Session {
     folder: PathBuf,
     reports: Vec<ReportReader>,
+    _keeper: Keeper,
+}
+
+/// Who keeps the pages fresh.
+#[derive(Debug)]
+enum Keeper {
+    Heart(#[allow(dead_code, reason = "held for its drop")] Heart),
+    Service(#[allow(dead_code, reason = "held for its drop")] Service),
+}
+
+/// A thread that writes pages.
+#[derive(Debug)]
+struct Heart {
     stop: Arc<AtomicBool>,
-    heart: Option<thread::JoinHandle<()>>,
+    thread: Option<thread::JoinHandle<()>>,
 }
 
 /// The gate of a leader rank. It never fails: without a page the job goes.
@@ -65,30 +85,40 @@ pub(crate) fn open_gate(folder: &Path, job: &str) -> Result<Gate> {
     Ok(Gate::open(&gate::Config::new(folder, JobName::try_new(job)?)))
 }
 
-/// Holds the jobs of a plan whose first slots follow `origin`, a time of CLOCK_MONOTONIC.
-pub(crate) fn start(lab: &Lab, plan: &Plan, origin: u64, control: Control) -> Result<Session> {
-    match control {
-        Control::Direct => Session::direct(&lab.record().folder(), &lab.case, plan, origin),
+/// Starts to hold the jobs of a plan; with a service, the plan becomes the service's.
+///
+/// # Errors
+/// Pages cannot be written, or the service does not work.
+pub(crate) fn start(lab: &Lab, plan: &mut Plan, control: Control, programs: Option<&Path>) -> Result<Session> {
+    let folder = lab.record().folder().join("gates");
+    // The totals of an earlier take would be counted again.
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
     }
+    // One folder per job, as if each leader's host had its own.
+    let folders: Vec<PathBuf> = lab.case.jobs.iter().map(|job| folder.join(&job.id)).collect();
+    let mut reports = Vec::new();
+    for (job, folder) in lab.case.jobs.iter().zip(&folders) {
+        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        reports.push(ReportReader::open_or_create(folder, &job.id).with_context(|| folder.display().to_string())?);
+    }
+    let keeper = match control {
+        Control::Direct => Keeper::Heart(Heart::start(&lab.case, plan, &folders)?),
+        Control::Service => Keeper::Service(Service::start(lab, &Binaries::find(programs)?, plan, &folders)?),
+    };
+    Ok(Session { folder, reports, _keeper: keeper })
 }
 
-impl Session {
-    fn direct(lab: &Path, case: &Case, plan: &Plan, origin: u64) -> Result<Self> {
-        let folder = lab.join("gates");
-        // The totals of an earlier take would be counted again.
-        if folder.exists() {
-            fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
-        }
-        fs::create_dir(&folder).with_context(|| folder.display().to_string())?;
-        let mut reports = Vec::new();
+impl Heart {
+    fn start(case: &Case, plan: &Plan, folders: &[PathBuf]) -> Result<Self> {
+        // Any origin will do as long as it is the same for all.
+        let origin = gate::now();
         let mut pages = Vec::new();
-        for (job, slot) in case.jobs.iter().zip(&plan.jobs) {
-            let said = || format!("pages in {}", folder.display());
-            reports.push(ReportReader::open_or_create(&folder, &job.id).with_context(said)?);
+        for ((job, slot), folder) in case.jobs.iter().zip(&plan.jobs).zip(folders) {
             let schedule = Schedule {
                 mode: if slot.hold { Mode::Hold } else { Mode::Pass },
                 epoch: 1,
-                slot: NodeTime(origin + slot.shift.0),
+                slot: origin.saturating_add(slot.shift),
                 period: slot.period,
                 tolerance: slot.tolerance,
                 hold_max: slot.period,
@@ -96,13 +126,13 @@ impl Session {
                 stale_after: STALE_AFTER,
                 ..Schedule::default()
             };
-            let mut page = PageWriter::create(&folder, &job.id).with_context(said)?;
+            let mut page = PageWriter::create(folder, &job.id).with_context(|| folder.display().to_string())?;
             page.write(&beat(&schedule));
             pages.push((page, schedule));
         }
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let heart = thread::Builder::new().name("pages".into()).spawn(move || {
+        let thread = thread::Builder::new().name("pages".into()).spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
                 for (page, schedule) in &mut pages {
                     page.write(&beat(schedule));
@@ -110,10 +140,12 @@ impl Session {
                 thread::sleep(HEARTBEAT);
             }
         })?;
-        Ok(Self { folder, reports, stop, heart: Some(heart) })
+        Ok(Self { stop, thread: Some(thread) })
     }
+}
 
-    /// Where the gates' files are.
+impl Session {
+    /// Where the gates' files are: one folder per job.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -135,11 +167,11 @@ fn beat(schedule: &Schedule) -> Schedule {
     Schedule { written: now, expires: now.saturating_add(EXPIRES_AFTER), ..*schedule }
 }
 
-impl Drop for Session {
+impl Drop for Heart {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        if let Some(heart) = self.heart.take() {
-            let _ = heart.join();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
     }
 }

@@ -1,13 +1,14 @@
 //! The experiment: every job alone, all together as they come, all together held to their slots; several times over.
 
-use std::fs;
+use std::{fs, path::PathBuf};
 
 use anyhow::{Context, Result};
+use sim::stats::{Summary, marks_per_iteration};
 use units::LinkId;
 
 use crate::{
     Program,
-    analysis::{self, Spread, Times},
+    analysis::{self, Spread},
     case::Timing,
     control::{self, Control, GateTotals},
     interrupt::Interrupt,
@@ -23,7 +24,7 @@ const WARM_UP_ITERATIONS: u64 = 4;
 const STRETCH_PERCENT: u64 = 140;
 
 /// How much to measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// How often the whole experiment is done.
     pub repeats: u32,
@@ -31,6 +32,8 @@ pub struct Options {
     pub iterations: u32,
     /// Who holds the jobs.
     pub control: Control,
+    /// Folder of the programs of the service; by default that of this program.
+    pub programs: Option<PathBuf>,
 }
 
 /// One round of the experiment.
@@ -46,7 +49,7 @@ struct Round {
 ///
 /// # Errors
 /// A rank fails, a take has too few iterations, or somebody interrupts.
-pub fn run(lab: &Lab, program: &Program, options: Options, interrupt: &Interrupt, progress: &mut dyn FnMut(&str)) -> Result<Report> {
+pub fn run(lab: &Lab, program: &Program, options: &Options, interrupt: &Interrupt, progress: &mut dyn FnMut(&str)) -> Result<Report> {
     let load_before = load();
     let mut rounds = Vec::new();
     for repeat in 1..=options.repeats {
@@ -55,7 +58,7 @@ pub fn run(lab: &Lab, program: &Program, options: Options, interrupt: &Interrupt
     report(lab, options, &rounds, [load_before, load()])
 }
 
-fn round(lab: &Lab, program: &Program, options: Options, interrupt: &Interrupt, progress: &mut dyn FnMut(&str)) -> Result<Round> {
+fn round(lab: &Lab, program: &Program, options: &Options, interrupt: &Interrupt, progress: &mut dyn FnMut(&str)) -> Result<Round> {
     let jobs: Vec<usize> = (0..lab.case.jobs.len()).collect();
     let mut solo = Vec::new();
     let mut measured: Vec<Timing> = Vec::new();
@@ -66,24 +69,23 @@ fn round(lab: &Lab, program: &Program, options: Options, interrupt: &Interrupt, 
         measured.push(analysis::calibrate(&take, job).with_context(few)?);
         solo.push(take);
     }
-    let plan = plan(&lab.case, &measured)?;
+    let mut plan = plan(&lab.case, &measured)?;
     progress("all together, as they come");
     let contended = play(lab, program, &jobs, window(lab, &jobs, options), None, interrupt)?;
     progress("all together, held to their slots");
-    let window = window(lab, &jobs, options);
-    let session = control::start(lab, &plan, window.start, options.control)?;
-    let interleaved = play(lab, program, &jobs, window, Some(session.folder()), interrupt)?;
+    let session = control::start(lab, &mut plan, options.control, options.programs.as_deref())?;
+    let interleaved = play(lab, program, &jobs, window(lab, &jobs, options), Some(session.folder()), interrupt)?;
     let gates = session.totals();
     Ok(Round { plan, solo, contended, interleaved, gates })
 }
 
-fn window(lab: &Lab, jobs: &[usize], options: Options) -> Window {
+fn window(lab: &Lab, jobs: &[usize], options: &Options) -> Window {
     let slowest = jobs.iter().map(|&j| lab.case.jobs[j].nominal().period.0 + lab.case.jobs[j].jitter.0).max().unwrap_or(0);
     let stretched = slowest / 100 * STRETCH_PERCENT;
     Window::soon(stretched * WARM_UP_ITERATIONS, stretched * u64::from(options.iterations))
 }
 
-fn report(lab: &Lab, options: Options, rounds: &[Round], load: [f64; 2]) -> Result<Report> {
+fn report(lab: &Lab, options: &Options, rounds: &[Round], load: [f64; 2]) -> Result<Report> {
     let last = rounds.last().context("no round was played")?;
     let jobs: Result<Vec<JobRow>> = (0..lab.case.jobs.len()).map(|job| job_row(lab, rounds, last, job)).collect();
     Ok(Report {
@@ -103,17 +105,17 @@ fn report(lab: &Lab, options: Options, rounds: &[Round], load: [f64; 2]) -> Resu
 fn job_row(lab: &Lab, rounds: &[Round], last: &Round, job: usize) -> Result<JobRow> {
     let id = lab.case.jobs[job].id.clone();
     let others = &lab.wiring.meets()[job];
-    let times = |of: &dyn Fn(&Round) -> &Take| -> Result<Vec<Times>> {
+    let times = |of: &dyn Fn(&Round) -> &Take| -> Result<Vec<Summary>> {
         let few = || format!("job {id:?} made fewer than {} iterations; ask for more with --iterations", analysis::ITERATIONS_MIN);
         rounds.iter().map(|round| analysis::times(of(round), job).with_context(few)).collect()
     };
     let (solo, contended, interleaved) = (times(&|r| &r.solo[job])?, times(&|r| &r.contended)?, times(&|r| &r.interleaved)?);
-    let three = |value: fn(&Times) -> f64| {
-        let spread = |times: &[Times]| Spread::of(times.iter().map(value).collect());
+    let three = |value: fn(&Summary) -> f64| {
+        let spread = |times: &[Summary]| Spread::of(times.iter().map(value).collect());
         Three { solo: spread(&solo), contended: spread(&contended), interleaved: spread(&interleaved) }
     };
     let overlap = |of: &dyn Fn(&Round) -> &Take| Spread::of(rounds.iter().map(|r| analysis::overlap(of(r), job, others)).collect());
-    let gains = contended.iter().zip(&interleaved).map(|(before, after)| 1.0 - after.mean_ms / before.mean_ms);
+    let gains = contended.iter().zip(&interleaved).map(|(before, after)| 1.0 - after.mean / before.mean);
     let plan = &last.plan.jobs[job];
     let sum = |of: fn(&GateTotals) -> u64| rounds.iter().map(|r| of(&r.gates[job])).sum();
     Ok(JobRow {
@@ -121,9 +123,9 @@ fn job_row(lab: &Lab, rounds: &[Round], last: &Round, job: usize) -> Result<JobR
         shift_ms: plan.shift.as_millis_f64(),
         slack_ms: plan.slack.as_millis_f64(),
         hold: plan.hold,
-        mean_ms: three(|t| t.mean_ms),
-        median_ms: three(|t| t.median_ms),
-        p99_ms: three(|t| t.p99_ms),
+        mean_ms: three(Summary::mean_ms),
+        median_ms: three(|t| t.p50.as_millis_f64()),
+        p99_ms: three(|t| t.p99.as_millis_f64()),
         gain: Spread::of(gains.collect()),
         overlap_contended: overlap(&|r| &r.contended),
         overlap_interleaved: overlap(&|r| &r.interleaved),
@@ -149,10 +151,12 @@ fn link_row(lab: &Lab, rounds: &[Round], link: LinkId, jobs: &[usize]) -> LinkRo
             let takes = of(round);
             let marks: u64 = takes.iter().filter_map(|t| t.marks.get(&link)).sum();
             let iterations: usize = takes.iter().map(|t| analysis::iterations(t, jobs)).sum();
-            marks as f64 / iterations.max(1) as f64
+            marks_per_iteration(marks as f64, iterations as u64)
         };
         Spread::of(rounds.iter().map(per_iteration).collect())
     };
+    let shared =
+        |of: &dyn Fn(&Round) -> &Take| Spread::of(rounds.iter().map(|r| analysis::link_use(of(r), jobs).overlap_share()).collect());
     let score = rounds.last().and_then(|r| r.plan.links.iter().find(|(known, _)| *known == name)).map(|(_, score)| *score);
     LinkRow {
         capacity_mbps: lab.case.fabric.link(link).capacity.map_or(0, units::Rate::mbps),
@@ -165,6 +169,8 @@ fn link_row(lab: &Lab, rounds: &[Round], link: LinkId, jobs: &[usize]) -> LinkRo
             contended: marks(&|r| vec![&r.contended]),
             interleaved: marks(&|r| vec![&r.interleaved]),
         },
+        overlap_contended: shared(&|r| &r.contended),
+        overlap_interleaved: shared(&|r| &r.interleaved),
         link: name,
     }
 }

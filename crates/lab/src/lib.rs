@@ -10,16 +10,19 @@
 
 pub mod analysis;
 pub mod case;
+mod client;
 mod command;
 pub mod control;
 pub mod experiment;
 pub mod interrupt;
+mod management;
 pub mod network;
 pub mod plan;
 pub mod queue;
 pub mod rank;
 pub mod record;
 pub mod report;
+mod service;
 mod tool;
 pub mod traffic;
 pub mod wiring;

@@ -80,6 +80,10 @@ pub struct LinkRow {
     pub score: f64,
     /// ECN marks set at this link, per iteration of a job on it.
     pub marks_per_iteration: Three,
+    /// Share of its jobs' communication during which another of them communicated too.
+    pub overlap_contended: Spread,
+    /// The same when held.
+    pub overlap_interleaved: Spread,
 }
 
 /// The result.
@@ -129,13 +133,16 @@ impl Report {
                 &format!("{:.2} -> {:.2}", job.overlap_contended.median, job.overlap_interleaved.median),
                 &if job.hold { format!("{:.1}", job.period_ms) } else { "not held".into() },
                 &if job.hold { format!("{:.1}", job.shift_ms) } else { "-".into() },
-                &format!("{}/{}", job.gates.slips, job.gates.iterations),
+                &match job.gates.fail_opens {
+                    0 => format!("{}/{}", job.gates.slips, job.gates.iterations),
+                    open => format!("{}/{}, {open} open", job.gates.slips, job.gates.iterations),
+                },
                 &format!("{:.0} / {:.0} / {:.0}", job.predicted.solo_ms, job.predicted.contended_ms, job.predicted.interleaved_ms),
             ]));
         }
         columns(&mut out, &jobs);
         out.push_str("\niterations in ms: mean (least to most over the repeats); predicted: solo / contended / interleaved\n\n");
-        let mut links = vec![row(["link", "Mbit/s", "jobs", "score", "marks solo", "contended", "interleaved"])];
+        let mut links = vec![row(["link", "Mbit/s", "jobs", "score", "marks solo", "contended", "interleaved", "overlap"])];
         for link in self.links.iter().filter(|l| l.shared) {
             let marks = &link.marks_per_iteration;
             let text = |s: Spread| format!("{:.1}", s.median);
@@ -147,6 +154,7 @@ impl Report {
                 &text(marks.solo),
                 &text(marks.contended),
                 &text(marks.interleaved),
+                &format!("{:.2} -> {:.2}", link.overlap_contended.median, link.overlap_interleaved.median),
             ]));
         }
         columns(&mut out, &links);

@@ -65,7 +65,7 @@ pub struct Take {
     pub peaks: BTreeMap<LinkId, u64>,
 }
 
-/// Plays `jobs` in the window; their leaders pass gates whose files are in `gates`.
+/// Plays `jobs` in the window; their leaders pass gates whose files are in `gates`, in a folder named after the job.
 ///
 /// # Errors
 /// A rank fails, or somebody interrupts.
@@ -143,7 +143,7 @@ impl Ranks {
         if rank == 0 {
             option("--trace", trace_path(&folder, &spec.id).display().to_string());
             if let Some(gates) = gates {
-                option("--gate", gates.display().to_string());
+                option("--gate", gates.join(&spec.id).display().to_string());
             }
         }
         command.stdin(Stdio::piped()).stdout(Stdio::null());
