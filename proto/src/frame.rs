@@ -12,10 +12,12 @@ const LENGTH_BYTES: usize = 4;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FrameError {
-    /// Longer than [`FRAME_BYTES_MAX`].
+    /// Longer than the reader holds.
     TooLong {
         /// The announced length.
         bytes: usize,
+        /// The reader's limit.
+        bytes_max: usize,
     },
     /// Not a message of the expected kind.
     Malformed(prost::DecodeError),
@@ -24,7 +26,7 @@ pub enum FrameError {
 impl core::fmt::Display for FrameError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::TooLong { bytes } => write!(f, "a frame of {bytes} bytes; at most {FRAME_BYTES_MAX} are read"),
+            Self::TooLong { bytes, bytes_max } => write!(f, "a frame of {bytes} bytes; at most {bytes_max} are read"),
             Self::Malformed(e) => write!(f, "a frame is malformed: {e}"),
         }
     }
@@ -39,7 +41,7 @@ impl std::error::Error for FrameError {}
 pub fn encode<M: Message>(message: &M) -> Result<Vec<u8>, FrameError> {
     let bytes = message.encoded_len();
     if bytes > FRAME_BYTES_MAX {
-        return Err(FrameError::TooLong { bytes });
+        return Err(FrameError::TooLong { bytes, bytes_max: FRAME_BYTES_MAX });
     }
     let mut out = Vec::with_capacity(LENGTH_BYTES + bytes);
     out.extend_from_slice(&(bytes as u32).to_be_bytes());
@@ -48,13 +50,26 @@ pub fn encode<M: Message>(message: &M) -> Result<Vec<u8>, FrameError> {
 }
 
 /// Takes a stream apart. Holds at most one frame and what was pushed last.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Decoder {
     buffer: Vec<u8>,
     read: usize,
+    bytes_max: usize,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::with_limit(FRAME_BYTES_MAX)
+    }
 }
 
 impl Decoder {
+    /// For frames of at most `bytes_max`, or [`FRAME_BYTES_MAX`] if that is less.
+    #[must_use]
+    pub fn with_limit(bytes_max: usize) -> Self {
+        Self { buffer: Vec::new(), read: 0, bytes_max: bytes_max.min(FRAME_BYTES_MAX) }
+    }
+
     /// Adds what was received.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.read);
@@ -71,8 +86,8 @@ impl Decoder {
         let rest = &self.buffer[self.read..];
         let Some((length, rest)) = rest.split_first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
         let bytes = u32::from_be_bytes(*length) as usize;
-        if bytes > FRAME_BYTES_MAX {
-            return Err(FrameError::TooLong { bytes });
+        if bytes > self.bytes_max {
+            return Err(FrameError::TooLong { bytes, bytes_max: self.bytes_max });
         }
         let Some(body) = rest.get(..bytes) else { return Ok(None) };
         let message = M::decode(body).map_err(FrameError::Malformed)?;
@@ -108,5 +123,11 @@ mod tests {
         let mut decoder = Decoder::default();
         decoder.push(&u32::MAX.to_be_bytes());
         assert!(matches!(decoder.next::<PlanAck>(), Err(FrameError::TooLong { .. })));
+        let mut narrow = Decoder::with_limit(7);
+        narrow.push(&[0, 0, 0, 7]);
+        assert!(narrow.next::<PlanAck>().unwrap().is_none());
+        let mut narrow = Decoder::with_limit(7);
+        narrow.push(&[0, 0, 0, 8]);
+        assert!(matches!(narrow.next::<PlanAck>(), Err(FrameError::TooLong { bytes: 8, bytes_max: 7 })));
     }
 }

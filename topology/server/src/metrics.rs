@@ -8,7 +8,7 @@ use std::time::Duration;
 use prometheus::{Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
 use proto::v1alpha1 as pb;
 
-use crate::{brain::Snapshot, links::LinkTable};
+use crate::{brain::Snapshot, links::LinkTable, quic};
 
 /// Links with a series of their own: those with the lowest scores.
 pub const LINKS_MAX: usize = 200;
@@ -107,6 +107,7 @@ impl Metrics {
         links(&state, now.links)?;
         jobs(&state, now.snapshot)?;
         agents(&state, now.snapshot)?;
+        sessions(&state, now.sessions)?;
         let single = |name: &str, help: &str, value: f64| -> Result<(), prometheus::Error> {
             let gauge = Gauge::new(name, help)?;
             gauge.set(value);
@@ -149,6 +150,8 @@ pub struct Now<'a> {
     pub store_up: bool,
     /// Samples that telemetry dropped.
     pub telemetry_dropped: u64,
+    /// Counts of agents' sessions.
+    pub sessions: &'a quic::Stats,
 }
 
 fn gauges<const N: usize>(registry: &Registry, name: &str, help: &str, labels: [&str; N]) -> Result<GaugeVec, prometheus::Error> {
@@ -225,6 +228,15 @@ fn agents(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Er
     up.with_label_values::<&str>(&[]).set(connected as f64);
     let worst = snapshot.agents.iter().filter_map(|a| a.clock_bound_ns).max();
     worst.into_iter().for_each(|ns| bound.with_label_values::<&str>(&[]).set(ns as f64 / 1e9));
+    Ok(())
+}
+
+fn sessions(registry: &Registry, stats: &quic::Stats) -> Result<(), prometheus::Error> {
+    let count = IntCounterVec::new(Opts::new("agent_protocol_total", "What happened on the side of the agents, by kind."), &["what"])?;
+    registry.register(Box::new(count.clone()))?;
+    for (what, value) in stats.read() {
+        count.with_label_values(&[what]).inc_by(value);
+    }
     Ok(())
 }
 

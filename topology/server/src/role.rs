@@ -1,29 +1,8 @@
 //! Who asks, and what they may do.
 
+pub use crate::tls::Role;
+
 use crate::api::ApiError;
-
-/// What a caller may do; each role may do what the ones before it may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
-    /// Look: everything under GET.
-    Read,
-    /// Also ask: solve and evaluate, which cost time and change nothing.
-    Evaluate,
-    /// Also change the plan: commit, release, fabric.
-    Admin,
-}
-
-impl Role {
-    /// The word in a certificate's URI `urn:antiphase:role:<word>`.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Evaluate => "evaluate",
-            Self::Admin => "admin",
-        }
-    }
-}
 
 /// The peer of a connection. Whoever accepts the connection decides: TLS by the client's certificate, and plain TCP,
 /// which listens on loopback only, trusts everybody on the machine.
@@ -43,7 +22,7 @@ impl Caller {
     /// [`ApiError`] of kind forbidden names both roles.
     pub fn require(self, needed: Role) -> Result<(), ApiError> {
         match self.role {
-            Some(role) if role >= needed => Ok(()),
+            Some(role) if role.allows(needed) => Ok(()),
             Some(role) => Err(ApiError::forbidden(format!("role {} may not do this; {} may", role.word(), needed.word()))),
             None => Err(ApiError::forbidden(format!("the certificate has no role; {} may do this", needed.word()))),
         }
@@ -59,6 +38,7 @@ mod tests {
         let read = Caller { role: Some(Role::Read) };
         assert!(read.require(Role::Read).is_ok());
         assert!(read.require(Role::Evaluate).is_err());
+        assert!(Caller { role: Some(Role::Agent) }.require(Role::Read).is_err());
         assert!(Caller::LOOPBACK.require(Role::Admin).is_ok());
         assert!(Caller { role: None }.require(Role::Read).is_err());
     }

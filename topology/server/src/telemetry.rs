@@ -11,6 +11,8 @@ use std::{
 use proto::v1alpha1::{CounterSeries, GetTelemetryRequest, GetTelemetryResponse, HostSeries, JobSeries, Telemetry};
 use units::{FabricTime, Nanos};
 
+use crate::quic::{FabricClock, TelemetrySink};
+
 /// Width of a step: what a graph of minutes can show.
 pub const STEP_NS: u64 = 1_000_000_000;
 /// Steps held per series: ten minutes.
@@ -134,6 +136,21 @@ impl TelemetryHandle {
 
     fn rings(&self) -> std::sync::MutexGuard<'_, Rings> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Telemetry as sessions deliver it, at fabric time.
+#[derive(Clone, Debug)]
+pub struct Sink {
+    /// Where it goes.
+    pub telemetry: TelemetryHandle,
+    /// What tells samples that are out of time.
+    pub clock: FabricClock,
+}
+
+impl TelemetrySink for Sink {
+    fn take(&self, host: &str, frame: Telemetry) {
+        self.telemetry.port(self.clock.now(), host, &frame);
     }
 }
 

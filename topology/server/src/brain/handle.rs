@@ -1,18 +1,21 @@
 //! How the rest of the service speaks to the brain.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use fabric::Fabric;
-use proto::v1alpha1::ServiceFrame;
-use state::{AgentReport, Event, JobDefinition, Refusal, Reply, SessionId};
+use futures_util::future::BoxFuture;
+use state::{Event, JobDefinition, Refusal, Reply, SessionId};
 use tokio::sync::{mpsc, oneshot};
 use units::Nanos;
 
 use super::{FabricView, Snapshot};
-use crate::links::LinkTable;
+use crate::{
+    links::LinkTable,
+    quic::{self, Outbox},
+};
 
 /// Commands that wait for the brain. An agent's report takes microseconds and a commit milliseconds, so this is seconds of work;
 /// beyond it senders wait.
@@ -29,8 +32,6 @@ pub(super) enum Command {
     Fabric { reply: oneshot::Sender<Option<FabricView>> },
     /// Show the links with demand.
     Links { reply: oneshot::Sender<Arc<LinkTable>> },
-    /// Frames for a session go here.
-    Register { session: SessionId, frames: mpsc::Sender<ServiceFrame> },
     /// What an agent said.
     Agent(Event),
 }
@@ -74,7 +75,25 @@ pub struct Stopped;
 #[derive(Clone, Debug)]
 pub struct BrainHandle {
     pub(super) commands: mpsc::Sender<Command>,
-    pub(super) sessions: Arc<AtomicU64>,
+    pub(super) outboxes: Outboxes,
+}
+
+/// Where plans for each session go. Sessions enter before their hello, and leave when the brain hears that they are gone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outboxes(Arc<Mutex<BTreeMap<SessionId, Outbox>>>);
+
+impl Outboxes {
+    pub(super) fn with<T>(&self, session: SessionId, act: impl FnOnce(&Outbox) -> T) -> Option<T> {
+        self.map().get(&session).map(act)
+    }
+
+    pub(super) fn leave(&self, session: SessionId) {
+        self.map().remove(&session);
+    }
+
+    fn map(&self) -> MutexGuard<'_, BTreeMap<SessionId, Outbox>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl BrainHandle {
@@ -118,58 +137,17 @@ impl BrainHandle {
         answer.await.map_err(|_| Stopped)
     }
 
-    /// A number for a new connection of an agent: never used twice, later ones greater.
-    #[must_use]
-    pub fn next_session(&self) -> SessionId {
-        SessionId(self.sessions.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// Where frames for a session go. To be called before [`BrainHandle::hello`]. A receiver that is full when a plan is due, or
-    /// gone, ends the session: its agent connects again and gets the whole plan. The channel closes after the last frame.
-    ///
-    /// # Errors
-    /// [`Stopped`].
-    pub async fn register(&self, session: SessionId, frames: mpsc::Sender<ServiceFrame>) -> Result<(), Stopped> {
-        self.send(Command::Register { session, frames }).await
-    }
-
-    /// An agent said hello. `epoch` is that of the plan on its pages.
-    ///
-    /// # Errors
-    /// [`Stopped`].
-    pub async fn hello(&self, session: SessionId, host: String, version: String, ports: Vec<String>, epoch: u64) -> Result<(), Stopped> {
-        self.agent(Event::AgentHello { session, host, version, ports, epoch }).await
-    }
-
-    /// A session ended.
-    ///
-    /// # Errors
-    /// [`Stopped`].
-    pub async fn gone(&self, session: SessionId) -> Result<(), Stopped> {
-        self.agent(Event::AgentGone { session }).await
-    }
-
-    /// An agent wrote its pages.
-    ///
-    /// # Errors
-    /// [`Stopped`].
-    pub async fn ack(&self, session: SessionId, epoch: u64) -> Result<(), Stopped> {
-        self.agent(Event::PlanAck { session, epoch }).await
-    }
-
-    /// An agent reported.
-    ///
-    /// # Errors
-    /// [`Stopped`].
-    pub async fn report(&self, session: SessionId, report: AgentReport) -> Result<(), Stopped> {
-        self.agent(Event::Report { session, report }).await
-    }
-
-    async fn agent(&self, event: Event) -> Result<(), Stopped> {
-        self.send(Command::Agent(event)).await
-    }
-
     async fn send(&self, command: Command) -> Result<(), Stopped> {
         self.commands.send(command).await.map_err(|_| Stopped)
+    }
+}
+
+impl quic::Brain for BrainHandle {
+    fn register(&self, session: SessionId, outbox: Outbox) {
+        self.outboxes.map().insert(session, outbox);
+    }
+
+    fn tell(&self, event: Event) -> BoxFuture<'_, Result<(), quic::BrainGone>> {
+        Box::pin(async move { self.send(Command::Agent(event)).await.map_err(|Stopped| quic::BrainGone) })
     }
 }

@@ -6,20 +6,20 @@ mod snapshot;
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, atomic::AtomicU64},
+    sync::Arc,
     thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use proto::v1alpha1::{self as pb, ServiceFrame, service_frame};
-use state::{Action, Config, Event, Record, Refusal, Reply, RequestId, Service, SessionId};
+use proto::v1alpha1 as pb;
+use state::{Action, Config, Event, Record, Refusal, Reply, RequestId, Service};
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub use handle::{BrainHandle, Mutation, Stopped};
 pub use snapshot::{FabricView, JobView, Snapshot, slot_message};
 
 use crate::{
-    clock::FabricClock,
+    FabricClock,
     events::EventLog,
     links::LinkTable,
     metrics::Metrics,
@@ -27,7 +27,7 @@ use crate::{
     store::{Outcome, StateFile, Store, StoreHealth},
     telemetry::TelemetryHandle,
 };
-use handle::{Command, QUEUE_MAX};
+use handle::{Command, Outboxes, QUEUE_MAX};
 
 /// How old a snapshot may be as to what agents reported. What clients changed is always in it.
 const SNAPSHOT_AGE_MAX: Duration = Duration::from_millis(100);
@@ -86,11 +86,12 @@ impl Brain {
         let (stop, stopped) = watch::channel(false);
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(|e| format!("cannot start the brain: {e}"))?;
+        let outboxes = Outboxes::default();
         let task = Task {
             service,
             store,
             around,
-            sessions: BTreeMap::new(),
+            outboxes: outboxes.clone(),
             answers: BTreeMap::new(),
             next_request: 0,
             fabric_request: None,
@@ -102,7 +103,7 @@ impl Brain {
         };
         let thread = std::thread::Builder::new().name("brain".into());
         let thread = thread.spawn(move || runtime.block_on(task.run(queue, outcomes, stopped))).map_err(|e| e.to_string())?;
-        let handle = BrainHandle { commands, sessions: Arc::new(AtomicU64::new(1)) };
+        let handle = BrainHandle { commands, outboxes };
         Ok(Self { handle, health, stop, thread })
     }
 
@@ -117,7 +118,7 @@ struct Task {
     service: Service,
     store: Store,
     around: Surroundings,
-    sessions: BTreeMap<SessionId, mpsc::Sender<ServiceFrame>>,
+    outboxes: Outboxes,
     answers: BTreeMap<RequestId, Answer>,
     next_request: u64,
     /// A new fabric is on its way to the disk. Jobs stand on nodes of one fabric, so no other change runs beside it.
@@ -139,13 +140,12 @@ impl Task {
     ) {
         self.act();
         loop {
-            let now = Instant::now();
-            let due = self.service.deadline().map(|at| self.around.clock.instant(at));
-            if due.is_some_and(|due| due <= now) {
+            let now = self.around.clock.now();
+            if self.service.deadline().is_some_and(|due| due <= now) {
                 self.handle(Event::Tick);
             }
-            let due = self.service.deadline().map(|at| self.around.clock.instant(at).max(now + TICK_MIN));
-            let wake = tokio::time::Instant::from_std(due.unwrap_or(now + PRUNE_EVERY));
+            let wait =
+                self.service.deadline().map_or(PRUNE_EVERY, |due| Duration::from_nanos(due.since(now).0).clamp(TICK_MIN, PRUNE_EVERY));
             tokio::select! {
                 biased;
                 Some(outcome) = outcomes.recv() => self.written(outcome),
@@ -154,7 +154,7 @@ impl Task {
                     Some(command) => self.command(command),
                     None => break,
                 },
-                () = tokio::time::sleep_until(wake) => {}
+                () = tokio::time::sleep(wait) => {}
             }
             self.prune();
         }
@@ -181,10 +181,9 @@ impl Task {
             Command::View { reply } => drop(reply.send(self.snapshot())),
             Command::Fabric { reply } => drop(reply.send(adapter::fabric(self.service.view()))),
             Command::Links { reply } => drop(reply.send(self.links())),
-            Command::Register { session, frames } => drop(self.sessions.insert(session, frames)),
             Command::Agent(event) => {
                 match &event {
-                    Event::AgentGone { session } => drop(self.sessions.remove(session)),
+                    Event::AgentGone { session } => self.outboxes.leave(*session),
                     Event::Report { report, .. } => self.record(report),
                     _ => {}
                 }
@@ -288,7 +287,6 @@ impl Task {
 
     /// Does everything that the service wants done.
     fn act(&mut self) {
-        let mut lost = Vec::new();
         while let Some(action) = self.service.poll() {
             match action {
                 Action::Persist { ticket, records } => self.store.persist(ticket, records),
@@ -302,29 +300,18 @@ impl Task {
                 }
                 Action::SendPlan { session, epoch, slots } => {
                     let plan = pb::HostPlan { epoch, slots: slots.iter().map(slot_message).collect() };
-                    lost.extend(self.send(session, service_frame::Kind::Plan(plan)));
+                    // A session that is gone is told of next.
+                    let _ = self.outboxes.with(session, |outbox| outbox.plan(plan));
                 }
                 Action::Disconnect { session, reason } => {
-                    // Gone or full: the end of the channel ends the session all the same.
-                    let _ = self.send(session, service_frame::Kind::Refusal(pb::Refusal { reason, retry: true }));
-                    self.sessions.remove(&session);
+                    let _ = self.outboxes.with(session, |outbox| outbox.end(reason, true));
                 }
                 Action::Notice(notice) => self.notice(notice),
             }
         }
-        for session in lost {
-            self.sessions.remove(&session);
-            self.service.handle(self.around.clock.now(), Event::AgentGone { session });
-        }
         if !self.waiting.is_empty() {
             self.resume();
         }
-    }
-
-    /// The session, when it takes no frame.
-    fn send(&self, session: SessionId, kind: service_frame::Kind) -> Option<SessionId> {
-        let sent = self.sessions.get(&session)?.try_send(ServiceFrame { kind: Some(kind) });
-        sent.is_err().then_some(session)
     }
 
     fn notice(&self, notice: state::Notice) {

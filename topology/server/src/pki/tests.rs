@@ -1,0 +1,93 @@
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use clap::Parser;
+
+use super::*;
+use crate::tls::{Identity, Tls, TlsFiles};
+
+#[derive(Parser)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+fn run(args: &[&str]) -> Result<String, PkiError> {
+    Cli::try_parse_from(std::iter::once("pki").chain(args.iter().copied())).unwrap().command.run()
+}
+
+fn files(dir: &Path) -> Vec<(String, u32)> {
+    let entry = |entry: fs::DirEntry| (entry.file_name().into_string().unwrap(), entry.metadata().unwrap().permissions().mode() & 0o777);
+    let mut found: Vec<_> = fs::read_dir(dir).unwrap().map(|found| entry(found.unwrap())).collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn init_issue_and_show_fit_together() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("pki");
+    let at = dir.to_str().unwrap();
+    run(&["init", "--dir", at, "--host", "topology.cluster", "--host", "10.1.2.3"]).unwrap();
+    run(&["issue", "--dir", at, "--role", "agent", "--name", "node-7", "--host", "node-7", "--host", "node-7.cluster"]).unwrap();
+    run(&["issue", "--dir", at, "--role", "admin", "--name", "ops", "--days", "2"]).unwrap();
+    let expected = ["ca.key", "ca.pem", "node-7.key", "node-7.pem", "ops.key", "ops.pem", "server.key", "server.pem"];
+    let mode = |name: &str| if name.ends_with(".key") { 0o600 } else { 0o644 };
+    assert_eq!(files(&dir), expected.map(|name| (name.to_owned(), mode(name))));
+    assert_eq!(fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o700);
+
+    let service = service_paths(&dir);
+    assert_eq!(show(&service.certificate).unwrap().names, ["topology.cluster", "10.1.2.3"]);
+    Tls::load(TlsFiles { certificate: service.certificate, key: service.key, client_ca: authority_path(&dir) }).unwrap();
+
+    let pem = fs::read(dir.join("node-7.pem")).unwrap();
+    let who = Identity::from_certificate(&CertificateDer::from_pem_slice(&pem).unwrap()).unwrap();
+    assert_eq!(who.role, Role::Agent);
+    assert!(who.speaks_for("node-7") && who.speaks_for("node-7.cluster") && !who.speaks_for("node-8"));
+    let shown = show(&dir.join("ops.pem")).unwrap();
+    assert_eq!((shown.subject.as_str(), shown.issuer.as_str()), ("ops", "antiphase authority"));
+    assert_eq!(shown.not_after - shown.not_before, 2 * 86_400 + 3_600);
+    let text = run(&["show", dir.join("ops.pem").to_str().unwrap()]).unwrap();
+    assert!(text.contains("name     urn:antiphase:role:admin\n"), "{text}");
+}
+
+#[test]
+fn nothing_is_overwritten_without_force() {
+    let temp = tempfile::tempdir().unwrap();
+    let at = temp.path().to_str().unwrap();
+    run(&["init", "--dir", at]).unwrap();
+    let before = fs::read(authority_path(temp.path())).unwrap();
+    let refused = run(&["init", "--dir", at]).unwrap_err();
+    assert!(refused.to_string().ends_with("ca.key is already there; --force replaces it"), "{refused}");
+    // One file in the way is enough, and then nothing else is touched.
+    fs::remove_file(temp.path().join("ca.key")).unwrap();
+    fs::remove_file(temp.path().join("ca.pem")).unwrap();
+    assert!(matches!(run(&["init", "--dir", at]), Err(PkiError::Exists { .. })));
+    assert_eq!(files(temp.path()).len(), 2);
+    run(&["init", "--dir", at, "--force"]).unwrap();
+    assert_ne!(fs::read(authority_path(temp.path())).unwrap(), before);
+    let issue = ["issue", "--dir", at, "--role", "read", "--name", "grafana"];
+    run(&issue).unwrap();
+    assert!(matches!(run(&issue), Err(PkiError::Exists { .. })));
+    run(&[&issue[..], &["--force"]].concat()).unwrap();
+}
+
+#[test]
+fn names_that_would_leave_the_folder_or_lie_are_refused() {
+    let temp = tempfile::tempdir().unwrap();
+    let at = temp.path().to_str().unwrap();
+    run(&["init", "--dir", at]).unwrap();
+    let issue = |role: &str, name: &str, hosts: &[&str]| {
+        let mut args = vec!["issue", "--dir", at, "--role", role, "--name", name];
+        args.extend(hosts.iter().flat_map(|&host| ["--host", host]));
+        run(&args).map_err(|error| error.to_string())
+    };
+    for name in ["../evil", "a/b", ".hidden", "", "ca", "server", "n\u{f6}de", &"x".repeat(65)] {
+        assert!(issue("read", name, &[]).is_err(), "{name:?}");
+    }
+    assert!(issue("agent", "a", &[]).unwrap_err().contains("--host"));
+    assert!(issue("agent", "a", &["*.cluster"]).unwrap_err().contains("*.cluster"));
+    assert!(issue("admin", "a", &["node-1"]).unwrap_err().contains("only an agent"));
+    assert_eq!(files(temp.path()).len(), 4);
+    let missing = run(&["issue", "--dir", temp.path().join("nowhere").to_str().unwrap(), "--role", "read", "--name", "x"]).unwrap_err();
+    assert!(missing.to_string().contains("ca.key"), "{missing}");
+}

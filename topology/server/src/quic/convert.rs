@@ -1,0 +1,81 @@
+//! Frames of agents to what the brain knows.
+
+use proto::v1alpha1 as wire;
+use state::{AgentReport, ClockQuality, GateReport};
+use units::Nanos;
+
+use super::{CloseCode, End, GATES_MAX, NAME_BYTES_MAX};
+
+/// A report, or why no agent would send it.
+pub(super) fn report(report: wire::Report) -> Result<AgentReport, End> {
+    let gates = report.gates.len();
+    if gates > GATES_MAX {
+        return Err(End::new(CloseCode::Malformed, format!("a report of {gates} jobs; at most {GATES_MAX} are read")));
+    }
+    let clock = report.clock.map(|clock| ClockQuality { bound: Nanos(clock.bound_ns), rtt: Nanos(clock.rtt_ns) });
+    let gates = report.gates.into_iter().map(gate).collect::<Result<_, _>>()?;
+    Ok(AgentReport { clock, gates })
+}
+
+fn gate(gate: wire::GateReport) -> Result<GateReport, End> {
+    if !is_name(&gate.job) {
+        return Err(End::new(CloseCode::Malformed, format!("a report of the job {:?}", shortened(&gate.job))));
+    }
+    Ok(GateReport {
+        job: gate.job,
+        epoch: gate.epoch,
+        iterations: gate.iterations,
+        holds: gate.holds,
+        slips: gate.slips,
+        fail_opens: gate.fail_opens,
+        phase_error: gate.phase_error_ns,
+        iteration: gate.iteration_p50_ns.map(Nanos),
+        solo: gate.solo_p75_ns.map(Nanos),
+        observed_period: gate.observed_period_ns.map(Nanos),
+    })
+}
+
+/// Hosts and jobs: letters, digits, dots, dashes, underscores; not beginning with a dot.
+pub(super) fn is_name(name: &str) -> bool {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
+    (1..=NAME_BYTES_MAX).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(allowed)
+}
+
+/// What a stranger sent, for a log line.
+pub(super) fn shortened(text: &str) -> String {
+    const SHOWN: usize = 80;
+    text.chars().take(SHOWN).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_keeps_what_is_absent_absent() {
+        let gate = wire::GateReport {
+            job: "bert".into(),
+            phase_error_ns: Some(-5),
+            iteration_p50_ns: Some(7),
+            slips: 3,
+            ..wire::GateReport::default()
+        };
+        let clock = wire::ClockQuality { offset_ns: -1, bound_ns: 20, rtt_ns: 30 };
+        let full = report(wire::Report { sequence: 1, clock: Some(clock), gates: vec![gate] }).unwrap();
+        assert_eq!(full.clock, Some(ClockQuality { bound: Nanos(20), rtt: Nanos(30) }));
+        let expected =
+            GateReport { job: "bert".into(), phase_error: Some(-5), iteration: Some(Nanos(7)), slips: 3, ..GateReport::default() };
+        assert_eq!(full.gates, [expected]);
+        assert_eq!(report(wire::Report::default()).unwrap(), AgentReport::default());
+    }
+
+    #[test]
+    fn reports_of_no_agent_are_refused_with_what_is_wrong() {
+        let named = |job: &str| wire::GateReport { job: job.to_owned(), ..wire::GateReport::default() };
+        let of = |gates| report(wire::Report { gates, ..wire::Report::default() }).unwrap_err();
+        assert!(of(vec![named("ok"), named("../etc")]).reason.contains("../etc"));
+        assert!(of(vec![named(&"x".repeat(100_000))]).reason.len() < 200);
+        assert!(of(vec![named("x"); GATES_MAX + 1]).reason.contains("1025"));
+        assert!(is_name("a") && is_name("node-1.rack_2") && !is_name("") && !is_name(".x") && !is_name("a b") && !is_name("\u{e9}"));
+    }
+}

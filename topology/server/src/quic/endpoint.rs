@@ -1,0 +1,71 @@
+//! The UDP socket and what QUIC may do on it.
+
+use std::{
+    io,
+    net::{SocketAddr, UdpSocket},
+    sync::Arc,
+    time::Duration,
+};
+
+use quinn::{Endpoint, EndpointConfig, IdleTimeout, ServerConfig, TokioRuntime, TransportConfig, VarInt};
+use rustix::net::sockopt;
+
+use super::{
+    CONNECTION_WINDOW_BYTES, DATAGRAM_BUFFER_BYTES, HANDSHAKES_MAX, SEND_WINDOW_BYTES, STREAM_WINDOW_BYTES, STREAMS_MAX, Settings,
+};
+use crate::tls::{Admission, Tls};
+
+/// Kernel buffers of the socket. A commit makes thousands of agents answer at once; at 212 KiB, the usual default, 100
+/// packets fit.
+const SOCKET_BUFFER_BYTES: usize = 8 * 1024 * 1024;
+/// What one attempt may make us hold before its handshake is taken up; a first flight is 4 KiB at most.
+const INCOMING_BUFFER_BYTES: u64 = 8 * 1024;
+/// Longest idle timeout that is offered; a setting above it is this.
+const SILENCE_OFFERED_MAX: Duration = Duration::from_secs(3_600);
+
+/// Binds the service's UDP socket.
+///
+/// # Errors
+/// The address cannot be bound.
+pub fn endpoint(address: SocketAddr, tls: &Tls, settings: &Settings) -> io::Result<Endpoint> {
+    let socket = UdpSocket::bind(address)?;
+    enlarge_buffers(&socket);
+    Endpoint::new(EndpointConfig::default(), Some(server_config(tls, settings)), socket, Arc::new(TokioRuntime))
+}
+
+/// Best effort: the forced way needs a capability, the polite one is capped by net.core.rmem_max and wmem_max.
+fn enlarge_buffers(socket: &UdpSocket) {
+    let received = sockopt::set_socket_recv_buffer_size_force(socket, SOCKET_BUFFER_BYTES)
+        .or_else(|_| sockopt::set_socket_recv_buffer_size(socket, SOCKET_BUFFER_BYTES));
+    let sent = sockopt::set_socket_send_buffer_size(socket, SOCKET_BUFFER_BYTES);
+    if let Err(error) = received.and(sent) {
+        tracing::debug!(%error, "the socket keeps its default buffers");
+    }
+}
+
+/// As of the certificates that `tls` has now.
+pub(super) fn server_config(tls: &Tls, settings: &Settings) -> ServerConfig {
+    let mut config = ServerConfig::with_crypto(tls.quic());
+    config.transport_config(Arc::new(transport(settings)));
+    config.max_incoming(HANDSHAKES_MAX);
+    config.incoming_buffer_size(INCOMING_BUFFER_BYTES);
+    config.incoming_buffer_size_total(INCOMING_BUFFER_BYTES * HANDSHAKES_MAX as u64);
+    // Without certificates the address is all that tells who it is, so it must not change.
+    config.migration(tls.admission() == Admission::Certificate);
+    config
+}
+
+fn transport(settings: &Settings) -> TransportConfig {
+    let mut transport = TransportConfig::default();
+    transport.max_concurrent_bidi_streams(VarInt::from_u32(STREAMS_MAX));
+    transport.max_concurrent_uni_streams(VarInt::from_u32(STREAMS_MAX));
+    transport.stream_receive_window(VarInt::from_u32(STREAM_WINDOW_BYTES));
+    transport.receive_window(VarInt::from_u32(CONNECTION_WINDOW_BYTES));
+    transport.send_window(SEND_WINDOW_BYTES);
+    transport.datagram_receive_buffer_size(Some(DATAGRAM_BUFFER_BYTES));
+    transport.datagram_send_buffer_size(DATAGRAM_BUFFER_BYTES);
+    transport.max_idle_timeout(IdleTimeout::try_from(settings.silence_max.min(SILENCE_OFFERED_MAX)).ok());
+    // Frames are small: probing for a larger MTU would cost more packets than it saves.
+    transport.mtu_discovery_config(None);
+    transport
+}

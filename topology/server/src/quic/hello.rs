@@ -1,0 +1,166 @@
+//! The first frames of a session: who is it, may it speak for that host, which protocol.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use proto::{
+    PROTOCOL,
+    frame::Decoder,
+    v1alpha1::{AgentFrame, Hello, Welcome, agent_frame},
+};
+use quinn::{Connection, RecvStream, SendStream};
+use rustls_pki_types::CertificateDer;
+use units::Nanos;
+
+use super::{
+    CONTROL_FRAME_BYTES_MAX, CloseCode, End, NAME_BYTES_MAX, PORTS_MAX, PROTOCOL_MIN, READ_BYTES, Settings, VERSION_BYTES_MAX,
+    convert::{is_name, shortened},
+};
+use crate::tls::{self, Admission, Identity, Role};
+
+/// The control stream as it stands after the first frame.
+pub(super) struct Control {
+    pub(super) send: SendStream,
+    pub(super) recv: RecvStream,
+    pub(super) decoder: Decoder,
+}
+
+/// What keeps a connection from becoming a session.
+pub(super) enum Failed {
+    /// With a stream on which to say it.
+    Refused(SendStream, End),
+    /// Without one.
+    Ended(End),
+}
+
+/// Waits for the control stream and its Hello. The caller bounds the wait.
+pub(super) async fn hello(connection: &Connection) -> Result<(Control, Hello), Failed> {
+    let gone = |error: &dyn std::fmt::Display| Failed::Ended(End::new(CloseCode::Done, error.to_string()));
+    let (send, mut recv) = connection.accept_bi().await.map_err(|error| gone(&error))?;
+    let mut decoder = Decoder::with_limit(CONTROL_FRAME_BYTES_MAX);
+    loop {
+        match decoder.next::<AgentFrame>() {
+            Ok(Some(AgentFrame { kind: Some(agent_frame::Kind::Hello(hello)) })) => return Ok((Control { send, recv, decoder }, hello)),
+            Ok(Some(_)) => return Err(Failed::Refused(send, End::refused("the first frame was no hello", false))),
+            Err(error) => return Err(Failed::Refused(send, End::refused(error.to_string(), false))),
+            Ok(None) => {}
+        }
+        match recv.read_chunk(READ_BYTES, true).await {
+            Ok(Some(chunk)) => decoder.push(&chunk.bytes),
+            Ok(None) => return Err(Failed::Refused(send, End::refused("the control stream ended without a hello", false))),
+            Err(error) => return Err(gone(&error)),
+        }
+    }
+}
+
+/// Who the peer is, as far as its certificate or its address says; `None`: anybody of this machine.
+pub(super) fn identity(connection: &Connection, admission: Admission) -> Result<Option<Identity>, End> {
+    match admission {
+        Admission::Loopback if tls::is_loopback(connection.remote_address().ip()) => Ok(None),
+        Admission::Loopback => Err(not_loopback(connection.remote_address())),
+        Admission::Certificate => {
+            let shown = connection.peer_identity().and_then(|any| any.downcast::<Vec<CertificateDer<'static>>>().ok());
+            let identity = tls::identity(shown.as_deref().map(Vec::as_slice)).map_err(|error| End::refused(error.to_string(), false))?;
+            Ok(Some(identity))
+        }
+    }
+}
+
+fn not_loopback(address: SocketAddr) -> End {
+    End::refused(format!("this service has no certificates and serves its own machine only, not {}", address.ip()), false)
+}
+
+/// Checks a Hello against the peer's identity, and gives the answer and the host.
+pub(super) fn admit(hello: &Hello, identity: Option<&Identity>, settings: &Settings) -> Result<(Welcome, Arc<str>), End> {
+    let refuse = |reason: String| Err(End::refused(reason, false));
+    if hello.protocol < PROTOCOL_MIN {
+        return refuse(format!(
+            "protocol {} is too old; this service speaks {PROTOCOL_MIN} to {PROTOCOL}: update the agent",
+            hello.protocol
+        ));
+    }
+    if !is_name(&hello.host) {
+        return refuse(format!("{:?} is no name of a host", shortened(&hello.host)));
+    }
+    if let Some(who) = identity {
+        if who.role != Role::Agent {
+            return refuse(format!("the certificate of {:?} has the role {}; an agent needs the role agent", who.subject, who.role));
+        }
+        if !who.speaks_for(&hello.host) {
+            return refuse(format!("the certificate of {:?} names {}, not the host {:?}", who.subject, listed(&who.names), hello.host));
+        }
+    }
+    if hello.version.len() > VERSION_BYTES_MAX {
+        return refuse(format!("a version of {} bytes; at most {VERSION_BYTES_MAX}", hello.version.len()));
+    }
+    let ports = hello.ports.len();
+    if ports > PORTS_MAX {
+        return refuse(format!("{ports} ports; at most {PORTS_MAX}"));
+    }
+    if let Some(port) = hello.ports.iter().find(|port| port.is_empty() || port.len() > NAME_BYTES_MAX) {
+        return refuse(format!("{:?} is no name of a port", shortened(port)));
+    }
+    let nanos = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).map_or(u64::MAX, |nanos| Nanos(nanos).0);
+    let welcome = Welcome {
+        protocol: hello.protocol.min(PROTOCOL),
+        version: settings.version.clone(),
+        report_interval_ns: nanos(settings.report_interval),
+        idle_timeout_ns: nanos(settings.silence_max),
+        probe_interval_ns: nanos(settings.probe_interval),
+    };
+    Ok((welcome, hello.host.as_str().into()))
+}
+
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => "no host".to_owned(),
+        names => shortened(&names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn who(role: Role, names: &[&str]) -> Identity {
+        Identity { role, names: names.iter().map(|&name| name.to_owned()).collect(), subject: "x".into(), expires_unix: 0 }
+    }
+
+    fn said(host: &str, protocol: u32) -> Hello {
+        Hello { host: host.to_owned(), version: "0.1.0".into(), protocol, ports: vec!["eth0".into()], epoch: 0 }
+    }
+
+    #[test]
+    fn the_lower_protocol_is_spoken_and_one_that_is_too_old_refused() {
+        let settings = Settings::default();
+        let agent = who(Role::Agent, &["node-1"]);
+        for offered in [PROTOCOL, PROTOCOL + 1, u32::MAX] {
+            assert_eq!(admit(&said("node-1", offered), Some(&agent), &settings).unwrap().0.protocol, PROTOCOL);
+        }
+        let refused = admit(&said("node-1", PROTOCOL_MIN - 1), Some(&agent), &settings).unwrap_err();
+        assert!(refused.reason.contains("too old"), "{}", refused.reason);
+    }
+
+    #[test]
+    fn only_an_agent_speaks_and_only_for_its_host() {
+        let settings = Settings::default();
+        let of = |host, who: Option<&Identity>| {
+            admit(&said(host, 1), who, &settings).map(|(_, host)| host.to_string()).map_err(|end| end.reason)
+        };
+        assert_eq!(of("node-1", Some(&who(Role::Agent, &["node-1", "node-2"]))).unwrap(), "node-1");
+        assert!(
+            of("node-3", Some(&who(Role::Agent, &["node-1", "node-2"]))).unwrap_err().contains("node-1, node-2, not the host \"node-3\"")
+        );
+        assert!(of("node-1", Some(&who(Role::Admin, &["node-1"]))).unwrap_err().contains("role admin"));
+        assert_eq!(of("any", None).unwrap(), "any");
+    }
+
+    #[test]
+    fn a_hello_that_grows_is_refused() {
+        let settings = Settings::default();
+        let refused = |hello: Hello| admit(&hello, None, &settings).unwrap_err().reason;
+        assert!(refused(said(&"x".repeat(254), 1)).len() < 200);
+        assert!(refused(Hello { version: "x".repeat(65), ..said("a", 1) }).contains("65"));
+        assert!(refused(Hello { ports: vec!["p".into(); PORTS_MAX + 1], ..said("a", 1) }).contains("257"));
+        assert!(refused(Hello { ports: vec!["p".repeat(254)], ..said("a", 1) }).contains("port"));
+    }
+}

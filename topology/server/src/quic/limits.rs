@@ -1,0 +1,171 @@
+//! Who may begin a handshake now, and how fast a session may talk.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv6Addr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use super::{HANDSHAKES_MAX, HANDSHAKES_PER_ADDRESS_MAX, RETRY_ABOVE, RETRY_PER_ADDRESS_ABOVE};
+
+/// An IPv6 host owns its /64 and could come from each address of it.
+const V6_PREFIX_BITS: u32 = 64;
+
+#[derive(Debug, Default)]
+struct Counts {
+    all: usize,
+    by_address: HashMap<IpAddr, usize>,
+}
+
+/// Counts the handshakes that are under way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Door(Arc<Mutex<Counts>>);
+
+/// One handshake under way, until dropped.
+#[derive(Debug)]
+pub(super) struct Handshake {
+    door: Door,
+    address: IpAddr,
+}
+
+/// What to do with a connection attempt.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    Admit(Handshake),
+    /// Make it prove its address; costs us nothing.
+    Retry,
+    Refuse,
+}
+
+impl Door {
+    /// `proven`: the packet carried a token that only the owner of its address could have.
+    pub(super) fn judge(&self, address: IpAddr, proven: bool) -> Verdict {
+        let address = network(address);
+        let mut counts = self.lock();
+        let here = counts.by_address.get(&address).copied().unwrap_or(0);
+        if !proven && (counts.all >= RETRY_ABOVE || here >= RETRY_PER_ADDRESS_ABOVE) {
+            return Verdict::Retry;
+        }
+        if counts.all >= HANDSHAKES_MAX || here >= HANDSHAKES_PER_ADDRESS_MAX {
+            return Verdict::Refuse;
+        }
+        counts.all += 1;
+        *counts.by_address.entry(address).or_default() += 1;
+        Verdict::Admit(Handshake { door: self.clone(), address })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Counts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Handshake {
+    fn drop(&mut self) {
+        let mut counts = self.door.lock();
+        counts.all -= 1;
+        if let Some(here) = counts.by_address.get_mut(&self.address) {
+            *here -= 1;
+            // What is not counted is not kept: the map never grows past the handshakes under way.
+            if *here == 0 {
+                counts.by_address.remove(&self.address);
+            }
+        }
+    }
+}
+
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << (128 - V6_PREFIX_BITS))).into(),
+        v4 => v4,
+    }
+}
+
+/// A token bucket.
+#[derive(Debug)]
+pub(super) struct Bucket {
+    per_second: u32,
+    burst: u32,
+    tokens: f64,
+    last: Instant,
+}
+
+impl Bucket {
+    pub(super) fn new(per_second: u32, burst: u32, now: Instant) -> Self {
+        Self { per_second, burst, tokens: f64::from(burst), last: now }
+    }
+
+    /// Whether `cost` more is within the rate.
+    pub(super) fn take(&mut self, cost: u32, now: Instant) -> bool {
+        let earned = now.saturating_duration_since(self.last).as_secs_f64() * f64::from(self.per_second);
+        self.tokens = (self.tokens + earned).min(f64::from(self.burst));
+        self.last = now;
+        let enough = self.tokens >= f64::from(cost);
+        if enough {
+            self.tokens -= f64::from(cost);
+        }
+        enough
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_bucket_gives_its_burst_and_then_its_rate() {
+        let start = Instant::now();
+        let mut bucket = Bucket::new(10, 30, start);
+        assert_eq!((0..100).filter(|_| bucket.take(1, start)).count(), 30);
+        let later = start + Duration::from_millis(1_050);
+        assert_eq!((0..100).filter(|_| bucket.take(1, later)).count(), 10);
+        assert_eq!((0..100).filter(|_| bucket.take(1, later + Duration::from_secs(3_600))).count(), 30);
+        assert!(!bucket.take(31, later + Duration::from_secs(7_200)));
+    }
+
+    #[test]
+    fn an_address_must_prove_itself_and_then_still_has_a_limit() {
+        let door = Door::default();
+        let address = IpAddr::from([10, 0, 0, 1]);
+        let mut held = Vec::new();
+        while let Verdict::Admit(handshake) = door.judge(address, false) {
+            held.push(handshake);
+        }
+        assert_eq!(held.len(), RETRY_PER_ADDRESS_ABOVE);
+        assert!(matches!(door.judge(address, false), Verdict::Retry));
+        while let Verdict::Admit(handshake) = door.judge(address, true) {
+            held.push(handshake);
+        }
+        assert_eq!(held.len(), HANDSHAKES_PER_ADDRESS_MAX);
+        assert!(matches!(door.judge(address, true), Verdict::Refuse));
+        assert!(matches!(door.judge(IpAddr::from([10, 0, 0, 2]), false), Verdict::Admit(_)), "others are not affected");
+        held.clear();
+        assert!(matches!(door.judge(address, false), Verdict::Admit(_)));
+        assert_eq!((door.lock().all, door.lock().by_address.len()), (0, 0), "nothing is remembered");
+    }
+
+    #[test]
+    fn many_addresses_together_have_a_limit() {
+        let door = Door::default();
+        let address = |i: usize| IpAddr::from(u32::try_from(i).unwrap().to_be_bytes());
+        let mut held = Vec::new();
+        for i in 0..2 * HANDSHAKES_MAX {
+            match door.judge(address(i), i >= RETRY_ABOVE) {
+                Verdict::Admit(handshake) => held.push(handshake),
+                other => assert!(matches!(other, Verdict::Refuse)),
+            }
+        }
+        assert_eq!(held.len(), HANDSHAKES_MAX);
+        assert!(matches!(door.judge(address(9_999), false), Verdict::Retry));
+    }
+
+    #[test]
+    fn one_ipv6_network_is_one_address() {
+        let (a, b): (IpAddr, IpAddr) = ("2001:db8::1".parse().unwrap(), "2001:db8::ffff:2".parse().unwrap());
+        assert_eq!(network(a), network(b));
+        assert_ne!(network(a), network("2001:db8:0:1::1".parse().unwrap()));
+        assert_eq!(network("::ffff:10.0.0.1".parse().unwrap()), IpAddr::from([10, 0, 0, 1]));
+    }
+}

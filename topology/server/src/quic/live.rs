@@ -1,0 +1,281 @@
+//! One admitted session: what comes from the agent, what goes to it, and when it has to end.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::{Buf, Bytes};
+use proto::{
+    frame::{self, Decoder},
+    v1alpha1::{AgentFrame, ServiceFrame, Telemetry, agent_frame, service_frame},
+};
+use quinn::{Chunk, Connection, ReadError, RecvStream, SendStream};
+use state::{Event, SessionId};
+
+use super::{
+    CloseCode, DATAGRAMS_PER_SECOND_MAX, End, FRAMES_BURST, FRAMES_PER_SECOND_MAX, Inbox, Outgoing, PROBES_BURST, PROBES_PER_SECOND_MAX,
+    READ_BYTES, Seams, Settings, TELEMETRY_BYTES_BURST, TELEMETRY_BYTES_PER_SECOND_MAX, TELEMETRY_FRAME_BYTES_MAX, clock, convert,
+    hello::Control, limits::Bucket,
+};
+
+/// How often a session looks at what has no event of its own: silence, a stalled writer, a certificate's end.
+const CHECKS_PER_SILENCE: u32 = 4;
+
+/// A session that was admitted.
+pub(super) struct Live<'a> {
+    seams: &'a Seams,
+    silence_max: Duration,
+    connection: &'a Connection,
+    session: SessionId,
+    host: &'a Arc<str>,
+    send: SendStream,
+    recv: RecvStream,
+    decoder: Decoder,
+    inbox: Inbox,
+    /// What is left of the frame that is being written.
+    pending: Bytes,
+    /// Since when the agent has taken nothing of it.
+    pending_since: Instant,
+    telemetry: Option<(RecvStream, Decoder)>,
+    frames: Bucket,
+    probes: Bucket,
+    telemetry_bytes: Bucket,
+    heard: Instant,
+    checked: Instant,
+    datagrams: u64,
+    /// End of the agent's certificate.
+    pub(super) expires: Option<tokio::time::Instant>,
+}
+
+/// What the next turn of the loop is about.
+enum Next {
+    Datagram(Result<Bytes, quinn::ConnectionError>),
+    Control(Result<Option<Chunk>, ReadError>),
+    Written(Result<usize, quinn::WriteError>),
+    Outgoing(Outgoing),
+    Stream(Result<RecvStream, quinn::ConnectionError>),
+    Telemetry(Result<Option<Chunk>, ReadError>),
+    Check,
+}
+
+impl<'a> Live<'a> {
+    pub(super) fn new(
+        seams: &'a Seams,
+        settings: &Settings,
+        connection: &'a Connection,
+        session: SessionId,
+        host: &'a Arc<str>,
+        control: Control,
+        inbox: Inbox,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            seams,
+            silence_max: settings.silence_max,
+            connection,
+            session,
+            host,
+            send: control.send,
+            recv: control.recv,
+            decoder: control.decoder,
+            inbox,
+            pending: Bytes::new(),
+            pending_since: now,
+            telemetry: None,
+            frames: Bucket::new(FRAMES_PER_SECOND_MAX, FRAMES_BURST, now),
+            probes: Bucket::new(PROBES_PER_SECOND_MAX, PROBES_BURST, now),
+            telemetry_bytes: Bucket::new(TELEMETRY_BYTES_PER_SECOND_MAX, TELEMETRY_BYTES_BURST, now),
+            heard: now,
+            checked: now,
+            datagrams: 0,
+            expires: None,
+        }
+    }
+
+    /// Runs until the session has to end.
+    pub(super) async fn run(&mut self) -> End {
+        // The Hello may have come with frames behind it.
+        if let Err(end) = self.frames_of_control().await {
+            return end;
+        }
+        let every = self.silence_max / CHECKS_PER_SILENCE;
+        let check = tokio::time::sleep(every);
+        tokio::pin!(check);
+        loop {
+            // Probes first: every wait before the stamp widens what the agent can know of our clock.
+            let next = tokio::select! {
+                biased;
+                datagram = self.connection.read_datagram() => Next::Datagram(datagram),
+                chunk = self.recv.read_chunk(READ_BYTES, true) => Next::Control(chunk),
+                written = self.send.write(&self.pending), if !self.pending.is_empty() => Next::Written(written),
+                outgoing = self.inbox.next(self.pending.is_empty()) => Next::Outgoing(outgoing),
+                stream = self.connection.accept_uni(), if self.telemetry.is_none() => Next::Stream(stream),
+                chunk = read_telemetry(&mut self.telemetry) => Next::Telemetry(chunk),
+                () = &mut check => Next::Check,
+            };
+            if matches!(next, Next::Check) {
+                check.as_mut().reset(tokio::time::Instant::now() + every);
+            }
+            if let Err(end) = self.turn(next).await {
+                return end;
+            }
+        }
+    }
+
+    /// The stream on which to say farewell. A frame that is half written stays half, and then there is nothing to say on it.
+    pub(super) fn into_control(mut self) -> SendStream {
+        if !self.pending.is_empty() {
+            let _ = self.send.reset(CloseCode::Ended.into());
+        }
+        self.send
+    }
+
+    /// Writes a frame behind what is being written; only when nothing is, or for the first frames.
+    pub(super) fn send(&mut self, frame: ServiceFrame) {
+        match frame::encode(&frame) {
+            Ok(bytes) => {
+                self.pending = bytes.into();
+                self.pending_since = Instant::now();
+            }
+            Err(error) => tracing::error!(host = %self.host, %error, "a frame for an agent cannot be sent"),
+        }
+    }
+
+    async fn turn(&mut self, next: Next) -> Result<(), End> {
+        let lost = |error: &dyn std::fmt::Display| End::new(CloseCode::Done, error.to_string());
+        match next {
+            Next::Datagram(datagram) => {
+                let received = self.seams.clock.now();
+                self.probe(received, &datagram.map_err(|error| lost(&error))?)
+            }
+            Next::Control(Ok(Some(chunk))) => {
+                self.charge_frame()?;
+                self.decoder.push(&chunk.bytes);
+                self.frames_of_control().await
+            }
+            Next::Control(Ok(None)) => Err(End::new(CloseCode::Done, "the agent ended its stream")),
+            Next::Control(Err(error)) => Err(lost(&error)),
+            Next::Written(written) => {
+                self.pending.advance(written.map_err(|error| lost(&error))?);
+                self.pending_since = Instant::now();
+                Ok(())
+            }
+            Next::Outgoing(Outgoing::Plan(plan)) => {
+                self.seams.stats.plans_sent.add();
+                self.send(ServiceFrame { kind: Some(service_frame::Kind::Plan(plan)) });
+                Ok(())
+            }
+            Next::Outgoing(Outgoing::End { reason, retry }) => Err(End { code: CloseCode::Ended, reason, farewell: Some(retry) }),
+            Next::Stream(stream) => {
+                let stream = stream.map_err(|error| lost(&error))?;
+                self.telemetry = Some((stream, Decoder::with_limit(TELEMETRY_FRAME_BYTES_MAX)));
+                self.charge_frame()
+            }
+            Next::Telemetry(Ok(Some(chunk))) => self.telemetry(&chunk),
+            Next::Telemetry(Ok(None)) | Next::Telemetry(Err(_)) => {
+                // Ended or reset by the agent, which may open another. A lost connection shows on the control stream.
+                self.telemetry = None;
+                Ok(())
+            }
+            Next::Check => self.check(),
+        }
+    }
+
+    fn probe(&mut self, received: units::FabricTime, datagram: &[u8]) -> Result<(), End> {
+        if !self.probes.take(1, Instant::now()) {
+            return Err(End::new(CloseCode::Flood, format!("more than {PROBES_PER_SECOND_MAX} datagrams a second")));
+        }
+        match clock::echo(self.seams.clock, received, datagram) {
+            Some(echo) => {
+                self.seams.stats.probes.add();
+                // An echo that finds no room is as good as lost: the agent probes again.
+                let _ = self.connection.send_datagram(echo);
+            }
+            None => self.seams.stats.strange_datagrams.add(),
+        }
+        Ok(())
+    }
+
+    async fn frames_of_control(&mut self) -> Result<(), End> {
+        while let Some(frame) = self.decoder.next::<AgentFrame>().map_err(|error| End::new(CloseCode::Malformed, error.to_string()))? {
+            self.charge_frame()?;
+            self.seams.stats.frames.add();
+            self.heard = Instant::now();
+            // A kind that we do not know is from a newer agent and may be left out.
+            if let Some(kind) = frame.kind {
+                self.frame(kind).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn frame(&mut self, kind: agent_frame::Kind) -> Result<(), End> {
+        let session = self.session;
+        let event = match kind {
+            agent_frame::Kind::PlanAck(ack) => Event::PlanAck { session, epoch: ack.epoch },
+            agent_frame::Kind::Report(report) => Event::Report { session, report: convert::report(report)? },
+            agent_frame::Kind::Neighbours(told) => {
+                self.seams.brain.neighbours(self.host, told.neighbours);
+                return Ok(());
+            }
+            agent_frame::Kind::Goodbye(goodbye) => {
+                return Err(End::new(CloseCode::Done, format!("goodbye: {}", convert::shortened(&goodbye.reason))));
+            }
+            agent_frame::Kind::Hello(_) => return Err(End::new(CloseCode::Malformed, "a second hello")),
+        };
+        self.seams.brain.tell(event).await.map_err(|gone| End::new(CloseCode::Stopping, gone.to_string()))
+    }
+
+    fn telemetry(&mut self, chunk: &Chunk) -> Result<(), End> {
+        let bytes = u32::try_from(chunk.bytes.len()).unwrap_or(u32::MAX);
+        if !self.telemetry_bytes.take(bytes, Instant::now()) {
+            let reason = format!("more than {TELEMETRY_BYTES_PER_SECOND_MAX} bytes of telemetry a second");
+            return Err(End::new(CloseCode::Flood, reason));
+        }
+        let Some((_, decoder)) = &mut self.telemetry else { return Ok(()) };
+        decoder.push(&chunk.bytes);
+        while let Some(frame) = decoder.next::<Telemetry>().map_err(|error| End::new(CloseCode::Malformed, error.to_string()))? {
+            self.seams.stats.telemetry_frames.add();
+            self.seams.telemetry.take(self.host, frame);
+        }
+        Ok(())
+    }
+
+    /// Reads are charged like frames, so that one byte at a time is a flood too.
+    fn charge_frame(&mut self) -> Result<(), End> {
+        if self.frames.take(1, Instant::now()) {
+            Ok(())
+        } else {
+            Err(End::new(CloseCode::Flood, format!("more than {FRAMES_PER_SECOND_MAX} frames a second")))
+        }
+    }
+
+    fn check(&mut self) -> Result<(), End> {
+        let now = Instant::now();
+        if now.duration_since(self.heard) > self.silence_max {
+            return Err(End::new(CloseCode::Silent, format!("no report for {:.1} s", self.silence_max.as_secs_f64())));
+        }
+        if !self.pending.is_empty() && now.duration_since(self.pending_since) > self.silence_max {
+            return Err(End::new(CloseCode::Silent, format!("it has not read its plan for {:.1} s", self.silence_max.as_secs_f64())));
+        }
+        if self.expires.is_some_and(|end| tokio::time::Instant::now() >= end) {
+            return Err(End { code: CloseCode::Expired, reason: "the certificate has expired".into(), farewell: Some(true) });
+        }
+        let datagrams = self.connection.stats().udp_rx.datagrams;
+        let allowed = now.duration_since(self.checked).as_millis() as u64 * DATAGRAMS_PER_SECOND_MAX / 1_000;
+        if datagrams - self.datagrams > allowed + DATAGRAMS_PER_SECOND_MAX {
+            return Err(End::new(CloseCode::Flood, format!("more than {DATAGRAMS_PER_SECOND_MAX} packets a second")));
+        }
+        (self.datagrams, self.checked) = (datagrams, now);
+        Ok(())
+    }
+}
+
+/// The next piece of telemetry; never without a stream.
+async fn read_telemetry(telemetry: &mut Option<(RecvStream, Decoder)>) -> Result<Option<Chunk>, ReadError> {
+    match telemetry {
+        Some((stream, _)) => stream.read_chunk(READ_BYTES, true).await,
+        None => std::future::pending().await,
+    }
+}

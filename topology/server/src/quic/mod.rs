@@ -1,0 +1,214 @@
+//! Agents over QUIC: who may come in, what they may send, and how plans reach them.
+//!
+//! One task per connection ([`serve`]). What an agent says becomes [`state::Event`]s for the [`Brain`]; what the brain wants
+//! of an agent goes through its [`Outbox`], which holds one plan: the newest. Nothing here decides about plans.
+//!
+//! Everything that an agent can make grow has a limit below, and an agent that goes past one is cut with a reason.
+
+mod clock;
+mod convert;
+mod endpoint;
+mod hello;
+mod limits;
+mod live;
+mod outbox;
+mod serve;
+mod stats;
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use proto::v1alpha1 as wire;
+use state::{Event, SessionId};
+
+pub use clock::FabricClock;
+pub use endpoint::endpoint;
+pub use outbox::{Inbox, Outbox, Outgoing};
+pub use serve::serve;
+pub use stats::Stats;
+
+/// How often an agent reports. Slower than an iteration, faster than anybody looks.
+pub const REPORT_INTERVAL: Duration = Duration::from_secs(2);
+/// How often an agent probes the clock: drift adds 0.4 ms to the bound between two probes, and slacks are milliseconds.
+pub const PROBE_INTERVAL: Duration = Duration::from_secs(2);
+/// Silence after which a session is given up: five reports in a row lost.
+pub const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// Most open connections: the promise is 10,000 agents, and a restart may hold some of them twice for [`SILENCE_MAX`].
+pub const SESSIONS_MAX: usize = 16_384;
+
+/// Lowest version of the protocol that is still spoken.
+pub const PROTOCOL_MIN: u32 = 1;
+/// From the first packet to the end of the TLS handshake.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
+/// From the end of the handshake to a whole Hello.
+const HELLO_WITHIN: Duration = Duration::from_secs(5);
+/// For a refusal to reach the agent before the connection is closed.
+const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
+/// For all sessions to end after a shutdown.
+const SHUTDOWN_WITHIN: Duration = Duration::from_secs(3);
+
+/// Handshakes under way at once; each takes about 1 ms of a core and 50 KiB.
+const HANDSHAKES_MAX: usize = 1_024;
+/// Handshakes under way from one address: racks behind one NAT restart together, a single host needs one.
+const HANDSHAKES_PER_ADDRESS_MAX: usize = 64;
+/// Above so many handshakes in all, an address must prove itself by a stateless retry first (RFC 9000 section 8.1.2).
+const RETRY_ABOVE: usize = 256;
+/// The same for one address, which may be spoofed.
+const RETRY_PER_ADDRESS_ABOVE: usize = 16;
+
+/// Largest frame on the control stream from an agent: a report of 400 jobs.
+pub const CONTROL_FRAME_BYTES_MAX: usize = 64 * 1024;
+/// Largest frame of telemetry: a second of 100 samples of 60 counters.
+pub const TELEMETRY_FRAME_BYTES_MAX: usize = 128 * 1024;
+/// One control stream, and one stream of telemetry at a time.
+const STREAMS_MAX: u32 = 1;
+/// What an agent may have sent on one stream before it is read: one frame and a bit.
+const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
+/// The same for all its streams.
+const CONNECTION_WINDOW_BYTES: u32 = 2 * STREAM_WINDOW_BYTES;
+/// What is buffered for an agent that does not read. A host's plan takes a few KiB.
+const SEND_WINDOW_BYTES: u64 = 128 * 1024;
+/// Clock datagrams take 40 bytes; the oldest is dropped when the buffer is full.
+const DATAGRAM_BUFFER_BYTES: usize = 4 * 1024;
+/// What is taken from a stream at once.
+const READ_BYTES: usize = 16 * 1024;
+
+/// Frames and reads on the control stream, per second: an agent needs 2 a second, and some more after a commit.
+pub const FRAMES_PER_SECOND_MAX: u32 = 50;
+/// How many may come at once: a large frame in small packets takes 60 reads.
+pub const FRAMES_BURST: u32 = 400;
+/// Clock probes per second; the quick ones at the start are 8.
+const PROBES_PER_SECOND_MAX: u32 = 20;
+const PROBES_BURST: u32 = 100;
+/// Bytes of telemetry per second: eight ports of 60 counters at 10 ms take 0.5 MiB.
+const TELEMETRY_BYTES_PER_SECOND_MAX: u32 = 1024 * 1024;
+const TELEMETRY_BYTES_BURST: u32 = 4 * 1024 * 1024;
+/// UDP datagrams per second, whatever is in them; telemetry at its limit takes 1,000.
+const DATAGRAMS_PER_SECOND_MAX: u64 = 4_000;
+
+/// Longest name of a host or job (RFC 1035's bound of a DNS name).
+const NAME_BYTES_MAX: usize = 253;
+/// Longest version of a program.
+const VERSION_BYTES_MAX: usize = 64;
+/// Most ports of one host.
+const PORTS_MAX: usize = 256;
+/// Most jobs in one report.
+const GATES_MAX: usize = 1_024;
+
+/// The brain is gone: the service is stopping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the service is stopping")]
+pub struct BrainGone;
+
+/// Where sessions bring what agents say. [`Event::AgentHello`] comes first and [`Event::AgentGone`] last, once each.
+pub trait Brain: Send + Sync + 'static {
+    /// A session is about to say hello; what the brain has for it goes into `outbox`.
+    fn register(&self, session: SessionId, outbox: Outbox);
+
+    /// Takes an event. While the future waits, nothing more is read from this agent.
+    fn tell(&self, event: Event) -> BoxFuture<'_, Result<(), BrainGone>>;
+
+    /// What LLDP told the agent of a host; by default nobody asks.
+    fn neighbours(&self, host: &str, neighbours: Vec<wire::Neighbour>) {
+        let _ = (host, neighbours);
+    }
+}
+
+/// Where counter samples go. Must not wait.
+pub trait TelemetrySink: Send + Sync + 'static {
+    /// One frame of one port of `host`.
+    fn take(&self, host: &str, frame: wire::Telemetry);
+}
+
+/// What a session needs of the rest of the service.
+#[derive(Clone)]
+pub struct Seams {
+    /// The brain.
+    pub brain: Arc<dyn Brain>,
+    /// The store of samples.
+    pub telemetry: Arc<dyn TelemetrySink>,
+    /// Fabric time.
+    pub clock: FabricClock,
+    /// Counts what happened.
+    pub stats: Arc<Stats>,
+}
+
+impl std::fmt::Debug for Seams {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Seams").field("clock", &self.clock).field("stats", &self.stats).finish_non_exhaustive()
+    }
+}
+
+/// What a site may change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Told to agents: how often they report.
+    pub report_interval: Duration,
+    /// Told to agents: how often they probe the clock.
+    pub probe_interval: Duration,
+    /// Silence after which a session is given up. At least twice the report interval.
+    pub silence_max: Duration,
+    /// Most open connections.
+    pub sessions_max: usize,
+    /// Of this program, told to agents.
+    pub version: String,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            report_interval: REPORT_INTERVAL,
+            probe_interval: PROBE_INTERVAL,
+            silence_max: SILENCE_MAX,
+            sessions_max: SESSIONS_MAX,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+/// Code with which the service closes a connection; the reason in words comes with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum CloseCode {
+    /// Both sides are done.
+    Done = 0,
+    /// The service stops; come again.
+    Stopping = 1,
+    /// Not admitted: role, host or protocol.
+    Refused = 2,
+    /// Past a limit of rate.
+    Flood = 3,
+    /// A frame that no agent of this protocol sends.
+    Malformed = 4,
+    /// Silent, or does not read.
+    Silent = 5,
+    /// The brain ended the session.
+    Ended = 6,
+    /// The certificate has expired since the handshake.
+    Expired = 7,
+}
+
+impl From<CloseCode> for quinn::VarInt {
+    fn from(code: CloseCode) -> Self {
+        Self::from_u32(code as u32)
+    }
+}
+
+/// How a session ended, on our side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct End {
+    code: CloseCode,
+    reason: String,
+    /// The agent hears it as a Refusal before the close, with whether trying again can help.
+    farewell: Option<bool>,
+}
+
+impl End {
+    fn new(code: CloseCode, reason: impl Into<String>) -> Self {
+        Self { code, reason: reason.into(), farewell: None }
+    }
+
+    fn refused(reason: impl Into<String>, retry: bool) -> Self {
+        Self { code: CloseCode::Refused, reason: reason.into(), farewell: Some(retry) }
+    }
+}

@@ -1,0 +1,183 @@
+//! The endpoint's loop: connections in, one task each, until the shutdown.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+use proto::v1alpha1::{Refusal, ServiceFrame, service_frame};
+use quinn::{Connection, Endpoint, Incoming, SendStream};
+use state::{Event, SessionId};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, timeout},
+};
+
+use super::{
+    CloseCode, End, FAREWELL_WITHIN, HANDSHAKE_WITHIN, HELLO_WITHIN, Outbox, SHUTDOWN_WITHIN, Seams, Settings,
+    convert::shortened,
+    endpoint::server_config,
+    hello::{self, Failed},
+    limits::{Door, Handshake, Verdict},
+    live::Live,
+};
+use crate::tls::{Admission, Tls};
+
+/// What all sessions share.
+struct Shared {
+    seams: Seams,
+    settings: Settings,
+    admission: Admission,
+    /// Never given twice while the service runs.
+    next_session: AtomicU64,
+}
+
+/// Serves agents until `shutdown`; then every session is told so and ended, and the endpoint is closed.
+pub async fn serve(endpoint: Endpoint, tls: Arc<Tls>, seams: Seams, settings: Settings, shutdown: impl Future<Output = ()>) {
+    let door = Door::default();
+    let mut reloads = tls.reloads();
+    let mut sessions = JoinSet::new();
+    let shared = Arc::new(Shared { seams, settings, admission: tls.admission(), next_session: AtomicU64::new(1) });
+    tokio::pin!(shutdown);
+    loop {
+        tokio::select! {
+            () = &mut shutdown => break,
+            // Taken off as they end, so that the set holds live ones only.
+            Some(_) = sessions.join_next() => {}
+            Ok(()) = reloads.changed() => endpoint.set_server_config(Some(server_config(&tls, &shared.settings))),
+            incoming = endpoint.accept() => {
+                let Some(incoming) = incoming else { break };
+                if let Some((incoming, handshake)) = admit(&endpoint, &door, &shared, incoming) {
+                    sessions.spawn(connect(Arc::clone(&shared), incoming, handshake));
+                }
+            }
+        }
+    }
+    endpoint.close(CloseCode::Stopping.into(), b"the service is stopping");
+    let ended = timeout(SHUTDOWN_WITHIN, async {
+        while sessions.join_next().await.is_some() {}
+        endpoint.wait_idle().await;
+    });
+    if ended.await.is_err() {
+        tracing::warn!(sessions = sessions.len(), "sessions did not end in time and are dropped");
+    }
+}
+
+fn admit(endpoint: &Endpoint, door: &Door, shared: &Shared, incoming: Incoming) -> Option<(Incoming, Handshake)> {
+    let stats = &shared.seams.stats;
+    let full = endpoint.open_connections() >= shared.settings.sessions_max;
+    let proven = incoming.remote_address_validated() || !incoming.may_retry();
+    match door.judge(incoming.remote_address().ip(), proven) {
+        Verdict::Admit(handshake) if !full => return Some((incoming, handshake)),
+        Verdict::Retry if !full => {
+            stats.retried.add();
+            // It fails only for an attempt that may not be retried, and that one counts as proven.
+            let _ = incoming.retry();
+        }
+        _ => {
+            stats.turned_away.add();
+            incoming.refuse();
+        }
+    }
+    None
+}
+
+/// From the first packet to the end of the session.
+async fn connect(shared: Arc<Shared>, incoming: Incoming, handshake: Handshake) {
+    let from = incoming.remote_address();
+    let connection = match incoming.accept() {
+        Ok(connecting) => match timeout(HANDSHAKE_WITHIN, connecting).await {
+            Ok(Ok(connection)) => Ok(connection),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("it took too long".to_owned()),
+        },
+        Err(error) => Err(error.to_string()),
+    };
+    match connection {
+        Ok(connection) => session(&shared, &connection, handshake).await,
+        Err(error) => {
+            shared.seams.stats.handshakes_failed.add();
+            tracing::debug!(%from, error, "a handshake failed");
+        }
+    }
+}
+
+async fn session(shared: &Shared, connection: &Connection, handshake: Handshake) {
+    let from = connection.remote_address();
+    let opened = timeout(HELLO_WITHIN, hello::hello(connection)).await;
+    let opened = opened.unwrap_or_else(|_| Err(Failed::Ended(End::refused("no hello in time", true))));
+    let (control, said) = match opened {
+        Ok(opened) => opened,
+        Err(failed) => return turn_away(shared, connection, failed).await,
+    };
+    let admitted = hello::identity(connection, shared.admission)
+        .and_then(|identity| hello::admit(&said, identity.as_ref(), &shared.settings).map(|(welcome, host)| (identity, welcome, host)));
+    let (identity, welcome, host) = match admitted {
+        Ok(admitted) => admitted,
+        Err(end) => return turn_away(shared, connection, Failed::Refused(control.send, end)).await,
+    };
+    drop(handshake);
+
+    let session = SessionId(shared.next_session.fetch_add(1, Ordering::Relaxed));
+    let (outbox, inbox) = Outbox::new();
+    let brain = &shared.seams.brain;
+    shared.seams.stats.admitted.add();
+    tracing::info!(session = session.0, %host, %from, version = %said.version, "an agent said hello");
+    brain.register(session, outbox);
+    let event = Event::AgentHello { session, host: host.to_string(), version: said.version, ports: said.ports, epoch: said.epoch };
+    let mut live = Live::new(&shared.seams, &shared.settings, connection, session, &host, control, inbox);
+    live.expires = identity.map(|who| until(who.expires_unix));
+    live.send(ServiceFrame { kind: Some(service_frame::Kind::Welcome(welcome)) });
+    let end = match brain.tell(event).await {
+        Ok(()) => live.run().await,
+        Err(gone) => End::new(CloseCode::Stopping, gone.to_string()),
+    };
+    let control = live.into_control();
+    // The brain may be gone; then there is nobody to tell.
+    let _ = brain.tell(Event::AgentGone { session }).await;
+    shared.seams.stats.ended.add();
+    if matches!(end.code, CloseCode::Flood | CloseCode::Malformed | CloseCode::Silent) {
+        shared.seams.stats.cut.add();
+        tracing::warn!(session = session.0, %host, %from, reason = end.reason, "an agent was cut");
+    } else {
+        tracing::info!(session = session.0, %host, reason = end.reason, "a session ended");
+    }
+    close(connection, Some(control), &end).await;
+}
+
+async fn turn_away(shared: &Shared, connection: &Connection, failed: Failed) {
+    let (send, end) = match failed {
+        Failed::Refused(send, end) => (Some(send), end),
+        Failed::Ended(end) => (None, end),
+    };
+    shared.seams.stats.refused.add();
+    tracing::warn!(from = %connection.remote_address(), reason = end.reason, "an agent was refused");
+    close(connection, send, &end).await;
+}
+
+/// Closes with a reason, which an agent that is to hear it gets as a frame first.
+async fn close(connection: &Connection, send: Option<SendStream>, end: &End) {
+    if let (Some(mut send), Some(retry)) = (send, end.farewell) {
+        let refusal = Refusal { reason: end.reason.clone(), retry };
+        let frame = proto::frame::encode(&ServiceFrame { kind: Some(service_frame::Kind::Refusal(refusal)) }).unwrap_or_default();
+        let farewell = async {
+            // A peer that is gone hears nothing, which is as well.
+            if send.write_all(&frame).await.is_ok() && send.finish().is_ok() {
+                let _ = send.stopped().await;
+            }
+        };
+        let _ = timeout(FAREWELL_WITHIN, farewell).await;
+    }
+    connection.close(end.code.into(), shortened(&end.reason).as_bytes());
+}
+
+/// A point of the time of day as one of our own clock. Past ones are now.
+fn until(unix: i64) -> Instant {
+    let end = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(unix).unwrap_or(0));
+    // A certificate that outlives the clock's range is as good as endless.
+    const FAR: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+    Instant::now() + end.duration_since(SystemTime::now()).unwrap_or_default().min(FAR)
+}

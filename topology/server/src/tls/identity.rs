@@ -1,0 +1,181 @@
+//! Who a peer is, as its certificate says.
+
+use std::fmt;
+
+use rustls_pki_types::CertificateDer;
+use x509_parser::{extensions::GeneralName, prelude::FromDer, prelude::X509Certificate};
+
+/// A certificate names its role by this URI and one of [`Role`]'s words, as a subject alternative name.
+pub const ROLE_URI_PREFIX: &str = "urn:antiphase:role:";
+
+/// What a peer may do. Each of read, evaluate and admin includes the ones before; an agent is apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub enum Role {
+    /// See everything, change nothing.
+    Read,
+    /// Ask what a candidate would do.
+    Evaluate,
+    /// Commit, release, replace the fabric.
+    Admin,
+    /// Speak for the hosts that its certificate names, over QUIC.
+    Agent,
+}
+
+impl Role {
+    const ALL: [Self; 4] = [Self::Read, Self::Evaluate, Self::Admin, Self::Agent];
+
+    /// Its word in the URI.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Evaluate => "evaluate",
+            Self::Admin => "admin",
+            Self::Agent => "agent",
+        }
+    }
+
+    /// The URI that a certificate carries for it.
+    #[must_use]
+    pub fn uri(self) -> String {
+        format!("{ROLE_URI_PREFIX}{}", self.word())
+    }
+
+    /// Whether this role may do what needs `needed`.
+    #[must_use]
+    pub const fn allows(self, needed: Self) -> bool {
+        match (self, needed) {
+            (Self::Agent, Self::Agent) => true,
+            (Self::Agent, _) | (_, Self::Agent) => false,
+            (held, needed) => held as u8 >= needed as u8,
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// Who a peer is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// What it may do.
+    pub role: Role,
+    /// DNS names of the certificate, in lower case: the hosts that an agent speaks for.
+    pub names: Vec<String>,
+    /// Common name, for logs.
+    pub subject: String,
+    /// End of the certificate, in seconds since the Unix epoch.
+    pub expires_unix: i64,
+}
+
+/// Why nobody can be told from a certificate.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum IdentityError {
+    /// None was shown.
+    #[error("no client certificate")]
+    NoCertificate,
+    /// It cannot be parsed.
+    #[error("a certificate that cannot be read: {0}")]
+    Malformed(String),
+    /// It names no role of ours.
+    #[error("the certificate of {subject:?} names no role; it needs a URI {ROLE_URI_PREFIX}read, evaluate, admin or agent")]
+    NoRole {
+        /// Its common name.
+        subject: String,
+    },
+    /// It names two.
+    #[error("the certificate of {subject:?} names the roles {first} and {second}; it may name one")]
+    TwoRoles {
+        /// Its common name.
+        subject: String,
+        /// The first.
+        first: Role,
+        /// The second.
+        second: Role,
+    },
+}
+
+impl Identity {
+    /// Reads a certificate that TLS has verified.
+    ///
+    /// # Errors
+    /// [`IdentityError`]: it names no single role.
+    pub fn from_certificate(certificate: &CertificateDer<'_>) -> Result<Self, IdentityError> {
+        let malformed = |error: &dyn fmt::Display| IdentityError::Malformed(error.to_string());
+        let (_, parsed) = X509Certificate::from_der(certificate).map_err(|error| malformed(&error))?;
+        let subject = parsed.subject().iter_common_name().find_map(|name| name.as_str().ok()).unwrap_or_default().to_owned();
+        let alternatives = parsed.subject_alternative_name().map_err(|error| malformed(&error))?;
+        let (mut role, mut names) = (None, Vec::new());
+        for name in alternatives.iter().flat_map(|extension| &extension.value.general_names) {
+            match name {
+                GeneralName::DNSName(name) => names.push(name.to_ascii_lowercase()),
+                GeneralName::URI(uri) => {
+                    let named = Role::ALL.into_iter().find(|role| uri.strip_prefix(ROLE_URI_PREFIX) == Some(role.word()));
+                    if let (Some(first), Some(second)) = (role, named) {
+                        return Err(IdentityError::TwoRoles { subject, first, second });
+                    }
+                    role = role.or(named);
+                }
+                _ => {}
+            }
+        }
+        let Some(role) = role else { return Err(IdentityError::NoRole { subject }) };
+        Ok(Self { role, names, subject, expires_unix: parsed.validity().not_after.timestamp() })
+    }
+
+    /// Whether it may speak for `host`. Only whole names count: a wildcard would let one node speak for all.
+    #[must_use]
+    pub fn speaks_for(&self, host: &str) -> bool {
+        self.role == Role::Agent && self.names.iter().any(|name| name.eq_ignore_ascii_case(host))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair, SanType};
+
+    use super::*;
+
+    fn certificate(uris: &[&str], names: &[&str]) -> CertificateDer<'static> {
+        let mut params = CertificateParams::new(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>()).unwrap();
+        params.subject_alt_names.extend(uris.iter().map(|&uri| SanType::URI(uri.try_into().unwrap())));
+        params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().clone()
+    }
+
+    #[test]
+    fn a_role_includes_the_ones_before_it() {
+        let allowed = |held: Role| Role::ALL.map(|needed| held.allows(needed));
+        assert_eq!(allowed(Role::Read), [true, false, false, false]);
+        assert_eq!(allowed(Role::Evaluate), [true, true, false, false]);
+        assert_eq!(allowed(Role::Admin), [true, true, true, false]);
+        assert_eq!(allowed(Role::Agent), [false, false, false, true]);
+    }
+
+    #[test]
+    fn role_and_names_are_read() {
+        let who = Identity::from_certificate(&certificate(&["urn:other:x", "urn:antiphase:role:agent"], &["Node-1", "node-2"])).unwrap();
+        assert_eq!((who.role, who.names.as_slice()), (Role::Agent, ["node-1".to_owned(), "node-2".to_owned()].as_slice()));
+        assert!(who.speaks_for("NODE-1") && who.speaks_for("node-2") && !who.speaks_for("node-3") && !who.speaks_for(""));
+    }
+
+    #[test]
+    fn only_a_whole_name_of_an_agent_speaks_for_a_host() {
+        let who = |role: Role, name| Identity::from_certificate(&certificate(&[&role.uri()], &[name])).unwrap();
+        assert!(!who(Role::Agent, "*.cluster").speaks_for("node-1.cluster"));
+        assert!(!who(Role::Admin, "node-1").speaks_for("node-1"));
+    }
+
+    #[test]
+    fn no_role_and_two_roles_are_nobody() {
+        let of = |uris: &[&str]| Identity::from_certificate(&certificate(uris, &["x"])).unwrap_err();
+        assert!(matches!(of(&[]), IdentityError::NoRole { .. }));
+        assert!(matches!(of(&["urn:antiphase:role:root", "urn:antiphase:role:ADMIN"]), IdentityError::NoRole { .. }));
+        let two = of(&["urn:antiphase:role:read", "urn:antiphase:role:admin"]);
+        assert!(matches!(two, IdentityError::TwoRoles { first: Role::Read, second: Role::Admin, .. }), "{two}");
+        assert!(matches!(Identity::from_certificate(&CertificateDer::from(vec![1, 2, 3])), Err(IdentityError::Malformed(_))));
+    }
+}

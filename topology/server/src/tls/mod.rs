@@ -1,0 +1,256 @@
+//! TLS of the two listeners: TLS 1.3 for QUIC, 1.2 and up for TCP; both ask for a client certificate.
+//!
+//! Configurations are built whole from the files and swapped at once ([`Tls::reload`]): a broken file leaves the old ones in
+//! place. Sessions are never resumed, because a resumed one would keep a certificate alive past its end.
+
+mod identity;
+
+use std::{
+    fs,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use quinn::crypto::rustls::QuicServerConfig;
+use rustls::{
+    RootCertStore, ServerConfig,
+    crypto::{CryptoProvider, ring},
+    server::{NoServerSessionStorage, WebPkiClientVerifier},
+};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+
+pub use identity::{Identity, IdentityError, ROLE_URI_PREFIX, Role};
+
+/// ALPN of the TCP listener, in order of preference: gRPC needs h2.
+const TCP_ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
+/// Largest certificate or key file that is read; a chain of ten RSA certificates takes 20 KiB.
+const PEM_BYTES_MAX: u64 = 256 * 1024;
+/// Names of the throw-away certificate: what a client may call this machine.
+const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
+/// Where the certificates are, as PEM.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsFiles {
+    /// The service's certificate, then its intermediates.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// The authorities whose client certificates are accepted.
+    pub client_ca: PathBuf,
+}
+
+/// Why TLS cannot be set up.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A file is too large to be what it should be.
+    #[error("{}: {bytes} bytes; at most {PEM_BYTES_MAX} are read", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+    },
+    /// A file does not hold what it should.
+    #[error("{}: {what}", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// The pieces do not fit.
+    #[error("TLS of {at}: {what}")]
+    Setup {
+        /// The certificate that was to be used.
+        at: String,
+        /// What does not fit.
+        what: String,
+    },
+}
+
+/// Who may connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// Whoever has a certificate of the client authorities.
+    Certificate,
+    /// Anybody on this machine, without a certificate; nobody from elsewhere.
+    Loopback,
+}
+
+/// One state of the configurations.
+#[derive(Clone)]
+struct Configs {
+    tcp: Arc<ServerConfig>,
+    quic: Arc<QuicServerConfig>,
+}
+
+/// The service's side of TLS, as of the last good read of its files.
+pub struct Tls {
+    files: Option<TlsFiles>,
+    configs: RwLock<Configs>,
+    reloads: watch::Sender<u64>,
+}
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tls").field("files", &self.files).field("reloads", &*self.reloads.borrow()).finish_non_exhaustive()
+    }
+}
+
+impl Tls {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// [`TlsError`]: names the file.
+    pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
+        let configs = from_files(&files)?;
+        Ok(Self { files: Some(files), configs: RwLock::new(configs), reloads: watch::Sender::new(0) })
+    }
+
+    /// A self-signed certificate that lives as long as this process, for loopback only: it asks no certificate of clients.
+    ///
+    /// # Errors
+    /// [`TlsError::Setup`]: no key could be made.
+    pub fn throw_away() -> Result<Self, TlsError> {
+        let setup = |what: String| TlsError::Setup { at: "a throw-away certificate".into(), what };
+        let made =
+            rcgen::generate_simple_self_signed(LOOPBACK_NAMES.map(String::from).to_vec()).map_err(|error| setup(error.to_string()))?;
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).map_err(|error| setup(error.to_owned()))?;
+        let configs = build(vec![made.cert.der().clone()], &key, None).map_err(|error| setup(error.to_string()))?;
+        Ok(Self { files: None, configs: RwLock::new(configs), reloads: watch::Sender::new(0) })
+    }
+
+    /// Reads the files again. Connections that are open stay as they are; a throw-away certificate stays too.
+    ///
+    /// # Errors
+    /// [`TlsError`]: the configurations stay as they were.
+    pub fn reload(&self) -> Result<(), TlsError> {
+        let Some(files) = &self.files else { return Ok(()) };
+        let configs = from_files(files)?;
+        *self.configs.write().unwrap_or_else(PoisonError::into_inner) = configs;
+        self.reloads.send_modify(|count| *count += 1);
+        Ok(())
+    }
+
+    /// For one TCP connection; take a new one for each, so that a reload is seen.
+    #[must_use]
+    pub fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(self.current().tcp)
+    }
+
+    /// For the QUIC endpoint.
+    #[must_use]
+    pub fn quic(&self) -> Arc<QuicServerConfig> {
+        self.current().quic
+    }
+
+    /// Changes whenever the files were read again.
+    #[must_use]
+    pub fn reloads(&self) -> watch::Receiver<u64> {
+        self.reloads.subscribe()
+    }
+
+    /// Who may connect.
+    #[must_use]
+    pub fn admission(&self) -> Admission {
+        if self.files.is_some() { Admission::Certificate } else { Admission::Loopback }
+    }
+
+    fn current(&self) -> Configs {
+        self.configs.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Who a TCP peer is, from its certificate chain; its first certificate is its own.
+///
+/// # Errors
+/// [`IdentityError`]: it has no certificate or one that names no single role.
+pub fn identity(peer_certificates: Option<&[CertificateDer<'_>]>) -> Result<Identity, IdentityError> {
+    let own = peer_certificates.and_then(<[_]>::first).ok_or(IdentityError::NoCertificate)?;
+    Identity::from_certificate(own)
+}
+
+/// Whether an address is this machine's own. An IPv4 address inside an IPv6 one counts as itself.
+#[must_use]
+pub fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}
+
+/// The one provider of cryptography; named, because rustls panics when it has to guess between two.
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+fn from_files(files: &TlsFiles) -> Result<Configs, TlsError> {
+    let chain = certificates(&files.certificate)?;
+    let key = PrivateKeyDer::from_pem_slice(&read(&files.key)?)
+        .map_err(|error| TlsError::Content { path: files.key.clone(), what: format!("no private key in PEM: {error}") })?;
+    warn_if_others_can_read(&files.key);
+    let mut roots = RootCertStore::empty();
+    for authority in certificates(&files.client_ca)? {
+        roots
+            .add(authority)
+            .map_err(|error| TlsError::Content { path: files.client_ca.clone(), what: format!("not an authority: {error}") })?;
+    }
+    build(chain, &key, Some(roots))
+        .map_err(|error| TlsError::Setup { at: format!("{} with {}", files.certificate.display(), files.key.display()), what: error })
+}
+
+fn build(chain: Vec<CertificateDer<'static>>, key: &PrivateKeyDer<'static>, roots: Option<RootCertStore>) -> Result<Configs, String> {
+    let verifier = match roots {
+        Some(roots) => {
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).build().map_err(|error| error.to_string())?
+        }
+        None => WebPkiClientVerifier::no_client_auth(),
+    };
+    let text = |error: rustls::Error| error.to_string();
+    let any = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().map_err(text)?;
+    let tls13 = ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&rustls::version::TLS13]).map_err(text)?;
+    let mut tcp = any.with_client_cert_verifier(verifier.clone()).with_single_cert(chain.clone(), key.clone_key()).map_err(text)?;
+    let mut quic = tls13.with_client_cert_verifier(verifier).with_single_cert(chain, key.clone_key()).map_err(text)?;
+    tcp.alpn_protocols = TCP_ALPN.map(<[u8]>::to_vec).to_vec();
+    quic.alpn_protocols = vec![proto::ALPN.to_vec()];
+    for config in [&mut tcp, &mut quic] {
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    }
+    let quic = QuicServerConfig::try_from(quic).map_err(|error| error.to_string())?;
+    Ok(Configs { tcp: Arc::new(tcp), quic: Arc::new(quic) })
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let content = |what: String| TlsError::Content { path: path.to_owned(), what };
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(path)?).collect();
+    let found = found.map_err(|error| content(format!("not PEM: {error}")))?;
+    if found.is_empty() { Err(content("no certificate in it".into())) } else { Ok(found) }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    let failed = |source| TlsError::Read { path: path.to_owned(), source };
+    let bytes = fs::metadata(path).map_err(failed)?.len();
+    if bytes > PEM_BYTES_MAX {
+        return Err(TlsError::TooLarge { path: path.to_owned(), bytes });
+    }
+    fs::read(path).map_err(failed)
+}
+
+fn warn_if_others_can_read(key: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = fs::metadata(key).map_or(0, |metadata| metadata.permissions().mode());
+    if mode & 0o077 != 0 {
+        tracing::warn!(key = %key.display(), mode = format!("{:o}", mode & 0o7777), "a private key that others can read; chmod 600");
+    }
+}
