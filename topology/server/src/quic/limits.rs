@@ -143,7 +143,8 @@ mod tests {
         assert!(matches!(door.judge(IpAddr::from([10, 0, 0, 2]), false), Verdict::Admit(_)), "others are not affected");
         held.clear();
         assert!(matches!(door.judge(address, false), Verdict::Admit(_)));
-        assert_eq!((door.lock().all, door.lock().by_address.len()), (0, 0), "nothing is remembered");
+        let counts = door.lock();
+        assert_eq!((counts.all, counts.by_address.len()), (0, 0), "nothing is remembered");
     }
 
     #[test]

@@ -1,0 +1,112 @@
+//! The life of the agent's connection: call, live, lose, wait, call again.
+
+use std::sync::Arc;
+
+use proto::v1alpha1::{AgentFrame, HostPlan, Telemetry, agent_frame};
+use tokio::{
+    sync::{Notify, mpsc, watch},
+    time::{Instant, sleep},
+};
+
+use super::{
+    ClockEstimate, ConnectError, LinkState, SessionConfig, SessionStats,
+    backoff::{Backoff, random},
+    connect::connect,
+    live,
+};
+
+/// Our ends of what [`super::Session`] holds.
+pub(super) struct Ends {
+    pub(super) plans: mpsc::Sender<HostPlan>,
+    pub(super) clock: watch::Sender<Option<ClockEstimate>>,
+    pub(super) link: watch::Sender<LinkState>,
+    pub(super) frames: mpsc::Receiver<AgentFrame>,
+    pub(super) telemetry: mpsc::Receiver<Telemetry>,
+    pub(super) stats: Arc<SessionStats>,
+    pub(super) reload: Arc<Notify>,
+    /// Of the last plan that the agent acknowledged: what is on its pages.
+    pub(super) epoch: u64,
+}
+
+impl Ends {
+    /// Takes note of a frame that goes out, or would.
+    pub(super) fn note(&mut self, frame: &AgentFrame) {
+        if let Some(agent_frame::Kind::PlanAck(ack)) = &frame.kind {
+            self.epoch = ack.epoch;
+        }
+    }
+}
+
+/// What ended a wait.
+enum Woken {
+    Shutdown,
+    Again,
+}
+
+pub(super) async fn run(config: SessionConfig, mut ends: Ends, shutdown: impl Future<Output = ()>) {
+    tokio::pin!(shutdown);
+    let mut backoff = Backoff::default();
+    loop {
+        let epoch = ends.epoch;
+        let connected = tokio::select! {
+            () = &mut shutdown => return,
+            () = drain(&mut ends) => return,
+            connected = connect(&config, epoch) => connected,
+        };
+        let error = match connected {
+            Ok(admitted) => {
+                SessionStats::add(&ends.stats.admitted);
+                tracing::info!(service = config.service, "connected");
+                ends.link.send_replace(LinkState::Up(admitted.pace));
+                let begun = Instant::now();
+                let ended = live::run(admitted, &mut ends, &mut shutdown).await;
+                backoff.lasted(begun.elapsed());
+                match ended {
+                    live::Ended::Shutdown => {
+                        ends.link.send_replace(LinkState::Down { reason: "the agent is stopping".into() });
+                        return;
+                    }
+                    // The files are new, not the service: no reason to wait.
+                    live::Ended::Reload => continue,
+                    live::Ended::Lost(error) => error,
+                }
+            }
+            Err(error) => {
+                SessionStats::add(&ends.stats.failed);
+                error
+            }
+        };
+        match pause(&mut backoff, &error, &mut ends, &mut shutdown).await {
+            Woken::Shutdown => return,
+            Woken::Again => {}
+        }
+    }
+}
+
+async fn pause(backoff: &mut Backoff, error: &ConnectError, ends: &mut Ends, shutdown: &mut (impl Future<Output = ()> + Unpin)) -> Woken {
+    let wait = backoff.wait(error.is_hopeless(), random());
+    tracing::warn!(%error, wait_ms = wait.as_millis() as u64, "no session with the service");
+    ends.link.send_replace(LinkState::Down { reason: error.to_string().into() });
+    let reload = Arc::clone(&ends.reload);
+    tokio::select! {
+        () = shutdown => Woken::Shutdown,
+        () = drain(ends) => Woken::Shutdown,
+        () = reload.notified() => Woken::Again,
+        () = sleep(wait) => Woken::Again,
+    }
+}
+
+/// Without a session there is nobody to tell: reports would be old before they arrive. Ends when the agent has let go of us.
+async fn drain(ends: &mut Ends) {
+    loop {
+        tokio::select! {
+            frame = ends.frames.recv() => {
+                let Some(frame) = frame else { return };
+                ends.note(&frame);
+                SessionStats::add(&ends.stats.frames_dropped);
+            }
+            Some(_) = ends.telemetry.recv() => SessionStats::add(&ends.stats.telemetry_dropped),
+            () = ends.plans.closed() => return,
+        }
+    }
+}
