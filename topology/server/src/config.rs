@@ -3,13 +3,15 @@
 //! Every key is in the example `antiphase-topology.toml` beside this crate, with its default; a test keeps it so.
 
 use std::{
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use serde::Deserialize;
 use tracing::level_filters::LevelFilter;
+
+use crate::tls::{TlsFiles, is_loopback};
 
 /// Largest configuration read: the example is 4 kB, and a mistaken path must not fill memory.
 const CONFIG_BYTES_MAX: u64 = 1 << 20;
@@ -35,25 +37,13 @@ pub struct Config {
     /// Among equal next hops: `spread` or `hashed:SEED`.
     pub ecmp: String,
     /// Certificates; without them only loopback is served.
-    pub tls: Option<TlsConfig>,
+    pub tls: Option<TlsFiles>,
     /// How jobs are planned.
     pub plan: PlanConfig,
     /// What the service takes at most.
     pub limits: LimitsConfig,
     /// Lines on standard error.
     pub log: LogConfig,
-}
-
-/// Paths of PEM files.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TlsConfig {
-    /// The service's certificate chain.
-    pub cert: PathBuf,
-    /// Its private key.
-    pub key: PathBuf,
-    /// The authority that signs the certificates of clients and agents.
-    pub client_ca: PathBuf,
 }
 
 /// How jobs are planned.
@@ -270,17 +260,13 @@ impl Config {
             ("listen", self.listen != running.listen),
             ("state", self.state != running.state),
             ("ecmp", self.ecmp != running.ecmp),
-            ("tls", self.tls.is_some() != running.tls.is_some()),
+            ("tls", self.tls != running.tls),
             ("plan", self.plan != running.plan),
             ("limits.evaluations", self.limits.evaluations != running.limits.evaluations),
             ("log.format", self.log.format != running.log.format),
         ];
         changed.into_iter().filter_map(|(key, changed)| changed.then_some(key)).collect()
     }
-}
-
-fn is_loopback(ip: IpAddr) -> bool {
-    ip.to_canonical().is_loopback()
 }
 
 fn read(file: &Path) -> Result<String, ConfigError> {
@@ -307,7 +293,7 @@ mod tests {
         let parsed = Config::parse(&set).unwrap();
         assert!(parsed.fabric.is_some() && parsed.tls.is_some());
         assert_eq!(Config { fabric: None, tls: None, ..parsed }, Config::default());
-        let keys = ["listen", "state", "fabric", "ecmp", "cert", "key", "client_ca", "headroom_permille", "ttl_s"];
+        let keys = ["listen", "state", "fabric", "ecmp", "certificate", "key", "client_ca", "headroom_permille", "ttl_s"];
         let more = ["connections", "body_mib", "request_s", "evaluations", "watchers", "format", "level"];
         for key in keys.iter().chain(&more) {
             assert!(set.lines().any(|l| l.starts_with(&format!("{key} ="))), "{key} is not in the example");

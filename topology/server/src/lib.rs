@@ -2,12 +2,11 @@
 //!
 //! [`run`] is the program. Inside, [`brain`] owns the state machine on a thread of its own; [`store`] makes what it decides
 //! durable on another; [`api`] answers requests from snapshots and by asking the brain; [`grpc`] and [`http`] are two ways to ask.
-//! Sessions of agents speak to [`BrainHandle`] and [`TelemetryHandle`] and read [`FabricClock`].
+//! [`quic`] holds the sessions of agents, which speak to the brain by [`BrainHandle`]; [`tls`] and [`pki`] say who is who.
 #![forbid(unsafe_code)]
 
 pub mod api;
 pub mod brain;
-pub mod clock;
 pub mod config;
 pub mod events;
 pub mod grpc;
@@ -26,6 +25,6 @@ pub mod telemetry;
 pub mod tls;
 
 pub use brain::BrainHandle;
-pub use clock::FabricClock;
+pub use quic::FabricClock;
 pub use run::{Args, run};
 pub use telemetry::TelemetryHandle;

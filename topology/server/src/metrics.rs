@@ -3,12 +3,12 @@
 //! Names follow Prometheus' own practice: one prefix, base units, `_total`. What grows with the cluster is capped by a named
 //! limit, worst first, so that a scrape stays small.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use prometheus::{Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
 use proto::v1alpha1 as pb;
 
-use crate::{brain::Snapshot, links::LinkTable, quic::Stats};
+use crate::{brain::Snapshot, links::LinkTable, quic};
 
 /// Links with a series of their own: those with the lowest scores.
 pub const LINKS_MAX: usize = 200;
@@ -30,7 +30,6 @@ pub struct Metrics {
     notices: IntCounterVec,
     connections: IntGauge,
     refused: IntCounter,
-    sessions: Arc<Stats>,
 }
 
 impl Metrics {
@@ -38,7 +37,7 @@ impl Metrics {
     ///
     /// # Errors
     /// Two metrics of one name: our own bug.
-    pub fn new(sessions: Arc<Stats>) -> Result<Self, prometheus::Error> {
+    pub fn new() -> Result<Self, prometheus::Error> {
         let registry = Registry::new_custom(Some("antiphase".into()), None)?;
         let build = GaugeVec::new(Opts::new("build_info", "Version of the running program; always 1."), &["version"])?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1.0);
@@ -54,7 +53,6 @@ impl Metrics {
             connections: IntGauge::new("connections", "Open TCP connections.")?,
             refused: IntCounter::new("connections_refused_total", "TCP connections refused because there were too many.")?,
             registry,
-            sessions,
         };
         let r = &metrics.registry;
         r.register(Box::new(metrics.evaluate.clone()))?;
@@ -109,6 +107,7 @@ impl Metrics {
         links(&state, now.links)?;
         jobs(&state, now.snapshot)?;
         agents(&state, now.snapshot)?;
+        sessions(&state, now.sessions)?;
         let single = |name: &str, help: &str, value: f64| -> Result<(), prometheus::Error> {
             let gauge = Gauge::new(name, help)?;
             gauge.set(value);
@@ -131,12 +130,6 @@ impl Metrics {
             "Samples dropped since the start: malformed, out of time, or too many series.",
             now.telemetry_dropped as f64,
         )?;
-        let sessions =
-            IntCounterVec::new(Opts::new("agent_connection_events_total", "What happened on the agents' connections."), &["what"])?;
-        for (what, count) in self.sessions.read() {
-            sessions.with_label_values(&[what]).inc_by(count);
-        }
-        state.register(Box::new(sessions))?;
         let mut families = self.registry.gather();
         families.extend(state.gather());
         families.sort_by(|a, b| a.name().cmp(b.name()));
@@ -157,6 +150,8 @@ pub struct Now<'a> {
     pub store_up: bool,
     /// Samples that telemetry dropped.
     pub telemetry_dropped: u64,
+    /// Counts of agents' sessions.
+    pub sessions: &'a quic::Stats,
 }
 
 fn gauges<const N: usize>(registry: &Registry, name: &str, help: &str, labels: [&str; N]) -> Result<GaugeVec, prometheus::Error> {
@@ -233,6 +228,15 @@ fn agents(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Er
     up.with_label_values::<&str>(&[]).set(connected as f64);
     let worst = snapshot.agents.iter().filter_map(|a| a.clock_bound_ns).max();
     worst.into_iter().for_each(|ns| bound.with_label_values::<&str>(&[]).set(ns as f64 / 1e9));
+    Ok(())
+}
+
+fn sessions(registry: &Registry, stats: &quic::Stats) -> Result<(), prometheus::Error> {
+    let count = IntCounterVec::new(Opts::new("agent_protocol_total", "What happened on the side of the agents, by kind."), &["what"])?;
+    registry.register(Box::new(count.clone()))?;
+    for (what, value) in stats.read() {
+        count.with_label_values(&[what]).inc_by(value);
+    }
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! Who asks, and what they may do.
 
-use crate::{api::ApiError, tls::Identity};
-
 pub use crate::tls::Role;
+
+use crate::api::ApiError;
 
 /// The peer of a connection. Whoever accepts the connection decides: TLS by the client's certificate, and plain TCP,
 /// which listens on loopback only, trusts everybody on the machine.
@@ -15,12 +15,6 @@ pub struct Caller {
 impl Caller {
     /// Somebody on this machine.
     pub const LOOPBACK: Self = Self { role: Some(Role::Admin) };
-
-    /// Whoever a certificate names.
-    #[must_use]
-    pub const fn of(identity: &Identity) -> Self {
-        Self { role: Some(identity.role) }
-    }
 
     /// Passes a caller with at least this role.
     ///
@@ -44,8 +38,8 @@ mod tests {
         let read = Caller { role: Some(Role::Read) };
         assert!(read.require(Role::Read).is_ok());
         assert!(read.require(Role::Evaluate).is_err());
-        assert!(Caller::LOOPBACK.require(Role::Admin).is_ok());
         assert!(Caller { role: Some(Role::Agent) }.require(Role::Read).is_err());
+        assert!(Caller::LOOPBACK.require(Role::Admin).is_ok());
         assert!(Caller { role: None }.require(Role::Read).is_err());
     }
 }

@@ -18,25 +18,28 @@ use tokio::{
 use units::Nanos;
 
 use crate::{
+    FabricClock,
     api::{Api, Parts},
     brain::{Brain, Surroundings},
-    clock::FabricClock,
-    config::{Config, ConfigError, Overrides, TlsConfig},
+    config::{Config, ConfigError, Overrides},
     events::EventLog,
-    http::{AcceptFn, Acceptor, Stream, router, serve},
+    http::{Acceptor, Stream, router, serve},
     logs::{self, LevelHandle},
     metrics::Metrics,
-    quic::{self, Seams},
+    pki, quic,
     resolve::one_line,
     role::Caller,
     shutdown::Shutdown,
     store::{StateFile, StoreError},
-    telemetry::{Samples, TelemetryHandle},
-    tls::{self, Admission, Tls, TlsFiles},
+    telemetry::{Sink, TelemetryHandle},
+    tls::{self, Admission, Tls},
 };
 
 /// How long requests that compute may outlive the rest before the process ends without them.
 const COMPUTE_GRACE: Duration = Duration::from_secs(1);
+
+/// Ports tried when a free one is asked for.
+const PORTS_TRIED: u32 = 16;
 
 /// `antiphase-topology`, and `antiphase serve`.
 #[derive(Clone, Debug, clap::Parser)]
@@ -68,6 +71,9 @@ enum Command {
     /// Work on a configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Certificates for trials
+    #[command(subcommand)]
+    Pki(pki::Command),
     /// Work on a state file while no service has it open
     #[command(subcommand)]
     Store(StoreCommand),
@@ -111,6 +117,13 @@ pub fn run(args: &Args) -> ExitCode {
         Some(Command::Config(ConfigCommand::Check { config })) => {
             Config::load(Some(config), &env, &Overrides::default()).map_err(Failure::from).map(|_| println!("{}: well", config.display()))
         }
+        Some(Command::Pki(command)) => match command.run() {
+            Ok(said) => {
+                print!("{said}");
+                Ok(())
+            }
+            Err(e) => Err(Failure::Other(e.to_string())),
+        },
         Some(Command::Store(StoreCommand::Dump { file })) => dump(file),
     };
     match result {
@@ -147,9 +160,14 @@ fn dump(file: &Path) -> Result<(), Failure> {
 fn start(args: &Args) -> Result<(), Failure> {
     let overrides = Overrides { listen: args.listen, state: args.state.clone(), fabric: args.fabric.clone() };
     let config = Config::load(args.config.as_deref(), &env, &overrides)?;
+    let tls = match &config.tls {
+        Some(files) => Tls::load(files.clone()),
+        None => Tls::throw_away(),
+    };
+    let tls = Arc::new(tls.map_err(|e| ConfigError(format!("tls: {}", one_line(&e))))?);
     let level = logs::start(&config.log);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|e| Failure::Other(e.to_string()))?;
-    let reload = Reload { file: args.config.clone(), overrides, level };
+    let reload = Reload { file: args.config.clone(), overrides, level, tls };
     let result = runtime.block_on(service(config, reload));
     // A ranking may still compute for a client that was cut off.
     runtime.shutdown_timeout(COMPUTE_GRACE);
@@ -160,8 +178,7 @@ fn start(args: &Args) -> Result<(), Failure> {
 async fn service(config: Config, reload: Reload) -> Result<(), Failure> {
     let other = |e: &dyn std::fmt::Display| Failure::Other(e.to_string());
     let clock = FabricClock::start();
-    let stats = Arc::new(quic::Stats::default());
-    let metrics = Arc::new(Metrics::new(Arc::clone(&stats)).map_err(|e| other(&e))?);
+    let metrics = Arc::new(Metrics::new().map_err(|e| other(&e))?);
     let around =
         Surroundings { clock, events: EventLog::new(clock.now()), telemetry: TelemetryHandle::default(), metrics: Arc::clone(&metrics) };
     let (file, records) = open(&config.state)?;
@@ -171,12 +188,14 @@ async fn service(config: Config, reload: Reload) -> Result<(), Failure> {
         .map_err(|problem| Failure::Other(format!("{}: {problem}", config.state.display())))?;
     let address = config.listen;
     let (latest, current) = watch::channel(Arc::new(config));
+    let sessions = Arc::new(quic::Stats::default());
     let api = Api::new(Parts {
         brain: brain.handle.clone(),
         health: brain.health.clone(),
         telemetry: around.telemetry.clone(),
         events: around.events.clone(),
         metrics,
+        sessions: Arc::clone(&sessions),
         clock,
         ecmp,
         config: current,
@@ -184,32 +203,32 @@ async fn service(config: Config, reload: Reload) -> Result<(), Failure> {
     let shutdown = Shutdown::default();
     let started = match first_fabric(&api).await {
         Err(failure) => Err(failure),
-        Ok(()) => listen(address, api.config().tls.as_ref()).await,
+        Ok(()) => bind(address, &reload.tls).await,
     };
     let result = match started {
         Err(failure) => Err(failure),
-        Ok((listener, tls, endpoint)) => {
+        Ok((listener, endpoint)) => {
             let bound = listener.local_addr().map_err(|e| other(&e))?;
-            let (scheme, acceptor) = match tls.admission() {
-                Admission::Certificate => ("https", Acceptor::With(certified(&tls))),
+            let (scheme, acceptor) = match reload.tls.admission() {
+                Admission::Certificate => ("https", secured(Arc::clone(&reload.tls))),
                 Admission::Loopback => ("http", Acceptor::Plain),
             };
             // For people and for programs that asked for a free port.
             println!("antiphase-topology: listening on {scheme}://{bound}");
-            tracing::info!(address = %bound, version = env!("CARGO_PKG_VERSION"), "listening");
-            let seams = Seams {
+            tracing::info!(address = %bound, tls = scheme == "https", version = env!("CARGO_PKG_VERSION"), "listening");
+            let seams = quic::Seams {
                 brain: Arc::new(brain.handle.clone()),
-                telemetry: Arc::new(Samples { telemetry: around.telemetry.clone(), clock }),
+                telemetry: Arc::new(Sink { telemetry: around.telemetry, clock }),
                 clock,
-                stats: Arc::clone(&stats),
+                stats: sessions,
             };
-            let ending = shutdown.clone();
-            let agents = quic::serve(endpoint, Arc::clone(&tls), seams, quic::Settings::default(), async move { ending.wait().await });
+            let end = shutdown.clone();
+            let agents = quic::serve(endpoint, Arc::clone(&reload.tls), seams, quic::Settings::default(), async move { end.wait().await });
             let agents = tokio::spawn(agents);
-            let serving = tokio::spawn(serve(listener, acceptor, router(api.clone(), shutdown.clone()), api, shutdown.clone()));
-            signals(&shutdown, &latest, &reload, &tls).await.map_err(|e| other(&e))?;
+            let clients = tokio::spawn(serve(listener, acceptor, router(api.clone(), shutdown.clone()), api, shutdown.clone()));
+            signals(&shutdown, &latest, &reload).await.map_err(|e| other(&e))?;
             agents.await.map_err(|e| other(&e))?;
-            serving.await.map_err(|e| other(&e))
+            clients.await.map_err(|e| other(&e))
         }
     };
     tokio::task::spawn_blocking(|| brain.stop()).await.map_err(|e| other(&e))?;
@@ -217,31 +236,32 @@ async fn service(config: Config, reload: Reload) -> Result<(), Failure> {
     result
 }
 
-/// Takes the port, TCP and UDP. Without certificates the UDP side gets one that lives as long as the process.
-async fn listen(address: SocketAddr, tls: Option<&TlsConfig>) -> Result<(TcpListener, Arc<Tls>, quinn::Endpoint), Failure> {
-    let tls = match tls {
-        None => Tls::throw_away(),
-        Some(files) => Tls::load(TlsFiles { certificate: files.cert.clone(), key: files.key.clone(), client_ca: files.client_ca.clone() }),
-    };
-    let tls = tls.map_err(|e| ConfigError(format!("tls: {}", one_line(&e))))?;
-    let refuse = |e: std::io::Error| Failure::Other(format!("listen {address}: {e}"));
-    let listener = TcpListener::bind(address).await.map_err(refuse)?;
-    let endpoint = quic::endpoint(listener.local_addr().map_err(refuse)?, &tls, &quic::Settings::default()).map_err(refuse)?;
-    Ok((listener, Arc::new(tls), endpoint))
+/// TCP for clients and UDP for agents, on one port. A free port of one may be taken of the other, so several are tried.
+async fn bind(address: SocketAddr, tls: &Tls) -> Result<(TcpListener, quinn::Endpoint), Failure> {
+    let refuse = |protocol: &str, e: std::io::Error| Failure::Other(format!("listen {address} ({protocol}): {e}"));
+    let tries = if address.port() == 0 { PORTS_TRIED } else { 1 };
+    for left in (0..tries).rev() {
+        let listener = TcpListener::bind(address).await.map_err(|e| refuse("TCP", e))?;
+        let bound = listener.local_addr().map_err(|e| refuse("TCP", e))?;
+        match quic::endpoint(bound, tls, &quic::Settings::default()) {
+            Ok(endpoint) => return Ok((listener, endpoint)),
+            Err(e) if left == 0 => return Err(refuse("UDP", e)),
+            Err(_) => {}
+        }
+    }
+    Err(Failure::Other(format!("listen {address}: no port")))
 }
 
-/// TLS on an accepted connection; the certificate says who calls.
-fn certified(tls: &Arc<Tls>) -> Arc<AcceptFn> {
-    let tls = Arc::clone(tls);
-    Arc::new(move |stream, _| {
-        // A new one each time, so that a reload is seen.
+/// Clients show a certificate; its role is theirs.
+fn secured(tls: Arc<Tls>) -> Acceptor {
+    Acceptor::With(Arc::new(move |stream, _| {
         let acceptor = tls.acceptor();
         Box::pin(async move {
             let stream = acceptor.accept(stream).await?;
             let identity = tls::identity(stream.get_ref().1.peer_certificates()).map_err(std::io::Error::other)?;
-            Ok((Box::new(stream) as Box<dyn Stream>, Caller::of(&identity)))
+            Ok((Box::new(stream) as Box<dyn Stream>, Caller { role: Some(identity.role) }))
         })
-    })
+    }))
 }
 
 /// Opens the state file and reads it. Damage that the database meets as a panic is an error like any other.
@@ -296,6 +316,7 @@ struct Reload {
     file: Option<PathBuf>,
     overrides: Overrides,
     level: LevelHandle,
+    tls: Arc<Tls>,
 }
 
 impl Reload {
@@ -308,11 +329,16 @@ impl Reload {
                 return;
             }
         };
+        if let Err(error) = self.tls.reload() {
+            tracing::error!(error = %one_line(&error), "the configuration was not reloaded: tls");
+            return;
+        }
         let restart = new.needs_restart(&latest.borrow());
         self.level.set(new.log.level.filter());
         let old = Arc::clone(&latest.borrow());
         // What needs a restart stays as it runs, so that the next reload compares with what is so.
-        let kept = Config { listen: old.listen, state: old.state.clone(), ecmp: old.ecmp.clone(), plan: old.plan, ..new };
+        let kept =
+            Config { listen: old.listen, state: old.state.clone(), ecmp: old.ecmp.clone(), tls: old.tls.clone(), plan: old.plan, ..new };
         latest.send_replace(Arc::new(kept));
         if restart.is_empty() {
             tracing::info!("configuration reloaded");
@@ -323,7 +349,7 @@ impl Reload {
 }
 
 /// Returns when the service has to stop; reloads meanwhile.
-async fn signals(shutdown: &Shutdown, latest: &watch::Sender<Arc<Config>>, reload: &Reload, tls: &Tls) -> std::io::Result<()> {
+async fn signals(shutdown: &Shutdown, latest: &watch::Sender<Arc<Config>>, reload: &Reload) -> std::io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
@@ -331,12 +357,7 @@ async fn signals(shutdown: &Shutdown, latest: &watch::Sender<Arc<Config>>, reloa
         tokio::select! {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
-            _ = hangup.recv() => {
-                reload.again(latest);
-                if let Err(error) = tls.reload() {
-                    tracing::error!(%error, "the certificates were not reloaded");
-                }
-            }
+            _ = hangup.recv() => reload.again(latest),
         }
     }
     tracing::info!("stopping");

@@ -11,7 +11,7 @@ use std::{
 use proto::v1alpha1::{CounterSeries, GetTelemetryRequest, GetTelemetryResponse, HostSeries, JobSeries, Telemetry};
 use units::{FabricTime, Nanos};
 
-use crate::{clock::FabricClock, quic::TelemetrySink};
+use crate::quic::{FabricClock, TelemetrySink};
 
 /// Width of a step: what a graph of minutes can show.
 pub const STEP_NS: u64 = 1_000_000_000;
@@ -139,16 +139,16 @@ impl TelemetryHandle {
     }
 }
 
-/// Samples as sessions bring them.
+/// Telemetry as sessions deliver it, at fabric time.
 #[derive(Clone, Debug)]
-pub struct Samples {
-    /// Where they go.
+pub struct Sink {
+    /// Where it goes.
     pub telemetry: TelemetryHandle,
-    /// When they came.
+    /// What tells samples that are out of time.
     pub clock: FabricClock,
 }
 
-impl TelemetrySink for Samples {
+impl TelemetrySink for Sink {
     fn take(&self, host: &str, frame: Telemetry) {
         self.telemetry.port(self.clock.now(), host, &frame);
     }

@@ -13,6 +13,7 @@ use antiphase_topology::{
     events::EventLog,
     http::{Acceptor, Stream, router, serve},
     metrics::Metrics,
+    quic,
     role::{Caller, Role},
     shutdown::Shutdown,
     store::StateFile,
@@ -30,7 +31,7 @@ struct Served {
 
 async fn serve_as(caller: Caller) -> Served {
     let folder = tempfile::tempdir().unwrap();
-    let (clock, metrics) = (FabricClock::start(), Arc::new(Metrics::new(Arc::default()).unwrap()));
+    let (clock, metrics) = (FabricClock::start(), Arc::new(Metrics::new().unwrap()));
     let around =
         Surroundings { clock, events: EventLog::new(clock.now()), telemetry: TelemetryHandle::default(), metrics: Arc::clone(&metrics) };
     let file = StateFile::open(&folder.path().join("s.redb")).unwrap();
@@ -39,7 +40,9 @@ async fn serve_as(caller: Caller) -> Served {
     let config = watch::Sender::new(Arc::new(Config::default())).subscribe();
     let (events, telemetry) = (around.events, around.telemetry);
     let (handle, health) = (brain.handle.clone(), brain.health.clone());
-    let api = Api::new(Parts { brain: handle, health, telemetry, events, metrics, clock, ecmp: fabric::route::Ecmp::Spread, config });
+    let sessions = Arc::new(quic::Stats::default());
+    let api =
+        Api::new(Parts { brain: handle, health, telemetry, events, metrics, sessions, clock, ecmp: fabric::route::Ecmp::Spread, config });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let shutdown = Shutdown::default();

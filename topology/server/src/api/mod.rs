@@ -23,11 +23,12 @@ pub use error::{ApiError, Kind};
 pub use solve::Shifts;
 
 use crate::{
+    FabricClock,
     brain::{BrainHandle, Mutation, Snapshot, slot_message},
-    clock::FabricClock,
     config::Config,
     events::EventLog,
     metrics::Metrics,
+    quic,
     resolve::{self, one_line},
     store::StoreHealth,
     telemetry::TelemetryHandle,
@@ -50,6 +51,7 @@ struct Inner {
     telemetry: TelemetryHandle,
     events: EventLog,
     metrics: Arc<Metrics>,
+    sessions: Arc<quic::Stats>,
     clock: FabricClock,
     ecmp: Ecmp,
     config: watch::Receiver<Arc<Config>>,
@@ -72,6 +74,8 @@ pub struct Parts {
     pub events: EventLog,
     /// Counters.
     pub metrics: Arc<Metrics>,
+    /// Counts of agents' sessions.
+    pub sessions: Arc<quic::Stats>,
     /// Fabric time.
     pub clock: FabricClock,
     /// Among equal next hops.
@@ -91,6 +95,7 @@ impl Api {
             telemetry: parts.telemetry,
             events: parts.events,
             metrics: parts.metrics,
+            sessions: parts.sessions,
             clock: parts.clock,
             ecmp: parts.ecmp,
             config: parts.config,

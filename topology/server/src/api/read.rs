@@ -120,6 +120,7 @@ impl Api {
             links: &links,
             store_up: self.0.health.problem().is_none(),
             telemetry_dropped: self.0.telemetry.dropped(),
+            sessions: &self.0.sessions,
         };
         self.0.metrics.text(&now).map_err(|e| ApiError::new(Kind::Internal, &e))
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use fabric::Fabric;
-use futures_util::{FutureExt as _, future::BoxFuture};
+use futures_util::future::BoxFuture;
 use state::{Event, JobDefinition, Refusal, Reply, SessionId};
 use tokio::sync::{mpsc, oneshot};
 use units::Nanos;
@@ -14,7 +14,7 @@ use units::Nanos;
 use super::{FabricView, Snapshot};
 use crate::{
     links::LinkTable,
-    quic::{self, BrainGone, Outbox},
+    quic::{self, Outbox},
 };
 
 /// Commands that wait for the brain. An agent's report takes microseconds and a commit milliseconds, so this is seconds of work;
@@ -71,21 +71,29 @@ pub enum Mutation {
 #[error("the service is stopping")]
 pub struct Stopped;
 
-/// Where plans for the connected agents go. Sessions enter themselves before they say hello; the brain takes them out.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Sessions(Arc<Mutex<BTreeMap<SessionId, Outbox>>>);
-
-impl Sessions {
-    pub(super) fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionId, Outbox>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Speaks to the brain. Cloning it is cheap.
 #[derive(Clone, Debug)]
 pub struct BrainHandle {
     pub(super) commands: mpsc::Sender<Command>,
-    pub(super) sessions: Sessions,
+    pub(super) outboxes: Outboxes,
+}
+
+/// Where plans for each session go. Sessions enter before their hello, and leave when the brain hears that they are gone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outboxes(Arc<Mutex<BTreeMap<SessionId, Outbox>>>);
+
+impl Outboxes {
+    pub(super) fn with<T>(&self, session: SessionId, act: impl FnOnce(&Outbox) -> T) -> Option<T> {
+        self.map().get(&session).map(act)
+    }
+
+    pub(super) fn leave(&self, session: SessionId) {
+        self.map().remove(&session);
+    }
+
+    fn map(&self) -> MutexGuard<'_, BTreeMap<SessionId, Outbox>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl BrainHandle {
@@ -136,10 +144,10 @@ impl BrainHandle {
 
 impl quic::Brain for BrainHandle {
     fn register(&self, session: SessionId, outbox: Outbox) {
-        self.sessions.lock().insert(session, outbox);
+        self.outboxes.map().insert(session, outbox);
     }
 
-    fn tell(&self, event: Event) -> BoxFuture<'_, Result<(), BrainGone>> {
-        self.send(Command::Agent(event)).map(|sent| sent.map_err(|Stopped| BrainGone)).boxed()
+    fn tell(&self, event: Event) -> BoxFuture<'_, Result<(), quic::BrainGone>> {
+        Box::pin(async move { self.send(Command::Agent(event)).await.map_err(|Stopped| quic::BrainGone) })
     }
 }

@@ -19,7 +19,7 @@ pub use handle::{BrainHandle, Mutation, Stopped};
 pub use snapshot::{FabricView, JobView, Snapshot, slot_message};
 
 use crate::{
-    clock::FabricClock,
+    FabricClock,
     events::EventLog,
     links::LinkTable,
     metrics::Metrics,
@@ -27,7 +27,7 @@ use crate::{
     store::{Outcome, StateFile, Store, StoreHealth},
     telemetry::TelemetryHandle,
 };
-use handle::{Command, QUEUE_MAX, Sessions};
+use handle::{Command, Outboxes, QUEUE_MAX};
 
 /// How old a snapshot may be as to what agents reported. What clients changed is always in it.
 const SNAPSHOT_AGE_MAX: Duration = Duration::from_millis(100);
@@ -83,15 +83,15 @@ impl Brain {
         .map_err(|e| format!("cannot start the store's thread: {e}"))?;
         let health = store.health();
         let (commands, queue) = mpsc::channel(QUEUE_MAX);
-        let sessions = Sessions::default();
         let (stop, stopped) = watch::channel(false);
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(|e| format!("cannot start the brain: {e}"))?;
+        let outboxes = Outboxes::default();
         let task = Task {
             service,
             store,
             around,
-            sessions: sessions.clone(),
+            outboxes: outboxes.clone(),
             answers: BTreeMap::new(),
             next_request: 0,
             fabric_request: None,
@@ -103,7 +103,7 @@ impl Brain {
         };
         let thread = std::thread::Builder::new().name("brain".into());
         let thread = thread.spawn(move || runtime.block_on(task.run(queue, outcomes, stopped))).map_err(|e| e.to_string())?;
-        let handle = BrainHandle { commands, sessions };
+        let handle = BrainHandle { commands, outboxes };
         Ok(Self { handle, health, stop, thread })
     }
 
@@ -118,7 +118,7 @@ struct Task {
     service: Service,
     store: Store,
     around: Surroundings,
-    sessions: Sessions,
+    outboxes: Outboxes,
     answers: BTreeMap<RequestId, Answer>,
     next_request: u64,
     /// A new fabric is on its way to the disk. Jobs stand on nodes of one fabric, so no other change runs beside it.
@@ -140,13 +140,12 @@ impl Task {
     ) {
         self.act();
         loop {
-            let now = Instant::now();
-            let due = self.service.deadline().map(|at| self.around.clock.instant(at));
-            if due.is_some_and(|due| due <= now) {
+            let now = self.around.clock.now();
+            if self.service.deadline().is_some_and(|due| due <= now) {
                 self.handle(Event::Tick);
             }
-            let due = self.service.deadline().map(|at| self.around.clock.instant(at).max(now + TICK_MIN));
-            let wake = tokio::time::Instant::from_std(due.unwrap_or(now + PRUNE_EVERY));
+            let wait =
+                self.service.deadline().map_or(PRUNE_EVERY, |due| Duration::from_nanos(due.since(now).0).clamp(TICK_MIN, PRUNE_EVERY));
             tokio::select! {
                 biased;
                 Some(outcome) = outcomes.recv() => self.written(outcome),
@@ -155,7 +154,7 @@ impl Task {
                     Some(command) => self.command(command),
                     None => break,
                 },
-                () = tokio::time::sleep_until(wake) => {}
+                () = tokio::time::sleep(wait) => {}
             }
             self.prune();
         }
@@ -184,7 +183,7 @@ impl Task {
             Command::Links { reply } => drop(reply.send(self.links())),
             Command::Agent(event) => {
                 match &event {
-                    Event::AgentGone { session } => drop(self.sessions.lock().remove(session)),
+                    Event::AgentGone { session } => self.outboxes.leave(*session),
                     Event::Report { report, .. } => self.record(report),
                     _ => {}
                 }
@@ -301,14 +300,11 @@ impl Task {
                 }
                 Action::SendPlan { session, epoch, slots } => {
                     let plan = pb::HostPlan { epoch, slots: slots.iter().map(slot_message).collect() };
-                    if let Some(outbox) = self.sessions.lock().get(&session) {
-                        outbox.plan(plan);
-                    }
+                    // A session that is gone is told of next.
+                    let _ = self.outboxes.with(session, |outbox| outbox.plan(plan));
                 }
                 Action::Disconnect { session, reason } => {
-                    if let Some(outbox) = self.sessions.lock().remove(&session) {
-                        outbox.end(reason, true);
-                    }
+                    let _ = self.outboxes.with(session, |outbox| outbox.end(reason, true));
                 }
                 Action::Notice(notice) => self.notice(notice),
             }

@@ -33,7 +33,6 @@ pub(super) struct Shared {
 type Answer = Result<Response, ApiError>;
 
 /// All routes, gRPC and health included. Whoever accepts a connection adds a [`Caller`] to its requests.
-#[must_use]
 pub fn router(api: Api, shutdown: Shutdown) -> Router {
     let limit = api.config().limits.body_bytes();
     let rpcs = TopologyServer::new(Rpcs::new(api.clone(), shutdown.clone()))

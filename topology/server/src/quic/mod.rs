@@ -21,8 +21,7 @@ use futures_util::future::BoxFuture;
 use proto::v1alpha1 as wire;
 use state::{Event, SessionId};
 
-use crate::clock::FabricClock;
-
+pub use clock::FabricClock;
 pub use endpoint::endpoint;
 pub use outbox::{Inbox, Outbox, Outgoing};
 pub use serve::serve;

@@ -168,7 +168,7 @@ fn open(path: &Path) -> Result<Database, StoreError> {
     if length == 0 {
         return Err(damaged(path, "it is empty"));
     }
-    let database = builder().open(path).map_err(|e| match e {
+    let mut database = builder().open(path).map_err(|e| match e {
         DatabaseError::DatabaseAlreadyOpen => StoreError::InUse { path: path.into() },
         DatabaseError::Storage(StorageError::Io(source)) if !is_content(&source) => StoreError::Io { path: path.into(), source },
         e => damaged(path, e),
@@ -182,9 +182,15 @@ fn open(path: &Path) -> Result<Database, StoreError> {
         Ok(table.get(SCHEMA_KEY)?.map_or(0, |v| v.value()))
     };
     match schema().map_err(|e| damaged(path, e))? {
-        0 => Err(damaged(path, "it has no schema")),
-        SCHEMA => Ok(database),
-        found => Err(StoreError::Newer { path: path.into(), found }),
+        0 => return Err(damaged(path, "it has no schema")),
+        SCHEMA => {}
+        found => return Err(StoreError::Newer { path: path.into(), found }),
+    }
+    // Opening does not read every page, and a slot with a flipped bit is still a slot. The file is small: the check takes milliseconds.
+    match database.check_integrity() {
+        Ok(true) => Ok(database),
+        Ok(false) => Err(damaged(path, "a checksum does not match")),
+        Err(e) => Err(damaged(path, e)),
     }
 }
 
