@@ -282,4 +282,39 @@ mod tests {
         let spans: Vec<_> = found.iter().map(|p| (p.start.0, p.end.0, p.rate.0)).collect();
         assert_eq!(spans, [(0, 1, 10), (3, 4, 10), (5, 7, 10), (7, 8, 10), (11, 12, 20)]);
     }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig { cases: 128, ..Default::default() })]
+
+        /// The promise: never worse than the best joint solution by more than the tolerance, and never more moves than
+        /// turning that solution as a whole; nobody moves where standing still is good enough.
+        #[test]
+        fn it_is_good_enough_and_moves_few(
+            jobs in proptest::collection::vec((1..5u64, 5..95u64, proptest::option::weighted(0.7, 0..400u64)), 2..6),
+            links in proptest::collection::vec(proptest::collection::btree_set(0..6usize, 2..5), 1..4),
+        ) {
+            let shapes: Vec<(u64, u64)> = jobs.iter().map(|(turns, up, _)| (turns * 100, turns * up)).collect();
+            let links: Vec<Vec<usize>> =
+                links.iter().map(|l| l.iter().map(|j| j % jobs.len()).collect::<alloc::collections::BTreeSet<_>>().into_iter().collect()).collect();
+            let p = problem(&shapes, &links.iter().map(Vec::as_slice).collect::<Vec<_>>());
+            let current: Vec<Option<Ticks>> = jobs.iter().map(|(turns, _, at)| at.map(|at| Ticks(at % (turns * 100)))).collect();
+            let options = Options::default();
+            let found = adjust(&p, &options, &current).unwrap();
+            let score = |shifts: &[Ticks]| circle::evaluate(&p, shifts).unwrap().mean_score;
+            let best = circle::solve(&p, &options).unwrap();
+            assert!(score(&found) >= best.mean_score - MOVE_TOLERANCE - 1e-9, "{} of {}", score(&found), best.mean_score);
+            let moves = |shifts: &[Ticks]| shifts.iter().zip(&current).filter(|(s, c)| c.is_some_and(|c| c != **s)).count();
+            let shifts: Vec<u64> = best.shifts.iter().map(|s| s.shift.0).collect();
+            let locks: Vec<u64> = best.shifts.iter().map(|s| s.lock.0).collect();
+            let turned = turn(&p, &shifts, &locks, &current);
+            // Turning as a whole, and by locks, changes no score.
+            assert!((score(&turned) - best.mean_score).abs() < 1e-9);
+            assert!(moves(&found) <= moves(&turned));
+            if let Some(all) = current.iter().copied().collect::<Option<Vec<Ticks>>>()
+                && score(&all) >= best.mean_score - MOVE_TOLERANCE
+            {
+                assert_eq!(found, all);
+            }
+        }
+    }
 }

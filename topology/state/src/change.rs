@@ -132,6 +132,9 @@ fn commit(
         return Err(Refusal::EpochMoved { epoch: plan.epoch, expected });
     }
     let installed = plan.installed.clone().ok_or(Refusal::NoFabric)?;
+    if jobs.is_empty() {
+        return Err(Refusal::Policy("a commit without jobs".into()));
+    }
     limit("jobs in one commit", jobs.len(), COMMIT_JOBS_MAX)?;
     limit("bytes of an idempotency key", key.len(), KEY_BYTES_MAX)?;
     let names = distinct(&jobs)?;
@@ -270,7 +273,8 @@ fn set_fabric(
     jobs: Vec<JobDefinition>,
 ) -> Result<Done, Refusal> {
     let names = distinct(&jobs)?;
-    if !plan.names().eq(names.iter().map(|n| n.to_string())) {
+    let as_committed = |d: &JobDefinition| plan.job(&d.job.name).is_some_and(|j| j.definition.document == d.document);
+    if names.len() != plan.jobs().len() || !jobs.iter().all(as_committed) {
         return Err(Refusal::Policy("jobs were committed or released while the fabric was read; try again".into()));
     }
     let version = plan.installed.as_ref().map_or(0, |i| i.version) + 1;

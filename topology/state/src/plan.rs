@@ -2,7 +2,6 @@
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
-    string::String,
     sync::Arc,
     vec::Vec,
 };
@@ -191,10 +190,5 @@ impl Plan {
             self.keys_by_age.insert((used.at, key.clone()));
             self.keys.insert(key.clone(), used);
         }
-    }
-
-    /// The committed names, for refusals that list them.
-    pub(crate) fn names(&self) -> impl Iterator<Item = String> {
-        self.jobs.keys().map(|n| String::from(&**n))
     }
 }

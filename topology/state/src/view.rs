@@ -1,6 +1,11 @@
 //! What reads need: the durable plan, and what agents say.
 
-use alloc::{collections::BTreeMap, string::ToString, sync::Arc, vec::Vec};
+use alloc::{
+    collections::BTreeMap,
+    string::{String, ToString},
+    sync::Arc,
+    vec::Vec,
+};
 
 use circle::Phase;
 use fabric::Fabric;
@@ -292,7 +297,7 @@ impl<'a> LinkView<'a> {
 
     /// Its name.
     #[must_use]
-    pub fn name(&self) -> alloc::string::String {
+    pub fn name(&self) -> String {
         self.view.fabric().map_or_else(|| self.id.to_string(), |f| f.link_name(self.id))
     }
 }
@@ -328,7 +333,7 @@ impl<'a> AgentView<'a> {
 
     /// Its ports.
     #[must_use]
-    pub fn ports(&self) -> &'a [alloc::string::String] {
+    pub fn ports(&self) -> &'a [String] {
         &self.agent.ports
     }
 

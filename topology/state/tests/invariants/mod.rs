@@ -1,0 +1,182 @@
+//! What must hold after every step, whatever happens.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use antiphase_state::{Notice, Record, Service, SessionId, Slot, View};
+use circle::{Phase, ProblemBuilder, Ticks};
+use units::FabricTime;
+
+/// What a job was like at the last look.
+#[derive(Clone, Debug)]
+struct Seen {
+    document: String,
+    slot: Slot,
+    company: BTreeSet<String>,
+}
+
+/// Remembers what was promised and seen.
+#[derive(Default)]
+pub(crate) struct Witness {
+    epoch: u64,
+    fabric: u64,
+    jobs: BTreeMap<String, Seen>,
+    /// Acknowledged: the document of every job that has to be there.
+    promised: BTreeMap<String, String>,
+    /// Jobs that something happened to since the last look.
+    touched: BTreeSet<String>,
+    told: BTreeMap<SessionId, u64>,
+}
+
+impl Witness {
+    /// An answered request: jobs with their documents, or `None` for those released.
+    pub(crate) fn changed(&mut self, jobs: BTreeMap<String, Option<String>>) {
+        for (name, document) in jobs {
+            self.touched.insert(name.clone());
+            match document {
+                Some(document) => self.promised.insert(name, document),
+                None => self.promised.remove(&name),
+            };
+        }
+    }
+
+    pub(crate) fn noticed(&mut self, notice: &Notice) {
+        assert!(notice.epoch >= self.epoch || notice.kind != "committed", "an old epoch is told: {notice:?}");
+        let Some(job) = &notice.job else { return };
+        if notice.kind == "expired" {
+            self.promised.remove(job);
+        }
+        // A slot that follows a drift, or a longer period, is a change of its own.
+        let own = notice.kind == "headroom" || (notice.kind == "moved" && notice.message.contains("drifted"));
+        if own || notice.kind == "expired" {
+            self.touched.insert(job.clone());
+        }
+    }
+
+    /// A plan never goes back, and tells nothing that is not written.
+    pub(crate) fn plan_sent(&mut self, session: SessionId, epoch: u64, slots: &[Slot], kept: &BTreeMap<String, Record>) {
+        let told = self.told.entry(session).or_default();
+        assert!(epoch >= *told, "{session:?} is told epoch {epoch} after {told}");
+        *told = epoch;
+        assert!(epoch <= written_epoch(kept), "epoch {epoch} is not durable");
+        for slot in slots {
+            let Some(Record::Slot(kept)) = kept.get(&format!("slot/{}", slot.job)) else { panic!("{slot:?} is not durable") };
+            // Quarantine only takes the hold away.
+            assert!(kept.hold || !slot.hold);
+            assert_eq!(Slot { hold: kept.hold, expires: FabricTime(0), ..slot.clone() }, *kept);
+        }
+    }
+
+    /// After a restart all that was promised is there; `unsure` jobs are in requests that were never answered.
+    pub(crate) fn restarted(&mut self, service: &Service, unsure: &BTreeSet<String>) {
+        let view = service.view();
+        for (name, document) in self.promised.iter().filter(|(n, _)| !unsure.contains(*n) && !n.starts_with("lease")) {
+            assert_eq!(&view.job(name).unwrap_or_else(|| panic!("{name} is lost")).definition().document, document);
+        }
+        assert!(view.epoch() >= self.epoch, "the epoch went back from {} to {}", self.epoch, view.epoch());
+        for (name, seen) in &self.jobs {
+            if let Some(job) = view.job(name) {
+                check_slot(seen, &job.slot());
+            }
+        }
+        self.promised = view.jobs().map(|j| (j.name().to_string(), j.definition().document.clone())).collect();
+        self.take(view);
+    }
+
+    pub(crate) fn look(&mut self, service: &Service) {
+        let view = service.view();
+        if view.epoch() == self.epoch && self.touched.is_empty() {
+            return;
+        }
+        assert!(view.epoch() >= self.epoch, "the epoch went back");
+        for (name, document) in &self.promised {
+            assert_eq!(view.job(name).map(|j| j.definition().document.clone()).as_ref(), Some(document), "{name} was acknowledged");
+        }
+        self.untouched_stay(view);
+        one_solve(view);
+        self.take(view);
+    }
+
+    /// Jobs that share no component, before or after, with a job to which something happened keep their slots.
+    fn untouched_stay(&self, view: &View) {
+        // A job that came and went between two looks met somebody whom nobody saw.
+        let hidden = self.touched.iter().any(|n| view.job(n).is_none() && !self.jobs.contains_key(n));
+        if view.fabric_version() != self.fabric || hidden {
+            return;
+        }
+        let mut reached: BTreeSet<String> = self.touched.clone();
+        // Several changes may have become durable together: what one joined, the next may have parted.
+        loop {
+            let before = reached.len();
+            for seen in self.jobs.values() {
+                if !seen.company.is_disjoint(&reached) {
+                    reached.extend(seen.company.iter().cloned());
+                }
+            }
+            for job in view.jobs() {
+                let company: BTreeSet<String> = job.component().map(String::from).collect();
+                if !company.is_disjoint(&reached) {
+                    reached.extend(company);
+                }
+            }
+            if reached.len() == before {
+                break;
+            }
+        }
+        for (name, seen) in &self.jobs {
+            let Some(job) = view.job(name) else { continue };
+            let slot = job.slot();
+            check_slot(seen, &slot);
+            if !reached.contains(name) && seen.document == job.definition().document {
+                assert_eq!((slot.offset, slot.period, slot.epoch), (seen.slot.offset, seen.slot.period, seen.slot.epoch), "{name} moved");
+            }
+        }
+    }
+
+    fn take(&mut self, view: &View) {
+        (self.epoch, self.fabric) = (view.epoch(), view.fabric_version());
+        self.touched.clear();
+        let seen = |job: antiphase_state::JobView<'_>| {
+            let company = job.component().map(String::from).collect();
+            (job.name().to_string(), Seen { document: job.definition().document.clone(), slot: job.slot(), company })
+        };
+        self.jobs = view.jobs().map(seen).collect();
+    }
+}
+
+pub(crate) fn written_epoch(kept: &BTreeMap<String, Record>) -> u64 {
+    match kept.get("epoch") {
+        Some(Record::Epoch { epoch }) => *epoch,
+        _ => 0,
+    }
+}
+
+/// A slot changes only with a greater epoch.
+fn check_slot(seen: &Seen, now: &Slot) {
+    assert!(now.epoch >= seen.slot.epoch, "{now:?} after {:?}", seen.slot);
+    if now.epoch == seen.slot.epoch {
+        assert_eq!(Slot { expires: seen.slot.expires, ..now.clone() }, seen.slot);
+    }
+}
+
+/// The scores told are those of the slots told: link by link, against the circle's own evaluation.
+fn one_solve(view: &View) {
+    for link in view.links().filter(|l| l.jobs().len() > 1) {
+        let mut builder = ProblemBuilder::new();
+        let (mut members, mut shifts) = (Vec::new(), Vec::new());
+        for demand in link.demands() {
+            let job = builder.job(Ticks(demand.period.0)).unwrap();
+            let phases: Vec<Phase> = demand.phases.to_vec();
+            members.push(builder.demand(job, &phases).unwrap());
+            shifts.push(Ticks(demand.shift.0));
+        }
+        builder.link(link.capacity, members).unwrap();
+        let expected = circle::evaluate(&builder.build(), &shifts).unwrap().links[0];
+        assert!((link.score.unwrap() - expected.score).abs() < 1e-9, "{}: {:?} {expected:?}", link.name(), link.score);
+        assert!((link.zero_shift_score.unwrap() - expected.zero_shift_score).abs() < 1e-9, "{}", link.name());
+    }
+    for job in view.jobs() {
+        for other in job.component().filter_map(|n| view.job(n)) {
+            assert_eq!(job.headroom_permille(), other.headroom_permille(), "{} and {}", job.name(), other.name());
+        }
+    }
+}

@@ -1,0 +1,430 @@
+//! The service, event by event, against answers derived by hand.
+#![allow(clippy::unwrap_used, reason = "a test that cannot unwrap has failed")]
+
+mod world;
+
+use antiphase_state::{
+    AgentReport, AgentState, ClockQuality, Config, Event, GateReport, JobState, Refusal, Reply, RequestId, Service, SessionId, Slot,
+    config::{HEADROOM_MAX_PERMILLE, QUEUE_MAX},
+};
+use units::{FabricTime, Nanos};
+use world::{Driver, MS, S, durable, restored};
+
+/// Up for 40 of 100 ms, over the spine between leaves 1 and 2.
+const A: (&str, &str) = ("a", "100 0-40 h1,h5");
+const B: (&str, &str) = ("b", "100 0-40 h2,h6");
+/// The same between leaves 3 and 4.
+const C: (&str, &str) = ("c", "100 0-40 h9,h13");
+const D: (&str, &str) = ("d", "100 0-40 h10,h14");
+
+fn report(driver: &mut Driver, session: u64, bound_ms: u64, gates: Vec<GateReport>) {
+    let clock = Some(ClockQuality { bound: Nanos(bound_ms * MS), rtt: Nanos(0) });
+    driver.handle(Event::Report { session: SessionId(session), report: AgentReport { clock, gates } });
+}
+
+fn gate(driver: &Driver, job: &str, iterations: u64, slips: u64, error: i64) -> GateReport {
+    let epoch = driver.slot(job).epoch;
+    GateReport { job: job.into(), epoch, iterations, slips, phase_error: Some(error), ..GateReport::default() }
+}
+
+#[test]
+fn two_jobs_on_one_uplink_get_slots_apart() {
+    let mut driver = Driver::with_fabric();
+    let done = driver.commit(&[A, B]);
+    assert_eq!((done.epoch, done.score, done.moved.len()), (2, 1.0, 0));
+    let (a, b) = (driver.slot("a"), driver.slot("b"));
+    // 100 ms and 5 % headroom; 105 - 2 * 40 = 25 ms are free: 12.5 ms of slack either way, slots 52.5 ms apart.
+    for slot in [&a, &b] {
+        assert_eq!((slot.period, slot.slack, slot.hold_max), (Nanos(105 * MS), Nanos(12_500_000), Nanos(105 * MS)));
+        assert_eq!((slot.tolerance, slot.hold, slot.epoch), (Nanos(15_750_000), true, 2));
+    }
+    assert_eq!(a.offset.0.abs_diff(b.offset.0), 52_500_000);
+    assert_eq!((a.leader_host.as_str(), b.leader_host.as_str()), ("h1", "h2"));
+    assert_eq!(done.slots.iter().map(|s| s.expires).collect::<Vec<_>>(), [driver.now.saturating_add(Nanos(60 * S)); 2]);
+    // Four links between the leaves: both 45 of 50 Gb/s, 40 of 105 ms: unshifted 1 - 0.8 * 40 / 105.
+    let view = driver.service.view();
+    let shared: Vec<_> = view.links().filter(|l| l.jobs().len() == 2).collect();
+    assert_eq!(shared.len(), 4);
+    for link in shared {
+        assert_eq!((link.score, link.peak.0), (Some(1.0), 90_000));
+        assert!((link.zero_shift_score.unwrap() - (1.0 - 0.8 * 40.0 / 105.0)).abs() < 1e-12);
+        assert_eq!(link.demands().map(|d| (d.job, d.shift, d.phases.len())).collect::<Vec<_>>(), [("a", a.offset, 1), ("b", b.offset, 1)]);
+    }
+    assert_eq!(view.job("a").unwrap().shared_links().count(), 4);
+}
+
+#[test]
+fn a_job_that_meets_nobody_runs_free() {
+    let mut driver = Driver::with_fabric();
+    let done = driver.commit(&[A, C]);
+    assert_eq!((done.score, done.slots.len()), (1.0, 2));
+    assert!(done.slots.iter().all(|s| !s.hold && s.slack == Nanos(52_500_000)));
+    assert_eq!(driver.service.view().job("a").unwrap().component().count(), 0);
+}
+
+#[test]
+fn other_components_keep_slots_and_epochs() {
+    let mut driver = Driver::with_fabric();
+    driver.commit(&[A, B]);
+    let before = (driver.slot("a"), driver.slot("b"));
+    let done = driver.commit(&[C]);
+    assert_eq!(done.slots.iter().map(|s| s.job.as_str()).collect::<Vec<_>>(), ["c"]);
+    let done = driver.commit(&[D]);
+    assert_eq!((done.epoch, done.slots.len(), done.moved.len()), (4, 2, 0));
+    assert_eq!((driver.slot("a"), driver.slot("b")), before);
+    driver.release(&["c"]);
+    assert_eq!((driver.slot("a"), driver.slot("b")), before);
+    assert!(!driver.slot("d").hold);
+}
+
+#[test]
+fn a_newcomer_moves_as_few_as_it_can() {
+    let mut driver = Driver::with_fabric();
+    // 20 of 105 ms each; the third and the fourth fit into the gaps of the first two.
+    driver.commit(&[("a", "100 0-20 h1,h5"), ("b", "100 0-20 h2,h6")]);
+    let before = [driver.slot("a").offset, driver.slot("b").offset];
+    for (name, hosts) in [("c", "h3,h7"), ("d", "h4,h8")] {
+        let done = driver.commit(&[(name, &format!("100 0-20 {hosts}"))]);
+        assert_eq!((done.score, done.moved.len()), (1.0, 0), "{name}");
+    }
+    assert_eq!([driver.slot("a").offset, driver.slot("b").offset], before);
+}
+
+#[test]
+fn nothing_is_told_before_it_is_durable() {
+    let mut driver = Driver::with_fabric();
+    driver.hello(1, "h1");
+    let (plans, notices) = (driver.plans.len(), driver.notices.len());
+    driver.slow = true;
+    let request = driver.send_commit(&[A, B]);
+    assert!(driver.waiting.is_some() && driver.reply(request).is_none());
+    assert_eq!((driver.plans.len(), driver.notices.len()), (plans, notices));
+    assert_eq!((driver.service.view().epoch(), driver.service.view().jobs().len()), (1, 0), "reads see what is durable");
+    driver.slow = false;
+    driver.persisted();
+    assert!(driver.reply(request).unwrap().is_ok());
+    // h1 has a rank of `a` and leads it.
+    let (_, epoch, slots) = driver.plan(1).unwrap();
+    assert_eq!((*epoch, slots.len(), slots[0].job.as_str()), (2, 1, "a"));
+}
+
+#[test]
+fn a_failed_write_leaves_the_old_state_and_refuses_all_that_waited() {
+    let mut driver = Driver::with_fabric();
+    driver.commit(&[A]);
+    let before = durable(&driver.service);
+    driver.slow = true;
+    let first = driver.send_commit(&[B]);
+    let second = driver.send_commit(&[C]);
+    driver.failed();
+    for request in [first, second] {
+        assert_eq!(driver.reply(request), Some(Err(Refusal::Store("disk full".into()))));
+    }
+    assert_eq!(durable(&driver.service), before);
+    assert_eq!(driver.kinds().last(), Some(&"store"));
+    driver.slow = false;
+    // The same again is as if nothing had been.
+    let mut other = Driver::with_fabric();
+    other.commit(&[A]);
+    assert_eq!(driver.commit(&[B]).slots, other.commit(&[B]).slots);
+    assert_eq!(durable(&driver.service), durable(&other.service));
+}
+
+#[test]
+fn changes_that_waited_share_a_batch() {
+    let mut driver = Driver::with_fabric();
+    driver.slow = true;
+    let requests: Vec<RequestId> = [A, B, C, D].iter().map(|j| driver.send_commit(&[*j])).collect();
+    assert_eq!(driver.batches.len(), 1);
+    driver.persisted();
+    assert!(driver.reply(requests[0]).is_some() && driver.reply(requests[1]).is_none());
+    driver.persisted();
+    assert!(driver.waiting.is_none(), "three commits in one batch");
+    let epoch = |r: &RequestId| match driver.reply(*r) {
+        Some(Ok(Reply::Committed(c))) => c.epoch,
+        other => panic!("{other:?}"),
+    };
+    let epochs: Vec<u64> = requests.iter().map(epoch).collect();
+    assert_eq!(epochs, [2, 3, 4, 5]);
+}
+
+#[test]
+fn a_key_answers_as_it_did_before_and_after_a_restart() {
+    let mut driver = Driver::with_fabric();
+    let send = |driver: &mut Driver, job, if_epoch| {
+        let request = driver.request();
+        let jobs = vec![driver.job(job, "100 0-40 h1,h5")];
+        driver.handle(Event::Commit { request, jobs, if_epoch, lease: None, key: "k".into() });
+        driver.reply(request).unwrap()
+    };
+    let first = send(&mut driver, "a", Some(1));
+    assert!(first.is_ok());
+    driver.now = driver.now.saturating_add(Nanos(S));
+    assert_eq!(send(&mut driver, "a", Some(1)), first, "although the epoch moved on");
+    assert_eq!(send(&mut driver, "b", None), Err(Refusal::KeyUsed { key: "k".into(), job: "b".into() }));
+    let records: Vec<_> = driver.batches.concat();
+    let mut again = Driver::new(Service::restore(Config::default(), driver.now, restored(&records)).unwrap());
+    assert_eq!(send(&mut again, "a", None), first);
+    assert!(again.batches.is_empty(), "nothing was written for a repetition");
+    // A day later the key is free, and forgotten with the next change.
+    again.now = again.now.saturating_add(Nanos(86_401 * S));
+    assert!(send(&mut again, "b", None).is_ok());
+}
+
+#[test]
+fn a_commit_is_all_or_nothing() {
+    let mut driver = Driver::with_fabric();
+    driver.commit(&[A]);
+    let before = durable(&driver.service);
+    let good = driver.job("b", B.1);
+    let mut elsewhere = driver.job("x", C.1);
+    elsewhere.placement.ranks[1].host = units::NodeId(9_999);
+    let mut malformed = driver.job("x", C.1);
+    malformed.job.phases[0].end = Nanos(101 * MS);
+    let mut unnamed = driver.job("x", C.1);
+    unnamed.job.name = "../x".into();
+    let mut homeless = driver.job("x", C.1);
+    homeless.hosts.clear();
+    for bad in [elsewhere, malformed, unnamed, homeless, good.clone()] {
+        let request = driver.request();
+        driver.handle(Event::Commit { request, jobs: vec![good.clone(), bad], if_epoch: None, lease: None, key: "k".into() });
+        let refusal = driver.reply(request).unwrap().unwrap_err();
+        assert!(matches!(refusal, Refusal::Policy(_)), "{refusal}");
+        assert_eq!(durable(&driver.service), before, "{refusal}");
+    }
+    let request = driver.request();
+    driver.handle(Event::Commit { request, jobs: vec![good], if_epoch: Some(1), lease: None, key: String::new() });
+    assert_eq!(driver.reply(request), Some(Err(Refusal::EpochMoved { epoch: 2, expected: 1 })));
+}
+
+#[test]
+fn without_a_fabric_nothing_can_be_committed() {
+    let mut driver = Driver::new(Service::new(Config::default()));
+    let job = world::job(&world::fabric("4 4 1").unwrap(), "a", A.1).unwrap();
+    let request = driver.request();
+    driver.handle(Event::Commit { request, jobs: vec![job], if_epoch: None, lease: None, key: String::new() });
+    assert_eq!(driver.reply(request), Some(Err(Refusal::NoFabric)));
+}
+
+#[test]
+fn a_queue_that_is_full_refuses() {
+    let mut driver = Driver::with_fabric();
+    driver.slow = true;
+    driver.send_commit(&[A]);
+    for _ in 0..QUEUE_MAX {
+        let request = driver.request();
+        driver.handle(Event::Release { request, jobs: vec![] });
+        assert!(driver.reply(request).is_none());
+    }
+    let request = driver.request();
+    driver.handle(Event::Release { request, jobs: vec![] });
+    assert!(matches!(driver.reply(request), Some(Err(Refusal::Limit { .. }))));
+}
+
+#[test]
+fn leases_end_unless_the_leader_reports() {
+    let mut driver = Driver::with_fabric();
+    driver.commit(&[B]);
+    let request = driver.request();
+    let jobs = vec![driver.job(A.0, A.1)];
+    driver.handle(Event::Commit { request, jobs, if_epoch: None, lease: Some(Nanos(5 * S)), key: String::new() });
+    assert!(driver.slot("b").hold);
+    driver.hello(1, "h1");
+    driver.hello(5, "h5");
+    driver.pass(Nanos(4 * S));
+    report(&mut driver, 1, 0, vec![]);
+    driver.pass(Nanos(4 * S));
+    assert!(driver.service.view().job("a").is_some(), "renewed until 9 s");
+    report(&mut driver, 5, 0, vec![]);
+    driver.pass(Nanos(S));
+    assert!(driver.service.view().job("a").is_none(), "h5 only has a rank of it");
+    assert!(!driver.slot("b").hold, "it meets nobody any more");
+    assert!(driver.kinds().contains(&"expired"));
+}
+
+#[test]
+fn plans_are_renewed_and_silence_ends_a_session() {
+    let mut driver = Driver::with_fabric();
+    driver.commit(&[A, B]);
+    driver.hello(1, "h1");
+    let expiry = |driver: &Driver| driver.plan(1).unwrap().2[0].expires;
+    assert_eq!(expiry(&driver), driver.now.saturating_add(Nanos(60 * S)));
+    let first = driver.now;
+    for _ in 0..3 {
+        driver.pass(Nanos(10 * S));
+        report(&mut driver, 1, 0, vec![]);
+    }
+    assert_eq!(expiry(&driver), first.saturating_add(Nanos(80 * S)), "renewed after 20 s");
+    assert_eq!((driver.plan(1).unwrap().1, driver.slot("a").epoch), (2, 2), "without a new epoch");
+    driver.pass(Nanos(15 * S));
+    assert_eq!(driver.disconnected, [SessionId(1)]);
+    assert_eq!(driver.kinds().last(), Some(&"lost"));
+    assert_eq!(driver.service.view().agent("h1").unwrap().state(), AgentState::Lost);
+    assert_eq!(driver.service.deadline(), None);
+    // A report of the old session is answered with a goodbye, so that the agent comes again.
+    report(&mut driver, 1, 0, vec![]);
+    assert_eq!(driver.disconnected, [SessionId(1), SessionId(1)]);
+    driver.hello(2, "h1");
+    driver.hello(3, "h1");
+    assert_eq!(driver.disconnected.last(), Some(&SessionId(2)));
+}
+
+#[test]
+fn a_bad_clock_quarantines_with_hysteresis() {
+    let mut driver = Driver::with_fabric();
+    driver.commit(&[A, B]);
+    driver.hello(1, "h1");
+    driver.hello(5, "h5");
+    let held = |driver: &Driver| driver.plan(1).unwrap().2[0].hold;
+    // The slack is 12.5 ms; three quarters of it are 9.375 ms.
+    for (bound, expected) in [(12, true), (13, false), (10, false), (9, true), (12, true)] {
+        report(&mut driver, 1, bound, vec![]);
+        assert_eq!(held(&driver), expected, "{bound} ms");
+    }
+    report(&mut driver, 1, 13, vec![]);
+    assert_eq!(driver.service.view().agent("h1").unwrap().state(), AgentState::Quarantined);
+    assert!(driver.slot("a").hold, "the plan itself is as it was");
+    report(&mut driver, 5, 100, vec![]);
+    assert_eq!(driver.service.view().agent("h5").unwrap().state(), AgentState::Connected, "it leads nothing");
+    assert_eq!(driver.kinds().iter().filter(|k| **k == "quarantined").count(), 2);
+    // A new session begins without a verdict.
+    driver.hello(6, "h1");
+    assert!(driver.plan(6).unwrap().2[0].hold);
+}
+
+#[test]
+fn slips_lengthen_the_period_of_the_whole_component() {
+    let mut driver = Driver::with_fabric();
+    driver.commit(&[A, B, C]);
+    driver.hello(1, "h1");
+    let quiet = driver.slot("c");
+    let slips = gate(&driver, "a", 20, 2, 0);
+    report(&mut driver, 1, 0, vec![slips.clone()]);
+    // 100 ms with 70 permille.
+    assert_eq!([driver.slot("a").period, driver.slot("b").period], [Nanos(107 * MS); 2]);
+    assert_eq!([driver.slot("a").epoch, driver.slot("b").epoch], [3, 3]);
+    assert_eq!(driver.slot("c"), quiet);
+    report(&mut driver, 1, 0, vec![slips]);
+    assert_eq!(driver.slot("a").epoch, 3, "a report about the older slot");
+    for _ in 0..20 {
+        let slips = gate(&driver, "a", 20, 20, 0);
+        report(&mut driver, 1, 0, vec![slips]);
+    }
+    assert!(driver.service.view().job("b").unwrap().headroom_permille() <= HEADROOM_MAX_PERMILLE);
+    assert_eq!(driver.service.view().job("a").unwrap().headroom_permille(), driver.service.view().job("b").unwrap().headroom_permille());
+}
+
+#[test]
+fn a_drift_is_followed_where_it_costs_nothing() {
+    let mut driver = Driver::with_fabric();
+    // Three of 20 of 105 ms; when one goes, its gap is free for the neighbours on either side of it.
+    driver.commit(&[("a", "100 0-20 h1,h5"), ("b", "100 0-20 h2,h6"), ("c", "100 0-20 h3,h7")]);
+    driver.release(&["c"]);
+    driver.hello(1, "h1");
+    let (a, b) = (driver.slot("a"), driver.slot("b"));
+    // Room of a towards b in either direction, less its own length.
+    let period = a.period.0 as i64;
+    let ahead = (b.offset.0 as i64 - a.offset.0 as i64).rem_euclid(period) - 20 * MS as i64;
+    let behind = (a.offset.0 as i64 - b.offset.0 as i64).rem_euclid(period) - 20 * MS as i64;
+    assert_eq!(a.slack.0 as i64, ahead.min(behind), "{a:?} {b:?}");
+    assert_ne!(ahead, behind, "this test needs a job that is not in the middle of its room");
+    let error = if ahead > behind { ahead - 1 } else { 1 - behind };
+    for _ in 0..3 {
+        let drifted = gate(&driver, "a", 10, 0, error);
+        report(&mut driver, 1, 0, vec![drifted]);
+    }
+    let offset = (a.offset.0 as i64 + error).rem_euclid(period) as u64;
+    assert_eq!((driver.slot("a").offset, driver.slot("a").epoch), (Nanos(offset), 4));
+    assert_eq!(driver.slot("b").offset, b.offset);
+}
+
+#[test]
+fn a_drift_that_would_cost_is_said_once() {
+    let mut driver = Driver::with_fabric();
+    driver.commit(&[A, B]);
+    driver.hello(1, "h1");
+    let before = driver.slot("a");
+    for _ in 0..9 {
+        let drifted = gate(&driver, "a", 10, 0, 13 * MS as i64);
+        report(&mut driver, 1, 0, vec![drifted]);
+    }
+    assert_eq!(driver.slot("a").epoch, before.epoch);
+    assert_eq!(driver.service.view().job("a").unwrap().state(), JobState::Drifting);
+    assert_eq!(driver.kinds().iter().filter(|k| **k == "drift").count(), 1);
+    let back = gate(&driver, "a", 10, 0, 12 * MS as i64);
+    report(&mut driver, 1, 0, vec![back]);
+    assert_eq!(driver.service.view().job("a").unwrap().state(), JobState::Held);
+}
+
+#[test]
+fn a_new_fabric_keeps_slots_and_is_refused_without_its_jobs() {
+    let mut driver = Driver::with_fabric();
+    driver.commit(&[A, B]);
+    let before = (driver.slot("a"), driver.slot("b"));
+    // More leaves: other ids for the same hosts.
+    driver.set_fabric("6 4 1").unwrap();
+    assert_eq!((driver.slot("a"), driver.slot("b")), before);
+    assert_eq!(driver.service.view().fabric_version(), 2);
+    // Two spines spread the flows: nobody meets anybody.
+    driver.set_fabric("4 4 2").unwrap();
+    assert!(!driver.slot("a").hold && driver.slot("a").offset == before.0.offset);
+    let before = durable(&driver.service);
+    let request = driver.request();
+    let fabric = std::sync::Arc::new(world::fabric("9 4 1").unwrap());
+    driver.handle(Event::SetFabric { request, fabric, text: "9 4 1".into(), jobs: vec![] });
+    assert!(driver.reply(request).unwrap().is_err());
+    assert_eq!(durable(&driver.service), before);
+}
+
+#[test]
+fn a_fabric_read_before_a_commit_does_not_bring_the_old_job_back() {
+    let mut driver = Driver::with_fabric();
+    driver.commit(&[A, B]);
+    driver.slow = true;
+    driver.send_commit(&[C]);
+    let commit = driver.send_commit(&[("a", "100 0-20 h3,h7")]);
+    let request = driver.request();
+    let fabric = world::fabric("6 4 1").unwrap();
+    let jobs = [A, B, C].iter().map(|(n, d)| world::job(&fabric, n, d).unwrap()).collect();
+    driver.handle(Event::SetFabric { request, fabric: std::sync::Arc::new(fabric), text: "6 4 1".into(), jobs });
+    driver.slow = false;
+    driver.persisted();
+    assert!(driver.reply(commit).unwrap().is_ok());
+    assert!(matches!(driver.reply(request), Some(Err(Refusal::Policy(_)))));
+    assert_eq!(driver.service.view().job("a").unwrap().definition().document, "100 0-20 h3,h7");
+}
+
+#[test]
+fn candidates_are_judged_on_top_of_what_is_committed() {
+    let mut driver = Driver::with_fabric();
+    driver.commit(&[A]);
+    let extra = driver.job("x", "100 0-40 h2,h6");
+    let view = driver.service.view();
+    let seen = view.with_cluster(&[extra], |cluster| {
+        let found = policy::evaluate(cluster, &policy::Candidate::default(), &policy::Options::default()).unwrap();
+        (cluster.jobs.iter().map(|j| j.name.clone()).collect::<Vec<_>>(), found.shared_links)
+    });
+    assert_eq!(seen.unwrap(), (vec!["a".to_string(), "x".to_string()], 4));
+    assert_eq!(view.jobs().len(), 1);
+}
+
+#[test]
+fn a_release_names_what_it_does_not_know() {
+    let mut driver = Driver::with_fabric();
+    driver.commit(&[A]);
+    assert_eq!(driver.release(&["x", "a"]), Reply::Released { epoch: 3, unknown: vec!["x".into()] });
+    assert_eq!(driver.release(&["a"]), Reply::Released { epoch: 3, unknown: vec!["a".into()] }, "nothing changes");
+}
+
+#[test]
+fn an_agent_gets_the_slots_of_all_jobs_with_ranks_on_its_host() {
+    let mut driver = Driver::with_fabric();
+    driver.hello(1, "h5");
+    assert_eq!(driver.plan(1).unwrap().2, Vec::<Slot>::new());
+    driver.commit(&[A, B]);
+    let slots = &driver.plan(1).unwrap().2;
+    assert_eq!(slots.iter().map(|s| (s.job.as_str(), s.leader_host.as_str())).collect::<Vec<_>>(), [("a", "h1")]);
+    assert!(slots[0].expires > FabricTime(0));
+    driver.release(&["a"]);
+    assert_eq!(driver.plan(1).unwrap().2, Vec::<Slot>::new());
+}
