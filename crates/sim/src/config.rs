@@ -6,7 +6,7 @@ use fabric::route::Router;
 use state::Slot;
 use units::{ClockOffset, Nanos};
 
-use crate::{EcnModel, SimError, SimJob, noise::SIGMA_PERMILLE_MAX};
+use crate::{Depth, EcnModel, SimError, SimJob, noise::SIGMA_PERMILLE_MAX};
 
 /// What is simulated. The router knows the fabric.
 #[derive(Clone, Copy, Debug)]
@@ -198,8 +198,17 @@ impl Config {
             return refuse("jitter in thousandths", u64::from(self.jitter_permille), "more than 500");
         }
         let ecn = &self.ecn;
-        if ecn.kmin >= ecn.kmax || ecn.packet.0 == 0 {
-            return refuse("Kmax in bytes", ecn.kmax.0, "not above Kmin, or packets have no bytes");
+        if ecn.packet.0 == 0 {
+            return refuse("packets of bytes", 0, "expected at least 1");
+        }
+        let inverted = match (ecn.kmin, ecn.kmax) {
+            (Depth::Bytes(kmin), Depth::Bytes(kmax)) => kmin >= kmax,
+            (Depth::Time(kmin), Depth::Time(kmax)) => kmin >= kmax,
+            _ => true,
+        };
+        if inverted {
+            let (Depth::Bytes(units::Bytes(kmax)) | Depth::Time(Nanos(kmax))) = ecn.kmax;
+            return refuse("Kmax", kmax, "not above Kmin, or one of them in bytes and the other as time");
         }
         if let Control::Service(service) = &self.control
             && (service.report_every.0 == 0 || service.way.loss_permille > 1_000)

@@ -8,19 +8,38 @@
 //! This counts marks; it does not slow anybody down, because the shares are already those of a control that converged. How a
 //! control gets there (DCQCN's timers, TCP's windows) is not modelled, nor are drops.
 
-use units::{Bytes, Rate};
+use units::{Bytes, Nanos, Rate};
+
+/// A length of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// In bytes, as switches are configured.
+    Bytes(Bytes),
+    /// What the link sends in that time, so that links of different rates mark alike.
+    Time(Nanos),
+}
+
+impl Depth {
+    /// In thousandths of a bit. 1 Mbit/s sends one of them in 1 ns, so this is exact.
+    fn millibits(self, capacity: Rate) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.0.saturating_mul(MILLIBITS_PER_BYTE),
+            Self::Time(time) => time.0.saturating_mul(capacity.0),
+        }
+    }
+}
 
 /// The marking ramp. Where the defaults come from: docs/calibration.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EcnModel {
     /// Below this queue nothing is marked.
-    pub kmin: Bytes,
+    pub kmin: Depth,
     /// At this queue packets are marked with [`EcnModel::pmax_permille`]. Above `kmin`.
-    pub kmax: Bytes,
+    pub kmax: Depth,
     /// Probability at `kmax`, in thousandths.
     pub pmax_permille: u32,
     /// Where the senders' control holds the queue of a contended link; at most `kmax`.
-    pub settles: Bytes,
+    pub settles: Depth,
     /// Size of a packet; not zero.
     pub packet: Bytes,
 }
@@ -28,12 +47,22 @@ pub struct EcnModel {
 impl EcnModel {
     /// The testbed of DCQCN (Zhu and others, SIGCOMM 2015): Kmin 5 kB, Kmax 200 kB, Pmax 1 %, on links of 40 Gbit/s. The
     /// queue is taken to settle at Kmax, so marks are an upper bound. Packets carry 1 KiB.
-    pub const DCQCN: Self =
-        Self { kmin: Bytes(5_000), kmax: Bytes(200_000), pmax_permille: 10, settles: Bytes(200_000), packet: Bytes(1_090) };
-    /// TCP with ECN on links of 100 to 200 Mbit/s: Kmin 30 kB, Kmax 90 kB, Pmax 1. The queue settles where 6.9 % of the
-    /// packets are marked, as was measured between two jobs that contend.
-    pub const LAB: Self =
-        Self { kmin: Bytes(30_000), kmax: Bytes(90_000), pmax_permille: 1_000, settles: Bytes(34_140), packet: Bytes(1_500) };
+    pub const DCQCN: Self = Self {
+        kmin: Depth::Bytes(Bytes(5_000)),
+        kmax: Depth::Bytes(Bytes(200_000)),
+        pmax_permille: 10,
+        settles: Depth::Bytes(Bytes(200_000)),
+        packet: Bytes(1_090),
+    };
+    /// The lab: TCP with ECN on slow links, marked from 5 ms of backlog on and always from 20 ms on. The queue settles where
+    /// 6.9 % of the packets are marked, as was measured between two jobs that contend.
+    pub const LAB: Self = Self {
+        kmin: Depth::Time(Nanos(5_000_000)),
+        kmax: Depth::Time(Nanos(20_000_000)),
+        pmax_permille: 1_000,
+        settles: Depth::Time(Nanos(6_035_000)),
+        packet: Bytes(1_500),
+    };
 }
 
 /// 1 Mbit/s for 1 ns is a thousandth of a bit: queues are counted in that, so that everything stays whole.
@@ -56,9 +85,9 @@ pub(crate) struct Queue {
 
 impl Queue {
     pub(crate) fn new(model: &EcnModel, capacity: Rate) -> Self {
-        let kmin = model.kmin.0.saturating_mul(MILLIBITS_PER_BYTE);
-        let kmax = model.kmax.0.saturating_mul(MILLIBITS_PER_BYTE).max(kmin);
-        let settles = model.settles.0.saturating_mul(MILLIBITS_PER_BYTE).min(kmax);
+        let kmin = model.kmin.millibits(capacity);
+        let kmax = model.kmax.millibits(capacity).max(kmin);
+        let settles = model.settles.millibits(capacity).min(kmax);
         Self { capacity: capacity.0, kmin, kmax, settles, length: 0, since: 0, slope: 0, area: 0 }
     }
 
@@ -120,7 +149,13 @@ mod tests {
     use super::*;
 
     /// Settles at Kmax, where 10 % are marked.
-    const RAMP: EcnModel = EcnModel { settles: Bytes(90_000), pmax_permille: 100, ..EcnModel::LAB };
+    const RAMP: EcnModel = EcnModel {
+        kmin: Depth::Bytes(Bytes(30_000)),
+        kmax: Depth::Bytes(Bytes(90_000)),
+        settles: Depth::Bytes(Bytes(90_000)),
+        pmax_permille: 100,
+        packet: Bytes(1_500),
+    };
 
     #[test]
     fn a_full_queue_marks_pmax_of_the_packets() {

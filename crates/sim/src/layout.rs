@@ -78,14 +78,14 @@ impl Layout {
             steps.push(demands.collect::<Result<_, _>>()?);
         }
         // What each job demands of each link, step by step.
-        let mut loads: BTreeMap<LinkId, Vec<(u32, u32, u64)>> = BTreeMap::new();
+        let mut loads: BTreeMap<LinkId, Load> = BTreeMap::new();
         for (j, steps) in (0..).zip(&steps) {
             for (s, demands) in (0..).zip(steps) {
                 demands.iter().for_each(|&(link, rate)| loads.entry(link).or_default().push((j, s, rate)));
             }
         }
         let mut layout = Self { jobs: Vec::with_capacity(jobs.len()), links: Vec::with_capacity(loads.len()), tight: Vec::new() };
-        let mut classes: BTreeMap<(Rate, Vec<(u32, u32, u64)>), u32> = BTreeMap::new();
+        let mut classes: BTreeMap<(Rate, Load), u32> = BTreeMap::new();
         for (link, load) in loads {
             let capacity = router.fabric().capacity(link)?;
             let on: Vec<(u32, u64)> =
@@ -114,6 +114,9 @@ impl Layout {
         Span { length: step.length, sends: !step.transfers.is_empty(), demands }
     }
 }
+
+/// What jobs demand of one link: (job, step, Mbit/s), in order.
+type Load = Vec<(u32, u32, u64)>;
 
 fn validate(job: &SimJob) -> Result<(), SimError> {
     let refuse = |problem, value| Err(SimError::Job { job: job.job.name.clone(), problem, value });

@@ -38,7 +38,7 @@ pub use agents::{HEARTBEAT, STALE_AFTER};
 pub use compare::{Comparison, JobRow, LinkRow, compare};
 pub use config::{AgentClock, Case, Config, Control, Fault, ITERATIONS_MAX, ServiceControl, Way};
 pub use direct::{HEADROOM_PERMILLE, direct_slots};
-pub use ecn::EcnModel;
+pub use ecn::{Depth, EcnModel};
 pub use error::SimError;
 pub use noise::SIGMA_PERMILLE_MAX;
 pub use plane::{RECONNECT, ServiceReport};

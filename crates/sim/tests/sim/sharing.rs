@@ -129,6 +129,8 @@ fn a_run_ends_at_its_time_and_bad_numbers_are_refused_with_their_value() {
     };
     assert!(refused(&jobs, &Config { iterations: 0, ..free() }).contains("number of iterations 4"));
     assert!(refused(&jobs, &Config { jitter_permille: 501, ..free() }).contains("501"));
+    let ecn = antiphase_sim::EcnModel { kmax: antiphase_sim::EcnModel::LAB.kmin, ..antiphase_sim::EcnModel::LAB };
+    assert!(refused(&jobs, &Config { ecn, ..free() }).contains("Kmax 5000000: not above Kmin"));
     let mut broken = jobs.clone();
     broken[1].job.name = "a".into();
     assert!(refused(&broken, &free()).contains("job \"a\": its name is another's too; job 1"));
