@@ -229,3 +229,28 @@ fn bad_cases_are_refused_on_one_line() {
         assert!(said.contains(expected) && said.lines().count() == 1, "{said}");
     }
 }
+
+/// The topology service and its agents hold the jobs as the lab itself does: commit, plan, page, gate.
+#[test]
+fn the_service_holds_the_jobs() {
+    lab_or_skip!();
+    let programs = Path::new(PROGRAM).parent().unwrap();
+    for name in ["antiphase-topology", "antiphase-agent"] {
+        if !programs.join(name).is_file() {
+            println!("skipped: no {name} in {}; cargo build --bins makes it", programs.display());
+            return;
+        }
+    }
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    let folder = tempfile::tempdir().unwrap();
+    let case = text(folder.path(), "test-service", 200);
+    let said = lab(&["run", &case, "--repeats", "1", "--iterations", "4", "--control", "service", "-q", "-o", "json"]);
+    let report: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(report["control"], "service");
+    for job in report["jobs"].as_array().unwrap() {
+        assert_eq!(job["hold"], true, "{said}");
+        assert!(number(job, "/gates/holds") > 0.0, "its gate followed the service's page: {said}");
+        assert!(number(job, "/overlap_interleaved/median") < number(job, "/overlap_contended/median"), "{said}");
+    }
+    assert!(labs("test-service").is_empty(), "service and agents are gone after the run");
+}
