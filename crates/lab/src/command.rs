@@ -13,10 +13,13 @@ use crate::{
     case::{BUILTIN, Case, CaseError, builtin},
     control::Control,
     experiment::{self, Options},
+    html,
     interrupt::Interrupt,
     network::Lab,
     rank::{self, RankArgs},
     record::Record,
+    report::Report,
+    virtual_time,
 };
 
 /// Most repeats: a day of the quickest case.
@@ -83,6 +86,9 @@ pub struct RunArgs {
     /// Folder of antiphase-topology and antiphase-agent for --control service; by default that of this program.
     #[arg(long, value_name = "DIR")]
     pub programs: Option<PathBuf>,
+    /// In virtual time: the service and the gates as they are, on a simulated fabric; needs no root.
+    #[arg(long = "virtual")]
+    pub in_virtual_time: bool,
     /// How to print the result.
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Format,
@@ -117,6 +123,8 @@ pub enum Format {
     Table,
     /// For programs.
     Json,
+    /// A page for people, with bars and circles; `run` only.
+    Html,
 }
 
 /// Does what a command says, and prints its result to `out`.
@@ -169,6 +177,16 @@ fn up(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
 
 fn play(args: &RunArgs, program: &Program) -> Result<String> {
     let case = find_case(&args.case)?;
+    let report =
+        if args.in_virtual_time { virtual_time::run(&case, args.repeats, args.iterations)? } else { on_kernel(case, args, program)? };
+    Ok(match args.output {
+        Format::Table => report.table(),
+        Format::Json => serde_json::to_string_pretty(&report)? + "\n",
+        Format::Html => html::page(&report),
+    })
+}
+
+fn on_kernel(case: Case, args: &RunArgs, program: &Program) -> Result<Report> {
     let interrupt = Interrupt::listen()?;
     let lab = Lab::up(case)?;
     let options = Options { repeats: args.repeats, iterations: args.iterations, control: args.control, programs: args.programs.clone() };
@@ -182,10 +200,7 @@ fn play(args: &RunArgs, program: &Program) -> Result<String> {
     let gone = lab.down();
     let report = report?;
     gone?;
-    Ok(match args.output {
-        Format::Table => report.table(),
-        Format::Json => serde_json::to_string_pretty(&report)? + "\n",
-    })
+    Ok(report)
 }
 
 fn down(args: &DownArgs, out: &mut dyn Write) -> Result<()> {
@@ -208,7 +223,7 @@ fn down(args: &DownArgs, out: &mut dyn Write) -> Result<()> {
 
 fn status(args: &StatusArgs, out: &mut dyn Write) -> Result<()> {
     let labs = Record::all()?;
-    if args.output == Format::Json {
+    if args.output != Format::Table {
         return writeln!(out, "{}", serde_json::to_string_pretty(&labs)?).context("printing the result");
     }
     if labs.is_empty() {

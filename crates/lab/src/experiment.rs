@@ -94,7 +94,7 @@ fn report(lab: &Lab, options: &Options, rounds: &[Round], load: [f64; 2]) -> Res
         about: lab.case.about.clone(),
         control: options.control,
         repeats: options.repeats,
-        load,
+        load: Some(load),
         score: last.plan.score,
         zero_shift_score: last.plan.zero_shift_score,
         jobs: jobs?,
@@ -119,6 +119,7 @@ fn job_row(lab: &Lab, rounds: &[Round], last: &Round, job: usize) -> Result<JobR
     let plan = &last.plan.jobs[job];
     let sum = |of: fn(&GateTotals) -> u64| rounds.iter().map(|r| of(&r.gates[job])).sum();
     Ok(JobRow {
+        up_ms: plan.solo.up.as_millis_f64(),
         period_ms: plan.period.as_millis_f64(),
         shift_ms: plan.shift.as_millis_f64(),
         slack_ms: plan.slack.as_millis_f64(),
@@ -129,11 +130,7 @@ fn job_row(lab: &Lab, rounds: &[Round], last: &Round, job: usize) -> Result<JobR
         gain: Spread::of(gains.collect()),
         overlap_contended: overlap(&|r| &r.contended),
         overlap_interleaved: overlap(&|r| &r.interleaved),
-        predicted: Prediction {
-            solo_ms: plan.solo.period.as_millis_f64(),
-            contended_ms: plan.contended.as_millis_f64(),
-            interleaved_ms: if plan.hold { plan.interleaved } else { plan.contended }.as_millis_f64(),
-        },
+        predicted: Prediction::of(plan),
         gates: GateTotals {
             iterations: sum(|g| g.iterations),
             holds: sum(|g| g.holds),

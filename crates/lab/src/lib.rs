@@ -14,6 +14,7 @@ mod client;
 mod command;
 pub mod control;
 pub mod experiment;
+mod html;
 pub mod interrupt;
 mod management;
 pub mod network;
@@ -25,6 +26,7 @@ pub mod report;
 mod service;
 mod tool;
 pub mod traffic;
+pub mod virtual_time;
 pub mod wiring;
 
 pub use command::{Command, DownArgs, Format, Program, RunArgs, StatusArgs, UpArgs, find_case, run};

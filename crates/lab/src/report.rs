@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::{
     analysis::Spread,
     control::{Control, GateTotals},
+    plan::JobPlan,
 };
 
 /// Schema of the document.
@@ -34,11 +35,23 @@ pub struct Prediction {
     pub interleaved_ms: f64,
 }
 
+impl Prediction {
+    pub(crate) fn of(plan: &JobPlan) -> Self {
+        Self {
+            solo_ms: plan.solo.period.as_millis_f64(),
+            contended_ms: plan.contended.as_millis_f64(),
+            interleaved_ms: if plan.hold { plan.interleaved } else { plan.contended }.as_millis_f64(),
+        }
+    }
+}
+
 /// One job.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JobRow {
     /// Its id.
     pub id: String,
+    /// Length of its Up phase, which begins an iteration, in ms.
+    pub up_ms: f64,
     /// Published period, in ms; this and the plan's other numbers are of the last repeat.
     pub period_ms: f64,
     /// Its time-shift, in ms.
@@ -99,8 +112,8 @@ pub struct Report {
     pub control: Control,
     /// How often it was done; spreads are over these.
     pub repeats: u32,
-    /// Load average of the machine over a minute, before and after.
-    pub load: [f64; 2],
+    /// Load average of the machine over a minute, before and after; nothing in virtual time.
+    pub load: Option<[f64; 2]>,
     /// Mean compatibility score of the plan's shifts.
     pub score: f64,
     /// The same without shifts.
@@ -117,11 +130,11 @@ impl Report {
     pub fn table(&self) -> String {
         let mut out = format!("{}: {}\n", self.case, self.about);
         let times = if self.repeats == 1 { "once".to_owned() } else { format!("{} times", self.repeats) };
-        let _ = writeln!(
-            out,
-            "score {:.3}, without shifts {:.3}; played {times} on a kernel with a load of {:.1} to {:.1}\n",
-            self.score, self.zero_shift_score, self.load[0], self.load[1]
-        );
+        let place = match self.load {
+            Some([before, after]) => format!("on a kernel with a load of {before:.1} to {after:.1}"),
+            None => "in virtual time: the service and the gates as they are, on a simulated fabric".to_owned(),
+        };
+        let _ = writeln!(out, "score {:.3}, without shifts {:.3}; played {times} {place}\n", self.score, self.zero_shift_score);
         let mut jobs = vec![row(["job", "solo", "contended", "interleaved", "gain", "overlap", "period", "shift", "slips", "predicted"])];
         for job in &self.jobs {
             jobs.push(row([
