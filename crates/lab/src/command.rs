@@ -11,7 +11,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::{
     case::{BUILTIN, Case, CaseError, builtin},
-    control::Control,
+    control::{self, Control},
     experiment::{self, Options},
     interrupt::Interrupt,
     network::Lab,
@@ -169,6 +169,7 @@ fn up(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
 
 fn play(args: &RunArgs, program: &Program) -> Result<String> {
     let case = find_case(&args.case)?;
+    control::check(args.control, args.programs.as_deref())?;
     let interrupt = Interrupt::listen()?;
     let lab = Lab::up(case)?;
     let options = Options { repeats: args.repeats, iterations: args.iterations, control: args.control, programs: args.programs.clone() };
