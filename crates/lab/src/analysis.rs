@@ -110,7 +110,6 @@ mod tests {
             iterations: spans.iter().map(|(job, all)| (*job, iterations(all))).collect(),
             marks: BTreeMap::new(),
             bytes: BTreeMap::new(),
-            peaks: BTreeMap::new(),
         }
     }
 

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::{
     case::{BUILTIN, Case, CaseError, builtin},
-    control::Control,
+    control::{self, Control},
     experiment::{self, Options},
     html,
     interrupt::Interrupt,
@@ -187,6 +187,7 @@ fn play(args: &RunArgs, program: &Program) -> Result<String> {
 }
 
 fn on_kernel(case: Case, args: &RunArgs, program: &Program) -> Result<Report> {
+    control::check(args.control, args.programs.as_deref())?;
     let interrupt = Interrupt::listen()?;
     let lab = Lab::up(case)?;
     let options = Options { repeats: args.repeats, iterations: args.iterations, control: args.control, programs: args.programs.clone() };

@@ -85,6 +85,17 @@ pub(crate) fn open_gate(folder: &Path, job: &str) -> Result<Gate> {
     Ok(Gate::open(&gate::Config::new(folder, JobName::try_new(job)?)))
 }
 
+/// Whether what `control` needs is there, before anything is played.
+///
+/// # Errors
+/// A program of the service is missing.
+pub(crate) fn check(control: Control, programs: Option<&Path>) -> Result<()> {
+    match control {
+        Control::Direct => Ok(()),
+        Control::Service => Binaries::find(programs).map(|_| ()),
+    }
+}
+
 /// Starts to hold the jobs of a plan; with a service, the plan becomes the service's.
 ///
 /// # Errors

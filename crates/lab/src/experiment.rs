@@ -154,6 +154,11 @@ fn link_row(lab: &Lab, rounds: &[Round], link: LinkId, jobs: &[usize]) -> LinkRo
     };
     let shared =
         |of: &dyn Fn(&Round) -> &Take| Spread::of(rounds.iter().map(|r| analysis::link_use(of(r), jobs).overlap_share()).collect());
+    let carried = |of: &dyn Fn(&Round) -> &Take| {
+        let mbps =
+            |take: &Take| take.bytes.get(&link).map_or(0.0, |&bytes| bytes as f64 * 8e3 / (take.window.until - take.window.from) as f64);
+        Spread::of(rounds.iter().map(|r| mbps(of(r))).collect())
+    };
     let score = rounds.last().and_then(|r| r.plan.links.iter().find(|(known, _)| *known == name)).map(|(_, score)| *score);
     LinkRow {
         capacity_mbps: lab.case.fabric.link(link).capacity.map_or(0, units::Rate::mbps),
@@ -166,6 +171,8 @@ fn link_row(lab: &Lab, rounds: &[Round], link: LinkId, jobs: &[usize]) -> LinkRo
             contended: marks(&|r| vec![&r.contended]),
             interleaved: marks(&|r| vec![&r.interleaved]),
         },
+        carried_mbps_contended: Some(carried(&|r| &r.contended)),
+        carried_mbps_interleaved: Some(carried(&|r| &r.interleaved)),
         overlap_contended: shared(&|r| &r.contended),
         overlap_interleaved: shared(&|r| &r.interleaved),
         link: name,

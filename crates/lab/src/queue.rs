@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, fs, io::Write, path::Path};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use units::{Nanos, Rate};
 
@@ -34,7 +34,6 @@ pub struct Traffic {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Maps {
     traffic: u64,
-    backlog: u64,
 }
 
 /// Counters of one link.
@@ -42,8 +41,6 @@ pub(crate) struct Maps {
 pub(crate) struct Counters {
     /// By job; jobs that sent nothing are absent.
     pub(crate) traffic: BTreeMap<usize, Traffic>,
-    /// Largest modelled backlog so far, in bytes.
-    pub(crate) peak: u64,
 }
 
 #[derive(Deserialize)]
@@ -73,19 +70,14 @@ struct MapInfo {
 }
 
 #[derive(Deserialize)]
-struct Entry<T> {
-    formatted: Formatted<T>,
+struct Entry {
+    formatted: Formatted,
 }
 
 #[derive(Deserialize)]
-struct Formatted<T> {
+struct Formatted {
     key: usize,
-    value: T,
-}
-
-#[derive(Deserialize)]
-struct Backlog {
-    peak: u64,
+    value: Traffic,
 }
 
 /// Builds the program for links of that rate into `folder` and returns its path. Built once per rate and source.
@@ -121,28 +113,20 @@ pub(crate) fn maps(device: &str) -> Result<Maps> {
     let program = filters.into_iter().find_map(|f| f.options?.prog);
     let program = program.with_context(|| format!("no marking queue at {device}"))?.id.to_string();
     let info: ProgramInfo = serde_json::from_str(&tool::run("bpftool", &["-j", "prog", "show", "id", &program], "")?)?;
-    let (mut traffic, mut backlog) = (None, None);
     for id in info.map_ids {
         let map: MapInfo = serde_json::from_str(&tool::run("bpftool", &["-j", "map", "show", "id", &id.to_string()], "")?)?;
-        match map.name.as_str() {
-            "traffic" => traffic = Some(id),
-            "backlog" => backlog = Some(id),
-            _ => {}
+        if map.name == "traffic" {
+            return Ok(Maps { traffic: id });
         }
     }
-    let lost = || format!("the marking queue at {device} has no counters");
-    Ok(Maps { traffic: traffic.with_context(lost)?, backlog: backlog.with_context(lost)? })
+    bail!("the marking queue at {device} has no counters")
 }
 
 /// Reads the counters of a queue.
 pub(crate) fn read(maps: &Maps) -> Result<Counters> {
-    let dump = |id: u64| tool::run("bpftool", &["-j", "map", "dump", "id", &id.to_string()], "");
-    let traffic: Vec<Entry<Traffic>> = serde_json::from_str(&dump(maps.traffic)?).context("counters of a marking queue")?;
-    let backlog: Vec<Entry<Backlog>> = serde_json::from_str(&dump(maps.backlog)?).context("counters of a marking queue")?;
-    Ok(Counters {
-        traffic: traffic.into_iter().map(|e| (e.formatted.key, e.formatted.value)).filter(|(_, t)| t.packets > 0).collect(),
-        peak: backlog.first().map_or(0, |e| e.formatted.value.peak),
-    })
+    let dump = tool::run("bpftool", &["-j", "map", "dump", "id", &maps.traffic.to_string()], "")?;
+    let entries: Vec<Entry> = serde_json::from_str(&dump).context("counters of a marking queue")?;
+    Ok(Counters { traffic: entries.into_iter().map(|e| (e.formatted.key, e.formatted.value)).filter(|(_, t)| t.packets > 0).collect() })
 }
 
 impl Counters {

@@ -93,6 +93,10 @@ pub struct LinkRow {
     pub score: f64,
     /// ECN marks set at this link, per iteration of a job on it.
     pub marks_per_iteration: Three,
+    /// What it carried in the mean, headers included, in Mbit/s; not counted in virtual time.
+    pub carried_mbps_contended: Option<Spread>,
+    /// The same when held.
+    pub carried_mbps_interleaved: Option<Spread>,
     /// Share of its jobs' communication during which another of them communicated too.
     pub overlap_contended: Spread,
     /// The same when held.

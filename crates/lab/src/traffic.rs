@@ -61,8 +61,6 @@ pub struct Take {
     pub marks: BTreeMap<LinkId, u64>,
     /// Bytes per link in the window.
     pub bytes: BTreeMap<LinkId, u64>,
-    /// Largest modelled backlog of each link since the lab came up, in bytes.
-    pub peaks: BTreeMap<LinkId, u64>,
 }
 
 /// Plays `jobs` in the window; their leaders pass gates whose files are in `gates`, in a folder named after the job.
@@ -90,13 +88,7 @@ pub fn play(lab: &Lab, program: &Program, jobs: &[usize], window: Window, gates:
     let since = |of: fn(&Counters, &Counters) -> u64| {
         after.iter().map(|(link, c)| (*link, before.get(link).map_or(0, |earlier| of(c, earlier)))).collect::<BTreeMap<_, _>>()
     };
-    Ok(Take {
-        window,
-        iterations,
-        marks: since(Counters::marks_since),
-        bytes: since(Counters::bytes_since),
-        peaks: after.iter().map(|(link, c)| (*link, c.peak)).collect(),
-    })
+    Ok(Take { window, iterations, marks: since(Counters::marks_since), bytes: since(Counters::bytes_since) })
 }
 
 fn trace_path(folder: &Path, job: &str) -> PathBuf {

@@ -126,6 +126,8 @@ fn link_row(case: &Case, plan: &Plan, rounds: &[Comparison], link: usize, name: 
             contended: pair(|r| r.marks_per_iteration, 0),
             interleaved: pair(|r| r.marks_per_iteration, 1),
         },
+        carried_mbps_contended: None,
+        carried_mbps_interleaved: None,
         overlap_contended: pair(|r| r.overlap_share, 0),
         overlap_interleaved: pair(|r| r.overlap_share, 1),
     }
