@@ -1,5 +1,19 @@
 //! The agent on every node: clock, plan, schedule pages, counters.
+//!
+//! It puts the service's plan on the pages that gates read ([`pages`]), reports what the gates did ([`gates`]), reads
+//! counters and finds periods in them ([`counters`]), and tells Prometheus ([`metrics`]). [`run`] holds it together;
+//! the [`session`] with the service is behind the channels of [`wiring`].
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod config;
+pub mod counters;
+pub mod gates;
+pub mod http;
+pub mod logs;
+pub mod metrics;
+pub mod neighbours;
+pub mod pages;
+pub mod run;
 pub mod session;
+pub mod wiring;

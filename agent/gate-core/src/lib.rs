@@ -1,5 +1,47 @@
 //! When may this rank send: phase lock, slip, bounded hold, fail-open.
+//!
+//! A job's starts are due at `slot`, `slot + period`, `slot + 2 period`, ... [`decide`] is the whole rule, a pure function
+//! of the time and the [`Schedule`]:
+//!
+//! - early: wait for the slot;
+//! - late by no more than the tolerance: go at once;
+//! - later than that: wait for the next slot, which is called a slip;
+//! - the schedule cannot be trusted, or the wait would be too long: go at once, and say why ([`Reason`]).
+//!
+//! This is a phase lock and not a rigid grid: where every start had to be on a slot to within a few milliseconds, each
+//! small lateness cost a whole period and jobs ran slower than with no gate at all.
+//!
+//! [`Hold`] bounds a wait whose schedule changes while it lasts, [`Tracker`] keeps what a gate reports of its job, and
+//! [`Summary`] turns such a report into medians.
+//!
+//! ```
+//! use antiphase_gate_core::{Decision, Mode, Reason, Schedule, decide};
+//! use units::{Nanos, NodeTime};
+//! let ms = Nanos::from_millis;
+//! let schedule = Schedule {
+//!     mode: Mode::Hold, epoch: 1, slot: NodeTime(1_000_000_000), period: ms(500), tolerance: ms(75), hold_max: ms(500),
+//!     slack: ms(20), expires: NodeTime(60_000_000_000), written: NodeTime(990_000_000), stale_after: ms(1_000),
+//!     clock_bound: ms(1),
+//! };
+//! // 40 ms late: go. 20 ms early for the slot after it: wait.
+//! assert_eq!(decide(NodeTime(1_040_000_000), &schedule), Decision::Go { because: Reason::OnTime, late: ms(40) });
+//! assert_eq!(decide(NodeTime(1_480_000_000), &schedule), Decision::Wait { until: NodeTime(1_500_000_000), slip: false });
+//! ```
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+
+mod decision;
+mod hold;
+mod reason;
+mod schedule;
+mod summary;
+mod tracker;
+
+pub use decision::{Decision, HOLD_LIMIT, decide};
+pub use hold::{Hold, Verdict};
+pub use reason::Reason;
+pub use schedule::{FUTURE_MAX, Mode, Schedule};
+pub use summary::Summary;
+pub use tracker::{Counters, RING, Sample, StepOutcome, Tracker};

@@ -1,2 +1,50 @@
-//! The gate that training jobs call: schedule page in shared memory, C ABI.
-#![forbid(unsafe_code)]
+//! The gate that training jobs call.
+//!
+//! An agent writes one schedule page per job that it leads ([`PageWriter`]). The job's leader rank opens a [`Gate`] and calls
+//! [`Gate::step`] once per iteration, at a point where nothing of the iteration is in flight. The gate reads the page
+//! from shared memory and waits for the slot if the job is early; the rule is [`gate_core::decide`]. What it did goes
+//! into a report file ([`report`]), which the agent reads.
+//!
+//! **The gate fails open.** Whatever is wrong with the page, the agent, the clock or this library, the job goes at once, and
+//! no start is held longer than one period. `docs/adr/0002-the-gate-cannot-hang-a-job.md` has the argument, and
+//! `docs/schedule-page.md` the layout of both files.
+//!
+//! The same library has a C interface (`include/antiphase_gate.h`) and a Python package (`python/`). [`exec`] holds the
+//! start of a program that cannot be changed.
+//!
+//! ```no_run
+//! let gate = antiphase_gate::Gate::open(&antiphase_gate::Config::from_env()?);
+//! loop {
+//!     // ... compute ...
+//!     let outcome = gate.step();
+//!     // ... communicate ...
+//! #   if outcome.held.0 > 0 { break }
+//! }
+//! # Ok::<(), antiphase_gate::NameError>(())
+//! ```
+#![deny(unsafe_op_in_unsafe_fn)]
+#![allow(
+    unsafe_code,
+    reason = "shared memory, fork handlers and the C interface; each is one small file: words.rs, turn.rs, fork.rs, capi.rs"
+)]
+
+pub mod capi;
+mod clock;
+mod directory;
+pub mod exec;
+mod fork;
+mod gate;
+pub mod page;
+pub mod report;
+mod seqlock;
+mod turn;
+mod wait;
+mod words;
+
+pub use clock::now;
+pub use directory::{Config, DIRECTORY, JobName, NAME_MAX, NameError};
+pub use gate::Gate;
+pub use gate_core::StepOutcome;
+pub use page::{PageReader, PageWriter};
+pub use report::{Report, ReportReader};
+pub use wait::{SLICE, SPIN};

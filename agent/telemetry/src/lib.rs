@@ -1,2 +1,33 @@
-//! Counters of NICs, period learning and LLDP neighbours.
+//! What a node can see of its network: counters of its ports, the period of what they carry, and LLDP neighbours.
+//!
+//! Counters come from files of the kernel under canonical names ([`Counter`]), whatever the driver calls them. A counter
+//! that a host lacks is absent, which is not 0. Files stay open, so that a sample costs one `pread` each.
+//!
+//! A [`Learner`] finds the period of a byte counter and when in it the port was busy, or says that there is none.
+//!
+//! Where the files are is an argument ([`Root`]), so that a test, a container or a recorded tree can stand in for the host.
 #![forbid(unsafe_code)]
+
+mod alias;
+mod autocorrelation;
+mod counter;
+mod file;
+mod interface;
+mod ip;
+pub mod lldp;
+mod period;
+mod phases;
+mod port;
+mod rdma;
+mod series;
+
+pub use alias::{Alias, Driver, aliases};
+pub use counter::{Counter, EVENTS_PER_SECOND_MAX, Increment, Width, increments};
+pub use file::Root;
+pub use interface::{Interface, interface_names};
+pub use ip::{IP_PORT, IpCounters};
+pub use period::{Aperiodic, CONFIDENCE_MIN, Learner, Observation, PERIODS_MIN, learn};
+pub use phases::{BusyPhase, fold, phase_error};
+pub use port::{Port, PortDelta, PortSource};
+pub use rdma::{PORTS_MAX, RdmaPort, rdma_ports};
+pub use series::{SAMPLES_MAX, Series};

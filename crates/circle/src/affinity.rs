@@ -92,6 +92,23 @@ pub(crate) fn joint_sets(jobs: usize, links: &[Vec<usize>]) -> Vec<Vec<usize>> {
     out
 }
 
+/// Sets of links that are connected through jobs; each ascending, in order of their first link.
+pub(crate) fn connected(jobs: usize, links: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    let mut sets = UnionFind::<usize>::new(jobs);
+    for members in links {
+        members.iter().for_each(|&j| {
+            sets.union(members[0], j);
+        });
+    }
+    let mut grouped: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (l, members) in links.iter().enumerate().filter(|l| !l.1.is_empty()) {
+        grouped.entry(sets.find_mut(members[0])).or_default().push(l);
+    }
+    let mut out: Vec<Vec<usize>> = grouped.into_values().collect();
+    out.sort_unstable();
+    out
+}
+
 /// Biconnected blocks (Hopcroft and Tarjan 1973), iterative so that a long chain of jobs cannot
 /// exhaust the stack. Vertices: links first, then jobs.
 struct Blocks<'a> {

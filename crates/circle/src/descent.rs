@@ -3,7 +3,7 @@
 //! The bounded heuristic for groups that are too large to prove, and the source of good first
 //! answers for those that are not.
 
-use alloc::{vec, vec::Vec};
+use alloc::vec::Vec;
 
 use crate::exact::LOOKUP_WORK;
 use crate::{PROOF_TOLERANCE, group::Group, total::Total};
@@ -48,8 +48,8 @@ pub(crate) fn best_shift(group: &Group, job: usize, placed: &[Option<u64>], stay
 
 /// Inserts the jobs in `order`, each at its best shift, then sweeps until nothing improves or
 /// the cost reaches `enough`.
-fn descend(group: &Group, order: &[usize], enough: f64, work_end: u64, total: &mut Total) -> Found {
-    let mut placed: Vec<Option<u64>> = vec![None; group.jobs.len()];
+fn descend(group: &Group, fixed: &[Option<u64>], order: &[usize], enough: f64, work_end: u64, total: &mut Total) -> Found {
+    let mut placed: Vec<Option<u64>> = fixed.to_vec();
     for &job in order {
         // Out of work, the rest stands where it stands.
         let shift = if total.work < work_end { best_shift(group, job, &placed, 0, total).0 } else { 0 };
@@ -75,14 +75,13 @@ fn descend(group: &Group, order: &[usize], enough: f64, work_end: u64, total: &m
     Found { cost, shifts }
 }
 
-/// The best of `starts` descents: the first in order of decreasing demand, the others in
-/// permutations drawn from a fixed seed. Ends early when the cost reaches `enough`, a lower bound.
-/// Never worse than not shifting at all. No start and no sweep begins after `work_end`.
-pub(crate) fn descent(group: &Group, starts: usize, enough: f64, work_end: u64, total: &mut Total) -> Found {
-    let jobs = group.jobs.len();
-    let zeros = vec![0; jobs];
-    let mut best = Found { cost: group.cost(&zeros, total), shifts: zeros };
-    let mut order: Vec<usize> = (0..jobs).collect();
+/// The best of `starts` descents of the jobs that `fixed` leaves free: the first in order of decreasing
+/// demand, the others in permutations drawn from a fixed seed. Ends early when the cost reaches `enough`,
+/// a lower bound. Never worse than not shifting them at all. No start and no sweep begins after `work_end`.
+pub(crate) fn descent(group: &Group, fixed: &[Option<u64>], starts: usize, enough: f64, work_end: u64, total: &mut Total) -> Found {
+    let unshifted: Vec<u64> = fixed.iter().map(|f| f.unwrap_or(0)).collect();
+    let mut best = Found { cost: group.cost(&unshifted, total), shifts: unshifted };
+    let mut order: Vec<usize> = (0..fixed.len()).filter(|&j| fixed[j].is_none()).collect();
     order.sort_by(|&a, &b| group.jobs[b].weight.total_cmp(&group.jobs[a].weight));
     let mut seed = 0x5eed_u64;
     for start in 0..starts {
@@ -92,7 +91,7 @@ pub(crate) fn descent(group: &Group, starts: usize, enough: f64, work_end: u64, 
         if start > 0 {
             shuffle(&mut order, &mut seed);
         }
-        let found = descend(group, &order, enough, work_end, total);
+        let found = descend(group, fixed, &order, enough, work_end, total);
         if found.cost < best.cost - PROOF_TOLERANCE {
             best = found;
         }

@@ -11,6 +11,9 @@
 
 use alloc::{vec, vec::Vec};
 
+use num_integer::Integer as _;
+use petgraph::unionfind::UnionFind;
+
 use crate::{
     PROOF_TOLERANCE,
     descent::{Found, descent},
@@ -43,27 +46,67 @@ impl Optimum {
 
 /// Searches the optimum of a group of any size; the effort is bounded, the bound truthful.
 pub(crate) fn optimum(group: &Group, effort: Effort, total: &mut Total) -> Optimum {
+    let free = vec![None; group.jobs.len()];
     if group.jobs.len() > EXACT_JOBS_MAX {
         let bound = bound_by_circles(group, effort, total);
-        return Optimum { found: descent(group, effort.starts(), bound, total.work + effort.work_max(), total), bound };
+        return Optimum { found: descent(group, &free, effort.starts(), bound, total.work + effort.work_max(), total), bound };
     }
-    let bound = group.mean_bound();
     // The search of two jobs is one look at all alignments: nothing to prepare.
     let starts = if group.jobs.len() == 2 { 0 } else { STARTS_SMALL };
-    let found = descent(group, starts, bound, total.work + effort.work_max(), total);
+    search(group, &free, starts, effort.work_max(), total)
+}
+
+/// The best shifts of the jobs that `fixed` leaves free while the others stand where it says: the fixed
+/// jobs are one rigid body, and the lemma holds for it as for a job. At most `work_max` is spent on the proof.
+pub(crate) fn optimum_around(group: &Group, fixed: &[Option<u64>], effort: Effort, work_max: u64, total: &mut Total) -> Optimum {
+    let bodies = fixed.iter().filter(|f| f.is_none()).count() + usize::from(fixed.iter().any(Option::is_some));
+    if bodies <= EXACT_JOBS_MAX {
+        return search(group, fixed, STARTS_SMALL, work_max, total);
+    }
+    let bound = Search::new(group, fixed, total, work_max).bound_here().0.max(group.mean_bound());
+    Optimum { found: descent(group, fixed, effort.starts(), bound, total.work + work_max, total), bound }
+}
+
+fn search(group: &Group, fixed: &[Option<u64>], starts: usize, work_max: u64, total: &mut Total) -> Optimum {
+    let bound = group.mean_bound();
+    let found = descent(group, fixed, starts, bound, total.work + work_max, total);
+    if fixed.iter().all(Option::is_some) {
+        return Optimum { bound: found.cost, found };
+    }
     if found.cost <= bound + PROOF_TOLERANCE {
         return Optimum { found, bound };
     }
-    // The heaviest job stands still; the others turn around it.
-    let mut search = Search::new(group, heaviest(group), total, effort);
+    let mut search = Search::new(group, fixed, total, work_max);
     search.best = found;
     search.branch(0, 0);
     let bound = search.given_up.min(search.best.cost).max(bound);
     Optimum { found: search.best, bound }
 }
 
-fn heaviest(group: &Group) -> usize {
-    (0..group.jobs.len()).max_by(|&a, &b| group.jobs[a].weight.total_cmp(&group.jobs[b].weight)).unwrap_or(0)
+/// Where a search starts: the fixed jobs stand, and of every set of jobs that lock with each other, but
+/// with nobody outside, the heaviest stands at zero and the others turn around it.
+fn rooted(group: &Group, fixed: &[Option<u64>]) -> Vec<Option<u64>> {
+    let mut sets = UnionFind::<usize>::new(fixed.len());
+    for members in group.circles.iter().map(|c| &c.members) {
+        for (i, a) in members.iter().enumerate() {
+            for b in members[..i].iter().filter(|b| a.folded.period.gcd(&b.folded.period) > 1) {
+                sets.union(a.job, b.job);
+            }
+        }
+    }
+    let mut placed = fixed.to_vec();
+    let mut stands: Vec<bool> = vec![false; fixed.len()];
+    for job in (0..fixed.len()).filter(|&j| fixed[j].is_some()) {
+        stands[sets.find_mut(job)] = true;
+    }
+    let mut order: Vec<usize> = (0..fixed.len()).filter(|&j| fixed[j].is_none()).collect();
+    order.sort_by(|&a, &b| group.jobs[b].weight.total_cmp(&group.jobs[a].weight));
+    for job in order {
+        if !core::mem::replace(&mut stands[sets.find_mut(job)], true) {
+            placed[job] = Some(0);
+        }
+    }
+    placed
 }
 
 /// A lower bound for a large group: every circle for itself, as if its jobs need not agree with
@@ -74,8 +117,7 @@ fn bound_by_circles(group: &Group, effort: Effort, total: &mut Total) -> f64 {
         if effort == Effort::Thorough && alone.jobs.len() <= EXACT_JOBS_MAX {
             return optimum(&alone, effort, total).bound;
         }
-        let root = heaviest(&alone);
-        let mut search = Search::new(&alone, root, total, effort);
+        let mut search = Search::new(&alone, &vec![None; alone.jobs.len()], total, effort.work_max());
         search.bound_here().0.max(alone.mean_bound())
     };
     (0..group.circles.len()).map(bound).sum()
@@ -104,12 +146,12 @@ struct Pending {
 }
 
 impl<'a> Search<'a> {
-    fn new(group: &'a Group, root: usize, total: &'a mut Total, effort: Effort) -> Self {
-        let mut placed = vec![None; group.jobs.len()];
-        placed[root] = Some(0);
+    fn new(group: &'a Group, fixed: &[Option<u64>], total: &'a mut Total, work_max: u64) -> Self {
+        let placed = rooted(group, fixed);
+        let order: Vec<usize> = (0..placed.len()).filter(|&j| placed[j].is_some()).collect();
         let best = Found { cost: f64::INFINITY, shifts: Vec::new() };
-        let work_end = total.work + effort.work_max();
-        Self { group, total, best, placed, order: vec![root], work_end, given_up: f64::INFINITY }
+        let work_end = total.work + work_max;
+        Self { group, total, best, placed, order, work_end, given_up: f64::INFINITY }
     }
 
     /// A lower bound of everything below this node; the unplaced jobs; whether all their alignments were seen.
@@ -136,6 +178,12 @@ impl<'a> Search<'a> {
         let out_of_work = self.total.work >= self.work_end;
         if !complete || out_of_work {
             self.given_up = self.given_up.min(bound);
+        }
+        if pending.is_empty() {
+            // Nobody is left to be placed: the bound is the cost.
+            let shifts = self.placed.iter().map(|s| s.unwrap_or(0)).collect();
+            self.best = Found { cost: with_floors, shifts };
+            return;
         }
         if let [last] = &pending[..] {
             // One job left: its best alignment is the best of this part, and it is attained.

@@ -5,7 +5,7 @@
 //! time, without the LCM of the periods, with a proof where the group is small, and for affinity
 //! graphs with loops. docs/model.md derives the mathematics and names the symbols as the code does.
 //!
-//! Entry points: [`solve`] and [`evaluate`] on a [`Problem`]; [`scenario`] reads and writes the
+//! Entry points: [`solve`], [`evaluate`] and [`adjust`] on a [`Problem`]; [`scenario`] reads and writes the
 //! documents of `antiphase solve`; [`pad`] finds periods worth stretching.
 //!
 //! Pure: no clock, no files, no fabric; link and job ids are opaque.
@@ -14,6 +14,7 @@
 
 extern crate alloc;
 
+mod adjust;
 mod affinity;
 mod cassini;
 mod descent;
@@ -30,6 +31,7 @@ mod solution;
 mod solve;
 mod total;
 
+pub use adjust::{Adjustment, adjust};
 pub use exact::EXACT_JOBS_MAX;
 pub use problem::{
     DemandId, JOBS_MAX, JOBS_PER_LINK_MAX, LINKS_MAX, Member, PERIOD_TICKS_MAX, PHASES_PER_DEMAND_MAX, Phase, Problem, ProblemBuilder,

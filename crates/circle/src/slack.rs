@@ -48,15 +48,21 @@ fn room(group: &Group, job: usize, shifts: &[u64], total: &mut Total) -> Option<
     Some((earlier, later))
 }
 
-/// Moves every job to the middle of its room, a few times over, because the room of one depends
-/// on where its neighbours stand; the cost does not change. Returns the slack of every job. After
+/// Moves every job that `may_move` to the middle of its room, a few times over, because the room of one
+/// depends on where its neighbours stand; the cost does not change. Returns the slack of every job. After
 /// `work_end` no room is looked at, and a job whose room was not seen has no slack to promise.
-pub(crate) fn centre(group: &Group, shifts: &mut [u64], work_end: u64, total: &mut Total) -> Vec<Option<u64>> {
+pub(crate) fn centre(
+    group: &Group,
+    shifts: &mut [u64],
+    may_move: impl Fn(usize) -> bool,
+    work_end: u64,
+    total: &mut Total,
+) -> Vec<Option<u64>> {
     let middle = |job: usize, shift: u64, (earlier, later): (u64, u64)| {
         let lock = group.jobs[job].lock;
         (shift % lock + lock - earlier + (earlier + later) / 2) % lock
     };
-    if shifts.len() == 2 {
+    if shifts.len() == 2 && may_move(0) && may_move(1) {
         // Only the distance of two jobs matters, so their rooms are mirror images.
         let Some(room) = room(group, 1, shifts, total) else { return vec![None; 2] };
         let shift = middle(1, shifts[1], room);
@@ -71,8 +77,11 @@ pub(crate) fn centre(group: &Group, shifts: &mut [u64], work_end: u64, total: &m
                 return vec![Some(0); shifts.len()];
             }
             let Some(room) = room(group, job, shifts, total) else { continue };
-            let centred = middle(job, shifts[job], room);
             slacks[job] = Some(room.0.min(room.1));
+            if !may_move(job) {
+                continue;
+            }
+            let centred = middle(job, shifts[job], room);
             moved |= centred != shifts[job];
             shifts[job] = centred;
         }

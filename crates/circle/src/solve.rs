@@ -88,7 +88,7 @@ pub(crate) struct Part {
     /// Class of each circle of the group.
     classes: Vec<usize>,
     pub(crate) rotations: Vec<u64>,
-    slacks: Vec<Option<u64>>,
+    pub(crate) slacks: Vec<Option<u64>>,
     bound: f64,
     proven: bool,
     /// Robust mode: worst cost for each job's drift.
@@ -108,7 +108,7 @@ impl Part {
         self.bound = bound;
         self.rotations = found.shifts;
         let work_end = total.work + options.effort.work_max();
-        self.slacks = slack::centre(&self.group, &mut self.rotations, work_end, &mut total);
+        self.slacks = slack::centre(&self.group, &mut self.rotations, |_| true, work_end, &mut total);
         if let Some(drift) = options.robust {
             let worst = robust::harden(&self.group, &mut self.rotations, drift.0, &mut total);
             // Two jobs are exact; and nobody's worst case can beat the best case.
@@ -120,7 +120,7 @@ impl Part {
 }
 
 impl<'a> View<'a> {
-    fn new(problem: &'a Problem, effort: Effort) -> Self {
+    pub(crate) fn new(problem: &'a Problem, effort: Effort) -> Self {
         let classes = affinity::merge(problem, 2);
         let contended = classes
             .iter()
@@ -137,8 +137,18 @@ impl<'a> View<'a> {
 
     /// The contended links, split into sets that must be solved jointly.
     pub(crate) fn parts(&self) -> Vec<Part> {
+        self.split(affinity::joint_sets)
+    }
+
+    /// The contended links, split into connected components: where some jobs stand still, others cannot be
+    /// turned set by set.
+    pub(crate) fn components(&self) -> Vec<Part> {
+        self.split(affinity::connected)
+    }
+
+    fn split(&self, into_sets: impl Fn(usize, &[Vec<usize>]) -> Vec<Vec<usize>>) -> Vec<Part> {
         let members: Vec<Vec<usize>> = self.contended.iter().map(|(_, circle)| circle.members.iter().map(|m| m.job).collect()).collect();
-        affinity::joint_sets(self.problem.periods().len(), &members)
+        into_sets(self.problem.periods().len(), &members)
             .into_iter()
             .map(|set| {
                 let mut jobs: Vec<usize> = set.iter().flat_map(|&i| members[i].iter().copied()).collect();
@@ -155,27 +165,31 @@ impl<'a> View<'a> {
             .collect()
     }
 
-    fn solve_exact(&self, options: &Options) -> Solution {
+    pub(crate) fn solve_exact(&self, options: &Options) -> Solution {
         let mut parts = self.parts();
         if parts.len() >= PARALLEL_SETS_MIN {
             parts.par_iter_mut().for_each(|part| part.solve(options));
         } else {
             parts.iter_mut().for_each(|part| part.solve(options));
         }
+        self.combine(&parts, options)
+    }
+
+    fn combine(&self, parts: &[Part], options: &Options) -> Solution {
         let rotated: Vec<Rotated> = parts.iter().map(|p| Rotated { jobs: p.jobs.clone(), rotations: p.rotations.clone() }).collect();
         let shifts = affinity::compose(|j| self.problem.periods()[j].0, self.problem.periods().len(), &rotated);
         let shared = self.shared_links().max(1) as f64;
         let (mut cost, mut bound) = (0.0, 0.0);
-        for part in &parts {
+        for part in parts {
             cost += part.group.cost(&part.rotations, &mut Total::default());
             bound += part.bound;
         }
         let approximate = parts.iter().any(|p| p.group.circles.iter().any(|c| c.approximate));
         let proven = parts.iter().all(|p| p.proven) && !approximate;
         let bound_gap = if proven { 0.0 } else { ((cost - bound) / shared).max(0.0) };
-        let mut solution = self.report(Outcome::Solved, &parts, &shifts, Optimality { proven, bound_gap });
+        let mut solution = self.report(Outcome::Solved, parts, &shifts, Optimality { proven, bound_gap });
         if options.robust.is_some() {
-            solution.robust_mean_score = Some(self.robust_mean(&parts));
+            solution.robust_mean_score = Some(self.robust_mean(parts));
         }
         solution
     }

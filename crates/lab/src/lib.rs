@@ -1,2 +1,31 @@
 //! A fabric of network namespaces with real traffic and real ECN marks.
+//!
+//! A [`case::Case`] is a small fabric and the jobs that meet on it. [`network::Lab`] builds it on the kernel: a namespace per host
+//! and switch, cables limited to their rates, one fair class per job where links are shared, and a queue that sets ECN marks
+//! ([`queue`]). Jobs are rings of processes that compute by sleeping and communicate over TCP ([`rank`]). The
+//! [`experiment`] plays every job alone, all together, and all together held to their slots by their gates, and compares.
+//!
+//! Linux and root. What it shows and what it does not is in `docs/lab.md`.
 #![forbid(unsafe_code)]
+
+pub mod analysis;
+pub mod case;
+mod client;
+mod command;
+pub mod control;
+pub mod experiment;
+pub mod interrupt;
+mod management;
+pub mod network;
+pub mod plan;
+pub mod queue;
+pub mod rank;
+pub mod record;
+pub mod report;
+mod service;
+mod tool;
+pub mod traffic;
+pub mod wiring;
+
+pub use command::{Command, DownArgs, Format, Program, RunArgs, StatusArgs, UpArgs, find_case, run};
+pub use tool::{TOOLS, missing_tools};

@@ -1,5 +1,47 @@
 //! Virtual time: jobs on a fluid fabric, run by the production state machines.
+//!
+//! A [`Case`] is a fabric with routes and jobs in a closed loop: wait at the gate, communicate, compute, repeat. [`run`]
+//! plays it under a [`Config`] (jitter, ECN ramp, who holds the jobs, clocks, faults) and gives a [`Report`]. The gate's rule is
+//! [`gate_core::decide`], and slots come from the planner itself; the simulator owns only the network, the
+//! agents' clocks and time.
+//!
+//! The network is fluid: while jobs communicate together, links are shared max-min fairly with one class per job and
+//! each job goes at the pace of its slowest link. What the model leaves out, and where each number comes from:
+//! docs/calibration.md.
+//!
+//! Pure: no clock, no threads, and random numbers only from the configuration's seed. Equal inputs give equal bytes.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+
+mod agenda;
+mod agents;
+mod compare;
+mod config;
+mod direct;
+mod ecn;
+mod error;
+mod layout;
+mod network;
+mod noise;
+mod plane;
+mod report;
+mod run;
+mod share;
+pub mod stats;
+mod steady;
+mod timers;
+mod workload;
+
+pub use agents::{HEARTBEAT, STALE_AFTER};
+pub use compare::{Comparison, JobRow, LinkRow, compare};
+pub use config::{AgentClock, Case, Config, Control, Fault, ITERATIONS_MAX, ServiceControl, Way};
+pub use direct::{HEADROOM_PERMILLE, direct_slots};
+pub use ecn::{Depth, EcnModel};
+pub use error::SimError;
+pub use noise::SIGMA_PERMILLE_MAX;
+pub use plane::{RECONNECT, ServiceReport};
+pub use report::{Ended, IterationRecord, JobReport, LinkReport, Report};
+pub use run::{EVENTS_MAX, run};
+pub use workload::{SimJob, Step, Transfer, Workload};

@@ -51,7 +51,7 @@ fn free_few(
     let mut tries = TRIES_MAX;
     for _ in 1..moves {
         let mut found: Option<(f64, usize, Vec<Ticks>)> = None;
-        for j in (0..held.len()).filter(|j| current[*j].is_some()) {
+        for j in nearest_first(problem, &held) {
             let Some(shift) = held[j].take() else { continue };
             let placed = if tries > 0 { place(problem, options, &held)? } else { None };
             held[j] = Some(shift);
@@ -69,6 +69,17 @@ fn free_few(
         held[j] = None;
     }
     Ok(None)
+}
+
+/// The jobs that stand, first those that share a link with one that does not: tries are few, and these are worth most.
+fn nearest_first(problem: &Problem, held: &[Option<Ticks>]) -> Vec<usize> {
+    let mut near = vec![false; held.len()];
+    for link in problem.links().iter().filter(|l| l.members.iter().any(|m| held[m.job.index()].is_none())) {
+        link.members.iter().for_each(|m| near[m.job.index()] = true);
+    }
+    let mut jobs: Vec<usize> = (0..held.len()).filter(|j| held[*j].is_some()).collect();
+    jobs.sort_by_key(|j| (!near[*j], *j));
+    jobs
 }
 
 /// The solution `best`, turned as a whole so that most running jobs stay where they are. Those whose distance is a multiple
@@ -270,6 +281,13 @@ mod tests {
         let found = adjusted(&p, &[Some(20), None]);
         assert_eq!(found[0], 20);
         assert_eq!(circle::evaluate(&p, &[Ticks(20), Ticks(found[1])]).unwrap().mean_score, 1.0, "{found:?}");
+    }
+
+    #[test]
+    fn neighbours_of_the_newcomer_are_tried_first() {
+        let p = problem(&[(100, 10); 5], &[&[0, 1], &[1, 2], &[2, 4]]);
+        let held = [Some(Ticks(0)), Some(Ticks(0)), Some(Ticks(0)), Some(Ticks(0)), None];
+        assert_eq!(nearest_first(&p, &held), [2, 0, 1, 3]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use units::{FabricTime, Nanos};
 use crate::{
     Commitment, Config, JobDefinition, Notice, Refusal, Reply, RequestId, Severity, Slot,
     check::{check, distinct, limit},
-    config::{COMMIT_JOBS_MAX, HEADROOM_MAX_PERMILLE, HEADROOM_STEP_PERMILLE, JOBS_MAX, KEY_BYTES_MAX, KEYS_MAX},
+    config::{COMMIT_JOBS_MAX, HEADROOM_MAX_PERMILLE, HEADROOM_STEP_PERMILLE, JOBS_MAX, KEY_BYTES_MAX, KEY_SLOTS_MAX, KEYS_MAX},
     draft::{Draft, Settled},
     plan::{Installed, Job, KeyUse, Lease, Load, Name, Plan},
 };
@@ -192,9 +192,8 @@ fn repeated(plan: &Plan, jobs: &[JobDefinition], key: &str) -> Result<Option<Com
 /// Keeps the answer under the key, and as many keys as are allowed.
 fn remember(plan: &mut Plan, now: FabricTime, key: String, answer: Commitment) -> BTreeSet<Arc<str>> {
     let mut keys = BTreeSet::new();
-    if plan.keys().len() >= KEYS_MAX
-        && let Some((_, oldest)) = plan.oldest_key().cloned()
-    {
+    while plan.keys().len() >= KEYS_MAX || plan.key_slots() + answer.slots.len() > KEY_SLOTS_MAX {
+        let Some((_, oldest)) = plan.oldest_key().cloned() else { break };
         plan.replace_key(&oldest, None);
         keys.insert(oldest);
     }
@@ -206,8 +205,15 @@ fn remember(plan: &mut Plan, now: FabricTime, key: String, answer: Commitment) -
 
 /// A job without a slot.
 fn new_job(name: Name, definition: JobDefinition, load: Arc<Load>, lease: Option<Lease>, config: &Config) -> Job {
-    let slot = Slot {
-        job: name.to_string(),
+    let slot = new_slot(&name);
+    let headroom_permille = config.headroom_permille.min(HEADROOM_MAX_PERMILLE);
+    Job { name, definition: Arc::new(definition), load, lease, headroom_permille, slot, component: None }
+}
+
+/// What stands for a slot until there is one: epoch 0 is before every plan.
+fn new_slot(job: &str) -> Slot {
+    Slot {
+        job: job.into(),
         epoch: 0,
         period: Nanos(0),
         offset: Nanos(0),
@@ -217,9 +223,7 @@ fn new_job(name: Name, definition: JobDefinition, load: Arc<Load>, lease: Option
         hold: false,
         expires: FabricTime(0),
         leader_host: String::new(),
-    };
-    let headroom_permille = config.headroom_permille.min(HEADROOM_MAX_PERMILLE);
-    Job { name, definition: Arc::new(definition), load, lease, headroom_permille, slot, component: None }
+    }
 }
 
 /// Takes jobs away and re-plans those that they met.
@@ -352,4 +356,34 @@ fn listed<'n>(names: impl Iterator<Item = &'n str>, count: usize) -> String {
     let shown: Vec<&str> = names.take(SHOWN).collect();
     let joined = shown.join(", ");
     if count > shown.len() { format!("{joined} and {} more", count - shown.len()) } else { joined }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_make_room_for_newer_ones() {
+        let slot = new_slot("a");
+        let answer = |slots| Commitment { epoch: 1, slots: alloc::vec![slot.clone(); slots], moved: Vec::new(), score: 1.0 };
+        let mut plan = Plan::default();
+        let half = KEY_SLOTS_MAX / 2;
+        for (at, key) in ["a", "b"].iter().enumerate() {
+            assert_eq!(remember(&mut plan, FabricTime(at as u64), (*key).into(), answer(half)).len(), 1);
+        }
+        // One slot too many: the oldest goes, and is named so that the store forgets it as well.
+        let touched = remember(&mut plan, FabricTime(9), "c".into(), answer(1));
+        assert_eq!(touched.iter().map(|k| &**k).collect::<Vec<_>>(), ["a", "c"]);
+        assert_eq!((plan.key("a"), plan.keys().len(), plan.key_slots()), (None, 2, half + 1));
+        for at in 0..KEYS_MAX as u64 {
+            remember(&mut plan, FabricTime(10 + at), format!("k{at}"), answer(0));
+        }
+        assert_eq!((plan.keys().len(), plan.key_slots()), (KEYS_MAX, 0));
+    }
+
+    #[test]
+    fn long_lists_are_cut() {
+        assert_eq!(listed(["a", "b"].into_iter(), 2), "a, b");
+        assert_eq!(listed(["a", "b", "c", "d", "e", "f"].into_iter(), 6), "a, b, c, d and 2 more");
+    }
 }

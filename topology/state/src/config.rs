@@ -25,6 +25,8 @@ pub const DOCUMENT_BYTES_MAX: usize = 1 << 20;
 pub const KEY_BYTES_MAX: usize = 256;
 /// Most idempotency keys remembered; the oldest go first.
 pub const KEYS_MAX: usize = 10_000;
+/// Most slots in the remembered answers of all keys together: 20 MB, because a large component has many.
+pub const KEY_SLOTS_MAX: usize = 100_000;
 /// How long an idempotency key is remembered: a day.
 pub const KEY_AGE_MAX: Nanos = Nanos(86_400_000_000_000);
 /// Keys that one batch forgets because of their age, so that forgetting never holds up a commit.

@@ -181,3 +181,76 @@ impl<'a> Draft<'a> {
         Job { slot, headroom_permille: headroom, component, ..job.clone() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        JobDefinition,
+        plan::{Load, Presence},
+    };
+    use policy::LinkDemands;
+    use units::LinkId;
+
+    fn job(name: &str, links: &[u32]) -> (Name, Arc<Job>) {
+        let slot = Slot {
+            job: name.into(),
+            epoch: 1,
+            period: Nanos(1_000),
+            offset: Nanos(0),
+            tolerance: Nanos(150),
+            slack: Nanos(500),
+            hold_max: Nanos(1_000),
+            hold: false,
+            expires: FabricTime(0),
+            leader_host: "h".into(),
+        };
+        let definition = JobDefinition {
+            job: policy::Job { name: name.into(), gpus: 1, period: Nanos(1_000), phases: Vec::new() },
+            placement: policy::Placement::default(),
+            hosts: Vec::new(),
+            document: String::new(),
+        };
+        let demands = LinkDemands { links: links.iter().map(|l| (LinkId(*l), 0)).collect(), demands: alloc::vec![Vec::new()] };
+        let load = Arc::new(Load { demands, peaks: alloc::vec![7], hosts: alloc::vec!["h".into()] });
+        let name = Name::from(name);
+        let job =
+            Job { name: name.clone(), definition: Arc::new(definition), load, lease: None, headroom_permille: 50, slot, component: None };
+        (name, Arc::new(job))
+    }
+
+    fn shape(plan: &Plan) -> Vec<(u32, Vec<(String, u64)>)> {
+        let here = |p: &[Presence]| p.iter().map(|p| (p.job.to_string(), p.peak)).collect();
+        plan.links().map(|(l, p)| (l.0, here(p))).collect()
+    }
+
+    #[test]
+    fn a_draft_taken_back_leaves_jobs_links_hosts_and_epoch_as_they_were() {
+        let (config, mut plan) = (Config::default(), Plan::default());
+        let (a, first) = job("a", &[1, 2]);
+        plan.replace(&a, Some(first.clone()));
+        let before = shape(&plan);
+        let mut draft = Draft::new(&mut plan, &config);
+        let (b, second) = job("b", &[2, 3]);
+        draft.put(&a, Some(job("a", &[3]).1));
+        draft.put(&b, Some(second));
+        draft.put(&a, None);
+        assert_eq!(shape(draft.plan), [(2, alloc::vec![("b".into(), 7)]), (3, alloc::vec![("b".into(), 7)])]);
+        draft.undo();
+        assert_eq!((shape(&plan), plan.epoch, plan.jobs().len(), plan.at("h").count()), (before, 0, 1, 1));
+        assert!(Arc::ptr_eq(plan.job("a").unwrap(), &first));
+    }
+
+    #[test]
+    fn a_draft_that_is_kept_names_what_it_touched() {
+        let (config, mut plan) = (Config::default(), Plan::default());
+        let (a, first) = job("a", &[1]);
+        let mut draft = Draft::new(&mut plan, &config);
+        draft.put(&a, Some(first));
+        let settled = draft.settle(&BTreeSet::from([a.clone()]), &BTreeSet::new()).unwrap();
+        // The default headroom of 5 %: another period than the 1,000 ns that it had, so its slot moves.
+        assert_eq!((settled.moved.len(), settled.score), (1, 1.0));
+        assert_eq!(draft.finish(), BTreeSet::from([a.clone()]));
+        assert_eq!((plan.epoch, plan.job("a").unwrap().slot.period), (1, Nanos(2_000)));
+    }
+}

@@ -88,6 +88,7 @@ pub(crate) struct Plan {
     hosts: BTreeMap<Name, BTreeSet<Name>>,
     keys: BTreeMap<Arc<str>, Arc<KeyUse>>,
     keys_by_age: BTreeSet<(FabricTime, Arc<str>)>,
+    key_slots: usize,
 }
 
 impl Plan {
@@ -177,6 +178,11 @@ impl Plan {
         self.keys.iter()
     }
 
+    /// How many slots the answers of all keys hold.
+    pub(crate) fn key_slots(&self) -> usize {
+        self.key_slots
+    }
+
     /// The oldest key.
     pub(crate) fn oldest_key(&self) -> Option<&(FabricTime, Arc<str>)> {
         self.keys_by_age.first()
@@ -185,9 +191,11 @@ impl Plan {
     pub(crate) fn replace_key(&mut self, key: &Arc<str>, used: Option<Arc<KeyUse>>) {
         if let Some(old) = self.keys.remove(key) {
             self.keys_by_age.remove(&(old.at, key.clone()));
+            self.key_slots -= old.answer.slots.len();
         }
         if let Some(used) = used {
             self.keys_by_age.insert((used.at, key.clone()));
+            self.key_slots += used.answer.slots.len();
             self.keys.insert(key.clone(), used);
         }
     }

@@ -85,7 +85,7 @@ impl World {
             sent: 0,
             calm: false,
         };
-        world.set_fabric("4 4 1");
+        world.set_fabric("8 2 1");
         world
     }
 
@@ -94,7 +94,7 @@ impl World {
             0..25 => self.commit(),
             25..37 => self.release(),
             37..39 => {
-                let text = ["4 4 1", "4 4 2", "5 4 1"][self.dice.below(3) as usize];
+                let text = ["8 2 1", "8 2 2", "9 2 1"][self.dice.below(3) as usize];
                 self.set_fabric(text);
             }
             39..42 => self.restart(),
@@ -227,8 +227,9 @@ impl World {
     fn document(&mut self) -> String {
         let period = [100, 120, 200, 240][self.dice.below(4) as usize];
         let up = period * (5 + self.dice.below(50)) / 100;
+        // Mostly between two neighbouring leaves, so that there are several components, and sometimes across them.
         let first = self.dice.below(16);
-        let second = (first + 1 + self.dice.below(15)) % 16;
+        let second = if self.dice.chance(90) { first / 4 * 4 + (first + 1 + self.dice.below(3)) % 4 } else { (first + 5) % 16 };
         format!("{period} 0-{up} h{},h{}", first + 1, second + 1)
     }
 

@@ -2,9 +2,11 @@
 
 mod fabric;
 mod jobs;
+mod lab;
 mod live;
 mod plan;
 mod profile;
+mod service;
 mod shell;
 mod solve;
 
@@ -50,6 +52,17 @@ enum Command {
     Profile(profile::ProfileCommand),
     /// List the committed jobs of the service; generate jobs from a seed
     Jobs(jobs::JobsArgs),
+    /// Run the topology service in the foreground
+    Serve(server::Args),
+    /// Make certificates for trials: an authority, agents, people
+    #[command(subcommand)]
+    Pki(server::pki::Command),
+    /// Hold a program that cannot be changed to its job's slot
+    #[command(subcommand)]
+    Gate(service::GateCommand),
+    /// Play jobs on a fabric of network namespaces, with and without holding them to their slots
+    #[command(subcommand)]
+    Lab(::lab::Command),
     /// List links with demand, worst score first
     Links(live::LinksArgs),
     /// List agents, their clocks and their jobs
@@ -79,6 +92,10 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, CliError> {
         Command::Fabric(command) => fabric::run(command),
         Command::Profile(command) => profile::run(command),
         Command::Jobs(args) => jobs::run(&args),
+        Command::Serve(args) => Ok(service::serve(&args)),
+        Command::Pki(command) => service::pki(&command),
+        Command::Gate(command) => Ok(service::gate(command)),
+        Command::Lab(command) => lab::run(&command),
         Command::Links(args) => live::links(&args),
         Command::Agents(args) => live::agents(&args),
         Command::Events(args) => live::events(&args),

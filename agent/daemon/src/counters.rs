@@ -1,0 +1,427 @@
+//! The thread that reads counters.
+//!
+//! It wakes by the clock and not by the runtime's timer, which is only as fine as a millisecond and shares its thread with
+//! the session. Byte counters are read at every wake, all others once per telemetry step. A port whose driver takes long to
+//! answer is read less often, so that the agent stays cheap on NICs that ask their firmware.
+
+use std::{
+    num::NonZeroU64,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use gate::now;
+use proto::v1alpha1::{CounterDeltas, Telemetry};
+use rustix::{
+    io::Errno,
+    thread::{ClockId, Timespec},
+};
+use telemetry::{
+    Counter, Increment, Interface, IpCounters, Learner, Observation, Port, PortSource, Root, SAMPLES_MAX, Series, interface_names,
+    rdma_ports,
+};
+use tokio::sync::{mpsc, watch};
+use units::{Nanos, NodeTime};
+
+use crate::{clock::ClockEstimate, config::CountersConfig, wiring::SessionStatus};
+
+/// How often ports are looked for: an interface that comes up is seen within this.
+const SCAN: Nanos = Nanos::from_millis(10_000);
+/// How often periods are learned: a period is known after a few of its kind, and an analysis costs about a millisecond.
+const LEARN: Nanos = Nanos::from_millis(5_000);
+/// Frames of telemetry leave with the reports, and no slower than this: a frame holds a bounded number of samples.
+const SEND_MAX: Nanos = Nanos::from_millis(1_000);
+/// And no faster than this.
+const SEND_MIN: Nanos = Nanos::from_millis(100);
+/// Most ports: 8 NICs with an interface and an RDMA port each, and as many again.
+pub const PORTS_MAX: usize = 64;
+/// Reading a port's bytes may take this share of the time, 1 of so many: beyond it the port is read half as often.
+const SHARE_OF_TIME: u64 = 500;
+/// Slowest byte reading in sampling steps.
+const EVERY_MAX: u64 = 64;
+/// How far the thread may fall behind before it leaves out readings: a machine that slept must not read thousands of times.
+const BEHIND_MAX: Nanos = Nanos::from_millis(1_000);
+/// Most samples of one frame: a second at 1 ms.
+const FRAME_SAMPLES_MAX: usize = 1_024;
+
+/// What is known of a port, for metrics and reports.
+#[derive(Clone, Debug, Default)]
+pub struct PortView {
+    /// Its name.
+    pub name: String,
+    /// `interface`, `rdma` or `ip`.
+    pub kind: &'static str,
+    /// The interface of an RDMA port.
+    pub netdev: Option<String>,
+    /// Counters that it has, and their totals since the agent started.
+    pub totals: Vec<(Counter, u64)>,
+    /// Times that its counters began anew.
+    pub resets: u64,
+    /// The last period that was found; `None` when what it carries has none.
+    pub observed: Option<Observation>,
+}
+
+/// All ports, and how the thread does.
+#[derive(Clone, Debug, Default)]
+pub struct CountersView {
+    /// In order of their names.
+    pub ports: Vec<PortView>,
+    /// Readings that were left out because the thread woke too late.
+    pub skipped: u64,
+    /// Frames of telemetry that nobody took in time.
+    pub dropped: u64,
+}
+
+/// A running thread. It ends with the value.
+#[derive(Debug)]
+pub struct Sampling {
+    view: Arc<Mutex<CountersView>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Sampling {
+    /// Starts it. Frames leave by the session's ends while it is connected and the clock is known; they carry fabric time.
+    ///
+    /// # Errors
+    /// When the thread cannot be made.
+    pub fn start(
+        root: Root,
+        config: CountersConfig,
+        clock: watch::Receiver<Option<ClockEstimate>>,
+        status: watch::Receiver<SessionStatus>,
+        frames: mpsc::Sender<Telemetry>,
+    ) -> std::io::Result<Self> {
+        let view = Arc::new(Mutex::new(CountersView::default()));
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut sampler =
+            Sampler { root, config, clock, status, frames, ports: Vec::new(), learner: Learner::default(), skipped: 0, dropped: 0 };
+        let (shown, stopped) = (Arc::clone(&view), Arc::clone(&stop));
+        // The first look is here, so that the ports are known to who starts this.
+        sampler.scan();
+        sampler.show(&shown);
+        let thread = thread::Builder::new().name("counters".into()).spawn(move || sampler.run(&shown, &stopped))?;
+        Ok(Self { view, stop, thread: Some(thread) })
+    }
+
+    /// What is known now.
+    #[must_use]
+    pub fn view(&self) -> CountersView {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for Sampling {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It ends within one sampling step. A panic of its own is already on standard error.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// One port with its readings.
+#[derive(Debug)]
+struct Sampled {
+    port: Port,
+    series: Series,
+    /// Bytes are read at every so many sampling steps.
+    every: u64,
+    /// Time spent reading bytes since the last look at it.
+    spent: Nanos,
+    observed: Option<Observation>,
+    pending: Telemetry,
+    /// Parallel to the counters: absent at some sample of the frame.
+    absent: Vec<bool>,
+}
+
+impl Sampled {
+    fn new(port: Port, sampling: Nanos) -> Self {
+        // Within its lifespan a driver repeats itself.
+        let lifespan = if let PortSource::Rdma(rdma) = port.source() { rdma.lifespan() } else { Nanos(0) };
+        let every = lifespan.0.div_ceil(sampling.0.max(1)).clamp(1, EVERY_MAX);
+        let counters = port.counters().iter().map(|counter| CounterDeltas { name: counter.name().into(), delta: Vec::new() });
+        let pending = Telemetry { port: port.name().into(), at_ns: Vec::new(), counters: counters.collect() };
+        let absent = vec![false; pending.counters.len()];
+        Self { port, series: Series::default(), every, spent: Nanos(0), observed: None, pending, absent }
+    }
+
+    fn has_bytes(&self) -> bool {
+        !matches!(self.port.source(), PortSource::Ip(_))
+    }
+
+    fn sample(&mut self, at: NodeTime) {
+        self.series.push(at, self.port.read_bytes());
+        self.spent = Nanos(self.spent.0.saturating_add(now().since(at).0));
+    }
+
+    fn view(&self) -> PortView {
+        let (kind, netdev) = match self.port.source() {
+            PortSource::Rdma(rdma) => ("rdma", rdma.netdev().map(str::to_owned)),
+            PortSource::Ip(_) => ("ip", None),
+            _ => ("interface", None),
+        };
+        let totals = self.port.counters().iter().copied().zip(self.port.totals().iter().copied()).collect();
+        PortView { name: self.port.name().into(), kind, netdev, totals, resets: self.port.resets(), observed: self.observed.clone() }
+    }
+
+    /// Reads all counters; what passed becomes a sample of the next frame, at fabric time if that is known.
+    fn read(&mut self, at: NodeTime, clock: Option<ClockEstimate>) {
+        let Some(delta) = self.port.read(at) else { return };
+        let fabric = clock.and_then(|clock| clock.offset.fabric(at));
+        let room = self.pending.at_ns.len() < FRAME_SAMPLES_MAX && self.port.is_present();
+        let Some(fabric) = fabric.filter(|_| room) else { return };
+        self.pending.at_ns.push(fabric.0);
+        for ((deltas, absent), increment) in self.pending.counters.iter_mut().zip(&mut self.absent).zip(&delta.increments) {
+            *absent |= *increment == Increment::Absent;
+            // A frame has one number per sample: a reset counts as nothing passed, and the reset itself is a metric.
+            deltas.delta.push(increment.known().unwrap_or(0));
+        }
+    }
+
+    /// The samples since the last frame. A counter that was absent at one of them is not listed.
+    fn take_frame(&mut self) -> Option<Telemetry> {
+        if self.pending.at_ns.is_empty() {
+            return None;
+        }
+        let counters = self.pending.counters.iter().map(|deltas| CounterDeltas { name: deltas.name.clone(), delta: Vec::new() });
+        let empty = Telemetry { port: self.pending.port.clone(), at_ns: Vec::new(), counters: counters.collect() };
+        let mut frame = core::mem::replace(&mut self.pending, empty);
+        let mut absent = self.absent.iter();
+        frame.counters.retain(|_| absent.next() != Some(&true));
+        self.absent.fill(false);
+        Some(frame)
+    }
+}
+
+struct Sampler {
+    root: Root,
+    config: CountersConfig,
+    clock: watch::Receiver<Option<ClockEstimate>>,
+    status: watch::Receiver<SessionStatus>,
+    frames: mpsc::Sender<Telemetry>,
+    ports: Vec<Sampled>,
+    learner: Learner,
+    skipped: u64,
+    dropped: u64,
+}
+
+impl Sampler {
+    fn run(mut self, view: &Mutex<CountersView>, stop: &AtomicBool) {
+        // Without it the kernel may wake us 50 us late to save power. Harmless where it is not allowed.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let step = self.config.sampling();
+        let per = |interval: Nanos| (interval.0 / step.0).max(1);
+        let (read, learn_every, scan) = (per(Nanos::from_millis(self.config.telemetry_ms)), per(LEARN), per(SCAN));
+        let mut due = now();
+        let mut send_at = due;
+        let mut tick: u64 = 0;
+        while !stop.load(Ordering::Relaxed) {
+            self.sample(tick);
+            if tick.is_multiple_of(read) {
+                let (at, clock) = (now(), *self.clock.borrow());
+                self.ports.iter_mut().for_each(|port| port.read(at, clock));
+            }
+            if due >= send_at {
+                let interval = self.send();
+                send_at = due.saturating_add(interval);
+                self.show(view);
+            }
+            // A port at a time, so that no wake is long.
+            self.learn(tick, learn_every);
+            if tick % scan == scan - 1 {
+                self.scan();
+            }
+            tick += 1;
+            due = due.saturating_add(step);
+            let behind = now().since(due);
+            if behind > BEHIND_MAX {
+                let missed = behind.0 / step.0;
+                self.skipped += missed;
+                due = due.saturating_add(Nanos(missed * step.0));
+            }
+            sleep_until(due);
+        }
+    }
+
+    fn sample(&mut self, tick: u64) {
+        for port in self.ports.iter_mut().filter(|port| port.has_bytes() && tick.is_multiple_of(port.every)) {
+            port.sample(now());
+        }
+    }
+
+    /// Learns the periods of the ports whose turn it is, and reads a port less often if reading it takes long.
+    fn learn(&mut self, tick: u64, learn_every: u64) {
+        let step = self.config.sampling();
+        let turn = |index: usize| index as u64 % learn_every == tick % learn_every;
+        for (_, port) in self.ports.iter_mut().enumerate().filter(|(index, port)| turn(*index) && port.has_bytes()) {
+            let spent = core::mem::take(&mut port.spent);
+            if spent.0 > LEARN.0 / SHARE_OF_TIME && port.every < EVERY_MAX {
+                port.every *= 2;
+                tracing::info!(port = port.port.name(), every = port.every, %spent, "reading takes long; its bytes are read less often");
+                port.series.clear();
+            }
+            let every = Nanos(step.0.saturating_mul(port.every));
+            port.observed = self.learner.learn(&port.series, every).ok();
+        }
+    }
+
+    /// Hands the frames over, and says when to do it again. Without a session they are thrown away: old samples are worth nothing.
+    fn send(&mut self) -> Nanos {
+        let status = *self.status.borrow();
+        for port in &mut self.ports {
+            let Some(frame) = port.take_frame() else { continue };
+            self.dropped += u64::from(status.connected && self.frames.try_send(frame).is_err());
+        }
+        status.report_interval.clamp(SEND_MIN, SEND_MAX)
+    }
+
+    fn show(&self, view: &Mutex<CountersView>) {
+        let ports = self.ports.iter().map(Sampled::view).collect();
+        let new = CountersView { ports, skipped: self.skipped, dropped: self.dropped };
+        *view.lock().unwrap_or_else(PoisonError::into_inner) = new;
+    }
+
+    /// Finds ports that came and drops those that went.
+    fn scan(&mut self) {
+        self.ports.retain(|port| port.port.is_present());
+        let step = self.config.sampling();
+        let known = |ports: &[Sampled], name: &str| ports.iter().any(|port| port.port.name() == name);
+        for name in interface_names(&self.root) {
+            if self.config.takes(&name)
+                && !known(&self.ports, &name)
+                && let Some(interface) = Interface::open(&self.root, &name)
+            {
+                self.add(Port::new(name, PortSource::Interface(interface)), step);
+            }
+        }
+        for rdma in rdma_ports(&self.root) {
+            if self.config.takes(rdma.name()) && !known(&self.ports, rdma.name()) {
+                self.add(Port::rdma(rdma), step);
+            }
+        }
+        if !known(&self.ports, telemetry::IP_PORT)
+            && let Some(ip) = IpCounters::open(&self.root)
+        {
+            self.add(Port::ip(ip), step);
+        }
+        self.ports.sort_by(|a, b| a.port.name().cmp(b.port.name()));
+    }
+
+    fn add(&mut self, port: Port, step: Nanos) {
+        if self.ports.len() < PORTS_MAX {
+            self.ports.push(Sampled::new(port, step));
+        } else {
+            tracing::warn!(port = port.name(), "not read: {PORTS_MAX} ports are read already; see counters.exclude");
+        }
+    }
+}
+
+/// Sleeps until a time; signals do not end it early.
+fn sleep_until(at: NodeTime) {
+    let at = Timespec { tv_sec: (at.0 / 1_000_000_000).cast_signed(), tv_nsec: (at.0 % 1_000_000_000).cast_signed() };
+    while rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &at) == Err(Errno::INTR) {}
+}
+
+const _: () = assert!(SAMPLES_MAX >= 2_048, "the series must hold several periods of a second at 10 ms");
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    fn sampler(root: &Path) -> Sampler {
+        let config = CountersConfig { exclude: vec!["lo".into()], ..CountersConfig::default() };
+        // Ends whose other sides are gone keep their last value.
+        let (clock, status) = (watch::channel(None).1, watch::channel(SessionStatus::default()).1);
+        Sampler {
+            root: Root::under(root),
+            config,
+            clock,
+            status,
+            frames: mpsc::channel(1).0,
+            ports: Vec::new(),
+            learner: Learner::default(),
+            skipped: 0,
+            dropped: 0,
+        }
+    }
+
+    fn interface(root: &Path, name: &str, rx: &str) {
+        let folder = root.join("sys/class/net").join(name).join("statistics");
+        fs::create_dir_all(&folder).unwrap();
+        for file in ["rx_bytes", "tx_bytes"] {
+            fs::write(folder.join(file), rx).unwrap();
+        }
+    }
+
+    fn names(sampler: &Sampler) -> Vec<&str> {
+        sampler.ports.iter().map(|port| port.port.name()).collect()
+    }
+
+    #[test]
+    fn ports_come_and_go() {
+        let tree = tempfile::tempdir().unwrap();
+        interface(tree.path(), "lo", "1\n");
+        interface(tree.path(), "ens2", "1\n");
+        let mut sampler = sampler(tree.path());
+        sampler.scan();
+        assert_eq!(names(&sampler), ["ens2"]);
+        interface(tree.path(), "ens1", "1\n");
+        sampler.scan();
+        assert_eq!(names(&sampler), ["ens1", "ens2"]);
+        // The kernel answers for a device that is gone with an error; an empty file stands for it here.
+        interface(tree.path(), "ens2", "");
+        sampler.ports.iter_mut().for_each(|port| port.read(NodeTime(1), None));
+        sampler.scan();
+        assert_eq!(names(&sampler), ["ens1"]);
+    }
+
+    #[test]
+    fn the_number_of_ports_is_bounded() {
+        let tree = tempfile::tempdir().unwrap();
+        (0..PORTS_MAX + 3).for_each(|n| interface(tree.path(), &format!("ens{n}"), "1\n"));
+        let mut sampler = sampler(tree.path());
+        sampler.scan();
+        assert_eq!(sampler.ports.len(), PORTS_MAX);
+    }
+
+    #[test]
+    fn a_port_that_answers_slowly_is_read_less_often() {
+        let tree = tempfile::tempdir().unwrap();
+        interface(tree.path(), "ens1", "1\n");
+        let mut sampler = sampler(tree.path());
+        sampler.scan();
+        let mut every = Vec::new();
+        for spent_ms in [9, 11, 11, 0] {
+            sampler.ports[0].spent = Nanos::from_millis(spent_ms);
+            sampler.learn(0, 500);
+            every.push(sampler.ports[0].every);
+        }
+        // A five-hundredth of five seconds is 10 ms.
+        assert_eq!(every, [1, 2, 4, 4]);
+    }
+
+    #[test]
+    fn a_counter_that_went_absent_is_not_told_as_zero() {
+        let tree = tempfile::tempdir().unwrap();
+        interface(tree.path(), "ens1", "1\n");
+        let mut sampler = sampler(tree.path());
+        sampler.scan();
+        let clock = ClockEstimate { offset: units::ClockOffset(0), bound: Nanos(0), rtt: Nanos(0), at: NodeTime(0) };
+        let port = &mut sampler.ports[0];
+        port.read(NodeTime(1), Some(clock));
+        port.read(NodeTime(2), Some(clock));
+        fs::write(tree.path().join("sys/class/net/ens1/statistics/tx_bytes"), "").unwrap();
+        port.read(NodeTime(3), Some(clock));
+        let frame = port.take_frame().unwrap();
+        let listed: Vec<(&str, &[u64])> = frame.counters.iter().map(|counter| (counter.name.as_str(), counter.delta.as_slice())).collect();
+        assert_eq!((frame.at_ns.as_slice(), listed.as_slice()), (&[2, 3][..], &[("rx_bytes", &[0, 0][..])][..]));
+        assert!(port.take_frame().is_none());
+    }
+}

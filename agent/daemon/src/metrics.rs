@@ -1,0 +1,194 @@
+//! What Prometheus scrapes: names, and the page of text.
+//!
+//! No label has a value that grows without bound: ports and jobs are bounded by their tables, and what a port does not count
+//! has no series.
+
+use prometheus::{
+    Encoder as _, TextEncoder,
+    proto::{Counter as CounterValue, Gauge, LabelPair, Metric, MetricFamily, MetricType},
+};
+use telemetry::Counter;
+use units::NodeTime;
+
+use crate::{clock::ClockEstimate, counters::CountersView, gates::GateTotals};
+
+/// What the agent knows, as of one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Ports.
+    pub counters: CountersView,
+    /// Gates, in order of their jobs.
+    pub gates: Vec<(String, GateTotals)>,
+    /// The clock.
+    pub clock: Option<ClockEstimate>,
+    /// Whether there is a session with the service.
+    pub connected: bool,
+    /// Epoch of the plan on the pages.
+    pub epoch: u64,
+    /// Pages that are kept.
+    pub pages: usize,
+    /// Heartbeats of pages that could not be written.
+    pub page_errors: u64,
+    /// Counts of the session ([`crate::session::SessionStats::read`]).
+    pub session: Option<[(&'static str, u64); 5]>,
+}
+
+/// The text for `GET /metrics`.
+#[must_use]
+pub fn text(snapshot: &Snapshot, now: NodeTime) -> String {
+    let mut page = Page::default();
+    own(&mut page, snapshot, now);
+    ports(&mut page, &snapshot.counters);
+    gates(&mut page, &snapshot.gates);
+    page.text()
+}
+
+fn own(page: &mut Page, snapshot: &Snapshot, now: NodeTime) {
+    page.gauge("build_info", "The program's version.", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+    page.gauge("connected", "1 while there is a session with the topology service.", &[], f64::from(u8::from(snapshot.connected)));
+    page.gauge("plan_epoch", "Epoch of the plan on the schedule pages.", &[], snapshot.epoch as f64);
+    page.gauge("pages", "Schedule pages that are kept alive.", &[], snapshot.pages as f64);
+    page.counter("page_errors_total", "Schedule pages that could not be written.", &[], snapshot.page_errors as f64);
+    if let Some(clock) = &snapshot.clock {
+        let bound = clock.bound_at(now).0 as f64 / 1e9;
+        page.gauge("clock_bound_seconds", "Bound of the error of fabric time on this node.", &[], bound);
+        page.gauge("clock_rtt_seconds", "Shortest round trip to the topology service.", &[], clock.rtt.0 as f64 / 1e9);
+    }
+    let counters = &snapshot.counters;
+    page.counter("samples_skipped_total", "Readings left out because the agent woke too late.", &[], counters.skipped as f64);
+    page.counter(
+        "samples_dropped_total",
+        "Frames of telemetry that found no room on the way to the session.",
+        &[],
+        counters.dropped as f64,
+    );
+    for (name, count) in snapshot.session.iter().flatten() {
+        let help = match *name {
+            "admitted" => "Sessions that the service admitted.",
+            "failed" => "Attempts at a session that failed.",
+            "frames_dropped" => "Control frames dropped for want of a session or room.",
+            "telemetry_dropped" => "Frames of telemetry dropped for want of a session or room.",
+            _ => "Steps of a clock, after which its estimate began anew.",
+        };
+        page.counter(&format!("session_{name}_total"), help, &[], *count as f64);
+    }
+}
+
+fn ports(page: &mut Page, view: &CountersView) {
+    for port in &view.ports {
+        let netdev = port.netdev.as_deref().unwrap_or_default();
+        let labels = [("port", port.name.as_str()), ("kind", port.kind), ("netdev", netdev)];
+        page.gauge("port_info", "A port whose counters are read; an RDMA port has a netdev.", &labels, 1.0);
+        let labels = [("port", port.name.as_str())];
+        page.counter("port_resets_total", "Times that a port's counters began anew.", &labels, port.resets as f64);
+        if let Some(observed) = &port.observed {
+            let period = observed.period.0 as f64 / 1e9;
+            page.gauge("port_observed_period_seconds", "Period found in a port's byte counter.", &labels, period);
+            page.gauge("port_period_confidence_ratio", "Share of the signal's power that repeats.", &labels, observed.confidence);
+        }
+        for &(counter, total) in &port.totals {
+            page.counter(&format!("port_{}_total", counter.name()), help(counter), &labels, total as f64);
+        }
+    }
+}
+
+fn gates(page: &mut Page, gates: &[(String, GateTotals)]) {
+    for (job, totals) in gates {
+        let labels = [("job_id", job.as_str())];
+        page.counter("gate_iterations_total", "Starts that passed a job's gate.", &labels, totals.iterations as f64);
+        page.counter("gate_holds_total", "Starts that were held.", &labels, totals.holds as f64);
+        page.counter("gate_slips_total", "Starts that missed a slot.", &labels, totals.slips as f64);
+        page.counter("gate_held_seconds_total", "Time spent in holds.", &labels, totals.held.0 as f64 / 1e9);
+        for &(reason, count) in &totals.fail_opens {
+            let labels = [("job_id", job.as_str()), ("reason", reason)];
+            page.counter("gate_fail_open_total", "Starts let go because the plan could not be trusted.", &labels, count as f64);
+        }
+        if let Some(error) = totals.phase_error {
+            page.gauge("gate_phase_error_seconds", "Median start minus slot; positive is late.", &labels, error as f64 / 1e9);
+        }
+        if let Some(iteration) = totals.iteration_p50 {
+            page.gauge("gate_iteration_seconds", "Median time from start to start.", &labels, iteration.0 as f64 / 1e9);
+        }
+    }
+}
+
+const fn help(counter: Counter) -> &'static str {
+    match counter {
+        Counter::RxBytes => "Bytes received.",
+        Counter::TxBytes => "Bytes sent.",
+        Counter::RxPackets => "Packets received.",
+        Counter::TxPackets => "Packets sent.",
+        Counter::RxDrops => "Packets dropped on reception.",
+        Counter::TxDrops => "Packets dropped on sending.",
+        Counter::EcnMarkedRx => "Packets received with an ECN mark.",
+        Counter::Ect0Rx => "Packets received as ECT(0).",
+        Counter::Ect1Rx => "Packets received as ECT(1).",
+        Counter::NotEctRx => "Packets received that were not ECN-capable.",
+        Counter::EcnEchoed => "Packets sent that were marked, as receivers said.",
+        Counter::CnpTx => "CNPs sent.",
+        Counter::CnpRxHandled => "CNPs received and obeyed.",
+        Counter::CnpRxIgnored => "CNPs received and ignored.",
+        Counter::OutOfOrder => "Packets received out of order.",
+        Counter::SeqErr => "Sequence errors that the other side reported.",
+        Counter::AckTimeout => "Acknowledgements that did not come in time.",
+        Counter::Rnr => "Receiver-not-ready answers received.",
+        Counter::Retrans => "Packets sent again.",
+        Counter::Duplicate => "Requests received twice.",
+        Counter::NoBuffer => "Packets dropped for want of a receive buffer.",
+        Counter::TxWait => "Device ticks in which a port had data and sent none.",
+        _ => "A counter of the port.",
+    }
+}
+
+/// Families in the order in which they first came, each name once.
+#[derive(Default)]
+struct Page {
+    families: Vec<MetricFamily>,
+}
+
+impl Page {
+    fn gauge(&mut self, name: &str, help: &str, labels: &[(&str, &str)], value: f64) {
+        let mut gauge = Gauge::default();
+        gauge.set_value(value);
+        let mut metric = Metric::default();
+        metric.set_gauge(gauge);
+        self.add(name, help, MetricType::GAUGE, labels, metric);
+    }
+
+    fn counter(&mut self, name: &str, help: &str, labels: &[(&str, &str)], value: f64) {
+        let mut counter = CounterValue::default();
+        counter.set_value(value);
+        let mut metric = Metric::default();
+        metric.set_counter(counter);
+        self.add(name, help, MetricType::COUNTER, labels, metric);
+    }
+
+    fn add(&mut self, name: &str, help: &str, kind: MetricType, labels: &[(&str, &str)], mut metric: Metric) {
+        let pairs = labels.iter().map(|(name, value)| {
+            let mut pair = LabelPair::default();
+            pair.set_name((*name).into());
+            pair.set_value((*value).into());
+            pair
+        });
+        metric.set_label(pairs.collect());
+        let name = format!("antiphase_agent_{name}");
+        if let Some(family) = self.families.iter_mut().find(|family| family.name() == name) {
+            family.mut_metric().push(metric);
+            return;
+        }
+        let mut family = MetricFamily::default();
+        family.set_name(name);
+        family.set_help(help.into());
+        family.set_field_type(kind);
+        family.set_metric(vec![metric]);
+        self.families.push(family);
+    }
+
+    fn text(&self) -> String {
+        let mut text = Vec::new();
+        // Fails only for a family without metrics, and `add` makes none.
+        let encoded = TextEncoder::new().encode(&self.families, &mut text);
+        debug_assert!(encoded.is_ok(), "{encoded:?}");
+        String::from_utf8(text).unwrap_or_default()
+    }
+}

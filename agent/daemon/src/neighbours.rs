@@ -1,0 +1,155 @@
+//! Who is at the other end of the host's cables, looked up now and then.
+
+use std::{
+    io::Read,
+    process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use gate::now;
+use telemetry::lldp::{self, Capture, Neighbour};
+use tokio::sync::watch;
+
+use crate::config::LldpMode;
+
+/// How often frames are taken from the sockets, which keep them meanwhile.
+const POLL: Duration = Duration::from_secs(1);
+/// Looks of [`POLL`] between two questions to lldpd. Systems announce themselves every 30 seconds.
+const LLDPD_LOOKS: u32 = 30;
+/// Longest that lldpctl may take.
+const LLDPCTL_PATIENCE: Duration = Duration::from_secs(10);
+/// How often a thread looks whether it should end, and a child whether it has.
+const NAP: Duration = Duration::from_millis(100);
+
+/// A running thread. It ends with the value.
+#[derive(Debug)]
+pub struct Looking {
+    stop: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Looking {
+    /// Starts to look at the cables of `ports`; `None` with mode `off`. A capture that cannot be opened, or an lldpctl that
+    /// cannot be run, is said once and tried again.
+    #[must_use]
+    pub fn start(mode: LldpMode, promiscuous: bool, ports: Vec<String>, found: watch::Sender<Vec<Neighbour>>) -> Option<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let look: Box<dyn FnOnce() + Send> = match mode {
+            LldpMode::Off => return None,
+            LldpMode::Lldpd => Box::new(move || ask_lldpd(&ports, &found, &stopped)),
+            LldpMode::Capture => Box::new(move || capture(&ports, promiscuous, &found, &stopped)),
+        };
+        let thread = thread::Builder::new().name("lldp".into()).spawn(look);
+        let thread = thread.inspect_err(|error| tracing::error!(%error, "lldp: no thread")).ok()?;
+        Some(Self { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Looking {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn capture(ports: &[String], promiscuous: bool, found: &watch::Sender<Vec<Neighbour>>, stop: &AtomicBool) {
+    let mut capture = None;
+    let mut said = false;
+    while !stop.load(Ordering::Relaxed) {
+        if capture.is_none() {
+            match Capture::open(ports, promiscuous) {
+                Ok(opened) => capture = Some(opened),
+                Err(error) if !said => {
+                    tracing::warn!(%error, "lldp: no neighbours");
+                    said = true;
+                }
+                Err(_) => {}
+            }
+        }
+        if let Some(capture) = &mut capture {
+            capture.poll(now());
+            tell(found, capture.neighbours());
+        }
+        nap(POLL, stop);
+    }
+}
+
+fn ask_lldpd(ports: &[String], found: &watch::Sender<Vec<Neighbour>>, stop: &AtomicBool) {
+    let mut said = false;
+    while !stop.load(Ordering::Relaxed) {
+        match lldpctl(stop) {
+            Ok(mut neighbours) => {
+                neighbours.retain(|neighbour| ports.contains(&neighbour.port));
+                tell(found, neighbours);
+                said = false;
+            }
+            Err(error) if !said => {
+                tracing::warn!(error, "lldp: no neighbours");
+                said = true;
+            }
+            Err(_) => {}
+        }
+        nap(POLL * LLDPD_LOOKS, stop);
+    }
+}
+
+fn lldpctl(stop: &AtomicBool) -> Result<Vec<Neighbour>, String> {
+    let mut command = Command::new("lldpctl");
+    command.args(["-f", "json0"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(|error| format!("lldpctl: {error}"))?;
+    // Its output may be longer than a pipe holds, so it is read while it runs.
+    let mut output = child.stdout.take().ok_or("lldpctl: no output")?;
+    let reader = thread::spawn(move || {
+        let mut text = String::new();
+        // A table longer than may be is refused by its parser, so there is no need to read all of it.
+        let bounded = (&mut output).take(lldp::TABLE_BYTES_MAX as u64 + 1).read_to_string(&mut text);
+        bounded.map(|_| text)
+    });
+    let mut waited = Duration::ZERO;
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break Ok(status),
+            Ok(None) if waited < LLDPCTL_PATIENCE && !stop.load(Ordering::Relaxed) => {
+                thread::sleep(NAP);
+                waited += NAP;
+            }
+            other => {
+                let _ = child.kill();
+                let _ = child.wait();
+                break Err(other.err().map_or_else(|| "lldpctl: no answer".to_owned(), |error| format!("lldpctl: {error}")));
+            }
+        }
+    };
+    let text = reader.join().map_err(|_| "lldpctl: unreadable".to_owned())?;
+    let status = status?;
+    if !status.success() {
+        return Err(format!("lldpctl: {status}; is lldpd running, and may this user ask it?"));
+    }
+    lldp::neighbours(&text.map_err(|error| format!("lldpctl: {error}"))?).map_err(|error| format!("lldpctl: {error}"))
+}
+
+/// Tells only what changed.
+fn tell(found: &watch::Sender<Vec<Neighbour>>, neighbours: Vec<Neighbour>) {
+    found.send_if_modified(|known| {
+        let changed = *known != neighbours;
+        *known = neighbours;
+        changed
+    });
+}
+
+fn nap(length: Duration, stop: &AtomicBool) {
+    let mut left = length;
+    while !left.is_zero() && !stop.load(Ordering::Relaxed) {
+        let nap = left.min(NAP);
+        thread::sleep(nap);
+        left -= nap;
+    }
+}

@@ -1,0 +1,365 @@
+//! From the service's plan to schedule pages: one per job that this host leads.
+//!
+//! A page is written again and again ([`HEARTBEAT`]), each time with the slot as the clock sees it now, so that gates notice
+//! within [`STALE_AFTER`] when the agent is gone. The plan outlives the session with the service until it expires; then
+//! the gates fail open by what the page says, and nobody has to tell them.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use gate::{JobName, PageWriter};
+use gate_core::{Mode, Schedule};
+use proto::v1alpha1::{HostPlan, Slot};
+use units::{FabricTime, Nanos, NodeTime};
+
+use crate::clock::ClockEstimate;
+
+/// How often pages are written.
+pub const HEARTBEAT: Nanos = Nanos::from_millis(100);
+/// Age of the heartbeat beyond which gates take the agent for gone: four lost ones, so that a busy host does not look dead.
+pub const STALE_AFTER: Nanos = Nanos::from_millis(500);
+/// Most pages of one host. A host leads a job per few GPUs; this bounds files and the time of a heartbeat.
+pub const PAGES_MAX: usize = 256;
+/// Everybody reads the pages, the agent makes them.
+const DIRECTORY_MODE: u32 = 0o755;
+/// Longest period, an hour: a longer one is a mistake and not training.
+const PERIOD_MAX: Nanos = Nanos::from_millis(3_600_000);
+/// Longest name of a job whose file is named after it as it is; see `gate::JobName`.
+const PLAIN_NAME_MAX: usize = 200;
+
+/// Why a slot gets no page.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SlotError {
+    /// Its name cannot be that of a file.
+    #[error("{0}")]
+    Job(String),
+    /// Zero, or longer than an hour.
+    #[error("period {0}; must be above zero and at most an hour")]
+    Period(Nanos),
+    /// Not below the period.
+    #[error("offset {0}; must be below the period")]
+    Offset(Nanos),
+    /// Not below the period.
+    #[error("tolerance {0}; must be below the period")]
+    Tolerance(Nanos),
+}
+
+/// The pages of this host.
+#[derive(Debug)]
+pub struct Pages {
+    directory: PathBuf,
+    host: String,
+    epoch: u64,
+    led: BTreeMap<String, Led>,
+    errors: u64,
+    /// Pages of an earlier run are looked for once, when the first plan says which of them still count.
+    swept: bool,
+}
+
+/// A job that this host leads.
+#[derive(Debug)]
+struct Led {
+    slot: Slot,
+    /// `None` while the page cannot be made: it is tried at every heartbeat.
+    page: Option<PageWriter>,
+    /// The last error, so that it is said once and not ten times a second.
+    error: Option<io::ErrorKind>,
+}
+
+impl Pages {
+    /// No plan yet. The directory is made if it is not there, readable by everybody.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn new(directory: &Path, host: &str) -> io::Result<Self> {
+        if !directory.is_dir() {
+            fs::create_dir_all(directory)?;
+            fs::set_permissions(directory, fs::Permissions::from_mode(DIRECTORY_MODE))?;
+        }
+        Ok(Self { directory: directory.into(), host: host.into(), epoch: 0, led: BTreeMap::new(), errors: 0, swept: false })
+    }
+
+    /// Where the pages are.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The host whose jobs get pages.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Epoch of the plan; 0 before the first.
+    #[must_use]
+    pub const fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Pages that are kept.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.led.values().filter(|led| led.page.is_some()).count()
+    }
+
+    /// Whether no page is kept.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Heartbeats that could not be written so far.
+    #[must_use]
+    pub const fn errors(&self) -> u64 {
+        self.errors
+    }
+
+    /// The jobs that this host leads, with their slots, in order of their names.
+    pub fn led(&self) -> impl Iterator<Item = (&str, &Slot)> {
+        self.led.iter().map(|(job, led)| (job.as_str(), &led.slot))
+    }
+
+    /// Takes a plan over: pages of jobs that left it are taken back, the others are written at once.
+    pub fn apply(&mut self, plan: &HostPlan, clock: Option<&ClockEstimate>, now: NodeTime) {
+        let mut wanted: BTreeMap<&str, &Slot> = BTreeMap::new();
+        for slot in plan.slots.iter().filter(|slot| slot.leader_host == self.host) {
+            match check(slot) {
+                Err(error) => {
+                    tracing::warn!(job = %slot.job.escape_debug(), epoch = plan.epoch, %error, "slot refused: this job's gate fails open")
+                }
+                Ok(()) if wanted.len() >= PAGES_MAX => {
+                    tracing::warn!(job = slot.job, "more than {PAGES_MAX} jobs are led by this host: this job's gate fails open");
+                }
+                Ok(()) => drop(wanted.insert(&slot.job, slot)),
+            }
+        }
+        let gone: Vec<String> = self.led.keys().filter(|job| !wanted.contains_key(job.as_str())).cloned().collect();
+        for job in gone {
+            if let Some(led) = self.led.remove(&job) {
+                self.retire(&job, led.page);
+            }
+        }
+        for (job, slot) in wanted {
+            match self.led.get_mut(job) {
+                Some(led) => led.slot = slot.clone(),
+                None => drop(self.led.insert(job.to_owned(), Led { slot: slot.clone(), page: None, error: None })),
+            }
+        }
+        self.epoch = plan.epoch;
+        self.beat(clock, now);
+        if !self.swept {
+            self.sweep();
+        }
+    }
+
+    /// Writes every page.
+    pub fn beat(&mut self, clock: Option<&ClockEstimate>, now: NodeTime) {
+        for (job, led) in &mut self.led {
+            if led.page.is_none() {
+                match PageWriter::create(&self.directory, job) {
+                    Ok(page) => {
+                        tracing::info!(job, epoch = led.slot.epoch, hold = led.slot.hold, "page");
+                        (led.page, led.error) = (Some(page), None);
+                    }
+                    Err(error) => {
+                        self.errors += 1;
+                        if led.error.replace(error.kind()) != Some(error.kind()) {
+                            tracing::error!(job, %error, "no page: this job's gate fails open");
+                        }
+                    }
+                }
+            }
+            if let Some(page) = &mut led.page {
+                page.write(&schedule(&led.slot, clock, now));
+            }
+        }
+    }
+
+    /// Takes every page back: gates go at once instead of waiting for the heartbeat to grow old.
+    pub fn retire_all(&mut self) {
+        for (job, led) in core::mem::take(&mut self.led) {
+            self.retire(&job, led.page);
+        }
+        self.epoch = 0;
+    }
+
+    fn retire(&self, job: &str, page: Option<PageWriter>) {
+        let Some(page) = page else { return };
+        if let Err(error) = page.remove() {
+            tracing::warn!(job, %error, "the page was taken back and its file stays");
+        }
+        // A job that still has the report open keeps writing into nothing. Long names are cut by a rule of the gate's
+        // own; their reports stay until the directory goes, which for one in memory is the next boot.
+        if job.len() <= PLAIN_NAME_MAX {
+            let _ = fs::remove_file(self.directory.join(format!("{job}.report")));
+        }
+        tracing::info!(job, "page taken back");
+    }
+
+    /// Takes back what an agent before us left for jobs that the plan does not have. Pages of another agent that is alive
+    /// are locked, and stay.
+    fn sweep(&mut self) {
+        self.swept = true;
+        let Ok(entries) = fs::read_dir(&self.directory) else { return };
+        for name in entries.take(4 * PAGES_MAX).filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
+            let Some(job) = name.strip_suffix(".page").filter(|job| JobName::try_new(job).is_ok()) else { continue };
+            if !self.led.contains_key(job)
+                && let Ok(page) = PageWriter::create(&self.directory, job)
+            {
+                self.retire(job, Some(page));
+            }
+        }
+    }
+}
+
+fn check(slot: &Slot) -> Result<(), SlotError> {
+    JobName::try_new(&slot.job).map_err(|error| SlotError::Job(error.to_string()))?;
+    let period = Nanos(slot.period_ns);
+    if period.0 == 0 || period > PERIOD_MAX {
+        return Err(SlotError::Period(period));
+    }
+    if slot.offset_ns >= period.0 {
+        return Err(SlotError::Offset(Nanos(slot.offset_ns)));
+    }
+    if slot.tolerance_ns >= period.0 {
+        return Err(SlotError::Tolerance(Nanos(slot.tolerance_ns)));
+    }
+    Ok(())
+}
+
+/// A slot in the node's time. Without an estimate of the clock the page says that its error has no bound, and gates go.
+#[must_use]
+pub fn schedule(slot: &Slot, clock: Option<&ClockEstimate>, now: NodeTime) -> Schedule {
+    let due = clock.and_then(|clock| {
+        let at = clock.offset.fabric(now)?;
+        let period = i128::from(slot.period_ns.max(1));
+        // The first due start from now on: fabric time modulo the period equals the offset.
+        let wait = (i128::from(slot.offset_ns) - i128::from(at.0)).rem_euclid(period);
+        let wait = u64::try_from(wait).ok()?;
+        let due = clock.offset.node(FabricTime(at.0.checked_add(wait)?))?;
+        let expires = clock.offset.node(FabricTime(slot.expires_ns)).unwrap_or_default();
+        Some((due, expires, clock.bound_at(now)))
+    });
+    let (due, expires, clock_bound) = due.unwrap_or((NodeTime(0), NodeTime(u64::MAX), Nanos(u64::MAX)));
+    Schedule {
+        mode: if slot.hold { Mode::Hold } else { Mode::Pass },
+        epoch: slot.epoch,
+        slot: due,
+        period: Nanos(slot.period_ns),
+        tolerance: Nanos(slot.tolerance_ns),
+        hold_max: Nanos(slot.hold_max_ns),
+        slack: Nanos(slot.slack_ns),
+        expires,
+        written: now,
+        stale_after: STALE_AFTER,
+        clock_bound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gate_core::{Decision, Reason, decide};
+    use proptest::prelude::*;
+    use units::ClockOffset;
+
+    use super::*;
+
+    fn slot() -> Slot {
+        Slot {
+            job: "j".into(),
+            epoch: 7,
+            period_ns: 100_000_000,
+            offset_ns: 30_000_000,
+            tolerance_ns: 10_000_000,
+            slack_ns: 2_000_000,
+            hold_max_ns: 100_000_000,
+            hold: true,
+            expires_ns: 1_700_000_060_000_000_000,
+            leader_host: "h".into(),
+        }
+    }
+
+    fn clock(offset: i64, bound: u64, at: u64) -> ClockEstimate {
+        ClockEstimate { offset: ClockOffset(offset), bound: Nanos(bound), rtt: Nanos(1), at: NodeTime(at) }
+    }
+
+    const NOW: u64 = 5_000_000_000;
+    const FABRIC: u64 = 1_700_000_000_000_000_000;
+
+    #[test]
+    fn the_slot_is_due_where_fabric_time_says() {
+        let clock = clock((FABRIC - NOW).cast_signed(), 1_000, NOW);
+        let page = schedule(&slot(), Some(&clock), NodeTime(NOW));
+        // FABRIC is a multiple of the period, so the start is due 30 ms from now.
+        assert_eq!(page.slot, NodeTime(NOW + 30_000_000));
+        assert_eq!(page.expires, NodeTime(NOW + 60_000_000_000));
+        assert_eq!((page.epoch, page.clock_bound, page.written, page.mode), (7, Nanos(1_000), NodeTime(NOW), Mode::Hold));
+        assert_eq!(decide(NodeTime(NOW), &page), Decision::Wait { until: page.slot, slip: false });
+    }
+
+    #[test]
+    fn without_a_clock_the_gate_goes_and_says_why() {
+        let page = schedule(&slot(), None, NodeTime(NOW));
+        assert!(matches!(decide(NodeTime(NOW), &page), Decision::Go { because: Reason::ClockBound, .. }), "{page:?}");
+    }
+
+    #[test]
+    fn a_clock_that_nobody_corrects_opens_the_gate_in_time() {
+        // 1.9 ms, and 200 ppm of drift: after 10 s the bound passes the slack of 2 ms.
+        let clock = clock((FABRIC - NOW).cast_signed(), 1_900_000, NOW);
+        let because = |seconds: u64| {
+            let now = NodeTime(NOW + seconds * 1_000_000_000);
+            schedule(&slot(), Some(&clock), now).distrust(now)
+        };
+        assert_eq!(because(0), None);
+        assert_eq!(because(10), Some(Reason::ClockBound));
+    }
+
+    #[test]
+    fn a_plan_from_before_the_nodes_boot_is_expired() {
+        let late = Slot { expires_ns: 5, ..slot() };
+        let clock = clock((FABRIC - NOW).cast_signed(), 0, NOW);
+        assert_eq!(schedule(&late, Some(&clock), NodeTime(NOW)).distrust(NodeTime(NOW)), Some(Reason::Expired));
+    }
+
+    #[test]
+    fn slots_that_make_no_sense_are_refused() {
+        let bad = |change: fn(&mut Slot)| {
+            let mut slot = slot();
+            change(&mut slot);
+            check(&slot).unwrap_err()
+        };
+        assert!(matches!(bad(|slot| slot.job = "../j".into()), SlotError::Job(_)));
+        assert_eq!(bad(|slot| slot.period_ns = 0), SlotError::Period(Nanos(0)));
+        assert!(matches!(bad(|slot| slot.period_ns = u64::MAX), SlotError::Period(_)));
+        assert!(matches!(bad(|slot| slot.offset_ns = slot.period_ns), SlotError::Offset(_)));
+        assert!(matches!(bad(|slot| slot.tolerance_ns = slot.period_ns), SlotError::Tolerance(_)));
+        assert_eq!(check(&slot()), Ok(()));
+    }
+
+    proptest! {
+        #[test]
+        fn any_slot_and_clock_give_a_page_that_a_gate_survives(
+            numbers in prop::array::uniform7(any::<u64>()), offset: i64, bound: u64, at: u64, now: u64, hold: bool,
+        ) {
+            let [period_ns, offset_ns, tolerance_ns, slack_ns, hold_max_ns, expires_ns, epoch] = numbers;
+            let slot = Slot { period_ns, offset_ns, tolerance_ns, slack_ns, hold_max_ns, expires_ns, epoch, hold, ..slot() };
+            let page = schedule(&slot, Some(&clock(offset, bound, at)), NodeTime(now));
+            let _ = decide(NodeTime(now), &page);
+        }
+
+        #[test]
+        fn the_slot_is_due_within_a_period_and_at_the_offset(now in 0_u64..1 << 50, boot in 0_u64..1 << 60, period in 1_u64..1 << 40, offset: u64) {
+            let slot = Slot { period_ns: period, offset_ns: offset % period, ..slot() };
+            let page = schedule(&slot, Some(&clock(boot.cast_signed(), 0, now)), NodeTime(now));
+            prop_assert!(page.slot.0 - now < period);
+            prop_assert_eq!((page.slot.0 + boot) % period, offset % period);
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The agent at work: one loop that puts plans on pages, keeps them alive, reports, and answers Prometheus.
+//!
+//! It runs on one thread beside the session; counters and cables have threads of their own, because they wait.
+
+use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use gate::now;
+use proto::v1alpha1::{AgentFrame, ClockQuality, HostPlan, Neighbour, Neighbours, PlanAck, Report, agent_frame::Kind};
+use telemetry::{Observation, Root};
+use tokio::{
+    net::TcpListener,
+    sync::{mpsc, watch},
+    time::{Instant, MissedTickBehavior},
+};
+
+use crate::{
+    clock::ClockEstimate,
+    config::Config,
+    counters::Sampling,
+    gates::Gates,
+    http,
+    metrics::{self, Snapshot},
+    neighbours::Looking,
+    pages::{HEARTBEAT, Pages},
+    session::SessionStats,
+    wiring::AgentEnds,
+};
+
+/// Fastest reports that a service may ask for: below it the agent would cost more than it may.
+const REPORT_MIN: Duration = Duration::from_millis(100);
+/// Slowest reports: beyond it the service would take us for gone.
+const REPORT_MAX: Duration = Duration::from_secs(60);
+/// Questions for metrics that wait.
+const ASKED_MAX: usize = 4;
+
+/// An agent with its pages. The session is not part of it: it has the other ends of the channels.
+#[derive(Debug)]
+pub struct Agent {
+    ends: AgentEnds,
+    pages: Pages,
+    gates: Gates,
+    counters: Sampling,
+    neighbours: watch::Receiver<Vec<telemetry::lldp::Neighbour>>,
+    // Held so that it looks as long as the agent lives.
+    looking: Option<Looking>,
+    metrics: Option<TcpListener>,
+    sequence: u64,
+    /// The session that was told the neighbours last.
+    told: u64,
+    /// The last estimate: a session that ends takes nothing back, and the bound grows by itself.
+    clock: Option<ClockEstimate>,
+    stats: Option<Arc<SessionStats>>,
+}
+
+impl Agent {
+    /// Starts reading counters and listening. `pages` may come from an agent that was configured anew.
+    ///
+    /// # Errors
+    /// When the metrics address cannot be taken or a thread cannot be made.
+    pub async fn start(config: &Config, root: Root, pages: Pages, ends: AgentEnds) -> io::Result<Self> {
+        let metrics = match config.metrics.address() {
+            None => None,
+            Some(address) => Some(listen(address).await?),
+        };
+        let counters = Sampling::start(root, config.counters.clone(), ends.clock.clone(), ends.status.clone(), ends.telemetry.clone())?;
+        let view = counters.view().ports;
+        let (found, neighbours) = watch::channel(Vec::new());
+        let cables = view.iter().filter(|port| port.kind == "interface").map(|port| port.name.clone()).collect();
+        let looking = Looking::start(config.lldp.mode, config.lldp.promiscuous, cables, found);
+        tracing::info!(host = config.host, ports = view.len(), pages = %pages.directory().display(), "agent");
+        let mut agent = Self {
+            ends,
+            pages,
+            gates: Gates::default(),
+            counters,
+            neighbours,
+            looking,
+            metrics,
+            sequence: 0,
+            told: 0,
+            clock: None,
+            stats: None,
+        };
+        agent.follow();
+        Ok(agent)
+    }
+
+    /// Where metrics are served, if they are: with port 0 in the configuration the kernel chose one.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref()?.local_addr().ok()
+    }
+
+    /// Works until `stop`, and hands the pages and the clock back, still good: whoever gets them retires the pages or goes on.
+    pub async fn run(mut self, stop: impl Future<Output = ()>) -> (Pages, Option<ClockEstimate>) {
+        let (asked_in, mut asked) = mpsc::channel(ASKED_MAX);
+        let server = self.metrics.take().map(|listener| tokio::spawn(http::serve(listener, asked_in)));
+        let mut beat = tokio::time::interval(Duration::from_nanos(HEARTBEAT.0));
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut report_at = Instant::now() + self.report_interval();
+        tokio::pin!(stop);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut stop => break,
+                _ = beat.tick() => self.beat(),
+                Some(plan) = self.ends.plans.recv() => self.take(&plan),
+                () = tokio::time::sleep_until(report_at) => {
+                    self.report();
+                    report_at = Instant::now() + self.report_interval();
+                }
+                Some(answer) = asked.recv() => {
+                    // Whoever asked may be gone.
+                    let _ = answer.send(metrics::text(&self.snapshot(), now()));
+                }
+            }
+        }
+        if let Some(server) = server {
+            server.abort();
+        }
+        self.looking.take();
+        self.clock();
+        (self.pages, self.clock)
+    }
+
+    fn clock(&mut self) -> Option<ClockEstimate> {
+        self.clock = self.ends.clock.borrow().or(self.clock);
+        self.clock
+    }
+
+    fn beat(&mut self) {
+        let clock = self.clock();
+        self.pages.beat(clock.as_ref(), now());
+    }
+
+    fn report_interval(&self) -> Duration {
+        Duration::from_nanos(self.ends.status.borrow().report_interval.0).clamp(REPORT_MIN, REPORT_MAX)
+    }
+
+    fn take(&mut self, plan: &HostPlan) {
+        let clock = self.clock();
+        let at = now();
+        let is_new = plan.epoch != self.pages.epoch();
+        self.pages.apply(plan, clock.as_ref(), at);
+        if is_new {
+            tracing::info!(epoch = plan.epoch, slots = plan.slots.len(), pages = self.pages.len(), "plan");
+        }
+        self.follow();
+        let written_ns = clock.and_then(|clock| clock.offset.fabric(at)).map_or(0, |at| at.0);
+        self.send(Kind::PlanAck(PlanAck { epoch: plan.epoch, written_ns }));
+    }
+
+    fn follow(&mut self) {
+        let directory = self.pages.directory().to_owned();
+        if let Err(error) = self.gates.follow(&directory, self.pages.led().map(|(job, _)| job), now()) {
+            tracing::warn!(%error, "a job's report cannot be read");
+        }
+    }
+
+    /// Names of the ports that are read now, for the session's hello.
+    #[must_use]
+    pub fn ports(&self) -> Vec<String> {
+        self.counters.view().ports.into_iter().map(|port| port.name).collect()
+    }
+
+    /// Shows the counts of a session among the metrics.
+    pub fn show_session(&mut self, stats: Arc<SessionStats>) {
+        self.stats = Some(stats);
+    }
+
+    fn report(&mut self) {
+        let at = now();
+        let clock =
+            self.clock().map(|clock| ClockQuality { offset_ns: clock.offset.0, bound_ns: clock.bound_at(at).0, rtt_ns: clock.rtt.0 });
+        let mut gates = self.gates.report(self.pages.led(), at);
+        // Bytes do not say whose they are: a period is a job's only where one job runs.
+        if let [only] = gates.as_mut_slice() {
+            only.observed_period_ns = (self.pages.led().count() == 1).then(|| self.observed()).flatten().map(|seen| seen.period.0);
+        }
+        let status = *self.ends.status.borrow();
+        if !status.connected {
+            return;
+        }
+        self.sequence += 1;
+        self.send(Kind::Report(Report { sequence: self.sequence, clock, gates }));
+        if self.neighbours.has_changed().unwrap_or(false) || self.told != status.sessions {
+            let seen = self.neighbours.borrow_and_update().clone();
+            if !seen.is_empty() || self.told == status.sessions {
+                let neighbours =
+                    seen.into_iter().map(|seen| Neighbour { port: seen.port, chassis: seen.chassis, remote_port: seen.remote_port });
+                self.send(Kind::Neighbours(Neighbours { neighbours: neighbours.collect() }));
+            }
+            self.told = status.sessions;
+        }
+    }
+
+    /// The period of the port that shows one most clearly.
+    fn observed(&self) -> Option<Observation> {
+        let ports = self.counters.view().ports.into_iter();
+        ports.filter_map(|port| port.observed).max_by(|a, b| a.confidence.total_cmp(&b.confidence))
+    }
+
+    fn send(&self, kind: Kind) {
+        if self.ends.frames.try_send(AgentFrame { kind: Some(kind) }).is_err() {
+            tracing::debug!("the session takes no frame now; dropped");
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            counters: self.counters.view(),
+            gates: self.gates.totals(),
+            clock: self.clock,
+            connected: self.ends.status.borrow().connected,
+            epoch: self.pages.epoch(),
+            pages: self.pages.len(),
+            page_errors: self.pages.errors(),
+            session: self.stats.as_ref().map(|stats| stats.read()),
+        }
+    }
+}
+
+async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    TcpListener::bind(address).await.map_err(|error| io::Error::new(error.kind(), format!("metrics.listen = {address}: {error}")))
+}

@@ -1,0 +1,192 @@
+//! The channels between the session with the service and the rest of the agent.
+//!
+//! Both run on one thread, so a channel is only a queue; each is bounded, and what does not fit is dropped and counted by
+//! the sender, because what is old is worth nothing here. The agent works without a session, and a test can hold the
+//! session's ends.
+
+use std::{sync::Arc, time::Duration};
+
+use proto::v1alpha1::{AgentFrame, HostPlan, Telemetry};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    task::JoinHandle,
+    time::timeout,
+};
+use units::Nanos;
+
+use crate::{
+    clock::ClockEstimate,
+    config::{Config, ServiceConfig},
+    session::{self, Credentials, LinkState, Session, SessionConfig, SessionStats},
+};
+
+/// How often the agent reports until the service says otherwise.
+pub const REPORT_INTERVAL: Nanos = Nanos::from_millis(1_000);
+/// Plans that wait to be put on pages; each replaces the one before.
+const PLANS_MAX: usize = 4;
+/// Control frames that wait to be sent: an acknowledgement per plan, a report, neighbours.
+const FRAMES_MAX: usize = 16;
+/// For the session's goodbye to get out, when the agent stops.
+const CLOSE_WITHIN: Duration = Duration::from_secs(1);
+/// Telemetry frames that wait: a second's worth of all ports, twice.
+const TELEMETRY_MAX: usize = 2 * crate::counters::PORTS_MAX;
+
+/// How the session is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionStatus {
+    /// Welcomed by the service, and not given up since.
+    pub connected: bool,
+    /// Counts sessions, so that what each must hear once is sent again.
+    pub sessions: u64,
+    /// As the service's welcome said.
+    pub report_interval: Nanos,
+}
+
+impl Default for SessionStatus {
+    fn default() -> Self {
+        Self { connected: false, sessions: 0, report_interval: REPORT_INTERVAL }
+    }
+}
+
+/// The session's ends.
+#[derive(Debug)]
+pub struct SessionEnds {
+    /// Each plan that comes from the service.
+    pub plans: mpsc::Sender<HostPlan>,
+    /// The clock, whenever it was estimated anew.
+    pub clock: watch::Sender<Option<ClockEstimate>>,
+    /// How the session is.
+    pub status: watch::Sender<SessionStatus>,
+    /// To the control stream. Sequence numbers of reports are already in them.
+    pub frames: mpsc::Receiver<AgentFrame>,
+    /// To a telemetry stream.
+    pub telemetry: mpsc::Receiver<Telemetry>,
+}
+
+/// The agent's ends.
+#[derive(Debug)]
+pub struct AgentEnds {
+    /// See [`SessionEnds::plans`].
+    pub plans: mpsc::Receiver<HostPlan>,
+    /// See [`SessionEnds::clock`].
+    pub clock: watch::Receiver<Option<ClockEstimate>>,
+    /// See [`SessionEnds::status`].
+    pub status: watch::Receiver<SessionStatus>,
+    /// See [`SessionEnds::frames`].
+    pub frames: mpsc::Sender<AgentFrame>,
+    /// See [`SessionEnds::telemetry`].
+    pub telemetry: mpsc::Sender<Telemetry>,
+}
+
+/// Both sides of new channels. `clock` is what an earlier session knew: it stays good, with a growing bound, until the new
+/// session knows better.
+#[must_use]
+pub fn channels(clock: Option<ClockEstimate>) -> (SessionEnds, AgentEnds) {
+    let (plans, plans_out) = mpsc::channel(PLANS_MAX);
+    let (clock, clock_out) = watch::channel(clock);
+    let (status, status_out) = watch::channel(SessionStatus::default());
+    let (frames_in, frames) = mpsc::channel(FRAMES_MAX);
+    let (telemetry_in, telemetry) = mpsc::channel(TELEMETRY_MAX);
+    (
+        SessionEnds { plans, clock, status, frames, telemetry },
+        AgentEnds { plans: plans_out, clock: clock_out, status: status_out, frames: frames_in, telemetry: telemetry_in },
+    )
+}
+
+/// A session that is carried to and from the agent's ends.
+#[derive(Debug)]
+pub struct Connection {
+    goodbye: oneshot::Sender<()>,
+    session: JoinHandle<()>,
+    carrier: JoinHandle<()>,
+    stats: Arc<SessionStats>,
+}
+
+impl Connection {
+    /// Starts a session and carries everything between it and `ends`; `None` if the configuration names no service.
+    #[must_use]
+    pub fn start(config: &Config, ports: Vec<String>, ends: SessionEnds) -> Option<Self> {
+        let config = session_config(&config.service, &config.host, ports)?;
+        let (goodbye, shutdown) = oneshot::channel();
+        let Session { plans, clock, link, uplink, stats, task, .. } = session::start(config, async { drop(shutdown.await) });
+        let counts = Arc::clone(&stats);
+        let carrier = tokio::spawn(carry(plans, clock, link, uplink, ends));
+        Some(Self { goodbye, session: task, carrier, stats: counts })
+    }
+
+    /// Counts of the session.
+    #[must_use]
+    pub fn stats(&self) -> Arc<SessionStats> {
+        Arc::clone(&self.stats)
+    }
+
+    /// Says goodbye to the service, and waits a little for it to get out.
+    pub async fn close(self) {
+        // The session is gone already if nobody hears it.
+        let _ = self.goodbye.send(());
+        let _ = timeout(CLOSE_WITHIN, self.session).await;
+        self.carrier.abort();
+    }
+}
+
+fn session_config(service: &ServiceConfig, host: &str, ports: Vec<String>) -> Option<SessionConfig> {
+    let credentials = match &service.tls {
+        Some(tls) if !service.insecure_loopback => {
+            Credentials::Files { ca: tls.ca.clone(), certificate: tls.cert.clone(), key: tls.key.clone() }
+        }
+        _ => Credentials::InsecureLoopback,
+    };
+    Some(SessionConfig {
+        service: service.address.clone()?,
+        server_name: service.server_name.clone(),
+        host: host.into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        ports,
+        credentials,
+    })
+}
+
+/// Until the session or the agent is gone.
+async fn carry(
+    mut plans: mpsc::Receiver<HostPlan>,
+    mut clock: watch::Receiver<Option<ClockEstimate>>,
+    mut link: watch::Receiver<LinkState>,
+    uplink: session::Uplink,
+    mut ends: SessionEnds,
+) {
+    loop {
+        tokio::select! {
+            plan = plans.recv() => {
+                let Some(plan) = plan else { return };
+                if ends.plans.send(plan).await.is_err() {
+                    return;
+                }
+            }
+            Ok(()) = clock.changed() => {
+                let estimate = *clock.borrow_and_update();
+                // What an earlier session knew stays until this one knows better.
+                if estimate.is_some() {
+                    ends.clock.send_replace(estimate);
+                }
+            }
+            Ok(()) = link.changed() => {
+                let pace = match &*link.borrow_and_update() {
+                    LinkState::Up(pace) => Some(*pace),
+                    LinkState::Down { .. } => None,
+                };
+                ends.status.send_modify(|status| {
+                    status.connected = pace.is_some();
+                    if let Some(pace) = pace {
+                        status.sessions += 1;
+                        status.report_interval = Nanos(u64::try_from(pace.report_interval.as_nanos()).unwrap_or(u64::MAX));
+                    }
+                });
+            }
+            frame = ends.frames.recv() => {
+                let Some(frame) = frame else { return };
+                uplink.send(frame);
+            }
+            Some(frame) = ends.telemetry.recv() => uplink.telemetry(frame),
+        }
+    }
+}

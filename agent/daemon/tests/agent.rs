@@ -1,0 +1,260 @@
+//! A whole agent with a made-up session: plans in, acknowledgements, reports, telemetry and metrics out.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::{fs, path::Path, process::Stdio, time::Duration};
+
+use antiphase_agent::{
+    clock::ClockEstimate,
+    config::Config,
+    pages::Pages,
+    run::Agent,
+    wiring::{self, SessionEnds, SessionStatus},
+};
+use gate::{Gate, JobName, PageReader, now};
+use gate_core::Reason;
+use proto::v1alpha1::{AgentFrame, HostPlan, Slot, agent_frame::Kind};
+use telemetry::Root;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    sync::oneshot,
+    task::JoinHandle,
+    time::timeout,
+};
+use units::{ClockOffset, Nanos};
+
+/// How long anything may take on a busy machine before the test says that it will not come.
+const PATIENCE: Duration = Duration::from_secs(20);
+const OFFSET: i64 = 1_700_000_000_000_000_000;
+
+/// A made tree: one interface, one RDMA port, and IP.
+fn tree(root: &Path) {
+    let write = |file: &str, text: &str| {
+        let path = root.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    for file in ["rx_bytes", "tx_bytes", "rx_packets"] {
+        write(&format!("sys/class/net/ens1f0/statistics/{file}"), "1000\n");
+        write(&format!("sys/class/net/lo/statistics/{file}"), "1000\n");
+    }
+    write("sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts", "5\n");
+    write("sys/class/infiniband/rxe0/ports/1/gid_attrs/ndevs/0", "ens1f0\n");
+    write("proc/net/netstat", "IpExt: InCEPkts InOctets\nIpExt: 3 4\n");
+}
+
+struct Running {
+    folder: tempfile::TempDir,
+    session: SessionEnds,
+    ports: Vec<String>,
+    metrics: std::net::SocketAddr,
+    stop: oneshot::Sender<()>,
+    agent: JoinHandle<(Pages, Option<ClockEstimate>)>,
+}
+
+impl Running {
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        tree(folder.path());
+        let mut config = Config::parse("host = \"gpu-01\"\n[metrics]\nlisten = \"127.0.0.1:0\"\n").unwrap();
+        config.page_dir = folder.path().join("run");
+        let (session, ends) = wiring::channels(None);
+        let pages = Pages::new(&config.page_dir, &config.host).unwrap();
+        let agent = Agent::start(&config, Root::under(folder.path()), pages, ends).await.unwrap();
+        let (ports, metrics) = (agent.ports(), agent.metrics_address().unwrap());
+        let (stop, stopped) = oneshot::channel();
+        let agent = tokio::spawn(agent.run(async { drop(stopped.await) }));
+        Self { folder, session, ports, metrics, stop, agent }
+    }
+
+    fn connect(&self, sessions: u64) {
+        let clock = ClockEstimate { offset: ClockOffset(OFFSET), bound: Nanos(1_000), rtt: Nanos(300), at: now() };
+        self.session.clock.send(Some(clock)).unwrap();
+        let status = SessionStatus { connected: true, sessions, report_interval: Nanos::from_millis(200) };
+        self.session.status.send(status).unwrap();
+    }
+
+    async fn frame(&mut self) -> Kind {
+        let AgentFrame { kind } = timeout(PATIENCE, self.session.frames.recv()).await.unwrap().unwrap();
+        kind.unwrap()
+    }
+
+    async fn get(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(self.metrics).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        timeout(PATIENCE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+        answer
+    }
+
+    async fn metrics(&self) -> String {
+        let answer = self.get("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        let (head, text) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains(&format!("Content-Length: {}", text.len())), "{head}");
+        text.to_owned()
+    }
+}
+
+fn slot() -> Slot {
+    Slot {
+        job: "train-7".into(),
+        epoch: 5,
+        period_ns: 100_000_000,
+        offset_ns: 0,
+        tolerance_ns: 15_000_000,
+        slack_ns: 10_000_000,
+        hold_max_ns: 100_000_000,
+        hold: true,
+        expires_ns: now().0 + OFFSET.cast_unsigned() + 60_000_000_000,
+        leader_host: "gpu-01".into(),
+    }
+}
+
+#[tokio::test]
+async fn from_plan_to_page_to_report() {
+    let mut running = Running::start().await;
+    running.connect(1);
+    assert_eq!(running.ports, ["ens1f0", "ip", "rxe0/1"]);
+    running.session.plans.send(HostPlan { epoch: 5, slots: vec![slot()] }).await.unwrap();
+    let ack = loop {
+        if let Kind::PlanAck(ack) = running.frame().await {
+            break ack;
+        }
+    };
+    assert_eq!(ack.epoch, 5);
+    let fabric = now().0 + OFFSET.cast_unsigned();
+    assert!(ack.written_ns <= fabric && fabric - ack.written_ns < 30_000_000_000, "{ack:?}");
+    let directory = running.folder.path().join("run");
+    let job = JobName::try_new("train-7").unwrap();
+    let page = PageReader::open(&directory, &job).unwrap();
+    let first = page.read().unwrap();
+    // A real job steps through its gate, and the agent's next reports say so.
+    let stepping = std::thread::spawn(move || {
+        let gate = Gate::open(&gate::Config::new(directory, job));
+        for _ in 0..5 {
+            gate.step();
+            std::thread::sleep(Duration::from_millis(30));
+        }
+    });
+    let mut iterations = 0;
+    let mut sequence = 0;
+    while iterations < 5 {
+        let Kind::Report(report) = running.frame().await else { continue };
+        assert!(report.sequence > sequence);
+        sequence = report.sequence;
+        let clock = report.clock.unwrap();
+        assert!(clock.offset_ns == OFFSET && clock.rtt_ns == 300 && clock.bound_ns >= 1_000, "{clock:?}");
+        iterations += report.gates.iter().map(|gate| gate.iterations).sum::<u64>();
+    }
+    stepping.join().unwrap();
+    assert_eq!(iterations, 5);
+    // The heartbeat went on all the while.
+    assert!(page.read().unwrap().written > first.written);
+    let text = running.metrics().await;
+    assert!(text.contains("antiphase_agent_gate_iterations_total{job_id=\"train-7\"} 5\n"), "{text}");
+    // The session is lost: the page goes on, with the clock that was known last.
+    running.session.clock.send(None).unwrap();
+    running.session.status.send(SessionStatus::default()).unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(page.read().unwrap().distrust(now()), None);
+    running.stop.send(()).unwrap();
+    let (mut pages, clock) = timeout(PATIENCE, running.agent).await.unwrap().unwrap();
+    assert!(clock.is_some());
+    pages.retire_all();
+    assert_eq!(page.read(), Err(Reason::NoPage));
+}
+
+#[tokio::test]
+async fn telemetry_has_fabric_time_and_only_what_is_there() {
+    let mut running = Running::start().await;
+    running.connect(1);
+    let statistics = running.folder.path().join("sys/class/net/ens1f0/statistics");
+    let (mut sent, mut seen) = (0, 0);
+    let mut names = Vec::new();
+    let mut last = 0;
+    while seen < 3_000 {
+        let frame = timeout(PATIENCE, running.session.telemetry.recv()).await.unwrap().unwrap();
+        assert!(!frame.at_ns.is_empty() && frame.at_ns.is_sorted());
+        assert!(frame.counters.iter().all(|counter| counter.delta.len() == frame.at_ns.len()), "{frame:?}");
+        let names_here: Vec<String> = frame.counters.iter().map(|counter| counter.name.clone()).collect();
+        names.push((frame.port.clone(), names_here));
+        if frame.port != "ens1f0" {
+            continue;
+        }
+        assert!(frame.at_ns[0] > last, "samples are told once");
+        last = *frame.at_ns.last().unwrap();
+        assert!(last.abs_diff(now().0 + OFFSET.cast_unsigned()) < 30_000_000_000);
+        seen += frame.counters[0].delta.iter().sum::<u64>();
+        if sent < 3_000 {
+            sent += 1_000;
+            fs::write(statistics.join("rx_bytes"), format!("{}\n", 1_000 + sent)).unwrap();
+        }
+    }
+    assert_eq!(seen, 3_000);
+    let of = |port: &str| names.iter().find(|(name, _)| name == port).map(|(_, names)| names.join(" "));
+    assert_eq!(of("ens1f0").as_deref(), Some("rx_bytes tx_bytes rx_packets"));
+    assert_eq!(of("rxe0/1").as_deref(), Some("tx_packets"));
+    assert_eq!(of("ip").as_deref(), Some("ecn_marked_rx rx_bytes"));
+    assert_eq!(of("lo"), None);
+    drop(running.stop);
+}
+
+#[tokio::test]
+async fn promtool_takes_the_metrics() {
+    let running = Running::start().await;
+    running.connect(1);
+    running.session.plans.send(HostPlan { epoch: 5, slots: vec![slot()] }).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    let text = running.metrics().await;
+    for line in [
+        "antiphase_agent_port_rx_bytes_total{port=\"ens1f0\"} 0",
+        "antiphase_agent_port_ecn_marked_rx_total{port=\"ip\"} 0",
+        "antiphase_agent_port_info{port=\"rxe0/1\",kind=\"rdma\",netdev=\"ens1f0\"} 1",
+        "antiphase_agent_connected 1",
+        "antiphase_agent_pages 1",
+        "antiphase_agent_plan_epoch 5",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    }
+    // Absent is not 0.
+    assert!(!text.contains("tx_drops") && !text.contains("cnp"), "{text}");
+    let of_nic = text.lines().filter(|line| line.contains("port=\"ens1f0\"")).count();
+    assert!(of_nic <= 40, "{of_nic} series of one NIC");
+    let promtool = tokio::process::Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let Ok(mut promtool) = promtool else {
+        println!("skipped: no promtool (package prometheus)");
+        return;
+    };
+    promtool.stdin.take().unwrap().write_all(text.as_bytes()).await.unwrap();
+    let output = timeout(PATIENCE, promtool.wait_with_output()).await.unwrap().unwrap();
+    assert!(output.status.success(), "{}{}\n{text}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+}
+
+#[tokio::test]
+async fn the_endpoint_answers_what_it_has_and_refuses_the_rest() {
+    let running = Running::start().await;
+    let status = async |request: &str| running.get(request).await.lines().next().unwrap_or_default().to_owned();
+    assert_eq!(status("GET /healthz HTTP/1.1\r\n\r\n").await, "HTTP/1.1 200 OK");
+    assert_eq!(status("GET /metrics?x=1 HTTP/1.0\r\n\r\n").await, "HTTP/1.1 200 OK");
+    assert_eq!(status("GET / HTTP/1.1\r\n\r\n").await, "HTTP/1.1 404 Not Found");
+    assert_eq!(status("POST /metrics HTTP/1.1\r\n\r\n").await, "HTTP/1.1 405 Method Not Allowed");
+    assert!(running.get("HEAD /metrics HTTP/1.1\r\n\r\n").await.ends_with("\r\n\r\n"));
+    assert_eq!(status(&format!("GET /{} HTTP/1.1", "x".repeat(9_000))).await, "HTTP/1.1 400 Bad Request");
+    // Clients that say nothing do not keep the others out for ever: they are cut after a while, and here they go themselves.
+    let silent = mute(running.metrics).await;
+    drop(silent);
+    assert_eq!(status("GET /healthz HTTP/1.1\r\n\r\n").await, "HTTP/1.1 200 OK");
+}
+
+async fn mute(address: std::net::SocketAddr) -> Vec<TcpStream> {
+    let mut streams = Vec::new();
+    for _ in 0..8 {
+        streams.push(TcpStream::connect(address).await.unwrap());
+    }
+    streams
+}

@@ -1,0 +1,156 @@
+//! The program itself: bad configurations, signals, exit codes.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+    sync::mpsc,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn agent(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_antiphase-agent")).args(arguments).output().unwrap()
+}
+
+fn config(folder: &Path, port: u16) -> String {
+    let text = format!(
+        "host = \"gpu-01\"\npage_dir = {:?}\n[metrics]\nlisten = \"127.0.0.1:{port}\"\n[counters]\ninclude = [\"lo\"]\nexclude = []\n",
+        folder.join("run")
+    );
+    let path = folder.join("agent.toml");
+    fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A running agent and the lines that it says.
+struct Running {
+    child: Child,
+    lines: mpsc::Receiver<String>,
+}
+
+impl Running {
+    fn start(config: &str) -> Self {
+        let mut child =
+            Command::new(env!("CARGO_BIN_EXE_antiphase-agent")).args(["--config", config]).stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Self { child, lines }
+    }
+
+    fn expect(&self, what: &str) {
+        let begun = Instant::now();
+        let mut seen = Vec::new();
+        while let Ok(line) = self.lines.recv_timeout(PATIENCE.saturating_sub(begun.elapsed())) {
+            if line.contains(what) {
+                return;
+            }
+            seen.push(line);
+        }
+        panic!("{what:?} was not said: {seen:#?}");
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn wait(&mut self) -> Option<i32> {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(begun.elapsed() < PATIENCE, "it does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn healthy(port: u16) -> bool {
+    let ask = || {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.write_all(b"GET /healthz HTTP/1.1\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        std::io::Result::Ok(answer)
+    };
+    ask().is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+}
+
+#[test]
+fn a_bad_configuration_is_one_line_and_exit_code_2() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.toml");
+    let path = path.to_str().unwrap();
+    for text in ["sampling_ms = 10\n", "[counters]\nsampling_ms = 0\n", "[service]\naddress = \"a\"\n", "\u{0}"] {
+        fs::write(path, text).unwrap();
+        for arguments in [&["--config", path][..], &["--config", path, "config", "check"]] {
+            let output = agent(arguments);
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{text:?} {said}");
+            assert!(said.lines().count() == 1 && said.starts_with(&format!("antiphase-agent: {path}: ")), "{said}");
+        }
+    }
+    let missing = agent(&["--config", "/no/such/file.toml", "config", "check"]);
+    assert_eq!((missing.status.code(), String::from_utf8_lossy(&missing.stderr).lines().count()), (Some(2), 1));
+}
+
+#[test]
+fn a_good_configuration_is_said_to_be_so() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/antiphase-agent.toml");
+    let output = agent(&["config", "check", "--config", example]);
+    assert_eq!((output.status.code(), String::from_utf8(output.stdout).unwrap()), (Some(0), format!("{example}: ok\n")));
+}
+
+#[test]
+fn an_address_that_is_taken_is_exit_code_1() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut running = Running::start(&config(folder.path(), taken.local_addr().unwrap().port()));
+    running.expect("metrics.listen = 127.0.0.1:");
+    assert_eq!(running.wait(), Some(1));
+}
+
+#[test]
+fn signals_reload_and_stop() {
+    let folder = tempfile::tempdir().unwrap();
+    let (port, other) = (free_port(), free_port());
+    let path = config(folder.path(), port);
+    let mut running = Running::start(&path);
+    running.expect("agent host=\"gpu-01\"");
+    assert!(healthy(port));
+    // A bad file changes nothing.
+    let good = fs::read_to_string(&path).unwrap();
+    fs::write(&path, good.replace("host", "hoast")).unwrap();
+    running.signal(Signal::HUP);
+    running.expect("the old one stays");
+    assert!(healthy(port));
+    // A good one is taken.
+    fs::write(&path, good.replace(&port.to_string(), &other.to_string())).unwrap();
+    running.signal(Signal::HUP);
+    running.expect("configuration read again");
+    running.expect("agent host=\"gpu-01\"");
+    assert!(healthy(other) && !healthy(port));
+    running.signal(Signal::TERM);
+    running.expect("the pages are taken back");
+    assert_eq!(running.wait(), Some(0));
+}

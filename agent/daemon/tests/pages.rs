@@ -1,0 +1,214 @@
+//! Plans become pages that real gates follow, and real gates' reports become reports to the service.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::{fs, path::Path};
+
+use antiphase_agent::{clock::ClockEstimate, gates::Gates, pages::Pages};
+use gate::{Gate, JobName, PageReader, now};
+use gate_core::{Mode, Reason};
+use proto::v1alpha1::{HostPlan, Slot};
+use units::{ClockOffset, Nanos, NodeTime};
+
+const OFFSET: i64 = 1_700_000_000_000_000_000;
+const HOST: &str = "gpu-01";
+
+fn clock(bound: u64) -> ClockEstimate {
+    ClockEstimate { offset: ClockOffset(OFFSET), bound: Nanos(bound), rtt: Nanos(1), at: now() }
+}
+
+fn slot(job: &str) -> Slot {
+    Slot {
+        job: job.into(),
+        epoch: 3,
+        period_ns: 40_000_000,
+        offset_ns: 7_000_000,
+        tolerance_ns: 6_000_000,
+        slack_ns: 4_000_000,
+        hold_max_ns: 40_000_000,
+        hold: true,
+        expires_ns: now().0 + OFFSET.cast_unsigned() + 60_000_000_000,
+        leader_host: HOST.into(),
+    }
+}
+
+fn plan(epoch: u64, slots: &[Slot]) -> HostPlan {
+    HostPlan { epoch, slots: slots.to_vec() }
+}
+
+fn read(directory: &Path, job: &str) -> Result<gate_core::Schedule, Reason> {
+    PageReader::open(directory, &JobName::try_new(job).unwrap())?.read()
+}
+
+#[test]
+fn a_plan_becomes_pages_of_the_jobs_that_this_host_leads() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut pages = Pages::new(directory.path(), HOST).unwrap();
+    let clock = clock(1_000);
+    let elsewhere = Slot { leader_host: "gpu-02".into(), ..slot("elsewhere") };
+    let bad = Slot { period_ns: 0, ..slot("bad") };
+    let escape = Slot { job: "../escape".into(), ..slot("x") };
+    pages.apply(&plan(3, &[slot("a"), slot("b"), elsewhere, bad, escape]), Some(&clock), now());
+    assert_eq!((pages.len(), pages.epoch()), (2, 3));
+    for job in ["elsewhere", "bad"] {
+        assert_eq!(read(directory.path(), job), Err(Reason::NoPage));
+    }
+    assert!(!directory.path().parent().unwrap().join("escape.page").exists());
+    let page = read(directory.path(), "a").unwrap();
+    assert_eq!((page.mode, page.epoch, page.distrust(now())), (Mode::Hold, 3, None));
+    assert_eq!((page.slot.0 + OFFSET.cast_unsigned()) % 40_000_000, 7_000_000);
+
+    // A job that left: a gate that has its page mapped is told, and the file is gone.
+    let mapped = PageReader::open(directory.path(), &JobName::try_new("b").unwrap()).unwrap();
+    pages.apply(&plan(4, &[Slot { offset_ns: 9_000_000, ..slot("a") }]), Some(&clock), now());
+    assert_eq!(mapped.read(), Err(Reason::NoPage));
+    assert!(!directory.path().join("b.page").exists());
+    let page = read(directory.path(), "a").unwrap();
+    assert_eq!((page.slot.0 + OFFSET.cast_unsigned()) % 40_000_000, 9_000_000);
+}
+
+#[test]
+fn a_heartbeat_keeps_a_page_and_silence_opens_the_gate() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut pages = Pages::new(directory.path(), HOST).unwrap();
+    let clock = clock(1_000);
+    let start = now();
+    pages.apply(&plan(1, &[slot("a")]), Some(&clock), start);
+    let page = read(directory.path(), "a").unwrap();
+    let at = |ms: u64| start.saturating_add(Nanos::from_millis(ms));
+    assert_eq!((page.distrust(at(500)), page.distrust(at(501))), (None, Some(Reason::Stale)));
+    pages.beat(Some(&clock), at(400));
+    let page = read(directory.path(), "a").unwrap();
+    assert_eq!((page.written, page.distrust(at(900))), (at(400), None));
+    // Long after the service fell silent the agent still beats, and the plan's end opens the gate.
+    pages.beat(Some(&ClockEstimate { at: at(61_000), ..clock }), at(61_000));
+    assert_eq!(read(directory.path(), "a").unwrap().distrust(at(61_000)), Some(Reason::Expired));
+}
+
+#[test]
+fn when_the_clock_moves_the_slot_moves() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut pages = Pages::new(directory.path(), HOST).unwrap();
+    let at = now();
+    let clock = clock(1_000);
+    pages.apply(&plan(1, &[slot("a")]), Some(&clock), at);
+    let before = read(directory.path(), "a").unwrap().slot;
+    // Fabric time is 3 ms further than thought, so the start is due 3 ms sooner.
+    let moved = ClockEstimate { offset: ClockOffset(OFFSET + 3_000_000), ..clock };
+    pages.beat(Some(&moved), at);
+    let after = read(directory.path(), "a").unwrap().slot;
+    assert_eq!((before.0 + 40_000_000 - 3_000_000) % 40_000_000, after.0 % 40_000_000);
+    pages.beat(None, at);
+    assert_eq!(read(directory.path(), "a").unwrap().distrust(at), Some(Reason::ClockBound));
+}
+
+#[test]
+fn pages_of_an_earlier_run_are_adopted_or_taken_back() {
+    let directory = tempfile::tempdir().unwrap();
+    {
+        let mut pages = Pages::new(directory.path(), HOST).unwrap();
+        pages.apply(&plan(1, &[slot("stays"), slot("goes")]), Some(&clock(1)), now());
+        // It dies here: the pages stay.
+    }
+    let gates = ["stays", "goes"].map(|job| PageReader::open(directory.path(), &JobName::try_new(job).unwrap()).unwrap());
+    fs::write(directory.path().join("notes.txt"), "not ours").unwrap();
+    let mut pages = Pages::new(directory.path(), HOST).unwrap();
+    assert_eq!(gates[1].read().unwrap().epoch, 3);
+    pages.apply(&plan(2, &[Slot { epoch: 8, ..slot("stays") }]), Some(&clock(1)), now());
+    // The gate that was there all the time sees the new plan on its old mapping.
+    assert_eq!(gates[0].read().unwrap().epoch, 8);
+    assert_eq!(gates[1].read(), Err(Reason::NoPage));
+    assert!(directory.path().join("notes.txt").exists() && !directory.path().join("goes.page").exists());
+    pages.retire_all();
+    assert_eq!(gates[0].read(), Err(Reason::NoPage));
+    assert!(pages.is_empty());
+}
+
+#[test]
+fn two_agents_do_not_write_one_page() {
+    let directory = tempfile::tempdir().unwrap();
+    let [mut first, mut second] = [(); 2].map(|()| Pages::new(directory.path(), HOST).unwrap());
+    first.apply(&plan(1, &[slot("a")]), Some(&clock(1)), now());
+    second.apply(&plan(2, &[Slot { epoch: 9, ..slot("a") }]), Some(&clock(1)), now());
+    assert_eq!((first.len(), second.len(), second.errors()), (1, 0, 1));
+    assert_eq!(read(directory.path(), "a").unwrap().epoch, 3);
+    // The second gets it once the first is gone.
+    drop(first);
+    second.beat(Some(&clock(1)), now());
+    assert_eq!((second.len(), read(directory.path(), "a").unwrap().epoch), (1, 9));
+}
+
+#[test]
+fn what_a_gate_did_is_reported_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut pages = Pages::new(directory.path(), HOST).unwrap();
+    pages.apply(&plan(1, &[slot("a")]), Some(&clock(1_000)), now());
+    let mut gates = Gates::default();
+    gates.follow(directory.path(), pages.led().map(|(job, _)| job), now()).unwrap();
+    assert!(gates.report(pages.led(), now()).is_empty());
+    let config = gate::Config::new(directory.path(), JobName::try_new("a").unwrap());
+    let gate = Gate::open(&config);
+    for _ in 0..6 {
+        pages.beat(Some(&clock(1_000)), now());
+        gate.step();
+        std::thread::sleep(std::time::Duration::from_millis(12));
+    }
+    drop(gate);
+    let reports = gates.report(pages.led(), now());
+    let [report] = reports.as_slice() else { panic!("{reports:?}") };
+    assert_eq!((report.job.as_str(), report.epoch, report.iterations, report.fail_opens), ("a", 3, 6, 0));
+    // An iteration takes 12 ms and the period is 40 ms, so the gate held all but perhaps the first.
+    assert!(report.holds >= 5 && report.held_ns > 0, "{report:?}");
+    // Held to the period, give or take what a busy machine adds.
+    let (p50, solo) = (report.iteration_p50_ns.unwrap(), report.solo_p75_ns.unwrap());
+    assert!(p50 >= 20_000_000 && solo < p50, "{report:?}");
+    assert!(report.phase_error_ns.unwrap().unsigned_abs() <= 20_000_000, "{report:?}");
+    assert!(gates.report(pages.led(), now()).is_empty());
+    let totals = gates.totals();
+    assert_eq!((totals[0].1.iterations, totals[0].1.holds), (6, report.holds));
+}
+
+#[test]
+fn fail_opens_are_reported_by_reason() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut pages = Pages::new(directory.path(), HOST).unwrap();
+    pages.apply(&plan(1, &[slot("a")]), None, now());
+    let mut gates = Gates::default();
+    gates.follow(directory.path(), pages.led().map(|(job, _)| job), now()).unwrap();
+    let gate = Gate::open(&gate::Config::new(directory.path(), JobName::try_new("a").unwrap()));
+    for _ in 0..3 {
+        gate.step();
+    }
+    drop(gate);
+    assert_eq!(gates.report(pages.led(), now())[0].fail_opens, 3);
+    assert_eq!(gates.totals()[0].1.fail_opens, [("clock-bound", 3)]);
+}
+
+#[test]
+fn a_hostile_report_lies_within_bounds_or_not_at_all() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut pages = Pages::new(directory.path(), HOST).unwrap();
+    pages.apply(&plan(1, &[slot("a")]), Some(&clock(1)), now());
+    let mut gates = Gates::default();
+    gates.follow(directory.path(), pages.led().map(|(job, _)| job), NodeTime(0)).unwrap();
+    let path = directory.path().join("a.report");
+    // A whole report of a real gate, with bytes overwritten: the checksum refuses most, and the rest is bounded.
+    let gate = Gate::open(&gate::Config::new(directory.path(), JobName::try_new("a").unwrap()));
+    gate.step();
+    drop(gate);
+    let whole = fs::read(&path).unwrap();
+    for (at, byte) in (0..whole.len()).step_by(7).zip((0..=u8::MAX).cycle()) {
+        let mut broken = whole.clone();
+        broken[at] = broken[at].wrapping_add(byte | 1);
+        fs::write(&path, &broken).unwrap();
+        let now = now();
+        for report in gates.report(pages.led(), now) {
+            assert!(report.iterations <= now.0 / 10_000 + 1 && report.holds <= report.iterations);
+        }
+    }
+    for text in [&b""[..], b"short", &[0xff; 100_000]] {
+        fs::write(&path, text).unwrap();
+        assert!(gates.report(pages.led(), now()).is_empty());
+    }
+    fs::remove_file(&path).unwrap();
+    assert!(gates.report(pages.led(), now()).is_empty());
+}

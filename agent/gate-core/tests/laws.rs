@@ -1,0 +1,111 @@
+//! Laws of the gate, for all numbers.
+#![allow(clippy::unwrap_used, reason = "a test that meets an error should stop")]
+
+use antiphase_gate_core::{Decision, HOLD_LIMIT, Hold, Mode, Reason, Sample, Schedule, Summary, Verdict, decide};
+use proptest::prelude::*;
+use units::{Nanos, NodeTime};
+
+/// Any number at all, with the edges and small ones more often than chance would have them.
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![any::<u64>(), 0..4_u64, (u64::MAX - 3)..=u64::MAX, 1_000..1_000_000_000_000_u64]
+}
+
+prop_compose! {
+    fn any_schedule()(
+        hold in any::<bool>(), epoch in number(), slot in number(), period in number(), tolerance in number(), hold_max in number(),
+        slack in number(), expires in number(), written in number(), stale_after in number(), clock_bound in number(),
+    ) -> Schedule {
+        Schedule {
+            mode: if hold { Mode::Hold } else { Mode::Pass },
+            epoch, slot: NodeTime(slot), period: Nanos(period), tolerance: Nanos(tolerance), hold_max: Nanos(hold_max),
+            slack: Nanos(slack), expires: NodeTime(expires), written: NodeTime(written), stale_after: Nanos(stale_after),
+            clock_bound: Nanos(clock_bound),
+        }
+    }
+}
+
+prop_compose! {
+    /// A schedule that is trusted at `now`, so that the laws of waiting are not about refusals only.
+    fn trusted()(
+        now in 1_000_000_000..u64::MAX / 4, slot in number(), period in 1_000..10_000_000_000_u64, tolerance_permille in 0..1_000_u64,
+        hold_permille in 0..2_000_u64,
+    ) -> (NodeTime, Schedule) {
+        let schedule = Schedule {
+            mode: Mode::Hold, epoch: 1, slot: NodeTime(slot), period: Nanos(period), tolerance: Nanos(period * tolerance_permille / 1_000),
+            hold_max: Nanos(period * hold_permille / 1_000), slack: Nanos(1), expires: NodeTime(u64::MAX), written: NodeTime(now),
+            stale_after: Nanos(u64::MAX), clock_bound: Nanos(1),
+        };
+        (NodeTime(now), schedule)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_096))]
+
+    #[test]
+    fn any_numbers_give_an_answer_within_the_bound(now in number(), schedule in any_schedule()) {
+        if let Decision::Wait { until, .. } = decide(NodeTime(now), &schedule) {
+            prop_assert!(until.0 > now);
+            prop_assert!(until.0 - now <= schedule.period.0.min(schedule.hold_max.0).min(HOLD_LIMIT.0));
+        }
+    }
+
+    #[test]
+    fn a_trusted_schedule_is_followed((now, schedule) in trusted()) {
+        // The oracle works in i128 and knows nothing of the code's way to the phase.
+        let period = i128::from(schedule.period.0);
+        let phase = (i128::from(now.0) - i128::from(schedule.slot.0)).rem_euclid(period);
+        let wait = period - phase;
+        let bound = i128::from(schedule.hold_max.0).min(period).min(i128::from(HOLD_LIMIT.0));
+        let expected = if phase <= i128::from(schedule.tolerance.0) {
+            Decision::Go { because: Reason::OnTime, late: Nanos(u64::try_from(phase).unwrap()) }
+        } else if wait > bound {
+            Decision::Go { because: Reason::HoldTooLong, late: Nanos(u64::try_from(phase).unwrap()) }
+        } else {
+            Decision::Wait { until: NodeTime(u64::try_from(i128::from(now.0) + wait).unwrap()), slip: 2 * phase <= period }
+        };
+        prop_assert_eq!(decide(now, &schedule), expected);
+    }
+
+    #[test]
+    fn after_the_wait_the_answer_is_go((now, schedule) in trusted()) {
+        if let Decision::Wait { until, .. } = decide(now, &schedule) {
+            prop_assert_eq!(decide(until, &schedule), Decision::Go { because: Reason::OnTime, late: Nanos(0) });
+            // Asked on the way, it gives the same start.
+            let halfway = NodeTime(now.0 + (until.0 - now.0) / 2);
+            let same = matches!(decide(halfway, &schedule), Decision::Wait { until: again, .. } if again == until);
+            prop_assert!(same);
+        }
+    }
+
+    #[test]
+    fn the_same_question_has_the_same_answer(now in number(), schedule in any_schedule()) {
+        prop_assert_eq!(decide(NodeTime(now), &schedule), decide(NodeTime(now), &schedule));
+    }
+
+    #[test]
+    fn no_sequence_of_plans_extends_a_hold(
+        (now, schedule) in trusted(),
+        plans in proptest::collection::vec((1..500_000_000_u64, any_schedule(), trusted(), any::<bool>()), 1..20),
+    ) {
+        let Decision::Wait { until, .. } = decide(now, &schedule) else { return Ok(()) };
+        let mut hold = Hold::new(now, until, &schedule);
+        let mut at = now;
+        for (step, wild, (_, tame), is_wild) in plans {
+            at = NodeTime(at.0 + step);
+            let plan = if is_wild { wild } else { tame };
+            match hold.check(at, Ok(&plan)) {
+                Verdict::Start(_) => return Ok(()),
+                Verdict::Wait(next) => prop_assert!(next > at && next.0 <= now.0 + schedule.hold_bound().0),
+            }
+        }
+    }
+
+    #[test]
+    fn a_report_of_any_numbers_has_a_summary(samples in proptest::collection::vec((number(), any::<Option<i64>>(), number()), 0..70)) {
+        let samples: Vec<Sample> =
+            samples.into_iter().map(|(start, late, held)| Sample { start: NodeTime(start), late, held: Nanos(held) }).collect();
+        let summary = Summary::of(&samples);
+        prop_assert!(summary.iteration_p50 <= summary.iteration_p75);
+    }
+}

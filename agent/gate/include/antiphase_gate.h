@@ -1,0 +1,98 @@
+/*
+ * The gate of Antiphase for C and C++: link with -lantiphase_gate.
+ *
+ * Call antiphase_gate_step once per iteration, in the leader rank only, when the next iteration could start and none of
+ * its communication is in flight. It returns when the iteration may start: at once, or at the job's slot, at most one
+ * period later. It never fails: whatever is wrong, the job goes.
+ *
+ *     antiphase_gate *gate = antiphase_gate_open(NULL, NULL);
+ *     for (;;) {
+ *         compute();
+ *         antiphase_gate_step(gate, NULL);
+ *         communicate();
+ *     }
+ *     antiphase_gate_close(gate);
+ *
+ * Every pointer may be null. Calls with one gate may come from several threads: while one waits, the others go.
+ */
+#ifndef ANTIPHASE_GATE_H
+#define ANTIPHASE_GATE_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Raised when a caller must be compiled anew; compare it with antiphase_gate_abi(). */
+#define ANTIPHASE_GATE_ABI 1
+
+/* Outcomes of a step. */
+#define ANTIPHASE_WENT 0      /* it went at once */
+#define ANTIPHASE_HELD 1      /* it was held for its slot */
+#define ANTIPHASE_SLIPPED 2   /* it had missed its slot and was held for the next */
+#define ANTIPHASE_FAIL_OPEN 3 /* it went because the plan could not be trusted or followed */
+
+/* Reasons: why it went when it did. */
+#define ANTIPHASE_REASON_ON_TIME 0
+#define ANTIPHASE_REASON_NOT_HELD 1
+#define ANTIPHASE_REASON_OFF 2
+#define ANTIPHASE_REASON_BUSY 3
+#define ANTIPHASE_REASON_NO_PAGE 4
+#define ANTIPHASE_REASON_UNREADABLE 5
+#define ANTIPHASE_REASON_LAYOUT 6
+#define ANTIPHASE_REASON_TORN 7
+#define ANTIPHASE_REASON_STALE 8
+#define ANTIPHASE_REASON_EXPIRED 9
+#define ANTIPHASE_REASON_CLOCK_BOUND 10
+#define ANTIPHASE_REASON_CLOCK_STEP 11
+#define ANTIPHASE_REASON_MALFORMED 12
+#define ANTIPHASE_REASON_HOLD_TOO_LONG 13
+#define ANTIPHASE_REASON_INTERNAL 14
+
+/* late_ns of a step without a plan. */
+#define ANTIPHASE_NO_LATENESS INT64_MIN
+
+typedef struct antiphase_gate antiphase_gate;
+
+/* What one step did. Times are those of CLOCK_MONOTONIC in nanoseconds. */
+typedef struct antiphase_step {
+    int32_t outcome;
+    int32_t reason;
+    uint64_t held_ns;
+    int64_t late_ns; /* start minus the nearest due start: negative is early */
+    uint64_t start_ns;
+    uint64_t epoch; /* of the plan; 0: none */
+} antiphase_step;
+
+/* Opens the gate of a job. job null: ANTIPHASE_JOB, and without that a gate that lets everything pass. directory null:
+ * ANTIPHASE_DIR, and without that /run/antiphase. ANTIPHASE_GATE=off switches it off. Null only for a name that no job can
+ * have. */
+antiphase_gate *antiphase_gate_open(const char *job, const char *directory);
+
+/* Waits for the slot if the job is early; returns the outcome, and all of it in *step. */
+int32_t antiphase_gate_step(const antiphase_gate *gate, antiphase_step *step);
+
+/* Tells the agent what the gate did now, and not with the next step. */
+void antiphase_gate_flush(const antiphase_gate *gate);
+
+/* No other call with this gate may be going on. */
+void antiphase_gate_close(antiphase_gate *gate);
+
+/* Why the last call of this thread that failed did. Valid until the thread's next call that fails. */
+const char *antiphase_gate_last_error(void);
+
+/* The word for a reason. */
+const char *antiphase_gate_reason(int32_t reason);
+
+/* The version of the library, major.minor.patch. */
+const char *antiphase_gate_version(void);
+
+/* The version of this interface in the library. */
+uint32_t antiphase_gate_abi(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

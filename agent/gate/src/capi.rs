@@ -1,0 +1,268 @@
+//! The C interface: `include/antiphase_gate.h` has the same declarations, and a test compares the two.
+//!
+//! No panic leaves a function, and every pointer may be null: a call that makes no sense lets the job go.
+
+use std::{
+    cell::RefCell,
+    ffi::{CStr, CString, c_char},
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+    ptr,
+};
+
+use gate_core::{Reason, StepOutcome};
+
+use crate::{Config, Gate, JobName};
+
+/// Version of this interface: raised when a caller must be compiled anew.
+const ABI: u32 = 1;
+
+/// `outcome`: it went at once.
+const WENT: i32 = 0;
+/// It was held for its slot.
+const HELD: i32 = 1;
+/// It had missed its slot and was held for the next.
+const SLIPPED: i32 = 2;
+/// It went because the plan could not be trusted or followed.
+const FAIL_OPEN: i32 = 3;
+
+/// In place of a lateness that there is none of.
+const NO_LATENESS: i64 = i64::MIN;
+
+/// `antiphase_step` of the header.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Step {
+    outcome: i32,
+    reason: i32,
+    held_ns: u64,
+    late_ns: i64,
+    start_ns: u64,
+    epoch: u64,
+}
+
+impl Step {
+    fn new(outcome: &StepOutcome) -> Self {
+        let word = match outcome {
+            outcome if outcome.because.is_fail_open() => FAIL_OPEN,
+            outcome if outcome.slip => SLIPPED,
+            outcome if outcome.held.0 > 0 => HELD,
+            _ => WENT,
+        };
+        Self {
+            outcome: word,
+            reason: i32::from(outcome.because.code()),
+            held_ns: outcome.held.0,
+            late_ns: outcome.late.unwrap_or(NO_LATENESS),
+            start_ns: outcome.start.0,
+            epoch: outcome.epoch,
+        }
+    }
+
+    /// Of a call that could not be made.
+    const fn failed() -> Self {
+        Self { outcome: FAIL_OPEN, reason: Reason::Internal as i32, held_ns: 0, late_ns: NO_LATENESS, start_ns: 0, epoch: 0 }
+    }
+}
+
+thread_local! {
+    static LAST_ERROR: RefCell<CString> = RefCell::default();
+}
+
+fn set_error(text: &str) {
+    let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
+    // A thread that is going away has no place for it, and nobody who asks.
+    let _ = LAST_ERROR.try_with(|last| last.replace(text));
+}
+
+/// A C string as text: `Ok(None)` for null.
+///
+/// # Safety
+/// `text` is null or points to a string that ends in a zero byte and does not change during the call.
+unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<Option<&'a str>, String> {
+    if text.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: not null, and the caller promises the rest.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_str().map(Some).map_err(|_| format!("{what} {text:?} is not UTF-8"))
+}
+
+/// # Safety
+/// As for [`antiphase_gate_open`].
+unsafe fn open(job: *const c_char, directory: *const c_char) -> Result<Gate, String> {
+    // SAFETY: the caller's promise, for both.
+    let (job, directory) = unsafe { (text(job, "job name")?, text(directory, "directory")?) };
+    let mut config = match job {
+        // A bad name in the environment does not matter to a caller who gives one.
+        Some(job) => {
+            let job = JobName::try_new(job).map_err(|error| error.to_string())?;
+            let environment = Config::from_env().unwrap_or_else(|_| Config::new(crate::DIRECTORY, job.clone()));
+            Config { job: Some(job), ..environment }
+        }
+        None => Config::from_env().map_err(|error| format!("ANTIPHASE_JOB: {error}"))?,
+    };
+    if let Some(directory) = directory {
+        config.directory = PathBuf::from(directory);
+    }
+    Ok(Gate::open(&config))
+}
+
+/// Opens the gate of `job`, or of `ANTIPHASE_JOB` if null, in `directory`, or `ANTIPHASE_DIR` if null, or the default.
+/// Null for a name that no job can have; [`antiphase_gate_last_error`] says so.
+///
+/// # Safety
+/// Each pointer is null or points to a string that ends in a zero byte and does not change during the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn antiphase_gate_open(job: *const c_char, directory: *const c_char) -> *mut Gate {
+    // SAFETY: the caller's promise.
+    let opened = catch_unwind(|| unsafe { open(job, directory) });
+    match opened.unwrap_or_else(|_| Err("the gate met a defect of its own".to_owned())) {
+        Ok(gate) => Box::into_raw(Box::new(gate)),
+        Err(error) => {
+            set_error(&error);
+            ptr::null_mut()
+        }
+    }
+}
+
+/// Waits for the slot if the job is early, writes what happened to `step` unless null, and returns its `outcome`.
+///
+/// # Safety
+/// `gate` is null or comes from [`antiphase_gate_open`] and is not closed before this returns; `step` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn antiphase_gate_step(gate: *const Gate, step: *mut Step) -> i32 {
+    // SAFETY: null or a gate that lives, by the caller's promise; gates are shared by threads.
+    let gate = unsafe { gate.as_ref() };
+    let done = catch_unwind(AssertUnwindSafe(|| gate.map_or_else(Step::failed, |gate| Step::new(&gate.step()))));
+    let done = done.unwrap_or_else(|_| Step::failed());
+    if !step.is_null() {
+        // SAFETY: not null, so it may be written; `write` does not ask for it to be initialised.
+        unsafe { step.write(done) };
+    }
+    done.outcome
+}
+
+/// Writes the report of what the gate did now, and not with the next start.
+///
+/// # Safety
+/// `gate` is null or comes from [`antiphase_gate_open`] and is not closed before this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn antiphase_gate_flush(gate: *const Gate) {
+    // SAFETY: as in `antiphase_gate_step`.
+    let gate = unsafe { gate.as_ref() };
+    let _ = catch_unwind(AssertUnwindSafe(|| gate.map(Gate::flush)));
+}
+
+/// Closes a gate.
+///
+/// # Safety
+/// `gate` is null or comes from [`antiphase_gate_open`], was not closed, and no thread is in a call with it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn antiphase_gate_close(gate: *mut Gate) {
+    if !gate.is_null() {
+        // SAFETY: it came from `Box::into_raw`, and the caller gives it back once.
+        let gate = unsafe { Box::from_raw(gate) };
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(gate)));
+    }
+}
+
+/// Why the last call of this thread that failed did; empty before that. Valid until the thread's next call that fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn antiphase_gate_last_error() -> *const c_char {
+    LAST_ERROR.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+}
+
+/// The word for a reason; an empty string for a number that is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn antiphase_gate_reason(reason: i32) -> *const c_char {
+    let known = u8::try_from(reason).ok().and_then(Reason::from_code);
+    known.map_or(c"", c_word).as_ptr()
+}
+
+/// [`Reason::word`] with a zero byte; a test compares the two.
+const fn c_word(reason: Reason) -> &'static CStr {
+    match reason {
+        Reason::OnTime => c"on-time",
+        Reason::NotHeld => c"not-held",
+        Reason::Off => c"off",
+        Reason::Busy => c"busy",
+        Reason::NoPage => c"no-page",
+        Reason::Unreadable => c"unreadable",
+        Reason::Layout => c"layout",
+        Reason::Torn => c"torn",
+        Reason::Stale => c"stale",
+        Reason::Expired => c"expired",
+        Reason::ClockBound => c"clock-bound",
+        Reason::ClockStep => c"clock-step",
+        Reason::Malformed => c"malformed",
+        Reason::HoldTooLong => c"hold-too-long",
+        Reason::Internal => c"internal",
+        _ => c"",
+    }
+}
+
+/// The version of the library, as `major.minor.patch`.
+#[unsafe(no_mangle)]
+pub extern "C" fn antiphase_gate_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}
+
+/// The version of this interface; a caller compares it with `ANTIPHASE_GATE_ABI`.
+#[unsafe(no_mangle)]
+pub extern "C" fn antiphase_gate_abi() -> u32 {
+    ABI
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::{align_of, size_of};
+
+    use super::*;
+
+    const HEADER: &str = include_str!("../include/antiphase_gate.h");
+
+    #[test]
+    fn words_of_reasons_are_those_of_the_core() {
+        for &reason in Reason::ALL {
+            assert_eq!(c_word(reason).to_str(), Ok(reason.word()));
+        }
+    }
+
+    /// The numbers in the header are those of the code.
+    #[test]
+    fn the_header_agrees() {
+        let defined = |name: &str| {
+            let begin = format!("#define {name} ");
+            let line = HEADER.lines().find(|line| line.starts_with(&begin)).unwrap_or_else(|| panic!("no {name} in the header"));
+            line[begin.len()..].split_whitespace().next().unwrap().parse::<i64>().unwrap()
+        };
+        for &reason in Reason::ALL {
+            let name = format!("ANTIPHASE_REASON_{}", reason.word().replace('-', "_").to_uppercase());
+            assert_eq!(defined(&name), i64::from(reason.code()));
+        }
+        assert_eq!(HEADER.matches("#define ANTIPHASE_REASON_").count(), Reason::COUNT);
+        let outcomes = [("WENT", WENT), ("HELD", HELD), ("SLIPPED", SLIPPED), ("FAIL_OPEN", FAIL_OPEN)];
+        for (name, code) in outcomes {
+            assert_eq!(defined(&format!("ANTIPHASE_{name}")), i64::from(code));
+        }
+        assert_eq!(defined("ANTIPHASE_GATE_ABI"), i64::from(ABI));
+        assert_eq!((size_of::<Step>(), align_of::<Step>()), (40, 8));
+    }
+
+    #[test]
+    fn null_and_nonsense_let_the_job_go() {
+        // SAFETY: null is allowed everywhere, and the strings end in zero bytes.
+        unsafe {
+            assert_eq!(antiphase_gate_step(ptr::null(), ptr::null_mut()), FAIL_OPEN);
+            antiphase_gate_flush(ptr::null());
+            antiphase_gate_close(ptr::null_mut());
+            assert!(antiphase_gate_open(c"a/b".as_ptr(), ptr::null()).is_null());
+            let error = CStr::from_ptr(antiphase_gate_last_error()).to_str().unwrap();
+            assert!(error.starts_with("job name \"a/b\""), "{error}");
+            assert!(antiphase_gate_open(c"\xff".as_ptr(), ptr::null()).is_null());
+            assert_eq!(CStr::from_ptr(antiphase_gate_reason(-1)), c"");
+            assert_eq!(CStr::from_ptr(antiphase_gate_reason(8)), c"stale");
+        }
+    }
+}

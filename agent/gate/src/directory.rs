@@ -1,0 +1,194 @@
+//! Where the files of a job are, and which files are to be believed.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    fmt,
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+};
+
+use gate_core::Reason;
+use rustix::{
+    fs::{FileType, Mode, OFlags, Stat, fstat, fstatfs, open, stat},
+    io::Errno,
+    process::geteuid,
+};
+
+use crate::words::FILE_BYTES;
+
+/// Where agents keep their pages unless told otherwise.
+pub const DIRECTORY: &str = "/run/antiphase";
+
+/// Longest name of a job: that of a name in DNS, which is what schedulers' names fit in.
+pub const NAME_MAX: usize = 253;
+
+/// Longest part of a name that goes into a file's name as it is. Linux has 255 bytes for the whole.
+const STEM_MAX: usize = 200;
+
+/// File systems whose pages come from another machine or another process, which may never answer: NFS, SMB, CIFS, SMB2,
+/// 9p, FUSE, Ceph, AFS (linux/magic.h and the file systems' own sources).
+const REMOTE: [u32; 8] = [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x0102_1997, 0x6573_5546, 0x00c3_6400, 0x6b41_4653];
+
+/// The name of a job, checked so that it can be part of a file's name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobName(String);
+
+/// A name that no job can have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NameError(String);
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown: String = self.0.chars().take(64).collect();
+        write!(f, "job name {shown:?} ({} bytes); must be 1 to {NAME_MAX} of A-Z a-z 0-9 . _ - and not begin with a dot", self.0.len())
+    }
+}
+
+impl std::error::Error for NameError {}
+
+impl JobName {
+    /// Checks a name.
+    ///
+    /// # Errors
+    /// [`NameError`] for a name that is empty, longer than [`NAME_MAX`], begins with a dot or has other characters than
+    /// ASCII letters, digits, `.`, `_` and `-`.
+    pub fn try_new(name: &str) -> Result<Self, NameError> {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+        let fits = (1..=NAME_MAX).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(allowed);
+        if fits { Ok(Self(name.to_owned())) } else { Err(NameError(name.to_owned())) }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The name of a file of this job. A name too long for a file is cut and ends in `~` and its hash (FNV-1a, 64 bits);
+    /// no job's name has a `~`.
+    pub(crate) fn file(&self, extension: &str) -> String {
+        match self.0.get(..STEM_MAX) {
+            Some(begin) if self.0.len() > STEM_MAX => format!("{begin}~{:016x}.{extension}", fnv1a(self.0.as_bytes())),
+            _ => format!("{}.{extension}", self.0),
+        }
+    }
+}
+
+impl fmt::Display for JobName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// What a gate is to follow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The directory of the agent's pages.
+    pub directory: PathBuf,
+    /// The job; without one the gate is off.
+    pub job: Option<JobName>,
+    /// Whether the gate is switched off.
+    pub off: bool,
+}
+
+impl Config {
+    /// A gate for one job in a directory.
+    #[must_use]
+    pub fn new(directory: impl Into<PathBuf>, job: JobName) -> Self {
+        Self { directory: directory.into(), job: Some(job), off: false }
+    }
+
+    /// What `ANTIPHASE_JOB`, `ANTIPHASE_DIR` (default [`DIRECTORY`]) and `ANTIPHASE_GATE` (`off`, `0`, `false` or `no`
+    /// switch the gate off) say.
+    ///
+    /// # Errors
+    /// [`NameError`] if `ANTIPHASE_JOB` is not the name of a job.
+    pub fn from_env() -> Result<Self, NameError> {
+        Self::from_values(|name| env::var_os(name))
+    }
+
+    fn from_values(value: impl Fn(&str) -> Option<OsString>) -> Result<Self, NameError> {
+        let set = |name: &str| value(name).filter(|value| !value.is_empty());
+        let directory = set("ANTIPHASE_DIR").map_or_else(|| PathBuf::from(DIRECTORY), PathBuf::from);
+        let job = set("ANTIPHASE_JOB").map(|name| JobName::try_new(&name.to_string_lossy())).transpose()?;
+        let off = set("ANTIPHASE_GATE").is_some_and(|word| is_off(&word));
+        Ok(Self { directory, job, off })
+    }
+}
+
+fn is_off(word: &OsStr) -> bool {
+    ["off", "0", "false", "no"].iter().any(|off| word.eq_ignore_ascii_case(off))
+}
+
+/// Opens a file that should be a page, without following a link or waiting for anybody, and checks that it can be believed:
+/// a regular file of the right size on a local file system, which belongs to root, to us or to the directory's owner, and
+/// which others cannot write or shrink.
+pub(crate) fn open_page(directory: &Path, name: &str) -> Result<File, Reason> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = open(directory.join(name), flags, Mode::empty()).map_err(|error| match error {
+        Errno::NOENT | Errno::NOTDIR => Reason::NoPage,
+        _ => Reason::Unreadable,
+    })?;
+    let unreadable = |_| Reason::Unreadable;
+    let found = fstat(&file).map_err(unreadable)?;
+    let owners = [0, geteuid().as_raw(), stat(directory).map_err(unreadable)?.st_uid];
+    let others_write = Mode::from_raw_mode(found.st_mode).intersects(Mode::WGRP | Mode::WOTH);
+    let trusted = is_sized(&found) && owners.contains(&found.st_uid) && !others_write && is_local(&file).map_err(|_| Reason::Unreadable)?;
+    if trusted { Ok(File::from(file)) } else { Err(Reason::Unreadable) }
+}
+
+/// Whether a file is a regular one of the size of a page.
+pub(crate) fn is_sized(found: &Stat) -> bool {
+    FileType::from_raw_mode(found.st_mode) == FileType::RegularFile && usize::try_from(found.st_size) == Ok(FILE_BYTES)
+}
+
+/// Whether an access to the file is answered by this kernel alone.
+pub(crate) fn is_local(file: impl rustix::fd::AsFd) -> io::Result<bool> {
+    // The kernel's type of this field differs between architectures; magic numbers have 32 bits.
+    Ok(!REMOTE.contains(&(fstatfs(file)?.f_type as u32)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_could_leave_the_directory_are_refused() {
+        for bad in ["", ".", "..", ".hidden", "a/b", "a b", "a\0", "caf\u{e9}", "~", &"x".repeat(254)] {
+            assert!(JobName::try_new(bad).is_err(), "{bad:?}");
+        }
+        for good in ["a", "job-1.train_2", "-", &"x".repeat(253)] {
+            assert!(JobName::try_new(good).is_ok(), "{good:?}");
+        }
+        let message = JobName::try_new("a/b").unwrap_err().to_string();
+        assert!(message.contains("\"a/b\" (3 bytes)"), "{message}");
+    }
+
+    #[test]
+    fn the_longest_names_have_files_and_differ() {
+        let name = |end: &str| JobName::try_new(&format!("{}{end}", "x".repeat(250))).unwrap();
+        assert!(format!(".{}.4294967295", name("a").file("report")).len() <= 255);
+        assert_ne!(name("a").file("page"), name("b").file("page"));
+        assert_eq!(JobName::try_new("short").unwrap().file("page"), "short.page");
+        // The test vector "foobar" of the FNV specification.
+        assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
+    }
+
+    #[test]
+    fn the_environment_says_which_job() {
+        let of = |values: &[(&str, &str)]| {
+            Config::from_values(|name| values.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into()))
+        };
+        assert_eq!(of(&[]).unwrap(), Config { directory: DIRECTORY.into(), job: None, off: false });
+        let config = of(&[("ANTIPHASE_JOB", "j"), ("ANTIPHASE_DIR", "/x"), ("ANTIPHASE_GATE", "Off")]).unwrap();
+        assert_eq!(config, Config { directory: "/x".into(), job: Some(JobName::try_new("j").unwrap()), off: true });
+        assert!(!of(&[("ANTIPHASE_GATE", "on")]).unwrap().off);
+        assert!(of(&[("ANTIPHASE_JOB", "../etc")]).is_err());
+    }
+}

@@ -1,0 +1,175 @@
+//! Holding the start of a program that cannot be changed.
+//!
+//! `antiphase gate exec -- CMD` waits for the job's slot once and then becomes CMD: the *start of the program* is aligned with
+//! the slot. What the program does afterwards is its own affair: iterations inside it are not gated, so this is for
+//! programs that make one run of traffic (a benchmark, an RDMA writer) and are called again for the next. A program that
+//! uses the gate itself finds its job in the environment.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    fmt,
+    io::ErrorKind,
+    os::unix::process::CommandExt,
+    path::PathBuf,
+    process::Command,
+};
+
+use gate_core::StepOutcome;
+
+use crate::{Config, Gate, JobName, NameError};
+
+/// Exit code for arguments that make no sense.
+pub const USAGE: i32 = 2;
+/// Exit code for a program that is not there, as in shells.
+pub const NOT_FOUND: i32 = 127;
+/// Exit code for one that is there and cannot be run, as in shells.
+pub const NOT_RUN: i32 = 126;
+
+/// How to call it.
+pub const SYNOPSIS: &str = "gate exec [--job NAME] [--dir DIRECTORY] [--all-ranks] [--] PROGRAM [ARGUMENT]...";
+
+/// Variables in which launchers tell a process its rank: torchrun, Open MPI, PMI, Slurm.
+const RANKS: [&str; 4] = ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
+
+/// What to run, and under which gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The gate.
+    pub config: Config,
+    /// Whether ranks other than 0 wait too.
+    pub all_ranks: bool,
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+}
+
+/// Arguments that make no sense.
+#[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ExecError {
+    /// There is no program.
+    NoProgram,
+    /// An option that is not known.
+    Unknown(OsString),
+    /// An option without its value.
+    NoValue(OsString),
+    /// A name that no job can have.
+    Name(NameError),
+}
+
+impl fmt::Display for ExecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoProgram => write!(f, "no program to run; usage: {SYNOPSIS}"),
+            Self::Unknown(option) => write!(f, "unknown option {option:?}; usage: {SYNOPSIS}"),
+            Self::NoValue(option) => write!(f, "option {option:?} needs a value; usage: {SYNOPSIS}"),
+            Self::Name(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ExecError {}
+
+impl Plan {
+    /// Reads arguments; what they do not say comes from `environment`, which is the gate's own.
+    ///
+    /// # Errors
+    /// [`ExecError`].
+    pub fn try_new(args: impl IntoIterator<Item = OsString>, environment: Config) -> Result<Self, ExecError> {
+        let mut plan = Self { config: environment, all_ranks: false, command: Vec::new() };
+        let mut args = args.into_iter();
+        while let Some(arg) = args.next() {
+            match arg.to_str() {
+                Some("--") => break,
+                Some("--all-ranks") => plan.all_ranks = true,
+                Some("--job") => {
+                    let name = args.next().ok_or(ExecError::NoValue(arg))?;
+                    plan.config.job = Some(JobName::try_new(&name.to_string_lossy()).map_err(ExecError::Name)?);
+                }
+                Some("--dir") => plan.config.directory = PathBuf::from(args.next().ok_or(ExecError::NoValue(arg))?),
+                Some(option) if option.starts_with('-') => return Err(ExecError::Unknown(arg)),
+                _ => {
+                    plan.command.push(arg);
+                    break;
+                }
+            }
+        }
+        plan.command.extend(args);
+        if plan.command.is_empty() { Err(ExecError::NoProgram) } else { Ok(plan) }
+    }
+
+    /// Waits for the slot, if this process is the one that waits.
+    fn wait(&self) -> Option<StepOutcome> {
+        let rank = RANKS.iter().find_map(env::var_os);
+        (self.all_ranks || is_leader(rank.as_deref())).then(|| Gate::open(&self.config).step())
+    }
+}
+
+/// Rank 0 leads. A process that was not told a rank is alone.
+fn is_leader(rank: Option<&OsStr>) -> bool {
+    rank.is_none_or(|rank| rank == "0")
+}
+
+/// Runs `gate exec` with these arguments (those after `exec`). Returns only if the program could not be started: an exit
+/// code, after one line on standard error.
+#[must_use]
+pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
+    let plan = Config::from_env().map_err(ExecError::Name).and_then(|environment| Plan::try_new(args, environment));
+    let plan = match plan {
+        Ok(plan) => plan,
+        Err(error) => {
+            eprintln!("gate exec: {error}");
+            return USAGE;
+        }
+    };
+    let Some((program, arguments)) = plan.command.split_first() else { return USAGE };
+    let mut command = Command::new(program);
+    command.args(arguments).env("ANTIPHASE_DIR", &plan.config.directory);
+    if let Some(job) = &plan.config.job {
+        command.env("ANTIPHASE_JOB", job.as_str());
+    }
+    if let Some(outcome) = plan.wait()
+        && outcome.because.is_fail_open()
+    {
+        eprintln!("gate exec: not held ({})", outcome.because);
+    }
+    let error = command.exec();
+    eprintln!("gate exec: {}: {error}", program.display());
+    if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_RUN }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(args: &[&str]) -> Result<Plan, ExecError> {
+        let environment = Config { directory: "/env".into(), job: None, off: false };
+        Plan::try_new(args.iter().map(OsString::from), environment)
+    }
+
+    #[test]
+    fn options_end_where_the_program_begins() {
+        let with = plan(&["--job", "j", "--dir", "/d", "--", "ib_write_bw", "--job", "x"]).unwrap();
+        assert_eq!(with.config, Config::new("/d", JobName::try_new("j").unwrap()));
+        assert_eq!(with.command, ["ib_write_bw", "--job", "x"]);
+        let without = plan(&["--all-ranks", "true", "--", "-v"]).unwrap();
+        assert!(without.all_ranks);
+        assert_eq!(without.command, ["true", "--", "-v"]);
+        assert_eq!(without.config.directory, PathBuf::from("/env"));
+    }
+
+    #[test]
+    fn bad_arguments_are_named() {
+        assert_eq!(plan(&[]), Err(ExecError::NoProgram));
+        assert_eq!(plan(&["--"]), Err(ExecError::NoProgram));
+        assert_eq!(plan(&["--every", "x"]), Err(ExecError::Unknown("--every".into())));
+        assert_eq!(plan(&["--job"]), Err(ExecError::NoValue("--job".into())));
+        assert!(matches!(plan(&["--job", "a/b", "x"]), Err(ExecError::Name(_))));
+    }
+
+    #[test]
+    fn rank_0_leads() {
+        let leads = |rank: Option<&str>| is_leader(rank.map(OsStr::new));
+        assert!(leads(None) && leads(Some("0")) && !leads(Some("1")));
+    }
+}

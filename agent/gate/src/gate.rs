@@ -1,0 +1,272 @@
+//! The gate of one job in one process.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use gate_core::{Decision, Hold, Reason, Schedule, StepOutcome, Tracker, decide};
+use units::{Nanos, NodeTime};
+
+use crate::{
+    clock::now,
+    directory::{Config, JobName},
+    fork,
+    page::PageReader,
+    report::{ReportWriter, Written, new_writer},
+    turn::Turns,
+    wait::wait,
+};
+
+/// How often a gate without a page it can follow looks for one. Looking costs some system calls, about 10 us.
+const REOPEN_EVERY: Nanos = Nanos::from_millis(200);
+
+/// How often a gate that never waits writes its report. One that waits writes it while it has time, before a wait.
+const REPORT_EVERY: Nanos = Nanos::from_millis(100);
+
+/// The gate of one job. The leader rank calls [`Self::step`] once per iteration.
+///
+/// It can be shared by threads: while one is held, the others go. It can be used after a fork: the child then writes the report.
+#[derive(Debug)]
+pub struct Gate {
+    /// Set when the gate met a defect of its own: from then on everything goes.
+    broken: AtomicBool,
+    /// `None`: switched off.
+    inner: Option<Turns<Inner>>,
+}
+
+impl Gate {
+    /// Opens the gate of a job. There is no error: without a page the job goes, and the gate keeps looking for one.
+    #[must_use]
+    pub fn open(config: &Config) -> Self {
+        let job = config.job.as_ref().filter(|_| !config.off);
+        let inner = job.map(|job| {
+            fork::watch();
+            Turns::new(Inner::new(config.directory.clone(), job.clone()))
+        });
+        Self { broken: AtomicBool::new(false), inner }
+    }
+
+    /// Call this when the next iteration could start and nothing of it is in flight. Returns when it may start: at once, or
+    /// at the job's slot, at most [`Schedule::hold_bound`] later. Never fails and never panics.
+    pub fn step(&self) -> StepOutcome {
+        let Some(inner) = &self.inner else { return passed(Reason::Off) };
+        if self.broken.load(Ordering::Relaxed) {
+            return passed(Reason::Internal);
+        }
+        let Some(mut inner) = inner.take() else { return passed(Reason::Busy) };
+        self.guarded(|| inner.step())
+    }
+
+    /// A panic is a defect of ours and not the job's. What it left behind is not used again.
+    #[inline]
+    fn guarded(&self, step: impl FnOnce() -> StepOutcome) -> StepOutcome {
+        catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_| {
+            self.broken.store(true, Ordering::Relaxed);
+            passed(Reason::Internal)
+        })
+    }
+
+    /// Writes the report now. Otherwise a start that was held appears in it when the next one comes.
+    pub fn flush(&self) {
+        if let Some(mut inner) = self.inner.as_ref().and_then(Turns::take) {
+            let _ = catch_unwind(AssertUnwindSafe(|| inner.write_report(now())));
+        }
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+/// A start that the gate had no part in.
+fn passed(because: Reason) -> StepOutcome {
+    StepOutcome { because, start: now(), held: Nanos(0), slip: false, late: None, epoch: 0 }
+}
+
+/// Whether a page that answers like this may be one that its agent replaced, so that looking for another can help.
+#[inline]
+fn may_be_replaced(because: Reason, at: NodeTime, page: &Result<Schedule, Reason>) -> bool {
+    match because {
+        Reason::NoPage | Reason::Unreadable | Reason::Layout | Reason::Torn => true,
+        Reason::Stale | Reason::ClockStep | Reason::Malformed => true,
+        // Passing needs no trust, so nobody asked how old this is.
+        Reason::NotHeld => page.is_ok_and(|schedule| schedule.is_stale(at)),
+        _ => false,
+    }
+}
+
+/// Where the report goes.
+#[derive(Debug)]
+enum Destination {
+    File(ReportWriter),
+    /// The agent made none yet.
+    Missing,
+    /// A gate that was opened later writes it.
+    Another,
+}
+
+impl Destination {
+    fn open(directory: &Path, job: &JobName, writer: u64, tracker: &Tracker) -> Self {
+        ReportWriter::open(directory, job, writer, tracker).map_or(Self::Missing, Self::File)
+    }
+}
+
+#[derive(Debug)]
+struct Inner {
+    directory: PathBuf,
+    job: JobName,
+    page: Result<PageReader, Reason>,
+    reopen_at: NodeTime,
+    report: Destination,
+    /// When a gate that does not wait writes next, and when one without a file looks for one next.
+    report_at: NodeTime,
+    report_open_at: NodeTime,
+    /// Names these totals, whatever file they are in.
+    writer: u64,
+    tracker: Tracker,
+    process: u64,
+}
+
+impl Inner {
+    fn new(directory: PathBuf, job: JobName) -> Self {
+        let page = PageReader::open(&directory, &job);
+        let (writer, tracker) = (new_writer(), Tracker::default());
+        let report = Destination::open(&directory, &job, writer, &tracker);
+        let reopen_at = now().saturating_add(REOPEN_EVERY);
+        Self {
+            directory,
+            job,
+            page,
+            reopen_at,
+            report,
+            report_at: NodeTime(0),
+            report_open_at: reopen_at,
+            writer,
+            tracker,
+            process: fork::generation(),
+        }
+    }
+
+    fn step(&mut self) -> StepOutcome {
+        if self.process != fork::generation() {
+            self.begin_in_child();
+        }
+        // The page first: a heartbeat in the future then means another clock, and not a slow reader.
+        let mut page = self.read();
+        let mut came = now();
+        let mut decision = answer(came, &page);
+        if let Decision::Go { because, .. } = decision
+            && came >= self.reopen_at
+            && may_be_replaced(because, came, &page)
+        {
+            self.reopen(came);
+            page = self.read();
+            came = now();
+            decision = answer(came, &page);
+        }
+        let outcome = match (decision, page) {
+            (Decision::Wait { until, slip }, Ok(schedule)) => self.hold(came, until, slip, &schedule),
+            (Decision::Go { because, late }, Ok(schedule)) => went(came, because, late, &schedule),
+            (Decision::Go { because, .. }, Err(_)) => StepOutcome { start: came, ..absent(because) },
+            (Decision::Wait { .. }, Err(reason)) => StepOutcome { start: came, ..absent(reason) },
+        };
+        self.tracker.record(&outcome);
+        if outcome.held.0 == 0 && outcome.start >= self.report_at {
+            self.write_report(outcome.start);
+        }
+        outcome
+    }
+
+    #[inline]
+    fn read(&self) -> Result<Schedule, Reason> {
+        self.page.as_ref().map_err(|&reason| reason)?.read()
+    }
+
+    fn hold(&mut self, came: NodeTime, until: NodeTime, slip: bool, schedule: &Schedule) -> StepOutcome {
+        // There is time for it now, and there may be none at the slot.
+        self.write_report(came);
+        let mut hold = Hold::new(came, until, schedule);
+        let mut followed = *schedule;
+        let because = wait(&mut hold, || {
+            let page = self.read();
+            followed = page.unwrap_or(followed);
+            page
+        });
+        let start = now();
+        let late = if because == Reason::NotHeld { None } else { followed.phase_error(start) };
+        StepOutcome { because, start, held: start.since(came), slip, late, epoch: followed.epoch }
+    }
+
+    fn reopen(&mut self, at: NodeTime) {
+        self.reopen_at = at.saturating_add(REOPEN_EVERY);
+        self.page = PageReader::open(&self.directory, &self.job);
+    }
+
+    fn write_report(&mut self, at: NodeTime) {
+        self.report_at = at.saturating_add(REPORT_EVERY);
+        let written = match &mut self.report {
+            Destination::File(report) => report.write(&self.tracker),
+            Destination::Missing if at >= self.report_open_at => Written::Gone,
+            Destination::Missing | Destination::Another => return,
+        };
+        match written {
+            Written::Whole => {}
+            Written::TakenOver => self.report = Destination::Another,
+            Written::Gone => {
+                self.report_open_at = at.saturating_add(REOPEN_EVERY);
+                self.report = Destination::open(&self.directory, &self.job, self.writer, &self.tracker);
+            }
+        }
+    }
+
+    /// The report belongs to the parent, and so do the totals so far.
+    fn begin_in_child(&mut self) {
+        self.process = fork::generation();
+        self.tracker = Tracker::default();
+        self.writer = new_writer();
+        self.report = Destination::open(&self.directory, &self.job, self.writer, &self.tracker);
+    }
+}
+
+#[inline]
+fn answer(at: NodeTime, page: &Result<Schedule, Reason>) -> Decision {
+    match page {
+        Ok(schedule) => decide(at, schedule),
+        Err(reason) => Decision::Go { because: *reason, late: Nanos(0) },
+    }
+}
+
+/// A start that was not held, under a schedule that could be read.
+#[inline]
+fn went(start: NodeTime, because: Reason, late: Nanos, schedule: &Schedule) -> StepOutcome {
+    let late = match because {
+        Reason::OnTime | Reason::HoldTooLong => Some(schedule.signed(late)),
+        Reason::NotHeld => None,
+        // Not followed, but how far the job is from its slots is worth knowing.
+        _ => schedule.phase_error(start),
+    };
+    StepOutcome { because, start, held: Nanos(0), slip: false, late, epoch: schedule.epoch }
+}
+
+fn absent(because: Reason) -> StepOutcome {
+    StepOutcome { because, start: NodeTime(0), held: Nanos(0), slip: false, late: None, epoch: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_panic_everything_goes() {
+        let directory = tempfile::tempdir().unwrap();
+        let gate = Gate::open(&Config::new(directory.path(), JobName::try_new("j").unwrap()));
+        assert_eq!(gate.step().because, Reason::NoPage);
+        assert_eq!(gate.guarded(|| panic!("as a defect would")).because, Reason::Internal);
+        assert_eq!(gate.step().because, Reason::Internal);
+        gate.flush();
+    }
+}

@@ -1,0 +1,45 @@
+//! The job's side of a page.
+
+use std::{path::Path, sync::atomic::Ordering};
+
+use gate_core::{Reason, Schedule};
+
+use super::{LAYOUT, LAYOUT_AT, MAGIC, MAGIC_AT, decode, lock};
+use crate::{
+    directory::{JobName, open_page},
+    words::Words,
+};
+
+/// A schedule page, mapped for reading.
+#[derive(Debug)]
+pub struct PageReader {
+    words: Words,
+}
+
+impl PageReader {
+    /// Maps the page of a job.
+    ///
+    /// # Errors
+    /// [`Reason::NoPage`] if there is none, and [`Reason::Unreadable`] if it cannot be opened or is not to be believed: not a
+    /// regular file of 4096 bytes, on a remote file system, writable by others, or of another user than root, ourselves
+    /// and the directory's owner.
+    pub fn open(directory: &Path, job: &JobName) -> Result<Self, Reason> {
+        let file = open_page(directory, &job.file("page"))?;
+        let words = Words::read_only(&file).map_err(|_| Reason::Unreadable)?;
+        Ok(Self { words })
+    }
+
+    /// The schedule as it is now. Bounded: at most some tens of microseconds beside a writer that was stopped.
+    ///
+    /// # Errors
+    /// [`Reason::Layout`] for another layout, [`Reason::Torn`] if the agent was in the middle of a write all the time,
+    /// [`Reason::NoPage`] if it took the page back, and [`Reason::Malformed`] for values that no agent of this layout writes.
+    #[inline]
+    pub fn read(&self) -> Result<Schedule, Reason> {
+        let all = self.words.all();
+        if all[MAGIC_AT].load(Ordering::Relaxed) != MAGIC || all[LAYOUT_AT].load(Ordering::Relaxed) != LAYOUT {
+            return Err(Reason::Layout);
+        }
+        decode(lock(&self.words).read().ok_or(Reason::Torn)?)
+    }
+}

@@ -1,0 +1,157 @@
+//! The agent's side of a page.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, ErrorKind, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    process,
+    sync::atomic::Ordering,
+};
+
+use gate_core::Schedule;
+use rustix::{
+    fs::{FlockOperation, Mode, OFlags, fchmod, flock, fstat},
+    io::Errno,
+    process::geteuid,
+};
+
+use super::{BODY_AT, LAYOUT, LAYOUT_AT, MAGIC, MAGIC_AT, RETIRED, encode, lock};
+use crate::{
+    directory::{JobName, is_sized},
+    words::{FILE_BYTES, Words},
+};
+
+/// Times that a page may appear or vanish while we take it before we say so. Two agents that start at once need two.
+const CREATE_TRIES: usize = 4;
+
+/// Everybody reads, the agent writes.
+const PERMISSIONS: u32 = 0o644;
+
+/// The schedule page of one job, mapped for writing and locked against other agents while this lives.
+///
+/// Dropping it leaves the page in place: an agent that is restarted finds it again, and until then its heartbeat grows old.
+#[derive(Debug)]
+pub struct PageWriter {
+    path: PathBuf,
+    file: File,
+    words: Words,
+}
+
+impl PageWriter {
+    /// Makes the page of a job, or takes over the one that an earlier agent left. A job that has it mapped keeps following
+    /// it: the file stays the same. A new page lets everything pass until the first [`Self::write`].
+    ///
+    /// # Errors
+    /// `InvalidInput` for a name that no job can have, `ResourceBusy` if another agent has the page, and what the file system
+    /// says.
+    pub fn create(directory: &Path, job: &str) -> io::Result<Self> {
+        let job = JobName::try_new(job).map_err(|error| io::Error::new(ErrorKind::InvalidInput, error))?;
+        let name = job.file("page");
+        let path = directory.join(&name);
+        let temporary = directory.join(format!(".{name}.{}", process::id()));
+        for _ in 0..CREATE_TRIES {
+            if let Some(page) = Self::take_over(&path)? {
+                return Ok(page);
+            }
+            if let Some(page) = Self::make(&path, &temporary)? {
+                return Ok(page);
+            }
+        }
+        Err(io::Error::new(ErrorKind::ResourceBusy, format!("{} keeps changing under us", path.display())))
+    }
+
+    /// The page that is there, `None` if there is none that can be used (and then there is none any more).
+    fn take_over(path: &Path) -> io::Result<Option<Self>> {
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = match OpenOptions::new().read(true).write(true).custom_flags(flags.bits().cast_signed()).open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => return fs::remove_file(path).map(|()| None),
+            Err(error) => return Err(error),
+        };
+        own(&file, path)?;
+        let found = fstat(&file)?;
+        // Its agent removed it between our opening and our locking it.
+        if found.st_nlink == 0 {
+            return Ok(None);
+        }
+        let others_write = Mode::from_raw_mode(found.st_mode).intersects(Mode::WGRP | Mode::WOTH);
+        if is_sized(&found) && found.st_uid == geteuid().as_raw() && !others_write {
+            let words = Words::writable(&file)?;
+            let header = [MAGIC_AT, LAYOUT_AT].map(|at| words.all()[at].load(Ordering::Relaxed));
+            if header == [MAGIC, LAYOUT] {
+                return Ok(Some(Self::taken_over(path, file, words)));
+            }
+        }
+        // Not a page of ours, so no gate follows it. It is unlinked, never truncated: somebody may have it mapped.
+        fs::remove_file(path).map(|()| None)
+    }
+
+    fn taken_over(path: &Path, file: File, words: Words) -> Self {
+        let mut page = Self { path: path.to_owned(), file, words };
+        let retired = page.words.all()[BODY_AT].load(Ordering::Relaxed) != 0;
+        // Its agent died in the middle of a write or of removing it: nothing in it can be kept.
+        if retired || lock(&page.words).is_torn() {
+            page.write(&Schedule::default());
+        }
+        page
+    }
+
+    /// A new page; `None` if somebody else made one meanwhile.
+    fn make(path: &Path, temporary: &Path) -> io::Result<Option<Self>> {
+        // Left by an agent that died here and had our process id.
+        match fs::remove_file(temporary) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = OpenOptions::new().read(true).write(true).create_new(true).mode(PERMISSIONS).open(temporary)?;
+        let made = Self::fill(&mut file, path).and_then(|words| match fs::hard_link(temporary, path) {
+            Ok(()) => Ok(Some(words)),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(None),
+            Err(error) => Err(error),
+        });
+        fs::remove_file(temporary)?;
+        Ok(made?.map(|words| Self { path: path.to_owned(), file, words }))
+    }
+
+    /// The whole page before anybody can see it, every byte written: a hole in a full tmpfs would be a fault later.
+    fn fill(file: &mut File, path: &Path) -> io::Result<Words> {
+        let mut bytes = [0; FILE_BYTES];
+        bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
+        bytes[8..16].copy_from_slice(&LAYOUT.to_le_bytes());
+        file.write_all(&bytes)?;
+        fchmod(&*file, Mode::from_raw_mode(PERMISSIONS))?;
+        own(file, path)?;
+        Words::writable(file)
+    }
+
+    /// Publishes a schedule. Writing it again with a newer `written` is the heartbeat.
+    pub fn write(&mut self, schedule: &Schedule) {
+        lock(&self.words).write(&encode(schedule, 0));
+    }
+
+    /// Takes the page back: gates that have it mapped go, and look for a new one.
+    ///
+    /// # Errors
+    /// What the file system says; the gates have been told all the same.
+    pub fn remove(self) -> io::Result<()> {
+        lock(&self.words).write(&encode(&Schedule::default(), RETIRED));
+        let ours = self.file.metadata()?;
+        match fs::symlink_metadata(&self.path) {
+            Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => fs::remove_file(&self.path),
+            // Somebody removed or replaced it behind our back; what is there now is not ours.
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Locks the file for this agent; the kernel unlocks it when the agent dies.
+fn own(file: &File, path: &Path) -> io::Result<()> {
+    flock(file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+        Errno::WOULDBLOCK => io::Error::new(ErrorKind::ResourceBusy, format!("another agent writes {}", path.display())),
+        other => other.into(),
+    })
+}

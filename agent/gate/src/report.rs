@@ -1,0 +1,303 @@
+//! What a gate tells its agent: totals, and the last iterations one by one.
+//!
+//! The job writes the file, so the agent believes nothing in it: it reads a copy, checks that the copy is whole, and treats
+//! every number as one that could be anything. Neither side maps the file, because the job may write it, and
+//! whoever may write a file may shrink it under a mapping, which is a fault in the other process.
+//! `docs/schedule-page.md` has the layout.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, ErrorKind},
+    os::unix::fs::{FileExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    process,
+};
+
+use gate_core::{Counters, RING, Reason, Sample, Tracker};
+use rustix::{
+    fs::{Mode, OFlags, fchmod, fstat},
+    process::{Resource, getrlimit},
+};
+use units::{Nanos, NodeTime};
+
+use crate::{
+    clock,
+    directory::{JobName, is_local, is_sized},
+    words::FILE_BYTES,
+};
+
+/// `ANTIPHRP` as bytes in the file.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ANTIPHRP");
+/// The layout that this library reads and writes.
+pub const LAYOUT: u64 = 1;
+
+const CHECKSUM_AT: usize = 2;
+const WRITER_AT: usize = 3;
+const REASONS_AT: usize = 10;
+const RING_AT: usize = 32;
+const SAMPLE_WORDS: usize = 4;
+const REPORT_WORDS: usize = RING_AT + RING * SAMPLE_WORDS;
+const REPORT_BYTES: usize = REPORT_WORDS * 8;
+/// In place of a lateness that there is none of.
+const NO_LATENESS: i64 = i64::MIN;
+
+const _: () = assert!(REASONS_AT + Reason::COUNT <= RING_AT && REPORT_BYTES <= FILE_BYTES);
+
+/// Times that a reader tries to meet no write. One write takes about a microsecond and comes ten times a second at most.
+const READ_TRIES: usize = 3;
+
+/// A report as it was read. No number in it can be relied on.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Tells one run of a gate from another: when it changes, totals begin anew. It stays when a gate finds a new file.
+    pub writer: u64,
+    /// Counts the writes of that run to this file.
+    pub sequence: u64,
+    /// Totals and the last iterations.
+    pub tracker: Tracker,
+}
+
+fn encode(report: &Report) -> [u64; REPORT_WORDS] {
+    let mut words = [0; REPORT_WORDS];
+    let counters = report.tracker.counters();
+    words[0] = MAGIC;
+    words[1] = LAYOUT;
+    words[WRITER_AT..REASONS_AT].copy_from_slice(&[
+        report.writer,
+        report.sequence,
+        report.tracker.epoch(),
+        counters.iterations,
+        counters.holds,
+        counters.slips,
+        counters.held.0,
+    ]);
+    words[REASONS_AT..REASONS_AT + Reason::COUNT].copy_from_slice(&counters.by_reason);
+    for (words, sample) in words[RING_AT..].chunks_exact_mut(SAMPLE_WORDS).zip(report.tracker.ring()) {
+        let late = sample.late.unwrap_or(NO_LATENESS).cast_unsigned();
+        words.copy_from_slice(&[sample.start.0, late, sample.held.0, 0]);
+    }
+    words[CHECKSUM_AT] = checksum(&words);
+    words
+}
+
+fn decode(words: &[u64; REPORT_WORDS]) -> Option<Report> {
+    if words[0] != MAGIC || words[1] != LAYOUT || words[CHECKSUM_AT] != checksum(words) {
+        return None;
+    }
+    let &[writer, sequence, epoch, iterations, holds, slips, held] = words[WRITER_AT..].first_chunk()?;
+    let by_reason = *words[REASONS_AT..].first_chunk()?;
+    let mut ring = [Sample::default(); RING];
+    for (sample, words) in ring.iter_mut().zip(words[RING_AT..].chunks_exact(SAMPLE_WORDS)) {
+        let late = Some(words[1].cast_signed()).filter(|&late| late != NO_LATENESS);
+        *sample = Sample { start: NodeTime(words[0]), late, held: Nanos(words[2]) };
+    }
+    let counters = Counters { iterations, holds, slips, by_reason, held: Nanos(held) };
+    Some(Report { writer, sequence, tracker: Tracker::new(counters, epoch, ring) })
+}
+
+/// Of all words after the checksum. It finds copies that are half of one write and half of another, not malice.
+fn checksum(words: &[u64; REPORT_WORDS]) -> u64 {
+    words[WRITER_AT..].iter().fold(MAGIC, |sum, &word| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29))
+}
+
+fn open(directory: &Path, job: &JobName, create: bool) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(create).mode(0o666).custom_flags(flags.bits().cast_signed());
+    options.open(directory.join(job.file("report")))
+}
+
+/// The agent's side of a report.
+#[derive(Debug)]
+pub struct ReportReader {
+    path: PathBuf,
+    file: File,
+}
+
+impl ReportReader {
+    /// Opens the report of a job, and makes an empty one that every user may write if there is none.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a name that no job can have, and what the file system says.
+    pub fn open_or_create(directory: &Path, job: &str) -> io::Result<Self> {
+        let job = JobName::try_new(job).map_err(|error| io::Error::new(ErrorKind::InvalidInput, error))?;
+        let file = open(directory, &job, true)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(ErrorKind::InvalidInput, format!("the report of {job} is not a regular file")));
+        }
+        // The permissions asked for at creation are cut by the umask. A file of another user cannot be changed, and need not be.
+        match fchmod(&file, Mode::from_raw_mode(0o666)) {
+            Ok(()) | Err(rustix::io::Errno::PERM) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let reader = Self { path: directory.join(job.file("report")), file };
+        reader.keep_size()?;
+        Ok(reader)
+    }
+
+    /// Removes the file, when the job is gone. A gate that still writes it notices and stops.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn remove(self) -> io::Result<()> {
+        fs::remove_file(&self.path)
+    }
+
+    /// A job may have made the file shorter or very long. Nobody maps it, so it can be set right at any time.
+    fn keep_size(&self) -> io::Result<()> {
+        if self.file.metadata()?.len() == FILE_BYTES as u64 { Ok(()) } else { self.file.set_len(FILE_BYTES as u64) }
+    }
+
+    /// The last report; `None` if there is none yet or if what is there is not whole.
+    #[must_use]
+    pub fn read(&self) -> Option<Report> {
+        self.keep_size().ok()?;
+        for _ in 0..READ_TRIES {
+            let mut bytes = [0; REPORT_BYTES];
+            self.file.read_exact_at(&mut bytes, 0).ok()?;
+            let mut words = [0; REPORT_WORDS];
+            for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+                *word = u64::from_le_bytes(bytes.try_into().expect("invariant: chunks of 8 bytes"));
+            }
+            let report = decode(&words);
+            // Before the first report all words are zero, and another try would find the same.
+            if report.is_some() || words[0] == 0 {
+                return report;
+            }
+        }
+        None
+    }
+}
+
+/// What became of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// It is in the file.
+    Whole,
+    /// The file is not there any more, or is broken; there may be a new one.
+    Gone,
+    /// Another gate writes this job's report now.
+    TakenOver,
+}
+
+/// A number that differs between two gates of one process, between processes, and between runs.
+pub(crate) fn new_writer() -> u64 {
+    clock::now().0.rotate_left(32) ^ u64::from(process::id())
+}
+
+/// The job's side of a report. The last gate that opened a report writes it; earlier ones notice and stop.
+#[derive(Debug)]
+pub(crate) struct ReportWriter {
+    file: File,
+    writer: u64,
+    sequence: u64,
+}
+
+impl ReportWriter {
+    /// Opens the report that the agent made and writes the totals so far; `None` if it made none or if it cannot be written
+    /// safely.
+    pub(crate) fn open(directory: &Path, job: &JobName, writer: u64, tracker: &Tracker) -> Option<Self> {
+        // Writing beyond this limit is a signal that kills.
+        if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < FILE_BYTES as u64) {
+            return None;
+        }
+        let file = open(directory, job, false).ok()?;
+        if !is_sized(&fstat(&file).ok()?) || !is_local(&file).ok()? {
+            return None;
+        }
+        let mut report = Self { file, writer, sequence: 0 };
+        report.put(tracker).then_some(report)
+    }
+
+    /// Writes a report.
+    pub(crate) fn write(&mut self, tracker: &Tracker) -> Written {
+        let there = fstat(&self.file).is_ok_and(|found| found.st_nlink > 0 && is_sized(&found));
+        let mut writer = [0; 8];
+        if !there || self.file.read_exact_at(&mut writer, WRITER_AT as u64 * 8).is_err() {
+            return Written::Gone;
+        }
+        match u64::from_le_bytes(writer) {
+            // An agent emptied the file and made it anew.
+            0 => Written::Gone,
+            writer if writer != self.writer => Written::TakenOver,
+            _ if self.put(tracker) => Written::Whole,
+            _ => Written::Gone,
+        }
+    }
+
+    fn put(&mut self, tracker: &Tracker) -> bool {
+        self.sequence += 1;
+        let report = Report { writer: self.writer, sequence: self.sequence, tracker: tracker.clone() };
+        let mut bytes = [0; REPORT_BYTES];
+        for (bytes, word) in bytes.chunks_exact_mut(8).zip(encode(&report)) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        self.file.write_all_at(&bytes, 0).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gate_core::StepOutcome;
+
+    use super::*;
+
+    fn outcome(start: u64) -> StepOutcome {
+        let late = (start.is_multiple_of(2)).then_some(-3);
+        StepOutcome { because: Reason::OnTime, start: NodeTime(start), held: Nanos(2), slip: false, late, epoch: 9 }
+    }
+
+    fn open_new(directory: &Path, job: &JobName) -> Option<ReportWriter> {
+        ReportWriter::open(directory, job, new_writer(), &Tracker::default())
+    }
+
+    #[test]
+    fn a_report_goes_through_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let job = JobName::try_new("j").unwrap();
+        assert!(open_new(directory.path(), &job).is_none(), "a job makes no files");
+        let reader = ReportReader::open_or_create(directory.path(), "j").unwrap();
+        assert!(reader.read().is_none());
+        let mut writer = open_new(directory.path(), &job).unwrap();
+        let mut tracker = Tracker::default();
+        (0..70).for_each(|start| tracker.record(&outcome(start)));
+        assert_eq!(writer.write(&tracker), Written::Whole);
+        let report = reader.read().unwrap();
+        assert_eq!(report.tracker.counters(), tracker.counters());
+        assert_eq!(report.tracker.ring(), tracker.ring());
+        assert_eq!((report.tracker.epoch(), report.sequence), (9, 2));
+    }
+
+    #[test]
+    fn the_last_gate_that_opens_a_report_writes_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let job = JobName::try_new("j").unwrap();
+        let reader = ReportReader::open_or_create(directory.path(), "j").unwrap();
+        let mut first = open_new(directory.path(), &job).unwrap();
+        let mut second = open_new(directory.path(), &job).unwrap();
+        let mut tracker = Tracker::default();
+        tracker.record(&outcome(1));
+        assert_eq!(first.write(&tracker), Written::TakenOver);
+        assert_eq!(second.write(&tracker), Written::Whole);
+        assert_eq!(reader.read().unwrap().writer, second.writer);
+    }
+
+    #[test]
+    fn a_report_that_is_not_whole_or_not_sized_is_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let job = JobName::try_new("j").unwrap();
+        let reader = ReportReader::open_or_create(directory.path(), "j").unwrap();
+        let mut writer = open_new(directory.path(), &job).unwrap();
+        let path = directory.path().join("j.report");
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.write_all_at(&[1], 6 * 8).unwrap();
+        assert!(reader.read().is_none(), "one byte differs");
+        assert_eq!(writer.write(&Tracker::default()), Written::Whole);
+        file.set_len(100).unwrap();
+        assert_eq!(writer.write(&Tracker::default()), Written::Gone, "the job does not grow the file");
+        assert!(reader.read().is_none());
+        file.set_len(1 << 40).unwrap();
+        let _ = reader.read();
+        assert_eq!(file.metadata().unwrap().len(), FILE_BYTES as u64);
+    }
+}

@@ -1,0 +1,185 @@
+//! The payload of an LLDP frame: a list of TLVs, each with 7 bits of type and 9 bits of length.
+
+use units::Nanos;
+
+use super::name;
+
+/// Most TLVs that are read of one frame. A frame of 1,500 bytes could hold 750 empty ones; systems send about twenty.
+pub const TLVS_MAX: usize = 128;
+
+const END: u16 = 0;
+const CHASSIS_ID: u16 = 1;
+const PORT_ID: u16 = 2;
+const TTL: u16 = 3;
+const SYSTEM_NAME: u16 = 5;
+
+/// What a neighbour says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Advert {
+    /// Chassis id.
+    pub chassis: String,
+    /// Port id.
+    pub port: String,
+    /// How long this holds; 0: it says goodbye.
+    pub ttl: Nanos,
+    /// System name, if it gives one.
+    pub system: Option<String>,
+}
+
+/// Why a payload is not LLDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// It ends within a TLV.
+    Cut,
+    /// Chassis id, port id and TTL must come first, in this order.
+    OutOfOrder {
+        /// The type found.
+        found: u16,
+        /// The type wanted.
+        wanted: u16,
+    },
+    /// An id or the TTL has an impossible length or text.
+    BadValue {
+        /// Its type.
+        tlv: u16,
+    },
+}
+
+impl core::fmt::Display for FrameError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Cut => write!(f, "the frame ends within a TLV"),
+            Self::OutOfOrder { found, wanted } => write!(f, "TLV {found} where {wanted} must stand"),
+            Self::BadValue { tlv } => write!(f, "the value of TLV {tlv} is malformed"),
+        }
+    }
+}
+
+impl std::error::Error for FrameError {}
+
+/// Reads a payload, that is what follows the EtherType. Unknown TLVs are passed over, as the standard asks.
+///
+/// # Errors
+/// [`FrameError`] at the first thing that is not LLDP.
+pub fn parse(payload: &[u8]) -> Result<Advert, FrameError> {
+    let mut rest = payload;
+    let chassis = mandatory(&mut rest, CHASSIS_ID)?;
+    let chassis = id(chassis, 4, 5).ok_or(FrameError::BadValue { tlv: CHASSIS_ID })?;
+    let port = mandatory(&mut rest, PORT_ID)?;
+    let port = id(port, 3, 4).ok_or(FrameError::BadValue { tlv: PORT_ID })?;
+    let ttl = mandatory(&mut rest, TTL)?;
+    let seconds = ttl.first_chunk::<2>().map(|seconds| u16::from_be_bytes(*seconds)).ok_or(FrameError::BadValue { tlv: TTL })?;
+    let ttl = Nanos::from_millis(u64::from(seconds) * 1_000);
+    let mut advert = Advert { chassis, port, ttl, system: None };
+    for _ in 0..TLVS_MAX {
+        // Ethernet pads short frames with zeros, which read as the end; a frame without an end is taken as it is.
+        if rest.is_empty() {
+            break;
+        }
+        match tlv(&mut rest)? {
+            (END, _) => break,
+            (SYSTEM_NAME, value) => advert.system = name(value).or(advert.system),
+            _ => {}
+        }
+    }
+    Ok(advert)
+}
+
+fn tlv<'a>(rest: &mut &'a [u8]) -> Result<(u16, &'a [u8]), FrameError> {
+    let (header, body) = rest.split_first_chunk::<2>().ok_or(FrameError::Cut)?;
+    let header = u16::from_be_bytes(*header);
+    let (value, after) = body.split_at_checked(usize::from(header & 0x1ff)).ok_or(FrameError::Cut)?;
+    *rest = after;
+    Ok((header >> 9, value))
+}
+
+fn mandatory<'a>(rest: &mut &'a [u8], wanted: u16) -> Result<&'a [u8], FrameError> {
+    match tlv(rest)? {
+        (found, value) if found == wanted => Ok(value),
+        (found, _) => Err(FrameError::OutOfOrder { found, wanted }),
+    }
+}
+
+/// A subtype and an id: text, or an address in the subtypes `mac` and `network`, printed as people write it.
+fn id(value: &[u8], mac: u8, network: u8) -> Option<String> {
+    let (&subtype, id) = value.split_first()?;
+    match (subtype, id) {
+        (subtype, [a, b, c, d, e, f]) if subtype == mac => Some(format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")),
+        (subtype, _) if subtype == mac => None,
+        // An address family (RFC 3232: 1 is IPv4, 2 is IPv6), then the address.
+        (subtype, [1, a, b, c, d]) if subtype == network => Some(std::net::Ipv4Addr::new(*a, *b, *c, *d).to_string()),
+        (subtype, [2, v6 @ ..]) if subtype == network => Some(std::net::Ipv6Addr::from(<[u8; 16]>::try_from(v6).ok()?).to_string()),
+        _ => name(id),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn frame(tlvs: &[(u16, &[u8])]) -> Vec<u8> {
+        let header = |kind: u16, value: &[u8]| ((kind << 9) | value.len() as u16).to_be_bytes();
+        tlvs.iter().flat_map(|(kind, value)| [&header(*kind, value)[..], value].concat()).collect()
+    }
+
+    #[test]
+    fn a_switch_is_read() {
+        let frame = frame(&[
+            (1, b"\x04\xaa\xbb\xcc\xdd\xee\x01"),
+            (2, b"\x05Ethernet448"),
+            (3, &[0, 120, 9]),
+            (4, b"Eth57/1"),
+            (127, b"\x00\x80\xc2\x01\x00\x01"),
+            (5, b"leaf-01"),
+            (0, b""),
+            (5, b"after the end"),
+        ]);
+        let advert = parse(&frame).unwrap();
+        assert_eq!(advert.chassis, "aa:bb:cc:dd:ee:01");
+        assert_eq!(advert.port, "Ethernet448");
+        assert_eq!(advert.ttl, Nanos::from_millis(120_000));
+        assert_eq!(advert.system.as_deref(), Some("leaf-01"));
+    }
+
+    #[test]
+    fn addresses_are_printed_as_people_write_them() {
+        let frame = frame(&[(1, b"\x05\x01\x0a\x00\x00\x0b"), (2, b"\x03\x02\x00\x00\x00\x00\x07"), (3, &[0, 1])]);
+        let advert = parse(&frame).unwrap();
+        assert_eq!((advert.chassis.as_str(), advert.port.as_str()), ("10.0.0.11", "02:00:00:00:00:07"));
+    }
+
+    #[test]
+    fn what_is_not_lldp_is_refused() {
+        assert_eq!(parse(b""), Err(FrameError::Cut));
+        assert_eq!(parse(&frame(&[(2, b"\x05a")])), Err(FrameError::OutOfOrder { found: 2, wanted: 1 }));
+        assert_eq!(parse(&frame(&[(1, b"\x04short")])), Err(FrameError::BadValue { tlv: 1 }));
+        assert_eq!(parse(&frame(&[(1, b"\x07x"), (2, b"\x05\x1b[31m")])), Err(FrameError::BadValue { tlv: 2 }));
+        assert_eq!(parse(&frame(&[(1, b"\x07x"), (2, b"\x05y"), (3, b"z")])), Err(FrameError::BadValue { tlv: 3 }));
+        let mut cut = frame(&[(1, b"\x07x"), (2, b"\x05y"), (3, &[0, 1]), (5, b"name")]);
+        cut.pop();
+        assert_eq!(parse(&cut), Err(FrameError::Cut));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(payload in prop::collection::vec(any::<u8>(), 0..2_000)) {
+            let _ = parse(&payload);
+        }
+
+        #[test]
+        fn a_broken_frame_is_survived(at in 0_usize..60, byte: u8, cut in 0_usize..70) {
+            let mut frame = frame(&[(1, b"\x07chassis"), (2, b"\x05port"), (3, &[0, 120]), (5, b"system"), (8, &[1; 24]), (0, b"")]);
+            let length = frame.len();
+            frame[at % length] = byte;
+            frame.truncate(cut);
+            if let Ok(advert) = parse(&frame) {
+                for text in [Some(&advert.chassis), Some(&advert.port), advert.system.as_ref()].into_iter().flatten() {
+                    prop_assert!(!text.is_empty() && text.chars().all(|c| !c.is_control()));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The period of what a port carries, from its byte counter.
+//!
+//! Training repeats itself, so the counter's autocorrelation peaks at the period and its multiples. The first lag that
+//! is nearly as high as the highest is the period; its multiples, each located within a step, sharpen it.
+
+use realfft::RealFftPlanner;
+use units::{Nanos, NodeTime};
+
+use crate::{
+    Series,
+    autocorrelation::autocorrelation,
+    phases::{BusyPhase, fold},
+};
+
+/// Periods that a window must hold: with fewer, chance repeats itself too often.
+pub const PERIODS_MIN: usize = 4;
+/// Shortest period in steps: below it the busy and the silent part are not told apart.
+const STEPS_MIN: usize = 4;
+/// Least autocorrelation at the period. Noise of n steps stays below 4 / sqrt(n), which is 0.13 at 1,000 steps; a signal
+/// of which less than this share repeats is useless for planning.
+pub const CONFIDENCE_MIN: f64 = 0.4;
+/// A peak this close to the highest counts as high: multiples of the period are about as high as the period, and the
+/// lowest of them is wanted.
+const NEARLY: f64 = 0.85;
+/// Periods at the window's end that are folded into phases. More would smear drift over them.
+const FOLDED_PERIODS: u64 = 24;
+
+/// A period and when in it the port was busy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observation {
+    /// Length.
+    pub period: Nanos,
+    /// Autocorrelation at the period: the share of the signal's power that repeats, up to 1.
+    pub confidence: f64,
+    /// Busy phases in order of their start, which is relative to `origin`.
+    pub phases: Vec<BusyPhase>,
+    /// A time at which a period begins in the sense of `phases`.
+    pub origin: NodeTime,
+    /// Time observed.
+    pub window: Nanos,
+}
+
+/// Why there is no period.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Aperiodic {
+    /// Too little was seen yet.
+    TooShort {
+        /// Steps of the window.
+        steps: usize,
+    },
+    /// Nothing varies: silent, or busy throughout.
+    Constant,
+    /// It varies without repeating itself.
+    NoPeak {
+        /// Highest autocorrelation at any lag that was tried.
+        confidence: f64,
+    },
+}
+
+impl core::fmt::Display for Aperiodic {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::TooShort { steps } => write!(f, "{steps} steps are too few for {PERIODS_MIN} periods"),
+            Self::Constant => write!(f, "the rate does not vary"),
+            Self::NoPeak { confidence } => write!(f, "no lag repeats more than {confidence:.2} of the signal; {CONFIDENCE_MIN} is wanted"),
+        }
+    }
+}
+
+/// Finds periods. It keeps the tables of its transforms, which take longer to make than to use.
+#[derive(Default)]
+pub struct Learner {
+    planner: RealFftPlanner<f64>,
+}
+
+impl core::fmt::Debug for Learner {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Learner").finish_non_exhaustive()
+    }
+}
+
+impl Learner {
+    /// Finds the period of a series, sampled about every `step`.
+    ///
+    /// # Errors
+    /// [`Aperiodic`] when there is none to be seen: a result, not a failure.
+    pub fn learn(&mut self, series: &Series, step: Nanos) -> Result<Observation, Aperiodic> {
+        let (start, grid) = series.grid(step);
+        if grid.len() < STEPS_MIN * PERIODS_MIN {
+            return Err(Aperiodic::TooShort { steps: grid.len() });
+        }
+        let correlation = autocorrelation(&mut self.planner, &grid, grid.len() / 2).ok_or(Aperiodic::Constant)?;
+        let lag_max = grid.len() / PERIODS_MIN;
+        let lag = first_high_peak(&correlation, lag_max)?;
+        let (steps, confidence) = (sharpened(&correlation, lag), correlation[lag].min(1.0));
+        let period = Nanos((steps * step.0 as f64).round() as u64);
+        let window = Nanos(step.0 * grid.len() as u64);
+        // The fold is over the window's end, where the port is now.
+        let folded = period.0.saturating_mul(FOLDED_PERIODS).min(window.0) / period.0 * period.0;
+        let skipped = ((window.0 - folded) / step.0) as usize;
+        let origin = NodeTime(start.0 + skipped as u64 * step.0);
+        let phases = fold(&grid[skipped..], step, period);
+        Ok(Observation { period, confidence, phases, origin, window })
+    }
+}
+
+/// [`Learner::learn`] for one series.
+///
+/// # Errors
+/// As there.
+pub fn learn(series: &Series, step: Nanos) -> Result<Observation, Aperiodic> {
+    Learner::default().learn(series, step)
+}
+
+/// The shortest lag that is a local maximum and nearly as high as the highest.
+fn first_high_peak(correlation: &[f64], lag_max: usize) -> Result<usize, Aperiodic> {
+    let is_peak = |&lag: &usize| correlation[lag] >= correlation[lag - 1] && correlation[lag] >= correlation[lag + 1];
+    // Below the first dip a signal is like itself only because it changes slowly.
+    let dip = correlation.iter().position(|value| *value <= 0.0).unwrap_or(correlation.len());
+    let last = lag_max.min(correlation.len().saturating_sub(2));
+    let peaks: Vec<usize> = (dip.max(STEPS_MIN)..=last).filter(is_peak).collect();
+    let highest = peaks.iter().map(|&lag| correlation[lag]).fold(0.0, f64::max);
+    if highest < CONFIDENCE_MIN {
+        return Err(Aperiodic::NoPeak { confidence: highest });
+    }
+    let nearly = |lag: &&usize| correlation[**lag] >= NEARLY * highest;
+    peaks.iter().find(nearly).copied().ok_or(Aperiodic::NoPeak { confidence: highest })
+}
+
+/// The period in steps: where its longest still visible multiple peaks, divided by the multiple.
+fn sharpened(correlation: &[f64], lag: usize) -> f64 {
+    let mut period = vertex(correlation, lag);
+    let mut multiple = 2;
+    // Doubling keeps the error of the prediction, half a step, within the reach of one step either way.
+    while let Some(predicted) = Some((period * multiple as f64).round() as usize).filter(|at| at + 2 < correlation.len()) {
+        let near = predicted - 1..=predicted + 1;
+        let Some(peak) = near.max_by(|a, b| correlation[*a].total_cmp(&correlation[*b])) else { break };
+        let is_peak = correlation[peak] >= correlation[peak - 1] && correlation[peak] >= correlation[peak + 1];
+        if !is_peak || correlation[peak] < correlation[lag] / 2.0 {
+            break;
+        }
+        period = vertex(correlation, peak) / multiple as f64;
+        multiple *= 2;
+    }
+    period
+}
+
+/// The top of the parabola through a peak and its neighbours.
+fn vertex(correlation: &[f64], peak: usize) -> f64 {
+    let (left, top, right) = (correlation[peak - 1], correlation[peak], correlation[peak + 1]);
+    let bend = left - 2.0 * top + right;
+    let offset = if bend < 0.0 { (left - right) / (2.0 * bend) } else { 0.0 };
+    peak as f64 + offset.clamp(-0.5, 0.5)
+}

@@ -1,0 +1,123 @@
+//! Counters of the ports of RDMA devices: `/sys/class/infiniband/<device>/ports/<n>/`.
+
+use std::path::Path;
+
+use units::Nanos;
+
+use crate::{
+    alias::{Driver, aliases},
+    counter::{Counter, Width},
+    file::{NumberFile, Root, names, number, text},
+};
+
+/// Most ports of RDMA devices that are looked at; virtual functions of one NIC can be a few hundred.
+pub const PORTS_MAX: usize = 256;
+/// How long the driver keeps values when it does not say (`lifespan`, in milliseconds: 10 is the kernel's default).
+const LIFESPAN_DEFAULT: Nanos = Nanos::from_millis(10);
+
+/// The open counters of one port of an RDMA device.
+#[derive(Debug)]
+pub struct RdmaPort {
+    name: String,
+    netdev: Option<String>,
+    driver: Driver,
+    lifespan: Nanos,
+    files: Vec<OpenAlias>,
+}
+
+#[derive(Debug)]
+struct OpenAlias {
+    counter: Counter,
+    width: Width,
+    unit: u64,
+    file: NumberFile,
+}
+
+/// The ports of all RDMA devices that have a counter which we know, sorted by name.
+#[must_use]
+pub fn rdma_ports(root: &Root) -> Vec<RdmaPort> {
+    let mut ports = Vec::new();
+    for device in names(&root.infiniband()) {
+        let folder = root.infiniband().join(&device);
+        for port in names(&folder.join("ports")) {
+            if ports.len() < PORTS_MAX {
+                ports.extend(RdmaPort::open(&folder, &device, &port));
+            }
+        }
+    }
+    ports
+}
+
+impl RdmaPort {
+    fn open(folder: &Path, device: &str, port: &str) -> Option<Self> {
+        let module = std::fs::read_link(folder.join("device/driver")).ok();
+        let has_device = folder.join("device").exists();
+        let driver = match module.as_deref().and_then(Path::file_name).and_then(|name| name.to_str()) {
+            None if has_device => Driver::Unknown,
+            module => Driver::of(module),
+        };
+        let folder = folder.join("ports").join(port);
+        let mut files: Vec<OpenAlias> = Vec::new();
+        for alias in aliases(driver) {
+            if files.iter().any(|open| open.counter == alias.counter) {
+                continue;
+            }
+            if let Some(file) = NumberFile::open(&folder.join(alias.file)) {
+                files.push(OpenAlias { counter: alias.counter, width: alias.width, unit: alias.unit, file });
+            }
+        }
+        let lifespan = text(&folder.join("hw_counters/lifespan")).and_then(|ms| number(ms.as_bytes()));
+        (!files.is_empty()).then(|| Self {
+            name: format!("{device}/{port}"),
+            netdev: text(&folder.join("gid_attrs/ndevs/0")).filter(|name| !name.is_empty()),
+            driver,
+            lifespan: lifespan.map_or(LIFESPAN_DEFAULT, Nanos::from_millis),
+            files,
+        })
+    }
+
+    /// Device and port number, such as `mlx5_0/1`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The network interface of its first GID.
+    #[must_use]
+    pub fn netdev(&self) -> Option<&str> {
+        self.netdev.as_deref()
+    }
+
+    /// Whose names its counters have.
+    #[must_use]
+    pub const fn driver(&self) -> Driver {
+        self.driver
+    }
+
+    /// How long the driver keeps values: two readings within it may be equal although packets passed.
+    #[must_use]
+    pub const fn lifespan(&self) -> Nanos {
+        self.lifespan
+    }
+
+    pub(crate) fn counters(&self) -> Vec<(Counter, Width)> {
+        self.files.iter().map(|open| (open.counter, open.width)).collect()
+    }
+
+    /// Bytes or events per unit, parallel to [`RdmaPort::counters`].
+    pub(crate) fn units(&self) -> Vec<u64> {
+        self.files.iter().map(|open| open.unit).collect()
+    }
+
+    pub(crate) fn read(&self, into: &mut Vec<Option<u64>>) {
+        into.extend(self.files.iter().map(|open| open.file.read()));
+    }
+
+    pub(crate) fn read_bytes(&self) -> Option<u64> {
+        let bytes = |wanted| {
+            let open = self.files.iter().find(|open| open.counter == wanted)?;
+            Some(open.file.read()?.wrapping_mul(open.unit))
+        };
+        Some(bytes(Counter::RxBytes)?.wrapping_add(bytes(Counter::TxBytes)?))
+    }
+}

@@ -1,0 +1,145 @@
+//! Readings of one byte counter over time, as a ring.
+
+use std::collections::VecDeque;
+
+use units::{Nanos, NodeTime};
+
+/// Most readings kept: 41 seconds at 10 ms. Longer windows sharpen the period little and age the answer.
+pub const SAMPLES_MAX: usize = 4_096;
+
+/// The last readings of one byte counter.
+#[derive(Clone, Debug, Default)]
+pub struct Series {
+    /// Bytes since the oldest reading began counting, not the device's value.
+    readings: VecDeque<(NodeTime, u64)>,
+    last: Option<u64>,
+}
+
+impl Series {
+    /// Adds a reading of the device's value. One that went back begins the series anew, and so does a gap (`None`):
+    /// what passed in between is not known. A reading that is not later than the one before is dropped.
+    pub fn push(&mut self, at: NodeTime, value: Option<u64>) {
+        let (Some(value), last) = (value, self.last) else {
+            self.clear();
+            return;
+        };
+        let total = match (last, self.readings.back()) {
+            (Some(last), Some(&(before, total))) if value >= last => {
+                if at <= before {
+                    return;
+                }
+                total + (value - last)
+            }
+            _ => {
+                self.readings.clear();
+                0
+            }
+        };
+        if self.readings.len() == SAMPLES_MAX {
+            self.readings.pop_front();
+        }
+        self.readings.push_back((at, total));
+        self.last = Some(value);
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.readings.clear();
+        self.last = None;
+    }
+
+    /// Readings held.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.readings.len()
+    }
+
+    /// Whether there is no reading.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.readings.is_empty()
+    }
+
+    /// Bytes per step of an even grid that ends at the last reading, and when its first step begins.
+    ///
+    /// Readings come late when the host is busy; the grid interpolates the byte count, so that a late reading
+    /// does not look like a silence followed by a rush.
+    #[must_use]
+    pub fn grid(&self, step: Nanos) -> (NodeTime, Vec<f64>) {
+        let (Some(&(first, _)), Some(&(last, _))) = (self.readings.front(), self.readings.back()) else {
+            return (NodeTime(0), Vec::new());
+        };
+        let step = step.0.max(1);
+        let steps = usize::try_from(last.since(first).0 / step).unwrap_or(usize::MAX).min(SAMPLES_MAX);
+        let start = last.0 - steps as u64 * step;
+        let mut grid = Vec::with_capacity(steps);
+        let mut after = 1;
+        let mut previous = None;
+        for edge in 0..=steps as u64 {
+            let at = start + edge * step;
+            // `at` never passes the last reading, so `after` stays inside.
+            while after + 1 < self.readings.len() && self.readings[after].0.0 < at {
+                after += 1;
+            }
+            let total = self.total_between(after, at);
+            if let Some(previous) = previous.replace(total) {
+                grid.push(total - previous);
+            }
+        }
+        (NodeTime(start), grid)
+    }
+
+    /// Bytes at a time between the readings `after - 1` and `after`.
+    fn total_between(&self, after: usize, at: u64) -> f64 {
+        let (t0, v0) = self.readings[after.saturating_sub(1).min(self.readings.len() - 1)];
+        let (t1, v1) = self.readings[after.min(self.readings.len() - 1)];
+        let span = t1.since(t0).0;
+        if span == 0 {
+            return v0 as f64;
+        }
+        v0 as f64 + (v1 - v0) as f64 * (at.saturating_sub(t0.0).min(span) as f64 / span as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(readings: &[(u64, u64)]) -> Series {
+        let mut series = Series::default();
+        for &(ms, value) in readings {
+            series.push(NodeTime(ms * 1_000_000), Some(value));
+        }
+        series
+    }
+
+    #[test]
+    fn a_late_reading_is_spread_over_the_time_it_covers() {
+        // A steady 10 bytes per ms, read at 0, 10, 35 and 40 ms.
+        let (start, grid) = series(&[(0, 5), (10, 105), (35, 355), (40, 405)]).grid(Nanos::from_millis(10));
+        assert_eq!(start, NodeTime(0));
+        assert_eq!(grid, [100.0; 4]);
+    }
+
+    #[test]
+    fn going_back_and_gaps_begin_anew() {
+        let mut s = series(&[(0, 1_000), (10, 2_000), (20, 5)]);
+        assert_eq!(s.len(), 1);
+        s.push(NodeTime(30_000_000), Some(25));
+        assert_eq!(s.grid(Nanos::from_millis(10)).1, [20.0]);
+        s.push(NodeTime(40_000_000), None);
+        assert!(s.is_empty());
+        assert!(s.grid(Nanos::from_millis(10)).1.is_empty());
+    }
+
+    #[test]
+    fn the_ring_is_bounded_and_time_does_not_go_back() {
+        let mut s = Series::default();
+        for i in 0..2 * SAMPLES_MAX as u64 {
+            s.push(NodeTime(i), Some(i));
+        }
+        assert_eq!(s.len(), SAMPLES_MAX);
+        s.push(NodeTime(3), Some(1 << 20));
+        assert_eq!(s.len(), SAMPLES_MAX);
+    }
+}

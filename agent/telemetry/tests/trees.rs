@@ -1,0 +1,160 @@
+//! Counters of trees of files. The trees are made by hand from the kernel's sources, none is a recording of a real NIC.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::{fs, path::Path};
+
+use antiphase_telemetry::{Counter, Driver, Increment, Interface, IpCounters, Port, PortSource, Root, interface_names, rdma_ports};
+use units::{Nanos, NodeTime};
+
+fn write(folder: &Path, file: &str, text: &str) {
+    let path = folder.join(file);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// A device as its driver would show it; `module` none: a device without hardware.
+fn device(root: &Path, name: &str, module: Option<&str>, files: &[(&str, &str)]) {
+    let folder = root.join("sys/class/infiniband").join(name);
+    if let Some(module) = module {
+        let driver = root.join("sys/bus/drivers").join(module);
+        fs::create_dir_all(&driver).unwrap();
+        fs::create_dir_all(folder.join("device")).unwrap();
+        std::os::unix::fs::symlink(driver, folder.join("device/driver")).unwrap();
+    }
+    for (file, text) in files {
+        write(&folder.join("ports/1"), file, text);
+    }
+}
+
+fn read(port: &mut Port, at_s: u64) -> Option<Vec<(Counter, Increment)>> {
+    let delta = port.read(NodeTime(at_s * 1_000_000_000))?;
+    Some(port.counters().iter().copied().zip(delta.increments).collect())
+}
+
+#[test]
+fn a_connectx_shows_words_as_bytes_and_wraps_its_q_counters() {
+    let tree = tempfile::tempdir().unwrap();
+    let root = tree.path();
+    device(
+        root,
+        "mlx5_0",
+        Some("mlx5_core"),
+        &[
+            ("counters/port_rcv_data", "1000\n"),
+            ("counters/port_xmit_data", "5\n"),
+            ("counters/port_xmit_wait", "N/A (no PMA)\n"),
+            ("hw_counters/np_ecn_marked_roce_packets", "7\n"),
+            ("hw_counters/out_of_sequence", "4294967290\n"),
+            ("hw_counters/lifespan", "20\n"),
+            ("gid_attrs/ndevs/0", "ens1f0\n"),
+        ],
+    );
+    let mut ports = rdma_ports(&Root::under(root));
+    assert_eq!(ports.len(), 1);
+    let port = ports.remove(0);
+    assert_eq!(
+        (port.name(), port.netdev(), port.driver(), port.lifespan()),
+        ("mlx5_0/1", Some("ens1f0"), Driver::Mlx5, Nanos::from_millis(20))
+    );
+    let mut port = Port::rdma(port);
+    assert_eq!(port.read_bytes(), Some(4 * 1_005));
+    assert_eq!(read(&mut port, 1), None);
+    let folder = root.join("sys/class/infiniband/mlx5_0/ports/1");
+    for (file, text) in
+        [("counters/port_rcv_data", "1025\n"), ("hw_counters/np_ecn_marked_roce_packets", "10\n"), ("hw_counters/out_of_sequence", "4\n")]
+    {
+        write(&folder, file, text);
+    }
+    let by = |counter, by| (counter, Increment::By(by));
+    // 25 words; 4294967290 to 4 is 10 across the wrap; the wait cannot be read and is absent, not 0.
+    let expected = [by(Counter::RxBytes, 100), by(Counter::TxBytes, 0), by(Counter::EcnMarkedRx, 3), by(Counter::OutOfOrder, 10)];
+    assert_eq!(read(&mut port, 2).unwrap(), expected);
+    // The driver is loaded anew: the 64-bit counters give it away, so that the 32-bit ones are not taken for wrapped.
+    for (file, text) in [("counters/port_rcv_data", "0\n"), ("hw_counters/out_of_sequence", "0\n")] {
+        write(&folder, file, text);
+    }
+    let delta = port.read(NodeTime(3_000_000_000)).unwrap();
+    assert!(delta.has_reset());
+    assert_eq!(delta.increments, [Increment::Reset, Increment::By(0), Increment::By(0), Increment::Reset]);
+    assert_eq!((port.totals(), port.resets()), (&[100, 0, 3, 10][..], 1));
+}
+
+#[test]
+fn each_driver_has_its_names() {
+    let tree = tempfile::tempdir().unwrap();
+    let root = tree.path();
+    device(root, "bnxt_re0", Some("bnxt_en"), &[("hw_counters/cnp_tx_pkts", "1\n"), ("hw_counters/rx_ecn_marked_pkts", "2\n")]);
+    device(root, "irdma0", Some("ice"), &[("hw_counters/cnpHandled", "3\n"), ("hw_counters/RxECNMrkd", "4\n")]);
+    device(
+        root,
+        "rdmap0s1",
+        Some("efa"),
+        &[("hw_counters/tx_bytes", "5\n"), ("hw_counters/rx_bytes", "6\n"), ("hw_counters/retrans_pkts", "7\n")],
+    );
+    device(
+        root,
+        "rxe0",
+        None,
+        &[("hw_counters/sent_pkts", "8\n"), ("hw_counters/out_of_seq_request", "9\n"), ("hw_counters/link_downed", "0\n")],
+    );
+    device(root, "hns_0", Some("hns_roce"), &[("hw_counters/np_cnp_sent", "1\n")]);
+    device(root, "none", Some("mlx5_core"), &[("hw_counters/unheard_of", "1\n")]);
+    let ports: Vec<(String, Driver, Vec<Counter>)> = rdma_ports(&Root::under(root))
+        .into_iter()
+        .map(|port| (port.driver(), Port::rdma(port)))
+        .map(|(driver, port)| (port.name().into(), driver, port.counters().to_vec()))
+        .collect();
+    let expected = [
+        ("bnxt_re0/1", Driver::BnxtRe, vec![Counter::EcnMarkedRx, Counter::CnpTx]),
+        ("hns_0/1", Driver::Unknown, vec![Counter::CnpTx]),
+        ("irdma0/1", Driver::Irdma, vec![Counter::EcnMarkedRx, Counter::CnpRxHandled]),
+        ("rdmap0s1/1", Driver::Efa, vec![Counter::RxBytes, Counter::TxBytes, Counter::Retrans]),
+        ("rxe0/1", Driver::Rxe, vec![Counter::TxPackets, Counter::OutOfOrder]),
+    ];
+    assert_eq!(ports, expected.map(|(name, driver, counters)| (name.to_owned(), driver, counters)));
+}
+
+#[test]
+fn an_interface_that_goes_away_is_absent_and_not_silent() {
+    let tree = tempfile::tempdir().unwrap();
+    let root = Root::under(tree.path());
+    let statistics = tree.path().join("sys/class/net/ens1f0/statistics");
+    for file in ["rx_bytes", "tx_bytes"] {
+        write(&statistics, file, "100\n");
+    }
+    assert_eq!(interface_names(&root), ["ens1f0"]);
+    assert!(Interface::open(&root, "ens1f1").is_none());
+    let mut port = Port::new("ens1f0", PortSource::Interface(Interface::open(&root, "ens1f0").unwrap()));
+    assert_eq!(port.counters(), [Counter::RxBytes, Counter::TxBytes]);
+    assert!(port.read(NodeTime(1)).is_none() && port.is_present());
+    for file in ["rx_bytes", "tx_bytes"] {
+        write(&statistics, file, "");
+    }
+    assert_eq!(port.read(NodeTime(2)).unwrap().increments, [Increment::Absent; 2]);
+    assert!(!port.is_present());
+    assert_eq!(port.read_bytes(), None);
+}
+
+#[test]
+fn a_host_without_anything_has_no_ports() {
+    let tree = tempfile::tempdir().unwrap();
+    let root = Root::under(tree.path());
+    assert!(interface_names(&root).is_empty() && rdma_ports(&root).is_empty() && IpCounters::open(&root).is_none());
+}
+
+#[test]
+fn the_loopback_of_this_kernel_counts() {
+    let root = Root::default();
+    let Some(loopback) = Interface::open(&root, "lo") else {
+        println!("skipped: no interface lo under /sys/class/net");
+        return;
+    };
+    let mut port = Port::new("lo", PortSource::Interface(loopback));
+    port.read(NodeTime(1));
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.send_to(&[0; 1_000], socket.local_addr().unwrap()).unwrap();
+    socket.recv(&mut [0; 1_000]).unwrap();
+    let delta = port.read(NodeTime(2)).unwrap();
+    let received = port.counters().iter().position(|counter| *counter == Counter::RxBytes).unwrap();
+    assert!(delta.increments[received].known().unwrap() >= 1_000, "{delta:?}");
+}

@@ -1,0 +1,227 @@
+//! `antiphase lab up|run|down|status`.
+
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::{
+    case::{BUILTIN, Case, CaseError, builtin},
+    control::Control,
+    experiment::{self, Options},
+    interrupt::Interrupt,
+    network::Lab,
+    rank::{self, RankArgs},
+    record::Record,
+};
+
+/// Most repeats: a day of the quickest case.
+const REPEATS_MAX: i64 = 1_000;
+/// Most iterations of a take, for the same reason.
+const ITERATIONS_MAX: i64 = 10_000;
+
+/// How to start this program again as a rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// The program.
+    pub path: PathBuf,
+    /// What comes before `rank`: `lab` for `antiphase`.
+    pub prefix: Vec<String>,
+}
+
+impl Program {
+    /// The running program, with what comes before `rank`.
+    ///
+    /// # Errors
+    /// Its own path cannot be found.
+    pub fn this(prefix: &[&str]) -> Result<Self> {
+        Ok(Self { path: std::env::current_exe()?, prefix: prefix.iter().map(|&p| p.to_owned()).collect() })
+    }
+}
+
+/// A fabric of network namespaces with real traffic and real ECN marks (Linux, root).
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Build the fabric of a case and leave it up.
+    Up(UpArgs),
+    /// Play a case: every job alone, all together, all together held to their slots.
+    Run(RunArgs),
+    /// Remove labs that are up or whose process is gone.
+    Down(DownArgs),
+    /// Show the labs of this machine.
+    Status(StatusArgs),
+    /// One rank of a job; started by `run`.
+    #[command(hide = true)]
+    Rank(RankArgs),
+}
+
+/// Arguments of `antiphase lab up`.
+#[derive(Clone, Debug, Args)]
+pub struct UpArgs {
+    /// Name of a case that comes with the program, or a file.
+    pub case: String,
+}
+
+/// Arguments of `antiphase lab run`.
+#[derive(Clone, Debug, Args)]
+pub struct RunArgs {
+    /// Name of a case that comes with the program, or a file.
+    pub case: String,
+    /// How often everything is played.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=REPEATS_MAX))]
+    pub repeats: u32,
+    /// About how many iterations of the slowest job each take measures.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(3..=ITERATIONS_MAX))]
+    pub iterations: u32,
+    /// Who holds the jobs.
+    #[arg(long, value_enum, default_value_t)]
+    pub control: Control,
+    /// Folder of antiphase-topology and antiphase-agent for --control service; by default that of this program.
+    #[arg(long, value_name = "DIR")]
+    pub programs: Option<PathBuf>,
+    /// How to print the result.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+    /// Say nothing while it runs.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Arguments of `antiphase lab down`.
+#[derive(Clone, Debug, Args)]
+pub struct DownArgs {
+    /// Ids of labs; by default all but those that run.
+    pub ids: Vec<String>,
+    /// Those that run as well.
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Arguments of `antiphase lab status`.
+#[derive(Clone, Debug, Args)]
+pub struct StatusArgs {
+    /// How to print it.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// How to print a result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Table,
+    /// For programs.
+    Json,
+}
+
+/// Does what a command says, and prints its result to `out`.
+///
+/// # Errors
+/// A [`CaseError`] for what is wrong with the input; anything else is a failure.
+pub fn run(command: &Command, program: &Program, out: &mut dyn Write) -> Result<()> {
+    match command {
+        Command::Up(args) => up(args, out),
+        Command::Run(args) => out.write_all(play(args, program)?.as_bytes()).context("printing the result"),
+        Command::Down(args) => down(args, out),
+        Command::Status(args) => status(args, out),
+        Command::Rank(args) => rank::run(args),
+    }
+}
+
+/// The case of that name or in that file.
+///
+/// # Errors
+/// A [`CaseError`], with the file in front.
+pub fn find_case(name: &str) -> Result<Case> {
+    if let Some(text) = builtin(name) {
+        return Ok(Case::read(text, &|_| Err("cases that come with the program name no files".into()))?);
+    }
+    let path = Path::new(name);
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(e) => {
+            let known: Vec<&str> = BUILTIN.iter().map(|(name, _)| *name).collect();
+            bail!(CaseError::Value {
+                place: name.to_owned(),
+                problem: format!("no such case ({}) and no such file: {e}", known.join(", "))
+            });
+        }
+    };
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let files = |file: &str| fs::read_to_string(folder.join(file)).map_err(|e| e.to_string());
+    Case::read(&text, &files).with_context(|| name.to_owned())
+}
+
+fn up(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
+    let lab = Lab::up(find_case(&args.case)?)?;
+    let record = lab.leave()?;
+    writeln!(out, "lab {} is up; `antiphase lab down {}` removes it", record.id, record.id)?;
+    for namespace in record.namespaces()? {
+        writeln!(out, "{namespace}")?;
+    }
+    Ok(())
+}
+
+fn play(args: &RunArgs, program: &Program) -> Result<String> {
+    let case = find_case(&args.case)?;
+    let interrupt = Interrupt::listen()?;
+    let lab = Lab::up(case)?;
+    let options = Options { repeats: args.repeats, iterations: args.iterations, control: args.control, programs: args.programs.clone() };
+    let mut progress = |what: &str| {
+        if !args.quiet {
+            eprintln!("{what}");
+        }
+    };
+    let report = experiment::run(&lab, program, &options, &interrupt, &mut progress);
+    // What would not go is worth knowing even beside a result.
+    let gone = lab.down();
+    let report = report?;
+    gone?;
+    Ok(match args.output {
+        Format::Table => report.table(),
+        Format::Json => serde_json::to_string_pretty(&report)? + "\n",
+    })
+}
+
+fn down(args: &DownArgs, out: &mut dyn Write) -> Result<()> {
+    let labs = Record::all()?;
+    for id in &args.ids {
+        if !labs.iter().any(|lab| lab.id == *id) {
+            bail!("no lab {id:?}; `antiphase lab status` shows them");
+        }
+    }
+    for lab in labs.iter().filter(|lab| args.ids.is_empty() || args.ids.contains(&lab.id)) {
+        if lab.running() && !args.force {
+            writeln!(out, "lab {} ({}) runs; --force removes it all the same", lab.id, lab.case)?;
+            continue;
+        }
+        lab.remove()?;
+        writeln!(out, "lab {} ({}) is gone", lab.id, lab.case)?;
+    }
+    Ok(())
+}
+
+fn status(args: &StatusArgs, out: &mut dyn Write) -> Result<()> {
+    let labs = Record::all()?;
+    if args.output == Format::Json {
+        return writeln!(out, "{}", serde_json::to_string_pretty(&labs)?).context("printing the result");
+    }
+    if labs.is_empty() {
+        writeln!(out, "no labs")?;
+    }
+    for lab in labs {
+        let state = match lab.owner {
+            None => "up".to_owned(),
+            Some(owner) if owner.alive() => format!("run by process {}", owner.pid),
+            Some(owner) => format!("left by process {}, which is gone", owner.pid),
+        };
+        let (namespaces, processes) = (lab.namespaces()?.len(), lab.processes()?.len());
+        writeln!(out, "lab {} ({}): {state}; {namespaces} namespaces, {processes} processes", lab.id, lab.case)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! Who writes the schedule pages that the leaders' gates read.
+//!
+//! `direct`: this process, from its own plan. One machine has one clock, so node time is fabric time, and what is measured is
+//! the gate and the plan alone. `service`: the topology service and its agents, from the jobs committed to it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use gate::{Gate, JobName, PageWriter, ReportReader};
+use gate_core::{Mode, Schedule};
+use serde::Serialize;
+use units::Nanos;
+
+use crate::{
+    case::Case,
+    network::Lab,
+    plan::Plan,
+    service::{Binaries, Service},
+};
+
+/// How often a page is written again.
+const HEARTBEAT: Duration = Duration::from_millis(100);
+/// When a gate calls its agent gone: twenty missed heartbeats, because this process shares two cores with all ranks.
+const STALE_AFTER: Nanos = Nanos::from_millis(2_000);
+/// How long a plan may be believed after the last heartbeat.
+const EXPIRES_AFTER: Nanos = Nanos::from_millis(60_000);
+
+/// Who holds the jobs in the interleaved run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Control {
+    /// This process writes the schedule pages itself.
+    #[default]
+    Direct,
+    /// The topology service and one agent beside every leader, over a network of their own.
+    Service,
+}
+
+/// What a gate did in one take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct GateTotals {
+    /// Starts that passed the gate.
+    pub iterations: u64,
+    /// Those that were held.
+    pub holds: u64,
+    /// Those that missed a slot and waited for the next.
+    pub slips: u64,
+    /// Those that went because the plan could not be trusted.
+    pub fail_opens: u64,
+}
+
+/// Pages that are kept fresh until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Session {
+    folder: PathBuf,
+    reports: Vec<ReportReader>,
+    _keeper: Keeper,
+}
+
+/// Who keeps the pages fresh.
+#[derive(Debug)]
+enum Keeper {
+    Heart(#[allow(dead_code, reason = "held for its drop")] Heart),
+    Service(#[allow(dead_code, reason = "held for its drop")] Service),
+}
+
+/// A thread that writes pages.
+#[derive(Debug)]
+struct Heart {
+    stop: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+/// The gate of a leader rank. It never fails: without a page the job goes.
+pub(crate) fn open_gate(folder: &Path, job: &str) -> Result<Gate> {
+    Ok(Gate::open(&gate::Config::new(folder, JobName::try_new(job)?)))
+}
+
+/// Starts to hold the jobs of a plan; with a service, the plan becomes the service's.
+///
+/// # Errors
+/// Pages cannot be written, or the service does not work.
+pub(crate) fn start(lab: &Lab, plan: &mut Plan, control: Control, programs: Option<&Path>) -> Result<Session> {
+    let folder = lab.record().folder().join("gates");
+    // The totals of an earlier take would be counted again.
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    }
+    // One folder per job, as if each leader's host had its own.
+    let folders: Vec<PathBuf> = lab.case.jobs.iter().map(|job| folder.join(&job.id)).collect();
+    let mut reports = Vec::new();
+    for (job, folder) in lab.case.jobs.iter().zip(&folders) {
+        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        reports.push(ReportReader::open_or_create(folder, &job.id).with_context(|| folder.display().to_string())?);
+    }
+    let keeper = match control {
+        Control::Direct => Keeper::Heart(Heart::start(&lab.case, plan, &folders)?),
+        Control::Service => Keeper::Service(Service::start(lab, &Binaries::find(programs)?, plan, &folders)?),
+    };
+    Ok(Session { folder, reports, _keeper: keeper })
+}
+
+impl Heart {
+    fn start(case: &Case, plan: &Plan, folders: &[PathBuf]) -> Result<Self> {
+        // Any origin will do as long as it is the same for all.
+        let origin = gate::now();
+        let mut pages = Vec::new();
+        for ((job, slot), folder) in case.jobs.iter().zip(&plan.jobs).zip(folders) {
+            let schedule = Schedule {
+                mode: if slot.hold { Mode::Hold } else { Mode::Pass },
+                epoch: 1,
+                slot: origin.saturating_add(slot.shift),
+                period: slot.period,
+                tolerance: slot.tolerance,
+                hold_max: slot.period,
+                slack: slot.slack,
+                stale_after: STALE_AFTER,
+                ..Schedule::default()
+            };
+            let mut page = PageWriter::create(folder, &job.id).with_context(|| folder.display().to_string())?;
+            page.write(&beat(&schedule));
+            pages.push((page, schedule));
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::Builder::new().name("pages".into()).spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                for (page, schedule) in &mut pages {
+                    page.write(&beat(schedule));
+                }
+                thread::sleep(HEARTBEAT);
+            }
+        })?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+}
+
+impl Session {
+    /// Where the gates' files are: one folder per job.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What each gate did so far, in the order of the case.
+    pub(crate) fn totals(&self) -> Vec<GateTotals> {
+        let totals = |report: &ReportReader| {
+            let Some(report) = report.read() else { return GateTotals::default() };
+            let counters = report.tracker.counters();
+            GateTotals { iterations: counters.iterations, holds: counters.holds, slips: counters.slips, fail_opens: counters.fail_opens() }
+        };
+        self.reports.iter().map(totals).collect()
+    }
+}
+
+/// The schedule as of now.
+fn beat(schedule: &Schedule) -> Schedule {
+    let now = gate::now();
+    Schedule { written: now, expires: now.saturating_add(EXPIRES_AFTER), ..*schedule }
+}
+
+impl Drop for Heart {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The experiment: every job alone, all together as they come, all together held to their slots; several times over.
+
+use std::{fs, path::PathBuf};
+
+use anyhow::{Context, Result};
+use sim::stats::{Summary, marks_per_iteration};
+use units::LinkId;
+
+use crate::{
+    Program,
+    analysis::{self, Spread},
+    case::Timing,
+    control::{self, Control, GateTotals},
+    interrupt::Interrupt,
+    network::Lab,
+    plan::{Plan, plan},
+    report::{JobRow, LinkRow, Prediction, REPORT_SCHEMA, Report, Three},
+    traffic::{Take, Window, play},
+};
+
+/// Iterations of the slowest job that are not measured: slow start, and the gates' way to their slots.
+const WARM_UP_ITERATIONS: u64 = 4;
+/// Room for iterations that the others stretch, in percent of the case's own period.
+const STRETCH_PERCENT: u64 = 140;
+
+/// How much to measure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How often the whole experiment is done.
+    pub repeats: u32,
+    /// About how many iterations of the slowest job each take measures.
+    pub iterations: u32,
+    /// Who holds the jobs.
+    pub control: Control,
+    /// Folder of the programs of the service; by default that of this program.
+    pub programs: Option<PathBuf>,
+}
+
+/// One round of the experiment.
+struct Round {
+    plan: Plan,
+    solo: Vec<Take>,
+    contended: Take,
+    interleaved: Take,
+    gates: Vec<GateTotals>,
+}
+
+/// Does the experiment. `progress` is told what is being played.
+///
+/// # Errors
+/// A rank fails, a take has too few iterations, or somebody interrupts.
+pub fn run(lab: &Lab, program: &Program, options: &Options, interrupt: &Interrupt, progress: &mut dyn FnMut(&str)) -> Result<Report> {
+    let load_before = load();
+    let mut rounds = Vec::new();
+    for repeat in 1..=options.repeats {
+        rounds.push(round(lab, program, options, interrupt, &mut |what| progress(&format!("{repeat}/{}: {what}", options.repeats)))?);
+    }
+    report(lab, options, &rounds, [load_before, load()])
+}
+
+fn round(lab: &Lab, program: &Program, options: &Options, interrupt: &Interrupt, progress: &mut dyn FnMut(&str)) -> Result<Round> {
+    let jobs: Vec<usize> = (0..lab.case.jobs.len()).collect();
+    let mut solo = Vec::new();
+    let mut measured: Vec<Timing> = Vec::new();
+    for &job in &jobs {
+        progress(&format!("{} alone", lab.case.jobs[job].id));
+        let take = play(lab, program, &[job], window(lab, &[job], options), None, interrupt)?;
+        let few = || format!("job {:?} alone made fewer than {} iterations", lab.case.jobs[job].id, analysis::ITERATIONS_MIN);
+        measured.push(analysis::calibrate(&take, job).with_context(few)?);
+        solo.push(take);
+    }
+    let mut plan = plan(&lab.case, &measured)?;
+    progress("all together, as they come");
+    let contended = play(lab, program, &jobs, window(lab, &jobs, options), None, interrupt)?;
+    progress("all together, held to their slots");
+    let session = control::start(lab, &mut plan, options.control, options.programs.as_deref())?;
+    let interleaved = play(lab, program, &jobs, window(lab, &jobs, options), Some(session.folder()), interrupt)?;
+    let gates = session.totals();
+    Ok(Round { plan, solo, contended, interleaved, gates })
+}
+
+fn window(lab: &Lab, jobs: &[usize], options: &Options) -> Window {
+    let slowest = jobs.iter().map(|&j| lab.case.jobs[j].nominal().period.0 + lab.case.jobs[j].jitter.0).max().unwrap_or(0);
+    let stretched = slowest / 100 * STRETCH_PERCENT;
+    Window::soon(stretched * WARM_UP_ITERATIONS, stretched * u64::from(options.iterations))
+}
+
+fn report(lab: &Lab, options: &Options, rounds: &[Round], load: [f64; 2]) -> Result<Report> {
+    let last = rounds.last().context("no round was played")?;
+    let jobs: Result<Vec<JobRow>> = (0..lab.case.jobs.len()).map(|job| job_row(lab, rounds, last, job)).collect();
+    Ok(Report {
+        schema: REPORT_SCHEMA,
+        case: lab.case.name.clone(),
+        about: lab.case.about.clone(),
+        control: options.control,
+        repeats: options.repeats,
+        load,
+        score: last.plan.score,
+        zero_shift_score: last.plan.zero_shift_score,
+        jobs: jobs?,
+        links: lab.wiring.crossings.iter().map(|(link, jobs)| link_row(lab, rounds, *link, jobs)).collect(),
+    })
+}
+
+fn job_row(lab: &Lab, rounds: &[Round], last: &Round, job: usize) -> Result<JobRow> {
+    let id = lab.case.jobs[job].id.clone();
+    let others = &lab.wiring.meets()[job];
+    let times = |of: &dyn Fn(&Round) -> &Take| -> Result<Vec<Summary>> {
+        let few = || format!("job {id:?} made fewer than {} iterations; ask for more with --iterations", analysis::ITERATIONS_MIN);
+        rounds.iter().map(|round| analysis::times(of(round), job).with_context(few)).collect()
+    };
+    let (solo, contended, interleaved) = (times(&|r| &r.solo[job])?, times(&|r| &r.contended)?, times(&|r| &r.interleaved)?);
+    let three = |value: fn(&Summary) -> f64| {
+        let spread = |times: &[Summary]| Spread::of(times.iter().map(value).collect());
+        Three { solo: spread(&solo), contended: spread(&contended), interleaved: spread(&interleaved) }
+    };
+    let overlap = |of: &dyn Fn(&Round) -> &Take| Spread::of(rounds.iter().map(|r| analysis::overlap(of(r), job, others)).collect());
+    let gains = contended.iter().zip(&interleaved).map(|(before, after)| 1.0 - after.mean / before.mean);
+    let plan = &last.plan.jobs[job];
+    let sum = |of: fn(&GateTotals) -> u64| rounds.iter().map(|r| of(&r.gates[job])).sum();
+    Ok(JobRow {
+        period_ms: plan.period.as_millis_f64(),
+        shift_ms: plan.shift.as_millis_f64(),
+        slack_ms: plan.slack.as_millis_f64(),
+        hold: plan.hold,
+        mean_ms: three(Summary::mean_ms),
+        median_ms: three(|t| t.p50.as_millis_f64()),
+        p99_ms: three(|t| t.p99.as_millis_f64()),
+        gain: Spread::of(gains.collect()),
+        overlap_contended: overlap(&|r| &r.contended),
+        overlap_interleaved: overlap(&|r| &r.interleaved),
+        predicted: Prediction {
+            solo_ms: plan.solo.period.as_millis_f64(),
+            contended_ms: plan.contended.as_millis_f64(),
+            interleaved_ms: if plan.hold { plan.interleaved } else { plan.contended }.as_millis_f64(),
+        },
+        gates: GateTotals {
+            iterations: sum(|g| g.iterations),
+            holds: sum(|g| g.holds),
+            slips: sum(|g| g.slips),
+            fail_opens: sum(|g| g.fail_opens),
+        },
+        id,
+    })
+}
+
+fn link_row(lab: &Lab, rounds: &[Round], link: LinkId, jobs: &[usize]) -> LinkRow {
+    let name = lab.case.fabric.link_name(link);
+    let marks = |of: &dyn Fn(&Round) -> Vec<&Take>| {
+        let per_iteration = |round: &Round| {
+            let takes = of(round);
+            let marks: u64 = takes.iter().filter_map(|t| t.marks.get(&link)).sum();
+            let iterations: usize = takes.iter().map(|t| analysis::iterations(t, jobs)).sum();
+            marks_per_iteration(marks as f64, iterations as u64)
+        };
+        Spread::of(rounds.iter().map(per_iteration).collect())
+    };
+    let shared =
+        |of: &dyn Fn(&Round) -> &Take| Spread::of(rounds.iter().map(|r| analysis::link_use(of(r), jobs).overlap_share()).collect());
+    let score = rounds.last().and_then(|r| r.plan.links.iter().find(|(known, _)| *known == name)).map(|(_, score)| *score);
+    LinkRow {
+        capacity_mbps: lab.case.fabric.link(link).capacity.map_or(0, units::Rate::mbps),
+        jobs: jobs.iter().map(|&j| lab.case.jobs[j].id.clone()).collect(),
+        // A link that its jobs together cannot fill has no score of its own: nothing on it depends on shifts.
+        score: score.unwrap_or(1.0),
+        shared: jobs.len() > 1,
+        marks_per_iteration: Three {
+            solo: marks(&|r| jobs.iter().map(|&j| &r.solo[j]).collect()),
+            contended: marks(&|r| vec![&r.contended]),
+            interleaved: marks(&|r| vec![&r.interleaved]),
+        },
+        overlap_contended: shared(&|r| &r.contended),
+        overlap_interleaved: shared(&|r| &r.interleaved),
+        link: name,
+    }
+}
+
+/// Processes that wanted a core in the last minute; what else runs on this machine is in every figure.
+fn load() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(0.0)
+}

@@ -1,0 +1,73 @@
+//! Ctrl-C and SIGTERM as a flag, so that a lab is taken down before its process ends.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Result, bail};
+
+use crate::rank::monotonic_ns;
+
+/// How often a wait looks at the flag.
+const POLL: Duration = Duration::from_millis(20);
+
+/// Set once somebody asked the process to end.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Listens for the signals from now on.
+    ///
+    /// # Errors
+    /// The kernel refuses a thread or a handler.
+    pub fn listen() -> Result<Self> {
+        let flag = Self::default();
+        let set = flag.clone();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let mut terminate = {
+            let _inside = runtime.enter();
+            tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?
+        };
+        thread::Builder::new().name("signals".into()).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    _ = tokio::signal::ctrl_c() => {}
+                    _ = terminate.recv() => {}
+                }
+            });
+            set.0.store(true, Ordering::Relaxed);
+        })?;
+        Ok(flag)
+    }
+
+    /// Fails once the flag is set.
+    ///
+    /// # Errors
+    /// The flag is set.
+    pub fn check(&self) -> Result<()> {
+        if self.0.load(Ordering::Relaxed) {
+            bail!("interrupted");
+        }
+        Ok(())
+    }
+
+    /// Sleeps until a time of CLOCK_MONOTONIC.
+    ///
+    /// # Errors
+    /// The flag is set meanwhile.
+    pub fn sleep_until(&self, at: u64) -> Result<()> {
+        loop {
+            self.check()?;
+            let left = at.saturating_sub(monotonic_ns());
+            if left == 0 {
+                return Ok(());
+            }
+            thread::sleep(POLL.min(Duration::from_nanos(left)));
+        }
+    }
+}

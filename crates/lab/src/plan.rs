@@ -1,0 +1,166 @@
+//! From a case and what its jobs were seen to take alone: periods, shifts and predictions. Pure.
+//!
+//! Solo iterations are measured; a case's own numbers only say how the periods relate. Each job's third quartile of solo
+//! iterations is compared with its own numbers, the worst factor stretches all periods alike, so that 1 : 2 stays exactly 1 : 2,
+//! and the headroom is added. Up phases keep their measured length; the added time is Down.
+
+use anyhow::{Context, Result};
+use policy::{Candidate, Cluster, Evaluation, Options, Outcome};
+use units::{Nanos, Rate};
+
+use crate::case::{Case, Timing};
+
+/// What is added to the measured iteration: a gate needs room to catch up, and 5 to 8 % was enough on busy machines.
+pub const HEADROOM_PERMILLE: u64 = 50;
+/// Periods are whole microseconds.
+const PERIOD_GRAIN: u64 = 1_000;
+
+/// The slots of a case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Per job, in the order of the case.
+    pub jobs: Vec<JobPlan>,
+    /// Mean compatibility score of the shifts.
+    pub score: f64,
+    /// The same without shifts.
+    pub zero_shift_score: f64,
+    /// Per link with two or more jobs that can be over capacity: name and score.
+    pub links: Vec<(String, f64)>,
+}
+
+/// What one job is told and what is expected of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobPlan {
+    /// Solo iteration, stretched so that all periods keep their ratio; the Up phase as measured.
+    pub solo: Timing,
+    /// Published period: the solo period and the headroom.
+    pub period: Nanos,
+    /// When its iterations start, modulo the period.
+    pub shift: Nanos,
+    /// How far it may drift before a score falls.
+    pub slack: Nanos,
+    /// How late it may be and still start at once.
+    pub tolerance: Nanos,
+    /// Whether it is held to its slots.
+    pub hold: bool,
+    /// Predicted mean iteration beside the others, nobody held.
+    pub contended: Nanos,
+    /// Predicted mean iteration when held to its slots.
+    pub interleaved: Nanos,
+}
+
+/// Makes the plan from the measured times of each job, in the order of the case.
+///
+/// # Errors
+/// What the planner refuses: a job or a link out of its range.
+pub fn plan(case: &Case, measured: &[Timing]) -> Result<Plan> {
+    let solo = in_ratio(case, measured);
+    let published: Vec<Timing> = solo.iter().map(|t| Timing { period: with_headroom(t.period), up: t.up }).collect();
+    let (natural, _) = evaluate(case, &solo)?;
+    let (reports, evaluation) = evaluate(case, &published)?;
+    let scores = evaluation.scores.context("the planner solved it and gave no scores")?;
+    let mut jobs = Vec::with_capacity(solo.len());
+    for ((timing, slot), (free, held)) in solo.iter().zip(&published).zip(natural.iter().zip(&reports)) {
+        let contended = free.times.map_or(timing.period, |t| t.unshifted);
+        let interleaved = held.times.map_or(slot.period, |t| t.shifted);
+        jobs.push(JobPlan {
+            solo: *timing,
+            period: slot.period,
+            shift: held.shift,
+            slack: held.slack,
+            tolerance: Nanos(slot.period.0 * u64::from(policy::fluid::TOLERANCE_PERMILLE) / 1_000),
+            hold: held.hold,
+            contended,
+            interleaved,
+        });
+    }
+    // The planner weighs held against free at the published period; what jobs give up for headroom counts as well.
+    let sum = |of: fn(&JobPlan) -> Nanos| jobs.iter().map(|j| of(j).0 as f64 / j.solo.period.0 as f64).sum::<f64>();
+    if sum(|j| j.interleaved) >= sum(|j| j.contended) {
+        jobs.iter_mut().for_each(|j| j.hold = false);
+    }
+    let links = evaluation.links().filter(|l| l.jobs.len() > 1);
+    let links = links.flat_map(|l| l.links.iter().map(|id| (case.fabric.link_name(*id), l.score)).collect::<Vec<_>>()).collect();
+    Ok(Plan { jobs, score: scores.score, zero_shift_score: scores.zero_shift_score, links })
+}
+
+/// Stretches the case's own periods by the worst factor seen.
+fn in_ratio(case: &Case, measured: &[Timing]) -> Vec<Timing> {
+    let factor = |(job, seen): (&crate::case::LabJob, &Timing)| {
+        (u128::from(seen.period.0) * 1_000_000).div_ceil(u128::from(job.nominal().period.0.max(1)))
+    };
+    let worst = case.jobs.iter().zip(measured).map(factor).max().unwrap_or(1_000_000);
+    let shortest = case.jobs.iter().map(|j| j.nominal().period.0.max(1)).min().unwrap_or(1);
+    let base = (u128::from(shortest) * worst).div_ceil(1_000_000).div_ceil(u128::from(PERIOD_GRAIN)) * u128::from(PERIOD_GRAIN);
+    let stretch = |(job, seen): (&crate::case::LabJob, &Timing)| {
+        // Through the shortest period, so that whole multiples of it stay whole after rounding.
+        let period = (u128::from(job.nominal().period.0) * base + u128::from(shortest) / 2) / u128::from(shortest);
+        let period = u64::try_from(period).unwrap_or(u64::MAX);
+        Timing { period: Nanos((period + PERIOD_GRAIN / 2) / PERIOD_GRAIN * PERIOD_GRAIN), up: Nanos(seen.up.0.min(period)) }
+    };
+    case.jobs.iter().zip(measured).map(stretch).collect()
+}
+
+/// A thousandth of a whole number of microseconds is whole nanoseconds, so ratios survive.
+fn with_headroom(period: Nanos) -> Nanos {
+    Nanos(period.0 / 1_000 * (1_000 + HEADROOM_PERMILLE))
+}
+
+fn evaluate(case: &Case, timings: &[Timing]) -> Result<(Vec<policy::JobReport>, Evaluation)> {
+    let router = case.router()?;
+    let (jobs, placements): (Vec<_>, Vec<_>) = case.jobs.iter().zip(timings).map(|(job, timing)| job.planned(*timing)).unzip();
+    let cluster = Cluster { fabric: &case.fabric, router: &router, jobs: &jobs, placements: &placements };
+    let evaluation = policy::evaluate(&cluster, &Candidate { id: "lab".into(), placements: Vec::new() }, &Options::default())?;
+    match &evaluation.outcome {
+        Outcome::Solved => Ok((evaluation.jobs(&cluster), evaluation)),
+        other => anyhow::bail!("the planner could not solve it: {other:?}"),
+    }
+}
+
+/// Demand of a job while it communicates, for people.
+#[must_use]
+pub fn up_rate(case: &Case, job: usize, plan: &JobPlan) -> Rate {
+    case.jobs[job].rate(plan.solo.up)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::{BUILTIN, builtin};
+
+    fn case(name: &str) -> Case {
+        Case::read(builtin(name).unwrap(), &|_| Err("no files".into())).unwrap()
+    }
+
+    /// Every case shows what its author says, by its own numbers.
+    #[test]
+    fn cases_score_what_they_expect() {
+        for (name, _) in BUILTIN {
+            let case = case(name);
+            let nominal: Vec<Timing> = case.jobs.iter().map(|j| j.nominal()).collect();
+            let plan = plan(&case, &nominal).unwrap();
+            let expected = case.expect.score.unwrap();
+            assert!((plan.score - expected).abs() < 0.03, "{name}: score {} and not {expected}", plan.score);
+            assert_eq!(plan.jobs.iter().all(|j| j.hold), case.expect.hold.unwrap(), "{name}: {:?}", plan.jobs);
+            if case.expect.hold == Some(true) {
+                for job in &plan.jobs {
+                    assert_eq!(job.interleaved, job.period, "{name}: held jobs keep their period");
+                    assert!(job.contended > job.period, "{name}: {job:?}");
+                }
+            }
+        }
+    }
+
+    /// One job was seen 3 % slow, the other 1 %: both periods are stretched by 3 % and stay 1 : 2.
+    #[test]
+    fn periods_keep_their_ratio_when_one_job_was_slow() {
+        let case = case("one-to-two");
+        let mut seen: Vec<Timing> = case.jobs.iter().map(|j| j.nominal()).collect();
+        seen[0].period = Nanos(seen[0].period.0 * 103 / 100);
+        seen[1].period = Nanos(seen[1].period.0 * 101 / 100);
+        let plan = plan(&case, &seen).unwrap();
+        assert_eq!(plan.jobs[1].period.0, 2 * plan.jobs[0].period.0);
+        let nominal = case.jobs[0].nominal().period.0;
+        assert!((nominal * 1_081 / 1_000..nominal * 1_083 / 1_000).contains(&plan.jobs[0].period.0), "1.03 * 1.05 = 1.0815");
+    }
+}

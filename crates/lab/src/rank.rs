@@ -1,0 +1,350 @@
+//! One rank of a job: a process in a namespace that sends to its successor on the ring, receives from its predecessor, and
+//! computes by sleeping. `antiphase lab rank`, hidden, because only the lab starts it.
+//!
+//! An iteration: the leader (rank 0) passes the gate and starts to send; each other rank starts to send when its predecessor's
+//! first bytes arrive, as in a ring collective. When a rank has sent and received all, it passes a token on; once the token is
+//! back at the leader, all ranks have finished. Then everybody computes.
+
+use std::{
+    fs::File,
+    io::{Read, Write},
+    net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream},
+    path::PathBuf,
+    sync::mpsc::{Receiver, Sender, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+/// Every rank listens here, in a namespace of its own.
+const PORT: u16 = 7_481;
+/// How long the ranks of a job may take to find each other.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
+/// How often a successor that does not listen yet is called again.
+const CONNECT_RETRY: Duration = Duration::from_millis(10);
+/// Longest silence of a peer: longer than any hold, Down phase or stretched Up phase of a case.
+const SILENCE_MAX: Duration = Duration::from_secs(180);
+/// Size of one read or write.
+const CHUNK_BYTES: usize = 1 << 16;
+/// Congestion control of the ring: it backs off when packets are marked, and every kernel has it.
+const CONGESTION_CONTROL: &str = "cubic";
+/// What ends an iteration's data.
+const TOKEN: u8 = 1;
+/// Ranks go before other programs, or the other programs' use of two cores is what is measured.
+const NICENESS: i32 = -10;
+
+/// Arguments of `antiphase lab rank`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct RankArgs {
+    /// Id of the job.
+    #[arg(long)]
+    pub job: String,
+    /// Number of this rank; 0 leads.
+    #[arg(long)]
+    pub rank: u32,
+    /// Address to listen at.
+    #[arg(long)]
+    pub listen: Ipv4Addr,
+    /// Address of the next rank on the ring.
+    #[arg(long)]
+    pub successor: Ipv4Addr,
+    /// Bytes sent per iteration.
+    #[arg(long)]
+    pub bytes: u64,
+    /// Length of the Down phase, in ns.
+    #[arg(long)]
+    pub compute_ns: u64,
+    /// At most this much is added to a Down phase, in ns.
+    #[arg(long)]
+    pub jitter_ns: u64,
+    /// Seed of the jitter.
+    #[arg(long)]
+    pub seed: u64,
+    /// The leader's first iteration starts at this time of CLOCK_MONOTONIC, in ns.
+    #[arg(long)]
+    pub start_ns: u64,
+    /// No iteration starts from this time on, in ns.
+    #[arg(long)]
+    pub until_ns: u64,
+    /// Whether the leader passes a gate, whose files are in this folder.
+    #[arg(long)]
+    pub gate: Option<PathBuf>,
+    /// Where the leader writes its iterations, one JSON line each.
+    #[arg(long)]
+    pub trace: Option<PathBuf>,
+}
+
+/// One iteration as the leader saw it; times of CLOCK_MONOTONIC, which all namespaces share, in ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Iteration {
+    /// Number, from 0.
+    pub iteration: u64,
+    /// Ready to communicate, before the gate.
+    pub start: u64,
+    /// Past the gate: the Up phase begins.
+    pub comm_start: u64,
+    /// Every rank has sent and received everything.
+    pub comm_end: u64,
+}
+
+/// Time of CLOCK_MONOTONIC in ns.
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    u64::try_from(now.tv_sec).unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+pub(crate) fn sleep_until(at: u64) {
+    let left = at.saturating_sub(monotonic_ns());
+    if left > 0 {
+        thread::sleep(Duration::from_nanos(left));
+    }
+}
+
+/// Runs one rank to its end.
+///
+/// # Errors
+/// A peer cannot be reached, goes away in the middle of an iteration, or says nothing for too long.
+pub fn run(args: &RankArgs) -> Result<()> {
+    end_with_parent();
+    // Without the right to it, it runs as it is.
+    let _ = rustix::process::nice(NICENESS);
+    let mut ring = Ring::connect(args)?;
+    let mut down = Down { compute: args.compute_ns, jitter: args.jitter_ns, seed: args.seed ^ (u64::from(args.rank) << 32) };
+    if args.rank == 0 { lead(args, &mut ring, &mut down) } else { follow(args, &mut ring, &mut down) }
+}
+
+/// The lab holds the other end of this process's standard input: however the lab ends, its ranks end with it.
+fn end_with_parent() {
+    thread::spawn(|| {
+        let mut byte = [0];
+        while matches!(std::io::stdin().read(&mut byte), Ok(1)) {}
+        std::process::exit(3);
+    });
+}
+
+fn lead(args: &RankArgs, ring: &mut Ring, down: &mut Down) -> Result<()> {
+    let mut trace = args.trace.as_ref().map(|path| File::create(path).with_context(|| path.display().to_string())).transpose()?;
+    let gate = args.gate.as_ref().map(|folder| crate::control::open_gate(folder, &args.job)).transpose()?;
+    sleep_until(args.start_ns);
+    for iteration in 0.. {
+        let start = monotonic_ns();
+        if start >= args.until_ns {
+            break;
+        }
+        if let Some(gate) = &gate {
+            gate.step();
+        }
+        let comm_start = monotonic_ns();
+        ring.send(args.bytes)?;
+        ring.receive(args.bytes)?;
+        ring.sent()?;
+        ring.pass_token()?;
+        ring.receive_token()?;
+        let comm_end = monotonic_ns();
+        if let Some(trace) = &mut trace {
+            writeln!(trace, "{}", serde_json::to_string(&Iteration { iteration, start, comm_start, comm_end })?)?;
+        }
+        down.sleep(comm_end);
+    }
+    ring.finish()
+}
+
+fn follow(args: &RankArgs, ring: &mut Ring, down: &mut Down) -> Result<()> {
+    while ring.begun()? {
+        ring.send(args.bytes)?;
+        ring.receive(args.bytes - 1)?;
+        ring.sent()?;
+        ring.receive_token()?;
+        ring.pass_token()?;
+        down.sleep(monotonic_ns());
+    }
+    ring.finish()
+}
+
+/// The Down phase.
+struct Down {
+    compute: u64,
+    jitter: u64,
+    seed: u64,
+}
+
+impl Down {
+    fn sleep(&mut self, from: u64) {
+        // splitmix64: the numbers need to differ, no more.
+        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.seed;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let jitter = if self.jitter == 0 { 0 } else { (z ^ (z >> 31)) % (self.jitter + 1) };
+        sleep_until(from + self.compute + jitter);
+    }
+}
+
+/// The two connections of a rank. Sending is a thread's work, because both directions are busy at once.
+struct Ring {
+    from: TcpStream,
+    orders: Sender<Order>,
+    done: Receiver<std::io::Result<()>>,
+    chunk: Vec<u8>,
+}
+
+enum Order {
+    Send(u64),
+    Token,
+    Finish,
+}
+
+impl Ring {
+    fn connect(args: &RankArgs) -> Result<Self> {
+        let listener = TcpListener::bind(SocketAddrV4::new(args.listen, PORT)).with_context(|| format!("listening at {}", args.listen))?;
+        listener.set_nonblocking(true)?;
+        let end = Instant::now() + CONNECT_TIMEOUT;
+        let (mut to, mut from) = (None, None);
+        while to.is_none() || from.is_none() {
+            if Instant::now() > end {
+                bail!("job {} rank {}: the ring did not close within {CONNECT_TIMEOUT:?}", args.job, args.rank);
+            }
+            if to.is_none() {
+                to = TcpStream::connect_timeout(&SocketAddrV4::new(args.successor, PORT).into(), CONNECT_TIMEOUT).ok();
+            }
+            if from.is_none() {
+                from = listener.accept().ok().map(|(stream, _)| stream);
+            }
+            if to.is_none() || from.is_none() {
+                thread::sleep(CONNECT_RETRY);
+            }
+        }
+        let (Some(to), Some(from)) = (to, from) else { bail!("invariant: both are there") };
+        from.set_nonblocking(false)?;
+        for stream in [&to, &from] {
+            stream.set_nodelay(true)?;
+            stream.set_read_timeout(Some(SILENCE_MAX))?;
+            stream.set_write_timeout(Some(SILENCE_MAX))?;
+            rustix::net::sockopt::set_tcp_congestion(stream, CONGESTION_CONTROL)
+                .with_context(|| format!("congestion control {CONGESTION_CONTROL}"))?;
+        }
+        let (orders, inbox) = channel();
+        let (reply, done) = channel();
+        thread::spawn(move || send_orders(to, &inbox, &reply));
+        Ok(Self { from, orders, done, chunk: vec![0; CHUNK_BYTES] })
+    }
+
+    fn order(&self, order: Order) -> Result<()> {
+        self.orders.send(order).context("the sending thread is gone")
+    }
+
+    fn send(&self, bytes: u64) -> Result<()> {
+        self.order(Order::Send(bytes))
+    }
+
+    /// Waits until the last order is done.
+    fn sent(&self) -> Result<()> {
+        self.done.recv().context("the sending thread is gone")?.context("sending to the successor")
+    }
+
+    fn receive(&mut self, bytes: u64) -> Result<()> {
+        let mut left = bytes;
+        while left > 0 {
+            let most = usize::try_from(left).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
+            let got = self.from.read(&mut self.chunk[..most]).context("receiving from the predecessor")?;
+            anyhow::ensure!(got > 0, "the predecessor closed with {left} bytes to come");
+            left -= got as u64;
+        }
+        Ok(())
+    }
+
+    fn pass_token(&self) -> Result<()> {
+        self.order(Order::Token)?;
+        self.sent()
+    }
+
+    fn receive_token(&mut self) -> Result<()> {
+        self.receive(1)?;
+        anyhow::ensure!(self.chunk[0] == TOKEN, "the ring is out of step: {:#x} in place of a token", self.chunk[0]);
+        Ok(())
+    }
+
+    /// Waits for the first byte of an iteration; false when the predecessor has finished.
+    fn begun(&mut self) -> Result<bool> {
+        Ok(self.from.read(&mut self.chunk[..1]).context("waiting for the predecessor")? == 1)
+    }
+
+    fn finish(&self) -> Result<()> {
+        self.order(Order::Finish)?;
+        self.sent()
+    }
+}
+
+fn send_orders(mut to: TcpStream, inbox: &Receiver<Order>, reply: &Sender<std::io::Result<()>>) {
+    let zeros = vec![0; CHUNK_BYTES];
+    while let Ok(order) = inbox.recv() {
+        let result = match order {
+            Order::Send(bytes) => send(&mut to, &zeros, bytes),
+            Order::Token => to.write_all(&[TOKEN]),
+            Order::Finish => to.shutdown(Shutdown::Write),
+        };
+        if reply.send(result).is_err() {
+            return;
+        }
+    }
+}
+
+fn send(to: &mut TcpStream, zeros: &[u8], bytes: u64) -> std::io::Result<()> {
+    let mut left = bytes;
+    while left > 0 {
+        let most = usize::try_from(left).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
+        to.write_all(&zeros[..most])?;
+        left -= most as u64;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A ring of two on loopback does its iterations, and both ranks end when the leader does.
+    #[test]
+    fn a_ring_of_two_iterates_and_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let trace = folder.path().join("trace");
+        let now = monotonic_ns();
+        let args = |rank: u32| RankArgs {
+            job: "a".into(),
+            rank,
+            listen: Ipv4Addr::new(127, 77, 0, rank as u8 + 1),
+            successor: Ipv4Addr::new(127, 77, 0, 2 - rank as u8),
+            bytes: 100_000,
+            compute_ns: 2_000_000,
+            jitter_ns: 1_000_000,
+            seed: 1,
+            start_ns: now,
+            until_ns: now + 200_000_000,
+            gate: None,
+            trace: (rank == 0).then(|| trace.clone()),
+        };
+        let runs = [0, 1].map(|rank| {
+            let args = args(rank);
+            thread::spawn(move || {
+                let mut ring = Ring::connect(&args).unwrap();
+                let mut down = Down { compute: args.compute_ns, jitter: args.jitter_ns, seed: args.seed };
+                if rank == 0 { lead(&args, &mut ring, &mut down) } else { follow(&args, &mut ring, &mut down) }
+            })
+        });
+        for run in runs {
+            run.join().unwrap().unwrap();
+        }
+        let text = std::fs::read_to_string(&trace).unwrap();
+        let iterations: Vec<Iteration> = text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+        assert!(iterations.len() >= 2, "{text}");
+        for (i, pair) in iterations.windows(2).enumerate() {
+            assert_eq!(pair[0].iteration, i as u64);
+            assert!(pair[0].comm_start < pair[0].comm_end && pair[0].comm_end + 2_000_000 <= pair[1].start, "{pair:?}");
+        }
+    }
+}

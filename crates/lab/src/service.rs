@@ -1,0 +1,228 @@
+//! Holding the jobs by the real thing: a topology service in a namespace of its own, one agent beside every leader, certificates
+//! between them, and the jobs committed over HTTP.
+
+use std::{
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use units::Nanos;
+
+use crate::{client::Client, management, network::Lab, plan::Plan, tool};
+
+/// Port of the service.
+const PORT: u16 = 7_480;
+/// Name of the certificate that commits.
+const ADMIN: &str = "lab";
+/// How long the service may take to answer, and the agents to write their pages: a disk and two busy cores.
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often either is looked for.
+const POLL: Duration = Duration::from_millis(50);
+/// Most of a program's complaint that is repeated.
+const COMPLAINT_CHARS_MAX: usize = 400;
+
+/// The running programs; they end when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Service {
+    programs: Vec<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    name: String,
+    child: Child,
+    log: PathBuf,
+}
+
+/// Where the programs are.
+#[derive(Clone, Debug)]
+pub(crate) struct Binaries {
+    topology: PathBuf,
+    agent: PathBuf,
+}
+
+impl Binaries {
+    /// In `folder`, or beside this program.
+    ///
+    /// # Errors
+    /// One of them is not there.
+    pub(crate) fn find(folder: Option<&Path>) -> Result<Self> {
+        let here = std::env::current_exe()?;
+        let folder = folder.or(here.parent()).unwrap_or(Path::new("."));
+        let find = |name: &str| {
+            let path = folder.join(name);
+            anyhow::ensure!(path.is_file(), "no {name} in {}; name its folder with --programs", folder.display());
+            Ok(path)
+        };
+        Ok(Self { topology: find("antiphase-topology")?, agent: find("antiphase-agent")? })
+    }
+}
+
+impl Service {
+    /// Starts service and agents, commits the jobs of a plan with their solo times, and waits for the pages. `gates` is where
+    /// each job's agent keeps them. The plan becomes the service's own.
+    ///
+    /// # Errors
+    /// A program fails, the service refuses, or pages do not come.
+    pub(crate) fn start(lab: &Lab, binaries: &Binaries, plan: &mut Plan, gates: &[PathBuf]) -> Result<Self> {
+        management::build(lab)?;
+        let folder = lab.record().folder().join("service");
+        if folder.exists() {
+            fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        }
+        fs::create_dir(&folder).with_context(|| folder.display().to_string())?;
+        let pki = folder.join("pki");
+        certificates(lab, binaries, &pki)?;
+        let mut service = Self { programs: Vec::new() };
+        service.start_topology(lab, binaries, &folder)?;
+        for (job, gates) in gates.iter().enumerate() {
+            service.start_agent(lab, binaries, (job, gates), &folder)?;
+        }
+        let client = Client::new(SocketAddr::from((management::SERVICE, PORT)), &pki, ADMIN)?;
+        let asked = commit_request(lab, plan).to_string();
+        let answer = tool::enter(&management::namespace(lab), || {
+            service.until("the service is not ready", || client.ask("GET", "/readyz", "").is_ok())?;
+            client.ask("POST", "/v1alpha1/commit", &asked)
+        })?;
+        adopt(lab, plan, &answer)?;
+        let pages = || lab.case.jobs.iter().zip(gates).all(|(job, gates)| gates.join(format!("{}.page", job.id)).exists());
+        service.until("an agent has written no page", pages)?;
+        Ok(service)
+    }
+
+    fn start_topology(&mut self, lab: &Lab, binaries: &Binaries, folder: &Path) -> Result<()> {
+        let (config, fabric) = (folder.join("topology.toml"), folder.join("fabric.yaml"));
+        fs::write(&fabric, fabric::native::write_yaml(&lab.case.fabric)).with_context(|| fabric.display().to_string())?;
+        let text = format!(
+            "listen = \"{}:{PORT}\"\nstate = {:?}\nfabric = {:?}\necmp = \"{}\"\n[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {:?}\n",
+            management::SERVICE,
+            folder.join("state.redb"),
+            fabric,
+            lab.case.ecmp,
+            folder.join("pki/server.pem"),
+            folder.join("pki/server.key"),
+            folder.join("pki/ca.pem"),
+        );
+        fs::write(&config, text).with_context(|| config.display().to_string())?;
+        self.spawn("antiphase-topology".into(), &management::namespace(lab), &binaries.topology, &config)
+    }
+
+    fn start_agent(&mut self, lab: &Lab, binaries: &Binaries, (job, gates): (usize, &Path), folder: &Path) -> Result<()> {
+        let host = leader(lab, job);
+        let config = folder.join(format!("{host}.toml"));
+        let text = format!(
+            "host = \"{host}\"\npage_dir = {gates:?}\n[service]\naddress = \"{}:{PORT}\"\n[service.tls]\nca = {:?}\ncert = {:?}\nkey = {:?}\n\
+             [counters]\ninclude = [\"e0\"]\n[metrics]\nlisten = \"\"\n",
+            management::SERVICE,
+            folder.join("pki/ca.pem"),
+            folder.join(format!("pki/{host}.pem")),
+            folder.join(format!("pki/{host}.key")),
+        );
+        fs::write(&config, text).with_context(|| config.display().to_string())?;
+        self.spawn(format!("agent of {host}"), lab.namespace(job, 0), &binaries.agent, &config)
+    }
+
+    fn spawn(&mut self, name: String, namespace: &str, program: &Path, config: &Path) -> Result<()> {
+        let log = config.with_extension("log");
+        let mut command = Command::new(program);
+        command.arg("--config").arg(config).stdin(Stdio::null()).stdout(Stdio::null());
+        command.stderr(fs::File::create(&log).with_context(|| log.display().to_string())?);
+        let child = tool::enter(namespace, || command.spawn().with_context(|| program.display().to_string()))?;
+        self.programs.push(Running { name, child, log });
+        Ok(())
+    }
+
+    /// Waits until something is so, while every program runs.
+    fn until(&mut self, otherwise: &str, so: impl Fn() -> bool) -> Result<()> {
+        let end = Instant::now() + READY_TIMEOUT;
+        while !so() {
+            for running in &mut self.programs {
+                if let Some(status) = running.child.try_wait()? {
+                    bail!("{} ended: {status}: {}", running.name, last_words(&running.log));
+                }
+            }
+            if Instant::now() > end {
+                let said: Vec<String> = self.programs.iter().map(|r| format!("{}: {}", r.name, last_words(&r.log))).collect();
+                bail!("{otherwise} within {READY_TIMEOUT:?}; {}", said.join("; "));
+            }
+            thread::sleep(POLL);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        for running in &mut self.programs {
+            let _ = running.child.kill();
+            let _ = running.child.wait();
+        }
+    }
+}
+
+/// Name of the host of a job's leader.
+fn leader(lab: &Lab, job: usize) -> &str {
+    &lab.case.fabric.node(lab.case.jobs[job].hosts[0]).name
+}
+
+fn last_words(log: &Path) -> String {
+    let said = fs::read_to_string(log).unwrap_or_default();
+    let said: Vec<char> = said.trim().chars().collect();
+    said[said.len().saturating_sub(COMPLAINT_CHARS_MAX)..].iter().collect::<String>().replace('\n', " | ")
+}
+
+/// An authority, the service's certificate, one per agent and one that may commit, by the service's own `pki` command.
+fn certificates(lab: &Lab, binaries: &Binaries, pki: &Path) -> Result<()> {
+    let topology = binaries.topology.to_str().context("the programs' folder has a name of plain text")?;
+    let dir = pki.to_str().context("the lab's folder has a name of plain text")?;
+    tool::run(topology, &["pki", "init", "--dir", dir, "--host", &management::SERVICE.to_string()], "")?;
+    let issue = |role: &str, name: &str, more: &[&str]| {
+        tool::run(topology, &[&["pki", "issue", "--dir", dir, "--role", role, "--name", name], more].concat(), "")
+    };
+    issue("admin", ADMIN, &[])?;
+    for job in 0..lab.case.jobs.len() {
+        let host = leader(lab, job);
+        issue("agent", host, &["--host", host])?;
+    }
+    Ok(())
+}
+
+/// The jobs with the profiles that their solo runs gave: an Up phase from the gate on, then the Down phase.
+fn commit_request(lab: &Lab, plan: &Plan) -> Value {
+    let jobs = lab.case.jobs.iter().zip(&plan.jobs).map(|(job, planned)| {
+        let hosts: Vec<&str> = job.hosts.iter().map(|host| lab.case.fabric.node(*host).name.as_str()).collect();
+        let phase = json!({
+            "start_ns": 0, "duration_ns": planned.solo.up.0, "rate_mbps": job.rate(planned.solo.up).mbps(),
+            "collective": "ring", "scope": "all",
+        });
+        let profile = json!({
+            "schema": "antiphase.profile/v1", "name": job.id, "period_ns": planned.solo.period.0, "phases": [phase],
+            "ranks": {"dp": hosts.len()}, "source": "declared",
+        });
+        json!({"id": job.id, "profile": profile, "hosts": hosts})
+    });
+    json!({"jobs": jobs.collect::<Vec<_>>()})
+}
+
+/// Takes over what the service answered: its slots count, not what was planned here.
+fn adopt(lab: &Lab, plan: &mut Plan, answer: &Value) -> Result<()> {
+    let slots = answer["slots"].as_array().with_context(|| format!("a commit without slots: {answer}"))?;
+    for (job, planned) in lab.case.jobs.iter().zip(&mut plan.jobs) {
+        let lost = || format!("no slot of job {:?} in {answer}", job.id);
+        let slot = slots.iter().find(|slot| slot["job"] == job.id.as_str()).with_context(lost)?;
+        // 64-bit numbers may stand as text in JSON; what is false or zero may be left out.
+        let number = |key: &str| slot[key].as_u64().or_else(|| slot[key].as_str()?.parse().ok()).unwrap_or(0);
+        planned.period = Nanos(number("period_ns"));
+        planned.shift = Nanos(number("offset_ns"));
+        planned.slack = Nanos(number("slack_ns"));
+        planned.tolerance = Nanos(number("tolerance_ns"));
+        planned.hold = slot["hold"].as_bool().unwrap_or(false);
+    }
+    Ok(())
+}

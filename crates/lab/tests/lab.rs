@@ -1,0 +1,256 @@
+//! The lab on the real kernel: what it measures goes the way it should, and nothing is left behind.
+#![allow(clippy::unwrap_used, reason = "integration tests")]
+
+use std::{
+    collections::BTreeSet,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+    sync::Mutex,
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_antiphase-lab");
+/// The whole experiment takes half a minute; a stuck one is a failure.
+const RUN_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// One lab at a time: two would share the cores that each measures.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Why there can be no lab here.
+fn missing() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("lab needs root".into());
+    }
+    let tools = antiphase_lab::missing_tools();
+    if !tools.is_empty() {
+        return Some(format!("lab needs {}", tools.join(", ")));
+    }
+    // Root of a container may not make namespaces; the kernel may lack what the lab uses.
+    let probe = Command::new("unshare").args(["--net", "true"]).output();
+    probe.is_ok_and(|o| !o.status.success()).then(|| "lab needs the right to make network namespaces".into())
+}
+
+macro_rules! lab_or_skip {
+    () => {
+        if let Some(why) = missing() {
+            println!("skipped: {why}");
+            return;
+        }
+    };
+}
+
+fn start(args: &[&str]) -> Child {
+    Command::new(PROGRAM).args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn finish(mut child: Child) -> Output {
+    let end = Instant::now() + RUN_TIMEOUT;
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > end {
+            child.kill().unwrap();
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    child.wait_with_output().unwrap()
+}
+
+fn lab(args: &[&str]) -> String {
+    let output = finish(start(args));
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Ids of the labs of a case that stand on this machine. Others may be somebody else's.
+fn labs(case: &str) -> Vec<String> {
+    let all: Vec<Value> = serde_json::from_str(&lab(&["status", "-o", "json"])).unwrap();
+    all.iter().filter(|l| l["case"] == case).map(|l| l["id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Everything of a lab that a machine could still hold: namespaces with their devices and queues, programs for the kernel,
+/// processes, files.
+fn traces_of(id: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let prefix = format!("ap-{id}-");
+    if let Ok(entries) = std::fs::read_dir("/run/netns") {
+        found.extend(entries.filter_map(|e| e.ok()?.file_name().into_string().ok()).filter(|n| n.starts_with(&prefix)));
+    }
+    let folder = format!("/run/antiphase-lab/{id}");
+    if Path::new(&folder).exists() {
+        found.push(folder.clone());
+    }
+    for process in std::fs::read_dir("/proc").unwrap().filter_map(Result::ok) {
+        let command = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        let command = String::from_utf8_lossy(&command).replace('\0', " ");
+        // Ranks name the lab's folder: the leader for its trace.
+        if command.contains(&folder) {
+            found.push(command);
+        }
+    }
+    found
+}
+
+fn text(path: &Path, name: &str, iteration_ms: u64) -> String {
+    // A case of its own name, so that these tests know their labs from others.
+    let case = antiphase_lab::case::builtin("two-equal").unwrap().replacen("name: two-equal", &format!("name: {name}"), 1);
+    let case =
+        case.replace("compute_ms: 200, bytes: 1600000", &format!("compute_ms: {}, bytes: {}", iteration_ms / 2, iteration_ms * 4_500));
+    let file = path.join(format!("{name}.yaml"));
+    std::fs::write(&file, case).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+fn number(value: &Value, path: &str) -> f64 {
+    value.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path} of {value}"))
+}
+
+/// Two jobs that collide become slower and are marked; held to their slots they do not meet.
+#[test]
+fn two_jobs_collide_and_keep_apart_when_held() {
+    lab_or_skip!();
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    let folder = tempfile::tempdir().unwrap();
+    let case = text(folder.path(), "test-effect", 200);
+    let said = lab(&["run", &case, "--repeats", "1", "--iterations", "8", "-q", "-o", "json"]);
+    let report: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(report["schema"], "antiphase.lab-report/v1");
+    for job in report["jobs"].as_array().unwrap() {
+        let (solo, contended) = (number(job, "/mean_ms/solo/median"), number(job, "/mean_ms/contended/median"));
+        let interleaved = number(job, "/mean_ms/interleaved/median");
+        assert!(contended > solo, "together they are slower: {said}");
+        assert_eq!(job["hold"], true, "{said}");
+        assert!(number(job, "/gates/holds") > 0.0, "the gate held it: {said}");
+        assert!(number(job, "/overlap_interleaved/median") < number(job, "/overlap_contended/median"), "{said}");
+        // A busy machine makes jobs miss slots, and then nothing can be said of times.
+        if number(job, "/gates/slips") == 0.0 {
+            assert!(interleaved < contended, "held they are faster: {said}");
+        }
+    }
+    let shared = report["links"].as_array().unwrap().iter().find(|l| l["link"] == "leaf1->spine1").unwrap();
+    let marks = |run: &str| number(shared, &format!("/marks_per_iteration/{run}/median"));
+    assert!(marks("contended") > marks("interleaved"), "{said}");
+    assert!(labs("test-effect").is_empty(), "the lab is gone after its run");
+}
+
+/// A lab whose process is killed leaves its namespaces; its ranks end by themselves, and `lab down` removes the rest.
+#[test]
+fn down_repairs_after_a_kill() {
+    lab_or_skip!();
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    let folder = tempfile::tempdir().unwrap();
+    let case = text(folder.path(), "test-kill", 200);
+    let mut run = start(&["run", &case, "--repeats", "9", "--iterations", "50"]);
+    let mut said = BufReader::new(run.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert!(line.contains("a alone"), "{line}");
+    let ids = labs("test-kill");
+    let [id] = ids.as_slice() else { panic!("one lab, not {ids:?}") };
+    // Until the first ranks are there.
+    let end = Instant::now() + RUN_TIMEOUT;
+    while !traces_of(id).iter().any(|t| t.contains(" --trace ")) {
+        assert!(Instant::now() < end, "no rank started");
+        thread::sleep(Duration::from_millis(20));
+    }
+    let refused = lab(&["down", id]);
+    assert!(refused.contains("runs; --force"), "{refused}");
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert!(lab(&["status"]).contains("which is gone"), "status tells that it was left");
+    assert!(!traces_of(id).is_empty(), "the namespaces stand");
+    let gone = lab(&["down", id]);
+    assert!(gone.contains("is gone"), "{gone}");
+    assert_eq!(traces_of(id), Vec::<String>::new());
+}
+
+/// A lab that is up stays up, can be looked at, and goes.
+#[test]
+fn up_stays_and_down_leaves_nothing() {
+    lab_or_skip!();
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    let folder = tempfile::tempdir().unwrap();
+    let case = text(folder.path(), "test-up", 200);
+    let before = programs();
+    let said = lab(&["up", &case]);
+    assert!(said.contains("-spine1"), "{said}");
+    let ids = labs("test-up");
+    let [id] = ids.as_slice() else { panic!("one lab, not {ids:?}") };
+    let ours: BTreeSet<u64> = programs().difference(&before).copied().collect();
+    assert_eq!(ours.len(), 4, "a queue at each end of the two cables between switches");
+    lab(&["down", id]);
+    assert_eq!(traces_of(id), Vec::<String>::new());
+    // The kernel takes devices and programs away a moment after their namespace.
+    let end = Instant::now() + Duration::from_secs(20);
+    while programs().intersection(&ours).count() > 0 {
+        assert!(Instant::now() < end, "programs {ours:?} stay in the kernel");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Numbers of the marking queues that the kernel holds.
+fn programs() -> BTreeSet<u64> {
+    let said = Command::new("bpftool").args(["-j", "prog", "show"]).output().unwrap().stdout;
+    let all: Vec<Value> = serde_json::from_slice(&said).unwrap();
+    all.iter().filter(|p| p["name"] == "ecn_queue").filter_map(|p| p["id"].as_u64()).collect()
+}
+
+/// Ctrl-C ends the run and takes the lab down.
+#[test]
+fn an_interrupt_takes_the_lab_down() {
+    lab_or_skip!();
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    let folder = tempfile::tempdir().unwrap();
+    let case = text(folder.path(), "test-interrupt", 200);
+    let mut run = start(&["run", &case, "--repeats", "9", "--iterations", "50"]);
+    let mut said = BufReader::new(run.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    let pid = rustix::process::Pid::from_child(&run);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(finish(run).status.code(), Some(1));
+    assert!(labs("test-interrupt").is_empty());
+}
+
+/// Bad input is one line with its place, and exit code 2; no root is needed to hear it.
+#[test]
+fn bad_cases_are_refused_on_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bad.yaml");
+    std::fs::write(&file, antiphase_lab::case::builtin("two-equal").unwrap().replace("bytes: 1600000", "bytes: 0")).unwrap();
+    for (name, expected) in
+        [(file.to_str().unwrap(), r#"bad.yaml: jobs[0] ("a").bytes: 0;"#), ("no-such-case", "no such case (two-equal, ")]
+    {
+        let output = finish(start(&["run", name]));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(expected) && said.lines().count() == 1, "{said}");
+    }
+}
+
+/// The topology service and its agents hold the jobs as the lab itself does: commit, plan, page, gate.
+#[test]
+fn the_service_holds_the_jobs() {
+    lab_or_skip!();
+    let programs = Path::new(PROGRAM).parent().unwrap();
+    for name in ["antiphase-topology", "antiphase-agent"] {
+        if !programs.join(name).is_file() {
+            println!("skipped: no {name} in {}; cargo build --bins makes it", programs.display());
+            return;
+        }
+    }
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    let folder = tempfile::tempdir().unwrap();
+    let case = text(folder.path(), "test-service", 200);
+    let said = lab(&["run", &case, "--repeats", "1", "--iterations", "4", "--control", "service", "-q", "-o", "json"]);
+    let report: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(report["control"], "service");
+    for job in report["jobs"].as_array().unwrap() {
+        assert_eq!(job["hold"], true, "{said}");
+        assert!(number(job, "/gates/holds") > 0.0, "its gate followed the service's page: {said}");
+        assert!(number(job, "/overlap_interleaved/median") < number(job, "/overlap_contended/median"), "{said}");
+    }
+    assert!(labs("test-service").is_empty(), "service and agents are gone after the run");
+}

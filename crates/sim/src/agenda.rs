@@ -1,0 +1,75 @@
+//! What is going to happen to the control: faults, and messages on their way.
+
+use alloc::{collections::BTreeMap, vec::Vec};
+
+use state::{AgentReport, SessionId, Slot, Ticket};
+
+/// Something that happens at one time.
+#[derive(Clone, Debug)]
+pub(crate) enum Happening {
+    /// All jobs have ended their warm-up.
+    Count,
+    AgentDies(u32),
+    AgentReturns(u32),
+    ClockStep(u32, i64),
+    ServiceDies,
+    ServiceReturns,
+    /// The jobs are committed.
+    Commit,
+    /// An agent's message reaches the service.
+    ToService(SessionId, Up),
+    /// A message of the service reaches an agent.
+    ToAgent(u32, SessionId, Down),
+    /// An agent without a session tries again.
+    Connect(u32),
+    /// An agent reports.
+    Report(u32),
+    /// The store is done. Of that incarnation of the service.
+    Persisted(u64, Ticket),
+    Tick,
+}
+
+/// From an agent.
+#[derive(Clone, Debug)]
+pub(crate) enum Up {
+    Hello { agent: u32, epoch: u64 },
+    Ack { epoch: u64 },
+    Report(AgentReport),
+}
+
+/// To an agent.
+#[derive(Clone, Debug)]
+pub(crate) enum Down {
+    Plan {
+        epoch: u64,
+        slots: Vec<Slot>,
+    },
+    /// The session is over.
+    Closed,
+}
+
+/// Happenings in order of time; at one time in the order in which they were planned.
+#[derive(Debug, Default)]
+pub(crate) struct Agenda {
+    entries: BTreeMap<(u64, u64), Happening>,
+    sequence: u64,
+}
+
+impl Agenda {
+    pub(crate) fn add(&mut self, time: u64, what: Happening) {
+        self.entries.insert((time, self.sequence), what);
+        self.sequence += 1;
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(crate) fn next_time(&self) -> Option<u64> {
+        self.entries.keys().next().map(|(time, _)| *time)
+    }
+
+    pub(crate) fn take_due(&mut self, now: u64) -> Option<Happening> {
+        self.entries.first_entry().filter(|e| e.key().0 <= now).map(|e| e.remove())
+    }
+}

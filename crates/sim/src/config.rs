@@ -1,0 +1,224 @@
+//! What a run is given besides fabric and jobs.
+
+use alloc::{string::String, vec::Vec};
+
+use fabric::route::Router;
+use state::Slot;
+use units::{ClockOffset, Nanos};
+
+use crate::{Depth, EcnModel, SimError, SimJob, noise::SIGMA_PERMILLE_MAX};
+
+/// What is simulated. The router knows the fabric.
+#[derive(Clone, Copy, Debug)]
+pub struct Case<'a> {
+    /// Routes of the fabric.
+    pub router: &'a Router<'a>,
+    /// The jobs; no two of one name.
+    pub jobs: &'a [SimJob],
+}
+
+/// How it is simulated. Equal cases and configurations give equal reports, byte for byte.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Of all random numbers.
+    pub seed: u64,
+    /// Iterations of each job before anything is counted.
+    pub warm_up: u64,
+    /// Iterations of each job after that; the run ends when every job has done as many.
+    pub iterations: u64,
+    /// The run ends here at the latest.
+    pub until: Nanos,
+    /// Spread of the lognormal jitter of compute times, in thousandths; its mean is 1.
+    pub jitter_permille: u32,
+    /// Marking ramp of every link.
+    pub ecn: EcnModel,
+    /// Who holds the jobs to their slots.
+    pub control: Control,
+    /// Clocks that are not perfect.
+    pub clocks: Vec<AgentClock>,
+    /// What goes wrong, in any order.
+    pub faults: Vec<Fault>,
+    /// Copy cycles that repeat themselves instead of simulating them again. The report is the same but for
+    /// [`crate::Report::copied_cycles`]. Nothing is copied with jitter or a service, nor before the last fault.
+    pub skip: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            warm_up: 8,
+            iterations: 50,
+            until: Nanos(86_400_000_000_000),
+            jitter_permille: 0,
+            ecn: EcnModel::DCQCN,
+            control: Control::Free,
+            clocks: Vec::new(),
+            faults: Vec::new(),
+            skip: true,
+        }
+    }
+}
+
+/// Who holds the jobs to their slots.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Control {
+    /// Nobody: no gate has a page.
+    #[default]
+    Free,
+    /// Every agent has these slots from the beginning and for ever, as [`crate::direct_slots`] makes them. Jobs without
+    /// a slot are not held.
+    Direct(Vec<Slot>),
+    /// The production service, and agents that it sends plans to.
+    Service(ServiceControl),
+}
+
+/// The service in virtual time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceControl {
+    /// What the service is told. Its ECMP rule should be the router's.
+    pub config: state::Config,
+    /// When all jobs are committed.
+    pub commit_at: Nanos,
+    /// How long the store takes to make a batch durable.
+    pub persist: Nanos,
+    /// How often agents report.
+    pub report_every: Nanos,
+    /// Between agents and service.
+    pub way: Way,
+}
+
+/// What messages between agents and the service go through, each way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// Least time that one takes.
+    pub delay: Nanos,
+    /// Up to this much more, evenly spread.
+    pub jitter: Nanos,
+    /// How many of a thousand are lost; they are sent again, because sessions are reliable streams.
+    pub loss_permille: u32,
+    /// After this much time.
+    pub resend: Nanos,
+}
+
+impl Default for ServiceControl {
+    fn default() -> Self {
+        let way =
+            Way { delay: Nanos::from_micros(100), jitter: Nanos::from_micros(100), loss_permille: 0, resend: Nanos::from_millis(200) };
+        Self {
+            config: state::Config::default(),
+            commit_at: Nanos(0),
+            persist: Nanos::from_millis(5),
+            report_every: Nanos::from_millis(1_000),
+            way,
+        }
+    }
+}
+
+/// The clock of the agent of one host. Node time is fabric time minus `offset`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentClock {
+    /// The host.
+    pub host: String,
+    /// Fabric time minus node time, in truth.
+    pub offset: ClockOffset,
+    /// Estimate minus truth, in nanoseconds.
+    pub error: i64,
+    /// What the agent says of its error. A bound below the error is a lie, and a case to be tried.
+    pub bound: Nanos,
+}
+
+/// Something that goes wrong. Times are since the beginning of the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The agent of a host dies: no more heartbeats, its pages stay.
+    AgentDies {
+        /// The host.
+        host: String,
+        /// When.
+        at: Nanos,
+    },
+    /// An agent that died is started again.
+    AgentReturns {
+        /// The host.
+        host: String,
+        /// When.
+        at: Nanos,
+    },
+    /// The agent's idea of fabric time goes wrong by so many nanoseconds, without its knowing.
+    ClockStep {
+        /// The host.
+        host: String,
+        /// When.
+        at: Nanos,
+        /// Estimate minus truth grows by this.
+        by: i64,
+        /// After this the estimate is what it was before.
+        lasts: Nanos,
+    },
+    /// The service is killed: what its store had not yet taken is lost, and connections break.
+    ServiceDies {
+        /// When.
+        at: Nanos,
+    },
+    /// The service is started again from its store.
+    ServiceReturns {
+        /// When.
+        at: Nanos,
+    },
+    /// One iteration of a job computes for longer.
+    Straggler {
+        /// The job, by its index in the case.
+        job: u32,
+        /// Which iteration, counted from 0.
+        iteration: u64,
+        /// By how much.
+        extra: Nanos,
+    },
+}
+
+/// Most iterations of a job that may be asked for: three days of 250 ms, and 100 MB of records.
+pub const ITERATIONS_MAX: u64 = 1_000_000;
+
+impl Config {
+    /// Iterations that each job has to end: one more than asked for, because an iteration lasts until the next begins.
+    pub(crate) fn records_wanted(&self) -> u64 {
+        self.warm_up + self.iterations + 1
+    }
+
+    /// # Errors
+    /// The first number that is out of range.
+    pub(crate) fn validate(&self) -> Result<(), SimError> {
+        let refuse = |what, value, problem| Err(SimError::Config { what, value, problem });
+        let count = self.warm_up.saturating_add(self.iterations);
+        if self.iterations == 0 || count > ITERATIONS_MAX {
+            return refuse("number of iterations", count, "expected 1 to 1,000,000, warm-up included");
+        }
+        if self.jitter_permille > SIGMA_PERMILLE_MAX {
+            return refuse("jitter in thousandths", u64::from(self.jitter_permille), "more than 500");
+        }
+        let ecn = &self.ecn;
+        if ecn.packet.0 == 0 {
+            return refuse("packets of bytes", 0, "expected at least 1");
+        }
+        let inverted = match (ecn.kmin, ecn.kmax) {
+            (Depth::Bytes(kmin), Depth::Bytes(kmax)) => kmin >= kmax,
+            (Depth::Time(kmin), Depth::Time(kmax)) => kmin >= kmax,
+            _ => true,
+        };
+        if inverted {
+            let (Depth::Bytes(units::Bytes(kmax)) | Depth::Time(Nanos(kmax))) = ecn.kmax;
+            return refuse("Kmax", kmax, "not above Kmin, or one of them in bytes and the other as time");
+        }
+        if let Control::Service(service) = &self.control
+            && (service.report_every.0 == 0 || service.way.loss_permille > 1_000)
+        {
+            let loss = u64::from(service.way.loss_permille);
+            return refuse("lost messages in thousandths", loss, "more than 1,000, or no time between reports");
+        }
+        if ecn.pmax_permille > 1_000 {
+            return refuse("Pmax in thousandths", u64::from(ecn.pmax_permille), "more than 1,000");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,187 @@
+//! Jobs and links as the event loop needs them: numbered, with the demand of every step.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec,
+    vec::Vec,
+};
+
+use fabric::{
+    collective::{Endpoint, try_flows},
+    route::{RouteScratch, Router},
+};
+use units::{LinkId, Nanos, Rate};
+
+use crate::{SimError, SimJob, Step, Transfer, share::RATE_MAX};
+
+/// Most jobs of a case: as many as a large cluster runs.
+pub(crate) const JOBS_MAX: usize = 1 << 16;
+/// Most steps of a job's iteration, as many as the circle takes phases, with the gaps between them.
+pub(crate) const STEPS_MAX: usize = 2 * circle::PHASES_PER_DEMAND_MAX + 1;
+/// Longest iteration that nothing hinders: as long as the longest period of the circle.
+pub(crate) const ITERATION_MAX: Nanos = Nanos(circle::PERIOD_TICKS_MAX);
+
+/// A step, ready to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) length: Nanos,
+    /// Whether anything is sent.
+    pub(crate) sends: bool,
+    /// (class of tight links, demand in Mbit/s at full speed of each), sorted by class.
+    pub(crate) demands: Vec<(u32, u64)>,
+}
+
+/// A link that carries demand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Crossed {
+    pub(crate) link: LinkId,
+    pub(crate) capacity: Rate,
+    /// The jobs that ever send over it, in order.
+    pub(crate) jobs: Vec<u32>,
+    /// If it can be over capacity: the number of its class. Links of one class have the same capacity and always the same
+    /// demand, so one stands for all.
+    pub(crate) tight: Option<u32>,
+}
+
+/// A case, resolved.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    /// Steps of each job that take time.
+    pub(crate) jobs: Vec<Vec<Span>>,
+    /// Every link that carries demand, in order of id.
+    pub(crate) links: Vec<Crossed>,
+    /// Capacities of the classes of tight links in Mbit/s. The other links can never hold anybody back, and are left out of the sharing.
+    pub(crate) tight: Vec<u64>,
+}
+
+impl Layout {
+    /// # Errors
+    /// A malformed job; flows without a route; a link that carries demand and has no capacity.
+    pub(crate) fn new(router: &Router<'_>, jobs: &[SimJob]) -> Result<Self, SimError> {
+        if jobs.len() > JOBS_MAX {
+            return Err(SimError::Config { what: "number of jobs", value: jobs.len() as u64, problem: "more than 65536" });
+        }
+        let mut names = BTreeSet::new();
+        if let Some(twice) = jobs.iter().position(|j| !names.insert(&j.job.name)) {
+            return Err(SimError::Job {
+                job: jobs[twice].job.name.clone(),
+                problem: "its name is another's too; job",
+                value: twice as u64,
+            });
+        }
+        let mut scratch = RouteScratch::new();
+        let mut steps: Vec<Vec<Vec<(LinkId, u64)>>> = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            validate(job)?;
+            let mut known = Vec::new();
+            let demands = job.workload.steps.iter().map(|s| demands(router, &mut scratch, &mut known, job, s));
+            steps.push(demands.collect::<Result<_, _>>()?);
+        }
+        // What each job demands of each link, step by step.
+        let mut loads: BTreeMap<LinkId, Load> = BTreeMap::new();
+        for (j, steps) in (0..).zip(&steps) {
+            for (s, demands) in (0..).zip(steps) {
+                demands.iter().for_each(|&(link, rate)| loads.entry(link).or_default().push((j, s, rate)));
+            }
+        }
+        let mut layout = Self { jobs: Vec::with_capacity(jobs.len()), links: Vec::with_capacity(loads.len()), tight: Vec::new() };
+        let mut classes: BTreeMap<(Rate, Load), u32> = BTreeMap::new();
+        for (link, load) in loads {
+            let capacity = router.fabric().capacity(link)?;
+            let on: Vec<(u32, u64)> =
+                load.chunk_by(|a, b| a.0 == b.0).map(|steps| (steps[0].0, steps.iter().map(|s| s.2).max().unwrap_or(0))).collect();
+            let is_tight = on.iter().fold(0, |sum: u64, (_, peak)| sum.saturating_add(*peak)) > capacity.0;
+            let tight = is_tight.then(|| {
+                *classes.entry((capacity, load)).or_insert_with(|| {
+                    layout.tight.push(capacity.0);
+                    layout.tight.len() as u32 - 1
+                })
+            });
+            layout.links.push(Crossed { link, capacity, jobs: on.into_iter().map(|(j, _)| j).collect(), tight });
+        }
+        for (job, steps) in jobs.iter().zip(steps) {
+            let spans = job.workload.steps.iter().zip(steps).filter(|(step, _)| step.length > Nanos(0));
+            layout.jobs.push(spans.map(|(step, demands)| layout.span(step, &demands)).collect());
+        }
+        Ok(layout)
+    }
+
+    fn span(&self, step: &Step, demands: &[(LinkId, u64)]) -> Span {
+        let tight = |link: &LinkId| self.links.binary_search_by_key(link, |l| l.link).ok().and_then(|at| self.links[at].tight);
+        let mut demands: Vec<(u32, u64)> = demands.iter().filter_map(|(link, rate)| Some((tight(link)?, *rate))).collect();
+        demands.sort_unstable();
+        demands.dedup_by_key(|(class, _)| *class);
+        Span { length: step.length, sends: !step.transfers.is_empty(), demands }
+    }
+}
+
+/// What jobs demand of one link: (job, step, Mbit/s), in order.
+type Load = Vec<(u32, u32, u64)>;
+
+fn validate(job: &SimJob) -> Result<(), SimError> {
+    let refuse = |problem, value| Err(SimError::Job { job: job.job.name.clone(), problem, value });
+    let length = job.workload.unhindered();
+    if length == Nanos(0) || length > ITERATION_MAX {
+        return refuse("its iteration takes no time or too much (ns):", length.0);
+    }
+    if job.workload.steps.len() > STEPS_MAX {
+        return refuse("it has too many steps:", job.workload.steps.len() as u64);
+    }
+    let rate = job.workload.steps.iter().flat_map(|s| &s.transfers).map(|t| t.rate.0).max().unwrap_or(0);
+    if rate > RATE_MAX { refuse("it sends at more than 2^40 Mbit/s:", rate) } else { Ok(()) }
+}
+
+/// Loads of sets of transfers that were routed before, by collective and groups.
+type Known<'a> = Vec<(&'a Transfer, Vec<(LinkId, units::Share)>)>;
+
+/// What a step demands of every link, sorted by link.
+fn demands<'a>(
+    router: &Router<'_>,
+    scratch: &mut RouteScratch,
+    known: &mut Known<'a>,
+    job: &SimJob,
+    step: &'a Step,
+) -> Result<Vec<(LinkId, u64)>, SimError> {
+    let mut sums: BTreeMap<LinkId, u64> = BTreeMap::new();
+    for transfer in &step.transfers {
+        let at = match known.iter().position(|(t, _)| t.collective == transfer.collective && t.groups == transfer.groups) {
+            Some(at) => at,
+            None => {
+                known.push((transfer, loads(router, scratch, job, transfer)?));
+                known.len() - 1
+            }
+        };
+        for (link, share) in &known[at].1 {
+            let rate = transfer.rate.scaled(*share).filter(|r| r.0 <= RATE_MAX);
+            let sum = sums.entry(*link).or_default();
+            *sum = rate.and_then(|r| sum.checked_add(r.0)).filter(|s| *s <= RATE_MAX).ok_or_else(|| SimError::Job {
+                job: job.job.name.clone(),
+                problem: "it puts more than 2^40 Mbit/s on link",
+                value: u64::from(link.0),
+            })?;
+        }
+    }
+    Ok(sums.into_iter().filter(|(_, rate)| *rate > 0).collect())
+}
+
+fn loads(
+    router: &Router<'_>,
+    scratch: &mut RouteScratch,
+    job: &SimJob,
+    transfer: &Transfer,
+) -> Result<Vec<(LinkId, units::Share)>, SimError> {
+    let mut flows = Vec::new();
+    for group in transfer.groups.iter() {
+        let mut ranks: Vec<Endpoint> = vec![];
+        for &rank in group {
+            let endpoint = job.placement.ranks.get(rank as usize).copied();
+            ranks.push(endpoint.ok_or_else(|| SimError::Job {
+                job: job.job.name.clone(),
+                problem: "a group names a rank that is not placed:",
+                value: u64::from(rank),
+            })?);
+        }
+        flows.extend(try_flows(transfer.collective, &ranks)?);
+    }
+    Ok(router.loads_with(scratch, &flows)?)
+}

@@ -1,0 +1,389 @@
+//! The production service in virtual time: its store, the sessions of its agents, and the way between them.
+
+use alloc::{
+    collections::BTreeMap,
+    format,
+    string::{String, ToString},
+    sync::Arc,
+    vec,
+    vec::Vec,
+};
+
+use fabric::Fabric;
+use gate_core::{Counters, RING, Summary};
+use state::{
+    Action, AgentReport, ClockQuality, Event, GateReport, JobDefinition, Notice, Record, Reply, RequestId, Restored, Service, SessionId,
+    Slot,
+};
+use units::{FabricTime, Nanos};
+
+use crate::{
+    Case, ServiceControl, SimError,
+    agenda::{Agenda, Down, Happening, Up},
+    agents::Agents,
+    noise::Noise,
+};
+
+/// How long an agent waits before it tries to reach the service again.
+pub const RECONNECT: Nanos = Nanos::from_millis(1_000);
+/// Most times that one message is sent again.
+const RESENDS_MAX: u32 = 8;
+/// Most notices kept for the report.
+const NOTICES_MAX: usize = 10_000;
+/// The request that sets the fabric and the one that commits the jobs.
+const SET_FABRIC: RequestId = RequestId(1);
+const COMMIT: RequestId = RequestId(2);
+
+/// What became of the service.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ServiceReport {
+    /// Epoch of its plan at the end; 0 when it was down.
+    pub epoch: u64,
+    /// Plans that it sent.
+    pub plans: u64,
+    /// Mean score that the commit was answered with.
+    pub score: Option<f64>,
+    /// What it said, the first 10,000.
+    pub notices: Vec<Notice>,
+}
+
+/// One agent's end of the connection.
+#[derive(Clone, Debug, Default)]
+struct Peer {
+    session: Option<SessionId>,
+    epoch: u64,
+    /// Counters of each job that it leads at the last report.
+    reported: BTreeMap<u32, Counters>,
+    /// When the last message of each direction arrives: a session keeps their order.
+    up: u64,
+    down: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Plane<'a> {
+    control: &'a ServiceControl,
+    fabric: Arc<Fabric>,
+    jobs: Vec<JobDefinition>,
+    hosts: Vec<String>,
+    service: Option<Service>,
+    /// Counts starts of the service: what belongs to an earlier one is lost.
+    incarnation: u64,
+    /// What is durable.
+    store: Vec<Record>,
+    /// Batches on their way to the store.
+    writing: BTreeMap<u64, Vec<Record>>,
+    peers: Vec<Peer>,
+    /// The agent of each session.
+    agents: BTreeMap<u64, u32>,
+    last_session: u64,
+    tick: Option<u64>,
+    noise: Noise,
+    report: ServiceReport,
+    refused: Option<SimError>,
+}
+
+/// The stream of random numbers that messages draw from; jobs have the lower ones.
+const STREAM: u64 = u64::MAX;
+
+impl<'a> Plane<'a> {
+    pub(crate) fn new(case: &Case<'_>, control: &'a ServiceControl, seed: u64, hosts: Vec<String>, agenda: &mut Agenda) -> Self {
+        let fabric = case.router.fabric();
+        let definition = |j: &crate::SimJob| JobDefinition {
+            job: j.job.clone(),
+            placement: j.placement.clone(),
+            hosts: j.placement.ranks.iter().map(|r| fabric.node(r.host).name.clone()).collect(),
+            document: j.job.name.clone(),
+        };
+        agenda.add(0, Happening::ServiceReturns);
+        agenda.add(control.commit_at.0, Happening::Commit);
+        let every = control.report_every.0.max(1);
+        for agent in 0..hosts.len() as u32 {
+            agenda.add(0, Happening::Connect(agent));
+            // Spread over the interval, as agents that were not started together are.
+            agenda.add(every / hosts.len() as u64 * u64::from(agent) + every, Happening::Report(agent));
+        }
+        Self {
+            control,
+            fabric: Arc::new(fabric.clone()),
+            jobs: case.jobs.iter().map(definition).collect(),
+            peers: vec![Peer::default(); hosts.len()],
+            hosts,
+            service: None,
+            incarnation: 0,
+            store: Vec::new(),
+            writing: BTreeMap::new(),
+            agents: BTreeMap::new(),
+            last_session: 0,
+            tick: None,
+            noise: Noise::new(seed, STREAM, 0),
+            report: ServiceReport::default(),
+            refused: None,
+        }
+    }
+
+    /// Handles what happens at `now`; returns the agent whose pages may have changed.
+    pub(crate) fn happen(&mut self, now: u64, what: Happening, agents: &mut Agents, agenda: &mut Agenda) -> Option<u32> {
+        match what {
+            Happening::ServiceDies => self.die(now, agenda),
+            Happening::ServiceReturns => self.come_back(now, agenda),
+            Happening::Commit => self.commit(now, agenda),
+            Happening::ToService(session, message) => self.receive(now, session, message, agenda),
+            Happening::ToAgent(agent, session, message) => return self.deliver(now, agent, session, message, agents, agenda),
+            Happening::Connect(agent) => self.connect(now, agent, agents, agenda),
+            Happening::Report(agent) => self.send_report(now, agent, agents, agenda),
+            Happening::Persisted(incarnation, ticket) => {
+                if incarnation == self.incarnation
+                    && let Some(records) = self.writing.remove(&ticket.0)
+                {
+                    self.store.extend(records);
+                    self.handle(now, Event::Persisted { ticket }, agenda);
+                }
+            }
+            Happening::Tick => {
+                self.tick = None;
+                self.handle(now, Event::Tick, agenda);
+            }
+            Happening::AgentDies(agent) => self.peers[agent as usize].session = None,
+            Happening::AgentReturns(agent) => {
+                // What the gates did meanwhile is nobody's report.
+                let reported = agents.led_by(agent).map(|job| (job, *agents.tracker(job).counters())).collect();
+                self.peers[agent as usize] = Peer { reported, ..Peer::default() };
+                agenda.add(now, Happening::Connect(agent));
+            }
+            Happening::Count | Happening::ClockStep(..) => {}
+        }
+        None
+    }
+
+    /// The commit that was refused, if it was.
+    pub(crate) fn refusal(&mut self) -> Option<SimError> {
+        self.refused.take()
+    }
+
+    pub(crate) fn report(mut self) -> ServiceReport {
+        self.report.epoch = self.service.map_or(0, |s| s.view().epoch());
+        self.report
+    }
+
+    /// The process is gone; connections break, which agents see at once.
+    fn die(&mut self, now: u64, agenda: &mut Agenda) {
+        self.service = None;
+        self.incarnation += 1;
+        self.writing.clear();
+        self.agents.clear();
+        for (agent, peer) in (0..).zip(&mut self.peers) {
+            if peer.session.take().is_some() {
+                agenda.add(now.saturating_add(RECONNECT.0), Happening::Connect(agent));
+            }
+        }
+    }
+
+    /// Starts the service from its store.
+    fn come_back(&mut self, now: u64, agenda: &mut Agenda) {
+        if self.service.is_some() {
+            return;
+        }
+        let (fabric, jobs) = (&self.fabric, &self.jobs);
+        let job = |_: &Fabric, name: &str, _: &str| {
+            jobs.iter().find(|j| j.job.name == name).cloned().ok_or_else(|| format!("there is no job {name}"))
+        };
+        let config = self.control.config.clone();
+        let restored = Restored::from_records(self.store.iter().cloned(), |_| Ok(Fabric::clone(fabric)), job);
+        match restored.and_then(|r| Service::restore(config, FabricTime(now), r)) {
+            Ok(service) => self.service = Some(service),
+            // A store that cannot be read leaves the service down, as in production.
+            Err(error) => return self.refused = Some(SimError::Refused(error.to_string())),
+        }
+        if self.store.is_empty() {
+            let set = Event::SetFabric { request: SET_FABRIC, fabric: Arc::clone(&self.fabric), text: Arc::from(""), jobs: Vec::new() };
+            self.handle(now, set, agenda);
+        } else {
+            self.tick_when_due(now, agenda);
+        }
+    }
+
+    fn commit(&mut self, now: u64, agenda: &mut Agenda) {
+        if self.service.is_none() {
+            // The scheduler tries again.
+            return agenda.add(now.saturating_add(RECONNECT.0), Happening::Commit);
+        }
+        let jobs = self.jobs.clone();
+        self.handle(now, Event::Commit { request: COMMIT, jobs, if_epoch: None, lease: None, key: "commit".into() }, agenda);
+    }
+
+    /// Hands the service an event and does what it says.
+    fn handle(&mut self, now: u64, event: Event, agenda: &mut Agenda) {
+        let Some(mut service) = self.service.take() else { return };
+        service.handle(FabricTime(now), event);
+        while let Some(action) = service.poll() {
+            self.act(now, action, agenda);
+        }
+        self.service = Some(service);
+        self.tick_when_due(now, agenda);
+    }
+
+    fn tick_when_due(&mut self, now: u64, agenda: &mut Agenda) {
+        let due = self.service.as_ref().and_then(Service::deadline).map(|at| at.0.max(now.saturating_add(1)));
+        if let Some(due) = due.filter(|due| self.tick.is_none_or(|planned| *due < planned)) {
+            self.tick = Some(due);
+            agenda.add(due, Happening::Tick);
+        }
+    }
+
+    fn act(&mut self, now: u64, action: Action, agenda: &mut Agenda) {
+        match action {
+            Action::Persist { ticket, records } => {
+                self.writing.insert(ticket.0, records);
+                agenda.add(now.saturating_add(self.control.persist.0), Happening::Persisted(self.incarnation, ticket));
+            }
+            Action::Reply { request, result } => match result {
+                Ok(Reply::Committed(commitment)) => self.report.score = Some(commitment.score),
+                Ok(_) => {}
+                Err(refusal) if request == COMMIT => self.refused = Some(SimError::Refused(refusal.to_string())),
+                Err(_) => {}
+            },
+            Action::SendPlan { session, epoch, slots } => {
+                self.report.plans += 1;
+                self.send_down(now, session, Down::Plan { epoch, slots }, agenda);
+            }
+            Action::Disconnect { session, .. } => {
+                self.send_down(now, session, Down::Closed, agenda);
+                self.agents.remove(&session.0);
+            }
+            Action::Notice(notice) => {
+                if self.report.notices.len() < NOTICES_MAX {
+                    self.report.notices.push(notice);
+                }
+            }
+        }
+    }
+
+    /// How long a message takes that is sent now.
+    fn delay(&mut self) -> u64 {
+        let way = &self.control.way;
+        let mut delay = way.delay.0.saturating_add(self.noise.below(way.jitter.0));
+        for _ in 0..RESENDS_MAX {
+            if self.noise.below(1_000) >= u64::from(way.loss_permille) {
+                break;
+            }
+            delay = delay.saturating_add(way.resend.0);
+        }
+        delay
+    }
+
+    fn send_down(&mut self, now: u64, session: SessionId, message: Down, agenda: &mut Agenda) {
+        let Some(&agent) = self.agents.get(&session.0) else { return };
+        let arrives = now.saturating_add(self.delay());
+        let peer = &mut self.peers[agent as usize];
+        peer.down = peer.down.max(arrives);
+        agenda.add(peer.down, Happening::ToAgent(agent, session, message));
+    }
+
+    fn send_up(&mut self, now: u64, agent: u32, session: SessionId, message: Up, agenda: &mut Agenda) {
+        let arrives = now.saturating_add(self.delay());
+        let peer = &mut self.peers[agent as usize];
+        peer.up = peer.up.max(arrives);
+        agenda.add(peer.up, Happening::ToService(session, message));
+    }
+
+    fn receive(&mut self, now: u64, session: SessionId, message: Up, agenda: &mut Agenda) {
+        if self.service.is_none() {
+            return;
+        }
+        let event = match message {
+            Up::Hello { agent, epoch } => {
+                self.agents.insert(session.0, agent);
+                let host = self.hosts[agent as usize].clone();
+                Event::AgentHello { session, host, version: "virtual".into(), ports: Vec::new(), epoch }
+            }
+            Up::Ack { epoch } => Event::PlanAck { session, epoch },
+            Up::Report(report) => Event::Report { session, report },
+        };
+        self.handle(now, event, agenda);
+    }
+
+    fn deliver(
+        &mut self,
+        now: u64,
+        agent: u32,
+        session: SessionId,
+        message: Down,
+        agents: &mut Agents,
+        agenda: &mut Agenda,
+    ) -> Option<u32> {
+        // What belongs to an earlier session arrives nowhere.
+        if self.peers[agent as usize].session != Some(session) || agents.is_dead(agent) {
+            return None;
+        }
+        match message {
+            Down::Closed => {
+                self.peers[agent as usize].session = None;
+                agenda.add(now.saturating_add(RECONNECT.0), Happening::Connect(agent));
+                None
+            }
+            Down::Plan { epoch, slots } => {
+                self.write_pages(now, agent, &slots, agents);
+                self.peers[agent as usize].epoch = epoch;
+                self.send_up(now, agent, session, Up::Ack { epoch }, agenda);
+                Some(agent)
+            }
+        }
+    }
+
+    /// The plan is the whole plan of the host: what it does not name has no page.
+    fn write_pages(&self, now: u64, agent: u32, slots: &[Slot], agents: &mut Agents) {
+        let host = &self.hosts[agent as usize];
+        for (job, definition) in (0..).zip(&self.jobs) {
+            let mine = slots.iter().find(|s| s.job == definition.job.name && s.leader_host == *host);
+            if agents.is_led_by(job, agent) {
+                agents.write(job, mine.cloned(), now);
+            }
+        }
+    }
+
+    fn connect(&mut self, now: u64, agent: u32, agents: &Agents, agenda: &mut Agenda) {
+        if self.peers[agent as usize].session.is_some() || agents.is_dead(agent) {
+            return;
+        }
+        if self.service.is_none() {
+            return agenda.add(now.saturating_add(RECONNECT.0), Happening::Connect(agent));
+        }
+        self.last_session += 1;
+        let session = SessionId(self.last_session);
+        let peer = &mut self.peers[agent as usize];
+        (peer.session, peer.up, peer.down) = (Some(session), 0, 0);
+        let epoch = peer.epoch;
+        self.send_up(now, agent, session, Up::Hello { agent, epoch }, agenda);
+    }
+
+    fn send_report(&mut self, now: u64, agent: u32, agents: &Agents, agenda: &mut Agenda) {
+        agenda.add(now.saturating_add(self.control.report_every.0.max(1)), Happening::Report(agent));
+        let Some(session) = self.peers[agent as usize].session.filter(|_| !agents.is_dead(agent)) else { return };
+        let mut gates = Vec::new();
+        for job in agents.led_by(agent) {
+            let tracker = agents.tracker(job);
+            let earlier = self.peers[agent as usize].reported.insert(job, *tracker.counters()).unwrap_or_default();
+            let since = tracker.counters().since(&earlier);
+            if since.iterations == 0 {
+                continue;
+            }
+            // One more than happened since, for the time from the last of the report before to the first of this.
+            let summary = Summary::of(tracker.last((since.iterations + 1).min(RING as u64)));
+            gates.push(GateReport {
+                job: self.jobs[job as usize].job.name.clone(),
+                epoch: tracker.epoch(),
+                iterations: since.iterations,
+                holds: since.holds,
+                slips: since.slips,
+                fail_opens: since.fail_opens(),
+                phase_error: summary.phase_error,
+                iteration: summary.iteration_p50,
+                solo: summary.solo_p75,
+                observed_period: None,
+            });
+        }
+        let rtt = Nanos(2 * self.control.way.delay.0);
+        let clock = Some(ClockQuality { bound: agents.bound(agent), rtt });
+        self.send_up(now, agent, session, Up::Report(AgentReport { clock, gates }), agenda);
+    }
+}

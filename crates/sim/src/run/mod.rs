@@ -1,0 +1,386 @@
+//! The event loop: jobs in a closed loop, each behind its gate.
+
+mod skip;
+
+use alloc::{collections::BTreeMap, vec::Vec};
+
+use gate_core::{Decision, Hold, Reason, Schedule, StepOutcome, Verdict, decide};
+use units::Nanos;
+
+use crate::{
+    Case, Config, Control, Ended, Fault, IterationRecord, Report, SimError,
+    agenda::{Agenda, Happening},
+    agents::Agents,
+    layout::Layout,
+    network::Network,
+    noise::Noise,
+    plane::Plane,
+    report::{LinkMemory, Memory, report},
+    stats::Interval,
+    steady::Watch,
+    timers::Timers,
+};
+
+/// Most events of one run: about a minute of work.
+pub const EVENTS_MAX: u64 = 100_000_000;
+
+/// What a job is doing.
+#[derive(Clone, Copy, Debug)]
+enum Doing {
+    /// Not begun yet.
+    Nothing,
+    /// Held since it came to its gate.
+    Held { hold: Hold, ready: u64, slip: bool },
+    /// In that step since then.
+    Step { step: u32, since: u64 },
+}
+
+#[derive(Debug)]
+struct JobState {
+    doing: Doing,
+    noise: Noise,
+    /// The iteration under way.
+    record: IterationRecord,
+    memory: Memory,
+    /// Extra compute time of this iteration, not spent yet.
+    extra: u64,
+    stragglers: BTreeMap<u64, u64>,
+}
+
+struct Run<'a> {
+    case: &'a Case<'a>,
+    config: &'a Config,
+    layout: &'a Layout,
+    network: Network<'a>,
+    timers: Timers,
+    jobs: Vec<JobState>,
+    agents: Agents,
+    agenda: Agenda,
+    plane: Option<Plane<'a>>,
+    /// Jobs that have not ended their warm-up, and those that have not done all their iterations.
+    warming: usize,
+    busy: usize,
+    counting_since: Option<u64>,
+    /// Marks of each tight link when counting began.
+    marks_before: Vec<f64>,
+    events: u64,
+    /// Looks for a state that comes again; `None` when there is none to be expected.
+    watch: Option<Watch>,
+    /// The job of the longest iteration, whose starts are looked at, and whether it just started.
+    pivot: u32,
+    pivot_started: bool,
+    copied_cycles: u64,
+}
+
+/// Runs a case.
+///
+/// # Errors
+/// The case or the configuration is malformed; see [`SimError`].
+pub fn run(case: &Case<'_>, config: &Config) -> Result<Report, SimError> {
+    config.validate()?;
+    let layout = Layout::new(case.router, case.jobs)?;
+    let mut run = Run::new(case, config, &layout)?;
+    let ended = run.until_ended()?;
+    Ok(run.report(ended))
+}
+
+impl<'a> Run<'a> {
+    fn new(case: &'a Case<'a>, config: &'a Config, layout: &'a Layout) -> Result<Self, SimError> {
+        let n = case.jobs.len();
+        let mut run = Self {
+            case,
+            config,
+            layout,
+            network: Network::new(layout, &config.ecn),
+            // The last timer is the agenda's.
+            timers: Timers::new(n + 1),
+            jobs: (0..n).map(|j| JobState::new(config, j as u32)).collect(),
+            agents: Agents::new(case, &config.clocks, &config.faults)?,
+            agenda: Agenda::default(),
+            plane: None,
+            warming: n,
+            busy: n,
+            counting_since: None,
+            marks_before: Vec::new(),
+            events: 0,
+            watch: (config.skip && config.jitter_permille == 0 && !matches!(config.control, Control::Service(_))).then(Watch::default),
+            pivot: (0..n as u32).rev().max_by_key(|j| case.jobs[*j as usize].workload.unhindered()).unwrap_or(0),
+            pivot_started: false,
+            copied_cycles: 0,
+        };
+        match &config.control {
+            Control::Free => {}
+            Control::Direct(slots) => {
+                for (j, job) in (0..).zip(case.jobs) {
+                    run.agents.write(j, slots.iter().find(|s| s.job == job.job.name).cloned(), 0);
+                }
+            }
+            Control::Service(control) => {
+                run.plane = Some(Plane::new(case, control, config.seed, run.agents.hosts(case), &mut run.agenda));
+            }
+        }
+        run.plan_faults()?;
+        run.set_agenda_timer();
+        case.jobs.iter().zip(0..).for_each(|(job, j)| run.timers.set(j, job.begins.0));
+        Ok(run)
+    }
+
+    fn plan_faults(&mut self) -> Result<(), SimError> {
+        for fault in &self.config.faults {
+            match fault {
+                Fault::AgentDies { host, at } => self.agenda.add(at.0, Happening::AgentDies(self.agents.find(self.case, host)?)),
+                Fault::AgentReturns { host, at } => self.agenda.add(at.0, Happening::AgentReturns(self.agents.find(self.case, host)?)),
+                Fault::ClockStep { host, at, by, lasts } => {
+                    let agent = self.agents.find(self.case, host)?;
+                    self.agenda.add(at.0, Happening::ClockStep(agent, *by));
+                    self.agenda.add(at.0.saturating_add(lasts.0), Happening::ClockStep(agent, by.saturating_neg()));
+                }
+                Fault::ServiceDies { at } => self.agenda.add(at.0, Happening::ServiceDies),
+                Fault::ServiceReturns { at } => self.agenda.add(at.0, Happening::ServiceReturns),
+                Fault::Straggler { job, iteration, extra } => {
+                    let computes = self.layout.jobs.get(*job as usize).is_some_and(|steps| steps.iter().any(|s| !s.sends));
+                    if !computes {
+                        return Err(SimError::Config {
+                            what: "straggler: job",
+                            value: u64::from(*job),
+                            problem: "unknown, or never computes",
+                        });
+                    }
+                    self.jobs[*job as usize].stragglers.insert(*iteration, extra.0);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn set_agenda_timer(&mut self) {
+        if let Some(time) = self.agenda.next_time() {
+            self.timers.set(self.case.jobs.len() as u32, time);
+        }
+    }
+
+    fn until_ended(&mut self) -> Result<(Ended, u64), SimError> {
+        let mut now = 0;
+        while self.busy > 0 {
+            let Some(next) = self.timers.next_time().filter(|t| *t < self.config.until.0) else {
+                return Ok((Ended::OutOfTime, self.config.until.0));
+            };
+            now = next;
+            while let Some(timer) = self.timers.take_due(now) {
+                self.events += 1;
+                if timer as usize == self.jobs.len() { self.happen(now)? } else { self.advance(timer, now) }
+            }
+            let timers = &mut self.timers;
+            self.network.settle(now, |job, end| timers.set(job, end));
+            if core::mem::take(&mut self.pivot_started) {
+                now = self.skip_cycles(now);
+            }
+            if self.events >= EVENTS_MAX {
+                return Ok((Ended::OutOfWork, now));
+            }
+        }
+        Ok((Ended::Done, now))
+    }
+
+    /// Handles what the agenda has for now.
+    fn happen(&mut self, now: u64) -> Result<(), SimError> {
+        while let Some(what) = self.agenda.take_due(now) {
+            let mut touched = None;
+            match &what {
+                Happening::Count => {
+                    self.marks_before = (0..self.layout.tight.len() as u32).map(|l| self.network.marks(l, now, &self.config.ecn)).collect();
+                }
+                Happening::AgentDies(agent) => {
+                    self.agents.die(*agent, now);
+                    touched = Some(*agent);
+                }
+                Happening::AgentReturns(agent) => {
+                    self.agents.come_back(*agent);
+                    touched = Some(*agent);
+                }
+                Happening::ClockStep(agent, by) => {
+                    self.agents.step_clock(*agent, *by);
+                    touched = Some(*agent);
+                }
+                _ => {}
+            }
+            if let Some(plane) = &mut self.plane {
+                touched = plane.happen(now, what, &mut self.agents, &mut self.agenda).or(touched);
+                if let Some(refusal) = plane.refusal() {
+                    return Err(refusal);
+                }
+            }
+            if let Some(agent) = touched {
+                let jobs: Vec<u32> = self.agents.led_by(agent).collect();
+                jobs.into_iter().for_each(|job| self.look_again(job, now));
+            }
+        }
+        self.set_agenda_timer();
+        Ok(())
+    }
+
+    /// A job's timer fired: what it was doing has ended.
+    fn advance(&mut self, job: u32, now: u64) {
+        let next = match self.jobs[job as usize].doing {
+            Doing::Nothing => return self.arrive(job, now),
+            Doing::Held { .. } => return self.look_again(job, now),
+            Doing::Step { step, since } => {
+                self.end_step(job, step, since, now);
+                step + 1
+            }
+        };
+        if (next as usize) < self.layout.jobs[job as usize].len() {
+            self.begin_step(job, next, now);
+        } else {
+            self.end_iteration(job, now);
+            self.arrive(job, now);
+        }
+    }
+
+    /// The job comes to its gate.
+    fn arrive(&mut self, job: u32, now: u64) {
+        let schedule = self.agents.schedule(job, now);
+        let node = self.agents.node(job, now);
+        match schedule.map(|s| (decide(node, &s), s)) {
+            Err(because) => self.start(job, now, now, because, false),
+            Ok((Decision::Go { because, .. }, _)) => self.start(job, now, now, because, false),
+            Ok((Decision::Wait { until, slip }, schedule)) => {
+                let hold = Hold::new(node, until, &schedule);
+                self.jobs[job as usize].doing = Doing::Held { hold, ready: now, slip };
+                self.wake_at(job, &hold, &schedule);
+            }
+        }
+    }
+
+    /// A held job looks at its page: its slot has come, or something changed.
+    fn look_again(&mut self, job: u32, now: u64) {
+        let Doing::Held { mut hold, ready, slip } = self.jobs[job as usize].doing else { return };
+        let schedule = self.agents.schedule(job, now);
+        match (hold.check(self.agents.node(job, now), schedule.as_ref().map_err(|r| *r)), schedule) {
+            (Verdict::Wait(_), Ok(schedule)) => {
+                self.jobs[job as usize].doing = Doing::Held { hold, ready, slip };
+                self.wake_at(job, &hold, &schedule);
+            }
+            (Verdict::Start(because), _) => self.start(job, ready, now, because, slip),
+            (Verdict::Wait(_), Err(because)) => self.start(job, ready, now, because, slip),
+        }
+    }
+
+    fn wake_at(&mut self, job: u32, hold: &Hold, schedule: &Schedule) {
+        let slot = self.agents.time_of(job, hold.until());
+        self.timers.set(job, slot.min(self.agents.distrusted_at(job, schedule)));
+    }
+
+    fn start(&mut self, job: u32, ready: u64, now: u64, because: Reason, slip: bool) {
+        let schedule = self.agents.schedule(job, now).ok();
+        let start = self.agents.node(job, now);
+        let late = schedule.and_then(|s| s.phase_error(start));
+        let held = Nanos(now - ready);
+        let epoch = schedule.map_or(0, |s| s.epoch);
+        self.agents.record(job, &StepOutcome { because, start, held, slip, late, epoch });
+        let state = &mut self.jobs[job as usize];
+        let at = Nanos(now);
+        state.record =
+            IterationRecord { ready: Nanos(ready), start: at, because, slip, late, comm_start: at, comm_end: at, comm: Nanos(0), end: at };
+        let number = state.memory.records.len() as u64;
+        self.pivot_started |= job == self.pivot;
+        state.extra = state.stragglers.get(&number).copied().unwrap_or(0);
+        if number == self.config.warm_up {
+            self.warming -= 1;
+            if self.warming == 0 {
+                self.counting_since = Some(now);
+                self.agenda.add(now, Happening::Count);
+                self.set_agenda_timer();
+            }
+        }
+        self.begin_step(job, 0, now);
+    }
+
+    fn begin_step(&mut self, job: u32, step: u32, now: u64) {
+        let span = &self.layout.jobs[job as usize][step as usize];
+        let end = if span.sends {
+            self.network.enter(job, step, now)
+        } else {
+            let state = &mut self.jobs[job as usize];
+            let time = state.noise.jitter(span.length).0.saturating_add(core::mem::take(&mut state.extra));
+            // Time always moves on.
+            now.saturating_add(time.max(1))
+        };
+        self.jobs[job as usize].doing = Doing::Step { step, since: now };
+        self.timers.set(job, end);
+    }
+
+    fn end_step(&mut self, job: u32, step: u32, since: u64, now: u64) {
+        if !self.layout.jobs[job as usize][step as usize].sends {
+            return;
+        }
+        self.network.leave(job);
+        let state = &mut self.jobs[job as usize];
+        let sent = Interval { start: Nanos(since), end: Nanos(now) };
+        state.memory.comms.push(sent);
+        if state.record.comm == Nanos(0) {
+            state.record.comm_start = sent.start;
+        }
+        state.record.comm_end = sent.end;
+        state.record.comm.0 += now - since;
+    }
+
+    fn end_iteration(&mut self, job: u32, now: u64) {
+        let state = &mut self.jobs[job as usize];
+        state.record.end = Nanos(now);
+        state.memory.records.push(state.record);
+        if state.memory.records.len() as u64 == self.config.records_wanted() {
+            self.busy -= 1;
+        }
+    }
+
+    fn report(mut self, (ended, now): (Ended, u64)) -> Report {
+        let fabric = self.case.router.fabric();
+        // A run that never came out of its warm-up counts nothing.
+        let from = Nanos(self.counting_since.unwrap_or(now));
+        let mut links = Vec::new();
+        for crossed in self.layout.links.iter().filter(|l| l.jobs.len() > 1 || l.tight.is_some()) {
+            let before = |l: u32| self.marks_before.get(l as usize).copied();
+            let marks = crossed.tight.and_then(|l| Some(self.network.marks(l, now, &self.config.ecn) - before(l)?));
+            let (link, name) = (crossed.link, fabric.link_name(crossed.link));
+            links.push(LinkMemory { link, name, jobs: crossed.jobs.clone(), marks: marks.unwrap_or(0.0) });
+        }
+        for (state, steps) in self.jobs.iter_mut().zip(&self.layout.jobs) {
+            // What is being sent when the run ends was sent up to here.
+            if let Doing::Step { step, since } = state.doing
+                && since < now
+                && steps[step as usize].sends
+            {
+                state.memory.comms.push(Interval { start: Nanos(since), end: Nanos(now) });
+            }
+        }
+        let names: Vec<&str> = self.case.jobs.iter().map(|j| j.job.name.as_str()).collect();
+        let memories = self.jobs.into_iter().map(|j| j.memory).collect();
+        let (service, copied_cycles) = (self.plane.map(Plane::report), self.copied_cycles);
+        Report { service, copied_cycles, ..report(&names, memories, links, (from, Nanos(now)), (ended, self.events)) }
+    }
+}
+
+impl JobState {
+    fn new(config: &Config, job: u32) -> Self {
+        let never = Nanos(0);
+        Self {
+            doing: Doing::Nothing,
+            noise: Noise::new(config.seed, u64::from(job), config.jitter_permille),
+            record: IterationRecord {
+                ready: never,
+                start: never,
+                because: Reason::NoPage,
+                slip: false,
+                late: None,
+                comm_start: never,
+                comm_end: never,
+                comm: never,
+                end: never,
+            },
+            memory: Memory::default(),
+            extra: 0,
+            stragglers: BTreeMap::new(),
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! The simulator as its users see it: cases in, reports out.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![forbid(unsafe_code)]
+
+mod agreement;
+mod cases;
+mod faults;
+mod held;
+mod marks;
+mod repeatable;
+mod service;
+mod sharing;
