@@ -12,7 +12,7 @@ use fabric::route::Ecmp;
 use proto::v1alpha1 as pb;
 use tokio::{
     net::TcpListener,
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
     sync::watch,
 };
 use units::Nanos;
@@ -177,6 +177,7 @@ fn start(args: &Args) -> Result<(), Failure> {
 /// The service from its first to its last moment.
 async fn service(config: Config, reload: Reload) -> Result<(), Failure> {
     let other = |e: &dyn std::fmt::Display| Failure::Other(e.to_string());
+    let signals = Signals::take().map_err(|e| other(&e))?;
     let clock = FabricClock::start();
     let metrics = Arc::new(Metrics::new().map_err(|e| other(&e))?);
     let around =
@@ -226,7 +227,8 @@ async fn service(config: Config, reload: Reload) -> Result<(), Failure> {
             let agents = quic::serve(endpoint, Arc::clone(&reload.tls), seams, quic::Settings::default(), async move { end.wait().await });
             let agents = tokio::spawn(agents);
             let clients = tokio::spawn(serve(listener, acceptor, router(api.clone(), shutdown.clone()), api, shutdown.clone()));
-            signals(&shutdown, &latest, &reload).await.map_err(|e| other(&e))?;
+            signals.wait(&latest, &reload).await;
+            shutdown.begin();
             agents.await.map_err(|e| other(&e))?;
             clients.await.map_err(|e| other(&e))
         }
@@ -348,19 +350,32 @@ impl Reload {
     }
 }
 
-/// Returns when the service has to stop; reloads meanwhile.
-async fn signals(shutdown: &Shutdown, latest: &watch::Sender<Arc<Config>>, reload: &Reload) -> std::io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hangup = signal(SignalKind::hangup())?;
-    loop {
-        tokio::select! {
-            _ = terminate.recv() => break,
-            _ = interrupt.recv() => break,
-            _ = hangup.recv() => reload.again(latest),
-        }
+/// Signals that are meant for the service. Taken from the very start: by default each of them would end the process at once.
+#[derive(Debug)]
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn take() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
     }
-    tracing::info!("stopping");
-    shutdown.begin();
-    Ok(())
+
+    /// Returns when the service has to stop; reloads meanwhile.
+    async fn wait(mut self, latest: &watch::Sender<Arc<Config>>, reload: &Reload) {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => break,
+                _ = self.interrupt.recv() => break,
+                _ = self.hangup.recv() => reload.again(latest),
+            }
+        }
+        tracing::info!("stopping");
+    }
 }

@@ -98,8 +98,10 @@ fn a_damaged_state_file_is_refused_and_left_alone() {
 
     // Flipped anywhere: refused or, where the flip is in free space, taken; never a crash, and never less than was kept.
     let mut taken = 0;
-    let flips = (0..bytes.len()).step_by(bytes.len() / FLIPS);
-    for at in flips.clone() {
+    // Most of a file of this size is zeroes that were never written.
+    let used: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] != 0).collect();
+    let flips: Vec<usize> = used.iter().copied().step_by(used.len() / FLIPS).collect();
+    for &at in &flips {
         let path = folder.path().join("flipped.redb");
         let mut flipped = bytes.clone();
         flipped[at] ^= 0x55;
@@ -115,7 +117,7 @@ fn a_damaged_state_file_is_refused_and_left_alone() {
             }
         }
     }
-    println!("{taken} of {} flips were in free space", flips.len());
+    println!("{taken} of {} flips were in pages that nothing refers to", flips.len());
     assert!(taken < flips.len(), "no flip was noticed");
 }
 

@@ -287,6 +287,8 @@ impl Task {
 
     /// Does everything that the service wants done.
     fn act(&mut self) {
+        // Sent last, so that a client which was answered finds the events of its change.
+        let mut answered = Vec::new();
         while let Some(action) = self.service.poll() {
             match action {
                 Action::Persist { ticket, records } => self.store.persist(ticket, records),
@@ -295,8 +297,7 @@ impl Task {
                     if self.fabric_request == Some(request) {
                         self.fabric_request = None;
                     }
-                    // A client that went away needs no answer.
-                    let _ = self.answers.remove(&request).map(|answer| answer.send(result));
+                    answered.extend(self.answers.remove(&request).map(|answer| (answer, result)));
                 }
                 Action::SendPlan { session, epoch, slots } => {
                     let plan = pb::HostPlan { epoch, slots: slots.iter().map(slot_message).collect() };
@@ -308,6 +309,10 @@ impl Task {
                 }
                 Action::Notice(notice) => self.notice(notice),
             }
+        }
+        for (answer, result) in answered {
+            // A client that went away needs no answer.
+            let _ = answer.send(result);
         }
         if !self.waiting.is_empty() {
             self.resume();

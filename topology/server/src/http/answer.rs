@@ -1,10 +1,13 @@
 //! Answers: JSON, text, or an error; and bodies of requests.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use axum::{
-    body::Body,
+    body::{Body, BodyDataStream},
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use futures_util::{StreamExt as _, stream};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::api::{ApiError, Kind};
@@ -39,6 +42,35 @@ impl IntoResponse for Text {
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(self.0));
         response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response
+    }
+}
+
+/// What is left of a request's body after its answer is known.
+#[derive(Clone)]
+pub(super) struct Rest(Arc<Mutex<BodyDataStream>>);
+
+impl Rest {
+    /// A body to hand on, and what will be left of it.
+    pub(super) fn of(body: Body) -> (Body, Self) {
+        let rest = Self(Arc::new(Mutex::new(body.into_data_stream())));
+        let read = rest.clone();
+        (Body::from_stream(stream::poll_fn(move |cx| read.lock().poll_next_unpin(cx))), rest)
+    }
+
+    /// Reads it to its end, or `max` bytes of it. An answer that comes before the client has sent everything is an error to some
+    /// clients of HTTP/2.
+    pub(super) async fn drain(self, max: usize) {
+        let mut bytes = 0;
+        while let Some(Ok(chunk)) = stream::poll_fn(|cx| self.lock().poll_next_unpin(cx)).next().await {
+            bytes += chunk.len();
+            if bytes > max {
+                return;
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BodyDataStream> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -12,7 +12,7 @@ use axum::{
 use proto::v1alpha1::{self as pb, topology_server::TopologyServer};
 
 use super::{
-    answer::{Document, Text, message, text},
+    answer::{Document, Rest, Text, message, text},
     query::Query,
     stream,
 };
@@ -81,10 +81,16 @@ async fn in_time(State(shared): State<Shared>, request: Request, next: Next) -> 
     response
 }
 
-/// Counts answers.
+/// Counts answers. Before an error is sent, the request is read to its end.
 async fn count(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    let response = next.run(request).await;
-    let result = response.extensions().get::<Kind>().map_or("ok", |kind| kind.code());
+    let (head, body) = request.into_parts();
+    let (body, rest) = Rest::of(body);
+    let response = next.run(Request::from_parts(head, body)).await;
+    let kind = response.extensions().get::<Kind>();
+    if kind.is_some() {
+        rest.drain(shared.api.config().limits.body_bytes()).await;
+    }
+    let result = kind.map_or("ok", |kind| kind.code());
     shared.api.metrics().request("http", result);
     response
 }

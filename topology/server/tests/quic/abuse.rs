@@ -1,11 +1,14 @@
 //! Frames that nobody should send, and floods: they end the session, and others are still served.
 
+use std::{net::Ipv4Addr, time::Duration};
+
 use antiphase_topology::{
     pki,
     quic::{CONTROL_FRAME_BYTES_MAX, CloseCode, FRAMES_BURST, FRAMES_PER_SECOND_MAX, Settings, TELEMETRY_FRAME_BYTES_MAX},
 };
 use bytes::Bytes;
 use proto::v1alpha1::{agent_frame, service_frame};
+use quinn::{ConnectionError, Endpoint};
 use state::Event;
 
 use crate::rig::{Agent, Pki, SOON, Service, client, closed_by_service, hello, report, said, until};
@@ -57,6 +60,34 @@ async fn who_opens_and_says_nothing_is_let_go() {
         assert_eq!(closed_by_service(&agent.closed().await), (CloseCode::Refused as u64, "no hello in time".into()));
     }
     assert_eq!(service.memory.hosts(), ["node-2"]);
+}
+
+#[tokio::test]
+async fn an_address_with_many_handshakes_must_prove_itself_and_then_wait() {
+    let pki = Pki::new();
+    let service = Service::start(pki.tls(), Settings::default());
+    let config = client(&pki::authority_path(pki.dir()), Some(&pki.agent("node-1")));
+    let endpoint = Endpoint::client((Ipv4Addr::UNSPECIFIED, 0).into()).unwrap();
+    let mut held = Vec::new();
+    // None of them says hello, so each is a handshake under way for 5 s.
+    let refused = loop {
+        match Agent::connect_from(endpoint.clone(), service.address, config.clone()).await {
+            Ok(agent) => held.push(agent),
+            Err(error) => break error,
+        }
+        assert!(held.len() < 1_000, "nobody is turned away");
+    };
+    assert!(matches!(refused, ConnectionError::ConnectionClosed(_)), "{refused:?}");
+    assert!(service.stats.retried.get() > 0 && service.stats.turned_away.get() > 0);
+    drop(held);
+    // When they are gone, there is room again.
+    until("all are let go", || service.stats.refused.get() + service.stats.handshakes_failed.get() >= 16).await;
+    let mut tries = 0;
+    while Agent::connect_from(endpoint.clone(), service.address, config.clone()).await.is_err() {
+        tries += 1;
+        assert!(tries < 300, "there is no room again");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -68,7 +68,7 @@ impl Service {
         });
         match first.recv_timeout(WAIT) {
             Ok(line) => {
-                let address = line.rsplit("http://").next().unwrap().parse().unwrap();
+                let address = line.rsplit("://").next().unwrap().parse().unwrap();
                 Ok(Self { child, address, log })
             }
             Err(_) => {
