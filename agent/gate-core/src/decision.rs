@@ -39,6 +39,7 @@ impl Schedule {
 ///
 /// Total: any numbers give an answer, and an answer never waits longer than [`Schedule::hold_bound`].
 #[must_use]
+#[inline]
 pub fn decide(now: NodeTime, schedule: &Schedule) -> Decision {
     let open = |because| Decision::Go { because, late: Nanos(0) };
     if let Some(because) = schedule.distrust(now) {

@@ -49,6 +49,7 @@ pub struct Schedule {
 impl Schedule {
     /// Why this schedule must not be followed at `now`; `None` if it may be.
     #[must_use]
+    #[inline]
     pub fn distrust(&self, now: NodeTime) -> Option<Reason> {
         if self.mode == Mode::Pass {
             return Some(Reason::NotHeld);
@@ -59,7 +60,7 @@ impl Schedule {
         if self.written > now.saturating_add(FUTURE_MAX) {
             return Some(Reason::ClockStep);
         }
-        if now.since(self.written) > self.stale_after {
+        if self.is_stale(now) {
             return Some(Reason::Stale);
         }
         if now >= self.expires {
@@ -68,24 +69,39 @@ impl Schedule {
         (self.clock_bound > self.slack).then_some(Reason::ClockBound)
     }
 
+    /// Whether the agent that wrote this counts as gone.
+    #[must_use]
+    #[inline]
+    pub const fn is_stale(&self, now: NodeTime) -> bool {
+        now.since(self.written).0 > self.stale_after.0
+    }
+
     /// How far `now` is past the last due start, below the period; `None` with a period of zero.
     #[must_use]
+    #[inline]
     pub fn phase(&self, now: NodeTime) -> Option<Nanos> {
         let period = self.period.0;
-        let past = now.since(self.slot).0.checked_rem(period)?;
+        // One division, because a gate makes this at every start.
+        if now >= self.slot {
+            return now.since(self.slot).0.checked_rem(period).map(Nanos);
+        }
         let before = self.slot.since(now).0.checked_rem(period)?;
-        // One of the two differences is zero.
-        Some(Nanos(if before == 0 { past } else { period - before }))
+        Some(Nanos(if before == 0 { 0 } else { period - before }))
     }
 
     /// `now` minus the due start nearest to it in nanoseconds: negative is early. `None` with a period of zero.
     #[must_use]
     pub fn phase_error(&self, now: NodeTime) -> Option<i64> {
-        let phase = self.phase(now)?;
-        let ahead = self.period.0 - phase.0;
-        let nearest = if phase.0 <= ahead { i128::from(phase.0) } else { -i128::from(ahead) };
-        // At most half of the largest u64 in size, so it fits.
-        i64::try_from(nearest).ok()
+        self.phase(now).map(|phase| self.signed(phase))
+    }
+
+    /// A [`Self::phase`] as the distance to the nearest due start in nanoseconds: negative is early.
+    #[must_use]
+    #[inline]
+    pub const fn signed(&self, phase: Nanos) -> i64 {
+        let ahead = self.period.0.saturating_sub(phase.0);
+        // The smaller of the two is at most half of the largest u64, so it fits.
+        if phase.0 <= ahead { phase.0.cast_signed() } else { ahead.cast_signed().wrapping_neg() }
     }
 }
 

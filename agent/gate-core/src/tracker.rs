@@ -66,6 +66,7 @@ impl Counters {
         }
     }
 
+    #[inline]
     fn add(&mut self, outcome: &StepOutcome) {
         self.iterations = self.iterations.saturating_add(1);
         self.holds = self.holds.saturating_add(u64::from(outcome.held.0 > 0));
@@ -110,6 +111,7 @@ impl Tracker {
     }
 
     /// Adds one start.
+    #[inline]
     pub fn record(&mut self, outcome: &StepOutcome) {
         let place = (self.counters.iterations % RING as u64) as usize;
         self.ring[place] = Sample { start: outcome.start, late: outcome.late, held: outcome.held };

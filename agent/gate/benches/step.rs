@@ -53,46 +53,46 @@ fn config(room: &Room) -> Config {
     Config::new(room.directory.path(), job())
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 1_000)]
 fn step_on_time(bencher: divan::Bencher<'_, '_>) {
     let room = room(&always_on_time());
     let gate = Gate::open(&config(&room));
     bencher.bench_local(|| gate.step());
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 1_000)]
 fn step_not_held(bencher: divan::Bencher<'_, '_>) {
     let room = room(&Schedule::default());
     let gate = Gate::open(&config(&room));
     bencher.bench_local(|| gate.step());
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 1_000)]
 fn step_no_page(bencher: divan::Bencher<'_, '_>) {
     let config = Config::new("/nonexistent", job());
     let gate = Gate::open(&config);
     bencher.bench_local(|| gate.step());
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 1_000)]
 fn step_off(bencher: divan::Bencher<'_, '_>) {
     let gate = Gate::open(&Config { off: true, ..Config::new("/nonexistent", job()) });
     bencher.bench_local(|| gate.step());
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 1_000)]
 fn part_clock(bencher: divan::Bencher<'_, '_>) {
     bencher.bench_local(now);
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 1_000)]
 fn part_page(bencher: divan::Bencher<'_, '_>) {
     let room = room(&always_on_time());
     let page = PageReader::open(room.directory.path(), &job()).expect("invariant: it was just made");
     bencher.bench_local(|| page.read());
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 1_000)]
 fn part_decide(bencher: divan::Bencher<'_, '_>) {
     let schedule = always_on_time();
     let at = now();
@@ -100,7 +100,7 @@ fn part_decide(bencher: divan::Bencher<'_, '_>) {
 }
 
 /// The heartbeat of one job's page.
-#[divan::bench]
+#[divan::bench(sample_size = 1_000)]
 fn agent_write(bencher: divan::Bencher<'_, '_>) {
     let directory = tempfile::tempdir().expect("invariant: benches have a temporary directory");
     let mut page = PageWriter::create(directory.path(), "j").expect("invariant: it can be written");

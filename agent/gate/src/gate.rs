@@ -3,10 +3,7 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use gate_core::{Decision, Hold, Reason, Schedule, StepOutcome, Tracker, decide};
@@ -17,7 +14,8 @@ use crate::{
     directory::{Config, JobName},
     fork,
     page::PageReader,
-    report::{ReportWriter, Written},
+    report::{ReportWriter, Written, new_writer},
+    turn::Turns,
     wait::wait,
 };
 
@@ -35,7 +33,7 @@ pub struct Gate {
     /// Set when the gate met a defect of its own: from then on everything goes.
     broken: AtomicBool,
     /// `None`: switched off.
-    inner: Option<Mutex<Inner>>,
+    inner: Option<Turns<Inner>>,
 }
 
 impl Gate {
@@ -45,7 +43,7 @@ impl Gate {
         let job = config.job.as_ref().filter(|_| !config.off);
         let inner = job.map(|job| {
             fork::watch();
-            Mutex::new(Inner::new(config.directory.clone(), job.clone()))
+            Turns::new(Inner::new(config.directory.clone(), job.clone()))
         });
         Self { broken: AtomicBool::new(false), inner }
     }
@@ -57,8 +55,14 @@ impl Gate {
         if self.broken.load(Ordering::Relaxed) {
             return passed(Reason::Internal);
         }
-        let Ok(mut inner) = inner.try_lock() else { return passed(Reason::Busy) };
-        catch_unwind(AssertUnwindSafe(|| inner.step())).unwrap_or_else(|_| {
+        let Some(mut inner) = inner.take() else { return passed(Reason::Busy) };
+        self.guarded(|| inner.step())
+    }
+
+    /// A panic is a defect of ours and not the job's. What it left behind is not used again.
+    #[inline]
+    fn guarded(&self, step: impl FnOnce() -> StepOutcome) -> StepOutcome {
+        catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_| {
             self.broken.store(true, Ordering::Relaxed);
             passed(Reason::Internal)
         })
@@ -66,7 +70,7 @@ impl Gate {
 
     /// Writes the report now. Otherwise a start that was held appears in it when the next one comes.
     pub fn flush(&self) {
-        if let Some(Ok(mut inner)) = self.inner.as_ref().map(Mutex::try_lock) {
+        if let Some(mut inner) = self.inner.as_ref().and_then(Turns::take) {
             let _ = catch_unwind(AssertUnwindSafe(|| inner.write_report(now())));
         }
     }
@@ -83,9 +87,16 @@ fn passed(because: Reason) -> StepOutcome {
     StepOutcome { because, start: now(), held: Nanos(0), slip: false, late: None, epoch: 0 }
 }
 
-/// Whether a page that reads like this may be one that its agent replaced.
-const fn may_be_replaced(reason: Reason) -> bool {
-    matches!(reason, Reason::NoPage | Reason::Unreadable | Reason::Layout | Reason::Torn | Reason::Stale | Reason::ClockStep)
+/// Whether a page that answers like this may be one that its agent replaced, so that looking for another can help.
+#[inline]
+fn may_be_replaced(because: Reason, at: NodeTime, page: &Result<Schedule, Reason>) -> bool {
+    match because {
+        Reason::NoPage | Reason::Unreadable | Reason::Layout | Reason::Torn => true,
+        Reason::Stale | Reason::ClockStep | Reason::Malformed => true,
+        // Passing needs no trust, so nobody asked how old this is.
+        Reason::NotHeld => page.is_ok_and(|schedule| schedule.is_stale(at)),
+        _ => false,
+    }
 }
 
 /// Where the report goes.
@@ -99,8 +110,8 @@ enum Destination {
 }
 
 impl Destination {
-    fn open(directory: &Path, job: &JobName) -> Self {
-        ReportWriter::open(directory, job).map_or(Self::Missing, Self::File)
+    fn open(directory: &Path, job: &JobName, writer: u64, tracker: &Tracker) -> Self {
+        ReportWriter::open(directory, job, writer, tracker).map_or(Self::Missing, Self::File)
     }
 }
 
@@ -114,6 +125,8 @@ struct Inner {
     /// When a gate that does not wait writes next, and when one without a file looks for one next.
     report_at: NodeTime,
     report_open_at: NodeTime,
+    /// Names these totals, whatever file they are in.
+    writer: u64,
     tracker: Tracker,
     process: u64,
 }
@@ -121,7 +134,8 @@ struct Inner {
 impl Inner {
     fn new(directory: PathBuf, job: JobName) -> Self {
         let page = PageReader::open(&directory, &job);
-        let report = Destination::open(&directory, &job);
+        let (writer, tracker) = (new_writer(), Tracker::default());
+        let report = Destination::open(&directory, &job, writer, &tracker);
         let reopen_at = now().saturating_add(REOPEN_EVERY);
         Self {
             directory,
@@ -131,7 +145,8 @@ impl Inner {
             report,
             report_at: NodeTime(0),
             report_open_at: reopen_at,
-            tracker: Tracker::default(),
+            writer,
+            tracker,
             process: fork::generation(),
         }
     }
@@ -145,8 +160,8 @@ impl Inner {
         let mut came = now();
         let mut decision = answer(came, &page);
         if let Decision::Go { because, .. } = decision
-            && may_be_replaced(because)
             && came >= self.reopen_at
+            && may_be_replaced(because, came, &page)
         {
             self.reopen(came);
             page = self.read();
@@ -155,7 +170,7 @@ impl Inner {
         }
         let outcome = match (decision, page) {
             (Decision::Wait { until, slip }, Ok(schedule)) => self.hold(came, until, slip, &schedule),
-            (Decision::Go { because, .. }, Ok(schedule)) => started(came, came, because, false, &schedule),
+            (Decision::Go { because, late }, Ok(schedule)) => went(came, because, late, &schedule),
             (Decision::Go { because, .. }, Err(_)) => StepOutcome { start: came, ..absent(because) },
             (Decision::Wait { .. }, Err(reason)) => StepOutcome { start: came, ..absent(reason) },
         };
@@ -181,7 +196,9 @@ impl Inner {
             followed = page.unwrap_or(followed);
             page
         });
-        started(came, now(), because, slip, &followed)
+        let start = now();
+        let late = if because == Reason::NotHeld { None } else { followed.phase_error(start) };
+        StepOutcome { because, start, held: start.since(came), slip, late, epoch: followed.epoch }
     }
 
     fn reopen(&mut self, at: NodeTime) {
@@ -201,7 +218,7 @@ impl Inner {
             Written::TakenOver => self.report = Destination::Another,
             Written::Gone => {
                 self.report_open_at = at.saturating_add(REOPEN_EVERY);
-                self.report = Destination::open(&self.directory, &self.job);
+                self.report = Destination::open(&self.directory, &self.job, self.writer, &self.tracker);
             }
         }
     }
@@ -210,10 +227,12 @@ impl Inner {
     fn begin_in_child(&mut self) {
         self.process = fork::generation();
         self.tracker = Tracker::default();
-        self.report = Destination::open(&self.directory, &self.job);
+        self.writer = new_writer();
+        self.report = Destination::open(&self.directory, &self.job, self.writer, &self.tracker);
     }
 }
 
+#[inline]
 fn answer(at: NodeTime, page: &Result<Schedule, Reason>) -> Decision {
     match page {
         Ok(schedule) => decide(at, schedule),
@@ -221,11 +240,33 @@ fn answer(at: NodeTime, page: &Result<Schedule, Reason>) -> Decision {
     }
 }
 
-fn started(came: NodeTime, start: NodeTime, because: Reason, slip: bool, schedule: &Schedule) -> StepOutcome {
-    let late = if because == Reason::NotHeld { None } else { schedule.phase_error(start) };
-    StepOutcome { because, start, held: start.since(came), slip, late, epoch: schedule.epoch }
+/// A start that was not held, under a schedule that could be read.
+#[inline]
+fn went(start: NodeTime, because: Reason, late: Nanos, schedule: &Schedule) -> StepOutcome {
+    let late = match because {
+        Reason::OnTime | Reason::HoldTooLong => Some(schedule.signed(late)),
+        Reason::NotHeld => None,
+        // Not followed, but how far the job is from its slots is worth knowing.
+        _ => schedule.phase_error(start),
+    };
+    StepOutcome { because, start, held: Nanos(0), slip: false, late, epoch: schedule.epoch }
 }
 
 fn absent(because: Reason) -> StepOutcome {
     StepOutcome { because, start: NodeTime(0), held: Nanos(0), slip: false, late: None, epoch: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_panic_everything_goes() {
+        let directory = tempfile::tempdir().unwrap();
+        let gate = Gate::open(&Config::new(directory.path(), JobName::try_new("j").unwrap()));
+        assert_eq!(gate.step().because, Reason::NoPage);
+        assert_eq!(gate.guarded(|| panic!("as a defect would")).because, Reason::Internal);
+        assert_eq!(gate.step().because, Reason::Internal);
+        gate.flush();
+    }
 }

@@ -23,7 +23,10 @@
 //! # Ok::<(), antiphase_gate::NameError>(())
 //! ```
 #![deny(unsafe_op_in_unsafe_fn)]
-#![allow(unsafe_code, reason = "shared memory, fork handlers and the C interface; each is one small file: words.rs, fork.rs, capi.rs")]
+#![allow(
+    unsafe_code,
+    reason = "shared memory, fork handlers and the C interface; each is one small file: words.rs, turn.rs, fork.rs, capi.rs"
+)]
 
 pub mod capi;
 mod clock;
@@ -34,6 +37,7 @@ mod gate;
 pub mod page;
 pub mod report;
 mod seqlock;
+mod turn;
 mod wait;
 mod words;
 

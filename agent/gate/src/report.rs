@@ -6,10 +6,10 @@
 //! `docs/schedule-page.md` has the layout.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, ErrorKind},
     os::unix::fs::{FileExt, OpenOptionsExt},
-    path::Path,
+    path::{Path, PathBuf},
     process,
 };
 
@@ -49,9 +49,9 @@ const READ_TRIES: usize = 3;
 /// A report as it was read. No number in it can be relied on.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Tells one run of a gate from another: when it changes, totals begin anew.
+    /// Tells one run of a gate from another: when it changes, totals begin anew. It stays when a gate finds a new file.
     pub writer: u64,
-    /// Counts the writes of that run.
+    /// Counts the writes of that run to this file.
     pub sequence: u64,
     /// Totals and the last iterations.
     pub tracker: Tracker,
@@ -110,6 +110,7 @@ fn open(directory: &Path, job: &JobName, create: bool) -> io::Result<File> {
 /// The agent's side of a report.
 #[derive(Debug)]
 pub struct ReportReader {
+    path: PathBuf,
     file: File,
 }
 
@@ -129,9 +130,17 @@ impl ReportReader {
             Ok(()) | Err(rustix::io::Errno::PERM) => {}
             Err(error) => return Err(error.into()),
         }
-        let reader = Self { file };
+        let reader = Self { path: directory.join(job.file("report")), file };
         reader.keep_size()?;
         Ok(reader)
+    }
+
+    /// Removes the file, when the job is gone. A gate that still writes it notices and stops.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn remove(self) -> io::Result<()> {
+        fs::remove_file(&self.path)
     }
 
     /// A job may have made the file shorter or very long. Nobody maps it, so it can be set right at any time.
@@ -171,6 +180,11 @@ pub(crate) enum Written {
     TakenOver,
 }
 
+/// A number that differs between two gates of one process, between processes, and between runs.
+pub(crate) fn new_writer() -> u64 {
+    clock::now().0.rotate_left(32) ^ u64::from(process::id())
+}
+
 /// The job's side of a report. The last gate that opened a report writes it; earlier ones notice and stop.
 #[derive(Debug)]
 pub(crate) struct ReportWriter {
@@ -180,8 +194,9 @@ pub(crate) struct ReportWriter {
 }
 
 impl ReportWriter {
-    /// Opens the report that the agent made; `None` if it made none or if it cannot be written safely.
-    pub(crate) fn open(directory: &Path, job: &JobName) -> Option<Self> {
+    /// Opens the report that the agent made and writes the totals so far; `None` if it made none or if it cannot be written
+    /// safely.
+    pub(crate) fn open(directory: &Path, job: &JobName, writer: u64, tracker: &Tracker) -> Option<Self> {
         // Writing beyond this limit is a signal that kills.
         if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < FILE_BYTES as u64) {
             return None;
@@ -190,10 +205,8 @@ impl ReportWriter {
         if !is_sized(&fstat(&file).ok()?) || !is_local(&file).ok()? {
             return None;
         }
-        // Differs between two gates of one process, between processes, and between runs.
-        let writer = clock::now().0.rotate_left(32) ^ u64::from(process::id());
         let mut report = Self { file, writer, sequence: 0 };
-        report.put(&Tracker::default()).then_some(report)
+        report.put(tracker).then_some(report)
     }
 
     /// Writes a report.
@@ -234,14 +247,18 @@ mod tests {
         StepOutcome { because: Reason::OnTime, start: NodeTime(start), held: Nanos(2), slip: false, late, epoch: 9 }
     }
 
+    fn open_new(directory: &Path, job: &JobName) -> Option<ReportWriter> {
+        ReportWriter::open(directory, job, new_writer(), &Tracker::default())
+    }
+
     #[test]
     fn a_report_goes_through_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let job = JobName::try_new("j").unwrap();
-        assert!(ReportWriter::open(directory.path(), &job).is_none(), "a job makes no files");
+        assert!(open_new(directory.path(), &job).is_none(), "a job makes no files");
         let reader = ReportReader::open_or_create(directory.path(), "j").unwrap();
         assert!(reader.read().is_none());
-        let mut writer = ReportWriter::open(directory.path(), &job).unwrap();
+        let mut writer = open_new(directory.path(), &job).unwrap();
         let mut tracker = Tracker::default();
         (0..70).for_each(|start| tracker.record(&outcome(start)));
         assert_eq!(writer.write(&tracker), Written::Whole);
@@ -256,8 +273,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let job = JobName::try_new("j").unwrap();
         let reader = ReportReader::open_or_create(directory.path(), "j").unwrap();
-        let mut first = ReportWriter::open(directory.path(), &job).unwrap();
-        let mut second = ReportWriter::open(directory.path(), &job).unwrap();
+        let mut first = open_new(directory.path(), &job).unwrap();
+        let mut second = open_new(directory.path(), &job).unwrap();
         let mut tracker = Tracker::default();
         tracker.record(&outcome(1));
         assert_eq!(first.write(&tracker), Written::TakenOver);
@@ -270,7 +287,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let job = JobName::try_new("j").unwrap();
         let reader = ReportReader::open_or_create(directory.path(), "j").unwrap();
-        let mut writer = ReportWriter::open(directory.path(), &job).unwrap();
+        let mut writer = open_new(directory.path(), &job).unwrap();
         let path = directory.path().join("j.report");
         let file = OpenOptions::new().write(true).open(&path).unwrap();
         file.write_all_at(&[1], 6 * 8).unwrap();

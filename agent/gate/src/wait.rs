@@ -46,15 +46,18 @@ impl Drop for TightTimer {
 /// Ends, whatever `read` returns: every turn of the loop either starts or sleeps towards a time that is at most the hold's
 /// deadline, and the clock does not stand still.
 pub(crate) fn wait(hold: &mut Hold, mut read: impl FnMut() -> Result<Schedule, Reason>) -> Reason {
-    let _tight = TightTimer::new();
+    let mut tight = None;
     loop {
         let before = now();
         if hold.until().since(before) > SPIN {
             let nap = NodeTime(hold.until().0 - SPIN.0).min(before.saturating_add(SLICE));
+            tight.get_or_insert_with(TightTimer::new);
             if sleep_until(nap).is_err() {
                 return Reason::Internal;
             }
         } else {
+            // A system call, so now and not at the slot.
+            tight = None;
             while now() < hold.until() {
                 hint::spin_loop();
             }

@@ -4,6 +4,9 @@ use std::{fmt, fs::File, io, slice, sync::atomic::AtomicU64};
 
 use memmap2::{MmapOptions, MmapRaw};
 
+#[cfg(target_endian = "big")]
+compile_error!("the page is little-endian and is read as it is; no host with GPUs is anything else");
+
 /// Size of both files. One page of memory on every platform that we build for.
 pub(crate) const FILE_BYTES: usize = 4096;
 /// Words in it.

@@ -6,8 +6,9 @@ use crate::{
     tree::{Finding, TextFile, expect_none, expect_one, read, relative},
 };
 
-/// Crates whose work is unsafe by nature and that may say so. None exists yet.
-const UNSAFE_ROOMS: &[&str] = &[];
+/// Crates whose work is unsafe by nature and that may say so.
+/// `agent/gate` maps memory that another process writes, hands a C interface to training jobs and registers a fork handler.
+const UNSAFE_ROOMS: &[&str] = &["agent/gate"];
 
 /// Kinds of targets that reach users. Tests and benches are held by the workspace's `unsafe_code = "deny"`.
 const SHIPPED: &[&str] = &["lib", "bin", "cdylib", "staticlib", "rlib", "proc-macro"];

@@ -1,0 +1,114 @@
+"""Keeps a training job in its slot on shared links. See README.md of this package.
+
+The gate fails open: whatever is wrong, `step` returns at once, and it never raises.
+"""
+
+import os
+import threading
+import warnings
+from typing import NamedTuple, Optional
+
+from . import _library
+
+__version__ = "0.1.0"
+__all__ = ["Gate", "Step", "is_leader", "step"]
+
+# Variables in which launchers tell a process its rank: torchrun, Open MPI, PMI, Slurm.
+_RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+
+
+class Step(NamedTuple):
+    """What one step did. Times are those of `time.monotonic_ns()`."""
+
+    outcome: str
+    """`went`, `held`, `slipped` or `fail-open`."""
+    reason: str
+    """Why it went when it did, such as `on-time`, `stale` or `not-leader`."""
+    held_ns: int
+    """How long it was held."""
+    late_ns: Optional[int]
+    """Start minus the nearest due start, negative if early; None without a plan."""
+    start_ns: int
+    """When it went; 0 if the gate had no part in it."""
+    epoch: int
+    """Version of the plan; 0 without one."""
+
+
+def is_leader():
+    """Whether this process is rank 0. A process that was not told a rank is alone."""
+    for name in _RANKS:
+        if name in os.environ:
+            return os.environ[name] == "0"
+    return True
+
+
+def _passed(reason):
+    return Step("went", reason, 0, None, 0, 0)
+
+
+class Gate:
+    """The gate of one job. Threads may share it: while one is held, the others go."""
+
+    def __init__(self, job=None, directory=None, leader=None):
+        """`job` and `directory` default to ANTIPHASE_JOB and ANTIPHASE_DIR, `leader` to whether this is rank 0.
+
+        Raises nothing: a name that no job can have is a warning and no gate.
+        """
+        self._handle = None
+        self._calls = None
+        self._reason = None
+        if not (is_leader() if leader is None else leader):
+            self._reason = "not-leader"
+            return
+        try:
+            self._calls = _library.load()
+            self._handle = self._calls.open(job, directory)
+        except Exception as error:  # the gate fails open
+            self._reason = "no-library" if self._calls is None else "no-gate"
+            warnings.warn("antiphase_gate: nothing is held: %s" % error, RuntimeWarning, stacklevel=2)
+
+    def step(self):
+        """Returns when the next iteration may start: at once, or at the job's slot. Other Python threads run meanwhile."""
+        handle = self._handle
+        if handle is None:
+            return _passed(self._reason)
+        try:
+            return Step(*self._calls.step(handle))
+        except Exception:  # the gate fails open
+            return _passed("internal")
+
+    def flush(self):
+        """Tells the agent what the gate did now, and not with the next step."""
+        if self._handle is not None:
+            self._calls.flush(self._handle)
+
+    def close(self):
+        """Closes the gate; later steps go at once. No other thread may be in a step."""
+        handle, self._handle, self._reason = self._handle, None, "closed"
+        if handle is not None:
+            self._calls.close(handle)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+_lock = threading.Lock()
+_gate = None
+
+
+def default_gate():
+    """The gate of this process's job, opened at the first call."""
+    global _gate
+    if _gate is None:
+        with _lock:
+            if _gate is None:
+                _gate = Gate()
+    return _gate
+
+
+def step():
+    """`Gate.step` of this process's job, as the environment names it."""
+    return default_gate().step()

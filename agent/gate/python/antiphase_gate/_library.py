@@ -1,0 +1,95 @@
+"""The shared library by ctypes. `include/antiphase_gate.h` has the declarations."""
+
+import ctypes
+import os
+import threading
+
+ABI = 1
+NO_LATENESS = -(2**63)
+OUTCOMES = ("went", "held", "slipped", "fail-open")
+NAME = "libantiphase_gate.so"
+
+
+class _Step(ctypes.Structure):
+    _fields_ = [
+        ("outcome", ctypes.c_int32),
+        ("reason", ctypes.c_int32),
+        ("held_ns", ctypes.c_uint64),
+        ("late_ns", ctypes.c_int64),
+        ("start_ns", ctypes.c_uint64),
+        ("epoch", ctypes.c_uint64),
+    ]
+
+
+class Calls:
+    """The functions of one loaded library."""
+
+    def __init__(self, path):
+        # CDLL, and not PyDLL: the interpreter's lock is free while a call waits.
+        library = ctypes.CDLL(path)
+        library.antiphase_gate_abi.restype = ctypes.c_uint32
+        found = library.antiphase_gate_abi()
+        if found != ABI:
+            raise OSError("%s has interface %d, this package needs %d" % (path, found, ABI))
+        self._open = library.antiphase_gate_open
+        self._open.argtypes, self._open.restype = [ctypes.c_char_p, ctypes.c_char_p], ctypes.c_void_p
+        self._step = library.antiphase_gate_step
+        self._step.argtypes, self._step.restype = [ctypes.c_void_p, ctypes.POINTER(_Step)], ctypes.c_int32
+        self.flush = library.antiphase_gate_flush
+        self.flush.argtypes, self.flush.restype = [ctypes.c_void_p], None
+        self.close = library.antiphase_gate_close
+        self.close.argtypes, self.close.restype = [ctypes.c_void_p], None
+        self._error = library.antiphase_gate_last_error
+        self._error.argtypes, self._error.restype = [], ctypes.c_char_p
+        self._reason = library.antiphase_gate_reason
+        self._reason.argtypes, self._reason.restype = [ctypes.c_int32], ctypes.c_char_p
+
+    def open(self, job, directory):
+        handle = self._open(_text(job), _text(directory))
+        if not handle:
+            raise ValueError(self._error().decode("utf-8", "replace"))
+        return handle
+
+    def step(self, handle):
+        step = _Step()
+        self._step(handle, ctypes.byref(step))
+        late = None if step.late_ns == NO_LATENESS else step.late_ns
+        reason = self._reason(step.reason).decode()
+        return OUTCOMES[step.outcome], reason, step.held_ns, late, step.start_ns, step.epoch
+
+
+def _text(value):
+    if value is None:
+        return None
+    value = os.fsencode(value)
+    if b"\0" in value:
+        raise ValueError("%r has a zero byte" % value)
+    return value
+
+
+_lock = threading.Lock()
+_calls = None
+
+
+def _paths():
+    named = os.environ.get("ANTIPHASE_GATE_LIBRARY")
+    if named:
+        return [named]
+    return [os.path.join(os.path.dirname(os.path.abspath(__file__)), NAME), NAME]
+
+
+def load():
+    """The library, loaded once. Raises OSError if there is none that fits."""
+    global _calls
+    with _lock:
+        if _calls is None:
+            error = None
+            for path in _paths():
+                try:
+                    _calls = Calls(path)
+                    break
+                except (OSError, AttributeError) as found:
+                    error = found
+            else:
+                raise OSError(str(error))
+        return _calls

@@ -1,0 +1,57 @@
+"""Gates for PyTorch loops that cannot take a line of their own. This module imports torch only when it needs it."""
+
+import warnings
+
+from . import default_gate
+
+
+def ddp_comm_hook(hook=None, gate=None):
+    """A communication hook for DistributedDataParallel that gates the first bucket of each iteration.
+
+    `model.register_comm_hook(state, ddp_comm_hook(hook))` runs `hook` (the averaging all-reduce by default; it then takes a
+    process group or None as its state) for every bucket, as without the gate. The order of buckets does not change, so
+    ranks cannot come to disagree: the first one only begins later.
+    """
+    if hook is None:
+        from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook as hook
+    gate = gate or default_gate()
+    # DDP sends buckets in order, and only the last one says so reliably: their number changes after the first iteration.
+    first = [True]
+
+    def gated(state, bucket):
+        if first[0]:
+            gate.step()
+        first[0] = bucket.is_last()
+        return hook(state, bucket)
+
+    # DDP compares the annotations of a hook with what it will call it with.
+    gated.__annotations__ = dict(getattr(hook, "__annotations__", {}))
+    names = hook.__code__.co_varnames[:2] if hasattr(hook, "__code__") else ()
+    for theirs, ours in zip(names, ("state", "bucket")):
+        if theirs in gated.__annotations__:
+            gated.__annotations__[ours] = gated.__annotations__.pop(theirs)
+    return gated
+
+
+def optimizer_hook(gate=None, steps_per_iteration=1):
+    """Gates the end of every iteration: after each step of any optimizer of this process, or each n-th if an iteration has n.
+
+    Returns the handle of the hook (`remove()` ends it), or None, after a warning, where torch has no such hooks (before 2.0).
+    """
+    if steps_per_iteration < 1:
+        raise ValueError("steps_per_iteration is %r; must be at least 1" % (steps_per_iteration,))
+    from torch.optim import optimizer
+
+    register = getattr(optimizer, "register_optimizer_step_post_hook", None)
+    if register is None:
+        warnings.warn("antiphase_gate: this torch has no global optimizer hooks; call antiphase_gate.step()", RuntimeWarning, stacklevel=2)
+        return None
+    gate = gate or default_gate()
+    count = [0]
+
+    def after(*_):
+        count[0] += 1
+        if count[0] % steps_per_iteration == 0:
+            gate.step()
+
+    return register(after)

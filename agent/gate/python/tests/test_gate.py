@@ -1,0 +1,155 @@
+"""The package without PyTorch. The Rust tests run this beside an agent with three jobs: `pass`, `held` (due every 200 ms with
+a tolerance of zero) and `far` (which would be held for half a minute)."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+import types
+import unittest
+import warnings
+from unittest import mock
+
+import antiphase_gate
+from antiphase_gate import Gate
+from antiphase_gate.pytorch import ddp_comm_hook, optimizer_hook
+
+AGENT = "ANTIPHASE_GATE_LIBRARY" in os.environ and "ANTIPHASE_DIR" in os.environ
+
+
+def python(code, **environment):
+    """What another interpreter prints."""
+    merged = dict(os.environ, **environment)
+    merged = {name: value for name, value in merged.items() if value is not None}
+    done = subprocess.run([sys.executable, "-c", code], env=merged, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+    return done.stdout.decode().strip()
+
+
+@unittest.skipUnless(AGENT, "no agent; `cargo test -p antiphase-gate` runs these beside one")
+class WithAgent(unittest.TestCase):
+    def test_a_job_that_runs_as_it_comes_goes(self):
+        with Gate("pass") as gate:
+            step = gate.step()
+        self.assertEqual((step.outcome, step.reason, step.held_ns, step.late_ns), ("went", "not-held", 0, None))
+        self.assertEqual(gate.step().reason, "closed")
+
+    def test_a_held_job_starts_in_its_slot(self):
+        with Gate("held") as gate:
+            for _ in range(3):
+                before = time.monotonic_ns()
+                step = gate.step()
+                after = time.monotonic_ns()
+                self.assertIn(step.outcome, ("held", "slipped"))
+                self.assertEqual(step.reason, "on-time")
+                self.assertGreaterEqual(step.late_ns, 0)
+                self.assertTrue(before <= step.start_ns <= after)
+                time.sleep(0.005)
+
+    def test_other_threads_run_while_one_is_held(self):
+        code = (
+            "import antiphase_gate, os, threading, time\n"
+            "gate = antiphase_gate.Gate('far')\n"
+            "threading.Thread(target=gate.step, daemon=True).start()\n"
+            "time.sleep(0.2)\n"
+            "print(gate.step().reason, flush=True)\n"
+            "os._exit(0)\n"
+        )
+        self.assertEqual(python(code), "busy")
+
+    def test_a_gate_that_a_thread_uses_many_times(self):
+        with Gate("pass") as gate:
+            threads = [threading.Thread(target=lambda: [gate.step() for _ in range(1000)]) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+
+    def test_the_environment_names_the_job_and_the_leader(self):
+        code = "import antiphase_gate; print(antiphase_gate.step().reason)"
+        self.assertEqual(python(code, ANTIPHASE_JOB="pass"), "not-held")
+        self.assertEqual(python(code, ANTIPHASE_JOB="pass", RANK="0"), "not-held")
+        self.assertEqual(python(code, ANTIPHASE_JOB="pass", RANK="1"), "not-leader")
+        self.assertEqual(python(code, ANTIPHASE_JOB="pass", SLURM_PROCID="3"), "not-leader")
+        self.assertEqual(python(code, ANTIPHASE_JOB="pass", ANTIPHASE_GATE="off"), "off")
+        self.assertEqual(python(code, ANTIPHASE_JOB=None), "off")
+        self.assertEqual(python(code, ANTIPHASE_JOB="nobody"), "no-page")
+
+    def test_a_bad_name_is_a_warning(self):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for bad in ("../x", "a\0b", "", "caf\u00e9"):
+                self.assertEqual(Gate(bad).step().reason, "no-gate")
+        self.assertEqual(len(caught), 4)
+        self.assertIn("'../x'".replace("'", '"'), str(caught[0].message))
+
+
+class Hooks(unittest.TestCase):
+    """Against stand-ins for torch; tests/test_pytorch.py has the real one."""
+
+    class Counting:
+        def __init__(self):
+            self.steps = 0
+
+        def step(self):
+            self.steps += 1
+
+    def optimizer_module(self, **functions):
+        optimizer = types.SimpleNamespace(**functions)
+        optim = types.SimpleNamespace(optimizer=optimizer)
+        return mock.patch.dict(sys.modules, {"torch": types.SimpleNamespace(optim=optim), "torch.optim": optim})
+
+    def test_each_nth_optimizer_step_is_gated(self):
+        registered = []
+        gate = self.Counting()
+        with self.optimizer_module(register_optimizer_step_post_hook=lambda hook: registered.append(hook) or "handle"):
+            self.assertEqual(optimizer_hook(gate, steps_per_iteration=3), "handle")
+        for _ in range(7):
+            registered[0]("optimizer", (), {})
+        self.assertEqual(gate.steps, 2)
+        with self.assertRaises(ValueError):
+            optimizer_hook(gate, steps_per_iteration=0)
+
+    def test_an_old_torch_is_a_warning(self):
+        with self.optimizer_module(), self.assertWarns(RuntimeWarning):
+            self.assertIsNone(optimizer_hook(self.Counting()))
+
+    def test_the_first_bucket_of_each_iteration_is_gated(self):
+        gate = self.Counting()
+        calls = []
+
+        def inner(group: object, b: str) -> int:
+            calls.append(b)
+            return len(calls)
+
+        hook = ddp_comm_hook(inner, gate)
+        self.assertEqual(hook.__annotations__, {"state": object, "bucket": str, "return": int})
+        # Three buckets in the first iteration, two after they were rebuilt.
+        for last in (False, False, True, False, True):
+            hook(None, types.SimpleNamespace(is_last=lambda last=last: last))
+        self.assertEqual((gate.steps, len(calls)), (2, 5))
+
+
+class WithoutLibrary(unittest.TestCase):
+    def test_a_missing_library_is_one_warning_and_no_gate(self):
+        code = "import antiphase_gate; [print(antiphase_gate.step().reason) for _ in range(2)]"
+        lines = python(code, ANTIPHASE_GATE_LIBRARY="/nonexistent/lib.so").splitlines()
+        self.assertEqual(lines.count("no-library"), 2)
+        self.assertEqual(len([line for line in lines if "RuntimeWarning" in line]), 1, lines)
+
+    def test_a_library_that_is_another_one_is_one_warning_and_no_gate(self):
+        code = "import antiphase_gate; print(antiphase_gate.step().reason)"
+        self.assertIn("no-library", python(code, ANTIPHASE_GATE_LIBRARY="libc.so.6"))
+
+    def test_a_rank_that_does_not_lead_needs_no_library(self):
+        code = "import antiphase_gate; print(antiphase_gate.step().reason)"
+        self.assertEqual(python(code, ANTIPHASE_GATE_LIBRARY="/nonexistent/lib.so", RANK="1"), "not-leader")
+
+    def test_versions_agree(self):
+        path = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "pyproject.toml")
+        with open(path, encoding="utf-8") as file:
+            self.assertIn('version = "%s"' % antiphase_gate.__version__, file.read())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,165 @@
+//! Other processes of a test: this program again, with [`MODE`] set.
+
+use std::{
+    env,
+    ffi::OsString,
+    hint,
+    io::{BufRead, BufReader, Write, stdout},
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use antiphase_gate::{Gate, PageReader, PageWriter, StepOutcome, exec, now};
+use gate_core::Schedule;
+use rustix::process::{Pid, Signal, kill_process};
+use units::{Nanos, NodeTime};
+
+use crate::ends::{JOB, config, due_far, ms};
+
+/// What the process is to do; without it, the entry below is a test that does nothing.
+pub(crate) const MODE: &str = "ANTIPHASE_TEST_MODE";
+const DIRECTORY: &str = "ANTIPHASE_TEST_DIR";
+
+/// A process that is killed when the test ends.
+pub(crate) struct Process {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Process {
+    pub(crate) fn start(mode: &str, directory: &Path) -> Self {
+        Self::spawn(&mut Command::new(env::current_exe().unwrap()), mode, directory)
+    }
+
+    /// As another user, from a place where that user can run it.
+    pub(crate) fn start_as(user: u32, program: &Path, mode: &str, directory: &Path) -> Self {
+        Self::spawn(Command::new(program).uid(user).current_dir("/"), mode, directory)
+    }
+
+    fn spawn(command: &mut Command, mode: &str, directory: &Path) -> Self {
+        command.args(["child::entry", "--exact", "--nocapture", "--test-threads=1"]);
+        command.env(MODE, mode).env(DIRECTORY, directory).stdout(Stdio::piped()).stdin(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        Self { child, lines }
+    }
+
+    /// The next line that the process means for us; the test harness in it prints others.
+    pub(crate) fn line(&mut self) -> String {
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.lines.read_line(&mut line).unwrap(), 0, "the process ended without the line that was expected");
+            // The harness prints the name of the test without an end of line, so ours may come after it.
+            if let Some((_, ours)) = line.split_once("child: ") {
+                return ours.trim_end().to_owned();
+            }
+        }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn say(line: &str) {
+    println!("child: {line}");
+    stdout().flush().unwrap();
+}
+
+fn describe(outcome: &StepOutcome) -> String {
+    format!("{} held={} slip={} late={:?}", outcome.because, outcome.held.0 > 0, outcome.slip, outcome.late.map(|late| late / 1_000_000))
+}
+
+#[test]
+fn entry() {
+    let Some(mode) = env::var_os(MODE) else { return };
+    let directory = PathBuf::from(env::var_os(DIRECTORY).unwrap());
+    match mode.to_str().unwrap() {
+        "agent" => agent(&directory),
+        "hammer" => hammer(&directory, 0),
+        "paced" => hammer(&directory, 64),
+        "step" => {
+            let gate = Gate::open(&config(&directory));
+            say("ready");
+            say(&describe(&gate.step()));
+        }
+        "steps" => steps(&directory),
+        "now" => say(&format!("{} {}", env::var("ANTIPHASE_JOB").unwrap(), now().0)),
+        "exec" => {
+            let program = env::current_exe().unwrap().into_os_string().into_string().unwrap();
+            // The process becomes the program, which sees another mode.
+            let arguments = ["--job", JOB, "--dir", directory.to_str().unwrap(), "--", "/usr/bin/env", &format!("{MODE}=now"), &program];
+            let test = ["child::entry", "--exact", "--nocapture"];
+            let code = exec::run(arguments.iter().chain(&test).map(OsString::from));
+            say(&format!("code {code}"));
+        }
+        other => panic!("unknown mode {other}"),
+    }
+}
+
+/// Heartbeats each 20 ms; the plan counts as stale after a second.
+fn agent(directory: &Path) {
+    let plan = Schedule { stale_after: ms(1_000), ..due_far() };
+    let mut page = PageWriter::create(directory, JOB).unwrap();
+    page.write(&plan);
+    say("ready");
+    loop {
+        page.write(&Schedule { written: now(), ..plan });
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Every number of the `n`th schedule, so that a mixture of two is seen.
+pub(crate) fn uniform(n: u64) -> Schedule {
+    Schedule {
+        epoch: n,
+        slot: NodeTime(n),
+        period: Nanos(n),
+        tolerance: Nanos(n),
+        hold_max: Nanos(n),
+        slack: Nanos(n),
+        expires: NodeTime(n),
+        written: NodeTime(n),
+        stale_after: Nanos(n),
+        clock_bound: Nanos(n),
+        ..Schedule::default()
+    }
+}
+
+/// Writes until killed; between two writes it pauses for up to `pause` turns of an empty loop, a little differently each time,
+/// because a page that is always being written cannot be read at all.
+fn hammer(directory: &Path, pause: u64) {
+    let mut page = PageWriter::create(directory, JOB).unwrap();
+    page.write(&uniform(0));
+    say("ready");
+    for n in 1.. {
+        page.write(&uniform(n));
+        (0..n % (pause + 1)).for_each(|_| hint::spin_loop());
+    }
+}
+
+/// Steps until killed, with a moment between, and says each outcome.
+fn steps(directory: &Path) {
+    let gate = Gate::open(&config(directory));
+    assert!(PageReader::open(directory, config(directory).job.as_ref().unwrap()).is_ok());
+    loop {
+        say("coming");
+        say(&describe(&gate.step()));
+        thread::sleep(Duration::from_millis(50));
+    }
+}
