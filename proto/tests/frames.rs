@@ -1,11 +1,11 @@
 //! Frames from strangers: whatever comes, in whatever pieces, the decoder neither panics nor holds more than its limit.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use proptest::prelude::*;
-use proto::{
+use antiphase_proto::{
     frame::{self, Decoder, FrameError},
     v1alpha1::{AgentFrame, GateReport, PlanAck, Report, ServiceFrame, Telemetry, agent_frame},
 };
+use proptest::prelude::*;
 
 /// Bytes with a good length before them more often than chance would give.
 fn stream() -> impl Strategy<Value = Vec<u8>> {

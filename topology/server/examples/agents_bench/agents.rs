@@ -99,7 +99,8 @@ async fn agent(
     let mut decoder = Decoder::default();
     let mut permit = Some(permit);
     let mut pace = Duration::from_secs(1);
-    let (mut sequence, mut due) = (0, Instant::now() + Duration::from_secs(3_600));
+    let never = Instant::now() + Duration::from_secs(3_600);
+    let (mut sequence, mut due, mut probe_due) = (0, never, never);
     loop {
         while let Some(frame) = decoder.next::<ServiceFrame>()? {
             match frame.kind {
@@ -108,6 +109,7 @@ async fn agent(
                     pace = Duration::from_nanos(welcome.report_interval_ns);
                     // Spread over the interval, as agents that started on their own are.
                     due = Instant::now() + pace.mul_f64((number % 997) as f64 / 997.0);
+                    probe_due = due + pace / 3;
                 }
                 Some(service_frame::Kind::Plan(plan)) => {
                     send.write_all(&said(agent_frame::Kind::PlanAck(PlanAck { epoch: plan.epoch, written_ns: 0 }))).await?;
@@ -126,6 +128,9 @@ async fn agent(
                 sequence += 1;
                 let clock = Some(ClockQuality { offset_ns: 1, bound_ns: 2, rtt_ns: 3 });
                 send.write_all(&said(agent_frame::Kind::Report(Report { sequence, clock, gates: Vec::new() }))).await?;
+            }
+            () = tokio::time::sleep_until(probe_due) => {
+                probe_due += pace;
                 connection.send_datagram(ClockProbe { sequence: sequence as u32, sent_ns: 1 }.encode_to_vec().into())?;
             }
         }

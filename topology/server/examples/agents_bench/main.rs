@@ -125,7 +125,7 @@ async fn held(count: usize, time: Duration) {
     let running = start(count).await;
     let ids = [std::process::id(), running.agents.id()];
     let before = ids.map(processor_seconds);
-    let begun = Instant::now();
+    let (begun, reports) = (Instant::now(), running.subject.reports());
     tokio::time::sleep(time).await;
     let elapsed = begun.elapsed().as_secs_f64();
     let cores: Vec<f64> = ids.iter().zip(before).map(|(&id, before)| (processor_seconds(id) - before) / elapsed).collect();
@@ -135,7 +135,7 @@ async fn held(count: usize, time: Duration) {
     for (what, cores, mib) in rows.into_iter().chain([("held: both", cores[0] + cores[1], memory[0] + memory[1])]) {
         println!("{what:<34} {count:>8} {cores:>10.2} {mib:>10.0} {:>10.1}", mib * 1024.0 / count as f64);
     }
-    println!("{} reports in {elapsed:.0} s since all had connected and before", running.subject.reports());
+    println!("{:.0} reports a second meanwhile", (running.subject.reports() - reports) as f64 / elapsed);
 }
 
 /// User and system time of a process. Linux counts them in hundredths of a second (proc(5), USER_HZ).

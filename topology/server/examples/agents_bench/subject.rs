@@ -1,7 +1,6 @@
 //! The brain under measurement, and the meter around it.
 
 use std::{
-    collections::HashMap,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -58,7 +57,6 @@ impl Brain for Fake {
 /// Stands before the brain and takes the time of acks.
 pub(crate) struct Metered {
     subject: Subject,
-    agents: Mutex<HashMap<SessionId, ()>>,
     connected: AtomicUsize,
     reports: AtomicU64,
     acks: mpsc::UnboundedSender<(u64, Instant)>,
@@ -71,14 +69,7 @@ const ACKED_WITHIN: Duration = Duration::from_secs(30);
 impl Metered {
     pub(crate) fn new(subject: Subject) -> Self {
         let (acks, acked) = mpsc::unbounded_channel();
-        Self {
-            subject,
-            agents: Mutex::default(),
-            connected: AtomicUsize::new(0),
-            reports: AtomicU64::new(0),
-            acks,
-            acked: tokio::sync::Mutex::new(acked),
-        }
+        Self { subject, connected: AtomicUsize::new(0), reports: AtomicU64::new(0), acks, acked: tokio::sync::Mutex::new(acked) }
     }
 
     pub(crate) fn connected(&self) -> usize {
@@ -113,8 +104,7 @@ impl Brain for Metered {
 
     fn tell(&self, event: Event) -> BoxFuture<'_, Result<(), BrainGone>> {
         match &event {
-            Event::AgentHello { session, .. } => {
-                self.agents.lock().unwrap().insert(*session, ());
+            Event::AgentHello { .. } => {
                 self.connected.fetch_add(1, Ordering::Relaxed);
             }
             Event::AgentGone { .. } => {

@@ -1,6 +1,6 @@
 //! A small certificate authority for trials: one folder, one authority, one certificate for the service, one per client.
 //!
-//! A site that has its own authority issues the same certificates with it; docs name what must be in them.
+//! A site that has its own authority issues the same certificates with it: [`crate::tls::Identity`] says what is read of them.
 
 mod command;
 mod files;

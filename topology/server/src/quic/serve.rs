@@ -46,7 +46,11 @@ pub async fn serve(endpoint: Endpoint, tls: Arc<Tls>, seams: Seams, settings: Se
         tokio::select! {
             () = &mut shutdown => break,
             // Taken off as they end, so that the set holds live ones only.
-            Some(_) = sessions.join_next() => {}
+            Some(ended) = sessions.join_next() => {
+                if let Err(error) = ended {
+                    tracing::error!(%error, "a session failed; this is a bug");
+                }
+            }
             Ok(()) = reloads.changed() => endpoint.set_server_config(Some(server_config(&tls, &shared.settings))),
             incoming = endpoint.accept() => {
                 let Some(incoming) = incoming else { break };
