@@ -99,7 +99,7 @@ impl Learner {
         let correlation = autocorrelation(&mut self.planner, &grid, grid.len() / 2).ok_or(Aperiodic::Constant)?;
         let lag_max = grid.len() / PERIODS_MIN;
         let lag = first_high_peak(&correlation, lag_max)?;
-        let steps = shortest(&grid, sharpened(&correlation, lag));
+        let steps = shortest(&grid, &correlation, sharpened(&correlation, lag));
         let confidence = share_explained(&grid, steps);
         let period = Nanos((steps * step.0 as f64).round() as u64);
         let window = Nanos(step.0 * grid.len() as u64);
@@ -158,13 +158,15 @@ fn sharpened(correlation: &[f64], lag: usize) -> f64 {
 ///
 /// A period between two lags shows less than its multiple that falls on one, so a multiple may have been found. Folding
 /// is not bound to whole lags: a true part folds as sharply as the whole, with bins of the same width.
-fn shortest(signal: &[f64], period: f64) -> f64 {
+fn shortest(signal: &[f64], correlation: &[f64], period: f64) -> f64 {
     let repeats_as_well = |&parts: &usize| {
         let part = period / parts as f64;
         let bins = part.ceil() as usize;
+        // Folding costs a pass over the signal. Half a step beside its peak a part still shows half of it, so most are out.
+        let shows = correlation[bins - 1].max(correlation[bins]) >= CONFIDENCE_MIN / 2.0;
         // A whole of whole steps folds without the smear of a step that its parts have.
         let as_well = AS_WELL - 1.0 / part;
-        part >= STEPS_MIN as f64 && explained(signal, part, bins) >= as_well * explained(signal, period, parts * bins)
+        shows && part >= STEPS_MIN as f64 && explained(signal, part, bins) >= as_well * explained(signal, period, parts * bins)
     };
     let parts = (2..=PARTS_MAX).rev().find(repeats_as_well).unwrap_or(1);
     period / parts as f64
