@@ -21,7 +21,13 @@ const STEPS_MIN: usize = 4;
 pub const CONFIDENCE_MIN: f64 = 0.4;
 /// A peak this close to the highest counts as high: multiples of the period are about as high as the period, and the
 /// lowest of them is wanted.
-const NEARLY: f64 = 0.85;
+const NEARLY: f64 = 0.95;
+/// A peak is looked for within a period divided by this: wider than jitter moves it, narrower than two phases are apart.
+const REACH: usize = 20;
+/// A part of a period repeats as well as the whole if it keeps this share of its power. Halves that are alike to 90 % keep 95 %.
+const AS_WELL: f64 = 0.95;
+/// Most parts that are tried.
+const PARTS_MAX: usize = 12;
 /// Periods at the window's end that are folded into phases. More would smear drift over them.
 const FOLDED_PERIODS: u64 = 24;
 
@@ -30,7 +36,7 @@ const FOLDED_PERIODS: u64 = 24;
 pub struct Observation {
     /// Length.
     pub period: Nanos,
-    /// Autocorrelation at the period: the share of the signal's power that repeats, up to 1.
+    /// The share of the signal's power that repeats with the period, up to 1.
     pub confidence: f64,
     /// Busy phases in order of their start, which is relative to `origin`.
     pub phases: Vec<BusyPhase>,
@@ -93,7 +99,8 @@ impl Learner {
         let correlation = autocorrelation(&mut self.planner, &grid, grid.len() / 2).ok_or(Aperiodic::Constant)?;
         let lag_max = grid.len() / PERIODS_MIN;
         let lag = first_high_peak(&correlation, lag_max)?;
-        let (steps, confidence) = (sharpened(&correlation, lag), correlation[lag].min(1.0));
+        let steps = shortest(&grid, &correlation, sharpened(&correlation, lag));
+        let confidence = share_explained(&grid, steps);
         let period = Nanos((steps * step.0 as f64).round() as u64);
         let window = Nanos(step.0 * grid.len() as u64);
         // The fold is over the window's end, where the port is now.
@@ -132,9 +139,10 @@ fn first_high_peak(correlation: &[f64], lag_max: usize) -> Result<usize, Aperiod
 fn sharpened(correlation: &[f64], lag: usize) -> f64 {
     let mut period = vertex(correlation, lag);
     let mut multiple = 2;
-    // Doubling keeps the error of the prediction, half a step, within the reach of one step either way.
-    while let Some(predicted) = Some((period * multiple as f64).round() as usize).filter(|at| at + 2 < correlation.len()) {
-        let near = predicted - 1..=predicted + 1;
+    // Jitter rounds the peaks, so the first may be off by a few steps, and its double by twice as many.
+    let reach = 1 + lag / REACH;
+    while let Some(predicted) = Some((period * multiple as f64).round() as usize).filter(|at| at + reach + 1 < correlation.len()) {
+        let near = predicted - reach..=predicted + reach;
         let Some(peak) = near.max_by(|a, b| correlation[*a].total_cmp(&correlation[*b])) else { break };
         let is_peak = correlation[peak] >= correlation[peak - 1] && correlation[peak] >= correlation[peak + 1];
         if !is_peak || correlation[peak] < correlation[lag] / 2.0 {
@@ -144,6 +152,44 @@ fn sharpened(correlation: &[f64], lag: usize) -> f64 {
         multiple *= 2;
     }
     period
+}
+
+/// The shortest part of a period, in steps, that repeats as well as the whole.
+///
+/// A period between two lags shows less than its multiple that falls on one, so a multiple may have been found. Folding
+/// is not bound to whole lags: a true part folds as sharply as the whole, with bins of the same width.
+fn shortest(signal: &[f64], correlation: &[f64], period: f64) -> f64 {
+    let repeats_as_well = |&parts: &usize| {
+        let part = period / parts as f64;
+        let bins = part.ceil() as usize;
+        // Folding costs a pass over the signal. Half a step beside its peak a part still shows half of it, so most are out.
+        let shows = correlation[bins - 1].max(correlation[bins]) >= CONFIDENCE_MIN / 2.0;
+        // A whole of whole steps folds without the smear of a step that its parts have.
+        let as_well = AS_WELL - 1.0 / part;
+        shows && part >= STEPS_MIN as f64 && explained(signal, part, bins) >= as_well * explained(signal, period, parts * bins)
+    };
+    let parts = (2..=PARTS_MAX).rev().find(repeats_as_well).unwrap_or(1);
+    period / parts as f64
+}
+
+/// The power of a signal that remains when it is folded into bins.
+fn explained(signal: &[f64], period: f64, bins: usize) -> f64 {
+    let mean = signal.iter().sum::<f64>() / signal.len().max(1) as f64;
+    let mut sums = vec![(0.0, 0.0); bins];
+    for (i, value) in signal.iter().enumerate() {
+        let phase = (i as f64 + 0.5) / period;
+        let bin = ((phase.fract() * bins as f64) as usize).min(bins - 1);
+        sums[bin].0 += value - mean;
+        sums[bin].1 += 1.0;
+    }
+    sums.iter().filter(|(_, count)| *count > 0.0).map(|(sum, count): &(f64, f64)| sum * sum / count).sum()
+}
+
+/// The share of a signal's power that is left after folding by a period, with bins of about a step.
+fn share_explained(signal: &[f64], period: f64) -> f64 {
+    let mean = signal.iter().sum::<f64>() / signal.len().max(1) as f64;
+    let power: f64 = signal.iter().map(|value| (value - mean) * (value - mean)).sum();
+    (explained(signal, period, period.ceil() as usize) / power).clamp(0.0, 1.0)
 }
 
 /// The top of the parabola through a peak and its neighbours.

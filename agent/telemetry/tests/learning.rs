@@ -8,6 +8,11 @@ use units::{Nanos, NodeTime};
 const STEP: Nanos = Nanos(10_000_000);
 const MS: u64 = 1_000_000;
 
+/// More of them with `PROPTEST_CASES`.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(48)
+}
+
 /// Reproducible numbers in [-1, 1] from a seed (splitmix64).
 struct Noise(u64);
 
@@ -59,7 +64,7 @@ fn off_by(observation: &Observation, period: u64) -> f64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
     fn a_held_job_is_found(
@@ -84,7 +89,7 @@ proptest! {
     fn two_jobs_with_one_period_are_one_signal(period_ms in 150_u64..800, seed: u64) {
         let noise = &mut Noise(seed);
         let period = period_ms * MS;
-        let jobs = [Job::held(period, 0, period / 4, 0.01, noise), Job::held(period, period * 45 / 100, period / 3, 0.01, noise)];
+        let jobs = [Job::held(period, 0, period / 5, 0.01, noise), Job::held(period, period * 35 / 100, period * 2 / 5, 0.01, noise)];
         let found = learn(&readings(&jobs, 3_000, 0.3, noise), STEP).unwrap();
         prop_assert!(off_by(&found, period) < 0.005, "{found:?}");
         prop_assert_eq!(found.phases.len(), 2, "{:?}", found);
@@ -127,6 +132,26 @@ proptest! {
             prop_assert!(found.period.0 > 0);
         }
     }
+}
+
+/// Found by the law above: 24 periods, each late by up to 2.6 %, whose peaks are round.
+#[test]
+fn jitter_does_not_stop_the_search_at_the_first_peak() {
+    let noise = &mut Noise(3_049_897_614_398_183_623);
+    let period = 1_256 * MS + (noise.next().abs() * MS as f64) as u64;
+    let job = Job::held(period, 0, period * 15 / 100, 0.026_195_668_646_963_384, noise);
+    let found = learn(&readings(&[job], 3_000, 0.0, noise), STEP).unwrap();
+    assert!(off_by(&found, period) < 0.005, "{period} ns, found {found:?}");
+}
+
+/// Found by the law above: nine and a half steps, of which the job is busy for one and a half.
+#[test]
+fn a_period_between_two_steps_is_not_doubled() {
+    let noise = &mut Noise(0);
+    let period = 94 * MS + (noise.next().abs() * MS as f64) as u64;
+    let job = Job::held(period, 0, period * 15 / 100, 0.0, noise);
+    let found = learn(&readings(&[job], 3_000, 0.0, noise), STEP).unwrap();
+    assert!(off_by(&found, period) < 0.005, "{period} ns, found {found:?}");
 }
 
 #[test]
