@@ -22,6 +22,8 @@ use tokio::{sync::Semaphore, time::Instant};
 const SOCKETS: usize = 8;
 /// Below what the service allows one address, which all of these share.
 const HANDSHAKES: usize = 48;
+/// Wait of an agent that lost its session.
+const COME_AGAIN: Duration = Duration::from_secs(1);
 
 pub(crate) fn host(number: usize) -> String {
     format!("node-{number}")
@@ -40,11 +42,19 @@ pub(crate) fn main(service: SocketAddr, dir: &Path, count: usize) {
         for group in 0..count.div_ceil(HOSTS_MAX) {
             let config = config(dir, group);
             for number in group * HOSTS_MAX..count.min((group + 1) * HOSTS_MAX) {
-                let permit = Arc::clone(&handshakes).acquire_owned().await.unwrap();
-                let (endpoint, config) = (endpoints[number % SOCKETS].clone(), config.clone());
+                // Taken here first, so that tasks are made as fast as they connect and not all at once.
+                let mut permit = Some(Arc::clone(&handshakes).acquire_owned().await.unwrap());
+                let (endpoint, config, handshakes) = (endpoints[number % SOCKETS].clone(), config.clone(), Arc::clone(&handshakes));
                 tokio::spawn(async move {
-                    if let Err(error) = agent(endpoint, config, service, number, permit).await {
-                        eprintln!("agent {number}: {error}");
+                    loop {
+                        let permit = match permit.take() {
+                            Some(permit) => permit,
+                            None => Arc::clone(&handshakes).acquire_owned().await.unwrap(),
+                        };
+                        let ended = agent(endpoint.clone(), config.clone(), service, number, permit).await;
+                        // As the real one does, so that an overloaded machine shows here and in the count of agents.
+                        eprintln!("agent {number} comes again: {ended:?}");
+                        tokio::time::sleep(COME_AGAIN).await;
                     }
                 });
             }
