@@ -18,8 +18,8 @@ use crate::{
     report::{JobRow, LinkRow, Prediction, REPORT_SCHEMA, Report, Three},
 };
 
-/// Spread of compute times in thousandths: about what sleeping processes on an unloaded machine show.
-const JITTER_PERMILLE: u32 = 5;
+/// Spread of compute times in thousandths: 0.2 ms of 200, what sleeping processes on an unloaded machine show.
+const JITTER_PERMILLE: u32 = 1;
 
 /// Plays a case in virtual time. Repeats differ in their seed.
 ///

@@ -10,21 +10,16 @@ use crate::{Case, SimError};
 
 /// Headroom of the scheduled period over the solo iteration in thousandths: the service's default.
 pub const HEADROOM_PERMILLE: u32 = 50;
-/// Scheduled periods are whole microseconds.
-const PERIOD_STEP: u64 = 1_000;
 
-/// The slots that the planner gives the jobs of a case, each with its own period lengthened by `headroom_permille` and
-/// rounded up to a microsecond; phases keep their lengths. A job that holding is not predicted to help gets a slot that does not hold.
+/// The slots that the planner gives the jobs of a case, their periods lengthened by `headroom_permille` as
+/// [`state::Config::periods`] does; phases keep their lengths. A job that holding is not predicted to help gets a slot that does not hold.
 ///
 /// # Errors
 /// The planner refused the case.
 pub fn direct_slots(case: &Case<'_>, options: &Options, headroom_permille: u32) -> Result<Vec<Slot>, SimError> {
-    let stretched = |period: Nanos| {
-        let longer = u128::from(period.0) * u128::from(1_000 + headroom_permille) / 1_000;
-        Nanos(u64::try_from(longer.div_ceil(u128::from(PERIOD_STEP)) * u128::from(PERIOD_STEP)).unwrap_or(u64::MAX))
-    };
-    let period = |job: &Job| if headroom_permille == 0 { job.period } else { stretched(job.period) };
-    let jobs: Vec<Job> = case.jobs.iter().map(|j| Job { period: period(&j.job), ..j.job.clone() }).collect();
+    let solos: Vec<Nanos> = case.jobs.iter().map(|j| j.job.period).collect();
+    let periods = if headroom_permille == 0 { solos } else { state::Config::periods(&solos, headroom_permille) };
+    let jobs: Vec<Job> = case.jobs.iter().zip(periods).map(|(j, period)| Job { period, ..j.job.clone() }).collect();
     let placements: Vec<Placement> = case.jobs.iter().map(|j| j.placement.clone()).collect();
     let fabric = case.router.fabric();
     let cluster = Cluster { fabric, router: case.router, jobs: &jobs, placements: &placements };
@@ -32,13 +27,12 @@ pub fn direct_slots(case: &Case<'_>, options: &Options, headroom_permille: u32) 
     let slot = |report: policy::JobReport| {
         let job = &jobs[report.job.index()];
         let leader = case.jobs[report.job.index()].placement.ranks.first();
-        let tolerance = u128::from(job.period.0) * u128::from(options.tolerance_permille) / 1_000;
         Slot {
             job: job.name.clone(),
             epoch: 1,
             period: job.period,
             offset: Nanos(report.shift.0 % job.period.0),
-            tolerance: Nanos(u64::try_from(tolerance).unwrap_or(u64::MAX)),
+            tolerance: policy::fluid::tolerance(job.period, report.slack, options.tolerance_permille),
             slack: report.slack,
             hold_max: job.period,
             hold: report.hold,

@@ -111,7 +111,8 @@ impl<'a> Draft<'a> {
     /// Jobs that meet: one headroom for all, so that their periods keep their ratio.
     fn together(&self, group: &[Arc<Job>], fresh: &BTreeSet<Name>) -> Result<Vec<Job>, Refusal> {
         let headroom = group.iter().map(|j| j.headroom_permille).max().unwrap_or(0);
-        let periods: Vec<Nanos> = group.iter().map(|j| Config::period(j.definition.job.period, headroom)).collect();
+        let solos: Vec<Nanos> = group.iter().map(|j| j.definition.job.period).collect();
+        let periods = Config::periods(&solos, headroom);
         let meeting = Meeting::new(self.plan, group, periods.clone())?;
         let stays = |(job, period): (&Arc<Job>, &Nanos)| {
             (!fresh.contains(&job.name) && job.slot.period == *period).then_some(Ticks(job.slot.offset.0))
