@@ -9,6 +9,7 @@
 //! documents of `antiphase solve`; [`pad`] finds periods worth stretching.
 //!
 //! Pure: no clock, no files, no fabric; link and job ids are opaque.
+
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,8 @@ mod cassini;
 mod descent;
 mod exact;
 mod group;
+mod mixed;
+mod nested;
 pub mod pad;
 mod problem;
 mod residue;
@@ -30,6 +33,7 @@ mod slack;
 mod solution;
 mod solve;
 mod total;
+mod vertices;
 
 pub use adjust::{Adjustment, adjust};
 pub use exact::EXACT_JOBS_MAX;
