@@ -163,11 +163,6 @@ pub(crate) struct GroupResponse {
 }
 
 impl GroupResponse {
-    /// Cost of the others on the job's circles.
-    pub(crate) fn without(&self, group: &Group, job: usize) -> f64 {
-        self.parts.iter().zip(&group.jobs[job].on).map(|(part, &(c, _))| part.without * group.circles[c].weight).sum()
-    }
-
     /// Cost that the job adds at `shift`.
     pub(crate) fn at(&self, group: &Group, job: usize, shift: u64) -> f64 {
         self.parts

@@ -14,6 +14,8 @@ use crate::residue::Folded;
 
 /// Most (level, probability) pairs in one sum; beyond it the plain sweep has its own way to bound its work.
 const ATOMS_MAX: u64 = 1 << 18;
+/// Most summands: the choice of what to add next looks at all pairs.
+const SUMMANDS_MAX: usize = 8;
 /// Most pairs in one distribution.
 const LEVELS_MAX: usize = 512;
 
@@ -240,8 +242,12 @@ fn add(sum: &mut Vec<(f64, f64)>, level: f64, p: f64) {
 }
 
 /// Adds up what can be added without keeping more than `seen` and the others can see, cheapest first, until one is left, or
-/// two of which the second repeats within the first and both are seen in full. `None` if some sum is too large.
+/// two of which the second repeats within the first and both are seen in full. `None` if there are too many or some sum is
+/// too large.
 pub(crate) fn total(mut of: Vec<Mixed>, seen: u64, work: &mut u64) -> Option<(Mixed, Mixed)> {
+    if of.len() > SUMMANDS_MAX {
+        return None;
+    }
     loop {
         for i in 0..of.len() {
             let others = of.iter().enumerate().filter(|o| o.0 != i).fold(seen, |l, o| l.lcm(&o.1.period));
@@ -267,7 +273,56 @@ pub(crate) fn total(mut of: Vec<Mixed>, seen: u64, work: &mut u64) -> Option<(Mi
     }
 }
 
-/// The sum of all, in full.
-pub(crate) fn sum(of: Vec<Mixed>, work: &mut u64) -> Option<Mixed> {
-    of.into_iter().try_fold(Mixed::nothing(), |sum, m| sum.plus(&m, work))
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Phase, Rate, Ticks,
+        nested::{Nested, Seen},
+    };
+
+    fn folded(period: u64, start: u64, end: u64, rate: u64) -> Folded {
+        Folded::new(&[Phase { start: Ticks(start), end: Ticks(end), rate: Rate(rate) }], period, period)
+    }
+
+    /// Excess of jobs of (period, start, end, rate, shift), tick by tick around the LCM.
+    fn walk(jobs: &[(u64, u64, u64, u64, u64)], capacity: f64) -> f64 {
+        let perimeter = jobs.iter().fold(1, |l, j| l.lcm(&j.0));
+        let at = |t: u64| -> f64 {
+            let sends = |j: &&(u64, u64, u64, u64, u64)| (j.1..j.2).contains(&((t + j.0 - j.4 % j.0) % j.0));
+            jobs.iter().filter(sends).map(|j| j.3 as f64).sum::<f64>()
+        };
+        (0..perimeter).map(|t| (at(t) - capacity).max(0.0)).sum::<f64>() / perimeter as f64
+    }
+
+    const JOBS: [(u64, u64, u64, u64, u64); 4] = [(36, 3, 20, 7, 5), (36, 1, 15, 6, 11), (10, 2, 6, 5, 3), (14, 0, 9, 4, 8)];
+
+    #[test]
+    fn a_sum_on_small_circles_has_the_excess_of_the_walk() {
+        for capacity in [4.0, 8.0, 11.0, 16.0] {
+            let jobs: Vec<Mixed> = JOBS.iter().map(|j| Mixed::job(&folded(j.0, j.1, j.2, j.3), j.4)).collect();
+            let (all, rest) = total(jobs, 1, &mut 0).unwrap();
+            assert_eq!((all.period, rest.period), (1, 1), "nobody else is there to see a part of it");
+            assert!((all.excess(capacity) - walk(&JOBS, capacity)).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn two_layers_answer_to_every_shift_as_the_walk_does() {
+        for last in 0..JOBS.len() {
+            let mut jobs = JOBS;
+            jobs.swap(last, 3);
+            let others: Vec<Mixed> = jobs[..3].iter().map(|j| Mixed::job(&folded(j.0, j.1, j.2, j.3), j.4)).collect();
+            let own = folded(jobs[3].0, jobs[3].1, jobs[3].2, jobs[3].3);
+            let (slow, fast) = total(others, own.period, &mut 0).unwrap();
+            let seen = Seen::new(&Mixed::job(&own, 0).fold(slow.period));
+            let nested = Nested::new(&slow, &fast, &seen, 8.0, &mut 0);
+            assert!((nested.without() - walk(&jobs[..3], 8.0)).abs() < 1e-12);
+            for shift in 0..own.period {
+                jobs[3].4 = shift;
+                let all = nested.without() + nested.at(&seen, shift);
+                assert!((all - walk(&jobs, 8.0)).abs() < 1e-12, "job {last} at {shift}");
+            }
+        }
+    }
 }

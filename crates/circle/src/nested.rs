@@ -11,7 +11,6 @@ use crate::{mixed::Mixed, residue::Span};
 /// A job folded onto the circle on which the others see it.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
-    pub(crate) period: u64,
     /// The first is zero.
     pub(crate) levels: Vec<f64>,
     pub(crate) spans: Vec<Span>,
@@ -19,7 +18,7 @@ pub(crate) struct Seen {
 
 impl Seen {
     pub(crate) fn new(job: &Mixed) -> Self {
-        let mut seen = Self { period: job.period, levels: vec![0.0], spans: Vec::new() };
+        let mut seen = Self { levels: vec![0.0], spans: Vec::new() };
         for piece in 0..job.starts.len() {
             for &(level, probability) in job.atoms(piece).iter().filter(|a| a.0 > 0.0) {
                 let index = seen.levels.iter().position(|l| *l == level).unwrap_or_else(|| {

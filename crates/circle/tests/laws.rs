@@ -77,6 +77,20 @@ fn the_optimum_equals_exhaustive_search_and_is_proven() {
     }
 }
 
+/// Periods that lock only by small divisors: most alignments of such jobs differ by whole turns, and the search looks at few
+/// of them.
+#[test]
+fn weakly_locking_periods_reach_the_optimum_of_exhaustive_search() {
+    let pools: [&[u64]; 6] = [&[20, 20, 6], &[18, 18, 8], &[14, 21, 14], &[15, 15, 10, 6], &[16, 16, 12], &[12, 9, 8]];
+    for seed in 0..360 {
+        let mut random = Random(seed ^ 0x3eab);
+        let pool = pools[seed as usize % pools.len()];
+        let periods: Vec<u64> = (0..3 + u64::from(seed % 5 == 0)).map(|_| *random.pick(pool)).collect();
+        let members = periods.iter().map(|&t| random.phases(t, 2, &[20, 30, 45])).enumerate().collect();
+        check_optimum(seed, &Instance { periods, links: vec![(50, members)] });
+    }
+}
+
 fn check_optimum(seed: u64, instance: &Instance) {
     let solution = solve(&problem(instance), &Options::default()).unwrap();
     let best = instance.optimum();
