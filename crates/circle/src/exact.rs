@@ -23,7 +23,7 @@ use crate::{
     residue::Folded,
     response::Response,
     solution::Effort,
-    total::{OnCircle, Presence, Total},
+    total::{Circle, OnCircle, Presence, Total},
     vertices::Ties,
 };
 
@@ -31,6 +31,8 @@ use crate::{
 pub const EXACT_JOBS_MAX: usize = 5;
 /// Work of the two lookups of one span, in units of 10 ns, where breaks are many.
 pub(crate) const LOOKUP_WORK: u64 = 6;
+/// Up to this many times the pieces of its jobs, a circle is swept as a whole.
+const PLAIN_REPEATS: u64 = 2;
 /// Descents before the search of a small group: enough that it mostly has to prove only.
 const STARTS_SMALL: usize = 2;
 
@@ -140,6 +142,8 @@ struct Search<'a> {
     work_end: u64,
     /// Smallest lower bound of a part of the tree that was not searched.
     given_up: f64,
+    /// By circle: all jobs are locked and hardly repeat on it.
+    plain: Vec<bool>,
     /// Jobs that are added up already, and their sums by circle; empty when none are.
     base_jobs: Vec<usize>,
     base: Vec<[Mixed; 2]>,
@@ -169,6 +173,7 @@ impl<'a> Search<'a> {
             order,
             work_end,
             given_up: f64::INFINITY,
+            plain: group.circles.iter().map(is_plain).collect(),
             base_jobs: Vec::new(),
             base: Vec::new(),
         }
@@ -241,6 +246,9 @@ impl<'a> Search<'a> {
     /// Adds up the placed jobs, as far as the others can see, for all that is asked until the base is cleared.
     fn keep_placed(&mut self) {
         let mut base = Vec::with_capacity(self.group.circles.len());
+        if self.plain.iter().any(|p| *p) {
+            return;
+        }
         for circle in &self.group.circles {
             let (mut jobs, mut seen) = (Vec::new(), 1_u64);
             for on in &circle.members {
@@ -312,7 +320,7 @@ impl<'a> Search<'a> {
             let folded = &circle.members[m].folded;
             let scale = circle.perimeter as f64 * circle.weight;
             let others = self.present(c, Some(job));
-            let curve = match mixed::total(others, folded.period, &mut self.total.work) {
+            let curve = match others.and_then(|others| mixed::total(others, folded.period, &mut self.total.work)) {
                 Some((slow, fast)) => {
                     let seen = Seen::new(&Mixed::job(folded, 0).fold(slow.period));
                     let nested = Nested::new(&slow, &fast, &seen, circle.capacity, &mut self.total.work);
@@ -332,17 +340,21 @@ impl<'a> Search<'a> {
         group.jobs[job].on.iter().map(on).collect()
     }
 
-    /// The demands on a circle: placed jobs where they stand, of the others the floors, without `absent`.
-    fn present(&self, circle: usize, absent: Option<usize>) -> Vec<Mixed> {
+    /// The demands on a circle: placed jobs where they stand, of the others the floors, without `absent`. `None` where a
+    /// sweep around the circle is as short.
+    fn present(&self, circle: usize, absent: Option<usize>) -> Option<Vec<Mixed>> {
+        if self.plain[circle] {
+            return None;
+        }
         let demand = |on: &OnCircle| match self.placed[on.job] {
             _ if Some(on.job) == absent => None,
             Some(shift) => Some(Mixed::job(&on.folded, shift)),
             None => Mixed::floor(&on.folded),
         };
         let members = &self.group.circles[circle].members;
-        let Some(base) = self.base.get(circle) else { return members.iter().filter_map(demand).collect() };
+        let Some(base) = self.base.get(circle) else { return Some(members.iter().filter_map(demand).collect()) };
         let rest = members.iter().filter(|on| !self.base_jobs.contains(&on.job));
-        base.iter().cloned().chain(rest.filter_map(demand)).collect()
+        Some(base.iter().cloned().chain(rest.filter_map(demand)).collect())
     }
 
     /// Cost of the placed jobs and the floors of the others, by circle, and the bound by mean demand.
@@ -350,7 +362,7 @@ impl<'a> Search<'a> {
         let mut costs = Vec::with_capacity(self.group.circles.len());
         let mut fill = 0.0;
         for (c, circle) in self.group.circles.iter().enumerate() {
-            let here = match mixed::total(self.present(c, None), 1, &mut self.total.work) {
+            let here = match self.present(c, None).and_then(|all| mixed::total(all, 1, &mut self.total.work)) {
                 Some((all, _)) => all.excess(circle.capacity) * circle.perimeter as f64,
                 None => {
                     let placed = &self.placed;
@@ -363,6 +375,14 @@ impl<'a> Search<'a> {
         }
         (costs, fill)
     }
+}
+
+/// Whether a sweep around the circle meets hardly more pieces than the jobs have.
+fn is_plain(circle: &Circle) -> bool {
+    let pieces =
+        |turns: &dyn Fn(&OnCircle) -> u64| -> u64 { circle.members.iter().map(|on| turns(on) * on.folded.starts.len() as u64).sum() };
+    circle.members.iter().all(|on| on.folded.is_locked())
+        && pieces(&|on| circle.perimeter / on.folded.period) <= PLAIN_REPEATS * pieces(&|_| 1)
 }
 
 /// How the cost of one circle answers to the shift of one job.

@@ -16,6 +16,8 @@ use crate::residue::Folded;
 const ATOMS_MAX: u64 = 1 << 18;
 /// Most summands: the choice of what to add next looks at all pairs.
 const SUMMANDS_MAX: usize = 8;
+/// Work of looking at a summand, in units of 10 ns.
+const SUMMAND_WORK: u64 = 6;
 /// Most pairs in one distribution.
 const LEVELS_MAX: usize = 512;
 
@@ -252,8 +254,8 @@ pub(crate) fn total(mut of: Vec<Mixed>, seen: u64, work: &mut u64) -> Option<(Mi
         for i in 0..of.len() {
             let others = of.iter().enumerate().filter(|o| o.0 != i).fold(seen, |l, o| l.lcm(&o.1.period));
             let whole = core::mem::take(&mut of[i]);
-            *work += 2 * whole.pieces();
             let needed = whole.period.gcd(&others);
+            *work += SUMMAND_WORK + if needed < whole.period { 4 * whole.pieces() } else { 0 };
             of[i] = whole.fold(needed);
         }
         of.sort_by_key(|m| core::cmp::Reverse(m.period));

@@ -226,6 +226,35 @@ fn exact_is_at_least_cassini_and_cassini_at_least_nothing() {
     assert!(below_zero_shift * 20 <= solved, "{below_zero_shift} of {solved}: more than sampling explains");
 }
 
+/// Where every edge lies on the grid (a multiple of the perimeter / 72), 72 samples see everything: the grid's score is the
+/// true one, and exact >= cassini >= no shift holds in truth, without exception.
+#[test]
+fn on_the_grid_exact_is_truly_at_least_cassini_and_cassini_at_least_nothing() {
+    let mut gained = 0;
+    for seed in 0..400 {
+        let mut random = Random(seed ^ 0x72);
+        let step = *random.pick(&[1, 5]);
+        // Two links that meet in job 2, each with a job of 72 steps, which is then its perimeter.
+        let steps: Vec<u64> = [72, 0, 0, 72].iter().map(|&t| if t > 0 { t } else { *random.pick(&[8, 9, 12, 18, 24, 36, 72]) }).collect();
+        let mut demand = |job: usize| {
+            let phases = random.phases(steps[job], 2, &[20, 25, 40, 50]);
+            (job, phases.into_iter().map(|(s, e, r)| (s * step, e * step, r)).collect())
+        };
+        let links = vec![(50, (0..3).map(&mut demand).collect()), (50, (2..4).map(&mut demand).collect())];
+        let instance = Instance { periods: steps.iter().map(|t| t * step).collect(), links };
+        let p = problem(&instance);
+        let exact = solve(&p, &Options::default()).unwrap();
+        let paper = solve(&p, &Options { mode: Mode::Cassini, ..Options::default() }).unwrap();
+        let truth = instance.mean(&shifts(&paper));
+        let nothing = instance.mean(&[0; 4]);
+        assert!((paper.mean_score - truth).abs() < TOLERANCE, "seed {seed}: the grid sees {}, true is {truth}", paper.mean_score);
+        assert!(exact.mean_score >= truth - TOLERANCE, "seed {seed}: exact {} cassini {truth}", exact.mean_score);
+        assert!(truth >= nothing - TOLERANCE, "seed {seed}: cassini {truth} no shift {nothing}: {instance:?}");
+        gained += u32::from(truth > nothing + TOLERANCE);
+    }
+    assert!(gained > 100, "only {gained} of 400 gain anything: the instances have become dull");
+}
+
 #[test]
 fn paper_mode_on_one_link_equals_an_exhaustive_5_degree_search() {
     for seed in 0..300 {
