@@ -107,7 +107,7 @@ fn rooted(group: &Group, fixed: &[Option<u64>]) -> Vec<Option<u64>> {
         stands[sets.find_mut(job)] = true;
     }
     let mut order: Vec<usize> = (0..fixed.len()).filter(|&j| fixed[j].is_none()).collect();
-    order.sort_by(|&a, &b| group.jobs[b].weight.total_cmp(&group.jobs[a].weight));
+    order.sort_by(|&a, &b| group.jobs[b].weight.total_cmp(&group.jobs[a].weight).then(b.cmp(&a)));
     for job in order {
         if !core::mem::replace(&mut stands[sets.find_mut(job)], true) {
             placed[job] = Some(0);
