@@ -67,9 +67,16 @@ pub(crate) fn affinity(problem: &Problem, classes: &[LinkClass]) -> Affinity {
     Affinity { components, loops, merged_links: classes.iter().map(|c| c.links.len() - 1).sum() }
 }
 
-/// Sets of links that must be solved jointly: `links[i]` lists the jobs of link `i`. Each returned
-/// set is ascending; a link outside every loop is a set of its own.
-pub(crate) fn joint_sets(jobs: usize, links: &[Vec<usize>]) -> Vec<Vec<usize>> {
+/// Sets of links that must be solved jointly: `links[i]` lists the jobs of link `i`, below `jobs`. Each returned
+/// set is ascending, and they are in order of their first link; a link outside every loop is a set of its own.
+///
+/// ```
+/// // Jobs 0, 1 and 2 meet pairwise on three links, which is a loop; job 3 meets job 2 on a fourth.
+/// let links = [vec![0, 1], vec![2, 3], vec![1, 2], vec![0, 2]];
+/// assert_eq!(antiphase_circle::joint_sets(4, &links), [vec![0, 2, 3], vec![1]]);
+/// ```
+#[must_use]
+pub fn joint_sets(jobs: usize, links: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut sets = UnionFind::<usize>::new(links.len());
     let mut of_job: Vec<Vec<usize>> = vec![Vec::new(); jobs];
     for (l, members) in links.iter().enumerate() {
@@ -182,17 +189,20 @@ impl Blocks<'_> {
 }
 
 /// Rotations of one jointly solved set.
-#[derive(Clone, Debug)]
-pub(crate) struct Rotated {
-    /// Job ids.
-    pub(crate) jobs: Vec<usize>,
-    /// Rotation of each, alike.
-    pub(crate) rotations: Vec<u64>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rotated {
+    /// The jobs, as indices.
+    pub jobs: Vec<usize>,
+    /// Rotation of each in ticks, alike.
+    pub rotations: Vec<u64>,
 }
 
 /// One time-shift per job from the rotations of the sets: Algorithm 1 of the paper with sets for
-/// links. The first job of each component gets 0; jobs in no set get 0.
-pub(crate) fn compose(periods: impl Fn(usize) -> u64, jobs: usize, sets: &[Rotated]) -> Vec<u64> {
+/// links: each set is turned as a whole until the job through which it was reached stands where it already
+/// stands. The first job of each component gets 0; jobs in no set get 0. `periods` is indexed by job, in ticks.
+#[must_use]
+pub fn compose(periods: &[u64], sets: &[Rotated]) -> Vec<u64> {
+    let jobs = periods.len();
     let mut of_job: Vec<Vec<usize>> = vec![Vec::new(); jobs];
     for (s, set) in sets.iter().enumerate() {
         for &j in &set.jobs {
@@ -218,7 +228,7 @@ pub(crate) fn compose(periods: impl Fn(usize) -> u64, jobs: usize, sets: &[Rotat
                 for (&k, &rotation) in set.jobs.iter().zip(&set.rotations) {
                     if shift[k].is_none() {
                         // Modulo its own period each part may be taken first; the sums stay small.
-                        let t = periods(k);
+                        let t = periods[k];
                         shift[k] = Some((t_j % t + t - anchor % t + rotation % t) % t);
                         queue.push(k);
                     }
@@ -254,6 +264,6 @@ mod tests {
         let sets = [Rotated { jobs: vec![0, 1], rotations: vec![10, 70] }, Rotated { jobs: vec![1, 2], rotations: vec![20, 5] }];
         let periods = [100, 80, 60];
         // t2 = 0 - 10 + 70 = 60; t3 = 60 - 20 + 5 = 45.
-        assert_eq!(compose(|j| periods[j], 3, &sets), [0, 60, 45]);
+        assert_eq!(compose(&periods, &sets), [0, 60, 45]);
     }
 }

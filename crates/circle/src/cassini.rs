@@ -169,7 +169,7 @@ pub(crate) fn solve(view: &View<'_>) -> Result<Solution, SolveError> {
             rotations: link.members.iter().zip(rotations).map(to_ticks).collect(),
         });
     }
-    let shifts = affinity::compose(|j| problem.periods()[j].0, jobs, &rotated);
+    let shifts = affinity::compose(&problem.periods().iter().map(|t| t.0).collect::<Vec<_>>(), &rotated);
     let mut solution = view.report(Outcome::Solved, &parts, &shifts, unproven);
     for link in &mut solution.links {
         if let Some(score) = grid_scores[link.link.index()] {

@@ -18,14 +18,21 @@ use crate::{
     PROOF_TOLERANCE,
     descent::{Found, descent},
     group::Group,
+    mixed::{self, Mixed},
+    nested::{Nested, Seen},
+    residue::Folded,
+    response::Response,
     solution::Effort,
-    total::{Presence, Total},
+    total::{Circle, OnCircle, Presence, Total},
+    vertices::Ties,
 };
 
 /// Largest group for which the optimum is always sought with proof.
 pub const EXACT_JOBS_MAX: usize = 5;
 /// Work of the two lookups of one span, in units of 10 ns, where breaks are many.
 pub(crate) const LOOKUP_WORK: u64 = 6;
+/// Up to this many times the pieces of its jobs, a circle is swept as a whole.
+const PLAIN_REPEATS: u64 = 2;
 /// Descents before the search of a small group: enough that it mostly has to prove only.
 const STARTS_SMALL: usize = 2;
 
@@ -100,7 +107,7 @@ fn rooted(group: &Group, fixed: &[Option<u64>]) -> Vec<Option<u64>> {
         stands[sets.find_mut(job)] = true;
     }
     let mut order: Vec<usize> = (0..fixed.len()).filter(|&j| fixed[j].is_none()).collect();
-    order.sort_by(|&a, &b| group.jobs[b].weight.total_cmp(&group.jobs[a].weight));
+    order.sort_by(|&a, &b| group.jobs[b].weight.total_cmp(&group.jobs[a].weight).then(b.cmp(&a)));
     for job in order {
         if !core::mem::replace(&mut stands[sets.find_mut(job)], true) {
             placed[job] = Some(0);
@@ -125,6 +132,7 @@ fn bound_by_circles(group: &Group, effort: Effort, total: &mut Total) -> f64 {
 
 struct Search<'a> {
     group: &'a Group,
+    ties: Ties,
     total: &'a mut Total,
     best: Found,
     placed: Vec<Option<u64>>,
@@ -134,6 +142,11 @@ struct Search<'a> {
     work_end: u64,
     /// Smallest lower bound of a part of the tree that was not searched.
     given_up: f64,
+    /// By circle: all jobs are locked and hardly repeat on it.
+    plain: Vec<bool>,
+    /// Jobs that are added up already, and their sums by circle; empty when none are.
+    base_jobs: Vec<usize>,
+    base: Vec<[Mixed; 2]>,
 }
 
 /// An unplaced job: what each alignment with each placed job would cost, and the least of it.
@@ -151,17 +164,30 @@ impl<'a> Search<'a> {
         let order: Vec<usize> = (0..placed.len()).filter(|&j| placed[j].is_some()).collect();
         let best = Found { cost: f64::INFINITY, shifts: Vec::new() };
         let work_end = total.work + work_max;
-        Self { group, total, best, placed, order, work_end, given_up: f64::INFINITY }
+        Self {
+            group,
+            ties: Ties::new(group),
+            total,
+            best,
+            placed,
+            order,
+            work_end,
+            given_up: f64::INFINITY,
+            plain: group.circles.iter().map(is_plain).collect(),
+            base_jobs: Vec::new(),
+            base: Vec::new(),
+        }
     }
 
     /// A lower bound of everything below this node; the unplaced jobs; whether all their alignments were seen.
     fn bound_here(&mut self) -> (f64, Vec<Pending>, f64, bool) {
-        let (with_floors, fill) = self.placed_cost();
+        let (costs, fill) = self.placed_cost();
+        let with_floors: f64 = costs.iter().sum();
         let mut complete = true;
         let mut pending = Vec::new();
         for job in 0..self.placed.len() {
             if self.placed[job].is_none() {
-                pending.push(self.pending(job, &mut complete));
+                pending.push(self.pending(job, &costs, &mut complete));
             }
         }
         let added: f64 = pending.iter().map(|p| p.least).sum();
@@ -199,6 +225,11 @@ impl<'a> Search<'a> {
             return;
         }
         let rest: f64 = pending.iter().map(|p| p.least).sum();
+        let two_left = pending.len() == 2;
+        if two_left {
+            // What is asked next, many times, is where the last job fits when the other is placed.
+            self.keep_placed();
+        }
         for h in head..self.order.len() {
             for p in &pending {
                 if h == head && p.job < child_min {
@@ -207,6 +238,30 @@ impl<'a> Search<'a> {
                 self.attach(h, p, with_floors + rest - p.least);
             }
         }
+        if two_left {
+            self.base.clear();
+        }
+    }
+
+    /// Adds up the placed jobs, as far as the others can see, for all that is asked until the base is cleared.
+    fn keep_placed(&mut self) {
+        let mut base = Vec::with_capacity(self.group.circles.len());
+        if self.plain.iter().any(|p| *p) {
+            return;
+        }
+        for circle in &self.group.circles {
+            let (mut jobs, mut seen) = (Vec::new(), 1_u64);
+            for on in &circle.members {
+                match self.placed[on.job] {
+                    Some(shift) => jobs.push(Mixed::job(&on.folded, shift)),
+                    None => seen = seen.lcm(&on.folded.period),
+                }
+            }
+            let Some((slow, fast)) = mixed::total(jobs, seen, &mut self.total.work) else { return };
+            base.push([slow, fast]);
+        }
+        self.base_jobs.clone_from(&self.order);
+        self.base = base;
     }
 
     /// Places `p` at each of its alignments with the job at place `h` of the queue, best first.
@@ -231,24 +286,17 @@ impl<'a> Search<'a> {
     }
 
     /// What an unplaced job adds at its alignments with the placed jobs, over the floor that is
-    /// counted for it already.
-    fn pending(&mut self, job: usize, complete: &mut bool) -> Pending {
-        let placed = &self.placed;
-        let others = |other: usize| placed[other].map_or(Presence::Floor, Presence::At);
-        let response = self.group.response(job, others, self.total);
-        let mut floor_cost = 0.0;
-        for &(c, _) in &self.group.jobs[job].on {
-            let circle = &self.group.circles[c];
-            self.total.sweep(circle, others);
-            floor_cost += self.total.excess(circle) * circle.weight;
-        }
-        let counted = response.without(self.group, job) - floor_cost;
-        let cost = |shift| response.at(self.group, job, shift) + counted;
+    /// counted for it already in `costs`, by circle.
+    fn pending(&mut self, job: usize, costs: &[f64], complete: &mut bool) -> Pending {
+        let response = self.response(job);
+        let counted: f64 = self.group.jobs[job].on.iter().zip(&response).map(|(&(c, _), r)| r.without - costs[c]).sum();
+        let cost = |shift| response.iter().map(|r| r.at(shift)).sum::<f64>() + counted;
         let mut pending = Pending { job, alignments: Vec::new(), least: cost(0), at: 0 };
         let mut shifts = Vec::new();
+        let mut lookups = 0;
         for (h, &head) in self.order.iter().enumerate() {
             shifts.clear();
-            *complete &= self.group.alignments(job, head, self.placed[head].unwrap_or(0), true, &mut shifts);
+            *complete &= self.ties.vertices(self.group, job, head, &self.placed, &mut shifts);
             shifts.sort_unstable();
             shifts.dedup();
             for &shift in &shifts {
@@ -258,21 +306,114 @@ impl<'a> Search<'a> {
                     (pending.at, pending.least) = (shift, cost);
                 }
             }
+            lookups += shifts.len() as u64;
         }
-        self.total.work += LOOKUP_WORK * self.group.spans(job) * pending.alignments.len() as u64;
+        self.total.work += response.iter().map(CircleResponse::work).sum::<u64>() * lookups;
         pending
     }
 
-    /// Cost of the placed jobs and the floors of the others, and the bound by mean demand.
-    fn placed_cost(&mut self) -> (f64, f64) {
-        let (mut cost, mut fill) = (0.0, 0.0);
-        for circle in &self.group.circles {
-            let placed = &self.placed;
-            self.total.sweep(circle, |job| placed[job].map_or(Presence::Floor, Presence::At));
-            let here = self.total.excess(circle) * circle.weight;
-            cost += here;
+    /// How the cost of each of the job's circles answers to its shift.
+    fn response(&mut self, job: usize) -> Vec<CircleResponse<'a>> {
+        let group = self.group;
+        let on = |&(c, m): &(usize, usize)| {
+            let circle = &group.circles[c];
+            let folded = &circle.members[m].folded;
+            let scale = circle.perimeter as f64 * circle.weight;
+            let others = self.present(c, Some(job));
+            let curve = match others.and_then(|others| mixed::total(others, folded.period, &mut self.total.work)) {
+                Some((slow, fast)) => {
+                    let seen = Seen::new(&Mixed::job(folded, 0).fold(slow.period));
+                    let nested = Nested::new(&slow, &fast, &seen, circle.capacity, &mut self.total.work);
+                    return CircleResponse { without: nested.without() * scale, scale, curve: Curve::Nested(nested, seen) };
+                }
+                None => {
+                    let placed = &self.placed;
+                    self.total.sweep(circle, |other| {
+                        if other == job { Presence::Absent } else { placed[other].map_or(Presence::Floor, Presence::At) }
+                    });
+                    self.total.work += 4 * folded.levels.len() as u64 * self.total.starts.len() as u64;
+                    Response::new(circle, self.total, m)
+                }
+            };
+            CircleResponse { without: curve.without * circle.weight, scale: circle.weight, curve: Curve::Swept(curve, folded) }
+        };
+        group.jobs[job].on.iter().map(on).collect()
+    }
+
+    /// The demands on a circle: placed jobs where they stand, of the others the floors, without `absent`. `None` where a
+    /// sweep around the circle is as short.
+    fn present(&self, circle: usize, absent: Option<usize>) -> Option<Vec<Mixed>> {
+        if self.plain[circle] {
+            return None;
+        }
+        let demand = |on: &OnCircle| match self.placed[on.job] {
+            _ if Some(on.job) == absent => None,
+            Some(shift) => Some(Mixed::job(&on.folded, shift)),
+            None => Mixed::floor(&on.folded),
+        };
+        let members = &self.group.circles[circle].members;
+        let Some(base) = self.base.get(circle) else { return Some(members.iter().filter_map(demand).collect()) };
+        let rest = members.iter().filter(|on| !self.base_jobs.contains(&on.job));
+        Some(base.iter().cloned().chain(rest.filter_map(demand)).collect())
+    }
+
+    /// Cost of the placed jobs and the floors of the others, by circle, and the bound by mean demand.
+    fn placed_cost(&mut self) -> (Vec<f64>, f64) {
+        let mut costs = Vec::with_capacity(self.group.circles.len());
+        let mut fill = 0.0;
+        for (c, circle) in self.group.circles.iter().enumerate() {
+            let here = match self.present(c, None).and_then(|all| mixed::total(all, 1, &mut self.total.work)) {
+                Some((all, _)) => all.excess(circle.capacity) * circle.perimeter as f64,
+                None => {
+                    let placed = &self.placed;
+                    self.total.sweep(circle, |job| placed[job].map_or(Presence::Floor, Presence::At));
+                    self.total.excess(circle)
+                }
+            } * circle.weight;
+            costs.push(here);
             fill += here.max(circle.fill_bound(circle.members.iter().map(|m| m.folded.mean).sum()));
         }
-        (cost, fill)
+        (costs, fill)
+    }
+}
+
+/// Whether a sweep around the circle meets hardly more pieces than the jobs have.
+fn is_plain(circle: &Circle) -> bool {
+    let pieces =
+        |turns: &dyn Fn(&OnCircle) -> u64| -> u64 { circle.members.iter().map(|on| turns(on) * on.folded.starts.len() as u64).sum() };
+    circle.members.iter().all(|on| on.folded.is_locked())
+        && pieces(&|on| circle.perimeter / on.folded.period) <= PLAIN_REPEATS * pieces(&|_| 1)
+}
+
+/// How the cost of one circle answers to the shift of one job.
+struct CircleResponse<'a> {
+    /// Cost of the others.
+    without: f64,
+    scale: f64,
+    curve: Curve<'a>,
+}
+
+enum Curve<'a> {
+    Nested(Nested, Seen),
+    /// Where sums on small circles are too large.
+    Swept(Response, &'a Folded),
+}
+
+impl CircleResponse<'_> {
+    fn at(&self, shift: u64) -> f64 {
+        self.scale
+            * match &self.curve {
+                Curve::Nested(nested, seen) => nested.at(seen, shift),
+                Curve::Swept(response, folded) => response.at(folded, shift),
+            }
+    }
+
+    /// Work of one lookup.
+    fn work(&self) -> u64 {
+        LOOKUP_WORK
+            * match &self.curve {
+                Curve::Nested(_, seen) => seen.spans.len() as u64,
+                Curve::Swept(_, folded) => folded.spans.len() as u64,
+            }
     }
 }

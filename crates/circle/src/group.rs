@@ -131,6 +131,22 @@ impl Group {
         }
         complete
     }
+
+    /// The same in the first turn only: shifts at which a rising edge of one meets a falling edge of the other, modulo
+    /// what locks the two.
+    pub(crate) fn meetings(&self, job: usize, other: usize, shift: u64, into: &mut Vec<u64>) {
+        for &(c, m) in &self.jobs[job].on {
+            let Some(&(_, o)) = self.jobs[other].on.iter().find(|on| on.0 == c) else { continue };
+            let (mine, theirs) = (&self.circles[c].members[m], &self.circles[c].members[o]);
+            let g = mine.folded.period.gcd(&theirs.folded.period);
+            for &(edge, rises) in theirs.edges.iter().filter(|_| g > 1) {
+                let meets = (u128::from(edge) + u128::from(shift)) % u128::from(g);
+                into.extend(mine.edges.iter().filter(|e| e.1 != rises).map(|e| (meets as u64 + g - e.0 % g) % g));
+            }
+        }
+        into.sort_unstable();
+        into.dedup();
+    }
 }
 
 impl Circle {
@@ -147,11 +163,6 @@ pub(crate) struct GroupResponse {
 }
 
 impl GroupResponse {
-    /// Cost of the others on the job's circles.
-    pub(crate) fn without(&self, group: &Group, job: usize) -> f64 {
-        self.parts.iter().zip(&group.jobs[job].on).map(|(part, &(c, _))| part.without * group.circles[c].weight).sum()
-    }
-
     /// Cost that the job adds at `shift`.
     pub(crate) fn at(&self, group: &Group, job: usize, shift: u64) -> f64 {
         self.parts

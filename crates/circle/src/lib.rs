@@ -6,9 +6,10 @@
 //! graphs with loops. docs/model.md derives the mathematics and names the symbols as the code does.
 //!
 //! Entry points: [`solve`], [`evaluate`] and [`adjust`] on a [`Problem`]; [`scenario`] reads and writes the
-//! documents of `antiphase solve`; [`pad`] finds periods worth stretching.
+//! documents of `antiphase solve`; [`joint_sets`] and [`compose`] are for callers that solve set by set; [`pad`] finds periods worth stretching.
 //!
 //! Pure: no clock, no files, no fabric; link and job ids are opaque.
+
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,8 @@ mod cassini;
 mod descent;
 mod exact;
 mod group;
+mod mixed;
+mod nested;
 pub mod pad;
 mod problem;
 mod residue;
@@ -30,8 +33,10 @@ mod slack;
 mod solution;
 mod solve;
 mod total;
+mod vertices;
 
 pub use adjust::{Adjustment, adjust};
+pub use affinity::{Rotated, compose, joint_sets};
 pub use exact::EXACT_JOBS_MAX;
 pub use problem::{
     DemandId, JOBS_MAX, JOBS_PER_LINK_MAX, LINKS_MAX, Member, PERIOD_TICKS_MAX, PHASES_PER_DEMAND_MAX, Phase, Problem, ProblemBuilder,

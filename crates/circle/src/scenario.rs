@@ -9,14 +9,14 @@ use alloc::{
     string::{String, ToString},
     vec::Vec,
 };
-use core::fmt;
+use core::{fmt, marker::PhantomData};
 
 use serde::{
     Deserialize, Deserializer, Serialize,
-    de::{IgnoredAny, MapAccess, Visitor},
+    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 
-use crate::{JobId, Member, Mode, Options, Outcome, Phase, Problem, ProblemBuilder, Rate, Solution, Ticks};
+use crate::{JOBS_MAX, JobId, LINKS_MAX, Member, Mode, Options, Outcome, Phase, Problem, ProblemBuilder, Rate, Solution, Ticks};
 
 /// The schema name of a scenario.
 pub const SCENARIO_SCHEMA: &str = "antiphase.scenario/v1";
@@ -44,10 +44,34 @@ fn error(place: impl fmt::Display, problem: impl fmt::Display) -> ScenarioError 
 struct ScenarioDoc {
     schema: String,
     tick_ns: u64,
+    #[serde(deserialize_with = "at_most::<_, _, LINKS_MAX>")]
     links: Vec<LinkDoc>,
+    #[serde(deserialize_with = "at_most::<_, _, JOBS_MAX>")]
     jobs: Vec<JobDoc>,
     #[serde(default, rename = "expect")]
     _expect: Option<IgnoredAny>,
+}
+
+/// A list that is refused at its first entry too many, not after the rest has been read.
+fn at_most<'de, D: Deserializer<'de>, T: Deserialize<'de>, const MAX: usize>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    struct Entries<T, const MAX: usize>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for Entries<T, MAX> {
+        type Value = Vec<T>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a sequence")
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Vec<T>, A::Error> {
+            let mut out = Vec::new();
+            while let Some(entry) = entries.next_element()? {
+                if out.len() == MAX {
+                    return Err(serde::de::Error::custom(format!("more than {MAX} entries")));
+                }
+                out.push(entry);
+            }
+            Ok(out)
+        }
+    }
+    deserializer.deserialize_seq(Entries::<T, MAX>(PhantomData))
 }
 
 #[derive(Debug, Deserialize)]
@@ -127,7 +151,7 @@ impl Scenario {
             let full = e.to_string();
             // serde_json ends its message with the place; we say the place first.
             let problem = full.rsplit_once(" at line ").map_or(full.as_str(), |m| m.0);
-            error(format!("line {} column {}", e.line(), e.column()), problem)
+            error(format!("line {}, column {}", e.line(), e.column()), problem)
         })?;
         if doc.schema != SCENARIO_SCHEMA {
             return Err(error("schema", format!("{:?}; this program reads {SCENARIO_SCHEMA:?}", doc.schema)));
@@ -188,25 +212,37 @@ impl Reader {
             (Some(phases), None) => {
                 let member = self.demand(id, phases, &format!("{at}.phases"))?;
                 for (i, link) in job.links.iter().enumerate() {
-                    let l = self.link(link, &format!("{at}.links[{i}]"))?;
-                    self.members[l].push(member);
+                    self.join(link, member, &format!("{at}.links[{i}]"))?;
                 }
                 return Ok(());
             }
             (None, Some(demand)) => &demand.0,
         };
         for (i, link) in job.links.iter().enumerate() {
-            let l = self.link(link, &format!("{at}.links[{i}]"))?;
+            let place = format!("{at}.links[{i}]");
+            self.link(link, &place)?;
             let Some(phases) = per_link.get(link) else {
                 return Err(error(format!("{at}.demand"), format!("no phases for link {link:?}")));
             };
             let member = self.demand(id, phases, &format!("{at}.demand[{link:?}]"))?;
-            self.members[l].push(member);
+            self.join(link, member, &place)?;
         }
         match per_link.keys().find(|l| !job.links.contains(l)) {
             Some(extra) => Err(error(format!("{at}.demand"), format!("link {extra:?} is not among the job's links"))),
             None => Ok(()),
         }
+    }
+
+    /// Puts a job on a link; it names each of its links once.
+    fn join(&mut self, link: &str, member: Member, at: &str) -> Result<(), ScenarioError> {
+        let members = self.link(link, at)?;
+        let members = &mut self.members[members];
+        // Jobs are read one after the other, so a second mention is the latest member.
+        if members.last().is_some_and(|m| m.job == member.job) {
+            return Err(error(at, format!("link {link:?} appears twice")));
+        }
+        members.push(member);
+        Ok(())
     }
 
     fn link(&self, name: &str, at: &str) -> Result<usize, ScenarioError> {
@@ -277,7 +313,8 @@ pub struct LinkScoreDoc {
 pub struct ShiftDoc {
     pub job: String,
     pub shift_ticks: u64,
-    pub slack_ticks: u64,
+    /// Null in paper mode, which knows no slack.
+    pub slack_ticks: Option<u64>,
     pub lock_ticks: u64,
 }
 
@@ -325,7 +362,7 @@ impl SolutionDoc {
                 .map(|s| ShiftDoc {
                     job: scenario.jobs[s.job.index()].clone(),
                     shift_ticks: s.shift.0,
-                    slack_ticks: s.slack.0,
+                    slack_ticks: (!cassini).then_some(s.slack.0),
                     lock_ticks: s.lock.0,
                 })
                 .collect(),

@@ -177,7 +177,7 @@ impl<'a> View<'a> {
 
     fn combine(&self, parts: &[Part], options: &Options) -> Solution {
         let rotated: Vec<Rotated> = parts.iter().map(|p| Rotated { jobs: p.jobs.clone(), rotations: p.rotations.clone() }).collect();
-        let shifts = affinity::compose(|j| self.problem.periods()[j].0, self.problem.periods().len(), &rotated);
+        let shifts = affinity::compose(&self.problem.periods().iter().map(|t| t.0).collect::<Vec<_>>(), &rotated);
         let shared = self.shared_links().max(1) as f64;
         let (mut cost, mut bound) = (0.0, 0.0);
         for part in parts {

@@ -126,15 +126,23 @@ fn refusals_name_the_place_and_the_value() {
             job("10", &format!("{},{}", phase("2", "6", "1"), phase("5", "9", "1"))),
             r#"jobs[0] ("j0").phases: phase 1 starts at 5, before phase 0 ends at 6"#,
         ),
-        (job("10", &phase("-2", "6", "1")), "line 1 column 169: invalid value: integer `-2`, expected u64"),
-        (job("99999999999999999999", &ok), "line 1 column 150: invalid type: floating point `1e+20`, expected u64"),
+        (job("10", &phase("-2", "6", "1")), "line 1, column 169: invalid value: integer `-2`, expected u64"),
+        (job("99999999999999999999", &ok), "line 1, column 150: invalid type: floating point `1e+20`, expected u64"),
         (job("10", &phase("1", "2", "1099511627777")), r#"jobs[0] ("j0").phases: rate of 1099511627777 Mb/s; must be 0 to 1099511627776"#),
         (scenario(r#"{"id":"l0","capacity_mbps":0}"#, ""), r#"links[0] ("l0"): capacity of 0 Mb/s; must be 1 to 1099511627776"#),
+        (
+            scenario(LINK, r#"{"id":"j0","period_ticks":5,"links":["l0","l0"],"demand":{"l0":[]}}"#),
+            r#"jobs[0] ("j0").links[1]: link "l0" appears twice"#,
+        ),
+        (
+            scenario(LINK, &vec![r#"{"id":"","period_ticks":1,"links":[]}"#; 100_001].join(",")),
+            "line 1, column 3800142: more than 100000 entries",
+        ),
         (scenario(&format!("{LINK},{LINK}"), ""), r#"links[1].id: "l0" appears twice"#),
         (scenario(LINK, r#"{"id":"j0","period_ticks":5,"links":["l9"],"phases":[]}"#), r#"jobs[0] ("j0").links[0]: unknown link "l9""#),
         (
             scenario(LINK, r#"{"id":"j0","period_ticks":5,"links":["l0","l0"],"phases":[]}"#),
-            r#"links[0] ("l0"): job #0 is on the link twice"#,
+            r#"jobs[0] ("j0").links[1]: link "l0" appears twice"#,
         ),
         (
             scenario(LINK, r#"{"id":"j0","period_ticks":5,"links":[],"phases":[]},{"id":"j0","period_ticks":5,"links":[],"phases":[]}"#),
@@ -143,14 +151,14 @@ fn refusals_name_the_place_and_the_value() {
         (scenario(LINK, r#"{"id":"j0","period_ticks":5,"links":["l0"]}"#), r#"jobs[0] ("j0"): gives neither phases nor demand"#),
         (
             scenario(LINK, r#"{"id":"j0","period_ticks":5,"links":["l0"],"demand":{"l0":[],"l0":[]}}"#),
-            r#"line 1 column 173: link "l0" appears twice"#,
+            r#"line 1, column 173: link "l0" appears twice"#,
         ),
         (
             scenario(LINK, r#"{"id":"j0","period_ticks":5,"links":[],"demand":{"l7":[]}}"#),
             r#"jobs[0] ("j0").demand: link "l7" is not among the job's links"#,
         ),
-        ("[".repeat(1_000_000), "line 1 column 1: invalid type: sequence, expected a string"),
-        (format!(r#"{{"expect":{}"#, "[".repeat(1_000_000)), "line 1 column 1000010: EOF while parsing a list"),
+        ("[".repeat(1_000_000), "line 1, column 1: invalid type: sequence, expected a string"),
+        (format!(r#"{{"expect":{}"#, "[".repeat(1_000_000)), "line 1, column 1000010: EOF while parsing a list"),
         (
             r#"{"schema":"antiphase.scenario/v9","tick_ns":1,"links":[],"jobs":[]}"#.into(),
             r#"schema: "antiphase.scenario/v9"; this program reads "antiphase.scenario/v1""#,
@@ -158,7 +166,7 @@ fn refusals_name_the_place_and_the_value() {
         (r#"{"schema":"antiphase.scenario/v1","tick_ns":0,"links":[],"jobs":[]}"#.into(), "tick_ns: 0; must be 1 to 1000000000"),
         (
             r#"{"schema":"antiphase.scenario/v1","tick_ns":1,"links":[],"jobs":[],"extra":1}"#.into(),
-            "line 1 column 74: unknown field `extra`, expected one of `schema`, `tick_ns`, `links`, `jobs`, `expect`",
+            "line 1, column 74: unknown field `extra`, expected one of `schema`, `tick_ns`, `links`, `jobs`, `expect`",
         ),
     ];
     for (text, expected) in cases {

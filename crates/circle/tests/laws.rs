@@ -77,6 +77,20 @@ fn the_optimum_equals_exhaustive_search_and_is_proven() {
     }
 }
 
+/// Periods that lock only by small divisors: most alignments of such jobs differ by whole turns, and the search looks at few
+/// of them.
+#[test]
+fn weakly_locking_periods_reach_the_optimum_of_exhaustive_search() {
+    let pools: [&[u64]; 6] = [&[20, 20, 6], &[18, 18, 8], &[14, 21, 14], &[15, 15, 10, 6], &[16, 16, 12], &[12, 9, 8]];
+    for seed in 0..360 {
+        let mut random = Random(seed ^ 0x3eab);
+        let pool = pools[seed as usize % pools.len()];
+        let periods: Vec<u64> = (0..3 + u64::from(seed % 5 == 0)).map(|_| *random.pick(pool)).collect();
+        let members = periods.iter().map(|&t| random.phases(t, 2, &[20, 30, 45])).enumerate().collect();
+        check_optimum(seed, &Instance { periods, links: vec![(50, members)] });
+    }
+}
+
 fn check_optimum(seed: u64, instance: &Instance) {
     let solution = solve(&problem(instance), &Options::default()).unwrap();
     let best = instance.optimum();
@@ -210,6 +224,35 @@ fn exact_is_at_least_cassini_and_cassini_at_least_nothing() {
     }
     println!("cassini's grid is truly worse than no shift in {below_zero_shift} of {solved} loop-free instances");
     assert!(below_zero_shift * 20 <= solved, "{below_zero_shift} of {solved}: more than sampling explains");
+}
+
+/// Where every edge lies on the grid (a multiple of the perimeter / 72), 72 samples see everything: the grid's score is the
+/// true one, and exact >= cassini >= no shift holds in truth, without exception.
+#[test]
+fn on_the_grid_exact_is_truly_at_least_cassini_and_cassini_at_least_nothing() {
+    let mut gained = 0;
+    for seed in 0..400 {
+        let mut random = Random(seed ^ 0x72);
+        let step = *random.pick(&[1, 5]);
+        // Two links that meet in job 2, each with a job of 72 steps, which is then its perimeter.
+        let steps: Vec<u64> = [72, 0, 0, 72].iter().map(|&t| if t > 0 { t } else { *random.pick(&[8, 9, 12, 18, 24, 36, 72]) }).collect();
+        let mut demand = |job: usize| {
+            let phases = random.phases(steps[job], 2, &[20, 25, 40, 50]);
+            (job, phases.into_iter().map(|(s, e, r)| (s * step, e * step, r)).collect())
+        };
+        let links = vec![(50, (0..3).map(&mut demand).collect()), (50, (2..4).map(&mut demand).collect())];
+        let instance = Instance { periods: steps.iter().map(|t| t * step).collect(), links };
+        let p = problem(&instance);
+        let exact = solve(&p, &Options::default()).unwrap();
+        let paper = solve(&p, &Options { mode: Mode::Cassini, ..Options::default() }).unwrap();
+        let truth = instance.mean(&shifts(&paper));
+        let nothing = instance.mean(&[0; 4]);
+        assert!((paper.mean_score - truth).abs() < TOLERANCE, "seed {seed}: the grid sees {}, true is {truth}", paper.mean_score);
+        assert!(exact.mean_score >= truth - TOLERANCE, "seed {seed}: exact {} cassini {truth}", exact.mean_score);
+        assert!(truth >= nothing - TOLERANCE, "seed {seed}: cassini {truth} no shift {nothing}: {instance:?}");
+        gained += u32::from(truth > nothing + TOLERANCE);
+    }
+    assert!(gained > 100, "only {gained} of 400 gain anything: the instances have become dull");
 }
 
 #[test]

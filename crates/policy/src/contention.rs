@@ -7,6 +7,7 @@
 use alloc::{vec, vec::Vec};
 use core::{hash::Hasher, ops::Range};
 
+use circle::Affinity;
 use fabric::Fabric;
 use petgraph::unionfind::UnionFind;
 use units::LinkId;
@@ -48,6 +49,10 @@ pub(crate) struct Contention {
 pub(crate) struct Loop {
     pub(crate) link: LinkId,
     pub(crate) jobs: [u32; 2],
+    /// Links with two or more jobs in the whole candidate.
+    pub(crate) shared: usize,
+    /// Shape of the graph over all of them, unmerged.
+    pub(crate) affinity: Affinity,
 }
 
 impl Classes {
@@ -281,6 +286,9 @@ impl<'a> Overlay<'a> {
     pub(crate) fn first_loop(&self) -> Option<Loop> {
         let mut joined: UnionFind<u32> = UnionFind::new(self.moved.len());
         let mut buffer = Vec::new();
+        let mut first_closed = None;
+        let (mut shared, mut loops) = (0, 0);
+        let mut sharing = vec![false; self.moved.len()];
         for l in 0..self.head.len() {
             let link = LinkId(l as u32);
             let members = if self.head[l] == UNTOUCHED {
@@ -291,10 +299,18 @@ impl<'a> Overlay<'a> {
                 &buffer
             };
             let Some((first, rest)) = members.split_first() else { continue };
-            if let Some(m) = rest.iter().find(|m| !joined.union(first.job, m.job)) {
-                return Some(Loop { link, jobs: [first.job, m.job] });
+            if rest.is_empty() {
+                continue;
+            }
+            shared += 1;
+            members.iter().for_each(|m| sharing[m.job as usize] = true);
+            for m in rest.iter().filter(|m| !joined.union(first.job, m.job)) {
+                loops += 1;
+                first_closed.get_or_insert((link, [first.job, m.job]));
             }
         }
-        None
+        let (link, jobs) = first_closed?;
+        let components = (0..self.moved.len() as u32).filter(|&j| sharing[j as usize] && joined.find(j) == j).count();
+        Some(Loop { link, jobs, shared, affinity: Affinity { components, loops, merged_links: 0 } })
     }
 }

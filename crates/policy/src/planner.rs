@@ -26,8 +26,9 @@ pub fn evaluate(cluster: &Cluster<'_>, candidate: &Candidate, options: &Options)
     Ok(all.swap_remove(0))
 }
 
-/// Evaluates candidates and sorts them, best first by the objective of `options`; equally good ones stay in
-/// the order given, and those that were not solved come last.
+/// Evaluates candidates and sorts them, best first by the objective of `options`. Among equally good ones the other
+/// objective decides where it is known, then fewer shared links, then the order given; those that were not solved come
+/// last.
 ///
 /// # Errors
 /// As [`evaluate`], for the first candidate that is refused.
@@ -39,13 +40,15 @@ pub fn rank(cluster: &Cluster<'_>, candidates: &[Candidate], options: &Options) 
 
 /// Sorts evaluations as [`rank`] does.
 pub fn sort(evaluations: &mut [Evaluation], objective: Objective) {
+    // Costs closer than the rounding of their sums are equal.
+    let rounded = |cost: f64| (cost / PROOF_TOLERANCE) as i64;
     evaluations.sort_by_key(|e| {
-        let cost = match objective {
-            Objective::Score => e.scores.map(|s| -s.score),
-            Objective::Time => e.times.map(|t| t.advised),
+        let (loss, time) = (e.scores.map(|s| rounded(-s.score)), e.times.map(|t| rounded(t.advised)));
+        let (cost, tie) = match objective {
+            Objective::Score => (loss, time),
+            Objective::Time => (time, loss),
         };
-        // Costs closer than the rounding of their sums are equal, and then the order given decides.
-        (cost.is_none(), cost.map_or(0, |c| (c / PROOF_TOLERANCE) as i64), e.index)
+        (cost.is_none(), cost, tie, e.shared_links, e.index)
     });
 }
 
@@ -237,6 +240,7 @@ impl<'a> Planner<'a> {
         let contention = match draft {
             Draft::Loop(found) => {
                 out.outcome = Outcome::Loop { link: found.link, jobs: found.jobs.map(|j| self.jobs[j as usize]) };
+                (out.shared_links, out.affinity) = (found.shared, found.affinity);
                 return out;
             }
             Draft::Contended(contention, _) => contention,

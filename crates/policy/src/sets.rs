@@ -6,7 +6,7 @@
 
 use alloc::{vec, vec::Vec};
 
-use petgraph::unionfind::UnionFind;
+use circle::Rotated;
 
 use crate::component::{Content, ContentLink, reduce_weights};
 
@@ -32,61 +32,12 @@ pub(crate) fn joint_sets(content: &Content, whole: bool) -> Vec<JointSet> {
     groups.into_iter().map(|links| joint_set(content, links)).collect()
 }
 
-/// Peels off links that at most one job joins to the links that are left: no loop runs through them. What cannot be peeled
-/// is grouped by connection.
+/// The links split where the circle does, so that a set solved here is solved as one there.
 fn split(content: &Content, shared: &[u32]) -> Vec<Vec<u32>> {
-    let members = |l: u32| content.links[l as usize].members.iter().map(|m| m.0 as usize);
-    let mut links_of: Vec<Vec<u32>> = vec![Vec::new(); content.periods.len()];
-    for &l in shared {
-        members(l).for_each(|j| links_of[j].push(l));
-    }
-    // Links left per job, and per link how many of its jobs join it to others that are left.
-    let mut left: Vec<usize> = links_of.iter().map(Vec::len).collect();
-    let mut alive = vec![false; content.links.len()];
-    let mut joins = vec![0usize; content.links.len()];
-    for &l in shared {
-        alive[l as usize] = true;
-        joins[l as usize] = members(l).filter(|j| left[*j] > 1).count();
-    }
-    let mut groups: Vec<Vec<u32>> = Vec::new();
-    let mut peel: Vec<u32> = shared.iter().copied().filter(|l| joins[*l as usize] <= 1).collect();
-    while let Some(l) = peel.pop() {
-        if !core::mem::take(&mut alive[l as usize]) {
-            continue;
-        }
-        groups.push(vec![l]);
-        for j in members(l) {
-            left[j] -= 1;
-            if left[j] != 1 {
-                continue;
-            }
-            // The last link of this job is no longer joined to anything by it.
-            for &other in links_of[j].iter().filter(|o| alive[**o as usize]) {
-                joins[other as usize] -= 1;
-                if joins[other as usize] <= 1 {
-                    peel.push(other);
-                }
-            }
-        }
-    }
-    let mut joined: UnionFind<u32> = UnionFind::new(content.periods.len());
-    let looped: Vec<u32> = shared.iter().copied().filter(|l| alive[*l as usize]).collect();
-    for &l in &looped {
-        let first = content.links[l as usize].members[0].0;
-        members(l).for_each(|j| {
-            joined.union(first, j as u32);
-        });
-    }
-    let mut group_of = vec![usize::MAX; content.periods.len()];
-    for l in looped {
-        let root = joined.find_mut(content.links[l as usize].members[0].0) as usize;
-        if group_of[root] == usize::MAX {
-            group_of[root] = groups.len();
-            groups.push(Vec::new());
-        }
-        groups[group_of[root]].push(l);
-    }
-    groups
+    let members = |l: &u32| content.links[*l as usize].members.iter().map(|m| m.0 as usize).collect();
+    let members: Vec<Vec<usize>> = shared.iter().map(members).collect();
+    let named = |set: Vec<usize>| set.into_iter().map(|l| shared[l]).collect();
+    circle::joint_sets(content.periods.len(), &members).into_iter().map(named).collect()
 }
 
 fn joint_set(content: &Content, links: Vec<u32>) -> JointSet {
@@ -101,42 +52,11 @@ fn joint_set(content: &Content, links: Vec<u32>) -> JointSet {
     JointSet { content: own, jobs, links }
 }
 
-/// One time-shift per job of the component from the shifts of its sets (CASSINI, Algorithm 1, with sets for links): each
-/// set is turned as a whole until the job through which it was reached stands where it already stands. The first job of
-/// every connected part gets 0.
+/// One time-shift per job of the component from the shifts of its sets.
 pub(crate) fn compose(periods: &[u64], sets: &[(&JointSet, Vec<u64>)]) -> Vec<u64> {
-    let mut sets_of: Vec<Vec<usize>> = vec![Vec::new(); periods.len()];
-    for (s, (set, _)) in sets.iter().enumerate() {
-        set.jobs.iter().for_each(|j| sets_of[*j as usize].push(s));
-    }
-    let mut shifts: Vec<Option<u64>> = vec![None; periods.len()];
-    let mut turned = vec![false; sets.len()];
-    for root in 0..periods.len() {
-        if shifts[root].is_some() {
-            continue;
-        }
-        shifts[root] = Some(0);
-        let mut queue = vec![root];
-        while let Some(job) = queue.pop() {
-            let here = shifts[job].unwrap_or(0);
-            for &s in &sets_of[job] {
-                if core::mem::replace(&mut turned[s], true) {
-                    continue;
-                }
-                let (set, own) = &sets[s];
-                let anchor = set.jobs.iter().position(|j| *j as usize == job).map_or(0, |i| own[i]);
-                for (&other, &shift) in set.jobs.iter().zip(own) {
-                    let (other, period) = (other as usize, periods[other as usize]);
-                    if shifts[other].is_none() {
-                        // Each term modulo the period first: the sum stays below three periods.
-                        shifts[other] = Some((here % period + (period - anchor % period) + shift % period) % period);
-                        queue.push(other);
-                    }
-                }
-            }
-        }
-    }
-    shifts.into_iter().map(|s| s.unwrap_or(0)).collect()
+    let rotated =
+        |(set, own): &(&JointSet, Vec<u64>)| Rotated { jobs: set.jobs.iter().map(|j| *j as usize).collect(), rotations: own.clone() };
+    circle::compose(periods, &sets.iter().map(rotated).collect::<Vec<_>>())
 }
 
 #[cfg(test)]
@@ -153,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn trees_are_peeled_and_loops_stay_together() {
+    fn trees_are_split_and_loops_stay_together() {
         assert_eq!(groups(4, &[&[0, 1], &[1, 2], &[2, 3]]), [[0], [1], [2]]);
         assert_eq!(groups(3, &[&[0, 1], &[1, 2], &[0, 2]]), [[0, 1, 2]]);
         // A triangle with a tail of two links.

@@ -184,12 +184,21 @@ fn cassini_mode_discards_loops_and_ranks_them_last() {
     assert_eq!(ranked.iter().map(|e| e.id.as_str()).collect::<Vec<_>>(), ["base", "loop"]);
     assert!(matches!(ranked[1].outcome, Outcome::Loop { jobs: [JobId(0), JobId(1)], .. }));
     assert!(ranked[1].scores.is_none());
+    // Both directions of the NIC of h1, of that of h2 and of what lies between carry both jobs: every link but one closes a loop.
+    let (shared, affinity) = (ranked[1].shared_links, ranked[1].affinity);
+    assert_eq!((affinity.components, affinity.loops, affinity.merged_links), (1, shared - 1, 0));
+    assert!(shared >= 2, "{shared}");
     assert!(
         ranked[1].explain(&cluster)[0].to_string().contains("discarded: the affinity graph has a loop here (a and b meet elsewhere too)")
     );
-    // Exact mode takes the loop: 40 and 40 of 100 fit beside each other, so both score 1 and the order given decides.
+    // Exact mode takes the loop: 40 and 40 of 100 fit beside each other, so both score 1; base shares fewer links.
     let ranked = rank(&cluster, &candidates, &Options::default()).unwrap();
-    assert_eq!(ranked.iter().map(|e| (e.id.as_str(), e.scores.unwrap().score)).collect::<Vec<_>>(), [("loop", 1.0), ("base", 1.0)]);
+    assert_eq!(ranked.iter().map(|e| (e.id.as_str(), e.scores.unwrap().score)).collect::<Vec<_>>(), [("base", 1.0), ("loop", 1.0)]);
+    assert!(ranked[0].shared_links < ranked[1].shared_links);
+    // Twins tie in everything: the order given decides.
+    let twins = ["second", "first"].map(|id| Candidate { id: id.into(), placements: vec![] });
+    let ranked = rank(&cluster, &twins, &Options::default()).unwrap();
+    assert_eq!(ranked.iter().map(|e| e.id.as_str()).collect::<Vec<_>>(), ["second", "first"]);
 }
 
 #[test]

@@ -40,6 +40,7 @@ fn a_solution_has_the_documented_fields() {
     assert_eq!(robust["robust_mean_score"], 1.0);
     let paper = antiphase(&["solve", "scenario.json", "--mode", "cassini"]).json();
     assert_eq!((&paper["mode"], keys(&paper["links"][0]).contains(&"true_score")), (&"cassini".into(), true));
+    assert!(paper["shifts"][0]["slack_ticks"].is_null() && solution["shifts"][0]["slack_ticks"].is_u64(), "paper mode knows no slack");
 }
 
 #[test]

@@ -101,10 +101,10 @@ pub(crate) fn run(args: &SolveArgs) -> Result<ExitCode, CliError> {
             padding.iter().for_each(|line| say(line));
         }
         SolveOutput::Table => {
-            print(&table(&scenario, &solution))?;
+            print(&table(&scenario, &solution, options.mode))?;
             padding.iter().try_for_each(|line| print(line))?;
         }
-        SolveOutput::Svg => print(&svg(&scenario, &solution)?)?,
+        SolveOutput::Svg => print(&svg(&scenario, &solution, options.mode)?)?,
     }
     Ok(if solution.outcome == Outcome::Loop { ExitCode::from(super::EXIT_LOOP) } else { ExitCode::SUCCESS })
 }
@@ -160,7 +160,7 @@ fn parse_shifts(text: &str, scenario: &Scenario) -> Result<Vec<Ticks>, CliError>
     Ok(shifts)
 }
 
-fn table(scenario: &Scenario, solution: &Solution) -> String {
+fn table(scenario: &Scenario, solution: &Solution, mode: Mode) -> String {
     let mut links = Table::new(&["LINK", ">NO SHIFT", ">SCORE", "JOBS"]);
     for l in solution.links.iter().take(TABLE_ROWS_MAX) {
         let members = &scenario.problem.links()[l.link.index()].members;
@@ -183,7 +183,8 @@ fn table(scenario: &Scenario, solution: &Solution) -> String {
         } else {
             format!("every {} ms", ms(s.lock.0))
         };
-        jobs.row([scenario.jobs[s.job.index()].clone(), ms(period), ms(s.shift.0), ms(s.slack.0), lock]);
+        let slack = if mode == Mode::Cassini { "–".into() } else { ms(s.slack.0) };
+        jobs.row([scenario.jobs[s.job.index()].clone(), ms(period), ms(s.shift.0), slack, lock]);
     }
     let o = &solution.optimality;
     let sure = match (solution.outcome, o.proven) {
@@ -206,7 +207,7 @@ fn table(scenario: &Scenario, solution: &Solution) -> String {
 }
 
 /// Circles of the link with the lowest score, or of the one that was worst before.
-fn svg(scenario: &Scenario, solution: &Solution) -> Result<String, CliError> {
+fn svg(scenario: &Scenario, solution: &Solution, mode: Mode) -> Result<String, CliError> {
     let ns = |ticks: Ticks| ticks.0.saturating_mul(scenario.tick_ns);
     let jobs: Vec<JobView> = solution
         .shifts
@@ -215,7 +216,7 @@ fn svg(scenario: &Scenario, solution: &Solution) -> Result<String, CliError> {
             name: scenario.jobs[s.job.index()].clone(),
             period_ns: ns(scenario.problem.periods()[s.job.index()]),
             shift_ns: ns(s.shift),
-            slack_ns: Some(ns(s.slack)),
+            slack_ns: (mode == Mode::Exact).then(|| ns(s.slack)),
             ..JobView::default()
         })
         .collect();

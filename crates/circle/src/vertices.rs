@@ -1,0 +1,145 @@
+//! Which alignments of a job with a placed one an optimum needs: all of them where the periods lock, few where they
+//! hardly do.
+//!
+//! Two edges that meet modulo `g` meet at every `g`-th tick, so a job that locks with its head only modulo `g` has one
+//! alignment for each of its turns. Seen from the head these are alike. They differ by the jobs to which it is tied
+//! more closely, its *class*; and as the job moves turn by turn past those, the cost is concave until one of its edges
+//! passes an opposite edge of theirs (proof in docs/model.md). So only the turns next to such a passage are needed, and
+//! one turn is enough while nobody of the class stands anywhere.
+
+use alloc::{vec, vec::Vec};
+
+use num_integer::Integer as _;
+
+use crate::group::Group;
+
+/// Most jobs of a group whose classes are computed; of more, only a first node is bounded, with all turns.
+const JOBS_MAX: usize = 32;
+
+/// How closely each pair of jobs is tied.
+#[derive(Clone, Debug)]
+pub(crate) struct Ties {
+    jobs: usize,
+    /// The LCM over common circles of the gcds of folded periods; 1 where there is none. Row by row.
+    modulus: Vec<u64>,
+}
+
+/// The turns of a job that an optimum may need.
+enum Turns {
+    All,
+    One,
+    /// Next to these shifts.
+    Near(Vec<u64>),
+}
+
+impl Ties {
+    pub(crate) fn new(group: &Group) -> Self {
+        let jobs = group.jobs.len();
+        let mut ties = Self { jobs, modulus: Vec::new() };
+        if jobs > JOBS_MAX {
+            return ties;
+        }
+        ties.modulus = vec![1; jobs * jobs];
+        for members in group.circles.iter().map(|c| &c.members) {
+            for a in members {
+                for b in members.iter().filter(|b| b.job != a.job) {
+                    let both = &mut ties.modulus[a.job * jobs + b.job];
+                    *both = both.lcm(&a.folded.period.gcd(&b.folded.period));
+                }
+            }
+        }
+        ties
+    }
+
+    /// Whether the two are tied beyond `g`: moving one by `g` is felt by the other.
+    fn beyond(&self, a: usize, b: usize, g: u64) -> bool {
+        a != b && !g.is_multiple_of(self.modulus[a * self.jobs + b])
+    }
+
+    /// The jobs tied to `job` beyond `g`, directly or through others, itself included, as bits.
+    fn class(&self, job: usize, g: u64) -> u32 {
+        let mut class = 1_u32 << job;
+        let mut open = vec![job];
+        while let Some(a) = open.pop() {
+            for b in (0..self.jobs).filter(|&b| self.beyond(a, b, g)) {
+                if class >> b & 1 == 0 {
+                    class |= 1 << b;
+                    open.push(b);
+                }
+            }
+        }
+        class
+    }
+
+    /// Shifts of `job` at which one of its edges meets an opposite edge of `head`, as many turns as an optimum may need with
+    /// the others placed as they are or anywhere yet. Returns false if there were too many and only a selection was taken.
+    pub(crate) fn vertices(&self, group: &Group, job: usize, head: usize, placed: &[Option<u64>], into: &mut Vec<u64>) -> bool {
+        let Some(shift) = placed[head] else { return true };
+        let lock = group.jobs[job].lock;
+        if self.modulus.is_empty() {
+            return group.alignments(job, head, shift, true, into);
+        }
+        let g = self.modulus[job * self.jobs + head];
+        let turns = lock / g;
+        if turns == 1 || group.jobs[job].on.len() > 1 && !self.same_modulus(group, job, head) {
+            return group.alignments(job, head, shift, true, into);
+        }
+        let near = match self.turns(group, job, head, g, placed) {
+            Turns::All => return group.alignments(job, head, shift, true, into),
+            Turns::One => Vec::new(),
+            Turns::Near(near) if 2 * near.len() as u64 >= turns => return group.alignments(job, head, shift, true, into),
+            Turns::Near(near) => near,
+        };
+        let mut bases = Vec::new();
+        group.meetings(job, head, shift, &mut bases);
+        for base in bases {
+            if near.is_empty() {
+                into.push(base);
+            }
+            for &at in &near {
+                // The last turn at or before the passage and the first at or after it.
+                let after = (at % g + g - base) % g;
+                into.push((at + lock - after) % lock);
+                into.push((at + lock - after + if after > 0 { g } else { 0 }) % lock);
+            }
+        }
+        true
+    }
+
+    /// Whether all common circles of the two tie them by the same modulus, so that every alignment has it.
+    fn same_modulus(&self, group: &Group, job: usize, head: usize) -> bool {
+        let g = self.modulus[job * self.jobs + head];
+        group.jobs[job].on.iter().all(|&(c, m)| {
+            let circle = &group.circles[c];
+            let common = group.jobs[head].on.iter().find(|on| on.0 == c);
+            common.is_none_or(|&(_, o)| circle.members[m].folded.period.gcd(&circle.members[o].folded.period) == g)
+        })
+    }
+
+    fn turns(&self, group: &Group, job: usize, head: usize, g: u64, placed: &[Option<u64>]) -> Turns {
+        let class = self.class(job, g);
+        let member = |j: usize| class >> j & 1 == 1;
+        if member(head) {
+            return Turns::All;
+        }
+        let others = (0..self.jobs).filter(|&j| j != job && member(j));
+        let (stand, open): (Vec<usize>, Vec<usize>) = others.partition(|&j| placed[j].is_some());
+        if stand.is_empty() {
+            // Turning the whole class is felt by nobody.
+            return Turns::One;
+        }
+        if !open.is_empty() {
+            return Turns::All;
+        }
+        let mut near = Vec::new();
+        for &j in stand.iter().filter(|&&j| self.beyond(job, j, g)) {
+            if !group.alignments(job, j, placed[j].unwrap_or(0), true, &mut near) {
+                return Turns::All;
+            }
+        }
+        near.sort_unstable();
+        near.dedup();
+        // Nobody's edges are ever passed: along the turns the cost is linear around a circle, hence constant.
+        if near.is_empty() { Turns::One } else { Turns::Near(near) }
+    }
+}
