@@ -16,7 +16,7 @@ use units::{JobId, LinkId, Nanos, Rate};
 
 use crate::{
     Refusal,
-    adjust::gcd,
+    config::gcd,
     plan::{Job, Name, Plan},
 };
 

@@ -13,9 +13,8 @@ use units::{FabricTime, Nanos};
 
 use crate::{
     Config, Refusal, Slot,
-    adjust::adjust,
     component::{Component, Meeting, groups},
-    config::{SLACK_FLOOR_PERMILLE, share},
+    config::{MOVE_TOLERANCE, SLACK_FLOOR_PERMILLE, share},
     plan::{Job, Name, Plan},
 };
 
@@ -119,7 +118,8 @@ impl<'a> Draft<'a> {
         };
         let current: Vec<Option<Ticks>> = group.iter().zip(&periods).map(stays).collect();
         let options = circle::Options { effort: self.config.effort, ..circle::Options::default() };
-        let shifts = adjust(meeting.problem(), &options, &current).map_err(|e| Refusal::Policy(e.to_string()))?;
+        let found = circle::adjust(meeting.problem(), &options, &current, MOVE_TOLERANCE).map_err(|e| Refusal::Policy(e.to_string()))?;
+        let shifts: Vec<Ticks> = found.solution.shifts.iter().map(|s| s.shift).collect();
         self.under(group, &meeting, &periods, headroom, &shifts)
     }
 

@@ -5,7 +5,7 @@
 //!
 //! A change goes through four rooms. `service` queues it and, when the store is free, applies the first ones of the queue to a
 //! second copy of the plan; `change` says what each does; `draft` gives slots to the components that it touches (`component`:
-//! jobs that meet on links that can be over capacity; `adjust`: shifts that leave running jobs where they are) and takes
+//! jobs that meet on links that can be over capacity; [`circle::adjust`] finds shifts that leave running jobs where they are) and takes
 //! everything back on a refusal; `batch` says what to write. When it is written, the changes are copied to the plan that
 //! [`View`] shows, and replies, notices and plans go out; when it is not, they are copied back the other way.
 //! `sessions`, `agents` and `watch` hear the agents: their plans, clocks, slips and drifts. Nothing of that is durable:
@@ -16,7 +16,6 @@
 extern crate alloc;
 
 mod action;
-mod adjust;
 mod agents;
 mod batch;
 mod change;
