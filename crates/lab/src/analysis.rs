@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sim::stats::{self, Interval, LinkUse, Summary};
 use units::Nanos;
 
@@ -16,7 +16,7 @@ use crate::{
 pub const ITERATIONS_MIN: usize = 3;
 
 /// The middle of several takes and how far they are apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// Median over the takes.
     pub median: f64,

@@ -18,7 +18,7 @@ use crate::{
     network::Lab,
     rank::{self, RankArgs},
     record::Record,
-    report::Report,
+    report::{REPORT_SCHEMA, Report},
     virtual_time,
 };
 
@@ -53,6 +53,8 @@ pub enum Command {
     Up(UpArgs),
     /// Play a case: every job alone, all together, all together held to their slots.
     Run(RunArgs),
+    /// Print the result of a run again, from its JSON.
+    Show(ShowArgs),
     /// Remove labs that are up or whose process is gone.
     Down(DownArgs),
     /// Show the labs of this machine.
@@ -97,6 +99,16 @@ pub struct RunArgs {
     pub quiet: bool,
 }
 
+/// Arguments of `antiphase lab show`.
+#[derive(Clone, Debug, Args)]
+pub struct ShowArgs {
+    /// What `run -o json` printed.
+    pub file: PathBuf,
+    /// How to print it.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+}
+
 /// Arguments of `antiphase lab down`.
 #[derive(Clone, Debug, Args)]
 pub struct DownArgs {
@@ -135,6 +147,7 @@ pub fn run(command: &Command, program: &Program, out: &mut dyn Write) -> Result<
     match command {
         Command::Up(args) => up(args, out),
         Command::Run(args) => out.write_all(play(args, program)?.as_bytes()).context("printing the result"),
+        Command::Show(args) => show(args, out),
         Command::Down(args) => down(args, out),
         Command::Status(args) => status(args, out),
         Command::Rank(args) => rank::run(args),
@@ -179,11 +192,7 @@ fn play(args: &RunArgs, program: &Program) -> Result<String> {
     let case = find_case(&args.case)?;
     let report =
         if args.in_virtual_time { virtual_time::run(&case, args.repeats, args.iterations)? } else { on_kernel(case, args, program)? };
-    Ok(match args.output {
-        Format::Table => report.table(),
-        Format::Json => serde_json::to_string_pretty(&report)? + "\n",
-        Format::Html => html::page(&report),
-    })
+    print(&report, args.output)
 }
 
 fn on_kernel(case: Case, args: &RunArgs, program: &Program) -> Result<Report> {
@@ -202,6 +211,24 @@ fn on_kernel(case: Case, args: &RunArgs, program: &Program) -> Result<Report> {
     let report = report?;
     gone?;
     Ok(report)
+}
+
+fn show(args: &ShowArgs, out: &mut dyn Write) -> Result<()> {
+    let refuse = |problem: String| CaseError::Value { place: args.file.display().to_string(), problem };
+    let text = fs::read_to_string(&args.file).map_err(|e| refuse(e.to_string()))?;
+    let report: Report = serde_json::from_str(&text).map_err(|e| refuse(e.to_string()))?;
+    if report.schema != REPORT_SCHEMA {
+        bail!(refuse(format!("schema is {:?}, expected {REPORT_SCHEMA:?}", report.schema)));
+    }
+    out.write_all(print(&report, args.output)?.as_bytes()).context("printing the result")
+}
+
+fn print(report: &Report, output: Format) -> Result<String> {
+    Ok(match output {
+        Format::Table => report.table(),
+        Format::Json => serde_json::to_string_pretty(report)? + "\n",
+        Format::Html => html::page(report),
+    })
 }
 
 fn down(args: &DownArgs, out: &mut dyn Write) -> Result<()> {

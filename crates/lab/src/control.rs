@@ -17,7 +17,7 @@ use std::{
 use anyhow::{Context, Result};
 use gate::{Gate, JobName, PageWriter, ReportReader};
 use gate_core::{Mode, Schedule};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use units::Nanos;
 
 use crate::{
@@ -35,7 +35,7 @@ const STALE_AFTER: Nanos = Nanos::from_millis(2_000);
 const EXPIRES_AFTER: Nanos = Nanos::from_millis(60_000);
 
 /// Who holds the jobs in the interleaved run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Control {
     /// This process writes the schedule pages itself.
@@ -46,7 +46,7 @@ pub enum Control {
 }
 
 /// What a gate did in one take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateTotals {
     /// Starts that passed the gate.
     pub iterations: u64,

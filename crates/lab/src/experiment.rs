@@ -89,7 +89,7 @@ fn report(lab: &Lab, options: &Options, rounds: &[Round], load: [f64; 2]) -> Res
     let last = rounds.last().context("no round was played")?;
     let jobs: Result<Vec<JobRow>> = (0..lab.case.jobs.len()).map(|job| job_row(lab, rounds, last, job)).collect();
     Ok(Report {
-        schema: REPORT_SCHEMA,
+        schema: REPORT_SCHEMA.into(),
         case: lab.case.name.clone(),
         about: lab.case.about.clone(),
         control: options.control,

@@ -29,5 +29,5 @@ pub mod traffic;
 pub mod virtual_time;
 pub mod wiring;
 
-pub use command::{Command, DownArgs, Format, Program, RunArgs, StatusArgs, UpArgs, find_case, run};
+pub use command::{Command, DownArgs, Format, Program, RunArgs, ShowArgs, StatusArgs, UpArgs, find_case, run};
 pub use tool::{TOOLS, missing_tools};

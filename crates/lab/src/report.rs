@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     analysis::Spread,
@@ -14,7 +14,7 @@ use crate::{
 pub const REPORT_SCHEMA: &str = "antiphase.lab-report/v1";
 
 /// One quantity in the three runs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Three {
     /// Each job alone.
     pub solo: Spread,
@@ -25,7 +25,7 @@ pub struct Three {
 }
 
 /// What the fluid model says, in ms.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
     /// The measured solo iteration that the plan was made from, in ratio with the others'.
     pub solo_ms: f64,
@@ -46,7 +46,7 @@ impl Prediction {
 }
 
 /// One job.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobRow {
     /// Its id.
     pub id: String,
@@ -79,7 +79,7 @@ pub struct JobRow {
 }
 
 /// One link between switches that carries data.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkRow {
     /// Its name.
     pub link: String,
@@ -104,10 +104,10 @@ pub struct LinkRow {
 }
 
 /// The result.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Always [`REPORT_SCHEMA`].
-    pub schema: &'static str,
+    pub schema: String,
     /// Name of the case.
     pub case: String,
     /// One line on it.

@@ -46,7 +46,7 @@ pub fn run(case: &Case, repeats: u32, iterations: u32) -> Result<Report> {
     let rounds: Vec<Comparison> = rounds.collect::<Result<_>>()?;
     let last = rounds.last().context("no round was played")?;
     Ok(Report {
-        schema: REPORT_SCHEMA,
+        schema: REPORT_SCHEMA.into(),
         case: case.name.clone(),
         about: case.about.clone(),
         control: Control::Service,
