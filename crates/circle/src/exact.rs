@@ -32,7 +32,7 @@ pub const EXACT_JOBS_MAX: usize = 5;
 /// Work of the two lookups of one span, in units of 10 ns, where breaks are many.
 pub(crate) const LOOKUP_WORK: u64 = 6;
 /// Up to this many times the pieces of its jobs, a circle is swept as a whole.
-const PLAIN_REPEATS: u64 = 2;
+const PLAIN_REPEATS: u64 = 5;
 /// Descents before the search of a small group: enough that it mostly has to prove only.
 const STARTS_SMALL: usize = 2;
 
@@ -70,7 +70,7 @@ pub(crate) fn optimum_around(group: &Group, fixed: &[Option<u64>], effort: Effor
     if bodies <= EXACT_JOBS_MAX {
         return search(group, fixed, STARTS_SMALL, work_max, total);
     }
-    let bound = Search::new(group, fixed, total, work_max).bound_here().0.max(group.mean_bound());
+    let bound = Search::new(group, fixed, total, work_max).bound_here(None).0.max(group.mean_bound());
     Optimum { found: descent(group, fixed, effort.starts(), bound, total.work + work_max, total), bound }
 }
 
@@ -85,7 +85,7 @@ fn search(group: &Group, fixed: &[Option<u64>], starts: usize, work_max: u64, to
     }
     let mut search = Search::new(group, fixed, total, work_max);
     search.best = found;
-    search.branch(0, 0);
+    search.branch(0, 0, None);
     let bound = search.given_up.min(search.best.cost).max(bound);
     Optimum { found: search.best, bound }
 }
@@ -125,7 +125,7 @@ fn bound_by_circles(group: &Group, effort: Effort, total: &mut Total) -> f64 {
             return optimum(&alone, effort, total).bound;
         }
         let mut search = Search::new(&alone, &vec![None; alone.jobs.len()], total, effort.work_max());
-        search.bound_here().0.max(alone.mean_bound())
+        search.bound_here(None).0.max(alone.mean_bound())
     };
     (0..group.circles.len()).map(bound).sum()
 }
@@ -142,7 +142,7 @@ struct Search<'a> {
     work_end: u64,
     /// Smallest lower bound of a part of the tree that was not searched.
     given_up: f64,
-    /// By circle: all jobs are locked and hardly repeat on it.
+    /// By circle: all jobs but one are locked, and they hardly repeat on it.
     plain: Vec<bool>,
     /// Jobs that are added up already, and their sums by circle; empty when none are.
     base_jobs: Vec<usize>,
@@ -180,8 +180,8 @@ impl<'a> Search<'a> {
     }
 
     /// A lower bound of everything below this node; the unplaced jobs; whether all their alignments were seen.
-    fn bound_here(&mut self) -> (f64, Vec<Pending>, f64, bool) {
-        let (costs, fill) = self.placed_cost();
+    fn bound_here(&mut self, known: Option<f64>) -> (f64, Vec<Pending>, f64, bool) {
+        let (costs, fill) = self.placed_cost(known);
         let with_floors: f64 = costs.iter().sum();
         let mut complete = true;
         let mut pending = Vec::new();
@@ -196,8 +196,8 @@ impl<'a> Search<'a> {
         (bound, pending, with_floors, complete)
     }
 
-    fn branch(&mut self, head: usize, child_min: usize) {
-        let (bound, pending, with_floors, complete) = self.bound_here();
+    fn branch(&mut self, head: usize, child_min: usize, known: Option<f64>) {
+        let (bound, pending, with_floors, complete) = self.bound_here(known);
         if bound >= self.best.cost - PROOF_TOLERANCE {
             return;
         }
@@ -235,7 +235,7 @@ impl<'a> Search<'a> {
                 if h == head && p.job < child_min {
                     continue;
                 }
-                self.attach(h, p, with_floors + rest - p.least);
+                self.attach(h, p, with_floors, rest - p.least);
             }
         }
         if two_left {
@@ -265,7 +265,8 @@ impl<'a> Search<'a> {
     }
 
     /// Places `p` at each of its alignments with the job at place `h` of the queue, best first.
-    fn attach(&mut self, h: usize, p: &Pending, others: f64) {
+    fn attach(&mut self, h: usize, p: &Pending, with_floors: f64, others: f64) {
+        let others = with_floors + others;
         let mut ranked: Vec<(f64, u64)> = p.alignments.iter().filter(|a| a.0 == h).map(|a| (a.1, a.2)).collect();
         ranked.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         for (added, shift) in ranked {
@@ -279,7 +280,7 @@ impl<'a> Search<'a> {
             }
             self.placed[p.job] = Some(shift);
             self.order.push(p.job);
-            self.branch(h, p.job + 1);
+            self.branch(h, p.job + 1, Some(with_floors + added));
             self.order.pop();
             self.placed[p.job] = None;
         }
@@ -358,7 +359,11 @@ impl<'a> Search<'a> {
     }
 
     /// Cost of the placed jobs and the floors of the others, by circle, and the bound by mean demand.
-    fn placed_cost(&mut self) -> (Vec<f64>, f64) {
+    /// `known` is the sum of the costs, where the node above has computed it.
+    fn placed_cost(&mut self, known: Option<f64>) -> (Vec<f64>, f64) {
+        if let ([circle], Some(cost)) = (&self.group.circles[..], known) {
+            return (vec![cost], cost.max(circle.fill_bound(circle.members.iter().map(|m| m.folded.mean).sum())));
+        }
         let mut costs = Vec::with_capacity(self.group.circles.len());
         let mut fill = 0.0;
         for (c, circle) in self.group.circles.iter().enumerate() {
@@ -381,7 +386,8 @@ impl<'a> Search<'a> {
 fn is_plain(circle: &Circle) -> bool {
     let pieces =
         |turns: &dyn Fn(&OnCircle) -> u64| -> u64 { circle.members.iter().map(|on| turns(on) * on.folded.starts.len() as u64).sum() };
-    circle.members.iter().all(|on| on.folded.is_locked())
+    // The sum of one distribution and nothing is that distribution.
+    circle.members.iter().filter(|on| !on.folded.is_locked()).count() <= 1
         && pieces(&|on| circle.perimeter / on.folded.period) <= PLAIN_REPEATS * pieces(&|_| 1)
 }
 
