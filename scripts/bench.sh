@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
-# Prints the numbers of docs/promises.md: the solver alone, then whole plans.
+# Prints the numbers of docs/promises.md: the solver alone, whole plans, then the gate, the agent and the service.
 # Compare numbers of one run with each other; other programs on the machine change them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cargo bench --package antiphase-circle
 cargo run --release --package antiphase-policy --example plan_bench
+cargo bench --package antiphase-gate
+cargo run --release --package antiphase-gate --example wake
+cargo run --release --package antiphase-agent --example cost
+cargo run --release --package antiphase-topology --example agents_bench
