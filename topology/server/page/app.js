@@ -1,25 +1,33 @@
 // The page: asks, draws, follows events. What is open is in the address, so that a link can be sent to somebody.
 
 import { get, follow } from "./api.js";
-import { byId, chip, count, duration, html, rate, render, SCORES } from "./dom.js";
+import { byId, chip, count, duration, html, rate, render, scoreClass, SCORES } from "./dom.js";
 import { circle, perimeter } from "./circle.js";
 import { chart } from "./chart.js";
 import { map } from "./map.js";
-import { agents, jobs, links, ROWS_MAX } from "./tables.js";
+import { agents, chips, jobs, links, ROWS_MAX } from "./tables.js";
 
 const REFRESH_MS = 2_000;
 // Events come in bursts: one refresh for all of them.
 const SETTLE_MS = 150;
 const EVENTS_MAX = 200;
-const LINKS_ASKED = 1_000;
+const LINKS_ASKED = 2_000;
+// Scores closer than this are the same.
+const SAME = 1e-9;
 // Ports drawn with their marks; the busiest.
 const PORTS_MAX = 12;
 const MARKS = [["ecn_marked_rx", "ECN marks received", "var(--s4)"], ["cnp_tx", "CNPs sent", "var(--j5)"], ["cnp_rx_handled", "CNPs handled", "var(--j4)"]];
 
-const seen = { links: [], total: 0, jobs: [], epoch: 0, agents: [], series: new Map(), hosts: [], events: [], fabric: null };
+// `fabric`: undefined until asked, null where none is set.
+const seen = { links: [], total: 0, jobs: [], epoch: 0, agents: [], series: new Map(), hosts: [], events: [], fabric: undefined };
 
 const opened = () => new URLSearchParams(location.hash.slice(1)).get("link");
-const open = (id) => { location.hash = new URLSearchParams({ link: id }); };
+// Without an id: closes. The address bar keeps no lone "#".
+function open(id) {
+  if (id === opened()) return;
+  history.pushState(null, "", id ? `#${new URLSearchParams({ link: id })}` : location.pathname);
+  moved();
+}
 const has = (text, filter) => text.toLowerCase().includes(filter.trim().toLowerCase());
 
 function drawVitals() {
@@ -35,16 +43,49 @@ function drawVitals() {
   render(byId("vitals"), JSON.stringify([seen.epoch, fabric, seen.jobs.length, state(seen.jobs, "held"), seen.agents.length, bad]), () => text);
 }
 
+// What to do next where there is nothing to show; null where there is.
+function next() {
+  const at = location.origin === "http://127.0.0.1:7480" ? "" : ` --server ${location.origin}`;
+  if (!seen.fabric) return ["No fabric is set. Load one: ", html("code", {}, `antiphase fabric set${at} FILE`)];
+  if (!seen.jobs.length) return ["No jobs are committed. Commit some: ", html("code", {}, `antiphase commit${at} --jobs FILE`)];
+  return null;
+}
+
+// The page in two sentences: which link is worst and whose it is, and whether the shifts help.
+function drawVerdict(shared) {
+  const worst = shared[0];
+  const raised = shared.filter((l) => l.score > l.zero_shift_score + SAME).length;
+  const apart = shared.filter((l) => l.score >= 1 - SAME).length;
+  const key = JSON.stringify([worst, shared.length, raised, apart, !seen.fabric, seen.jobs.length, seen.agents.length]);
+  render(byId("verdict"), key, () => {
+    const missing = next();
+    if (missing) return html("p", {}, missing);
+    if (!worst) return html("p", {}, "No link is shared by two jobs: there is nothing to shift.");
+    const name = html("button", { class: "link", type: "button", "data-link": worst.id, onclick: () => open(worst.id) }, worst.id);
+    const figure = (score) => html("b", { class: `s${scoreClass(score)}` }, score.toFixed(3));
+    const all = shared.length === 1 ? "the one shared link" : `${shared.length} shared links`;
+    const help = !raised ? `No shift raises a score; jobs are apart on ${apart} of ${all}.`
+      : `The shifts raise the score of ${raised} of ${all}; on ${apart} nobody waits.`;
+    return [
+      html("p", {}, "Worst link: ", name, " at ", figure(worst.score), ", ", figure(worst.zero_shift_score), " if nobody were shifted; shared by ", chips(worst.jobs)),
+      html("p", {}, help),
+    ];
+  });
+}
+
 function drawLinks() {
   const filter = byId("links-filter").value;
   const found = seen.links.filter((l) => has(`${l.id} ${l.jobs.join(" ")}`, filter));
   const shared = seen.links.filter((l) => l.jobs.length > 1);
-  const key = JSON.stringify([found.slice(0, ROWS_MAX).map((l) => [l.id, l.score, l.zero_shift_score, l.jobs]), opened()]);
-  render(byId("links"), key, () => links(found, opened(), open));
+  drawVerdict(shared);
+  const key = JSON.stringify([found.slice(0, ROWS_MAX).map((l) => [l.id, l.score, l.zero_shift_score, l.jobs]), opened(), filter === "", seen.jobs.length > 0, !seen.fabric]);
+  render(byId("links"), key, () => links(found, opened(), open,
+    filter ? "No link of this name." : next() ?? "The committed jobs send over no link."));
   byId("links-note").textContent = seen.total ? `${count(shared.length, "link")} of ${seen.total} with demand ${shared.length === 1 ? "is" : "are"} shared` +
     (found.length > ROWS_MAX ? `; the first ${ROWS_MAX} are listed` : "") : "";
   render(byId("map"), JSON.stringify(shared.map((l) => [l.id, l.score])), () => {
-    if (!shared.length) return html("p", { class: "empty" }, "No link is shared by two jobs.");
+    byId("map-note").textContent = "";
+    if (!shared.length) return html("p", { class: "empty" }, "Links that jobs share are drawn here.");
     const { drawing, shown, wide } = map(shared, open);
     byId("map-section").classList.toggle("wide", wide);
     byId("map-note").textContent = shown < shared.length ? `the ${shown} worst of ${shared.length} shared links` : `all ${count(shown, "shared link")}`;
@@ -57,13 +98,20 @@ function figure(link, shifted, score) {
   return html("figure", {}, circle(link, shifted), html("figcaption", {}, shifted ? "with the committed shifts" : "if nobody were shifted", says));
 }
 
+// The address names another link, or none.
+function moved() {
+  drawLinks();
+  drawLink().then(() => { if (opened()) byId("link-section").scrollIntoView({ block: "nearest" }); }, (error) => says({ trouble: error.message }));
+}
+
 async function drawLink() {
   const id = opened();
   byId("link-section").hidden = !id;
   if (!id) return;
-  const answer = await get("links", { links: id, demands: true });
+  // Asked for by name only where it can be there: the list is whole unless it was cut.
+  const known = seen.links.length < seen.total || seen.links.some((l) => l.id === id);
+  const link = known ? await get("links", { links: id, demands: true }).then((answer) => answer.links[0], absent) : null;
   if (id !== opened()) return;
-  const link = answer.links.find((l) => l.id === id);
   byId("link-title").textContent = id;
   render(byId("link-detail"), JSON.stringify([id, link]), () => {
     if (!link) return html("p", { class: "empty" }, "This link carries no demand now.");
@@ -84,7 +132,7 @@ function drawJobs() {
   const filter = byId("jobs-filter").value;
   const found = seen.jobs.filter((j) => has(`${j.id} ${j.state} ${j.hosts.join(" ")}`, filter));
   byId("jobs-note").textContent = found.length > ROWS_MAX ? `the first ${ROWS_MAX} of ${found.length} are listed` : "";
-  render(byId("jobs"), JSON.stringify([found.slice(0, ROWS_MAX), [...seen.series.values()].map((s) => s.at_ms.at(-1))]), () => jobs(found, seen.series));
+  render(byId("jobs"), JSON.stringify([found.slice(0, ROWS_MAX), filter === "", !seen.fabric, [...seen.series.values()].map((s) => s.at_ms.at(-1))]), () => jobs(found, seen.series, filter ? "No job of this name, host or state." : next()));
 }
 
 function drawMarks() {
@@ -120,23 +168,41 @@ function draw() {
   drawMarks();
   drawAgents();
   drawEvents();
+}
+
+async function ask() {
+  const [links, jobs, agents, telemetry] = await Promise.all([
+    get("links", { limit: LINKS_ASKED }), get("jobs"), get("agents"), get("telemetry", { seconds: 120, all_hosts: true }),
+  ]);
+  Object.assign(seen, { links: links.links, total: links.total, jobs: jobs.jobs, epoch: jobs.epoch, agents: agents.agents, hosts: telemetry.hosts });
+  seen.series = new Map(telemetry.jobs.map((s) => [s.job, s]));
+  if (seen.fabric === undefined) seen.fabric = await get("fabric", { summary: true }).catch(absent);
+  draw();
+  await drawLink();
   document.body.dataset.drawn = seen.epoch;
 }
 
+const absent = (error) => { if (error.status === 404) return null; throw error; };
+
+// One refresh at a time, so that an older answer never overwrites a newer one; who asks meanwhile gets one more.
+let busy = false, more = false;
 async function refresh() {
-  try {
-    const [links, jobs, agents, telemetry] = await Promise.all([
-      get("links", { limit: LINKS_ASKED }), get("jobs"), get("agents"), get("telemetry", { seconds: 120, all_hosts: true }),
-    ]);
-    Object.assign(seen, { links: links.links, total: links.total, jobs: jobs.jobs, epoch: jobs.epoch, agents: agents.agents, hosts: telemetry.hosts });
-    seen.series = new Map(telemetry.jobs.map((s) => [s.job, s]));
-    seen.fabric ??= await get("fabric", { summary: true }).catch(() => null);
-    draw();
-    await drawLink();
-  } catch (error) {
-    byId("live").className = "live off";
-    byId("live").textContent = error.message;
-  }
+  if (busy) { more = true; return; }
+  busy = true;
+  do {
+    more = false;
+    await ask().then(() => says({ trouble: null }), (error) => says({ trouble: error.message }));
+  } while (more);
+  busy = false;
+}
+
+// What the corner says: the stream and the last refresh, either of which can fail alone.
+const health = { stream: false, trouble: null };
+function says(change) {
+  Object.assign(health, change);
+  const live = health.stream && !health.trouble;
+  byId("live").className = live ? "live" : "live off";
+  byId("live").textContent = live ? "live" : `not live: ${health.stream ? health.trouble : "reconnecting …"}`;
 }
 
 let settling = null;
@@ -145,17 +211,37 @@ const soon = () => { settling ??= setTimeout(async () => { settling = null; awai
 byId("legend").append(...SCORES.map(([, text], i) => html("li", {}, html("i", { style: `background: var(--s${i + 1})` }), text)));
 byId("links-filter").addEventListener("input", drawLinks);
 byId("jobs-filter").addEventListener("input", drawJobs);
-addEventListener("hashchange", () => { drawLinks(); drawLink().catch(() => {}); });
+byId("link-close").addEventListener("click", () => open(null));
+addEventListener("popstate", moved);
 
-// The page is never quicker than the service: the next refresh is set when the last has ended.
-const loop = async () => { if (!document.hidden) await refresh(); setTimeout(loop, REFRESH_MS); };
-get("events", { limit: EVENTS_MAX }).then((answer) => { seen.events = answer.events; drawEvents(); }).catch(() => {}).finally(loop);
-follow((event) => {
-  if (seen.events.at(-1)?.sequence >= event.sequence) return;
+// The page asks a slow service less often: it rests four times as long as the last refresh took.
+async function loop() {
+  const began = performance.now();
+  if (!document.hidden) await refresh();
+  setTimeout(loop, Math.max(REFRESH_MS, 4 * (performance.now() - began)));
+}
+addEventListener("visibilitychange", () => { if (!document.hidden) soon(); });
+
+function happened(event) {
   seen.events = [...seen.events, event].slice(-EVENTS_MAX);
-  if (event.kind === "fabric") seen.fabric = null;
+  if (event.kind === "fabric") seen.fabric = undefined;
   soon();
-}, (live) => {
-  byId("live").className = live ? "live" : "live off";
-  byId("live").textContent = live ? "live" : "not live: reconnecting …";
-});
+}
+
+// The stream begins where the list ends, so that no event falls between the two.
+async function begin() {
+  try {
+    const { events, oldest } = await get("events", { limit: EVENTS_MAX });
+    seen.events = events;
+    follow(events.at(-1)?.sequence ?? oldest - 1, happened, (stream) => {
+      // Another service may answer now, with another fabric.
+      if (stream) { seen.fabric = undefined; soon(); }
+      says({ stream });
+    });
+  } catch (error) {
+    says({ trouble: error.message });
+    setTimeout(begin, REFRESH_MS);
+  }
+}
+begin();
+loop();

@@ -46,9 +46,12 @@ export function duration(ns) {
 export const signed = (ns) => (ns === undefined || ns === null ? "–" : (ns > 0 ? "+" : "") + duration(ns));
 export const count = (n, one, many = one + "s") => `${n.toLocaleString()} ${n === 1 ? one : many}`;
 
-// Replaces the children only where something changed, so that a refresh does not steal focus or scroll.
+// Replaces the children only where something changed, so that a refresh does not steal scroll; the focus stays on what stands
+// for the same link.
 export function render(parent, key, make) {
   if (parent.dataset.key === key) return;
   parent.dataset.key = key;
+  const focused = parent.contains(document.activeElement) ? document.activeElement.dataset.link : undefined;
   parent.replaceChildren(...[make()].flat());
+  if (focused !== undefined) [...parent.querySelectorAll("[data-link]")].find((e) => e.dataset.link === focused)?.focus({ preventScroll: true });
 }

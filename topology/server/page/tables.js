@@ -12,7 +12,8 @@ function table(headings, rows) {
 }
 
 const cell = (content, kind) => html("td", { class: kind }, content);
-const chips = (jobs) => (jobs.length > 6 ? [...jobs.slice(0, 5).map(chip), ` and ${jobs.length - 5} more`] : jobs.map(chip));
+// Whose a link is; on a backbone that can be very many.
+export const chips = (jobs) => (jobs.length > 6 ? [...jobs.slice(0, 5).map(chip), ` and ${jobs.length - 5} more`] : jobs.map(chip));
 const empty = (columns, text) => [html("tr", {}, html("td", { class: "empty", colspan: columns }, text))];
 
 function bar(after, before) {
@@ -21,11 +22,11 @@ function bar(after, before) {
     html("i", { style: `${width(after)}; background: ${scoreColour(after)}` }), html("i", { class: "before", style: width(before) }));
 }
 
-export function links(all, open, pick) {
+export function links(all, open, pick, nothing) {
   const rows = all.slice(0, ROWS_MAX).map((link) => {
     const score = link.score ?? null;
     return html("tr", { class: `pick${link.id === open ? " open" : ""}`, onclick: () => pick(link.id) },
-      cell(html("button", { class: "link", type: "button" }, link.id)),
+      cell(html("button", { class: "link", type: "button", "data-link": link.id }, link.id)),
       cell(rate(link.capacity_mbps), "number"),
       cell(score === null ? "–" : html("b", { class: `s${scoreClass(score)}` }, score.toFixed(3)), "number"),
       cell(score === null ? "–" : (link.zero_shift_score ?? 1).toFixed(3), "number"),
@@ -34,10 +35,10 @@ export function links(all, open, pick) {
       cell(chips(link.jobs), "wrap"));
   });
   return table(["Link", ">Capacity", ">Score", ">Unshifted", "", ">Peak demand", "Jobs"],
-    rows.length ? rows : empty(7, "No link carries demand. Commit jobs with: antiphase commit --jobs FILE"));
+    rows.length ? rows : empty(7, nothing));
 }
 
-export function jobs(all, series) {
+export function jobs(all, series, nothing) {
   const rows = all.slice(0, ROWS_MAX).map((job) => {
     const slot = job.slot ?? {};
     const past = series.get(job.id)?.iteration_ns ?? [];
@@ -58,7 +59,7 @@ export function jobs(all, series) {
       cell(job.shared_links.length ? count(job.shared_links.length, "link") : "none"));
   });
   return table(["Job", "State", ">Hosts", ">Solo", ">Unshifted", ">Now", "", ">Period", ">Offset", ">Late by", ">Slack", ">Slips", ">Failed open", "Shares"],
-    rows.length ? rows : empty(14, "No jobs are committed."));
+    rows.length ? rows : empty(14, nothing));
 }
 
 export function agents(all) {
@@ -71,5 +72,5 @@ export function agents(all) {
     cell(agent.version),
     cell(chips(agent.jobs), "wrap")));
   return table(["Host", "State", ">Clock bound", ">Round trip", ">Epoch", "Version", "Jobs"],
-    rows.length ? rows : empty(7, "No agent has connected. Start antiphase-agent on the nodes."));
+    rows.length ? rows : empty(7, ["No agent has connected: nobody holds a job to its slot. Start ", html("code", {}, "antiphase-agent"), " on the hosts."]));
 }
