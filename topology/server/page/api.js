@@ -4,7 +4,7 @@ const TIMEOUT_MS = 10_000;
 // After a refusal, such as too many readers.
 const REOPEN_MS = 5_000;
 
-// An answer that says no: `status` tells "there is no such thing" from trouble.
+// No answer, or one that says no: `status` tells "there is no such thing" from trouble, and is 0 where nobody answered.
 export class Refused extends Error {
   constructor(path, status, message) {
     super(`${path}: ${message}`);
@@ -17,8 +17,9 @@ export async function get(path, query = {}) {
   for (const [key, value] of Object.entries(query)) {
     for (const one of [value].flat()) url.searchParams.append(key, one);
   }
-  const answer = await fetch(url, { headers: { accept: "application/json" }, signal: AbortSignal.timeout(TIMEOUT_MS) });
-  if (answer.ok) return answer.json();
+  const gone = (error) => { throw new Refused(path, 0, error.name === "TimeoutError" ? `no answer in ${TIMEOUT_MS / 1000} s` : "no answer"); };
+  const answer = await fetch(url, { headers: { accept: "application/json" }, signal: AbortSignal.timeout(TIMEOUT_MS) }).catch(gone);
+  if (answer.ok) return answer.json().catch(gone);
   const said = await answer.json().catch(() => ({}));
   throw new Refused(path, answer.status, said.message ?? answer.statusText);
 }

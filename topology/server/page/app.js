@@ -1,13 +1,17 @@
 // The page: asks, draws, follows events. What is open is in the address, so that a link can be sent to somebody.
 
-import { get, follow } from "./api.js";
-import { byId, chip, count, duration, html, rate, render, scoreClass, SCORES } from "./dom.js";
+import { follow, get, Refused } from "./api.js";
+import { byId, chip, count, duration, html, rate, render, SCORES } from "./dom.js";
 import { circle, perimeter } from "./circle.js";
 import { chart } from "./chart.js";
 import { map } from "./map.js";
-import { agents, chips, jobs, links, ROWS_MAX } from "./tables.js";
+import { agents, chips, coloured, jobs, links, ROWS_MAX } from "./tables.js";
 
 const REFRESH_MS = 2_000;
+// Counters of all ports are megabytes on a large fabric.
+const HOSTS_MS = 5_000;
+// What charts and sparks show.
+const SECONDS = 120;
 // Events come in bursts: one refresh for all of them.
 const SETTLE_MS = 150;
 const EVENTS_MAX = 200;
@@ -16,6 +20,8 @@ const LINKS_ASKED = 2_000;
 const SAME = 1e-9;
 // Ports drawn with their marks; the busiest.
 const PORTS_MAX = 12;
+// Kinds of events that change what the marks tell.
+const PLANS = ["committed", "released", "moved", "expired"];
 const MARKS = [["ecn_marked_rx", "ECN marks received", "var(--s4)"], ["cnp_tx", "CNPs sent", "var(--j5)"], ["cnp_rx_handled", "CNPs handled", "var(--j4)"]];
 
 // `fabric`: undefined until asked, null where none is set.
@@ -51,24 +57,38 @@ function next() {
   return null;
 }
 
-// The page in two sentences: which link is worst and whose it is, and whether the shifts help.
+// What the shifts do for the iterations of jobs that share links: as their gates see it, or as predicted where none has reported.
+function gain() {
+  const sharing = seen.jobs.filter((j) => j.shared_links.length && j.predicted_unshifted_ns);
+  const measured = sharing.filter((j) => j.iteration_ns);
+  const part = (jobs, now) => jobs.reduce((sum, j) => sum + now(j) / j.predicted_unshifted_ns, 0) / jobs.length;
+  const says = (part) => (Math.abs(part - 1) < 0.0005 ? "as long as" : `${Math.abs(100 * (1 - part)).toFixed(1)} % ${part < 1 ? "shorter" : "longer"} than`) + " if nobody were shifted";
+  if (measured.length) return `Measured: iterations of ${count(measured.length, "job")} are on average ${says(part(measured, (j) => j.iteration_ns))} (predicted).`;
+  // Who is not held runs as it comes.
+  const planned = (j) => (j.slot?.hold ? j.predicted_shifted_ns : null) ?? j.predicted_unshifted_ns;
+  if (sharing.length) return `Predicted: iterations of ${count(sharing.length, "job")} are on average ${says(part(sharing, planned))}. No gate has reported yet.`;
+  return "";
+}
+
+// The page in three sentences: which link is worst and whose it is, what the shifts do to scores, and to iterations.
 function drawVerdict(shared) {
-  const worst = shared[0];
+  const clear = shared.filter((l) => l.score >= 1 - SAME).length;
   const raised = shared.filter((l) => l.score > l.zero_shift_score + SAME).length;
-  const apart = shared.filter((l) => l.score >= 1 - SAME).length;
-  const key = JSON.stringify([worst, shared.length, raised, apart, !seen.fabric, seen.jobs.length, seen.agents.length]);
+  // Where every link is clear, the one that would be worst without the shifts.
+  const worst = clear < shared.length ? shared[0] : shared.reduce((a, b) => (b.zero_shift_score < a.zero_shift_score ? b : a), shared[0]);
+  const key = JSON.stringify([worst, shared.length, raised, clear, !seen.fabric, seen.jobs.length, gain()]);
   render(byId("verdict"), key, () => {
     const missing = next();
-    if (missing) return html("p", {}, missing);
-    if (!worst) return html("p", {}, "No link is shared by two jobs: there is nothing to shift.");
+    if (missing) return html("p", { class: "first" }, missing);
+    if (!worst) return html("p", { class: "first" }, "No link is shared by two jobs: there is nothing to shift.");
     const name = html("button", { class: "link", type: "button", "data-link": worst.id, onclick: () => open(worst.id) }, worst.id);
-    const figure = (score) => html("b", { class: `s${scoreClass(score)}` }, score.toFixed(3));
-    const all = shared.length === 1 ? "the one shared link" : `${shared.length} shared links`;
-    const help = !raised ? `No shift raises a score; jobs are apart on ${apart} of ${all}.`
-      : `The shifts raise the score of ${raised} of ${all}; on ${apart} nobody waits.`;
+    const all = count(shared.length, "shared link");
+    const who = ["shared by ", chips(worst.jobs)];
     return [
-      html("p", {}, "Worst link: ", name, " at ", figure(worst.score), ", ", figure(worst.zero_shift_score), " if nobody were shifted; shared by ", chips(worst.jobs)),
-      html("p", {}, help),
+      clear === shared.length
+        ? html("p", { class: "first" }, "Nobody waits for a link. Unshifted, the worst would be ", name, " with a score of ", coloured(worst.zero_shift_score), ", ", who)
+        : html("p", { class: "first" }, "Worst link: ", name, " with a score of ", coloured(worst.score), " (unshifted ", coloured(worst.zero_shift_score), "), ", who),
+      html("p", {}, `${raised ? `The shifts raise ${raised.toLocaleString()}` : "The shifts raise none"} of ${all}; on ${clear.toLocaleString()} nobody waits. ${gain()}`),
     ];
   });
 }
@@ -78,17 +98,18 @@ function drawLinks() {
   const found = seen.links.filter((l) => has(`${l.id} ${l.jobs.join(" ")}`, filter));
   const shared = seen.links.filter((l) => l.jobs.length > 1);
   drawVerdict(shared);
-  const key = JSON.stringify([found.slice(0, ROWS_MAX).map((l) => [l.id, l.score, l.zero_shift_score, l.jobs]), opened(), filter === "", seen.jobs.length > 0, !seen.fabric]);
+  const key = JSON.stringify([found.slice(0, ROWS_MAX).map((l) => [l.id, l.score, l.zero_shift_score, l.jobs]), opened(), filter === ""]);
   render(byId("links"), key, () => links(found, opened(), open,
-    filter ? "No link of this name." : next() ?? "The committed jobs send over no link."));
-  byId("links-note").textContent = seen.total ? `${count(shared.length, "link")} of ${seen.total} with demand ${shared.length === 1 ? "is" : "are"} shared` +
+    filter ? "No link or job of this name." : "No link carries demand."));
+  byId("links-note").textContent = seen.total ? `${shared.length.toLocaleString()} of ${count(seen.total, "link")} with demand ${shared.length === 1 ? "is" : "are"} shared` +
     (found.length > ROWS_MAX ? `; the first ${ROWS_MAX} are listed` : "") : "";
-  render(byId("map"), JSON.stringify(shared.map((l) => [l.id, l.score])), () => {
+  byId("legend").hidden = !shared.length;
+  render(byId("map"), JSON.stringify([shared.map((l) => [l.id, l.score, l.jobs]), opened()]), () => {
     byId("map-note").textContent = "";
     if (!shared.length) return html("p", { class: "empty" }, "Links that jobs share are drawn here.");
-    const { drawing, shown, wide } = map(shared, open);
+    const { drawing, shown, wide } = map(shared, opened(), open);
     byId("map-section").classList.toggle("wide", wide);
-    byId("map-note").textContent = shown < shared.length ? `the ${shown} worst of ${shared.length} shared links` : `all ${count(shown, "shared link")}`;
+    byId("map-note").textContent = shown < shared.length ? `the ${shown} worst of ${count(shared.length, "shared link")}` : `all ${count(shown, "shared link")}`;
     return drawing;
   });
 }
@@ -101,7 +122,7 @@ function figure(link, shifted, score) {
 // The address names another link, or none.
 function moved() {
   drawLinks();
-  drawLink().then(() => { if (opened()) byId("link-section").scrollIntoView({ block: "nearest" }); }, (error) => says({ trouble: error.message }));
+  drawLink().then(() => { if (opened()) byId("link-section").scrollIntoView({ block: "nearest" }); }, trouble);
 }
 
 async function drawLink() {
@@ -112,17 +133,17 @@ async function drawLink() {
   const known = seen.links.length < seen.total || seen.links.some((l) => l.id === id);
   const link = known ? await get("links", { links: id, demands: true }).then((answer) => answer.links[0], absent) : null;
   if (id !== opened()) return;
-  byId("link-title").textContent = id;
+  byId("link-title").textContent = `Link ${id}`;
   render(byId("link-detail"), JSON.stringify([id, link]), () => {
     if (!link) return html("p", { class: "empty" }, "This link carries no demand now.");
     const demands = link.demands ?? [];
     const { length, exact } = demands.length ? perimeter(demands) : { length: 0, exact: true };
     const around = exact ? `once around is ${duration(length)}` : `the periods do not lock: one turn of ${duration(length)} is drawn, and the next looks different`;
     return [
-      html("p", {}, `${rate(link.capacity_mbps)} from ${link.from_node} to ${link.to_node}; ${around}. The dashed circle is the capacity, and what is over it waits.`),
+      html("p", {}, `${rate(link.capacity_mbps)} from ${link.from_node} to ${link.to_node}; ${around}. Each ring is when a job sends, and the disc is all of them together: the dashed circle is the capacity, and what is `, html("b", { class: "bad" }, "over it"), " waits."),
       html("div", { class: "circles" }, demands.length ? [figure(link, false, link.zero_shift_score), figure(link, true, link.score)] : [],
         html("table", { style: "width: auto" }, html("tbody", {}, demands.map((d) => html("tr", {},
-          html("td", {}, chip(d.job)), html("td", {}, `every ${duration(d.period_ns)}`), html("td", {}, `shifted by ${duration(d.shift_ns)}`),
+          html("td", {}, chip(d.job)), html("td", {}, `every ${duration(d.period_ns)}`), html("td", {}, d.shift_ns ? `shifted by ${duration(d.shift_ns)}` : "not shifted"),
           html("td", {}, `sends ${duration(d.phases.reduce((s, p) => s + p.end_ns - p.start_ns, 0))}, up to ${rate(Math.max(0, ...d.phases.map((p) => p.rate_mbps)))}`)))))),
     ];
   });
@@ -132,7 +153,7 @@ function drawJobs() {
   const filter = byId("jobs-filter").value;
   const found = seen.jobs.filter((j) => has(`${j.id} ${j.state} ${j.hosts.join(" ")}`, filter));
   byId("jobs-note").textContent = found.length > ROWS_MAX ? `the first ${ROWS_MAX} of ${found.length} are listed` : "";
-  render(byId("jobs"), JSON.stringify([found.slice(0, ROWS_MAX), filter === "", !seen.fabric, [...seen.series.values()].map((s) => s.at_ms.at(-1))]), () => jobs(found, seen.series, filter ? "No job of this name, host or state." : next()));
+  render(byId("jobs"), JSON.stringify([found.slice(0, ROWS_MAX), filter === "", [...seen.series.values()].map((s) => s.at_ms.at(-1))]), () => jobs(found, seen.series, filter ? "No job of this name, host or state." : "No job is committed."));
 }
 
 function drawMarks() {
@@ -143,9 +164,10 @@ function drawMarks() {
     });
     return { title: `${h.host} ${h.port}`, series, sum: series.reduce((s, x) => s + x.value.reduce((a, b) => a + b, 0), 0) };
   }).filter((p) => p.series.length && p.series[0].at.length).sort((a, b) => b.sum - a.sum || a.title.localeCompare(b.title));
-  byId("marks-note").textContent = ports.length > PORTS_MAX ? `the ${PORTS_MAX} ports with most of ${ports.length}` : "";
-  render(byId("marks"), JSON.stringify(ports.slice(0, PORTS_MAX)), () => ports.length
-    ? ports.slice(0, PORTS_MAX).map((p) => html("div", { class: "chart" }, html("b", {}, p.title), " ", p.series.map((s) => html("small", { style: `color: ${s.colour}` }, ` ${s.name}`)), chart(p.series, (v) => `${v} per step`)))
+  const commits = seen.events.filter((e) => PLANS.includes(e.kind)).map((e) => ({ at: e.at_ns / 1e6, name: e.message }));
+  byId("marks-note").textContent = [ports.length > PORTS_MAX && `the ${PORTS_MAX} ports with most of ${ports.length}`, ports.length && commits.length && "upright lines: the plan changed"].filter(Boolean).join("; ");
+  render(byId("marks"), JSON.stringify([ports.slice(0, PORTS_MAX), commits]), () => ports.length
+    ? ports.slice(0, PORTS_MAX).map((p) => html("div", { class: "chart" }, html("b", {}, p.title), " ", p.series.map((s) => html("small", { style: `color: ${s.colour}` }, ` ${s.name}`)), chart(p.series, commits, (v) => `${v.toLocaleString()} a second`)))
     : [html("p", { class: "empty" }, "No port reports marks or CNPs: not collected is not the same as none.")]);
 }
 
@@ -170,16 +192,28 @@ function draw() {
   drawEvents();
 }
 
+let nextHosts = 0;
 async function ask() {
+  const hosts = performance.now() > nextHosts;
   const [links, jobs, agents, telemetry] = await Promise.all([
-    get("links", { limit: LINKS_ASKED }), get("jobs"), get("agents"), get("telemetry", { seconds: 120, all_hosts: true }),
+    get("links", { limit: LINKS_ASKED }), get("jobs"), get("agents"), get("telemetry", { seconds: SECONDS, all_hosts: hosts }),
   ]);
-  Object.assign(seen, { links: links.links, total: links.total, jobs: jobs.jobs, epoch: jobs.epoch, agents: agents.agents, hosts: telemetry.hosts });
+  Object.assign(seen, { links: links.links, total: links.total, jobs: jobs.jobs, epoch: jobs.epoch, agents: agents.agents });
   seen.series = new Map(telemetry.jobs.map((s) => [s.job, s]));
+  if (hosts) {
+    seen.hosts = telemetry.hosts;
+    nextHosts = performance.now() + HOSTS_MS;
+  }
   if (seen.fabric === undefined) seen.fabric = await get("fabric", { summary: true }).catch(absent);
   draw();
   await drawLink();
   document.body.dataset.drawn = seen.epoch;
+}
+
+// What was refused is said in the corner; anything else is a fault of this page and belongs on the console too.
+function trouble(error) {
+  if (!(error instanceof Refused)) reportError(error);
+  says({ trouble: error.message });
 }
 
 const absent = (error) => { if (error.status === 404) return null; throw error; };
@@ -191,7 +225,7 @@ async function refresh() {
   busy = true;
   do {
     more = false;
-    await ask().then(() => says({ trouble: null }), (error) => says({ trouble: error.message }));
+    await ask().then(() => says({ trouble: null }), trouble);
   } while (more);
   busy = false;
 }
@@ -208,7 +242,7 @@ function says(change) {
 let settling = null;
 const soon = () => { settling ??= setTimeout(async () => { settling = null; await refresh(); }, SETTLE_MS); };
 
-byId("legend").append(...SCORES.map(([, text], i) => html("li", {}, html("i", { style: `background: var(--s${i + 1})` }), text)));
+byId("legend").append(html("li", {}, "Score"), ...SCORES.map(([, text], i) => html("li", {}, html("i", { style: `background: var(--s${i + 1})` }), text)));
 byId("links-filter").addEventListener("input", drawLinks);
 byId("jobs-filter").addEventListener("input", drawJobs);
 byId("link-close").addEventListener("click", () => open(null));
@@ -239,7 +273,7 @@ async function begin() {
       says({ stream });
     });
   } catch (error) {
-    says({ trouble: error.message });
+    trouble(error);
     setTimeout(begin, REFRESH_MS);
   }
 }

@@ -7,7 +7,7 @@ function build(element, attributes, children) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (value !== undefined && value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
   return element;
 }
 
@@ -50,8 +50,8 @@ export const count = (n, one, many = one + "s") => `${n.toLocaleString()} ${n ==
 // for the same link.
 export function render(parent, key, make) {
   if (parent.dataset.key === key) return;
-  parent.dataset.key = key;
   const focused = parent.contains(document.activeElement) ? document.activeElement.dataset.link : undefined;
-  parent.replaceChildren(...[make()].flat());
+  parent.replaceChildren(...[make()].flat(Infinity));
+  parent.dataset.key = key;
   if (focused !== undefined) [...parent.querySelectorAll("[data-link]")].find((e) => e.dataset.link === focused)?.focus({ preventScroll: true });
 }

@@ -11,10 +11,12 @@ use std::{
 use base64::Engine as _;
 use serde_json::{Value, json};
 
-use crate::support::WAIT;
-
+/// Longest wait for anything: a busy machine needs a fraction, and a page that hangs fails before somebody loses patience.
+const WAIT: Duration = Duration::from_secs(30);
 /// Between two looks at a condition.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Before what the page threw and nobody caught.
+const EXCEPTION: &str = "exception: ";
 /// One browser at a time: each is several processes.
 static ONE: Mutex<()> = Mutex::new(());
 
@@ -93,7 +95,7 @@ impl Browser {
     fn hear(&mut self, message: &Value) {
         let of = &message["params"];
         let trouble = match message["method"].as_str() {
-            Some("Runtime.exceptionThrown") => of["exceptionDetails"].to_string(),
+            Some("Runtime.exceptionThrown") => format!("{EXCEPTION}{}", of["exceptionDetails"]),
             Some("Log.entryAdded") if of["entry"]["level"] == "error" => of["entry"].to_string(),
             Some("Runtime.consoleAPICalled") if of["type"] == "error" || of["type"] == "assert" => of["args"].to_string(),
             _ => return,
@@ -136,10 +138,13 @@ impl Browser {
     pub(crate) fn until(&mut self, expression: &str) {
         let until = Instant::now() + WAIT;
         while self.eval(&format!("Boolean({expression})")) != true {
-            if Instant::now() > until {
+            // A fault of the page makes waiting pointless.
+            let fault = self.troubles.iter().any(|trouble| trouble.starts_with(EXCEPTION));
+            if fault || Instant::now() > until {
                 self.shot("failed");
                 let page = self.eval("document.body.innerText");
-                panic!("{expression} did not come true; a picture is in {}; the page says:\n{page}", pictures().display());
+                let troubles = self.troubles.join("\n");
+                panic!("{expression} did not come true; a picture is in {}; the page says:\n{page}\n{troubles}", pictures().display());
             }
             std::thread::sleep(LOOK_EVERY);
         }

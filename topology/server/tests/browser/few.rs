@@ -191,7 +191,7 @@ fn dark_is_light_on_dark() {
         browser.click("#links tbody tr:first-child .link");
         browser.until("document.querySelectorAll('#link-detail figure svg').length === 2");
         let least = browser.eval(CONTRAST);
-        assert!(least[0].as_f64().unwrap() >= 3.0, "{scheme}: {least}");
+        assert!(least[0].as_f64().unwrap() >= 4.5, "{scheme}: {least}");
         let paper = browser.eval("getComputedStyle(document.body).backgroundColor");
         assert_eq!(paper == "rgb(255, 255, 255)", scheme == "light", "{paper}");
         browser.shot(&format!("few-{scheme}"));
