@@ -62,11 +62,11 @@ function gain() {
   const sharing = seen.jobs.filter((j) => j.shared_links.length && j.predicted_unshifted_ns);
   const measured = sharing.filter((j) => j.iteration_ns);
   const part = (jobs, now) => jobs.reduce((sum, j) => sum + now(j) / j.predicted_unshifted_ns, 0) / jobs.length;
-  const says = (part) => (Math.abs(part - 1) < 0.0005 ? "as long as" : `${Math.abs(100 * (1 - part)).toFixed(1)} % ${part < 1 ? "shorter" : "longer"} than`) + " if nobody were shifted";
-  if (measured.length) return `Measured: iterations of ${count(measured.length, "job")} are on average ${says(part(measured, (j) => j.iteration_ns))} (predicted).`;
+  const says = (part) => (Math.abs(part - 1) < 0.0005 ? "as long as" : `${Math.abs(100 * (1 - part)).toFixed(1)} % ${part < 1 ? "shorter" : "longer"} than`) ;
+  if (measured.length) return `Measured: iterations of ${count(measured.length, "job")} are on average ${says(part(measured, (j) => j.iteration_ns))} predicted without the shifts.`;
   // Who is not held runs as it comes.
   const planned = (j) => (j.slot?.hold ? j.predicted_shifted_ns : null) ?? j.predicted_unshifted_ns;
-  if (sharing.length) return `Predicted: iterations of ${count(sharing.length, "job")} are on average ${says(part(sharing, planned))}. No gate has reported yet.`;
+  if (sharing.length) return `Predicted: iterations of ${count(sharing.length, "job")} are on average ${says(part(sharing, planned))} without the shifts. No gate has reported yet.`;
   return "";
 }
 
@@ -88,7 +88,7 @@ function drawVerdict(shared) {
       clear === shared.length
         ? html("p", { class: "first" }, "Nobody waits for a link. Unshifted, the worst would be ", name, " with a score of ", coloured(worst.zero_shift_score), ", ", who)
         : html("p", { class: "first" }, "Worst link: ", name, " with a score of ", coloured(worst.score), " (unshifted ", coloured(worst.zero_shift_score), "), ", who),
-      html("p", {}, `${raised ? `The shifts raise ${raised.toLocaleString()}` : "The shifts raise none"} of ${all}; on ${clear.toLocaleString()} nobody waits. ${gain()}`),
+      html("p", {}, `The shifts raise the score of ${raised ? raised.toLocaleString() : "none"} of ${all}${clear === shared.length ? "" : `; on ${clear.toLocaleString()} nobody waits`}. ${gain()}`),
     ];
   });
 }
@@ -96,7 +96,7 @@ function drawVerdict(shared) {
 function drawLinks() {
   const filter = byId("links-filter").value;
   const found = seen.links.filter((l) => has(`${l.id} ${l.jobs.join(" ")}`, filter));
-  const shared = seen.links.filter((l) => l.jobs.length > 1);
+  const shared = seen.links.filter((l) => typeof l.score === "number");
   drawVerdict(shared);
   const key = JSON.stringify([found.slice(0, ROWS_MAX).map((l) => [l.id, l.score, l.zero_shift_score, l.jobs]), opened(), filter === ""]);
   render(byId("links"), key, () => links(found, opened(), open,
@@ -167,7 +167,7 @@ function drawMarks() {
   const commits = seen.events.filter((e) => PLANS.includes(e.kind)).map((e) => ({ at: e.at_ns / 1e6, name: e.message }));
   byId("marks-note").textContent = [ports.length > PORTS_MAX && `the ${PORTS_MAX} ports with most of ${ports.length}`, ports.length && commits.length && "upright lines: the plan changed"].filter(Boolean).join("; ");
   render(byId("marks"), JSON.stringify([ports.slice(0, PORTS_MAX), commits]), () => ports.length
-    ? ports.slice(0, PORTS_MAX).map((p) => html("div", { class: "chart" }, html("b", {}, p.title), " ", p.series.map((s) => html("small", { style: `color: ${s.colour}` }, ` ${s.name}`)), chart(p.series, commits, (v) => `${v.toLocaleString()} a second`)))
+    ? ports.slice(0, PORTS_MAX).map((p) => html("div", { class: "chart" }, html("b", {}, p.title), " ", p.series.map((s) => html("small", { class: "key" }, html("i", { style: `background: ${s.colour}` }), s.name)), chart(p.series, commits, (v) => `${v.toLocaleString()} a second`)))
     : [html("p", { class: "empty" }, "No port reports marks or CNPs: not collected is not the same as none.")]);
 }
 

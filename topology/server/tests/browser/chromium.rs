@@ -153,7 +153,9 @@ impl Browser {
     /// Presses and releases the mouse in the middle of the first element that a selector finds.
     pub(crate) fn click(&mut self, selector: &str) {
         let found = format!("document.querySelector({})", json!(selector));
-        let place = format!("(() => {{ const e = {found}; e.scrollIntoView({{ block: 'center' }}); const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; }})()");
+        let place = format!(
+            "(() => {{ const e = {found}; e.scrollIntoView({{ block: 'center' }}); const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; }})()"
+        );
         let at = self.eval(&place);
         for kind in ["mousePressed", "mouseReleased"] {
             let event = json!({ "type": kind, "x": at[0], "y": at[1], "button": "left", "clickCount": 1 });

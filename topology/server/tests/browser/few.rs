@@ -148,7 +148,9 @@ fn a_keyboard_opens_wires_and_links() {
             browser.key("Tab");
         }
         assert_eq!(browser.eval(&here), true, "the tabulator never comes to {selector}");
-        let outline = browser.eval("(() => { const s = getComputedStyle(document.activeElement); return s.outlineStyle !== 'none' || s.strokeWidth >= '7'; })()");
+        let outline = browser.eval(
+            "(() => { const s = getComputedStyle(document.activeElement); return s.outlineStyle !== 'none' || s.strokeWidth >= '7'; })()",
+        );
         assert_eq!(outline, true, "{selector} does not show that it has the focus");
         browser.key("Enter");
         browser.until(opened);
@@ -200,7 +202,7 @@ fn dark_is_light_on_dark() {
 }
 
 /// The least contrast of a text with what is behind it, by the formula of WCAG 2, and the text.
-const CONTRAST: &str = r#"(() => {
+pub(crate) const CONTRAST: &str = r#"(() => {
   const rgb = (text) => text.match(/[\d.]+/g).map(Number);
   const light = (c) => c.slice(0, 3).map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
     .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);

@@ -6,5 +6,6 @@ mod chromium;
 mod fabrics;
 mod few;
 mod many;
+mod measured;
 #[path = "../support/mod.rs"]
 mod support;

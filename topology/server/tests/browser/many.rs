@@ -50,7 +50,9 @@ fn a_thousand_links_are_drawn_and_answer() {
     browser.type_text(last);
     browser.until(&format!("document.querySelector('#links tbody tr .link')?.textContent === {}", serde_json::json!(last)));
     assert_eq!(browser.troubles(), [""; 0]);
-    for (name, scheme, width, height) in [("many-dark", "dark", 1440, 1000), ("many-wide", "light", 1600, 1000), ("many-narrow", "light", 420, 900)] {
+    for (name, scheme, width, height) in
+        [("many-dark", "dark", 1440, 1000), ("many-wide", "light", 1600, 1000), ("many-narrow", "light", 420, 900)]
+    {
         browser.prefer(scheme);
         browser.resize(width, height);
         browser.go("about:blank");
