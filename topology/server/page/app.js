@@ -1,25 +1,39 @@
 // The page: asks, draws, follows events. What is open is in the address, so that a link can be sent to somebody.
 
-import { get, follow } from "./api.js";
+import { follow, get, Refused } from "./api.js";
 import { byId, chip, count, duration, html, rate, render, SCORES } from "./dom.js";
 import { circle, perimeter } from "./circle.js";
 import { chart } from "./chart.js";
 import { map } from "./map.js";
-import { agents, jobs, links, ROWS_MAX } from "./tables.js";
+import { agents, chips, coloured, jobs, links, ROWS_MAX } from "./tables.js";
 
 const REFRESH_MS = 2_000;
+// Counters of all ports are megabytes on a large fabric.
+const HOSTS_MS = 5_000;
+// What charts and sparks show.
+const SECONDS = 120;
 // Events come in bursts: one refresh for all of them.
 const SETTLE_MS = 150;
 const EVENTS_MAX = 200;
-const LINKS_ASKED = 1_000;
+const LINKS_ASKED = 2_000;
+// Scores closer than this are the same.
+const SAME = 1e-9;
 // Ports drawn with their marks; the busiest.
 const PORTS_MAX = 12;
+// Kinds of events that change what the marks tell.
+const PLANS = ["committed", "released", "moved", "expired"];
 const MARKS = [["ecn_marked_rx", "ECN marks received", "var(--s4)"], ["cnp_tx", "CNPs sent", "var(--j5)"], ["cnp_rx_handled", "CNPs handled", "var(--j4)"]];
 
-const seen = { links: [], total: 0, jobs: [], epoch: 0, agents: [], series: new Map(), hosts: [], events: [], fabric: null };
+// `fabric`: undefined until asked, null where none is set.
+const seen = { links: [], total: 0, jobs: [], epoch: 0, agents: [], series: new Map(), hosts: [], events: [], fabric: undefined };
 
 const opened = () => new URLSearchParams(location.hash.slice(1)).get("link");
-const open = (id) => { location.hash = new URLSearchParams({ link: id }); };
+// Without an id: closes. The address bar keeps no lone "#".
+function open(id) {
+  if (id === opened()) return;
+  history.pushState(null, "", id ? `#${new URLSearchParams({ link: id })}` : location.pathname);
+  moved();
+}
 const has = (text, filter) => text.toLowerCase().includes(filter.trim().toLowerCase());
 
 function drawVitals() {
@@ -35,19 +49,67 @@ function drawVitals() {
   render(byId("vitals"), JSON.stringify([seen.epoch, fabric, seen.jobs.length, state(seen.jobs, "held"), seen.agents.length, bad]), () => text);
 }
 
+// What to do next where there is nothing to show; null where there is.
+function next() {
+  const at = location.origin === "http://127.0.0.1:7480" ? "" : ` --server ${location.origin}`;
+  if (!seen.fabric) return ["No fabric is set. Load one: ", html("code", {}, `antiphase fabric set${at} FILE`)];
+  if (!seen.jobs.length) return ["No jobs are committed. Commit some: ", html("code", {}, `antiphase commit${at} --jobs FILE`)];
+  return null;
+}
+
+// What the shifts do for the iterations of jobs that share links: as their gates see it, or as predicted where none has reported.
+function gain() {
+  const sharing = seen.jobs.filter((j) => j.shared_links.length && j.predicted_unshifted_ns);
+  const measured = sharing.filter((j) => j.iteration_ns);
+  const part = (jobs, now) => jobs.reduce((sum, j) => sum + now(j) / j.predicted_unshifted_ns, 0) / jobs.length;
+  const says = (part) => (Math.abs(part - 1) < 0.0005 ? "as long as" : `${Math.abs(100 * (1 - part)).toFixed(1)} % ${part < 1 ? "shorter" : "longer"} than`) ;
+  if (measured.length) return `Measured: iterations of ${count(measured.length, "job")} are on average ${says(part(measured, (j) => j.iteration_ns))} predicted without the shifts.`;
+  // Who is not held runs as it comes.
+  const planned = (j) => (j.slot?.hold ? j.predicted_shifted_ns : null) ?? j.predicted_unshifted_ns;
+  if (sharing.length) return `Predicted: iterations of ${count(sharing.length, "job")} are on average ${says(part(sharing, planned))} without the shifts. No gate has reported yet.`;
+  return "";
+}
+
+// The page in three sentences: which link is worst and whose it is, what the shifts do to scores, and to iterations.
+function drawVerdict(shared) {
+  const clear = shared.filter((l) => l.score >= 1 - SAME).length;
+  const raised = shared.filter((l) => l.score > l.zero_shift_score + SAME).length;
+  // Where every link is clear, the one that would be worst without the shifts.
+  const worst = clear < shared.length ? shared[0] : shared.reduce((a, b) => (b.zero_shift_score < a.zero_shift_score ? b : a), shared[0]);
+  const key = JSON.stringify([worst, shared.length, raised, clear, !seen.fabric, seen.jobs.length, gain()]);
+  render(byId("verdict"), key, () => {
+    const missing = next();
+    if (missing) return html("p", { class: "first" }, missing);
+    if (!worst) return html("p", { class: "first" }, "No link is shared by two jobs: there is nothing to shift.");
+    const name = html("button", { class: "link", type: "button", "data-link": worst.id, onclick: () => open(worst.id) }, worst.id);
+    const all = count(shared.length, "shared link");
+    const who = ["shared by ", chips(worst.jobs)];
+    return [
+      clear === shared.length
+        ? html("p", { class: "first" }, "Nobody waits for a link. Unshifted, the worst would be ", name, " with a score of ", coloured(worst.zero_shift_score), ", ", who)
+        : html("p", { class: "first" }, "Worst link: ", name, " with a score of ", coloured(worst.score), " (unshifted ", coloured(worst.zero_shift_score), "), ", who),
+      html("p", {}, `The shifts raise the score of ${raised ? raised.toLocaleString() : "none"} of ${all}${clear === shared.length ? "" : `; on ${clear.toLocaleString()} nobody waits`}. ${gain()}`),
+    ];
+  });
+}
+
 function drawLinks() {
   const filter = byId("links-filter").value;
   const found = seen.links.filter((l) => has(`${l.id} ${l.jobs.join(" ")}`, filter));
-  const shared = seen.links.filter((l) => l.jobs.length > 1);
-  const key = JSON.stringify([found.slice(0, ROWS_MAX).map((l) => [l.id, l.score, l.zero_shift_score, l.jobs]), opened()]);
-  render(byId("links"), key, () => links(found, opened(), open));
-  byId("links-note").textContent = seen.total ? `${count(shared.length, "link")} of ${seen.total} with demand ${shared.length === 1 ? "is" : "are"} shared` +
+  const shared = seen.links.filter((l) => typeof l.score === "number");
+  drawVerdict(shared);
+  const key = JSON.stringify([found.slice(0, ROWS_MAX).map((l) => [l.id, l.score, l.zero_shift_score, l.jobs]), opened(), filter === ""]);
+  render(byId("links"), key, () => links(found, opened(), open,
+    filter ? "No link or job of this name." : "No link carries demand."));
+  byId("links-note").textContent = seen.total ? `${shared.length.toLocaleString()} of ${count(seen.total, "link")} with demand ${shared.length === 1 ? "is" : "are"} shared` +
     (found.length > ROWS_MAX ? `; the first ${ROWS_MAX} are listed` : "") : "";
-  render(byId("map"), JSON.stringify(shared.map((l) => [l.id, l.score])), () => {
-    if (!shared.length) return html("p", { class: "empty" }, "No link is shared by two jobs.");
-    const { drawing, shown, wide } = map(shared, open);
+  byId("legend").hidden = !shared.length;
+  render(byId("map"), JSON.stringify([shared.map((l) => [l.id, l.score, l.jobs]), opened()]), () => {
+    byId("map-note").textContent = "";
+    if (!shared.length) return html("p", { class: "empty" }, "Links that jobs share are drawn here.");
+    const { drawing, shown, wide } = map(shared, opened(), open);
     byId("map-section").classList.toggle("wide", wide);
-    byId("map-note").textContent = shown < shared.length ? `the ${shown} worst of ${shared.length} shared links` : `all ${count(shown, "shared link")}`;
+    byId("map-note").textContent = shown < shared.length ? `the ${shown} worst of ${count(shared.length, "shared link")}` : `all ${count(shown, "shared link")}`;
     return drawing;
   });
 }
@@ -57,24 +119,31 @@ function figure(link, shifted, score) {
   return html("figure", {}, circle(link, shifted), html("figcaption", {}, shifted ? "with the committed shifts" : "if nobody were shifted", says));
 }
 
+// The address names another link, or none.
+function moved() {
+  drawLinks();
+  drawLink().then(() => { if (opened()) byId("link-section").scrollIntoView({ block: "nearest" }); }, trouble);
+}
+
 async function drawLink() {
   const id = opened();
   byId("link-section").hidden = !id;
   if (!id) return;
-  const answer = await get("links", { links: id, demands: true });
+  // Asked for by name only where it can be there: the list is whole unless it was cut.
+  const known = seen.links.length < seen.total || seen.links.some((l) => l.id === id);
+  const link = known ? await get("links", { links: id, demands: true }).then((answer) => answer.links[0], absent) : null;
   if (id !== opened()) return;
-  const link = answer.links.find((l) => l.id === id);
-  byId("link-title").textContent = id;
+  byId("link-title").textContent = `Link ${id}`;
   render(byId("link-detail"), JSON.stringify([id, link]), () => {
     if (!link) return html("p", { class: "empty" }, "This link carries no demand now.");
     const demands = link.demands ?? [];
     const { length, exact } = demands.length ? perimeter(demands) : { length: 0, exact: true };
     const around = exact ? `once around is ${duration(length)}` : `the periods do not lock: one turn of ${duration(length)} is drawn, and the next looks different`;
     return [
-      html("p", {}, `${rate(link.capacity_mbps)} from ${link.from_node} to ${link.to_node}; ${around}. The dashed circle is the capacity, and what is over it waits.`),
+      html("p", {}, `${rate(link.capacity_mbps)} from ${link.from_node} to ${link.to_node}; ${around}. Each ring is when a job sends, and the disc is all of them together: the dashed circle is the capacity, and what is `, html("b", { class: "bad" }, "over it"), " waits."),
       html("div", { class: "circles" }, demands.length ? [figure(link, false, link.zero_shift_score), figure(link, true, link.score)] : [],
         html("table", { style: "width: auto" }, html("tbody", {}, demands.map((d) => html("tr", {},
-          html("td", {}, chip(d.job)), html("td", {}, `every ${duration(d.period_ns)}`), html("td", {}, `shifted by ${duration(d.shift_ns)}`),
+          html("td", {}, chip(d.job)), html("td", {}, `every ${duration(d.period_ns)}`), html("td", {}, d.shift_ns ? `shifted by ${duration(d.shift_ns)}` : "not shifted"),
           html("td", {}, `sends ${duration(d.phases.reduce((s, p) => s + p.end_ns - p.start_ns, 0))}, up to ${rate(Math.max(0, ...d.phases.map((p) => p.rate_mbps)))}`)))))),
     ];
   });
@@ -84,7 +153,7 @@ function drawJobs() {
   const filter = byId("jobs-filter").value;
   const found = seen.jobs.filter((j) => has(`${j.id} ${j.state} ${j.hosts.join(" ")}`, filter));
   byId("jobs-note").textContent = found.length > ROWS_MAX ? `the first ${ROWS_MAX} of ${found.length} are listed` : "";
-  render(byId("jobs"), JSON.stringify([found.slice(0, ROWS_MAX), [...seen.series.values()].map((s) => s.at_ms.at(-1))]), () => jobs(found, seen.series));
+  render(byId("jobs"), JSON.stringify([found.slice(0, ROWS_MAX), filter === "", [...seen.series.values()].map((s) => s.at_ms.at(-1))]), () => jobs(found, seen.series, filter ? "No job of this name, host or state." : "No job is committed."));
 }
 
 function drawMarks() {
@@ -95,9 +164,10 @@ function drawMarks() {
     });
     return { title: `${h.host} ${h.port}`, series, sum: series.reduce((s, x) => s + x.value.reduce((a, b) => a + b, 0), 0) };
   }).filter((p) => p.series.length && p.series[0].at.length).sort((a, b) => b.sum - a.sum || a.title.localeCompare(b.title));
-  byId("marks-note").textContent = ports.length > PORTS_MAX ? `the ${PORTS_MAX} ports with most of ${ports.length}` : "";
-  render(byId("marks"), JSON.stringify(ports.slice(0, PORTS_MAX)), () => ports.length
-    ? ports.slice(0, PORTS_MAX).map((p) => html("div", { class: "chart" }, html("b", {}, p.title), " ", p.series.map((s) => html("small", { style: `color: ${s.colour}` }, ` ${s.name}`)), chart(p.series, (v) => `${v} per step`)))
+  const commits = seen.events.filter((e) => PLANS.includes(e.kind)).map((e) => ({ at: e.at_ns / 1e6, name: e.message }));
+  byId("marks-note").textContent = [ports.length > PORTS_MAX && `the ${PORTS_MAX} ports with most of ${ports.length}`, ports.length && commits.length && "upright lines: the plan changed"].filter(Boolean).join("; ");
+  render(byId("marks"), JSON.stringify([ports.slice(0, PORTS_MAX), commits]), () => ports.length
+    ? ports.slice(0, PORTS_MAX).map((p) => html("div", { class: "chart" }, html("b", {}, p.title), " ", p.series.map((s) => html("small", { class: "key" }, html("i", { style: `background: ${s.colour}` }), s.name)), chart(p.series, commits, (v) => `${v.toLocaleString()} a second`)))
     : [html("p", { class: "empty" }, "No port reports marks or CNPs: not collected is not the same as none.")]);
 }
 
@@ -120,42 +190,92 @@ function draw() {
   drawMarks();
   drawAgents();
   drawEvents();
+}
+
+let nextHosts = 0;
+async function ask() {
+  const hosts = performance.now() > nextHosts;
+  const [links, jobs, agents, telemetry] = await Promise.all([
+    get("links", { limit: LINKS_ASKED }), get("jobs"), get("agents"), get("telemetry", { seconds: SECONDS, all_hosts: hosts }),
+  ]);
+  Object.assign(seen, { links: links.links, total: links.total, jobs: jobs.jobs, epoch: jobs.epoch, agents: agents.agents });
+  seen.series = new Map(telemetry.jobs.map((s) => [s.job, s]));
+  if (hosts) {
+    seen.hosts = telemetry.hosts;
+    nextHosts = performance.now() + HOSTS_MS;
+  }
+  if (seen.fabric === undefined) seen.fabric = await get("fabric", { summary: true }).catch(absent);
+  draw();
+  await drawLink();
   document.body.dataset.drawn = seen.epoch;
 }
 
+// What was refused is said in the corner; anything else is a fault of this page and belongs on the console too.
+function trouble(error) {
+  if (!(error instanceof Refused)) reportError(error);
+  says({ trouble: error.message });
+}
+
+const absent = (error) => { if (error.status === 404) return null; throw error; };
+
+// One refresh at a time, so that an older answer never overwrites a newer one; who asks meanwhile gets one more.
+let busy = false, more = false;
 async function refresh() {
-  try {
-    const [links, jobs, agents, telemetry] = await Promise.all([
-      get("links", { limit: LINKS_ASKED }), get("jobs"), get("agents"), get("telemetry", { seconds: 120, all_hosts: true }),
-    ]);
-    Object.assign(seen, { links: links.links, total: links.total, jobs: jobs.jobs, epoch: jobs.epoch, agents: agents.agents, hosts: telemetry.hosts });
-    seen.series = new Map(telemetry.jobs.map((s) => [s.job, s]));
-    seen.fabric ??= await get("fabric", { summary: true }).catch(() => null);
-    draw();
-    await drawLink();
-  } catch (error) {
-    byId("live").className = "live off";
-    byId("live").textContent = error.message;
-  }
+  if (busy) { more = true; return; }
+  busy = true;
+  do {
+    more = false;
+    await ask().then(() => says({ trouble: null }), trouble);
+  } while (more);
+  busy = false;
+}
+
+// What the corner says: the stream and the last refresh, either of which can fail alone.
+const health = { stream: false, trouble: null };
+function says(change) {
+  Object.assign(health, change);
+  const live = health.stream && !health.trouble;
+  byId("live").className = live ? "live" : "live off";
+  byId("live").textContent = live ? "live" : `not live: ${health.stream ? health.trouble : "reconnecting …"}`;
 }
 
 let settling = null;
 const soon = () => { settling ??= setTimeout(async () => { settling = null; await refresh(); }, SETTLE_MS); };
 
-byId("legend").append(...SCORES.map(([, text], i) => html("li", {}, html("i", { style: `background: var(--s${i + 1})` }), text)));
+byId("legend").append(html("li", {}, "Score"), ...SCORES.map(([, text], i) => html("li", {}, html("i", { style: `background: var(--s${i + 1})` }), text)));
 byId("links-filter").addEventListener("input", drawLinks);
 byId("jobs-filter").addEventListener("input", drawJobs);
-addEventListener("hashchange", () => { drawLinks(); drawLink().catch(() => {}); });
+byId("link-close").addEventListener("click", () => open(null));
+addEventListener("popstate", moved);
 
-// The page is never quicker than the service: the next refresh is set when the last has ended.
-const loop = async () => { if (!document.hidden) await refresh(); setTimeout(loop, REFRESH_MS); };
-get("events", { limit: EVENTS_MAX }).then((answer) => { seen.events = answer.events; drawEvents(); }).catch(() => {}).finally(loop);
-follow((event) => {
-  if (seen.events.at(-1)?.sequence >= event.sequence) return;
+// The page asks a slow service less often: it rests four times as long as the last refresh took.
+async function loop() {
+  const began = performance.now();
+  if (!document.hidden) await refresh();
+  setTimeout(loop, Math.max(REFRESH_MS, 4 * (performance.now() - began)));
+}
+addEventListener("visibilitychange", () => { if (!document.hidden) soon(); });
+
+function happened(event) {
   seen.events = [...seen.events, event].slice(-EVENTS_MAX);
-  if (event.kind === "fabric") seen.fabric = null;
+  if (event.kind === "fabric") seen.fabric = undefined;
   soon();
-}, (live) => {
-  byId("live").className = live ? "live" : "live off";
-  byId("live").textContent = live ? "live" : "not live: reconnecting …";
-});
+}
+
+// The stream begins where the list ends, so that no event falls between the two.
+async function begin() {
+  try {
+    const { events, oldest } = await get("events", { limit: EVENTS_MAX });
+    seen.events = events;
+    follow(events.at(-1)?.sequence ?? oldest - 1, happened, (stream) => {
+      // Another service may answer now, with another fabric.
+      if (stream) { seen.fabric = undefined; soon(); }
+      says({ stream });
+    });
+  } catch (error) {
+    trouble(error);
+    setTimeout(begin, REFRESH_MS);
+  }
+}
+begin();
+loop();

@@ -5,8 +5,9 @@ import { svg } from "./dom.js";
 const WIDTH = 300;
 const HEIGHT = 64;
 
-// `series`: [{ at: [ms], value: [number], colour, name }]; steps without a sample are gaps, never zeros.
-export function chart(series, format) {
+// `series`: [{ at: [ms], value: [number], colour, name }]; steps without a sample are gaps, never zeros. `events`: [{ at: ms, name }],
+// drawn as upright lines, so that before and after are seen.
+export function chart(series, events, format) {
   const times = series.flatMap((s) => s.at);
   const [first, last] = [Math.min(...times), Math.max(...times)];
   const top = Math.max(1, ...series.flatMap((s) => s.value));
@@ -17,8 +18,11 @@ export function chart(series, format) {
     const d = s.at.map((at, i) => `${i > 0 && at - s.at[i - 1] <= 2.5 * step ? "L" : "M"} ${x(at).toFixed(1)} ${y(s.value[i]).toFixed(1)}`).join(" ");
     return svg("path", { d, fill: "none", stroke: s.colour, "stroke-width": 1.5 }, svg("title", {}, s.name));
   });
+  const upright = events.filter((e) => e.at > first && e.at < last)
+    .map((e) => svg("line", { x1: x(e.at), x2: x(e.at), y1: 0, y2: HEIGHT - 12, class: "event" }, svg("title", {}, e.name)));
   return svg("svg", { width: "100%", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": series.map((s) => s.name).join(", ") },
     svg("line", { x1: 0, x2: WIDTH, y1: HEIGHT - 12, y2: HEIGHT - 12, class: "rule" }),
+    upright,
     lines,
     svg("text", { x: 0, y: 10, class: "small" }, format(top)),
     svg("text", { x: WIDTH, y: HEIGHT - 1, "text-anchor": "end", class: "small" }, last === first ? "" : `last ${Math.round((last - first) / 1000)} s`));

@@ -42,7 +42,8 @@ const isUp = (demand, at) => {
 
 // The total demand as petals between the centre and the rings.
 function total(demands, shiftOf, length, capacity, inner) {
-  const peak = Math.max(capacity, ...Array.from({ length: STEPS }, (_, i) => demands.reduce((s, d) => s + isUp(d, (i / STEPS) * length - shiftOf(d)), 0)));
+  // The most that could meet: the same before and after the shift, so that the two discs can be compared.
+  const peak = Math.max(capacity, demands.reduce((sum, d) => sum + Math.max(0, ...d.phases.map((p) => p.rate_mbps)), 0));
   const scale = (inner - 6) / peak;
   let within = "", over = "";
   for (let i = 0; i < STEPS; i++) {

@@ -7,7 +7,7 @@ function build(element, attributes, children) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (value !== undefined && value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
   return element;
 }
 
@@ -46,9 +46,12 @@ export function duration(ns) {
 export const signed = (ns) => (ns === undefined || ns === null ? "–" : (ns > 0 ? "+" : "") + duration(ns));
 export const count = (n, one, many = one + "s") => `${n.toLocaleString()} ${n === 1 ? one : many}`;
 
-// Replaces the children only where something changed, so that a refresh does not steal focus or scroll.
+// Replaces the children only where something changed, so that a refresh does not steal scroll; the focus stays on what stands
+// for the same link.
 export function render(parent, key, make) {
   if (parent.dataset.key === key) return;
+  const focused = parent.contains(document.activeElement) ? document.activeElement.dataset.link : undefined;
+  parent.replaceChildren(...[make()].flat(Infinity));
   parent.dataset.key = key;
-  parent.replaceChildren(...[make()].flat());
+  if (focused !== undefined) [...parent.querySelectorAll("[data-link]")].find((e) => e.dataset.link === focused)?.focus({ preventScroll: true });
 }

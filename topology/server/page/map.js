@@ -9,6 +9,7 @@ const WIDTH_MIN = 560;
 const SPACING = 92;
 const TIER_HEIGHT = 110;
 const BOX = [76, 26];
+const SHRINK_MIN = 0.7;
 
 const tierOf = (link, end) => link[`${end}_tier`] ?? 0;
 
@@ -43,7 +44,7 @@ function layout(links) {
   return { rows, wires, width, height: 60 + Math.max(0, rows.length - 1) * TIER_HEIGHT };
 }
 
-function wire({ link, from, to }, pick, among) {
+function wire({ link, from, to }, open, pick, among) {
   // The two directions of a cable, and parallel cables, lie beside each other.
   const bend = (among - 1) * 14 + (from.y > to.y ? 7 : -7);
   const [x, y] = [(from.x + to.x) / 2 + bend, (from.y + to.y) / 2];
@@ -51,24 +52,25 @@ function wire({ link, from, to }, pick, among) {
   const width = 2 + 4 * Math.min(1, Math.max(0, 1 - score));
   const says = `${link.id}: score ${score.toFixed(3)}, unshifted ${(link.zero_shift_score ?? 1).toFixed(3)}; ${link.jobs.join(", ")}`;
   return svg("path", {
-    d: `M ${from.x} ${from.y} Q ${x} ${y} ${to.x} ${to.y}`, class: "wire", stroke: scoreColour(score), "stroke-width": width,
-    "stroke-opacity": 0.85, tabindex: 0, role: "button", "aria-label": says, "data-link": link.id,
+    d: `M ${from.x} ${from.y} Q ${x} ${y} ${to.x} ${to.y}`, class: link.id === open ? "wire open" : "wire", stroke: scoreColour(score), "stroke-width": width,
+    "stroke-opacity": 0.85, tabindex: 0, role: "button", "aria-label": says, "aria-current": link.id === open ? "true" : undefined, "data-link": link.id,
     onclick: () => pick(link.id), onkeydown: (e) => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); pick(link.id); } },
   }, svg("title", {}, says));
 }
 
-export function map(links, pick) {
+// `open`: the link whose detail is shown.
+export function map(links, open, pick) {
   const { rows, wires, width, height } = layout(links);
   const pairs = new Map();
   const drawn = wires.map((w) => {
     const key = `${w.from.name}\n${w.to.name}`;
     pairs.set(key, (pairs.get(key) ?? 0) + 1);
-    return wire(w, pick, pairs.get(key));
+    return wire(w, open, pick, pairs.get(key));
   }).reverse();
   const boxes = rows.flat().map((node) => svg("g", {},
     svg("rect", { x: node.x - BOX[0] / 2, y: node.y - BOX[1] / 2, width: BOX[0], height: BOX[1], rx: 5, class: "node" }),
     svg("text", { x: node.x, y: node.y + 4, "text-anchor": "middle" }, node.name.length > 12 ? `${node.name.slice(0, 11)}…` : node.name, svg("title", {}, node.name))));
-  const drawing = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Links by score" }, drawn, boxes);
+  // In a small window it is scrolled rather than shrunk until nobody can read it.
+  const drawing = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, style: `min-width: ${Math.round(width * SHRINK_MIN)}px`, role: "group", "aria-label": "Links by score" }, drawn, boxes);
   return { drawing, shown: wires.length, wide: width > WIDTH_MIN };
 }
-

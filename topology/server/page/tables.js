@@ -6,38 +6,52 @@ import { spark } from "./chart.js";
 // Rows that a browser lays out at once without stutter; the filter finds the rest.
 export const ROWS_MAX = 200;
 
+// Headings: [text, what it means]; a text that begins with ">" is of numbers.
 function table(headings, rows) {
-  const head = headings.map((h) => html("th", { scope: "col", class: h.startsWith(">") ? "number" : undefined }, h.replace(">", "")));
+  const head = headings.map(([text, title]) => html("th", { scope: "col", title, class: text.startsWith(">") ? "number" : undefined }, text.replace(">", "")));
   return [html("thead", {}, html("tr", {}, head)), html("tbody", {}, rows)];
 }
 
 const cell = (content, kind) => html("td", { class: kind }, content);
-const chips = (jobs) => (jobs.length > 6 ? [...jobs.slice(0, 5).map(chip), ` and ${jobs.length - 5} more`] : jobs.map(chip));
+// Whose a link is; on a backbone that can be very many.
+export const chips = (jobs) => (jobs.length > 6 ? [...jobs.slice(0, 5).map(chip), ` and ${jobs.length - 5} more`] : jobs.map(chip));
 const empty = (columns, text) => [html("tr", {}, html("td", { class: "empty", colspan: columns }, text))];
 
+// The score as a bar, and a stroke where it would be if nobody were shifted.
 function bar(after, before) {
   const width = (score) => `width: ${(100 * Math.min(1, Math.max(0, score))).toFixed(1)}%`;
-  return html("span", { class: "bar", title: `unshifted ${before.toFixed(4)}, shifted ${after.toFixed(4)}` },
-    html("i", { style: `${width(after)}; background: ${scoreColour(after)}` }), html("i", { class: "before", style: width(before) }));
+  return html("span", { class: "bar" }, html("i", { style: `${width(after)}; background: ${scoreColour(after)}` }), html("i", { class: "before", style: width(before) }));
 }
 
-export function links(all, open, pick) {
-  const rows = all.slice(0, ROWS_MAX).map((link) => {
-    const score = link.score ?? null;
-    return html("tr", { class: `pick${link.id === open ? " open" : ""}`, onclick: () => pick(link.id) },
-      cell(html("button", { class: "link", type: "button" }, link.id)),
-      cell(rate(link.capacity_mbps), "number"),
-      cell(score === null ? "–" : html("b", { class: `s${scoreClass(score)}` }, score.toFixed(3)), "number"),
-      cell(score === null ? "–" : (link.zero_shift_score ?? 1).toFixed(3), "number"),
-      cell(score === null ? "" : bar(score, link.zero_shift_score ?? 1)),
-      cell(`${Math.round(link.peak_demand_ratio * 100)} %`, "number"),
-      cell(chips(link.jobs), "wrap"));
-  });
-  return table(["Link", ">Capacity", ">Score", ">Unshifted", "", ">Peak demand", "Jobs"],
-    rows.length ? rows : empty(7, "No link carries demand. Commit jobs with: antiphase commit --jobs FILE"));
+// A score in the colour of its class.
+export const coloured = (score) => html("b", { class: `s${scoreClass(score)}` }, score.toFixed(3));
+
+function scores(link) {
+  const after = link.score ?? null;
+  if (after === null) return [cell("–", "number"), cell("–", "number"), cell("")];
+  const before = link.zero_shift_score ?? 1;
+  return [cell(coloured(before), "number"), cell(coloured(after), "number"), cell(bar(after, before))];
 }
 
-export function jobs(all, series) {
+export function links(all, open, pick, nothing) {
+  const rows = all.slice(0, ROWS_MAX).map((link) => html("tr", { class: `pick${link.id === open ? " open" : ""}`, onclick: () => pick(link.id) },
+    cell(html("button", { class: "link cut", type: "button", title: link.id, "data-link": link.id }, link.id)),
+    scores(link),
+    cell(chips(link.jobs), "wrap"),
+    cell(`${Math.round(link.peak_demand_ratio * 100)} %`, "number"),
+    cell(rate(link.capacity_mbps), "number")));
+  return table([
+    ["Link", "From one end to the other; the other direction is a link of its own"],
+    [">Unshifted", "The score if nobody were shifted"],
+    [">Score", "With the committed shifts. 1: nobody waits; otherwise 1 less the mean demand over capacity, in capacities"],
+    ["", "The score as a bar; the stroke is the score if nobody were shifted"],
+    ["Jobs", "Who sends over it"],
+    [">Peak", "The jobs' highest demands together, of the capacity"],
+    [">Capacity", ""],
+  ], rows.length ? rows : empty(7, nothing));
+}
+
+export function jobs(all, series, nothing) {
   const rows = all.slice(0, ROWS_MAX).map((job) => {
     const slot = job.slot ?? {};
     const past = series.get(job.id)?.iteration_ns ?? [];
@@ -47,6 +61,7 @@ export function jobs(all, series) {
       cell(`${job.hosts.length}`, "number"),
       cell(duration(job.solo_period_ns), "number"),
       cell(duration(job.predicted_unshifted_ns), "number"),
+      cell(duration(job.predicted_shifted_ns), "number"),
       cell(duration(job.iteration_ns), "number"),
       cell(past.length > 1 ? spark(past, jobColour(job.id)) : ""),
       cell(duration(slot.period_ns), "number"),
@@ -57,8 +72,23 @@ export function jobs(all, series) {
       cell(job.fail_opens ? html("span", { class: "state-open" }, `${job.fail_opens}`) : "–", "number"),
       cell(job.shared_links.length ? count(job.shared_links.length, "link") : "none"));
   });
-  return table(["Job", "State", ">Hosts", ">Solo", ">Unshifted", ">Now", "", ">Period", ">Offset", ">Late by", ">Slack", ">Slips", ">Failed open", "Shares"],
-    rows.length ? rows : empty(14, "No jobs are committed."));
+  return table([
+    ["Job", ""],
+    ["State", "committed: its gate has not reported; held: its gate holds it to its slot; free: it runs as it comes; drifting: off its slot; open: its gate fails open"],
+    [">Hosts", ""],
+    [">Solo", "An iteration alone, from the profile"],
+    [">Unshifted", "An iteration if nobody were shifted, predicted"],
+    [">Shifted", "An iteration with the committed shifts, predicted"],
+    [">Now", "An iteration as its gate sees it"],
+    ["", "Iterations of the last minutes"],
+    [">Period", "Its starts are this far apart"],
+    [">Offset", "Its starts are due this long after a multiple of the period"],
+    [">Late by", "How far it starts from its slot"],
+    [">Slack", "How far it may drift before a score falls"],
+    [">Slips", "Starts so late that they waited for the next slot"],
+    [">Failed open", "Starts let through because the plan could not be trusted"],
+    ["Shares", "Links that it shares with others"],
+  ], rows.length ? rows : empty(15, nothing));
 }
 
 export function agents(all) {
@@ -70,6 +100,9 @@ export function agents(all) {
     cell(`${agent.epoch}`, "number"),
     cell(agent.version),
     cell(chips(agent.jobs), "wrap")));
-  return table(["Host", "State", ">Clock bound", ">Round trip", ">Epoch", "Version", "Jobs"],
-    rows.length ? rows : empty(7, "No agent has connected. Start antiphase-agent on the nodes."));
+  return table([
+    ["Host", ""], ["State", "lost: no session; quarantined: its clock is too uncertain for the slack of a job that it leads"],
+    [">Clock bound", "Its clock is wrong by at most this"], [">Round trip", "To the service, at best"],
+    [">Epoch", "Of the plan that it follows"], ["Version", ""], ["Jobs", "That it leads"],
+  ], rows.length ? rows : empty(7, ["No agent has connected: nobody holds a job to its slot. Start ", html("code", {}, "antiphase-agent"), " on the hosts."]));
 }

@@ -14,6 +14,7 @@ pub mod http;
 pub mod links;
 pub mod logs;
 pub mod metrics;
+mod page;
 pub mod pki;
 pub mod quic;
 mod resolve;

@@ -53,13 +53,19 @@ async fn serve_as(caller: Caller) -> Served {
     Served { address, shutdown, brain, _folder: folder }
 }
 
-/// Status of each request, in order: a read, an evaluation, a change, health.
-async fn statuses(caller: Caller) -> ([u16; 4], [bool; 3]) {
+/// Status of each request, in order: a read, an evaluation, a change, health, the page.
+async fn statuses(caller: Caller) -> ([u16; 5], [bool; 3]) {
     let served = serve_as(caller).await;
     let address = served.address;
     let http = tokio::task::spawn_blocking(move || {
         let ask = |method: &str, path: &str| request(address, method, path, &[], b"{}").unwrap().status;
-        [ask("GET", "/v1alpha1/plan"), ask("POST", "/v1alpha1/solve"), ask("POST", "/v1alpha1/release"), ask("GET", "/healthz")]
+        [
+            ask("GET", "/v1alpha1/plan"),
+            ask("POST", "/v1alpha1/solve"),
+            ask("POST", "/v1alpha1/release"),
+            ask("GET", "/healthz"),
+            ask("GET", "/"),
+        ]
     });
     let http = http.await.unwrap();
     let channel = tonic::transport::Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
@@ -79,8 +85,8 @@ async fn statuses(caller: Caller) -> ([u16; 4], [bool; 3]) {
 async fn each_role_may_do_what_the_ones_before_it_may_and_more() {
     // 400 is a request that was let through: its body is bad.
     let role = |role| statuses(Caller { role });
-    assert_eq!(role(None).await, ([403, 403, 403, 200], [true, true, true]));
-    assert_eq!(role(Some(Role::Read)).await, ([200, 403, 403, 200], [false, true, true]));
-    assert_eq!(role(Some(Role::Evaluate)).await, ([200, 400, 403, 200], [false, false, true]));
-    assert_eq!(role(Some(Role::Admin)).await, ([200, 400, 400, 200], [false, false, false]));
+    assert_eq!(role(None).await, ([403, 403, 403, 200, 403], [true, true, true]));
+    assert_eq!(role(Some(Role::Read)).await, ([200, 403, 403, 200, 200], [false, true, true]));
+    assert_eq!(role(Some(Role::Evaluate)).await, ([200, 400, 403, 200, 200], [false, false, true]));
+    assert_eq!(role(Some(Role::Admin)).await, ([200, 400, 400, 200, 200], [false, false, false]));
 }

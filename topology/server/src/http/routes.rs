@@ -19,6 +19,7 @@ use super::{
 use crate::{
     api::{Api, ApiError, Kind},
     grpc::Rpcs,
+    page,
     role::{Caller, Role},
     shutdown::Shutdown,
 };
@@ -55,6 +56,7 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
         .route("/metrics", get(metrics))
         .route("/healthz", get(health))
         .route("/readyz", get(ready))
+        .merge(page::routes())
         .method_not_allowed_fallback(async || ApiError::new(Kind::Method, &"this path has no such method"))
         .fallback(async |request: Request| ApiError::new(Kind::NotFound, &format!("no path {:?}", request.uri().path())))
         .layer(middleware::from_fn_with_state(shared.clone(), count))

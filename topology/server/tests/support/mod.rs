@@ -51,7 +51,13 @@ impl Service {
 
     /// As [`Service::with`]; an error is the exit status and what was said.
     pub(crate) fn try_with(command: &mut Command) -> Result<Self, (ExitStatus, String)> {
-        let mut child = command.args(["--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Self::try_at(SocketAddr::from(([127, 0, 0, 1], 0)), command)
+    }
+
+    /// As [`Service::try_with`], where an earlier one listened.
+    pub(crate) fn try_at(address: SocketAddr, command: &mut Command) -> Result<Self, (ExitStatus, String)> {
+        let listen = address.to_string();
+        let mut child = command.args(["--listen", &listen]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
         let (err, seen) = (child.stderr.take().unwrap(), Arc::clone(&log));
         let reader = std::thread::spawn(move || {

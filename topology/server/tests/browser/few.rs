@@ -1,0 +1,220 @@
+//! Few links: what is said, and how it follows the service.
+
+use serde_json::json;
+
+use crate::{
+    chromium::Browser,
+    fabrics::{HOSTILE, service, small},
+    support::{Service, program},
+};
+
+/// The window of these tests.
+const WINDOW: (u32, u32) = (1440, 1000);
+
+fn start() -> Option<(tempfile::TempDir, Service, Browser)> {
+    let browser = Browser::start(WINDOW.0, WINDOW.1)?;
+    let folder = tempfile::tempdir().unwrap();
+    let service = service(folder.path(), &small());
+    Some((folder, service, browser))
+}
+
+/// Goes to the page and waits until it shows an epoch at least this large.
+fn open(browser: &mut Browser, service: &Service) {
+    browser.go(&format!("http://{}/", service.address));
+    browser.until("document.body?.dataset.drawn !== undefined && document.querySelector('#live').className === 'live'");
+}
+
+/// Texts of the elements that a selector finds.
+fn texts(browser: &mut Browser, selector: &str) -> Vec<String> {
+    let all = browser.eval(&format!("[...document.querySelectorAll({})].map((e) => e.textContent)", json!(selector)));
+    all.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_page_without_anything_says_what_to_do() {
+    let Some(mut browser) = Browser::start(WINDOW.0, WINDOW.1) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::with(program().arg("--state").arg(folder.path().join("s.redb")));
+    open(&mut browser, &service);
+    let say = |browser: &mut Browser| browser.eval("document.querySelector('main').innerText").as_str().unwrap().to_owned();
+    assert!(say(&mut browser).contains("antiphase fabric set"), "{}", say(&mut browser));
+    browser.shot("empty");
+    // That there is no fabric is an answer of the service, which a browser writes down; nothing else may be wrong.
+    let troubles = browser.troubles();
+    assert!(troubles.iter().all(|t| t.contains("/v1alpha1/fabric?summary=true")) && troubles.len() <= 2, "{troubles:?}");
+
+    assert_eq!(service.ask("PUT", "/v1alpha1/fabric", &small()).0, 200);
+    browser.until("document.querySelector('main').innerText.includes('antiphase commit')");
+    let said = say(&mut browser);
+    assert!(!said.contains("antiphase fabric set") && said.contains("antiphase-agent"), "{said}");
+    browser.shot("no-jobs");
+    assert_eq!(browser.troubles(), [""; 0]);
+}
+
+#[test]
+fn links_jobs_and_events_are_shown_and_followed() {
+    let Some((_folder, service, mut browser)) = start() else { return };
+    service.commit("alpha", &["h1", "h5"]);
+    service.commit("beta", &["h2", "h6"]);
+    open(&mut browser, &service);
+    browser.until("document.querySelectorAll('#links tbody tr.pick').length >= 4");
+
+    let answer = service.ask("GET", "/v1alpha1/links?limit=1000", "").1;
+    let links = answer["links"].as_array().unwrap();
+    let ids: Vec<&str> = links.iter().map(|l| l["id"].as_str().unwrap()).collect();
+    assert_eq!(texts(&mut browser, "#links tbody tr .link"), ids, "worst first, as the service says");
+    assert!(ids.iter().any(|id| id.contains(HOSTILE)), "{ids:?}");
+    let score = |key: &str| format!("{:.3}", links[0][key].as_f64().unwrap());
+    let first = texts(&mut browser, "#links tbody tr:first-child")[0].clone();
+    assert!(first.contains(&score("score")) && first.contains(&score("zero_shift_score")), "{first}");
+    assert!(first.contains("alpha") && first.contains("beta"), "{first}");
+    assert!(texts(&mut browser, "#verdict")[0].contains(ids[0]), "{:?}", texts(&mut browser, "#verdict"));
+    let jobs = texts(&mut browser, "#jobs tbody tr");
+    assert!(jobs.len() == 2 && jobs[0].contains("alpha") && jobs.iter().all(|j| j.contains("committed")), "{jobs:?}");
+    let vitals = texts(&mut browser, "#vitals")[0].clone();
+    let epoch = answer["epoch"].as_u64().unwrap();
+    assert!(vitals.contains(&format!("epoch {epoch}")) && vitals.contains("8 hosts") && vitals.contains("2 jobs"), "{vitals}");
+    browser.shot("few-light");
+
+    // Another job appears without a reload.
+    browser.eval("window.here = true");
+    assert_eq!(service.commit("gamma", &["h3", "h7"]).0, 200);
+    browser.until("[...document.querySelectorAll('#jobs tbody tr')].some((row) => row.textContent.includes('gamma'))");
+    browser.until("[...document.querySelectorAll('#events li')].some((row) => row.textContent.includes('gamma'))");
+    assert_eq!(browser.eval("window.here"), true, "the page was loaded again");
+
+    // Filters.
+    browser.eval("document.querySelector('#jobs-filter').focus()");
+    browser.type_text("GAMMA");
+    browser.until("document.querySelectorAll('#jobs tbody tr').length === 1");
+    browser.eval("document.querySelector('#links-filter').focus()");
+    browser.type_text("onerror=alert");
+    browser.until("[...document.querySelectorAll('#links tbody tr .link')].every((link) => link.textContent.includes('onerror'))");
+    browser.type_text("nothing has this name");
+    browser.until("document.querySelector('#links tbody .empty')");
+    assert_eq!(browser.eval("document.querySelectorAll('main img').length"), 0, "a name became markup");
+    assert_eq!(browser.troubles(), [""; 0]);
+}
+
+#[test]
+fn a_link_opens_with_two_circles_and_an_address() {
+    let Some((_folder, service, mut browser)) = start() else { return };
+    service.commit("alpha", &["h1", "h5"]);
+    service.commit("beta", &["h2", "h6"]);
+    open(&mut browser, &service);
+    browser.until("document.querySelectorAll('#links tbody tr.pick').length >= 4");
+    browser.click("#links tbody tr:first-child .link");
+    browser.until("document.querySelectorAll('#link-detail figure svg').length === 2");
+    let hash = browser.eval("location.hash").as_str().unwrap().to_owned();
+    let worst = texts(&mut browser, "#links tbody tr:first-child .link")[0].clone();
+    assert!(hash.starts_with("#link=") && hash.contains("-%3E"), "{hash}");
+    assert!(texts(&mut browser, "#link-title")[0].contains(&worst));
+    let captions = texts(&mut browser, "#link-detail figcaption");
+    let answer = service.ask("GET", "/v1alpha1/links?demands=true", "").1;
+    let score = |key: &str| format!("{:.3}", answer["links"][0][key].as_f64().unwrap());
+    assert!(captions[0].contains(&score("zero_shift_score")) && captions[1].contains(&score("score")), "{captions:?}");
+    // Before the shift there is demand over capacity, after it there is less.
+    let over = browser.eval("[...document.querySelectorAll('#link-detail .over')].map((p) => p.getAttribute('d').length)");
+    assert!(over[0].as_u64() > over[1].as_u64(), "{over}");
+    browser.shot("detail-light");
+    browser.prefer("dark");
+    browser.shot("detail-dark");
+
+    // The address opens the same link elsewhere; a wire opens another one; a link that is gone says so.
+    browser.go("about:blank");
+    browser.go(&format!("http://{}/{hash}", service.address));
+    browser.until("document.querySelectorAll('#link-detail figure svg').length === 2");
+    browser.eval("document.querySelector('.wire:not([aria-current])').dispatchEvent(new MouseEvent('click', { bubbles: true }))");
+    browser.until(&format!("location.hash !== {} && document.querySelector('#link-title').textContent", json!(hash)));
+    service.ask("POST", "/v1alpha1/release", r#"{"jobs": ["alpha", "beta"]}"#);
+    browser.until("document.querySelector('#link-detail').textContent.includes('carries no demand')");
+    assert_eq!(browser.troubles(), [""; 0]);
+}
+
+#[test]
+fn a_keyboard_opens_wires_and_links() {
+    let Some((_folder, service, mut browser)) = start() else { return };
+    service.commit("alpha", &["h1", "h5"]);
+    service.commit("beta", &["h2", "h6"]);
+    open(&mut browser, &service);
+    browser.until("document.querySelectorAll('#links tbody tr.pick').length >= 4");
+    // Steps with the tabulator to the first element that a selector finds, and presses Enter.
+    let mut enter_at = |selector: &str, opened: &str| {
+        let here = format!("document.activeElement?.matches({})", json!(selector));
+        for _ in 0..100 {
+            if browser.eval(&here) == true {
+                break;
+            }
+            browser.key("Tab");
+        }
+        assert_eq!(browser.eval(&here), true, "the tabulator never comes to {selector}");
+        let outline = browser.eval(
+            "(() => { const s = getComputedStyle(document.activeElement); return s.outlineStyle !== 'none' || s.strokeWidth >= '7'; })()",
+        );
+        assert_eq!(outline, true, "{selector} does not show that it has the focus");
+        browser.key("Enter");
+        browser.until(opened);
+        browser.eval("location.hash");
+    };
+    enter_at("#map .wire", "location.hash.startsWith('#link=') && document.querySelectorAll('#link-detail figure svg').length === 2");
+    enter_at("#links .link", "document.querySelector('#links tr.open')");
+    enter_at("#link-close", "document.querySelector('#link-section').hidden && !location.hash");
+    assert_eq!(browser.troubles(), [""; 0]);
+}
+
+#[test]
+fn the_end_of_the_service_is_shown_and_its_return_too() {
+    let Some((folder, mut service, mut browser)) = start() else { return };
+    service.commit("alpha", &["h1", "h5"]);
+    open(&mut browser, &service);
+    let address = service.address;
+    service.signal(rustix::process::Signal::TERM);
+    service.wait();
+    browser.until("document.querySelector('#live').textContent.includes('not live')");
+    browser.shot("not-live");
+    let again = Service::try_at(address, program().arg("--state").arg(folder.path().join("state.redb"))).unwrap();
+    browser.until("document.querySelector('#live').textContent === 'live'");
+    again.commit("beta", &["h2", "h6"]);
+    browser.until("[...document.querySelectorAll('#jobs tbody tr')].some((row) => row.textContent.includes('beta'))");
+    // While nobody answered, requests failed, and nothing else did.
+    let troubles = browser.troubles();
+    assert!(troubles.iter().all(|t| t.contains("\"source\":\"network\"")), "{troubles:?}");
+}
+
+#[test]
+fn dark_is_light_on_dark() {
+    let Some((_folder, service, mut browser)) = start() else { return };
+    service.commit("alpha", &["h1", "h5"]);
+    service.commit("beta", &["h2", "h6"]);
+    for scheme in ["light", "dark"] {
+        browser.prefer(scheme);
+        open(&mut browser, &service);
+        browser.until("document.querySelectorAll('#links tbody tr.pick').length >= 4");
+        browser.click("#links tbody tr:first-child .link");
+        browser.until("document.querySelectorAll('#link-detail figure svg').length === 2");
+        let least = browser.eval(CONTRAST);
+        assert!(least[0].as_f64().unwrap() >= 4.5, "{scheme}: {least}");
+        let paper = browser.eval("getComputedStyle(document.body).backgroundColor");
+        assert_eq!(paper == "rgb(255, 255, 255)", scheme == "light", "{paper}");
+        browser.shot(&format!("few-{scheme}"));
+    }
+    assert_eq!(browser.troubles(), [""; 0]);
+}
+
+/// The least contrast of a text with what is behind it, by the formula of WCAG 2, and the text.
+pub(crate) const CONTRAST: &str = r#"(() => {
+  const rgb = (text) => text.match(/[\d.]+/g).map(Number);
+  const light = (c) => c.slice(0, 3).map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = (e) => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3] > 0) return c; } return [255, 255, 255]; };
+  const worst = [99, ""];
+  for (const e of document.querySelectorAll("body *")) {
+    if (e.closest("svg") && e.tagName !== "text") continue;
+    if (![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()) || !e.getClientRects().length) continue;
+    const style = getComputedStyle(e);
+    const [a, b] = [light(rgb(e.tagName === "text" ? style.fill : style.color)), light(behind(e))];
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (contrast < worst[0]) { worst[0] = contrast; worst[1] = e.textContent; }
+  }
+  return worst;
+})()"#;

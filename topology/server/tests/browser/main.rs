@@ -1,0 +1,11 @@
+//! The page in a real browser against the real service. Pictures of what is seen are left in `page/` of the tests' temporary
+//! folder (`target/tmp`).
+#![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
+
+mod chromium;
+mod fabrics;
+mod few;
+mod many;
+mod measured;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,160 @@
+//! What agents measured: a service in this process, so that the test can be its agents.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use antiphase_topology::{
+    BrainHandle, FabricClock, TelemetryHandle,
+    api::{Api, Parts},
+    brain::{Brain, Surroundings},
+    config::Config,
+    events::EventLog,
+    http::{Acceptor, router, serve},
+    metrics::Metrics,
+    quic::{self, Brain as _, Outbox},
+    shutdown::Shutdown,
+    store::StateFile,
+};
+use proto::v1alpha1::{CounterDeltas, Telemetry};
+use serde_json::{Value, json};
+use state::{AgentReport, ClockQuality, Event, GateReport, SessionId};
+use tokio::{net::TcpListener, runtime::Runtime, sync::watch};
+use units::{FabricTime, Nanos};
+
+use crate::{
+    chromium::Browser,
+    fabrics::small,
+    few::CONTRAST,
+    support::{job, request},
+};
+
+const SECOND: u64 = 1_000_000_000;
+
+struct Served {
+    address: SocketAddr,
+    brain: Brain,
+    telemetry: TelemetryHandle,
+    clock: FabricClock,
+    shutdown: Shutdown,
+    _folder: tempfile::TempDir,
+}
+
+async fn start() -> Served {
+    let folder = tempfile::tempdir().unwrap();
+    let (clock, metrics) = (FabricClock::start(), Arc::new(Metrics::new().unwrap()));
+    let (events, telemetry) = (EventLog::new(clock.now()), TelemetryHandle::default());
+    let around = Surroundings { clock, events: events.clone(), telemetry: telemetry.clone(), metrics: Arc::clone(&metrics) };
+    let file = StateFile::open(&folder.path().join("s.redb")).unwrap();
+    let brain = Brain::start(&state::Config::default(), file, Vec::new(), around).unwrap();
+    let api = Api::new(Parts {
+        brain: brain.handle.clone(),
+        health: brain.health.clone(),
+        telemetry: telemetry.clone(),
+        events,
+        metrics,
+        sessions: Arc::new(quic::Stats::default()),
+        clock,
+        ecmp: fabric::route::Ecmp::Spread,
+        config: watch::Sender::new(Arc::new(Config::default())).subscribe(),
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let shutdown = Shutdown::default();
+    tokio::spawn(serve(listener, Acceptor::Plain, router(api.clone(), shutdown.clone()), api, shutdown.clone()));
+    Served { address, brain, telemetry, clock, shutdown, _folder: folder }
+}
+
+impl Served {
+    fn ask(&self, method: &str, path: &str, body: &str) -> Value {
+        let answer = request(self.address, method, path, &[], body.as_bytes()).unwrap();
+        assert_eq!(answer.status, 200, "{method} {path}: {}", answer.body);
+        serde_json::from_str(&answer.body).unwrap()
+    }
+
+    /// Marks that a port received: many until now, few from now on.
+    fn marks(&self, host: &str, port: &str, scale: u64) {
+        let now = self.clock.now();
+        let at_ns = (0..62).map(|n| now.0 - 60 * SECOND + n * SECOND).collect();
+        let counter = |name: &str, of: u64| {
+            let delta = (0..62).map(|n: u64| if n < 60 { of * (80 + n * 37 % 40) } else { of }).collect();
+            CounterDeltas { name: name.into(), delta }
+        };
+        let counters = vec![counter("ecn_marked_rx", scale), counter("cnp_tx", scale / 2), counter("rx_bytes", 1_000)];
+        self.telemetry.port(now, host, &Telemetry { port: port.into(), at_ns, counters });
+    }
+
+    /// Iteration times of the last minute.
+    fn iterations(&self, job: &str, nanos: u64) {
+        let now = self.clock.now().0;
+        (1..60).for_each(|n| self.telemetry.job(FabricTime(now - (60 - n) * SECOND), job, Nanos(nanos + n * 7 % 5 * 100_000), 0));
+    }
+}
+
+/// An agent that says hello, follows the plan and reports what the gate of its job saw.
+async fn agent(brain: &BrainHandle, session: u64, host: &str, epoch: u64, bound: Nanos, gate: GateReport) {
+    let session = SessionId(session);
+    brain.register(session, Outbox::new().0);
+    let (version, ports) = ("1.2.3".to_owned(), vec!["mlx5_0/1".to_owned()]);
+    brain.tell(Event::AgentHello { session, host: host.into(), version, ports, epoch: 0 }).await.unwrap();
+    brain.tell(Event::PlanAck { session, epoch }).await.unwrap();
+    let clock = Some(ClockQuality { bound, rtt: Nanos(40_000) });
+    brain.tell(Event::Report { session, report: AgentReport { clock, gates: vec![gate] } }).await.unwrap();
+}
+
+#[test]
+fn measurements_of_agents_are_shown() {
+    let Some(mut browser) = Browser::start(1440, 1400) else { return };
+    let runtime = Runtime::new().unwrap();
+    let served = runtime.block_on(start());
+    served.ask("PUT", "/v1alpha1/fabric", &small());
+    let committed =
+        served.ask("POST", "/v1alpha1/commit", &json!({ "jobs": [job("alpha", &["h1", "h5"]), job("beta", &["h2", "h6"])] }).to_string());
+    let epoch = committed["epoch"].as_u64().unwrap();
+    let gate = |job: &str, iteration| GateReport {
+        job: job.into(),
+        epoch,
+        iterations: 40,
+        holds: 39,
+        slips: 1,
+        phase_error: Some(1_200_000),
+        iteration: Some(Nanos(iteration)),
+        ..GateReport::default()
+    };
+    let brain = &served.brain.handle;
+    runtime.block_on(agent(brain, 1, "h1", epoch, Nanos(5_000), gate("alpha", 326_000_000)));
+    runtime.block_on(agent(brain, 2, "h2", epoch, Nanos(7_000), gate("beta", 327_000_000)));
+    served.iterations("alpha", 326_000_000);
+    served.marks("h5", "mlx5_0/1", 3);
+    served.marks("h6", "mlx5_0/1", 200);
+
+    browser.go(&format!("http://{}/", served.address));
+    browser.until("document.querySelectorAll('#marks .chart').length === 2 && document.querySelectorAll('#agents tbody tr').length === 2");
+    let text = |browser: &mut Browser, selector: &str| {
+        browser.eval(&format!("document.querySelector({}).innerText", json!(selector))).as_str().unwrap().to_owned()
+    };
+    let alpha = text(&mut browser, "#jobs tbody tr:first-child");
+    assert!(["alpha", "held", "326.0 ms", "+1.20 ms"].iter().all(|part| alpha.contains(part)), "{alpha}");
+    assert_eq!(browser.eval("document.querySelectorAll('#jobs tbody tr:first-child svg path').length"), 1, "iterations over time");
+    let agent = text(&mut browser, "#agents tbody tr:first-child");
+    assert!(["h1", "connected", "5.0 µs", "40.0 µs", "1.2.3", "alpha"].iter().all(|part| agent.contains(part)), "{agent}");
+    let verdict = text(&mut browser, "#verdict");
+    assert!(verdict.contains("Measured: iterations of 2 jobs") && verdict.contains("shorter"), "{verdict}");
+    // The port with most marks first; received and sent are two lines, and bytes are none of them; a stroke where the plan changed.
+    let chart = "#marks .chart:first-child";
+    let title = text(&mut browser, chart);
+    assert!(title.contains("h6 mlx5_0/1") && title.contains("ECN marks received") && title.contains("CNPs sent"), "{title}");
+    assert_eq!(browser.eval(&format!("document.querySelectorAll('{chart} path').length")), 2);
+    assert!(browser.eval(&format!("document.querySelectorAll('{chart} .event').length")).as_u64().unwrap() >= 1);
+    let least = browser.eval(CONTRAST);
+    assert!(least[0].as_f64().unwrap() >= 4.5, "{least}");
+    browser.shot("measured-light");
+    browser.prefer("dark");
+    let least = browser.eval(CONTRAST);
+    assert!(least[0].as_f64().unwrap() >= 4.5, "{least}");
+    browser.shot("measured-dark");
+
+    runtime.block_on(brain.tell(Event::AgentGone { session: SessionId(1) })).unwrap();
+    browser.until("document.querySelector('#agents tbody tr .state-lost') && document.querySelector('#vitals .bad').textContent.includes('1 agent lost')");
+    assert_eq!(browser.troubles(), [""; 0]);
+    served.shutdown.begin();
+    served.brain.stop();
+}
