@@ -13,9 +13,9 @@ iterations=${ITERATIONS:-15}
 
 began=$SECONDS
 # The same build as that of the tests: what the demo shows does not depend on how fast our own code runs.
-cargo build --package antiphase --package antiphase-topology --package antiphase-agent
+cargo build --workspace
 built=$((SECONDS - began))
-programs=$PWD/${CARGO_TARGET_DIR:-target}/debug
+programs=${CARGO_TARGET_DIR:-$PWD/target}/debug
 antiphase=$programs/antiphase
 
 play=("$antiphase" lab run "$case" --repeats "$repeats")

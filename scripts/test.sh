@@ -8,6 +8,10 @@ if [[ -z ${ANTIPHASE_DATA:-} ]]; then
     echo "test: ANTIPHASE_DATA is not set, so comparisons with third-party data are skipped"
 fi
 
+# One build for all: features of a package built alone differ from those of the workspace, and half of it would be built twice.
+cargo build --workspace
+export ANTIPHASE_PROGRAM=${ANTIPHASE_PROGRAM:-${CARGO_TARGET_DIR:-$PWD/target}/debug/antiphase}
+
 if cargo nextest --version >/dev/null 2>&1; then
     cargo nextest run --workspace
 else

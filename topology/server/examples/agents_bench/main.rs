@@ -49,6 +49,11 @@ fn main() {
     runtime().block_on(held(idle, Duration::from_secs(seconds as u64)));
 }
 
+/// With ANTIPHASE_WIRE_ONLY set the brain only sends: the wire alone, without deciding and without the disk.
+fn wire_only() -> bool {
+    std::env::var_os("ANTIPHASE_WIRE_ONLY").is_some()
+}
+
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
@@ -80,7 +85,8 @@ async fn start(count: usize) -> Running {
     let (tls, settings) = (Arc::new(Tls::load(files).unwrap()), Settings::default());
     let endpoint = quic::endpoint((Ipv4Addr::LOCALHOST, 0).into(), &tls, &settings).unwrap();
     let address = endpoint.local_addr().unwrap();
-    let subject = Arc::new(Metered::new(Subject::fake()));
+    let subject = if wire_only() { Subject::fake() } else { Subject::real(count, dir.path()).await };
+    let subject = Arc::new(Metered::new(subject));
     let seams = Seams {
         brain: Arc::clone(&subject) as _,
         telemetry: Arc::clone(&subject) as _,

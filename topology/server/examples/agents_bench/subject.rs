@@ -1,6 +1,7 @@
 //! The brain under measurement, and the meter around it.
 
 use std::{
+    path::Path,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -8,16 +9,29 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antiphase_topology::quic::{Brain, BrainGone, Outbox, TelemetrySink};
+use antiphase_topology::{
+    brain::{Brain as BrainThread, Mutation, Surroundings},
+    events::EventLog,
+    metrics::Metrics,
+    quic::{Brain, BrainGone, FabricClock, Outbox, TelemetrySink},
+    store::StateFile,
+    telemetry::TelemetryHandle,
+};
 use futures_util::future::BoxFuture;
+use policy::{Collective, Endpoint, Job, Placement, TrafficPhase};
 use proto::v1alpha1::{HostPlan, Slot, Telemetry};
-use state::{Event, SessionId};
+use state::{Event, JobDefinition, SessionId};
 use tokio::sync::mpsc;
+use units::{Nanos, Rate};
 
-/// A brain, and how to make it send plans: of this epoch to all agents, or to the n-th alone.
+use crate::agents::host;
+
+/// A brain, and how to make it send plans: the n-th commit to all agents, or to the n-th alone.
 pub(crate) struct Subject {
     brain: Arc<dyn Brain>,
     commit: Box<dyn Fn(u64, Option<usize>) + Send + Sync>,
+    /// Epochs before the first commit.
+    epochs_before: u64,
 }
 
 impl Subject {
@@ -25,8 +39,68 @@ impl Subject {
     pub(crate) fn fake() -> Self {
         let fake = Arc::new(Fake::default());
         let commit = Arc::clone(&fake);
-        Self { brain: fake, commit: Box::new(move |epoch, only| commit.send(epoch, only)) }
+        Self { brain: fake, commit: Box::new(move |epoch, only| commit.send(epoch, only)), epochs_before: 0 }
     }
+
+    /// The service's own brain and store, on a fabric of as many hosts as there are agents. A commit to all is a job on all hosts,
+    /// one to an agent a job on its host alone; each time its period changes, so that there is a new slot.
+    pub(crate) async fn real(hosts: usize, dir: &Path) -> Self {
+        let clock = FabricClock::start();
+        let around = Surroundings {
+            clock,
+            events: EventLog::new(clock.now()),
+            telemetry: TelemetryHandle::default(),
+            metrics: Arc::new(Metrics::new().unwrap()),
+        };
+        let file = StateFile::open(&dir.join("state.redb")).unwrap();
+        let running = BrainThread::start(&state::Config::default(), file, Vec::new(), around).unwrap();
+        let handle = running.handle.clone();
+        let text: Arc<str> = fabric_of(hosts).into();
+        let fabric = Arc::new(fabric::native::read(&text).unwrap());
+        let set = Mutation::SetFabric { fabric: Arc::clone(&fabric), text };
+        let version = match handle.mutate(set).await.unwrap().unwrap() {
+            state::Reply::FabricSet { version, .. } => version,
+            other => panic!("{other:?}"),
+        };
+        let commit = move |number: u64, only: Option<usize>| {
+            let job = definition(&fabric, number, only, hosts);
+            let mutation = Mutation::Commit { fabric_version: version, jobs: vec![job], if_epoch: None, lease: None, key: String::new() };
+            let (handle, _kept) = (running.handle.clone(), &running);
+            tokio::spawn(async move { handle.mutate(mutation).await.unwrap().unwrap() });
+        };
+        Self { brain: Arc::new(handle), commit: Box::new(commit), epochs_before: 1 }
+    }
+}
+
+/// Racks of 32 hosts under one spine.
+fn fabric_of(hosts: usize) -> String {
+    const RACK: usize = 32;
+    let names: Vec<String> = (0..hosts).map(host).collect();
+    let leaves = hosts.div_ceil(RACK);
+    let mut text =
+        format!("schema: antiphase.fabric/v1\nname: bench\nhosts: [{}]\nswitches:\n- {{name: spine, tier: 2}}\n", names.join(", "));
+    (0..leaves).for_each(|leaf| text.push_str(&format!("- {{name: leaf{leaf}, tier: 1}}\n")));
+    text.push_str("cables:\n");
+    (0..leaves).for_each(|leaf| text.push_str(&format!("- {{ends: [leaf{leaf}, spine], capacity: 1600G}}\n")));
+    names.iter().enumerate().for_each(|(i, name)| text.push_str(&format!("- {{ends: [{name}, leaf{}], capacity: 50G}}\n", i / RACK)));
+    text
+}
+
+fn definition(fabric: &fabric::Fabric, number: u64, only: Option<usize>, hosts: usize) -> JobDefinition {
+    let (name, hosts) = match only {
+        None => ("all".to_owned(), (0..hosts).map(host).collect()),
+        Some(one) => (format!("job-{one}"), vec![host(one)]),
+    };
+    let ranks: Vec<Endpoint> = hosts.iter().map(|name: &String| Endpoint { host: fabric.find(name).unwrap(), rail: 0 }).collect();
+    let phase = TrafficPhase {
+        start: Nanos(0),
+        end: Nanos::from_millis(50),
+        rate: Rate(40_000),
+        collective: Collective::Ring,
+        groups: Arc::from([(0..ranks.len() as u32).collect::<Vec<u32>>()]),
+    };
+    let job = Job { name, gpus: ranks.len() as u32, period: Nanos::from_millis(200 + number), phases: vec![phase] };
+    JobDefinition { job, placement: Placement { ranks }, hosts, document: "{}".into() }
 }
 
 #[derive(Default)]
@@ -86,6 +160,7 @@ impl Metered {
         let mut acked = self.acked.lock().await;
         let begun = Instant::now();
         (self.subject.commit)(epoch, only);
+        let epoch = epoch + self.subject.epochs_before;
         let mut times = Vec::with_capacity(expected);
         while times.len() < expected {
             let (of, at) = tokio::time::timeout(ACKED_WITHIN, acked.recv()).await.expect("every agent acknowledges").unwrap();
