@@ -88,12 +88,7 @@ fn fluid(periods_ms: &[u64]) {
     let phases: Vec<[Phase; 1]> = (0..10).map(up).collect();
     let link = |l: usize| FluidLink { capacity: Rate(50_000), demands: vec![(l, &phases[l][..]), (l + 1, &phases[l + 1][..])] };
     let links: Vec<FluidLink<'_>> = (0..9).map(link).collect();
-    let job = |j: usize| FluidJob {
-        iteration: Nanos(period(j)),
-        period: Nanos(period(j)),
-        shift: Nanos(j as u64 * 7 * MS),
-        slack: Nanos(period(j) / 2),
-    };
+    let job = |j: usize| FluidJob { iteration: Nanos(period(j)), period: Nanos(period(j)), shift: Nanos(j as u64 * 7 * MS) };
     let jobs: Vec<FluidJob> = (0..10).map(job).collect();
     let start = cpu_ms();
     for _ in 0..100 {

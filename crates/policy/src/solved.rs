@@ -250,12 +250,7 @@ fn fluid_link<'a>((link, phases): (&ContentLink, &'a Vec<Arc<[Phase]>>)) -> Flui
 }
 
 fn times(content: &Content, phases: &[Vec<Arc<[Phase]>>], shifts: &[Shift], options: &Options) -> Vec<IterationTimes> {
-    let job = |(period, shift): (&u64, &Shift)| FluidJob {
-        iteration: Nanos(*period),
-        period: Nanos(*period),
-        shift: Nanos(shift.shift),
-        slack: Nanos(shift.slack),
-    };
+    let job = |(period, shift): (&u64, &Shift)| FluidJob { iteration: Nanos(*period), period: Nanos(*period), shift: Nanos(shift.shift) };
     let jobs: Vec<FluidJob> = content.periods.iter().zip(shifts).map(job).collect();
     let links: Vec<FluidLink<'_>> = content.links.iter().zip(phases).map(fluid_link).collect();
     predict(&jobs, &links, options.tolerance_permille)

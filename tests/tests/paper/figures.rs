@@ -35,8 +35,7 @@ fn figure_2_two_vgg19_shifted_by_120_ms() {
 
     let phases = vgg19.levels().unwrap();
     let link = FluidLink { capacity: LINK, demands: vec![(0, &phases), (1, &phases)] };
-    let fluid =
-        |shift| FluidJob { iteration: vgg19.period(), period: vgg19.period(), shift: Nanos(shift), slack: Nanos(vgg19.period().0 / 2) };
+    let fluid = |shift| FluidJob { iteration: vgg19.period(), period: vgg19.period(), shift: Nanos(shift) };
     let times = predict(&[fluid(0), fluid(120 * MS)], &[link], TOLERANCE_PERMILLE);
     let gain = times[0].unshifted.0 as f64 / times[0].shifted.0 as f64;
     documented(&[format!(

@@ -134,8 +134,7 @@ impl<'a> Meeting<'a> {
             class_of.extend(class.links.iter().map(|l| (*l, c as u32)));
         }
         class_of.sort_unstable();
-        let slacks: Vec<Nanos> = solution.shifts.iter().map(|s| Nanos(s.slack.0)).collect();
-        let times = self.predict(shifts, &slacks, tolerance_permille);
+        let times = self.predict(shifts, tolerance_permille);
         // Of the iteration alone: what the headroom costs counts against holding.
         let gained = |(times, job): (&IterationTimes, &Arc<Job>)| {
             (times.unshifted.0 as f64 - times.shifted.0 as f64) / job.definition.job.period.0 as f64
@@ -149,17 +148,16 @@ impl<'a> Meeting<'a> {
             hold: times.iter().zip(self.jobs).map(gained).sum::<f64>() > 0.0,
             times,
         };
-        Ok((component, slacks))
+        Ok((component, solution.shifts.iter().map(|s| Nanos(s.slack.0)).collect()))
     }
 
-    fn predict(&self, shifts: &[Ticks], slacks: &[Nanos], tolerance_permille: u32) -> Vec<IterationTimes> {
-        let job = |((job, period), (shift, slack)): ((&Arc<Job>, &Nanos), (&Ticks, &Nanos))| FluidJob {
+    fn predict(&self, shifts: &[Ticks], tolerance_permille: u32) -> Vec<IterationTimes> {
+        let job = |((job, period), shift): ((&Arc<Job>, &Nanos), &Ticks)| FluidJob {
             iteration: job.definition.job.period,
             period: *period,
             shift: Nanos(shift.0),
-            slack: *slack,
         };
-        let jobs: Vec<FluidJob> = self.jobs.iter().zip(&self.periods).zip(shifts.iter().zip(slacks)).map(job).collect();
+        let jobs: Vec<FluidJob> = self.jobs.iter().zip(&self.periods).zip(shifts).map(job).collect();
         let demand = |&(j, d): &(u32, u32)| (j as usize, self.jobs[j as usize].load.demands.demands[d as usize].as_slice());
         let link = |c: &Class| FluidLink { capacity: c.capacity, demands: c.members.iter().map(demand).collect() };
         let links: Vec<FluidLink<'_>> = self.classes.iter().map(link).collect();

@@ -36,7 +36,7 @@ fn two_jobs_on_one_uplink_get_slots_apart() {
     // 100 ms and 5 % headroom; 105 - 2 * 40 = 25 ms are free: 12.5 ms of slack either way, slots 52.5 ms apart.
     for slot in [&a, &b] {
         assert_eq!((slot.period, slot.slack, slot.hold_max), (Nanos(105 * MS), Nanos(12_500_000), Nanos(105 * MS)));
-        assert_eq!((slot.tolerance, slot.hold, slot.epoch), (Nanos(12_500_000), true, 2));
+        assert_eq!((slot.tolerance, slot.hold, slot.epoch), (Nanos(15_750_000), true, 2));
     }
     assert_eq!(a.offset.0.abs_diff(b.offset.0), 52_500_000);
     assert_eq!((a.leader_host.as_str(), b.leader_host.as_str()), ("h1", "h2"));

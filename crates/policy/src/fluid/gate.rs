@@ -11,8 +11,9 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    pub(super) fn new(shift: u64, period: u64, tolerance: u64) -> Self {
-        Self { slot: shift, period, tolerance, slips: 0 }
+    pub(super) fn new(shift: u64, period: u64, tolerance_permille: u32) -> Self {
+        let tolerance = u128::from(period) * u128::from(tolerance_permille) / 1_000;
+        Self { slot: shift, period, tolerance: u64::try_from(tolerance).unwrap_or(u64::MAX), slips: 0 }
     }
 
     /// When the iteration may start that is ready at `now`.
@@ -33,7 +34,7 @@ mod tests {
 
     #[test]
     fn early_waits_late_goes_and_too_late_slips_to_the_next_slot() {
-        let mut gate = Gate::new(30, 100, 15);
+        let mut gate = Gate::new(30, 100, 150);
         assert_eq!(gate.release(120), 130, "early: the slot at 130");
         assert_eq!(gate.release(245), 245, "15 late of 15 allowed: at once");
         assert_eq!(gate.release(346), 430, "16 late: the slot after 330");

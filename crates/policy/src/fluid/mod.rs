@@ -62,8 +62,6 @@ pub struct FluidJob {
     pub period: Nanos,
     /// Its time-shift: the first slot.
     pub shift: Nanos,
-    /// How far it may drift before it meets others: it is never told to be more tolerant ([`tolerance`]).
-    pub slack: Nanos,
 }
 
 /// A link of the model: its capacity, and (job, demand) of each job on it.
@@ -96,11 +94,7 @@ pub fn predict(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permille: u
     let solo: Vec<u64> = (0..jobs.len()).map(|j| layout.solo(j)).collect();
     let unshifted = run::run(&layout, None);
     // A slot shorter than the iteration itself could never be met.
-    let gate = |(job, &solo): (&FluidJob, &u64)| {
-        let period = job.period.0.max(solo);
-        Gate::new(job.shift.0, period, tolerance(Nanos(period), job.slack, tolerance_permille).0)
-    };
-    let gates = jobs.iter().zip(&solo).map(gate).collect();
+    let gates = jobs.iter().zip(&solo).map(|(job, &solo)| Gate::new(job.shift.0, job.period.0.max(solo), tolerance_permille)).collect();
     let shifted = run::run(&layout, Some(gates));
     let times = |j: usize| IterationTimes {
         solo: Nanos(solo[j]),

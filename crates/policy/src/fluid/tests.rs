@@ -9,7 +9,7 @@ fn up(start: u64, end: u64, rate: u64) -> Phase {
 }
 
 fn job(period: u64, shift: u64) -> FluidJob {
-    FluidJob { iteration: Nanos(period), period: Nanos(period), shift: Nanos(shift), slack: Nanos(period / 2) }
+    FluidJob { iteration: Nanos(period), period: Nanos(period), shift: Nanos(shift) }
 }
 
 fn times(jobs: &[FluidJob], links: &[FluidLink<'_>]) -> Vec<(u64, u64, u64)> {
