@@ -68,7 +68,7 @@ pub fn plan(case: &Case, measured: &[Timing]) -> Result<Plan> {
             period: slot.period,
             shift: held.shift,
             slack: held.slack,
-            tolerance: policy::fluid::tolerance(slot.period, held.slack, policy::fluid::TOLERANCE_PERMILLE),
+            tolerance: Nanos(slot.period.0 * u64::from(policy::fluid::TOLERANCE_PERMILLE) / 1_000),
             hold: held.hold,
             contended,
             interleaved,

@@ -27,12 +27,13 @@ pub fn direct_slots(case: &Case<'_>, options: &Options, headroom_permille: u32) 
     let slot = |report: policy::JobReport| {
         let job = &jobs[report.job.index()];
         let leader = case.jobs[report.job.index()].placement.ranks.first();
+        let tolerance = u128::from(job.period.0) * u128::from(options.tolerance_permille) / 1_000;
         Slot {
             job: job.name.clone(),
             epoch: 1,
             period: job.period,
             offset: Nanos(report.shift.0 % job.period.0),
-            tolerance: policy::fluid::tolerance(job.period, report.slack, options.tolerance_permille),
+            tolerance: Nanos(u64::try_from(tolerance).unwrap_or(u64::MAX)),
             slack: report.slack,
             hold_max: job.period,
             hold: report.hold,

@@ -75,8 +75,7 @@ pub struct Config {
     pub idle_timeout: Nanos,
     /// What a period is longer than the iteration alone, in thousandths, for jobs that never slipped.
     pub headroom_permille: u32,
-    /// How late a start may be at most and still go at once, in thousandths of the period; never more than the slack
-    /// ([`policy::fluid::tolerance`]).
+    /// How late a start may be and still go at once, in thousandths of the period.
     pub tolerance_permille: u32,
     /// How much work the solver may spend on a component.
     pub effort: Effort,

@@ -8,7 +8,6 @@ use alloc::{
 };
 
 use circle::Ticks;
-use policy::fluid::tolerance;
 use units::{FabricTime, Nanos};
 
 use crate::{
@@ -169,7 +168,7 @@ impl<'a> Draft<'a> {
             epoch: job.slot.epoch,
             period,
             offset,
-            tolerance: tolerance(period, slack, self.config.tolerance_permille),
+            tolerance: share(period, u64::from(self.config.tolerance_permille)),
             slack: slack.max(share(period, SLACK_FLOOR_PERMILLE)).min(Nanos(period.0 / 2)),
             hold_max: period,
             hold: component.as_ref().is_some_and(|c| c.hold),

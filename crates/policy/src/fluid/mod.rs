@@ -32,18 +32,6 @@ use layout::Layout;
 /// Default lateness that still starts at once, in thousandths of the period: 15 % held real jobs in phase on a busy
 /// machine, where 2 % made every late iteration lose a whole period.
 pub const TOLERANCE_PERMILLE: u32 = 150;
-/// A job is never told to be more punctual than this, in thousandths of its period: as much as the usual headroom, so that
-/// what it is late by now it can make up by its next start.
-pub const TOLERANCE_FLOOR_PERMILLE: u32 = 50;
-
-/// How late a start may be and still go at once: `permille` of the period at most, and no more than the slack, or the
-/// start meets the phases of others, is made late again by them, and the jobs stay in each other's way.
-#[must_use]
-pub fn tolerance(period: Nanos, slack: Nanos, permille: u32) -> Nanos {
-    let share = |permille: u32| (u128::from(period.0) * u128::from(permille) / 1_000) as u64;
-    Nanos(slack.0.max(share(TOLERANCE_FLOOR_PERMILLE)).min(share(permille)))
-}
-
 /// Most iterations simulated of the job with the longest period. Jobs of equal periods settle within a few;
 /// beyond this the mean changes by less than one part in this many.
 pub const ITERATIONS_MAX: usize = 24;
