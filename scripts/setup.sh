@@ -52,10 +52,8 @@ want() {
 if [[ $(id -u) == 0 ]]; then
     want "iproute2" "the lab's namespaces, links and queues" ip -V
     want "clang" "the lab's ECN queue is a program for the kernel" clang --version
-    want "libbpf-dev linux-libc-dev" "headers of that program" test -f /usr/include/bpf/bpf_helpers.h
     want "bpftool" "the lab reads the counters of its ECN queue" bpftool version
     want "ethtool" "the lab sends packets one by one, as a NIC does on the wire" ethtool --version
-    want "procps" "the lab sets what the kernel does about ECN" sysctl --version
 fi
 if [[ ${1:-} == test ]]; then
     want "prometheus" "promtool checks the metrics and the alert rules" promtool --version

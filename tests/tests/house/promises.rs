@@ -29,12 +29,12 @@ fn has_test(text: &str, name: &str) -> bool {
     const ATTRIBUTE_LINES_MAX: usize = 6;
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     lines.iter().enumerate().any(|(at, line)| {
-        line.starts_with(&format!("fn {name}("))
+        line.strip_prefix("async ").unwrap_or(line).starts_with(&format!("fn {name}("))
             && lines[at.saturating_sub(ATTRIBUTE_LINES_MAX)..at]
                 .iter()
                 .rev()
                 .take_while(|above| !above.starts_with('}'))
-                .any(|above| *above == "#[test]")
+                .any(|above| *above == "#[test]" || above.starts_with("#[tokio::test"))
     })
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct CommitArgs {
     lease: u64,
     /// Repeating a commit under the same key answers as the first did
     #[arg(long, value_name = "TEXT", default_value = "")]
-    key: String,
+    idempotency_key: String,
     /// Form of the answer
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
@@ -46,7 +46,7 @@ pub(crate) fn commit(args: &CommitArgs) -> Result<ExitCode, CliError> {
         jobs: read_jobs(&args.jobs)?,
         if_epoch: args.if_epoch,
         lease_ms: args.lease.saturating_mul(1_000),
-        idempotency_key: args.key.clone(),
+        idempotency_key: args.idempotency_key.clone(),
     };
     args.server.with(async |mut client: Client| {
         let answer = client.commit(request).await.map_err(refused)?.into_inner();
