@@ -24,7 +24,7 @@ const PORTS_MAX = 12;
 const PLANS = ["committed", "released", "moved", "expired"];
 const MARKS = [["ecn_marked_rx", "ECN marks received", "var(--s4)"], ["cnp_tx", "CNPs sent", "var(--j5)"], ["cnp_rx_handled", "CNPs handled", "var(--j4)"]];
 
-// `fabric`: undefined until asked, null where none is set.
+// `fabric`: undefined until answered, null where none is set.
 const seen = { links: [], total: 0, jobs: [], epoch: 0, agents: [], series: new Map(), hosts: [], events: [], fabric: undefined };
 
 const opened = () => new URLSearchParams(location.hash.slice(1)).get("link");
@@ -52,7 +52,7 @@ function drawVitals() {
 // What to do next where there is nothing to show; null where there is.
 function next() {
   const at = location.origin === "http://127.0.0.1:7480" ? "" : ` --server ${location.origin}`;
-  if (!seen.fabric) return ["No fabric is set. Load one: ", html("code", {}, `antiphase fabric set${at} FILE`)];
+  if (seen.fabric === null) return ["No fabric is set. Load one: ", html("code", {}, `antiphase fabric set${at} FILE`)];
   if (!seen.jobs.length) return ["No jobs are committed. Commit some: ", html("code", {}, `antiphase commit${at} --jobs FILE`)];
   return null;
 }
@@ -76,7 +76,7 @@ function drawVerdict(shared) {
   const raised = shared.filter((l) => l.score > l.zero_shift_score + SAME).length;
   // Where every link is clear, the one that would be worst without the shifts.
   const worst = clear < shared.length ? shared[0] : shared.reduce((a, b) => (b.zero_shift_score < a.zero_shift_score ? b : a), shared[0]);
-  const key = JSON.stringify([worst, shared.length, raised, clear, !seen.fabric, seen.jobs.length, gain()]);
+  const key = JSON.stringify([worst, shared.length, raised, clear, seen.fabric === null, seen.jobs.length, gain()]);
   render(byId("verdict"), key, () => {
     const missing = next();
     if (missing) return html("p", { class: "first" }, missing);
@@ -142,7 +142,7 @@ async function drawLink() {
     return [
       html("p", {}, `${rate(link.capacity_mbps)} from ${link.from_node} to ${link.to_node}; ${around}. Each ring is when a job sends, and the disc is all of them together: the dashed circle is the capacity, and what is `, html("b", { class: "bad" }, "over it"), " waits."),
       html("div", { class: "circles" }, demands.length ? [figure(link, false, link.zero_shift_score), figure(link, true, link.score)] : [],
-        html("table", { style: "width: auto" }, html("tbody", {}, demands.map((d) => html("tr", {},
+        html("table", { class: "demands" }, html("tbody", {}, demands.map((d) => html("tr", {},
           html("td", {}, chip(d.job)), html("td", {}, `every ${duration(d.period_ns)}`), html("td", {}, d.shift_ns ? `shifted by ${duration(d.shift_ns)}` : "not shifted"),
           html("td", {}, `sends ${duration(d.phases.reduce((s, p) => s + p.end_ns - p.start_ns, 0))}, up to ${rate(Math.max(0, ...d.phases.map((p) => p.rate_mbps)))}`)))))),
     ];
@@ -193,6 +193,8 @@ function draw() {
 }
 
 let nextHosts = 0;
+// The fabric seldom changes: it is asked for when an event or another service says so.
+let fabricKnown = false;
 async function ask() {
   const hosts = performance.now() > nextHosts;
   const [links, jobs, agents, telemetry] = await Promise.all([
@@ -204,7 +206,11 @@ async function ask() {
     seen.hosts = telemetry.hosts;
     nextHosts = performance.now() + HOSTS_MS;
   }
-  if (seen.fabric === undefined) seen.fabric = await get("fabric", { summary: true }).catch(absent);
+  if (!fabricKnown) {
+    // Before the question, so that a change during it asks again.
+    fabricKnown = true;
+    seen.fabric = await get("fabric", { summary: true }).catch(absent).catch((error) => { fabricKnown = false; throw error; });
+  }
   draw();
   await drawLink();
   document.body.dataset.drawn = seen.epoch;
@@ -258,7 +264,7 @@ addEventListener("visibilitychange", () => { if (!document.hidden) soon(); });
 
 function happened(event) {
   seen.events = [...seen.events, event].slice(-EVENTS_MAX);
-  if (event.kind === "fabric") seen.fabric = undefined;
+  if (event.kind === "fabric") fabricKnown = false;
   soon();
 }
 
@@ -269,7 +275,7 @@ async function begin() {
     seen.events = events;
     follow(events.at(-1)?.sequence ?? oldest - 1, happened, (stream) => {
       // Another service may answer now, with another fabric.
-      if (stream) { seen.fabric = undefined; soon(); }
+      if (stream) { fabricKnown = false; soon(); }
       says({ stream });
     });
   } catch (error) {

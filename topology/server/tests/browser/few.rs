@@ -139,7 +139,7 @@ fn a_keyboard_opens_wires_and_links() {
     open(&mut browser, &service);
     browser.until("document.querySelectorAll('#links tbody tr.pick').length >= 4");
     // Steps with the tabulator to the first element that a selector finds, and presses Enter.
-    let mut enter_at = |selector: &str, opened: &str| {
+    let mut enter_at = |selector: &str, opened: &str, stays: bool| {
         let here = format!("document.activeElement?.matches({})", json!(selector));
         for _ in 0..100 {
             if browser.eval(&here) == true {
@@ -154,11 +154,12 @@ fn a_keyboard_opens_wires_and_links() {
         assert_eq!(outline, true, "{selector} does not show that it has the focus");
         browser.key("Enter");
         browser.until(opened);
-        browser.eval("location.hash");
+        // Drawing again must not throw the reader back to the top of the page.
+        assert_eq!(browser.eval(&here), stays, "the focus after {selector}");
     };
-    enter_at("#map .wire", "location.hash.startsWith('#link=') && document.querySelectorAll('#link-detail figure svg').length === 2");
-    enter_at("#links .link", "document.querySelector('#links tr.open')");
-    enter_at("#link-close", "document.querySelector('#link-section').hidden && !location.hash");
+    enter_at("#map .wire", "location.hash.startsWith('#link=') && document.querySelectorAll('#link-detail figure svg').length === 2", true);
+    enter_at("#links .link", "document.querySelector('#links tr.open')", true);
+    enter_at("#link-close", "document.querySelector('#link-section').hidden && !location.hash", false);
     assert_eq!(browser.troubles(), [""; 0]);
 }
 

@@ -58,8 +58,11 @@ fn a_thousand_links_are_drawn_and_answer() {
         browser.go("about:blank");
         browser.go(&format!("http://{}/", service.address));
         browser.until("document.body?.dataset.drawn !== undefined && document.querySelectorAll('#links tbody tr.pick').length > 100");
+        browser.shot(name);
+        browser.click("#links tbody tr:first-child .link");
+        browser.until("document.querySelectorAll('#link-detail figure svg').length === 2");
         let over = browser.eval("document.documentElement.scrollWidth - innerWidth").as_i64().unwrap();
         assert!(over <= 0, "{name}: the page is {over} pixels wider than the window");
-        browser.shot(name);
+        browser.shot(&format!("{name}-detail"));
     }
 }
