@@ -12,7 +12,7 @@ use fabric::route::Ecmp;
 use proto::v1alpha1 as pb;
 use tokio::{
     net::TcpListener,
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
     sync::watch,
 };
 use units::Nanos;
@@ -213,6 +213,8 @@ async fn service(config: Config, reload: Reload) -> Result<(), Failure> {
                 Admission::Certificate => ("https", secured(Arc::clone(&reload.tls))),
                 Admission::Loopback => ("http", Acceptor::Plain),
             };
+            // Before anybody can know that the service runs: a signal without a handler ends the process at once.
+            let signals = Signals::install().map_err(|e| other(&e))?;
             // For people and for programs that asked for a free port.
             println!("antiphase-topology: listening on {scheme}://{bound}");
             tracing::info!(address = %bound, tls = scheme == "https", version = env!("CARGO_PKG_VERSION"), "listening");
@@ -226,7 +228,7 @@ async fn service(config: Config, reload: Reload) -> Result<(), Failure> {
             let agents = quic::serve(endpoint, Arc::clone(&reload.tls), seams, quic::Settings::default(), async move { end.wait().await });
             let agents = tokio::spawn(agents);
             let clients = tokio::spawn(serve(listener, acceptor, router(api.clone(), shutdown.clone()), api, shutdown.clone()));
-            signals(&shutdown, &latest, &reload).await.map_err(|e| other(&e))?;
+            signals.follow(&shutdown, &latest, &reload).await;
             agents.await.map_err(|e| other(&e))?;
             clients.await.map_err(|e| other(&e))
         }
@@ -348,19 +350,34 @@ impl Reload {
     }
 }
 
-/// Returns when the service has to stop; reloads meanwhile.
-async fn signals(shutdown: &Shutdown, latest: &watch::Sender<Arc<Config>>, reload: &Reload) -> std::io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hangup = signal(SignalKind::hangup())?;
-    loop {
-        tokio::select! {
-            _ = terminate.recv() => break,
-            _ = interrupt.recv() => break,
-            _ = hangup.recv() => reload.again(latest),
-        }
+/// Signals that the service answers to.
+#[derive(Debug)]
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    /// From now on these signals wait until they are followed.
+    fn install() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
     }
-    tracing::info!("stopping");
-    shutdown.begin();
-    Ok(())
+
+    /// Returns when the service has to stop; reloads meanwhile.
+    async fn follow(mut self, shutdown: &Shutdown, latest: &watch::Sender<Arc<Config>>, reload: &Reload) {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => break,
+                _ = self.interrupt.recv() => break,
+                _ = self.hangup.recv() => reload.again(latest),
+            }
+        }
+        tracing::info!("stopping");
+        shutdown.begin();
+    }
 }
