@@ -230,6 +230,19 @@ fn a_reload_swaps_what_can_be_swapped_and_refuses_nonsense() {
 }
 
 #[test]
+fn a_signal_may_come_as_soon_as_the_service_says_that_it_listens() {
+    // Several starts: the window in which a signal would end the process is short.
+    for _ in 0..8 {
+        let folder = tempfile::tempdir().unwrap();
+        let mut service = Service::start(&folder.path().join("s.redb"));
+        service.signal(Signal::HUP);
+        service.wait_for_log("configuration reloaded");
+        service.signal(Signal::TERM);
+        assert!(service.wait().success());
+    }
+}
+
+#[test]
 fn json_logs_are_json() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = program();

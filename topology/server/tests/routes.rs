@@ -139,7 +139,7 @@ fn the_fabric_is_read_and_replaced() {
 fn what_is_wrong_is_said_on_one_line() {
     let (_folder, service) = service();
     let bad: &[(&str, &str, &str, u16, &str)] = &[
-        ("GET", "/", "", 404, "no path"),
+        ("GET", "/moon", "", 404, "no path"),
         ("GET", "/v1alpha1/moon", "", 404, "moon"),
         ("DELETE", "/v1alpha1/jobs", "", 405, "no such method"),
         ("GET", "/v1alpha1/commit", "", 405, "no such method"),

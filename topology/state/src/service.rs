@@ -255,11 +255,12 @@ impl Service {
         for name in &batch.asked {
             self.view.watches.entry(name.clone()).and_modify(|w| w.decided(true));
         }
-        for (request, result) in batch.replies {
-            self.actions.push_back(Action::Reply { request, result });
-        }
+        // Whoever is answered finds its own change among the events.
         for notice in batch.notices {
             self.notice(notice);
+        }
+        for (request, result) in batch.replies {
+            self.actions.push_back(Action::Reply { request, result });
         }
         for host in hosts {
             self.judge_clock(now, &host);
