@@ -99,7 +99,7 @@ impl Config {
     ///
     /// Rounding each for itself would make 2 : 1 into 2.000001 : 1, and jobs of such periods slide through each other. So their
     /// common divisor is lengthened and the periods are what they were in multiples of it, unless it is below
-    /// [`LOCK_MIN`]: then they do not lock anyway, and each is rounded up to a microsecond.
+    /// 10 us: then they do not lock anyway, and each is rounded up to a microsecond.
     #[must_use]
     pub fn periods(solos: &[Nanos], headroom_permille: u32) -> Vec<Nanos> {
         let longer = |time: Nanos, grain: u64| {

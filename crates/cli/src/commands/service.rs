@@ -28,7 +28,7 @@ pub(crate) enum GateCommand {
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true, after_help = gate::exec::SYNOPSIS)]
 pub(crate) struct ExecArgs {
-    /// [--job NAME] [--dir DIRECTORY] [--all-ranks] [--] PROGRAM [ARGUMENT]...
+    /// Options, then the program and its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT", required = true)]
     arguments: Vec<OsString>,
 }

@@ -107,7 +107,7 @@ impl Brain {
         Ok(Self { handle, health, stop, thread })
     }
 
-    /// Takes no more commands, waits for the disk and closes the file. Blocks, for at most [`STOP_MAX`] and one write.
+    /// Takes no more commands, waits for the disk and closes the file. Blocks, for at most ten seconds and one write.
     pub fn stop(self) {
         self.stop.send_replace(true);
         let _ = self.thread.join();
