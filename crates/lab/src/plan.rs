@@ -11,7 +11,7 @@ use units::{Nanos, Rate};
 use crate::case::{Case, Timing};
 
 /// What is added to the measured iteration: a gate needs room to catch up, and 5 to 8 % was enough on busy machines.
-pub const HEADROOM_PERMILLE: u64 = 50;
+pub const HEADROOM_PERMILLE: u32 = 50;
 /// Periods are whole microseconds.
 const PERIOD_GRAIN: u64 = 1_000;
 
@@ -55,7 +55,9 @@ pub struct JobPlan {
 /// What the planner refuses: a job or a link out of its range.
 pub fn plan(case: &Case, measured: &[Timing]) -> Result<Plan> {
     let solo = in_ratio(case, measured);
-    let published: Vec<Timing> = solo.iter().map(|t| Timing { period: with_headroom(t.period), up: t.up }).collect();
+    let alone: Vec<Nanos> = solo.iter().map(|t| t.period).collect();
+    let periods = state::Config::periods(&alone, HEADROOM_PERMILLE);
+    let published: Vec<Timing> = solo.iter().zip(periods).map(|(t, period)| Timing { period, up: t.up }).collect();
     let (natural, _) = evaluate(case, &solo)?;
     let (reports, evaluation) = evaluate(case, &published)?;
     let scores = evaluation.scores.context("the planner solved it and gave no scores")?;
@@ -99,11 +101,6 @@ fn in_ratio(case: &Case, measured: &[Timing]) -> Vec<Timing> {
         Timing { period: Nanos((period + PERIOD_GRAIN / 2) / PERIOD_GRAIN * PERIOD_GRAIN), up: Nanos(seen.up.0.min(period)) }
     };
     case.jobs.iter().zip(measured).map(stretch).collect()
-}
-
-/// A thousandth of a whole number of microseconds is whole nanoseconds, so ratios survive.
-fn with_headroom(period: Nanos) -> Nanos {
-    Nanos(period.0 / 1_000 * (1_000 + HEADROOM_PERMILLE))
 }
 
 fn evaluate(case: &Case, timings: &[Timing]) -> Result<(Vec<policy::JobReport>, Evaluation)> {

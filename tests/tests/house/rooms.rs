@@ -93,13 +93,8 @@ pub(crate) const ROOMS: &[Room] = &[
         own: &[UNITS, FABRIC, PROFILE, POLICY],
         external: Some(&["serde", "serde-saphyr", "serde_json", "serde_path_to_error", "thiserror"]),
     },
-    Room { folder: GATE_CORE, kind: Kind::SansIo, own: &[UNITS], external: Some(&["thiserror"]) },
-    Room {
-        folder: STATE,
-        kind: Kind::SansIo,
-        own: &[UNITS, CIRCLE, FABRIC, POLICY],
-        external: Some(&["serde", "serde_json", "thiserror"]),
-    },
+    Room { folder: GATE_CORE, kind: Kind::SansIo, own: &[UNITS], external: Some(&[]) },
+    Room { folder: STATE, kind: Kind::SansIo, own: &[UNITS, CIRCLE, FABRIC, POLICY], external: Some(&["num-integer", "thiserror"]) },
     Room {
         folder: SIM,
         kind: Kind::Pure,

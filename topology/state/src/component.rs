@@ -11,12 +11,12 @@ use alloc::{
 };
 
 use circle::{Problem, ProblemBuilder, ProblemError, Ticks};
+use num_integer::Integer as _;
 use policy::fluid::{FluidJob, FluidLink, IterationTimes, predict};
 use units::{JobId, LinkId, Nanos, Rate};
 
 use crate::{
     Refusal,
-    config::gcd,
     plan::{Job, Name, Plan},
 };
 
@@ -198,7 +198,7 @@ fn problem(jobs: &[Arc<Job>], periods: &[Nanos], classes: &[Class]) -> Result<(P
         builder.job(Ticks(period.0)).map_err(|e| (None, e))?;
     }
     let shared = |c: &&Class| c.members.len() > 1;
-    let common = classes.iter().filter(shared).fold(0, |g, c| gcd(c.links.len() as u64, g)).max(1) as usize;
+    let common = classes.iter().filter(shared).fold(0_u64, |g, c| g.gcd(&(c.links.len() as u64))).max(1) as usize;
     let mut first = Vec::with_capacity(classes.len());
     let mut links = 0;
     for (c, class) in classes.iter().enumerate() {

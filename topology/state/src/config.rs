@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use circle::Effort;
 use fabric::route::Ecmp;
+use num_integer::Integer as _;
 use policy::fluid::TOLERANCE_PERMILLE;
 use units::Nanos;
 
@@ -107,7 +108,7 @@ impl Config {
             let steps = long.div_ceil(1_000 * u128::from(grain));
             Nanos(u64::try_from(steps.saturating_mul(u128::from(grain))).unwrap_or(u64::MAX))
         };
-        let divisor = solos.iter().fold(0, |divisor, solo| gcd(divisor, solo.0));
+        let divisor = solos.iter().fold(0, |divisor: u64, solo| divisor.gcd(&solo.0));
         if divisor < LOCK_MIN.0 {
             return solos.iter().map(|&solo| longer(solo, PERIOD_STEP_NS)).collect();
         }
@@ -120,14 +121,6 @@ impl Config {
     pub fn period(solo: Nanos, headroom_permille: u32) -> Nanos {
         Self::periods(&[solo], headroom_permille).pop().unwrap_or(solo)
     }
-}
-
-pub(crate) fn gcd(a: u64, b: u64) -> u64 {
-    let (mut a, mut b) = (a, b);
-    while b > 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }
 
 /// `permille` thousandths of `of`.

@@ -9,6 +9,7 @@ use redb::{Database, DatabaseError, Durability, ReadableDatabase, ReadableTable,
 use state::Record;
 
 use super::record::{self, Change, SCHEMA};
+use crate::resolve::one_line;
 
 const META: TableDefinition<'_, &str, u32> = TableDefinition::new("meta");
 const RECORDS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("records");
@@ -207,10 +208,6 @@ fn is_content(error: &io::Error) -> bool {
 
 fn damaged(path: &Path, problem: impl std::fmt::Display) -> StoreError {
     StoreError::Damaged { path: path.into(), problem: one_line(&problem) }
-}
-
-fn one_line(text: &dyn std::fmt::Display) -> String {
-    text.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
