@@ -1,8 +1,37 @@
 """Gates for PyTorch loops that cannot take a line of their own. This module imports torch only when it needs it."""
 
+import atexit
+import time
 import warnings
 
 from . import default_gate
+
+# How long the end of the process waits for the last callbacks. They need microseconds; a busy machine may need a moment more.
+LAST_CALLBACKS = 0.05
+
+# The process groups that live to the end of the process.
+_kept = []
+
+
+def _keep_to_the_end(group):
+    """Keeps a process group until the interpreter ends.
+
+    A hook in Python leaves a callback in the threads of the group, which need the interpreter's lock to let go of it. A
+    job that ends within microseconds of its last all-reduce would meet them: DistributedDataParallel, where it holds the
+    last reference to the group, joins these threads with the lock held, for ever (seen in PyTorch 1.13 with gloo); and a
+    thread that waits for the lock when the interpreter ends takes the process with it. So the group outlives the
+    model, and its threads get the lock once more before the end.
+    """
+    if any(group is kept for kept in _kept):
+        return
+    if not _kept:
+        atexit.register(_let_go)
+    _kept.append(group)
+
+
+def _let_go():
+    time.sleep(LAST_CALLBACKS)
+    _kept.clear()
 
 
 def ddp_comm_hook(hook=None, gate=None):
@@ -14,12 +43,16 @@ def ddp_comm_hook(hook=None, gate=None):
     """
     if hook is None:
         from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook as hook
+    from torch.distributed import ProcessGroup
+    from torch.distributed.distributed_c10d import _get_default_group as default_group
+
     gate = gate or default_gate()
     # DDP sends buckets in order, and only the last one says so reliably: their number changes after the first iteration.
     first = [True]
 
     def gated(state, bucket):
         if first[0]:
+            _keep_to_the_end(state if isinstance(state, ProcessGroup) else default_group())
             gate.step()
         first[0] = bucket.is_last()
         return hook(state, bucket)

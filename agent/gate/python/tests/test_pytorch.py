@@ -1,6 +1,7 @@
 """Real DistributedDataParallel: two ranks as processes, gloo on loopback. Run by the Rust tests beside an agent whose job
 `ddp` is due every 200 ms with a tolerance of zero."""
 
+import faulthandler
 import json
 import os
 import subprocess
@@ -10,10 +11,13 @@ import unittest
 
 ITERATIONS = 6
 RANKS = 2
+# A rank needs a second or two; after this, one that hangs prints where, and the test fails.
+RANK_LIMIT = 60
 
 
 def rank_main(rank, store, out):
     """One rank of the job: trains and writes down what it saw."""
+    faulthandler.dump_traceback_later(RANK_LIMIT - 5)
     import torch
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
@@ -83,7 +87,7 @@ class Ddp(unittest.TestCase):
                 ranks.append((subprocess.Popen(command, env=environment), out))
             try:
                 for process, _ in ranks:
-                    self.assertEqual(process.wait(timeout=240), 0)
+                    self.assertEqual(process.wait(timeout=RANK_LIMIT), 0)
             finally:
                 for process, _ in ranks:
                     process.kill()
