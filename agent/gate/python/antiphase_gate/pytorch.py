@@ -1,6 +1,7 @@
 """Gates for PyTorch loops that cannot take a line of their own. This module imports torch only when it needs it."""
 
 import atexit
+import sys
 import time
 import warnings
 
@@ -13,8 +14,8 @@ LAST_CALLBACKS = 0.05
 _kept = []
 
 
-def _keep_to_the_end(group):
-    """Keeps a process group until the interpreter ends.
+def _keep_to_the_end(state):
+    """Keeps the process group of a hook's state, or else the default one, until the interpreter ends.
 
     A hook in Python leaves a callback in the threads of the group, which need the interpreter's lock to let go of it. A
     job that ends within microseconds of its last all-reduce would meet them: DistributedDataParallel, where it holds the
@@ -22,6 +23,10 @@ def _keep_to_the_end(group):
     thread that waits for the lock when the interpreter ends takes the process with it. So the group outlives the
     model, and its threads get the lock once more before the end.
     """
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_initialized():
+        return
+    group = state if isinstance(state, distributed.ProcessGroup) else distributed.distributed_c10d._get_default_group()
     if any(group is kept for kept in _kept):
         return
     if not _kept:
@@ -43,16 +48,13 @@ def ddp_comm_hook(hook=None, gate=None):
     """
     if hook is None:
         from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook as hook
-    from torch.distributed import ProcessGroup
-    from torch.distributed.distributed_c10d import _get_default_group as default_group
-
     gate = gate or default_gate()
     # DDP sends buckets in order, and only the last one says so reliably: their number changes after the first iteration.
     first = [True]
 
     def gated(state, bucket):
         if first[0]:
-            _keep_to_the_end(state if isinstance(state, ProcessGroup) else default_group())
+            _keep_to_the_end(state)
             gate.step()
         first[0] = bucket.is_last()
         return hook(state, bucket)
