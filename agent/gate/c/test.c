@@ -1,9 +1,10 @@
 /*
  * The C interface as a C program sees it. Run by the Rust tests, which are the agent:
  *
- *     test DIRECTORY PASS_JOB HELD_JOB FAR_JOB
+ *     test DIRECTORY PASS_JOB HELD_JOB FAR_JOB SLOW_JOB
  *
- * PASS_JOB runs as it comes, HELD_JOB is due every 200 ms with a tolerance of zero, FAR_JOB would be held for half a minute.
+ * PASS_JOB runs as it comes, HELD_JOB is due every 200 ms with a tolerance of zero, FAR_JOB would be held for half a minute,
+ * SLOW_JOB is due every 2 s.
  */
 #define _DEFAULT_SOURCE
 #include <inttypes.h>
@@ -80,6 +81,17 @@ static void from_environment(const char *directory, const char *job) {
     setenv("ANTIPHASE_JOB", "a/b", 1);
     CHECK(antiphase_gate_open(NULL, NULL) == NULL);
     CHECK(strstr(antiphase_gate_last_error(), "ANTIPHASE_JOB") != NULL);
+    /* Who gives a name is not hurt by that one, and the rest of the environment counts. */
+    gate = open_gate(job, NULL);
+    antiphase_gate_step(gate, &step);
+    CHECK(step.reason == ANTIPHASE_REASON_NOT_HELD);
+    antiphase_gate_close(gate);
+    setenv("ANTIPHASE_GATE", "off", 1);
+    gate = open_gate(job, NULL);
+    antiphase_gate_step(gate, &step);
+    CHECK(step.reason == ANTIPHASE_REASON_OFF);
+    antiphase_gate_close(gate);
+    unsetenv("ANTIPHASE_GATE");
     unsetenv("ANTIPHASE_JOB");
 }
 
@@ -116,16 +128,17 @@ static void held_under_signals(const char *directory, const char *job) {
 
 /* The child of a fork has a gate of its own, also when another thread of the parent was in it. */
 static void *hold(void *gate) {
-    antiphase_gate_step(gate, NULL);
+    /* More than once, so that one that came exactly at its slot is held too. */
+    for (int n = 0; n < 1000; n++) antiphase_gate_step(gate, NULL);
     return NULL;
 }
 
-static void forks(const char *directory, const char *held, const char *far) {
-    antiphase_gate *gate = open_gate(held, directory), *busy = open_gate(far, directory);
+static void forks(const char *directory, const char *held, const char *far, const char *slow) {
+    antiphase_gate *gate = open_gate(held, directory), *unused = open_gate(far, directory), *busy = open_gate(slow, directory);
     antiphase_gate_step(gate, NULL);
     antiphase_gate_flush(gate);
-    pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, hold, busy) == 0);
+    pthread_t threads[2];
+    CHECK(pthread_create(&threads[0], NULL, hold, unused) == 0 && pthread_create(&threads[1], NULL, hold, busy) == 0);
     usleep(100000);
     pid_t child = fork();
     CHECK(child >= 0);
@@ -134,20 +147,55 @@ static void forks(const char *directory, const char *held, const char *far) {
         usleep(5000);
         antiphase_gate_step(gate, &step);
         CHECK(step.reason == ANTIPHASE_REASON_ON_TIME && step.held_ns > 0);
-        CHECK(antiphase_gate_step(busy, &step) == ANTIPHASE_WENT);
-        CHECK(step.reason == ANTIPHASE_REASON_BUSY);
+        /* The thread that was held is not here, so nobody is in the gate. */
+        antiphase_gate_step(busy, &step);
+        CHECK(step.reason == ANTIPHASE_REASON_ON_TIME && step.held_ns > 0);
+        antiphase_gate_step(busy, &step);
+        CHECK(step.reason == ANTIPHASE_REASON_ON_TIME);
+        antiphase_gate_close(busy);
+        antiphase_gate_flush(unused);
+        antiphase_gate_close(unused);
         antiphase_gate_close(gate);
         _exit(0);
     }
     int status = -1;
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    /* In the parent it is, and one that found it so takes nothing from the thread that is held. */
+    for (int n = 0; n < 3; n++) {
+        antiphase_step step;
+        CHECK(antiphase_gate_step(unused, &step) == ANTIPHASE_WENT && step.reason == ANTIPHASE_REASON_BUSY);
+    }
     antiphase_gate_step(gate, NULL);
     antiphase_gate_close(gate);
-    /* `busy` is still held; the process ends all the same. */
+    /* Two gates are still held; the process ends all the same. */
+}
+
+/* A child that never steps leaves the report to its parent: what it knows is older. */
+static void forks_and_does_nothing(const char *directory, const char *job) {
+    antiphase_gate *gate = open_gate(job, directory);
+    antiphase_gate_step(gate, NULL);
+    int end[2];
+    CHECK(pipe(end) == 0);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        char go;
+        CHECK(read(end[0], &go, 1) == 1);
+        antiphase_gate_flush(gate);
+        antiphase_gate_close(gate);
+        _exit(0);
+    }
+    antiphase_gate_step(gate, NULL);
+    antiphase_gate_step(gate, NULL);
+    antiphase_gate_flush(gate);
+    int status = -1;
+    CHECK(write(end[1], "g", 1) == 1);
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    /* Not closed: the caller of this program looks at the report as the child left it. */
 }
 
 int main(int argc, char **argv) {
-    CHECK(argc == 5);
+    CHECK(argc == 6);
     _Static_assert(sizeof(antiphase_step) == 40, "the layout of antiphase_step");
     alarm(50); /* A test that hangs ends. */
     words_and_nulls();
@@ -156,7 +204,8 @@ int main(int argc, char **argv) {
     held_under_signals(argv[1], argv[3]);
     signal(SIGALRM, SIG_DFL);
     alarm(50);
-    forks(argv[1], argv[3], argv[4]);
+    forks(argv[1], argv[3], argv[4], argv[5]);
+    forks_and_does_nothing(argv[1], argv[2]);
     printf("ok\n");
     return 0;
 }

@@ -27,13 +27,16 @@ const REPORT_EVERY: Nanos = Nanos::from_millis(100);
 
 /// The gate of one job. The leader rank calls [`Self::step`] once per iteration.
 ///
-/// It can be shared by threads: while one is held, the others go. It can be used after a fork: the child then writes the report.
+/// It can be shared by threads: while one is held, the others go. It can be used after a fork, also of a process in which
+/// another thread is held: a child that steps writes the report from then on, and one that does not leaves it to its parent.
 #[derive(Debug)]
 pub struct Gate {
     /// Set when the gate met a defect of its own: from then on everything goes.
     broken: AtomicBool,
     /// `None`: switched off.
     inner: Option<Turns<Inner>>,
+    /// To begin anew in a child of a fork.
+    config: Config,
 }
 
 impl Gate {
@@ -45,7 +48,7 @@ impl Gate {
             fork::watch();
             Turns::new(Inner::new(config.directory.clone(), job.clone()))
         });
-        Self { broken: AtomicBool::new(false), inner }
+        Self { broken: AtomicBool::new(false), inner, config: config.clone() }
     }
 
     /// Call this when the next iteration could start and nothing of it is in flight. Returns when it may start: at once, or
@@ -55,8 +58,15 @@ impl Gate {
         if self.broken.load(Ordering::Relaxed) {
             return passed(Reason::Internal);
         }
-        let Some(mut inner) = inner.take() else { return passed(Reason::Busy) };
+        let Some(mut inner) = inner.take_or(|| self.anew()) else { return passed(Reason::Busy) };
         self.guarded(|| inner.step())
+    }
+
+    /// For a child of a fork in which another thread was in this gate. It has no part of what its parent did.
+    #[cold]
+    fn anew(&self) -> Option<Inner> {
+        let job = self.config.job.as_ref()?;
+        catch_unwind(AssertUnwindSafe(|| Inner::new(self.config.directory.clone(), job.clone()))).ok()
     }
 
     /// A panic is a defect of ours and not the job's. What it left behind is not used again.
@@ -71,7 +81,7 @@ impl Gate {
     /// Writes the report now. Otherwise a start that was held appears in it when the next one comes.
     pub fn flush(&self) {
         if let Some(mut inner) = self.inner.as_ref().and_then(Turns::take) {
-            let _ = catch_unwind(AssertUnwindSafe(|| inner.write_report(now())));
+            let _ = catch_unwind(AssertUnwindSafe(|| inner.flush(now())));
         }
     }
 }
@@ -179,6 +189,13 @@ impl Inner {
             self.write_report(outcome.start);
         }
         outcome
+    }
+
+    /// A child that did nothing yet has nothing to report, and what it has of its parent's is old.
+    fn flush(&mut self, at: NodeTime) {
+        if self.process == fork::generation() {
+            self.write_report(at);
+        }
     }
 
     #[inline]

@@ -59,13 +59,16 @@ fn a_c_program_uses_the_gate() {
         Agent::start(here.clone(), "pass", Schedule::default()),
         Agent::start(here.clone(), "held", Schedule { tolerance: Nanos(0), ..due_in(ms(100), ms(200)) }),
         Agent::start(here.clone(), "far", due_far()),
+        Agent::start(here.clone(), "slow", Schedule { tolerance: Nanos(0), ..due_in(ms(1_000), ms(2_000)) }),
     ];
-    let reader = ReportReader::open_or_create(&here, "held").unwrap();
-    let output = run(Command::new(&program).arg(&here).args(["pass", "held", "far"]).env_remove("ANTIPHASE_GATE"));
+    let [passed, held, slow] = ["pass", "held", "slow"].map(|job| ReportReader::open_or_create(&here, job).unwrap());
+    let output = run(Command::new(&program).arg(&here).args(["pass", "held", "far", "slow"]).env_remove("ANTIPHASE_GATE"));
     assert_eq!(output.stdout, b"ok\n");
-    // The child took the report over from its parent, and its only start is in it.
-    let report = reader.read().unwrap();
-    assert_eq!(report.tracker.counters().iterations, 1);
+    // The child took the report over from its parent, and its only start is in it; likewise where its parent was held.
+    let iterations = |reader: &ReportReader| reader.read().unwrap().tracker.counters().iterations;
+    assert_eq!((iterations(&held), iterations(&slow)), (1, 2));
+    // A child that did not step left its parent's report alone.
+    assert_eq!(iterations(&passed), 3);
 }
 
 #[test]
