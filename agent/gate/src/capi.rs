@@ -97,8 +97,7 @@ unsafe fn open(job: *const c_char, directory: *const c_char) -> Result<Gate, Str
         // A bad name in the environment does not matter to a caller who gives one.
         Some(job) => {
             let job = JobName::try_new(job).map_err(|error| error.to_string())?;
-            let environment = Config::from_env().unwrap_or_else(|_| Config::new(crate::DIRECTORY, job.clone()));
-            Config { job: Some(job), ..environment }
+            Config { job: Some(job), ..Config::from_env_without_job() }
         }
         None => Config::from_env().map_err(|error| format!("ANTIPHASE_JOB: {error}"))?,
     };

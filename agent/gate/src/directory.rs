@@ -66,13 +66,50 @@ impl JobName {
         &self.0
     }
 
-    /// The name of a file of this job. A name too long for a file is cut and ends in `~` and its hash (FNV-1a, 64 bits);
-    /// no job's name has a `~`.
-    pub(crate) fn file(&self, extension: &str) -> String {
+    /// What its files are named after.
+    #[must_use]
+    pub fn stem(&self) -> Stem {
         match self.0.get(..STEM_MAX) {
-            Some(begin) if self.0.len() > STEM_MAX => format!("{begin}~{:016x}.{extension}", fnv1a(self.0.as_bytes())),
-            _ => format!("{}.{extension}", self.0),
+            Some(begin) if self.0.len() > STEM_MAX => Stem(format!("{begin}~{:016x}", fnv1a(self.0.as_bytes()))),
+            _ => Stem(self.0.clone()),
         }
+    }
+
+    /// The name of a file of this job.
+    pub(crate) fn file(&self, extension: &str) -> String {
+        self.stem().file(extension)
+    }
+}
+
+/// What a job's files are named after: its name, or for a name too long for a file its beginning, `~` and its hash (FNV-1a,
+/// 64 bits). No job's name has a `~`, so every stem is that of one job.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stem(String);
+
+impl Stem {
+    /// Of a name in the directory; `None` for one that is neither a page's nor a report's.
+    #[must_use]
+    pub fn of_file(name: &str) -> Option<Self> {
+        let stem = name.strip_suffix(".page").or_else(|| name.strip_suffix(".report"))?;
+        let fits = match stem.split_once('~') {
+            None => stem.len() <= STEM_MAX && JobName::try_new(stem).is_ok(),
+            Some((begin, hash)) => {
+                let hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+                begin.len() == STEM_MAX && JobName::try_new(begin).is_ok() && hash.len() == 16 && hash.bytes().all(hex)
+            }
+        };
+        fits.then(|| Self(stem.to_owned()))
+    }
+
+    /// The name of a file.
+    pub(crate) fn file(&self, extension: &str) -> String {
+        format!("{}.{extension}", self.0)
+    }
+}
+
+impl fmt::Display for Stem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
@@ -113,12 +150,22 @@ impl Config {
         Self::from_values(|name| env::var_os(name))
     }
 
+    /// As [`Self::from_env`] for who has another name than `ANTIPHASE_JOB`, or none.
+    #[must_use]
+    pub fn from_env_without_job() -> Self {
+        Self::without_job(|name| env::var_os(name))
+    }
+
     fn from_values(value: impl Fn(&str) -> Option<OsString>) -> Result<Self, NameError> {
+        let name = value("ANTIPHASE_JOB").filter(|name| !name.is_empty());
+        let job = name.map(|name| JobName::try_new(&name.to_string_lossy())).transpose()?;
+        Ok(Self { job, ..Self::without_job(value) })
+    }
+
+    fn without_job(value: impl Fn(&str) -> Option<OsString>) -> Self {
         let set = |name: &str| value(name).filter(|value| !value.is_empty());
         let directory = set("ANTIPHASE_DIR").map_or_else(|| PathBuf::from(DIRECTORY), PathBuf::from);
-        let job = set("ANTIPHASE_JOB").map(|name| JobName::try_new(&name.to_string_lossy())).transpose()?;
-        let off = set("ANTIPHASE_GATE").is_some_and(|word| is_off(&word));
-        Ok(Self { directory, job, off })
+        Self { directory, job: None, off: set("ANTIPHASE_GATE").is_some_and(|word| is_off(&word)) }
     }
 }
 
@@ -181,6 +228,23 @@ mod tests {
     }
 
     #[test]
+    fn a_files_name_says_whose_it_is() {
+        for name in ["a", "a.page", "-", &"x".repeat(200), &"x".repeat(201), &"x".repeat(253)] {
+            let job = JobName::try_new(name).unwrap();
+            for extension in ["page", "report"] {
+                assert_eq!(Stem::of_file(&job.file(extension)), Some(job.stem()), "{name}");
+            }
+        }
+        let cut = |hash: &str| format!("{}~{hash}.page", "x".repeat(200));
+        for other in ["a", "a.txt", ".page", ".a.page.12", "a~0123456789abcdef.page", "a b.page", "\u{e9}.report"] {
+            assert_eq!(Stem::of_file(other), None, "{other}");
+        }
+        for other in [cut("0123456789ABCDEF"), cut("0"), format!("{}.page", "x".repeat(201))] {
+            assert_eq!(Stem::of_file(&other), None, "{other}");
+        }
+    }
+
+    #[test]
     fn the_environment_says_which_job() {
         let of = |values: &[(&str, &str)]| {
             Config::from_values(|name| values.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into()))
@@ -190,5 +254,8 @@ mod tests {
         assert_eq!(config, Config { directory: "/x".into(), job: Some(JobName::try_new("j").unwrap()), off: true });
         assert!(!of(&[("ANTIPHASE_GATE", "on")]).unwrap().off);
         assert!(of(&[("ANTIPHASE_JOB", "../etc")]).is_err());
+        // Who has a name of his own keeps what else is said.
+        let rest = Config::without_job(|name| Some(if name == "ANTIPHASE_GATE" { "0" } else { "../x" }.into()));
+        assert_eq!(rest, Config { directory: "../x".into(), job: None, off: true });
     }
 }

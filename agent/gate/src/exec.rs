@@ -4,12 +4,15 @@
 //! the slot. What the program does afterwards is its own affair: iterations inside it are not gated, so this is for
 //! programs that make one run of traffic (a benchmark, an RDMA writer) and are called again for the next. A program that
 //! uses the gate itself finds its job in the environment.
+//!
+//! It fails open as the gate does: a name that no job can have, and a standard error that takes no more lines, do not keep CMD
+//! from running. Only arguments that do not say what to run do.
 
 use std::{
     env,
     ffi::{OsStr, OsString},
     fmt,
-    io::ErrorKind,
+    io::{self, ErrorKind, Write},
     os::unix::process::CommandExt,
     path::PathBuf,
     process::Command,
@@ -39,6 +42,8 @@ pub struct Plan {
     pub config: Config,
     /// Whether ranks other than 0 wait too.
     pub all_ranks: bool,
+    /// The name that was given for the job and that no job can have: then nothing is held.
+    pub unnamed: Option<NameError>,
     /// The program and its arguments.
     pub command: Vec<OsString>,
 }
@@ -53,8 +58,6 @@ pub enum ExecError {
     Unknown(OsString),
     /// An option without its value.
     NoValue(OsString),
-    /// A name that no job can have.
-    Name(NameError),
 }
 
 impl fmt::Display for ExecError {
@@ -63,7 +66,6 @@ impl fmt::Display for ExecError {
             Self::NoProgram => write!(f, "no program to run; usage: {SYNOPSIS}"),
             Self::Unknown(option) => write!(f, "unknown option {option:?}; usage: {SYNOPSIS}"),
             Self::NoValue(option) => write!(f, "option {option:?} needs a value; usage: {SYNOPSIS}"),
-            Self::Name(error) => error.fmt(f),
         }
     }
 }
@@ -71,12 +73,13 @@ impl fmt::Display for ExecError {
 impl std::error::Error for ExecError {}
 
 impl Plan {
-    /// Reads arguments; what they do not say comes from `environment`, which is the gate's own.
+    /// Reads arguments; what they do not say comes from `environment`, which is the gate's own. A bad name there (`unnamed`)
+    /// does not matter to who gives one here.
     ///
     /// # Errors
     /// [`ExecError`].
-    pub fn try_new(args: impl IntoIterator<Item = OsString>, environment: Config) -> Result<Self, ExecError> {
-        let mut plan = Self { config: environment, all_ranks: false, command: Vec::new() };
+    pub fn try_new(args: impl IntoIterator<Item = OsString>, environment: Config, unnamed: Option<NameError>) -> Result<Self, ExecError> {
+        let mut plan = Self { config: environment, all_ranks: false, unnamed, command: Vec::new() };
         let mut args = args.into_iter();
         while let Some(arg) = args.next() {
             match arg.to_str() {
@@ -84,7 +87,11 @@ impl Plan {
                 Some("--all-ranks") => plan.all_ranks = true,
                 Some("--job") => {
                     let name = args.next().ok_or(ExecError::NoValue(arg))?;
-                    plan.config.job = Some(JobName::try_new(&name.to_string_lossy()).map_err(ExecError::Name)?);
+                    let job = JobName::try_new(&name.to_string_lossy());
+                    (plan.config.job, plan.unnamed) = match job {
+                        Ok(job) => (Some(job), None),
+                        Err(error) => (None, Some(error)),
+                    };
                 }
                 Some("--dir") => plan.config.directory = PathBuf::from(args.next().ok_or(ExecError::NoValue(arg))?),
                 Some(option) if option.starts_with('-') => return Err(ExecError::Unknown(arg)),
@@ -114,28 +121,41 @@ fn is_leader(rank: Option<&OsStr>) -> bool {
 /// code, after one line on standard error.
 #[must_use]
 pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
-    let plan = Config::from_env().map_err(ExecError::Name).and_then(|environment| Plan::try_new(args, environment));
-    let plan = match plan {
+    let (environment, unnamed) = match Config::from_env() {
+        Ok(environment) => (environment, None),
+        Err(error) => (Config::from_env_without_job(), Some(error)),
+    };
+    let plan = match Plan::try_new(args, environment, unnamed) {
         Ok(plan) => plan,
         Err(error) => {
-            eprintln!("gate exec: {error}");
+            say(&error);
             return USAGE;
         }
     };
     let Some((program, arguments)) = plan.command.split_first() else { return USAGE };
     let mut command = Command::new(program);
     command.args(arguments).env("ANTIPHASE_DIR", &plan.config.directory);
-    if let Some(job) = &plan.config.job {
-        command.env("ANTIPHASE_JOB", job.as_str());
+    match &plan.config.job {
+        Some(job) => command.env("ANTIPHASE_JOB", job.as_str()),
+        // A gate in the program is off too, and not in trouble over a name that was said here to be bad.
+        None => command.env_remove("ANTIPHASE_JOB"),
+    };
+    if let Some(error) = &plan.unnamed {
+        say(&format_args!("not held: {error}"));
     }
     if let Some(outcome) = plan.wait()
         && outcome.because.is_fail_open()
     {
-        eprintln!("gate exec: not held ({})", outcome.because);
+        say(&format_args!("not held ({})", outcome.because));
     }
     let error = command.exec();
-    eprintln!("gate exec: {}: {error}", program.display());
+    say(&format_args!("{}: {error}", program.display()));
     if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_RUN }
+}
+
+/// One line on standard error. It may be a full disk or a pipe that nobody reads, and the program must run all the same.
+fn say(what: &dyn fmt::Display) {
+    let _ = writeln!(io::stderr(), "gate exec: {what}");
 }
 
 #[cfg(test)]
@@ -144,7 +164,7 @@ mod tests {
 
     fn plan(args: &[&str]) -> Result<Plan, ExecError> {
         let environment = Config { directory: "/env".into(), job: None, off: false };
-        Plan::try_new(args.iter().map(OsString::from), environment)
+        Plan::try_new(args.iter().map(OsString::from), environment, None)
     }
 
     #[test]
@@ -164,7 +184,20 @@ mod tests {
         assert_eq!(plan(&["--"]), Err(ExecError::NoProgram));
         assert_eq!(plan(&["--every", "x"]), Err(ExecError::Unknown("--every".into())));
         assert_eq!(plan(&["--job"]), Err(ExecError::NoValue("--job".into())));
-        assert!(matches!(plan(&["--job", "a/b", "x"]), Err(ExecError::Name(_))));
+    }
+
+    #[test]
+    fn a_bad_name_holds_nothing_and_stops_nothing() {
+        let bad = JobName::try_new("a/b").unwrap_err();
+        let environment = Config { directory: "/env".into(), job: None, off: false };
+        let of = |args: &[&str]| Plan::try_new(args.iter().map(OsString::from), environment.clone(), Some(bad.clone())).unwrap();
+        let unnamed = of(&["x"]);
+        assert_eq!((unnamed.config.job, unnamed.unnamed.as_ref()), (None, Some(&bad)));
+        let named = of(&["--job", "j", "x"]);
+        assert_eq!((named.config.job, named.unnamed), (JobName::try_new("j").ok(), None));
+        // One that is given is not replaced by another.
+        let given = plan(&["--job", "a/b", "x"]).unwrap();
+        assert_eq!((given.config.job, given.unnamed), (None, Some(bad)));
     }
 
     #[test]

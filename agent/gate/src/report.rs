@@ -22,7 +22,7 @@ use units::{Nanos, NodeTime};
 
 use crate::{
     clock,
-    directory::{JobName, is_local, is_sized},
+    directory::{JobName, Stem, is_local, is_sized},
     words::FILE_BYTES,
 };
 
@@ -105,6 +105,17 @@ fn open(directory: &Path, job: &JobName, create: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(create).mode(0o666).custom_flags(flags.bits().cast_signed());
     options.open(directory.join(job.file("report")))
+}
+
+/// Removes the report of a job that is gone; there may be none. A gate that still writes it notices and stops.
+///
+/// # Errors
+/// What the file system says.
+pub fn remove(directory: &Path, stem: &Stem) -> io::Result<()> {
+    match fs::remove_file(directory.join(stem.file("report"))) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// The agent's side of a report.

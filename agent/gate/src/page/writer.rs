@@ -18,7 +18,7 @@ use rustix::{
 
 use super::{BODY_AT, LAYOUT, LAYOUT_AT, MAGIC, MAGIC_AT, RETIRED, encode, lock};
 use crate::{
-    directory::{JobName, is_sized},
+    directory::{JobName, Stem, is_sized},
     words::{FILE_BYTES, Words},
 };
 
@@ -47,7 +47,15 @@ impl PageWriter {
     /// says.
     pub fn create(directory: &Path, job: &str) -> io::Result<Self> {
         let job = JobName::try_new(job).map_err(|error| io::Error::new(ErrorKind::InvalidInput, error))?;
-        let name = job.file("page");
+        Self::create_of(directory, &job.stem())
+    }
+
+    /// As [`Self::create`], for a page whose job is known by its files only: what an earlier agent left.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub fn create_of(directory: &Path, stem: &Stem) -> io::Result<Self> {
+        let name = stem.file("page");
         let path = directory.join(&name);
         let temporary = directory.join(format!(".{name}.{}", process::id()));
         for _ in 0..CREATE_TRIES {

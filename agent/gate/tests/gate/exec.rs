@@ -1,13 +1,18 @@
 //! `gate exec`: the start of a program is held, and the program is what the process becomes.
 
-use std::{env, path::Path};
+use std::{
+    env,
+    fs::File,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
 
 use antiphase_gate::exec::{NOT_FOUND, NOT_RUN, USAGE, run};
 use gate_core::Schedule;
 use units::NodeTime;
 
 use crate::{
-    child::Process,
+    child::{MODE, Process},
     ends::{JOB, due_in, ms, page},
 };
 
@@ -45,5 +50,43 @@ fn a_program_that_cannot_run_has_the_shells_exit_code() {
     let directory = env::temp_dir();
     assert_eq!(run(&["--", directory.to_str().unwrap()]), NOT_RUN);
     assert_eq!(run(&[]), USAGE);
-    assert_eq!(run(&["--job", "a/b", "true"]), USAGE);
+    assert_eq!(run(&["--job"]), USAGE);
+}
+
+/// `gate exec` with these arguments in a process of its own, where `ANTIPHASE_JOB` is `job`.
+fn exec(job: &str, arguments: &str, stderr: Stdio) -> Output {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["child::entry", "--exact", "--nocapture"]).env(MODE, "run").env("ANTIPHASE_TEST_DIR", "").env("ANTIPHASE_JOB", job);
+    command.env("ANTIPHASE_TEST_ARGUMENTS", arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr);
+    command.spawn().unwrap().wait_with_output().unwrap()
+}
+
+/// ADR 2: a name that no job can have lets the program run, not held, whoever gave it.
+#[test]
+fn a_bad_name_does_not_stop_the_program() {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = due_in(ms(1_500), ms(50_000));
+    let _page = page(directory.path(), &plan);
+    let of = |job: &str, options: &str| {
+        let arguments = format!("{options}--dir {} -- /bin/echo ran", directory.path().display());
+        let output = exec(job, &arguments, Stdio::piped());
+        let said = String::from_utf8(output.stderr).unwrap();
+        let ran = String::from_utf8(output.stdout).unwrap().contains("ran\n") && output.status.success();
+        (ran, said, antiphase_gate::now())
+    };
+    for (job, options) in [("team/job", ""), ("", "--job team/job "), (JOB, "--job team/job ")] {
+        let (ran, said, _) = of(job, options);
+        assert!(ran && said.contains("gate exec: not held: job name \"team/job\""), "{said}");
+    }
+    // One that is given counts, and the program is held for its slot.
+    let (ran, said, at) = of("team/job", &format!("--job {JOB} "));
+    assert!(ran && said.is_empty() && at >= plan.slot, "{said}");
+}
+
+/// A full disk for standard error takes no line, and the program runs all the same.
+#[test]
+fn a_warning_that_cannot_be_written_does_not_stop_the_program() {
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let output = exec("team/job", "-- /bin/echo ran", full.into());
+    assert!(output.status.success() && String::from_utf8_lossy(&output.stdout).contains("ran\n"), "{output:?}");
 }
