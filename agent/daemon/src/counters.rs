@@ -11,6 +11,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 use gate::now;
@@ -23,13 +24,18 @@ use telemetry::{
     Counter, Increment, Interface, IpCounters, Learner, Observation, Port, PortSource, Root, SAMPLES_MAX, Series, interface_names,
     rdma_ports,
 };
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::timeout,
+};
 use units::{Nanos, NodeTime};
 
 use crate::{clock::ClockEstimate, config::CountersConfig, wiring::SessionStatus};
 
 /// How often ports are looked for: an interface that comes up is seen within this.
 const SCAN: Nanos = Nanos::from_millis(10_000);
+/// Longest wait for the first look. It takes milliseconds; a driver that hangs must not keep the agent from its pages.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// How often periods are learned: a period is known after a few of its kind, and an analysis costs about a millisecond.
 const LEARN: Nanos = Nanos::from_millis(5_000);
 /// Frames of telemetry leave with the reports, and no slower than this: a frame holds a bounded number of samples.
@@ -75,20 +81,20 @@ pub struct CountersView {
     pub dropped: u64,
 }
 
-/// A running thread. It ends with the value.
+/// A running thread. It ends within a sampling step after the value, and nobody waits for that: a driver may hang.
 #[derive(Debug)]
 pub struct Sampling {
     view: Arc<Mutex<CountersView>>,
     stop: Arc<AtomicBool>,
-    thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Sampling {
     /// Starts it. Frames leave by the session's ends while it is connected and the clock is known; they carry fabric time.
+    /// The ports are known when this returns, unless the first look at them takes longer than a second.
     ///
     /// # Errors
     /// When the thread cannot be made.
-    pub fn start(
+    pub async fn start(
         root: Root,
         config: CountersConfig,
         clock: watch::Receiver<Option<ClockEstimate>>,
@@ -100,11 +106,21 @@ impl Sampling {
         let mut sampler =
             Sampler { root, config, clock, status, frames, ports: Vec::new(), learner: Learner::default(), skipped: 0, dropped: 0 };
         let (shown, stopped) = (Arc::clone(&view), Arc::clone(&stop));
-        // The first look is here, so that the ports are known to who starts this.
-        sampler.scan();
-        sampler.show(&shown);
-        let thread = thread::Builder::new().name("counters".into()).spawn(move || sampler.run(&shown, &stopped))?;
-        Ok(Self { view, stop, thread: Some(thread) })
+        let (looked, first_look) = oneshot::channel();
+        let work = move || {
+            sampler.scan();
+            sampler.show(&shown);
+            // Whoever started us may have waited long enough.
+            let _ = looked.send(());
+            sampler.run(&shown, &stopped);
+        };
+        // Its panic is on standard error; the rest of the agent does without counters.
+        thread::Builder::new().name("counters".into()).spawn(work)?;
+        let sampling = Self { view, stop };
+        if timeout(FIRST_LOOK, first_look).await.is_err() {
+            tracing::warn!("counters: the first look at the ports takes long; the agent goes on without them");
+        }
+        Ok(sampling)
     }
 
     /// What is known now.
@@ -117,10 +133,6 @@ impl Sampling {
 impl Drop for Sampling {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // It ends within one sampling step. A panic of its own is already on standard error.
-            let _ = thread.join();
-        }
     }
 }
 

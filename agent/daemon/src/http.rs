@@ -25,7 +25,7 @@ const BACK_OFF: Duration = Duration::from_millis(100);
 pub type Asked = oneshot::Sender<String>;
 
 /// Serves until the future is dropped. The text comes from whoever holds the other end of `asked`.
-pub async fn serve(listener: TcpListener, asked: mpsc::Sender<Asked>) {
+pub async fn serve(listener: Arc<TcpListener>, asked: mpsc::Sender<Asked>) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };

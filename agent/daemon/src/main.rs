@@ -6,19 +6,23 @@
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 
 use antiphase_agent::{
     config::Config,
-    logs,
+    logs::{self, LevelHandle},
     pages::Pages,
-    run::Agent,
-    wiring::{self, Connection},
+    run::{Agent, Endpoint, Parts},
+    wiring::{self, Connection, SessionEnds},
 };
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use telemetry::Root;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::timeout,
+};
 
 /// Keeps training jobs to their slots on this node, and reads its counters.
 #[derive(Parser)]
@@ -68,57 +72,101 @@ fn main() -> ExitCode {
     }
 }
 
+/// Longest time for what a reload does with files: the configuration or the directory of the pages may be on a file system
+/// that does not answer, or the configuration a FIFO.
+const FILES_WITHIN: Duration = Duration::from_secs(5);
+
 /// What ended a round.
-#[derive(PartialEq)]
-enum Signal {
+enum Next {
     Stop,
-    Reload,
+    /// The session is gone for good, which is a defect; without it the agent would look alive and do nothing.
+    Broken,
+    Reload(Box<Prepared>),
+}
+
+/// A configuration with all that it needs, made while the one before still works: one that cannot be taken changes nothing.
+struct Prepared {
+    config: Config,
+    parts: Parts,
+    session: SessionEnds,
+    /// `None`: those that are there stay.
+    pages: Option<Pages>,
+}
+
+impl Prepared {
+    async fn make(config: Config, running: &Config, endpoint: &Endpoint) -> anyhow::Result<Self> {
+        let (session, ends) = wiring::channels(None);
+        let parts = Parts::make(&config, Root::default(), ends, endpoint).await?;
+        let stay = (&config.page_dir, &config.host) == (&running.page_dir, &running.host);
+        // Last, because a directory that was made stays.
+        let pages = if stay { None } else { Some(pages(&config).await?) };
+        Ok(Self { config, parts, session, pages })
+    }
 }
 
 fn serve(config: Config, path: &Path) -> anyhow::Result<()> {
     let level = logs::start(&config.log);
     // One thread is enough for a session, ten heartbeats a second and a scraper, and keeps the agent small.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
-    runtime.block_on(async {
-        let mut stop = Signals::new().context("no signal handlers")?;
-        let mut config = config;
-        let mut pages = pages(&config)?;
-        let mut clock = None;
-        loop {
-            let (session_ends, agent_ends) = wiring::channels(clock);
-            let mut agent = Agent::start(&config, Root::default(), pages, agent_ends).await?;
-            let connection = Connection::start(&config, agent.ports(), session_ends);
-            if let Some(connection) = &connection {
-                agent.show_session(connection.stats());
-            }
-            let mut signal = Signal::Stop;
-            (pages, clock) = agent.run(async { signal = stop.next(path, &mut config).await }).await;
-            if signal == Signal::Stop {
-                // Gates first: they need not wait for a goodbye.
-                pages.retire_all();
-            }
-            match connection {
-                Some(connection) if signal == Signal::Stop => connection.close().await,
-                // The heartbeat must not wait for it.
-                Some(connection) => drop(tokio::spawn(connection.close())),
-                None => {}
-            }
-            if signal == Signal::Stop {
-                break;
-            }
-            level.set(config.log.level.filter());
-            if pages.directory() != config.page_dir || pages.host() != config.host {
-                pages.retire_all();
-                pages = self::pages(&config)?;
-            }
-        }
-        tracing::info!("stopped; the pages are taken back");
-        Ok(())
-    })
+    let served = runtime.block_on(rounds(config, path, &level));
+    // A name server or a file system that does not answer must not keep us.
+    runtime.shutdown_background();
+    served
 }
 
-fn pages(config: &Config) -> anyhow::Result<Pages> {
-    Pages::new(&config.page_dir, &config.host).with_context(|| format!("page_dir = {}", config.page_dir.display()))
+/// A round per configuration. Once there are pages, every way out of here takes them back.
+async fn rounds(config: Config, path: &Path, level: &LevelHandle) -> anyhow::Result<()> {
+    let mut signals = Signals::new().context("no signal handlers")?;
+    let mut pages = pages(&config).await?;
+    let mut prepared = Prepared::make(config.clone(), &config, &Endpoint::default()).await?;
+    let mut clock = None;
+    loop {
+        let Prepared { config, parts, session, .. } = prepared;
+        session.clock.send_replace(clock);
+        let endpoint = parts.endpoint();
+        let mut agent = Agent::new(parts, pages);
+        let mut connection = Connection::start(&config, agent.ports(), session);
+        if let Some(connection) = &connection {
+            agent.show_session(connection.stats());
+        }
+        let mut next = Next::Stop;
+        (pages, clock) = agent.run(async { next = signals.next(path, &config, &endpoint, connection.as_mut()).await }).await;
+        prepared = match next {
+            Next::Reload(new) => *new,
+            Next::Stop | Next::Broken => {
+                // Gates first: they need not wait for a goodbye.
+                pages.retire_all();
+                if let Some(connection) = connection {
+                    connection.close().await;
+                }
+                tracing::info!("stopped; the pages are taken back");
+                anyhow::ensure!(matches!(next, Next::Stop), "the session ended by itself; this is a defect");
+                return Ok(());
+            }
+        };
+        if let Some(connection) = connection {
+            // The heartbeat must not wait for it.
+            tokio::spawn(connection.close());
+        }
+        level.set(prepared.config.log.level.filter());
+        if let Some(new) = prepared.pages.take() {
+            pages.retire_all();
+            pages = new;
+        }
+    }
+}
+
+async fn pages(config: &Config) -> anyhow::Result<Pages> {
+    let (directory, host) = (config.page_dir.clone(), config.host.clone());
+    let what = format!("page_dir = {}", directory.display());
+    in_time(move || Pages::new(&directory, &host)).await.and_then(|pages| Ok(pages?)).context(what)
+}
+
+/// Work with files that may wait, beside the heartbeat.
+async fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<T> {
+    let work = tokio::task::spawn_blocking(work);
+    let done = timeout(FILES_WITHIN, work).await.with_context(|| format!("no answer within {} s", FILES_WITHIN.as_secs()))?;
+    done.context("the work was not done")
 }
 
 struct Signals {
@@ -137,20 +185,40 @@ impl Signals {
     }
 
     /// Waits for the end, or for a new configuration that can be taken; one that cannot changes nothing.
-    async fn next(&mut self, path: &Path, config: &mut Config) -> Signal {
-        loop {
-            tokio::select! {
-                _ = self.terminate.recv() => return Signal::Stop,
-                _ = self.interrupt.recv() => return Signal::Stop,
-                _ = self.hangup.recv() => match Config::load(path) {
-                    Ok(new) => {
+    async fn next(&mut self, path: &Path, running: &Config, endpoint: &Endpoint, connection: Option<&mut Connection>) -> Next {
+        let Self { terminate, interrupt, hangup } = self;
+        let reloaded = async {
+            loop {
+                // `None` is for a runtime that ends.
+                if hangup.recv().await.is_none() {
+                    std::future::pending::<()>().await;
+                }
+                match reload(path, running, endpoint).await {
+                    Ok(prepared) => {
                         tracing::info!("configuration read again");
-                        *config = new;
-                        return Signal::Reload;
+                        return Box::new(prepared);
                     }
-                    Err(error) => tracing::error!(%error, "configuration not taken; the old one stays"),
-                },
+                    Err(error) => tracing::error!(error = format!("{error:#}"), "configuration not taken; the old one stays"),
+                }
             }
+        };
+        let broken = async {
+            match connection {
+                Some(connection) => connection.ended().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = terminate.recv() => Next::Stop,
+            _ = interrupt.recv() => Next::Stop,
+            prepared = reloaded => Next::Reload(prepared),
+            () = broken => Next::Broken,
         }
     }
+}
+
+async fn reload(path: &Path, running: &Config, endpoint: &Endpoint) -> anyhow::Result<Prepared> {
+    let file = path.to_owned();
+    let config = in_time(move || Config::load(&file)).await.with_context(|| path.display().to_string())??;
+    Prepared::make(config, running, endpoint).await
 }

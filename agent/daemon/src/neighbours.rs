@@ -26,11 +26,10 @@ const LLDPCTL_PATIENCE: Duration = Duration::from_secs(10);
 /// How often a thread looks whether it should end, and a child whether it has.
 const NAP: Duration = Duration::from_millis(100);
 
-/// A running thread. It ends with the value.
+/// A running thread. It ends soon after the value, and nobody waits for that: an lldpctl may hang.
 #[derive(Debug)]
 pub struct Looking {
     stop: Arc<AtomicBool>,
-    thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Looking {
@@ -46,17 +45,14 @@ impl Looking {
             LldpMode::Capture => Box::new(move || capture(&ports, promiscuous, &found, &stopped)),
         };
         let thread = thread::Builder::new().name("lldp".into()).spawn(look);
-        let thread = thread.inspect_err(|error| tracing::error!(%error, "lldp: no thread")).ok()?;
-        Some(Self { stop, thread: Some(thread) })
+        thread.inspect_err(|error| tracing::error!(%error, "lldp: no thread")).ok()?;
+        Some(Self { stop })
     }
 }
 
 impl Drop for Looking {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 

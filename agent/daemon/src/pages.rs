@@ -5,13 +5,14 @@
 //! the gates fail open by what the page says, and nobody has to tell them.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs, io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+    thread,
 };
 
-use gate::{JobName, PageWriter};
+use gate::{JobName, PageWriter, Stem, report};
 use gate_core::{Mode, Schedule};
 use proto::v1alpha1::{HostPlan, Slot};
 use units::{FabricTime, Nanos, NodeTime};
@@ -28,8 +29,8 @@ pub const PAGES_MAX: usize = 256;
 const DIRECTORY_MODE: u32 = 0o755;
 /// Longest period, an hour: a longer one is a mistake and not training.
 const PERIOD_MAX: Nanos = Nanos::from_millis(3_600_000);
-/// Longest name of a job whose file is named after it as it is; see `gate::JobName`.
-const PLAIN_NAME_MAX: usize = 200;
+/// Most names of the directory that are looked at for what an earlier run left: four times the files of all pages.
+const NAMES_MAX: usize = 8 * PAGES_MAX;
 
 /// Why a slot gets no page.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,6 +51,9 @@ pub enum SlotError {
 }
 
 /// The pages of this host.
+///
+/// Dropping them leaves them in place, as an agent that is killed does: the next one takes them over. An agent that unwinds
+/// from a panic takes them back.
 #[derive(Debug)]
 pub struct Pages {
     directory: PathBuf,
@@ -190,30 +194,44 @@ impl Pages {
     }
 
     fn retire(&self, job: &str, page: Option<PageWriter>) {
-        let Some(page) = page else { return };
-        if let Err(error) = page.remove() {
-            tracing::warn!(job, %error, "the page was taken back and its file stays");
+        if let (Some(page), Ok(job)) = (page, JobName::try_new(job)) {
+            self.take_back(&job.stem(), page);
         }
-        // A job that still has the report open keeps writing into nothing. Long names are cut by a rule of the gate's
-        // own; their reports stay until the directory goes, which for one in memory is the next boot.
-        if job.len() <= PLAIN_NAME_MAX {
-            let _ = fs::remove_file(self.directory.join(format!("{job}.report")));
-        }
-        tracing::info!(job, "page taken back");
     }
 
-    /// Takes back what an agent before us left for jobs that the plan does not have. Pages of another agent that is alive
-    /// are locked, and stay.
+    fn take_back(&self, job: &Stem, page: PageWriter) {
+        if let Err(error) = page.remove() {
+            tracing::warn!(%job, %error, "the page was taken back and its file stays");
+        }
+        // A job that still has the report open keeps writing into nothing.
+        if let Err(error) = report::remove(&self.directory, job) {
+            tracing::warn!(%job, %error, "the report stays");
+        }
+        tracing::info!(%job, "page taken back");
+    }
+
+    /// Takes back what an agent before us left for jobs that the plan does not have: pages, and reports without one. Those of
+    /// another agent that is alive are locked by its page, and stay.
     fn sweep(&mut self) {
         self.swept = true;
         let Ok(entries) = fs::read_dir(&self.directory) else { return };
-        for name in entries.take(4 * PAGES_MAX).filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
-            let Some(job) = name.strip_suffix(".page").filter(|job| JobName::try_new(job).is_ok()) else { continue };
-            if !self.led.contains_key(job)
-                && let Ok(page) = PageWriter::create(&self.directory, job)
-            {
-                self.retire(job, Some(page));
+        let names = entries.take(NAMES_MAX).filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let mut left: BTreeSet<Stem> = names.filter_map(|name| Stem::of_file(&name)).collect();
+        for job in self.led.keys().filter_map(|job| JobName::try_new(job).ok()) {
+            left.remove(&job.stem());
+        }
+        for job in left {
+            if let Ok(page) = PageWriter::create_of(&self.directory, &job) {
+                self.take_back(&job, page);
             }
+        }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.retire_all();
         }
     }
 }

@@ -15,7 +15,7 @@ use tokio::{
 
 use crate::{
     clock::ClockEstimate,
-    config::Config,
+    config::{Config, LldpConfig, MetricsConfig},
     counters::Sampling,
     gates::Gates,
     http,
@@ -33,6 +33,65 @@ const REPORT_MAX: Duration = Duration::from_secs(60);
 /// Questions for metrics that wait.
 const ASKED_MAX: usize = 4;
 
+/// Where metrics are served. Clones are the same listener, so an agent that is configured anew keeps the one that it has.
+#[derive(Clone, Debug, Default)]
+pub struct Endpoint {
+    asked: Option<SocketAddr>,
+    listener: Option<Arc<TcpListener>>,
+}
+
+impl Endpoint {
+    /// Listens where the configuration says: on what `before` has if that is the same address, which cannot be taken twice.
+    async fn listen(config: &MetricsConfig, before: &Self) -> io::Result<Self> {
+        let asked = config.address();
+        if asked == before.asked {
+            return Ok(before.clone());
+        }
+        let listener = match asked {
+            None => None,
+            Some(address) => Some(Arc::new(listen(address).await?)),
+        };
+        Ok(Self { asked, listener })
+    }
+
+    /// The address, if there is one: with port 0 in the configuration the kernel chose it.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.listener.as_ref()?.local_addr().ok()
+    }
+}
+
+/// What an agent needs of the machine: all of it that can fail to be made.
+///
+/// They are made while the agent before still works, so that a configuration that cannot be taken changes nothing.
+#[derive(Debug)]
+pub struct Parts {
+    host: String,
+    lldp: LldpConfig,
+    ends: AgentEnds,
+    counters: Sampling,
+    endpoint: Endpoint,
+}
+
+impl Parts {
+    /// Listens and starts reading counters. `before` is where the agent listens that is to be replaced.
+    ///
+    /// # Errors
+    /// When the metrics address cannot be taken or a thread cannot be made.
+    pub async fn make(config: &Config, root: Root, ends: AgentEnds, before: &Endpoint) -> io::Result<Self> {
+        let endpoint = Endpoint::listen(&config.metrics, before).await?;
+        let (clock, status, frames) = (ends.clock.clone(), ends.status.clone(), ends.telemetry.clone());
+        let counters = Sampling::start(root, config.counters.clone(), clock, status, frames).await?;
+        Ok(Self { host: config.host.clone(), lldp: config.lldp, ends, counters, endpoint })
+    }
+
+    /// Where this agent will listen, or does.
+    #[must_use]
+    pub fn endpoint(&self) -> Endpoint {
+        self.endpoint.clone()
+    }
+}
+
 /// An agent with its pages. The session is not part of it: it has the other ends of the channels.
 #[derive(Debug)]
 pub struct Agent {
@@ -43,7 +102,7 @@ pub struct Agent {
     neighbours: watch::Receiver<Vec<telemetry::lldp::Neighbour>>,
     // Held so that it looks as long as the agent lives.
     looking: Option<Looking>,
-    metrics: Option<TcpListener>,
+    endpoint: Endpoint,
     sequence: u64,
     /// The session that was told the neighbours last.
     told: u64,
@@ -53,21 +112,23 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Starts reading counters and listening. `pages` may come from an agent that was configured anew.
+    /// Starts reading counters and listening.
     ///
     /// # Errors
-    /// When the metrics address cannot be taken or a thread cannot be made.
+    /// As [`Parts::make`].
     pub async fn start(config: &Config, root: Root, pages: Pages, ends: AgentEnds) -> io::Result<Self> {
-        let metrics = match config.metrics.address() {
-            None => None,
-            Some(address) => Some(listen(address).await?),
-        };
-        let counters = Sampling::start(root, config.counters.clone(), ends.clock.clone(), ends.status.clone(), ends.telemetry.clone())?;
+        Ok(Self::new(Parts::make(config, root, ends, &Endpoint::default()).await?, pages))
+    }
+
+    /// An agent of these parts. `pages` may come from one that was configured anew.
+    #[must_use]
+    pub fn new(parts: Parts, pages: Pages) -> Self {
+        let Parts { host, lldp, ends, counters, endpoint } = parts;
         let view = counters.view().ports;
         let (found, neighbours) = watch::channel(Vec::new());
         let cables = view.iter().filter(|port| port.kind == "interface").map(|port| port.name.clone()).collect();
-        let looking = Looking::start(config.lldp.mode, config.lldp.promiscuous, cables, found);
-        tracing::info!(host = config.host, ports = view.len(), pages = %pages.directory().display(), "agent");
+        let looking = Looking::start(lldp.mode, lldp.promiscuous, cables, found);
+        tracing::info!(host, ports = view.len(), pages = %pages.directory().display(), "agent");
         let mut agent = Self {
             ends,
             pages,
@@ -75,26 +136,26 @@ impl Agent {
             counters,
             neighbours,
             looking,
-            metrics,
+            endpoint,
             sequence: 0,
             told: 0,
             clock: None,
             stats: None,
         };
         agent.follow();
-        Ok(agent)
+        agent
     }
 
     /// Where metrics are served, if they are: with port 0 in the configuration the kernel chose one.
     #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
-        self.metrics.as_ref()?.local_addr().ok()
+        self.endpoint.address()
     }
 
     /// Works until `stop`, and hands the pages and the clock back, still good: whoever gets them retires the pages or goes on.
     pub async fn run(mut self, stop: impl Future<Output = ()>) -> (Pages, Option<ClockEstimate>) {
         let (asked_in, mut asked) = mpsc::channel(ASKED_MAX);
-        let server = self.metrics.take().map(|listener| tokio::spawn(http::serve(listener, asked_in)));
+        let server = self.endpoint.listener.take().map(|listener| tokio::spawn(http::serve(listener, asked_in)));
         let mut beat = tokio::time::interval(Duration::from_nanos(HEARTBEAT.0));
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut report_at = Instant::now() + self.report_interval();
@@ -117,6 +178,8 @@ impl Agent {
         }
         if let Some(server) = server {
             server.abort();
+            // Gone before whoever comes next listens on it; an aborted task ends at its next turn.
+            let _ = server.await;
         }
         self.looking.take();
         self.clock();

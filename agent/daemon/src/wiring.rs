@@ -122,10 +122,21 @@ impl Connection {
 
     /// Says goodbye to the service, and waits a little for it to get out.
     pub async fn close(self) {
+        let Self { goodbye, mut session, carrier, .. } = self;
         // The session is gone already if nobody hears it.
-        let _ = self.goodbye.send(());
-        let _ = timeout(CLOSE_WITHIN, self.session).await;
-        self.carrier.abort();
+        let _ = goodbye.send(());
+        if !session.is_finished() && timeout(CLOSE_WITHIN, &mut session).await.is_err() {
+            session.abort();
+        }
+        carrier.abort();
+    }
+
+    /// Waits for the end of the session by itself, which is a defect of ours: losses of the connection do not end it.
+    pub async fn ended(&mut self) {
+        tokio::select! {
+            _ = &mut self.session => {}
+            _ = &mut self.carrier => {}
+        }
     }
 }
 
@@ -188,5 +199,26 @@ async fn carry(
             }
             Some(frame) = ends.telemetry.recv() => uplink.telemetry(frame),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A session that panics would leave an agent that looks connected for ever.
+    #[tokio::test]
+    async fn a_session_that_ends_by_itself_is_noticed() {
+        let of = |session| {
+            let (goodbye, _) = oneshot::channel();
+            Connection { goodbye, session, carrier: tokio::spawn(std::future::pending()), stats: Arc::default() }
+        };
+        let mut broken = of(tokio::spawn(async { panic!("as a defect would") }));
+        timeout(Duration::from_secs(20), broken.ended()).await.unwrap();
+        broken.close().await;
+        // One that lives is not, and closing it is bounded though it does not hear of it.
+        let mut lives = of(tokio::spawn(std::future::pending()));
+        assert!(timeout(Duration::from_millis(50), lives.ended()).await.is_err());
+        lives.close().await;
     }
 }

@@ -7,12 +7,13 @@ use antiphase_agent::{
     clock::ClockEstimate,
     config::Config,
     pages::Pages,
-    run::Agent,
+    run::{Agent, Endpoint, Parts},
     wiring::{self, SessionEnds, SessionStatus},
 };
 use gate::{Gate, JobName, PageReader, now};
 use gate_core::Reason;
 use proto::v1alpha1::{AgentFrame, HostPlan, Slot, agent_frame::Kind};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use telemetry::Root;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -48,6 +49,8 @@ struct Running {
     session: SessionEnds,
     ports: Vec<String>,
     metrics: std::net::SocketAddr,
+    config: Config,
+    endpoint: Endpoint,
     stop: oneshot::Sender<()>,
     agent: JoinHandle<(Pages, Option<ClockEstimate>)>,
 }
@@ -60,11 +63,13 @@ impl Running {
         config.page_dir = folder.path().join("run");
         let (session, ends) = wiring::channels(None);
         let pages = Pages::new(&config.page_dir, &config.host).unwrap();
-        let agent = Agent::start(&config, Root::under(folder.path()), pages, ends).await.unwrap();
+        let parts = Parts::make(&config, Root::under(folder.path()), ends, &Endpoint::default()).await.unwrap();
+        let endpoint = parts.endpoint();
+        let agent = Agent::new(parts, pages);
         let (ports, metrics) = (agent.ports(), agent.metrics_address().unwrap());
         let (stop, stopped) = oneshot::channel();
         let agent = tokio::spawn(agent.run(async { drop(stopped.await) }));
-        Self { folder, session, ports, metrics, stop, agent }
+        Self { folder, session, ports, metrics, config, endpoint, stop, agent }
     }
 
     fn connect(&self, sessions: u64) {
@@ -257,4 +262,86 @@ async fn mute(address: std::net::SocketAddr) -> Vec<TcpStream> {
         streams.push(TcpStream::connect(address).await.unwrap());
     }
     streams
+}
+
+/// As SIGHUP does it: the next agent is made while the first one works, and gates and scrapers notice nothing.
+#[tokio::test]
+async fn an_agent_that_is_configured_anew_keeps_its_pages_and_its_port() {
+    let running = Running::start().await;
+    running.connect(1);
+    running.session.plans.send(HostPlan { epoch: 5, slots: vec![slot()] }).await.unwrap();
+    let directory = running.folder.path().join("run");
+    let page = async || loop {
+        match PageReader::open(&directory, &JobName::try_new("train-7").unwrap()) {
+            Ok(page) => break page,
+            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    };
+    let page = timeout(PATIENCE, page()).await.unwrap();
+    let root = || Root::under(running.folder.path());
+    // A configuration that cannot be taken: the port is somebody else's.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut bad = running.config.clone();
+    bad.metrics.listen = taken.local_addr().unwrap().to_string();
+    let refused = Parts::make(&bad, root(), wiring::channels(None).1, &running.endpoint).await.unwrap_err();
+    assert!(refused.to_string().starts_with(&format!("metrics.listen = {}", bad.metrics.listen)), "{refused}");
+    assert!(running.metrics().await.contains("antiphase_agent_pages 1\n"));
+    // One that can.
+    let (session, ends) = wiring::channels(None);
+    let parts = Parts::make(&running.config, root(), ends, &running.endpoint).await.unwrap();
+    running.stop.send(()).unwrap();
+    let (pages, clock) = timeout(PATIENCE, running.agent).await.unwrap().unwrap();
+    assert_eq!(page.read().unwrap().distrust(now()), None);
+    session.clock.send_replace(clock);
+    let agent = Agent::new(parts, pages);
+    assert_eq!(agent.metrics_address(), Some(running.metrics));
+    let before = page.read().unwrap().written;
+    let (stop, stopped) = oneshot::channel();
+    let agent = tokio::spawn(agent.run(async { drop(stopped.await) }));
+    let mut stream = TcpStream::connect(running.metrics).await.unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    timeout(PATIENCE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+    assert!(answer.contains("antiphase_agent_plan_epoch 5\n"), "{answer}");
+    while page.read().unwrap().written == before {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    stop.send(()).unwrap();
+    let (mut pages, _) = timeout(PATIENCE, agent).await.unwrap().unwrap();
+    pages.retire_all();
+    assert_eq!(page.read(), Err(Reason::NoPage));
+}
+
+/// A FIFO stands for a driver that never answers: opening it waits for ever.
+#[test]
+fn a_driver_that_hangs_holds_nothing_up() {
+    let folder = tempfile::tempdir().unwrap();
+    tree(folder.path());
+    let file = folder.path().join("sys/class/net/ens1f0/statistics/rx_bytes");
+    fs::remove_file(&file).unwrap();
+    mknodat(CWD, &file, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let (done, ended) = std::sync::mpsc::channel();
+    let root = folder.path().to_owned();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let read = runtime.block_on(async {
+            let config = Config::parse("host = \"gpu-01\"\n[metrics]\nlisten = \"\"\n").unwrap();
+            let (session, ends) = wiring::channels(None);
+            let directory = root.join("run");
+            let agent = Agent::start(&config, Root::under(&root), Pages::new(&directory, "gpu-01").unwrap(), ends).await.unwrap();
+            session.plans.send(HostPlan { epoch: 5, slots: vec![slot()] }).await.unwrap();
+            let mut page = None;
+            let led = async {
+                while page.as_ref().is_none_or(|page: &PageReader| page.read().is_err()) {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    page = PageReader::open(&directory, &JobName::try_new("train-7").unwrap()).ok();
+                }
+            };
+            let (mut pages, _) = agent.run(led).await;
+            pages.retire_all();
+            page.unwrap().read()
+        });
+        done.send(read).unwrap();
+    });
+    assert_eq!(ended.recv_timeout(PATIENCE).expect("the agent hangs with the driver"), Err(Reason::NoPage));
 }

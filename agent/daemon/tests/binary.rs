@@ -11,7 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    fs::{CWD, FileType, Mode, mknodat},
+    process::{Pid, Signal, kill_process},
+};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -150,6 +153,63 @@ fn signals_reload_and_stop() {
     running.expect("configuration read again");
     running.expect("agent host=\"gpu-01\"");
     assert!(healthy(other) && !healthy(port));
+    running.signal(Signal::TERM);
+    running.expect("the pages are taken back");
+    assert_eq!(running.wait(), Some(0));
+}
+
+/// `systemctl reload` of an unchanged file: the port is the agent's own, and it keeps it.
+#[test]
+fn a_reload_of_the_same_file_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let mut running = Running::start(&config(folder.path(), port));
+    running.expect("agent host=\"gpu-01\"");
+    for _ in 0..3 {
+        running.signal(Signal::HUP);
+        running.expect("configuration read again");
+        running.expect("agent host=\"gpu-01\"");
+        assert!(healthy(port));
+    }
+    running.signal(Signal::TERM);
+    running.expect("the pages are taken back");
+    assert_eq!(running.wait(), Some(0));
+}
+
+#[test]
+fn a_reload_that_the_machine_refuses_is_one_line_and_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (port, taken) = (free_port(), std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let path = config(folder.path(), port);
+    let mut running = Running::start(&path);
+    running.expect("agent host=\"gpu-01\"");
+    let good = fs::read_to_string(&path).unwrap();
+    let mine = format!("127.0.0.1:{port}");
+    let file = folder.path().join("agent.toml/run");
+    // A port of somebody else, an address of no interface here (RFC 5737), and a directory that cannot be made.
+    for bad in [
+        good.replace(&mine, &taken.local_addr().unwrap().to_string()),
+        good.replace(&mine, "192.0.2.1:7481"),
+        good.replace(&mine, "127.0.0.1:0").replace(folder.path().join("run").to_str().unwrap(), file.to_str().unwrap()),
+    ] {
+        assert_ne!(bad, good);
+        fs::write(&path, bad).unwrap();
+        running.signal(Signal::HUP);
+        running.expect("configuration not taken; the old one stays");
+        assert!(healthy(port));
+    }
+    fs::write(&path, &good).unwrap();
+    running.signal(Signal::HUP);
+    running.expect("configuration read again");
+    running.expect("agent host=\"gpu-01\"");
+    assert!(healthy(port));
+    // A file that does not answer is waited for beside everything else, and not by who wants to stop.
+    fs::remove_file(&path).unwrap();
+    mknodat(CWD, path.as_str(), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    running.signal(Signal::HUP);
+    running.expect("no answer within 5 s");
+    assert!(healthy(port));
+    running.signal(Signal::HUP);
     running.signal(Signal::TERM);
     running.expect("the pages are taken back");
     assert_eq!(running.wait(), Some(0));

@@ -212,3 +212,57 @@ fn a_hostile_report_lies_within_bounds_or_not_at_all() {
     fs::remove_file(&path).unwrap();
     assert!(gates.report(pages.led(), now()).is_empty());
 }
+
+/// The names of jobs that are too long for a file are cut by the gate's rule, and their files are found by it again.
+#[test]
+fn whatever_an_earlier_run_left_is_taken_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let long = |end: &str| format!("{}{end}", "x".repeat(250));
+    let (stays, goes, others) = (long("a"), long("b"), long("c"));
+    let led = |jobs: &[&String]| {
+        let mut pages = Pages::new(directory.path(), HOST).unwrap();
+        pages.apply(&plan(1, &jobs.iter().map(|job| slot(job)).collect::<Vec<_>>()), Some(&clock(1)), now());
+        Gates::default().follow(directory.path(), pages.led().map(|(job, _)| job), now()).unwrap();
+        pages
+    };
+    // One lives on, and one that leads other jobs dies.
+    let mut other = led(&[&others]);
+    drop(led(&[&stays, &goes]));
+    // A report whose page is gone, names that no file of a job has, and things that are no files.
+    for name in ["gone.report", "x~1.page", "notes.txt", ".x.page.1"] {
+        fs::write(directory.path().join(name), "").unwrap();
+    }
+    fs::create_dir(directory.path().join("folder.page")).unwrap();
+    let [left, gone] = [&others, &goes].map(|job| PageReader::open(directory.path(), &JobName::try_new(job).unwrap()).unwrap());
+    let mut pages = Pages::new(directory.path(), HOST).unwrap();
+    pages.apply(&plan(2, &[slot(&stays)]), Some(&clock(1)), now());
+    assert_eq!((gone.read(), left.read().unwrap().epoch), (Err(Reason::NoPage), 3));
+    let mut names: Vec<String> =
+        fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort_unstable();
+    let files = |job: &str| ["page", "report"].map(|extension| format!("{}.{extension}", JobName::try_new(job).unwrap().stem()));
+    let mut wanted = [files(&stays), files(&others)].concat();
+    wanted.extend([".x.page.1", "folder.page", "notes.txt", "x~1.page"].map(str::to_owned));
+    wanted.sort_unstable();
+    assert_eq!(names, wanted);
+    // In order, its own long names go too, with their reports.
+    other.retire_all();
+    assert!(!fs::exists(directory.path().join(&files(&others)[1])).unwrap());
+    assert_eq!(left.read(), Err(Reason::NoPage));
+}
+
+/// A panic is a way out too.
+#[test]
+fn an_agent_that_panics_takes_its_pages_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut pages = Pages::new(directory.path(), HOST).unwrap();
+    pages.apply(&plan(1, &[slot("a")]), Some(&clock(1)), now());
+    let gate = PageReader::open(directory.path(), &JobName::try_new("a").unwrap()).unwrap();
+    assert!(gate.read().is_ok());
+    let agent = std::thread::spawn(move || {
+        assert!(pages.is_empty(), "as a defect would");
+    });
+    assert!(agent.join().is_err());
+    assert_eq!(gate.read(), Err(Reason::NoPage));
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
