@@ -100,10 +100,9 @@ fn play(
     ended
 }
 
-/// Lets the ranks run for so long.
+/// Lets the ranks run for so long, while everybody is well; who drops them then ends them.
 fn watch(ranks: &mut Ranks, service: &mut Service, length: Duration, interrupt: &Interrupt) -> Result<()> {
     let end = monotonic_ns().saturating_add(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX));
-    // They are ended from here, and not in the middle of what others wait for.
     ranks.go(Span::now())?;
     while monotonic_ns() < end {
         interrupt.sleep_until(end.min(monotonic_ns().saturating_add(WATCH.as_nanos() as u64)))?;

@@ -248,7 +248,7 @@ mod tests {
             let router = case.router().unwrap();
             for (j, job) in case.jobs.iter().enumerate() {
                 for (a, b) in [(0, 1), (1, 0)] {
-                    let ends = [job.hosts[a], job.hosts[b]].map(|host| policy::Endpoint { host, rail: 0 });
+                    let ends = [job.hosts[a], job.hosts[b]].map(|host| Endpoint { host, rail: 0 });
                     let expected = router.paths(ends[0], ends[1], 1).unwrap().paths[0].links.clone();
                     let mut at = job.hosts[a].index();
                     let mut walked = Vec::new();
