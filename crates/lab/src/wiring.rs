@@ -264,6 +264,32 @@ mod tests {
         }
     }
 
+    /// Four ranks, each on a leaf of its own: those that are no neighbours on the ring reach each other too.
+    #[test]
+    fn every_rank_of_a_job_reaches_every_other_one() {
+        let (cables, hosts) =
+            (0..4).map(|n| (format!("{{ends: [h{n}, l{n}]}}, {{ends: [l{n}, s]}}"), format!("h{n}"))).unzip::<_, _, Vec<_>, Vec<_>>();
+        let leaves: Vec<String> = (0..4).map(|n| format!("{{name: l{n}, tier: 1}}")).collect();
+        let text = format!(
+            "{{schema: antiphase.lab/v1, name: four, fabric: {{schema: antiphase.fabric/v1, name: four, hosts: [{0}], \
+             switches: [{1}, {{name: s, tier: 2}}], defaults: {{capacity: 100M}}, cables: [{2}]}}, \
+             jobs: [{{id: a, hosts: [{0}], compute_ms: 1, bytes: 1}}]}}",
+            hosts.join(", "),
+            leaves.join(", "),
+            cables.join(", ")
+        );
+        let case = Case::read(&text, &|_| Err("no files".into())).unwrap();
+        let wiring = wire(&case, "t").unwrap();
+        for (from, host) in case.jobs[0].hosts.iter().enumerate() {
+            let routes = &wiring.namespaces[host.index()].routes;
+            let reached: BTreeSet<Ipv4Addr> = routes.iter().map(|r| r.to).collect();
+            let others = wiring.ranks[0].iter().enumerate().filter(|(to, _)| *to != from).map(|(_, address)| *address);
+            assert_eq!(reached, others.collect(), "from rank {from}");
+        }
+        // The ring's data alone crosses links: h0 to h1, h1 to h2, h2 to h3, h3 to h0.
+        assert_eq!(wiring.crossings.len(), 8);
+    }
+
     /// two-equal: the jobs meet on both uplinks in both directions, and the NICs carry one job each.
     #[test]
     fn crossings_are_the_links_between_switches_that_carry_data() {
