@@ -10,7 +10,7 @@ setup: ## install what is missing (root), or say what to install
 
 demo: ## hold real jobs to their slots in a lab (root), or in virtual time, and show the gain
 	@scripts/setup.sh
-	@scripts/demo.sh
+	@scripts/demo.sh $(ARGS)
 
 test: setup ## run every test
 	@scripts/test.sh

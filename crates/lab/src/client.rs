@@ -30,15 +30,7 @@ pub(crate) struct Client {
 impl Client {
     /// A client with the certificate `NAME.pem` of a folder that `antiphase-topology pki` made.
     pub(crate) fn new(address: SocketAddr, pki: &Path, name: &str) -> Result<Self> {
-        let file = |name: String| pki.join(name);
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_file(file("ca.pem".into()))?)?;
-        let chain = vec![CertificateDer::from_pem_file(file(format!("{name}.pem")))?];
-        let key = PrivateKeyDer::from_pem_file(file(format!("{name}.key")))?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-        let config = config.with_root_certificates(roots).with_client_auth_cert(chain, key)?;
-        Ok(Self { address, config: Arc::new(config) })
+        Ok(Self { address, config: config(pki, name)? })
     }
 
     /// Sends a request and reads the JSON that answers it; empty for an empty answer.
@@ -70,4 +62,16 @@ impl Client {
         }
         if body.trim_start().starts_with('{') { Ok(serde_json::from_str(body)?) } else { Ok(Value::Null) }
     }
+}
+
+/// TLS with the certificate `NAME.pem` of a folder that `antiphase-topology pki` made.
+pub(crate) fn config(pki: &Path, name: &str) -> Result<Arc<ClientConfig>> {
+    let file = |name: String| pki.join(name);
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(file("ca.pem".into()))?)?;
+    let chain = vec![CertificateDer::from_pem_file(file(format!("{name}.pem")))?];
+    let key = PrivateKeyDer::from_pem_file(file(format!("{name}.key")))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(Arc::new(config.with_root_certificates(roots).with_client_auth_cert(chain, key)?))
 }

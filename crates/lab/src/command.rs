@@ -1,9 +1,11 @@
-//! `antiphase lab up|run|down|status`.
+//! `antiphase lab up|run|live|show|down|status`.
 
 use std::{
     fs,
     io::Write,
+    net::SocketAddr,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
@@ -15,10 +17,12 @@ use crate::{
     experiment::{self, Options},
     html,
     interrupt::Interrupt,
+    live,
     network::Lab,
     rank::{self, RankArgs},
     record::Record,
     report::{REPORT_SCHEMA, Report},
+    trainer::{Starter, Trainer},
     virtual_time,
 };
 
@@ -26,6 +30,9 @@ use crate::{
 const REPEATS_MAX: i64 = 1_000;
 /// Most iterations of a take, for the same reason.
 const ITERATIONS_MAX: i64 = 10_000;
+
+/// Longest a lab can be watched: a day; nobody looks any more.
+const SECONDS_MAX: i64 = 86_400;
 
 /// How to start this program again as a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +60,8 @@ pub enum Command {
     Up(UpArgs),
     /// Play a case: every job alone, all together, all together held to their slots.
     Run(RunArgs),
+    /// Build the fabric of a case and let its jobs run, with the page of the service to watch, until Ctrl-C.
+    Live(LiveArgs),
     /// Print the result of a run again, from its JSON.
     Show(ShowArgs),
     /// Remove labs that are up or whose process is gone.
@@ -82,6 +91,9 @@ pub struct RunArgs {
     /// About how many iterations of the slowest job each take measures.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(3..=ITERATIONS_MAX))]
     pub iterations: u32,
+    /// Who trains.
+    #[arg(long, value_enum, default_value_t)]
+    pub trainer: Trainer,
     /// Who holds the jobs.
     #[arg(long, value_enum, default_value_t)]
     pub control: Control,
@@ -89,7 +101,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub programs: Option<PathBuf>,
     /// In virtual time: the service and the gates as they are, on a simulated fabric; needs no root.
-    #[arg(long = "virtual")]
+    #[arg(long = "virtual", conflicts_with = "trainer")]
     pub in_virtual_time: bool,
     /// How to print the result.
     #[arg(short, long, value_enum, default_value_t)]
@@ -97,6 +109,28 @@ pub struct RunArgs {
     /// Say nothing while it runs.
     #[arg(short, long)]
     pub quiet: bool,
+}
+
+/// Arguments of `antiphase lab live`.
+#[derive(Clone, Debug, Args)]
+pub struct LiveArgs {
+    /// Name of a case that comes with the program, or a file.
+    pub case: String,
+    /// Who trains.
+    #[arg(long, value_enum, default_value_t)]
+    pub trainer: Trainer,
+    /// Where the page is; on loopback. Port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS", default_value_t = SocketAddr::from(([127, 0, 0, 1], 7_480)))]
+    pub listen: SocketAddr,
+    /// How long the jobs run as they come, before they are held; in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(..=SECONDS_MAX))]
+    pub free: u32,
+    /// How long they are held before everything is taken down, in seconds.
+    #[arg(long = "for", value_name = "SECONDS", default_value_t = 3_600, value_parser = clap::value_parser!(u32).range(1..=SECONDS_MAX))]
+    pub held: u32,
+    /// Folder of antiphase-topology and antiphase-agent; by default that of this program.
+    #[arg(long, value_name = "DIR")]
+    pub programs: Option<PathBuf>,
 }
 
 /// Arguments of `antiphase lab show`.
@@ -147,6 +181,7 @@ pub fn run(command: &Command, program: &Program, out: &mut dyn Write) -> Result<
     match command {
         Command::Up(args) => up(args, out),
         Command::Run(args) => out.write_all(play(args, program)?.as_bytes()).context("printing the result"),
+        Command::Live(args) => watch(args, program),
         Command::Show(args) => show(args, out),
         Command::Down(args) => down(args, out),
         Command::Status(args) => status(args, out),
@@ -197,6 +232,7 @@ fn play(args: &RunArgs, program: &Program) -> Result<String> {
 
 fn on_kernel(case: Case, args: &RunArgs, program: &Program) -> Result<Report> {
     control::check(args.control, args.programs.as_deref())?;
+    let starter = Starter::find(program, args.trainer, args.programs.as_deref())?;
     let interrupt = Interrupt::listen()?;
     let lab = Lab::up(case)?;
     let options = Options { repeats: args.repeats, iterations: args.iterations, control: args.control, programs: args.programs.clone() };
@@ -205,12 +241,24 @@ fn on_kernel(case: Case, args: &RunArgs, program: &Program) -> Result<Report> {
             eprintln!("{what}");
         }
     };
-    let report = experiment::run(&lab, program, &options, &interrupt, &mut progress);
+    let report = experiment::run(&lab, &starter, &options, &interrupt, &mut progress);
     // What would not go is worth knowing even beside a result.
     let gone = lab.down();
     let report = report?;
     gone?;
     Ok(report)
+}
+
+fn watch(args: &LiveArgs, program: &Program) -> Result<()> {
+    let case = find_case(&args.case)?;
+    let starter = Starter::find(program, args.trainer, args.programs.as_deref())?;
+    let options = live::Options {
+        listen: args.listen,
+        free: Duration::from_secs(args.free.into()),
+        held: Duration::from_secs(args.held.into()),
+        programs: args.programs.clone(),
+    };
+    live::run(case, &starter, &options, &Interrupt::listen()?, &mut |what| eprintln!("{what}"))
 }
 
 fn show(args: &ShowArgs, out: &mut dyn Write) -> Result<()> {

@@ -41,7 +41,7 @@ pub enum Control {
     /// This process writes the schedule pages itself.
     #[default]
     Direct,
-    /// The topology service and one agent beside every leader, over a network of their own.
+    /// The topology service and one agent beside every rank, over a network of their own.
     Service,
 }
 
@@ -56,6 +56,15 @@ pub struct GateTotals {
     pub slips: u64,
     /// Those that went because the plan could not be trusted.
     pub fail_opens: u64,
+}
+
+impl GateTotals {
+    /// What a gate reported so far.
+    pub(crate) fn of(report: &ReportReader) -> Self {
+        let Some(report) = report.read() else { return Self::default() };
+        let counters = report.tracker.counters();
+        Self { iterations: counters.iterations, holds: counters.holds, slips: counters.slips, fail_opens: counters.fail_opens() }
+    }
 }
 
 /// Pages that are kept fresh until this is dropped.
@@ -101,6 +110,26 @@ pub(crate) fn check(control: Control, programs: Option<&Path>) -> Result<()> {
 /// # Errors
 /// Pages cannot be written, or the service does not work.
 pub(crate) fn start(lab: &Lab, plan: &mut Plan, control: Control, programs: Option<&Path>) -> Result<Session> {
+    let (folder, folders, reports) = folders(lab)?;
+    let keeper = match control {
+        Control::Direct => Keeper::Heart(Heart::start(&lab.case, plan, &folders)?),
+        Control::Service => {
+            let mut service = Service::start(lab, &Binaries::find(programs)?, &folders)?;
+            service.commit(lab, plan, &folders)?;
+            Keeper::Service(service)
+        }
+    };
+    Ok(Session { folder, reports, _keeper: keeper })
+}
+
+/// Where gates' files are, the folder of each job in it, and what the gates report there.
+pub(crate) type Folders = (PathBuf, Vec<PathBuf>, Vec<ReportReader>);
+
+/// Makes them anew.
+///
+/// # Errors
+/// The lab's folder cannot be written.
+pub(crate) fn folders(lab: &Lab) -> Result<Folders> {
     let folder = lab.record().folder().join("gates");
     // The totals of an earlier take would be counted again.
     if folder.exists() {
@@ -113,11 +142,7 @@ pub(crate) fn start(lab: &Lab, plan: &mut Plan, control: Control, programs: Opti
         fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         reports.push(ReportReader::open_or_create(folder, &job.id).with_context(|| folder.display().to_string())?);
     }
-    let keeper = match control {
-        Control::Direct => Keeper::Heart(Heart::start(&lab.case, plan, &folders)?),
-        Control::Service => Keeper::Service(Service::start(lab, &Binaries::find(programs)?, plan, &folders)?),
-    };
-    Ok(Session { folder, reports, _keeper: keeper })
+    Ok((folder, folders, reports))
 }
 
 impl Heart {
@@ -163,12 +188,7 @@ impl Session {
 
     /// What each gate did so far, in the order of the case.
     pub(crate) fn totals(&self) -> Vec<GateTotals> {
-        let totals = |report: &ReportReader| {
-            let Some(report) = report.read() else { return GateTotals::default() };
-            let counters = report.tracker.counters();
-            GateTotals { iterations: counters.iterations, holds: counters.holds, slips: counters.slips, fail_opens: counters.fail_opens() }
-        };
-        self.reports.iter().map(totals).collect()
+        self.reports.iter().map(GateTotals::of).collect()
     }
 }
 

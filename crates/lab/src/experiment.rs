@@ -7,7 +7,6 @@ use sim::stats::{Summary, marks_per_iteration};
 use units::LinkId;
 
 use crate::{
-    Program,
     analysis::{self, Spread},
     case::Timing,
     control::{self, Control, GateTotals},
@@ -15,7 +14,8 @@ use crate::{
     network::Lab,
     plan::{Plan, plan},
     report::{JobRow, LinkRow, Prediction, REPORT_SCHEMA, Report, Three},
-    traffic::{Take, Window, play},
+    traffic::{Lengths, Take, play},
+    trainer::Starter,
 };
 
 /// Iterations of the slowest job that are not measured: slow start, and the gates' way to their slots.
@@ -49,43 +49,54 @@ struct Round {
 ///
 /// # Errors
 /// A rank fails, a take has too few iterations, or somebody interrupts.
-pub fn run(lab: &Lab, program: &Program, options: &Options, interrupt: &Interrupt, progress: &mut dyn FnMut(&str)) -> Result<Report> {
+pub fn run(lab: &Lab, starter: &Starter, options: &Options, interrupt: &Interrupt, progress: &mut dyn FnMut(&str)) -> Result<Report> {
     let load_before = load();
     let mut rounds = Vec::new();
     for repeat in 1..=options.repeats {
-        rounds.push(round(lab, program, options, interrupt, &mut |what| progress(&format!("{repeat}/{}: {what}", options.repeats)))?);
+        rounds.push(round(lab, starter, options, interrupt, &mut |what| progress(&format!("{repeat}/{}: {what}", options.repeats)))?);
     }
-    report(lab, options, &rounds, [load_before, load()])
+    report(lab, starter, options, &rounds, [load_before, load()])
 }
 
-fn round(lab: &Lab, program: &Program, options: &Options, interrupt: &Interrupt, progress: &mut dyn FnMut(&str)) -> Result<Round> {
+fn round(lab: &Lab, starter: &Starter, options: &Options, interrupt: &Interrupt, progress: &mut dyn FnMut(&str)) -> Result<Round> {
     let jobs: Vec<usize> = (0..lab.case.jobs.len()).collect();
-    let mut solo = Vec::new();
-    let mut measured: Vec<Timing> = Vec::new();
-    for &job in &jobs {
-        progress(&format!("{} alone", lab.case.jobs[job].id));
-        let take = play(lab, program, &[job], window(lab, &[job], options), None, interrupt)?;
-        let few = || format!("job {:?} alone made fewer than {} iterations", lab.case.jobs[job].id, analysis::ITERATIONS_MIN);
-        measured.push(analysis::calibrate(&take, job).with_context(few)?);
-        solo.push(take);
-    }
+    let (solo, measured): (Vec<Take>, Vec<Timing>) = alone(lab, starter, options.iterations, interrupt, progress)?.into_iter().unzip();
     let mut plan = plan(&lab.case, &measured)?;
     progress("all together, as they come");
-    let contended = play(lab, program, &jobs, window(lab, &jobs, options), None, interrupt)?;
+    let contended = play(lab, starter, &jobs, lengths(lab, &jobs, options.iterations), None, interrupt)?;
     progress("all together, held to their slots");
     let session = control::start(lab, &mut plan, options.control, options.programs.as_deref())?;
-    let interleaved = play(lab, program, &jobs, window(lab, &jobs, options), Some(session.folder()), interrupt)?;
+    let interleaved = play(lab, starter, &jobs, lengths(lab, &jobs, options.iterations), Some(session.folder()), interrupt)?;
     let gates = session.totals();
     Ok(Round { plan, solo, contended, interleaved, gates })
 }
 
-fn window(lab: &Lab, jobs: &[usize], options: &Options) -> Window {
-    let slowest = jobs.iter().map(|&j| lab.case.jobs[j].nominal().period.0 + lab.case.jobs[j].jitter.0).max().unwrap_or(0);
-    let stretched = slowest / 100 * STRETCH_PERCENT;
-    Window::soon(stretched * WARM_UP_ITERATIONS, stretched * u64::from(options.iterations))
+/// Plays every job alone and returns what was seen and what to plan with, in the order of the case.
+pub(crate) fn alone(
+    lab: &Lab,
+    starter: &Starter,
+    iterations: u32,
+    interrupt: &Interrupt,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Vec<(Take, Timing)>> {
+    let mut seen = Vec::new();
+    for (job, spec) in lab.case.jobs.iter().enumerate() {
+        progress(&format!("{} alone", spec.id));
+        let take = play(lab, starter, &[job], lengths(lab, &[job], iterations), None, interrupt)?;
+        let few = || format!("job {:?} alone made fewer than {} iterations", spec.id, analysis::ITERATIONS_MIN);
+        let timing = analysis::calibrate(&take, job).with_context(few)?;
+        seen.push((take, timing));
+    }
+    Ok(seen)
 }
 
-fn report(lab: &Lab, options: &Options, rounds: &[Round], load: [f64; 2]) -> Result<Report> {
+fn lengths(lab: &Lab, jobs: &[usize], iterations: u32) -> Lengths {
+    let slowest = jobs.iter().map(|&j| lab.case.jobs[j].nominal().period.0 + lab.case.jobs[j].jitter.0).max().unwrap_or(0);
+    let stretched = slowest / 100 * STRETCH_PERCENT;
+    Lengths { warm_up: stretched * WARM_UP_ITERATIONS, measured: stretched * u64::from(iterations) }
+}
+
+fn report(lab: &Lab, starter: &Starter, options: &Options, rounds: &[Round], load: [f64; 2]) -> Result<Report> {
     let last = rounds.last().context("no round was played")?;
     let jobs: Result<Vec<JobRow>> = (0..lab.case.jobs.len()).map(|job| job_row(lab, rounds, last, job)).collect();
     Ok(Report {
@@ -93,6 +104,7 @@ fn report(lab: &Lab, options: &Options, rounds: &[Round], load: [f64; 2]) -> Res
         case: lab.case.name.clone(),
         about: lab.case.about.clone(),
         control: options.control,
+        torch: starter.torch().map(str::to_owned),
         repeats: options.repeats,
         load: Some(load),
         score: last.plan.score,

@@ -33,6 +33,9 @@ pub(crate) fn page(report: &Report) -> String {
         style(),
         escape(&report.about)
     );
+    if let Some(torch) = &report.torch {
+        let _ = write!(out, "<p>Trained by DistributedDataParallel of PyTorch {}, over gloo.</p>", escape(torch));
+    }
     let place = if report.load.is_some() {
         "played on a kernel: network namespaces, TCP, a marking queue"
     } else {

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM as a flag, so that a lab is taken down before its process ends.
+//! Ctrl-C, SIGTERM and the end of the terminal as a flag, so that a lab is taken down before its process ends.
 
 use std::{
     sync::{
@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::{Result, bail};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::rank::monotonic_ns;
 
@@ -29,15 +30,16 @@ impl Interrupt {
         let flag = Self::default();
         let set = flag.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let mut terminate = {
+        let (mut terminate, mut hang_up) = {
             let _inside = runtime.enter();
-            tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?
+            (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?)
         };
         thread::Builder::new().name("signals".into()).spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
                     _ = tokio::signal::ctrl_c() => {}
                     _ = terminate.recv() => {}
+                    _ = hang_up.recv() => {}
                 }
             });
             set.0.store(true, Ordering::Relaxed);
@@ -45,12 +47,18 @@ impl Interrupt {
         Ok(flag)
     }
 
+    /// Whether somebody asked.
+    #[must_use]
+    pub fn asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
     /// Fails once the flag is set.
     ///
     /// # Errors
     /// The flag is set.
     pub fn check(&self) -> Result<()> {
-        if self.0.load(Ordering::Relaxed) {
+        if self.asked() {
             bail!("interrupted");
         }
         Ok(())

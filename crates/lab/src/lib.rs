@@ -2,8 +2,8 @@
 //!
 //! A [`case::Case`] is a small fabric and the jobs that meet on it. [`network::Lab`] builds it on the kernel: a namespace per host
 //! and switch, cables limited to their rates, one fair class per job where links are shared, and a queue that sets ECN marks
-//! ([`queue`]). Jobs are rings of processes that compute by sleeping and communicate over TCP ([`rank`]). The
-//! [`experiment`] plays every job alone, all together, and all together held to their slots by their gates, and compares.
+//! ([`queue`]). Jobs are rings of processes that compute by sleeping and communicate over TCP ([`rank`]), or real PyTorch
+//! ([`trainer`]). The [`experiment`] plays every job alone, all together, and all together held to their slots by their gates, and compares.
 //!
 //! Linux and root. What it shows and what it does not is in `docs/lab.md`.
 #![forbid(unsafe_code)]
@@ -14,8 +14,10 @@ mod client;
 mod command;
 pub mod control;
 pub mod experiment;
+mod gateway;
 mod html;
 pub mod interrupt;
+pub mod live;
 mod management;
 pub mod network;
 pub mod plan;
@@ -26,8 +28,9 @@ pub mod report;
 mod service;
 mod tool;
 pub mod traffic;
+pub mod trainer;
 pub mod virtual_time;
 pub mod wiring;
 
-pub use command::{Command, DownArgs, Format, Program, RunArgs, ShowArgs, StatusArgs, UpArgs, find_case, run};
+pub use command::{Command, DownArgs, Format, LiveArgs, Program, RunArgs, ShowArgs, StatusArgs, UpArgs, find_case, run};
 pub use tool::{TOOLS, missing_tools};

@@ -1,5 +1,5 @@
 //! The network beside the fabric, over which agents reach the topology service: a namespace with a bridge, and a cable to the
-//! host of every job's leader. Training traffic never takes it.
+//! host of every rank. Training traffic never takes it.
 
 use std::{fmt::Write as _, net::Ipv4Addr};
 
@@ -17,6 +17,11 @@ pub(crate) fn namespace(lab: &Lab) -> String {
     format!("{}{NODE}", wiring::prefix(&lab.record().id))
 }
 
+/// Every rank, as (job, rank); each is a host of its own.
+pub(crate) fn hosts(lab: &Lab) -> impl Iterator<Item = (usize, usize)> {
+    lab.case.jobs.iter().enumerate().flat_map(|(job, spec)| (0..spec.hosts.len()).map(move |rank| (job, rank)))
+}
+
 /// Builds it, unless it stands.
 ///
 /// # Errors
@@ -26,21 +31,21 @@ pub(crate) fn build(lab: &Lab) -> Result<()> {
     if tool::namespaces(&name)?.contains(&name) {
         return Ok(());
     }
-    let leaders: Vec<&str> = (0..lab.case.jobs.len()).map(|job| lab.namespace(job, 0)).collect();
+    let hosts: Vec<&str> = hosts(lab).map(|(job, rank)| lab.namespace(job, rank)).collect();
     let mut cables = format!("netns add {name}\n");
-    for (job, leader) in leaders.iter().enumerate() {
-        let _ = writeln!(cables, "link add m0 netns {leader} type veth peer name m{job} netns {name}");
+    for (n, host) in hosts.iter().enumerate() {
+        let _ = writeln!(cables, "link add m0 netns {host} type veth peer name m{n} netns {name}");
     }
     tool::run("ip", &["-batch", "-"], &cables)?;
     let mut inside = format!("link set lo up\nlink add br0 type bridge\naddr add {SERVICE}/24 dev br0\nlink set br0 up\n");
-    for job in 0..leaders.len() {
-        let _ = write!(inside, "link set m{job} master br0\nlink set m{job} up\n");
+    for n in 0..hosts.len() {
+        let _ = write!(inside, "link set m{n} master br0\nlink set m{n} up\n");
     }
     tool::enter(&name, || tool::run("ip", &["-batch", "-"], &inside))?;
-    for (job, leader) in leaders.iter().enumerate() {
+    for (n, host) in hosts.iter().enumerate() {
         let [a, b, c, first] = SERVICE.octets();
-        let address = Ipv4Addr::new(a, b, c, first + 1 + job as u8);
-        tool::enter(leader, || tool::run("ip", &["-batch", "-"], &format!("addr add {address}/24 dev m0\nlink set m0 up\n")))?;
+        let address = Ipv4Addr::new(a, b, c, first + 1 + n as u8);
+        tool::enter(host, || tool::run("ip", &["-batch", "-"], &format!("addr add {address}/24 dev m0\nlink set m0 up\n")))?;
     }
     Ok(())
 }

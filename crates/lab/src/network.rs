@@ -8,6 +8,7 @@ use units::{LinkId, Rate};
 use crate::{
     case::Case,
     queue::{self, Counters, Maps},
+    rank::CONGESTION_CONTROL,
     record::Record,
     tool,
     wiring::{LabPort, Namespace, Role, Wiring, wire},
@@ -34,6 +35,8 @@ const QUEUE_MS: u64 = 60;
 const DATA_CLASS: u32 = 0x10;
 /// Class of acknowledgements, and of what is no IP.
 const ACK_CLASS: u32 = 0xfff;
+/// Name by which programs that want a device and no address, such as gloo, find the address of a rank.
+pub(crate) const RANK_LABEL: &str = "lo:rank";
 /// What is promised to acknowledgements, in percent: those of a full link make 3.
 const ACK_PERCENT: u64 = 5;
 
@@ -181,18 +184,19 @@ fn set_up(namespace: &Namespace, objects: &BTreeMap<Rate, String>) -> Result<Vec
     marked.map(|port| Ok((port.link, queue::maps(&port.device)?))).collect()
 }
 
-/// Addresses and routes, for `ip -batch`.
+/// Addresses and routes, for `ip -batch`. A host's routes name the congestion control for programs that do not choose, such as
+/// gloo: some machines default to bbr, which does not hear marks, and their default is nothing that a namespace may change.
 fn addressing(namespace: &Namespace) -> String {
     let mut batch = String::from("link set lo up\n");
     if let Some(address) = namespace.address {
-        let _ = writeln!(batch, "addr add {address}/32 dev lo");
+        let _ = writeln!(batch, "addr add {address}/32 dev lo label {RANK_LABEL}");
     }
     for port in &namespace.ports {
         let _ = writeln!(batch, "addr add {}/31 dev {}", port.address, port.device);
         let _ = writeln!(batch, "link set {} up", port.device);
     }
     for route in &namespace.routes {
-        let source = namespace.address.map(|a| format!(" src {a}")).unwrap_or_default();
+        let source = namespace.address.map(|a| format!(" src {a} congctl {CONGESTION_CONTROL}")).unwrap_or_default();
         let _ = writeln!(batch, "route add {}/32 via {} dev {}{source}", route.to, route.via, route.device);
     }
     batch

@@ -1,13 +1,15 @@
 //! One rank of a job: a process in a namespace that sends to its successor on the ring, receives from its predecessor, and
 //! computes by sleeping. `antiphase lab rank`, hidden, because only the lab starts it.
 //!
+//! A rank prints [`READY`] once its ring is closed, and is then told on standard input when to start and until when.
+//!
 //! An iteration: the leader (rank 0) passes the gate and starts to send; each other rank starts to send when its predecessor's
 //! first bytes arrive, as in a ring collective. When a rank has sent and received all, it passes a token on; once the token is
 //! back at the leader, all ranks have finished. Then everybody computes.
 
 use std::{
     fs::File,
-    io::{Read, Write},
+    io::{BufRead, Read, Write, stdin, stdout},
     net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream},
     path::PathBuf,
     sync::mpsc::{Receiver, Sender, channel},
@@ -30,7 +32,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(180);
 /// Size of one read or write.
 const CHUNK_BYTES: usize = 1 << 16;
 /// Congestion control of the ring: it backs off when packets are marked, and every kernel has it.
-const CONGESTION_CONTROL: &str = "cubic";
+pub(crate) const CONGESTION_CONTROL: &str = "cubic";
 /// What ends an iteration's data.
 const TOKEN: u8 = 1;
 /// Ranks go before other programs, or the other programs' use of two cores is what is measured.
@@ -63,12 +65,6 @@ pub struct RankArgs {
     /// Seed of the jitter.
     #[arg(long)]
     pub seed: u64,
-    /// The leader's first iteration starts at this time of CLOCK_MONOTONIC, in ns.
-    #[arg(long)]
-    pub start_ns: u64,
-    /// No iteration starts from this time on, in ns.
-    #[arg(long)]
-    pub until_ns: u64,
     /// Whether the leader passes a gate, whose files are in this folder.
     #[arg(long)]
     pub gate: Option<PathBuf>,
@@ -91,6 +87,35 @@ pub struct Iteration {
     pub comm_end: u64,
 }
 
+/// What a rank prints when it only waits to be told when to start.
+pub(crate) const READY: &str = "ready";
+
+/// When the iterations of a job are to start, in ns of CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// The first one.
+    pub(crate) start: u64,
+    /// None from here on.
+    pub(crate) until: u64,
+}
+
+impl Span {
+    /// From about now on, without an end.
+    pub(crate) fn now() -> Self {
+        Self { start: monotonic_ns(), until: u64::MAX }
+    }
+
+    /// The line that a rank reads.
+    pub(crate) fn line(self) -> String {
+        format!("{} {}\n", self.start, self.until)
+    }
+
+    fn read(line: &str) -> Option<Self> {
+        let (start, until) = line.trim().split_once(' ')?;
+        Some(Self { start: start.parse().ok()?, until: until.parse().ok()? })
+    }
+}
+
 /// Time of CLOCK_MONOTONIC in ns.
 #[must_use]
 pub fn monotonic_ns() -> u64 {
@@ -110,30 +135,37 @@ pub(crate) fn sleep_until(at: u64) {
 /// # Errors
 /// A peer cannot be reached, goes away in the middle of an iteration, or says nothing for too long.
 pub fn run(args: &RankArgs) -> Result<()> {
-    end_with_parent();
+    let told = listen();
     // Without the right to it, it runs as it is.
     let _ = rustix::process::nice(NICENESS);
     let mut ring = Ring::connect(args)?;
     let mut down = Down { compute: args.compute_ns, jitter: args.jitter_ns, seed: args.seed ^ (u64::from(args.rank) << 32) };
-    if args.rank == 0 { lead(args, &mut ring, &mut down) } else { follow(args, &mut ring, &mut down) }
+    let mut out = stdout();
+    writeln!(out, "{READY}").and_then(|()| out.flush())?;
+    let span = told.recv().context("the lab did not say when to start")?;
+    if args.rank == 0 { lead(args, span, &mut ring, &mut down) } else { follow(args, &mut ring, &mut down) }
 }
 
-/// The lab holds the other end of this process's standard input: however the lab ends, its ranks end with it.
-fn end_with_parent() {
-    thread::spawn(|| {
-        let mut byte = [0];
-        while matches!(std::io::stdin().read(&mut byte), Ok(1)) {}
+/// What the lab says on standard input. It holds the other end: however the lab ends, its ranks end with it.
+fn listen() -> Receiver<Span> {
+    let (tell, told) = channel();
+    thread::spawn(move || {
+        // A line that is no span is a lab that is not ours.
+        for span in stdin().lock().lines().map_while(|line| Span::read(&line.ok()?)) {
+            let _ = tell.send(span);
+        }
         std::process::exit(3);
     });
+    told
 }
 
-fn lead(args: &RankArgs, ring: &mut Ring, down: &mut Down) -> Result<()> {
+fn lead(args: &RankArgs, span: Span, ring: &mut Ring, down: &mut Down) -> Result<()> {
     let mut trace = args.trace.as_ref().map(|path| File::create(path).with_context(|| path.display().to_string())).transpose()?;
     let gate = args.gate.as_ref().map(|folder| crate::control::open_gate(folder, &args.job)).transpose()?;
-    sleep_until(args.start_ns);
+    sleep_until(span.start);
     for iteration in 0.. {
         let start = monotonic_ns();
-        if start >= args.until_ns {
+        if start >= span.until {
             break;
         }
         if let Some(gate) = &gate {
@@ -313,7 +345,8 @@ mod tests {
     fn a_ring_of_two_iterates_and_ends() {
         let folder = tempfile::tempdir().unwrap();
         let trace = folder.path().join("trace");
-        let now = monotonic_ns();
+        let span = Span { start: monotonic_ns(), until: monotonic_ns() + 200_000_000 };
+        assert_eq!(Span::read(&span.line()), Some(span));
         let args = |rank: u32| RankArgs {
             job: "a".into(),
             rank,
@@ -323,8 +356,6 @@ mod tests {
             compute_ns: 2_000_000,
             jitter_ns: 1_000_000,
             seed: 1,
-            start_ns: now,
-            until_ns: now + 200_000_000,
             gate: None,
             trace: (rank == 0).then(|| trace.clone()),
         };
@@ -333,7 +364,7 @@ mod tests {
             thread::spawn(move || {
                 let mut ring = Ring::connect(&args).unwrap();
                 let mut down = Down { compute: args.compute_ns, jitter: args.jitter_ns, seed: args.seed };
-                if rank == 0 { lead(&args, &mut ring, &mut down) } else { follow(&args, &mut ring, &mut down) }
+                if rank == 0 { lead(&args, span, &mut ring, &mut down) } else { follow(&args, &mut ring, &mut down) }
             })
         });
         for run in runs {

@@ -114,6 +114,9 @@ pub struct Report {
     pub about: String,
     /// Who held the jobs.
     pub control: Control,
+    /// Version of the PyTorch whose DistributedDataParallel trained; nothing for the lab's own ranks.
+    #[serde(default)]
+    pub torch: Option<String>,
     /// How often it was done; spreads are over these.
     pub repeats: u32,
     /// Load average of the machine over a minute, before and after; nothing in virtual time.
@@ -133,6 +136,9 @@ impl Report {
     #[must_use]
     pub fn table(&self) -> String {
         let mut out = format!("{}: {}\n", self.case, self.about);
+        if let Some(torch) = &self.torch {
+            let _ = writeln!(out, "trained by DistributedDataParallel of PyTorch {torch}, over gloo");
+        }
         let times = if self.repeats == 1 { "once".to_owned() } else { format!("{} times", self.repeats) };
         let place = match self.load {
             Some([before, after]) => format!("on a kernel with a load of {before:.1} to {after:.1}"),

@@ -1,9 +1,10 @@
-//! Holding the jobs by the real thing: a topology service in a namespace of its own, one agent beside every leader, certificates
+//! Holding the jobs by the real thing: a topology service in a namespace of its own, one agent beside every rank, certificates
 //! between them, and the jobs committed over HTTP.
 
 use std::{
     fs,
     net::SocketAddr,
+    os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
@@ -17,15 +18,15 @@ use units::Nanos;
 use crate::{client::Client, management, network::Lab, plan::Plan, tool};
 
 /// Port of the service.
-const PORT: u16 = 7_480;
+pub(crate) const PORT: u16 = 7_480;
 /// Name of the certificate that commits.
 const ADMIN: &str = "lab";
+/// Name of the certificate that only reads.
+pub(crate) const READER: &str = "page";
 /// How long the service may take to answer, and the agents to write their pages: a disk and two busy cores.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often either is looked for.
 const POLL: Duration = Duration::from_millis(50);
-/// Most of a program's complaint that is repeated.
-const COMPLAINT_CHARS_MAX: usize = 400;
 
 /// The running programs; they end when this is dropped.
 #[derive(Debug)]
@@ -65,35 +66,59 @@ impl Binaries {
 }
 
 impl Service {
-    /// Starts service and agents, commits the jobs of a plan with their solo times, and waits for the pages. `gates` is where
-    /// each job's agent keeps them. The plan becomes the service's own.
+    /// Starts service and agents, and waits until all agents are known. `gates` is where the agent of each job's leader keeps
+    /// its pages.
     ///
     /// # Errors
-    /// A program fails, the service refuses, or pages do not come.
-    pub(crate) fn start(lab: &Lab, binaries: &Binaries, plan: &mut Plan, gates: &[PathBuf]) -> Result<Self> {
+    /// A program fails, or does not become ready.
+    pub(crate) fn start(lab: &Lab, binaries: &Binaries, gates: &[PathBuf]) -> Result<Self> {
         management::build(lab)?;
-        let folder = lab.record().folder().join("service");
+        let folder = folder(lab);
         if folder.exists() {
             fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
         }
         fs::create_dir(&folder).with_context(|| folder.display().to_string())?;
-        let pki = folder.join("pki");
-        certificates(lab, binaries, &pki)?;
+        certificates(lab, binaries, &pki(lab))?;
+        let client = Client::new(SocketAddr::from((management::SERVICE, PORT)), &pki(lab), ADMIN)?;
         let mut service = Self { programs: Vec::new() };
         service.start_topology(lab, binaries, &folder)?;
-        for (job, gates) in gates.iter().enumerate() {
-            service.start_agent(lab, binaries, (job, gates), &folder)?;
+        for at @ (job, rank) in management::hosts(lab) {
+            let pages = if rank == 0 { gates[job].clone() } else { folder.join(format!("{}.pages", host(lab, at))) };
+            service.start_agent(lab, binaries, at, &pages)?;
         }
-        let client = Client::new(SocketAddr::from((management::SERVICE, PORT)), &pki, ADMIN)?;
+        let known = || {
+            let answer = client.ask("GET", "/v1alpha1/agents", "").ok()?;
+            Some(answer["agents"].as_array()?.iter().filter(|agent| agent["state"] == "connected").count())
+        };
+        let all = management::hosts(lab).count();
+        tool::enter(&management::namespace(lab), || service.until("not all agents are connected", || known() == Some(all)))?;
+        Ok(service)
+    }
+
+    /// Commits the jobs of a plan with their solo times, and waits for the leaders' pages. The plan becomes the service's own.
+    ///
+    /// # Errors
+    /// A program fails, the service refuses, or pages do not come.
+    pub(crate) fn commit(&mut self, lab: &Lab, plan: &mut Plan, gates: &[PathBuf]) -> Result<()> {
+        let client = Client::new(SocketAddr::from((management::SERVICE, PORT)), &pki(lab), ADMIN)?;
         let asked = commit_request(lab, plan).to_string();
-        let answer = tool::enter(&management::namespace(lab), || {
-            service.until("the service is not ready", || client.ask("GET", "/readyz", "").is_ok())?;
-            client.ask("POST", "/v1alpha1/commit", &asked)
-        })?;
+        let answer = tool::enter(&management::namespace(lab), || client.ask("POST", "/v1alpha1/commit", &asked))?;
         adopt(lab, plan, &answer)?;
         let pages = || lab.case.jobs.iter().zip(gates).all(|(job, gates)| gates.join(format!("{}.page", job.id)).exists());
-        service.until("an agent has written no page", pages)?;
-        Ok(service)
+        self.until("an agent has written no page", pages)
+    }
+
+    /// Fails when a program has ended.
+    ///
+    /// # Errors
+    /// What it said last.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        for running in &mut self.programs {
+            if let Some(status) = running.child.try_wait()? {
+                bail!("{} ended: {status}: {}", running.name, tool::last_words(&running.log));
+            }
+        }
+        Ok(())
     }
 
     fn start_topology(&mut self, lab: &Lab, binaries: &Binaries, folder: &Path) -> Result<()> {
@@ -113,11 +138,12 @@ impl Service {
         self.spawn("antiphase-topology".into(), &management::namespace(lab), &binaries.topology, &config)
     }
 
-    fn start_agent(&mut self, lab: &Lab, binaries: &Binaries, (job, gates): (usize, &Path), folder: &Path) -> Result<()> {
-        let host = leader(lab, job);
+    fn start_agent(&mut self, lab: &Lab, binaries: &Binaries, at: (usize, usize), pages: &Path) -> Result<()> {
+        let (host, folder) = (host(lab, at), folder(lab));
+        fs::create_dir_all(pages).with_context(|| pages.display().to_string())?;
         let config = folder.join(format!("{host}.toml"));
         let text = format!(
-            "host = \"{host}\"\npage_dir = {gates:?}\n[service]\naddress = \"{}:{PORT}\"\n[service.tls]\nca = {:?}\ncert = {:?}\nkey = {:?}\n\
+            "host = \"{host}\"\npage_dir = {pages:?}\n[service]\naddress = \"{}:{PORT}\"\n[service.tls]\nca = {:?}\ncert = {:?}\nkey = {:?}\n\
              [counters]\ninclude = [\"e0\"]\n[metrics]\nlisten = \"\"\n",
             management::SERVICE,
             folder.join("pki/ca.pem"),
@@ -125,12 +151,14 @@ impl Service {
             folder.join(format!("pki/{host}.key")),
         );
         fs::write(&config, text).with_context(|| config.display().to_string())?;
-        self.spawn(format!("agent of {host}"), lab.namespace(job, 0), &binaries.agent, &config)
+        self.spawn(format!("agent of {host}"), lab.namespace(at.0, at.1), &binaries.agent, &config)
     }
 
     fn spawn(&mut self, name: String, namespace: &str, program: &Path, config: &Path) -> Result<()> {
         let log = config.with_extension("log");
         let mut command = Command::new(program);
+        // A Ctrl-C is for the lab, which ends its programs when it has heard it.
+        command.process_group(0);
         command.arg("--config").arg(config).stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(fs::File::create(&log).with_context(|| log.display().to_string())?);
         let child = tool::enter(namespace, || command.spawn().with_context(|| program.display().to_string()))?;
@@ -142,13 +170,9 @@ impl Service {
     fn until(&mut self, otherwise: &str, so: impl Fn() -> bool) -> Result<()> {
         let end = Instant::now() + READY_TIMEOUT;
         while !so() {
-            for running in &mut self.programs {
-                if let Some(status) = running.child.try_wait()? {
-                    bail!("{} ended: {status}: {}", running.name, last_words(&running.log));
-                }
-            }
+            self.check()?;
             if Instant::now() > end {
-                let said: Vec<String> = self.programs.iter().map(|r| format!("{}: {}", r.name, last_words(&r.log))).collect();
+                let said: Vec<String> = self.programs.iter().map(|r| format!("{}: {}", r.name, tool::last_words(&r.log))).collect();
                 bail!("{otherwise} within {READY_TIMEOUT:?}; {}", said.join("; "));
             }
             thread::sleep(POLL);
@@ -166,18 +190,21 @@ impl Drop for Service {
     }
 }
 
-/// Name of the host of a job's leader.
-fn leader(lab: &Lab, job: usize) -> &str {
-    &lab.case.fabric.node(lab.case.jobs[job].hosts[0]).name
+/// Name of the host of a rank.
+fn host(lab: &Lab, (job, rank): (usize, usize)) -> &str {
+    &lab.case.fabric.node(lab.case.jobs[job].hosts[rank]).name
 }
 
-fn last_words(log: &Path) -> String {
-    let said = fs::read_to_string(log).unwrap_or_default();
-    let said: Vec<char> = said.trim().chars().collect();
-    said[said.len().saturating_sub(COMPLAINT_CHARS_MAX)..].iter().collect::<String>().replace('\n', " | ")
+fn folder(lab: &Lab) -> PathBuf {
+    lab.record().folder().join("service")
 }
 
-/// An authority, the service's certificate, one per agent and one that may commit, by the service's own `pki` command.
+/// Where the certificates are.
+pub(crate) fn pki(lab: &Lab) -> PathBuf {
+    folder(lab).join("pki")
+}
+
+/// An authority, the service's certificate, one per agent, one that may commit and one that may read, by the service's own `pki` command.
 fn certificates(lab: &Lab, binaries: &Binaries, pki: &Path) -> Result<()> {
     let topology = binaries.topology.to_str().context("the programs' folder has a name of plain text")?;
     let dir = pki.to_str().context("the lab's folder has a name of plain text")?;
@@ -186,8 +213,9 @@ fn certificates(lab: &Lab, binaries: &Binaries, pki: &Path) -> Result<()> {
         tool::run(topology, &[&["pki", "issue", "--dir", dir, "--role", role, "--name", name], more].concat(), "")
     };
     issue("admin", ADMIN, &[])?;
-    for job in 0..lab.case.jobs.len() {
-        let host = leader(lab, job);
+    issue("read", READER, &[])?;
+    for at in management::hosts(lab) {
+        let host = host(lab, at);
         issue("agent", host, &["--host", host])?;
     }
     Ok(())

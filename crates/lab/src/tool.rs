@@ -17,7 +17,7 @@ const TOOL_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a running tool is looked at.
 const POLL: Duration = Duration::from_millis(1);
 /// Most of a tool's complaint that is repeated.
-const COMPLAINT_CHARS_MAX: usize = 400;
+pub(crate) const COMPLAINT_CHARS_MAX: usize = 400;
 /// Where `ip netns` keeps its namespaces.
 const NAMESPACES: &str = "/run/netns";
 
@@ -65,6 +65,13 @@ fn wait(child: &mut Child, program: &str) -> Result<std::process::ExitStatus> {
         }
         thread::sleep(POLL);
     }
+}
+
+/// The end of what a program wrote to a file, on one line.
+pub(crate) fn last_words(log: &Path) -> String {
+    let said = std::fs::read_to_string(log).unwrap_or_default();
+    let said: Vec<char> = said.trim().chars().collect();
+    said[said.len().saturating_sub(COMPLAINT_CHARS_MAX)..].iter().collect::<String>().replace('\n', " | ")
 }
 
 fn missing(program: &str, error: &std::io::Error) -> anyhow::Error {

@@ -3,6 +3,8 @@
 use std::{
     collections::BTreeMap,
     fs,
+    io::Write as _,
+    os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
@@ -13,22 +15,22 @@ use anyhow::{Context, Result, bail, ensure};
 use units::LinkId;
 
 use crate::{
-    Program,
     interrupt::Interrupt,
     network::Lab,
     queue::Counters,
-    rank::{Iteration, monotonic_ns},
+    rank::{Iteration, READY, Span, monotonic_ns},
     tool,
+    trainer::Starter,
 };
 
-/// Time for all ranks to start and to find each other before the first iteration: processes on two busy cores.
-pub(crate) const LEAD_NS: u64 = 1_500_000_000;
+/// From telling the ranks to the first iteration: every rank has to have read it, on two busy cores.
+const LEAD_NS: u64 = 500_000_000;
+/// How long ranks may take to be ready: six interpreters that load PyTorch on two busy cores.
+const READY_TIMEOUT_NS: u64 = 180_000_000_000;
 /// How long ranks may take to end after the last iteration may start: one iteration stretched by all others, and a hold.
 const END_TIMEOUT_NS: u64 = 60_000_000_000;
 /// How often ended ranks are looked for.
 const POLL: Duration = Duration::from_millis(5);
-/// Most of a rank's complaint that is repeated.
-const COMPLAINT_CHARS_MAX: usize = 300;
 
 /// When a run starts, when it is measured, and when it ends: CLOCK_MONOTONIC in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,12 +43,20 @@ pub struct Window {
     pub until: u64,
 }
 
+/// How long a run is, in ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lengths {
+    /// What is not measured.
+    pub warm_up: u64,
+    /// What is.
+    pub measured: u64,
+}
+
 impl Window {
-    /// A window that starts as soon as ranks can be ready.
-    #[must_use]
-    pub fn soon(warm_up_ns: u64, measured_ns: u64) -> Self {
+    /// A window that starts as soon as ranks that are ready can have been told.
+    fn soon(lengths: Lengths) -> Self {
         let start = monotonic_ns() + LEAD_NS;
-        Self { start, from: start + warm_up_ns, until: start + warm_up_ns + measured_ns }
+        Self { start, from: start + lengths.warm_up, until: start + lengths.warm_up + lengths.measured }
     }
 }
 
@@ -63,18 +73,14 @@ pub struct Take {
     pub bytes: BTreeMap<LinkId, u64>,
 }
 
-/// Plays `jobs` in the window; their leaders pass gates whose files are in `gates`, in a folder named after the job.
+/// Plays `jobs` for so long; their leaders pass gates whose files are in `gates`, in a folder named after the job.
 ///
 /// # Errors
 /// A rank fails, or somebody interrupts.
-pub fn play(lab: &Lab, program: &Program, jobs: &[usize], window: Window, gates: Option<&Path>, interrupt: &Interrupt) -> Result<Take> {
-    let folder = lab.record().folder();
-    let mut ranks = Ranks { running: Vec::new() };
-    for &job in jobs {
-        for rank in 0..lab.case.jobs[job].hosts.len() {
-            ranks.start(lab, program, (job, rank), window, gates)?;
-        }
-    }
+pub fn play(lab: &Lab, starter: &Starter, jobs: &[usize], lengths: Lengths, gates: Option<&Path>, interrupt: &Interrupt) -> Result<Take> {
+    let mut ranks = Ranks::start(lab, starter, jobs, gates, interrupt)?;
+    let window = Window::soon(lengths);
+    ranks.go(Span { start: window.start, until: window.until })?;
     interrupt.sleep_until(window.from)?;
     ranks.check()?;
     let before = lab.counters()?;
@@ -83,7 +89,7 @@ pub fn play(lab: &Lab, program: &Program, jobs: &[usize], window: Window, gates:
     ranks.finish(window.until + END_TIMEOUT_NS, interrupt)?;
     let mut iterations = BTreeMap::new();
     for &job in jobs {
-        iterations.insert(job, read_trace(&trace_path(&folder, &lab.case.jobs[job].id))?);
+        iterations.insert(job, read_trace(&trace_path(&lab.record().folder(), &lab.case.jobs[job].id))?);
     }
     let since = |of: fn(&Counters, &Counters) -> u64| {
         after.iter().map(|(link, c)| (*link, before.get(link).map_or(0, |earlier| of(c, earlier)))).collect::<BTreeMap<_, _>>()
@@ -91,7 +97,8 @@ pub fn play(lab: &Lab, program: &Program, jobs: &[usize], window: Window, gates:
     Ok(Take { window, iterations, marks: since(Counters::marks_since), bytes: since(Counters::bytes_since) })
 }
 
-fn trace_path(folder: &Path, job: &str) -> PathBuf {
+/// Where the leader of a job writes its iterations.
+pub(crate) fn trace_path(folder: &Path, job: &str) -> PathBuf {
     folder.join(format!("{job}.trace"))
 }
 
@@ -102,65 +109,80 @@ fn read_trace(path: &Path) -> Result<Vec<Iteration>> {
 }
 
 /// Running ranks; killed when this is dropped.
-struct Ranks {
+#[derive(Debug)]
+pub(crate) struct Ranks {
     running: Vec<Running>,
+    /// Whether they were told when to start.
+    told: bool,
 }
 
+#[derive(Debug)]
 struct Running {
     name: String,
     child: Child,
+    /// What it printed: [`READY`].
+    said: PathBuf,
     complaints: PathBuf,
 }
 
 impl Ranks {
-    fn start(&mut self, lab: &Lab, program: &Program, (job, rank): (usize, usize), window: Window, gates: Option<&Path>) -> Result<()> {
-        let spec = &lab.case.jobs[job];
-        let folder = lab.record().folder();
-        let addresses = &lab.wiring.ranks[job];
-        let complaints = folder.join(format!("{}.{rank}.err", spec.id));
-        let mut command = Command::new(&program.path);
-        command.args(&program.prefix).args(["rank", "--job", &spec.id]);
-        let mut option = |key: &str, value: String| {
-            command.args([key, &value]);
-        };
-        option("--rank", rank.to_string());
-        option("--listen", addresses[rank].to_string());
-        option("--successor", addresses[(rank + 1) % addresses.len()].to_string());
-        option("--bytes", spec.bytes.0.to_string());
-        option("--compute-ns", spec.compute.0.to_string());
-        option("--jitter-ns", spec.jitter.0.to_string());
-        option("--seed", job.to_string());
-        option("--start-ns", window.start.to_string());
-        option("--until-ns", window.until.to_string());
-        if rank == 0 {
-            option("--trace", trace_path(&folder, &spec.id).display().to_string());
-            if let Some(gates) = gates {
-                option("--gate", gates.join(&spec.id).display().to_string());
+    /// Starts the ranks of `jobs` and waits until all are ready.
+    pub(crate) fn start(lab: &Lab, starter: &Starter, jobs: &[usize], gates: Option<&Path>, interrupt: &Interrupt) -> Result<Self> {
+        let mut ranks = Self { running: Vec::new(), told: false };
+        starter.prepare(lab, jobs)?;
+        for &job in jobs {
+            for rank in 0..lab.case.jobs[job].hosts.len() {
+                ranks.spawn(lab, starter.command(lab, (job, rank), gates), (job, rank))?;
             }
         }
-        command.stdin(Stdio::piped()).stdout(Stdio::null());
-        command.stderr(fs::File::create(&complaints).with_context(|| complaints.display().to_string())?);
+        let end = monotonic_ns() + READY_TIMEOUT_NS;
+        let ready = |running: &Running| fs::read_to_string(&running.said).is_ok_and(|said| said.trim() == READY);
+        while !ranks.running.iter().all(ready) {
+            interrupt.check()?;
+            ranks.check()?;
+            ensure!(monotonic_ns() < end, "not all ranks are ready after {} s", READY_TIMEOUT_NS / 1_000_000_000);
+            thread::sleep(POLL);
+        }
+        Ok(ranks)
+    }
+
+    fn spawn(&mut self, lab: &Lab, mut command: Command, (job, rank): (usize, usize)) -> Result<()> {
+        let id = &lab.case.jobs[job].id;
+        let file = |end: &str| lab.record().folder().join(format!("{id}.{rank}.{end}"));
+        let (said, complaints) = (file("out"), file("err"));
+        let create = |path: &Path| fs::File::create(path).with_context(|| path.display().to_string());
+        // A Ctrl-C is for the lab, which ends its ranks when it has heard it.
+        command.process_group(0).stdin(Stdio::piped()).stdout(create(&said)?).stderr(create(&complaints)?);
         let child = tool::enter(lab.namespace(job, rank), || Ok(command.spawn()?))?;
-        self.running.push(Running { name: format!("rank {rank} of job {:?}", spec.id), child, complaints });
+        self.running.push(Running { name: format!("rank {rank} of job {id:?}"), child, said, complaints });
+        Ok(())
+    }
+
+    /// Tells all when to start; their standard input stays open.
+    pub(crate) fn go(&mut self, span: Span) -> Result<()> {
+        self.told = true;
+        for running in &mut self.running {
+            let stdin = running.child.stdin.as_mut().context("invariant: ranks are started with a pipe")?;
+            stdin.write_all(span.line().as_bytes()).with_context(|| running.name.clone())?;
+        }
         Ok(())
     }
 
     /// Fails when a rank has failed; forgets those that ended well.
-    fn check(&mut self) -> Result<()> {
+    pub(crate) fn check(&mut self) -> Result<()> {
         let mut left = Vec::new();
         let mut failed = None;
         for mut running in self.running.drain(..) {
             match running.child.try_wait()? {
                 None => left.push(running),
-                Some(status) if status.success() => {}
+                // Nobody has reason to end before it was told to start.
+                Some(status) if status.success() && self.told => {}
                 Some(status) => failed = failed.or(Some((running.name, status, running.complaints))),
             }
         }
         self.running = left;
         let Some((name, status, complaints)) = failed else { return Ok(()) };
-        let said = fs::read_to_string(complaints).unwrap_or_default();
-        let said: String = said.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(COMPLAINT_CHARS_MAX).collect();
-        bail!("{name}: {status}: {said}");
+        bail!("{name}: {status}: {}", tool::last_words(&complaints));
     }
 
     fn finish(&mut self, end: u64, interrupt: &Interrupt) -> Result<()> {

@@ -50,6 +50,7 @@ pub fn run(case: &Case, repeats: u32, iterations: u32) -> Result<Report> {
         case: case.name.clone(),
         about: case.about.clone(),
         control: Control::Service,
+        torch: None,
         repeats,
         load: None,
         score: plan.score,

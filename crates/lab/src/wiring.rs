@@ -6,7 +6,7 @@ use std::{
 };
 
 use fabric::{NodeKind, collective};
-use policy::Collective;
+use policy::{Collective, Endpoint};
 use units::{LinkId, Rate};
 
 use crate::case::{Case, CaseError, Timing};
@@ -84,6 +84,28 @@ pub struct Wiring {
     pub ranks: Vec<Vec<Ipv4Addr>>,
 }
 
+/// Why packets go from one rank to another, in the order in which ways are given out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    Data,
+    Acknowledgements,
+    Others,
+}
+
+impl Pass {
+    fn pairs(self, ranks: &[Endpoint]) -> Vec<(Endpoint, Endpoint)> {
+        let flows = collective::flows(Collective::Ring, ranks);
+        match self {
+            Self::Data => flows.iter().map(|flow| (flow.from, flow.to)).collect(),
+            Self::Acknowledgements => flows.iter().map(|flow| (flow.to, flow.from)).collect(),
+            Self::Others => {
+                let pairs = ranks.iter().flat_map(|&from| ranks.iter().map(move |&to| (from, to)));
+                pairs.filter(|(from, to)| from.host != to.host).collect()
+            }
+        }
+    }
+}
+
 /// Wires a case for the lab of that id.
 ///
 /// # Errors
@@ -152,23 +174,23 @@ impl Wiring {
     }
 
     /// Routes by destination. A host receives data from one rank only, so the way of that flow is the way to the host; others
-    /// send it acknowledgements, which join that way where they meet it. All ways are shortest, so there is no loop.
+    /// send it acknowledgements, which join that way where they meet it; last come ranks that are no neighbours on the ring,
+    /// because gloo connects each with each. All ways are shortest, so there is no loop.
     fn routes(&mut self, case: &Case, ports: &BTreeMap<LinkId, (usize, usize)>) -> Result<(), CaseError> {
         let router = case.router().map_err(|e| CaseError::Fabric(e.to_string()))?;
         let mut next: BTreeMap<(usize, Ipv4Addr), LinkId> = BTreeMap::new();
         let mut leaving: BTreeMap<LinkId, BTreeSet<usize>> = BTreeMap::new();
-        for acknowledgements in [false, true] {
+        for pass in [Pass::Data, Pass::Acknowledgements, Pass::Others] {
             for (j, job) in case.jobs.iter().enumerate() {
                 let (_, placement) = job.planned(Timing { period: job.nominal().period, up: job.nominal().up });
-                for flow in collective::flows(Collective::Ring, &placement.ranks) {
-                    let (from, to) = if acknowledgements { (flow.to, flow.from) } else { (flow.from, flow.to) };
+                for (from, to) in pass.pairs(&placement.ranks) {
                     let Some(to_address) = self.namespaces[to.host.index()].address else { continue };
                     let ways = router.paths(from, to, 1).map_err(|e| CaseError::Fabric(e.to_string()))?;
                     for link in ways.paths.iter().flat_map(|path| &path.links) {
                         let node = case.fabric.link(*link).from.node.index();
                         let link = *next.entry((node, to_address)).or_insert(*link);
                         leaving.entry(link).or_default().insert(j);
-                        if !acknowledgements && ports.get(&link).is_some_and(|&(n, p)| self.namespaces[n].ports[p].role == Role::Fabric) {
+                        if pass == Pass::Data && ports.get(&link).is_some_and(|&(n, p)| self.namespaces[n].ports[p].role == Role::Fabric) {
                             let jobs = self.crossings.entry(link).or_default();
                             if !jobs.contains(&j) {
                                 jobs.push(j);
@@ -226,7 +248,7 @@ mod tests {
             let router = case.router().unwrap();
             for (j, job) in case.jobs.iter().enumerate() {
                 for (a, b) in [(0, 1), (1, 0)] {
-                    let ends = [job.hosts[a], job.hosts[b]].map(|host| policy::Endpoint { host, rail: 0 });
+                    let ends = [job.hosts[a], job.hosts[b]].map(|host| Endpoint { host, rail: 0 });
                     let expected = router.paths(ends[0], ends[1], 1).unwrap().paths[0].links.clone();
                     let mut at = job.hosts[a].index();
                     let mut walked = Vec::new();
@@ -240,6 +262,32 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Four ranks, each on a leaf of its own: those that are no neighbours on the ring reach each other too.
+    #[test]
+    fn every_rank_of_a_job_reaches_every_other_one() {
+        let (cables, hosts) =
+            (0..4).map(|n| (format!("{{ends: [h{n}, l{n}]}}, {{ends: [l{n}, s]}}"), format!("h{n}"))).unzip::<_, _, Vec<_>, Vec<_>>();
+        let leaves: Vec<String> = (0..4).map(|n| format!("{{name: l{n}, tier: 1}}")).collect();
+        let text = format!(
+            "{{schema: antiphase.lab/v1, name: four, fabric: {{schema: antiphase.fabric/v1, name: four, hosts: [{0}], \
+             switches: [{1}, {{name: s, tier: 2}}], defaults: {{capacity: 100M}}, cables: [{2}]}}, \
+             jobs: [{{id: a, hosts: [{0}], compute_ms: 1, bytes: 1}}]}}",
+            hosts.join(", "),
+            leaves.join(", "),
+            cables.join(", ")
+        );
+        let case = Case::read(&text, &|_| Err("no files".into())).unwrap();
+        let wiring = wire(&case, "t").unwrap();
+        for (from, host) in case.jobs[0].hosts.iter().enumerate() {
+            let routes = &wiring.namespaces[host.index()].routes;
+            let reached: BTreeSet<Ipv4Addr> = routes.iter().map(|r| r.to).collect();
+            let others = wiring.ranks[0].iter().enumerate().filter(|(to, _)| *to != from).map(|(_, address)| *address);
+            assert_eq!(reached, others.collect(), "from rank {from}");
+        }
+        // The ring's data alone crosses links: h0 to h1, h1 to h2, h2 to h3, h3 to h0.
+        assert_eq!(wiring.crossings.len(), 8);
     }
 
     /// two-equal: the jobs meet on both uplinks in both directions, and the NICs carry one job each.

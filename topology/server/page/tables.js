@@ -103,6 +103,6 @@ export function agents(all) {
   return table([
     ["Host", ""], ["State", "lost: no session; quarantined: its clock is too uncertain for the slack of a job that it leads"],
     [">Clock bound", "Its clock is wrong by at most this"], [">Round trip", "To the service, at best"],
-    [">Epoch", "Of the plan that it follows"], ["Version", ""], ["Jobs", "That it leads"],
+    [">Epoch", "Of the plan that it follows"], ["Version", ""], ["Jobs", "With a rank on this host"],
   ], rows.length ? rows : empty(7, ["No agent has connected: nobody holds a job to its slot. Start ", html("code", {}, "antiphase-agent"), " on the hosts."]));
 }

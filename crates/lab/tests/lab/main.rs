@@ -1,111 +1,21 @@
 //! The lab on the real kernel: what it measures goes the way it should, and nothing is left behind.
 #![allow(clippy::unwrap_used, reason = "integration tests")]
 
+mod ddp;
+mod live;
+mod support;
+
 use std::{
     collections::BTreeSet,
     io::{BufRead, BufReader},
-    path::Path,
-    process::{Child, Command, Output, Stdio},
-    sync::Mutex,
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
 
 use serde_json::Value;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_antiphase-lab");
-/// The whole experiment takes half a minute; a stuck one is a failure.
-const RUN_TIMEOUT: Duration = Duration::from_secs(120);
-
-/// One lab at a time: two would share the cores that each measures.
-static ALONE: Mutex<()> = Mutex::new(());
-
-/// Why there can be no lab here.
-fn missing() -> Option<String> {
-    if !rustix::process::geteuid().is_root() {
-        return Some("lab needs root".into());
-    }
-    let tools = antiphase_lab::missing_tools();
-    if !tools.is_empty() {
-        return Some(format!("lab needs {}", tools.join(", ")));
-    }
-    // Root of a container may not make namespaces; the kernel may lack what the lab uses.
-    let probe = Command::new("unshare").args(["--net", "true"]).output();
-    probe.is_ok_and(|o| !o.status.success()).then(|| "lab needs the right to make network namespaces".into())
-}
-
-macro_rules! lab_or_skip {
-    () => {
-        if let Some(why) = missing() {
-            println!("skipped: {why}");
-            return;
-        }
-    };
-}
-
-fn start(args: &[&str]) -> Child {
-    Command::new(PROGRAM).args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-}
-
-fn finish(mut child: Child) -> Output {
-    let end = Instant::now() + RUN_TIMEOUT;
-    while child.try_wait().unwrap().is_none() {
-        if Instant::now() > end {
-            child.kill().unwrap();
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-    child.wait_with_output().unwrap()
-}
-
-fn lab(args: &[&str]) -> String {
-    let output = finish(start(args));
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// Ids of the labs of a case that stand on this machine. Others may be somebody else's.
-fn labs(case: &str) -> Vec<String> {
-    let all: Vec<Value> = serde_json::from_str(&lab(&["status", "-o", "json"])).unwrap();
-    all.iter().filter(|l| l["case"] == case).map(|l| l["id"].as_str().unwrap().to_owned()).collect()
-}
-
-/// Everything of a lab that a machine could still hold: namespaces with their devices and queues, programs for the kernel,
-/// processes, files.
-fn traces_of(id: &str) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    let prefix = format!("ap-{id}-");
-    if let Ok(entries) = std::fs::read_dir("/run/netns") {
-        found.extend(entries.filter_map(|e| e.ok()?.file_name().into_string().ok()).filter(|n| n.starts_with(&prefix)));
-    }
-    let folder = format!("/run/antiphase-lab/{id}");
-    if Path::new(&folder).exists() {
-        found.push(folder.clone());
-    }
-    for process in std::fs::read_dir("/proc").unwrap().filter_map(Result::ok) {
-        let command = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
-        let command = String::from_utf8_lossy(&command).replace('\0', " ");
-        // Ranks name the lab's folder: the leader for its trace.
-        if command.contains(&folder) {
-            found.push(command);
-        }
-    }
-    found
-}
-
-fn text(path: &Path, name: &str, iteration_ms: u64) -> String {
-    // A case of its own name, so that these tests know their labs from others.
-    let case = antiphase_lab::case::builtin("two-equal").unwrap().replacen("name: two-equal", &format!("name: {name}"), 1);
-    let case =
-        case.replace("compute_ms: 200, bytes: 1600000", &format!("compute_ms: {}, bytes: {}", iteration_ms / 2, iteration_ms * 4_500));
-    let file = path.join(format!("{name}.yaml"));
-    std::fs::write(&file, case).unwrap();
-    file.to_str().unwrap().to_owned()
-}
-
-fn number(value: &Value, path: &str) -> f64 {
-    value.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path} of {value}"))
-}
+use crate::support::{ALONE, RUN_TIMEOUT, finish, lab, lab_or_skip, labs, number, start, text, traces_of};
 
 /// Two jobs that collide become slower and are marked; held to their slots they do not meet.
 #[test]
@@ -234,12 +144,9 @@ fn bad_cases_are_refused_on_one_line() {
 #[test]
 fn the_service_holds_the_jobs() {
     lab_or_skip!();
-    let programs = Path::new(PROGRAM).parent().unwrap();
-    for name in ["antiphase-topology", "antiphase-agent"] {
-        if !programs.join(name).is_file() {
-            println!("skipped: no {name} in {}; cargo build --bins makes it", programs.display());
-            return;
-        }
+    if let Some(why) = support::no_service() {
+        println!("skipped: {why}");
+        return;
     }
     let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
     let folder = tempfile::tempdir().unwrap();

@@ -1,0 +1,113 @@
+//! A lab that one can watch: the service with its page, agents, and jobs that run on, first as they come and then held.
+
+use std::{
+    net::{SocketAddr, TcpListener},
+    path::PathBuf,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{
+    case::{Case, CaseError, Timing},
+    control::{self, GateTotals},
+    experiment,
+    gateway::Gateway,
+    interrupt::Interrupt,
+    network::Lab,
+    plan::plan,
+    rank::{Span, monotonic_ns},
+    service::{Binaries, Service},
+    traffic::Ranks,
+    trainer::Starter,
+};
+
+/// Iterations of a job alone that its profile is made from: a few show the third quartile, and somebody waits for the rest.
+const SOLO_ITERATIONS: u32 = 6;
+/// How often it is seen whether everybody still runs.
+const WATCH: Duration = Duration::from_millis(500);
+
+/// What is to be watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Where the page is; on loopback.
+    pub listen: SocketAddr,
+    /// How long the jobs run as they come.
+    pub free: Duration,
+    /// How long the jobs are held; then the lab goes.
+    pub held: Duration,
+    /// Folder of the programs of the service; by default that of this program.
+    pub programs: Option<PathBuf>,
+}
+
+/// Builds the lab, plays until somebody interrupts or the time is over, and takes it down. `say` is told where the page is, what is
+/// played, and at the end what the gates did.
+///
+/// # Errors
+/// A [`CaseError`] for an address that is not on loopback. Otherwise a program or a rank failed, or the lab could not be
+/// built or removed; an interrupt is no error.
+pub fn run(case: Case, starter: &Starter, options: &Options, interrupt: &Interrupt, say: &mut dyn FnMut(&str)) -> Result<()> {
+    if !options.listen.ip().is_loopback() {
+        let problem = format!("{}: the page asks nobody who he is, so it is for loopback", options.listen);
+        bail!(CaseError::Value { place: "--listen".into(), problem });
+    }
+    let binaries = Binaries::find(options.programs.as_deref())?;
+    // Before anything is built: somebody else may have the port.
+    let listener = TcpListener::bind(options.listen).with_context(|| format!("--listen {}", options.listen))?;
+    let lab = Lab::up(case)?;
+    let played = play(&lab, starter, &binaries, listener, options, interrupt, say);
+    let gone = lab.down();
+    match played {
+        Err(e) if !interrupt.asked() => return Err(e),
+        _ => gone?,
+    }
+    say("the lab is gone");
+    Ok(())
+}
+
+fn play(
+    lab: &Lab,
+    starter: &Starter,
+    binaries: &Binaries,
+    listener: TcpListener,
+    options: &Options,
+    interrupt: &Interrupt,
+    say: &mut dyn FnMut(&str),
+) -> Result<()> {
+    let (gates, folders, reports) = control::folders(lab)?;
+    let mut service = Service::start(lab, binaries, &folders)?;
+    let page = listener.local_addr()?;
+    let _gateway = Gateway::start(lab, listener)?;
+    say(&format!("the page is http://{page}/ while this runs"));
+    let alone = experiment::alone(lab, starter, SOLO_ITERATIONS, interrupt, &mut |what| say(what))?;
+    let measured: Vec<Timing> = alone.into_iter().map(|(_, timing)| timing).collect();
+    let mut plan = plan(&lab.case, &measured)?;
+    let jobs: Vec<usize> = (0..lab.case.jobs.len()).collect();
+    if !options.free.is_zero() {
+        say(&format!("all together, as they come, for {} s", options.free.as_secs()));
+        let mut ranks = Ranks::start(lab, starter, &jobs, None, interrupt)?;
+        watch(&mut ranks, &mut service, options.free, interrupt)?;
+    }
+    service.commit(lab, &mut plan, &folders)?;
+    let held = plan.jobs.iter().filter(|job| job.hold).count();
+    say(&format!("committed: {held} of {} jobs are held to their slots, for {} s or until Ctrl-C", jobs.len(), options.held.as_secs()));
+    let mut ranks = Ranks::start(lab, starter, &jobs, Some(&gates), interrupt)?;
+    let ended = watch(&mut ranks, &mut service, options.held, interrupt);
+    for (job, report) in lab.case.jobs.iter().zip(&reports) {
+        let GateTotals { iterations, holds, slips, fail_opens } = GateTotals::of(report);
+        say(&format!("{}: {iterations} starts, {holds} held, {slips} slips, {fail_opens} failed open", job.id));
+    }
+    ended
+}
+
+/// Lets the ranks run for so long, while everybody is well; who drops them then ends them.
+fn watch(ranks: &mut Ranks, service: &mut Service, length: Duration, interrupt: &Interrupt) -> Result<()> {
+    let end = monotonic_ns().saturating_add(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX));
+    ranks.go(Span::now())?;
+    while monotonic_ns() < end {
+        interrupt.sleep_until(end.min(monotonic_ns().saturating_add(WATCH.as_nanos() as u64)))?;
+        ranks.check()?;
+        service.check()?;
+    }
+    Ok(())
+}
