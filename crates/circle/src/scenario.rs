@@ -16,7 +16,10 @@ use serde::{
     de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 
-use crate::{JOBS_MAX, JobId, LINKS_MAX, Member, Mode, Options, Outcome, Phase, Problem, ProblemBuilder, Rate, Solution, Ticks};
+use crate::{
+    JOBS_MAX, JobId, LINKS_MAX, Member, Mode, Options, Outcome, Phase, Problem, ProblemBuilder, Rate, Solution, Ticks,
+    pad::{PadDecision, Padding},
+};
 
 /// The schema name of a scenario.
 pub const SCENARIO_SCHEMA: &str = "antiphase.scenario/v1";
@@ -274,6 +277,9 @@ pub struct SolutionDoc {
     pub robust_mean_score: Option<f64>,
     /// How sure the answer is.
     pub optimality: OptimalityDoc,
+    /// What was stretched to get this answer; absent unless padding was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub padding: Option<PaddingDoc>,
     /// Every link of the scenario.
     pub links: Vec<LinkScoreDoc>,
     /// Every job; empty on a loop in paper mode.
@@ -290,6 +296,44 @@ pub struct SolutionDoc {
 pub struct OptimalityDoc {
     pub proven: bool,
     pub bound_gap: f64,
+}
+
+/// See [`crate::pad::PadDecision`]. Shifts, locks and scores of the document are those of the stretched periods.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs, reason = "the same fields as the type it prints")]
+pub struct PaddingDoc {
+    pub jobs: Vec<PaddedJobDoc>,
+    pub price: f64,
+    pub saving: f64,
+    /// The mean score without padding.
+    pub unpadded_mean_score: f64,
+}
+
+/// See [`crate::pad::Padding`].
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs, reason = "the same fields as the type it prints")]
+pub struct PaddedJobDoc {
+    pub job: String,
+    pub period_ticks: u64,
+    pub padded_ticks: u64,
+}
+
+impl PaddingDoc {
+    /// What padding decided about the jobs of `scenario`.
+    #[must_use]
+    pub fn new(scenario: &Scenario, decision: &PadDecision) -> Self {
+        let job = |p: &Padding| PaddedJobDoc {
+            job: scenario.jobs[p.job.index()].clone(),
+            period_ticks: p.period.0,
+            padded_ticks: p.padded.0,
+        };
+        Self {
+            jobs: decision.paddings.iter().map(job).collect(),
+            price: decision.price,
+            saving: decision.saving,
+            unpadded_mean_score: decision.before.mean_score,
+        }
+    }
 }
 
 /// See [`crate::LinkScore`].
@@ -344,6 +388,7 @@ impl SolutionDoc {
             zero_shift_mean_score: solution.zero_shift_mean_score,
             robust_mean_score: solution.robust_mean_score,
             optimality: OptimalityDoc { proven: solution.optimality.proven, bound_gap: solution.optimality.bound_gap },
+            padding: None,
             links: solution
                 .links
                 .iter()

@@ -55,6 +55,8 @@ fn routes_between_hosts() {
     antiphase(&["fabric", "routes", "fabric.yaml", "--from", "h1", "--to", "h3", "-o", "yaml"]).ok();
     expected::check("fabric-routes-switch", &antiphase(&["fabric", "routes", "fabric.yaml", "--from", "h1", "--to", "leaf1"]));
     expected::check("fabric-routes-unknown", &antiphase(&["fabric", "routes", "fabric.yaml", "--from", "h9", "--to", "h1"]));
+    let rail = antiphase(&["fabric", "routes", "fabric.yaml", "--from", "h1", "--to", "h3", "--from-rail", "9"]);
+    expected::check("fabric-routes-rail", &rail);
     let pinned = ["fabric", "routes", "fabric.yaml", "--from", "h1", "--to", "h3", "--pin", "h1,leaf1,spine1,leaf2,h3"];
     assert!(antiphase(&pinned).ok().contains("pinned"));
     let not_a_route = ["fabric", "routes", "fabric.yaml", "--from", "h1", "--to", "h3", "--pin", "h1,leaf2,h3"];

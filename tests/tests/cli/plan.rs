@@ -85,11 +85,15 @@ fn no_candidate_is_good_enough_is_exit_code_5() {
     assert_eq!((run.code, &run.stderr[..]), (Some(5), ""));
     assert!(run.stdout.starts_with("fabric pair:"), "the plan is printed all the same: {}", run.stdout);
     plan(&["--min-score", "1"]).ok();
+    let compared_with_nothing = antiphase(&[&["plan"], &CLUSTER[..], &["--min-score", "nan"]].concat());
+    assert_eq!(compared_with_nothing.code, Some(2), "{}", compared_with_nothing.stdout);
 }
 
 #[test]
 fn only_loops_in_paper_mode_is_exit_code_3() {
-    // Two jobs that meet on every link between two leaves.
+    // Two jobs that meet on every link between two leaves. An option without a meaning there is refused.
+    let drift = antiphase(&[&["plan"], &CLUSTER[..], &["--mode", "cassini", "--robust", "1"]].concat());
+    assert_eq!((drift.code, drift.stderr.contains("knows no drift")), (Some(2), true), "{}", drift.stderr);
     let run = antiphase(&[&["plan"], &CLUSTER[..], &["--mode", "cassini"]].concat());
     assert_eq!((run.code, &run.stderr[..]), (Some(3), ""));
     expected::check("plan-loop", &run);

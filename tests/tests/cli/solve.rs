@@ -1,10 +1,11 @@
 //! `antiphase solve`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     expected,
     process::{antiphase, antiphase_reading, document},
+    refusal::changed,
 };
 
 /// The keys of an object, in the order in which they are printed.
@@ -51,7 +52,30 @@ fn given_shifts_are_evaluated() {
     assert_eq!(zero["mean_score"], 0.76);
     expected::check("solve-shifts-unknown", &antiphase(&["solve", "scenario.json", "--shifts", "nobody=1"]));
     expected::check("solve-shifts-word", &antiphase(&["solve", "scenario.json", "--shifts", "left=soon"]));
+    expected::check("solve-shifts-twice", &antiphase(&["solve", "scenario.json", "--shifts", "left=1,right=2,left=3"]));
     expected::check("solve-pad-too-much", &antiphase(&["solve", "scenario.json", "--pad", "1000"]));
+    expected::check("solve-robust-cassini", &antiphase(&["solve", "scenario.json", "--mode", "cassini", "--robust", "2"]));
+}
+
+#[test]
+fn a_padded_solution_says_what_it_stretched() {
+    let near = changed(&document("scenario.json"), "\"period_ticks\": 200", "\"period_ticks\": 199");
+    let solution = antiphase_reading(&["solve", "-", "--pad", "1"], near.as_bytes()).json();
+    let padding = &solution["padding"];
+    assert_eq!(keys(padding), ["jobs", "price", "saving", "unpadded_mean_score"]);
+    let padded = &padding["jobs"][0];
+    assert_eq!((&padded["period_ticks"], &padded["padded_ticks"]), (&199.into(), &200.into()));
+    assert!(padding["unpadded_mean_score"].as_f64() < solution["mean_score"].as_f64(), "{solution}");
+    assert_eq!(antiphase(&["solve", "scenario.json", "--pad", "1"]).json()["padding"]["jobs"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn a_table_says_what_it_leaves_out() {
+    let job = |n: usize| json!({"id": format!("j{n}"), "period_ticks": 10, "links": [], "phases": []});
+    let jobs: Vec<Value> = (0..203).map(job).collect();
+    let scenario = json!({"schema": "antiphase.scenario/v1", "tick_ns": 1_000_000, "links": [], "jobs": jobs}).to_string();
+    let run = antiphase_reading(&["solve", "-", "-o", "table"], scenario.as_bytes());
+    assert!(run.ok().contains("and 3 more jobs; -o json has them all"), "{}", run.stdout);
 }
 
 #[test]

@@ -3,14 +3,14 @@
 use std::{path::PathBuf, process::ExitCode, time::Instant};
 
 use circle::{
-    Mode, Options, Outcome, Solution, Ticks, evaluate, pad,
-    scenario::{Scenario, SolutionDoc},
+    Mode, Options, Outcome, Solution, SolveError, Ticks, evaluate, pad,
+    scenario::{PaddedJobDoc, PaddingDoc, Scenario, SolutionDoc},
 };
 use clap::{Args, ValueEnum};
 
 use crate::{
     input::{CliError, read_document},
-    output::{json, print, say},
+    output::{json, print},
     picture::{
         circles,
         palette::Colours,
@@ -67,6 +67,16 @@ pub(crate) enum ModeArg {
     Cassini,
 }
 
+impl ModeArg {
+    /// The paper knows no drift, and an option that does nothing is refused.
+    pub(super) fn admits(self, robust: bool) -> Result<(), CliError> {
+        match self {
+            Self::Cassini if robust => Err(CliError::Usage("--robust: --mode cassini knows no drift; use --mode exact".into())),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl From<ModeArg> for Mode {
     fn from(mode: ModeArg) -> Self {
         match mode {
@@ -88,6 +98,7 @@ enum SolveOutput {
 }
 
 pub(crate) fn run(args: &SolveArgs) -> Result<ExitCode, CliError> {
+    args.mode.admits(args.robust.is_some())?;
     let text = read_document(&args.file)?;
     let mut scenario = Scenario::parse(&text).map_err(|e| CliError::input(&args.file, e))?;
     let options = Options { mode: args.mode.into(), robust: args.robust.map(Ticks), ..Options::default() };
@@ -96,68 +107,78 @@ pub(crate) fn run(args: &SolveArgs) -> Result<ExitCode, CliError> {
     let elapsed_us = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
     match args.output {
         SolveOutput::Json => {
-            let doc = SolutionDoc::new(&scenario, &options, &solution, elapsed_us);
+            let doc = SolutionDoc { padding, ..SolutionDoc::new(&scenario, &options, &solution, elapsed_us) };
             print(&json(&doc)?)?;
-            padding.iter().for_each(|line| say(line));
         }
         SolveOutput::Table => {
             print(&table(&scenario, &solution, options.mode))?;
-            padding.iter().try_for_each(|line| print(line))?;
+            in_words(args, &solution, padding.as_ref()).iter().try_for_each(|line| print(line))?;
         }
         SolveOutput::Svg => print(&svg(&scenario, &solution, options.mode)?)?,
     }
     Ok(if solution.outcome == Outcome::Loop { ExitCode::from(super::EXIT_LOOP) } else { ExitCode::SUCCESS })
 }
 
-/// Solves, pads or evaluates; the second part says in words what padding found.
-fn answer(args: &SolveArgs, scenario: &mut Scenario, options: &Options) -> Result<(Solution, Vec<String>), CliError> {
-    let failed = |e: circle::SolveError| CliError::Failure(e.to_string());
+/// Solves, pads or evaluates. After padding the scenario's periods are the stretched ones.
+fn answer(args: &SolveArgs, scenario: &mut Scenario, options: &Options) -> Result<(Solution, Option<PaddingDoc>), CliError> {
+    let failed = |e: SolveError| match e {
+        SolveError::PerimeterOverflow { link } => {
+            let name = &scenario.links[link.index()];
+            CliError::Failure(format!("{}: link {name:?}: the LCM of its periods overflows; use --mode exact", args.file.display()))
+        }
+        other => CliError::Failure(other.to_string()),
+    };
     if let Some(text) = &args.shifts {
         let shifts = parse_shifts(text, scenario)?;
-        return Ok((evaluate(&scenario.problem, &shifts).map_err(failed)?, Vec::new()));
+        return Ok((evaluate(&scenario.problem, &shifts).map_err(failed)?, None));
     }
     let Some(percent) = args.pad else {
-        return Ok((circle::solve(&scenario.problem, options).map_err(failed)?, Vec::new()));
+        return Ok((circle::solve(&scenario.problem, options).map_err(failed)?, None));
     };
     let most = f64::from(pad::PAD_PPM_MAX) / 1e4;
     if !(percent > 0.0 && percent <= most) {
         return Err(CliError::Usage(format!("--pad {percent}: must be above 0 and at most {most}")));
     }
     let decision = pad::pad(&scenario.problem, options, (percent * 1e4) as u32).map_err(failed)?;
-    let mut lines: Vec<String> = decision
-        .paddings
-        .iter()
-        .map(|p| {
-            let name = &scenario.jobs[p.job.index()];
-            let percent = (p.padded.0 - p.period.0) as f64 * 100.0 / p.period.0 as f64;
-            format!("pad {name} from {} to {} (+{percent:.2} %)", p.period, p.padded)
-        })
-        .collect();
-    lines.push(if decision.paddings.is_empty() {
-        format!("no padding up to {percent} % saves more than it costs")
+    let padding = PaddingDoc::new(scenario, &decision);
+    scenario.problem = decision.problem;
+    Ok((decision.after, Some(padding)))
+}
+
+/// What padding found, a line each.
+fn in_words(args: &SolveArgs, solution: &Solution, padding: Option<&PaddingDoc>) -> Vec<String> {
+    let Some(padding) = padding else { return Vec::new() };
+    let job = |p: &PaddedJobDoc| {
+        let percent = (p.padded_ticks - p.period_ticks) as f64 * 100.0 / p.period_ticks as f64;
+        format!("pad {} from {} to {} ticks (+{percent:.2} %)", p.job, p.period_ticks, p.padded_ticks)
+    };
+    let mut lines: Vec<String> = padding.jobs.iter().map(job).collect();
+    lines.push(if padding.jobs.is_empty() {
+        format!("no padding up to {} % saves more than it costs", args.pad.unwrap_or_default())
     } else {
         format!(
             "mean score {:.4} -> {:.4}; price {:.2} % of an iteration, saves {:.2} %, summed over the jobs",
-            decision.before.mean_score,
-            decision.after.mean_score,
-            decision.price * 100.0,
-            decision.saving * 100.0
+            padding.unpadded_mean_score,
+            solution.mean_score,
+            padding.price * 100.0,
+            padding.saving * 100.0
         )
     });
-    scenario.problem = decision.problem;
-    Ok((decision.after, lines))
+    lines
 }
 
 fn parse_shifts(text: &str, scenario: &Scenario) -> Result<Vec<Ticks>, CliError> {
-    let mut shifts = vec![Ticks(0); scenario.jobs.len()];
+    let mut shifts = vec![None; scenario.jobs.len()];
     for part in text.split(',').filter(|p| !p.is_empty()) {
         let (name, value) = part.rsplit_once('=').ok_or_else(|| CliError::Usage(format!("--shifts {part:?}: expected JOB=TICKS")))?;
         let job = scenario.job(name).ok_or_else(|| CliError::Usage(format!("--shifts: no job {name:?} in the scenario")))?;
         let bad = |_| CliError::Usage(format!("--shifts {part:?}: {value:?} is not a whole number of ticks"));
         let ticks = value.parse().map_err(bad)?;
-        shifts[job.index()] = Ticks(ticks);
+        if shifts[job.index()].replace(Ticks(ticks)).is_some() {
+            return Err(CliError::Usage(format!("--shifts: job {name:?} is named twice")));
+        }
     }
-    Ok(shifts)
+    Ok(shifts.into_iter().map(|shift| shift.unwrap_or(Ticks(0))).collect())
 }
 
 fn table(scenario: &Scenario, solution: &Solution, mode: Mode) -> String {
@@ -186,6 +207,10 @@ fn table(scenario: &Scenario, solution: &Solution, mode: Mode) -> String {
         let slack = if mode == Mode::Cassini { "–".into() } else { ms(s.slack.0) };
         jobs.row([scenario.jobs[s.job.index()].clone(), ms(period), ms(s.shift.0), slack, lock]);
     }
+    let rest = |rows: usize, what: &str| match rows.saturating_sub(TABLE_ROWS_MAX) {
+        0 => String::new(),
+        more => format!("and {more} more {what}; -o json has them all\n"),
+    };
     let o = &solution.optimality;
     let sure = match (solution.outcome, o.proven) {
         (Outcome::Loop, _) => "discarded: the affinity graph has a loop (paper mode)".into(),
@@ -195,9 +220,10 @@ fn table(scenario: &Scenario, solution: &Solution, mode: Mode) -> String {
     };
     let robust = solution.robust_mean_score.map(|r| format!("; worst {r:.4} under drift")).unwrap_or_default();
     format!(
-        "{}\n{}mean score {:.4} (no shift {:.4}), {sure}{robust}; {} component(s), {} loop(s), {} link(s) merged\n",
+        "{}{}\n{}mean score {:.4} (no shift {:.4}), {sure}{robust}; {} component(s), {} loop(s), {} link(s) merged\n",
         links.render(),
-        if jobs.is_empty() { String::new() } else { jobs.render() + "\n" },
+        rest(solution.links.len(), "links"),
+        if jobs.is_empty() { String::new() } else { jobs.render() + &rest(solution.shifts.len(), "jobs") + "\n" },
         solution.mean_score,
         solution.zero_shift_mean_score,
         solution.affinity.components,

@@ -77,8 +77,8 @@ struct AnswerPath {
 pub(super) fn run(args: &RoutesArgs) -> Result<ExitCode, CliError> {
     let found = read_fabric(&args.file)?;
     let refuse = |e: &dyn std::fmt::Display| CliError::input(&args.file, e);
-    let from = Endpoint { host: host(&found, &args.from, args)?, rail: args.from_rail };
-    let to = Endpoint { host: host(&found, &args.to, args)?, rail: args.to_rail };
+    let from = endpoint(&found, &args.from, args.from_rail, args)?;
+    let to = endpoint(&found, &args.to, args.to_rail, args)?;
     let pins = args.pins.iter().map(|route| Pin::through(&found, &route.split(',').map(str::trim).collect::<Vec<_>>()));
     let pins = pins.collect::<Result<Vec<_>, _>>().map_err(|e| refuse(&e))?;
     let router = Router::toward(&found, args.ecmp, &pins, &[to.host]).map_err(|e| refuse(&e))?;
@@ -89,12 +89,17 @@ pub(super) fn run(args: &RoutesArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn host(found: &Fabric, name: &str, args: &RoutesArgs) -> Result<units::NodeId, CliError> {
-    let id = found.find(name).ok_or_else(|| CliError::input(&args.file, format!("unknown node {name:?}")))?;
-    if found.node(id).kind == NodeKind::Host {
-        return Ok(id);
+fn endpoint(found: &Fabric, name: &str, rail: u16, args: &RoutesArgs) -> Result<Endpoint, CliError> {
+    let host = found.find(name).ok_or_else(|| CliError::input(&args.file, format!("unknown node {name:?}")))?;
+    if found.node(host).kind != NodeKind::Host {
+        return Err(CliError::input(&args.file, format!("{name:?} is a switch; routes run between hosts")));
     }
-    Err(CliError::input(&args.file, format!("{name:?} is a switch; routes run between hosts")))
+    // A placement may number more ranks than NICs and shares them out; who asks for a NIC means that one.
+    let nics = found.links_from(host).len();
+    if nics > 0 && usize::from(rail) >= nics {
+        return Err(CliError::Usage(format!("NIC {rail} of {name:?}: it has {nics}, counted from 0")));
+    }
+    Ok(Endpoint { host, rail })
 }
 
 fn answer(found: &Fabric, args: &RoutesArgs, routes: &Routes) -> Answer {

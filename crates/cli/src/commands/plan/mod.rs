@@ -13,7 +13,7 @@ use std::{
 
 use circle::Effort;
 use clap::{Args, ValueEnum};
-use policy::{Cluster, Evaluation, Objective, Options, rank};
+use policy::{Cluster, Evaluation, Objective, Options, Outcome, rank};
 use units::Nanos;
 
 use super::solve::ModeArg;
@@ -58,7 +58,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     objective: ObjectiveArg,
     /// Exit with code 5 if no candidate reaches this mean score
-    #[arg(long, value_name = "SCORE")]
+    #[arg(long, value_name = "SCORE", value_parser = finite)]
     min_score: Option<f64>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
@@ -81,6 +81,7 @@ struct SolverArgs {
 
 impl SolverArgs {
     fn options(&self, objective: Objective) -> Result<Options, CliError> {
+        self.mode.admits(self.robust.is_some())?;
         let robust = match self.robust {
             Some(ms) if !(ms > 0.0 && ms < 1e6) => {
                 return Err(CliError::Usage(format!("--robust {ms}: must be above 0 and below 1000000")));
@@ -165,11 +166,16 @@ pub(crate) fn run(args: &PlanArgs) -> Result<ExitCode, CliError> {
     })
 }
 
+fn finite(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|score: &f64| score.is_finite()).ok_or_else(|| "must be a number".into())
+}
+
 fn exit_code(args: &PlanArgs, ranking: &Ranking<'_>) -> ExitCode {
     let best = ranking.best().and_then(|e| e.scores);
     match (best, args.min_score) {
-        // Nothing was solved: in paper mode every candidate has a loop.
-        (None, _) => ExitCode::from(super::EXIT_LOOP),
+        (None, _) if ranking.evaluations.iter().all(|e| matches!(e.outcome, Outcome::Loop { .. })) => ExitCode::from(super::EXIT_LOOP),
+        // The table says why each was not solved.
+        (None, _) => ExitCode::FAILURE,
         (Some(scores), Some(least)) if scores.score < least => ExitCode::from(EXIT_BELOW),
         _ => ExitCode::SUCCESS,
     }
