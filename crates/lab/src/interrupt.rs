@@ -32,14 +32,22 @@ impl Interrupt {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (mut terminate, mut hang_up) = {
             let _inside = runtime.enter();
-            (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?)
+            // Who started this with nohup wants it to go on.
+            let hang_up = if ignores_hang_up() { None } else { Some(signal(SignalKind::hangup())?) };
+            (signal(SignalKind::terminate())?, hang_up)
         };
         thread::Builder::new().name("signals".into()).spawn(move || {
             runtime.block_on(async {
+                let hung_up = async {
+                    match &mut hang_up {
+                        Some(signal) => signal.recv().await,
+                        None => std::future::pending().await,
+                    }
+                };
                 tokio::select! {
                     _ = tokio::signal::ctrl_c() => {}
                     _ = terminate.recv() => {}
-                    _ = hang_up.recv() => {}
+                    _ = hung_up => {}
                 }
             });
             set.0.store(true, Ordering::Relaxed);
@@ -78,4 +86,11 @@ impl Interrupt {
             thread::sleep(POLL.min(Duration::from_nanos(left)));
         }
     }
+}
+
+/// Whether this process was started to ignore SIGHUP: the first bit of what the kernel lists (proc(5)).
+fn ignores_hang_up() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
 }
