@@ -18,8 +18,10 @@ use crate::{
     traffic::{Take, Window, play},
 };
 
-/// Iterations of the slowest job that are not measured: slow start, and the gates' way to their slots.
+/// Iterations of the slowest job that are not measured when it is alone or held: slow start, and the gates' way to their slots.
 const WARM_UP_ITERATIONS: u64 = 4;
+/// The same where all run as they come: what the fluid model leaves out too.
+const WARM_UP_CONTENDED: u64 = policy::fluid::WARM_UP_ITERATIONS as u64;
 /// Room for iterations that the others stretch, in percent of the case's own period.
 const STRETCH_PERCENT: u64 = 140;
 
@@ -30,6 +32,8 @@ pub struct Options {
     pub repeats: u32,
     /// About how many iterations of the slowest job each take measures.
     pub iterations: u32,
+    /// The same of the take in which all run as they come. Three jobs need about 60: they fall out of step and come back.
+    pub contended: u32,
     /// Who holds the jobs.
     pub control: Control,
     /// Folder of the programs of the service; by default that of this program.
@@ -64,25 +68,26 @@ fn round(lab: &Lab, program: &Program, options: &Options, interrupt: &Interrupt,
     let mut measured: Vec<Timing> = Vec::new();
     for &job in &jobs {
         progress(&format!("{} alone", lab.case.jobs[job].id));
-        let take = play(lab, program, &[job], window(lab, &[job], options), None, interrupt)?;
+        let take = play(lab, program, &[job], window(lab, &[job], WARM_UP_ITERATIONS, options.iterations), None, interrupt)?;
         let few = || format!("job {:?} alone made fewer than {} iterations", lab.case.jobs[job].id, analysis::ITERATIONS_MIN);
         measured.push(analysis::calibrate(&take, job).with_context(few)?);
         solo.push(take);
     }
     let mut plan = plan(&lab.case, &measured)?;
     progress("all together, as they come");
-    let contended = play(lab, program, &jobs, window(lab, &jobs, options), None, interrupt)?;
+    let contended = play(lab, program, &jobs, window(lab, &jobs, WARM_UP_CONTENDED, options.contended), None, interrupt)?;
     progress("all together, held to their slots");
     let session = control::start(lab, &mut plan, options.control, options.programs.as_deref())?;
-    let interleaved = play(lab, program, &jobs, window(lab, &jobs, options), Some(session.folder()), interrupt)?;
+    let held = window(lab, &jobs, WARM_UP_ITERATIONS, options.iterations);
+    let interleaved = play(lab, program, &jobs, held, Some(session.folder()), interrupt)?;
     let gates = session.totals();
     Ok(Round { plan, solo, contended, interleaved, gates })
 }
 
-fn window(lab: &Lab, jobs: &[usize], options: &Options) -> Window {
+fn window(lab: &Lab, jobs: &[usize], warm_up: u64, iterations: u32) -> Window {
     let slowest = jobs.iter().map(|&j| lab.case.jobs[j].nominal().period.0 + lab.case.jobs[j].jitter.0).max().unwrap_or(0);
     let stretched = slowest / 100 * STRETCH_PERCENT;
-    Window::soon(stretched * WARM_UP_ITERATIONS, stretched * u64::from(options.iterations))
+    Window::soon(stretched * warm_up, stretched * u64::from(iterations))
 }
 
 fn report(lab: &Lab, options: &Options, rounds: &[Round], load: [f64; 2]) -> Result<Report> {

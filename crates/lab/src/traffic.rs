@@ -129,7 +129,8 @@ impl Ranks {
         option("--bytes", spec.bytes.0.to_string());
         option("--compute-ns", spec.compute.0.to_string());
         option("--jitter-ns", spec.jitter.0.to_string());
-        option("--seed", job.to_string());
+        // Every take draws other jitter, or repeats would not be repeats.
+        option("--seed", (window.start ^ job as u64).to_string());
         option("--start-ns", window.start.to_string());
         option("--until-ns", window.until.to_string());
         if rank == 0 {
