@@ -35,7 +35,7 @@ mod timers;
 mod workload;
 
 pub use compare::{Comparison, JobRow, LinkRow, compare};
-pub use config::{AgentClock, Case, Config, Control, Fault, ITERATIONS_MAX, ServiceControl, Way};
+pub use config::{AgentClock, Case, Config, Control, Fault, ITERATIONS_MAX, Lifetime, ServiceControl, Way};
 pub use direct::{HEADROOM_PERMILLE, direct_slots};
 pub use ecn::{Depth, EcnModel};
 pub use error::SimError;
