@@ -34,26 +34,34 @@ for case in sys.argv[1:]:
     text = lambda s: f"{s['median']:.1f} ({s['least']:.1f} to {s['most']:.1f})"
     for seen, simulated in zip(kernel["jobs"], virtual["jobs"]):
         for run in ("solo", "contended", "interleaved"):
-            formula, sim, time = seen["predicted"][f"{run}_ms"], simulated["mean_ms"][run], seen["mean_ms"][run]
-            ratios = [time["median"] / formula, time["median"] / sim["median"], sim["median"] / formula]
+            formula, sim, time = seen["formula_ms"][run], simulated["mean_ms"][run], seen["mean_ms"][run]
+            ratios = [time["median"] / formula["median"], time["median"] / sim["median"], sim["median"] / formula["median"]]
             if any(abs(ratio - 1) > WITHIN for ratio in ratios):
-                misses.append(f"{case}: job {seen['id']} {run}: " + ", ".join(f"{ratio:.3f}" for ratio in ratios))
-            print(f"| {seen['id']} | {run} | {formula:.1f} | {text(sim)} | {text(time)} | " + " | ".join(f"{ratio:.3f}" for ratio in ratios) + " |")
+                names = ("kernel / formula", "kernel / virtual", "virtual / formula")
+                misses.append(f"{case}: job {seen['id']} {run}: " + ", ".join(f"{name} {ratio:.3f}" for name, ratio in zip(names, ratios)))
+            print(f"| {seen['id']} | {run} | {text(formula)} | {text(sim)} | {text(time)} | " + " | ".join(f"{ratio:.3f}" for ratio in ratios) + " |")
     print("\n| link | ECN marks per iteration, solo | contended: virtual | kernel | held: virtual | kernel | overlap contended: virtual | kernel |\n|---|---|---|---|---|---|---|---|")
     simulated = {link["link"]: link for link in virtual["links"]}
+    met = {}
     for link in kernel["links"]:
         if not link["shared"] or link["link"] not in simulated:
             continue
         sim, marks, sim_marks = simulated[link["link"]], link["marks_per_iteration"], simulated[link["link"]]["marks_per_iteration"]
-        held = any(job["hold"] for job in kernel["jobs"] if job["id"] in link["jobs"])
+        # Traffic that one link has shaped makes no queue on the next, which the model does not know: of the links of the same
+        # jobs, those with most marks are compared.
+        pair = met.setdefault(tuple(link["jobs"]), [0.0, 0.0])
+        pair[:] = max(pair[0], sim_marks["contended"]["median"]), max(pair[1], marks["contended"]["median"])
         print(f"| {link['link']} | {marks['solo']['median']:.2f} | {sim_marks['contended']['median']:.2f} | {marks['contended']['median']:.2f} "
               f"| {sim_marks['interleaved']['median']:.2f} | {marks['interleaved']['median']:.2f} "
-              f"| {sim['overlap_contended']['median']:.2f} | {link['overlap_contended']['median']:.2f} |" + ("" if held else " nobody is held"))
+              f"| {sim['overlap_contended']['median']:.2f} | {link['overlap_contended']['median']:.2f} |")
+    for jobs, (sim_marks, marks) in met.items():
+        if not 1 / FACTOR <= sim_marks / max(marks, 1e-9) <= FACTOR:
+            misses.append(f"{case}: marks of {' '.join(jobs)} contended: virtual {sim_marks:.2f}, kernel {marks:.2f}")
     print("\nslips / starts:", ", ".join(f"{j['id']} {j['gates']['slips']}/{j['gates']['iterations']}" for j in kernel["jobs"]))
 print()
 for miss in misses:
-    print(f"MISS {miss} (kernel / formula, kernel / virtual, virtual / formula)")
+    print(f"MISS {miss}")
 if not misses:
-    print(f"PASS: formula, virtual time and kernel agree within {WITHIN:.0%} on every iteration time")
+    print(f"PASS: formula, virtual time and kernel agree within {WITHIN:.0%} on every iteration time, and marks within a factor of {FACTOR:.0f}")
 sys.exit(bool(misses))
 PYTHON

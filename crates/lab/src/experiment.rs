@@ -122,6 +122,10 @@ fn job_row(lab: &Lab, rounds: &[Round], last: &Round, job: usize) -> Result<JobR
     let overlap = |of: &dyn Fn(&Round) -> &Take| Spread::of(rounds.iter().map(|r| analysis::overlap(of(r), job, others)).collect());
     let gains = contended.iter().zip(&interleaved).map(|(before, after)| 1.0 - after.mean / before.mean);
     let plan = &last.plan.jobs[job];
+    let said: Vec<Prediction> = rounds.iter().map(|round| Prediction::of(&round.plan.jobs[job])).collect();
+    let formula = |of: fn(&Prediction) -> f64| Spread::of(said.iter().map(of).collect());
+    let formula_ms =
+        Three { solo: formula(|p| p.solo_ms), contended: formula(|p| p.contended_ms), interleaved: formula(|p| p.interleaved_ms) };
     let sum = |of: fn(&GateTotals) -> u64| rounds.iter().map(|r| of(&r.gates[job])).sum();
     Ok(JobRow {
         up_ms: plan.solo.up.as_millis_f64(),
@@ -135,7 +139,8 @@ fn job_row(lab: &Lab, rounds: &[Round], last: &Round, job: usize) -> Result<JobR
         gain: Spread::of(gains.collect()),
         overlap_contended: overlap(&|r| &r.contended),
         overlap_interleaved: overlap(&|r| &r.interleaved),
-        predicted: Prediction::of(plan),
+        predicted: Prediction::middle(&formula_ms),
+        formula_ms,
         gates: GateTotals {
             iterations: sum(|g| g.iterations),
             holds: sum(|g| g.holds),

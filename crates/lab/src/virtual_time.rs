@@ -108,6 +108,10 @@ fn job_row(case: &Case, plan: &Plan, rounds: &[Comparison], job: usize) -> JobRo
         overlap_contended: spread(&|r| r.contended.jobs[job].overlap_share),
         overlap_interleaved: spread(&|r| r.interleaved.jobs[job].overlap_share),
         predicted: Prediction::of(slot),
+        formula_ms: three(rounds, |_| {
+            let said = Prediction::of(slot);
+            [said.solo_ms, said.contended_ms, said.interleaved_ms]
+        }),
         gates: GateTotals {
             iterations: sum(&|r| r.interleaved.jobs[job].records.len() as u64),
             holds: sum(&|r| r.interleaved.jobs[job].records.iter().filter(|i| i.held() > Nanos(0)).count() as u64),

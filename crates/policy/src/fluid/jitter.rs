@@ -2,10 +2,11 @@
 //!
 //! Jobs that begin together and are equal stay together, in the model for ever. Whether real ones do depends on what a
 //! small lead does. Two jobs that halve a link keep it: whoever begins `d` earlier ends `d` earlier. A third job tips the
-//! balance. In a chain a - b - c with b held back by c, a job a that is `d` early sends alone for `d` and then half as fast
-//! like all others, so it ends `9/10 * d` early and is `1.8 * d` early the next time (NICs of 0.9 of a link); a late one comes
-//! back. Sooner or later some jitter puts it in front, and it runs away from the others, once around, until it meets them
-//! from behind. So the state in which all meet is left again and again, and the mean over many iterations is what is seen.
+//! balance. In a chain a - b - c with NICs of 0.9 of a link, c holds b to half a link. A job a that is `d` early has sent
+//! `0.9 d` when b begins, for which it would need `1.8 d` at half a link: it is `1.8 d` early the next time. If it is `d` late,
+//! half of `d` is left when b ends, and takes `0.56 d`: it comes back. Sooner or later some jitter puts it in front, and it runs
+//! away from the others, once around, until it meets them from behind. So the state in which all are in step is left again
+//! and again, and the mean over many iterations is what is seen.
 //!
 //! How long it takes to be left depends on the logarithm of the jitter only: between 0.1 % and 1 % of the Down phase the means
 //! of the lab's chain move by less than 2 % (`jitter_matters_by_its_logarithm`).
