@@ -1,7 +1,7 @@
 //! From the service's plan to schedule pages: one per job that this host leads.
 //!
-//! A page is written again and again ([`HEARTBEAT`]), each time with the slot as the clock sees it now, so that gates notice
-//! within [`STALE_AFTER`] when the agent is gone. The plan outlives the session with the service until it expires; then
+//! A page is written again and again ([`gate_core::HEARTBEAT`]), each time with the slot as the clock sees it now, so that gates notice
+//! within [`gate_core::STALE_AFTER`] when the agent is gone. The plan outlives the session with the service until it expires; then
 //! the gates fail open by what the page says, and nobody has to tell them.
 
 use std::{
@@ -13,16 +13,12 @@ use std::{
 };
 
 use gate::{JobName, PageWriter, Stem, report};
-use gate_core::{Mode, Schedule};
+use gate_core::{NodeClock, PlannedSlot, Schedule};
 use proto::v1alpha1::{HostPlan, Slot};
 use units::{FabricTime, Nanos, NodeTime};
 
 use crate::clock::ClockEstimate;
 
-/// How often pages are written.
-pub const HEARTBEAT: Nanos = Nanos::from_millis(100);
-/// Age of the heartbeat beyond which gates take the agent for gone: four lost ones, so that a busy host does not look dead.
-pub const STALE_AFTER: Nanos = Nanos::from_millis(500);
 /// Most pages of one host. A host leads a job per few GPUs; this bounds files and the time of a heartbeat.
 pub const PAGES_MAX: usize = 256;
 /// Everybody reads the pages, the agent makes them.
@@ -254,35 +250,22 @@ fn check(slot: &Slot) -> Result<(), SlotError> {
 /// A slot in the node's time. Without an estimate of the clock the page says that its error has no bound, and gates go.
 #[must_use]
 pub fn schedule(slot: &Slot, clock: Option<&ClockEstimate>, now: NodeTime) -> Schedule {
-    let due = clock.and_then(|clock| {
-        let at = clock.offset.fabric(now)?;
-        let period = i128::from(slot.period_ns.max(1));
-        // The first due start from now on: fabric time modulo the period equals the offset.
-        let wait = (i128::from(slot.offset_ns) - i128::from(at.0)).rem_euclid(period);
-        let wait = u64::try_from(wait).ok()?;
-        let due = clock.offset.node(FabricTime(at.0.checked_add(wait)?))?;
-        let expires = clock.offset.node(FabricTime(slot.expires_ns)).unwrap_or_default();
-        Some((due, expires, clock.bound_at(now)))
-    });
-    let (due, expires, clock_bound) = due.unwrap_or((NodeTime(0), NodeTime(u64::MAX), Nanos(u64::MAX)));
-    Schedule {
-        mode: if slot.hold { Mode::Hold } else { Mode::Pass },
+    let planned = PlannedSlot {
         epoch: slot.epoch,
-        slot: due,
+        hold: slot.hold,
         period: Nanos(slot.period_ns),
+        offset: Nanos(slot.offset_ns),
         tolerance: Nanos(slot.tolerance_ns),
-        hold_max: Nanos(slot.hold_max_ns),
         slack: Nanos(slot.slack_ns),
-        expires,
-        written: now,
-        stale_after: STALE_AFTER,
-        clock_bound,
-    }
+        hold_max: Nanos(slot.hold_max_ns),
+        expires: FabricTime(slot.expires_ns),
+    };
+    planned.schedule(clock.map(|clock| NodeClock { offset: clock.offset, bound: clock.bound_at(now) }), now)
 }
 
 #[cfg(test)]
 mod tests {
-    use gate_core::{Decision, Reason, decide};
+    use gate_core::{Decision, Mode, Reason, decide};
     use proptest::prelude::*;
     use units::ClockOffset;
 

@@ -5,6 +5,7 @@
 use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use gate::now;
+use gate_core::HEARTBEAT;
 use proto::v1alpha1::{AgentFrame, ClockQuality, HostPlan, Neighbour, Neighbours, PlanAck, Report, agent_frame::Kind};
 use telemetry::{Observation, Root};
 use tokio::{
@@ -21,7 +22,7 @@ use crate::{
     http,
     metrics::{self, Snapshot},
     neighbours::Looking,
-    pages::{HEARTBEAT, Pages},
+    pages::Pages,
     session::SessionStats,
     wiring::AgentEnds,
 };

@@ -91,6 +91,9 @@ pub struct RunArgs {
     /// About how many iterations of the slowest job each take measures.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(3..=ITERATIONS_MAX))]
     pub iterations: u32,
+    /// The same of the take in which all run as they come; by default as many. Three jobs that meet need about 60 to show a mean.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=ITERATIONS_MAX))]
+    pub contended_iterations: Option<u32>,
     /// Who trains.
     #[arg(long, value_enum, default_value_t)]
     pub trainer: Trainer,
@@ -235,7 +238,13 @@ fn on_kernel(case: Case, args: &RunArgs, program: &Program) -> Result<Report> {
     let starter = Starter::find(program, args.trainer, args.programs.as_deref())?;
     let interrupt = Interrupt::listen()?;
     let lab = Lab::up(case)?;
-    let options = Options { repeats: args.repeats, iterations: args.iterations, control: args.control, programs: args.programs.clone() };
+    let options = Options {
+        repeats: args.repeats,
+        iterations: args.iterations,
+        contended: args.contended_iterations.unwrap_or(args.iterations),
+        control: args.control,
+        programs: args.programs.clone(),
+    };
     let mut progress = |what: &str| {
         if !args.quiet {
             eprintln!("{what}");

@@ -18,8 +18,10 @@ use crate::{
     trainer::Starter,
 };
 
-/// Iterations of the slowest job that are not measured: slow start, and the gates' way to their slots.
+/// Iterations of the slowest job that are not measured when it is alone or held: slow start, and the gates' way to their slots.
 const WARM_UP_ITERATIONS: u64 = 4;
+/// The same where all run as they come: what the fluid model leaves out too.
+const WARM_UP_CONTENDED: u64 = policy::fluid::WARM_UP_ITERATIONS as u64;
 /// Room for iterations that the others stretch, in percent of the case's own period.
 const STRETCH_PERCENT: u64 = 140;
 
@@ -30,6 +32,8 @@ pub struct Options {
     pub repeats: u32,
     /// About how many iterations of the slowest job each take measures.
     pub iterations: u32,
+    /// The same of the take in which all run as they come. Three jobs need about 60: they fall out of step and come back.
+    pub contended: u32,
     /// Who holds the jobs.
     pub control: Control,
     /// Folder of the programs of the service; by default that of this program.
@@ -63,10 +67,12 @@ fn round(lab: &Lab, starter: &Starter, options: &Options, interrupt: &Interrupt,
     let (solo, measured): (Vec<Take>, Vec<Timing>) = alone(lab, starter, options.iterations, interrupt, progress)?.into_iter().unzip();
     let mut plan = plan(&lab.case, &measured)?;
     progress("all together, as they come");
-    let contended = play(lab, starter, &jobs, lengths(lab, &jobs, options.iterations), None, interrupt)?;
+    let free = lengths(lab, &jobs, WARM_UP_CONTENDED, options.contended);
+    let contended = play(lab, starter, &jobs, free, None, interrupt)?;
     progress("all together, held to their slots");
     let session = control::start(lab, &mut plan, options.control, options.programs.as_deref())?;
-    let interleaved = play(lab, starter, &jobs, lengths(lab, &jobs, options.iterations), Some(session.folder()), interrupt)?;
+    let held = lengths(lab, &jobs, WARM_UP_ITERATIONS, options.iterations);
+    let interleaved = play(lab, starter, &jobs, held, Some(session.folder()), interrupt)?;
     let gates = session.totals();
     Ok(Round { plan, solo, contended, interleaved, gates })
 }
@@ -82,7 +88,7 @@ pub(crate) fn alone(
     let mut seen = Vec::new();
     for (job, spec) in lab.case.jobs.iter().enumerate() {
         progress(&format!("{} alone", spec.id));
-        let take = play(lab, starter, &[job], lengths(lab, &[job], iterations), None, interrupt)?;
+        let take = play(lab, starter, &[job], lengths(lab, &[job], WARM_UP_ITERATIONS, iterations), None, interrupt)?;
         let few = || format!("job {:?} alone made fewer than {} iterations", spec.id, analysis::ITERATIONS_MIN);
         let timing = analysis::calibrate(&take, job).with_context(few)?;
         seen.push((take, timing));
@@ -90,10 +96,10 @@ pub(crate) fn alone(
     Ok(seen)
 }
 
-fn lengths(lab: &Lab, jobs: &[usize], iterations: u32) -> Lengths {
+fn lengths(lab: &Lab, jobs: &[usize], warm_up: u64, iterations: u32) -> Lengths {
     let slowest = jobs.iter().map(|&j| lab.case.jobs[j].nominal().period.0 + lab.case.jobs[j].jitter.0).max().unwrap_or(0);
     let stretched = slowest / 100 * STRETCH_PERCENT;
-    Lengths { warm_up: stretched * WARM_UP_ITERATIONS, measured: stretched * u64::from(iterations) }
+    Lengths { warm_up: stretched * warm_up, measured: stretched * u64::from(iterations) }
 }
 
 fn report(lab: &Lab, starter: &Starter, options: &Options, rounds: &[Round], load: [f64; 2]) -> Result<Report> {
@@ -129,6 +135,10 @@ fn job_row(lab: &Lab, rounds: &[Round], last: &Round, job: usize) -> Result<JobR
     let overlap = |of: &dyn Fn(&Round) -> &Take| Spread::of(rounds.iter().map(|r| analysis::overlap(of(r), job, others)).collect());
     let gains = contended.iter().zip(&interleaved).map(|(before, after)| 1.0 - after.mean / before.mean);
     let plan = &last.plan.jobs[job];
+    let said: Vec<Prediction> = rounds.iter().map(|round| Prediction::of(&round.plan.jobs[job])).collect();
+    let formula = |of: fn(&Prediction) -> f64| Spread::of(said.iter().map(of).collect());
+    let formula_ms =
+        Three { solo: formula(|p| p.solo_ms), contended: formula(|p| p.contended_ms), interleaved: formula(|p| p.interleaved_ms) };
     let sum = |of: fn(&GateTotals) -> u64| rounds.iter().map(|r| of(&r.gates[job])).sum();
     Ok(JobRow {
         up_ms: plan.solo.up.as_millis_f64(),
@@ -142,7 +152,8 @@ fn job_row(lab: &Lab, rounds: &[Round], last: &Round, job: usize) -> Result<JobR
         gain: Spread::of(gains.collect()),
         overlap_contended: overlap(&|r| &r.contended),
         overlap_interleaved: overlap(&|r| &r.interleaved),
-        predicted: Prediction::of(plan),
+        predicted: Prediction::middle(&formula_ms),
+        formula_ms,
         gates: GateTotals {
             iterations: sum(|g| g.iterations),
             holds: sum(|g| g.holds),

@@ -24,7 +24,7 @@ pub struct Three {
     pub interleaved: Spread,
 }
 
-/// What the fluid model says, in ms.
+/// What the fluid model says, in ms: of several repeats, each with its own calibration, the median.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
     /// The measured solo iteration that the plan was made from, in ratio with the others'.
@@ -36,6 +36,11 @@ pub struct Prediction {
 }
 
 impl Prediction {
+    /// The middle of what the formula said.
+    pub(crate) fn middle(formula: &Three) -> Self {
+        Self { solo_ms: formula.solo.median, contended_ms: formula.contended.median, interleaved_ms: formula.interleaved.median }
+    }
+
     pub(crate) fn of(plan: &JobPlan) -> Self {
         Self {
             solo_ms: plan.solo.period.as_millis_f64(),
@@ -74,6 +79,8 @@ pub struct JobRow {
     pub overlap_interleaved: Spread,
     /// What the fluid model expected.
     pub predicted: Prediction,
+    /// The same with its spread over the repeats, in ms.
+    pub formula_ms: Three,
     /// What its gate did, over all repeats, warm-up included.
     pub gates: GateTotals,
 }

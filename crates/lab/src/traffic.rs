@@ -130,9 +130,10 @@ impl Ranks {
     pub(crate) fn start(lab: &Lab, starter: &Starter, jobs: &[usize], gates: Option<&Path>, interrupt: &Interrupt) -> Result<Self> {
         let mut ranks = Self { running: Vec::new(), told: false };
         starter.prepare(lab, jobs)?;
+        let seed = monotonic_ns();
         for &job in jobs {
             for rank in 0..lab.case.jobs[job].hosts.len() {
-                ranks.spawn(lab, starter.command(lab, (job, rank), gates), (job, rank))?;
+                ranks.spawn(lab, starter.command(lab, (job, rank), seed, gates), (job, rank))?;
             }
         }
         let end = monotonic_ns() + READY_TIMEOUT_NS;

@@ -109,8 +109,9 @@ impl Starter {
         if self.torch.is_some() { fs::write(&script, SCRIPT).with_context(|| script.display().to_string()) } else { Ok(()) }
     }
 
-    /// The command that is one rank of a job, to be started in its namespace.
-    pub(crate) fn command(&self, lab: &Lab, (job, rank): (usize, usize), gates: Option<&Path>) -> Command {
+    /// The command that is one rank of a job, to be started in its namespace. Every take draws other jitter from another seed, or
+    /// repeats would not be repeats; ranks of one job share it.
+    pub(crate) fn command(&self, lab: &Lab, (job, rank): (usize, usize), seed: u64, gates: Option<&Path>) -> Command {
         let spec = &lab.case.jobs[job];
         let trace = trace_path(&lab.record().folder(), &spec.id).display().to_string();
         let gates = gates.map(|gates| gates.join(&spec.id));
@@ -119,7 +120,7 @@ impl Starter {
             ("--bytes", spec.bytes.0.to_string()),
             ("--compute-ns", spec.compute.0.to_string()),
             ("--jitter-ns", spec.jitter.0.to_string()),
-            ("--seed", job.to_string()),
+            ("--seed", (seed ^ job as u64).to_string()),
         ];
         let mut command = if let Some(torch) = &self.torch {
             options.extend([("--ranks", spec.hosts.len().to_string()), ("--store", store(lab, &spec.id).display().to_string())]);

@@ -12,22 +12,22 @@ use units::Nanos;
 
 use crate::{
     analysis::Spread,
-    case::{Case, LabJob},
+    case::{Case, LabJob, Timing},
     control::{Control, GateTotals},
     plan::{Plan, plan},
     report::{JobRow, LinkRow, Prediction, REPORT_SCHEMA, Report, Three},
 };
 
-/// Spread of compute times in thousandths: 0.2 ms of 200, what sleeping processes on an unloaded machine show.
-const JITTER_PERMILLE: u32 = 1;
+/// Least spread of compute times in thousandths: 0.2 ms of 200, what sleeping processes on an unloaded machine show.
+const JITTER_PERMILLE_MIN: u32 = 1;
 
 /// Plays a case in virtual time. Repeats differ in their seed.
 ///
 /// # Errors
 /// What the planner or the simulator refuses.
 pub fn run(case: &Case, repeats: u32, iterations: u32) -> Result<Report> {
-    let nominal: Vec<_> = case.jobs.iter().map(LabJob::nominal).collect();
-    let plan = plan(case, &nominal)?;
+    let calibrated: Vec<_> = case.jobs.iter().map(calibrated).collect();
+    let plan = plan(case, &calibrated)?;
     let router = case.router()?;
     let jobs: Vec<SimJob> = case.jobs.iter().map(sim_job).collect();
     let rounds = (1..=u64::from(repeats)).map(|seed| {
@@ -36,7 +36,7 @@ pub fn run(case: &Case, repeats: u32, iterations: u32) -> Result<Report> {
         let config = Config {
             seed,
             iterations: u64::from(iterations),
-            jitter_permille: JITTER_PERMILLE,
+            jitter_permille: jitter_permille(case),
             ecn: EcnModel::LAB,
             control: SimControl::Service(service),
             ..Config::default()
@@ -60,14 +60,26 @@ pub fn run(case: &Case, repeats: u32, iterations: u32) -> Result<Report> {
     })
 }
 
+/// What a calibration on a kernel would see of a job alone: third quartiles.
+fn calibrated(job: &LabJob) -> Timing {
+    let Timing { period, up } = job.nominal();
+    Timing { period: Nanos(period.0.saturating_add(job.drawn().third_quartile.0)), up }
+}
+
+/// Spread of Down phases in thousandths of their length, of the job where it is largest: the simulator takes one for all.
+fn jitter_permille(case: &Case) -> u32 {
+    let permille = |job: &LabJob| (job.drawn().deviation.0 as f64 / job.compute.0.max(1) as f64 * 1e3).round() as u32;
+    case.jobs.iter().map(permille).max().unwrap_or(0).clamp(JITTER_PERMILLE_MIN, sim::SIGMA_PERMILLE_MAX)
+}
+
 /// An Up phase at the rate of the NIC, then the Down phase.
 fn sim_job(job: &LabJob) -> SimJob {
-    let timing = job.nominal();
-    let (planned, placement) = job.planned(timing);
+    let (timing, compute) = (job.nominal(), Nanos(job.compute.0.saturating_add(job.drawn().mean.0)));
+    let (planned, placement) = job.planned(calibrated(job));
     let ranks = placement.ranks.len() as u32;
     let transfer =
         Transfer { collective: Collective::Ring, groups: Arc::from([(0..ranks).collect::<Vec<u32>>()]), rate: job.rate(timing.up) };
-    let steps = vec![Step { length: timing.up, transfers: vec![transfer] }, Step { length: job.compute, transfers: Vec::new() }];
+    let steps = vec![Step { length: timing.up, transfers: vec![transfer] }, Step { length: compute, transfers: Vec::new() }];
     SimJob { job: planned, placement, workload: Workload { steps }, begins: Nanos(0) }
 }
 
@@ -97,6 +109,10 @@ fn job_row(case: &Case, plan: &Plan, rounds: &[Comparison], job: usize) -> JobRo
         overlap_contended: spread(&|r| r.contended.jobs[job].overlap_share),
         overlap_interleaved: spread(&|r| r.interleaved.jobs[job].overlap_share),
         predicted: Prediction::of(slot),
+        formula_ms: three(rounds, |_| {
+            let said = Prediction::of(slot);
+            [said.solo_ms, said.contended_ms, said.interleaved_ms]
+        }),
         gates: GateTotals {
             iterations: sum(&|r| r.interleaved.jobs[job].records.len() as u64),
             holds: sum(&|r| r.interleaved.jobs[job].records.iter().filter(|i| i.held() > Nanos(0)).count() as u64),

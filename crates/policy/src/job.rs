@@ -10,7 +10,7 @@ use fabric::{
 };
 use units::{JobId, Nanos, Rate};
 
-use crate::{PolicyError, fluid::TOLERANCE_PERMILLE};
+use crate::{PolicyError, fluid::{TOLERANCE_PERMILLE, jitter::JITTER_PERMILLE}};
 
 /// A training job as the network sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +98,9 @@ pub struct Options {
     pub predict: bool,
     /// How late a job may be and still start at once, in thousandths of its period.
     pub tolerance_permille: u32,
+    /// How much Down phases vary where nobody holds the jobs, in thousandths: see [`crate::fluid::jitter`]. 0 takes jobs that
+    /// repeat themselves to the nanosecond.
+    pub jitter_permille: u32,
 }
 
 impl Default for Options {
@@ -109,6 +112,7 @@ impl Default for Options {
             objective: Objective::Score,
             predict: true,
             tolerance_permille: TOLERANCE_PERMILLE,
+            jitter_permille: JITTER_PERMILLE,
         }
     }
 }

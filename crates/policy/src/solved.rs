@@ -10,7 +10,7 @@ use crate::{
     Options,
     component::{Content, ContentLink},
     demand::Demands,
-    fluid::{FluidJob, FluidLink, IterationTimes, predict},
+    fluid::{FluidJob, FluidLink, IterationTimes, predict_with},
     sets::{JointSet, compose},
     table::overrun_score,
 };
@@ -253,5 +253,5 @@ fn times(content: &Content, phases: &[Vec<Arc<[Phase]>>], shifts: &[Shift], opti
     let job = |(period, shift): (&u64, &Shift)| FluidJob { iteration: Nanos(*period), period: Nanos(*period), shift: Nanos(shift.shift) };
     let jobs: Vec<FluidJob> = content.periods.iter().zip(shifts).map(job).collect();
     let links: Vec<FluidLink<'_>> = content.links.iter().zip(phases).map(fluid_link).collect();
-    predict(&jobs, &links, options.tolerance_permille)
+    predict_with(&jobs, &links, options.tolerance_permille, options.jitter_permille)
 }

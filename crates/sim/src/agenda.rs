@@ -14,8 +14,14 @@ pub(crate) enum Happening {
     ClockStep(u32, i64),
     ServiceDies,
     ServiceReturns,
-    /// The jobs are committed.
+    /// The jobs that are there from the beginning are committed.
     Commit,
+    /// A job's lifetime begins.
+    Arrives(u32),
+    /// And ends.
+    Departs(u32),
+    /// The scheduler tries again to commit or release a job, because there was no service.
+    Again(u32),
     /// An agent's message reaches the service.
     ToService(SessionId, Up),
     /// A message of the service reaches an agent.

@@ -2,16 +2,12 @@
 
 use alloc::{collections::BTreeMap, string::String, vec, vec::Vec};
 
-use gate_core::{Mode, Reason, Schedule, StepOutcome, Tracker};
+use gate_core::{HEARTBEAT, NodeClock, PlannedSlot, Reason, Schedule, StepOutcome, Tracker};
 use state::Slot;
 use units::{ClockOffset, FabricTime, Nanos, NodeId, NodeTime};
 
 use crate::{AgentClock, Case, Fault, SimError};
 
-/// How often an agent writes its pages: the daemon's heartbeat.
-pub const HEARTBEAT: Nanos = Nanos::from_millis(100);
-/// Age at which a page counts as abandoned: four heartbeats lost, as the daemon writes it.
-pub const STALE_AFTER: Nanos = Nanos::from_millis(500);
 /// Node clocks begin this much before the run, and each a second apart from the next, so that no sum of theirs could pass
 /// for fabric time.
 const NODE_EPOCH: i64 = 1_000_000_000_000;
@@ -155,25 +151,20 @@ impl Agents {
         let page = self.pages[job as usize].as_ref().ok_or(Reason::NoPage)?;
         let agent = self.agent_of(job).ok_or(Reason::NoPage)?;
         let slot = &page.slot;
-        let estimate = ClockOffset(agent.offset.0.saturating_add(agent.error));
-        let period = slot.period.0.max(1);
-        // A due start near now.
-        let due = FabricTime((now / period).saturating_mul(period).saturating_add(slot.offset.0));
         let beat = now.min(agent.dead_since.unwrap_or(u64::MAX));
         let written = (beat - beat % HEARTBEAT.0).max(page.written);
-        Ok(Schedule {
-            mode: if slot.hold { Mode::Hold } else { Mode::Pass },
+        let planned = PlannedSlot {
             epoch: slot.epoch,
-            slot: estimate.node(due).ok_or(Reason::NoPage)?,
+            hold: slot.hold,
             period: slot.period,
+            offset: slot.offset,
             tolerance: slot.tolerance,
-            hold_max: slot.hold_max,
             slack: slot.slack,
-            expires: estimate.node(slot.expires).unwrap_or(NodeTime(u64::MAX)),
-            written: agent.offset.node(FabricTime(written)).ok_or(Reason::NoPage)?,
-            stale_after: STALE_AFTER,
-            clock_bound: agent.bound,
-        })
+            hold_max: slot.hold_max,
+            expires: slot.expires,
+        };
+        let clock = NodeClock { offset: ClockOffset(agent.offset.0.saturating_add(agent.error)), bound: agent.bound };
+        Ok(planned.schedule(Some(clock), agent.offset.node(FabricTime(written)).ok_or(Reason::NoPage)?))
     }
 
     /// When the page that a held job reads is not to be trusted any more if nobody writes to it.

@@ -61,7 +61,7 @@ pub fn compare(case: &Case<'_>, config: &Config) -> Result<Comparison, SimError>
     let mut jobs = Vec::with_capacity(case.jobs.len());
     for (i, (before, after)) in contended.jobs.iter().zip(&interleaved.jobs).enumerate() {
         let alone = SimJob { begins: units::Nanos(0), ..case.jobs[i].clone() };
-        let solo = run(&Case { router: case.router, jobs: &[alone] }, &free)?;
+        let solo = run(&Case { router: case.router, jobs: &[alone] }, &Config { lifetimes: vec![], ..free.clone() })?;
         jobs.push(JobRow {
             name: before.name.clone(),
             solo: solo.jobs.first().map_or_else(Summary::default, |j| j.iteration),

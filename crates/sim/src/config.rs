@@ -1,6 +1,6 @@
 //! What a run is given besides fabric and jobs.
 
-use alloc::{string::String, vec::Vec};
+use alloc::{string::String, vec, vec::Vec};
 
 use fabric::route::Router;
 use state::Slot;
@@ -38,8 +38,10 @@ pub struct Config {
     pub clocks: Vec<AgentClock>,
     /// What goes wrong, in any order.
     pub faults: Vec<Fault>,
+    /// Jobs that are not there all the time; each at most once. They take no part in the warm-up.
+    pub lifetimes: Vec<Lifetime>,
     /// Copy cycles that repeat themselves instead of simulating them again. The report is the same but for
-    /// [`crate::Report::copied_cycles`]. Nothing is copied with jitter or a service, nor before the last fault.
+    /// [`crate::Report::copied_cycles`]. Nothing is copied with jitter, a service or lifetimes, nor before the last fault.
     pub skip: bool,
 }
 
@@ -55,6 +57,7 @@ impl Default for Config {
             control: Control::Free,
             clocks: Vec::new(),
             faults: Vec::new(),
+            lifetimes: Vec::new(),
             skip: true,
         }
     }
@@ -128,6 +131,18 @@ pub struct AgentClock {
     pub bound: Nanos,
 }
 
+/// When a job is there. With a service it is committed when it arrives and released when it departs; its processes begin and
+/// end at those times, whatever the service does. Times are since the beginning of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetime {
+    /// The job, by its index in the case.
+    pub job: u32,
+    /// It comes to its gate for the first time; its [`SimJob::begins`] counts from here.
+    pub arrives: Nanos,
+    /// It is gone, in the middle of what it does; `None`: it stays.
+    pub departs: Option<Nanos>,
+}
+
 /// Something that goes wrong. Times are since the beginning of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -188,7 +203,7 @@ impl Config {
 
     /// # Errors
     /// The first number that is out of range.
-    pub(crate) fn validate(&self) -> Result<(), SimError> {
+    pub(crate) fn validate(&self, jobs: usize) -> Result<(), SimError> {
         let refuse = |what, value, problem| Err(SimError::Config { what, value, problem });
         let count = self.warm_up.saturating_add(self.iterations);
         if self.iterations == 0 || count > ITERATIONS_MAX {
@@ -198,6 +213,16 @@ impl Config {
             return refuse("jitter in thousandths", u64::from(self.jitter_permille), "more than 500");
         }
         let ecn = &self.ecn;
+        let mut known = vec![false; jobs];
+        for life in &self.lifetimes {
+            let twice = known.get_mut(life.job as usize).is_none_or(|known| core::mem::replace(known, true));
+            if twice {
+                return refuse("lifetime: job", u64::from(life.job), "unknown, or has another lifetime");
+            }
+            if let Some(departs) = life.departs.filter(|departs| *departs <= life.arrives) {
+                return refuse("lifetime: departure at nanosecond", departs.0, "not after the arrival");
+            }
+        }
         if ecn.packet.0 == 0 {
             return refuse("packets of bytes", 0, "expected at least 1");
         }

@@ -34,12 +34,12 @@ mod steady;
 mod timers;
 mod workload;
 
-pub use agents::{HEARTBEAT, STALE_AFTER};
 pub use compare::{Comparison, JobRow, LinkRow, compare};
-pub use config::{AgentClock, Case, Config, Control, Fault, ITERATIONS_MAX, ServiceControl, Way};
+pub use config::{AgentClock, Case, Config, Control, Fault, ITERATIONS_MAX, Lifetime, ServiceControl, Way};
 pub use direct::{HEADROOM_PERMILLE, direct_slots};
 pub use ecn::{Depth, EcnModel};
 pub use error::SimError;
+pub use gate_core::{HEARTBEAT, STALE_AFTER};
 pub use noise::SIGMA_PERMILLE_MAX;
 pub use plane::{RECONNECT, ServiceReport};
 pub use report::{Ended, IterationRecord, JobReport, LinkReport, Report};

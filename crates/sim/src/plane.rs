@@ -18,7 +18,7 @@ use state::{
 use units::{FabricTime, Nanos};
 
 use crate::{
-    Case, ServiceControl, SimError,
+    Case, Config, ServiceControl, SimError,
     agenda::{Agenda, Down, Happening, Up},
     agents::Agents,
     noise::Noise,
@@ -30,9 +30,12 @@ pub const RECONNECT: Nanos = Nanos::from_millis(1_000);
 const RESENDS_MAX: u32 = 8;
 /// Most notices kept for the report.
 const NOTICES_MAX: usize = 10_000;
-/// The request that sets the fabric and the one that commits the jobs.
+/// The request that sets the fabric, those that release jobs, the one that commits the jobs of the beginning, and from
+/// [`ARRIVALS`] on those that commit a job that arrives.
 const SET_FABRIC: RequestId = RequestId(1);
-const COMMIT: RequestId = RequestId(2);
+const RELEASE: RequestId = RequestId(2);
+const COMMIT: RequestId = RequestId(3);
+const ARRIVALS: u64 = 4;
 
 /// What became of the service.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -64,6 +67,10 @@ pub(crate) struct Plane<'a> {
     control: &'a ServiceControl,
     fabric: Arc<Fabric>,
     jobs: Vec<JobDefinition>,
+    /// Whether each job is there: from the beginning, or since it arrived and until it departs.
+    present: Vec<bool>,
+    /// Those that are there from the beginning.
+    initial: Vec<JobDefinition>,
     hosts: Vec<String>,
     service: Option<Service>,
     /// Counts starts of the service: what belongs to an earlier one is lost.
@@ -86,7 +93,7 @@ pub(crate) struct Plane<'a> {
 const STREAM: u64 = u64::MAX;
 
 impl<'a> Plane<'a> {
-    pub(crate) fn new(case: &Case<'_>, control: &'a ServiceControl, seed: u64, hosts: Vec<String>, agenda: &mut Agenda) -> Self {
+    pub(crate) fn new(case: &Case<'_>, control: &'a ServiceControl, config: &Config, hosts: Vec<String>, agenda: &mut Agenda) -> Self {
         let fabric = case.router.fabric();
         let definition = |j: &crate::SimJob| JobDefinition {
             job: j.job.clone(),
@@ -102,10 +109,14 @@ impl<'a> Plane<'a> {
             // Spread over the interval, as agents that were not started together are.
             agenda.add(every / hosts.len() as u64 * u64::from(agent) + every, Happening::Report(agent));
         }
+        let mut present = vec![true; case.jobs.len()];
+        config.lifetimes.iter().for_each(|life| present[life.job as usize] = false);
         Self {
             control,
             fabric: Arc::new(fabric.clone()),
             jobs: case.jobs.iter().map(definition).collect(),
+            initial: case.jobs.iter().zip(&present).filter(|(_, there)| **there).map(|(job, _)| definition(job)).collect(),
+            present,
             peers: vec![Peer::default(); hosts.len()],
             hosts,
             service: None,
@@ -115,7 +126,7 @@ impl<'a> Plane<'a> {
             agents: BTreeMap::new(),
             last_session: 0,
             tick: None,
-            noise: Noise::new(seed, STREAM, 0),
+            noise: Noise::new(config.seed, STREAM, 0),
             report: ServiceReport::default(),
             refused: None,
         }
@@ -127,6 +138,16 @@ impl<'a> Plane<'a> {
             Happening::ServiceDies => self.die(now, agenda),
             Happening::ServiceReturns => self.come_back(now, agenda),
             Happening::Commit => self.commit(now, agenda),
+            Happening::Arrives(job) => {
+                self.present[job as usize] = true;
+                self.commit_one(now, job, agenda);
+            }
+            Happening::Departs(job) => {
+                self.present[job as usize] = false;
+                self.release(now, job, agenda);
+            }
+            Happening::Again(job) if self.present[job as usize] => self.commit_one(now, job, agenda),
+            Happening::Again(job) => self.release(now, job, agenda),
             Happening::ToService(session, message) => self.receive(now, session, message, agenda),
             Happening::ToAgent(agent, session, message) => return self.deliver(now, agent, session, message, agents, agenda),
             Happening::Connect(agent) => self.connect(now, agent, agents, agenda),
@@ -207,8 +228,28 @@ impl<'a> Plane<'a> {
             // The scheduler tries again.
             return agenda.add(now.saturating_add(RECONNECT.0), Happening::Commit);
         }
-        let jobs = self.jobs.clone();
-        self.handle(now, Event::Commit { request: COMMIT, jobs, if_epoch: None, lease: None, key: "commit".into() }, agenda);
+        let jobs = self.initial.clone();
+        if !jobs.is_empty() {
+            self.handle(now, Event::Commit { request: COMMIT, jobs, if_epoch: None, lease: None, key: "commit".into() }, agenda);
+        }
+    }
+
+    /// A job that arrived; asked again until there is a service.
+    fn commit_one(&mut self, now: u64, job: u32, agenda: &mut Agenda) {
+        if self.service.is_none() {
+            return agenda.add(now.saturating_add(RECONNECT.0), Happening::Again(job));
+        }
+        let definition = self.jobs[job as usize].clone();
+        let (request, key) = (RequestId(ARRIVALS + u64::from(job)), format!("commit {}", definition.job.name));
+        self.handle(now, Event::Commit { request, jobs: vec![definition], if_epoch: None, lease: None, key }, agenda);
+    }
+
+    /// A job that is gone. One that never came to be committed is refused, and nobody minds.
+    fn release(&mut self, now: u64, job: u32, agenda: &mut Agenda) {
+        if self.service.is_none() {
+            return agenda.add(now.saturating_add(RECONNECT.0), Happening::Again(job));
+        }
+        self.handle(now, Event::Release { request: RELEASE, jobs: vec![self.jobs[job as usize].job.name.clone()] }, agenda);
     }
 
     /// Hands the service an event and does what it says.
@@ -239,7 +280,7 @@ impl<'a> Plane<'a> {
             Action::Reply { request, result } => match result {
                 Ok(Reply::Committed(commitment)) => self.report.score = Some(commitment.score),
                 Ok(_) => {}
-                Err(refusal) if request == COMMIT => self.refused = Some(SimError::Refused(refusal.to_string())),
+                Err(refusal) if request >= COMMIT => self.refused = Some(SimError::Refused(refusal.to_string())),
                 Err(_) => {}
             },
             Action::SendPlan { session, epoch, slots } => {

@@ -43,6 +43,14 @@ impl Timers {
         }
     }
 
+    /// Stops a timer, whether it runs or not.
+    pub(crate) fn stop(&mut self, id: u32) {
+        let at = self.at[id as usize];
+        if at != NOWHERE {
+            self.remove(at as usize);
+        }
+    }
+
     /// The earliest time.
     pub(crate) fn next_time(&self) -> Option<u64> {
         self.heap.first().map(|e| e.time)

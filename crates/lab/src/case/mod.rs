@@ -82,6 +82,17 @@ pub struct LabJob {
     pub nic: Rate,
 }
 
+/// What is added to a Down phase at random.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drawn {
+    /// Its mean.
+    pub mean: Nanos,
+    /// Its standard deviation.
+    pub deviation: Nanos,
+    /// Three quarters are below.
+    pub third_quartile: Nanos,
+}
+
 /// How long one job takes, for planning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
@@ -115,6 +126,17 @@ impl LabJob {
         let bits = u128::from(self.bytes.0) * u128::from(SEGMENT_FRAME) * 8;
         let mbps = u128::from(self.nic.mbps().max(1)) * u128::from(SEGMENT_PAYLOAD);
         Nanos(u64::try_from((bits * 1_000).div_ceil(mbps)).unwrap_or(u64::MAX))
+    }
+
+    /// What jitter does to an iteration. All ranks have to be ready, so it is the largest of one uniform draw per rank.
+    #[must_use]
+    pub fn drawn(&self) -> Drawn {
+        let (ranks, most) = (self.hosts.len().max(1) as f64, self.jitter.0 as f64);
+        Drawn {
+            mean: Nanos((most * ranks / (ranks + 1.0)) as u64),
+            deviation: Nanos((most * (ranks / (ranks + 2.0)).sqrt() / (ranks + 1.0)) as u64),
+            third_quartile: Nanos((most * 0.75_f64.powf(1.0 / ranks)) as u64),
+        }
     }
 
     /// Its times if nothing but the NIC's rate held it back.

@@ -14,8 +14,12 @@
 //! Event times are whole nanoseconds and progress is fixed point, so equal inputs give equal bytes. A run ends
 //! when a state recurs, and then means are exact over that cycle; jobs whose periods do not lock may never
 //! repeat a state, and are averaged after a warm-up over a bounded number of iterations.
+//!
+//! An exact cycle of jobs that nobody holds need not be one that anybody sees ([`jitter`]): it is kept if it survives jitter,
+//! and else `unshifted` is the mean under jitter.
 
 mod gate;
+pub mod jitter;
 mod layout;
 mod run;
 mod share;
@@ -66,7 +70,7 @@ pub struct FluidLink<'a> {
 pub struct IterationTimes {
     /// Alone on its links.
     pub solo: Nanos,
-    /// With the others, from time 0, without a gate.
+    /// With the others, begun together, without a gate: exact where that survives jitter, and else the mean under it.
     pub unshifted: Nanos,
     /// With the others, shifted and gated.
     pub shifted: Nanos,
@@ -74,19 +78,25 @@ pub struct IterationTimes {
     pub slips: f64,
 }
 
-/// Predicts the iteration times of `jobs` on `links`. Demands of unknown jobs and links without capacity are
-/// ignored.
+/// Predicts the iteration times of `jobs` on `links`, with the [`jitter::JITTER_PERMILLE`] of ordinary jobs. Demands of unknown
+/// jobs and links without capacity are ignored.
 #[must_use]
 pub fn predict(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permille: u32) -> Vec<IterationTimes> {
+    predict_with(jobs, links, tolerance_permille, jitter::JITTER_PERMILLE)
+}
+
+/// As [`predict`], with Down phases that vary by so much; 0 for jobs that repeat themselves to the nanosecond.
+#[must_use]
+pub fn predict_with(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permille: u32, jitter_permille: u32) -> Vec<IterationTimes> {
     let layout = Layout::new(jobs, links);
     let solo: Vec<u64> = (0..jobs.len()).map(|j| layout.solo(j)).collect();
-    let unshifted = run::run(&layout, None);
+    let unshifted = jitter::unshifted(&layout, &solo, jitter_permille);
     // A slot shorter than the iteration itself could never be met.
     let gates = jobs.iter().zip(&solo).map(|(job, &solo)| Gate::new(job.shift.0, job.period.0.max(solo), tolerance_permille)).collect();
-    let shifted = run::run(&layout, Some(gates));
+    let shifted = run::run(&layout, run::Rules::Gated(gates));
     let times = |j: usize| IterationTimes {
         solo: Nanos(solo[j]),
-        unshifted: Nanos(unshifted[j].mean),
+        unshifted: Nanos(unshifted[j]),
         shifted: Nanos(shifted[j].mean),
         slips: shifted[j].slips,
     };

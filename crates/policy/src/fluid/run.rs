@@ -3,12 +3,24 @@
 use alloc::{vec, vec::Vec};
 
 use super::{
-    EVENTS_PER_JOB_MAX,
+    EVENTS_PER_JOB_MAX, ITERATIONS_MAX,
     gate::Gate,
+    jitter::{self, Jitter},
     layout::Layout,
     share::{Level, level},
     steady::{Measured, Steady},
 };
+
+/// What holds and what disturbs the jobs.
+#[derive(Debug)]
+pub(super) enum Rules {
+    /// Nothing: all begin at time 0.
+    Free,
+    /// Each begins at its gate's first slot and passes the gate.
+    Gated(Vec<Gate>),
+    /// All begin at time 0, and their Down phases vary.
+    Jittered(Jitter),
+}
 
 /// What a job is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +47,7 @@ struct JobState {
 struct Run<'a> {
     layout: &'a Layout,
     gates: Option<Vec<Gate>>,
+    jitter: Option<Jitter>,
     jobs: Vec<JobState>,
     /// (job, demand) of every job that is Up on the link.
     active: Vec<Vec<(u32, u64)>>,
@@ -46,8 +59,13 @@ struct Run<'a> {
     stale: Vec<bool>,
 }
 
-/// Runs all jobs, from time 0 without gates or from each gate's first slot.
-pub(super) fn run(layout: &Layout, gates: Option<Vec<Gate>>) -> Vec<Measured> {
+/// Runs all jobs until they are steady or a bound is met; with jitter, always to the bound.
+pub(super) fn run(layout: &Layout, rules: Rules) -> Vec<Measured> {
+    let (gates, jitter) = match rules {
+        Rules::Free => (None, None),
+        Rules::Gated(gates) => (Some(gates), None),
+        Rules::Jittered(jitter) => (None, Some(jitter)),
+    };
     let n = layout.segments.len();
     if n == 0 {
         return Vec::new();
@@ -62,6 +80,7 @@ pub(super) fn run(layout: &Layout, gates: Option<Vec<Gate>>) -> Vec<Measured> {
     let mut run = Run {
         layout,
         gates,
+        jitter,
         jobs,
         active,
         levels: vec![Level::default(); links],
@@ -75,7 +94,7 @@ pub(super) fn run(layout: &Layout, gates: Option<Vec<Gate>>) -> Vec<Measured> {
 impl Run<'_> {
     fn until_steady(&mut self) -> Vec<Measured> {
         let n = self.jobs.len();
-        let mut steady = Steady::new(n);
+        let mut steady = Steady::new(n, if self.jitter.is_some() { jitter::ITERATIONS } else { ITERATIONS_MAX });
         let mut events = 0usize;
         loop {
             let now = self.jobs.iter().map(|j| j.until).min().unwrap_or(0);
@@ -90,11 +109,21 @@ impl Run<'_> {
                 }
             }
             self.share_again(now);
-            let recurs = pivot_started && steady.recurs(now, (0..n).flat_map(|j| self.state(j, now)), (0..n).map(|j| self.slips(j)));
+            let recurs = pivot_started && self.looks(&mut steady, now);
             if recurs || steady.is_over() || events >= EVENTS_PER_JOB_MAX.saturating_mul(n) {
                 return steady.measure(now);
             }
         }
+    }
+
+    /// Notes a start of the pivot; true when the state was there before. Under jitter none is looked for.
+    fn looks(&self, steady: &mut Steady, now: u64) -> bool {
+        if self.jitter.is_some() {
+            steady.passes(now);
+            return false;
+        }
+        let n = self.jobs.len();
+        steady.recurs(now, (0..n).flat_map(|j| self.state(j, now)), (0..n).map(|j| self.slips(j)))
     }
 
     /// Ends what job `j` is doing and begins the next thing; true when that is a new iteration.
@@ -133,7 +162,11 @@ impl Run<'_> {
             self.changed.push(link);
         }
         let (left, speed) = (self.layout.work(spec), self.layout.one());
-        let until = now.saturating_add(spec.length);
+        let length = match &mut self.jitter {
+            Some(jitter) if uses.is_empty() => jitter.vary(j, spec.length),
+            _ => spec.length,
+        };
+        let until = now.saturating_add(length);
         self.jobs[j] = JobState { doing: Doing::Segment(segment), left, since: now, speed, until, started: self.jobs[j].started };
         self.stale[j] = !uses.is_empty();
     }

@@ -2,7 +2,7 @@
 
 use alloc::{vec, vec::Vec};
 
-use super::{ITERATIONS_MAX, WARM_UP_ITERATIONS};
+use super::WARM_UP_ITERATIONS;
 
 /// What a run measured for one job.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,6 +19,8 @@ type Start = (u64, u64, u64);
 /// Watches the starts of iterations, and the state of all jobs at each start of the pivot job.
 pub(super) struct Steady {
     jobs: usize,
+    /// Most iterations of the pivot.
+    bound: usize,
     /// Start times of every job; slips at that time.
     starts: Vec<Vec<(u64, u64)>>,
     /// State of all jobs at each start of the pivot, one after the other.
@@ -33,9 +35,10 @@ pub(super) struct Steady {
 }
 
 impl Steady {
-    pub(super) fn new(jobs: usize) -> Self {
+    pub(super) fn new(jobs: usize, bound: usize) -> Self {
         Self {
             jobs,
+            bound,
             starts: vec![Vec::new(); jobs],
             states: Vec::new(),
             times: Vec::new(),
@@ -56,15 +59,20 @@ impl Steady {
         let width = self.states.len() - before;
         let (old, new) = self.states.split_at(before);
         self.cycle = if width == 0 { None } else { old.chunks_exact(width).position(|s| s == new) };
-        self.times.push(now);
         self.slips.extend(slips);
-        self.counts.extend(self.starts.iter().map(|s| s.len() as u64));
+        self.passes(now);
         self.cycle.is_some()
+    }
+
+    /// Counts a start of the pivot.
+    pub(super) fn passes(&mut self, now: u64) {
+        self.times.push(now);
+        self.counts.extend(self.starts.iter().map(|s| s.len() as u64));
     }
 
     /// The bound on iterations is met.
     pub(super) fn is_over(&self) -> bool {
-        self.times.len() > ITERATIONS_MAX
+        self.times.len() > self.bound
     }
 
     /// The means: over the cycle if a state recurred, else over the starts after the warm-up.

@@ -29,6 +29,8 @@ pub const EVENTS_MAX: u64 = 100_000_000;
 enum Doing {
     /// Not begun yet.
     Nothing,
+    /// Its lifetime is over.
+    Gone,
     /// Held since it came to its gate.
     Held { hold: Hold, ready: u64, slip: bool },
     /// In that step since then.
@@ -45,6 +47,8 @@ struct JobState {
     /// Extra compute time of this iteration, not spent yet.
     extra: u64,
     stragglers: BTreeMap<u64, u64>,
+    /// It comes or goes, so the end of the warm-up does not wait for it.
+    passing: bool,
 }
 
 struct Run<'a> {
@@ -77,7 +81,7 @@ struct Run<'a> {
 /// # Errors
 /// The case or the configuration is malformed; see [`SimError`].
 pub fn run(case: &Case<'_>, config: &Config) -> Result<Report, SimError> {
-    config.validate()?;
+    config.validate(case.jobs.len())?;
     let layout = Layout::new(case.router, case.jobs)?;
     let mut run = Run::new(case, config, &layout)?;
     let ended = run.until_ended()?;
@@ -87,6 +91,8 @@ pub fn run(case: &Case<'_>, config: &Config) -> Result<Report, SimError> {
 impl<'a> Run<'a> {
     fn new(case: &'a Case<'a>, config: &'a Config, layout: &'a Layout) -> Result<Self, SimError> {
         let n = case.jobs.len();
+        let alone = config.lifetimes.is_empty() && !matches!(config.control, Control::Service(_));
+        let repeats = config.skip && config.jitter_permille == 0 && alone;
         let mut run = Self {
             case,
             config,
@@ -103,7 +109,7 @@ impl<'a> Run<'a> {
             counting_since: None,
             marks_before: Vec::new(),
             events: 0,
-            watch: (config.skip && config.jitter_permille == 0 && !matches!(config.control, Control::Service(_))).then(Watch::default),
+            watch: repeats.then(Watch::default),
             pivot: (0..n as u32).rev().max_by_key(|j| case.jobs[*j as usize].workload.unhindered()).unwrap_or(0),
             pivot_started: false,
             copied_cycles: 0,
@@ -116,13 +122,51 @@ impl<'a> Run<'a> {
                 }
             }
             Control::Service(control) => {
-                run.plane = Some(Plane::new(case, control, config.seed, run.agents.hosts(case), &mut run.agenda));
+                run.plane = Some(Plane::new(case, control, config, run.agents.hosts(case), &mut run.agenda));
             }
         }
         run.plan_faults()?;
-        run.set_agenda_timer();
         case.jobs.iter().zip(0..).for_each(|(job, j)| run.timers.set(j, job.begins.0));
+        run.plan_lifetimes();
+        run.set_agenda_timer();
         Ok(run)
+    }
+
+    fn plan_lifetimes(&mut self) {
+        for life in &self.config.lifetimes {
+            self.jobs[life.job as usize].passing = true;
+            self.warming -= 1;
+            self.timers.set(life.job, life.arrives.0.saturating_add(self.case.jobs[life.job as usize].begins.0));
+            self.agenda.add(life.arrives.0, Happening::Arrives(life.job));
+            if let Some(departs) = life.departs {
+                self.agenda.add(departs.0, Happening::Departs(life.job));
+            }
+        }
+        if self.warming == 0 {
+            self.count_from(0);
+        }
+    }
+
+    /// What happens from now on is counted.
+    fn count_from(&mut self, now: u64) {
+        self.counting_since = Some(now);
+        self.agenda.add(now, Happening::Count);
+    }
+
+    /// Ends a job in the middle of what it does.
+    fn depart(&mut self, job: u32, now: u64) {
+        self.timers.stop(job);
+        if let Doing::Step { step, since } = self.jobs[job as usize].doing {
+            self.end_step(job, step, since, now);
+        }
+        if matches!(self.config.control, Control::Direct(_)) {
+            self.agents.write(job, None, now);
+        }
+        let state = &mut self.jobs[job as usize];
+        state.doing = Doing::Gone;
+        if (state.memory.records.len() as u64) < self.config.records_wanted() {
+            self.busy -= 1;
+        }
     }
 
     fn plan_faults(&mut self) -> Result<(), SimError> {
@@ -202,6 +246,7 @@ impl<'a> Run<'a> {
                     self.agents.step_clock(*agent, *by);
                     touched = Some(*agent);
                 }
+                Happening::Departs(job) => self.depart(*job, now),
                 _ => {}
             }
             if let Some(plane) = &mut self.plane {
@@ -222,6 +267,7 @@ impl<'a> Run<'a> {
     /// A job's timer fired: what it was doing has ended.
     fn advance(&mut self, job: u32, now: u64) {
         let next = match self.jobs[job as usize].doing {
+            Doing::Gone => return,
             Doing::Nothing => return self.arrive(job, now),
             Doing::Held { .. } => return self.look_again(job, now),
             Doing::Step { step, since } => {
@@ -285,11 +331,10 @@ impl<'a> Run<'a> {
         let number = state.memory.records.len() as u64;
         self.pivot_started |= job == self.pivot;
         state.extra = state.stragglers.get(&number).copied().unwrap_or(0);
-        if number == self.config.warm_up {
+        if number == self.config.warm_up && !state.passing {
             self.warming -= 1;
             if self.warming == 0 {
-                self.counting_since = Some(now);
-                self.agenda.add(now, Happening::Count);
+                self.count_from(now);
                 self.set_agenda_timer();
             }
         }
@@ -381,6 +426,7 @@ impl JobState {
             memory: Memory::default(),
             extra: 0,
             stragglers: BTreeMap::new(),
+            passing: false,
         }
     }
 }

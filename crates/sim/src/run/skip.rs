@@ -44,7 +44,8 @@ impl Run<'_> {
         let mut state: Vec<u64> = self.agents.phases(now).collect();
         for (id, job) in (0..).zip(&self.jobs) {
             let kind = match job.doing {
-                Doing::Nothing => [0, 0, 0],
+                // With lifetimes nothing is skipped.
+                Doing::Nothing | Doing::Gone => [0, 0, 0],
                 Doing::Held { ready, slip, .. } => [1, now - ready, u64::from(slip)],
                 Doing::Step { step, since } => [2 + u64::from(step), now - since, 0],
             };

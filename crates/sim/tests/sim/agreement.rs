@@ -20,7 +20,9 @@ use crate::cases::*;
 fn predicted(router: &Router<'_>, jobs: &[SimJob]) -> Vec<IterationTimes> {
     let (planned, placements): (Vec<_>, Vec<_>) = jobs.iter().map(|j| (j.job.clone(), j.placement.clone())).unzip();
     let cluster = Cluster { fabric: router.fabric(), router, jobs: &planned, placements: &placements };
-    let evaluation = evaluate(&cluster, &Candidate::default(), &Options::default()).unwrap();
+    // Both without jitter: what is compared are two programs, and jitter would differ in each.
+    let options = Options { jitter_permille: 0, ..Options::default() };
+    let evaluation = evaluate(&cluster, &Candidate::default(), &options).unwrap();
     evaluation.jobs(&cluster).iter().map(|j| j.times.unwrap()).collect()
 }
 

@@ -6,6 +6,7 @@ mod agreement;
 mod cases;
 mod faults;
 mod held;
+mod lifetimes;
 mod marks;
 mod repeatable;
 mod service;

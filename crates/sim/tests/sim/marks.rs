@@ -10,9 +10,9 @@ fn contention_marks_and_interleaving_does_not() {
     let config = Config { ecn: EcnModel::LAB, warm_up: 4, iterations: 20, ..Config::default() };
     let contended = play(&fabric, &jobs, &config);
     for link in &contended.links {
-        // 200 ms of 100 Mbit/s are 1,667 packets of 1,500 bytes for two iterations; 6.9 % of them are marked once the queue has
-        // settled, after 6 ms of filling.
-        assert!((55.0..57.6).contains(&link.marks_per_iteration), "{link:?}");
+        // Two NICs of 100 Mbit/s on 100: the queue takes 9.8 ms to its peak, 4.8 ms of them on the ramp, where 40 packets are marked
+        // by 16 % on the mean: 6.4. Of the 1,585 packets of the other 190.2 ms 0.42 % are: 6.66. That is for two iterations.
+        assert!((6.4..6.7).contains(&link.marks_per_iteration), "{link:?}");
         assert!((link.marks / link.marks_per_iteration - 40.0).abs() < 3.0, "{link:?}");
     }
     assert!(held(&fabric, &jobs, 50, &config).links.iter().all(|l| l.marks == 0.0));

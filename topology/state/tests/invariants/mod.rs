@@ -24,6 +24,8 @@ pub(crate) struct Witness {
     promised: BTreeMap<String, String>,
     /// Jobs that something happened to since the last look.
     touched: BTreeSet<String>,
+    /// Something happened to one of them twice: nobody saw whom it met in between.
+    blurred: bool,
     told: BTreeMap<SessionId, u64>,
 }
 
@@ -31,7 +33,7 @@ impl Witness {
     /// An answered request: jobs with their documents, or `None` for those released.
     pub(crate) fn changed(&mut self, jobs: BTreeMap<String, Option<String>>) {
         for (name, document) in jobs {
-            self.touched.insert(name.clone());
+            self.blurred |= !self.touched.insert(name.clone());
             match document {
                 Some(document) => self.promised.insert(name, document),
                 None => self.promised.remove(&name),
@@ -100,7 +102,7 @@ impl Witness {
     fn untouched_stay(&self, view: &View) {
         // A job that came and went between two looks met somebody whom nobody saw.
         let hidden = self.touched.iter().any(|n| view.job(n).is_none() && !self.jobs.contains_key(n));
-        if view.fabric_version() != self.fabric || hidden {
+        if view.fabric_version() != self.fabric || hidden || self.blurred {
             return;
         }
         let mut reached: BTreeSet<String> = self.touched.clone();
@@ -135,6 +137,7 @@ impl Witness {
     fn take(&mut self, view: &View) {
         (self.epoch, self.fabric) = (view.epoch(), view.fabric_version());
         self.touched.clear();
+        self.blurred = false;
         let seen = |job: antiphase_state::JobView<'_>| {
             let company = job.component().map(String::from).collect();
             (job.name().to_string(), Seen { document: job.definition().document.clone(), slot: job.slot(), company })
