@@ -26,6 +26,7 @@ pub struct Metrics {
     evaluate: Histogram,
     store_commit: Histogram,
     store_failures: IntCounter,
+    store_rewrites: IntCounter,
     requests: IntCounterVec,
     notices: IntCounterVec,
     connections: IntGauge,
@@ -48,6 +49,10 @@ impl Metrics {
             evaluate: seconds("evaluate_duration_seconds", "Time to rank the candidates of one request.", EVALUATE_BUCKETS)?,
             store_commit: seconds("store_commit_seconds", "Time of one transaction of the state file, fsync included.", STORE_BUCKETS)?,
             store_failures: IntCounter::new("store_failures_total", "Transactions of the state file that failed.")?,
+            store_rewrites: IntCounter::new(
+                "store_rewrites_total",
+                "Times that the whole state file was written anew after a failed write.",
+            )?,
             requests: IntCounterVec::new(Opts::new("requests_total", "Requests by protocol and result."), &["protocol", "result"])?,
             notices: IntCounterVec::new(Opts::new("events_total", "Events by kind."), &["kind"])?,
             connections: IntGauge::new("connections", "Open TCP connections.")?,
@@ -58,6 +63,7 @@ impl Metrics {
         r.register(Box::new(metrics.evaluate.clone()))?;
         r.register(Box::new(metrics.store_commit.clone()))?;
         r.register(Box::new(metrics.store_failures.clone()))?;
+        r.register(Box::new(metrics.store_rewrites.clone()))?;
         r.register(Box::new(metrics.requests.clone()))?;
         r.register(Box::new(metrics.notices.clone()))?;
         r.register(Box::new(metrics.connections.clone()))?;
@@ -70,11 +76,14 @@ impl Metrics {
         self.evaluate.observe(took.as_secs_f64());
     }
 
-    /// A transaction took this long.
-    pub fn store_commit(&self, took: Duration, ok: bool) {
+    /// A transaction took this long; `rewritten`: because the whole file was written anew.
+    pub fn store_commit(&self, took: Duration, ok: bool, rewritten: bool) {
         self.store_commit.observe(took.as_secs_f64());
         if !ok {
             self.store_failures.inc();
+        }
+        if rewritten {
+            self.store_rewrites.inc();
         }
     }
 

@@ -146,8 +146,8 @@ fn dump(file: &Path) -> Result<(), Failure> {
     }
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
-    for (key, value) in StateFile::open(file)?.dump()? {
-        let value: serde_json::Value = serde_json::from_slice(&value).unwrap_or_default();
+    for (key, value) in StateFile::open(file)?.dump() {
+        let value: serde_json::Value = serde_json::from_slice(value).unwrap_or_default();
         let line = serde_json::json!({ "key": key, "value": value });
         // A reader that has seen enough closes the pipe.
         if writeln!(out, "{line}").is_err() {

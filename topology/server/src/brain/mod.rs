@@ -76,7 +76,7 @@ impl Brain {
         let (send, outcomes) = mpsc::unbounded_channel();
         let metrics = Arc::clone(&around.metrics);
         let store = Store::start(file, move |outcome: Outcome| {
-            metrics.store_commit(outcome.took, outcome.result.is_ok());
+            metrics.store_commit(outcome.took, outcome.result.is_ok(), outcome.rewritten);
             // The brain is gone only after the store.
             let _ = send.send(outcome);
         })
@@ -276,7 +276,7 @@ impl Task {
             self.handle(event);
         }
         if let Err(reason) = outcome.result {
-            tracing::error!(reason, "the state file cannot be written; changes are refused until it can");
+            tracing::error!(reason, "the state file is in doubt and cannot be written anew; changes are refused until it can");
         }
     }
 
