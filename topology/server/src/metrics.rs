@@ -197,12 +197,15 @@ fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Erro
     let solo = gauges(registry, "job_solo_period_seconds", "Length of an iteration alone, from the profile.", ["job"])?;
     let iteration = gauges(registry, "job_iteration_seconds", "Median iteration that the gate saw.", ["job"])?;
     let error = gauges(registry, "job_shift_error_seconds", "Median start minus slot; positive is late.", ["job"])?;
-    let slips = gauges(registry, "job_slips", "Starts that waited for the next slot, since the job was committed.", ["job"])?;
-    let opens = gauges(
-        registry,
-        "job_fail_opens",
-        "Starts let through because the plan could not be trusted, since the job was committed.",
-        ["job"],
+    let counter = |name: &str, help: &str| -> Result<IntCounterVec, prometheus::Error> {
+        let vec = IntCounterVec::new(Opts::new(name, help), &["job"])?;
+        registry.register(Box::new(vec.clone()))?;
+        Ok(vec)
+    };
+    let slips = counter("job_slips_total", "Starts that waited for the next slot, since the job was committed or the service started.")?;
+    let opens = counter(
+        "job_fail_opens_total",
+        "Starts let through because the plan could not be trusted, since the job was committed or the service started.",
     )?;
     for state in [pb::JobState::Committed, pb::JobState::Held, pb::JobState::Free, pb::JobState::Drifting, pb::JobState::Open] {
         let jobs = snapshot.jobs.iter().filter(|j| j.message.state() == state).count();
@@ -218,8 +221,8 @@ fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Erro
         let set = |gauge: &GaugeVec, value: Option<f64>| value.into_iter().for_each(|v| gauge.with_label_values(&label).set(v));
         set(&iteration, job.iteration_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
         set(&error, job.phase_error_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
-        set(&slips, job.slips.map(|n| n as f64));
-        set(&opens, job.fail_opens.map(|n| n as f64));
+        job.slips.into_iter().for_each(|n| slips.with_label_values(&label).inc_by(n));
+        job.fail_opens.into_iter().for_each(|n| opens.with_label_values(&label).inc_by(n));
     }
     Ok(())
 }
