@@ -53,8 +53,31 @@ pub enum Acceptor {
 }
 
 /// See [`Acceptor::With`].
-pub type AcceptFn =
-    dyn Fn(TcpStream, SocketAddr) -> futures_util::future::BoxFuture<'static, io::Result<(Box<dyn Stream>, Caller)>> + Send + Sync;
+pub type AcceptFn = dyn Fn(TcpStream, SocketAddr) -> futures_util::future::BoxFuture<'static, io::Result<Accepted>> + Send + Sync;
+
+/// A stream whose peer is known.
+pub struct Accepted {
+    /// Carries HTTP.
+    pub stream: Box<dyn Stream>,
+    /// Who is at the other end.
+    pub caller: Caller,
+    /// Ends when that can no longer be said, such as when the certificate expires; then the connection is cut.
+    pub until: futures_util::future::BoxFuture<'static, &'static str>,
+}
+
+impl Accepted {
+    /// A peer that stays who it is.
+    #[must_use]
+    pub fn for_good(stream: Box<dyn Stream>, caller: Caller) -> Self {
+        Self { stream, caller, until: Box::pin(std::future::pending()) }
+    }
+}
+
+impl std::fmt::Debug for Accepted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Accepted").field("caller", &self.caller).finish_non_exhaustive()
+    }
+}
 
 /// A stream of bytes both ways.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -146,7 +169,10 @@ pub async fn serve(listener: TcpListener, acceptor: Acceptor, app: Router, api: 
             // Nagle's algorithm would hold back the end of an answer; without the option it is only slower.
             let _ = stream.set_nodelay(true);
             match accept(&acceptor, stream, peer).await {
-                Ok((stream, caller)) => connection(stream, caller, app, &shutdown).await,
+                Ok(Accepted { stream, caller, until }) => tokio::select! {
+                    () = connection(stream, caller, app, &shutdown) => {}
+                    why = until => say(|dropped| tracing::info!(%peer, why, dropped, "a connection was cut")),
+                },
                 Err(error) => say(|dropped| tracing::info!(%peer, %error, dropped, "a connection was not taken")),
             }
         });
@@ -163,9 +189,9 @@ fn say(line: impl FnOnce(u64)) {
     }
 }
 
-async fn accept(acceptor: &Acceptor, stream: TcpStream, peer: SocketAddr) -> io::Result<(Box<dyn Stream>, Caller)> {
+async fn accept(acceptor: &Acceptor, stream: TcpStream, peer: SocketAddr) -> io::Result<Accepted> {
     match acceptor {
-        Acceptor::Plain => Ok((Box::new(stream), Caller::LOOPBACK)),
+        Acceptor::Plain => Ok(Accepted::for_good(Box::new(stream), Caller::LOOPBACK)),
         Acceptor::With(accept) => {
             let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long");
             tokio::time::timeout(HEAD_MAX, accept(stream, peer)).await.map_err(late)?
