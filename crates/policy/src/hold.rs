@@ -28,11 +28,13 @@ pub struct Advice {
     pub times: Vec<Nanos>,
 }
 
-/// Advises whom to hold. `sets` are the jobs of each joint set; `times` is what [`crate::fluid::predict`] says of the same jobs
+/// Advises whom to hold, so that the sum over the jobs of iteration over period is least, each weighted by its GPUs (one, where
+/// `gpus` does not say). `sets` are the jobs of each joint set; `times` is what [`crate::fluid::predict`] says of the same jobs
 /// and links. A set that names an unknown job is ignored.
 #[must_use]
 pub fn advise(
     jobs: &[FluidJob],
+    gpus: &[u32],
     links: &[FluidLink<'_>],
     sets: &[Vec<usize>],
     times: &[IterationTimes],
@@ -40,7 +42,7 @@ pub fn advise(
 ) -> Advice {
     let known = |set: &&Vec<usize>| set.iter().all(|&j| j < jobs.len());
     let sets: Vec<&Vec<usize>> = sets.iter().filter(known).collect();
-    let search = Search { jobs, links, sets: &sets, times, tolerance_permille };
+    let search = Search { jobs, gpus, links, sets: &sets, times, tolerance_permille };
     let mut best = search.nobody();
     if sets.is_empty() || times.len() != jobs.len() {
         return best.advice;
@@ -54,6 +56,7 @@ pub fn advise(
 
 struct Search<'a> {
     jobs: &'a [FluidJob],
+    gpus: &'a [u32],
     links: &'a [FluidLink<'a>],
     sets: &'a [&'a Vec<usize>],
     times: &'a [IterationTimes],
@@ -61,7 +64,7 @@ struct Search<'a> {
 }
 
 /// Sets that are held, what is predicted, and how much shorter the iterations are than with nobody held: the sum over the
-/// jobs, each by its period.
+/// jobs, each by its period and weighted by its GPUs.
 struct Choice {
     sets: Vec<bool>,
     advice: Advice,
@@ -98,7 +101,8 @@ impl Search<'_> {
     }
 
     fn gain(&self, job: usize, time: Nanos) -> f64 {
-        (self.times[job].unshifted.0 as f64 - time.0 as f64) / self.jobs[job].period.0.max(1) as f64
+        let weight = f64::from(self.gpus.get(job).copied().unwrap_or(1));
+        weight * (self.times[job].unshifted.0 as f64 - time.0 as f64) / self.jobs[job].period.0.max(1) as f64
     }
 
     /// The jobs of the sets that are held.
@@ -179,15 +183,19 @@ mod tests {
             gain(a) + gain(b)
         };
         assert!(pair(0, 1) > 0.1 && pair(2, 3) < -0.01, "{} {}", pair(0, 1), pair(2, 3));
-        let found = advise(&jobs, &links, &[vec![0, 1], vec![2, 3]], &times, TOLERANCE_PERMILLE);
+        let found = advise(&jobs, &[], &links, &[vec![0, 1], vec![2, 3]], &times, TOLERANCE_PERMILLE);
         assert_eq!(found.hold, [true, true, false, false]);
         // The links have nothing in common, so the pairs run as each would alone; periods that do not lock are averaged over a
         // bounded number of iterations, which are others here.
         let expected: Vec<Nanos> = (0..4).map(|j| if j < 2 { times[j].shifted } else { times[j].unshifted }).collect();
         assert_eq!(found.times[..2], expected[..2]);
         assert!((2..4).all(|j| found.times[j].0.abs_diff(expected[j].0) < 2 * MS), "{:?} {expected:?}", found.times);
+        // A thousand GPUs that hardly lose outweigh two that gain: everything is decided for them.
+        let weights = [1, 1, 1_000, 1_000];
+        let lopsided = advise(&jobs, &weights, &links, &[vec![0, 1, 2, 3]], &times, TOLERANCE_PERMILLE);
+        assert_eq!(lopsided.hold, [false; 4]);
         // As one set there is one answer for all of them.
-        let whole = advise(&jobs, &links, &[vec![0, 1, 2, 3]], &times, TOLERANCE_PERMILLE);
+        let whole = advise(&jobs, &[], &links, &[vec![0, 1, 2, 3]], &times, TOLERANCE_PERMILLE);
         assert!(whole.hold.iter().all(|h| *h == whole.hold[0]));
     }
 
@@ -196,7 +204,7 @@ mod tests {
         let (jobs, phases) = two_pairs();
         let links = on(&phases, &[[0, 1], [1, 2], [2, 3]]);
         let times = predict(&jobs, &links, TOLERANCE_PERMILLE);
-        let found = advise(&jobs, &links, &[vec![0, 1], vec![1, 2], vec![2, 3]], &times, TOLERANCE_PERMILLE);
+        let found = advise(&jobs, &[], &links, &[vec![0, 1], vec![1, 2], vec![2, 3]], &times, TOLERANCE_PERMILLE);
         let total = |of: &dyn Fn(usize) -> Nanos| (0..4).map(|j| of(j).0 as f64 / jobs[j].period.0 as f64).sum::<f64>();
         let advised = total(&|j| found.times[j]);
         assert!(advised <= total(&|j| times[j].shifted) + 1e-9 && advised <= total(&|j| times[j].unshifted) + 1e-9);
@@ -204,11 +212,11 @@ mod tests {
 
     #[test]
     fn nothing_to_hold() {
-        assert_eq!(advise(&[], &[], &[], &[], TOLERANCE_PERMILLE), Advice::default());
+        assert_eq!(advise(&[], &[], &[], &[], &[], TOLERANCE_PERMILLE), Advice::default());
         let (jobs, phases) = two_pairs();
         let links = on(&phases, &[]);
         let times = predict(&jobs, &links, TOLERANCE_PERMILLE);
-        let found = advise(&jobs, &links, &[vec![0, 9]], &times, TOLERANCE_PERMILLE);
+        let found = advise(&jobs, &[], &links, &[vec![0, 9]], &times, TOLERANCE_PERMILLE);
         assert_eq!(found.hold, [false; 4], "a set of an unknown job is none");
     }
 }

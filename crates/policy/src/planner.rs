@@ -115,6 +115,8 @@ pub(crate) struct Planner<'a> {
     numbers: Vec<u32>,
     /// By number, in ns.
     periods: Vec<u64>,
+    /// By number; a job that declares none counts as one.
+    gpus: Vec<u32>,
 }
 
 /// What distinguishes a candidate from the base: (number of the job, index of its routes).
@@ -143,7 +145,8 @@ impl<'a> Planner<'a> {
             numbers[job.index()] = number as u32;
         }
         let periods = jobs.iter().map(|j| cluster.jobs[j.index()].period.0).collect();
-        Ok(Self { cluster, options, jobs, numbers, periods })
+        let gpus = jobs.iter().map(|j| cluster.jobs[j.index()].gpus.max(1)).collect();
+        Ok(Self { cluster, options, jobs, numbers, periods, gpus })
     }
 
     pub(crate) fn evaluate_all(&self, candidates: &[Candidate]) -> Result<Vec<Evaluation>, PolicyError> {
@@ -234,7 +237,7 @@ impl<'a> Planner<'a> {
                 return Ok(Draft::Loop(found));
             }
             let contention = overlay.contention()?;
-            let components = components(&contention.classes, &self.periods);
+            let components = components(&contention.classes, &self.periods, &self.gpus);
             Ok(Draft::Contended(contention, components))
         };
         let named = |overlay: &mut Overlay<'_>, (moves, candidate): (&Moves, &Candidate)| {

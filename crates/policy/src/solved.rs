@@ -254,6 +254,6 @@ fn times(content: &Content, phases: &[Vec<Arc<[Phase]>>], shifts: &[Shift], opti
     let jobs: Vec<FluidJob> = content.periods.iter().zip(shifts).map(job).collect();
     let links: Vec<FluidLink<'_>> = content.links.iter().zip(phases).map(fluid_link).collect();
     let times = predict_with(&jobs, &links, options.tolerance_permille, options.jitter_permille);
-    let advice = advise(&jobs, &links, &jobs_of_sets(content), &times, options.tolerance_permille);
+    let advice = advise(&jobs, &content.gpus, &links, &jobs_of_sets(content), &times, options.tolerance_permille);
     (times, advice)
 }

@@ -14,6 +14,7 @@ mod bad_topologies;
 mod examples;
 mod expected;
 mod explain;
+mod far_end;
 mod fabric;
 mod import;
 mod jobs;

@@ -114,7 +114,7 @@ pub fn predict_held(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permil
         _ => Gate::open(),
     };
     let gates = jobs.iter().enumerate().map(gate).collect();
-    run::run(&layout, Some(gates)).iter().map(|m| Nanos(m.mean)).collect()
+    run::run(&layout, run::Rules::Gated(gates)).iter().map(|m| Nanos(m.mean)).collect()
 }
 
 #[cfg(test)]
