@@ -413,9 +413,8 @@ mod tests {
         let fabric = clos([1, 1], 400_000);
         let mut reader = Reader::new(&fabric, &|_| Err("no files".into()));
         let heavy = |id: usize| {
-            let doc = format!(
-                "{{id: j{id}, model: {{name: gpt3, strategy: pp, pp: 2, batch: 1024, micro_batches: 1024}}, hosts: [h0, h1]}}"
-            );
+            let doc =
+                format!("{{id: j{id}, model: {{name: gpt3, strategy: pp, pp: 2, batch: 1024, micro_batches: 1024}}, hosts: [h0, h1]}}");
             JobDoc::parse(&doc).unwrap()
         };
         let refused = (0..100_000).find_map(|i| reader.job(&heavy(i), None).err()).unwrap().to_string();

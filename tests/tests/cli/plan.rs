@@ -56,7 +56,8 @@ fn a_plan_has_the_documented_fields() {
     let link = &across["links"][0];
     assert_eq!(keys(link), ["approximate", "capacity_mbps", "jobs", "links", "score", "true_score", "zero_shift_score"]);
     let job = &across["jobs"][1];
-    let fields = ["advised_ns", "contended", "hold", "job", "lock_ns", "period_ns", "shift_ns", "shifted_ns", "slack_ns", "solo_ns", "unshifted_ns"];
+    let fields =
+        ["advised_ns", "contended", "hold", "job", "lock_ns", "period_ns", "shift_ns", "shifted_ns", "slack_ns", "solo_ns", "unshifted_ns"];
     assert_eq!(keys(job), fields);
     assert_eq!((&across["mean_score"], &job["shift_ns"]), (&1.0.into(), &127_500_000.into()));
 }
@@ -116,7 +117,9 @@ fn a_link_of_unknown_capacity_is_refused_by_name() {
         format!("{file}: link leaf1->spine1 has no known capacity; state it in the fabric file or import with --assume-capacity")
     );
     // Candidates that all leave it are ranked; one that stays on it is refused.
-    let candidates = |right: &str| format!("schema: antiphase.candidates/v1\ncandidates:\n- {{id: within, hosts: {{left: [h1, h2], right: {right}}}}}\n");
+    let candidates = |right: &str| {
+        format!("schema: antiphase.candidates/v1\ncandidates:\n- {{id: within, hosts: {{left: [h1, h2], right: {right}}}}}\n")
+    };
     let leave = scratch.file("leave.yaml", candidates("[h3, h4]"));
     let ranked = antiphase(&["plan", "--fabric", &file, "--jobs", "jobs.yaml", "--candidates", &leave]);
     ranked.expect(0);

@@ -14,7 +14,8 @@ use crate::model::{Figure, Model};
 pub const A100: Figure<u64> = Figure::derived(60_000, "0.4 of the TF32 peak of 156 TFLOP/s");
 /// Sustained speed of an NVIDIA A100 in fp16 with fp32 sums, in GFLOP/s: what a model trained in mixed precision by DeepSpeed
 /// runs at, at the same share of the peak as [`A100`].
-pub(crate) const A100_HALF: Figure<u64> = Figure::derived(125_000, "0.4 of the fp16 tensor-core peak of 312 TFLOP/s, the share assumed for TF32");
+pub(crate) const A100_HALF: Figure<u64> =
+    Figure::derived(125_000, "0.4 of the fp16 tensor-core peak of 312 TFLOP/s, the share assumed for TF32");
 /// Sustained speed of an NVIDIA H100 in bf16, in GFLOP/s.
 pub const H100: Figure<u64> = Figure::assumed(400_000, "0.4 of the dense bf16 peak of 989 TFLOP/s, the usual utilisation of large runs");
 
