@@ -104,7 +104,8 @@ pub fn predict_with(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permil
 }
 
 /// Mean time between starts of iterations when the jobs of `held` go through gates and the others run as they come, from time
-/// 0. A job that `held` does not name is not held.
+/// 0. A job that `held` does not name is not held. Without jitter: among those that are not held, phases that nothing keeps apart
+/// are predicted as they fall.
 #[must_use]
 pub fn predict_held(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permille: u32, held: &[bool]) -> Vec<Nanos> {
     let layout = Layout::new(jobs, links);
