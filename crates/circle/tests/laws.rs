@@ -287,7 +287,7 @@ fn robust_shifts_have_the_reported_worst_case_and_never_a_worse_one_than_plain_s
             }
             worst
         };
-        let reported = robust.robust_mean_score.unwrap();
+        let reported = robust.robust.unwrap().mean_score;
         let truth = worst(&shifts(&robust));
         assert!((reported - truth).abs() < TOLERANCE, "seed {seed}: reported {reported} true {truth}: {instance:?}");
         assert!(truth >= worst(&shifts(&plain)) - TOLERANCE, "seed {seed}: robust is worse than plain");
