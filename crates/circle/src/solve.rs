@@ -330,13 +330,7 @@ fn circle(problem: &Problem, link: &ProblemLink, multiplicity: usize, effort: Ef
         .collect();
     let capacity = link.capacity.0 as f64;
     let mut circle = Circle { perimeter, capacity, weight: multiplicity as f64 / (capacity * perimeter as f64), members, approximate };
-    let unlocked = circle.members.iter().filter(|m| !m.folded.is_locked()).count();
-    if unlocked > 10 {
-        // Only so many distributions can overflow the cap of a mixture; ask the sweep itself.
-        let mut total = Total::default();
-        total.sweep(&circle, |_| Presence::At(0));
-        circle.approximate |= total.approximate;
-    }
+    circle.approximate |= circle.may_cut();
     Some(circle)
 }
 
