@@ -44,10 +44,20 @@ const PARALLEL_SETS_MIN: usize = 16;
 /// # Errors
 /// [`SolveError::PerimeterOverflow`] in paper mode.
 pub fn solve(problem: &Problem, options: &Options) -> Result<Solution, SolveError> {
+    Ok(solve_counted(problem, options)?.0)
+}
+
+/// [`solve`], and about how much work the search for the optimum was, in units of 10 ns.
+pub(crate) fn solve_counted(problem: &Problem, options: &Options) -> Result<(Solution, u64), SolveError> {
     let view = View::new(problem, options.effort);
     match options.mode {
-        Mode::Exact => Ok(view.solve_exact(options)),
-        Mode::Cassini => cassini::solve(&view),
+        Mode::Exact => {
+            let parts = view.solved_parts(options);
+            let work = parts.iter().map(|p| p.work).sum();
+            Ok((view.combine(parts, options), work))
+        }
+        // The grid has a bound of its own.
+        Mode::Cassini => Ok((cassini::solve(&view)?, 0)),
     }
 }
 
@@ -89,6 +99,8 @@ pub(crate) struct Part {
     pub(crate) slacks: Vec<Option<u64>>,
     bound: f64,
     proven: bool,
+    /// Spent on its solution.
+    work: u64,
 }
 
 impl Part {
@@ -101,6 +113,7 @@ impl Part {
         self.rotations = found.shifts;
         let work_end = total.work + options.effort.work_max();
         self.slacks = slack::centre(&self.group, &mut self.rotations, |_| true, work_end, &mut total);
+        self.work = total.work;
     }
 
     /// Takes over the shifts of all jobs.
@@ -151,19 +164,23 @@ impl<'a> View<'a> {
                 }
                 let group = Group::new(jobs.len(), circles, self.effort);
                 let classes = set.iter().map(|&i| self.contended[i].0).collect();
-                Part { jobs, group, classes, rotations: vec![], slacks: vec![], bound: 0.0, proven: false }
+                Part { jobs, group, classes, rotations: vec![], slacks: vec![], bound: 0.0, proven: false, work: 0 }
             })
             .collect()
     }
 
     pub(crate) fn solve_exact(&self, options: &Options) -> Solution {
+        self.combine(self.solved_parts(options), options)
+    }
+
+    fn solved_parts(&self, options: &Options) -> Vec<Part> {
         let mut parts = self.parts();
         if parts.len() >= PARALLEL_SETS_MIN {
             parts.par_iter_mut().for_each(|part| part.solve(options));
         } else {
             parts.iter_mut().for_each(|part| part.solve(options));
         }
-        self.combine(parts, options)
+        parts
     }
 
     fn combine(&self, mut parts: Vec<Part>, options: &Options) -> Solution {
