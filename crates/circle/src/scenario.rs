@@ -325,11 +325,8 @@ impl PaddingDoc {
     /// What padding decided about the jobs of `scenario`.
     #[must_use]
     pub fn new(scenario: &Scenario, decision: &PadDecision) -> Self {
-        let job = |p: &Padding| PaddedJobDoc {
-            job: scenario.jobs[p.job.index()].clone(),
-            period_ticks: p.period.0,
-            padded_ticks: p.padded.0,
-        };
+        let job =
+            |p: &Padding| PaddedJobDoc { job: scenario.jobs[p.job.index()].clone(), period_ticks: p.period.0, padded_ticks: p.padded.0 };
         Self {
             jobs: decision.paddings.iter().map(job).collect(),
             price: decision.price,

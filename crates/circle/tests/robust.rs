@@ -59,7 +59,7 @@ fn best_of_pairs(instance: &Instance, drift: u64) -> f64 {
         (0..period).map(|x| around(x).map(|y| losses[y as usize]).fold(0.0, f64::max)).collect()
     };
     // By level of the addition that the links share: the least loss of each link that adds no more.
-    let links: Vec<(Vec<f64>, Vec<f64>)> = (0..instance.links.len()).map(|l| losses(l)).map(|l| (drifted(&l), l)).collect();
+    let links: Vec<(Vec<f64>, Vec<f64>)> = (0..instance.links.len()).map(losses).map(|l| (drifted(&l), l)).collect();
     let added = |(worst, loss): &(Vec<f64>, Vec<f64>)| worst.iter().zip(loss).map(|(w, l)| w - l).collect::<Vec<_>>();
     let additions: Vec<Vec<f64>> = links.iter().map(added).collect();
     let mut best = f64::INFINITY;

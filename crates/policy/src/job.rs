@@ -10,7 +10,10 @@ use fabric::{
 };
 use units::{JobId, Nanos, Rate};
 
-use crate::{PolicyError, fluid::{TOLERANCE_PERMILLE, jitter::JITTER_PERMILLE}};
+use crate::{
+    PolicyError,
+    fluid::{TOLERANCE_PERMILLE, jitter::JITTER_PERMILLE},
+};
 
 /// A training job as the network sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]

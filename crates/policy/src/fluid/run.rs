@@ -262,9 +262,7 @@ impl Run<'_> {
             let length = u128::from(self.layout.alone(spec, self.layout.work(spec)));
             *(if self.layout.uses(spec).is_empty() { &mut down } else { &mut up }) += length;
         }
-        if alone > 0 {
-            up = up * took.max(alone) / alone;
-        }
+        let up = (up * took.max(alone)).checked_div(alone).unwrap_or(up);
         u64::try_from(down + up).unwrap_or(u64::MAX)
     }
 
