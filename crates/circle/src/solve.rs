@@ -53,7 +53,7 @@ pub(crate) fn solve_counted(problem: &Problem, options: &Options) -> Result<(Sol
     match options.mode {
         Mode::Exact => {
             let parts = view.solved_parts(options);
-            let work = parts.iter().map(|p| p.work).sum();
+            let work = parts.iter().map(|p| p.spent).sum();
             Ok((view.combine(parts, options), work))
         }
         // The grid has a bound of its own.
@@ -99,8 +99,8 @@ pub(crate) struct Part {
     pub(crate) slacks: Vec<Option<u64>>,
     bound: f64,
     proven: bool,
-    /// Spent on its solution.
-    work: u64,
+    /// Work of its solution.
+    spent: u64,
 }
 
 impl Part {
@@ -113,7 +113,7 @@ impl Part {
         self.rotations = found.shifts;
         let work_end = total.work + options.effort.work_max();
         self.slacks = slack::centre(&self.group, &mut self.rotations, |_| true, work_end, &mut total);
-        self.work = total.work;
+        self.spent = total.work;
     }
 
     /// Takes over the shifts of all jobs.
@@ -164,7 +164,7 @@ impl<'a> View<'a> {
                 }
                 let group = Group::new(jobs.len(), circles, self.effort);
                 let classes = set.iter().map(|&i| self.contended[i].0).collect();
-                Part { jobs, group, classes, rotations: vec![], slacks: vec![], bound: 0.0, proven: false, work: 0 }
+                Part { jobs, group, classes, rotations: vec![], slacks: vec![], bound: 0.0, proven: false, spent: 0 }
             })
             .collect()
     }
