@@ -18,6 +18,7 @@ extern crate alloc;
 mod adjust;
 mod affinity;
 mod cassini;
+mod curve;
 mod descent;
 mod exact;
 mod group;
@@ -42,7 +43,7 @@ pub use problem::{
     DemandId, JOBS_MAX, JOBS_PER_LINK_MAX, LINKS_MAX, Member, PERIOD_TICKS_MAX, PHASES_PER_DEMAND_MAX, Phase, Problem, ProblemBuilder,
     ProblemError, ProblemLink, RATE_MBPS_MAX,
 };
-pub use solution::{Affinity, Effort, JobShift, LinkScore, Mode, Optimality, Options, Outcome, Solution, SolveError};
+pub use solution::{Affinity, Effort, JobShift, LinkScore, Mode, Optimality, Options, Outcome, Robust, Solution, SolveError};
 pub use solve::{evaluate, solve};
 pub use units::{JobId, LinkId, Rate, Ticks};
 

@@ -1,136 +1,203 @@
 //! Robust shifts: the best worst case while any one job drifts by up to a given amount.
+//!
+//! Whoever drifts, all other jobs hold. So the worst case is what all links lose, and on top of that the most that the drift
+//! of a single job adds: the components of the affinity graph share that one addition. A component may therefore add as
+//! much as the worst of the others does at no price, and only what it adds beyond is worth a loss.
 
-use alloc::vec::Vec;
+use alloc::{vec, vec::Vec};
+
+use rayon::prelude::*;
 
 use crate::{
     PROOF_TOLERANCE,
-    group::{Group, GroupResponse},
+    curve::{Curve, Drift},
+    group::Group,
+    solution::Effort,
     total::{Presence, Total},
 };
 
-/// Sweeps over the jobs of a group.
+/// Sweeps over the jobs of a component.
 const SWEEPS_MAX: usize = 6;
-/// Most points at which the worst case of one job is evaluated per sweep.
-const POINTS_MAX: usize = 6_000;
+/// Most levels of the shared addition that are tried: each hardens every component again.
+const LEVELS_MAX: usize = 12;
+/// Least work that may be spent on the drift of one job, about a millisecond, however many jobs there are.
+const DRIFT_WORK_MIN: u64 = 1 << 17;
 
-/// One job's cost as a function of its shift, with the kinks at which its slope may change.
-struct Curve<'a> {
-    group: &'a Group,
-    job: usize,
-    response: GroupResponse,
-    kinks: Vec<u64>,
-    /// Set when not all kinks were kept: no shift of the job can cost more than this.
-    ceiling: Option<f64>,
+/// A connected component of the affinity graph.
+pub(crate) struct Component {
+    pub(crate) group: Group,
+    /// Shift of each of its jobs.
+    pub(crate) shifts: Vec<u64>,
+    /// No shifts cost less, drift aside.
+    pub(crate) bound: f64,
 }
 
-impl<'a> Curve<'a> {
-    fn new(group: &'a Group, job: usize, shifts: &[u64], total: &mut Total) -> Self {
-        let mut kinks = Vec::new();
-        let mut complete = true;
-        for (other, &shift) in shifts.iter().enumerate().filter(|o| o.0 != job) {
-            complete &= group.alignments(job, other, shift, false, &mut kinks);
-        }
-        kinks.sort_unstable();
-        kinks.dedup();
-        // A job cannot add more excess than it has demand.
-        let demand = |&(c, m): &(usize, usize)| {
-            let circle = &group.circles[c];
-            circle.members[m].folded.mean * circle.perimeter as f64 * circle.weight
-        };
-        let ceiling = (!complete).then(|| group.jobs[job].on.iter().map(demand).sum());
-        Self { group, job, response: group.response(job, |other| Presence::At(shifts[other]), total), kinks, ceiling }
+/// The worst case of all components together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Robustness {
+    /// Cost while nobody drifts.
+    pub(crate) cost: f64,
+    /// The most that the drift of one job adds.
+    pub(crate) added: f64,
+    /// Otherwise `added` is only what no drift can exceed.
+    pub(crate) exact: bool,
+    /// No shifts have a lower sum of cost and addition.
+    pub(crate) bound: f64,
+}
+
+/// Shifts of a component and what its jobs' drifts add.
+#[derive(Clone, Debug)]
+struct Stand {
+    shifts: Vec<u64>,
+    cost: f64,
+    drifts: Vec<Drift>,
+}
+
+impl Stand {
+    fn new(at: &Component, shifts: Vec<u64>, rules: Rules, total: &mut Total) -> Self {
+        let work = rules.drift_work(shifts.len());
+        let drifts = (0..shifts.len()).map(|job| Drift::of(&at.group, job, &shifts, rules.drift, work, total)).collect();
+        Self { cost: at.group.cost(&shifts, total), shifts, drifts }
     }
 
-    fn lock(&self) -> u64 {
-        self.group.jobs[self.job].lock
+    fn added(&self) -> f64 {
+        self.drifts.iter().map(|d| d.added).fold(0.0, f64::max)
     }
 
-    fn at(&self, shift: u64) -> f64 {
-        self.response.at(self.group, self.job, shift)
-    }
-
-    /// Largest cost within `drift` of `shift`: at the ends of the window or at a kink inside.
-    fn worst(&self, shift: u64, drift: u64) -> f64 {
-        if let Some(ceiling) = self.ceiling {
-            return ceiling;
-        }
-        let lock = self.lock();
-        if self.meets_everything(drift) {
-            return self.kinks.iter().map(|&k| self.at(k)).fold(self.at(shift), f64::max);
-        }
-        let from = (shift % lock + lock - drift) % lock;
-        let inside = |k: u64| (k + lock - from) % lock <= 2 * drift;
-        let ends = self.at(from).max(self.at(from + 2 * drift));
-        self.kinks.iter().filter(|&&k| inside(k)).map(|&k| self.at(k)).fold(ends, f64::max)
-    }
-
-    /// The window is a whole turn: the worst case is the same for all shifts.
-    fn meets_everything(&self, drift: u64) -> bool {
-        drift >= self.lock().div_ceil(2)
-    }
-
-    /// The shift with the smallest [`Self::worst`]; `None` if there is nothing to choose. That function is linear between the kinks
-    /// moved by 0 and +-drift, except where its two window ends cost the same: so those points suffice.
-    fn best(&self, drift: u64) -> Option<(u64, f64)> {
-        let lock = self.lock();
-        if self.ceiling.is_some() || self.meets_everything(drift) {
-            return None;
-        }
-        let mut points: Vec<u64> = self.kinks.iter().flat_map(|&k| [k, (k + drift) % lock, (k + lock - drift) % lock]).collect();
-        points.sort_unstable();
-        points.dedup();
-        if points.len() > POINTS_MAX {
-            return None;
-        }
-        let segments: Vec<(u64, u64)> =
-            points.iter().enumerate().map(|(i, &p)| (p, points.get(i + 1).copied().unwrap_or(points[0] + lock))).collect();
-        for (from, to) in segments {
-            let gap = |s: u64| self.at(s + drift) - self.at(s + lock - drift);
-            let (a, b) = (gap(from), gap(to));
-            if a * b < 0.0 {
-                let cross = from + ((to - from) as f64 * (a / (a - b))) as u64;
-                points.extend([cross % lock, (cross + 1) % lock]);
-            }
-        }
-        points.into_iter().map(|p| (p, self.worst(p, drift))).min_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)))
+    /// The largest addition is known, not just what it cannot exceed.
+    fn exact(&self) -> bool {
+        let known = self.drifts.iter().filter(|d| d.exact).map(|d| d.added).fold(0.0, f64::max);
+        self.drifts.iter().all(|d| d.exact || d.added <= known)
     }
 }
 
-/// Worst cost of the group for each job's drift, by job.
-pub(crate) fn worst_costs(group: &Group, shifts: &[u64], drift: u64, total: &mut Total) -> Vec<f64> {
-    let cost = group.cost(shifts, total);
-    (0..shifts.len())
-        .map(|job| {
-            let curve = Curve::new(group, job, shifts, total);
-            cost - curve.at(shifts[job]) + curve.worst(shifts[job], drift)
-        })
-        .collect()
+/// What drifts, and how much work each look may cost.
+#[derive(Clone, Copy)]
+struct Rules {
+    drift: u64,
+    effort: Effort,
 }
 
-fn worst_cost(group: &Group, shifts: &[u64], drift: u64, total: &mut Total) -> f64 {
-    worst_costs(group, shifts, drift, total).into_iter().fold(0.0, f64::max)
+impl Rules {
+    fn drift_work(self, jobs: usize) -> u64 {
+        (self.effort.work_max() / jobs as u64).max(DRIFT_WORK_MIN)
+    }
 }
 
-/// Moves the shifts to lower the worst cost of the group; exact for two jobs, descent beyond.
-/// Returns the worst cost.
-pub(crate) fn harden(group: &Group, shifts: &mut [u64], drift: u64, total: &mut Total) -> f64 {
-    let mut worst = worst_cost(group, shifts, drift, total);
-    for _ in 0..SWEEPS_MAX {
-        let before = worst;
-        for job in 0..shifts.len() {
-            let curve = Curve::new(group, job, shifts, total);
-            let Some((shift, _)) = curve.best(drift) else { continue };
-            let old = core::mem::replace(&mut shifts[job], shift);
-            let moved = worst_cost(group, shifts, drift, total);
-            if moved < worst - PROOF_TOLERANCE {
-                worst = moved;
+/// Moves the shifts of the components to lower their common worst case, and says what it is and how low it could be.
+pub(crate) fn harden(components: &mut [Component], drift: u64, effort: Effort) -> Robustness {
+    let rules = Rules { drift, effort };
+    let plain: Vec<Stand> = components.par_iter().map(|c| Stand::new(c, c.shifts.clone(), rules, &mut Total::default())).collect();
+    // Each for itself, and whether the result is known to be the lowest.
+    let alone: Vec<(Stand, bool)> = components.par_iter().zip(&plain).map(|(c, plain)| lowered(c, plain, 0.0, rules)).collect();
+    let mut best: Vec<Stand> = plain.clone();
+    let mut least = worst(&best);
+    for level in levels(&plain, &alone) {
+        let stands = components.par_iter().zip(&plain).zip(&alone).map(|((component, plain), (alone, _))| {
+            if plain.added() <= level {
+                plain.clone()
+            } else if level <= alone.added() {
+                alone.clone()
             } else {
-                shifts[job] = old;
+                lowered(component, plain, level, rules).0
             }
+        });
+        let stands: Vec<Stand> = stands.collect();
+        let worst = worst(&stands);
+        if worst < least - PROOF_TOLERANCE {
+            (best, least) = (stands, worst);
         }
-        if worst >= before - PROOF_TOLERANCE {
+    }
+    for (component, stand) in components.iter_mut().zip(&best) {
+        component.shifts.clone_from(&stand.shifts);
+    }
+    let bounds: f64 = components.iter().map(|c| c.bound).sum();
+    // Whoever drifts, the other components cost at least their bounds.
+    let one =
+        |(component, (stand, lowest)): (&Component, &(Stand, bool))| lowest.then(|| bounds - component.bound + stand.cost + stand.added());
+    let bound = components.iter().zip(&alone).filter_map(one).fold(bounds, f64::max);
+    let added = best.iter().map(Stand::added).fold(0.0, f64::max);
+    let known = best.iter().filter(|s| s.exact()).map(Stand::added).fold(0.0, f64::max);
+    Robustness { cost: best.iter().map(|s| s.cost).sum(), added, exact: added <= known, bound }
+}
+
+fn worst(stands: &[Stand]) -> f64 {
+    stands.iter().map(|s| s.cost).sum::<f64>() + stands.iter().map(Stand::added).fold(0.0, f64::max)
+}
+
+/// Levels of the shared addition worth a try: what the components add when left alone and when hardened each for itself.
+fn levels(plain: &[Stand], alone: &[(Stand, bool)]) -> Vec<f64> {
+    let mut levels: Vec<f64> = plain.iter().chain(alone.iter().map(|a| &a.0)).map(Stand::added).collect();
+    // Below the largest of those hardened for themselves only that one counts; from the largest plain one on nobody moves.
+    let from = alone.iter().map(|a| a.0.added()).fold(0.0, f64::max);
+    levels.retain(|l| *l >= from);
+    levels.sort_unstable_by(f64::total_cmp);
+    levels.dedup();
+    let step = levels.len().div_ceil(LEVELS_MAX).max(1);
+    let mut levels: Vec<f64> = levels.into_iter().step_by(step).collect();
+    levels.insert(0, 0.0);
+    levels
+}
+
+/// The component with less of `cost + max(addition, others)`, by one job after the other; and whether no shifts have less.
+fn lowered(component: &Component, plain: &Stand, others: f64, rules: Rules) -> (Stand, bool) {
+    let group = &component.group;
+    let mut total = Total::default();
+    let mut stand = plain.clone();
+    let jobs = stand.shifts.len();
+    let mut seen = false;
+    for _ in 0..SWEEPS_MAX {
+        let before = stand.cost + stand.added().max(others);
+        for job in 0..jobs {
+            if stand.added() <= others + PROOF_TOLERANCE || total.work >= rules.effort.work_max() {
+                break;
+            }
+            seen |= turn(group, job, &mut stand, others, rules, &mut total);
+        }
+        if stand.cost + stand.added().max(others) >= before - PROOF_TOLERANCE {
             break;
         }
     }
-    worst
+    let unharmed = stand.cost + stand.added().max(others) <= component.bound + others + PROOF_TOLERANCE;
+    // Of two jobs only the difference counts, so one look at all shifts of either sees everything.
+    let lowest = stand.exact() && (jobs == 2 && seen || unharmed);
+    (stand, lowest)
+}
+
+/// Moves `job` to where its own worst case is lowest, if that lowers the component's. Returns whether all its shifts were compared.
+fn turn(group: &Group, job: usize, stand: &mut Stand, others: f64, rules: Rules, total: &mut Total) -> bool {
+    let Some(curve) = Curve::new(group, job, &stand.shifts, rules.effort.work_max() / 2, total) else { return false };
+    let near = neighbours(group, job);
+    let is_near = |j: &usize| near.binary_search(j).is_ok();
+    let elsewhere = (0..stand.shifts.len()).filter(|j| !is_near(j)).map(|j| stand.drifts[j].added).fold(others, f64::max);
+    total.work += stand.shifts.len() as u64;
+    let (shift, _) = curve.lowest(rules.drift, elsewhere);
+    let old = core::mem::replace(&mut stand.shifts[job], shift);
+    if shift == old {
+        return true;
+    }
+    let work = rules.drift_work(stand.shifts.len());
+    let drifts: Vec<Drift> = near.iter().map(|&j| Drift::of(group, j, &stand.shifts, rules.drift, work, total)).collect();
+    let response = group.response(job, |other| Presence::At(stand.shifts[other]), total);
+    let cost = stand.cost - response.at(group, job, old) + response.at(group, job, shift);
+    let added = drifts.iter().map(|d| d.added).fold(elsewhere, f64::max);
+    let compared = drifts.iter().all(|d| d.exact);
+    if cost + added < stand.cost + stand.added().max(others) - PROOF_TOLERANCE {
+        stand.cost = cost;
+        for (&j, drift) in near.iter().zip(drifts) {
+            stand.drifts[j] = drift;
+        }
+    } else {
+        stand.shifts[job] = old;
+    }
+    compared
+}
+
+/// The job itself and those it shares a circle with, ascending.
+fn neighbours(group: &Group, job: usize) -> Vec<usize> {
+    let mut out = vec![job];
+    out.extend(group.jobs[job].on.iter().flat_map(|&(c, _)| group.circles[c].members.iter().map(|m| m.job)));
+    out.sort_unstable();
+    out.dedup();
+    out
 }

@@ -275,6 +275,9 @@ pub struct SolutionDoc {
     /// Robust mode: worst mean score while one job drifts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub robust_mean_score: Option<f64>,
+    /// Robust mode: `robust_mean_score` is only a bound; the worst mean score may be better.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub robust_is_bound: bool,
     /// How sure the answer is.
     pub optimality: OptimalityDoc,
     /// What was stretched to get this answer; absent unless padding was asked for.
@@ -322,11 +325,8 @@ impl PaddingDoc {
     /// What padding decided about the jobs of `scenario`.
     #[must_use]
     pub fn new(scenario: &Scenario, decision: &PadDecision) -> Self {
-        let job = |p: &Padding| PaddedJobDoc {
-            job: scenario.jobs[p.job.index()].clone(),
-            period_ticks: p.period.0,
-            padded_ticks: p.padded.0,
-        };
+        let job =
+            |p: &Padding| PaddedJobDoc { job: scenario.jobs[p.job.index()].clone(), period_ticks: p.period.0, padded_ticks: p.padded.0 };
         Self {
             jobs: decision.paddings.iter().map(job).collect(),
             price: decision.price,
@@ -386,7 +386,8 @@ impl SolutionDoc {
             },
             mean_score: solution.mean_score,
             zero_shift_mean_score: solution.zero_shift_mean_score,
-            robust_mean_score: solution.robust_mean_score,
+            robust_mean_score: solution.robust.map(|r| r.mean_score),
+            robust_is_bound: solution.robust.is_some_and(|r| !r.exact),
             optimality: OptimalityDoc { proven: solution.optimality.proven, bound_gap: solution.optimality.bound_gap },
             padding: None,
             links: solution

@@ -83,9 +83,9 @@ pub enum Outcome {
 /// How sure the answer is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Optimality {
-    /// No assignment of shifts has a better mean score (to [`crate::PROOF_TOLERANCE`]).
+    /// No assignment of shifts has a better mean score, or in robust mode a better worst one (to [`crate::PROOF_TOLERANCE`]).
     pub proven: bool,
-    /// The mean score can be at most this much better; 0 when proven.
+    /// That score can be at most this much better; 0 when proven.
     pub bound_gap: f64,
 }
 
@@ -149,8 +149,19 @@ pub struct Solution {
     pub shifts: Vec<JobShift>,
     /// Shape of the affinity graph.
     pub affinity: Affinity,
-    /// Robust mode only: worst mean score while any one job drifts by up to the asked amount.
-    pub robust_mean_score: Option<f64>,
+    /// Robust mode only: the worst case, to which `optimality` refers then.
+    pub robust: Option<Robust>,
+}
+
+/// What is left while any one job drifts by up to the asked amount and all others hold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Robust {
+    /// Worst mean score, or no more than it.
+    pub mean_score: f64,
+    /// It is the worst mean score. Otherwise there was too much to look at, and it is only never lower than `mean_score`.
+    pub exact: bool,
+    /// The mean score while nobody drifts can be at most this much better.
+    pub plain_gap: f64,
 }
 
 /// Why a problem could not be solved.

@@ -12,8 +12,9 @@ use crate::{
     group::{Group, edges},
     problem::{Problem, ProblemLink},
     residue::{Folded, perimeter},
-    robust, slack,
-    solution::Effort,
+    robust::{self, Robustness},
+    slack,
+    solution::{Effort, Robust},
     total::{Circle, OnCircle, Presence, Total},
 };
 
@@ -43,10 +44,20 @@ const PARALLEL_SETS_MIN: usize = 16;
 /// # Errors
 /// [`SolveError::PerimeterOverflow`] in paper mode.
 pub fn solve(problem: &Problem, options: &Options) -> Result<Solution, SolveError> {
+    Ok(solve_counted(problem, options)?.0)
+}
+
+/// [`solve`], and about how much work the search for the optimum was, in units of 10 ns.
+pub(crate) fn solve_counted(problem: &Problem, options: &Options) -> Result<(Solution, u64), SolveError> {
     let view = View::new(problem, options.effort);
     match options.mode {
-        Mode::Exact => Ok(view.solve_exact(options)),
-        Mode::Cassini => cassini::solve(&view),
+        Mode::Exact => {
+            let parts = view.solved_parts(options);
+            let work = parts.iter().map(|p| p.spent).sum();
+            Ok((view.combine(parts, options), work))
+        }
+        // The grid has a bound of its own.
+        Mode::Cassini => Ok((cassini::solve(&view)?, 0)),
     }
 }
 
@@ -61,10 +72,7 @@ pub fn evaluate(problem: &Problem, shifts: &[Ticks]) -> Result<Solution, SolveEr
     let view = View::new(problem, Effort::Thorough);
     let shifts: Vec<u64> = shifts.iter().zip(problem.periods()).map(|(s, t)| s.0 % t.0).collect();
     let mut parts = view.parts();
-    for part in &mut parts {
-        part.rotations = part.jobs.iter().map(|&j| shifts[j] % part.group.jobs[part.local(j)].lock).collect();
-        part.slacks = slack::slacks(&part.group, &part.rotations, Effort::Thorough.work_max(), &mut Total::default());
-    }
+    parts.iter_mut().for_each(|part| part.stand_at(&shifts, Effort::Thorough));
     let optimality = Optimality { proven: false, bound_gap: 0.0 };
     let mut solution = view.report(Outcome::Evaluated, &parts, &shifts, optimality);
     solution.optimality.bound_gap = (1.0 - solution.mean_score).max(0.0);
@@ -91,15 +99,11 @@ pub(crate) struct Part {
     pub(crate) slacks: Vec<Option<u64>>,
     bound: f64,
     proven: bool,
-    /// Robust mode: worst cost for each job's drift.
-    worst: Vec<f64>,
+    /// Work of its solution.
+    spent: u64,
 }
 
 impl Part {
-    fn local(&self, job: usize) -> usize {
-        self.jobs.partition_point(|&j| j < job)
-    }
-
     fn solve(&mut self, options: &Options) {
         let mut total = Total::default();
         let best = optimum(&self.group, options.effort, &mut total);
@@ -109,13 +113,13 @@ impl Part {
         self.rotations = found.shifts;
         let work_end = total.work + options.effort.work_max();
         self.slacks = slack::centre(&self.group, &mut self.rotations, |_| true, work_end, &mut total);
-        if let Some(drift) = options.robust {
-            let worst = robust::harden(&self.group, &mut self.rotations, drift.0, &mut total);
-            // Two jobs are exact; and nobody's worst case can beat the best case.
-            self.proven &= self.jobs.len() == 2 || worst <= bound + PROOF_TOLERANCE;
-            self.worst = robust::worst_costs(&self.group, &self.rotations, drift.0, &mut total);
-            self.slacks = slack::slacks(&self.group, &self.rotations, work_end, &mut total);
-        }
+        self.spent = total.work;
+    }
+
+    /// Takes over the shifts of all jobs.
+    fn stand_at(&mut self, shifts: &[u64], effort: Effort) {
+        self.rotations = self.jobs.iter().zip(&self.group.jobs).map(|(&j, own)| shifts[j] % own.lock).collect();
+        self.slacks = slack::slacks(&self.group, &self.rotations, effort.work_max(), &mut Total::default());
     }
 }
 
@@ -160,61 +164,76 @@ impl<'a> View<'a> {
                 }
                 let group = Group::new(jobs.len(), circles, self.effort);
                 let classes = set.iter().map(|&i| self.contended[i].0).collect();
-                Part { jobs, group, classes, rotations: vec![], slacks: vec![], bound: 0.0, proven: false, worst: vec![] }
+                Part { jobs, group, classes, rotations: vec![], slacks: vec![], bound: 0.0, proven: false, spent: 0 }
             })
             .collect()
     }
 
     pub(crate) fn solve_exact(&self, options: &Options) -> Solution {
+        self.combine(self.solved_parts(options), options)
+    }
+
+    fn solved_parts(&self, options: &Options) -> Vec<Part> {
         let mut parts = self.parts();
         if parts.len() >= PARALLEL_SETS_MIN {
             parts.par_iter_mut().for_each(|part| part.solve(options));
         } else {
             parts.iter_mut().for_each(|part| part.solve(options));
         }
-        self.combine(&parts, options)
+        parts
     }
 
-    fn combine(&self, parts: &[Part], options: &Options) -> Solution {
+    fn combine(&self, mut parts: Vec<Part>, options: &Options) -> Solution {
         let rotated: Vec<Rotated> = parts.iter().map(|p| Rotated { jobs: p.jobs.clone(), rotations: p.rotations.clone() }).collect();
-        let shifts = affinity::compose(&self.problem.periods().iter().map(|t| t.0).collect::<Vec<_>>(), &rotated);
+        let mut shifts = self.compose(&rotated);
         let shared = self.shared_links().max(1) as f64;
-        let (mut cost, mut bound) = (0.0, 0.0);
-        for part in parts {
-            cost += part.group.cost(&part.rotations, &mut Total::default());
-            bound += part.bound;
-        }
+        let bound: f64 = parts.iter().map(|p| p.bound).sum();
         let approximate = parts.iter().any(|p| p.group.circles.iter().any(|c| c.approximate));
-        let proven = parts.iter().all(|p| p.proven) && !approximate;
-        let bound_gap = if proven { 0.0 } else { ((cost - bound) / shared).max(0.0) };
-        let mut solution = self.report(Outcome::Solved, parts, &shifts, Optimality { proven, bound_gap });
-        if options.robust.is_some() {
-            solution.robust_mean_score = Some(self.robust_mean(parts));
-        }
+        let Some(drift) = options.robust else {
+            let cost: f64 = parts.iter().map(|p| p.group.cost(&p.rotations, &mut Total::default())).sum();
+            let proven = parts.iter().all(|p| p.proven) && !approximate;
+            let bound_gap = if proven { 0.0 } else { ((cost - bound) / shared).max(0.0) };
+            return self.report(Outcome::Solved, &parts, &shifts, Optimality { proven, bound_gap });
+        };
+        let worst = self.harden(&mut parts, &mut shifts, drift.0, options.effort);
+        let gap = ((worst.cost + worst.added - worst.bound) / shared).max(0.0);
+        let proven = gap <= PROOF_TOLERANCE && !approximate;
+        let optimality = Optimality { proven, bound_gap: if proven { 0.0 } else { gap } };
+        let mut solution = self.report(Outcome::Solved, &parts, &shifts, optimality);
+        solution.robust = Some(Robust {
+            mean_score: solution.mean_score - worst.added / shared,
+            exact: worst.exact,
+            plain_gap: ((worst.cost - bound) / shared).max(0.0),
+        });
         solution
     }
 
-    /// Worst mean score over the drift of any one job; exact for jobs in one set, a lower bound
-    /// for jobs in several, whose worst drifts per set need not coincide.
-    fn robust_mean(&self, parts: &[Part]) -> f64 {
-        let mut total = Total::default();
-        let costs: Vec<f64> = parts.iter().map(|p| p.group.cost(&p.rotations, &mut total)).collect();
-        let mut added = vec![0.0; self.problem.periods().len()];
-        for (part, cost) in parts.iter().zip(&costs) {
-            for (&job, worst) in part.jobs.iter().zip(&part.worst) {
-                added[job] += worst - cost;
-            }
-        }
-        let constant: f64 = (0..self.classes.len())
-            .filter(|c| !self.contended.iter().any(|x| x.0 == *c))
-            .map(|c| (1.0 - constant_score(self.problem, self.class_link(c))) * self.classes[c].links.len() as f64)
-            .sum();
-        let worst = constant + costs.iter().sum::<f64>() + added.into_iter().fold(0.0, f64::max);
-        1.0 - worst / self.shared_links().max(1) as f64
+    /// Moves the shifts to lower the worst case of a drift, component by component: a job may drift on the links of several sets.
+    fn harden(&self, parts: &mut [Part], shifts: &mut [u64], drift: u64, effort: Effort) -> Robustness {
+        let own = |component: &Part| {
+            let sets = parts.iter().filter(|p| p.jobs.first().is_some_and(|j| component.jobs.binary_search(j).is_ok()));
+            sets.map(|p| p.bound).sum()
+        };
+        let components = self.components();
+        let mut stands: Vec<robust::Component> = components
+            .iter()
+            .map(|c| robust::Component {
+                group: c.group.clone(),
+                shifts: c.jobs.iter().zip(&c.group.jobs).map(|(&j, own)| shifts[j] % own.lock).collect(),
+                bound: own(c),
+            })
+            .collect();
+        let worst = robust::harden(&mut stands, drift, effort);
+        let rotated: Vec<Rotated> =
+            components.into_iter().zip(stands).map(|(c, stand)| Rotated { jobs: c.jobs, rotations: stand.shifts }).collect();
+        shifts.copy_from_slice(&self.compose(&rotated));
+        parts.iter_mut().for_each(|part| part.stand_at(shifts, effort));
+        worst
     }
 
-    fn class_link(&self, class: usize) -> &ProblemLink {
-        &self.problem.links()[self.classes[class].link]
+    /// One shift per job.
+    fn compose(&self, rotated: &[Rotated]) -> Vec<u64> {
+        affinity::compose(&self.problem.periods().iter().map(|t| t.0).collect::<Vec<_>>(), rotated)
     }
 
     /// Exact score of every link under one shift per job.
@@ -264,7 +283,7 @@ impl<'a> View<'a> {
             links,
             shifts: self.job_shifts(parts, shifts),
             affinity: self.affinity(),
-            robust_mean_score: None,
+            robust: None,
         };
         for part in parts {
             for (circle, &class) in part.group.circles.iter().zip(&part.classes) {
@@ -328,13 +347,7 @@ fn circle(problem: &Problem, link: &ProblemLink, multiplicity: usize, effort: Ef
         .collect();
     let capacity = link.capacity.0 as f64;
     let mut circle = Circle { perimeter, capacity, weight: multiplicity as f64 / (capacity * perimeter as f64), members, approximate };
-    let unlocked = circle.members.iter().filter(|m| !m.folded.is_locked()).count();
-    if unlocked > 10 {
-        // Only so many distributions can overflow the cap of a mixture; ask the sweep itself.
-        let mut total = Total::default();
-        total.sweep(&circle, |_| Presence::At(0));
-        circle.approximate |= total.approximate;
-    }
+    circle.approximate |= circle.may_cut();
     Some(circle)
 }
 

@@ -1,6 +1,6 @@
 //! The total demand of some jobs around a reduced circle, and how far it exceeds the capacity.
 
-use alloc::vec::Vec;
+use alloc::{vec, vec::Vec};
 
 use crate::residue::Folded;
 
@@ -34,6 +34,28 @@ pub(crate) struct Circle {
     pub(crate) members: Vec<OnCircle>,
     /// Weak couplings were dropped or distributions cut: scores are approximate.
     pub(crate) approximate: bool,
+}
+
+impl Circle {
+    /// Whether under some shifts the sum of the unlocked jobs could have more levels than a distribution keeps: more than
+    /// [`MIX_ATOMS_MAX`] different sums, of the levels of all jobs as of the most that each sends at any one point.
+    pub(crate) fn may_cut(&self) -> bool {
+        let unlocked = || self.members.iter().map(|m| &m.folded).filter(|f| !f.is_locked());
+        let at_once = |f: &Folded| (0..f.starts.len()).map(|piece| f.atoms(piece).len()).max().unwrap_or(1);
+        if unlocked().fold(1_usize, |all, f| all.saturating_mul(at_once(f))) <= MIX_ATOMS_MAX {
+            return false;
+        }
+        let mut sums = vec![0.0_f64];
+        for f in unlocked() {
+            sums = f.levels.iter().flat_map(|level| sums.iter().map(move |sum| sum + level)).collect();
+            sums.sort_unstable_by(f64::total_cmp);
+            sums.dedup();
+            if sums.len() > MIX_ATOMS_MAX {
+                return true;
+            }
+        }
+        false
+    }
 }
 
 /// Total demand as pieces of constant distribution.

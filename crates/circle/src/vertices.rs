@@ -131,8 +131,12 @@ impl Ties {
         if !open.is_empty() {
             return Turns::All;
         }
+        // A member that is tied through others only is met alike by every turn, and its edges may count differently at each.
+        if stand.iter().any(|&j| !self.beyond(job, j, g)) {
+            return Turns::All;
+        }
         let mut near = Vec::new();
-        for &j in stand.iter().filter(|&&j| self.beyond(job, j, g)) {
+        for &j in &stand {
             if !group.alignments(job, j, placed[j].unwrap_or(0), true, &mut near) {
                 return Turns::All;
             }
@@ -141,5 +145,53 @@ impl Ties {
         near.dedup();
         // Nobody's edges are ever passed: along the turns the cost is linear around a circle, hence constant.
         if near.is_empty() { Turns::One } else { Turns::Near(near) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Phase, Rate, Ticks,
+        group::edges,
+        residue::Folded,
+        solution::Effort,
+        total::{Circle, OnCircle, Presence, Total},
+    };
+
+    /// Jobs of (period, start, end, rate) on a link of 10 Mbit/s.
+    fn group(jobs: &[(u64, u64, u64, u64)], perimeter: u64) -> Group {
+        let member = |(job, &(period, start, end, rate)): (usize, &(u64, u64, u64, u64))| {
+            let phases = [Phase { start: Ticks(start), end: Ticks(end), rate: Rate(rate) }];
+            OnCircle { job, folded: Folded::new(&phases, period, period), edges: edges(&phases, period) }
+        };
+        let members = jobs.iter().enumerate().map(member).collect();
+        Group::new(jobs.len(), vec![Circle { perimeter, capacity: 10.0, weight: 1.0, members, approximate: false }], Effort::Thorough)
+    }
+
+    /// The job of 70 meets its head modulo 10, the job of 350 modulo 70, and the job of 50 only through that one: modulo 10, as it
+    /// meets the head. What the job of 50 sends decides which turn is best, far from every edge of the job of 350.
+    #[test]
+    fn a_job_tied_through_another_needs_all_turns() {
+        let (job, head, through, direct) = (0, 1, 2, 3);
+        let group = group(&[(70, 0, 5, 5), (10, 0, 5, 10), (50, 0, 40, 5), (350, 0, 70, 5)], 350);
+        // The head sends on [8, 13), and the job of 50 always but on [30, 40).
+        let mut placed = [None, Some(8), Some(40), Some(0)];
+        let ties = Ties::new(&group);
+        assert!(ties.beyond(job, direct, 10) && ties.beyond(direct, through, 10) && !ties.beyond(job, through, 10));
+        let mut shifts = Vec::new();
+        assert!(ties.vertices(&group, job, head, &placed, &mut shifts));
+        let mut total = Total::default();
+        let mut cost = |shift| {
+            placed[job] = Some(shift);
+            group.cost(&placed.map(|s| s.unwrap_or(0)), &mut total)
+        };
+        for base in shifts.clone() {
+            let best = (0..7).map(|turn| cost((base + 10 * turn) % 70)).fold(f64::INFINITY, f64::min);
+            let found = shifts.iter().filter(|s| **s % 10 == base % 10).map(|s| cost(*s)).fold(f64::INFINITY, f64::min);
+            assert!(found <= best, "aligned at {} modulo 10: {found}, but {best} exists", base % 10);
+        }
+        let alone = group.response(job, |_| Presence::Absent, &mut Total::default());
+        assert!(alone.at(&group, job, 0) < cost(0), "the job meets the others");
     }
 }

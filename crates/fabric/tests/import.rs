@@ -109,6 +109,33 @@ fn slurm_blocks_and_unknown_capacities() {
     );
 }
 
+/// Two cables to one leaf: the ports have MAC addresses, and the text that an operator gave all of them.
+#[test]
+fn a_description_that_several_ports_have_names_none_of_them() {
+    let wire = |port: u8| {
+        let id = format!(r#""id":{{"type":"mac","value":"02:00:00:00:00:{port:02}"}}"#);
+        format!(
+            r#"{{"eth{port}":{{"chassis":{{"leaf1":{{"id":{{"type":"mac","value":"02::1"}},"capability":[{{"type":"Bridge","enabled":true}}]}}}},"port":{{{id},"descr":"server port"}}}}}}"#
+        )
+    };
+    let table = |ports: &[u8]| format!(r#"{{"lldp":{{"interface":[{}]}}}}"#, ports.iter().map(|p| wire(*p)).collect::<Vec<_>>().join(","));
+    let reports = [("h1", table(&[1, 2])), ("h2", table(&[3]))];
+    let imported = import::lldp::join(reports.map(|(system, text)| import::lldp::report(system, &text).unwrap())).unwrap();
+    let (fabric, _) = imported.into_fabric(&options(&["h*"], &["host-leaf=50G"])).unwrap();
+    let found = cables(&fabric);
+    assert_eq!(found.len(), 3, "{found:?}");
+    assert!(
+        found
+            .iter()
+            .zip(["h1:eth1 - leaf1:02:00:00:00:00:01", "h1:eth2 - leaf1:02:00:00:00:00:02", "h2:eth3 - leaf1:02:00:00:00:00:03"])
+            .all(|(f, e)| f.starts_with(e)),
+        "{found:?}"
+    );
+    // Where it is the only port with that text, it is the port's name.
+    let one = import::lldp::join([import::lldp::report("h1", &table(&[1])).unwrap()]).unwrap();
+    assert!(cables(&one.into_fabric(&options(&["h*"], &["host-leaf=50G"])).unwrap().0)[0].starts_with("h1:eth1 - leaf1:server port"));
+}
+
 #[test]
 fn lldp_tables_of_three_shapes_meet() {
     let (fabric, findings) = lldp().into_fabric(&options(&[], &["leaf-spine=400G*2"])).unwrap();

@@ -55,9 +55,11 @@ pub struct MeanScores {
     pub zero_shift_score: f64,
     /// Robust mode: the worst mean while any one job drifts by up to the asked amount.
     pub robust_score: Option<f64>,
-    /// No shifts give a better mean.
+    /// There was too much to look at: the worst mean is not below `robust_score`, and may be better.
+    pub robust_is_bound: bool,
+    /// No shifts give a better mean; in robust mode, a better worst mean.
     pub proven: bool,
-    /// The mean can be at most this much better.
+    /// That mean can be at most this much better.
     pub bound_gap: f64,
 }
 

@@ -2,7 +2,7 @@
 
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
-use circle::{Affinity, Mode, PROOF_TOLERANCE, Problem, ProblemBuilder, Ticks};
+use circle::{Affinity, Mode, Optimality, PROOF_TOLERANCE, Problem, ProblemBuilder, Ticks};
 use rayon::prelude::*;
 use units::{JobId, LinkId};
 
@@ -13,7 +13,7 @@ use crate::{
     demand::{Demands, Routed, route_all},
     evaluation::Part,
     sets::{JointSet, joint_sets},
-    solved::{Solved, assemble, solve_set, solve_whole},
+    solved::{RobustLoss, Solved, assemble, solve_set, solve_whole},
     table::{State, Table},
 };
 
@@ -343,14 +343,22 @@ fn part(solved: Arc<Solved>, component: &Component, classes: &Classes, jobs: &[J
 }
 
 fn mean_scores(contention: &Contention, parts: &[Part]) -> MeanScores {
-    let mut means = MeanScores { score: 1.0, true_score: 1.0, zero_shift_score: 1.0, robust_score: None, proven: true, bound_gap: 0.0 };
+    let mut means = MeanScores {
+        score: 1.0,
+        true_score: 1.0,
+        zero_shift_score: 1.0,
+        robust_score: None,
+        robust_is_bound: false,
+        proven: true,
+        bound_gap: 0.0,
+    };
     if contention.shared == 0 {
         return means;
     }
     let all = contention.shared as f64;
     // Sums of 1 - score, so that links of score 1 add nothing and round nothing.
     let (mut loss, mut true_loss, mut zero_loss) = (0.0, 0.0, 0.0);
-    let mut robust_loss: Option<f64> = None;
+    let mut robust: Option<Drifts> = None;
     for part in parts {
         let Ok(answer) = &part.solved.answer else { continue };
         let mut shared = 0.0;
@@ -364,13 +372,48 @@ fn mean_scores(contention: &Contention, parts: &[Part]) -> MeanScores {
         }
         means.proven &= answer.optimality.proven;
         means.bound_gap += answer.optimality.bound_gap * shared / all;
-        if let Some(l) = answer.robust_loss {
-            robust_loss = Some(robust_loss.unwrap_or(0.0f64).max(l * shared / all));
+        if let Some(loss) = answer.robust_loss {
+            robust.get_or_insert_default().add(&loss, &answer.optimality, shared / all);
         }
     }
     means.score = 1.0 - loss / all;
     means.true_score = 1.0 - true_loss / all;
     means.zero_shift_score = 1.0 - zero_loss / all;
-    means.robust_score = robust_loss.map(|l| means.score - l);
+    if let Some(drifts) = robust {
+        means.robust_score = Some(means.score - drifts.loss);
+        means.robust_is_bound = drifts.loss > drifts.known_loss;
+        means.bound_gap = drifts.gap();
+        let exact = |p: &Part| p.solved.answer.as_ref().is_ok_and(|a| a.scores.iter().all(|s| !s.approximate));
+        means.proven = means.bound_gap <= PROOF_TOLERANCE && parts.iter().all(exact);
+    }
     means
+}
+
+/// The components' answers to a drift put together: whoever drifts, only one component loses by it, and all others still
+/// cost at least what they cost at best.
+#[derive(Clone, Copy, Debug, Default)]
+struct Drifts {
+    /// The largest loss of a component, and the largest that is exact.
+    loss: f64,
+    known_loss: f64,
+    /// How much better the mean could be while nobody drifts.
+    plain_gap: f64,
+    /// How much less that is at least, in robust mode: the most that one component makes certain.
+    certain_loss: f64,
+}
+
+impl Drifts {
+    /// Adds a component that is `share` of the shared links.
+    fn add(&mut self, drift: &RobustLoss, optimality: &Optimality, share: f64) {
+        let loss = drift.loss * share;
+        self.loss = self.loss.max(loss);
+        self.known_loss = self.known_loss.max(if drift.exact { loss } else { 0.0 });
+        self.plain_gap += drift.plain_gap * share;
+        self.certain_loss = self.certain_loss.max((drift.plain_gap + drift.loss - optimality.bound_gap) * share);
+    }
+
+    /// How much better the worst mean could be.
+    fn gap(&self) -> f64 {
+        (self.plain_gap - self.certain_loss + self.loss).max(0.0)
+    }
 }

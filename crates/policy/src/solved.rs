@@ -56,8 +56,8 @@ pub(crate) struct Answer {
     pub(crate) scores: Vec<Scores>,
     pub(crate) optimality: Optimality,
     pub(crate) affinity: Affinity,
-    /// By how much the mean of this component falls when one of its jobs drifts: robust mode only.
-    pub(crate) robust_loss: Option<f64>,
+    /// What a drift of one of its jobs does to the mean of this component: robust mode only.
+    pub(crate) robust_loss: Option<RobustLoss>,
     /// Per job; empty unless asked for.
     pub(crate) times: Vec<IterationTimes>,
     /// Which jobs to hold to their slots, because that is predicted to beat leaving them alone; empty unless asked for.
@@ -78,8 +78,19 @@ pub(crate) struct SolvedSet {
     shifts: Vec<Shift>,
     scores: Vec<Scores>,
     optimality: Optimality,
-    /// By how much the mean of this set falls when one of its jobs drifts: robust mode only.
-    robust_loss: Option<f64>,
+    /// What a drift of one of its jobs does to the mean of this set: robust mode only.
+    robust_loss: Option<RobustLoss>,
+}
+
+/// What a drift of one job does to a mean.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RobustLoss {
+    /// By how much it falls.
+    pub(crate) loss: f64,
+    /// Otherwise it falls by no more than that.
+    pub(crate) exact: bool,
+    /// While nobody drifts the mean can be at most this much better.
+    pub(crate) plain_gap: f64,
 }
 
 /// Whether a component has to be solved as one set: in robust mode the loss of a job counts over all its links.
@@ -114,7 +125,8 @@ pub(crate) fn solve_set(content: &Content, demands: &Demands, options: &Options)
         })
     });
     let scores = scores.collect();
-    let robust_loss = solution.robust_mean_score.map(|r| solution.mean_score - r);
+    let robust_loss =
+        solution.robust.map(|r| RobustLoss { loss: solution.mean_score - r.mean_score, exact: r.exact, plain_gap: r.plain_gap });
     Ok(SolvedSet { shifts, scores, optimality: solution.optimality, robust_loss })
 }
 

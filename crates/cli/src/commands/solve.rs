@@ -218,9 +218,12 @@ fn table(scenario: &Scenario, solution: &Solution, mode: Mode) -> String {
         (_, true) => "optimal, proven".into(),
         (_, false) => format!("at most {:.4} below the optimum", o.bound_gap),
     };
-    let robust = solution.robust_mean_score.map(|r| format!("; worst {r:.4} under drift")).unwrap_or_default();
+    let drift = solution.robust.map_or_else(String::new, |r| {
+        let least = if r.exact { "" } else { "at least " };
+        format!(", worst under drift {least}{:.4}", r.mean_score)
+    });
     format!(
-        "{}{}\n{}mean score {:.4} (no shift {:.4}), {sure}{robust}; {} component(s), {} loop(s), {} link(s) merged\n",
+        "{}{}\n{}mean score {:.4} (no shift {:.4}){drift}, {sure}; {} component(s), {} loop(s), {} link(s) merged\n",
         links.render(),
         rest(solution.links.len(), "links"),
         if jobs.is_empty() { String::new() } else { jobs.render() + &rest(solution.shifts.len(), "jobs") + "\n" },

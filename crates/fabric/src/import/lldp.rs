@@ -5,9 +5,10 @@
 //! It names the neighbours of a system and not the system itself, so the caller does.
 //!
 //! A system is known by its name, else by its chassis id; a port by its interface name, its alias
-//! (`local` subtype: SONiC sends `Eth1/1` for `Ethernet0`) or its description. A node that
-//! announces an enabled `Bridge` or `Router` is a switch, one that announces only `Station` a
-//! host. A host that forwards packets (containers, virtual machines) announces `Router` too:
+//! (`local` subtype: SONiC sends `Eth1/1` for `Ethernet0`), its description, or its MAC address;
+//! a description that several ports of the system have is none of their names, if they have
+//! others. A node that announces an enabled `Bridge` or `Router` is a switch, one that announces
+//! only `Station` a host. A host that forwards packets (containers, virtual machines) announces `Router` too:
 //! host patterns override.
 
 use alloc::{
@@ -42,6 +43,8 @@ struct Neighbour {
     kind: Option<NodeKind>,
     /// Best name first.
     ports: Vec<String>,
+    /// The one of them that is the description.
+    description: Option<String>,
 }
 
 /// Reads the table of `system`.
@@ -82,7 +85,8 @@ impl Report {
     fn read_interface(&mut self, local_port: &str, body: &At<'_>) -> Result<(), FabricError> {
         check_name(|| body.place(), local_port)?;
         body.object()?;
-        let mut neighbour = Neighbour { local_port: local_port.into(), name: None, chassis: None, kind: None, ports: Vec::new() };
+        let mut neighbour =
+            Neighbour { local_port: local_port.into(), name: None, chassis: None, kind: None, ports: Vec::new(), description: None };
         if let Some(chassis) = body.get("chassis") {
             for chassis in one_or_many(&chassis) {
                 neighbour.read_chassis(&chassis)?;
@@ -174,7 +178,8 @@ impl Neighbour {
         }
         if let Some(description) = port.get("descr") {
             // A description is free text: one that cannot be a port name is not one.
-            best.extend(value_of(&description)?.filter(|text| check_name(String::new, text).is_ok()));
+            self.description = value_of(&description)?.filter(|text| check_name(String::new, text).is_ok());
+            best.extend(self.description.clone());
         }
         self.ports = best;
         self.ports.extend(rest);
@@ -224,22 +229,46 @@ pub fn join(reports: impl IntoIterator<Item = Report>) -> Result<Imported, Fabri
         let own = cabling.node(&report.system)?;
         cabling.nodes[own as usize].reported = true;
     }
+    let far_name = |neighbour: &'_ Neighbour| -> Option<String> {
+        let by_chassis = || neighbour.chassis.as_deref().map(|id| names.get(id).copied().flatten().unwrap_or(id).into());
+        neighbour.name.clone().or_else(by_chassis)
+    };
+    let repeated = repeated_descriptions(&reports, far_name);
     for report in &reports {
         let own = cabling.node(&report.system)?;
         findings.extend(report.findings.iter().cloned());
         for neighbour in &report.neighbours {
-            let by_chassis = || neighbour.chassis.as_deref().map(|id| names.get(id).copied().flatten().unwrap_or(id));
-            let Some(name) = neighbour.name.as_deref().or_else(by_chassis) else { continue };
-            let far = cabling.node(name)?;
+            let Some(name) = far_name(neighbour) else { continue };
+            let far = cabling.node(&name)?;
             if let Some(kind) = neighbour.kind {
                 findings.extend(cabling.state_kind(far, kind, Provenance::Observed));
             }
             cabling.own_ports.insert((own, neighbour.local_port.clone()));
-            let ends = [End { node: own, ports: vec![neighbour.local_port.clone()] }, End { node: far, ports: neighbour.ports.clone() }];
+            let mut ports = neighbour.ports.clone();
+            if let Some(text) = &neighbour.description
+                && ports.iter().any(|port| port != text)
+                && repeated.contains(&(name, text.clone()))
+            {
+                ports.retain(|port| port != text);
+            }
+            let ends = [End { node: own, ports: vec![neighbour.local_port.clone()] }, End { node: far, ports }];
             cabling.cable(CableClaim { ends, plan: false, capacity: None, provenance: Provenance::Observed })?;
         }
     }
     Ok(Imported { cabling, findings })
+}
+
+/// (system, description) of descriptions that several ports of the system have, as several cables end there: they name no port.
+fn repeated_descriptions(reports: &[Report], far_name: impl Fn(&Neighbour) -> Option<String>) -> BTreeSet<(String, String)> {
+    let mut cables: BTreeMap<(String, String), BTreeSet<(&str, &str)>> = BTreeMap::new();
+    for report in reports {
+        for neighbour in &report.neighbours {
+            if let (Some(name), Some(text)) = (far_name(neighbour), &neighbour.description) {
+                cables.entry((name, text.clone())).or_default().insert((&report.system, &neighbour.local_port));
+            }
+        }
+    }
+    cables.into_iter().filter(|(_, cables)| cables.len() > 1).map(|(key, _)| key).collect()
 }
 
 /// The one name of each chassis id; `None` where there are several.

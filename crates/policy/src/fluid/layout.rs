@@ -111,12 +111,14 @@ impl Layout {
         segment.length << self.scale
     }
 
+    /// How long `left` of the work of a segment takes when its job is alone on its links.
+    pub(super) fn alone(&self, segment: &Segment, left: u64) -> u64 {
+        let speeds = self.uses(segment).iter().map(|&(l, rate)| self.speed(self.capacities[l as usize], rate));
+        left.div_ceil(speeds.min().unwrap_or(self.one()))
+    }
+
     /// Length of the job's iteration when it is alone on its links.
     pub(super) fn solo(&self, job: usize) -> u64 {
-        let time = |s: &Segment| {
-            let speed = self.uses(s).iter().map(|&(l, rate)| self.speed(self.capacities[l as usize], rate)).min().unwrap_or(self.one());
-            self.work(s).div_ceil(speed)
-        };
-        self.segments[job].iter().map(time).fold(0, u64::saturating_add)
+        self.segments[job].iter().map(|s| self.alone(s, self.work(s))).fold(0, u64::saturating_add)
     }
 }

@@ -57,6 +57,10 @@ struct Run<'a> {
     sorted: Vec<u64>,
     /// Jobs whose speed has to be looked at again.
     stale: Vec<bool>,
+    /// When each job entered its segment.
+    entered: Vec<u64>,
+    /// Of each job's Up segments so far: how long they took, and how long they take alone.
+    ups: Vec<(u64, u64)>,
 }
 
 /// Runs all jobs until they are steady or a bound is met; with jitter, always to the bound.
@@ -87,6 +91,8 @@ pub(super) fn run(layout: &Layout, rules: Rules) -> Vec<Measured> {
         changed: Vec::new(),
         sorted: Vec::new(),
         stale: vec![false; n],
+        entered: vec![0; n],
+        ups: vec![(0, 0); n],
     };
     run.until_steady()
 }
@@ -111,7 +117,7 @@ impl Run<'_> {
             self.share_again(now);
             let recurs = pivot_started && self.looks(&mut steady, now);
             if recurs || steady.is_over() || events >= EVENTS_PER_JOB_MAX.saturating_mul(n) {
-                return steady.measure(now);
+                return steady.measure(now, |j| self.rest(j, now));
             }
         }
     }
@@ -131,7 +137,7 @@ impl Run<'_> {
         let next = match self.jobs[j].doing {
             Doing::Waiting => 0,
             Doing::Segment(s) => {
-                self.leave(j, s);
+                self.leave(j, s, now);
                 s + 1
             }
         };
@@ -169,10 +175,16 @@ impl Run<'_> {
         let until = now.saturating_add(length);
         self.jobs[j] = JobState { doing: Doing::Segment(segment), left, since: now, speed, until, started: self.jobs[j].started };
         self.stale[j] = !uses.is_empty();
+        self.entered[j] = now;
     }
 
-    fn leave(&mut self, j: usize, segment: u32) {
-        for &(link, _) in self.layout.uses(&self.layout.segments[j][segment as usize]) {
+    fn leave(&mut self, j: usize, segment: u32, now: u64) {
+        let spec = &self.layout.segments[j][segment as usize];
+        if !self.layout.uses(spec).is_empty() {
+            self.ups[j].0 = self.ups[j].0.saturating_add(now - self.entered[j]);
+            self.ups[j].1 = self.ups[j].1.saturating_add(self.layout.alone(spec, self.layout.work(spec)));
+        }
+        for &(link, _) in self.layout.uses(spec) {
             let active = &mut self.active[link as usize];
             if let Some(at) = active.iter().position(|(k, _)| *k as usize == j) {
                 active.swap_remove(at);
@@ -224,6 +236,34 @@ impl Run<'_> {
             Doing::Waiting => [u64::MAX, job.until - now, slot],
             Doing::Segment(s) => [u64::from(s), job.left.saturating_sub((now - job.since).saturating_mul(job.speed)), slot],
         }
+    }
+
+    /// How long the rest of job `j`'s iteration will take, if its Up segments go on at the pace of those seen.
+    fn rest(&self, j: usize, now: u64) -> u64 {
+        let segments = &self.layout.segments[j];
+        let wide = |(took, alone): (u64, u64)| (u128::from(took), u128::from(alone));
+        let (mut down, mut up) = (0, 0);
+        let (mut took, mut alone) = wide(self.ups[j]);
+        let mut next = 0;
+        if let Doing::Segment(s) = self.jobs[j].doing {
+            let (job, spec) = (&self.jobs[j], &segments[s as usize]);
+            let left = self.layout.alone(spec, job.left.saturating_sub((now - job.since).saturating_mul(job.speed)));
+            if self.layout.uses(spec).is_empty() {
+                down += u128::from(left);
+            } else {
+                up += u128::from(left);
+                let whole = self.layout.alone(spec, self.layout.work(spec));
+                let (so_far, done) = wide((now - self.entered[j], whole.saturating_sub(left)));
+                (took, alone) = (took + so_far, alone + done);
+            }
+            next = s as usize + 1;
+        }
+        for spec in &segments[next..] {
+            let length = u128::from(self.layout.alone(spec, self.layout.work(spec)));
+            *(if self.layout.uses(spec).is_empty() { &mut down } else { &mut up }) += length;
+        }
+        let up = (up * took.max(alone)).checked_div(alone).unwrap_or(up);
+        u64::try_from(down + up).unwrap_or(u64::MAX)
     }
 
     fn slips(&self, j: usize) -> u64 {

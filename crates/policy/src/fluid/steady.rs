@@ -75,12 +75,13 @@ impl Steady {
         self.times.len() > self.bound
     }
 
-    /// The means: over the cycle if a state recurred, else over the starts after the warm-up.
-    pub(super) fn measure(&self, now: u64) -> Vec<Measured> {
-        (0..self.jobs).map(|j| self.measure_job(j, now)).collect()
+    /// The means: over the cycle if a state recurred, else over the starts after the warm-up. `rest` tells how long the rest of
+    /// a job's iteration will take: it is asked of jobs of which not one whole iteration was seen.
+    pub(super) fn measure(&self, now: u64, rest: impl Fn(usize) -> u64) -> Vec<Measured> {
+        (0..self.jobs).map(|j| self.measure_job(j, now, &rest)).collect()
     }
 
-    fn measure_job(&self, j: usize, now: u64) -> Measured {
+    fn measure_job(&self, j: usize, now: u64, rest: impl Fn(usize) -> u64) -> Measured {
         let starts = &self.starts[j];
         let count = |state: usize| self.counts.get(state * self.jobs + j).copied().unwrap_or(0) as usize;
         if let Some(from) = self.cycle {
@@ -95,8 +96,8 @@ impl Steady {
         let start = |i: usize| -> Option<Start> { window.get(i).map(|(time, slips)| (i as u64, *time, *slips)) };
         match (start(0), start(window.len().saturating_sub(1))) {
             (Some(a), Some(b)) if b.0 > 0 => mean(b.1 - a.1, b.0, b.2 - a.2),
-            // Not one whole iteration within the bounds: it takes at least as long as the run.
-            (a, _) => Measured { mean: now - a.map_or(0, |a| a.1), slips: 0.0 },
+            // Not one whole iteration within the bounds: what it took so far, and the rest.
+            (a, _) => Measured { mean: a.map_or(0, |a| now - a.1).saturating_add(rest(j)), slips: 0.0 },
         }
     }
 }

@@ -102,3 +102,21 @@ fn a_component_of_ten_jobs_is_quick_and_repeats_exactly() {
     assert_eq!(first, predict(&jobs, &links, TOLERANCE_PERMILLE));
     assert!(first.iter().all(|t| t.shifted == t.solo), "{first:?}");
 }
+
+/// Periods of 1 ms and 60 s: the run ends before the slow job's second start. Alone the fast one sends for half of the time; beside
+/// the slow one both get 25 of 30, so it takes 1.1 ms and slows the slow one for 0.6 of those: by 1.1 over the 20 s that it sends.
+#[test]
+fn a_job_of_which_no_whole_iteration_was_seen_takes_what_it_took_and_the_rest() {
+    let (fast, slow) = ([up(0, 500_000, 30_000)], [up(0, 20_000 * MS, 30_000)]);
+    let link = FluidLink { capacity: Rate(50_000), demands: vec![(0, &fast[..]), (1, &slow[..])] };
+    let found = times(&[job(MS, 0), job(60_000 * MS, 0)], &[link]);
+    assert_eq!((found[0].0, found[1].0), (MS, 60_000 * MS));
+    assert!((61_900 * MS..62_100 * MS).contains(&found[1].1), "{found:?}");
+    // Held, the fast one misses slots and is in the way less often.
+    assert!((60_000 * MS..62_000 * MS).contains(&found[1].2), "{found:?}");
+    // Of 5,000 s less than one of the slow job's phases is seen, and a job that a link holds back even alone is no faster.
+    let (fast, slow) = ([up(0, 50_000, 30_000)], [up(0, 2_000_000 * MS, 100_000)]);
+    let link = FluidLink { capacity: Rate(50_000), demands: vec![(0, &fast[..]), (1, &slow[..])] };
+    let found = times(&[job(100_000, 0), job(5_000_000 * MS, 0)], &[link]);
+    assert!(found.iter().all(|(solo, unshifted, shifted)| unshifted >= solo && shifted >= solo), "{found:?}");
+}

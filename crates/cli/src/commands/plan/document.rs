@@ -31,6 +31,9 @@ struct CandidateDoc<'a> {
     zero_shift_mean_score: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     robust_mean_score: Option<f64>,
+    /// `robust_mean_score` is only a bound; the worst mean score may be better.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    robust_is_bound: bool,
     proven: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     bound_gap: Option<f64>,
@@ -144,6 +147,7 @@ fn candidate<'a>(ranking: &Ranking<'a>, e: &'a Evaluation) -> CandidateDoc<'a> {
         true_mean_score: e.scores.map(|s| s.true_score),
         zero_shift_mean_score: e.scores.map(|s| s.zero_shift_score),
         robust_mean_score: e.scores.and_then(|s| s.robust_score),
+        robust_is_bound: e.scores.is_some_and(|s| s.robust_is_bound),
         proven: e.scores.is_some_and(|s| s.proven),
         bound_gap: e.scores.map(|s| s.bound_gap),
         relative_time: e.times.map(|t| TimesDoc { solo: t.solo, unshifted: t.unshifted, shifted: t.shifted, advised: t.advised }),
