@@ -13,7 +13,6 @@ use std::{
     time::Duration,
 };
 
-use fabric::route::Ecmp;
 use proto::v1alpha1 as pb;
 use state::Reply;
 use tokio::sync::{Semaphore, watch};
@@ -53,7 +52,6 @@ struct Inner {
     metrics: Arc<Metrics>,
     sessions: Arc<quic::Stats>,
     clock: FabricClock,
-    ecmp: Ecmp,
     config: watch::Receiver<Arc<Config>>,
     /// One permit for each call that may compute at the same time.
     computing: Arc<Semaphore>,
@@ -78,8 +76,6 @@ pub struct Parts {
     pub sessions: Arc<quic::Stats>,
     /// Fabric time.
     pub clock: FabricClock,
-    /// Among equal next hops.
-    pub ecmp: Ecmp,
     /// Limits, as last loaded.
     pub config: watch::Receiver<Arc<Config>>,
 }
@@ -97,7 +93,6 @@ impl Api {
             metrics: parts.metrics,
             sessions: parts.sessions,
             clock: parts.clock,
-            ecmp: parts.ecmp,
             config: parts.config,
             computing: Arc::new(Semaphore::new(limits.evaluations as usize)),
             watchers: Arc::new(AtomicU32::new(0)),

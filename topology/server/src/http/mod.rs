@@ -4,6 +4,7 @@ mod answer;
 mod connection;
 mod query;
 mod routes;
+mod stall;
 mod stream;
 
 pub use answer::{Document, Text};
