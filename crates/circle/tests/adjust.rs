@@ -4,7 +4,9 @@
 
 mod oracle;
 
-use antiphase_circle::{Adjustment, EXACT_JOBS_MAX, Effort, Member, Options, Phase, Problem, ProblemBuilder, Rate, SolveError, Ticks, adjust, solve};
+use antiphase_circle::{
+    Adjustment, EXACT_JOBS_MAX, Effort, Member, Options, Phase, Problem, ProblemBuilder, Rate, SolveError, Ticks, adjust, solve,
+};
 use oracle::{Instance, Random};
 
 const TOLERANCE: f64 = 1e-9;
