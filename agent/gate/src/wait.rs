@@ -18,7 +18,8 @@ pub const SPIN_MIN: Nanos = Nanos::from_micros(50);
 pub const SPIN_FIRST: Nanos = Nanos::from_micros(200);
 
 /// The longest spin: processors come out of their deepest idle state within some hundreds of microseconds. Sleeps that end
-/// later than this were kept waiting by other work, and to spin against that takes time from it and gains nothing.
+/// later than this were kept waiting by other work, and to spin against that takes time from it and gains nothing: nothing is
+/// learned from them.
 pub const SPIN_MAX: Nanos = Nanos::from_micros(500);
 
 /// By what part of itself the learned spin falls at a sleep that it would have covered. A lateness that comes once in so many
@@ -76,7 +77,7 @@ impl Wake {
     fn learn(&mut self, until: NodeTime, awake: NodeTime) {
         let late = awake.since(until);
         // A quarter more, so that the next one that is as late and a little is covered too.
-        let wanted = Nanos(late.0.saturating_add(late.0 / 4));
+        let wanted = if late <= SPIN_MAX { Nanos(late.0 + late.0 / 4) } else { Nanos(0) };
         let kept = Nanos(self.spin.0 - self.spin.0 / FORGET);
         self.spin = wanted.max(kept).max(SPIN_MIN).min(SPIN_MAX);
         (self.overslept, self.awake) = (Some(late), awake);
@@ -166,7 +167,8 @@ mod tests {
         };
         assert_eq!(sleep(240_000), 300_000, "a quarter more than it was late");
         assert_eq!(sleep(10_000), 300_000 - 300_000 / 256);
-        assert_eq!(sleep(900_000_000), SPIN_MAX.0, "other work is not spun against");
+        assert_eq!(sleep(900_000_000), 298_829 - 298_829 / 256, "other work is not spun against");
+        assert_eq!(sleep(450_000), SPIN_MAX.0);
         // 255/256 to the power of 256 is 1/e.
         assert!((180_000..190_000).contains(&(0..256).map(|_| sleep(0)).last().unwrap()));
         assert_eq!((0..2_000).map(|_| sleep(0)).last(), Some(SPIN_MIN.0));
