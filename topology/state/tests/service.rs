@@ -363,7 +363,7 @@ fn a_period_that_is_not_the_declared_one_is_said() {
     driver.commit(&[A, B]);
     driver.hello(1, "h1");
     let before = driver.slot("a");
-    let mut say = |driver: &mut Driver, solo: u64| {
+    let say = |driver: &mut Driver, solo: u64| {
         let seen = GateReport { holds: 10, solo: Some(Nanos(solo * MS)), ..gate(driver, "a", 10, 0, 0) };
         report(driver, 1, 0, vec![seen]);
         driver.service.view().job("a").unwrap().period_mismatch()
