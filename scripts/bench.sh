@@ -9,4 +9,5 @@ cargo run --release --package antiphase-policy --example plan_bench
 cargo bench --package antiphase-gate
 cargo run --release --package antiphase-gate --example wake
 cargo run --release --package antiphase-agent --example cost
+scripts/agent-cost.sh
 cargo run --release --package antiphase-topology --example agents_bench

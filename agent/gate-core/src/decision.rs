@@ -33,9 +33,23 @@ impl Schedule {
     pub fn hold_bound(&self) -> Nanos {
         self.period.min(self.hold_max).min(HOLD_LIMIT)
     }
+
+    /// Of a start that is `late` for one slot, and waits for the next if it may be held for so long.
+    #[inline]
+    pub(crate) fn wait_for_next(&self, now: NodeTime, late: Nanos, slip: bool) -> Decision {
+        // The phase is below the period, so this is above zero.
+        let wait = Nanos(self.period.0 - late.0);
+        let until = now.checked_add(wait).filter(|_| wait <= self.hold_bound());
+        match until {
+            None => Decision::Go { because: Reason::HoldTooLong, late },
+            // The plan would no longer be trusted at the slot: waiting for it could only cost time.
+            Some(until) if until >= self.expires => Decision::Go { because: Reason::Expired, late: Nanos(0) },
+            Some(until) => Decision::Wait { until, slip },
+        }
+    }
 }
 
-/// Decides for a rank that is ready to start at `now`.
+/// Decides for a rank that is ready to start at `now`, whatever it did before; [`PhaseLock`](crate::PhaseLock) remembers.
 ///
 /// Total: any numbers give an answer, and an answer never waits longer than [`Schedule::hold_bound`].
 #[must_use]
@@ -49,15 +63,8 @@ pub fn decide(now: NodeTime, schedule: &Schedule) -> Decision {
     if late <= schedule.tolerance {
         return Decision::Go { because: Reason::OnTime, late };
     }
-    // The phase is below the period, so this is above zero.
-    let wait = Nanos(schedule.period.0 - late.0);
-    let until = now.checked_add(wait).filter(|_| wait <= schedule.hold_bound());
-    match until {
-        None => Decision::Go { because: Reason::HoldTooLong, late },
-        // The plan would no longer be trusted at the slot: waiting for it could only cost time.
-        Some(until) if until >= schedule.expires => open(Reason::Expired),
-        Some(until) => Decision::Wait { until, slip: late <= wait },
-    }
+    // Nearer to the slot behind, or as near: that one was missed.
+    schedule.wait_for_next(now, late, late.0 <= schedule.period.0 - late.0)
 }
 
 #[cfg(test)]

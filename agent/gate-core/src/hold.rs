@@ -2,11 +2,12 @@
 
 use units::NodeTime;
 
-use crate::{Decision, Reason, Schedule, decide};
+use crate::{Decision, PhaseLock, Reason, Schedule};
 
-/// One hold of one start. Its end is bounded when it begins, and no later schedule moves that bound.
+/// One hold of one start, made by [`PhaseLock::hold`]. Its end is bounded when it begins, and no later schedule moves that bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
+    lock: PhaseLock,
     until: NodeTime,
     deadline: NodeTime,
 }
@@ -21,11 +22,10 @@ pub enum Verdict {
 }
 
 impl Hold {
-    /// A hold that begins at `now`, because [`decide`] said to wait until `until` under `schedule`.
-    #[must_use]
-    pub fn new(now: NodeTime, until: NodeTime, schedule: &Schedule) -> Self {
+    /// A hold that begins at `now`, because `lock` said to wait until `until` under `schedule`.
+    pub(crate) fn new(lock: PhaseLock, now: NodeTime, until: NodeTime, schedule: &Schedule) -> Self {
         let deadline = now.saturating_add(schedule.hold_bound());
-        Self { until: until.min(deadline), deadline }
+        Self { lock, until: until.min(deadline), deadline }
     }
 
     /// The start that is waited for.
@@ -46,7 +46,7 @@ impl Hold {
         if now >= self.until {
             return Verdict::Start(schedule.distrust(now).unwrap_or(Reason::OnTime));
         }
-        match decide(now, schedule) {
+        match self.lock.decide(now, schedule) {
             Decision::Go { because, .. } => Verdict::Start(because),
             Decision::Wait { until, .. } if until > self.deadline => Verdict::Start(Reason::HoldTooLong),
             Decision::Wait { until, .. } => {
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_hold_ends_at_its_slot() {
-        let mut hold = Hold::new(NodeTime(920), NodeTime(1_000), &schedule());
+        let mut hold = PhaseLock::default().hold(NodeTime(920), NodeTime(1_000), &schedule());
         assert_eq!(hold.check(NodeTime(930), Ok(&schedule())), Verdict::Wait(NodeTime(1_000)));
         assert_eq!(hold.check(NodeTime(1_000), Ok(&schedule())), Verdict::Start(Reason::OnTime));
         // Stopped and continued: late by more than the tolerance, but not held again.
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_plan_that_moves_moves_the_start_but_not_the_deadline() {
-        let mut hold = Hold::new(NodeTime(920), NodeTime(1_000), &schedule());
+        let mut hold = PhaseLock::default().hold(NodeTime(920), NodeTime(1_000), &schedule());
         let later = Schedule { slot: NodeTime(1_015), ..schedule() };
         assert_eq!(hold.check(NodeTime(930), Ok(&later)), Verdict::Wait(NodeTime(1_015)));
         assert_eq!(hold.check(NodeTime(1_000), Ok(&later)), Verdict::Wait(NodeTime(1_015)));
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_page_that_goes_bad_ends_the_hold() {
-        let mut hold = Hold::new(NodeTime(920), NodeTime(1_000), &schedule());
+        let mut hold = PhaseLock::default().hold(NodeTime(920), NodeTime(1_000), &schedule());
         assert_eq!(hold.check(NodeTime(930), Err(Reason::Torn)), Verdict::Start(Reason::Torn));
         let pass = Schedule { mode: Mode::Pass, ..schedule() };
         assert_eq!(hold.check(NodeTime(930), Ok(&pass)), Verdict::Start(Reason::NotHeld));

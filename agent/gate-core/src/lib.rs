@@ -11,7 +11,9 @@
 //! This is a phase lock and not a rigid grid: where every start had to be on a slot to within a few milliseconds, each
 //! small lateness cost a whole period and jobs ran slower than with no gate at all.
 //!
-//! [`PlannedSlot`] turns a slot of the plan into that schedule, [`Hold`] bounds a wait whose schedule changes while it lasts, [`Tracker`] keeps what a gate reports of its job, and
+//! [`PhaseLock`] is the rule with a memory of one slot: an iteration shorter than the tolerance does not start twice in it.
+//! [`PlannedSlot`] turns a slot of the plan into that schedule, [`Hold`] bounds a wait whose schedule changes while it
+//! lasts, [`Tracker`] keeps what a gate reports of its job, and
 //! [`Summary`] turns such a report into medians.
 //!
 //! ```
@@ -34,6 +36,7 @@ extern crate alloc;
 
 mod decision;
 mod hold;
+mod lock;
 mod planned;
 mod reason;
 mod schedule;
@@ -42,6 +45,7 @@ mod tracker;
 
 pub use decision::{Decision, HOLD_LIMIT, decide};
 pub use hold::{Hold, Verdict};
+pub use lock::PhaseLock;
 pub use planned::{HEARTBEAT, NodeClock, PlannedSlot, STALE_AFTER};
 pub use reason::Reason;
 pub use schedule::{FUTURE_MAX, Mode, Schedule};

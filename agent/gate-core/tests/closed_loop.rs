@@ -2,7 +2,7 @@
 //! iterations slower than its period.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error should stop")]
 
-use antiphase_gate_core::{Decision, Mode, Schedule, StepOutcome, Tracker, decide};
+use antiphase_gate_core::{Decision, Mode, PhaseLock, Reason, Schedule, StepOutcome, Tracker, Verdict, decide};
 use proptest::prelude::*;
 use units::{Nanos, NodeTime};
 
@@ -28,16 +28,26 @@ fn schedule(period: u64, tolerance: u64) -> Schedule {
 /// Runs iterations of the given lengths from the moment `first` on.
 fn run(schedule: &Schedule, first: u64, lengths: impl IntoIterator<Item = u64>) -> (Tracker, Vec<u64>) {
     let mut tracker = Tracker::default();
+    let mut lock = PhaseLock::default();
     let mut starts = Vec::new();
     let mut now = first;
     for length in lengths {
-        let (start, because, slip) = match decide(NodeTime(now), schedule) {
+        let (start, because, slip) = match lock.decide(NodeTime(now), schedule) {
             Decision::Go { because, .. } => (now, because, false),
-            Decision::Wait { until, slip } => (until.0, antiphase_gate_core::Reason::OnTime, slip),
+            Decision::Wait { until, slip } => {
+                // The gate looks at the page meanwhile, and a look changes nothing.
+                let mut hold = lock.hold(NodeTime(now), until, schedule);
+                assert_eq!(hold.check(NodeTime(now), Ok(schedule)), Verdict::Wait(until));
+                assert_eq!(hold.check(NodeTime(now + (until.0 - now) / 2), Ok(schedule)), Verdict::Wait(until));
+                assert_eq!(hold.check(until, Ok(schedule)), Verdict::Start(Reason::OnTime));
+                (until.0, Reason::OnTime, slip)
+            }
         };
         let held = Nanos(start - now);
         let late = schedule.phase_error(NodeTime(start));
-        tracker.record(&StepOutcome { because, start: NodeTime(start), held, slip, late, epoch: schedule.epoch });
+        let outcome = StepOutcome { because, start: NodeTime(start), held, slip, late, epoch: schedule.epoch };
+        lock.started(&outcome, schedule);
+        tracker.record(&outcome);
         starts.push(start);
         now = start + length;
     }
@@ -72,6 +82,48 @@ proptest! {
         prop_assert!(took <= 200 * 500 * MS, "{took}");
         prop_assert!(tracker.counters().slips <= 1);
     }
+
+    /// Iterations of any length, most of them shorter than the tolerance: every start has a slot of its own, and none is held
+    /// for longer than a period, so one start goes in every period that the job is ready for.
+    #[test]
+    fn every_start_has_a_slot_of_its_own(
+        first in 0..1_000 * MS, tolerance in 0..500 * MS,
+        lengths in proptest::collection::vec(prop_oneof![1..80 * MS, 1..5_u64, 1..1_500 * MS], 2..60),
+    ) {
+        let schedule = schedule(500 * MS, tolerance);
+        let (tracker, starts) = run(&schedule, BEGIN + first, lengths.iter().copied());
+        // The slot behind each start, counted from the first due start after time zero.
+        let slot = |start: u64| (start - 234 * MS) / (500 * MS);
+        for (pair, length) in starts.windows(2).zip(&lengths) {
+            prop_assert!(slot(pair[0]) < slot(pair[1]), "{pair:?}");
+            prop_assert!(pair[1] - pair[0] <= length + 500 * MS);
+        }
+        prop_assert_eq!(tracker.counters().fail_opens(), 0);
+    }
+
+    /// The memory changes nothing for a job whose iterations are longer than the tolerance.
+    #[test]
+    fn longer_iterations_do_not_notice(first in 0..1_000 * MS, lengths in proptest::collection::vec(76 * MS..1_200 * MS, 40)) {
+        let schedule = schedule(500 * MS, 75 * MS);
+        let mut now = BEGIN + first;
+        let mut plain = Vec::new();
+        for length in &lengths {
+            let start = if let Decision::Wait { until, .. } = decide(NodeTime(now), &schedule) { until.0 } else { now };
+            plain.push(start);
+            now = start + length;
+        }
+        prop_assert_eq!(plain, run(&schedule, BEGIN + first, lengths).1);
+    }
+}
+
+/// 20 ms of work under a tolerance of 75 ms: without a memory, four starts would go in each slot of 500 ms.
+#[test]
+fn a_short_iteration_starts_once_in_a_slot() {
+    let schedule = schedule(500 * MS, 75 * MS);
+    let (tracker, starts) = run(&schedule, 1_234 * MS, (0..100).map(|_| 20 * MS));
+    let expected: Vec<u64> = (0..100).map(|n| (1_234 + 500 * n) * MS).collect();
+    assert_eq!(starts, expected);
+    assert_eq!((tracker.counters().holds, tracker.counters().slips), (99, 0));
 }
 
 /// The figures of the probe in which a rigid grid (tolerance 10 ms, period 500 ms, iterations of 489 ms that are now and

@@ -1,7 +1,7 @@
 //! Laws of the gate, for all numbers.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error should stop")]
 
-use antiphase_gate_core::{Decision, HOLD_LIMIT, Hold, Mode, Reason, Sample, Schedule, Summary, Verdict, decide};
+use antiphase_gate_core::{Decision, HOLD_LIMIT, Mode, PhaseLock, Reason, Sample, Schedule, StepOutcome, Summary, Verdict, decide};
 use proptest::prelude::*;
 use units::{Nanos, NodeTime};
 
@@ -51,6 +51,29 @@ proptest! {
     }
 
     #[test]
+    fn a_memory_of_any_numbers_keeps_the_bound(
+        now in number(), schedule in any_schedule(), start in number(), late in any::<i64>(), then in any_schedule(), same in any::<bool>(),
+    ) {
+        let schedule = if same { Schedule { epoch: then.epoch, ..schedule } } else { schedule };
+        let mut lock = PhaseLock::default();
+        let start = StepOutcome {
+            because: Reason::OnTime, start: NodeTime(start), held: Nanos(0), slip: false, late: Some(late), epoch: then.epoch,
+        };
+        lock.started(&start, &then);
+        match lock.decide(NodeTime(now), &schedule) {
+            Decision::Wait { until, .. } => {
+                prop_assert!(until.0 > now);
+                prop_assert!(until.0 - now <= schedule.period.0.min(schedule.hold_max.0).min(HOLD_LIMIT.0));
+            }
+            // It never lets through what the rule holds.
+            Decision::Go { .. } => {
+                let rule = decide(NodeTime(now), &schedule);
+                prop_assert!(matches!(rule, Decision::Go { .. }), "{rule:?}");
+            }
+        }
+    }
+
+    #[test]
     fn a_trusted_schedule_is_followed((now, schedule) in trusted()) {
         // The oracle works in i128 and knows nothing of the code's way to the phase.
         let period = i128::from(schedule.period.0);
@@ -89,7 +112,7 @@ proptest! {
         plans in proptest::collection::vec((1..500_000_000_u64, any_schedule(), trusted(), any::<bool>()), 1..20),
     ) {
         let Decision::Wait { until, .. } = decide(now, &schedule) else { return Ok(()) };
-        let mut hold = Hold::new(now, until, &schedule);
+        let mut hold = PhaseLock::default().hold(now, until, &schedule);
         let mut at = now;
         for (step, wild, (_, tame), is_wild) in plans {
             at = NodeTime(at.0 + step);

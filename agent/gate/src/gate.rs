@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use gate_core::{Decision, Hold, Reason, Schedule, StepOutcome, Tracker, decide};
+use gate_core::{Decision, PhaseLock, Reason, Schedule, StepOutcome, Tracker};
 use units::{Nanos, NodeTime};
 
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     page::PageReader,
     report::{ReportWriter, Written, new_writer},
     turn::Turns,
-    wait::wait,
+    wait::{Wake, wait},
 };
 
 /// How often a gate without a page it can follow looks for one. Looking costs some system calls, about 10 us.
@@ -78,6 +78,12 @@ impl Gate {
         })
     }
 
+    /// How this gate waits now, and how its last wait ended; `None` while another thread is in it, or if it is switched off.
+    #[must_use]
+    pub fn wake(&self) -> Option<Wake> {
+        self.inner.as_ref().and_then(Turns::take).map(|inner| inner.wake)
+    }
+
     /// Writes the report now. Otherwise a start that was held appears in it when the next one comes.
     pub fn flush(&self) {
         if let Some(mut inner) = self.inner.as_ref().and_then(Turns::take) {
@@ -137,6 +143,8 @@ struct Inner {
     report_open_at: NodeTime,
     /// Names these totals, whatever file they are in.
     writer: u64,
+    lock: PhaseLock,
+    wake: Wake,
     tracker: Tracker,
     process: u64,
 }
@@ -156,6 +164,8 @@ impl Inner {
             report_at: NodeTime(0),
             report_open_at: reopen_at,
             writer,
+            lock: PhaseLock::default(),
+            wake: Wake::default(),
             tracker,
             process: fork::generation(),
         }
@@ -168,7 +178,7 @@ impl Inner {
         // The page first: a heartbeat in the future then means another clock, and not a slow reader.
         let mut page = self.read();
         let mut came = now();
-        let mut decision = answer(came, &page);
+        let mut decision = answer(&self.lock, came, &page);
         if let Decision::Go { because, .. } = decision
             && came >= self.reopen_at
             && may_be_replaced(because, came, &page)
@@ -176,11 +186,15 @@ impl Inner {
             self.reopen(came);
             page = self.read();
             came = now();
-            decision = answer(came, &page);
+            decision = answer(&self.lock, came, &page);
         }
         let outcome = match (decision, page) {
             (Decision::Wait { until, slip }, Ok(schedule)) => self.hold(came, until, slip, &schedule),
-            (Decision::Go { because, late }, Ok(schedule)) => went(came, because, late, &schedule),
+            (Decision::Go { because, late }, Ok(schedule)) => {
+                let outcome = went(came, because, late, &schedule);
+                self.lock.started(&outcome, &schedule);
+                outcome
+            }
             (Decision::Go { because, .. }, Err(_)) => StepOutcome { start: came, ..absent(because) },
             (Decision::Wait { .. }, Err(reason)) => StepOutcome { start: came, ..absent(reason) },
         };
@@ -206,16 +220,20 @@ impl Inner {
     fn hold(&mut self, came: NodeTime, until: NodeTime, slip: bool, schedule: &Schedule) -> StepOutcome {
         // There is time for it now, and there may be none at the slot.
         self.write_report(came);
-        let mut hold = Hold::new(came, until, schedule);
+        let mut hold = self.lock.hold(came, until, schedule);
         let mut followed = *schedule;
-        let because = wait(&mut hold, || {
+        let mut wake = self.wake;
+        let because = wait(&mut hold, &mut wake, || {
             let page = self.read();
             followed = page.unwrap_or(followed);
             page
         });
         let start = now();
+        self.wake = wake;
         let late = if because == Reason::NotHeld { None } else { followed.phase_error(start) };
-        StepOutcome { because, start, held: start.since(came), slip, late, epoch: followed.epoch }
+        let outcome = StepOutcome { because, start, held: start.since(came), slip, late, epoch: followed.epoch };
+        self.lock.started(&outcome, &followed);
+        outcome
     }
 
     fn reopen(&mut self, at: NodeTime) {
@@ -243,6 +261,7 @@ impl Inner {
     /// The report belongs to the parent, and so do the totals so far.
     fn begin_in_child(&mut self) {
         self.process = fork::generation();
+        self.lock = PhaseLock::default();
         self.tracker = Tracker::default();
         self.writer = new_writer();
         self.report = Destination::open(&self.directory, &self.job, self.writer, &self.tracker);
@@ -250,9 +269,9 @@ impl Inner {
 }
 
 #[inline]
-fn answer(at: NodeTime, page: &Result<Schedule, Reason>) -> Decision {
+fn answer(lock: &PhaseLock, at: NodeTime, page: &Result<Schedule, Reason>) -> Decision {
     match page {
-        Ok(schedule) => decide(at, schedule),
+        Ok(schedule) => lock.decide(at, schedule),
         Err(reason) => Decision::Go { because: *reason, late: Nanos(0) },
     }
 }

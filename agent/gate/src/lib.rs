@@ -2,7 +2,7 @@
 //!
 //! An agent writes one schedule page per job that it leads ([`PageWriter`]). The job's leader rank opens a [`Gate`] and calls
 //! [`Gate::step`] once per iteration, at a point where nothing of the iteration is in flight. The gate reads the page
-//! from shared memory and waits for the slot if the job is early; the rule is [`gate_core::decide`]. What it did goes
+//! from shared memory and waits for the slot if the job is early; the rule is [`gate_core::PhaseLock`]. What it did goes
 //! into a report file ([`report`]), which the agent reads.
 //!
 //! **The gate fails open.** Whatever is wrong with the page, the agent, the clock or this library, the job goes at once, and
@@ -47,4 +47,4 @@ pub use gate::Gate;
 pub use gate_core::StepOutcome;
 pub use page::{PageReader, PageWriter};
 pub use report::{Report, ReportReader};
-pub use wait::{SLICE, SPIN};
+pub use wait::{SLICE, SPIN_FIRST, SPIN_MAX, SPIN_MIN, Wake};

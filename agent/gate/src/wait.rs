@@ -1,4 +1,7 @@
 //! Waiting for a slot: sleep until shortly before it, then spin.
+//!
+//! How shortly is learned: a sleep ends late by what the timer, the processor's way out of its idle state and the scheduler
+//! take, and the spin covers what sleeps of this gate took of late.
 
 use std::{hint, num::NonZeroU64};
 
@@ -8,9 +11,20 @@ use units::{Nanos, NodeTime};
 
 use crate::clock::{now, sleep_until};
 
-/// How long before the slot the thread stops sleeping and spins: a timer with a slack of 1 ns wakes 30 to 100 us late on a
-/// machine with work, and 200 us of one core are below 0.1 % of an iteration.
-pub const SPIN: Nanos = Nanos::from_micros(200);
+/// The shortest spin. The last look at the page and the way back from a sleep fit into it on an idle machine.
+pub const SPIN_MIN: Nanos = Nanos::from_micros(50);
+
+/// The spin of a gate that has not slept yet: a timer with a slack of 1 ns wakes 30 to 100 us late on a machine with work.
+pub const SPIN_FIRST: Nanos = Nanos::from_micros(200);
+
+/// The longest spin: processors come out of their deepest idle state within some hundreds of microseconds. Sleeps that end
+/// later than this were kept waiting by other work, and to spin against that takes time from it and gains nothing: nothing is
+/// learned from them.
+pub const SPIN_MAX: Nanos = Nanos::from_micros(500);
+
+/// By what part of itself the learned spin falls at a sleep that it would have covered. A lateness that comes once in so many
+/// sleeps is still covered for two thirds when it comes again.
+const FORGET: u64 = 256;
 
 /// How long a wait sleeps before it looks at the page again. A tenth of the agent's heartbeat, so that a plan that went
 /// away is noticed as soon as it counts as stale.
@@ -41,20 +55,51 @@ impl Drop for TightTimer {
     }
 }
 
+/// How long before a slot a gate stops sleeping, and how its last wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wake {
+    /// The spin that covers what sleeps were late of late.
+    pub spin: Nanos,
+    /// How late the last sleep of the last wait ended; `None` if that wait did not sleep.
+    pub overslept: Option<Nanos>,
+    /// When that sleep ended.
+    pub awake: NodeTime,
+}
+
+impl Default for Wake {
+    fn default() -> Self {
+        Self { spin: SPIN_FIRST, overslept: None, awake: NodeTime(0) }
+    }
+}
+
+impl Wake {
+    /// Takes in a sleep that was to end at `until` and ended at `awake`.
+    fn learn(&mut self, until: NodeTime, awake: NodeTime) {
+        let late = awake.since(until);
+        // A quarter more, so that the next one that is as late and a little is covered too.
+        let wanted = if late <= SPIN_MAX { Nanos(late.0 + late.0 / 4) } else { Nanos(0) };
+        let kept = Nanos(self.spin.0 - self.spin.0 / FORGET);
+        self.spin = wanted.max(kept).max(SPIN_MIN).min(SPIN_MAX);
+        (self.overslept, self.awake) = (Some(late), awake);
+    }
+}
+
 /// Waits until `hold` says go and returns why. `read` reads the page.
 ///
 /// Ends, whatever `read` returns: every turn of the loop either starts or sleeps towards a time that is at most the hold's
 /// deadline, and the clock does not stand still.
-pub(crate) fn wait(hold: &mut Hold, mut read: impl FnMut() -> Result<Schedule, Reason>) -> Reason {
+pub(crate) fn wait(hold: &mut Hold, wake: &mut Wake, mut read: impl FnMut() -> Result<Schedule, Reason>) -> Reason {
     let mut tight = None;
+    wake.overslept = None;
     loop {
         let before = now();
-        if hold.until().since(before) > SPIN {
-            let nap = NodeTime(hold.until().0 - SPIN.0).min(before.saturating_add(SLICE));
+        if hold.until().since(before) > wake.spin {
+            let nap = NodeTime(hold.until().0 - wake.spin.0).min(before.saturating_add(SLICE));
             tight.get_or_insert_with(TightTimer::new);
             if sleep_until(nap).is_err() {
                 return Reason::Internal;
             }
+            wake.learn(nap, now());
         } else {
             // A system call, so now and not at the slot.
             tight = None;
@@ -71,7 +116,7 @@ pub(crate) fn wait(hold: &mut Hold, mut read: impl FnMut() -> Result<Schedule, R
 
 #[cfg(test)]
 mod tests {
-    use gate_core::Mode;
+    use gate_core::{Mode, PhaseLock};
 
     use super::*;
 
@@ -93,22 +138,43 @@ mod tests {
     fn a_wait_ends_at_the_slot_and_never_before() {
         let began = now();
         let plan = schedule(began);
-        let mut hold = Hold::new(began, plan.slot, &plan);
-        assert_eq!(wait(&mut hold, || Ok(plan)), Reason::OnTime);
+        let mut hold = PhaseLock::default().hold(began, plan.slot, &plan);
+        let mut wake = Wake::default();
+        assert_eq!(wait(&mut hold, &mut wake, || Ok(plan)), Reason::OnTime);
         assert!(now() >= plan.slot);
+        assert!(wake.overslept.is_some() && (SPIN_MIN..=SPIN_MAX).contains(&wake.spin), "{wake:?}");
     }
 
     #[test]
     fn a_wait_looks_at_the_page_meanwhile() {
         let began = now();
         let plan = schedule(began);
-        let mut hold = Hold::new(began, plan.slot, &plan);
+        let mut hold = PhaseLock::default().hold(began, plan.slot, &plan);
         let mut looks = 0;
-        let because = wait(&mut hold, || {
+        let because = wait(&mut hold, &mut Wake::default(), || {
             looks += 1;
             if looks < 3 { Ok(plan) } else { Err(Reason::Torn) }
         });
         assert_eq!((because, looks), (Reason::Torn, 3));
+    }
+
+    #[test]
+    fn the_spin_covers_what_sleeps_were_late_and_forgets_slowly() {
+        let mut wake = Wake::default();
+        let mut sleep = |late: u64| {
+            wake.learn(NodeTime(1_000), NodeTime(1_000 + late));
+            wake.spin.0
+        };
+        assert_eq!(sleep(240_000), 300_000, "a quarter more than it was late");
+        assert_eq!(sleep(10_000), 300_000 - 300_000 / 256);
+        assert_eq!(sleep(900_000_000), 298_829 - 298_829 / 256, "other work is not spun against");
+        assert_eq!(sleep(450_000), SPIN_MAX.0);
+        // 255/256 to the power of 256 is 1/e.
+        assert!((180_000..190_000).contains(&(0..256).map(|_| sleep(0)).last().unwrap()));
+        assert_eq!((0..2_000).map(|_| sleep(0)).last(), Some(SPIN_MIN.0));
+        // A sleep that a signal ended early was not late.
+        wake.learn(NodeTime(1_000), NodeTime(900));
+        assert_eq!((wake.overslept, wake.spin), (Some(Nanos(0)), SPIN_MIN));
     }
 
     #[test]

@@ -39,7 +39,8 @@ pub struct Adjustment {
     pub solution: Solution,
     /// Running jobs with another shift than before, ascending.
     pub moved: Vec<JobId>,
-    /// The mean score of [`crate::solve`], which is free to move everything.
+    /// The mean score of [`crate::solve`], which is free to move everything; where a large component was shown to be good
+    /// enough without asking it, an upper bound of any mean score.
     pub best_mean_score: f64,
     /// It is known that no shifts within the tolerance move fewer running jobs.
     pub fewest: bool,
@@ -79,14 +80,18 @@ pub fn adjust(problem: &Problem, options: &Options, current: &[Option<Ticks>], t
         return Err(SolveError::ShiftCount { given: current.len(), jobs: problem.periods().len() });
     }
     let view = View::new(problem, options.effort);
+    let tolerance = tolerance.max(0.0);
+    if let Some(adjusted) = in_place(&view, problem, options.effort, current, tolerance) {
+        return Ok(adjusted);
+    }
     let best = view.solve_exact(&Options { mode: Mode::Exact, robust: None, effort: options.effort });
-    let mut shifts: Vec<u64> = current.iter().zip(problem.periods()).map(|(c, t)| c.map_or(0, |c| c.0 % t.0)).collect();
+    let mut shifts = standing(problem, current);
     let best_shifts: Vec<u64> = best.shifts.iter().map(|s| s.shift.0).collect();
     let mut components: Vec<Component> =
-        view.components().into_iter().map(|part| Component::new(part, &shifts, current, &best_shifts, options.effort)).collect();
+        view.components().into_iter().map(|part| Component::new(part, &shifts, current, Some(&best_shifts), options.effort)).collect();
     let shared = view.shared_links() as f64;
     let best_cost: f64 = components.iter().map(|c| c.best.cost).sum();
-    let budget = best_cost + tolerance.max(0.0) * shared + PROOF_TOLERANCE;
+    let budget = best_cost + tolerance * shared + PROOF_TOLERANCE;
     grow_until(budget, &mut components);
     let fewest = no_fewer(&components, budget, best.optimality.bound_gap * shared);
     let mut moved = Vec::new();
@@ -96,6 +101,37 @@ pub fn adjust(problem: &Problem, options: &Options, current: &[Option<Ticks>], t
     let gap = best.mean_score - solution.mean_score + best.optimality.bound_gap;
     solution.optimality = Optimality { proven: best.optimality.proven && gap <= PROOF_TOLERANCE, bound_gap: gap.max(0.0) };
     Ok(Adjustment { solution, moved, best_mean_score: best.mean_score, fewest })
+}
+
+/// The shifts that hold, and 0 for new jobs.
+fn standing(problem: &Problem, current: &[Option<Ticks>]) -> Vec<u64> {
+    current.iter().zip(problem.periods()).map(|(c, t)| c.map_or(0, |c| c.0 % t.0)).collect()
+}
+
+/// New jobs placed among running ones that all stay, where a bound shows that this is good enough whatever else could be
+/// done: then the best need not be found. Only asked of large components, for whose best there is a bound at most anyway.
+fn in_place(view: &View<'_>, problem: &Problem, effort: Effort, current: &[Option<Ticks>], tolerance: f64) -> Option<Adjustment> {
+    let parts = view.components();
+    if current.iter().all(Option::is_none) || parts.iter().all(|part| part.jobs.len() <= EXACT_JOBS_MAX) {
+        return None;
+    }
+    let mut shifts = standing(problem, current);
+    let bound: f64 = parts.iter().map(|part| part.group.mean_bound()).sum();
+    let mut components: Vec<Component> = parts.into_iter().map(|part| Component::new(part, &shifts, current, None, effort)).collect();
+    let shared = view.shared_links() as f64;
+    let above = cost(&components) - bound;
+    if above > tolerance * shared + PROOF_TOLERANCE {
+        return None;
+    }
+    for component in &mut components {
+        component.finish(component.choice.cost);
+    }
+    let mut moved = Vec::new();
+    let parts: Vec<Part> = components.into_iter().map(|c| c.settle(&mut shifts, &mut moved)).collect();
+    let gap = (above / shared.max(1.0)).max(0.0);
+    let solution = view.report(Outcome::Solved, &parts, &shifts, Optimality { proven: gap <= PROOF_TOLERANCE, bound_gap: gap });
+    let best_mean_score = solution.mean_score + gap;
+    Some(Adjustment { solution, moved, best_mean_score, fewest: true })
 }
 
 fn cost(components: &[Component]) -> f64 {
@@ -155,15 +191,17 @@ struct Component {
 }
 
 impl Component {
-    fn new(part: Part, shifts: &[u64], current: &[Option<Ticks>], best: &[u64], effort: Effort) -> Self {
+    /// `best`: the shifts of the optimum; `None`: it is not wanted, and the component stands as it does, with its new jobs placed.
+    fn new(part: Part, shifts: &[u64], current: &[Option<Ticks>], best: Option<&[u64]>, effort: Effort) -> Self {
         let locks: Vec<u64> = part.group.jobs.iter().map(|j| j.lock).collect();
         let local = |shifts: &[u64]| -> Vec<u64> { part.jobs.iter().zip(&locks).map(|(&j, lock)| shifts[j] % lock).collect() };
         let running: Vec<Option<u64>> = part.jobs.iter().zip(local(shifts)).map(|(&j, s)| current[j].map(|_| s)).collect();
         let mut total = Total::default();
-        let shifts = turned(&local(best), &running, &locks);
+        let best_is_known = best.is_some();
+        let shifts = best.map_or_else(|| local(shifts), |best| turned(&local(best), &running, &locks));
         let best = Choice { cost: part.group.cost(&shifts, &mut total), shifts };
         let mut component = Self { part, running, choice: best.clone(), best, next: None, least: Vec::new(), effort, total };
-        if component.running.iter().all(Option::is_none) {
+        if best_is_known && component.running.iter().all(Option::is_none) {
             return component;
         }
         let (unmoved, least) = component.around(&component.running.clone());

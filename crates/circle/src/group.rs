@@ -10,7 +10,7 @@ use num_integer::Integer as _;
 use crate::{
     response::Response,
     solution::Effort,
-    total::{Circle, Presence, Total},
+    total::{Circle, OnCircle, Presence, Total},
 };
 
 /// Fewest alignments of a pair that are kept, however many phases the jobs have.
@@ -106,12 +106,15 @@ impl Group {
     pub(crate) fn alignments(&self, job: usize, other: usize, shift: u64, convex: bool, into: &mut Vec<u64>) -> bool {
         let lock = self.jobs[job].lock;
         let mut complete = true;
+        let mut before: Option<(&OnCircle, &OnCircle)> = None;
         for &(c, m) in &self.jobs[job].on {
             let circle = &self.circles[c];
             let Some(&(_, o)) = self.jobs[other].on.iter().find(|on| on.0 == c) else { continue };
             let (mine, theirs) = (&circle.members[m], &circle.members[o]);
             let g = mine.folded.period.gcd(&theirs.folded.period);
-            if g == 1 {
+            // Two jobs that meet on many links mostly bring the same edges to all of them.
+            let again = |b: (&OnCircle, &OnCircle)| b.0.meets_as(mine) && b.1.meets_as(theirs);
+            if g == 1 || before.replace((mine, theirs)).is_some_and(again) {
                 continue;
             }
             let turns = lock / g;
@@ -146,6 +149,13 @@ impl Group {
         }
         into.sort_unstable();
         into.dedup();
+    }
+}
+
+impl OnCircle {
+    /// Whether the edges of both meet those of others at the same shifts, with as many lookups.
+    fn meets_as(&self, other: &Self) -> bool {
+        self.folded.period == other.folded.period && self.edges == other.edges && self.folded.starts.len() == other.folded.starts.len()
     }
 }
 

@@ -4,7 +4,9 @@
 
 mod oracle;
 
-use antiphase_circle::{Adjustment, Effort, Member, Options, Phase, Problem, ProblemBuilder, Rate, SolveError, Ticks, adjust, solve};
+use antiphase_circle::{
+    Adjustment, EXACT_JOBS_MAX, Effort, Member, Options, Phase, Problem, ProblemBuilder, Rate, SolveError, Ticks, adjust, solve,
+};
 use oracle::{Instance, Random};
 
 const TOLERANCE: f64 = 1e-9;
@@ -48,7 +50,9 @@ fn check(seed: u64, instance: &Instance, current: &[Option<u64>], tolerance: f64
     let given: Vec<Option<Ticks>> = current.iter().map(|c| c.map(Ticks)).collect();
     let found = adjust(&p, &options, &given, tolerance).unwrap();
     let best = solve(&p, &options).unwrap().mean_score;
-    assert!((found.best_mean_score - best).abs() < TOLERANCE, "seed {seed}");
+    // Large components that are well as they stand are shown to be so by an upper bound.
+    let bounded = current.len() > EXACT_JOBS_MAX && found.moved.is_empty() && found.fewest && found.best_mean_score > best;
+    assert!(bounded || (found.best_mean_score - best).abs() < TOLERANCE, "seed {seed}");
     let mean = found.solution.mean_score;
     assert!(mean >= best - tolerance - TOLERANCE, "seed {seed}: {mean} is more than {tolerance} below {best}: {instance:?} {current:?}");
     let now = shifts(&found);

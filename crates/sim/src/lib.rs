@@ -2,7 +2,7 @@
 //!
 //! A [`Case`] is a fabric with routes and jobs in a closed loop: wait at the gate, communicate, compute, repeat. [`run`]
 //! plays it under a [`Config`] (jitter, ECN ramp, who holds the jobs, clocks, faults) and gives a [`Report`]. The gate's rule is
-//! [`gate_core::decide`], and slots come from the planner itself; the simulator owns only the network, the
+//! [`gate_core::PhaseLock`], and slots come from the planner itself; the simulator owns only the network, the
 //! agents' clocks and time.
 //!
 //! The network is fluid: while jobs communicate together, links are shared max-min fairly with one class per job and

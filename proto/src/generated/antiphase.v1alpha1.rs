@@ -136,6 +136,9 @@ pub struct Job {
     pub predicted_unshifted_ns: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "16")]
     pub predicted_shifted_ns: ::core::option::Option<u64>,
+    /// The learned period, while it is further from the declared one than the slack allows; absent otherwise.
+    #[prost(uint64, optional, tag = "17")]
+    pub period_mismatch_ns: ::core::option::Option<u64>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]

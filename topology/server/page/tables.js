@@ -51,6 +51,9 @@ export function links(all, open, pick, nothing) {
   ], rows.length ? rows : empty(7, nothing));
 }
 
+// The learned period, where it is not the declared one.
+const learned = (job) => (job.period_mismatch_ns ? [" ", html("span", { class: "state-drifting", title: "The period that was learned; its slot is made for the declared one" }, `≠ ${duration(job.period_mismatch_ns)}`)] : []);
+
 export function jobs(all, series, nothing) {
   const rows = all.slice(0, ROWS_MAX).map((job) => {
     const slot = job.slot ?? {};
@@ -59,7 +62,7 @@ export function jobs(all, series, nothing) {
       cell(chip(job.id)),
       cell(html("span", { class: `state-${job.state}` }, job.state)),
       cell(`${job.hosts.length}`, "number"),
-      cell(duration(job.solo_period_ns), "number"),
+      cell([duration(job.solo_period_ns), learned(job)], "number"),
       cell(duration(job.predicted_unshifted_ns), "number"),
       cell(duration(job.predicted_shifted_ns), "number"),
       cell(duration(job.iteration_ns), "number"),
@@ -76,7 +79,7 @@ export function jobs(all, series, nothing) {
     ["Job", ""],
     ["State", "committed: its gate has not reported; held: its gate holds it to its slot; free: it runs as it comes; drifting: off its slot; open: its gate fails open"],
     [">Hosts", ""],
-    [">Solo", "An iteration alone, from the profile"],
+    [">Solo", "An iteration alone, from the profile; ≠ if another period was learned"],
     [">Unshifted", "An iteration if nobody were shifted, predicted"],
     [">Shifted", "An iteration with the committed shifts, predicted"],
     [">Now", "An iteration as its gate sees it"],

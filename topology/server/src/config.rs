@@ -10,8 +10,12 @@ use std::{
 
 use serde::Deserialize;
 use tracing::level_filters::LevelFilter;
+use units::Nanos;
 
-use crate::tls::{TlsFiles, is_loopback};
+use crate::{
+    quic,
+    tls::{TlsFiles, is_loopback},
+};
 
 /// Largest configuration read: the example is 4 kB, and a mistaken path must not fill memory.
 const CONFIG_BYTES_MAX: u64 = 1 << 20;
@@ -40,6 +44,8 @@ pub struct Config {
     pub tls: Option<TlsFiles>,
     /// How jobs are planned.
     pub plan: PlanConfig,
+    /// What agents are told, and how many there may be.
+    pub agents: AgentsConfig,
     /// What the service takes at most.
     pub limits: LimitsConfig,
     /// Lines on standard error.
@@ -56,6 +62,20 @@ pub struct PlanConfig {
     pub ttl_s: u32,
 }
 
+/// What agents are told, and how many there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AgentsConfig {
+    /// How often an agent reports, in milliseconds.
+    pub report_ms: u32,
+    /// How often it probes the clock, in milliseconds.
+    pub probe_ms: u32,
+    /// Silence after which a session is given up, in milliseconds.
+    pub silence_ms: u32,
+    /// Sessions at the same time.
+    pub sessions: u32,
+}
+
 /// What the service takes at most, so that no client can fill its memory or keep it busy for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -66,6 +86,8 @@ pub struct LimitsConfig {
     pub body_mib: u32,
     /// A request takes no longer, in seconds.
     pub request_s: u32,
+    /// A client that takes nothing of its answer for so long is cut off, in seconds.
+    pub stall_s: u32,
     /// Calls of solve and evaluate that run at the same time.
     pub evaluations: u32,
     /// Readers of the event stream.
@@ -133,6 +155,7 @@ impl Default for Config {
             ecmp: "spread".into(),
             tls: None,
             plan: PlanConfig::default(),
+            agents: AgentsConfig::default(),
             limits: LimitsConfig::default(),
             log: LogConfig::default(),
         }
@@ -145,9 +168,43 @@ impl Default for PlanConfig {
     }
 }
 
+impl Default for AgentsConfig {
+    fn default() -> Self {
+        let millis = |d: Duration| u32::try_from(d.as_millis()).unwrap_or(u32::MAX);
+        Self {
+            report_ms: millis(quic::REPORT_INTERVAL),
+            probe_ms: millis(quic::PROBE_INTERVAL),
+            silence_ms: millis(quic::SILENCE_MAX),
+            sessions: u32::try_from(quic::SESSIONS_MAX).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+impl AgentsConfig {
+    /// As sessions take it.
+    #[must_use]
+    pub fn settings(&self) -> quic::Settings {
+        let millis = |millis: u32| Duration::from_millis(u64::from(millis));
+        quic::Settings {
+            report_interval: millis(self.report_ms),
+            probe_interval: millis(self.probe_ms),
+            silence_max: millis(self.silence_ms),
+            sessions_max: self.sessions as usize,
+            ..quic::Settings::default()
+        }
+    }
+
+    /// Silence after which a plan no longer counts on an agent: half as long again as a session's, so that a session which is cut
+    /// for silence is told first.
+    #[must_use]
+    pub fn idle_timeout(&self) -> Nanos {
+        Nanos::from_millis(u64::from(self.silence_ms) * 3 / 2)
+    }
+}
+
 impl Default for LimitsConfig {
     fn default() -> Self {
-        Self { connections: 1_024, body_mib: 64, request_s: 30, evaluations: 2, watchers: 64 }
+        Self { connections: 1_024, body_mib: 64, request_s: 30, stall_s: 30, evaluations: 2, watchers: 64 }
     }
 }
 
@@ -162,6 +219,12 @@ impl LimitsConfig {
     #[must_use]
     pub const fn request(&self) -> Duration {
         Duration::from_secs(self.request_s as u64)
+    }
+
+    /// [`LimitsConfig::stall_s`] as a duration.
+    #[must_use]
+    pub const fn stall(&self) -> Duration {
+        Duration::from_secs(self.stall_s as u64)
     }
 }
 
@@ -238,9 +301,15 @@ impl Config {
         };
         range("plan.headroom_permille", self.plan.headroom_permille, 0, HEADROOM_MAX_PERMILLE)?;
         range("plan.ttl_s", self.plan.ttl_s, 3, 3_600)?;
+        // An agent keeps to these bounds whatever it is told (agent/daemon/src/session/connect.rs).
+        range("agents.report_ms", self.agents.report_ms, 100, 10_000)?;
+        range("agents.probe_ms", self.agents.probe_ms, 100, 60_000)?;
+        range("agents.silence_ms", self.agents.silence_ms, 2 * self.agents.report_ms, 30_000)?;
+        range("agents.sessions", self.agents.sessions, 1, 100_000)?;
         range("limits.connections", self.limits.connections, 1, 100_000)?;
         range("limits.body_mib", self.limits.body_mib, 1, 1_024)?;
         range("limits.request_s", self.limits.request_s, 1, 3_600)?;
+        range("limits.stall_s", self.limits.stall_s, 1, 3_600)?;
         range("limits.evaluations", self.limits.evaluations, 1, 256)?;
         range("limits.watchers", self.limits.watchers, 0, 10_000)?;
         self.ecmp.parse::<fabric::route::Ecmp>().map_err(|e| ConfigError(format!("ecmp: {e}")))?;
@@ -262,6 +331,7 @@ impl Config {
             ("ecmp", self.ecmp != running.ecmp),
             ("tls", self.tls != running.tls),
             ("plan", self.plan != running.plan),
+            ("agents", self.agents != running.agents),
             ("limits.evaluations", self.limits.evaluations != running.limits.evaluations),
             ("log.format", self.log.format != running.log.format),
         ];
@@ -294,8 +364,9 @@ mod tests {
         assert!(parsed.fabric.is_some() && parsed.tls.is_some());
         assert_eq!(Config { fabric: None, tls: None, ..parsed }, Config::default());
         let keys = ["listen", "state", "fabric", "ecmp", "certificate", "key", "client_ca", "headroom_permille", "ttl_s"];
-        let more = ["connections", "body_mib", "request_s", "evaluations", "watchers", "format", "level"];
-        for key in keys.iter().chain(&more) {
+        let more = ["connections", "body_mib", "request_s", "stall_s", "evaluations", "watchers", "format", "level"];
+        let agents = ["report_ms", "probe_ms", "silence_ms", "sessions"];
+        for key in keys.iter().chain(&more).chain(&agents) {
             assert!(set.lines().any(|l| l.starts_with(&format!("{key} ="))), "{key} is not in the example");
         }
     }
@@ -317,6 +388,38 @@ mod tests {
         assert!(check("[plan]\nheadroom_permille = 300").unwrap_err().contains("300; must be 0 to 200"));
         assert!(check("[plan]\nttl_s = 1").is_err());
         assert!(check("ecmp = \"sideways\"").unwrap_err().starts_with("ecmp: "));
+    }
+
+    /// Every number has a range; what is just outside is refused with key, value and range, what is at its ends is taken.
+    #[test]
+    fn every_number_has_a_range() {
+        let check = |text: &str| Config::parse(text).unwrap().check().map_err(|e| e.0);
+        let ranges: [(&str, &str, u64, u64); 12] = [
+            ("plan", "headroom_permille", 0, 200),
+            ("plan", "ttl_s", 3, 3_600),
+            ("agents", "report_ms", 100, 5_000),
+            ("agents", "probe_ms", 100, 60_000),
+            ("agents", "silence_ms", 4_000, 30_000),
+            ("agents", "sessions", 1, 100_000),
+            ("limits", "connections", 1, 100_000),
+            ("limits", "body_mib", 1, 1_024),
+            ("limits", "request_s", 1, 3_600),
+            ("limits", "stall_s", 1, 3_600),
+            ("limits", "evaluations", 1, 256),
+            ("limits", "watchers", 0, 10_000),
+        ];
+        for (table, key, least, most) in ranges {
+            let at = |value: u64| check(&format!("[{table}]\n{key} = {value}\n"));
+            assert_eq!((at(least), at(most)), (Ok(()), Ok(())), "{table}.{key}");
+            for beyond in [least.checked_sub(1), Some(most + 1), Some(u64::from(u32::MAX))].into_iter().flatten() {
+                // A session's silence is counted in reports, so a report interval can make it too short.
+                let named =
+                    |e: &str| e.starts_with(&format!("{table}.{key}: {beyond}; must be ")) || e.starts_with("agents.silence_ms: 10000; ");
+                let error = at(beyond).unwrap_err();
+                assert!(named(&error) && !error.contains('\n'), "{table}.{key} = {beyond}: {error}");
+            }
+            assert!(Config::parse(&format!("[{table}]\n{key} = -1\n")).unwrap_err().0.starts_with("line 2: "), "{table}.{key}");
+        }
     }
 
     #[test]

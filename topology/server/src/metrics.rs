@@ -31,6 +31,7 @@ pub struct Metrics {
     notices: IntCounterVec,
     connections: IntGauge,
     refused: IntCounter,
+    stalled: IntCounter,
 }
 
 impl Metrics {
@@ -57,6 +58,7 @@ impl Metrics {
             notices: IntCounterVec::new(Opts::new("events_total", "Events by kind."), &["kind"])?,
             connections: IntGauge::new("connections", "Open TCP connections.")?,
             refused: IntCounter::new("connections_refused_total", "TCP connections refused because there were too many.")?,
+            stalled: IntCounter::new("connections_stalled_total", "TCP connections cut because their clients stopped reading.")?,
             registry,
         };
         let r = &metrics.registry;
@@ -68,6 +70,7 @@ impl Metrics {
         r.register(Box::new(metrics.notices.clone()))?;
         r.register(Box::new(metrics.connections.clone()))?;
         r.register(Box::new(metrics.refused.clone()))?;
+        r.register(Box::new(metrics.stalled.clone()))?;
         Ok(metrics)
     }
 
@@ -100,6 +103,11 @@ impl Metrics {
     /// A connection was opened (1) or closed (-1).
     pub fn connection(&self, by: i64) {
         self.connections.add(by);
+    }
+
+    /// A connection was cut because its client stopped reading.
+    pub fn connection_stalled(&self) {
+        self.stalled.inc();
     }
 
     /// A connection was refused.
@@ -196,6 +204,12 @@ fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Erro
     let shift = gauges(registry, "job_time_shift_seconds", "Start of the iterations within the period, in fabric time.", ["job"])?;
     let solo = gauges(registry, "job_solo_period_seconds", "Length of an iteration alone, from the profile.", ["job"])?;
     let iteration = gauges(registry, "job_iteration_seconds", "Median iteration that the gate saw.", ["job"])?;
+    let mismatch = gauges(
+        registry,
+        "job_period_mismatch_seconds",
+        "Learned period less the declared one, while the slack does not cover it.",
+        ["job"],
+    )?;
     let error = gauges(registry, "job_shift_error_seconds", "Median start minus slot; positive is late.", ["job"])?;
     let counter = |name: &str, help: &str| -> Result<IntCounterVec, prometheus::Error> {
         let vec = IntCounterVec::new(Opts::new(name, help), &["job"])?;
@@ -220,6 +234,7 @@ fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Erro
         }
         let set = |gauge: &GaugeVec, value: Option<f64>| value.into_iter().for_each(|v| gauge.with_label_values(&label).set(v));
         set(&iteration, job.iteration_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
+        set(&mismatch, job.period_mismatch_ns.map(|ns| (ns as f64 - job.solo_period_ns as f64) / NANOS_PER_SECOND));
         set(&error, job.phase_error_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
         job.slips.into_iter().for_each(|n| slips.with_label_values(&label).inc_by(n));
         job.fail_opens.into_iter().for_each(|n| opens.with_label_values(&label).inc_by(n));

@@ -4,7 +4,7 @@
 use axum::{
     Extension, Router,
     body::Body,
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -56,6 +56,9 @@ async fn file(Extension(caller): Extension<Caller>, headers: HeaderMap, name: St
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
+        // Another site's page can neither load this nor keep a handle of its window.
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
     ] {
         own.insert(name, HeaderValue::from_static(value));
     }

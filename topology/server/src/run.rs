@@ -187,7 +187,7 @@ async fn service(config: Config, reload: Reload) -> Result<(), Failure> {
     let ecmp: Ecmp = config.ecmp.parse().map_err(|e| other(&e))?;
     let brain = Brain::start(&plan(&config, ecmp), file, records, around.clone())
         .map_err(|problem| Failure::Other(format!("{}: {problem}", config.state.display())))?;
-    let address = config.listen;
+    let (address, settings) = (config.listen, config.agents.settings());
     let (latest, current) = watch::channel(Arc::new(config));
     let sessions = Arc::new(quic::Stats::default());
     let api = Api::new(Parts {
@@ -198,13 +198,12 @@ async fn service(config: Config, reload: Reload) -> Result<(), Failure> {
         metrics,
         sessions: Arc::clone(&sessions),
         clock,
-        ecmp,
         config: current,
     });
     let shutdown = Shutdown::default();
     let started = match first_fabric(&api).await {
         Err(failure) => Err(failure),
-        Ok(()) => bind(address, &reload.tls).await,
+        Ok(()) => bind(address, &reload.tls, &settings).await,
     };
     let result = match started {
         Err(failure) => Err(failure),
@@ -224,7 +223,7 @@ async fn service(config: Config, reload: Reload) -> Result<(), Failure> {
                 stats: sessions,
             };
             let end = shutdown.clone();
-            let agents = quic::serve(endpoint, Arc::clone(&reload.tls), seams, quic::Settings::default(), async move { end.wait().await });
+            let agents = quic::serve(endpoint, Arc::clone(&reload.tls), seams, settings, async move { end.wait().await });
             let agents = tokio::spawn(agents);
             let clients = tokio::spawn(serve(listener, acceptor, router(api.clone(), shutdown.clone()), api, shutdown.clone()));
             signals.wait(&latest, &reload).await;
@@ -239,13 +238,13 @@ async fn service(config: Config, reload: Reload) -> Result<(), Failure> {
 }
 
 /// TCP for clients and UDP for agents, on one port. A free port of one may be taken of the other, so several are tried.
-async fn bind(address: SocketAddr, tls: &Tls) -> Result<(TcpListener, quinn::Endpoint), Failure> {
+async fn bind(address: SocketAddr, tls: &Tls, settings: &quic::Settings) -> Result<(TcpListener, quinn::Endpoint), Failure> {
     let refuse = |protocol: &str, e: std::io::Error| Failure::Other(format!("listen {address} ({protocol}): {e}"));
     let tries = if address.port() == 0 { PORTS_TRIED } else { 1 };
     for left in (0..tries).rev() {
         let listener = TcpListener::bind(address).await.map_err(|e| refuse("TCP", e))?;
         let bound = listener.local_addr().map_err(|e| refuse("TCP", e))?;
-        match quic::endpoint(bound, tls, &quic::Settings::default()) {
+        match quic::endpoint(bound, tls, settings) {
             Ok(endpoint) => return Ok((listener, endpoint)),
             Err(e) if left == 0 => return Err(refuse("UDP", e)),
             Err(_) => {}
@@ -294,6 +293,7 @@ fn plan(config: &Config, ecmp: Ecmp) -> state::Config {
         ecmp,
         plan_ttl: Nanos(u64::from(config.plan.ttl_s) * 1_000_000_000),
         headroom_permille: config.plan.headroom_permille,
+        idle_timeout: config.agents.idle_timeout(),
         ..state::Config::default()
     }
 }
@@ -340,6 +340,12 @@ impl Reload {
                 return;
             }
         };
+        // Files that take effect at the next start must not wait until then to be found wrong.
+        let other = new.tls.as_ref().filter(|files| latest.borrow().tls.as_ref() != Some(files));
+        if let Some(Err(error)) = other.map(|files| Tls::load(files.clone())) {
+            tracing::error!(error = %one_line(&error), "the configuration was not reloaded: tls");
+            return;
+        }
         if let Err(error) = self.tls.reload() {
             tracing::error!(error = %one_line(&error), "the configuration was not reloaded: tls");
             return;
@@ -348,8 +354,15 @@ impl Reload {
         self.level.set(new.log.level.filter());
         let old = Arc::clone(&latest.borrow());
         // What needs a restart stays as it runs, so that the next reload compares with what is so.
-        let kept =
-            Config { listen: old.listen, state: old.state.clone(), ecmp: old.ecmp.clone(), tls: old.tls.clone(), plan: old.plan, ..new };
+        let kept = Config {
+            listen: old.listen,
+            state: old.state.clone(),
+            ecmp: old.ecmp.clone(),
+            tls: old.tls.clone(),
+            plan: old.plan,
+            agents: old.agents,
+            ..new
+        };
         let kept = Config {
             limits: LimitsConfig { evaluations: old.limits.evaluations, ..kept.limits },
             log: LogConfig { format: old.log.format, ..kept.log },

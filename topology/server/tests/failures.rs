@@ -240,6 +240,47 @@ fn a_reload_swaps_what_can_be_swapped_and_refuses_nonsense() {
     assert_eq!(service.get("/healthz").status, 200);
 }
 
+/// One bad value among good ones: the line names it, and none of the good ones is taken.
+#[test]
+fn a_bad_configuration_changes_nothing_at_sighup() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.toml");
+    fs::write(&file, "").unwrap();
+    let mut command = program();
+    command.arg("--config").arg(&file).arg("--state").arg(folder.path().join("s.redb")).arg("--fabric").arg(testbed());
+    let service = Service::with(&mut command);
+    let tls = "[tls]\ncertificate = \"/nonexistent/a.pem\"\nkey = \"/nonexistent/a.key\"\nclient_ca = \"/nonexistent/ca.pem\"\n";
+    for (text, said) in [
+        ("[agents]\nreport_ms = 9999999\n", "agents.report_ms: 9999999; must be 100 to 10000"),
+        ("[agents]\nreport_ms = 6000\n", "agents.silence_ms: 10000; must be 12000 to 30000"),
+        ("[plan]\nttl_s = 2\n", "plan.ttl_s: 2; must be 3 to 3600"),
+        ("ecmp = \"sideways\"\n", "sideways"),
+        (tls, "/nonexistent/a.pem"),
+        ("[limits]\nstall_s = 0\n", "limits.stall_s: 0; must be 1 to 3600"),
+    ] {
+        // A level and a limit that would show.
+        let good = if text.starts_with("[limits]") {
+            "body_mib = 1\n[log]\nlevel = \"debug\"\n"
+        } else {
+            "[limits]\nbody_mib = 1\n[log]\nlevel = \"debug\"\n"
+        };
+        fs::write(&file, format!("{text}{good}")).unwrap();
+        service.signal(Signal::HUP);
+        service.wait_for_log(said);
+        // The same file is refused at a start, with exit code 2.
+        let checked = program().args(["config", "check", "--config"]).arg(&file).output().unwrap();
+        if text != tls {
+            let line = String::from_utf8(checked.stderr).unwrap();
+            assert_eq!((checked.status.code(), line.lines().count()), (Some(2), 1), "{line}");
+            assert!(line.contains(said), "{line}");
+        }
+    }
+    assert_eq!(service.log().matches("the configuration was not reloaded").count(), 6, "{}", service.log());
+    service.get("/healthz");
+    assert!(!service.log().contains("healthz"), "the level changed");
+    assert_eq!(service.refused("POST", "/v1alpha1/solve", &" ".repeat((1 << 20) + 1)).0, 400, "the limit changed");
+}
+
 #[test]
 fn a_signal_may_come_as_soon_as_the_service_says_that_it_listens() {
     // Several starts: the window in which a signal would end the process is short.

@@ -7,7 +7,8 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     net::TcpStream,
-    time::Duration,
+    path::Path,
+    time::{Duration, Instant},
 };
 
 use proptest::{
@@ -15,6 +16,7 @@ use proptest::{
     test_runner::{RngAlgorithm, TestRng},
 };
 use proto::v1alpha1::{self as pb, topology_client::TopologyClient};
+use rustix::net;
 use serde_json::json;
 use support::{Service, WAIT, job, program, request, resident_kib, testbed};
 
@@ -140,10 +142,123 @@ fn limits_hold() {
     }
     assert!(!silent.is_empty());
     drop(silent);
-    let until = std::time::Instant::now() + WAIT;
+    let until = Instant::now() + WAIT;
     while !request(service.address, "GET", "/healthz", &[], b"").is_ok_and(|a| a.status == 200) {
-        assert!(std::time::Instant::now() < until, "no room after the others ended");
+        assert!(Instant::now() < until, "no room after the others ended");
     }
+}
+
+/// A service that cuts a reader off after a second, and whose fabric document is too long for the buffers of a connection.
+fn impatient(folder: &Path) -> Service {
+    let (config, fabric) = (folder.join("a.toml"), folder.join("fabric.yaml"));
+    fs::write(&config, "[limits]\nstall_s = 1\n").unwrap();
+    // Loopback buffers some MiB.
+    let padding = format!("# {}\n", "x".repeat(1_021)).repeat(16 << 10);
+    fs::write(&fabric, fs::read_to_string(testbed()).unwrap() + &padding).unwrap();
+    Service::with(program().arg("--config").arg(&config).arg("--state").arg(folder.join("s.redb")).arg("--fabric").arg(&fabric))
+}
+
+/// A value of the exposition.
+fn metric(service: &Service, name: &str) -> f64 {
+    let text = service.get("/metrics").body;
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ').map(str::to_owned));
+    line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
+}
+
+/// Waits until the connection that asks is the only one.
+fn wait_until_alone(service: &Service) {
+    let until = Instant::now() + WAIT;
+    while metric(service, "antiphase_connections") > 1.0 {
+        assert!(Instant::now() < until, "a connection is held whose client does not read:\n{}", service.log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Asks and reads nothing. The buffer is small from the start: a window that was offered cannot be taken back.
+fn stopped(service: &Service, path: &str) -> TcpStream {
+    let socket = net::socket(net::AddressFamily::INET, net::SocketType::STREAM, None).unwrap();
+    net::sockopt::set_socket_recv_buffer_size(&socket, 4_096).unwrap();
+    net::connect(&socket, &service.address).unwrap();
+    let mut stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(WAIT)).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n").unwrap();
+    stream
+}
+
+/// Commits and releases a job so often that the events are more than a small buffer holds.
+fn make_events(service: &Service) {
+    for _ in 0..60 {
+        assert_eq!(service.commit("a", &["h1", "h5"]).0, 200);
+        assert_eq!(service.ask("POST", "/v1alpha1/release", r#"{"jobs": ["a"]}"#).0, 200);
+    }
+}
+
+#[test]
+fn a_reader_that_stops_is_cut_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = impatient(folder.path());
+    make_events(&service);
+    let length = service.get("/v1alpha1/fabric").body.len();
+    assert!(length > 16 << 20, "{length}");
+    let mut resident = Vec::new();
+    for _ in 0..3 {
+        let held: Vec<TcpStream> = (0..8).map(|_| stopped(&service, "/v1alpha1/fabric")).collect();
+        let watching: Vec<TcpStream> = (0..4).map(|_| stopped(&service, "/v1alpha1/events/stream?after=0")).collect();
+        wait_until_alone(&service);
+        resident.push(resident_kib(service.child.id()));
+        for mut stream in held.into_iter().chain(watching) {
+            // The kernel ends a connection that does not move without a word, so the end of what is here is silence.
+            stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+            let mut rest = Vec::new();
+            let _ = stream.read_to_end(&mut rest);
+            assert!(rest.len() < length, "{} bytes came", rest.len());
+        }
+    }
+    // Eight answers of 16 MiB were begun each time. An allocator may keep the room of the first, and nobody that of each.
+    assert!(resident[2] < resident[0] + (64 << 10), "{resident:?} KiB");
+    assert_eq!(service.get("/healthz").status, 200);
+}
+
+/// A client of HTTP/2 takes bytes and answers pings, but opens no window for its stream.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_that_nobody_reads_is_cut_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = impatient(folder.path());
+    make_events(&service);
+    let endpoint = tonic::transport::Channel::from_shared(format!("http://{}", service.address)).unwrap().initial_stream_window_size(1_024);
+    let mut client = TopologyClient::new(endpoint.connect().await.unwrap());
+    let mut events = client.watch_events(pb::WatchEventsRequest { after: Some(0) }).await.unwrap().into_inner();
+    events.message().await.unwrap().unwrap();
+    tokio::task::block_in_place(|| {
+        // What is there already fits into buffers; what comes next does not.
+        make_events(&service);
+        let until = Instant::now() + WAIT;
+        while metric(&service, "antiphase_connections_stalled_total") < 1.0 {
+            assert!(Instant::now() < until, "a stream is held that nobody reads:\n{}", service.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        wait_until_alone(&service);
+    });
+    // What had come already can be read; then the connection is gone.
+    while let Ok(event) = events.message().await {
+        assert!(event.is_some(), "an end that looks well");
+    }
+}
+
+/// Whoever reads slowly, but reads, gets everything.
+#[test]
+fn a_slow_reader_gets_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = impatient(folder.path());
+    let mut stream = stopped(&service, "/v1alpha1/jobs");
+    let mut answer = Vec::new();
+    let mut byte = [0];
+    while !answer.ends_with(b"}") {
+        assert_eq!(stream.read(&mut byte).unwrap(), 1);
+        answer.push(byte[0]);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(answer.starts_with(b"HTTP/1.1 200"));
 }
 
 #[test]

@@ -40,6 +40,8 @@ fn each_file_is_served_with_its_type_and_kept_by_its_tag() {
         assert_eq!(header(&answer, "cache-control"), Some("no-cache"), "{path}");
         assert_eq!(header(&answer, "x-content-type-options"), Some("nosniff"), "{path}");
         assert_eq!(header(&answer, "referrer-policy"), Some("no-referrer"), "{path}");
+        assert_eq!(header(&answer, "cross-origin-resource-policy"), Some("same-origin"), "{path}");
+        assert_eq!(header(&answer, "cross-origin-opener-policy"), Some("same-origin"), "{path}");
         let policy = header(&answer, "content-security-policy").unwrap();
         assert!(policy.contains("default-src 'self'") && policy.contains("frame-ancestors 'none'"), "{policy}");
         assert!(!policy.contains("script-src") && !policy.contains("unsafe-eval"), "{policy}");
@@ -74,6 +76,24 @@ fn nothing_else_is_served() {
     }
     assert_eq!(service.refused("POST", "/", "").0, 405);
     assert_eq!(service.refused("DELETE", "/app.js", "").0, 405);
+}
+
+/// A release build carries the files; `ANTIPHASE_TOPOLOGY_PROGRAM` names one to test.
+#[test]
+fn a_release_build_carries_the_files() {
+    let path = support::program_path();
+    let program = fs::read(&path).unwrap();
+    let carried = |bytes: &[u8]| program.windows(bytes.len()).any(|window| window == bytes);
+    // The longest file's first lines are nowhere else in the program.
+    let (name, longest) = files().into_iter().max_by_key(|(_, bytes)| bytes.len()).unwrap();
+    if !carried(&longest[..longest.len().min(256)]) {
+        assert!(std::env::var_os("ANTIPHASE_TOPOLOGY_PROGRAM").is_none(), "{name} is not in {}", path.display());
+        println!("skipped: {} is a debug build, which reads the files; name another by ANTIPHASE_TOPOLOGY_PROGRAM", path.display());
+        return;
+    }
+    for (name, bytes) in files() {
+        assert!(carried(&bytes), "{name} is not in {}", path.display());
+    }
 }
 
 /// What a browser would say only when it gets there.

@@ -101,8 +101,7 @@ async fn serve_on(caller: Caller, disk: SyncGuard) -> Served {
     let (events, telemetry) = (around.events, around.telemetry);
     let (handle, health) = (brain.handle.clone(), brain.health.clone());
     let sessions = Arc::new(quic::Stats::default());
-    let api =
-        Api::new(Parts { brain: handle, health, telemetry, events, metrics, sessions, clock, ecmp: fabric::route::Ecmp::Spread, config });
+    let api = Api::new(Parts { brain: handle, health, telemetry, events, metrics, sessions, clock, config });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let shutdown = Shutdown::default();

@@ -4,12 +4,9 @@
 //! cargo run --release -p antiphase-state --example commit_bench -- [JOBS]
 //! ```
 //! `apart`: every job stays under its leaf. `meeting`: rings of two to four hosts over neighbouring leaves, so that about half of
-//! the jobs meet others. Set `RAYON_NUM_THREADS=1` for the time of one core.
+//! the jobs meet others. Times are CPU time of all threads, so other work on the machine does not count.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use antiphase_state::{Action, AgentReport, Config, Event, JobDefinition, RequestId, Service, SessionId};
 use fabric::{
@@ -18,6 +15,7 @@ use fabric::{
     generate::{Clos2, clos2},
 };
 use policy::{Job, Placement, TrafficPhase};
+use rustix::time::{ClockId, clock_gettime};
 use units::{FabricTime, Nanos, Rate};
 
 const MS: u64 = 1_000_000;
@@ -75,9 +73,9 @@ fn run(name: &str, fabric: Arc<Fabric>, jobs: u64, spread: u64) -> Result<(), Bo
     for n in 0..jobs {
         let definition = definition(&fabric, n, spread).ok_or("a host is missing")?;
         let request = bench.request();
-        let start = Instant::now();
+        let start = cpu_time();
         bench.handle(Event::Commit { request, jobs: vec![definition], if_epoch: None, lease: None, key: String::new() });
-        commits.push(start.elapsed());
+        commits.push(cpu_time() - start);
     }
     let view = bench.service.view();
     let largest = view.jobs().map(|j| j.component().count()).max().unwrap_or(0);
@@ -87,20 +85,26 @@ fn run(name: &str, fabric: Arc<Fabric>, jobs: u64, spread: u64) -> Result<(), Bo
     print("  commit", commits);
     let mut reports = Vec::new();
     for session in sessions {
-        let start = Instant::now();
+        let start = cpu_time();
         bench.handle(Event::Report { session, report: AgentReport::default() });
-        reports.push(start.elapsed());
+        reports.push(cpu_time() - start);
     }
     print("  report", reports);
     let mut releases = Vec::new();
     for n in (0..jobs).step_by(7) {
         let request = bench.request();
-        let start = Instant::now();
+        let start = cpu_time();
         bench.handle(Event::Release { request, jobs: vec![format!("job{n}")] });
-        releases.push(start.elapsed());
+        releases.push(cpu_time() - start);
     }
     print("  release", releases);
     Ok(())
+}
+
+/// Time that the threads of this process have run so far.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
 /// A ring over two to four hosts; `spread` hosts lie between neighbours, 0 = next to each other.
@@ -129,5 +133,11 @@ fn print(what: &str, mut times: Vec<Duration>) {
     times.sort_unstable();
     let total: Duration = times.iter().sum();
     let at = |percent: usize| times.get((times.len() * percent / 100).min(times.len().saturating_sub(1))).copied().unwrap_or_default();
-    println!("{what}: p50 {:?}, p99 {:?}, max {:?}, {:.0} per second", at(50), at(99), at(100), times.len() as f64 / total.as_secs_f64());
+    println!(
+        "{what}: p50 {:?}, p99 {:?}, max {:?}, {:.0} per second",
+        at(50),
+        at(99),
+        at(100),
+        times.len() as f64 / total.as_secs_f64().max(1e-9)
+    );
 }

@@ -210,7 +210,7 @@ pub struct Notice {
     pub at: FabricTime,
     /// How much it matters.
     pub severity: Severity,
-    /// One word: committed, released, moved, drift, lost, connected, quarantined, trusted, expired, headroom, fabric, store, more.
+    /// One word: committed, released, moved, drift, period_mismatch, lost, connected, quarantined, trusted, expired, headroom, fabric, store, more.
     pub kind: &'static str,
     /// One line.
     pub message: String,

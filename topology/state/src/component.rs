@@ -10,7 +10,7 @@ use alloc::{
     vec::Vec,
 };
 
-use circle::{Problem, ProblemBuilder, ProblemError, Ticks};
+use circle::{Problem, ProblemBuilder, ProblemError, Solution, Ticks};
 use num_integer::Integer as _;
 use policy::fluid::{FluidJob, FluidLink, IterationTimes, predict};
 use units::{JobId, LinkId, Nanos, Rate};
@@ -120,12 +120,17 @@ impl<'a> Meeting<'a> {
         &self.problem
     }
 
-    /// The component under these shifts, and the slack of each job.
+    /// The scores of these shifts.
     ///
     /// # Errors
     /// [`Refusal::Policy`] when there are more shifts than jobs or fewer.
-    pub(crate) fn assess(&self, shifts: &[Ticks], tolerance_permille: u32) -> Result<(Component, Vec<Nanos>), Refusal> {
-        let solution = circle::evaluate(&self.problem, shifts).map_err(|e| Refusal::Policy(e.to_string()))?;
+    pub(crate) fn evaluate(&self, shifts: &[Ticks]) -> Result<Solution, Refusal> {
+        circle::evaluate(&self.problem, shifts).map_err(|e| Refusal::Policy(e.to_string()))
+    }
+
+    /// The component under a solution of its problem, and the slack of each job.
+    pub(crate) fn assess(&self, solution: &Solution, tolerance_permille: u32) -> (Component, Vec<Nanos>) {
+        let shifts: Vec<Ticks> = solution.shifts.iter().map(|s| s.shift).collect();
         let mut classes = self.classes.clone();
         let mut class_of = Vec::new();
         for (c, class) in classes.iter_mut().enumerate() {
@@ -134,7 +139,7 @@ impl<'a> Meeting<'a> {
             class_of.extend(class.links.iter().map(|l| (*l, c as u32)));
         }
         class_of.sort_unstable();
-        let times = self.predict(shifts, tolerance_permille);
+        let times = self.predict(&shifts, tolerance_permille);
         // Of the iteration alone: what the headroom costs counts against holding.
         let gained = |(times, job): (&IterationTimes, &Arc<Job>)| {
             (times.unshifted.0 as f64 - times.shifted.0 as f64) / job.definition.job.period.0 as f64
@@ -148,7 +153,7 @@ impl<'a> Meeting<'a> {
             hold: times.iter().zip(self.jobs).map(gained).sum::<f64>() > 0.0,
             times,
         };
-        Ok((component, solution.shifts.iter().map(|s| Nanos(s.slack.0)).collect()))
+        (component, solution.shifts.iter().map(|s| Nanos(s.slack.0)).collect())
     }
 
     fn predict(&self, shifts: &[Ticks], tolerance_permille: u32) -> Vec<IterationTimes> {

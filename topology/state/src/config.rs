@@ -57,6 +57,8 @@ pub const SLIP_ITERATIONS_MIN: u64 = 20;
 pub const SLIPS_ONE_IN: u64 = 20;
 /// Consecutive reports beyond the slack that make a drift; one may be an outlier, three reports are a trend.
 pub const DRIFT_REPORTS: u32 = 3;
+/// The same for reports of another period than the declared one, and for those of the declared one after that.
+pub const MISMATCH_REPORTS: u32 = 3;
 /// Smallest published slack in thousandths of the period. An optimum without a plateau has none, and a gate that trusted
 /// its clock to the nanosecond would never hold; drifting this far costs at most this share of a link.
 pub const SLACK_FLOOR_PERMILLE: u64 = 10;

@@ -7,7 +7,7 @@ use alloc::{
     vec::Vec,
 };
 
-use circle::Ticks;
+use circle::{Solution, Ticks};
 use units::{FabricTime, Nanos};
 
 use crate::{
@@ -118,25 +118,17 @@ impl<'a> Draft<'a> {
         let current: Vec<Option<Ticks>> = group.iter().zip(&periods).map(stays).collect();
         let options = circle::Options { effort: self.config.effort, ..circle::Options::default() };
         let found = circle::adjust(meeting.problem(), &options, &current, MOVE_TOLERANCE).map_err(|e| Refusal::Policy(e.to_string()))?;
-        let shifts: Vec<Ticks> = found.solution.shifts.iter().map(|s| s.shift).collect();
-        self.under(group, &meeting, &periods, headroom, &shifts)
+        Ok(self.under(group, &meeting, &periods, headroom, &found.solution))
     }
 
-    /// The jobs of a component under these shifts.
-    fn under(
-        &self,
-        group: &[Arc<Job>],
-        meeting: &Meeting<'_>,
-        periods: &[Nanos],
-        headroom: u32,
-        shifts: &[Ticks],
-    ) -> Result<Vec<Job>, Refusal> {
-        let (component, slacks) = meeting.assess(shifts, self.config.tolerance_permille)?;
+    /// The jobs of a component under a solution of its problem.
+    fn under(&self, group: &[Arc<Job>], meeting: &Meeting<'_>, periods: &[Nanos], headroom: u32, solution: &Solution) -> Vec<Job> {
+        let (component, slacks) = meeting.assess(solution, self.config.tolerance_permille);
         let component = Arc::new(component);
         let job = |(i, job): (usize, &Arc<Job>)| {
-            self.with_slot(job, headroom, (periods[i], Nanos(shifts[i].0)), slacks[i], Some(component.clone()))
+            self.with_slot(job, headroom, (periods[i], Nanos(solution.shifts[i].shift.0)), slacks[i], Some(component.clone()))
         };
-        Ok(group.iter().enumerate().map(job).collect())
+        group.iter().enumerate().map(job).collect()
     }
 
     /// Moves one job to `offset` and nobody else, if no score of its component falls.
@@ -150,7 +142,7 @@ impl<'a> Draft<'a> {
         let meeting = Meeting::new(self.plan, &group, periods.clone())?;
         let shifts: Vec<Ticks> = group.iter().map(|j| Ticks(if j.name == *name { offset.0 } else { j.slot.offset.0 })).collect();
         let headroom = group.iter().map(|j| j.headroom_permille).max().unwrap_or(0);
-        let moved = self.under(&group, &meeting, &periods, headroom, &shifts)?;
+        let moved = self.under(&group, &meeting, &periods, headroom, &meeting.evaluate(&shifts)?);
         let score = moved.first().and_then(|j| j.component.as_ref()).map_or(0.0, |c: &Arc<Component>| c.score);
         if score + circle::PROOF_TOLERANCE < component.score {
             return Ok(false);

@@ -24,6 +24,7 @@ mod component;
 pub mod config;
 mod draft;
 mod event;
+mod learned;
 mod leases;
 mod plan;
 mod restore;

@@ -155,7 +155,8 @@ pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Resu
     for group in groups(&plan, &names).into_iter().filter(|g| g.len() > 1) {
         let periods = group.iter().map(|j| j.slot.period).collect();
         let shifts: Vec<Ticks> = group.iter().map(|j| Ticks(j.slot.offset.0)).collect();
-        let (component, _) = Meeting::new(&plan, &group, periods)?.assess(&shifts, config.tolerance_permille)?;
+        let meeting = Meeting::new(&plan, &group, periods)?;
+        let (component, _) = meeting.assess(&meeting.evaluate(&shifts)?, config.tolerance_permille);
         let component = Arc::new(component);
         for job in &group {
             plan.replace(&job.name, Some(Arc::new(Job { component: Some(component.clone()), ..(**job).clone() })));

@@ -10,11 +10,12 @@ use alloc::{
 use units::FabricTime;
 
 use crate::{
-    Action, AgentReport, Notice, Service, SessionId, Severity,
+    Action, AgentReport, GateReport, Notice, Service, SessionId, Severity,
     agents::{Due, Welcome},
     change::Change,
     config::{AGENTS_MAX, GATES_PER_REPORT_MAX, NAME_BYTES_MAX, PORTS_MAX},
-    plan::Name,
+    learned::Learned,
+    plan::{Job, Name},
     watch::Wanted,
 };
 
@@ -84,6 +85,7 @@ impl Service {
             // A job in quarantine is not held, so it has no slot to be late for.
             let held = job.slot.hold && self.view.agents.at(&host).is_some_and(|a| !a.quarantined.contains(&job.name));
             let wanted = self.view.watches.entry(job.name.clone()).or_default().report(now, &job.slot, held, gate);
+            self.judge_period(now, &host, &job, gate);
             let (name, epoch) = (job.name.clone(), job.slot.epoch);
             let queued = match wanted {
                 None => true,
@@ -94,6 +96,21 @@ impl Service {
                 self.view.watches.entry(job.name.clone()).and_modify(|w| w.decided(false));
             }
         }
+    }
+
+    /// Says when a job's period turns out to be another than declared, and when it no longer is.
+    fn judge_period(&mut self, now: FabricTime, host: &str, job: &Job, gate: &GateReport) {
+        let declared = job.definition.job.period;
+        let watch = self.view.watches.entry(job.name.clone()).or_default();
+        let (severity, said) = match watch.period.report(declared, &job.slot, gate) {
+            None => return,
+            Some(Learned::Differs(period)) => (
+                Severity::Warning,
+                format!("job {} repeats every {period}, but {declared} was declared; its slot is made for what was declared", job.name),
+            ),
+            Some(Learned::Agrees(period)) => (Severity::Info, format!("job {} repeats every {period}, as declared", job.name)),
+        };
+        self.job_notice(now, severity, "period_mismatch", host, &job.name, said);
     }
 
     /// What is due at `now`: renewals of plans, and agents that were silent for too long.

@@ -8,7 +8,7 @@ use alloc::{
 };
 
 use circle::Phase;
-use fabric::Fabric;
+use fabric::{Fabric, route::Routing};
 use policy::{Cluster, fluid::IterationTimes};
 use units::{FabricTime, LinkId, Nanos, Rate};
 
@@ -127,6 +127,12 @@ impl View {
     #[must_use]
     pub fn fabric(&self) -> Option<&Arc<Fabric>> {
         self.plan.installed.as_ref().map(|i| i.routing.fabric())
+    }
+
+    /// The fabric with its routes, as they were prepared when it was set. Cheap to clone.
+    #[must_use]
+    pub fn routing(&self) -> Option<&Routing> {
+        self.plan.installed.as_ref().map(|i| &i.routing)
     }
 
     /// The fabric's document.
@@ -261,6 +267,12 @@ impl<'a> JobView<'a> {
     #[must_use]
     pub fn totals(&self) -> Option<GateTotals> {
         self.view.watches.get(&self.job.name).filter(|w| w.last.is_some()).map(|w| w.totals)
+    }
+
+    /// The period that was learned, while it is not the declared one: further from it than the slack allows, in several reports.
+    #[must_use]
+    pub fn period_mismatch(&self) -> Option<Nanos> {
+        self.view.watches.get(&self.job.name).and_then(|w| w.period.mismatch)
     }
 
     /// When its lease ends; `None`: it stays until released.

@@ -5,6 +5,7 @@ use units::FabricTime;
 use crate::{
     GateReport, GateTotals, Slot,
     config::{DRIFT_REPORTS, RAISES_MAX, SLIP_ITERATIONS_MIN, SLIPS_ONE_IN},
+    learned::PeriodWatch,
 };
 
 /// What was seen of one job under its present slot.
@@ -24,6 +25,8 @@ pub(crate) struct Watch {
     pub(crate) drifting: bool,
     /// What change for this job waits.
     asked: Option<Wanted>,
+    /// What the job's period is, whatever its slot.
+    pub(crate) period: PeriodWatch,
 }
 
 /// What a report asks for.
@@ -72,7 +75,8 @@ impl Watch {
 
     /// The slot changed: what was counted belongs to the old one.
     pub(crate) fn restart(&mut self) {
-        *self = Self { last: self.last.take(), totals: self.totals, raises: self.raises, ..Self::default() };
+        let period = core::mem::take(&mut self.period);
+        *self = Self { last: self.last.take(), totals: self.totals, raises: self.raises, period, ..Self::default() };
     }
 
     /// The change that was asked for is decided. One that could not be kept is asked for again.

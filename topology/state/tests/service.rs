@@ -432,6 +432,32 @@ fn a_drift_that_would_cost_is_said_once() {
     assert_eq!(driver.service.view().job("a").unwrap().state(), JobState::Held);
 }
 
+/// 100 ms were declared, and it takes 60: three reports make it known, slots stay, and three good ones take it back.
+#[test]
+fn a_period_that_is_not_the_declared_one_is_said() {
+    let mut driver = Driver::with_fabric();
+    driver.commit(&[A, B]);
+    driver.hello(1, "h1");
+    let before = driver.slot("a");
+    let say = |driver: &mut Driver, solo: u64| {
+        let seen = GateReport { holds: 10, solo: Some(Nanos(solo * MS)), ..gate(driver, "a", 10, 0, 0) };
+        report(driver, 1, 0, vec![seen]);
+        driver.service.view().job("a").unwrap().period_mismatch()
+    };
+    assert_eq!([say(&mut driver, 60), say(&mut driver, 60), say(&mut driver, 61)], [None, None, Some(Nanos(61 * MS))]);
+    assert_eq!(driver.service.view().job("b").unwrap().period_mismatch(), None);
+    assert_eq!(driver.slot("a"), before, "it is said, not planned with");
+    // Another slot says nothing of the job's period.
+    driver.release(&["b"]);
+    assert_eq!(driver.service.view().job("a").unwrap().period_mismatch(), Some(Nanos(61 * MS)));
+    driver.commit(&[B]);
+    let count = |driver: &Driver| driver.kinds().iter().filter(|k| **k == "period_mismatch").count();
+    assert_eq!(count(&driver), 1);
+    let still = [say(&mut driver, 100), say(&mut driver, 101), say(&mut driver, 99)];
+    assert_eq!(still, [Some(Nanos(61 * MS)), Some(Nanos(61 * MS)), None]);
+    assert_eq!(count(&driver), 2);
+}
+
 #[test]
 fn a_new_fabric_keeps_slots_and_is_refused_without_its_jobs() {
     let mut driver = Driver::with_fabric();

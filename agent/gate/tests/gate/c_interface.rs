@@ -86,9 +86,9 @@ fn a_cpp_program_uses_the_gate() {
 fn the_benchmark_in_c_runs() {
     let directory = tempfile::tempdir().unwrap();
     let program = build("gcc", "-std=c11", "bench.c", directory.path());
-    // Nearly every start is in its slot: the tolerance is all of the period but a nanosecond.
-    let plan = due_in(ms(0), ms(500));
-    let _agent = Agent::start(directory.path().to_owned(), "job", Schedule { tolerance: Nanos(plan.period.0 - 1), ..plan });
+    // Every start is in a slot of its own: one is due in every nanosecond.
+    let plan = due_in(ms(0), Nanos(1));
+    let _agent = Agent::start(directory.path().to_owned(), "job", Schedule { tolerance: Nanos(0), ..plan });
     let output = run(Command::new(program).arg(directory.path()).args(["job", "1000000"]));
     let line = String::from_utf8(output.stdout).unwrap();
     println!("{line}");

@@ -18,6 +18,7 @@
 //! An exact cycle of jobs that nobody holds need not be one that anybody sees ([`jitter`]): it is kept if it survives jitter,
 //! and else `unshifted` is the mean under jitter.
 
+mod earliest;
 mod gate;
 pub mod jitter;
 mod layout;

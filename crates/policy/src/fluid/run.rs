@@ -4,6 +4,7 @@ use alloc::{vec, vec::Vec};
 
 use super::{
     EVENTS_PER_JOB_MAX, ITERATIONS_MAX,
+    earliest::Earliest,
     gate::Gate,
     jitter::{self, Jitter},
     layout::Layout,
@@ -49,18 +50,21 @@ struct Run<'a> {
     gates: Option<Vec<Gate>>,
     jitter: Option<Jitter>,
     jobs: Vec<JobState>,
+    /// `until` of every job.
+    times: Earliest,
     /// (job, demand) of every job that is Up on the link.
     active: Vec<Vec<(u32, u64)>>,
     levels: Vec<Level>,
     /// Links whose active jobs changed at this instant.
     changed: Vec<u32>,
     sorted: Vec<u64>,
-    /// Jobs whose speed has to be looked at again.
+    /// Jobs whose speed has to be looked at again; the list may name some that need not.
     stale: Vec<bool>,
     /// When each job entered its segment.
     entered: Vec<u64>,
     /// Of each job's Up segments so far: how long they took, and how long they take alone.
     ups: Vec<(u64, u64)>,
+    stale_list: Vec<u32>,
 }
 
 /// Runs all jobs until they are steady or a bound is met; with jitter, always to the bound.
@@ -85,6 +89,7 @@ pub(super) fn run(layout: &Layout, rules: Rules) -> Vec<Measured> {
         layout,
         gates,
         jitter,
+        times: Earliest::new(jobs.iter().map(|j| j.until)),
         jobs,
         active,
         levels: vec![Level::default(); links],
@@ -93,6 +98,7 @@ pub(super) fn run(layout: &Layout, rules: Rules) -> Vec<Measured> {
         stale: vec![false; n],
         entered: vec![0; n],
         ups: vec![(0, 0); n],
+        stale_list: Vec::new(),
     };
     run.until_steady()
 }
@@ -103,9 +109,11 @@ impl Run<'_> {
         let mut steady = Steady::new(n, if self.jitter.is_some() { jitter::ITERATIONS } else { ITERATIONS_MAX });
         let mut events = 0usize;
         loop {
-            let now = self.jobs.iter().map(|j| j.until).min().unwrap_or(0);
+            let now = self.times.first();
             let mut pivot_started = false;
-            for j in 0..n {
+            let mut from = 0;
+            while let Some(j) = self.times.due(now, from) {
+                from = j + 1;
                 while self.jobs[j].until == now && events < EVENTS_PER_JOB_MAX.saturating_mul(n) {
                     events += 1;
                     if self.step(j, now) {
@@ -148,7 +156,7 @@ impl Run<'_> {
         let release = self.gates.as_mut().map_or(now, |g| g[j].release(now));
         if release > now {
             self.jobs[j].doing = Doing::Waiting;
-            self.jobs[j].until = release;
+            self.set_until(j, release);
             return false;
         }
         self.enter(j, 0, now);
@@ -174,8 +182,15 @@ impl Run<'_> {
         };
         let until = now.saturating_add(length);
         self.jobs[j] = JobState { doing: Doing::Segment(segment), left, since: now, speed, until, started: self.jobs[j].started };
+        self.set_until(j, until);
         self.stale[j] = !uses.is_empty();
+        self.stale_list.push(j as u32);
         self.entered[j] = now;
+    }
+
+    fn set_until(&mut self, j: usize, until: u64) {
+        self.jobs[j].until = until;
+        self.times.set(j, until);
     }
 
     fn leave(&mut self, j: usize, segment: u32, now: u64) {
@@ -202,11 +217,12 @@ impl Run<'_> {
             if next != self.levels[l] {
                 self.levels[l] = next;
                 self.active[l].iter().for_each(|(j, _)| self.stale[*j as usize] = true);
+                self.stale_list.extend(self.active[l].iter().map(|(j, _)| *j));
             }
         }
-        for j in 0..self.jobs.len() {
-            if core::mem::take(&mut self.stale[j]) {
-                self.adjust(j, now);
+        while let Some(j) = self.stale_list.pop() {
+            if core::mem::take(&mut self.stale[j as usize]) {
+                self.adjust(j as usize, now);
             }
         }
     }
@@ -224,7 +240,8 @@ impl Run<'_> {
             job.left = job.left.saturating_sub((now - job.since).saturating_mul(job.speed));
             (job.since, job.speed) = (now, speed);
             // An end in this very instant waits one nanosecond, so that time always moves on.
-            job.until = now.saturating_add(job.left.div_ceil(speed).max(1));
+            let until = now.saturating_add(job.left.div_ceil(speed).max(1));
+            self.set_until(j, until);
         }
     }
 

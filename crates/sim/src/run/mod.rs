@@ -4,7 +4,7 @@ mod skip;
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
-use gate_core::{Decision, Hold, Reason, Schedule, StepOutcome, Verdict, decide};
+use gate_core::{Decision, Hold, PhaseLock, Reason, Schedule, StepOutcome, Verdict};
 use units::Nanos;
 
 use crate::{
@@ -40,6 +40,8 @@ enum Doing {
 #[derive(Debug)]
 struct JobState {
     doing: Doing,
+    /// What its gate remembers.
+    lock: PhaseLock,
     noise: Noise,
     /// The iteration under way.
     record: IterationRecord,
@@ -287,11 +289,12 @@ impl<'a> Run<'a> {
     fn arrive(&mut self, job: u32, now: u64) {
         let schedule = self.agents.schedule(job, now);
         let node = self.agents.node(job, now);
-        match schedule.map(|s| (decide(node, &s), s)) {
+        let lock = self.jobs[job as usize].lock;
+        match schedule.map(|s| (lock.decide(node, &s), s)) {
             Err(because) => self.start(job, now, now, because, false),
             Ok((Decision::Go { because, .. }, _)) => self.start(job, now, now, because, false),
             Ok((Decision::Wait { until, slip }, schedule)) => {
-                let hold = Hold::new(node, until, &schedule);
+                let hold = lock.hold(node, until, &schedule);
                 self.jobs[job as usize].doing = Doing::Held { hold, ready: now, slip };
                 self.wake_at(job, &hold, &schedule);
             }
@@ -323,8 +326,12 @@ impl<'a> Run<'a> {
         let late = schedule.and_then(|s| s.phase_error(start));
         let held = Nanos(now - ready);
         let epoch = schedule.map_or(0, |s| s.epoch);
-        self.agents.record(job, &StepOutcome { because, start, held, slip, late, epoch });
+        let outcome = StepOutcome { because, start, held, slip, late, epoch };
+        self.agents.record(job, &outcome);
         let state = &mut self.jobs[job as usize];
+        if let Some(schedule) = schedule {
+            state.lock.started(&outcome, &schedule);
+        }
         let at = Nanos(now);
         state.record =
             IterationRecord { ready: Nanos(ready), start: at, because, slip, late, comm_start: at, comm_end: at, comm: Nanos(0), end: at };
@@ -411,6 +418,7 @@ impl JobState {
         let never = Nanos(0);
         Self {
             doing: Doing::Nothing,
+            lock: PhaseLock::default(),
             noise: Noise::new(config.seed, u64::from(job), config.jitter_permille),
             record: IterationRecord {
                 ready: never,

@@ -2,8 +2,6 @@
 
 use alloc::vec::Vec;
 
-use gate_core::Hold;
-
 use super::{Doing, EVENTS_MAX, Run};
 use crate::steady::{Counts, cycles, later, repeat_intervals, repeat_records};
 
@@ -79,10 +77,11 @@ impl Run<'_> {
                 self.busy -= 1;
             }
             job.record = later(&job.record, by);
+            job.lock = job.lock.later(units::Nanos(by));
             job.doing = match (job.doing, schedule) {
                 (Doing::Held { hold, ready, slip }, Some(schedule)) => {
                     let (ready, until) = (ready + by, hold.until().saturating_add(units::Nanos(by)));
-                    Doing::Held { hold: Hold::new(self.agents.node(id, ready), until, &schedule), ready, slip }
+                    Doing::Held { hold: job.lock.hold(self.agents.node(id, ready), until, &schedule), ready, slip }
                 }
                 (Doing::Step { step, since }, _) => Doing::Step { step, since: since + by },
                 (other, _) => other,

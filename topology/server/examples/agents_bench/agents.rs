@@ -102,7 +102,9 @@ async fn agent(
     number: usize,
     permit: tokio::sync::OwnedSemaphorePermit,
 ) -> Result<(), Failure> {
-    let connection = endpoint.connect_with(config, service, "localhost")?.await?;
+    let begun = Instant::now();
+    let failed = |error| format!("handshake: {error} after {:?}, from {:?}", begun.elapsed(), endpoint.local_addr());
+    let connection = endpoint.connect_with(config, service, "localhost")?.await.map_err(failed)?;
     let (mut send, mut recv) = connection.open_bi().await?;
     let hello = Hello { host: host(number), version: "bench".into(), protocol: PROTOCOL, ports: vec!["eth0".into()], epoch: 0 };
     send.write_all(&said(agent_frame::Kind::Hello(hello))).await?;

@@ -60,6 +60,7 @@ fn runtime() -> tokio::runtime::Runtime {
 
 /// A service with agents that said hello.
 struct Running {
+    stats: Arc<Stats>,
     subject: Arc<Metered>,
     agents: Child,
     _dir: tempfile::TempDir,
@@ -87,11 +88,12 @@ async fn start(count: usize) -> Running {
     let address = endpoint.local_addr().unwrap();
     let subject = if wire_only() { Subject::fake() } else { Subject::real(count, dir.path()).await };
     let subject = Arc::new(Metered::new(subject));
+    let stats = Arc::new(Stats::default());
     let seams = Seams {
         brain: Arc::clone(&subject) as _,
         telemetry: Arc::clone(&subject) as _,
         clock: FabricClock::start(),
-        stats: Arc::new(Stats::default()),
+        stats: Arc::clone(&stats),
     };
     tokio::spawn(quic::serve(endpoint, tls, seams, settings, std::future::pending()));
     let agents = Command::new(std::env::current_exe().unwrap())
@@ -104,8 +106,9 @@ async fn start(count: usize) -> Running {
         assert!(begun.elapsed() < CONNECTED_WITHIN, "{} of {count} agents connected", subject.connected());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+    println!("{count} agents connected within {:.1} s", begun.elapsed().as_secs_f64());
     tokio::time::sleep(SETTLE).await;
-    Running { subject, agents, _dir: dir }
+    Running { stats, subject, agents, _dir: dir }
 }
 
 async fn committed(count: usize) {
@@ -147,6 +150,8 @@ async fn held(count: usize, time: Duration) {
         "{:.0} reports a second meanwhile; {lost} agents without a session at the end",
         (running.subject.reports() - reports) as f64 / elapsed
     );
+    let counts: Vec<String> = running.stats.read().iter().map(|(name, count)| format!("{name} {count}")).collect();
+    println!("service: {}", counts.join(", "));
 }
 
 /// User and system time of a process. Linux counts them in hundredths of a second (proc(5), USER_HZ).

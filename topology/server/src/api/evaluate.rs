@@ -7,10 +7,9 @@ use std::{
 };
 
 use cluster::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, JobDoc, Reader};
-use fabric::route::{Ecmp, Router};
 use policy::{Candidate, Cluster, Evaluation, Job, Objective, Options, Outcome, Placement};
 use proto::v1alpha1 as pb;
-use units::{JobId, NodeId};
+use units::JobId;
 
 use super::{Api, ApiError, limit, solve::mode};
 use crate::{
@@ -39,11 +38,10 @@ impl Api {
         limit("candidates", request.candidates.len(), CANDIDATES_MAX)?;
         limit("jobs", request.jobs.len(), JOBS_MAX)?;
         let snapshot = self.snapshot().await?;
-        let ecmp = self.0.ecmp;
         let metrics = Arc::clone(self.metrics());
         self.compute(move || {
             let began = Instant::now();
-            let mut response = evaluate(&snapshot, ecmp, &request)?;
+            let mut response = evaluate(&snapshot, &request)?;
             metrics.evaluated(began.elapsed());
             response.elapsed_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
             Ok(response)
@@ -52,11 +50,11 @@ impl Api {
     }
 }
 
-fn evaluate(snapshot: &Snapshot, ecmp: Ecmp, request: &pb::EvaluateRequest) -> Result<pb::EvaluateResponse, ApiError> {
+fn evaluate(snapshot: &Snapshot, request: &pb::EvaluateRequest) -> Result<pb::EvaluateResponse, ApiError> {
     let view = snapshot.fabric.as_ref().ok_or(state::Refusal::NoFabric)?;
     let options = options(request)?;
     let round = Round::read(snapshot, &view.fabric, request)?;
-    let router = Router::toward(&view.fabric, ecmp, &[], &round.hosts()).map_err(ApiError::invalid)?;
+    let router = view.routing.router();
     let cluster = Cluster { fabric: &view.fabric, router: &router, jobs: &round.jobs, placements: &round.placements };
     let ranked = policy::rank(&cluster, &round.candidates, &options).map_err(ApiError::invalid)?;
     let ranked = ranked.iter().map(|e| message(&cluster, e, request.explain)).collect();
@@ -113,13 +111,6 @@ impl Round {
             return Err(ApiError::invalid("jobs: none given and none committed"));
         }
         Ok(Self { jobs, placements, candidates })
-    }
-
-    /// Every host that a route may end at.
-    fn hosts(&self) -> Vec<NodeId> {
-        let moved = self.candidates.iter().flat_map(|c| &c.placements).map(|(_, placement)| placement);
-        let all: BTreeSet<NodeId> = self.placements.iter().chain(moved).flat_map(|p| &p.ranks).map(|rank| rank.host).collect();
-        all.into_iter().collect()
     }
 }
 

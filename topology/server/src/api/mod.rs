@@ -13,7 +13,6 @@ use std::{
     time::Duration,
 };
 
-use fabric::route::Ecmp;
 use proto::v1alpha1 as pb;
 use rayon::ThreadPool;
 use state::Reply;
@@ -58,7 +57,6 @@ struct Inner {
     metrics: Arc<Metrics>,
     sessions: Arc<quic::Stats>,
     clock: FabricClock,
-    ecmp: Ecmp,
     config: watch::Receiver<Arc<Config>>,
     /// One permit for each question that may compute at the same time.
     computing: Arc<Semaphore>,
@@ -87,8 +85,6 @@ pub struct Parts {
     pub sessions: Arc<quic::Stats>,
     /// Fabric time.
     pub clock: FabricClock,
-    /// Among equal next hops.
-    pub ecmp: Ecmp,
     /// Limits, as last loaded.
     pub config: watch::Receiver<Arc<Config>>,
 }
@@ -106,7 +102,6 @@ impl Api {
             metrics: parts.metrics,
             sessions: parts.sessions,
             clock: parts.clock,
-            ecmp: parts.ecmp,
             config: parts.config,
             computing: Arc::new(Semaphore::new(limits.evaluations as usize)),
             pool: pool(),

@@ -26,8 +26,9 @@ pub(super) fn restore(config: &Config, now: FabricTime, records: Vec<Record>) ->
 
 /// The fabric, once there is one.
 pub(super) fn fabric(view: &View) -> Option<FabricView> {
-    let (fabric, text) = (view.fabric()?, view.fabric_text()?);
-    Some(FabricView { version: view.fabric_version(), fabric: Arc::clone(fabric), text: Arc::clone(text) })
+    let (routing, text) = (view.routing()?, view.fabric_text()?);
+    let fabric = Arc::clone(routing.fabric());
+    Some(FabricView { version: view.fabric_version(), fabric, routing: routing.clone(), text: Arc::clone(text) })
 }
 
 /// What reads see. Definitions are taken from an earlier snapshot of the same epoch, because they are large.
@@ -90,6 +91,7 @@ fn job_message(job: &state::JobView<'_>, names: &mut LinkNames<'_>) -> pb::Job {
         observed_period_ns: report.and_then(|r| r.observed_period).map(|t| t.0),
         predicted_unshifted_ns: times.map(|t| t.unshifted.0),
         predicted_shifted_ns: times.map(|t| t.shifted.0),
+        period_mismatch_ns: job.period_mismatch().map(|t| t.0),
     }
 }
 

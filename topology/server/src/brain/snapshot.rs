@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fabric::Fabric;
+use fabric::{Fabric, route::Routing};
 use proto::v1alpha1 as pb;
 use state::{JobDefinition, Slot};
 
@@ -26,6 +26,8 @@ pub struct FabricView {
     pub version: u64,
     /// The graph.
     pub fabric: Arc<Fabric>,
+    /// Its routes, prepared once for all requests.
+    pub routing: Routing,
     /// Its document.
     pub text: Arc<str>,
 }

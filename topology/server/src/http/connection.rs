@@ -12,7 +12,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use axum::{Router, http::Request};
+use axum::{Router, http::Request, response::Response};
+use futures_util::future::BoxFuture;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto,
@@ -22,9 +23,11 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::watch,
+    time::MissedTickBehavior,
 };
 use tower::Service;
 
+use super::stall::{Unread, bound_unread};
 use crate::{api::Api, logs::LineLimit, role::Caller, shutdown::Shutdown};
 
 /// A request's head has to be here within this, and a TLS handshake too.
@@ -37,6 +40,8 @@ const STREAMS_MAX: u32 = 128;
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// How long requests may go on once the service is going down.
 pub const GRACE: Duration = Duration::from_secs(10);
+/// How often in the time that a reader may stop it is looked whether one has.
+const LOOKS_PER_STALL: u32 = 4;
 /// How long accepting rests when the process has no more file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Lines about strangers' connections.
@@ -53,7 +58,7 @@ pub enum Acceptor {
 }
 
 /// See [`Acceptor::With`].
-pub type AcceptFn = dyn Fn(TcpStream, SocketAddr) -> futures_util::future::BoxFuture<'static, io::Result<Accepted>> + Send + Sync;
+pub type AcceptFn = dyn Fn(TcpStream, SocketAddr) -> BoxFuture<'static, io::Result<Accepted>> + Send + Sync;
 
 /// A stream whose peer is known.
 pub struct Accepted {
@@ -62,7 +67,7 @@ pub struct Accepted {
     /// Who is at the other end.
     pub caller: Caller,
     /// Ends when that can no longer be said, such as when the certificate expires; then the connection is cut.
-    pub until: futures_util::future::BoxFuture<'static, &'static str>,
+    pub until: BoxFuture<'static, &'static str>,
 }
 
 impl Accepted {
@@ -163,14 +168,19 @@ pub async fn serve(listener: TcpListener, acceptor: Acceptor, app: Router, api: 
             say(|dropped| tracing::warn!(%peer, dropped, "too many connections (limits.connections)"));
             continue;
         };
-        let (acceptor, app, shutdown) = (acceptor.clone(), app.clone(), shutdown.clone());
+        let (acceptor, app, api, shutdown) = (acceptor.clone(), app.clone(), api.clone(), shutdown.clone());
         tokio::spawn(async move {
             let _counted = counted;
             // Nagle's algorithm would hold back the end of an answer; without the option it is only slower.
             let _ = stream.set_nodelay(true);
+            let stall = api.config().limits.stall();
+            bound_unread(&stream, stall);
             match accept(&acceptor, stream, peer).await {
                 Ok(Accepted { stream, caller, until }) => tokio::select! {
-                    () = connection(stream, caller, app, &shutdown) => {}
+                    closed = connection(stream, caller, app, stall, &shutdown) => if closed == Closed::Stalled {
+                        api.metrics().connection_stalled();
+                        say(|dropped| tracing::info!(%peer, dropped, "a connection was cut: its client stopped reading (limits.stall_s)"));
+                    },
                     why = until => say(|dropped| tracing::info!(%peer, why, dropped, "a connection was cut")),
                 },
                 Err(error) => say(|dropped| tracing::info!(%peer, %error, dropped, "a connection was not taken")),
@@ -206,15 +216,17 @@ struct Marked {
     caller: Caller,
     /// Whether there was a request.
     begun: Arc<AtomicBool>,
+    unread: Unread,
 }
 
 impl<B> Service<Request<B>> for Marked
 where
-    Router: Service<Request<B>>,
+    Router: Service<Request<B>, Response = Response>,
+    <Router as Service<Request<B>>>::Future: Send + 'static,
 {
-    type Response = <Router as Service<Request<B>>>::Response;
+    type Response = Response;
     type Error = <Router as Service<Request<B>>>::Error;
-    type Future = <Router as Service<Request<B>>>::Future;
+    type Future = BoxFuture<'static, Result<Response, Self::Error>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.app.poll_ready(cx)
@@ -223,14 +235,25 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         self.begun.store(true, Ordering::Relaxed);
         request.extensions_mut().insert(self.caller);
-        self.app.call(request)
+        let (answer, unread) = (self.app.call(request), self.unread.clone());
+        Box::pin(async move { Ok(answer.await?.map(|body| unread.body(body))) })
     }
 }
 
+/// How a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Closed {
+    /// By the client, or by an end that was told.
+    Done,
+    /// Its client took nothing of an answer for too long.
+    Stalled,
+}
+
 /// Serves one connection to its end.
-async fn connection(stream: Box<dyn Stream>, caller: Caller, app: Router, shutdown: &Shutdown) {
+async fn connection(stream: Box<dyn Stream>, caller: Caller, app: Router, stall: Duration, shutdown: &Shutdown) -> Closed {
     let begun = Arc::new(AtomicBool::new(false));
-    let service = Marked { app, caller, begun: Arc::clone(&begun) };
+    let unread = Unread::default();
+    let service = Marked { app, caller, begun: Arc::clone(&begun), unread: unread.clone() };
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_MAX).max_buf_size(HEAD_BYTES_MAX);
     builder
@@ -244,17 +267,22 @@ async fn connection(stream: Box<dyn Stream>, caller: Caller, app: Router, shutdo
     // The library waits for ever for the bytes that tell HTTP/1 from HTTP/2.
     let mut head = pin!(tokio::time::sleep(HEAD_MAX));
     let mut end = pin!(shutdown.wait());
+    let mut look = tokio::time::interval(stall / LOOKS_PER_STALL);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut waiting, mut ending) = (true, false);
     loop {
         tokio::select! {
             // What went wrong on a connection is the client's to know.
-            _ = served.as_mut() => return,
+            _ = served.as_mut() => return Closed::Done,
             () = head.as_mut(), if waiting => {
                 waiting = false;
                 if !begun.load(Ordering::Relaxed) {
-                    return;
+                    return Closed::Done;
                 }
             }
+            _ = look.tick() => if unread.longest(Instant::now()) >= stall {
+                return Closed::Stalled;
+            },
             () = end.as_mut(), if !ending => {
                 ending = true;
                 served.as_mut().graceful_shutdown();

@@ -6,6 +6,7 @@ pub(crate) mod load;
 mod origin;
 mod query;
 mod routes;
+mod stall;
 mod stream;
 
 pub use answer::{Document, Text};

@@ -7,5 +7,6 @@ mod fabrics;
 mod few;
 mod many;
 mod measured;
+mod secured;
 #[path = "../support/mod.rs"]
 mod support;

@@ -53,7 +53,6 @@ async fn start() -> Served {
         metrics,
         sessions: Arc::new(quic::Stats::default()),
         clock,
-        ecmp: fabric::route::Ecmp::Spread,
         config: watch::Sender::new(Arc::new(Config::default())).subscribe(),
     });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -16,9 +16,14 @@ use serde_json::{Value, json};
 /// Longest wait for anything in these tests: far above what a busy machine needs, so that a hang fails.
 pub(crate) const WAIT: Duration = Duration::from_secs(60);
 
-/// The program.
+/// The program: the one that was built for these tests, or the one that `ANTIPHASE_TOPOLOGY_PROGRAM` names.
+pub(crate) fn program_path() -> PathBuf {
+    std::env::var_os("ANTIPHASE_TOPOLOGY_PROGRAM").map_or_else(|| env!("CARGO_BIN_EXE_antiphase-topology").into(), PathBuf::from)
+}
+
+/// A command that runs it.
 pub(crate) fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_antiphase-topology"));
+    let mut command = Command::new(program_path());
     // What the machine's environment says must not matter.
     for name in ["LISTEN", "STATE", "FABRIC", "LOG_LEVEL", "LOG_FORMAT"] {
         command.env_remove(format!("ANTIPHASE_TOPOLOGY_{name}"));

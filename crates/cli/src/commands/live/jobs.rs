@@ -45,7 +45,12 @@ pub(super) fn table(answer: &ListJobsResponse) -> String {
     for job in &answer.jobs {
         table.row(row(job));
     }
-    table.render()
+    // Rare, so it gets lines and not a column.
+    let learned = answer.jobs.iter().filter_map(|job| {
+        let period = job.period_mismatch_ns?;
+        Some(format!("job {} repeats every {}, but {} was declared", job.id, millis(period), millis(job.solo_period_ns)))
+    });
+    [table.render()].into_iter().chain(learned).collect::<Vec<_>>().join("\n")
 }
 
 fn row(job: &Job) -> [String; 10] {

@@ -1,0 +1,155 @@
+//! The rule with a memory: one start per slot.
+
+use units::{Nanos, NodeTime};
+
+use crate::{Decision, Hold, Reason, Schedule, StepOutcome, decide};
+
+/// What a gate remembers of its job from start to start.
+///
+/// [`decide`] lets a start go that is late by no more than the tolerance. An iteration shorter than that would come back
+/// within the tolerance of the slot that it already used, and the job would send twice where the plan has room for once. So
+/// a slot that was taken is passed over, and the start waits for the next one.
+///
+/// That costs no more than a slip: the wait is at most a period, and the slot that it ends in is never the one taken, so one
+/// start goes in every period. A new plan (another epoch) has other slots, and none of them is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PhaseLock {
+    taken: Option<Taken>,
+}
+
+/// A slot in which the job started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Taken {
+    epoch: u64,
+    due: NodeTime,
+}
+
+impl PhaseLock {
+    /// Decides for a rank that is ready to start at `now`: as [`decide`], but never twice for the same slot.
+    ///
+    /// Total, and bounded as [`decide`] is.
+    #[must_use]
+    #[inline]
+    pub fn decide(&self, now: NodeTime, schedule: &Schedule) -> Decision {
+        match decide(now, schedule) {
+            Decision::Go { because: Reason::OnTime, late } if self.has_taken(now, late, schedule) => {
+                schedule.wait_for_next(now, late, false)
+            }
+            decision => decision,
+        }
+    }
+
+    /// The hold of a start for which [`Self::decide`] said at `now` to wait until `until` under `schedule`.
+    #[must_use]
+    pub fn hold(&self, now: NodeTime, until: NodeTime, schedule: &Schedule) -> Hold {
+        Hold::new(*self, now, until, schedule)
+    }
+
+    /// Remembers a start that went under `schedule`. Starts that were let through take no slot.
+    #[inline]
+    pub fn started(&mut self, outcome: &StepOutcome, schedule: &Schedule) {
+        let (Reason::OnTime, Some(late)) = (outcome.because, outcome.late) else { return };
+        // Lateness is to the nearest due start. With a tolerance above half of the period, a start can be in the slot
+        // before that one.
+        let behind = if late < 0 { schedule.period.0.saturating_sub(late.unsigned_abs()) } else { late.unsigned_abs() };
+        let due = if late >= 0 || behind <= schedule.tolerance.0 {
+            NodeTime(outcome.start.0.saturating_sub(behind))
+        } else {
+            outcome.start.saturating_add(Nanos(late.unsigned_abs()))
+        };
+        self.taken = Some(Taken { epoch: schedule.epoch, due });
+    }
+
+    /// The same memory that much later: for a simulator that leaves out cycles of a run that repeats itself.
+    #[must_use]
+    pub fn later(self, by: Nanos) -> Self {
+        Self { taken: self.taken.map(|taken| Taken { due: taken.due.saturating_add(by), ..taken }) }
+    }
+
+    /// Whether the slot `late` before `now` is the one taken. The agent moves due starts a little as it learns the time, so
+    /// the nearest counts and not the equal.
+    #[inline]
+    fn has_taken(&self, now: NodeTime, late: Nanos, schedule: &Schedule) -> bool {
+        self.taken
+            .is_some_and(|taken| taken.epoch == schedule.epoch && (now.0 - late.0.min(now.0)).abs_diff(taken.due.0) < schedule.period.0 / 2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Mode;
+
+    /// Due at 1,000 and every 100; late by up to 15 may go.
+    fn schedule() -> Schedule {
+        Schedule {
+            mode: Mode::Hold,
+            epoch: 7,
+            slot: NodeTime(1_000),
+            period: Nanos(100),
+            tolerance: Nanos(15),
+            hold_max: Nanos(100),
+            expires: NodeTime(9_000),
+            written: NodeTime(900),
+            stale_after: Nanos(5_000),
+            ..Schedule::default()
+        }
+    }
+
+    fn started(start: u64, schedule: &Schedule) -> PhaseLock {
+        let mut lock = PhaseLock::default();
+        let late = schedule.phase_error(NodeTime(start));
+        let outcome = StepOutcome { because: Reason::OnTime, start: NodeTime(start), held: Nanos(0), slip: false, late, epoch: 7 };
+        lock.started(&outcome, schedule);
+        lock
+    }
+
+    const fn wait(until: u64) -> Decision {
+        Decision::Wait { until: NodeTime(until), slip: false }
+    }
+
+    const fn go(because: Reason, late: u64) -> Decision {
+        Decision::Go { because, late: Nanos(late) }
+    }
+
+    #[test]
+    fn a_slot_is_taken_once() {
+        let lock = started(1_003, &schedule());
+        let at = |now| lock.decide(NodeTime(now), &schedule());
+        assert_eq!([at(1_005), at(1_015), at(1_016)], [wait(1_100), wait(1_100), Decision::Wait { until: NodeTime(1_100), slip: true }]);
+        assert_eq!([at(1_100), at(1_115)], [go(Reason::OnTime, 0), go(Reason::OnTime, 15)]);
+        // A due start that moved by 4 is the same slot, one of another plan is not.
+        let moved = Schedule { slot: NodeTime(1_004), ..schedule() };
+        assert_eq!(lock.decide(NodeTime(1_010), &moved), wait(1_104));
+        let newer = Schedule { epoch: 8, ..schedule() };
+        assert_eq!(lock.decide(NodeTime(1_010), &newer), go(Reason::OnTime, 10));
+    }
+
+    #[test]
+    fn a_slot_that_is_taken_opens_as_any_other_does() {
+        let lock = started(1_000, &schedule());
+        let with = |changed: Schedule| lock.decide(NodeTime(1_010), &changed);
+        assert_eq!(with(Schedule { hold_max: Nanos(89), ..schedule() }), go(Reason::HoldTooLong, 10));
+        assert_eq!(with(Schedule { expires: NodeTime(1_100), ..schedule() }), go(Reason::Expired, 0));
+        assert_eq!(with(Schedule { written: NodeTime(0), stale_after: Nanos(1), ..schedule() }), go(Reason::Stale, 0));
+    }
+
+    #[test]
+    fn a_wide_tolerance_belongs_to_the_slot_behind() {
+        let wide = Schedule { tolerance: Nanos(80), ..schedule() };
+        // 70 late for 1,000, though nearer to 1,100.
+        let lock = started(1_070, &wide);
+        assert_eq!(lock.decide(NodeTime(1_075), &wide), wait(1_100));
+        assert_eq!(lock.decide(NodeTime(1_105), &wide), go(Reason::OnTime, 5));
+        // Woken 90 after its slot, it is in nobody's tolerance and all but in the next slot, which it takes.
+        assert_eq!(started(1_090, &wide).decide(NodeTime(1_105), &wide), wait(1_200));
+    }
+
+    #[test]
+    fn a_hold_does_not_end_in_the_slot_that_was_taken() {
+        let lock = started(1_002, &schedule());
+        let mut hold = lock.hold(NodeTime(1_005), NodeTime(1_100), &schedule());
+        assert_eq!(hold.check(NodeTime(1_006), Ok(&schedule())), crate::Verdict::Wait(NodeTime(1_100)));
+        assert_eq!(hold.check(NodeTime(1_100), Ok(&schedule())), crate::Verdict::Start(Reason::OnTime));
+    }
+}
