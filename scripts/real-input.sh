@@ -56,7 +56,7 @@ fabric() { # CABLES FILE
         # Rows by switch, so that a leaf's neighbours in the fabric are those below the same spine group.
         { head -n 1 "$source" && tail -n +2 "$source" | LC_ALL=C sort -t , -k 3,3 -k 4,4 -k 1,1; } >"$work/topo.csv"
         "$antiphase" fabric import lingjun "$work/topo.csv" \
-            --assume-capacity "host-leaf=400G,leaf-spine=400G*$1,spine-core=400G*64" --output "$2" 2>/dev/null
+            --assume-capacity "host-leaf=400G,leaf-spine=400G*$1,spine-core=400G*64" --out "$2" 2>/dev/null
     fi
 }
 

@@ -59,7 +59,7 @@ pub struct JobDoc {
 pub struct ModelDoc {
     /// Name of the model, as in `antiphase profile zoo`.
     pub name: String,
-    /// How it is split, such as `data` or `pipeline`.
+    /// How it is split: `dp`, `fsdp`, `pp`, `tp`, `ep` or `hybrid`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<String>,
     /// By default one per host, times `gpus_per_host`.
@@ -68,7 +68,7 @@ pub struct ModelDoc {
     /// GPUs, and so ranks, of one host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus_per_host: Option<u32>,
-    /// By default what the first host has.
+    /// By default the fewest that a host of the job has, slower ones (management ports) not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nics_per_host: Option<u32>,
     /// Samples of one iteration, over all ranks.
@@ -92,7 +92,7 @@ pub struct ModelDoc {
     /// Degree of expert parallelism.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ep: Option<u32>,
-    /// Line rate such as `50G`; by default that of the first host's first NIC.
+    /// Line rate such as `50G`; by default that of the slowest host's NICs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nic: Option<String>,
     /// Sustained speed of one GPU.

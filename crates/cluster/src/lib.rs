@@ -17,16 +17,25 @@ use alloc::{
     sync::Arc,
     vec::Vec,
 };
+use core::cell::Cell;
 
 use fabric::{Fabric, NodeKind};
 use policy::{Candidate, Collective, Endpoint, Job, Placement, TrafficPhase};
 use profile::{Profile, Request, Scope};
-use units::{JobId, NodeId, Rate};
+use units::{JobId, LinkId, NodeId, Rate};
 
 pub use documents::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, JOBS_SCHEMA, JobDoc, JobsDoc, ModelDoc};
 
 /// Longest id of a job or a candidate: the longest DNS name, as for nodes.
 pub const ID_BYTES_MAX: usize = 253;
+
+/// Most work for the jobs of one document: phases, pipeline steps, memberships of ranks in groups, and bytes of profile files
+/// by [`BYTES_PER_WORK`]. A million ranks and two million phases together stay below it.
+const WORK_MAX: u64 = 1 << 23;
+/// Groups that a rank may be in: one per scope.
+const GROUPS_PER_RANK: u64 = 6;
+/// Reading this much of a profile document takes about as long as making one phase.
+const BYTES_PER_WORK: u64 = 16;
 
 /// Why documents do not make jobs on a fabric.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -65,6 +74,8 @@ pub struct Reader<'a> {
     placements: Vec<Placement>,
     gpus_per_host: Vec<u32>,
     by_name: BTreeMap<String, JobId>,
+    /// Of [`WORK_MAX`].
+    work: Cell<u64>,
 }
 
 impl core::fmt::Debug for Reader<'_> {
@@ -77,7 +88,15 @@ impl<'a> Reader<'a> {
     /// No jobs yet. `files` reads the profile documents that jobs name.
     #[must_use]
     pub fn new(fabric: &'a Fabric, files: &'a ReadFile<'a>) -> Self {
-        Self { fabric, files, jobs: Vec::new(), placements: Vec::new(), gpus_per_host: Vec::new(), by_name: BTreeMap::new() }
+        Self {
+            fabric,
+            files,
+            jobs: Vec::new(),
+            placements: Vec::new(),
+            gpus_per_host: Vec::new(),
+            by_name: BTreeMap::new(),
+            work: Cell::new(0),
+        }
     }
 
     /// Adds a job. One without hosts takes its size from `elsewhere`, the hosts that a candidate gives it, and is not placed.
@@ -92,14 +111,21 @@ impl<'a> Reader<'a> {
         let Some(hosts) = doc.hosts.as_deref().or(elsewhere) else {
             return Err(refuse("no hosts here and none in the candidates".into()));
         };
+        // Before the work of synthesis, of which a document may ask much.
+        if self.by_name.contains_key(&doc.id) {
+            return Err(refuse("another job has that id".into()));
+        }
+        if doc.hosts.is_some() {
+            let unknown = hosts.iter().enumerate().find_map(|(i, name)| Some((i, self.host(name).err()?)));
+            unknown.map_or(Ok(()), |(i, e)| Err(ClusterError::document(format!("{at}.hosts[{i}]: {e}"))))?;
+        }
         let profile = self.profile(&at, doc, hosts)?;
         let dims = profile.dims();
+        self.spend(u64::from(dims.ranks()) * GROUPS_PER_RANK + profile.phases().len() as u64).map_err(refuse)?;
         let job = traffic(doc.id.clone(), &profile).map_err(|e| refuse(e.to_string()))?;
         let gpus_per_host = dims.gpus_per_host;
         let id = JobId(index as u32);
-        if self.by_name.insert(doc.id.clone(), id).is_some() {
-            return Err(refuse("another job has that id".into()));
-        }
+        self.by_name.insert(doc.id.clone(), id);
         self.gpus_per_host.push(gpus_per_host);
         self.jobs.push(job);
         let placement = match &doc.hosts {
@@ -116,6 +142,15 @@ impl<'a> Reader<'a> {
         (self.jobs, self.placements)
     }
 
+    /// Counts work against what one document may ask for.
+    fn spend(&self, work: u64) -> Result<(), String> {
+        self.work.set(self.work.get().saturating_add(work));
+        if self.work.get() > WORK_MAX {
+            return Err(format!("with this job the document asks for more than {WORK_MAX} phases, pipeline steps and ranks in groups"));
+        }
+        Ok(())
+    }
+
     fn profile(&self, at: &str, doc: &JobDoc, hosts: &[String]) -> Result<Profile, ClusterError> {
         let refuse = |problem: String| ClusterError::document(format!("{at}{problem}"));
         match (&doc.model, &doc.profile, &doc.profile_file) {
@@ -123,6 +158,7 @@ impl<'a> Reader<'a> {
             (None, Some(profile), None) => Profile::try_from(profile.clone()).map_err(|e| refuse(format!(".profile.{e}"))),
             (None, None, Some(path)) => {
                 let text = (self.files)(path).map_err(|problem| ClusterError::ProfileFile { path: path.clone(), problem })?;
+                self.spend(text.len() as u64 / BYTES_PER_WORK).map_err(|problem| refuse(format!(": {problem}")))?;
                 profile::parse(&text).map_err(|e| ClusterError::ProfileFile { path: path.clone(), problem: e.to_string() })
             }
             _ => Err(refuse(": needs exactly one of model, profile and profile_file".into())),
@@ -158,21 +194,25 @@ impl<'a> Reader<'a> {
             ..Request::default()
         };
         let setup = request.resolve(model).map_err(|e| e.to_string())?;
+        self.spend(u64::from(setup.parallelism.dims.pp) * u64::from(setup.parallelism.micro_batches))?;
         profile::synthesise(model, &setup.parallelism, &setup.hardware, setup.batch).map_err(|e| e.to_string())
     }
 
-    /// How many NICs the first host has.
+    /// How many NICs the host with the fewest has: it is what the others wait for.
     fn nics(&self, hosts: &[String]) -> Option<u32> {
-        let host = self.host(hosts.first()?).ok()?;
-        u32::try_from(self.fabric.links_from(host).len()).ok().filter(|&n| n > 0)
+        let count = |name: &String| u32::try_from(data_nics(self.fabric, self.host(name).ok()?).len()).ok();
+        hosts.iter().filter_map(count).min().filter(|&n| n > 0)
     }
 
-    /// Line rate of the first host's first NIC.
+    /// Line rate of the slowest host's NICs.
     fn nic_rate(&self, hosts: &[String]) -> Result<Rate, String> {
-        let first = hosts.first().ok_or("no hosts, so the NIC rate is unknown; state nic")?;
-        let host = self.host(first)?;
-        let link = self.fabric.links_from(host).first().ok_or_else(|| format!("host {first:?} has no NIC"))?;
-        self.fabric.capacity(*link).map_err(|e| e.to_string())
+        let rate = |name: &String| {
+            let host = self.host(name)?;
+            let nic = data_nics(self.fabric, host).first().copied().ok_or_else(|| format!("host {name:?} has no NIC"))?;
+            self.fabric.capacity(self.fabric.links_from(host)[usize::from(nic)]).map_err(|e| e.to_string())
+        };
+        let rates = hosts.iter().map(rate).collect::<Result<Vec<Rate>, String>>()?;
+        rates.into_iter().min().ok_or_else(|| "no hosts, so the NIC rate is unknown; state nic".into())
     }
 
     fn host(&self, name: &str) -> Result<NodeId, String> {
@@ -183,7 +223,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Ranks on hosts in order. Where a host has fewer NICs than ranks, neighbouring ranks share one: a rail that no NIC has would
+    /// Ranks on hosts in order, each on one of the host's [`data_nics`]. Where a host has fewer NICs than ranks, neighbouring ranks share one: a rail that no NIC has would
     /// count as a NIC of its own, and the job would send a multiple of what it does.
     ///
     /// # Errors
@@ -206,9 +246,10 @@ impl<'a> Reader<'a> {
             }
             let host = self.host(name).map_err(|e| format!("hosts[{i}]: {e}"))?;
             let here = per_host.min(wanted - ranks.len());
-            let nics = self.fabric.links_from(host).len();
-            let rail = |r: usize| if nics < per_host { r * nics / per_host } else { r };
-            ranks.extend((0..here).map(|r| Endpoint { host, rail: rail(r) as u16 }));
+            let nics = data_nics(self.fabric, host);
+            let nic = |r: usize| if nics.len() < per_host { r * nics.len() / per_host } else { r };
+            // A host without NICs has no route, and that is said when one is asked for.
+            ranks.extend((0..here).map(|r| Endpoint { host, rail: nics.get(nic(r)).copied().unwrap_or(0) }));
         }
         Ok(Placement { ranks })
     }
@@ -238,6 +279,18 @@ impl<'a> Reader<'a> {
         }
         Ok(out)
     }
+}
+
+/// The NICs of a host that training uses, as [`Endpoint::rail`] numbers them: those of its fastest rate, so that a management
+/// port beside them is none; all of them where no rate is known.
+#[must_use]
+pub fn data_nics(fabric: &Fabric, host: NodeId) -> Vec<u16> {
+    let rate = |link: &LinkId| fabric.link(*link).capacity;
+    let links = fabric.links_from(host);
+    let fastest = links.iter().map(rate).max().flatten();
+    // One of unknown rate stays, so that it is refused by name when it matters.
+    let nics = links.iter().enumerate().filter(|(_, link)| [fastest, None].contains(&rate(link)));
+    nics.filter_map(|(i, _)| u16::try_from(i).ok()).collect()
 }
 
 /// Ids are printed among other text, so they are short and stay on their line.
@@ -298,5 +351,73 @@ mod tests {
         assert_eq!(rails(&four, &host, 8), [0, 0, 1, 1, 2, 2, 3, 3]);
         assert_eq!(rails(&four, &host, 4), [0, 1, 2, 3]);
         assert_eq!(rails(&four, &host, 2), [0, 1]);
+    }
+
+    /// Two leaves of one host each below a spine. Each host has a management port of 1 Gb/s, and then some NICs on its leaf.
+    fn clos(nics: [u32; 2], rate: u64) -> Fabric {
+        let mut text = String::from(
+            "schema: antiphase.fabric/v1\nhosts: [h0, h1]\nswitches: [{name: leaf0}, {name: leaf1}, {name: spine}, {name: mgmt}]\ncables:\n",
+        );
+        for (i, nics) in nics.iter().enumerate() {
+            text.push_str(&format!("  - {{ends: [h{i}, mgmt], capacity: 1G}}\n  - {{ends: [leaf{i}, spine], capacity: 400G}}\n"));
+            text.push_str(&format!("  - {{ends: [h{i}, leaf{i}], mbps: {rate}, parallel: {nics}}}\n"));
+        }
+        fabric::native::read(&text).unwrap()
+    }
+
+    /// What one job of eight ranks on each of both hosts puts on every link, by name: its highest rate; and its period.
+    fn demand(fabric: &Fabric) -> (u64, BTreeMap<String, u64>) {
+        let mut reader = Reader::new(fabric, &|_| Err("no files".into()));
+        let doc = "{id: a, model: {name: bert, gpus_per_host: 8, batch: 64}, hosts: [h0, h1]}";
+        reader.job(&JobDoc::parse(doc).unwrap(), None).unwrap();
+        let (jobs, placements) = reader.finish();
+        let router = fabric::route::Router::new(fabric, fabric::route::Ecmp::Spread, &[]).unwrap();
+        let cluster = policy::Cluster { fabric, router: &router, jobs: &jobs, placements: &placements };
+        let found = policy::link_demands(&cluster, &jobs[0], &placements[0]).unwrap();
+        let peak = |d: u32| found.demands[d as usize].iter().map(|p| p.rate.0).max().unwrap();
+        (jobs[0].period.0, found.links.iter().map(|(link, d)| (fabric.link_name(*link), peak(*d))).collect())
+    }
+
+    /// Four NICs of 100 Gb/s carry what one of 400 Gb/s does: a quarter each, in the same time, and the same on the uplink.
+    #[test]
+    fn a_job_spreads_over_all_nics_of_a_clos_host_but_not_over_its_management_port() {
+        let (one_period, one) = demand(&clos([1, 1], 400_000));
+        let (four_period, four) = demand(&clos([4, 4], 100_000));
+        assert_eq!(one_period, four_period);
+        assert!(one.keys().chain(four.keys()).all(|link| !link.contains("mgmt")), "{one:?} {four:?}");
+        let nics: Vec<u64> = four.iter().filter(|(link, _)| link.starts_with("h0:")).map(|(_, rate)| *rate).collect();
+        assert_eq!(nics.len(), 4);
+        assert!(nics.iter().all(|rate| rate.abs_diff(one["h0->leaf0"] / 4) <= 1), "{nics:?} {one:?}");
+        assert!(four["leaf0->spine"].abs_diff(one["leaf0->spine"]) <= 4, "{four:?} {one:?}");
+    }
+
+    /// The host with two NICs sends as much as the one with four, so each of the two sends twice as much as each of the four, and
+    /// the job is as slow as if both had two.
+    #[test]
+    fn the_host_with_the_fewest_nics_sets_the_pace() {
+        let (uneven_period, uneven) = demand(&clos([4, 2], 100_000));
+        let (two_period, two) = demand(&clos([2, 2], 100_000));
+        assert_eq!(uneven_period, two_period);
+        let of = |links: &BTreeMap<String, u64>, host: &str| {
+            links.iter().filter(|(link, _)| link.starts_with(host)).map(|(_, rate)| *rate).collect::<Vec<_>>()
+        };
+        let (many, few) = (of(&uneven, "h0:"), of(&uneven, "h1:"));
+        assert_eq!((many.len(), few.len()), (4, 2));
+        assert_eq!(few, of(&two, "h1:"));
+        assert!(many.iter().all(|rate| rate.abs_diff(few[0] / 2) <= 1), "{many:?} {few:?}");
+    }
+
+    /// What a document may ask of synthesis is bounded, and an id that is there already costs nothing.
+    #[test]
+    fn a_document_that_asks_for_too_much_is_refused() {
+        let fabric = clos([1, 1], 400_000);
+        let mut reader = Reader::new(&fabric, &|_| Err("no files".into()));
+        let heavy = |id: usize| {
+            let doc =
+                format!("{{id: j{id}, model: {{name: gpt3, strategy: pp, pp: 2, batch: 1024, micro_batches: 1024}}, hosts: [h0, h1]}}");
+            JobDoc::parse(&doc).unwrap()
+        };
+        let refused = (0..100_000).find_map(|i| reader.job(&heavy(i), None).err()).unwrap().to_string();
+        assert!(refused.contains(": with this job the document asks for more than 8388608 phases"), "{refused}");
     }
 }

@@ -1,7 +1,7 @@
 //! What is cabled otherwise than intended.
 
 use alloc::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     string::{String, ToString},
     vec::Vec,
 };
@@ -15,7 +15,8 @@ use crate::{Fabric, Link, NodeKind, Port};
 /// How cables of the two fabrics are paired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatchBy {
-    /// By node and port at both ends.
+    /// By node and port at both ends; where one of the two documents names no port and its reader numbered it
+    /// ([`Fabric::is_numbered`]), by the node at that end.
     Ports,
     /// By the nodes at both ends, in order of port names: for a plan that names no ports.
     Nodes,
@@ -42,13 +43,21 @@ pub struct Diff {
     pub one_way: Vec<OneWay>,
 }
 
-/// One end: `node:port`.
+/// One end: `node:port`, or `node` where the document names no port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct End {
     /// Node name.
     pub node: String,
     /// Port name.
     pub port: String,
+    /// The name is a number of ours, not one of the device's.
+    #[serde(skip_serializing_if = "is_false")]
+    pub numbered: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes a reference")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 /// A cable, smaller end first.
@@ -133,7 +142,10 @@ pub fn diff(intended: &Fabric, observed: &Fabric, by: MatchBy) -> Diff {
     };
     for (our_key, their_key) in pairs {
         if let (Some(our), Some(their)) = (ours.remove(&our_key), theirs.remove(&their_key)) {
-            compare_directions(&our_key, &our, &their, &mut diff);
+            // By the names that either of them has.
+            let [a, b] =
+                [(&our_key.a, &their_key.a), (&our_key.b, &their_key.b)].map(|(our, their)| if our.numbered { their } else { our });
+            compare_sides(a, b, &our, &their, &mut diff);
         }
     }
     if by == MatchBy::Ports {
@@ -191,7 +203,7 @@ impl Directions {
 type Cables = BTreeMap<CableEnds, Directions>;
 
 fn cables(fabric: &Fabric) -> Cables {
-    let end = |port: &Port| End { node: fabric.node(port.node).name.clone(), port: port.name.clone() };
+    let end = |port: &Port| End { node: fabric.node(port.node).name.clone(), port: port.name.clone(), numbered: fabric.is_numbered(port) };
     let mut cables = Cables::new();
     let mut add = |link: &Link| {
         let (from, to) = (end(&link.from), end(&link.to));
@@ -207,8 +219,48 @@ fn cables(fabric: &Fabric) -> Cables {
 
 type Pairs = Vec<(CableEnds, CableEnds)>;
 
+/// Cables whose ports agree as far as both fabrics name them: first those that a port named by both tells apart, then the
+/// others between the same nodes, in order.
 fn pair_by_ports(ours: &Cables, theirs: &Cables) -> Pairs {
-    ours.keys().filter(|key| theirs.contains_key(*key)).map(|key| (key.clone(), key.clone())).collect()
+    let mut by_end: BTreeMap<(&str, &str), Vec<&CableEnds>> = BTreeMap::new();
+    for key in theirs.keys() {
+        for end in [&key.a, &key.b].into_iter().filter(|end| !end.numbered) {
+            by_end.entry((&end.node, &end.port)).or_default().push(key);
+        }
+    }
+    let mut taken: BTreeSet<&CableEnds> = BTreeSet::new();
+    let mut pairs = Pairs::new();
+    let mut rest: Vec<&CableEnds> = Vec::new();
+    for key in ours.keys() {
+        let named = [&key.a, &key.b].into_iter().filter(|end| !end.numbered);
+        let found = named.filter_map(|end| by_end.get(&(&end.node[..], &end.port[..]))).flatten();
+        match found.copied().find(|their| alike_ends(key, their) && !taken.contains(their)) {
+            Some(their) => {
+                taken.insert(their);
+                pairs.push((key.clone(), their.clone()));
+            }
+            None => rest.push(key),
+        }
+    }
+    // What is left and may be a pair has at each end a number in one of the two: by which ends are named there are four kinds.
+    let mut left: BTreeMap<(&str, &str, bool, bool), VecDeque<&CableEnds>> = BTreeMap::new();
+    for key in theirs.keys().filter(|key| !taken.contains(key)) {
+        left.entry((&key.a.node, &key.b.node, key.a.numbered, key.b.numbered)).or_default().push_back(key);
+    }
+    for key in rest {
+        // A named end needs a number there. Those of theirs that name most go first.
+        let kinds = [(false, false), (false, true), (true, false), (true, true)];
+        let fits = kinds.into_iter().filter(|(a, b)| (*a || key.a.numbered) && (*b || key.b.numbered));
+        let found = fits.into_iter().find_map(|(a, b)| left.get_mut(&(&key.a.node[..], &key.b.node[..], a, b))?.pop_front());
+        pairs.extend(found.map(|their| (key.clone(), their.clone())));
+    }
+    pairs
+}
+
+/// Whether two cables join the same nodes by the same ports, as far as both name them.
+fn alike_ends(ours: &CableEnds, theirs: &CableEnds) -> bool {
+    let alike = |a: &End, b: &End| a.node == b.node && (a.numbered || b.numbered || a.port == b.port);
+    alike(&ours.a, &theirs.a) && alike(&ours.b, &theirs.b)
 }
 
 /// The k-th cable between two nodes of the one fabric with the k-th of the other.
@@ -223,10 +275,6 @@ fn pair_by_nodes(ours: &Cables, theirs: &Cables) -> Pairs {
     let theirs = group(theirs);
     let pairs = group(ours).into_iter().filter_map(|(nodes, ours)| Some((ours, theirs.get(&nodes)?)));
     pairs.flat_map(|(ours, theirs)| ours.into_iter().zip(theirs).map(|(a, b)| (a.clone(), (*b).clone())).collect::<Vec<_>>()).collect()
-}
-
-fn compare_directions(cable: &CableEnds, our: &Directions, their: &Directions, diff: &mut Diff) {
-    compare_sides(&cable.a, &cable.b, our, their, diff);
 }
 
 /// Both directions of a cable between `a` and `b`; `there` goes from `a` to `b` in both.
@@ -245,12 +293,13 @@ fn compare_sides(a: &End, b: &End, our: &Directions, their: &Directions, diff: &
     }
 }
 
-/// Joins a missing and an extra cable that share one end.
+/// Joins a missing and an extra cable that share one end: a port, and not a number of ours.
 fn take_moved(ours: &mut Cables, theirs: &mut Cables, diff: &mut Diff) {
     let mut by_end: BTreeMap<&End, BTreeSet<&CableEnds>> = BTreeMap::new();
     for key in theirs.keys() {
-        by_end.entry(&key.a).or_default().insert(key);
-        by_end.entry(&key.b).or_default().insert(key);
+        for end in [&key.a, &key.b].into_iter().filter(|end| !end.numbered) {
+            by_end.entry(end).or_default().insert(key);
+        }
     }
     let mut taken: BTreeSet<&CableEnds> = BTreeSet::new();
     let (mut ours_gone, mut theirs_gone) = (Vec::new(), Vec::new());
@@ -280,7 +329,7 @@ fn take_moved(ours: &mut Cables, theirs: &mut Cables, diff: &mut Diff) {
 
 impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.node, self.port)
+        if self.numbered { f.write_str(&self.node) } else { write!(f, "{}:{}", self.node, self.port) }
     }
 }
 
@@ -394,6 +443,64 @@ cables:
                 "capacity       leaf1:p1 -> h1:e: intended 100 Gb/s, observed 25 Gb/s",
                 "one way        leaf1:p2 -> h2:e: not in observed",
             ]
+        );
+    }
+
+    /// A plan that names no ports, and what LLDP saw: the numbers p0, p1 of the plan say nothing.
+    const PORTLESS: &str = "schema: antiphase.fabric/v1
+hosts: [h1, h2]
+switches: [{name: leaf1, tier: 1}, {name: spine1, tier: 2}]
+cables:
+  - {ends: ['h1:eth0', leaf1], capacity: 100G}
+  - {ends: ['h2:eth0', leaf1], capacity: 100G}
+  - {ends: [leaf1, spine1], capacity: 400G, parallel: 2}
+";
+    const SEEN: &str = "schema: antiphase.fabric/v1
+hosts: [h1, h2]
+switches: [{name: leaf1, tier: 1}, {name: spine1, tier: 2}]
+cables:
+  - {ends: ['h1:eth0', 'leaf1:Ethernet8'], capacity: 100G}
+  - {ends: ['h2:eth0', 'leaf1:Ethernet0'], capacity: 100G}
+  - {ends: ['leaf1:Ethernet16', 'spine1:p1'], capacity: 400G}
+  - {ends: ['leaf1:Ethernet20', 'spine1:p0'], capacity: 400G}
+";
+
+    fn between(intended: &str, observed: &str) -> Vec<String> {
+        let diff = diff(&read(intended).unwrap(), &read(observed).unwrap(), MatchBy::Ports);
+        assert_eq!(diff.count(), diff.to_string().lines().count());
+        diff.to_string().lines().map(String::from).collect()
+    }
+
+    #[test]
+    fn ports_that_a_plan_does_not_name_are_matched_by_their_peer() {
+        assert_eq!(between(PORTLESS, SEEN), [""; 0]);
+        assert_eq!(between(SEEN, PORTLESS), [""; 0]);
+        // Written and read again, a number is still a number.
+        let again = |text: &str| crate::native::write_yaml(&read(text).unwrap());
+        assert_eq!(between(&again(PORTLESS), &again(SEEN)), [""; 0]);
+    }
+
+    #[test]
+    fn what_differs_is_named_as_far_as_it_has_a_name() {
+        assert_eq!(
+            between(PORTLESS, &SEEN.replace("'leaf1:Ethernet8'], capacity: 100G", "'leaf1:Ethernet8'], capacity: 25G")),
+            [
+                "capacity       h1:eth0 -> leaf1:Ethernet8: intended 100 Gb/s, observed 25 Gb/s",
+                "capacity       leaf1:Ethernet8 -> h1:eth0: intended 100 Gb/s, observed 25 Gb/s"
+            ]
+        );
+        assert_eq!(
+            between(PORTLESS, &SEEN.replace("['h2:eth0', 'leaf1:Ethernet0']", "['h2:eth0', 'spine1:p7']")),
+            ["moved cable    h2:eth0: intended to leaf1, observed to spine1:p7"]
+        );
+        assert_eq!(
+            between(PORTLESS, &SEEN.replace("  - {ends: ['leaf1:Ethernet20', 'spine1:p0'], capacity: 400G}\n", "")),
+            ["missing cable  leaf1 -- spine1"]
+        );
+        // Another NIC of the host is another cable, whatever the leaf's port.
+        assert_eq!(
+            between(PORTLESS, &SEEN.replace("h2:eth0", "h2:eth1")),
+            ["missing cable  h2:eth0 -- leaf1", "extra cable    h2:eth1 -- leaf1:Ethernet0"]
         );
     }
 

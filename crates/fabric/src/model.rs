@@ -5,7 +5,12 @@
 //! separate ports. A link whose capacity nobody has stated is kept, marked, and refused when it
 //! is asked to carry demand: trees from schedulers know no capacities, and a guess would be silent.
 
-use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    format,
+    string::String,
+    vec::Vec,
+};
 use core::fmt;
 
 use units::{LinkId, NodeId, Rate};
@@ -196,6 +201,8 @@ pub struct Fabric {
     out: Vec<Vec<LinkId>>,
     /// The opposite direction of each link, where it is known.
     reverse: Vec<Option<LinkId>>,
+    /// Ports that no document named.
+    numbered: BTreeSet<Port>,
 }
 
 impl Fabric {
@@ -252,6 +259,13 @@ impl Fabric {
         self.nodes.iter().enumerate().filter(|(_, n)| n.kind == NodeKind::Host).filter_map(|(i, _)| NodeId::from_index(i))
     }
 
+    /// Whether the port's name is a number of ours ([`FabricBuilder::next_port`]), because the document that told of its cable
+    /// names none: such a name says nothing about the port of that name on the device.
+    #[must_use]
+    pub fn is_numbered(&self, port: &Port) -> bool {
+        self.numbered.contains(port)
+    }
+
     /// Name for people: `leaf3->spine1`, with the sending port where cables run in parallel
     /// (`leaf3:eth2->spine1`).
     #[must_use]
@@ -284,6 +298,8 @@ pub struct FabricBuilder {
     ports: Vec<BTreeMap<String, PortLinks>>,
     /// Number of the next automatic port of each node.
     auto_ports: Vec<u32>,
+    /// Ports named by [`FabricBuilder::next_port`].
+    numbered: BTreeSet<Port>,
 }
 
 /// The links of a port: at most one per direction.
@@ -335,16 +351,23 @@ impl FabricBuilder {
         self.by_name.get(name).copied()
     }
 
-    /// A fresh port name on `node` for documents that name none: `p0`, `p1`, ...
+    /// A fresh port name on `node` for documents that name none: `p0`, `p1`, ... The fabric remembers that it is ours
+    /// ([`Fabric::is_numbered`]).
     pub fn next_port(&mut self, node: NodeId) -> String {
         loop {
             let n = &mut self.auto_ports[node.index()];
             let name = format!("p{n}");
             *n += 1;
             if !self.ports[node.index()].contains_key(&name) {
+                self.numbered(Port { node, name: name.clone() });
                 return name;
             }
         }
+    }
+
+    /// States that a port's name is a number of ours, as when a document that was written from a fabric says so.
+    pub fn numbered(&mut self, port: Port) {
+        self.numbered.insert(port);
     }
 
     /// Adds one direction of a cable.
@@ -417,6 +440,14 @@ impl FabricBuilder {
         for (i, link) in self.links.iter().enumerate() {
             out[link.from.node.index()].push(LinkId(i as u32));
         }
-        Fabric { name: self.name, nodes: self.nodes, links: self.links, by_name: self.by_name, out, reverse: self.reverse }
+        Fabric {
+            name: self.name,
+            nodes: self.nodes,
+            links: self.links,
+            by_name: self.by_name,
+            out,
+            reverse: self.reverse,
+            numbered: self.numbered,
+        }
     }
 }

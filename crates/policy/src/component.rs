@@ -24,10 +24,12 @@ pub(crate) struct ContentLink {
 }
 
 /// What a solver needs to know of a component.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Content {
     /// Period of each job in nanoseconds.
     pub(crate) periods: Vec<u64>,
+    /// GPUs of each job: whom to hold depends on them. Empty in a joint set, whose shifts do not.
+    pub(crate) gpus: Vec<u32>,
     pub(crate) links: Vec<ContentLink>,
 }
 
@@ -41,8 +43,8 @@ pub(crate) struct Component {
     pub(crate) classes: Vec<u32>,
 }
 
-/// Splits the classes into components, in order of their first job; `periods` is indexed by job.
-pub(crate) fn components(classes: &Classes, periods: &[u64]) -> Vec<Component> {
+/// Splits the classes into components, in order of their first job; `periods` and `gpus` are indexed by job.
+pub(crate) fn components(classes: &Classes, periods: &[u64], gpus: &[u32]) -> Vec<Component> {
     const NONE: u32 = u32::MAX;
     let mut joined: UnionFind<u32> = UnionFind::new(periods.len());
     let mut hot = vec![false; periods.len()];
@@ -60,12 +62,13 @@ pub(crate) fn components(classes: &Classes, periods: &[u64]) -> Vec<Component> {
         let root = joined.find_mut(job) as usize;
         if component_of_root[root] == NONE {
             component_of_root[root] = out.len() as u32;
-            out.push(Component { content: Content { periods: Vec::new(), links: Vec::new() }, jobs: Vec::new(), classes: Vec::new() });
+            out.push(Component { content: Content::default(), jobs: Vec::new(), classes: Vec::new() });
         }
         let component = &mut out[component_of_root[root] as usize];
         local[job as usize] = component.jobs.len() as u32;
         component.jobs.push(job);
         component.content.periods.push(periods[job as usize]);
+        component.content.gpus.push(gpus[job as usize]);
     }
     for (i, class) in classes.classes.iter().enumerate() {
         let members = classes.members_of(class);
@@ -106,9 +109,10 @@ mod tests {
         let mut hot: Vec<_> = (0..4).map(|l| (LinkId(l), 10, 0..2)).collect();
         hot.extend([(LinkId(5), 10, 2..4), (LinkId(4), 10, 2..4), (LinkId(6), 10, 4..6), (LinkId(7), 8, 6..7)]);
         let classes = Classes::group(&pool, &mut hot);
-        let found = components(&classes, &[100, 101, 102, 103, 104]);
+        let found = components(&classes, &[100, 101, 102, 103, 104], &[1, 2, 3, 4, 5]);
         assert_eq!(found.iter().map(|c| c.jobs.clone()).collect::<Vec<_>>(), [vec![0, 2, 4], vec![1, 3]]);
         assert_eq!(found[0].content.periods, [100, 102, 104]);
+        assert_eq!(found[0].content.gpus, [1, 3, 5]);
         let shape: Vec<_> = found[0].content.links.iter().map(|l| (l.members.clone(), l.capacity, l.weight)).collect();
         // Four links to two links reduce to 2 to 1; the link of one job has no weight.
         assert_eq!(shape, [(vec![(0, 5), (1, 6)], 10, 2), (vec![(1, 6), (2, 5)], 10, 1), (vec![(2, 9)], 8, 0)]);

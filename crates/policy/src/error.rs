@@ -78,6 +78,14 @@ pub enum PolicyError {
     /// A route or a capacity is missing; the message names the hosts or the link.
     #[error(transparent)]
     Fabric(#[from] FabricError),
+    /// A candidate loads a link of unknown capacity.
+    #[error("candidate {candidate:?}: {source}")]
+    InCandidate {
+        /// The candidate's id.
+        candidate: String,
+        /// The message names the link.
+        source: FabricError,
+    },
     /// The circle's limits were exceeded.
     #[error("link {link}: {source}")]
     Problem {

@@ -71,7 +71,7 @@ pub struct MeanTimes {
     pub unshifted: f64,
     /// All jobs shifted and gated.
     pub shifted: f64,
-    /// Jobs shifted and gated only in those components where that is predicted to help; the others run as they come.
+    /// Jobs shifted and gated only where that is predicted to help ([`crate::hold`]); the others run as they come.
     /// Where some overlap remains, a gate that makes late jobs slip can cost more than the overlap.
     pub advised: f64,
 }
@@ -144,10 +144,13 @@ pub struct JobReport {
     pub slack: Nanos,
     /// Its shift matters only modulo this.
     pub lock: Nanos,
-    /// Whether holding this job and those it meets to their slots is predicted to make them faster, all together.
+    /// Whether to hold this job to its slots: with those of its joint sets that are held, all together are predicted to be
+    /// faster so.
     pub hold: bool,
     /// Predicted iteration times, when asked for.
     pub times: Option<IterationTimes>,
+    /// Predicted iteration when exactly the jobs with `hold` are held, when asked for.
+    pub advised: Option<Nanos>,
 }
 
 impl From<UnsolvedBecause> for SolverRefusal {
@@ -200,6 +203,7 @@ impl Evaluation {
                 lock: period,
                 hold: false,
                 times,
+                advised: times.map(|t| t.unshifted),
             }
         };
         let mut out: Vec<JobReport> = cluster.jobs.iter().enumerate().map(untouched).collect();
@@ -211,8 +215,9 @@ impl Evaluation {
                     report.shift = Nanos(shift.shift);
                     report.slack = Nanos(shift.slack);
                     report.lock = Nanos(shift.lock);
-                    report.hold = answer.hold;
+                    report.hold = answer.advice.hold.get(i).copied().unwrap_or(false);
                     report.times = answer.times.get(i).copied();
+                    report.advised = answer.advice.times.get(i).copied();
                 }
             }
         }

@@ -10,7 +10,10 @@ use fabric::{
 };
 use units::{JobId, Nanos, Rate};
 
-use crate::{PolicyError, fluid::{TOLERANCE_PERMILLE, jitter::JITTER_PERMILLE}};
+use crate::{
+    PolicyError,
+    fluid::{TOLERANCE_PERMILLE, jitter::JITTER_PERMILLE},
+};
 
 /// A training job as the network sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,8 +80,8 @@ pub enum Objective {
     #[default]
     Score,
     /// Lowest GPU-weighted iteration time: sum over jobs of `gpus * predicted / period`, divided by the sum of
-    /// `gpus` ([`crate::MeanTimes::advised`]). `predicted` is the mean iteration of the [`crate::fluid`] model: of the shifted and
-    /// gated run in components where that beats the unshifted run, else of the unshifted one. The declared period is the yardstick, not the solo run in this placement, so that a placement which makes a
+    /// `gpus` ([`crate::MeanTimes::advised`]). `predicted` is the mean iteration of the [`crate::fluid`] model when jobs
+    /// are held where that helps ([`crate::hold`]). The declared period is the yardstick, not the solo run in this placement, so that a placement which makes a
     /// job exceed a link on its own is not excused.
     Time,
 }

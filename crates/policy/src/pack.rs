@@ -38,7 +38,7 @@ pub enum PackError {
 /// Packs jobs of `sizes` ranks, one NIC each, first fit: a job takes the free NICs of the first leaf, then of the next, so
 /// that neighbours share a leaf's uplinks only where a leaf ends. Then come departures: half of the jobs arrive in
 /// random order together with others that leave again, `departures_permille` as many as there are jobs and of sizes
-/// drawn from `sizes`, and the other half lands in the holes.
+/// drawn from `sizes` (or fewer, where they would take the room of those that stay), and the other half lands in the holes.
 ///
 /// # Errors
 /// [`PackError`].
@@ -59,7 +59,13 @@ pub fn pack(fabric: &Fabric, sizes: &[u32], seed: u64, departures_permille: u32)
     shuffle(&mut rng, &mut arrivals);
     let mut departing = Vec::new();
     for (job, size) in arrivals {
-        match (job, free.take(size as usize, 0)) {
+        let mut taken = free.take(size as usize, 0);
+        if job.is_some() && taken.is_none() {
+            // Who stays never lacks room because of one that leaves: then those have left already.
+            departing.drain(..).for_each(|nic| free.put(nic));
+            taken = free.take(size as usize, 0);
+        }
+        match (job, taken) {
             (Some(job), Some(ranks)) => placements[job].ranks = ranks,
             (Some(job), None) => return Err(PackError::Full { job, ranks: size as usize, free: free.count }),
             // One that is to leave anyway need not have been there.

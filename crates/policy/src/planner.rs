@@ -66,6 +66,7 @@ pub fn problem(cluster: &Cluster<'_>, candidate: &Candidate) -> Result<(Problem,
         placed[number as usize] = &routed[item];
     }
     let table = Table::build(cluster.fabric, &placed, &demands)?;
+    table.refuse_unknown(cluster.fabric, |_| true)?;
     let refuse = |link: LinkId| move |source| PolicyError::Problem { link: cluster.fabric.link_name(link), source };
     let mut builder = ProblemBuilder::new();
     for job in cluster.jobs {
@@ -86,6 +87,22 @@ pub fn problem(cluster: &Cluster<'_>, candidate: &Candidate) -> Result<(Problem,
     Ok((builder.build(), links))
 }
 
+/// The links of unknown capacity that the base placements load. Where every candidate takes the jobs off them, they decide
+/// nothing, and [`rank`] does not refuse them.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn unknown_base_links(cluster: &Cluster<'_>) -> Result<Vec<LinkId>, PolicyError> {
+    if cluster.fabric.links().iter().all(|l| l.capacity.is_some()) {
+        return Ok(Vec::new());
+    }
+    let planner = Planner::new(*cluster, Options::default())?;
+    let (items, _) = planner.distinct_placements(&[])?;
+    let (routed, demands) = route_all(cluster, &items)?;
+    let base: Vec<&Routed> = routed.iter().collect();
+    Ok(Table::build(cluster.fabric, &base, &demands)?.unknown().to_vec())
+}
+
 /// A validated cluster. Jobs are numbered in order of name, so that the order in which they are listed
 /// changes nothing.
 #[derive(Debug)]
@@ -98,6 +115,8 @@ pub(crate) struct Planner<'a> {
     numbers: Vec<u32>,
     /// By number, in ns.
     periods: Vec<u64>,
+    /// By number; a job that declares none counts as one.
+    gpus: Vec<u32>,
 }
 
 /// What distinguishes a candidate from the base: (number of the job, index of its routes).
@@ -126,7 +145,8 @@ impl<'a> Planner<'a> {
             numbers[job.index()] = number as u32;
         }
         let periods = jobs.iter().map(|j| cluster.jobs[j.index()].period.0).collect();
-        Ok(Self { cluster, options, jobs, numbers, periods })
+        let gpus = jobs.iter().map(|j| cluster.jobs[j.index()].gpus.max(1)).collect();
+        Ok(Self { cluster, options, jobs, numbers, periods, gpus })
     }
 
     pub(crate) fn evaluate_all(&self, candidates: &[Candidate]) -> Result<Vec<Evaluation>, PolicyError> {
@@ -134,7 +154,7 @@ impl<'a> Planner<'a> {
         let (routed, demands) = route_all(&self.cluster, &items)?;
         let base: Vec<&Routed> = routed.iter().take(self.jobs.len()).collect();
         let table = Table::build(self.cluster.fabric, &base, &demands)?;
-        let drafts = self.drafts(&table, &demands, &routed, &moves)?;
+        let drafts = self.drafts(&table, &demands, &routed, candidates, &moves)?;
         let contents: Vec<&Content> = {
             let mut distinct: BTreeMap<&Content, ()> = BTreeMap::new();
             distinct.extend(drafts.iter().flat_map(Draft::components).map(|c| (&c.content, ())));
@@ -197,22 +217,37 @@ impl<'a> Planner<'a> {
         contents.par_iter().zip(&sets).map(|(c, sets)| Arc::new(assemble(c, sets, find, demands, &self.options))).collect()
     }
 
-    fn drafts(&self, table: &Table, demands: &Demands, routed: &[Routed], moves: &[Moves]) -> Result<Vec<Draft>, PolicyError> {
+    fn drafts(
+        &self,
+        table: &Table,
+        demands: &Demands,
+        routed: &[Routed],
+        candidates: &[Candidate],
+        moves: &[Moves],
+    ) -> Result<Vec<Draft>, PolicyError> {
         let start = || Overlay::new(self.cluster.fabric, table, demands, self.jobs.len());
         let draft = |overlay: &mut Overlay<'_>, moves: &Moves| {
             let moves: Vec<Move<'_>> =
                 moves.iter().map(|&(job, item)| Move { job, old: &routed[job as usize], new: &routed[item] }).collect();
             overlay.lay(&moves);
+            table.refuse_unknown(self.cluster.fabric, |job| moves.binary_search_by_key(&job, |m| m.job).is_err())?;
             if self.options.mode == Mode::Cassini
                 && let Some(found) = overlay.first_loop()
             {
                 return Ok(Draft::Loop(found));
             }
             let contention = overlay.contention()?;
-            let components = components(&contention.classes, &self.periods);
+            let components = components(&contention.classes, &self.periods, &self.gpus);
             Ok(Draft::Contended(contention, components))
         };
-        let drafts: Vec<Result<Draft, PolicyError>> = moves.par_iter().map_init(start, draft).collect();
+        let named = |overlay: &mut Overlay<'_>, (moves, candidate): (&Moves, &Candidate)| {
+            draft(overlay, moves).map_err(|e| match e {
+                // Without moves it is the base, and the link says enough.
+                PolicyError::Fabric(source) if !moves.is_empty() => PolicyError::InCandidate { candidate: candidate.id.clone(), source },
+                other => other,
+            })
+        };
+        let drafts: Vec<Result<Draft, PolicyError>> = moves.par_iter().zip(candidates).map_init(start, named).collect();
         drafts.into_iter().collect()
     }
 
@@ -272,10 +307,9 @@ impl<'a> Planner<'a> {
         let mut excess = [0.0; 4];
         for part in parts {
             let Ok(answer) = &part.solved.answer else { continue };
-            for (job, times) in part.jobs.iter().zip(&answer.times) {
+            for ((job, times), advised) in part.jobs.iter().zip(&answer.times).zip(&answer.advice.times) {
                 let period = self.cluster.jobs[job.index()].period.0 as f64;
-                let advised = if answer.hold { times.shifted } else { times.unshifted };
-                for (sum, time) in excess.iter_mut().zip([times.solo, times.unshifted, times.shifted, advised]) {
+                for (sum, time) in excess.iter_mut().zip([times.solo, times.unshifted, times.shifted, *advised]) {
                     *sum += weight(*job) * (time.0 as f64 / period - 1.0);
                 }
             }

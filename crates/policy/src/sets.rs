@@ -21,6 +21,11 @@ pub(crate) struct JointSet {
     pub(crate) links: Vec<u32>,
 }
 
+/// The jobs of each joint set, whether or not the sets were solved apart.
+pub(crate) fn jobs_of_sets(content: &Content) -> Vec<Vec<usize>> {
+    joint_sets(content, false).into_iter().map(|set| set.jobs.iter().map(|j| *j as usize).collect()).collect()
+}
+
 /// Splits the shared links of a component, in order of their first link; `whole` keeps them together.
 pub(crate) fn joint_sets(content: &Content, whole: bool) -> Vec<JointSet> {
     let shared: Vec<u32> = (0..content.links.len() as u32).filter(|l| content.links[*l as usize].weight > 0).collect();
@@ -47,7 +52,8 @@ fn joint_set(content: &Content, links: Vec<u32>) -> JointSet {
     jobs.dedup();
     let local = |j: u32| jobs.partition_point(|k| *k < j) as u32;
     let link = |l: &u32| ContentLink { members: of(l).members.iter().map(|&(j, d)| (local(j), d)).collect(), ..of(l).clone() };
-    let mut own = Content { periods: jobs.iter().map(|j| content.periods[*j as usize]).collect(), links: links.iter().map(link).collect() };
+    let periods = jobs.iter().map(|j| content.periods[*j as usize]).collect();
+    let mut own = Content { periods, gpus: Vec::new(), links: links.iter().map(link).collect() };
     reduce_weights(&mut own.links);
     JointSet { content: own, jobs, links }
 }
@@ -65,7 +71,7 @@ mod tests {
 
     fn content(jobs: usize, links: &[&[u32]]) -> Content {
         let link = |members: &&[u32]| ContentLink { members: members.iter().map(|j| (*j, 0)).collect(), capacity: 1, weight: 1 };
-        Content { periods: vec![100; jobs], links: links.iter().map(link).collect() }
+        Content { periods: vec![100; jobs], gpus: vec![1; jobs], links: links.iter().map(link).collect() }
     }
 
     fn groups(jobs: usize, links: &[&[u32]]) -> Vec<Vec<u32>> {

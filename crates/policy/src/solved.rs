@@ -11,7 +11,8 @@ use crate::{
     component::{Content, ContentLink},
     demand::Demands,
     fluid::{FluidJob, FluidLink, IterationTimes, predict_with},
-    sets::{JointSet, compose},
+    hold::{Advice, advise},
+    sets::{JointSet, compose, jobs_of_sets},
     table::overrun_score,
 };
 
@@ -59,8 +60,8 @@ pub(crate) struct Answer {
     pub(crate) robust_loss: Option<f64>,
     /// Per job; empty unless asked for.
     pub(crate) times: Vec<IterationTimes>,
-    /// Whether holding the jobs to their slots is predicted to beat leaving them alone.
-    pub(crate) hold: bool,
+    /// Which jobs to hold to their slots, because that is predicted to beat leaving them alone; empty unless asked for.
+    pub(crate) advice: Advice,
 }
 
 /// Time-shift of one job.
@@ -175,11 +176,10 @@ fn answer(content: &Content, sets: &[(&JointSet, &SolvedSet)], phases: &[Vec<Arc
         let score = overrun_score(&members[0], content.periods[link.members[0].0 as usize], link.capacity);
         *scores = Scores { score, true_score: score, zero_shift_score: score, approximate: false };
     }
-    let mut answer = Answer { shifts, scores, optimality, affinity: affinity(content), robust_loss, times: Vec::new(), hold: false };
+    let mut answer =
+        Answer { shifts, scores, optimality, affinity: affinity(content), robust_loss, times: Vec::new(), advice: Advice::default() };
     if options.predicts() {
-        answer.times = times(content, phases, &answer.shifts, options);
-        let gained = |(times, period): (&IterationTimes, &u64)| (times.unshifted.0 as f64 - times.shifted.0 as f64) / *period as f64;
-        answer.hold = answer.times.iter().zip(&content.periods).map(gained).sum::<f64>() > 0.0;
+        (answer.times, answer.advice) = times(content, phases, &answer.shifts, options);
     }
     answer
 }
@@ -249,9 +249,11 @@ fn fluid_link<'a>((link, phases): (&ContentLink, &'a Vec<Arc<[Phase]>>)) -> Flui
     }
 }
 
-fn times(content: &Content, phases: &[Vec<Arc<[Phase]>>], shifts: &[Shift], options: &Options) -> Vec<IterationTimes> {
+fn times(content: &Content, phases: &[Vec<Arc<[Phase]>>], shifts: &[Shift], options: &Options) -> (Vec<IterationTimes>, Advice) {
     let job = |(period, shift): (&u64, &Shift)| FluidJob { iteration: Nanos(*period), period: Nanos(*period), shift: Nanos(shift.shift) };
     let jobs: Vec<FluidJob> = content.periods.iter().zip(shifts).map(job).collect();
     let links: Vec<FluidLink<'_>> = content.links.iter().zip(phases).map(fluid_link).collect();
-    predict_with(&jobs, &links, options.tolerance_permille, options.jitter_permille)
+    let times = predict_with(&jobs, &links, options.tolerance_permille, options.jitter_permille);
+    let advice = advise(&jobs, &content.gpus, &links, &jobs_of_sets(content), &times, options.tolerance_permille);
+    (times, advice)
 }

@@ -4,7 +4,7 @@ use alloc::{vec, vec::Vec};
 use core::ops::Range;
 
 use circle::Phase;
-use fabric::Fabric;
+use fabric::{Fabric, FabricError};
 use units::LinkId;
 
 use crate::{
@@ -31,6 +31,8 @@ pub(crate) enum State {
     Quiet,
     /// Two or more jobs that can exceed the link.
     Contended,
+    /// There are jobs, and nobody stated the capacity.
+    Unknown,
 }
 
 /// Derives the state of a link from its members.
@@ -71,13 +73,16 @@ pub(crate) struct Table {
     pub(crate) quiet: usize,
     /// Links that can be over capacity, grouped.
     pub(crate) classes: Classes,
+    /// Links with jobs of which nobody stated the capacity. No candidate may leave a job on them; whether one does is
+    /// for [`Table::refuse_unknown`] to say.
+    unknown: Vec<LinkId>,
 }
 
 impl Table {
     /// The table of `routed`, which is indexed by job.
     ///
     /// # Errors
-    /// [`state`], for the first such link.
+    /// [`state`], for the first link of capacity zero.
     pub(crate) fn build(fabric: &Fabric, routed: &[&Routed], demands: &Demands) -> Result<Self, PolicyError> {
         let links = fabric.links().len();
         let mut offsets = vec![0u32; links + 1];
@@ -97,11 +102,26 @@ impl Table {
                 *slot += 1;
             }
         }
-        let mut table = Self { offsets, members, states: Vec::with_capacity(links), shared: 0, quiet: 0, classes: Classes::default() };
+        let mut table = Self {
+            offsets,
+            members,
+            states: Vec::with_capacity(links),
+            shared: 0,
+            quiet: 0,
+            classes: Classes::default(),
+            unknown: Vec::new(),
+        };
         let mut hot: Vec<(LinkId, u64, Range<u32>)> = Vec::new();
         for l in 0..links {
             let link = LinkId(l as u32);
-            let (state, capacity) = state(fabric, link, table.members(link), &demands.peaks)?;
+            let (state, capacity) = match state(fabric, link, table.members(link), &demands.peaks) {
+                // Candidates may leave it, so the base alone is no reason to refuse.
+                Err(PolicyError::Fabric(FabricError::UnknownCapacity { .. })) => {
+                    table.unknown.push(link);
+                    (State::Unknown, 0)
+                }
+                other => other?,
+            };
             table.states.push(state);
             table.shared += usize::from(matches!(state, State::Quiet | State::Contended));
             table.quiet += usize::from(state == State::Quiet);
@@ -111,6 +131,21 @@ impl Table {
         }
         table.classes = Classes::group(&table.members, &mut hot);
         Ok(table)
+    }
+
+    /// Refuses a candidate in which a job is left on a link of unknown capacity; `stays` says of a job whether it stands where
+    /// the base has it. Links that its moved jobs enter are looked at elsewhere.
+    ///
+    /// # Errors
+    /// [`FabricError::UnknownCapacity`] for the first such link.
+    pub(crate) fn refuse_unknown(&self, fabric: &Fabric, stays: impl Fn(u32) -> bool) -> Result<(), PolicyError> {
+        let left = self.unknown.iter().find(|l| self.members(**l).iter().any(|m| stays(m.job)));
+        left.map_or(Ok(()), |link| Ok(fabric.capacity(*link).map(|_| ())?))
+    }
+
+    /// The links with jobs of which nobody stated the capacity.
+    pub(crate) fn unknown(&self) -> &[LinkId] {
+        &self.unknown
     }
 
     /// The jobs on a link, in order of job.

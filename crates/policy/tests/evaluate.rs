@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use antiphase_policy::{
     Candidate, Cluster, Collective, Endpoint, Evaluation, Job, Objective, Options, Outcome, Placement, PolicyError, Reason, TrafficPhase,
-    evaluate, pack, problem, rank, variants,
+    evaluate, pack, problem, rank, unknown_base_links, variants,
 };
 use circle::{Mode, Ticks};
 use fabric::{
@@ -137,6 +137,21 @@ fn a_link_without_capacity_is_refused_by_name() {
     let cluster = Cluster { fabric: &fabric, router: &router, jobs: &jobs, placements: &placements };
     let refused = evaluate(&cluster, &Candidate::default(), &Options::default()).unwrap_err();
     assert!(matches!(&refused, PolicyError::Fabric(FabricError::UnknownCapacity { link }) if link == "h2->leaf"), "{refused}");
+    // A candidate that takes the job off it makes it matter to nobody; one that leaves it there or puts it there is refused.
+    let away = Candidate { id: "away".into(), placements: vec![(JobId(0), Placement::default())] };
+    assert!(evaluate(&cluster, &away, &Options::default()).is_ok());
+    let names = |links: Vec<units::LinkId>| links.iter().map(|l| fabric.link_name(*l)).collect::<Vec<_>>();
+    assert_eq!(names(unknown_base_links(&cluster).unwrap()), ["h2->leaf", "leaf->h2"]);
+    assert!(rank(&cluster, &[away.clone(), Candidate::default()], &Options::default()).is_err(), "the base loads it");
+    assert!(problem(&cluster, &Candidate::default()).is_err());
+    let elsewhere = Cluster { placements: &[Placement::default()], ..cluster };
+    let there = Candidate { id: "there".into(), placements: vec![(JobId(0), placements[0].clone())] };
+    let refused = evaluate(&elsewhere, &there, &Options::default()).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "candidate \"there\": link h2->leaf has no known capacity; state it in the fabric file or import with --assume-capacity"
+    );
+    assert!(unknown_base_links(&elsewhere).unwrap().is_empty());
     // Nothing is asked of a link that carries nothing.
     let idle = Cluster { placements: &[Placement::default()], ..cluster };
     assert!(evaluate(&idle, &Candidate::default(), &Options::default()).is_ok());
@@ -223,6 +238,11 @@ fn packing_is_deterministic_disjoint_and_fragmented() {
         assert!(disjoint(&after) && after.iter().zip(sizes).all(|(p, s)| p.ranks.len() == s as usize));
     }
     assert_eq!(pack(&fabric, &[60, 60], 1, 0).unwrap_err().to_string().split(" needs").nth(1), Some(" 60 NICs, but 4 are free"));
+    // Jobs that fill the fabric exactly find room, however many were there before them.
+    for seed in 0..20 {
+        let full = pack(&fabric, &[10, 10, 10, 10, 10, 10, 4], seed, 1_000).unwrap();
+        assert!(disjoint(&full) && full.iter().map(|p| p.ranks.len()).sum::<usize>() == 64);
+    }
     assert_eq!(pack(&fabric, &[1], 1, 1_001).unwrap_err().to_string(), "departures of 1001 permille; must be at most 1000");
 }
 

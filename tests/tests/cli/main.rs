@@ -15,6 +15,7 @@ mod examples;
 mod expected;
 mod explain;
 mod fabric;
+mod far_end;
 mod import;
 mod jobs;
 mod plan;

@@ -56,7 +56,8 @@ fn a_plan_has_the_documented_fields() {
     let link = &across["links"][0];
     assert_eq!(keys(link), ["approximate", "capacity_mbps", "jobs", "links", "score", "true_score", "zero_shift_score"]);
     let job = &across["jobs"][1];
-    let fields = ["contended", "hold", "job", "lock_ns", "period_ns", "shift_ns", "shifted_ns", "slack_ns", "solo_ns", "unshifted_ns"];
+    let fields =
+        ["advised_ns", "contended", "hold", "job", "lock_ns", "period_ns", "shift_ns", "shifted_ns", "slack_ns", "solo_ns", "unshifted_ns"];
     assert_eq!(keys(job), fields);
     assert_eq!((&across["mean_score"], &job["shift_ns"]), (&1.0.into(), &127_500_000.into()));
 }
@@ -115,6 +116,20 @@ fn a_link_of_unknown_capacity_is_refused_by_name() {
         line,
         format!("{file}: link leaf1->spine1 has no known capacity; state it in the fabric file or import with --assume-capacity")
     );
+    // Candidates that all leave it are ranked; one that stays on it is refused.
+    let candidates = |right: &str| {
+        format!("schema: antiphase.candidates/v1\ncandidates:\n- {{id: within, hosts: {{left: [h1, h2], right: {right}}}}}\n")
+    };
+    let leave = scratch.file("leave.yaml", candidates("[h3, h4]"));
+    let ranked = antiphase(&["plan", "--fabric", &file, "--jobs", "jobs.yaml", "--candidates", &leave]);
+    ranked.expect(0);
+    assert_eq!(
+        ranked.stderr,
+        "unknown-capacity: leaf1->spine1 and 1 more: loaded where the jobs stand, by no candidate; so the ranking does not depend on it\n"
+    );
+    let stay = scratch.file("stay.yaml", candidates("[h2, h4]"));
+    let line = crate::refusal::refused(&["plan", "--fabric", &file, "--jobs", "jobs.yaml", "--candidates", &stay], b"");
+    assert!(line.starts_with(&format!("{file}: candidate \"within\": link leaf1->spine1 has no known capacity")), "{line}");
     // A link that nobody crosses may stay unknown.
     let jobs = document("jobs.yaml");
     let within = scratch.file("jobs.yaml", jobs.replace("[h1, h3]", "[h1, h2]").replace("[h2, h4]", "[h3, h4]"));

@@ -77,8 +77,8 @@ fn wideresnet101_and_vgg16_fit_at_one_period() {
     assert!((scores.aligned[2].unwrap() - 1.0).abs() < 1e-9);
 }
 
-/// The paper finds DLRM compatible with GPT-3 and with ResNet50. Ours sends nearly always (its sizes are assumed), and with
-/// either of them exceeds the link on average. So the paper's DLRM sends for much less of its iteration than ours.
+/// The paper finds DLRM compatible with GPT-3 and with ResNet50. Ours, by MLPerf's sizes, sends nearly always, and with either of
+/// them exceeds the link on average. So the paper's DLRM sends for much less of its iteration than ours.
 #[test]
 fn our_dlrm_sends_too_much_to_be_the_papers() {
     assert!(job("dlrm", 1024, RANKS).duty() > 0.9);
@@ -87,9 +87,44 @@ fn our_dlrm_sends_too_much_to_be_the_papers() {
     }
 }
 
-/// Our GPT-2 is a pipeline of two stages that sends for 4 % of its iteration, and so disturbs nobody.
+/// No size of the replicated layers changes that: a parameter costs 6 operations per sample, and 2 (N - 1) / N times 4 bytes on
+/// the wire. At table 3's largest batch, 60 TFLOP/s and 44 Gb/s, to send takes 7 (two ranks) to 14 times (many) as long as to
+/// compute, whatever the number of parameters; look-ups only add to what is sent.
+#[test]
+fn a_recommender_of_any_size_sends_longer_than_it_computes() {
+    let compute = 6.0 * 1024.0 / 60e12;
+    let send = |ranks: f64| 2.0 * (ranks - 1.0) / ranks * 4.0 * 8.0 / 44e9;
+    let ratio = |ranks| send(ranks) / compute;
+    assert!((7.0..7.2).contains(&ratio(2.0)) && (10.6..10.7).contains(&ratio(4.0)) && ratio(1e9) < 14.3, "{} {}", ratio(2.0), ratio(4.0));
+}
+
+/// Our GPT-2 is a pipeline of two stages that sends for 8 % of its iteration, and so disturbs nobody.
 #[test]
 fn our_gpt2_sends_too_little_to_be_the_papers() {
-    assert!(job("gpt2", 24, RANKS).duty() < 0.05);
-    assert!(scores(&PAIRS[6]).unshifted > 0.98);
+    assert!(job("gpt2", 24, RANKS).duty() < 0.1);
+    assert!(scores(&PAIRS[6]).unshifted > 0.96);
+}
+
+/// Figure 1(b) shows iterations of about 200 ms. If ours took that long and sent what it sends now, in one block at 44 Gb/s, it would
+/// meet GPT-3 often enough to be below the threshold without shifts, and above it with them.
+#[test]
+fn gpt2_at_the_iteration_of_figure_1b() {
+    use circle::{Phase, ProblemBuilder, Rate, Ticks};
+    const MS: u64 = 1_000_000;
+    let (gpt2, gpt3) = (job("gpt2", 24, RANKS), job("gpt3", 16, RANKS));
+    let up = (gpt2.bytes_per_iteration().0 as f64 * 8.0 / 44e9 * 1e9) as u64;
+    let mut builder = ProblemBuilder::new();
+    let short = builder.job(Ticks(200 * MS)).unwrap();
+    let long = builder.job(Ticks(gpt3.period().0)).unwrap();
+    let block = [Phase { start: Ticks(200 * MS - up), end: Ticks(200 * MS), rate: Rate(44_000) }];
+    let members = vec![builder.demand(short, &block).unwrap(), builder.demand(long, &gpt3.levels().unwrap()).unwrap()];
+    builder.link(crate::setting::LINK, members).unwrap();
+    let found = crate::setting::exact(&builder.build());
+    println!(
+        "gpt2 in 200 ms, {} ms of them Up, beside gpt3: {:.3} unshifted, {:.3} exact",
+        up / MS,
+        found.zero_shift_mean_score,
+        found.mean_score
+    );
+    assert!(found.zero_shift_mean_score < COMPATIBLE, "{} {}", found.zero_shift_mean_score, found.mean_score);
 }

@@ -26,6 +26,7 @@ pub struct Metrics {
     evaluate: Histogram,
     store_commit: Histogram,
     store_failures: IntCounter,
+    store_rewrites: IntCounter,
     requests: IntCounterVec,
     notices: IntCounterVec,
     connections: IntGauge,
@@ -49,6 +50,10 @@ impl Metrics {
             evaluate: seconds("evaluate_duration_seconds", "Time to rank the candidates of one request.", EVALUATE_BUCKETS)?,
             store_commit: seconds("store_commit_seconds", "Time of one transaction of the state file, fsync included.", STORE_BUCKETS)?,
             store_failures: IntCounter::new("store_failures_total", "Transactions of the state file that failed.")?,
+            store_rewrites: IntCounter::new(
+                "store_rewrites_total",
+                "Times that the whole state file was written anew after a failed write.",
+            )?,
             requests: IntCounterVec::new(Opts::new("requests_total", "Requests by protocol and result."), &["protocol", "result"])?,
             notices: IntCounterVec::new(Opts::new("events_total", "Events by kind."), &["kind"])?,
             connections: IntGauge::new("connections", "Open TCP connections.")?,
@@ -60,6 +65,7 @@ impl Metrics {
         r.register(Box::new(metrics.evaluate.clone()))?;
         r.register(Box::new(metrics.store_commit.clone()))?;
         r.register(Box::new(metrics.store_failures.clone()))?;
+        r.register(Box::new(metrics.store_rewrites.clone()))?;
         r.register(Box::new(metrics.requests.clone()))?;
         r.register(Box::new(metrics.notices.clone()))?;
         r.register(Box::new(metrics.connections.clone()))?;
@@ -73,11 +79,14 @@ impl Metrics {
         self.evaluate.observe(took.as_secs_f64());
     }
 
-    /// A transaction took this long.
-    pub fn store_commit(&self, took: Duration, ok: bool) {
+    /// A transaction took this long; `rewritten`: because the whole file was written anew.
+    pub fn store_commit(&self, took: Duration, ok: bool, rewritten: bool) {
         self.store_commit.observe(took.as_secs_f64());
         if !ok {
             self.store_failures.inc();
+        }
+        if rewritten {
+            self.store_rewrites.inc();
         }
     }
 
@@ -202,12 +211,15 @@ fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Erro
         ["job"],
     )?;
     let error = gauges(registry, "job_shift_error_seconds", "Median start minus slot; positive is late.", ["job"])?;
-    let slips = gauges(registry, "job_slips", "Starts that waited for the next slot, since the job was committed.", ["job"])?;
-    let opens = gauges(
-        registry,
-        "job_fail_opens",
-        "Starts let through because the plan could not be trusted, since the job was committed.",
-        ["job"],
+    let counter = |name: &str, help: &str| -> Result<IntCounterVec, prometheus::Error> {
+        let vec = IntCounterVec::new(Opts::new(name, help), &["job"])?;
+        registry.register(Box::new(vec.clone()))?;
+        Ok(vec)
+    };
+    let slips = counter("job_slips_total", "Starts that waited for the next slot, since the job was committed or the service started.")?;
+    let opens = counter(
+        "job_fail_opens_total",
+        "Starts let through because the plan could not be trusted, since the job was committed or the service started.",
     )?;
     for state in [pb::JobState::Committed, pb::JobState::Held, pb::JobState::Free, pb::JobState::Drifting, pb::JobState::Open] {
         let jobs = snapshot.jobs.iter().filter(|j| j.message.state() == state).count();
@@ -224,8 +236,8 @@ fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Erro
         set(&iteration, job.iteration_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
         set(&mismatch, job.period_mismatch_ns.map(|ns| (ns as f64 - job.solo_period_ns as f64) / NANOS_PER_SECOND));
         set(&error, job.phase_error_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
-        set(&slips, job.slips.map(|n| n as f64));
-        set(&opens, job.fail_opens.map(|n| n as f64));
+        job.slips.into_iter().for_each(|n| slips.with_label_values(&label).inc_by(n));
+        job.fail_opens.into_iter().for_each(|n| opens.with_label_values(&label).inc_by(n));
     }
     Ok(())
 }

@@ -21,9 +21,9 @@ use crate::{
     FabricClock,
     api::{Api, Parts},
     brain::{Brain, Surroundings},
-    config::{Config, ConfigError, Overrides},
+    config::{Config, ConfigError, LimitsConfig, LogConfig, Overrides},
     events::EventLog,
-    http::{Acceptor, Stream, router, serve},
+    http::{Accepted, Acceptor, Stream, router, serve},
     logs::{self, LevelHandle},
     metrics::Metrics,
     pki, quic,
@@ -146,8 +146,8 @@ fn dump(file: &Path) -> Result<(), Failure> {
     }
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
-    for (key, value) in StateFile::open(file)?.dump()? {
-        let value: serde_json::Value = serde_json::from_slice(&value).unwrap_or_default();
+    for (key, value) in StateFile::open(file)?.dump() {
+        let value: serde_json::Value = serde_json::from_slice(value).unwrap_or_default();
         let line = serde_json::json!({ "key": key, "value": value });
         // A reader that has seen enough closes the pipe.
         if writeln!(out, "{line}").is_err() {
@@ -256,11 +256,20 @@ async fn bind(address: SocketAddr, tls: &Tls, settings: &quic::Settings) -> Resu
 /// Clients show a certificate; its role is theirs.
 fn secured(tls: Arc<Tls>) -> Acceptor {
     Acceptor::With(Arc::new(move |stream, _| {
+        // In this order, so that no change falls between them.
+        let distrusted = tls.authorities_changed();
         let acceptor = tls.acceptor();
         Box::pin(async move {
             let stream = acceptor.accept(stream).await?;
             let identity = tls::identity(stream.get_ref().1.peer_certificates()).map_err(std::io::Error::other)?;
-            Ok((Box::new(stream) as Box<dyn Stream>, Caller { role: Some(identity.role) }))
+            let caller = Caller { role: Some(identity.role) };
+            let until = async move {
+                tokio::select! {
+                    () = tokio::time::sleep_until(identity.expires()) => "its certificate expired",
+                    () = distrusted => "the client authorities changed",
+                }
+            };
+            Ok(Accepted { stream: Box::new(stream) as Box<dyn Stream>, caller, until: Box::pin(until) })
         })
     }))
 }
@@ -352,6 +361,8 @@ impl Reload {
             tls: old.tls.clone(),
             plan: old.plan,
             agents: old.agents,
+            limits: LimitsConfig { evaluations: old.limits.evaluations, ..new.limits },
+            log: LogConfig { format: old.log.format, ..new.log },
             ..new
         };
         latest.send_replace(Arc::new(kept));

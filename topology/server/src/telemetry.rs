@@ -4,7 +4,7 @@
 //! job's reports the last in a step stays.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -17,12 +17,12 @@ use crate::quic::{FabricClock, TelemetrySink};
 pub const STEP_NS: u64 = 1_000_000_000;
 /// Steps held per series: ten minutes.
 pub const STEPS_MAX: usize = 600;
-/// Ports held; with the limits below at most 250 MiB. Those that come later are dropped and counted.
+/// Ports held; with the limits below at most 250 MiB, and 150 for jobs. Those that come later are dropped and counted.
 pub const PORTS_MAX: usize = 2_048;
 /// Counters of one port: bytes and packets both ways, marks, CNPs, pauses, losses.
 pub const COUNTERS_MAX: usize = 24;
 /// Jobs held: as many as a plan has at most.
-pub const JOBS_MAX: usize = 4_096;
+pub const JOBS_MAX: usize = state::config::JOBS_MAX;
 /// Longest name of a counter or a port; ours have up to 40 bytes.
 const NAME_BYTES_MAX: usize = 64;
 /// How far a sample may lie ahead of the service's clock; the bound of a clock that is any use is far below.
@@ -119,6 +119,9 @@ impl TelemetryHandle {
         let seconds = if request.seconds == 0 { SECONDS_DEFAULT } else { request.seconds };
         let from = (now.0 / STEP_NS).saturating_sub(u64::from(seconds) * 1_000_000_000 / STEP_NS);
         let rings = self.rings();
+        // Named twice is asked once.
+        let (hosts, names): (BTreeSet<&String>, BTreeSet<&str>) =
+            (request.hosts.iter().collect(), request.jobs.iter().map(String::as_str).collect());
         let host = |wanted: &String| {
             let of_host = rings.ports.range((wanted.clone(), String::new())..).take_while(move |((host, _), _)| host == wanted);
             of_host.map(|((host, name), port)| port.series(host, name, from)).collect::<Vec<_>>()
@@ -126,10 +129,10 @@ impl TelemetryHandle {
         let hosts = if request.all_hosts {
             rings.ports.iter().map(|((host, name), port)| port.series(host, name, from)).take(ANSWER_SERIES_MAX).collect()
         } else {
-            request.hosts.iter().flat_map(host).take(ANSWER_SERIES_MAX).collect()
+            hosts.into_iter().flat_map(host).take(ANSWER_SERIES_MAX).collect()
         };
         let all_jobs = request.jobs.is_empty() && request.hosts.is_empty();
-        let wanted = |job: &str| all_jobs || request.jobs.iter().any(|j| j == job);
+        let wanted = |job: &str| all_jobs || names.contains(job);
         let jobs = rings.jobs.iter().filter(|(job, _)| wanted(job)).take(ANSWER_SERIES_MAX).map(|(job, ring)| series(job, ring, from));
         GetTelemetryResponse { hosts, jobs: jobs.collect() }
     }

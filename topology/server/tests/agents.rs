@@ -37,7 +37,7 @@ fn curl(pki: &Pki, who: Option<&Issued>, service: &Service, method: &str, path: 
         command.arg("--cert").arg(&issued.certificate).arg("--key").arg(&issued.key);
     }
     if method != "GET" {
-        command.args(["-d", &body.to_string()]);
+        command.args(["-H", "content-type: application/json", "-d", &body.to_string()]);
     }
     let output = command.arg(format!("https://127.0.0.1:{}{path}", service.address.port())).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

@@ -50,10 +50,10 @@ fn good() -> Vec<Vec<u8>> {
     let evaluate = json!({ "jobs": [job("g", &["h1", "h5"])], "candidates": [{ "id": "x", "placements": [] }] }).to_string();
     let scenario = include_str!("../../../examples/two-jobs.json");
     let post = |path: &str, body: &str| {
-        format!("POST /v1alpha1/{path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+        format!("POST /v1alpha1/{path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())
             .into_bytes()
     };
-    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n").into_bytes();
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").into_bytes();
     let mut rpc = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     rpc.extend([0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 5, 1, 4, 0, 0, 0, 1, 0x82, 0x86, 0x84, 0x41, 0x8a]);
     vec![
@@ -110,7 +110,7 @@ fn limits_hold() {
     // A body that never comes is given up, with an answer.
     let mut stream = TcpStream::connect(service.address).unwrap();
     stream.set_read_timeout(Some(WAIT)).unwrap();
-    stream.write_all(b"POST /v1alpha1/solve HTTP/1.1\r\nhost: t\r\nconnection: close\r\ncontent-length: 9\r\n\r\n{").unwrap();
+    stream.write_all(b"POST /v1alpha1/solve HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: 9\r\n\r\n{").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 504") && answer.contains("not done within 1 s"), "{answer}");
@@ -118,7 +118,7 @@ fn limits_hold() {
     let watch = || {
         let mut stream = TcpStream::connect(service.address).unwrap();
         stream.set_read_timeout(Some(WAIT)).unwrap();
-        stream.write_all(b"GET /v1alpha1/events/stream HTTP/1.1\r\nhost: t\r\n\r\n").unwrap();
+        stream.write_all(b"GET /v1alpha1/events/stream HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
         let mut head = [0; 12];
         stream.read_exact(&mut head).unwrap();
         (String::from_utf8_lossy(&head).into_owned(), stream)
@@ -281,4 +281,129 @@ fn a_connection_that_says_nothing_is_closed() {
         let _ = stream.read_to_end(&mut rest);
         assert!(!rest.starts_with(b"HTTP/1.1 200"));
     }
+}
+
+/// Memory that a request which is refused for what it holds may take at its peak. Decoded, each below would take 500 MB.
+const PEAK_KIB_MAX: u64 = 160 << 10;
+
+fn peak_kib(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|l| l.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn small_messages_that_become_large_are_refused_before_they_are_decoded() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::start(&folder.path().join("state.redb"));
+    let before = resident_kib(service.child.id());
+    let channel = tonic::transport::Channel::from_shared(format!("http://{}", service.address)).unwrap().connect().await.unwrap();
+    // On the wire an empty name and an empty job are the same two bytes.
+    let empty = pb::ListJobsRequest { jobs: vec![String::new(); 2_000_000] };
+    for rpc in ["Commit", "Evaluate"] {
+        let path: &'static str = format!("/antiphase.v1alpha1.Topology/{rpc}").leak();
+        let to = move |mut request: axum::http::Request<tonic::body::Body>| {
+            *request.uri_mut() = format!("http://localhost{path}").parse().unwrap();
+            request
+        };
+        let mut client = TopologyClient::new(tower::util::MapRequest::new(channel.clone(), to));
+        let status = client.list_jobs(empty.clone()).await.unwrap_err();
+        assert!(status.code() == tonic::Code::ResourceExhausted && status.message().contains("count"), "{rpc}: {status}");
+    }
+    // RPCs that list names have a smaller limit.
+    let mut client = TopologyClient::new(channel);
+    let names = pb::ListJobsRequest { jobs: vec!["a".repeat(100); 50_000] };
+    let status = client.list_jobs(names).await.unwrap_err();
+    assert!(status.code() == tonic::Code::ResourceExhausted && status.message().contains("4 MiB"), "{status}");
+    let many = client.list_jobs(pb::ListJobsRequest { jobs: vec!["a".into(); 20_000] }).await.unwrap_err();
+    assert!(many.code() == tonic::Code::InvalidArgument && many.message().contains("20000; at most 10000"), "{many}");
+    let json = format!("{{\"jobs\":[{}{{}}]}}", "{},".repeat(1_000_000));
+    for path in ["/v1alpha1/commit", "/v1alpha1/evaluate"] {
+        let (status, message) = service.refused("POST", path, &json);
+        assert!(status == 413 && message.contains("count"), "{path}: {status} {message}");
+    }
+    let peak = peak_kib(service.child.id());
+    assert!(peak < before + PEAK_KIB_MAX, "{before} KiB before, {peak} KiB at the peak");
+
+    // A name that is given often is one.
+    assert_eq!(service.commit("a", &["h1", "h5"]).0, 200);
+    let often = client.list_jobs(pb::ListJobsRequest { jobs: vec!["a".into(); 10_000] }).await.unwrap().into_inner();
+    assert_eq!(often.jobs.len(), 1);
+}
+
+/// Groups of five jobs whose periods lock in several ways, which take long.
+fn hard(groups: usize) -> String {
+    let periods = [215_000, 255_000, 258_000, 240_000, 300_000];
+    let phases = |period: u64| -> Vec<_> {
+        let one = |k: u64| json!({ "start": period * k / 5, "end": period * k / 5 + period / 9, "rate_mbps": 20_000 + 3_000 * k });
+        (0..5).map(one).collect()
+    };
+    let links: Vec<_> = (0..groups).map(|g| json!({ "id": format!("l{g}"), "capacity_mbps": 50_000 })).collect();
+    let one = |g: usize, j: usize| {
+        let period = periods[j] + 1_000 * (g as u64 % 7);
+        json!({ "id": format!("j{g}-{j}"), "period_ticks": period, "links": [format!("l{g}")], "phases": phases(period) })
+    };
+    let jobs: Vec<_> = (0..groups).flat_map(|g| (0..5).map(move |j| one(g, j))).collect();
+    json!({ "schema": "antiphase.scenario/v1", "tick_ns": 1_000, "links": links, "jobs": jobs }).to_string()
+}
+
+#[test]
+fn questions_that_take_long_do_not_keep_changes_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.toml");
+    fs::write(&file, "[limits]\nevaluations = 1\n").unwrap();
+    let mut command = program();
+    command.arg("--config").arg(&file).arg("--state").arg(folder.path().join("s.redb")).arg("--fabric").arg(testbed());
+    let service = Service::with(&mut command);
+    let large = service.refused("POST", "/v1alpha1/solve", &hard(201));
+    assert!(large.1.contains("scenario: jobs: 1005; at most 1000"), "{}", large.1);
+    // Many questions, one at a time; those that wait are before the commit in every line that they share with it.
+    let address = service.address;
+    let questions: Vec<TcpStream> = (0..12)
+        .map(|_| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            let body = hard(150);
+            let head = "POST /v1alpha1/solve HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close";
+            stream.write_all(format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(service.commit("a", &["h1", "h5"]).0, 200);
+    let waiting = questions.iter().filter(|stream| {
+        stream.set_nonblocking(true).unwrap();
+        let mut byte = [0];
+        stream.peek(&mut byte).is_err_and(|e| e.kind() == std::io::ErrorKind::WouldBlock)
+    });
+    assert!(waiting.count() > 0, "the commit came after all questions, or they were too easy to tell");
+}
+
+#[test]
+fn pages_of_other_sites_change_nothing_and_read_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::start(&folder.path().join("state.redb"));
+    assert_eq!(service.commit("a", &["h1", "h5"]).0, 200);
+    let own = format!("origin: http://{}", service.address);
+    let release = |headers: &[&str], body: &str| request(service.address, "POST", "/v1alpha1/release", headers, body.as_bytes()).unwrap();
+    let body = r#"{"jobs":["a"]}"#;
+    for (headers, status, part) in [
+        (&["content-type: text/plain", "origin: http://evil.example", "host: evil.example", "sec-fetch-site: cross-site"][..], 403, "host"),
+        (&["sec-fetch-site: cross-site"], 403, "sec-fetch-site"),
+        (&["sec-fetch-site: same-site"], 403, "sec-fetch-site"),
+        (&["origin: http://evil.example"], 403, "origin"),
+        (&["origin: null"], 403, "origin"),
+        (&["content-type: text/plain"], 400, "content-type"),
+        (&["content-type: application/x-www-form-urlencoded"], 400, "content-type"),
+    ] {
+        let answer = release(headers, body);
+        assert!(answer.status == status && answer.body.contains(part), "{headers:?}: {answer:?}");
+    }
+    for path in ["/v1alpha1/jobs", "/", "/metrics"] {
+        let rebound = request(service.address, "GET", path, &["host: evil.example:7480"], b"").unwrap();
+        assert!(rebound.status == 403 && !rebound.body.contains("\"a\""), "{path}: {rebound:?}");
+    }
+    let put = request(service.address, "PUT", "/v1alpha1/fabric", &["sec-fetch-site: cross-site"], b"x").unwrap();
+    assert_eq!(put.status, 403);
+    assert_eq!(service.ask("GET", "/v1alpha1/jobs", "").1["jobs"][0]["id"], "a");
+    assert_eq!(release(&[&own, "sec-fetch-site: same-origin", "content-type: application/json; charset=utf-8"], body).status, 200);
 }

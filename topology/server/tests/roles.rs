@@ -1,9 +1,17 @@
-//! What each role may do, over real connections whose callers a test decides.
+//! What each role may do and what a failing disk or an agent may not, over real connections whose callers a test decides.
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
 mod support;
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use antiphase_topology::{
     FabricClock, TelemetryHandle,
@@ -11,30 +19,82 @@ use antiphase_topology::{
     brain::{Brain, Surroundings},
     config::Config,
     events::EventLog,
-    http::{Acceptor, Stream, router, serve},
+    http::{Accepted, Acceptor, router, serve},
     metrics::Metrics,
-    quic,
+    pki,
+    quic::{self, Brain as _, Outbox},
     role::{Caller, Role},
     shutdown::Shutdown,
-    store::StateFile,
+    store::{StateFile, SyncGuard},
 };
 use proto::v1alpha1::{self as pb, topology_client::TopologyClient};
-use support::request;
-use tokio::{net::TcpListener, sync::watch};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
+use serde_json::{Value, json};
+use state::{AgentReport, Event, GateReport, SessionId};
+use support::{Service, WAIT, job, program, request, testbed};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+    sync::{Notify, watch},
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+use units::Nanos;
 
 struct Served {
     address: SocketAddr,
     shutdown: Shutdown,
     brain: Brain,
-    _folder: tempfile::TempDir,
+    /// Cuts the connections.
+    cut: Arc<Notify>,
+    folder: tempfile::TempDir,
+}
+
+impl Served {
+    async fn ask(&self, method: &'static str, path: &'static str, body: String) -> (u16, Value) {
+        let address = self.address;
+        let answer = tokio::task::spawn_blocking(move || request(address, method, path, &[], body.as_bytes()).unwrap()).await.unwrap();
+        (answer.status, serde_json::from_str(&answer.body).unwrap_or_default())
+    }
+
+    async fn fabric(&self) {
+        let fabric = std::fs::read_to_string(testbed()).unwrap();
+        assert_eq!(self.ask("PUT", "/v1alpha1/fabric", fabric).await.0, 200);
+    }
+
+    async fn commit(&self, name: &str, hosts: &[&str]) -> (u16, Value) {
+        self.ask("POST", "/v1alpha1/commit", json!({ "jobs": [job(name, hosts)] }).to_string()).await
+    }
+
+    async fn jobs(&self) -> Vec<String> {
+        let (_, answer) = self.ask("GET", "/v1alpha1/jobs", String::new()).await;
+        answer["jobs"].as_array().unwrap().iter().map(|j| j["id"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// What a service finds that starts after this one was killed now.
+    fn after_a_kill(&self) -> Vec<String> {
+        let copy = self.folder.path().join("copy.redb");
+        std::fs::copy(self.folder.path().join("s.redb"), &copy).unwrap();
+        let kept = StateFile::open(&copy).unwrap();
+        kept.dump().filter_map(|(key, _)| key.strip_prefix("job/").map(str::to_owned)).collect()
+    }
+
+    async fn stop(self) {
+        self.shutdown.begin();
+        tokio::task::spawn_blocking(|| self.brain.stop()).await.unwrap();
+    }
 }
 
 async fn serve_as(caller: Caller) -> Served {
+    serve_on(caller, Arc::new(|| Ok(()))).await
+}
+
+async fn serve_on(caller: Caller, disk: SyncGuard) -> Served {
     let folder = tempfile::tempdir().unwrap();
     let (clock, metrics) = (FabricClock::start(), Arc::new(Metrics::new().unwrap()));
     let around =
         Surroundings { clock, events: EventLog::new(clock.now()), telemetry: TelemetryHandle::default(), metrics: Arc::clone(&metrics) };
-    let file = StateFile::open(&folder.path().join("s.redb")).unwrap();
+    let file = StateFile::open_guarded(&folder.path().join("s.redb"), disk).unwrap();
     let brain = Brain::start(&state::Config::default(), file, Vec::new(), around.clone()).unwrap();
     // The sender may go: the configuration stays as it is.
     let config = watch::Sender::new(Arc::new(Config::default())).subscribe();
@@ -45,11 +105,19 @@ async fn serve_as(caller: Caller) -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let shutdown = Shutdown::default();
+    let cut = Arc::new(Notify::new());
+    let end = Arc::clone(&cut);
     let acceptor = Acceptor::With(Arc::new(move |stream, _| {
-        Box::pin(async move { Ok((Box::new(stream) as Box<dyn Stream>, caller)) }) as futures_util::future::BoxFuture<'static, _>
+        let end = Arc::clone(&end);
+        let until = Box::pin(async move {
+            end.notified().await;
+            "the test says so"
+        });
+        Box::pin(async move { Ok(Accepted { until, ..Accepted::for_good(Box::new(stream), caller) }) })
+            as futures_util::future::BoxFuture<'static, _>
     }));
     tokio::spawn(serve(listener, acceptor, router(api.clone(), shutdown.clone()), api, shutdown.clone()));
-    Served { address, shutdown, brain, _folder: folder }
+    Served { address, shutdown, brain, cut, folder }
 }
 
 /// Status of each request, in order: a read, an evaluation, a change, health, the page.
@@ -75,8 +143,7 @@ async fn statuses(caller: Caller) -> ([u16; 5], [bool; 3]) {
         denied(client.solve(pb::SolveRequest::default()).await.err()),
         denied(client.release(pb::ReleaseRequest::default()).await.err()),
     ];
-    served.shutdown.begin();
-    tokio::task::spawn_blocking(|| served.brain.stop()).await.unwrap();
+    served.stop().await;
     (http, grpc)
 }
 
@@ -88,4 +155,171 @@ async fn each_role_may_do_what_the_ones_before_it_may_and_more() {
     assert_eq!(role(Some(Role::Read)).await, ([200, 403, 403, 200, 200], [false, true, true]));
     assert_eq!(role(Some(Role::Evaluate)).await, ([200, 400, 403, 200, 200], [false, false, true]));
     assert_eq!(role(Some(Role::Admin)).await, ([200, 400, 400, 200, 200], [false, false, false]));
+}
+
+#[tokio::test]
+async fn a_role_is_asked_for_before_anything_is_decoded() {
+    let served = serve_as(Caller { role: Some(Role::Agent) }).await;
+    let channel = tonic::transport::Channel::from_shared(format!("http://{}", served.address)).unwrap().connect().await.unwrap();
+    // What stands in the message of one RPC is sent to another, to which it is noise.
+    let elsewhere = |path: &'static str| {
+        let to = move |mut request: axum::http::Request<tonic::body::Body>| {
+            *request.uri_mut() = format!("http://service{path}").parse().unwrap();
+            request
+        };
+        TopologyClient::new(tower::util::MapRequest::new(channel.clone(), to))
+    };
+    for path in ["Solve", "Evaluate", "Commit", "Release", "SetFabric", "ListJobs", "GetPlan", "WatchEvents"] {
+        let path: &'static str = format!("/antiphase.v1alpha1.Topology/{path}").leak();
+        let noise = pb::SolveRequest { scenario: "\u{1}\u{7f}\u{7f}".repeat(100_000), ..Default::default() };
+        let status = elsewhere(path).solve(noise).await.unwrap_err();
+        assert_eq!(status.code(), tonic::Code::PermissionDenied, "{path}: {status}");
+    }
+    let unknown = elsewhere("/antiphase.v1alpha1.Topology/Moon").solve(pb::SolveRequest::default()).await.unwrap_err();
+    assert_eq!(unknown.code(), tonic::Code::Unimplemented);
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_connection_ends_when_its_caller_is_no_longer_known() {
+    let served = serve_as(Caller::LOOPBACK).await;
+    let (address, cut) = (served.address, Arc::clone(&served.cut));
+    tokio::task::spawn_blocking(move || {
+        let mut events = TcpStream::connect(address).unwrap();
+        events.set_read_timeout(Some(WAIT)).unwrap();
+        events.write_all(b"GET /v1alpha1/events/stream HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+        let mut first = [0; 12];
+        events.read_exact(&mut first).unwrap();
+        assert!(first.ends_with(b"200"));
+        // Kept for the connection if it does not wait yet.
+        cut.notify_one();
+        let began = std::time::Instant::now();
+        // It would go on for ever, with a sign of life now and then.
+        while events.read(&mut [0; 4_096]).is_ok_and(|read| read > 0) {
+            assert!(began.elapsed() < WAIT, "it goes on");
+        }
+    })
+    .await
+    .unwrap();
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_failed_sync_loses_nothing_acknowledged_and_keeps_nothing_refused() {
+    let failing = Arc::new(AtomicBool::new(false));
+    let disk = Arc::clone(&failing);
+    let guard = move || if disk.load(Ordering::Relaxed) { Err(std::io::Error::other("EIO")) } else { Ok(()) };
+    let served = serve_on(Caller::LOOPBACK, Arc::new(guard)).await;
+    served.fabric().await;
+    assert_eq!(served.commit("a", &["h1", "h5"]).await.0, 200);
+    failing.store(true, Ordering::Relaxed);
+    let (status, refused) = served.commit("phantom", &["h2", "h6"]).await;
+    assert!(status == 503 && refused["hint"].as_str().unwrap().contains("/readyz"), "{refused}");
+    assert_eq!(served.ask("POST", "/v1alpha1/release", r#"{"jobs":["a"]}"#.into()).await.0, 503);
+    assert_eq!(served.ask("GET", "/readyz", String::new()).await.0, 503);
+    assert_eq!(served.jobs().await, ["a"]);
+    failing.store(false, Ordering::Relaxed);
+    assert_eq!(served.commit("b", &["h3", "h7"]).await.0, 200);
+    assert_eq!(served.ask("GET", "/readyz", String::new()).await.0, 200);
+    assert_eq!(served.jobs().await, ["a", "b"]);
+    assert_eq!(served.after_a_kill(), ["a", "b"]);
+    let address = served.address;
+    let metrics = tokio::task::spawn_blocking(move || request(address, "GET", "/metrics", &[], b"").unwrap().body).await.unwrap();
+    assert!(metrics.contains("antiphase_store_rewrites_total 1") && metrics.contains("antiphase_store_up 1"), "{metrics}");
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn an_agent_speaks_for_the_jobs_that_it_leads_and_for_no_others() {
+    let served = serve_as(Caller::LOOPBACK).await;
+    served.fabric().await;
+    let (_, committed) = served.commit("a", &["h1", "h5"]).await;
+    let brain = &served.brain.handle;
+    let gate = |job: &str, slips, iteration| GateReport {
+        job: job.into(),
+        epoch: committed["epoch"].as_u64().unwrap(),
+        iterations: 10,
+        slips,
+        phase_error: Some(0),
+        iteration: Some(Nanos(iteration)),
+        ..GateReport::default()
+    };
+    for (session, host) in [(1, "h1"), (2, "h5")] {
+        let session = SessionId(session);
+        brain.register(session, Outbox::new().0);
+        let (version, ports) = ("1".to_owned(), Vec::new());
+        brain.tell(Event::AgentHello { session, host: host.into(), version, ports, epoch: 0 }).await.unwrap();
+    }
+    let say = |session, gates| {
+        let report = AgentReport { clock: None, gates };
+        brain.tell(Event::Report { session: SessionId(session), report })
+    };
+    say(1, vec![gate("a", 1, 300)]).await.unwrap();
+    say(1, vec![gate("a", 2, 300)]).await.unwrap();
+    say(2, vec![gate("a", 10, 900), gate("invented", 10, 900)]).await.unwrap();
+    say(7, vec![gate("a", 10, 900)]).await.unwrap();
+    let (_, jobs) = served.ask("GET", "/v1alpha1/jobs", String::new()).await;
+    assert_eq!((&jobs["jobs"][0]["slips"], &jobs["jobs"][0]["iterations"]), (&json!(3), &json!(20)), "{jobs}");
+    let (_, telemetry) = served.ask("GET", "/v1alpha1/telemetry", String::new()).await;
+    assert_eq!(telemetry["jobs"].as_array().unwrap().len(), 1, "{telemetry}");
+    assert!(telemetry["jobs"][0]["iteration_ns"].as_array().unwrap().iter().all(|ns| *ns == 300), "{telemetry}");
+    let address = served.address;
+    let metrics = tokio::task::spawn_blocking(move || request(address, "GET", "/metrics", &[], b"").unwrap().body).await.unwrap();
+    assert!(metrics.contains("# TYPE antiphase_job_slips_total counter\nantiphase_job_slips_total{job=\"a\"} 3"), "{metrics}");
+    served.stop().await;
+}
+
+/// A client with a certificate of this lifetime that reads events over TLS, once its first bytes are here.
+async fn events(dir: &Path, address: SocketAddr, name: &str, lifetime: std::time::Duration) -> TlsStream<tokio::net::TcpStream> {
+    let client = pki::Client { role: Role::Read, name: name.into(), hosts: Vec::new(), lifetime };
+    let issued = pki::issue(dir, &client, true).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(pki::authority_path(dir)).unwrap()).unwrap();
+    let chain = CertificateDer::pem_file_iter(&issued.certificate).unwrap().map(Result::unwrap).collect();
+    let key = PrivateKeyDer::from_pem_file(&issued.key).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = config.with_root_certificates(roots).with_client_auth_cert(chain, key).unwrap();
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let mut stream = TlsConnector::from(Arc::new(config)).connect("localhost".try_into().unwrap(), stream).await.unwrap();
+    stream.write_all(b"GET /v1alpha1/events/stream HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    let mut first = [0; 12];
+    stream.read_exact(&mut first).await.unwrap();
+    assert!(first.ends_with(b"200"), "{first:?}");
+    stream
+}
+
+/// Whether the service cuts it in time.
+async fn is_cut(stream: &mut TlsStream<tokio::net::TcpStream>) -> bool {
+    tokio::time::timeout(WAIT, stream.read_to_end(&mut Vec::new())).await.is_ok()
+}
+
+#[tokio::test]
+async fn a_connection_lives_no_longer_than_its_certificate_and_its_authority() {
+    let folder = tempfile::tempdir().unwrap();
+    let pki_folder = folder.path().join("pki");
+    pki::init(&pki_folder, &["localhost".into()], false).unwrap();
+    let files = pki::service_paths(&pki_folder);
+    let config = folder.path().join("a.toml");
+    let tls = format!(
+        "[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {:?}\n",
+        files.certificate,
+        files.key,
+        pki::authority_path(&pki_folder)
+    );
+    std::fs::write(&config, tls).unwrap();
+    let service = Service::with(program().arg("--config").arg(&config).arg("--state").arg(folder.path().join("s.redb")));
+    let mut short = events(&pki_folder, service.address, "short", std::time::Duration::from_secs(4)).await;
+    let mut long = events(&pki_folder, service.address, "long", pki::CLIENT_LIFETIME).await;
+    assert!(is_cut(&mut short).await, "it outlived its certificate");
+    service.wait_for_log("its certificate expired");
+
+    // Read again, the authorities are the same.
+    service.signal(rustix::process::Signal::HUP);
+    service.wait_for_log("configuration reloaded");
+    assert!(tokio::time::timeout(std::time::Duration::from_millis(300), long.read_to_end(&mut Vec::new())).await.is_err());
+    pki::init(&pki_folder, &["localhost".into()], true).unwrap();
+    service.signal(rustix::process::Signal::HUP);
+    assert!(is_cut(&mut long).await, "it outlived its authority");
+    service.wait_for_log("the client authorities changed");
 }

@@ -193,7 +193,7 @@ fn events_are_listed_and_streamed_and_resumed() {
 
     let mut stream = TcpStream::connect(service.address).unwrap();
     stream.set_read_timeout(Some(WAIT)).unwrap();
-    write!(stream, "GET /v1alpha1/events/stream HTTP/1.1\r\nhost: test\r\nlast-event-id: {before}\r\n\r\n").unwrap();
+    write!(stream, "GET /v1alpha1/events/stream HTTP/1.1\r\nhost: localhost\r\nlast-event-id: {before}\r\n\r\n").unwrap();
     let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
     let mut next_id =
         || lines.find_map(|l| l.strip_prefix("id: ").or_else(|| l.strip_prefix("id:")).map(|id| id.trim().parse::<u64>().unwrap()));

@@ -27,6 +27,8 @@ pub(crate) struct Agent {
     pub(crate) acknowledged: u64,
     pub(crate) clock: Option<ClockQuality>,
     pub(crate) last_seen: FabricTime,
+    /// How long nobody could be heard since then.
+    unheard: Nanos,
     /// When the plan that it was sent expires.
     pub(crate) expires: FabricTime,
     renew: FabricTime,
@@ -67,7 +69,16 @@ pub(crate) struct Agents {
 impl Agent {
     /// When it has to be looked at next.
     fn due(&self, idle: Nanos) -> Option<FabricTime> {
-        self.session.map(|_| self.renew.min(self.last_seen.saturating_add(idle)))
+        self.session.map(|_| self.renew.min(self.silent_at(idle)))
+    }
+
+    fn silent_at(&self, idle: Nanos) -> FabricTime {
+        self.last_seen.saturating_add(idle).saturating_add(self.unheard)
+    }
+
+    /// It said something.
+    pub(crate) fn heard(&mut self, now: FabricTime) {
+        (self.last_seen, self.unheard) = (now, Nanos(0));
     }
 
     /// Whether the clock is good enough for the slot, given whether it was before.
@@ -112,6 +123,7 @@ impl Agents {
             acknowledged: 0,
             clock: None,
             last_seen: now,
+            unheard: Nanos(0),
             expires: FabricTime(0),
             renew: now,
             quarantined: BTreeSet::new(),
@@ -158,6 +170,14 @@ impl Agents {
         }
     }
 
+    /// Nobody could be heard for so long.
+    pub(crate) fn unheard(&mut self, lasted: Nanos, idle: Nanos) {
+        let connected: Vec<Name> = self.sessions.values().cloned().collect();
+        for host in connected {
+            self.update(&host, idle, |a| a.unheard = Nanos(a.unheard.0.saturating_add(lasted.0)));
+        }
+    }
+
     /// Ends a session, and tells whose it was.
     pub(crate) fn gone(&mut self, session: SessionId, idle: Nanos) -> Option<Name> {
         let host = self.sessions.remove(&session)?;
@@ -182,7 +202,7 @@ impl Agents {
     /// Which hosts are due, and for what.
     pub(crate) fn due(&self, now: FabricTime, idle: Nanos) -> Vec<(Name, Due)> {
         let hosts = self.timers.iter().take_while(|(at, _)| *at <= now).filter_map(|(_, h)| self.by_host.get(h));
-        let what = |a: &Agent| if a.last_seen.saturating_add(idle) <= now { Due::Silence } else { Due::Renewal };
+        let what = |a: &Agent| if a.silent_at(idle) <= now { Due::Silence } else { Due::Renewal };
         hosts.map(|a| (a.host.clone(), what(a))).collect()
     }
 }
@@ -217,6 +237,10 @@ mod tests {
         agents.sent("a", FabricTime(40), Nanos(900), IDLE);
         assert_eq!(agents.first(), Some(FabricTime(110)));
         assert_eq!(agents.due(FabricTime(110), IDLE), [("a".into(), Due::Silence)]);
+        agents.unheard(Nanos(30), IDLE);
+        assert_eq!(agents.first(), Some(FabricTime(140)), "time in which nobody was heard is no silence");
+        agents.update("a", IDLE, |a| a.heard(FabricTime(100)));
+        assert_eq!(agents.first(), Some(FabricTime(200)));
         agents.gone(SessionId(1), IDLE);
         assert_eq!(agents.first(), None);
     }

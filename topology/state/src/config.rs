@@ -18,6 +18,9 @@ pub const AGENTS_MAX: usize = 16_384;
 pub const QUEUE_MAX: usize = 4_096;
 /// Most changes in one batch for the store: enough to pay one sync for many, few enough to apply within milliseconds.
 pub const BATCH_MAX: usize = 64;
+/// A batch ends with the change that makes it this many touched jobs: what a change costs grows with the jobs that it plans
+/// again, and 64 changes of one large component would keep everybody else waiting for many seconds.
+pub const BATCH_TOUCHED_MAX: usize = 1_000;
 /// Most notices from one event; more are counted in a last one.
 pub const NOTICES_MAX: usize = 256;
 /// Longest job name in bytes: that of a DNS name, because it names files on the nodes.
@@ -45,6 +48,9 @@ pub const MOVE_TOLERANCE: f64 = 0.01;
 pub const HEADROOM_STEP_PERMILLE: u32 = 20;
 /// Largest headroom: beyond a fifth, running as it comes is cheaper.
 pub const HEADROOM_MAX_PERMILLE: u32 = 200;
+/// How often the reports of one job may raise the headroom of all that it meets: a job writes its report itself, so what it
+/// invents must not slow others down by more than 6 %.
+pub const RAISES_MAX: u32 = 3;
 /// Iterations needed before slips are judged.
 pub const SLIP_ITERATIONS_MIN: u64 = 20;
 /// One slip in more iterations than this is no reason to act.

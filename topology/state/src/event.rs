@@ -74,6 +74,25 @@ pub struct GateReport {
     pub observed_period: Option<Nanos>,
 }
 
+/// What a gate counted since the job was committed, or since the service started if that was later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GateTotals {
+    /// Starts.
+    pub iterations: u64,
+    /// Starts so late that they waited for the next slot.
+    pub slips: u64,
+    /// Starts let through because the plan could not be trusted.
+    pub fail_opens: u64,
+}
+
+impl GateTotals {
+    pub(crate) fn add(&mut self, report: &GateReport) {
+        self.iterations = self.iterations.saturating_add(report.iterations);
+        self.slips = self.slips.saturating_add(report.slips);
+        self.fail_opens = self.fail_opens.saturating_add(report.fail_opens);
+    }
+}
+
 /// What happens to the service.
 #[derive(Clone, Debug)]
 pub enum Event {
@@ -151,6 +170,12 @@ pub enum Event {
         ticket: Ticket,
         /// Why, for people.
         reason: String,
+    },
+    /// Whoever runs the service was busy for so long and handed nothing over, so agents that spoke meanwhile were not heard. That
+    /// time does not count as their silence.
+    Deaf {
+        /// How long.
+        lasted: Nanos,
     },
     /// Time passed.
     Tick,

@@ -36,7 +36,7 @@ mod watch;
 
 pub use action::{Action, Commitment, Notice, Record, Refusal, Reply, Severity};
 pub use config::Config;
-pub use event::{AgentReport, ClockQuality, Event, GateReport, JobDefinition, RequestId, SessionId, Ticket};
+pub use event::{AgentReport, ClockQuality, Event, GateReport, GateTotals, JobDefinition, RequestId, SessionId, Ticket};
 pub use restore::{RestoreError, Restored, RestoredFabric, RestoredJob};
 pub use service::Service;
 pub use slot::Slot;

@@ -13,7 +13,7 @@ use crate::{
     Action, Config, Event, Notice, Refusal, RestoreError, Restored, Severity, Ticket,
     batch::Batch,
     change::Change,
-    config::{BATCH_MAX, KEY_AGE_MAX, KEYS_FORGOTTEN_PER_BATCH, NOTICES_MAX, QUEUE_MAX, STORE_RETRY},
+    config::{BATCH_MAX, BATCH_TOUCHED_MAX, KEY_AGE_MAX, KEYS_FORGOTTEN_PER_BATCH, NOTICES_MAX, QUEUE_MAX, STORE_RETRY},
     plan::{Name, Plan},
     restore,
     view::View,
@@ -84,6 +84,7 @@ impl Service {
     /// Takes in what happened at `now`, which never goes back. Then call [`Service::poll`] until it has nothing more.
     pub fn handle(&mut self, now: FabricTime, event: Event) {
         self.notices = 0;
+        self.view.now = self.view.now.max(now);
         match event {
             Event::Commit { request, jobs, if_epoch, lease, key } => {
                 self.enqueue(Change::Commit { request, jobs, if_epoch, lease, key });
@@ -107,6 +108,10 @@ impl Service {
                 if let Some(batch) = self.under_way.take_if(|b| b.ticket == ticket) {
                     self.drop_all(now, batch, &reason);
                 }
+            }
+            Event::Deaf { lasted } => {
+                let idle = self.idle();
+                self.view.agents.unheard(lasted, idle);
             }
             Event::Tick => self.tick(now),
         }
@@ -188,7 +193,11 @@ impl Service {
     /// Applies the first changes of the queue to the next plan.
     fn apply_some(&mut self, now: FabricTime) -> Batch {
         let mut batch = Batch { keys: self.forget_keys(now), ..Batch::default() };
+        let mut touched = 0;
         for _ in 0..BATCH_MAX {
+            if touched >= BATCH_TOUCHED_MAX {
+                break;
+            }
             let Some(mut change) = self.queue.pop_front() else { break };
             let request = change.request();
             match &mut change {
@@ -200,7 +209,10 @@ impl Service {
             let expires = matches!(change, Change::Expire { .. });
             self.expiring &= !expires;
             match change.apply(now, &mut self.next, &self.view.config) {
-                Ok(done) => batch.add(request, done),
+                Ok(done) => {
+                    touched += done.touched.len();
+                    batch.add(request, done);
+                }
                 Err(refusal) => match request {
                     Some(request) => batch.replies.push((request, Err(refusal))),
                     None => {

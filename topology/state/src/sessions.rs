@@ -38,7 +38,7 @@ impl Service {
             Welcome::Again => {}
         }
         self.view.agents.update(host, idle, |a| {
-            a.last_seen = now;
+            a.heard(now);
             a.version = version;
             a.ports = ports.into_iter().take(PORTS_MAX).collect();
             a.acknowledged = epoch;
@@ -57,7 +57,7 @@ impl Service {
         let Some(host) = self.host_of(session) else { return };
         let idle = self.idle();
         self.view.agents.update(&host, idle, |a| {
-            a.last_seen = now;
+            a.heard(now);
             a.acknowledged = a.acknowledged.max(epoch);
         });
     }
@@ -67,7 +67,7 @@ impl Service {
         let Some(host) = self.host_of(session) else { return };
         let idle = self.idle();
         self.view.agents.update(&host, idle, |a| {
-            a.last_seen = now;
+            a.heard(now);
             a.clock = report.clock;
         });
         let led = self.view.plan.at(&host).filter(|j| *j.slot.leader_host == *host);

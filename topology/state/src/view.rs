@@ -13,7 +13,7 @@ use policy::{Cluster, fluid::IterationTimes};
 use units::{FabricTime, LinkId, Nanos, Rate};
 
 use crate::{
-    ClockQuality, Config, GateReport, JobDefinition, Refusal, SessionId, Slot,
+    ClockQuality, Config, GateReport, GateTotals, JobDefinition, Refusal, SessionId, Slot,
     agents::{Agent, Agents},
     check::distinct,
     leases::Leases,
@@ -21,9 +21,14 @@ use crate::{
     watch::Watch,
 };
 
+/// Periods for which a report holds: a job of long iterations has few starts to report.
+const REPORT_PERIODS: u64 = 4;
+
 /// What is durable, and what agents say. Reads never see a change that could still be lost.
 #[derive(Debug)]
 pub struct View {
+    /// Of the last event.
+    pub(crate) now: FabricTime,
     pub(crate) config: Config,
     pub(crate) plan: Plan,
     pub(crate) agents: Agents,
@@ -34,7 +39,7 @@ pub struct View {
 /// How a job does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobState {
-    /// No report of its gate yet.
+    /// No report of its gate yet, or none of late.
     Committed,
     /// Its gate holds it to the slot.
     Held,
@@ -103,7 +108,7 @@ pub struct AgentView<'a> {
 
 impl View {
     pub(crate) fn new(config: Config, plan: Plan) -> Self {
-        Self { config, plan, agents: Agents::default(), leases: Leases::default(), watches: BTreeMap::new() }
+        Self { now: FabricTime(0), config, plan, agents: Agents::default(), leases: Leases::default(), watches: BTreeMap::new() }
     }
 
     /// The epoch of the plan; 0 before the first change.
@@ -240,7 +245,7 @@ impl<'a> JobView<'a> {
     #[must_use]
     pub fn state(&self) -> JobState {
         let watch = self.view.watches.get(&self.job.name);
-        match watch.and_then(|w| w.last.as_ref().map(|l| (w, &l.1))) {
+        match watch.zip(self.report().map(|(_, report)| report)) {
             None => JobState::Committed,
             Some(_) if !self.job.slot.hold => JobState::Free,
             Some((_, last)) if last.fail_opens.saturating_mul(2) > last.iterations => JobState::Open,
@@ -249,10 +254,19 @@ impl<'a> JobView<'a> {
         }
     }
 
-    /// The last report of its gate, and when it came.
+    /// The last report of its gate, and when it came; `None` once it is older than the silence after which an agent is given up
+    /// and than a few periods: what it said is no longer so.
     #[must_use]
     pub fn report(&self) -> Option<(FabricTime, &'a GateReport)> {
-        self.view.watches.get(&self.job.name).and_then(|w| w.last.as_ref()).map(|(at, report)| (*at, report))
+        let last = self.view.watches.get(&self.job.name).and_then(|w| w.last.as_ref());
+        let holds = self.view.config.idle_timeout.0.max(self.job.slot.period.0.saturating_mul(REPORT_PERIODS));
+        last.filter(|(at, _)| self.view.now.since(*at).0 <= holds).map(|(at, report)| (*at, report))
+    }
+
+    /// What its gate counted; `None` before the first report.
+    #[must_use]
+    pub fn totals(&self) -> Option<GateTotals> {
+        self.view.watches.get(&self.job.name).filter(|w| w.last.is_some()).map(|w| w.totals)
     }
 
     /// The period that was learned, while it is not the declared one: further from it than the slack allows, in several reports.
@@ -355,10 +369,10 @@ impl<'a> AgentView<'a> {
         self.agent.acknowledged
     }
 
-    /// How well it knows fabric time.
+    /// How well it knows fabric time; `None` while it has no session.
     #[must_use]
     pub fn clock(&self) -> Option<ClockQuality> {
-        self.agent.clock
+        self.agent.clock.filter(|_| self.agent.session.is_some())
     }
 
     /// When it was heard last.

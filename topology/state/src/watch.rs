@@ -3,8 +3,8 @@
 use units::FabricTime;
 
 use crate::{
-    GateReport, Slot,
-    config::{DRIFT_REPORTS, SLIP_ITERATIONS_MIN, SLIPS_ONE_IN},
+    GateReport, GateTotals, Slot,
+    config::{DRIFT_REPORTS, RAISES_MAX, SLIP_ITERATIONS_MIN, SLIPS_ONE_IN},
     learned::PeriodWatch,
 };
 
@@ -13,14 +13,18 @@ use crate::{
 pub(crate) struct Watch {
     /// The last report, and when it came.
     pub(crate) last: Option<(FabricTime, GateReport)>,
+    /// Over all reports, whatever the slot.
+    pub(crate) totals: GateTotals,
+    /// How often headroom was given for it.
+    raises: u32,
     iterations: u64,
     slips: u64,
     /// Reports in a row beyond the slack.
     far: u32,
     /// Beyond the slack long enough; until the job is back.
     pub(crate) drifting: bool,
-    /// A change for this job waits.
-    asked: bool,
+    /// What change for this job waits.
+    asked: Option<Wanted>,
     /// What the job's period is, whatever its slot.
     pub(crate) period: PeriodWatch,
 }
@@ -38,8 +42,9 @@ impl Watch {
     /// Takes in a report of the gate that follows `slot`; what it says of older slots, or of jobs that are not `held`, is only
     /// kept.
     pub(crate) fn report(&mut self, now: FabricTime, slot: &Slot, held: bool, report: &GateReport) -> Option<Wanted> {
-        let wanted = if held && report.epoch == slot.epoch && !self.asked { self.judge(slot, report) } else { None };
-        self.asked |= wanted.is_some();
+        let wanted = if held && report.epoch == slot.epoch && self.asked.is_none() { self.judge(slot, report) } else { None };
+        self.asked = self.asked.or(wanted);
+        self.totals.add(report);
         self.last = Some((now, report.clone()));
         wanted
     }
@@ -50,7 +55,8 @@ impl Watch {
         if self.iterations >= SLIP_ITERATIONS_MIN {
             let often = self.slips.saturating_mul(SLIPS_ONE_IN) > self.iterations;
             (self.iterations, self.slips) = (0, 0);
-            if often {
+            if often && self.raises < RAISES_MAX {
+                self.raises += 1;
                 return Some(Wanted::Headroom);
             }
         }
@@ -70,13 +76,14 @@ impl Watch {
     /// The slot changed: what was counted belongs to the old one.
     pub(crate) fn restart(&mut self) {
         let period = core::mem::take(&mut self.period);
-        *self = Self { last: self.last.take(), period, ..Self::default() };
+        *self = Self { last: self.last.take(), totals: self.totals, raises: self.raises, period, ..Self::default() };
     }
 
     /// The change that was asked for is decided. One that could not be kept is asked for again.
     pub(crate) fn decided(&mut self, kept: bool) {
-        self.asked = false;
+        let asked = self.asked.take();
         if !kept {
+            self.raises -= u32::from(asked == Some(Wanted::Headroom));
             self.restart();
         }
     }
@@ -132,5 +139,20 @@ mod tests {
         assert_eq!(watch.report(now, &slot, true, &gate(7, 20, 20, 0)), None, "already asked");
         watch.decided(false);
         assert_eq!(watch.report(now, &slot, true, &gate(7, 20, 20, 0)), Some(Wanted::Headroom));
+        assert_eq!(watch.totals, GateTotals { iterations: 200, slips: 134, fail_opens: 0 }, "of all slots");
+    }
+
+    #[test]
+    fn one_job_raises_the_headroom_of_others_a_few_times_only() {
+        let (mut watch, slot, now) = (Watch::default(), slot(), FabricTime(1));
+        let mut given = 0;
+        for kept in [false, true, false, true, true, true, true, true] {
+            if watch.report(now, &slot, true, &gate(7, 20, 20, 0)) == Some(Wanted::Headroom) {
+                given += u32::from(kept);
+                watch.decided(kept);
+                watch.restart();
+            }
+        }
+        assert_eq!(given, RAISES_MAX);
     }
 }

@@ -5,7 +5,7 @@ mod world;
 
 use antiphase_state::{
     AgentReport, AgentState, ClockQuality, Config, Event, GateReport, JobState, Refusal, Reply, RequestId, Service, SessionId, Slot,
-    config::{HEADROOM_MAX_PERMILLE, QUEUE_MAX},
+    config::QUEUE_MAX,
 };
 use units::{FabricTime, Nanos};
 use world::{Driver, MS, S, durable, restored};
@@ -297,6 +297,7 @@ fn slips_lengthen_the_period_of_the_whole_component() {
     let mut driver = Driver::with_fabric();
     driver.commit(&[A, B, C]);
     driver.hello(1, "h1");
+    driver.hello(2, "h2");
     let quiet = driver.slot("c");
     let slips = gate(&driver, "a", 20, 2, 0);
     report(&mut driver, 1, 0, vec![slips.clone()]);
@@ -310,8 +311,83 @@ fn slips_lengthen_the_period_of_the_whole_component() {
         let slips = gate(&driver, "a", 20, 20, 0);
         report(&mut driver, 1, 0, vec![slips]);
     }
-    assert!(driver.service.view().job("b").unwrap().headroom_permille() <= HEADROOM_MAX_PERMILLE);
+    // A job writes its report itself: what it says raises others by three steps of 20 and no more.
+    assert_eq!(driver.service.view().job("b").unwrap().headroom_permille(), 50 + 3 * 20);
+    for _ in 0..20 {
+        let slips = gate(&driver, "b", 20, 20, 0);
+        report(&mut driver, 2, 0, vec![slips]);
+    }
+    assert_eq!(driver.service.view().job("b").unwrap().headroom_permille(), 50 + 6 * 20);
     assert_eq!(driver.service.view().job("a").unwrap().headroom_permille(), driver.service.view().job("b").unwrap().headroom_permille());
+}
+
+#[test]
+fn reports_add_up_and_grow_old() {
+    let mut driver = Driver::with_fabric();
+    driver.commit(&[A, B]);
+    driver.hello(1, "h1");
+    driver.hello(2, "h2");
+    for (slips, opens) in [(1, 0), (0, 2), (1, 1)] {
+        let said = GateReport { fail_opens: opens, ..gate(&driver, "a", 10, slips, 0) };
+        report(&mut driver, 1, 1, vec![said]);
+    }
+    // The agent of another host cannot speak for the job.
+    let forged = gate(&driver, "a", 10, 10, 0);
+    report(&mut driver, 2, 1, vec![forged]);
+    let idle = Config::default().idle_timeout;
+    let look = |driver: &Driver| {
+        let view = driver.service.view();
+        let (job, agent) = (view.job("a").unwrap(), view.agent("h1").unwrap());
+        let totals = job.totals().unwrap();
+        ((totals.iterations, totals.slips, totals.fail_opens), job.report().is_some(), job.state(), agent.clock().is_some())
+    };
+    assert_eq!(look(&driver), ((30, 2, 3), true, JobState::Held, true));
+    driver.now = driver.now.saturating_add(idle);
+    driver.handle(Event::Tick);
+    assert_eq!(look(&driver), ((30, 2, 3), true, JobState::Held, false), "the agent is lost, and its clock unknown");
+    driver.now = driver.now.saturating_add(Nanos(1));
+    driver.handle(Event::Tick);
+    assert_eq!(look(&driver), ((30, 2, 3), false, JobState::Committed, false), "nobody knows how the job does");
+}
+
+#[test]
+fn time_in_which_nobody_was_heard_is_no_silence() {
+    let mut driver = Driver::with_fabric();
+    driver.commit(&[A, B]);
+    driver.hello(1, "h1");
+    let idle = Config::default().idle_timeout;
+    driver.now = driver.now.saturating_add(Nanos(idle.0 + S));
+    driver.handle(Event::Deaf { lasted: Nanos(idle.0) });
+    driver.handle(Event::Tick);
+    assert_eq!(driver.service.view().agent("h1").unwrap().state(), AgentState::Connected);
+    driver.now = driver.now.saturating_add(Nanos(idle.0 - S));
+    driver.handle(Event::Tick);
+    assert_eq!(driver.service.view().agent("h1").unwrap().state(), AgentState::Lost);
+}
+
+#[test]
+fn a_batch_ends_once_it_has_touched_many_jobs() {
+    let mut driver = Driver::with_fabric();
+    let names: Vec<String> = (0..260).map(|n| format!("j{n:03}")).collect();
+    let jobs: Vec<(&str, &str)> = names.iter().map(|n| (n.as_str(), "100 0-1 h1,h5")).collect();
+    driver.commit(&jobs);
+    // Seven changes; those behind the first wait for the store, and each touches all that are left.
+    driver.slow = true;
+    let requests: Vec<RequestId> = names[..7]
+        .iter()
+        .map(|name| {
+            let request = driver.request();
+            driver.handle(Event::Release { request, jobs: vec![name.clone()] });
+            request
+        })
+        .collect();
+    let mut done = Vec::new();
+    while driver.waiting.is_some() {
+        driver.persisted();
+        done.push(requests.iter().filter(|r| driver.reply(**r).is_some()).count());
+    }
+    // 259 + 258 + 257 + 256 = 1,030.
+    assert_eq!(done, [1, 5, 7]);
 }
 
 #[test]

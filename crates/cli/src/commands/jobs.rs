@@ -2,7 +2,7 @@
 
 use std::{collections::BinaryHeap, path::PathBuf, process::ExitCode};
 
-use ::cluster::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, JOBS_SCHEMA, JobDoc, JobsDoc, ModelDoc};
+use ::cluster::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, JOBS_SCHEMA, JobDoc, JobsDoc, ModelDoc, data_nics};
 use clap::{Args, Subcommand};
 use fabric::{Fabric, FabricBuilder, FabricError, NodeKind};
 use policy::{Endpoint, Placement, pack, variants};
@@ -72,7 +72,7 @@ pub(crate) struct SynthArgs {
     /// Share of earlier jobs that have left, so that free hosts are scattered, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 35, value_parser = clap::value_parser!(u32).range(0..=100))]
     departures: u32,
-    /// Ranks on each host; by default one per NIC
+    /// Ranks on each host; by default one per NIC, slower ones (management ports) not counted
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     gpus_per_host: Option<u32>,
     /// Models to draw from, all alike; `antiphase profile zoo` lists them [default: ten of the CASSINI paper]
@@ -122,7 +122,7 @@ fn synth(args: &SynthArgs) -> Result<ExitCode, CliError> {
     let sizes: Vec<u32> = drawn.iter().map(|d| d.hosts).collect();
     // Jobs take whole hosts, so a host is one slot, and all of its NICs belong to its job.
     let slots = one_nic_each(&fabric).map_err(|e| CliError::input(&args.fabric, e))?;
-    let nics = || fabric.hosts().map(|h| fabric.links_from(h).len()).min().and_then(|n| u32::try_from(n).ok());
+    let nics = || fabric.hosts().map(|h| data_nics(&fabric, h).len()).min().and_then(|n| u32::try_from(n).ok());
     let gpus_per_host = args.gpus_per_host.or_else(nics).unwrap_or(1).max(1);
     let placements = pack(&slots, &sizes, args.seed, args.departures * 10).map_err(refuse)?;
     let candidates = variants(&slots, &placements, args.candidates as usize, args.moved * 10, args.seed).map_err(refuse)?;
@@ -190,16 +190,17 @@ fn fit(drawn: &mut Vec<Drawn>, hosts: u32) {
     }
 }
 
-/// The same nodes, with the first cable of each host and all cables between switches.
+/// The same nodes, with the cable of the first NIC that each host trains with and all cables between switches.
 fn one_nic_each(fabric: &Fabric) -> Result<Fabric, FabricError> {
     let mut builder = FabricBuilder::new(fabric.name());
     for node in fabric.nodes() {
         builder.node(&node.name, node.kind)?;
     }
-    // The first way out of a host, or any way out of a switch.
+    // That way out of a host, or any way out of a switch.
     let first = |id: LinkId| {
         let from = fabric.link(id).from.node;
-        fabric.node(from).kind != NodeKind::Host || fabric.links_from(from).first() == Some(&id)
+        let nic = || data_nics(fabric, from).first().map(|nic| fabric.links_from(from)[usize::from(*nic)]);
+        fabric.node(from).kind != NodeKind::Host || nic() == Some(id)
     };
     for (i, link) in fabric.links().iter().enumerate() {
         let id = LinkId(i as u32);

@@ -24,6 +24,19 @@ pub(crate) enum GateCommand {
     Exec(ExecArgs),
 }
 
+/// The options are those of `gate::exec::SYNOPSIS`.
+const GATE_EXEC_HELP: &str = "\
+Wait for the job's slot once, then become PROGRAM
+
+Usage: antiphase gate exec [--job NAME] [--dir DIRECTORY] [--all-ranks] [--] PROGRAM [ARGUMENT]...
+
+  --job NAME       Name of the job, as the plan has it [default: $ANTIPHASE_JOB; without it the program starts at once]
+  --dir DIRECTORY  Where the agent keeps its schedule pages [default: $ANTIPHASE_DIR, else /run/antiphase]
+  --all-ranks      Wait also in processes whose rank, as the launcher tells it, is not 0
+
+The gate delays the start of the program and nothing in it, by at most one period. Without a job, a page or a fresh plan
+the program starts at once.";
+
 /// What follows is passed on as it is; see `agent/gate` for the options.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true, after_help = gate::exec::SYNOPSIS)]
@@ -35,6 +48,13 @@ pub(crate) struct ExecArgs {
 
 pub(crate) fn gate(command: GateCommand) -> ExitCode {
     let GateCommand::Exec(args) = command;
+    // Everything after `exec` is the gate's, so clap does not see a call for help.
+    if args.arguments.first().is_some_and(|first| first == "--help" || first == "-h") {
+        return match output::print(GATE_EXEC_HELP) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(e) => e.exit_code(),
+        };
+    }
     let code = gate::exec::run(args.arguments);
     ExitCode::from(u8::try_from(code).unwrap_or(1))
 }

@@ -304,7 +304,7 @@ fn legend(svg: &mut Svg, rings: &[Ring<'_>], capacity_mbps: u64, top: f64) -> f6
         svg.rect(&ring.class, 20.0, y - 11.0, 16.0, 14.0).n("rx", 3.0).end();
         svg.text("b", 44.0, y, &ring.letter);
         svg.text("", 62.0, y, &text::fit(&ring.job.name, 260.0, 12.0));
-        let slack = ring.job.slack_ns.map_or_else(|| "–".to_owned(), |s| format!("±{}", quantity::time(s)));
+        let slack = ring.job.slack_ns.map_or_else(|| "–".to_owned(), |s| quantity::slack(s, ring.job.period_ns));
         let peak = ring.after.peak_mbps();
         let demand = match capacity_mbps {
             0 => quantity::rate(peak),

@@ -35,6 +35,11 @@ pub(crate) fn time(ns: u64) -> String {
     format!("{} {unit}", time_in(ns, unit_ns))
 }
 
+/// A slack: `±9 ms`; `any` where it is half a turn either way, which is the whole circle.
+pub(crate) fn slack(ns: u64, period_ns: u64) -> String {
+    if period_ns > 0 && ns >= period_ns / 2 { "any".to_owned() } else { format!("±{}", time(ns)) }
+}
+
 /// A rate: `50 Gb/s`, `800 Mb/s`.
 pub(crate) fn rate(mbps: f64) -> String {
     match mbps {

@@ -20,6 +20,8 @@ pub(crate) struct JobView {
     pub unshifted_ns: Option<u64>,
     /// Predicted iteration time under the shifts.
     pub shifted_ns: Option<u64>,
+    /// The same when exactly the jobs with `hold` are held to their shifts.
+    pub advised_ns: Option<u64>,
     /// Whether it should be held to its shift; none when it meets nobody.
     pub hold: Option<bool>,
 }

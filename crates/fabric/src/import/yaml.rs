@@ -11,7 +11,7 @@ use crate::{FabricError, yaml::Malformed};
 const DEPTH_MAX: usize = 32;
 /// Scalars and collections in one document: four per cable of the largest containerlab or per
 /// switch of the largest topology.yaml, with room.
-const NODES_MAX: usize = 2_000_000;
+const NODES_MAX: usize = 1_500_000;
 /// What aliases may add; a document that repeats one group definition per node stays far below.
 const ALIAS_EVENTS_MAX: usize = 200_000;
 

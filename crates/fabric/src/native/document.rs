@@ -14,9 +14,9 @@ use crate::{Provenance, capacity, yaml};
 
 /// The value of `schema`.
 pub const SCHEMA: &str = "antiphase.fabric/v1";
-/// Most YAML nodes in one document, read in about a second: a rail-optimised fabric of 100,000
-/// NICs needs three quarters of it.
-pub const DOCUMENT_NODES_MAX: usize = 1 << 21;
+/// Most YAML nodes in one document, read in less than a second: a rail-optimised fabric of 100,000
+/// NICs needs all but a tenth of it.
+pub const DOCUMENT_NODES_MAX: usize = 1_750_000;
 /// Longest name of a node or a port, in bytes: the longest DNS name.
 pub const NAME_BYTES_MAX: usize = 253;
 /// Most cables in one entry: more than any switch has ports.
@@ -167,6 +167,9 @@ pub(super) enum End {
 pub(super) struct EndKeys {
     pub(super) node: String,
     pub(super) port: String,
+    /// The port's name is a number of ours.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) numbered: bool,
 }
 
 impl<'de> Deserialize<'de> for End {

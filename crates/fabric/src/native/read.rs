@@ -110,6 +110,11 @@ fn add_cable(builder: &mut FabricBuilder, defaults: &Direction, cable: &Lined<Ca
     }
     for _ in 0..count {
         let (from, to) = (port(builder, &ends.0), port(builder, &ends.1));
+        for (end, port) in [(a, &from), (b, &to)] {
+            if matches!(end, End::Keys(keys) if keys.numbered) {
+                builder.numbered(port.clone());
+            }
+        }
         let link = |builder: &mut FabricBuilder, from: &Port, to: &Port, (rate, provenance)| {
             builder.link(from.clone(), to.clone(), rate, provenance).map_err(|e| at_line(*line, e))
         };

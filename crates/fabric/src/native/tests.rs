@@ -143,20 +143,42 @@ switches:
 - {name: leaf1, tier: 1}
 - {name: aa:bb}
 cables:
-- {ends: [h1:p0, leaf1:p0]}
-- {ends: [h2:p0, leaf1:p1], capacity: 400G}
-- {ends: [h1:p1, leaf1:p2]}
+- {ends: [h1, leaf1]}
+- {ends: [h2, leaf1], capacity: 400G}
+- {ends: [h1, leaf1]}
 ";
     assert_eq!(write_yaml(&f), expect);
 }
 
+/// A port that no document named stays one, also where a reader would give it another number.
+#[test]
+fn numbered_ports_are_written_as_such() {
+    let mut b = FabricBuilder::new("");
+    let [h1, leaf] = ["h1", "leaf1"].map(|name| b.node(name, NodeKind::Host).unwrap());
+    let named = |node, name: &str| Port { node, name: name.into() };
+    let skipped = b.next_port(leaf);
+    let numbered = Port { node: leaf, name: b.next_port(leaf) };
+    b.cable(named(h1, "eth0"), numbered.clone(), None, Provenance::Intended).unwrap();
+    b.cable(named(h1, "eth1"), named(leaf, &skipped), None, Provenance::Intended).unwrap();
+    let third = b.next_port(leaf);
+    b.cable(named(h1, "eth2"), named(leaf, &third), None, Provenance::Intended).unwrap();
+    let f = b.build();
+    let cables = "- {ends: [h1:eth0, {node: leaf1, port: p1, numbered: true}]}\n- {ends: [h1:eth1, leaf1]}\n- {ends: [h1:eth2, leaf1]}\n";
+    assert!(write_yaml(&f).ends_with(cables), "{}", write_yaml(&f));
+    let back = read(&write_yaml(&f)).unwrap();
+    assert_eq!(content(&back), content(&f));
+    assert!(back.is_numbered(&numbered) && !back.is_numbered(&named(h1, "eth0")));
+}
+
 /// Everything that a document must keep, whatever the ids.
-type Content = (String, BTreeSet<(String, NodeKind)>, BTreeSet<[String; 6]>, Vec<Vec<String>>);
+type Content = (String, BTreeSet<(String, NodeKind)>, BTreeSet<[String; 8]>, Vec<Vec<String>>);
 
 fn content(f: &Fabric) -> Content {
     let name = |p: &Port| f.node(p.node).name.clone();
     let links = f.links().iter().map(|l| {
-        [name(&l.from), l.from.name.clone(), name(&l.to), l.to.name.clone(), format!("{:?}", l.capacity), l.provenance.to_string()]
+        let [from, to] = [&l.from, &l.to].map(|port| if f.is_numbered(port) { "numbered" } else { "named" }.to_string());
+        let (rate, provenance) = (format!("{:?}", l.capacity), l.provenance.to_string());
+        [name(&l.from), l.from.name.clone(), from, name(&l.to), l.to.name.clone(), to, rate, provenance]
     });
     // Two hosts on one cable may order their NICs against each other; no document can say both.
     let on_switches = |&h: &units::NodeId| f.links_from(h).iter().all(|&l| f.node(f.link(l).to.node).kind != NodeKind::Host);
@@ -221,17 +243,21 @@ fn name() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A random fabric through the builder: one-way links, interleaved directions, odd names.
+/// A random fabric through the builder: one-way links, interleaved directions, odd names, ports without names.
 fn any_fabric() -> impl Strategy<Value = Fabric> {
     let nodes = prop::collection::btree_map(name(), prop_oneof![Just(None), (0_u8..4).prop_map(Some)], 1..8);
-    let link = (0_usize..8, name(), 0_usize..8, name(), prop::option::of(1_u64..500_000), 0_u8..3, any::<bool>());
+    let port = || prop::option::weighted(0.7, name());
+    let link = (0_usize..8, port(), 0_usize..8, port(), prop::option::of(1_u64..500_000), 0_u8..3, any::<bool>());
     (name(), nodes, prop::collection::vec(link, 0..16)).prop_map(|(title, nodes, links)| {
         let mut b = FabricBuilder::new(&title);
         let ids: Vec<_> =
             nodes.iter().map(|(name, tier)| b.node(name, tier.map_or(NodeKind::Host, |tier| NodeKind::Switch { tier })).unwrap()).collect();
         let mut late = Vec::new();
         for (x, xp, y, yp, rate, provenance, both) in links {
-            let (from, to) = (Port { node: ids[x % ids.len()], name: xp }, Port { node: ids[y % ids.len()], name: yp });
+            let [from, to] = [(x, xp), (y, yp)].map(|(node, name)| {
+                let node = ids[node % ids.len()];
+                Port { node, name: name.unwrap_or_else(|| b.next_port(node)) }
+            });
             let provenance = [Provenance::Observed, Provenance::Intended, Provenance::Asserted][usize::from(provenance)];
             if b.link(from.clone(), to.clone(), rate.map(Rate), provenance).is_ok() && both {
                 late.push((to, from, rate.map(|r| Rate(r.div_ceil(2))), provenance));

@@ -1,6 +1,12 @@
 //! From the fabric to the document.
 
-use alloc::{collections::BTreeMap, format, string::String, vec, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    format,
+    string::String,
+    vec,
+    vec::Vec,
+};
 
 use serde_saphyr::FlowMap;
 use units::LinkId;
@@ -29,6 +35,8 @@ pub fn write_json(fabric: &Fabric) -> String {
 
 fn document(fabric: &Fabric) -> DocumentOut {
     let defaults = most_common(fabric);
+    let mut numbering = Numbering::new(fabric);
+    let cables = cables(fabric).into_iter().map(|id| FlowMap(cable(fabric, id, defaults.unwrap_or_default(), &mut numbering))).collect();
     let switch = |node: &crate::Node| match node.kind {
         NodeKind::Host => None,
         NodeKind::Switch { tier } => Some(FlowMap(Switch { name: node.name.clone(), tier })),
@@ -39,7 +47,7 @@ fn document(fabric: &Fabric) -> DocumentOut {
         defaults: defaults.map(FlowMap),
         hosts: fabric.hosts().map(|h| fabric.node(h).name.clone()).collect(),
         switches: fabric.nodes().iter().filter_map(switch).collect(),
-        cables: cables(fabric).into_iter().map(|id| FlowMap(cable(fabric, id, defaults.unwrap_or_default()))).collect(),
+        cables,
     }
 }
 
@@ -89,12 +97,12 @@ fn difference(said: Direction, known: Direction) -> Direction {
     }
 }
 
-fn cable(fabric: &Fabric, id: LinkId, defaults: Direction) -> Cable {
+fn cable(fabric: &Fabric, id: LinkId, defaults: Direction, numbering: &mut Numbering) -> Cable {
     let link = fabric.link(id);
     let there = difference(says(link), defaults);
     let back = fabric.reverse(id).map(|back| difference(says(fabric.link(back)), says(link)));
     Cable {
-        ends: [end(fabric, &link.from), end(fabric, &link.to)],
+        ends: [numbering.end(fabric, &link.from), numbering.end(fabric, &link.to)],
         capacity: there.capacity,
         mbps: None,
         provenance: there.provenance,
@@ -104,13 +112,40 @@ fn cable(fabric: &Fabric, id: LinkId, defaults: Direction) -> Cable {
     }
 }
 
-/// As text where it reads back as the same end, otherwise in keys.
-fn end(fabric: &Fabric, port: &Port) -> End {
-    let node = &fabric.node(port.node).name;
-    let text = format!("{node}:{}", port.name);
-    if split_end(&text, |name| fabric.find(name)) == Some((port.node, Some(port.name.as_str()))) {
-        End::Text(text)
-    } else {
-        End::Keys(EndKeys { node: node.clone(), port: port.name.clone() })
+/// Which numbers a reader of the document has given to ports that it does not name.
+struct Numbering {
+    /// By node: names of the ports written so far, and the next number.
+    nodes: Vec<(BTreeSet<String>, u32)>,
+}
+
+impl Numbering {
+    fn new(fabric: &Fabric) -> Self {
+        Self { nodes: vec![(BTreeSet::new(), 0); fabric.nodes().len()] }
+    }
+
+    /// Without its port where that is numbered and a reader would give it the same number; as text where that reads back as the
+    /// same end; otherwise in keys.
+    fn end(&mut self, fabric: &Fabric, port: &Port) -> End {
+        let node = &fabric.node(port.node).name;
+        let numbered = fabric.is_numbered(port);
+        let (written, next) = &mut self.nodes[port.node.index()];
+        if numbered {
+            let mut number = *next;
+            while written.contains(&format!("p{number}")) {
+                number += 1;
+            }
+            if port.name == format!("p{number}") {
+                *next = number + 1;
+                written.insert(port.name.clone());
+                return End::Text(node.clone());
+            }
+        }
+        written.insert(port.name.clone());
+        let text = format!("{node}:{}", port.name);
+        if !numbered && split_end(&text, |name| fabric.find(name)) == Some((port.node, Some(port.name.as_str()))) {
+            End::Text(text)
+        } else {
+            End::Keys(EndKeys { node: node.clone(), port: port.name.clone(), numbered })
+        }
     }
 }

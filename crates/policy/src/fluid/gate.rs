@@ -16,8 +16,17 @@ impl Gate {
         Self { slot: shift, period, tolerance: u64::try_from(tolerance).unwrap_or(u64::MAX), slips: 0 }
     }
 
+    /// The gate of a job that nobody holds: it lets go at once.
+    pub(super) fn open() -> Self {
+        Self { slot: 0, period: 0, tolerance: 0, slips: 0 }
+    }
+
     /// When the iteration may start that is ready at `now`.
     pub(super) fn release(&mut self, now: u64) -> u64 {
+        if self.period == 0 {
+            self.slot = now;
+            return now;
+        }
         self.slot += self.period;
         let late = now.saturating_sub(self.slot);
         if late > self.tolerance {
@@ -31,6 +40,13 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_open_gate_lets_go_at_once_and_never_slips() {
+        let mut gate = Gate::open();
+        assert_eq!([0, 7, 1_000].map(|now| gate.release(now)), [0, 7, 1_000]);
+        assert_eq!(gate.slips, 0);
+    }
 
     #[test]
     fn early_waits_late_goes_and_too_late_slips_to_the_next_slot() {

@@ -104,5 +104,20 @@ pub fn predict_with(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permil
     (0..jobs.len()).map(times).collect()
 }
 
+/// Mean time between starts of iterations when the jobs of `held` go through gates and the others run as they come, from time
+/// 0. A job that `held` does not name is not held. Without jitter: among those that are not held, phases that nothing keeps apart
+/// are predicted as they fall.
+#[must_use]
+pub fn predict_held(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permille: u32, held: &[bool]) -> Vec<Nanos> {
+    let layout = Layout::new(jobs, links);
+    let gate = |(j, job): (usize, &FluidJob)| match held.get(j) {
+        // A slot shorter than the iteration itself could never be met.
+        Some(true) => Gate::new(job.shift.0, job.period.0.max(layout.solo(j)), tolerance_permille),
+        _ => Gate::open(),
+    };
+    let gates = jobs.iter().enumerate().map(gate).collect();
+    run::run(&layout, run::Rules::Gated(gates)).iter().map(|m| Nanos(m.mean)).collect()
+}
+
 #[cfg(test)]
 mod tests;

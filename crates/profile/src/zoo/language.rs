@@ -1,6 +1,6 @@
 //! The language models of the CASSINI paper.
 
-use super::A100;
+use super::{A100, A100_HALF};
 use crate::{
     dims::Dims,
     model::{Architecture, Figure, Model, Provenance, Reference, Transformer},
@@ -18,6 +18,14 @@ const fn servers(strategy: Strategy, dims: Dims, batch: u64, micro_batches: u32,
 const fn dims(tp: u32, pp: u32, dp: u32) -> Dims {
     Dims { tp, cp: 1, pp, dp, ep: 1, gpus_per_host: 1 }
 }
+
+/// The GPT models: partitioned by DeepSpeed (section 5.1), so trained in fp16 and at its speed.
+const fn half(reference: Reference) -> Reference {
+    Reference { gpu_gflops: A100_HALF, ..reference }
+}
+
+/// fp16, for what DeepSpeed trains.
+const FP16: Figure<u32> = Figure::assumed(2, "fp16, as DeepSpeed trains it (section 5.1 of the paper names the tool, not the precision)");
 
 /// A base-size encoder (12 blocks of 768) trained by data parallelism in fp32.
 const fn encoder(name: &'static str, parameters: Figure<u64>, vocabulary: u64, batch: (u64, u64), memory: u32, used: u64) -> Model {
@@ -76,10 +84,10 @@ pub(super) const GPT1: Model = Model {
     parameters: Figure::derived(GPT1_PARAMETERS, "12 x 12 blocks x 768^2 + (40478 + 512) x 768"),
     layers: Figure::paper(12, "NSDI'24 CASSINI section 2.1, figure 1(a)"),
     flops_per_sample: Figure::derived(6 * GPT1_PARAMETERS * 512, KAPLAN),
-    bytes_per_parameter: Figure::assumed(4, "fp32, as for the encoders of the same testbed"),
+    bytes_per_parameter: FP16,
     batch: Figure::paper((32, 80), TABLE_3),
     memory_mb: Some(Figure::paper((650, 9_000), TABLE_3)),
-    reference: servers(
+    reference: half(servers(
         Strategy::Pipeline,
         dims(1, 2, 1),
         32,
@@ -87,7 +95,7 @@ pub(super) const GPT1: Model = Model {
         Provenance::Assumed(
             "model parallel by table 3: 2 stages, 4 micro-batches; figure 1(a) shows the same model data parallel on 4 servers",
         ),
-    ),
+    )),
 };
 
 const GPT2_PARAMETERS: u64 = decoder_parameters(24, 1_536, 1_024);
@@ -104,16 +112,16 @@ pub(super) const GPT2: Model = Model {
     parameters: Figure::derived(GPT2_PARAMETERS, "12 x 24 blocks x 1536^2 + (50257 + 1024) x 1536"),
     layers: Figure::paper(24, "NSDI'24 CASSINI section 2.1, figure 1(b)"),
     flops_per_sample: Figure::derived(6 * GPT2_PARAMETERS * 1_024, KAPLAN),
-    bytes_per_parameter: Figure::assumed(2, "fp16, as DeepSpeed trains it"),
+    bytes_per_parameter: FP16,
     batch: Figure::paper((24, 80), "NSDI'24 CASSINI table 3 (32 to 80) and section 5.2 (GPT2-A: 24)"),
     memory_mb: Some(Figure::paper((1_623, 27_000), TABLE_3)),
-    reference: servers(
+    reference: half(servers(
         Strategy::Pipeline,
         dims(1, 2, 1),
         24,
         3,
         Provenance::Paper("NSDI'24 CASSINI figure 1(b): 2 servers, 3 micro-batches; section 5.2: GPT2-A has batch 24"),
-    ),
+    )),
 };
 
 const GPT3_HIDDEN: u64 = 2_560;
@@ -135,10 +143,10 @@ pub(super) const GPT3: Model = Model {
     ),
     layers: Figure::paper(96, "NSDI'24 CASSINI section 2.1, figure 1(d)"),
     flops_per_sample: Figure::derived(6 * GPT3_PARAMETERS * GPT3_SEQUENCE, KAPLAN),
-    bytes_per_parameter: Figure::assumed(2, "fp16, as DeepSpeed trains it"),
+    bytes_per_parameter: FP16,
     batch: Figure::paper((16, 48), TABLE_3),
     memory_mb: Some(Figure::paper((1_952, 155_000), TABLE_3)),
-    reference: servers(
+    reference: half(servers(
         Strategy::Hybrid,
         dims(2, 2, 2),
         16,
@@ -146,5 +154,5 @@ pub(super) const GPT3: Model = Model {
         Provenance::Paper(
             "NSDI'24 CASSINI figure 1(d): 8 servers, 2 stages x 2 tensor halves x 2 replicas; 2 micro-batches are our choice",
         ),
-    ),
+    )),
 };

@@ -12,6 +12,10 @@ use crate::model::{Figure, Model};
 /// authors, SIGCOMM'22), which is 4 x 512 tokens x 6 x 110 M / 160 ms = 8.4 TFLOP/s, 0.54 of the
 /// peak in kernels alone; 0.4 leaves room for what surrounds them.
 pub const A100: Figure<u64> = Figure::derived(60_000, "0.4 of the TF32 peak of 156 TFLOP/s");
+/// Sustained speed of an NVIDIA A100 in fp16 with fp32 sums, in GFLOP/s: what a model trained in mixed precision by DeepSpeed
+/// runs at, at the same share of the peak as [`A100`].
+pub(crate) const A100_HALF: Figure<u64> =
+    Figure::derived(125_000, "0.4 of the fp16 tensor-core peak of 312 TFLOP/s, the share assumed for TF32");
 /// Sustained speed of an NVIDIA H100 in bf16, in GFLOP/s.
 pub const H100: Figure<u64> = Figure::assumed(400_000, "0.4 of the dense bf16 peak of 989 TFLOP/s, the usual utilisation of large runs");
 

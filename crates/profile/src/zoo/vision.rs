@@ -86,22 +86,36 @@ pub(super) const WIDERESNET101: Model = convolutional(
 pub(super) const RESNET50: Model =
     convolutional(Printed { name: "resnet50", parameters: 25_557_032, layers: 50, macs: 413, batch: (256, 1800), memory_mb: 98 }, 4, 1600);
 
-/// 8 layers of 2048 x 2048 and 16 of 4096 x 4096.
-const DLRM_DENSE: u64 = 8 * 2_048 * 2_048 + 16 * 4_096 * 4_096;
+/// What MLPerf's DLRM is run with: Meta's open-source code, which the paper trains too.
+const MLPERF: &str = "bench/run_and_time.sh of Meta's open-source DLRM, MLPerf's setting; the paper names the code, not its sizes";
+/// Tables of the Criteo Terabyte data.
+const DLRM_TABLES: u64 = 26;
+/// Elements of a looked-up vector, and of the bottom network's output.
+const DLRM_DIMENSION: u64 = 128;
+/// Every pair of the 26 looked-up vectors and the bottom network's output.
+const DLRM_PAIRS: u64 = (DLRM_TABLES + 1) * DLRM_TABLES / 2;
+/// Weights of both networks: 13-512-256-128, and 128 + 351 inputs to 1024-1024-512-256-1.
+const DLRM_WEIGHTS: u64 =
+    13 * 512 + 512 * 256 + 256 * 128 + (DLRM_DIMENSION + DLRM_PAIRS) * 1_024 + 1_024 * 1_024 + 1_024 * 512 + 512 * 256 + 256;
+/// One bias for each output of a layer.
+const DLRM_BIASES: u64 = 512 + 256 + 128 + 1_024 + 1_024 + 512 + 256 + 1;
 
 pub(super) const DLRM: Model = Model {
     name: "dlrm",
     architecture: Architecture::Recommender {
-        tables: Figure::assumed(64, "not printed; a large public DLRM configuration has 64 tables"),
-        dimension: Figure::assumed(128, "not printed; MLPerf's DLRM uses vectors of 128 elements"),
+        tables: Figure::paper(DLRM_TABLES as u32, "the categorical columns of Criteo Terabyte, MLPerf's data set; the paper prints none"),
+        dimension: Figure::paper(DLRM_DIMENSION as u32, MLPERF),
     },
-    parameters: Figure::assumed(
-        DLRM_DENSE,
-        "dense layers only, 8 of 2048 and 16 of 4096 wide: 1208 MB in fp32, inside table 3's 890 to 1962 MB",
+    parameters: Figure::derived(
+        DLRM_WEIGHTS + DLRM_BIASES,
+        "networks 13-512-256-128 and 479-1024-1024-512-256-1 of MLPerf's setting: 9.5 MB in fp32; the rest of table 3's 890 to 1962 MB are tables, which stay where they are",
     ),
-    layers: Figure::assumed(24, "dense layers as for the parameters; not printed"),
-    flops_per_sample: Figure::derived(6 * DLRM_DENSE, "6 x dense parameters per sample; embedding look-ups count as free"),
-    bytes_per_parameter: Figure::assumed(4, "fp32, as for the other models of the testbed"),
+    layers: Figure::paper(8, MLPERF),
+    flops_per_sample: Figure::derived(
+        6 * (DLRM_WEIGHTS + DLRM_PAIRS * DLRM_DIMENSION),
+        "6 x (weights + 351 inner products of 128); look-ups, launches and data loading count as free, so the iteration is too short",
+    ),
+    bytes_per_parameter: Figure::assumed(4, "fp32, the default of Meta's code"),
     batch: Figure::paper((16, 1024), TABLE_3),
     memory_mb: Some(Figure::paper((890, 1962), TABLE_3)),
     reference: Reference {
@@ -111,7 +125,9 @@ pub(super) const DLRM: Model = Model {
         micro_batches: 1,
         nic_gbps: 50,
         gpu_gflops: A100,
-        source: Provenance::Assumed("CASSINI testbed; tables spread over 4 servers, dense layers replicated; rank count not printed"),
+        source: Provenance::Assumed(
+            "CASSINI testbed; section 5.1: tables partitioned across GPUs, the rest replicated; batch is the largest of table 3, rank count not printed",
+        ),
     },
 };
 
@@ -123,6 +139,14 @@ mod tests {
     fn vgg_parameters(channels: &[u64]) -> u64 {
         let convolutions: u64 = core::iter::once(&3).chain(channels).zip(channels).map(|(i, o)| i * o * 9 + o).sum();
         convolutions + (25_088 * 4_096 + 4_096) + (4_096 * 4_096 + 4_096) + (4_096 * 1_000 + 1_000)
+    }
+
+    /// A layer of a fully connected network has inputs x outputs weights and a bias per output.
+    #[test]
+    fn dlrm_parameters_follow_from_the_layers() {
+        let network = |widths: &[u64]| widths.windows(2).map(|w| w[0] * w[1] + w[1]).sum::<u64>();
+        let both = network(&[13, 512, 256, 128]) + network(&[128 + 27 * 26 / 2, 1_024, 1_024, 512, 256, 1]);
+        assert_eq!(DLRM.parameters.value, both);
     }
 
     #[test]

@@ -140,7 +140,10 @@ impl From<Refusal> for ApiError {
             Refusal::EpochMoved { .. } => (Kind::Conflict, "evaluate again, then commit with the new epoch"),
             Refusal::NoFabric => (Kind::Precondition, "PUT /v1alpha1/fabric first"),
             Refusal::Limit { .. } => (Kind::Exhausted, ""),
-            Refusal::Store(_) => (Kind::Unavailable, "nothing was changed; try again when /readyz is well"),
+            Refusal::Store(_) => (
+                Kind::Unavailable,
+                "not in force; if the service ends before /readyz is well, look after the restart whether it is; then try again",
+            ),
             _ => (Kind::Invalid, ""),
         };
         Self::new(kind, &refusal).hint(hint)

@@ -11,7 +11,7 @@ use policy::{Candidate, Cluster, Evaluation, Job, Objective, Options, Outcome, P
 use proto::v1alpha1 as pb;
 use units::JobId;
 
-use super::{Api, ApiError, solve::mode};
+use super::{Api, ApiError, limit, solve::mode};
 use crate::{
     brain::Snapshot,
     resolve::{self, one_line},
@@ -48,10 +48,6 @@ impl Api {
         })
         .await?
     }
-}
-
-fn limit(what: &str, value: usize, max: usize) -> Result<(), ApiError> {
-    if value > max { Err(ApiError::invalid(format!("{what}: {value}; at most {max}"))) } else { Ok(()) }
 }
 
 fn evaluate(snapshot: &Snapshot, request: &pb::EvaluateRequest) -> Result<pb::EvaluateResponse, ApiError> {

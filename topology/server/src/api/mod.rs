@@ -14,6 +14,7 @@ use std::{
 };
 
 use proto::v1alpha1 as pb;
+use rayon::ThreadPool;
 use state::Reply;
 use tokio::sync::{Semaphore, watch};
 use units::Nanos;
@@ -38,6 +39,10 @@ const KEY_BYTES_MAX: usize = 256;
 /// Longest lease: a year, against a mistake of units.
 const LEASE_MS_MAX: u64 = 366 * 86_400_000;
 const NANOS_PER_MILLI: u64 = 1_000_000;
+/// Changes that are read at the same time. Reading one takes milliseconds, and 0.5 s for the largest fabric.
+const CHANGES_READ: usize = 2;
+/// Most names in one request.
+const NAMES_MAX: usize = state::config::JOBS_MAX;
 
 /// The service behind all protocols. Cloning it shares it.
 #[derive(Clone, Debug)]
@@ -53,8 +58,12 @@ struct Inner {
     sessions: Arc<quic::Stats>,
     clock: FabricClock,
     config: watch::Receiver<Arc<Config>>,
-    /// One permit for each call that may compute at the same time.
+    /// One permit for each question that may compute at the same time.
     computing: Arc<Semaphore>,
+    /// Where questions compute. The brain plans on the threads that all share, and must not stand in line behind them.
+    pool: Option<Arc<ThreadPool>>,
+    /// One permit for each change that may be read at the same time: questions take minutes if they like, and changes do not wait.
+    reading: Arc<Semaphore>,
     /// Readers of the event stream.
     watchers: Arc<AtomicU32>,
 }
@@ -95,6 +104,8 @@ impl Api {
             clock: parts.clock,
             config: parts.config,
             computing: Arc::new(Semaphore::new(limits.evaluations as usize)),
+            pool: pool(),
+            reading: Arc::new(Semaphore::new(CHANGES_READ)),
             watchers: Arc::new(AtomicU32::new(0)),
         }))
     }
@@ -126,9 +137,10 @@ impl Api {
         if request.lease_ms > LEASE_MS_MAX {
             return Err(ApiError::invalid(format!("lease_ms: {}; at most {LEASE_MS_MAX}", request.lease_ms)));
         }
+        limit("jobs", request.jobs.len(), state::config::COMMIT_JOBS_MAX)?;
         let view = self.0.brain.fabric().await?.ok_or(state::Refusal::NoFabric)?;
         let (specs, fabric_version) = (request.jobs, view.version);
-        let jobs = self.compute(move || resolve::definitions(&view.fabric, &specs).map_err(ApiError::invalid)).await??;
+        let jobs = self.read_change(move || resolve::definitions(&view.fabric, &specs).map_err(ApiError::invalid)).await??;
         let mutation = Mutation::Commit {
             fabric_version,
             jobs,
@@ -167,7 +179,7 @@ impl Api {
         let text: Arc<str> = request.fabric.into();
         let document = Arc::clone(&text);
         let read = move || fabric::native::read(&document).map_err(|e| ApiError::invalid(format!("fabric: {}", one_line(&e))));
-        let fabric = Arc::new(self.compute(read).await??);
+        let fabric = Arc::new(self.read_change(read).await??);
         match self.0.brain.mutate(Mutation::SetFabric { fabric, text }).await?? {
             Reply::FabricSet { version, epoch } => Ok(pb::SetFabricResponse { fabric_version: version, epoch }),
             other => Err(unexpected(&other)),
@@ -179,18 +191,44 @@ impl Api {
         Ok(self.0.brain.snapshot().await?)
     }
 
-    /// Runs work that takes a processor, beside the tasks and not many at a time. The caller's time runs while it waits for its turn.
+    /// Answers a question that takes a processor, beside the tasks and not many at a time. The caller's time runs while it waits for
+    /// its turn.
     async fn compute<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
-        let busy = |_| ApiError::new(Kind::Unavailable, &"the service is stopping");
-        let permit = Arc::clone(&self.0.computing).acquire_owned().await.map_err(busy)?;
-        let task = tokio::task::spawn_blocking(move || {
-            let out = work();
-            // Held by the work and not by the caller, who may go away.
-            drop(permit);
-            out
-        });
-        task.await.map_err(|_| ApiError::new(Kind::Internal, &"the computation failed"))
+        let pool = self.0.pool.clone();
+        let there = move || match pool {
+            Some(pool) => pool.install(work),
+            None => work(),
+        };
+        beside(&self.0.computing, there).await
     }
+
+    /// Reads what a change brings.
+    async fn read_change<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+        beside(&self.0.reading, work).await
+    }
+}
+
+/// Threads for questions; without them they compute where the brain does.
+fn pool() -> Option<Arc<ThreadPool>> {
+    let made = rayon::ThreadPoolBuilder::new().thread_name(|n| format!("question-{n}")).build();
+    made.inspect_err(|error| tracing::warn!(%error, "questions and plans share their threads")).ok().map(Arc::new)
+}
+
+fn limit(what: &str, value: usize, max: usize) -> Result<(), ApiError> {
+    if value > max { Err(ApiError::invalid(format!("{what}: {value}; at most {max}"))) } else { Ok(()) }
+}
+
+/// Runs work on a thread for such work, when it is its turn.
+async fn beside<T: Send + 'static>(turns: &Arc<Semaphore>, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+    let busy = |_| ApiError::new(Kind::Unavailable, &"the service is stopping");
+    let permit = Arc::clone(turns).acquire_owned().await.map_err(busy)?;
+    let task = tokio::task::spawn_blocking(move || {
+        let out = work();
+        // Held by the work and not by the caller, who may go away.
+        drop(permit);
+        out
+    });
+    task.await.map_err(|_| ApiError::new(Kind::Internal, &"the computation failed"))
 }
 
 fn unexpected(reply: &Reply) -> ApiError {

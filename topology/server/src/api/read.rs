@@ -1,11 +1,11 @@
 //! Reads: of one snapshot each.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use fabric::{Fabric, NodeKind};
 use proto::v1alpha1 as pb;
 
-use super::{Api, ApiError, Kind, Watcher};
+use super::{Api, ApiError, Kind, NAMES_MAX, Watcher, limit};
 use crate::metrics::Now;
 
 /// Links of one answer when the caller names no number, and at most.
@@ -31,15 +31,16 @@ impl Api {
     /// # Errors
     /// A name that is not committed, or the service is stopping.
     pub async fn jobs(&self, request: &pb::ListJobsRequest) -> Result<pb::ListJobsResponse, ApiError> {
+        let names = distinct("jobs", &request.jobs)?;
         let snapshot = self.snapshot().await?;
         let jobs = if request.jobs.is_empty() {
             snapshot.jobs.iter().map(|j| j.message.clone()).collect()
         } else {
-            let find = |name: &String| {
+            let find = |name: &str| {
                 let missing = || ApiError::new(Kind::NotFound, &format!("no job {name:?} is committed"));
                 snapshot.job(name).map(|j| j.message.clone()).ok_or_else(missing)
             };
-            request.jobs.iter().map(find).collect::<Result<_, _>>()?
+            names.into_iter().map(find).collect::<Result<_, _>>()?
         };
         Ok(pb::ListJobsResponse { jobs, epoch: snapshot.epoch })
     }
@@ -49,16 +50,17 @@ impl Api {
     /// # Errors
     /// A link that has no demand or does not exist, or the service is stopping.
     pub async fn links(&self, request: &pb::ListLinksRequest) -> Result<pb::ListLinksResponse, ApiError> {
+        let names = distinct("links", &request.links)?;
         let table = self.0.brain.links().await?;
         let limit = if request.limit == 0 { LINKS_DEFAULT } else { (request.limit as usize).min(LINKS_MAX) };
         let mut links: Vec<pb::Link> = if request.links.is_empty() {
             table.links.iter().take(limit).cloned().collect()
         } else {
-            let find = |id: &String| {
+            let find = |id: &str| {
                 let missing = || ApiError::new(Kind::NotFound, &format!("link {id:?} carries no job"));
                 table.links.iter().find(|l| l.id == *id).cloned().ok_or_else(missing)
             };
-            request.links.iter().take(limit).map(find).collect::<Result<_, _>>()?
+            names.into_iter().take(limit).map(find).collect::<Result<_, _>>()?
         };
         if !request.demands {
             links.iter_mut().for_each(|l| l.demands.clear());
@@ -132,13 +134,20 @@ impl Api {
     pub async fn ready(&self) -> Result<(), ApiError> {
         let fabric = self.0.brain.fabric().await?;
         if let Some(problem) = self.0.health.problem() {
-            return Err(ApiError::new(Kind::Unavailable, &format!("the state file cannot be written: {problem}")));
+            return Err(ApiError::new(Kind::Unavailable, &format!("the state file is in doubt or cannot be written: {problem}")));
         }
         match fabric {
             Some(_) => Ok(()),
             None => Err(ApiError::new(Kind::Unavailable, &"no fabric is set").hint("PUT /v1alpha1/fabric")),
         }
     }
+}
+
+/// Names, each once, in the order in which they were given.
+fn distinct<'a>(what: &str, names: &'a [String]) -> Result<Vec<&'a str>, ApiError> {
+    limit(what, names.len(), NAMES_MAX)?;
+    let mut seen = BTreeSet::new();
+    Ok(names.iter().map(String::as_str).filter(|name| seen.insert(*name)).collect())
 }
 
 fn nodes(fabric: &Fabric) -> (u32, u32) {

@@ -8,7 +8,13 @@ use circle::{
 };
 use proto::v1alpha1 as pb;
 
-use super::{Api, ApiError, Kind};
+use super::{Api, ApiError, Kind, limit};
+
+/// Most jobs of one scenario. The search is bounded for each group of jobs and not cut short when the client goes away; the command
+/// `antiphase solve` has no such limit.
+const JOBS_MAX: usize = 1_000;
+/// Longest scenario: 1,000 jobs of some hundred phases.
+const SCENARIO_BYTES_MAX: usize = 16 << 20;
 
 /// Shifts to evaluate instead of solving, by job; jobs not named get 0.
 pub type Shifts = BTreeMap<String, u64>;
@@ -19,6 +25,7 @@ impl Api {
     /// # Errors
     /// [`ApiError`] names the place in the document and the value. A loop in paper mode is an answer.
     pub async fn solve(&self, request: pb::SolveRequest) -> Result<pb::SolveResponse, ApiError> {
+        limit("scenario: bytes", request.scenario.len(), SCENARIO_BYTES_MAX)?;
         let solution = self.compute(move || solve(&request)).await??;
         Ok(pb::SolveResponse { solution })
     }
@@ -27,6 +34,7 @@ impl Api {
 fn solve(request: &pb::SolveRequest) -> Result<String, ApiError> {
     let mode = mode(request.mode)?;
     let scenario = Scenario::parse(&request.scenario).map_err(|e| ApiError::invalid(format!("scenario: {e}")))?;
+    limit("scenario: jobs", scenario.jobs.len(), JOBS_MAX)?;
     let options = Options { mode, robust: request.robust_ticks.map(Ticks), effort: Effort::Thorough };
     let began = Instant::now();
     let solved = if request.shifts.is_empty() {

@@ -65,7 +65,7 @@ const SHARED_LINKS_MAX: usize = 100;
 
 fn job_message(job: &state::JobView<'_>, names: &mut LinkNames<'_>) -> pb::Job {
     let definition = job.definition();
-    let report = job.report().map(|(_, report)| report);
+    let (report, totals) = (job.report().map(|(_, report)| report), job.totals());
     let state = match job.state() {
         state::JobState::Committed => pb::JobState::Committed,
         state::JobState::Held => pb::JobState::Held,
@@ -83,9 +83,9 @@ fn job_message(job: &state::JobView<'_>, names: &mut LinkNames<'_>) -> pb::Job {
         solo_period_ns: definition.job.period.0,
         iteration_ns: report.and_then(|r| r.iteration).map(|t| t.0),
         phase_error_ns: report.and_then(|r| r.phase_error),
-        iterations: report.map(|r| r.iterations),
-        slips: report.map(|r| r.slips),
-        fail_opens: report.map(|r| r.fail_opens),
+        iterations: totals.map(|t| t.iterations),
+        slips: totals.map(|t| t.slips),
+        fail_opens: totals.map(|t| t.fail_opens),
         shared_links: job.shared_links().take(SHARED_LINKS_MAX).map(|id| names.of(id)).collect(),
         lease_expires_ns: job.lease_until().map_or(0, |t| t.0),
         observed_period_ns: report.and_then(|r| r.observed_period).map(|t| t.0),

@@ -12,8 +12,9 @@ use std::{
 };
 
 use proto::v1alpha1 as pb;
-use state::{Action, Config, Event, Record, Refusal, Reply, RequestId, Service};
+use state::{Action, Config, Event, Record, Refusal, Reply, RequestId, Service, config::GATES_PER_REPORT_MAX};
 use tokio::sync::{mpsc, oneshot, watch};
+use units::{FabricTime, Nanos};
 
 pub use handle::{BrainHandle, Mutation, Stopped};
 pub use snapshot::{FabricView, JobView, Snapshot, slot_message};
@@ -37,6 +38,9 @@ const WAITING_MAX: usize = 1_024;
 const STOP_MAX: Duration = Duration::from_secs(10);
 /// Least time between two ticks, so that a deadline that does not move cannot keep the thread busy.
 const TICK_MIN: Duration = Duration::from_millis(1);
+/// A stretch of work in which nobody could be heard, from which on it does not count as silence: a fraction of the time after
+/// which an agent is given up.
+const DEAF_MIN: Nanos = Nanos(1_000_000_000);
 /// How often series of jobs that are gone are forgotten.
 const PRUNE_EVERY: Duration = Duration::from_secs(10);
 
@@ -76,7 +80,7 @@ impl Brain {
         let (send, outcomes) = mpsc::unbounded_channel();
         let metrics = Arc::clone(&around.metrics);
         let store = Store::start(file, move |outcome: Outcome| {
-            metrics.store_commit(outcome.took, outcome.result.is_ok());
+            metrics.store_commit(outcome.took, outcome.result.is_ok(), outcome.rewritten);
             // The brain is gone only after the store.
             let _ = send.send(outcome);
         })
@@ -182,22 +186,27 @@ impl Task {
             Command::Fabric { reply } => drop(reply.send(adapter::fabric(self.service.view()))),
             Command::Links { reply } => drop(reply.send(self.links())),
             Command::Agent(event) => {
+                let mut gates: Vec<String> = Vec::new();
                 match &event {
                     Event::AgentGone { session } => self.outboxes.leave(*session),
-                    Event::Report { report, .. } => self.record(report),
+                    Event::Report { report, .. } => gates.extend(report.gates.iter().take(GATES_PER_REPORT_MAX).map(|g| g.job.clone())),
                     _ => {}
                 }
+                let before = self.around.clock.now();
                 self.handle(event);
+                self.record(before, &gates);
             }
         }
     }
 
-    /// Iteration times for the graphs.
-    fn record(&self, report: &state::AgentReport) {
-        let now = self.around.clock.now();
-        for gate in &report.gates {
-            if let (Some(iteration), Some(error)) = (gate.iteration, gate.phase_error) {
-                self.around.telemetry.job(now, &gate.job, iteration, error);
+    /// Iteration times for the graphs, of those gates whose reports were taken since `before`: an agent speaks for the jobs that it
+    /// leads and for no others.
+    fn record(&self, before: FabricTime, gates: &[String]) {
+        let view = self.service.view();
+        for name in gates {
+            let taken = view.job(name).and_then(|job| job.report()).filter(|(at, _)| *at >= before);
+            if let Some((at, state::GateReport { iteration: Some(iteration), phase_error: Some(error), .. })) = taken {
+                self.around.telemetry.job(at, name, *iteration, *error);
             }
         }
     }
@@ -276,12 +285,19 @@ impl Task {
             self.handle(event);
         }
         if let Err(reason) = outcome.result {
-            tracing::error!(reason, "the state file cannot be written; changes are refused until it can");
+            tracing::error!(reason, "the state file is in doubt and cannot be written anew; changes are refused until it can");
         }
     }
 
     fn handle(&mut self, event: Event) {
-        self.service.handle(self.around.clock.now(), event);
+        let began = self.around.clock.now();
+        self.service.handle(began, event);
+        // A change of a large plan takes long, and what agents said meanwhile waits in the queue.
+        let now = self.around.clock.now();
+        let lasted = now.since(began);
+        if lasted >= DEAF_MIN {
+            self.service.handle(now, Event::Deaf { lasted });
+        }
         self.act();
     }
 
@@ -338,6 +354,8 @@ impl Task {
         {
             return Arc::clone(snapshot);
         }
+        // What was reported grows old even if nothing happens.
+        self.handle(Event::Tick);
         let earlier = self.snapshot.as_ref().map(|(snapshot, _)| &**snapshot);
         let snapshot = Arc::new(adapter::snapshot(self.service.view(), earlier));
         self.snapshot = Some((Arc::clone(&snapshot), now));

@@ -74,20 +74,12 @@ impl Rest {
     }
 }
 
-/// The whole body, if it is no larger than `max` bytes and text.
+/// A body as text.
 ///
 /// # Errors
-/// Too large, not UTF-8, or the client stopped sending.
-pub(super) async fn text(body: Body, max: usize) -> Result<String, ApiError> {
-    let bytes = axum::body::to_bytes(body, max).await.map_err(|e| {
-        let too_large = std::error::Error::source(&e).is_some_and(|s| s.to_string().contains("length limit"));
-        if too_large {
-            let mib = max >> 20;
-            return ApiError::new(Kind::TooLarge, &format!("body: more than {mib} MiB")).hint("limits.body_mib in the configuration");
-        }
-        ApiError::invalid("body: the client stopped sending")
-    })?;
-    let text = String::from_utf8(bytes.into());
+/// Not UTF-8.
+pub(super) fn text(bytes: Vec<u8>) -> Result<String, ApiError> {
+    let text = String::from_utf8(bytes);
     text.map_err(|e| ApiError::invalid(format!("body: byte {} is not UTF-8", e.utf8_error().valid_up_to())))
 }
 

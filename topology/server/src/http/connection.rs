@@ -58,7 +58,31 @@ pub enum Acceptor {
 }
 
 /// See [`Acceptor::With`].
-pub type AcceptFn = dyn Fn(TcpStream, SocketAddr) -> BoxFuture<'static, io::Result<(Box<dyn Stream>, Caller)>> + Send + Sync;
+pub type AcceptFn = dyn Fn(TcpStream, SocketAddr) -> BoxFuture<'static, io::Result<Accepted>> + Send + Sync;
+
+/// A stream whose peer is known.
+pub struct Accepted {
+    /// Carries HTTP.
+    pub stream: Box<dyn Stream>,
+    /// Who is at the other end.
+    pub caller: Caller,
+    /// Ends when that can no longer be said, such as when the certificate expires; then the connection is cut.
+    pub until: BoxFuture<'static, &'static str>,
+}
+
+impl Accepted {
+    /// A peer that stays who it is.
+    #[must_use]
+    pub fn for_good(stream: Box<dyn Stream>, caller: Caller) -> Self {
+        Self { stream, caller, until: Box::pin(std::future::pending()) }
+    }
+}
+
+impl std::fmt::Debug for Accepted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Accepted").field("caller", &self.caller).finish_non_exhaustive()
+    }
+}
 
 /// A stream of bytes both ways.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -152,12 +176,13 @@ pub async fn serve(listener: TcpListener, acceptor: Acceptor, app: Router, api: 
             let stall = api.config().limits.stall();
             bound_unread(&stream, stall);
             match accept(&acceptor, stream, peer).await {
-                Ok((stream, caller)) => {
-                    if connection(stream, caller, app, stall, &shutdown).await == Closed::Stalled {
+                Ok(Accepted { stream, caller, until }) => tokio::select! {
+                    closed = connection(stream, caller, app, stall, &shutdown) => if closed == Closed::Stalled {
                         api.metrics().connection_stalled();
                         say(|dropped| tracing::info!(%peer, dropped, "a connection was cut: its client stopped reading (limits.stall_s)"));
-                    }
-                }
+                    },
+                    why = until => say(|dropped| tracing::info!(%peer, why, dropped, "a connection was cut")),
+                },
                 Err(error) => say(|dropped| tracing::info!(%peer, %error, dropped, "a connection was not taken")),
             }
         });
@@ -174,9 +199,9 @@ fn say(line: impl FnOnce(u64)) {
     }
 }
 
-async fn accept(acceptor: &Acceptor, stream: TcpStream, peer: SocketAddr) -> io::Result<(Box<dyn Stream>, Caller)> {
+async fn accept(acceptor: &Acceptor, stream: TcpStream, peer: SocketAddr) -> io::Result<Accepted> {
     match acceptor {
-        Acceptor::Plain => Ok((Box::new(stream), Caller::LOOPBACK)),
+        Acceptor::Plain => Ok(Accepted::for_good(Box::new(stream), Caller::LOOPBACK)),
         Acceptor::With(accept) => {
             let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long");
             tokio::time::timeout(HEAD_MAX, accept(stream, peer)).await.map_err(late)?

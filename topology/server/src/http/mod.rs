@@ -2,12 +2,14 @@
 
 mod answer;
 mod connection;
+pub(crate) mod load;
+mod origin;
 mod query;
 mod routes;
 mod stall;
 mod stream;
 
 pub use answer::{Document, Text};
-pub use connection::{AcceptFn, Acceptor, Connections, GRACE, HEAD_MAX, Stream, serve};
+pub use connection::{AcceptFn, Accepted, Acceptor, Connections, GRACE, HEAD_MAX, Stream, serve};
 pub use query::Query;
 pub use routes::router;

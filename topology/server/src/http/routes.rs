@@ -13,12 +13,14 @@ use proto::v1alpha1::{self as pb, topology_server::TopologyServer};
 
 use super::{
     answer::{Document, Rest, Text, message, text},
+    load::{self, Held, Loads},
+    origin,
     query::Query,
     stream,
 };
 use crate::{
     api::{Api, ApiError, Kind},
-    grpc::Rpcs,
+    grpc::{self, Rpcs},
     page,
     role::{Caller, Role},
     shutdown::Shutdown,
@@ -29,17 +31,21 @@ use crate::{
 pub(super) struct Shared {
     pub(super) api: Api,
     pub(super) shutdown: Shutdown,
+    loads: Loads,
 }
 
 type Answer = Result<Response, ApiError>;
 
 /// All routes, gRPC and health included. Whoever accepts a connection adds a [`Caller`] to its requests.
 pub fn router(api: Api, shutdown: Shutdown) -> Router {
-    let limit = api.config().limits.body_bytes();
+    // What a message may be is decided before it is decoded: see `admit_rpc`.
     let rpcs = TopologyServer::new(Rpcs::new(api.clone(), shutdown.clone()))
-        .max_decoding_message_size(limit)
+        .max_decoding_message_size(usize::MAX)
         .max_encoding_message_size(usize::MAX);
-    let shared = Shared { api, shutdown };
+    let shared = Shared { api, shutdown, loads: Loads::default() };
+    let rpcs = Router::new()
+        .route_service("/antiphase.v1alpha1.Topology/{*rpc}", rpcs)
+        .layer(middleware::from_fn_with_state(shared.clone(), admit_rpc));
     Router::new()
         .route("/v1alpha1/solve", post(solve))
         .route("/v1alpha1/evaluate", post(evaluate))
@@ -59,9 +65,10 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
         .merge(page::routes())
         .method_not_allowed_fallback(async || ApiError::new(Kind::Method, &"this path has no such method"))
         .fallback(async |request: Request| ApiError::new(Kind::NotFound, &format!("no path {:?}", request.uri().path())))
+        .layer(middleware::from_fn_with_state(shared.clone(), own_pages))
         .layer(middleware::from_fn_with_state(shared.clone(), count))
         .with_state(shared.clone())
-        .route_service("/antiphase.v1alpha1.Topology/{*rpc}", rpcs)
+        .merge(rpcs)
         .layer(middleware::from_fn_with_state(shared, in_time))
 }
 
@@ -83,6 +90,57 @@ async fn in_time(State(shared): State<Shared>, request: Request, next: Next) -> 
     response
 }
 
+impl Shared {
+    fn origin(&self, request: &Request) -> Result<(), ApiError> {
+        origin::check(request.method(), request.uri(), request.headers(), self.api.config().tls.is_none())
+    }
+}
+
+/// Refuses what a browser sends for another site's page.
+async fn own_pages(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    match shared.origin(&request) {
+        Ok(()) => next.run(request).await,
+        Err(error) => error.into_response(),
+    }
+}
+
+/// Passes an RPC whose caller may call it and whose message is no larger than it may be, both before anything of it is decoded.
+async fn admit_rpc(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    let (head, body) = request.into_parts();
+    let (body, rest) = Rest::of(body);
+    match read_rpc(&shared, Request::from_parts(head, body)).await {
+        // The memory counts as taken until the answer is there.
+        Ok((request, _held)) => next.run(request).await,
+        Err(error) => {
+            rest.drain(shared.api.config().limits.body_bytes()).await;
+            shared.api.metrics().request("grpc", error.kind.code());
+            tonic::Status::from(error).into_http()
+        }
+    }
+}
+
+async fn read_rpc(shared: &Shared, request: Request) -> Result<(Request, Held), ApiError> {
+    shared.origin(&request)?;
+    let path = request.uri().path();
+    let rpc = grpc::rpc(path).ok_or_else(|| ApiError::new(Kind::Method, &format!("no RPC {path:?}")))?;
+    request.extensions().get::<Caller>().copied().unwrap_or(Caller { role: None }).require(rpc.needed)?;
+    let limit = shared.api.config().limits.body_bytes();
+    let (head, body) = request.into_parts();
+    let mut held = shared.loads.begin(rpc.needed == Role::Admin, limit);
+    let bytes = held.read(body, rpc.bytes_max.unwrap_or(limit).min(limit)).await?;
+    held.weigh(load::wire(one_message(&bytes)?, rpc.shape))?;
+    Ok((Request::from_parts(head, Body::from(bytes)), held))
+}
+
+/// The message in a frame of gRPC: a flag, its length in four bytes, and itself. Whatever came after it would be decoded unweighed.
+fn one_message(body: &[u8]) -> Result<&[u8], ApiError> {
+    let said = |length: &[u8; 4]| usize::try_from(u32::from_be_bytes(*length)).ok();
+    match body.split_first_chunk::<5>() {
+        Some(([_, length @ ..], message)) if said(length) == Some(message.len()) => Ok(message),
+        _ => Err(ApiError::invalid(format!("body: {} bytes that are not one message of gRPC", body.len()))),
+    }
+}
+
 /// Counts answers. Before an error is sent, the request is read to its end.
 async fn count(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
@@ -97,9 +155,24 @@ async fn count(State(shared): State<Shared>, request: Request, next: Next) -> Re
     response
 }
 
-/// The message in a JSON body.
-async fn read<M: serde::de::DeserializeOwned>(shared: &Shared, body: Body) -> Result<M, ApiError> {
-    message(&text(body, shared.api.config().limits.body_bytes()).await?)
+/// The message in a JSON body, and the memory that it counts as holding.
+async fn read<M: serde::de::DeserializeOwned>(
+    shared: &Shared,
+    headers: &HeaderMap,
+    body: Body,
+    changes: bool,
+) -> Result<(M, Held), ApiError> {
+    origin::is_json(headers)?;
+    let (text, mut held) = whole(shared, body, changes).await?;
+    held.weigh(load::json(text.as_bytes()))?;
+    Ok((message(&text)?, held))
+}
+
+/// The text of a body.
+async fn whole(shared: &Shared, body: Body, changes: bool) -> Result<(String, Held), ApiError> {
+    let limit = shared.api.config().limits.body_bytes();
+    let mut held = shared.loads.begin(changes, limit);
+    Ok((text(held.read(body, limit).await?)?, held))
 }
 
 fn json<M: serde::Serialize>(message: &M) -> Answer {
@@ -112,8 +185,15 @@ pub(super) fn reading(caller: Caller, query: RawQuery) -> Result<Query, ApiError
     Query::parse(query.0.as_deref().unwrap_or(""))
 }
 
-async fn solve(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery, body: Body) -> Answer {
+async fn solve(
+    State(shared): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    query: RawQuery,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
     caller.require(Role::Evaluate)?;
+    origin::is_json(&headers)?;
     let mut query = Query::parse(query.0.as_deref().unwrap_or(""))?;
     let mode = match query.text("mode")?.as_deref() {
         None | Some("exact") => pb::Mode::Exact,
@@ -128,30 +208,33 @@ async fn solve(State(shared): State<Shared>, Extension(caller): Extension<Caller
         shifts.insert(job.to_owned(), ticks.parse().map_err(|_| bad())?);
     }
     query.finish()?;
-    let scenario = text(body, shared.api.config().limits.body_bytes()).await?;
+    let (scenario, _held) = whole(&shared, body, false).await?;
     let request = pb::SolveRequest { scenario, mode: mode.into(), robust_ticks, shifts };
     Ok(Document(shared.api.solve(request).await?.solution).into_response())
 }
 
-async fn evaluate(State(shared): State<Shared>, Extension(caller): Extension<Caller>, body: Body) -> Answer {
+async fn evaluate(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
     caller.require(Role::Evaluate)?;
-    json(&shared.api.evaluate(read(&shared, body).await?).await?)
+    let (request, _held) = read(&shared, &headers, body, false).await?;
+    json(&shared.api.evaluate(request).await?)
 }
 
-async fn commit(State(shared): State<Shared>, Extension(caller): Extension<Caller>, body: Body) -> Answer {
+async fn commit(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
     caller.require(Role::Admin)?;
-    json(&shared.api.commit(read(&shared, body).await?).await?)
+    let (request, _held) = read(&shared, &headers, body, true).await?;
+    json(&shared.api.commit(request).await?)
 }
 
-async fn release(State(shared): State<Shared>, Extension(caller): Extension<Caller>, body: Body) -> Answer {
+async fn release(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
     caller.require(Role::Admin)?;
-    json(&shared.api.release(read(&shared, body).await?).await?)
+    let (request, _held) = read(&shared, &headers, body, true).await?;
+    json(&shared.api.release(request).await?)
 }
 
 /// The body is the fabric's document itself, or with the content type of JSON the message that holds it.
 async fn set_fabric(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
     caller.require(Role::Admin)?;
-    let body = text(body, shared.api.config().limits.body_bytes()).await?;
+    let (body, _held) = whole(&shared, body, true).await?;
     let is_json = headers.get("content-type").is_some_and(|v| v.as_bytes().starts_with(b"application/json"));
     let request = match message::<pb::SetFabricRequest>(&body) {
         Ok(request) if is_json && !request.fabric.is_empty() => request,

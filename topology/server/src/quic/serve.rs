@@ -1,20 +1,14 @@
 //! The endpoint's loop: connections in, one task each, until the shutdown.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, SystemTime},
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
 use proto::v1alpha1::{Refusal, ServiceFrame, service_frame};
 use quinn::{Connection, Endpoint, Incoming, SendStream};
 use state::{Event, SessionId};
-use tokio::{
-    task::JoinSet,
-    time::{Instant, timeout},
-};
+use tokio::{task::JoinSet, time::timeout};
 
 use super::{
     CloseCode, End, FAREWELL_WITHIN, HANDSHAKE_WITHIN, HELLO_WITHIN, Outbox, SHUTDOWN_WITHIN, Seams, Settings,
@@ -133,7 +127,7 @@ async fn session(shared: &Shared, connection: &Connection, handshake: Handshake)
     brain.register(session, outbox);
     let event = Event::AgentHello { session, host: host.to_string(), version: said.version, ports: said.ports, epoch: said.epoch };
     let mut live = Live::new(&shared.seams, &shared.settings, connection, session, &host, control, inbox);
-    live.expires = identity.map(|who| until(who.expires_unix));
+    live.expires = identity.map(|who| who.expires());
     live.send(ServiceFrame { kind: Some(service_frame::Kind::Welcome(welcome)) });
     let end = match brain.tell(event).await {
         Ok(()) => live.run().await,
@@ -176,12 +170,4 @@ async fn close(connection: &Connection, send: Option<SendStream>, end: &End) {
         let _ = timeout(FAREWELL_WITHIN, farewell).await;
     }
     connection.close(end.code.into(), shortened(&end.reason).as_bytes());
-}
-
-/// A point of the time of day as one of our own clock. Past ones are now.
-fn until(unix: i64) -> Instant {
-    let end = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(unix).unwrap_or(0));
-    // A certificate that outlives the clock's range is as good as endless.
-    const FAR: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
-    Instant::now() + end.duration_since(SystemTime::now()).unwrap_or_default().min(FAR)
 }

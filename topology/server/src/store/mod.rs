@@ -1,5 +1,6 @@
 //! The store: a thread that makes batches of records durable, several batches to one fsync.
 
+mod disk;
 mod file;
 pub mod record;
 
@@ -11,12 +12,15 @@ use std::{
 
 use state::{Record, Ticket};
 
+pub use disk::SyncGuard;
 pub use file::{StateFile, StoreError};
 
 /// Most batches in one transaction: enough that an fsync of 5 ms serves 50,000 commits a second.
 const BATCHES_MAX: usize = 256;
+/// How often a file that is in doubt is written anew while nobody asks for a change.
+const HEAL_EVERY: Duration = Duration::from_secs(5);
 
-/// What became of batches: all of one transaction together.
+/// What became of batches: all of one transaction together; none, where a file in doubt was written anew by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The batches.
@@ -25,6 +29,8 @@ pub struct Outcome {
     pub result: Result<(), String>,
     /// How long the transaction took.
     pub took: Duration,
+    /// Whether the whole file was written anew, because a write had failed.
+    pub rewritten: bool,
 }
 
 /// Why the last write failed; `None` after one that did not. For `/readyz`.
@@ -84,14 +90,23 @@ impl Store {
 }
 
 fn run(mut file: StateFile, queue: &mpsc::Receiver<(Ticket, Vec<Record>)>, health: &StoreHealth, mut done: impl FnMut(Outcome)) {
-    while let Ok(first) = queue.recv() {
-        let batches: Vec<_> = std::iter::once(first).chain(queue.try_iter().take(BATCHES_MAX - 1)).collect();
+    loop {
+        let first = if file.doubt().is_some() { queue.recv_timeout(HEAL_EVERY) } else { queue.recv().map_err(Into::into) };
+        let batches: Vec<_> = match first {
+            Ok(first) => std::iter::once(first).chain(queue.try_iter().take(BATCHES_MAX - 1)).collect(),
+            Err(mpsc::RecvTimeoutError::Timeout) => Vec::new(),
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+        };
         let tickets = batches.iter().map(|(ticket, _)| *ticket).collect();
-        let began = Instant::now();
+        let (began, rewrites) = (Instant::now(), file.rewrites());
         let changes: Result<Vec<_>, _> = batches.iter().flat_map(|(_, records)| records).map(record::change).collect();
-        let result = changes.map_err(|e| e.to_string()).and_then(|changes| file.write(&changes));
+        let write = |changes: Vec<record::Change>| if changes.is_empty() { file.heal() } else { file.write(&changes) };
+        let result = changes.map_err(|e| e.to_string()).and_then(write);
         health.set(result.as_ref().err().cloned());
-        done(Outcome { tickets, result, took: began.elapsed() });
+        done(Outcome { tickets, result, took: began.elapsed(), rewritten: file.rewrites() > rewrites });
+    }
+    if let Err(reason) = file.heal() {
+        tracing::error!(reason, "the state file is closed in doubt: the next start may find changes that were refused");
     }
 }
 

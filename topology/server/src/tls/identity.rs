@@ -1,8 +1,12 @@
 //! Who a peer is, as its certificate says.
 
-use std::fmt;
+use std::{
+    fmt,
+    time::{Duration, SystemTime},
+};
 
 use rustls_pki_types::CertificateDer;
+use tokio::time::Instant;
 use x509_parser::{extensions::GeneralName, prelude::FromDer, prelude::X509Certificate};
 
 /// A certificate names its role by this URI and one of [`Role`]'s words, as a subject alternative name.
@@ -125,6 +129,15 @@ impl Identity {
         }
         let Some(role) = role else { return Err(IdentityError::NoRole { subject }) };
         Ok(Self { role, names, subject, expires_unix: parsed.validity().not_after.timestamp() })
+    }
+
+    /// The end of the certificate on our own clock. Past ones are now.
+    #[must_use]
+    pub fn expires(&self) -> Instant {
+        let end = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(self.expires_unix).unwrap_or(0));
+        // A certificate that outlives the clock's range is as good as endless.
+        const FAR: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+        Instant::now() + end.duration_since(SystemTime::now()).unwrap_or_default().min(FAR)
     }
 
     /// Whether it may speak for `host`. Only whole names count: a wildcard would let one node speak for all.

@@ -102,6 +102,8 @@ pub struct Tls {
     files: Option<TlsFiles>,
     configs: RwLock<Configs>,
     reloads: watch::Sender<u64>,
+    /// The file of the client authorities, as last read.
+    authorities: watch::Sender<Vec<u8>>,
 }
 
 impl std::fmt::Debug for Tls {
@@ -117,7 +119,8 @@ impl Tls {
     /// [`TlsError`]: names the file.
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
         let configs = from_files(&files)?;
-        Ok(Self { files: Some(files), configs: RwLock::new(configs), reloads: watch::Sender::new(0) })
+        let authorities = watch::Sender::new(read(&files.client_ca)?);
+        Ok(Self { files: Some(files), configs: RwLock::new(configs), reloads: watch::Sender::new(0), authorities })
     }
 
     /// A self-signed certificate that lives as long as this process, for loopback only: it asks no certificate of clients.
@@ -130,18 +133,25 @@ impl Tls {
             rcgen::generate_simple_self_signed(LOOPBACK_NAMES.map(String::from).to_vec()).map_err(|error| setup(error.to_string()))?;
         let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).map_err(|error| setup(error.to_owned()))?;
         let configs = build(vec![made.cert.der().clone()], &key, None).map_err(|error| setup(error.to_string()))?;
-        Ok(Self { files: None, configs: RwLock::new(configs), reloads: watch::Sender::new(0) })
+        Ok(Self { files: None, configs: RwLock::new(configs), reloads: watch::Sender::new(0), authorities: watch::Sender::default() })
     }
 
-    /// Reads the files again. Connections that are open stay as they are; a throw-away certificate stays too.
+    /// Reads the files again. Connections that are open stay as they are, unless the client authorities are others now
+    /// ([`Tls::authorities_changed`]); a throw-away certificate stays too.
     ///
     /// # Errors
     /// [`TlsError`]: the configurations stay as they were.
     pub fn reload(&self) -> Result<(), TlsError> {
         let Some(files) = &self.files else { return Ok(()) };
         let configs = from_files(files)?;
+        let authorities = read(&files.client_ca)?;
         *self.configs.write().unwrap_or_else(PoisonError::into_inner) = configs;
         self.reloads.send_modify(|count| *count += 1);
+        self.authorities.send_if_modified(|old| {
+            let changed = *old != authorities;
+            *old = authorities;
+            changed
+        });
         Ok(())
     }
 
@@ -161,6 +171,17 @@ impl Tls {
     #[must_use]
     pub fn reloads(&self) -> watch::Receiver<u64> {
         self.reloads.subscribe()
+    }
+
+    /// Ends when the client authorities are others than now: then nobody who was let in before is known to be trusted.
+    pub fn authorities_changed(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut seen = self.authorities.subscribe();
+        async move {
+            if seen.changed().await.is_err() {
+                // The service is going down, and ends connections itself.
+                std::future::pending::<()>().await;
+            }
+        }
     }
 
     /// Who may connect.

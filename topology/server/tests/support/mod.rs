@@ -178,7 +178,10 @@ pub(crate) fn request(address: SocketAddr, method: &str, path: &str, headers: &[
     stream.set_write_timeout(Some(WAIT))?;
     let extra: String = headers.iter().map(|h| format!("{h}\r\n")).collect();
     let length = body.len();
-    write!(stream, "{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n{extra}content-length: {length}\r\n\r\n")?;
+    let has = |name: &str| headers.iter().any(|h| h.to_ascii_lowercase().starts_with(name));
+    let host = if has("host:") { String::new() } else { format!("host: {address}\r\n") };
+    let kind = if method == "POST" && !has("content-type:") { "content-type: application/json\r\n" } else { "" };
+    write!(stream, "{method} {path} HTTP/1.1\r\n{host}{kind}connection: close\r\n{extra}content-length: {length}\r\n\r\n")?;
     // The service may answer before it has read everything.
     let _ = stream.write_all(body);
     let mut bytes = Vec::new();

@@ -20,7 +20,8 @@ pub(crate) struct DiffArgs {
     intended: PathBuf,
     /// Fabric document of what is there; - for standard input
     observed: PathBuf,
-    /// Compare cables by their nodes alone, for a plan without port names
+    /// Compare cables by their nodes alone, for a plan whose port names are not the devices'; ports that a document does not name
+    /// are matched by their nodes anyway
     #[arg(long)]
     ignore_ports: bool,
     /// Output format

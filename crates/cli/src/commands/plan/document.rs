@@ -76,7 +76,7 @@ struct JobDoc<'a> {
     slack_ns: u64,
     lock_ns: u64,
     contended: bool,
-    /// Whether the job, with those it meets, is predicted to gain by being held to its shift.
+    /// Whether the job is to be held to its shift: with those of its joint sets that are held, all together gain so.
     hold: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     solo_ns: Option<u64>,
@@ -84,6 +84,9 @@ struct JobDoc<'a> {
     unshifted_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     shifted_ns: Option<u64>,
+    /// Predicted when exactly the jobs with `hold` are held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advised_ns: Option<u64>,
 }
 
 pub(super) fn json(ranking: &Ranking<'_>) -> Result<String, CliError> {
@@ -126,6 +129,7 @@ fn candidate<'a>(ranking: &Ranking<'a>, e: &'a Evaluation) -> CandidateDoc<'a> {
         solo_ns: r.times.map(|t| t.solo.0),
         unshifted_ns: r.times.map(|t| t.unshifted.0),
         shifted_ns: r.times.map(|t| t.shifted.0),
+        advised_ns: r.advised.map(|t| t.0),
     });
     let solved = e.outcome == Outcome::Solved;
     CandidateDoc {

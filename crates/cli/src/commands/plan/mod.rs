@@ -20,7 +20,7 @@ use super::solve::ModeArg;
 use crate::{
     cluster::{ClusterArgs, Loaded},
     input::CliError,
-    output::print,
+    output::{print, say},
     picture,
 };
 
@@ -225,11 +225,24 @@ fn with_ranking(
     let message = format!("judging {} candidates for {} jobs", loaded.candidates.len(), loaded.jobs.len());
     let evaluations = with_progress(&message, || rank(&cluster, &loaded.candidates, &options)).map_err(|e| {
         // What is wrong with a link is a matter of the fabric's document; all else of the jobs'.
-        let file =
-            if matches!(e, policy::PolicyError::Fabric(_) | policy::PolicyError::ZeroCapacity { .. }) { &args.fabric } else { &args.jobs };
+        use policy::PolicyError::{Fabric, InCandidate, ZeroCapacity};
+        let file = if matches!(e, Fabric(_) | InCandidate { .. } | ZeroCapacity { .. }) { &args.fabric } else { &args.jobs };
         CliError::input(file, e)
     })?;
+    report_unknown(args, &cluster)?;
     then(&Ranking { cluster, options, evaluations, elapsed: start.elapsed() })
+}
+
+/// Names the links of unknown capacity that jobs load where they stand. Had a candidate loaded one, it would have been refused.
+fn report_unknown(args: &ClusterArgs, cluster: &Cluster<'_>) -> Result<(), CliError> {
+    let links = policy::unknown_base_links(cluster).map_err(|e| CliError::input(&args.jobs, e))?;
+    if let Some(first) = links.first().map(|l| cluster.fabric.link_name(*l)) {
+        let more = if links.len() > 1 { format!(" and {} more", links.len() - 1) } else { String::new() };
+        say(&format!(
+            "unknown-capacity: {first}{more}: loaded where the jobs stand, by no candidate; so the ranking does not depend on it"
+        ));
+    }
+    Ok(())
 }
 
 /// Runs `work`, showing a spinner on a terminal once it takes longer than [`PROGRESS_AFTER`].

@@ -12,7 +12,13 @@ const ROWS_MAX: usize = 12;
 /// What the columns of the candidates mean.
 const LEGEND: &str = "
 SCORE: mean over the links that two or more jobs share; 1 is never over capacity.
-TIME: predicted iteration over the period, mean over the GPUs; ADVISED: jobs held to their shifts only where that helps.
+TIME: predicted iteration over the period, mean over the GPUs; SHIFTED: all jobs held to their shifts; ADVISED: only where that helps.
+LINKS: that two or more jobs share; LOOPS: of jobs and links in a ring, which have to be solved together.
+";
+/// What the columns of the jobs mean.
+const JOBS_LEGEND: &str = "
+Predicted iterations: SOLO alone on the fabric; NO SHIFT together; SHIFTED all held to their shifts; ADVISED those with HOLD yes.
+SHIFT: delay of the first iteration; SLACK: how far the job alone may drift from it before a score falls, any: as far as it likes.
 ";
 /// Jobs shown.
 const JOBS_MAX: usize = 40;
@@ -133,7 +139,18 @@ fn jobs(ranking: &Ranking<'_>, best: &Evaluation) -> String {
     if all > JOBS_MAX {
         reports.retain(|r| r.contended);
     }
-    let mut t = Table::new(&["JOB", ">GPUS", ">PERIOD ms", ">SOLO ms", ">NO SHIFT ms", ">SHIFTED ms", ">SHIFT ms", ">SLACK ms", "HOLD"]);
+    let mut t = Table::new(&[
+        "JOB",
+        ">GPUS",
+        ">PERIOD ms",
+        ">SOLO ms",
+        ">NO SHIFT ms",
+        ">SHIFTED ms",
+        ">ADVISED ms",
+        ">SHIFT ms",
+        ">SLACK ms",
+        "HOLD",
+    ]);
     for r in reports.iter().take(JOBS_MAX) {
         let job = &ranking.cluster.jobs[r.job.index()];
         let time = |of: fn(&policy::fluid::IterationTimes) -> Nanos| r.times.as_ref().map_or_else(|| "-".into(), |t| ms(of(t)));
@@ -144,9 +161,12 @@ fn jobs(ranking: &Ranking<'_>, best: &Evaluation) -> String {
             time(|t| t.solo),
             time(|t| t.unshifted),
             time(|t| t.shifted),
+            r.advised.map_or_else(|| "-".into(), ms),
             if r.contended { ms(r.shift) } else { "-".into() },
             match (r.contended, ranking.options.mode) {
                 (false, _) => "any".into(),
+                // Half a turn either way is the whole circle.
+                (true, Mode::Exact) if r.slack.0 >= job.period.0 / 2 => "any".into(),
                 (true, Mode::Exact) => ms(r.slack),
                 // The paper's method has none.
                 (true, Mode::Cassini) => "-".into(),
@@ -161,5 +181,6 @@ fn jobs(ranking: &Ranking<'_>, best: &Evaluation) -> String {
     }
     let mut out = t.render();
     more(&mut out, all, reports.len().min(JOBS_MAX), "jobs");
+    out.push_str(JOBS_LEGEND);
     out
 }

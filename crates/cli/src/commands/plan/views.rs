@@ -34,7 +34,7 @@ pub(super) fn report(ranking: &Ranking<'_>) -> ReportView {
 fn notes(ranking: &Ranking<'_>, best: Option<&Evaluation>) -> Vec<String> {
     let mut notes = vec![
         format!("Routes: shortest paths; among equal next hops {}.", ranking.cluster.router.ecmp()),
-        "Times come from a fluid model with max-min fair links, not from a measurement: an iteration over its period, mean over the GPUs; advised: jobs held to their shifts only where that helps.".into(),
+        "Times come from a fluid model with max-min fair links, not from a measurement: an iteration over its period, mean over the GPUs; with shifts: all jobs held to theirs; advised: only those of which the table says hold, because that helps.".into(),
     ];
     if let Some(e) = best {
         notes.push(format!(
@@ -56,6 +56,7 @@ fn jobs(ranking: &Ranking<'_>, e: &Evaluation) -> Vec<JobView> {
             solo_ns: r.times.map(|t| t.solo.0),
             unshifted_ns: r.times.map(|t| t.unshifted.0),
             shifted_ns: r.times.map(|t| t.shifted.0),
+            advised_ns: r.advised.map(|t| t.0),
             hold: r.contended.then_some(r.hold),
         }
     };

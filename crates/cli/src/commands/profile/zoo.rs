@@ -68,7 +68,10 @@ pub(super) fn one(model: &Model) -> String {
     let whole = |f: Figure<u32>| (f.value.to_string(), f.source);
     row("parameters", model.parameters.value.to_string(), model.parameters.source);
     row("layers", model.layers.value.to_string(), model.layers.source);
-    row("GFLOP per sample", format!("{:.1}", model.flops_per_sample.value as f64 / 1e9), model.flops_per_sample.source);
+    let gflop = model.flops_per_sample.value as f64 / 1e9;
+    // A recommender's sample takes millions where a network for pictures takes billions.
+    let gflop = if gflop < 1.0 { format!("{gflop:.4}") } else { format!("{gflop:.1}") };
+    row("GFLOP per sample", gflop, model.flops_per_sample.source);
     row("bytes per parameter", model.bytes_per_parameter.value.to_string(), model.bytes_per_parameter.source);
     let (least, most) = model.batch.value;
     row("batch per GPU", format!("{least} to {most}"), model.batch.source);

@@ -112,6 +112,7 @@ pub(super) fn jobs(page: &mut Html, context: &Context<'_>) {
             ("solo", "number"),
             ("without shifts", "number"),
             ("with shifts", "number"),
+            ("advised", "number"),
             ("change", "number"),
             ("shift", "number"),
             ("slack", "number"),
@@ -127,12 +128,13 @@ pub(super) fn jobs(page: &mut Html, context: &Context<'_>) {
         page.time(job.solo_ns);
         page.time(job.unshifted_ns);
         page.time(job.shifted_ns);
-        match job.unshifted_ns.zip(job.shifted_ns).filter(|(before, _)| *before > 0) {
+        page.time(job.advised_ns);
+        match job.unshifted_ns.zip(job.advised_ns).filter(|(before, _)| *before > 0) {
             Some((before, after)) => page.number(Some(after as f64 / before as f64 - 1.0), &quantity::change(before, after)),
             None => page.number(None, ""),
         }
         page.time(Some(job.shift_ns));
-        page.number(job.slack_ns.map(|s| s as f64), &job.slack_ns.map(|s| format!("±{}", quantity::time(s))).unwrap_or_default());
+        page.number(job.slack_ns.map(|s| s as f64), &job.slack_ns.map(|s| quantity::slack(s, job.period_ns)).unwrap_or_default());
         page.raw("<td class=\"text\">").raw(job.hold.map_or("–", |hold| if hold { "yes" } else { "no: slower" })).raw("</td></tr>\n");
     }
     page.end_table();

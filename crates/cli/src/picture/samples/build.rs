@@ -57,6 +57,7 @@ pub(super) fn one_link(name: &str, capacity_mbps: u64, specs: &[Spec<'_>], step_
         job.solo_ns = Some(job.period_ns * 94 / 100);
         job.unshifted_ns = Some(job.period_ns * 12 / 10);
         job.shifted_ns = Some(job.period_ns);
+        job.advised_ns = job.shifted_ns;
     }
     let over = quantity_words(&link);
     link.explanation = format!("{} jobs cross this link. {over}", jobs.len());

@@ -1,0 +1,204 @@
+//! What requests may take of the memory: bytes of their bodies, and what the messages in them come to.
+//!
+//! A message of two bytes can become an object of hundreds, in JSON and in gRPC alike. So a body is weighed before it is decoded,
+//! and all requests together have a budget; one that does not fit is refused at once, because waiting bodies would hold the memory.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use axum::body::Body;
+use futures_util::StreamExt as _;
+
+use crate::api::{ApiError, Kind};
+
+/// What an object or a message counts: the largest of the schema takes 250 bytes, and a map of JSON 600.
+const OBJECT_BYTES: usize = 512;
+/// What a value of JSON or a string of a message counts besides its own bytes: 24 to 64 bytes.
+const VALUE_BYTES: usize = 64;
+/// Most that the objects and values of one request may count: 100 candidates that each place 1,000 jobs on 10 hosts are 120 MB.
+pub(crate) const WEIGHT_MAX: usize = 256 << 20;
+/// What the requests of one kind may hold together. A body that is allowed alone always fits twice.
+const BUDGET_MIN: usize = 512 << 20;
+
+/// What requests hold now. Changes have a budget of their own, so that nobody who may only ask can keep them out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Loads {
+    changes: Arc<AtomicUsize>,
+    questions: Arc<AtomicUsize>,
+}
+
+/// What one request holds, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    budget: Arc<AtomicUsize>,
+    max: usize,
+    bytes: usize,
+}
+
+impl Loads {
+    /// Nothing yet, for a request with a body of at most `body_max` bytes.
+    pub(crate) fn begin(&self, changes: bool, body_max: usize) -> Held {
+        let budget = Arc::clone(if changes { &self.changes } else { &self.questions });
+        Held { budget, max: BUDGET_MIN.max(body_max.saturating_mul(2)), bytes: 0 }
+    }
+}
+
+impl Held {
+    fn add(&mut self, bytes: usize) -> Result<(), ApiError> {
+        let before = self.budget.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes += bytes;
+        if before.saturating_add(bytes) > self.max {
+            let mib = self.max >> 20;
+            return Err(ApiError::new(Kind::Exhausted, &format!("requests under way hold {mib} MiB; no more is taken")).hint("try again"));
+        }
+        Ok(())
+    }
+
+    /// Adds what the objects in a body come to.
+    ///
+    /// # Errors
+    /// Too much for one request, or for all together.
+    pub(crate) fn weigh(&mut self, weight: usize) -> Result<(), ApiError> {
+        if weight > WEIGHT_MAX {
+            let (mib, max) = (weight >> 20, WEIGHT_MAX >> 20);
+            let problem = format!("body: its objects and values count {mib} MiB; at most {max}");
+            return Err(ApiError::new(Kind::TooLarge, &problem).hint("send less at a time"));
+        }
+        self.add(weight)
+    }
+
+    /// Reads a body.
+    ///
+    /// # Errors
+    /// Larger than `max` bytes, too much for all requests together, or the client stopped sending.
+    pub(crate) async fn read(&mut self, body: Body, max: usize) -> Result<Vec<u8>, ApiError> {
+        let mut chunks = body.into_data_stream();
+        let mut out = Vec::new();
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk.map_err(|_| ApiError::invalid("body: the client stopped sending"))?;
+            if out.len() + chunk.len() > max {
+                return Err(
+                    ApiError::new(Kind::TooLarge, &format!("body: more than {}", size(max))).hint("limits.body_mib in the configuration")
+                );
+            }
+            self.add(chunk.len())?;
+            out.extend_from_slice(&chunk);
+        }
+        Ok(out)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.budget.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+fn size(bytes: usize) -> String {
+    if bytes >= 1 << 20 { format!("{} MiB", bytes >> 20) } else { format!("{} KiB", bytes >> 10) }
+}
+
+/// What the objects and values of a JSON text come to. Any text has a weight.
+pub(crate) fn json(text: &[u8]) -> usize {
+    let mut weight = 0_usize;
+    let (mut in_string, mut escaped) = (false, false);
+    for byte in text {
+        if in_string {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_string = false,
+                _ => {}
+            }
+            continue;
+        }
+        match byte {
+            b'"' => in_string = true,
+            b'{' => weight = weight.saturating_add(OBJECT_BYTES),
+            b'[' | b',' => weight = weight.saturating_add(VALUE_BYTES),
+            _ => {}
+        }
+    }
+    weight
+}
+
+/// The fields of a message that are messages, with theirs.
+pub(crate) struct Shape(pub(crate) &'static [(u64, &'static Shape)]);
+
+/// What the messages and strings of a protobuf message come to. Any bytes have a weight; it counts at least what a decoder reads.
+pub(crate) fn wire(mut bytes: &[u8], shape: &Shape) -> usize {
+    let mut weight = 0_usize;
+    while let Some((key, rest)) = varint(bytes) {
+        let skipped = match key & 7 {
+            0 => varint(rest).map(|(_, rest)| rest),
+            1 => rest.get(8..),
+            5 => rest.get(4..),
+            2 => varint(rest).and_then(|(length, rest)| {
+                let (field, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+                let inside = shape.0.iter().find(|(number, _)| *number == key >> 3);
+                let counts = inside.map_or(VALUE_BYTES, |(_, shape)| OBJECT_BYTES.saturating_add(wire(field, shape)));
+                weight = weight.saturating_add(counts);
+                Some(rest)
+            }),
+            // Groups: what stands in one is weighed as if it stood here.
+            _ => Some(rest),
+        };
+        // A decoder stops here as well.
+        let Some(rest) = skipped else { break };
+        bytes = rest;
+    }
+    weight
+}
+
+fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    const BYTES_MAX: usize = 10;
+    let length = 1 + bytes.iter().take(BYTES_MAX).position(|b| b & 0x80 == 0)?;
+    let value = bytes[..length].iter().rev().fold(0_u64, |value, b| (value << 7) | u64::from(b & 0x7f));
+    Some((value, &bytes[length..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prost::Message as _;
+    use proto::v1alpha1 as pb;
+
+    #[test]
+    fn json_is_weighed_by_what_it_holds() {
+        assert_eq!(json(br#"{"a": "[[[{{{,,,\"{", "b": [1, {}]}"#), 2 * OBJECT_BYTES + 3 * VALUE_BYTES);
+        assert_eq!(json(b"\"never ends {{{{"), 0);
+    }
+
+    #[test]
+    fn messages_are_weighed_by_what_they_hold() {
+        const MODEL: Shape = Shape(&[]);
+        const JOB: Shape = Shape(&[(2, &MODEL)]);
+        const COMMIT: Shape = Shape(&[(1, &JOB)]);
+        let job = pb::JobSpec { id: "a".into(), model: Some(pb::Model::default()), hosts: vec![String::new(); 10], ..Default::default() };
+        let commit = pb::CommitRequest { jobs: vec![job; 3], lease_ms: 7, idempotency_key: "k".into(), if_epoch: Some(1) };
+        // Each job: itself, its model, its name and ten hosts; and the key.
+        assert_eq!(wire(&commit.encode_to_vec(), &COMMIT), 3 * (2 * OBJECT_BYTES + 11 * VALUE_BYTES) + VALUE_BYTES);
+        assert_eq!(wire(&[0x0a, 0x00].repeat(1_000), &COMMIT), 1_000 * OBJECT_BYTES);
+        // A group in front hides nothing; noise and cut bytes end it.
+        assert_eq!(wire(&[0x0b, 0x0a, 0x00, 0x0c, 0x0a, 0x00], &COMMIT), 2 * OBJECT_BYTES);
+        assert_eq!(wire(&[0x0a, 0x7f, 0x0a, 0x00], &COMMIT), 0);
+        assert_eq!(wire(&[0xff; 64], &COMMIT), 0);
+    }
+
+    #[tokio::test]
+    async fn all_bodies_together_have_a_budget() {
+        let loads = Loads::default();
+        let (mut first, mut second) = (loads.begin(false, 0), loads.begin(false, 0));
+        first.add(BUDGET_MIN - 10).unwrap();
+        assert_eq!(second.read(Body::from(vec![0; 11]), 100).await.unwrap_err().kind, Kind::Exhausted);
+        drop(second);
+        loads.begin(true, 0).read(Body::from(vec![0; 11]), 100).await.expect("changes have their own");
+        loads.begin(false, 0).read(Body::from(vec![0; 10]), 100).await.expect("what is given up is given back");
+        drop(first);
+        assert_eq!(loads.begin(false, 0).read(Body::from(vec![0; 101]), 100).await.unwrap_err().kind, Kind::TooLarge);
+        assert_eq!(loads.begin(false, 0).weigh(WEIGHT_MAX + 1).unwrap_err().kind, Kind::TooLarge);
+        assert_eq!(loads.questions.load(Ordering::Relaxed), 0);
+    }
+}

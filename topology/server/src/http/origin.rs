@@ -1,0 +1,127 @@
+//! Requests that a browser sends for somebody else's page.
+//!
+//! A page of any site can make a browser that reaches the service send requests, with the client's certificate or, on loopback,
+//! with the rights of everybody on the machine. Browsers say so, in headers that a page cannot change (Fetch Metadata, RFC 6454),
+//! and ask first about a body that says it is JSON.
+
+use axum::http::{HeaderMap, Method, Uri, header};
+
+use crate::api::{ApiError, Kind};
+
+/// Passes a request that no other site's page can have made. `loopback`: without certificates; then a name that somebody made
+/// lead to this machine (DNS rebinding) must not pass as ours, not even for reads.
+///
+/// # Errors
+/// Names the header and its value.
+pub(super) fn check(method: &Method, uri: &Uri, headers: &HeaderMap, loopback: bool) -> Result<(), ApiError> {
+    let text = |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let host = uri.authority().map(|a| a.as_str().to_owned()).or_else(|| text(header::HOST.as_str()));
+    // Without one it is no browser.
+    if let Some(host) = host.as_ref().filter(|host| loopback && !is_this_machine(host)) {
+        return Err(refused("host", host).hint("without tls the service is asked as localhost or by a loopback address"));
+    }
+    if matches!(*method, Method::GET | Method::HEAD) {
+        return Ok(());
+    }
+    if let Some(site) = text("sec-fetch-site").filter(|site| site != "same-origin" && site != "none") {
+        return Err(refused("sec-fetch-site", &site));
+    }
+    let own = |origin: &str| {
+        let (scheme, authority) = origin.split_once("://").unwrap_or_default();
+        host.as_ref().is_some_and(|host| without_port(host, scheme).eq_ignore_ascii_case(without_port(authority, scheme)))
+    };
+    if let Some(origin) = text(header::ORIGIN.as_str()).filter(|origin| !own(origin)) {
+        return Err(refused("origin", &origin));
+    }
+    Ok(())
+}
+
+/// Passes a body that says it is JSON: a page of another site cannot send one unasked.
+///
+/// # Errors
+/// Names the type.
+pub(super) fn is_json(headers: &HeaderMap) -> Result<(), ApiError> {
+    let said = headers.get(header::CONTENT_TYPE).map_or(String::new(), |value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let kind = said.split(';').next().unwrap_or_default().trim();
+    if kind.eq_ignore_ascii_case("application/json") {
+        return Ok(());
+    }
+    Err(ApiError::invalid(format!("content-type: {said:?}")).hint("content-type: application/json"))
+}
+
+fn refused(name: &str, value: &str) -> ApiError {
+    ApiError::new(Kind::Forbidden, &format!("{name}: {value:?}: a request for another site's page"))
+}
+
+fn is_this_machine(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(crate::tls::is_loopback)
+}
+
+/// The port that a scheme means by itself is as good as none.
+fn without_port<'a>(authority: &'a str, scheme: &str) -> &'a str {
+    let port = if scheme == "https" { ":443" } else { ":80" };
+    authority.strip_suffix(port).unwrap_or(authority)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(method: Method, uri: &str, pairs: &[(&'static str, &str)], loopback: bool) -> bool {
+        let headers = pairs.iter().map(|(name, value)| (header::HeaderName::from_static(name), value.parse().unwrap())).collect();
+        check(&method, &uri.parse().unwrap(), &headers, loopback).is_ok()
+    }
+
+    #[test]
+    fn only_pages_of_the_service_may_change_something() {
+        let post = |pairs: &[(&'static str, &str)]| ask(Method::POST, "/v1alpha1/release", pairs, false);
+        assert!(post(&[]) && post(&[("host", "topology.example")]));
+        assert!(post(&[("host", "topology.example"), ("origin", "https://Topology.example:443"), ("sec-fetch-site", "same-origin")]));
+        assert!(post(&[("host", "topology.example:7480"), ("origin", "https://topology.example:7480")]));
+        for bad in ["https://evil.example", "null", "https://topology.example", "https://topology.example:7480.evil.example", ""] {
+            assert!(!post(&[("host", "topology.example:7480"), ("origin", bad)]), "{bad}");
+        }
+        assert!(!post(&[("origin", "https://topology.example")]));
+        for bad in ["cross-site", "same-site", "moon"] {
+            assert!(!post(&[("host", "a"), ("sec-fetch-site", bad)]), "{bad}");
+        }
+        // Reads answer: another site's page cannot see what.
+        assert!(ask(Method::GET, "/", &[("host", "a"), ("sec-fetch-site", "cross-site"), ("origin", "null")], false));
+    }
+
+    #[test]
+    fn on_loopback_only_names_of_this_machine_are_answered() {
+        for good in ["localhost", "LOCALHOST:7480", "127.0.0.1:1", "127.9.9.9", "[::1]:7480", "[::1]"] {
+            assert!(ask(Method::GET, "/", &[("host", good)], true), "{good}");
+        }
+        for bad in [
+            "evil.example",
+            "evil.example:7480",
+            "localhost.evil.example",
+            "10.0.0.1",
+            "[::2]",
+            "",
+            "localhost:1:2",
+            "127.0.0.1.nip.example",
+        ] {
+            assert!(!ask(Method::GET, "/", &[("host", bad)], true), "{bad}");
+        }
+        assert!(
+            ask(Method::GET, "http://localhost:7480/", &[], true)
+                && !ask(Method::GET, "http://evil.example/", &[("host", "localhost")], true)
+        );
+        assert!(ask(Method::GET, "/", &[], true));
+    }
+
+    #[test]
+    fn a_body_has_to_say_that_it_is_json() {
+        let said = |value: &str| is_json(&std::iter::once((header::CONTENT_TYPE, value.parse().unwrap())).collect()).is_ok();
+        assert!(said("application/json") && said("Application/JSON; charset=utf-8"));
+        assert!(!said("text/plain") && !said("application/x-www-form-urlencoded") && !said("application/jsonp"));
+        assert!(is_json(&HeaderMap::new()).is_err());
+    }
+}

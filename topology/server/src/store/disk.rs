@@ -1,0 +1,228 @@
+//! The state file as a file: locked, washed when it is opened, and replaced whole when a write failed.
+//!
+//! `fsync` tells once that a page could not be written; Linux then counts the page as clean, keeps what it holds in memory and
+//! tells nothing more. After such an error neither the file, nor a later `fsync` of it, nor what a new process reads from it says
+//! what the disk has. So two things are never done: going on with a file of which a write failed, and building on a file whose
+//! bytes were not made durable since it was opened.
+//!
+//! - [`open`] writes every byte that it reads back in place and syncs, under the lock. That marks the pages as not written, so the
+//!   sync speaks of them. What a start sees is on the disk, or there is no start.
+//! - [`Fresh`] is a new file. All its pages are new, so its sync speaks of all of them; then it takes the place of the old one by
+//!   a rename and a sync of the folder. A rename that could not be synced is done anew, with another file.
+//!
+//! The lock is on the file that stands under the name: a new file is locked before it gets the name, and the old one until then.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io,
+    ops::Bound,
+    os::unix::fs::{FileExt as _, MetadataExt as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use redb::{BackendError, Database, DatabaseError, StorageBackend, backends::FileBackend};
+
+/// Memory for pages. A fabric of 100,000 NICs takes 11 MiB; the rest is small.
+const CACHE_BYTES: usize = 32 << 20;
+/// Bytes written back at a time.
+const WASH_BYTES: usize = 1 << 20;
+
+/// Asked before each sync of a file or a folder; an error is taken for the sync's. For tests of failing disks.
+pub type SyncGuard = Arc<dyn Fn() -> io::Result<()> + Send + Sync>;
+
+/// A file under redb whose syncs can be made to fail.
+struct Disk {
+    file: FileBackend,
+    guard: SyncGuard,
+}
+
+impl std::fmt::Debug for Disk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.file.fmt(f)
+    }
+}
+
+type Range = (Bound<u64>, Bound<u64>);
+
+impl StorageBackend for Disk {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        (self.guard)()?;
+        self.file.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.file.write(offset, data)
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.file.close()
+    }
+
+    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.file.try_lock_range(start, end)
+    }
+
+    fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.file.try_lock_shared_range(start, end)
+    }
+
+    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.file.lock_range(start, end)
+    }
+
+    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.file.lock_shared_range(start, end)
+    }
+
+    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.file.unlock_range(start, end)
+    }
+
+    fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        let range: Range = (start, end);
+        self.file.query_lock_range(range.0, range.1)
+    }
+}
+
+/// Why a file could not be opened.
+#[derive(Debug)]
+pub(super) enum OpenError {
+    /// Somebody else has it.
+    InUse,
+    /// The operating system refused.
+    Io(io::Error),
+    /// The database refused.
+    Database(DatabaseError),
+}
+
+impl From<io::Error> for OpenError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Opens a database that exists; what it holds is on the disk then.
+pub(super) fn open(path: &Path, guard: &SyncGuard) -> Result<Database, OpenError> {
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    lock(&file)?;
+    // Between opening and locking, its owner may have put another in its place, and gone.
+    if !stands_at(&file, path)? {
+        return Err(OpenError::InUse);
+    }
+    wash(&file, guard)?;
+    database(file, guard)
+}
+
+/// A new file beside the one that it will replace.
+pub(super) struct Fresh {
+    /// Empty at first, and locked.
+    pub(super) database: Database,
+    new: PathBuf,
+    path: PathBuf,
+}
+
+impl Fresh {
+    /// Makes it. What a process that was killed left under its name is overwritten; one that lives keeps it.
+    pub(super) fn create(path: &Path, guard: &SyncGuard) -> Result<Self, OpenError> {
+        let mut name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "names no file"))?.to_owned();
+        name.push(".new");
+        let new = path.with_file_name(name);
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&new)?;
+        lock(&file)?;
+        // It may have been renamed since it was opened: then it is a state file, and not ours to empty.
+        if !stands_at(&file, &new)? {
+            return Err(OpenError::InUse);
+        }
+        file.set_len(0)?;
+        if let Ok(old) = fs::metadata(path) {
+            file.set_permissions(old.permissions())?;
+        }
+        let made = database(file, guard);
+        if made.is_err() {
+            let _ = fs::remove_file(&new);
+        }
+        Ok(Self { database: made?, new, path: path.into() })
+    }
+
+    /// Takes the file's place, once its transactions are synced. The rename is not yet durable.
+    pub(super) fn rename(self) -> io::Result<Database> {
+        match fs::rename(&self.new, &self.path) {
+            Ok(()) => Ok(self.database),
+            Err(e) => {
+                self.discard();
+                Err(e)
+            }
+        }
+    }
+
+    /// Gives its room on the disk back.
+    pub(super) fn discard(self) {
+        // It is overwritten by the next one otherwise.
+        let _ = fs::remove_file(&self.new);
+    }
+}
+
+/// Makes a rename durable.
+pub(super) fn sync_folder(path: &Path, guard: &SyncGuard) -> io::Result<()> {
+    guard()?;
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
+}
+
+fn database(file: File, guard: &SyncGuard) -> Result<Database, OpenError> {
+    let disk = Disk { file: FileBackend::new(file).map_err(OpenError::Database)?, guard: Arc::clone(guard) };
+    let mut builder = Database::builder();
+    builder.set_cache_size(CACHE_BYTES);
+    builder.create_with_backend(disk).map_err(|e| match e {
+        DatabaseError::DatabaseAlreadyOpen => OpenError::InUse,
+        e => OpenError::Database(e),
+    })
+}
+
+/// The same lock that the database takes, a moment earlier.
+fn lock(file: &File) -> Result<(), OpenError> {
+    file.try_lock().map_err(|e| match e {
+        TryLockError::WouldBlock => OpenError::InUse,
+        TryLockError::Error(e) => OpenError::Io(e),
+    })
+}
+
+fn stands_at(file: &File, path: &Path) -> io::Result<bool> {
+    let own = file.metadata()?;
+    match fs::metadata(path) {
+        Ok(there) => Ok((own.dev(), own.ino()) == (there.dev(), there.ino())),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// Writes every byte back as it is and syncs.
+fn wash(file: &File, guard: &SyncGuard) -> io::Result<()> {
+    let mut bytes = vec![0; WASH_BYTES];
+    let mut at = 0;
+    loop {
+        let read = match file.read_at(&mut bytes, at) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(e),
+        };
+        file.write_all_at(&bytes[..read], at)?;
+        at += read as u64;
+    }
+    guard()?;
+    file.sync_all()
+}
