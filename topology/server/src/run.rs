@@ -361,12 +361,9 @@ impl Reload {
             tls: old.tls.clone(),
             plan: old.plan,
             agents: old.agents,
+            limits: LimitsConfig { evaluations: old.limits.evaluations, ..new.limits },
+            log: LogConfig { format: old.log.format, ..new.log },
             ..new
-        };
-        let kept = Config {
-            limits: LimitsConfig { evaluations: old.limits.evaluations, ..kept.limits },
-            log: LogConfig { format: old.log.format, ..kept.log },
-            ..kept
         };
         latest.send_replace(Arc::new(kept));
         if restart.is_empty() {
