@@ -61,9 +61,11 @@ pub fn evaluate(problem: &Problem, shifts: &[Ticks]) -> Result<Solution, SolveEr
     let view = View::new(problem, Effort::Thorough);
     let shifts: Vec<u64> = shifts.iter().zip(problem.periods()).map(|(s, t)| s.0 % t.0).collect();
     let mut parts = view.parts();
+    let work_max = Effort::Thorough.work_max().min(Effort::Thorough.problem_work_max() / parts.len().max(1) as u64);
     for part in &mut parts {
+        part.group.limit(Effort::Thorough, work_max);
         part.rotations = part.jobs.iter().map(|&j| shifts[j] % part.group.jobs[part.local(j)].lock).collect();
-        part.slacks = slack::slacks(&part.group, &part.rotations, Effort::Thorough.work_max(), &mut Total::default());
+        part.slacks = slack::slacks(&part.group, &part.rotations, work_max, &mut Total::default());
     }
     let optimality = Optimality { proven: false, bound_gap: 0.0 };
     let mut solution = view.report(Outcome::Evaluated, &parts, &shifts, optimality);
@@ -93,6 +95,8 @@ pub(crate) struct Part {
     proven: bool,
     /// Robust mode: worst cost for each job's drift.
     worst: Vec<f64>,
+    /// Work of the last solution.
+    spent: u64,
 }
 
 impl Part {
@@ -100,14 +104,16 @@ impl Part {
         self.jobs.partition_point(|&j| j < job)
     }
 
-    fn solve(&mut self, options: &Options) {
+    fn solve(&mut self, options: &Options, work_max: u64) {
         let mut total = Total::default();
-        let best = optimum(&self.group, options.effort, &mut total);
-        self.proven = best.proven();
-        let Optimum { found, bound } = best;
+        self.group.limit(options.effort, work_max);
+        let Optimum { found, bound } = optimum(&self.group, options.effort, work_max, &mut total);
+        // An earlier bound holds as well.
+        let bound = bound.max(self.bound);
         self.bound = bound;
+        self.proven = Optimum { found: found.clone(), bound }.proven();
         self.rotations = found.shifts;
-        let work_end = total.work + options.effort.work_max();
+        let work_end = total.work + work_max;
         self.slacks = slack::centre(&self.group, &mut self.rotations, |_| true, work_end, &mut total);
         if let Some(drift) = options.robust {
             let worst = robust::harden(&self.group, &mut self.rotations, drift.0, &mut total);
@@ -116,6 +122,29 @@ impl Part {
             self.worst = robust::worst_costs(&self.group, &self.rotations, drift.0, &mut total);
             self.slacks = slack::slacks(&self.group, &self.rotations, work_end, &mut total);
         }
+        self.spent = total.work;
+    }
+}
+
+/// Solves all parts with about `work_max` of work together, and no part with more than the effort allows for one. First all get
+/// the same half; what they leave goes to those that are not proven, in equal shares. Work is counted, not timed, so the shares
+/// are the same on any machine.
+fn solve_parts(parts: &mut [Part], options: &Options, work_max: u64) {
+    let most = options.effort.work_max();
+    let all = |parts: &mut [&mut Part], share: u64| {
+        if parts.len() >= PARALLEL_SETS_MIN {
+            parts.par_iter_mut().for_each(|part| part.solve(options, share));
+        } else {
+            parts.iter_mut().for_each(|part| part.solve(options, share));
+        }
+    };
+    let share = if parts.len() == 1 { most.min(work_max) } else { most.min(work_max / 2 / parts.len().max(1) as u64) };
+    all(&mut parts.iter_mut().collect::<Vec<_>>(), share);
+    let left = work_max.saturating_sub(parts.iter().map(|p| p.spent).sum());
+    let mut open: Vec<&mut Part> = parts.iter_mut().filter(|p| !p.proven).collect();
+    let again = most.min(left / open.len().max(1) as u64);
+    if again >= 2 * share.max(1) {
+        all(&mut open, again);
     }
 }
 
@@ -160,18 +189,14 @@ impl<'a> View<'a> {
                 }
                 let group = Group::new(jobs.len(), circles, self.effort);
                 let classes = set.iter().map(|&i| self.contended[i].0).collect();
-                Part { jobs, group, classes, rotations: vec![], slacks: vec![], bound: 0.0, proven: false, worst: vec![] }
+                Part { jobs, group, classes, rotations: vec![], slacks: vec![], bound: 0.0, proven: false, worst: vec![], spent: 0 }
             })
             .collect()
     }
 
     pub(crate) fn solve_exact(&self, options: &Options) -> Solution {
         let mut parts = self.parts();
-        if parts.len() >= PARALLEL_SETS_MIN {
-            parts.par_iter_mut().for_each(|part| part.solve(options));
-        } else {
-            parts.iter_mut().for_each(|part| part.solve(options));
-        }
+        solve_parts(&mut parts, options, options.effort.problem_work_max());
         self.combine(&parts, options)
     }
 
