@@ -1,13 +1,13 @@
 //! How often a proof fits into the work limit, and how long it takes, by number of jobs and kind of periods.
 //!
-//! `cargo run --release -p antiphase-circle --example proofs`
+//! `cargo run --release -p antiphase-circle --example proofs`; with `-- prove` by the effort of `antiphase solve --prove`.
 
 #[path = "../tests/oracle/mod.rs"]
 mod oracle;
 
 use std::time::Instant;
 
-use antiphase_circle::{Options, Phase, ProblemBuilder, ProblemError, Rate, Ticks, solve};
+use antiphase_circle::{Effort, Options, Phase, ProblemBuilder, ProblemError, Rate, Ticks, solve};
 use oracle::Random;
 
 /// Random single links per row.
@@ -35,6 +35,7 @@ fn case(random: &mut Random, pool: &[u64], jobs: u64, bursts: u64) -> Result<ant
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let effort = if std::env::args().any(|a| a == "prove") { Effort::Proof } else { Effort::Thorough };
     let pools: [(&str, &[u64]); 3] = [
         ("equal periods", &[255]),
         ("round periods", &[100, 120, 150, 180, 200, 240, 300, 320, 400, 480, 600]),
@@ -48,7 +49,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 for seed in 0..CASES {
                     let problem = case(&mut Random(seed * 977 + jobs * 13 + bursts), pool, jobs, bursts)?;
                     let start = Instant::now();
-                    let solution = solve(&problem, &Options::default())?;
+                    let solution = solve(&problem, &Options { effort, ..Options::default() })?;
                     times.push(start.elapsed().as_secs_f64() * 1e3);
                     proven += u64::from(solution.optimality.proven);
                     gap = gap.max(solution.optimality.bound_gap);

@@ -16,8 +16,10 @@ use petgraph::unionfind::UnionFind;
 
 use crate::{
     PROOF_TOLERANCE,
+    circle_response::{CircleResponse, Curve},
     descent::{Found, descent},
     group::Group,
+    joint::{self, Interaction, Joint},
     mixed::{self, Mixed},
     nested::{Nested, Seen},
     residue::Folded,
@@ -51,16 +53,16 @@ impl Optimum {
     }
 }
 
-/// Searches the optimum of a group of any size; the effort is bounded, the bound truthful.
-pub(crate) fn optimum(group: &Group, effort: Effort, total: &mut Total) -> Optimum {
+/// Searches the optimum of a group of any size with about `work_max` of work; the bound is truthful whatever that is.
+pub(crate) fn optimum(group: &Group, effort: Effort, work_max: u64, total: &mut Total) -> Optimum {
     let free = vec![None; group.jobs.len()];
     if group.jobs.len() > EXACT_JOBS_MAX {
-        let bound = bound_by_circles(group, effort, total);
-        return Optimum { found: descent(group, &free, effort.starts(), bound, total.work + effort.work_max(), total), bound };
+        let bound = bound_by_circles(group, effort, work_max / 2, total);
+        return Optimum { found: descent(group, &free, effort.starts(), bound, total.work + work_max, total), bound };
     }
     // The search of two jobs is one look at all alignments: nothing to prepare.
     let starts = if group.jobs.len() == 2 { 0 } else { STARTS_SMALL };
-    search(group, &free, starts, effort.work_max(), total)
+    search(group, &free, starts, work_max, total)
 }
 
 /// The best shifts of the jobs that `fixed` leaves free while the others stand where it says: the fixed
@@ -118,13 +120,14 @@ fn rooted(group: &Group, fixed: &[Option<u64>]) -> Vec<Option<u64>> {
 
 /// A lower bound for a large group: every circle for itself, as if its jobs need not agree with
 /// the other circles. Few jobs on a circle are solved; of many, only the first node is bounded.
-fn bound_by_circles(group: &Group, effort: Effort, total: &mut Total) -> f64 {
+fn bound_by_circles(group: &Group, effort: Effort, work_max: u64, total: &mut Total) -> f64 {
+    let work_max = work_max / group.circles.len().max(1) as u64;
     let bound = |c| {
-        let alone = group.circle_alone(c, effort);
-        if effort == Effort::Thorough && alone.jobs.len() <= EXACT_JOBS_MAX {
-            return optimum(&alone, effort, total).bound;
+        let alone = group.circle_alone(c);
+        if effort != Effort::Fast && alone.jobs.len() <= EXACT_JOBS_MAX {
+            return optimum(&alone, effort, work_max, total).bound;
         }
-        let mut search = Search::new(&alone, &vec![None; alone.jobs.len()], total, effort.work_max());
+        let mut search = Search::new(&alone, &vec![None; alone.jobs.len()], total, work_max);
         search.bound_here(None).0.max(alone.mean_bound())
     };
     (0..group.circles.len()).map(bound).sum()
@@ -150,12 +153,45 @@ struct Search<'a> {
 }
 
 /// An unplaced job: what each alignment with each placed job would cost, and the least of it.
-struct Pending {
+struct Pending<'a> {
     job: usize,
+    /// How its cost answers to its shift, and what it costs besides.
+    response: Vec<CircleResponse<'a>>,
+    counted: f64,
     /// (place of the head in the queue, added cost, shift), by head.
     alignments: Vec<(usize, f64, u64)>,
     least: f64,
     at: u64,
+}
+
+/// Where the last job may stand beside those that stand already.
+#[derive(Default)]
+struct Beside {
+    /// Its (added cost, shift), by cost.
+    known: Vec<(f64, u64)>,
+    /// Or, where they depend on the job placed just before it, the heads.
+    heads: Vec<usize>,
+}
+
+impl Pending<'_> {
+    /// What the job adds at `shift`, at least.
+    fn cost(&self, shift: u64) -> f64 {
+        self.response.iter().map(|r| r.at(shift)).sum::<f64>() + self.counted
+    }
+
+    /// Its alignments from that place in the tree on, by cost.
+    fn ranked(&self, head: usize, child_min: usize) -> Vec<(f64, u64)> {
+        let from = head + usize::from(self.job < child_min);
+        let mut ranked: Vec<(f64, u64)> = self.alignments.iter().filter(|a| a.0 >= from).map(|a| (a.1, a.2)).collect();
+        ranked.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        ranked.dedup_by_key(|a| a.1);
+        ranked
+    }
+
+    /// Work of one lookup.
+    fn work(&self) -> u64 {
+        self.response.iter().map(CircleResponse::work).sum()
+    }
 }
 
 impl<'a> Search<'a> {
@@ -180,7 +216,7 @@ impl<'a> Search<'a> {
     }
 
     /// A lower bound of everything below this node; the unplaced jobs; whether all their alignments were seen.
-    fn bound_here(&mut self, known: Option<f64>) -> (f64, Vec<Pending>, f64, bool) {
+    fn bound_here(&mut self, known: Option<f64>) -> (f64, Vec<Pending<'a>>, f64, bool) {
         let (costs, fill) = self.placed_cost(known);
         let with_floors: f64 = costs.iter().sum();
         let mut complete = true;
@@ -197,7 +233,9 @@ impl<'a> Search<'a> {
     }
 
     fn branch(&mut self, head: usize, child_min: usize, known: Option<f64>) {
+        let before = self.total.work;
         let (bound, pending, with_floors, complete) = self.bound_here(known);
+        let spent = self.total.work - before;
         if bound >= self.best.cost - PROOF_TOLERANCE {
             return;
         }
@@ -224,12 +262,11 @@ impl<'a> Search<'a> {
         if out_of_work {
             return;
         }
-        let rest: f64 = pending.iter().map(|p| p.least).sum();
-        let two_left = pending.len() == 2;
-        if two_left {
-            // What is asked next, many times, is where the last job fits when the other is placed.
-            self.keep_placed();
+        if let [a, b] = &pending[..] {
+            self.close_two(head, child_min, [a, b], with_floors, spent);
+            return;
         }
+        let rest: f64 = pending.iter().map(|p| p.least).sum();
         for h in head..self.order.len() {
             for p in &pending {
                 if h == head && p.job < child_min {
@@ -238,8 +275,153 @@ impl<'a> Search<'a> {
                 self.attach(h, p, with_floors, rest - p.least);
             }
         }
-        if two_left {
-            self.base.clear();
+    }
+
+    /// Where `last` may stand beside the placed jobs once `first` stands: what is known already, unless it depends on `first`.
+    fn beside(&self, first: usize, last: &Pending<'a>, head: usize, child_min: usize) -> Beside {
+        let from = head + usize::from(last.job < child_min);
+        let mut beside = Beside::default();
+        let heads = &self.order[from.min(self.order.len())..];
+        if heads.iter().any(|&h| self.ties.depends(self.group, last.job, h, first)) {
+            beside.heads = heads.to_vec();
+        } else {
+            beside.known = last.ranked(head, child_min);
+        }
+        beside
+    }
+
+    /// The alignments of `last` with `first`, just placed, and with `heads`. False if some were left out.
+    fn meet(&self, first: usize, last: usize, heads: &[usize], shifts: &mut Vec<u64>) -> bool {
+        let mut complete = true;
+        for &head in [first].iter().chain(heads) {
+            complete &= self.ties.vertices(self.group, last, head, &self.placed, shifts);
+        }
+        if !heads.is_empty() {
+            shifts.sort_unstable();
+            shifts.dedup();
+        }
+        complete
+    }
+
+    /// Two jobs are left: tries all pairs of their alignments that the bound of the node leaves open. `spent` is the work of that bound.
+    fn close_two(&mut self, head: usize, child_min: usize, pending: [&Pending<'a>; 2], with_floors: f64, spent: u64) {
+        let room = self.best.cost - PROOF_TOLERANCE - with_floors;
+        let open = |p: &Pending<'_>, other: &Pending<'_>| p.alignments.iter().filter(|a| a.1 + other.least < room).count() as u64;
+        let asked = open(pending[0], pending[1]) + open(pending[1], pending[0]);
+        let joints = self.joints([pending[0].job, pending[1].job], asked, spent);
+        if joints.is_none() {
+            // What is asked next, many times, is where one fits when the other is placed.
+            self.keep_placed();
+        }
+        for which in 0..2 {
+            self.close(head, child_min, pending, with_floors, joints.as_deref(), which);
+        }
+        self.base.clear();
+    }
+
+    /// The interaction of two jobs on each circle that both are on, while the placed ones stand. `None` where adding up anew for
+    /// each of the places `asked` about, which takes about half of `spent`, is less work.
+    fn joints(&mut self, jobs: [usize; 2], asked: u64, spent: u64) -> Option<Vec<(f64, Joint)>> {
+        let mut joints = Vec::new();
+        for circle in &self.group.circles {
+            let member = |job: usize| circle.members.iter().find(|on| on.job == job);
+            let (Some(a), Some(b)) = (member(jobs[0]), member(jobs[1])) else { continue };
+            let seen = a.folded.period.lcm(&b.folded.period);
+            let stand: Vec<(&Folded, u64)> = circle.members.iter().filter_map(|on| Some((&on.folded, self.placed[on.job]?))).collect();
+            let pieces = joint::pieces(stand.iter().map(|s| s.0), seen);
+            let table = (a.folded.levels.len() * b.folded.levels.len()) as u64;
+            if pieces.saturating_mul(4 + table) > asked.saturating_mul(spent / 4) || pieces > spent / 4 {
+                return None;
+            }
+            let stand = stand.iter().map(|&(folded, shift)| Mixed::job(folded, shift)).collect();
+            let (slow, fast) = mixed::total(stand, seen, &mut self.total.work)?;
+            // The fast part may be one piece and still be a demand.
+            let others = slow.plus(&fast, &mut self.total.work)?;
+            let joint = Joint::new(&others, [&a.folded, &b.folded], circle.capacity, &mut self.total.work)?;
+            joints.push((circle.perimeter as f64 * circle.weight, joint));
+        }
+        Some(joints)
+    }
+
+    /// Two jobs are left: places one of them, `which`, at each of its alignments with the placed jobs, and the other at those
+    /// with it, and, once, with the placed jobs. What each adds alone bounds what both add, and what they add together is
+    /// looked up where that bound is not enough.
+    fn close(
+        &mut self,
+        head: usize,
+        child_min: usize,
+        pending: [&Pending<'a>; 2],
+        with_floors: f64,
+        joints: Option<&[(f64, Joint)]>,
+        which: usize,
+    ) {
+        let (first, last) = (pending[which], pending[1 - which]);
+        let ranked = first.ranked(head, child_min);
+        let beside = if which == 0 { self.beside(first.job, last, head, child_min) } else { Beside::default() };
+        let mut shifts = Vec::new();
+        let mut open: Vec<(f64, u64)> = Vec::new();
+        let mut curves: Vec<Interaction> = joints.iter().flat_map(|j| j.iter()).map(|_| Interaction::default()).collect();
+        let lookup = LOOKUP_WORK / 2 * joints.iter().flat_map(|j| j.iter()).map(|j| j.1.lookups(which)).sum::<u64>();
+        for (added, shift) in ranked {
+            let so_far = with_floors + added;
+            if so_far + last.least >= self.best.cost - PROOF_TOLERANCE {
+                break;
+            }
+            if self.total.work >= self.work_end {
+                self.given_up = self.given_up.min(so_far + last.least);
+                break;
+            }
+            self.placed[first.job] = Some(shift);
+            shifts.clear();
+            if !self.meet(first.job, last.job, &beside.heads, &mut shifts) {
+                self.given_up = self.given_up.min(so_far);
+            }
+            self.total.work += 4 + last.work() * shifts.len() as u64;
+            let room = self.best.cost - PROOF_TOLERANCE - so_far;
+            open.clear();
+            open.extend(shifts.iter().map(|&s| (last.cost(s), s)).filter(|c| c.0 < room));
+            open.extend(beside.known.iter().take_while(|k| k.0 < room));
+            if !open.is_empty() {
+                if let Some(joints) = joints {
+                    for (curve, (_, joint)) in curves.iter_mut().zip(joints) {
+                        joint.with(which, shift, curve, &mut self.total.work);
+                    }
+                    self.total.work += lookup * open.len() as u64;
+                    for &(cost, at) in &open {
+                        let both = curves.iter().zip(joints).map(|(curve, (scale, joint))| scale * joint.at(which, curve, at)).sum::<f64>();
+                        if so_far + cost + both < self.best.cost - PROOF_TOLERANCE {
+                            let mut all: Vec<u64> = self.placed.iter().map(|s| s.unwrap_or(0)).collect();
+                            all[last.job] = at;
+                            self.best = Found { cost: so_far + cost + both, shifts: all };
+                        }
+                    }
+                } else {
+                    self.order.push(first.job);
+                    let mut shifts = open.iter().map(|c| c.1).collect();
+                    self.finish(last.job, so_far, &mut shifts);
+                    self.order.pop();
+                }
+            }
+            self.placed[first.job] = None;
+        }
+    }
+
+    /// Tries the shifts of the one job that is left.
+    fn finish(&mut self, job: usize, so_far: f64, shifts: &mut Vec<u64>) {
+        shifts.sort_unstable();
+        shifts.dedup();
+        let (costs, _) = self.placed_cost(Some(so_far));
+        let response = self.response(job);
+        let without: f64 = self.group.jobs[job].on.iter().zip(&response).map(|(&(c, _), r)| r.without - costs[c]).sum();
+        let so_far = costs.iter().sum::<f64>() + without;
+        self.total.work += response.iter().map(CircleResponse::work).sum::<u64>() * shifts.len() as u64;
+        for &shift in shifts.iter() {
+            let cost = so_far + response.iter().map(|r| r.at(shift)).sum::<f64>();
+            if cost < self.best.cost - PROOF_TOLERANCE {
+                let mut all: Vec<u64> = self.placed.iter().map(|s| s.unwrap_or(0)).collect();
+                all[job] = shift;
+                self.best = Found { cost, shifts: all };
+            }
         }
     }
 
@@ -265,7 +447,7 @@ impl<'a> Search<'a> {
     }
 
     /// Places `p` at each of its alignments with the job at place `h` of the queue, best first.
-    fn attach(&mut self, h: usize, p: &Pending, with_floors: f64, others: f64) {
+    fn attach(&mut self, h: usize, p: &Pending<'a>, with_floors: f64, others: f64) {
         let others = with_floors + others;
         let mut ranked: Vec<(f64, u64)> = p.alignments.iter().filter(|a| a.0 == h).map(|a| (a.1, a.2)).collect();
         ranked.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
@@ -288,11 +470,11 @@ impl<'a> Search<'a> {
 
     /// What an unplaced job adds at its alignments with the placed jobs, over the floor that is
     /// counted for it already in `costs`, by circle.
-    fn pending(&mut self, job: usize, costs: &[f64], complete: &mut bool) -> Pending {
+    fn pending(&mut self, job: usize, costs: &[f64], complete: &mut bool) -> Pending<'a> {
         let response = self.response(job);
         let counted: f64 = self.group.jobs[job].on.iter().zip(&response).map(|(&(c, _), r)| r.without - costs[c]).sum();
-        let cost = |shift| response.iter().map(|r| r.at(shift)).sum::<f64>() + counted;
-        let mut pending = Pending { job, alignments: Vec::new(), least: cost(0), at: 0 };
+        let mut pending = Pending { job, response, counted, alignments: Vec::new(), least: 0.0, at: 0 };
+        pending.least = pending.cost(0);
         let mut shifts = Vec::new();
         let mut lookups = 0;
         for (h, &head) in self.order.iter().enumerate() {
@@ -301,7 +483,7 @@ impl<'a> Search<'a> {
             shifts.sort_unstable();
             shifts.dedup();
             for &shift in &shifts {
-                let cost = cost(shift);
+                let cost = pending.cost(shift);
                 pending.alignments.push((h, cost, shift));
                 if cost < pending.least {
                     (pending.at, pending.least) = (shift, cost);
@@ -309,7 +491,7 @@ impl<'a> Search<'a> {
             }
             lookups += shifts.len() as u64;
         }
-        self.total.work += response.iter().map(CircleResponse::work).sum::<u64>() * lookups;
+        self.total.work += pending.work() * lookups;
         pending
     }
 
@@ -389,37 +571,4 @@ fn is_plain(circle: &Circle) -> bool {
     // The sum of one distribution and nothing is that distribution.
     circle.members.iter().filter(|on| !on.folded.is_locked()).count() <= 1
         && pieces(&|on| circle.perimeter / on.folded.period) <= PLAIN_REPEATS * pieces(&|_| 1)
-}
-
-/// How the cost of one circle answers to the shift of one job.
-struct CircleResponse<'a> {
-    /// Cost of the others.
-    without: f64,
-    scale: f64,
-    curve: Curve<'a>,
-}
-
-enum Curve<'a> {
-    Nested(Nested, Seen),
-    /// Where sums on small circles are too large.
-    Swept(Response, &'a Folded),
-}
-
-impl CircleResponse<'_> {
-    fn at(&self, shift: u64) -> f64 {
-        self.scale
-            * match &self.curve {
-                Curve::Nested(nested, seen) => nested.at(seen, shift),
-                Curve::Swept(response, folded) => response.at(folded, shift),
-            }
-    }
-
-    /// Work of one lookup.
-    fn work(&self) -> u64 {
-        LOOKUP_WORK
-            * match &self.curve {
-                Curve::Nested(_, seen) => seen.spans.len() as u64,
-                Curve::Swept(_, folded) => folded.spans.len() as u64,
-            }
-    }
 }

@@ -15,6 +15,12 @@ use crate::{
 
 /// Fewest alignments of a pair that are kept, however many phases the jobs have.
 const ALIGNMENTS_MIN: u64 = 64;
+/// The same where many groups share the work.
+const ALIGNMENTS_MIN_SHARED: u64 = 8;
+/// A group with less work than this, in units of 10 ns, shares with many.
+const WORK_SHARED: u64 = 1_000_000;
+/// Work on a group, for each ordered pair of its jobs, per lookup that one alignment of the pair may take.
+const WORK_PER_LOOKUP: u64 = 4;
 
 /// One job of a group.
 #[derive(Clone, Debug)]
@@ -36,6 +42,8 @@ pub(crate) struct Group {
     pub(crate) circles: Vec<Circle>,
     /// Most lookups spent on the alignments of one pair of jobs: alignments times pieces.
     lookups_max: u64,
+    /// But at least so many alignments.
+    alignments_min: u64,
 }
 
 impl Group {
@@ -51,7 +59,7 @@ impl Group {
                 job.weight += on.folded.mean / circle.capacity;
             }
         }
-        Self { jobs: group_jobs, circles, lookups_max: effort.lookups_max() }
+        Self { jobs: group_jobs, circles, lookups_max: effort.lookups_max(), alignments_min: ALIGNMENTS_MIN }
     }
 
     /// Lookups that one shift of a job costs, in pairs.
@@ -59,13 +67,26 @@ impl Group {
         self.jobs[job].on.iter().map(|&(c, m)| self.circles[c].members[m].folded.spans.len() as u64).sum()
     }
 
+    /// Fits the alignments that are looked at to the work that the group may spend.
+    pub(crate) fn limit(&mut self, effort: Effort, work_max: u64) {
+        self.lookups_max = effort.lookups_max();
+        if effort != Effort::Fast && work_max < WORK_SHARED {
+            let pairs = (self.jobs.len() * self.jobs.len().saturating_sub(1)).max(1) as u64;
+            self.lookups_max = self.lookups_max.min(work_max / (WORK_PER_LOOKUP * pairs));
+            self.alignments_min = ALIGNMENTS_MIN_SHARED;
+        } else {
+            self.alignments_min = ALIGNMENTS_MIN;
+        }
+    }
+
     /// One circle and its jobs, renumbered, as a group of its own.
-    pub(crate) fn circle_alone(&self, circle: usize, effort: Effort) -> Self {
+    pub(crate) fn circle_alone(&self, circle: usize) -> Self {
         let mut alone = self.circles[circle].clone();
         for (job, on) in alone.members.iter_mut().enumerate() {
             on.job = job;
         }
-        Self::new(alone.members.len(), vec![alone], effort)
+        let (lookups_max, alignments_min) = (self.lookups_max, self.alignments_min);
+        Self { lookups_max, alignments_min, ..Self::new(alone.members.len(), vec![alone], Effort::Fast) }
     }
 
     /// Loss in the sum of link scores under those shifts.
@@ -118,7 +139,7 @@ impl Group {
                 continue;
             }
             let turns = lock / g;
-            let most = (self.lookups_max / mine.folded.starts.len() as u64).max(ALIGNMENTS_MIN);
+            let most = self.alignments_max(mine.folded.starts.len() as u64);
             let pairs = (mine.edges.len() as u64 * theirs.edges.len() as u64).max(1);
             let (pair_step, turn_step) = (pairs.div_ceil(most), turns.div_ceil((most / pairs).max(1)));
             complete &= pair_step == 1 && turn_step == 1;
@@ -133,6 +154,21 @@ impl Group {
             }
         }
         complete
+    }
+
+    /// Most alignments of a pair that are looked at, where one shift takes so many lookups.
+    fn alignments_max(&self, pieces: u64) -> u64 {
+        (self.lookups_max / pieces).max(self.alignments_min)
+    }
+
+    /// Whether so many turns of all meetings of the two are more than are looked at.
+    pub(crate) fn too_many(&self, job: usize, other: usize, turns: u64) -> bool {
+        self.jobs[job].on.iter().any(|&(c, m)| {
+            let Some(&(_, o)) = self.jobs[other].on.iter().find(|on| on.0 == c) else { return false };
+            let (mine, theirs) = (&self.circles[c].members[m], &self.circles[c].members[o]);
+            let meetings = mine.edges.len() as u64 * theirs.edges.len() as u64 / 2;
+            meetings * turns.max(1) > self.alignments_max(mine.folded.starts.len() as u64)
+        })
     }
 
     /// The same in the first turn only: shifts at which a rising edge of one meets a falling edge of the other, modulo

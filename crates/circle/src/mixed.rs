@@ -123,11 +123,13 @@ impl Mixed {
     /// Pieces that the sum with `other` would have.
     fn pieces_with(&self, other: &Self) -> u64 {
         let both = self.period.lcm(&other.period);
-        (both / self.period).saturating_mul(self.pieces()).saturating_add((both / other.period).saturating_mul(other.pieces()))
+        // What never changes cuts nothing.
+        let around = |m: &Self| if m.pieces() == 1 { 1 } else { (both / m.period).saturating_mul(m.pieces()) };
+        around(self).saturating_add(around(other))
     }
 
     /// The sum of two that are independent at each point; `None` if it is too large.
-    fn plus(&self, other: &Self, work: &mut u64) -> Option<Self> {
+    pub(crate) fn plus(&self, other: &Self, work: &mut u64) -> Option<Self> {
         let period = self.period.lcm(&other.period);
         if self.pieces_with(other) > ATOMS_MAX {
             return None;
@@ -147,7 +149,10 @@ impl Mixed {
                 return None;
             }
             out.push(at, sum.drain(..));
-            at = a.end.min(b.end);
+            at = a.end.min(b.end).min(period);
+            if at == period {
+                break;
+            }
             a.go_to(at);
             b.go_to(at);
         }
@@ -216,7 +221,8 @@ struct Around<'a> {
 
 impl<'a> Around<'a> {
     fn new(of: &'a Mixed) -> Self {
-        Self { of, piece: 0, end: of.end(0) }
+        // What never changes never ends.
+        Self { of, piece: 0, end: if of.pieces() == 1 { u64::MAX } else { of.end(0) } }
     }
 
     fn go_to(&mut self, at: u64) {

@@ -98,6 +98,9 @@ impl Nested {
 
     /// Integral from 0 to `at` as if the slow piece lasted forever.
     fn layer(&self, slow: usize, level: usize, at: u64) -> f64 {
+        if self.fast_period == 1 {
+            return self.turn[slow * self.levels + level] * at as f64;
+        }
         let (turns, rest) = (at / self.fast_period, at % self.fast_period);
         let fast = self.fast.partition_point(|&f| f <= rest) - 1;
         let i = (slow * self.fast.len() + fast) * self.levels + level;

@@ -17,9 +17,12 @@ pub enum Mode {
 /// How much work a solver may spend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Effort {
-    /// Prove the optimum where that takes up to about a second: `antiphase solve`.
+    /// Prove the optimum of a group where that takes up to about a second, and of all groups where it takes about three:
+    /// `antiphase solve`.
     #[default]
     Thorough,
+    /// Prove the optimum where that takes up to about a minute: `antiphase solve --prove`.
+    Proof,
     /// Bound the work per set of links to about a millisecond: ranking many placements.
     Fast,
 }
@@ -28,8 +31,17 @@ impl Effort {
     /// Most pieces on one reduced circle before weak couplings are dropped.
     pub(crate) const fn pieces_max(self) -> u64 {
         match self {
-            Self::Thorough => crate::CIRCLE_PIECES_MAX,
+            Self::Thorough | Self::Proof => crate::CIRCLE_PIECES_MAX,
             Self::Fast => 4_096,
+        }
+    }
+
+    /// Most work on all groups of one problem together, in units of about 10 ns: a document is answered in seconds, whatever is
+    /// in it.
+    pub(crate) const fn problem_work_max(self) -> u64 {
+        match self {
+            Self::Thorough | Self::Fast => 300_000_000,
+            Self::Proof => 6_000_000_000,
         }
     }
 
@@ -37,6 +49,7 @@ impl Effort {
     pub(crate) const fn work_max(self) -> u64 {
         match self {
             Self::Thorough => 100_000_000,
+            Self::Proof => 6_000_000_000,
             Self::Fast => 50_000,
         }
     }
@@ -44,7 +57,7 @@ impl Effort {
     /// Most lookups spent on the alignments of one pair of jobs. A lookup takes about 10 ns.
     pub(crate) const fn lookups_max(self) -> u64 {
         match self {
-            Self::Thorough => 1 << 19,
+            Self::Thorough | Self::Proof => 1 << 19,
             Self::Fast => 1 << 14,
         }
     }
@@ -52,7 +65,7 @@ impl Effort {
     /// Descents from different starts.
     pub(crate) const fn starts(self) -> usize {
         match self {
-            Self::Thorough => 16,
+            Self::Thorough | Self::Proof => 16,
             Self::Fast => 2,
         }
     }

@@ -72,7 +72,11 @@ pub fn evaluate(problem: &Problem, shifts: &[Ticks]) -> Result<Solution, SolveEr
     let view = View::new(problem, Effort::Thorough);
     let shifts: Vec<u64> = shifts.iter().zip(problem.periods()).map(|(s, t)| s.0 % t.0).collect();
     let mut parts = view.parts();
-    parts.iter_mut().for_each(|part| part.stand_at(&shifts, Effort::Thorough));
+    let work_max = share(Effort::Thorough, parts.len());
+    for part in &mut parts {
+        part.group.limit(Effort::Thorough, work_max);
+        part.stand_at(&shifts, work_max);
+    }
     let optimality = Optimality { proven: false, bound_gap: 0.0 };
     let mut solution = view.report(Outcome::Evaluated, &parts, &shifts, optimality);
     solution.optimality.bound_gap = (1.0 - solution.mean_score).max(0.0);
@@ -99,27 +103,56 @@ pub(crate) struct Part {
     pub(crate) slacks: Vec<Option<u64>>,
     bound: f64,
     proven: bool,
-    /// Work of its solution.
+    /// Work of the last solution.
     spent: u64,
 }
 
 impl Part {
-    fn solve(&mut self, options: &Options) {
+    fn solve(&mut self, options: &Options, work_max: u64) {
         let mut total = Total::default();
-        let best = optimum(&self.group, options.effort, &mut total);
-        self.proven = best.proven();
-        let Optimum { found, bound } = best;
+        self.group.limit(options.effort, work_max);
+        let Optimum { found, bound } = optimum(&self.group, options.effort, work_max, &mut total);
+        // An earlier bound holds as well.
+        let bound = bound.max(self.bound);
         self.bound = bound;
+        self.proven = Optimum { found: found.clone(), bound }.proven();
         self.rotations = found.shifts;
-        let work_end = total.work + options.effort.work_max();
+        let work_end = total.work + work_max;
         self.slacks = slack::centre(&self.group, &mut self.rotations, |_| true, work_end, &mut total);
         self.spent = total.work;
     }
 
-    /// Takes over the shifts of all jobs.
-    fn stand_at(&mut self, shifts: &[u64], effort: Effort) {
+    /// Takes over the shifts of all jobs; at most `work_max` is spent on their slacks.
+    fn stand_at(&mut self, shifts: &[u64], work_max: u64) {
         self.rotations = self.jobs.iter().zip(&self.group.jobs).map(|(&j, own)| shifts[j] % own.lock).collect();
-        self.slacks = slack::slacks(&self.group, &self.rotations, effort.work_max(), &mut Total::default());
+        self.slacks = slack::slacks(&self.group, &self.rotations, work_max, &mut Total::default());
+    }
+}
+
+/// Work for each of so many parts that are all looked at once.
+fn share(effort: Effort, parts: usize) -> u64 {
+    effort.work_max().min(effort.problem_work_max() / parts.max(1) as u64)
+}
+
+/// Solves all parts with about `work_max` of work together, and no part with more than the effort allows for one. First all get
+/// the same half; what they leave goes to those that are not proven, in equal shares. Work is counted, not timed, so the shares
+/// are the same on any machine.
+fn solve_parts(parts: &mut [Part], options: &Options, work_max: u64) {
+    let most = options.effort.work_max();
+    let all = |parts: &mut [&mut Part], share: u64| {
+        if parts.len() >= PARALLEL_SETS_MIN {
+            parts.par_iter_mut().for_each(|part| part.solve(options, share));
+        } else {
+            parts.iter_mut().for_each(|part| part.solve(options, share));
+        }
+    };
+    let share = if parts.len() == 1 { most.min(work_max) } else { most.min(work_max / 2 / parts.len().max(1) as u64) };
+    all(&mut parts.iter_mut().collect::<Vec<_>>(), share);
+    let left = work_max.saturating_sub(parts.iter().map(|p| p.spent).sum());
+    let mut open: Vec<&mut Part> = parts.iter_mut().filter(|p| !p.proven).collect();
+    let again = most.min(left / open.len().max(1) as u64);
+    if again >= 2 * share.max(1) {
+        all(&mut open, again);
     }
 }
 
@@ -175,11 +208,7 @@ impl<'a> View<'a> {
 
     fn solved_parts(&self, options: &Options) -> Vec<Part> {
         let mut parts = self.parts();
-        if parts.len() >= PARALLEL_SETS_MIN {
-            parts.par_iter_mut().for_each(|part| part.solve(options));
-        } else {
-            parts.iter_mut().for_each(|part| part.solve(options));
-        }
+        solve_parts(&mut parts, options, options.effort.problem_work_max());
         parts
     }
 
@@ -227,7 +256,8 @@ impl<'a> View<'a> {
         let rotated: Vec<Rotated> =
             components.into_iter().zip(stands).map(|(c, stand)| Rotated { jobs: c.jobs, rotations: stand.shifts }).collect();
         shifts.copy_from_slice(&self.compose(&rotated));
-        parts.iter_mut().for_each(|part| part.stand_at(shifts, effort));
+        let work_max = share(effort, parts.len());
+        parts.iter_mut().for_each(|part| part.stand_at(shifts, work_max));
         worst
     }
 

@@ -71,6 +71,15 @@ impl Ties {
         class
     }
 
+    /// Whether the turns of `job` that an optimum may need beside `head` depend on where `third` stands.
+    pub(crate) fn depends(&self, group: &Group, job: usize, head: usize, third: usize) -> bool {
+        if self.modulus.is_empty() {
+            return false;
+        }
+        let g = self.modulus[job * self.jobs + head];
+        group.jobs[job].lock > g && self.class(job, g) >> third & 1 == 1
+    }
+
     /// Shifts of `job` at which one of its edges meets an opposite edge of `head`, as many turns as an optimum may need with
     /// the others placed as they are or anywhere yet. Returns false if there were too many and only a selection was taken.
     pub(crate) fn vertices(&self, group: &Group, job: usize, head: usize, placed: &[Option<u64>], into: &mut Vec<u64>) -> bool {
@@ -90,6 +99,9 @@ impl Ties {
             Turns::Near(near) if 2 * near.len() as u64 >= turns => return group.alignments(job, head, shift, true, into),
             Turns::Near(near) => near,
         };
+        if group.too_many(job, head, 2 * near.len() as u64) {
+            return group.alignments(job, head, shift, true, into);
+        }
         let mut bases = Vec::new();
         group.meetings(job, head, shift, &mut bases);
         for base in bases {

@@ -190,3 +190,32 @@ fn enormous_jobs_are_refused_or_bounded() {
     let solution = solve(&taken.problem, &Options { effort: Effort::Fast, ..Options::default() }).unwrap();
     assert!(solution.mean_score >= solution.zero_shift_mean_score);
 }
+
+/// Groups share the work of one document: two hundred of them, each of which could be searched for a second, are answered, with
+/// the gap that is left, and never worse than without shifts.
+#[test]
+fn many_groups_share_one_budget() {
+    let mut random = Random(0x5a7e);
+    let (mut links, mut jobs) = (Vec::new(), Vec::new());
+    for link in 0..200 {
+        links.push(format!(r#"{{"id":"l{link}","capacity_mbps":50000}}"#));
+        for job in 0..4 {
+            let period = *random.pick(&[240_000, 255_000, 300_000, 320_000]);
+            let step = period / 60;
+            let phases: Vec<String> = (0..60)
+                .map(|i| {
+                    let start = i * step + random.range(0, step / 4);
+                    let rate = random.pick(&[20_000, 25_000, 30_000, 45_000]);
+                    format!(r#"{{"start":{start},"end":{},"rate_mbps":{rate}}}"#, start + random.range(step / 8, step / 2))
+                })
+                .collect();
+            jobs.push(format!(r#"{{"id":"j{link}-{job}","period_ticks":{period},"links":["l{link}"],"phases":[{}]}}"#, phases.join(",")));
+        }
+    }
+    let taken = Scenario::parse(&scenario(&links.join(","), &jobs.join(","))).unwrap();
+    let solution = solve(&taken.problem, &Options::default()).unwrap();
+    assert!(!solution.optimality.proven && solution.optimality.bound_gap > 0.0, "{:?}", solution.optimality);
+    assert!(solution.mean_score > solution.zero_shift_mean_score, "nothing was gained");
+    let bound = solution.mean_score + solution.optimality.bound_gap;
+    assert!(bound <= 1.0 + 1e-9, "the bound {bound} is above the score of links that are never over capacity");
+}

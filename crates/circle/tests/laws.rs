@@ -97,6 +97,12 @@ fn the_optimum_equals_exhaustive_search_and_is_proven() {
         let instance = Random(seed ^ 0x4b7).instance(4, 2, &[4, 6, 8, 12]);
         check_optimum(seed, &instance);
     }
+    for seed in 0..200 {
+        let mut random = Random(seed ^ 0x5b7);
+        let periods: Vec<u64> = (0..5).map(|_| *random.pick(&[3, 4, 6, 6])).collect();
+        let members = periods.iter().map(|&t| random.phases(t, 2, &[10, 20, 25, 45])).enumerate().collect();
+        check_optimum(seed, &Instance { periods, links: vec![(50, members)] });
+    }
 }
 
 /// Periods that lock only by small divisors: most alignments of such jobs differ by whole turns, and the search looks at few

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::ExitCode, time::Instant};
 
 use circle::{
-    Mode, Options, Outcome, Solution, SolveError, Ticks, evaluate, pad,
+    Effort, Mode, Options, Outcome, Solution, SolveError, Ticks, evaluate, pad,
     scenario::{PaddedJobDoc, PaddingDoc, Scenario, SolutionDoc},
 };
 use clap::{Args, ValueEnum};
@@ -47,6 +47,9 @@ pub(crate) struct SolveArgs {
     /// Maximise the worst score while any one job drifts by up to this many ticks
     #[arg(long, value_name = "TICKS", conflicts_with = "shifts")]
     robust: Option<u64>,
+    /// Search for a proof of the optimum for up to a minute rather than seconds
+    #[arg(long, conflicts_with_all = ["shifts", "mode"])]
+    prove: bool,
     /// Evaluate these shifts instead of solving; jobs not named get 0
     #[arg(long, value_name = "JOB=TICKS,...", conflicts_with = "mode")]
     shifts: Option<String>,
@@ -101,7 +104,8 @@ pub(crate) fn run(args: &SolveArgs) -> Result<ExitCode, CliError> {
     args.mode.admits(args.robust.is_some())?;
     let text = read_document(&args.file)?;
     let mut scenario = Scenario::parse(&text).map_err(|e| CliError::input(&args.file, e))?;
-    let options = Options { mode: args.mode.into(), robust: args.robust.map(Ticks), ..Options::default() };
+    let effort = if args.prove { Effort::Proof } else { Effort::Thorough };
+    let options = Options { mode: args.mode.into(), robust: args.robust.map(Ticks), effort };
     let start = Instant::now();
     let (solution, padding) = answer(args, &mut scenario, &options)?;
     let elapsed_us = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
