@@ -337,7 +337,7 @@ impl<'a> Search<'a> {
             let (slow, fast) = mixed::total(stand, seen, &mut self.total.work)?;
             // The fast part may be one piece and still be a demand.
             let others = slow.plus(&fast, &mut self.total.work)?;
-            let joint = Joint::new(&others, [&a.folded, &b.folded], circle.capacity, &mut self.total.work)?;
+            let joint = Joint::new(&others, [&a.folded, &b.folded], circle.capacity, spent / 2, &mut self.total.work)?;
             joints.push((circle.perimeter as f64 * circle.weight, joint));
         }
         Some(joints)

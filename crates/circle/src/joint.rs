@@ -16,6 +16,8 @@ use crate::{mixed::Mixed, residue::Folded};
 const TABLE_MAX: u64 = 1 << 20;
 /// Most stretches of one job around the common circle, for the same reason.
 const STRETCHES_MAX: u64 = 1 << 14;
+/// Work of one step of [`Joint::with`]: looking, and the events that it leaves.
+const STEP_WORK: u64 = 8;
 
 /// About how many terms the total of those jobs has, as far as `seen` sees it.
 pub(crate) fn pieces<'a>(of: impl Iterator<Item = &'a Folded> + Clone, seen: u64) -> u64 {
@@ -100,13 +102,22 @@ pub(crate) struct Joint {
 }
 
 impl Joint {
-    /// `others` are folded to what the two can see. `None` where the table would be too large.
-    pub(crate) fn new(others: &Mixed, jobs: [&Folded; 2], capacity: f64, work: &mut u64) -> Option<Self> {
+    /// `others` are folded to what the two can see. `None` where the table would be too large, or one use of it more work than
+    /// `with_max`.
+    pub(crate) fn new(others: &Mixed, jobs: [&Folded; 2], capacity: f64, with_max: u64, work: &mut u64) -> Option<Self> {
         let [a, b] = jobs.map(|f| f.period);
-        let perimeter = others.period.gcd(&a).lcm(&others.period.gcd(&b)).lcm(&a.gcd(&b));
+        let wide = |n: u64| u128::from(n);
+        let perimeter = wide(others.period.gcd(&a)).lcm(&wide(others.period.gcd(&b))).lcm(&wide(a.gcd(&b)));
+        let perimeter = u64::try_from(perimeter).ok()?;
         let table = jobs.map(|f| f.levels.len() as u64).iter().product::<u64>().saturating_mul(others.pieces());
         let stretches = |f: &Folded| (perimeter / f.period.gcd(&perimeter)).saturating_mul(f.spans.len() as u64);
         if table > TABLE_MAX || !perimeter.is_multiple_of(others.period) || jobs.iter().any(|f| stretches(f) > STRETCHES_MAX) {
+            return None;
+        }
+        // A use walks the pieces of the others under the stretches of one of the two, all around.
+        let walk = (perimeter / others.period).saturating_mul(others.starts.len() as u64);
+        let steps = |f: &Folded| walk.saturating_mul(f.levels.len() as u64).saturating_add(stretches(f));
+        if jobs.iter().any(|f| steps(f).saturating_mul(STEP_WORK) > with_max) {
             return None;
         }
         let jobs = jobs.map(|f| Tails::new(f, f.period.gcd(&perimeter)));
@@ -325,7 +336,7 @@ mod tests {
                 let [x, y, a, b] = [0, 1, 2, 3].map(|i| folded(&jobs[i], perimeter));
                 let stand = vec![Mixed::job(&x, jobs[0].2), Mixed::job(&y, jobs[1].2)];
                 let (slow, fast) = mixed::total(stand, a.period.lcm(&b.period), &mut 0).unwrap();
-                let joint = Joint::new(&slow.plus(&fast, &mut 0).unwrap(), [&a, &b], capacity, &mut 0).unwrap();
+                let joint = Joint::new(&slow.plus(&fast, &mut 0).unwrap(), [&a, &b], capacity, u64::MAX, &mut 0).unwrap();
                 // What the floors of a and b have between them already.
                 let floors = |f: &Folded| Mixed::floor(f).unwrap_or_else(Mixed::nothing);
                 let standing = [(&x, jobs[0].2), (&y, jobs[1].2)];

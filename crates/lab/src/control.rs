@@ -59,9 +59,11 @@ pub struct GateTotals {
 }
 
 impl GateTotals {
-    /// What a gate reported so far.
-    pub(crate) fn of(report: &ReportReader) -> Self {
-        let Some(report) = report.read() else { return Self::default() };
+    /// What the gate of a job reported so far in the job's folder; nothing, where there is no report. An agent that starts takes
+    /// back files that it did not make, so the file is looked for when it is read.
+    pub(crate) fn of(folder: &Path, job: &str) -> Self {
+        let report = ReportReader::open_or_create(folder, job).ok().and_then(|report| report.read());
+        let Some(report) = report else { return Self::default() };
         let counters = report.tracker.counters();
         Self { iterations: counters.iterations, holds: counters.holds, slips: counters.slips, fail_opens: counters.fail_opens() }
     }
@@ -71,7 +73,8 @@ impl GateTotals {
 #[derive(Debug)]
 pub(crate) struct Session {
     folder: PathBuf,
-    reports: Vec<ReportReader>,
+    /// The folder and the name of each job.
+    jobs: Vec<(PathBuf, String)>,
     _keeper: Keeper,
 }
 
@@ -110,7 +113,7 @@ pub(crate) fn check(control: Control, programs: Option<&Path>) -> Result<()> {
 /// # Errors
 /// Pages cannot be written, or the service does not work.
 pub(crate) fn start(lab: &Lab, plan: &mut Plan, control: Control, programs: Option<&Path>) -> Result<Session> {
-    let (folder, folders, reports) = folders(lab)?;
+    let (folder, folders) = folders(lab)?;
     let keeper = match control {
         Control::Direct => Keeper::Heart(Heart::start(&lab.case, plan, &folders)?),
         Control::Service => {
@@ -119,17 +122,15 @@ pub(crate) fn start(lab: &Lab, plan: &mut Plan, control: Control, programs: Opti
             Keeper::Service(service)
         }
     };
-    Ok(Session { folder, reports, _keeper: keeper })
+    let names = lab.case.jobs.iter().map(|job| job.id.clone());
+    Ok(Session { folder, jobs: folders.into_iter().zip(names).collect(), _keeper: keeper })
 }
 
-/// Where gates' files are, the folder of each job in it, and what the gates report there.
-pub(crate) type Folders = (PathBuf, Vec<PathBuf>, Vec<ReportReader>);
-
-/// Makes them anew.
+/// Makes anew where gates' files are, and the folder of each job in it.
 ///
 /// # Errors
 /// The lab's folder cannot be written.
-pub(crate) fn folders(lab: &Lab) -> Result<Folders> {
+pub(crate) fn folders(lab: &Lab) -> Result<(PathBuf, Vec<PathBuf>)> {
     let folder = lab.record().folder().join("gates");
     // The totals of an earlier take would be counted again.
     if folder.exists() {
@@ -137,12 +138,12 @@ pub(crate) fn folders(lab: &Lab) -> Result<Folders> {
     }
     // One folder per job, as if each leader's host had its own.
     let folders: Vec<PathBuf> = lab.case.jobs.iter().map(|job| folder.join(&job.id)).collect();
-    let mut reports = Vec::new();
     for (job, folder) in lab.case.jobs.iter().zip(&folders) {
         fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-        reports.push(ReportReader::open_or_create(folder, &job.id).with_context(|| folder.display().to_string())?);
+        // A gate writes a report that is there, and makes none.
+        ReportReader::open_or_create(folder, &job.id).with_context(|| folder.display().to_string())?;
     }
-    Ok((folder, folders, reports))
+    Ok((folder, folders))
 }
 
 impl Heart {
@@ -188,7 +189,7 @@ impl Session {
 
     /// What each gate did so far, in the order of the case.
     pub(crate) fn totals(&self) -> Vec<GateTotals> {
-        self.reports.iter().map(GateTotals::of).collect()
+        self.jobs.iter().map(|(folder, job)| GateTotals::of(folder, job)).collect()
     }
 }
 

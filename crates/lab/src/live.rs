@@ -74,7 +74,7 @@ fn play(
     interrupt: &Interrupt,
     say: &mut dyn FnMut(&str),
 ) -> Result<()> {
-    let (gates, folders, reports) = control::folders(lab)?;
+    let (gates, folders) = control::folders(lab)?;
     let mut service = Service::start(lab, binaries, &folders)?;
     let page = listener.local_addr()?;
     let _gateway = Gateway::start(lab, listener)?;
@@ -93,8 +93,8 @@ fn play(
     say(&format!("committed: {held} of {} jobs are held to their slots, for {} s or until Ctrl-C", jobs.len(), options.held.as_secs()));
     let mut ranks = Ranks::start(lab, starter, &jobs, Some(&gates), interrupt)?;
     let ended = watch(&mut ranks, &mut service, options.held, interrupt);
-    for (job, report) in lab.case.jobs.iter().zip(&reports) {
-        let GateTotals { iterations, holds, slips, fail_opens } = GateTotals::of(report);
+    for (job, folder) in lab.case.jobs.iter().zip(&folders) {
+        let GateTotals { iterations, holds, slips, fail_opens } = GateTotals::of(folder, &job.id);
         say(&format!("{}: {iterations} starts, {holds} held, {slips} slips, {fail_opens} failed open", job.id));
     }
     ended

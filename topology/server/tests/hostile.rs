@@ -333,16 +333,15 @@ async fn small_messages_that_become_large_are_refused_before_they_are_decoded() 
 
 /// Groups of five jobs whose periods lock in several ways, which take long.
 fn hard(groups: usize) -> String {
-    let periods = [215_000, 255_000, 258_000, 240_000, 300_000];
-    let phases = |period: u64| -> Vec<_> {
-        let one = |k: u64| json!({ "start": period * k / 5, "end": period * k / 5 + period / 9, "rate_mbps": 20_000 + 3_000 * k });
-        (0..5).map(one).collect()
+    let periods = [240_000, 360_000, 400_000, 300_000, 480_000];
+    let phases = |period: u64, j: u64| -> Vec<_> {
+        let start = |k: u64| period * k / 3 + 1_000 * j * k;
+        let one =
+            |k: u64| json!({ "start": start(k), "end": start(k) + period / 9 + 700 * j, "rate_mbps": 15_000 + 3_000 * k + 1_000 * j });
+        (0..3).map(one).collect()
     };
     let links: Vec<_> = (0..groups).map(|g| json!({ "id": format!("l{g}"), "capacity_mbps": 50_000 })).collect();
-    let one = |g: usize, j: usize| {
-        let period = periods[j] + 1_000 * (g as u64 % 7);
-        json!({ "id": format!("j{g}-{j}"), "period_ticks": period, "links": [format!("l{g}")], "phases": phases(period) })
-    };
+    let one = |g: usize, j: usize| json!({ "id": format!("j{g}-{j}"), "period_ticks": periods[j], "links": [format!("l{g}")], "phases": phases(periods[j], j as u64) });
     let jobs: Vec<_> = (0..groups).flat_map(|g| (0..5).map(move |j| one(g, j))).collect();
     json!({ "schema": "antiphase.scenario/v1", "tick_ns": 1_000, "links": links, "jobs": jobs }).to_string()
 }
