@@ -1,7 +1,7 @@
 //! One rank of a job: a process in a namespace that sends to its successor on the ring, receives from its predecessor, and
 //! computes by sleeping. `antiphase lab rank`, hidden, because only the lab starts it.
 //!
-//! A rank prints [`READY`] once its ring is closed, and is then told on standard input when to start and until when.
+//! A rank prints `READY` once its ring is closed, and is then told on standard input when to start and until when.
 //!
 //! An iteration: the leader (rank 0) passes the gate and starts to send; each other rank starts to send when its predecessor's
 //! first bytes arrive, as in a ring collective. When a rank has sent and received all, it passes a token on; once the token is
