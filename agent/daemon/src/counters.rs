@@ -21,8 +21,8 @@ use rustix::{
     thread::{ClockId, Timespec},
 };
 use telemetry::{
-    Counter, Increment, Interface, IpCounters, Learner, Observation, Port, PortSource, Root, SAMPLES_MAX, Series, interface_names,
-    rdma_ports,
+    Counter, Increment, Interface, InterfaceTable, IpCounters, Learner, Observation, Port, PortSource, Root, SAMPLES_MAX, Series,
+    interface_names, rdma_ports,
 };
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -46,6 +46,8 @@ const SEND_MIN: Nanos = Nanos::from_millis(100);
 pub const PORTS_MAX: usize = 64;
 /// Reading a port's bytes may take this share of the time, 1 of so many: beyond it the port is read half as often.
 const SHARE_OF_TIME: u64 = 500;
+/// Most lines of the table of interfaces for each port that is read, or the files are less work: a line costs half of a file.
+const TABLE_LINES_PER_PORT: usize = 3;
 /// Slowest byte reading in sampling steps.
 const EVERY_MAX: u64 = 64;
 /// How far the thread may fall behind before it leaves out readings: a machine that slept must not read thousands of times.
@@ -103,8 +105,18 @@ impl Sampling {
     ) -> std::io::Result<Self> {
         let view = Arc::new(Mutex::new(CountersView::default()));
         let stop = Arc::new(AtomicBool::new(false));
-        let mut sampler =
-            Sampler { root, config, clock, status, frames, ports: Vec::new(), learner: Learner::default(), skipped: 0, dropped: 0 };
+        let mut sampler = Sampler {
+            root,
+            config,
+            clock,
+            status,
+            frames,
+            ports: Vec::new(),
+            table: None,
+            learner: Learner::default(),
+            skipped: 0,
+            dropped: 0,
+        };
         let (shown, stopped) = (Arc::clone(&view), Arc::clone(&stop));
         let (looked, first_look) = oneshot::channel();
         let work = move || {
@@ -162,13 +174,22 @@ impl Sampled {
         Self { port, series: Series::default(), every, spent: Nanos(0), observed: None, pending, absent }
     }
 
+    /// Its name in the table of interfaces.
+    fn listed_as(&self) -> Option<&str> {
+        matches!(self.port.source(), PortSource::Interface(_)).then(|| self.port.name())
+    }
+
     fn has_bytes(&self) -> bool {
         !matches!(self.port.source(), PortSource::Ip(_))
     }
 
     fn sample(&mut self, at: NodeTime) {
         self.series.push(at, self.port.read_bytes());
-        self.spent = Nanos(self.spent.0.saturating_add(now().since(at).0));
+        self.spend(now().since(at));
+    }
+
+    fn spend(&mut self, time: Nanos) {
+        self.spent = Nanos(self.spent.0.saturating_add(time.0));
     }
 
     fn view(&self) -> PortView {
@@ -217,6 +238,8 @@ struct Sampler {
     status: watch::Receiver<SessionStatus>,
     frames: mpsc::Sender<Telemetry>,
     ports: Vec<Sampled>,
+    /// Where one reading of all interfaces is less work than their files, and says the same.
+    table: Option<InterfaceTable>,
     learner: Learner,
     skipped: u64,
     dropped: u64,
@@ -261,8 +284,18 @@ impl Sampler {
     }
 
     fn sample(&mut self, tick: u64) {
+        let at = now();
+        let table = self.table.as_mut().and_then(|table| table.read().then_some(table));
+        // What was read together counts as read at one time, and all share what it took.
+        let share = Nanos(now().since(at).0 / self.ports.len().max(1) as u64);
         for port in self.ports.iter_mut().filter(|port| port.has_bytes() && tick.is_multiple_of(port.every)) {
-            port.sample(now());
+            let bytes = table.as_ref().and_then(|table| table.bytes(port.listed_as()?));
+            if bytes.is_some() {
+                port.series.push(at, bytes);
+                port.spend(share);
+            } else {
+                port.sample(now());
+            }
         }
     }
 
@@ -322,6 +355,23 @@ impl Sampler {
             self.add(Port::ip(ip), step);
         }
         self.ports.sort_by(|a, b| a.port.name().cmp(b.port.name()));
+        self.table = self.agreeing_table();
+    }
+
+    /// The table of interfaces, if most of it is of use, and if it lists what the files say: the folders may be those of another
+    /// network namespace than this process's, where the same name is another interface.
+    fn agreeing_table(&self) -> Option<InterfaceTable> {
+        let interfaces: Vec<&Sampled> = self.ports.iter().filter(|port| port.listed_as().is_some()).collect();
+        let mut table = InterfaceTable::open(&self.root)?;
+        if interfaces.len() < 2 || table.listed() > TABLE_LINES_PER_PORT * interfaces.len() {
+            return None;
+        }
+        let mut agrees = |port: &&Sampled| {
+            let before = port.port.read_bytes()?;
+            let listed = table.read().then(|| table.bytes(port.port.name()))??;
+            Some(listed.wrapping_sub(before) <= port.port.read_bytes()?.wrapping_sub(before))
+        };
+        interfaces.iter().all(|port| agrees(port) == Some(true)).then_some(table)
     }
 
     fn add(&mut self, port: Port, step: Nanos) {
@@ -358,6 +408,7 @@ mod tests {
             status,
             frames: mpsc::channel(1).0,
             ports: Vec::new(),
+            table: None,
             learner: Learner::default(),
             skipped: 0,
             dropped: 0,
@@ -394,6 +445,36 @@ mod tests {
         assert_eq!(names(&sampler), ["ens1"]);
     }
 
+    #[test]
+    fn one_reading_of_all_interfaces_is_used_where_it_says_what_the_files_say() {
+        let tree = tempfile::tempdir().unwrap();
+        ["ens1", "ens2"].iter().for_each(|name| interface(tree.path(), name, "7\n"));
+        let table = |sent: &str| {
+            let line = |name: &str| format!("{name}: 7 0 0 0 0 0 0 0 {sent} 0 0 0 0 0 0 0\n");
+            fs::create_dir_all(tree.path().join("proc/net")).unwrap();
+            fs::write(tree.path().join("proc/net/dev"), format!("header\nheader\n{}{}", line("ens1"), line("ens2"))).unwrap();
+        };
+        table("7");
+        let mut sampler = sampler(tree.path());
+        sampler.scan();
+        assert!(sampler.table.is_some());
+        // The files stand still, so what moves is the table.
+        let mut learned = |sent: &str| {
+            table(sent);
+            (0..2).for_each(|tick| sampler.sample(tick));
+            sampler.scan();
+            sampler.table.is_some()
+        };
+        assert!(learned("7"));
+        // Another namespace's table: the same names, other numbers.
+        assert!(!learned("8"));
+        assert!(learned("7"));
+        // One of many interfaces is cheaper to read by itself.
+        sampler.config.exclude.push("ens2".into());
+        sampler.ports.clear();
+        sampler.scan();
+        assert!(sampler.table.is_none() && sampler.ports.len() == 1);
+    }
     #[test]
     fn the_number_of_ports_is_bounded() {
         let tree = tempfile::tempdir().unwrap();

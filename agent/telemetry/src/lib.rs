@@ -24,7 +24,7 @@ mod series;
 pub use alias::{Alias, Driver, aliases};
 pub use counter::{Counter, EVENTS_PER_SECOND_MAX, Increment, Width, increments};
 pub use file::Root;
-pub use interface::{Interface, interface_names};
+pub use interface::{Interface, InterfaceTable, interface_names};
 pub use ip::{IP_PORT, IpCounters};
 pub use period::{Aperiodic, CONFIDENCE_MIN, Learner, Observation, PERIODS_MIN, learn};
 pub use phases::{BusyPhase, fold, phase_error};
