@@ -11,10 +11,11 @@ pub(crate) struct CircleResponse<'a> {
     /// Cost of the others.
     pub(crate) without: f64,
     pub(crate) scale: f64,
-    pub(crate) curve: Curve<'a>,
+    pub(crate) others: Others<'a>,
 }
 
-pub(crate) enum Curve<'a> {
+/// The total of the other jobs, and the job itself.
+pub(crate) enum Others<'a> {
     Nested(Nested, Seen),
     /// Where sums on small circles are too large.
     Swept(Response, &'a Folded),
@@ -23,18 +24,18 @@ pub(crate) enum Curve<'a> {
 impl CircleResponse<'_> {
     pub(crate) fn at(&self, shift: u64) -> f64 {
         self.scale
-            * match &self.curve {
-                Curve::Nested(nested, seen) => nested.at(seen, shift),
-                Curve::Swept(response, folded) => response.at(folded, shift),
+            * match &self.others {
+                Others::Nested(nested, seen) => nested.at(seen, shift),
+                Others::Swept(response, folded) => response.at(folded, shift),
             }
     }
 
     /// Work of one lookup.
     pub(crate) fn work(&self) -> u64 {
         crate::exact::LOOKUP_WORK
-            * match &self.curve {
-                Curve::Nested(_, seen) => seen.spans.len() as u64,
-                Curve::Swept(_, folded) => folded.spans.len() as u64,
+            * match &self.others {
+                Others::Nested(_, seen) => seen.spans.len() as u64,
+                Others::Swept(_, folded) => folded.spans.len() as u64,
             }
     }
 }

@@ -16,7 +16,7 @@ use petgraph::unionfind::UnionFind;
 
 use crate::{
     PROOF_TOLERANCE,
-    circle_response::{CircleResponse, Curve},
+    circle_response::{CircleResponse, Others},
     descent::{Found, descent},
     group::Group,
     joint::{self, Interaction, Joint},
@@ -507,7 +507,7 @@ impl<'a> Search<'a> {
                 Some((slow, fast)) => {
                     let seen = Seen::new(&Mixed::job(folded, 0).fold(slow.period));
                     let nested = Nested::new(&slow, &fast, &seen, circle.capacity, &mut self.total.work);
-                    return CircleResponse { without: nested.without() * scale, scale, curve: Curve::Nested(nested, seen) };
+                    return CircleResponse { without: nested.without() * scale, scale, others: Others::Nested(nested, seen) };
                 }
                 None => {
                     let placed = &self.placed;
@@ -518,7 +518,7 @@ impl<'a> Search<'a> {
                     Response::new(circle, self.total, m)
                 }
             };
-            CircleResponse { without: curve.without * circle.weight, scale: circle.weight, curve: Curve::Swept(curve, folded) }
+            CircleResponse { without: curve.without * circle.weight, scale: circle.weight, others: Others::Swept(curve, folded) }
         };
         group.jobs[job].on.iter().map(on).collect()
     }

@@ -26,8 +26,10 @@ def _keep_to_the_end(state):
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_initialized():
         return
-    group = state if isinstance(state, distributed.ProcessGroup) else distributed.distributed_c10d._get_default_group()
-    if any(group is kept for kept in _kept):
+    # No public name for the default group means the same in all versions; without one the job goes on as it would without us.
+    default = getattr(distributed.distributed_c10d, "_get_default_group", lambda: None)
+    group = state if isinstance(state, distributed.ProcessGroup) else default()
+    if group is None or any(group is kept for kept in _kept):
         return
     if not _kept:
         atexit.register(_let_go)
