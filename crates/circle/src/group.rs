@@ -125,7 +125,11 @@ impl Group {
     /// (back-to-back lemma, docs/model.md); pairs of equal sign too otherwise.
     /// Returns false if there were too many and only an even selection was taken.
     pub(crate) fn alignments(&self, job: usize, other: usize, shift: u64, convex: bool, into: &mut Vec<u64>) -> bool {
-        let lock = self.jobs[job].lock;
+        self.alignments_within(job, other, shift, convex, self.jobs[job].lock, into)
+    }
+
+    /// The same below `within`, a multiple of what locks the two, where the shift of `job` matters modulo that only.
+    pub(crate) fn alignments_within(&self, job: usize, other: usize, shift: u64, convex: bool, within: u64, into: &mut Vec<u64>) -> bool {
         let mut complete = true;
         let mut before: Option<(&OnCircle, &OnCircle)> = None;
         for &(c, m) in &self.jobs[job].on {
@@ -138,7 +142,7 @@ impl Group {
             if g == 1 || before.replace((mine, theirs)).is_some_and(again) {
                 continue;
             }
-            let turns = lock / g;
+            let turns = within / g;
             let most = self.alignments_max(mine.folded.starts.len() as u64);
             let pairs = (mine.edges.len() as u64 * theirs.edges.len() as u64).max(1);
             let (pair_step, turn_step) = (pairs.div_ceil(most), turns.div_ceil((most / pairs).max(1)));
