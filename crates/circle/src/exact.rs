@@ -9,6 +9,8 @@
 //! is at least the sum of what each adds alone at its best shift. And demand that does not fit in
 //! the idle capacity must exceed it.
 
+mod foresee;
+
 use alloc::{vec, vec::Vec};
 
 use num_integer::Integer as _;
@@ -266,13 +268,14 @@ impl<'a> Search<'a> {
             self.close_two(head, child_min, [a, b], with_floors, spent);
             return;
         }
+        let foresight = self.foresee(&pending, with_floors, spent);
         let rest: f64 = pending.iter().map(|p| p.least).sum();
         for h in head..self.order.len() {
-            for p in &pending {
+            for (at, p) in pending.iter().enumerate() {
                 if h == head && p.job < child_min {
                     continue;
                 }
-                self.attach(h, p, with_floors, rest - p.least);
+                self.attach(h, p, with_floors, rest - p.least, |shift| with_floors + foresight.at(at, shift));
             }
         }
     }
@@ -333,7 +336,9 @@ impl<'a> Search<'a> {
             if pieces.saturating_mul(4 + table) > asked.saturating_mul(spent / 4) || pieces > spent / 4 {
                 return None;
             }
-            let stand = stand.iter().map(|&(folded, shift)| Mixed::job(folded, shift)).collect();
+            let rest = circle.members.iter().filter(|on| self.placed[on.job].is_none() && !jobs.contains(&on.job));
+            let stand = stand.iter().map(|&(folded, shift)| Mixed::job(folded, shift));
+            let stand = stand.chain(rest.filter_map(|on| Mixed::floor(&on.folded))).collect();
             let (slow, fast) = mixed::total(stand, seen, &mut self.total.work)?;
             // The fast part may be one piece and still be a demand.
             let others = slow.plus(&fast, &mut self.total.work)?;
@@ -447,7 +452,7 @@ impl<'a> Search<'a> {
     }
 
     /// Places `p` at each of its alignments with the job at place `h` of the queue, best first.
-    fn attach(&mut self, h: usize, p: &Pending<'a>, with_floors: f64, others: f64) {
+    fn attach(&mut self, h: usize, p: &Pending<'a>, with_floors: f64, others: f64, foreseen: impl Fn(u64) -> f64) {
         let others = with_floors + others;
         let mut ranked: Vec<(f64, u64)> = p.alignments.iter().filter(|a| a.0 == h).map(|a| (a.1, a.2)).collect();
         ranked.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
@@ -459,6 +464,9 @@ impl<'a> Search<'a> {
                 // Ranked: the first that is not looked at has the smallest bound of the rest.
                 self.given_up = self.given_up.min(others + added);
                 break;
+            }
+            if foreseen(shift) >= self.best.cost - PROOF_TOLERANCE {
+                continue;
             }
             self.placed[p.job] = Some(shift);
             self.order.push(p.job);
