@@ -9,8 +9,6 @@
 //! is at least the sum of what each adds alone at its best shift. And demand that does not fit in
 //! the idle capacity must exceed it.
 
-mod foresee;
-
 use alloc::{vec, vec::Vec};
 
 use num_integer::Integer as _;
@@ -18,16 +16,14 @@ use petgraph::unionfind::UnionFind;
 
 use crate::{
     PROOF_TOLERANCE,
-    circle_response::{CircleResponse, Others},
+    circle_response::CircleResponse,
     descent::{Found, descent},
     group::Group,
     joint::{self, Interaction, Joint},
     mixed::{self, Mixed},
-    nested::{Nested, Seen},
     residue::Folded,
-    response::Response,
     solution::Effort,
-    total::{Circle, OnCircle, Presence, Total},
+    total::{OnCircle, Presence, Total},
     vertices::Ties,
 };
 
@@ -35,8 +31,6 @@ use crate::{
 pub const EXACT_JOBS_MAX: usize = 5;
 /// Work of the two lookups of one span, in units of 10 ns, where breaks are many.
 pub(crate) const LOOKUP_WORK: u64 = 6;
-/// Up to this many times the pieces of its jobs, a circle is swept as a whole.
-const PLAIN_REPEATS: u64 = 5;
 /// Descents before the search of a small group: enough that it mostly has to prove only.
 const STARTS_SMALL: usize = 2;
 
@@ -147,8 +141,6 @@ struct Search<'a> {
     work_end: u64,
     /// Smallest lower bound of a part of the tree that was not searched.
     given_up: f64,
-    /// By circle: all jobs but one are locked, and they hardly repeat on it.
-    plain: Vec<bool>,
     /// Jobs that are added up already, and their sums by circle; empty when none are.
     base_jobs: Vec<usize>,
     base: Vec<[Mixed; 2]>,
@@ -211,7 +203,6 @@ impl<'a> Search<'a> {
             order,
             work_end,
             given_up: f64::INFINITY,
-            plain: group.circles.iter().map(is_plain).collect(),
             base_jobs: Vec::new(),
             base: Vec::new(),
         }
@@ -268,14 +259,13 @@ impl<'a> Search<'a> {
             self.close_two(head, child_min, [a, b], with_floors, spent);
             return;
         }
-        let foresight = self.foresee(&pending, with_floors, spent);
         let rest: f64 = pending.iter().map(|p| p.least).sum();
         for h in head..self.order.len() {
-            for (at, p) in pending.iter().enumerate() {
+            for p in &pending {
                 if h == head && p.job < child_min {
                     continue;
                 }
-                self.attach(h, p, with_floors, rest - p.least, |shift| with_floors + foresight.at(at, shift));
+                self.attach(h, p, with_floors, rest - p.least);
             }
         }
     }
@@ -336,9 +326,7 @@ impl<'a> Search<'a> {
             if pieces.saturating_mul(4 + table) > asked.saturating_mul(spent / 4) || pieces > spent / 4 {
                 return None;
             }
-            let rest = circle.members.iter().filter(|on| self.placed[on.job].is_none() && !jobs.contains(&on.job));
-            let stand = stand.iter().map(|&(folded, shift)| Mixed::job(folded, shift));
-            let stand = stand.chain(rest.filter_map(|on| Mixed::floor(&on.folded))).collect();
+            let stand = stand.iter().map(|&(folded, shift)| Mixed::job(folded, shift)).collect();
             let (slow, fast) = mixed::total(stand, seen, &mut self.total.work)?;
             // The fast part may be one piece and still be a demand.
             let others = slow.plus(&fast, &mut self.total.work)?;
@@ -433,7 +421,7 @@ impl<'a> Search<'a> {
     /// Adds up the placed jobs, as far as the others can see, for all that is asked until the base is cleared.
     fn keep_placed(&mut self) {
         let mut base = Vec::with_capacity(self.group.circles.len());
-        if self.plain.iter().any(|p| *p) {
+        if self.group.plain.iter().any(|p| *p) {
             return;
         }
         for circle in &self.group.circles {
@@ -452,7 +440,7 @@ impl<'a> Search<'a> {
     }
 
     /// Places `p` at each of its alignments with the job at place `h` of the queue, best first.
-    fn attach(&mut self, h: usize, p: &Pending<'a>, with_floors: f64, others: f64, foreseen: impl Fn(u64) -> f64) {
+    fn attach(&mut self, h: usize, p: &Pending<'a>, with_floors: f64, others: f64) {
         let others = with_floors + others;
         let mut ranked: Vec<(f64, u64)> = p.alignments.iter().filter(|a| a.0 == h).map(|a| (a.1, a.2)).collect();
         ranked.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
@@ -464,9 +452,6 @@ impl<'a> Search<'a> {
                 // Ranked: the first that is not looked at has the smallest bound of the rest.
                 self.given_up = self.given_up.min(others + added);
                 break;
-            }
-            if foreseen(shift) >= self.best.cost - PROOF_TOLERANCE {
-                continue;
             }
             self.placed[p.job] = Some(shift);
             self.order.push(p.job);
@@ -508,25 +493,11 @@ impl<'a> Search<'a> {
         let group = self.group;
         let on = |&(c, m): &(usize, usize)| {
             let circle = &group.circles[c];
-            let folded = &circle.members[m].folded;
-            let scale = circle.perimeter as f64 * circle.weight;
             let others = self.present(c, Some(job));
-            let curve = match others.and_then(|others| mixed::total(others, folded.period, &mut self.total.work)) {
-                Some((slow, fast)) => {
-                    let seen = Seen::new(&Mixed::job(folded, 0).fold(slow.period));
-                    let nested = Nested::new(&slow, &fast, &seen, circle.capacity, &mut self.total.work);
-                    return CircleResponse { without: nested.without() * scale, scale, others: Others::Nested(nested, seen) };
-                }
-                None => {
-                    let placed = &self.placed;
-                    self.total.sweep(circle, |other| {
-                        if other == job { Presence::Absent } else { placed[other].map_or(Presence::Floor, Presence::At) }
-                    });
-                    self.total.work += 4 * folded.levels.len() as u64 * self.total.starts.len() as u64;
-                    Response::new(circle, self.total, m)
-                }
-            };
-            CircleResponse { without: curve.without * circle.weight, scale: circle.weight, others: Others::Swept(curve, folded) }
+            let sums = others.and_then(|others| mixed::total(others, circle.members[m].folded.period, &mut self.total.work));
+            let placed = &self.placed;
+            let presence = |other: usize| placed[other].map_or(Presence::Floor, Presence::At);
+            CircleResponse::new(circle, m, sums, presence, self.total)
         };
         group.jobs[job].on.iter().map(on).collect()
     }
@@ -534,14 +505,15 @@ impl<'a> Search<'a> {
     /// The demands on a circle: placed jobs where they stand, of the others the floors, without `absent`. `None` where a
     /// sweep around the circle is as short.
     fn present(&self, circle: usize, absent: Option<usize>) -> Option<Vec<Mixed>> {
-        if self.plain[circle] {
+        if self.group.plain[circle] {
             return None;
         }
-        let demand = |on: &OnCircle| match self.placed[on.job] {
-            _ if Some(on.job) == absent => None,
-            Some(shift) => Some(Mixed::job(&on.folded, shift)),
-            None => Mixed::floor(&on.folded),
+        let placed = &self.placed;
+        let presence = |job| match placed[job] {
+            _ if Some(job) == absent => Presence::Absent,
+            shift => shift.map_or(Presence::Floor, Presence::At),
         };
+        let demand = |on: &OnCircle| Mixed::of(&on.folded, presence(on.job));
         let members = &self.group.circles[circle].members;
         let Some(base) = self.base.get(circle) else { return Some(members.iter().filter_map(demand).collect()) };
         let rest = members.iter().filter(|on| !self.base_jobs.contains(&on.job));
@@ -570,13 +542,4 @@ impl<'a> Search<'a> {
         }
         (costs, fill)
     }
-}
-
-/// Whether a sweep around the circle meets hardly more pieces than the jobs have.
-fn is_plain(circle: &Circle) -> bool {
-    let pieces =
-        |turns: &dyn Fn(&OnCircle) -> u64| -> u64 { circle.members.iter().map(|on| turns(on) * on.folded.starts.len() as u64).sum() };
-    // The sum of one distribution and nothing is that distribution.
-    circle.members.iter().filter(|on| !on.folded.is_locked()).count() <= 1
-        && pieces(&|on| circle.perimeter / on.folded.period) <= PLAIN_REPEATS * pieces(&|_| 1)
 }

@@ -10,12 +10,12 @@ use alloc::{vec, vec::Vec};
 
 use num_integer::Integer as _;
 
-use crate::residue::Folded;
+use crate::{residue::Folded, total::Presence};
 
 /// Most (level, probability) pairs in one sum; beyond it the plain sweep has its own way to bound its work.
 const ATOMS_MAX: u64 = 1 << 18;
 /// Most summands: the choice of what to add next looks at all pairs.
-const SUMMANDS_MAX: usize = 8;
+pub(crate) const SUMMANDS_MAX: usize = 8;
 /// Work of looking at a summand, in units of 10 ns.
 const SUMMAND_WORK: u64 = 6;
 /// Most pairs in one distribution.
@@ -54,6 +54,15 @@ impl Mixed {
             }
         }
         out
+    }
+
+    /// One job as far as it is there; `None` if it sends nothing.
+    pub(crate) fn of(f: &Folded, presence: Presence) -> Option<Self> {
+        match presence {
+            Presence::Absent => None,
+            Presence::Floor => Self::floor(f),
+            Presence::At(shift) => Some(Self::job(f, shift)),
+        }
     }
 
     /// What a job sends at least, wherever it stands; `None` if that is nothing.
