@@ -22,6 +22,7 @@ use crate::{
     joint::{self, Interaction, Joint},
     mixed::{self, Mixed},
     residue::Folded,
+    slope::{Slopes, slope},
     solution::Effort,
     total::{OnCircle, Presence, Total},
     vertices::Ties,
@@ -141,6 +142,8 @@ struct Search<'a> {
     work_end: u64,
     /// Smallest lower bound of a part of the tree that was not searched.
     given_up: f64,
+    /// How fast the cost may fall as a job moves, as far as asked.
+    slopes: Vec<Option<f64>>,
     /// Jobs that are added up already, and their sums by circle; empty when none are.
     base_jobs: Vec<usize>,
     base: Vec<[Mixed; 2]>,
@@ -203,6 +206,7 @@ impl<'a> Search<'a> {
             order,
             work_end,
             given_up: f64::INFINITY,
+            slopes: vec![None; group.jobs.len()],
             base_jobs: Vec::new(),
             base: Vec::new(),
         }
@@ -225,12 +229,13 @@ impl<'a> Search<'a> {
         (bound, pending, with_floors, complete)
     }
 
-    fn branch(&mut self, head: usize, child_min: usize, known: Option<f64>) {
+    /// Searches what is below this node; a lower bound of all that comes of the placed jobs, wherever the others stand.
+    fn branch(&mut self, head: usize, child_min: usize, known: Option<f64>) -> f64 {
         let before = self.total.work;
         let (bound, pending, with_floors, complete) = self.bound_here(known);
         let spent = self.total.work - before;
         if bound >= self.best.cost - PROOF_TOLERANCE {
-            return;
+            return bound;
         }
         let out_of_work = self.total.work >= self.work_end;
         if !complete || out_of_work {
@@ -240,34 +245,35 @@ impl<'a> Search<'a> {
             // Nobody is left to be placed: the bound is the cost.
             let shifts = self.placed.iter().map(|s| s.unwrap_or(0)).collect();
             self.best = Found { cost: with_floors, shifts };
-            return;
+            return bound;
         }
         if let [last] = &pending[..] {
             // One job left: its best alignment is the best of this part, and it is attained.
-            let cost = with_floors + last.least;
-            if cost < self.best.cost - PROOF_TOLERANCE {
-                let mut shifts: Vec<u64> = self.placed.iter().map(|s| s.unwrap_or(0)).collect();
-                shifts[last.job] = last.at;
-                self.best = Found { cost, shifts };
-            }
-            return;
+            self.found(with_floors + last.least, last.job, last.at);
+            return bound;
         }
         if out_of_work {
-            return;
+            return bound;
         }
         if let [a, b] = &pending[..] {
             self.close_two(head, child_min, [a, b], with_floors, spent);
-            return;
+            return bound;
         }
         let rest: f64 = pending.iter().map(|p| p.least).sum();
+        let mut seen: Vec<Slopes> = pending.iter().map(|p| self.slopes_of(p.job)).collect();
         for h in head..self.order.len() {
-            for p in &pending {
+            for (p, seen) in pending.iter().zip(&mut seen) {
                 if h == head && p.job < child_min {
                     continue;
                 }
-                self.attach(h, p, with_floors, rest - p.least);
+                self.attach(h, p, with_floors, rest - p.least, seen);
             }
         }
+        bound
+    }
+
+    fn slopes_of(&mut self, job: usize) -> Slopes {
+        Slopes::new(*self.slopes[job].get_or_insert_with(|| slope(self.group, job)))
     }
 
     /// Where `last` may stand beside the placed jobs once `first` stands: what is known already, unless it depends on `first`.
@@ -307,7 +313,10 @@ impl<'a> Search<'a> {
             self.keep_placed();
         }
         for which in 0..2 {
-            self.close(head, child_min, pending, with_floors, joints.as_deref(), which);
+            match &joints {
+                Some(joints) => self.close(head, child_min, pending, with_floors, joints, which),
+                None => self.close_by_sums(head, child_min, pending, with_floors, which),
+            }
         }
         self.base.clear();
     }
@@ -345,7 +354,7 @@ impl<'a> Search<'a> {
         child_min: usize,
         pending: [&Pending<'a>; 2],
         with_floors: f64,
-        joints: Option<&[(f64, Joint)]>,
+        joints: &[(f64, Joint)],
         which: usize,
     ) {
         let (first, last) = (pending[which], pending[1 - which]);
@@ -353,8 +362,8 @@ impl<'a> Search<'a> {
         let beside = if which == 0 { self.beside(first.job, last, head, child_min) } else { Beside::default() };
         let mut shifts = Vec::new();
         let mut open: Vec<(f64, u64)> = Vec::new();
-        let mut curves: Vec<Interaction> = joints.iter().flat_map(|j| j.iter()).map(|_| Interaction::default()).collect();
-        let lookup = LOOKUP_WORK / 2 * joints.iter().flat_map(|j| j.iter()).map(|j| j.1.lookups(which)).sum::<u64>();
+        let mut curves = vec![Interaction::default(); joints.len()];
+        let lookup = LOOKUP_WORK / 2 * joints.iter().map(|j| j.1.lookups(which)).sum::<u64>();
         for (added, shift) in ranked {
             let so_far = with_floors + added;
             if so_far + last.least >= self.best.cost - PROOF_TOLERANCE {
@@ -375,47 +384,91 @@ impl<'a> Search<'a> {
             open.extend(shifts.iter().map(|&s| (last.cost(s), s)).filter(|c| c.0 < room));
             open.extend(beside.known.iter().take_while(|k| k.0 < room));
             if !open.is_empty() {
-                if let Some(joints) = joints {
-                    for (curve, (_, joint)) in curves.iter_mut().zip(joints) {
-                        joint.with(which, shift, curve, &mut self.total.work);
-                    }
-                    self.total.work += lookup * open.len() as u64;
-                    for &(cost, at) in &open {
-                        let both = curves.iter().zip(joints).map(|(curve, (scale, joint))| scale * joint.at(which, curve, at)).sum::<f64>();
-                        if so_far + cost + both < self.best.cost - PROOF_TOLERANCE {
-                            let mut all: Vec<u64> = self.placed.iter().map(|s| s.unwrap_or(0)).collect();
-                            all[last.job] = at;
-                            self.best = Found { cost: so_far + cost + both, shifts: all };
-                        }
-                    }
-                } else {
-                    self.order.push(first.job);
-                    let mut shifts = open.iter().map(|c| c.1).collect();
-                    self.finish(last.job, so_far, &mut shifts);
-                    self.order.pop();
+                for (curve, (_, joint)) in curves.iter_mut().zip(joints) {
+                    joint.with(which, shift, curve, &mut self.total.work);
+                }
+                self.total.work += lookup * open.len() as u64;
+                for &(cost, at) in &open {
+                    let both = curves.iter().zip(joints).map(|(curve, (scale, joint))| scale * joint.at(which, curve, at)).sum::<f64>();
+                    self.found(so_far + cost + both, last.job, at);
                 }
             }
             self.placed[first.job] = None;
         }
     }
 
-    /// Tries the shifts of the one job that is left.
-    fn finish(&mut self, job: usize, so_far: f64, shifts: &mut Vec<u64>) {
-        shifts.sort_unstable();
-        shifts.dedup();
+    /// Takes the placed jobs and one more over if they cost less than the best.
+    fn found(&mut self, cost: f64, last: usize, at: u64) {
+        if cost < self.best.cost - PROOF_TOLERANCE {
+            let mut shifts: Vec<u64> = self.placed.iter().map(|s| s.unwrap_or(0)).collect();
+            shifts[last] = at;
+            self.best = Found { cost, shifts };
+        }
+    }
+
+    /// [`Self::close`] where the demands are added up anew for each place of the first: there each costs more, so the other is
+    /// put at its best beside all of them, which bounds the places near it too.
+    fn close_by_sums(&mut self, head: usize, child_min: usize, pending: [&Pending<'a>; 2], with_floors: f64, which: usize) {
+        let (first, last) = (pending[which], pending[1 - which]);
+        let depends = self.order.iter().any(|&h| self.ties.depends(self.group, last.job, h, first.job));
+        let heads = if depends { self.order.clone() } else { Vec::new() };
+        let known = if depends { Vec::new() } else { last.ranked(0, 0) };
+        let mut seen = self.slopes_of(first.job);
+        let mut shifts = Vec::new();
+        for (added, shift) in first.ranked(head, child_min) {
+            let so_far = with_floors + added;
+            if so_far + last.least >= self.best.cost - PROOF_TOLERANCE {
+                break;
+            }
+            if self.total.work >= self.work_end {
+                self.given_up = self.given_up.min(so_far + last.least);
+                break;
+            }
+            if seen.at(shift) >= self.best.cost - PROOF_TOLERANCE {
+                continue;
+            }
+            self.placed[first.job] = Some(shift);
+            shifts.clear();
+            let complete = self.meet(first.job, last.job, &heads, &mut shifts);
+            self.total.work += 4 + last.work() * shifts.len() as u64;
+            let mut beside: Vec<(f64, u64)> = shifts.iter().map(|&s| (last.cost(s), s)).chain(known.iter().copied()).collect();
+            beside.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            self.order.push(first.job);
+            let bound = self.finish(last.job, so_far, &beside);
+            self.order.pop();
+            self.placed[first.job] = None;
+            if complete {
+                seen.learn(shift, bound);
+            } else {
+                self.given_up = self.given_up.min(so_far);
+            }
+        }
+    }
+
+    /// Puts the one job that is left at its best shift; `shifts` are those it may need, by what it adds alone. Returns what that
+    /// costs, or no more, if it is no better than the best.
+    fn finish(&mut self, job: usize, so_far: f64, shifts: &[(f64, u64)]) -> f64 {
+        let alone = shifts.first().map_or(so_far, |s| so_far + s.0);
+        if alone >= self.best.cost - PROOF_TOLERANCE {
+            return alone;
+        }
         let (costs, _) = self.placed_cost(Some(so_far));
         let response = self.response(job);
         let without: f64 = self.group.jobs[job].on.iter().zip(&response).map(|(&(c, _), r)| r.without - costs[c]).sum();
-        let so_far = costs.iter().sum::<f64>() + without;
-        self.total.work += response.iter().map(CircleResponse::work).sum::<u64>() * shifts.len() as u64;
-        for &shift in shifts.iter() {
-            let cost = so_far + response.iter().map(|r| r.at(shift)).sum::<f64>();
-            if cost < self.best.cost - PROOF_TOLERANCE {
-                let mut all: Vec<u64> = self.placed.iter().map(|s| s.unwrap_or(0)).collect();
-                all[job] = shift;
-                self.best = Found { cost, shifts: all };
+        let placed = costs.iter().sum::<f64>() + without;
+        let work = response.iter().map(CircleResponse::work).sum::<u64>();
+        let mut least = f64::INFINITY;
+        for &(added, shift) in shifts {
+            // Beside more jobs it adds no less.
+            if so_far + added >= least {
+                break;
             }
+            self.total.work += work;
+            let cost = placed + response.iter().map(|r| r.at(shift)).sum::<f64>();
+            self.found(cost, job, shift);
+            least = least.min(cost);
         }
+        least
     }
 
     /// Adds up the placed jobs, as far as the others can see, for all that is asked until the base is cleared.
@@ -440,7 +493,7 @@ impl<'a> Search<'a> {
     }
 
     /// Places `p` at each of its alignments with the job at place `h` of the queue, best first.
-    fn attach(&mut self, h: usize, p: &Pending<'a>, with_floors: f64, others: f64) {
+    fn attach(&mut self, h: usize, p: &Pending<'a>, with_floors: f64, others: f64, seen: &mut Slopes) {
         let others = with_floors + others;
         let mut ranked: Vec<(f64, u64)> = p.alignments.iter().filter(|a| a.0 == h).map(|a| (a.1, a.2)).collect();
         ranked.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
@@ -453,9 +506,13 @@ impl<'a> Search<'a> {
                 self.given_up = self.given_up.min(others + added);
                 break;
             }
+            if seen.at(shift) >= self.best.cost - PROOF_TOLERANCE {
+                continue;
+            }
             self.placed[p.job] = Some(shift);
             self.order.push(p.job);
-            self.branch(h, p.job + 1, Some(with_floors + added));
+            let bound = self.branch(h, p.job + 1, Some(with_floors + added));
+            seen.learn(shift, bound);
             self.order.pop();
             self.placed[p.job] = None;
         }

@@ -33,6 +33,7 @@ mod response;
 mod robust;
 pub mod scenario;
 mod slack;
+mod slope;
 mod solution;
 mod solve;
 mod total;
