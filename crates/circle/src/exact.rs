@@ -32,6 +32,10 @@ use crate::{
 pub const EXACT_JOBS_MAX: usize = 5;
 /// Work of the two lookups of one span, in units of 10 ns, where breaks are many.
 pub(crate) const LOOKUP_WORK: u64 = 6;
+/// What part of the work the first search may use, which is for the optimum itself: most trees end within less.
+const FIRST_SHARE: u64 = 10;
+/// How far below the best the searches after it look, in loss of score.
+const MARGINS: [f64; 4] = [1e-2, 1e-3, 1e-4, 0.0];
 /// Descents before the search of a small group: enough that it mostly has to prove only.
 const STARTS_SMALL: usize = 2;
 
@@ -84,8 +88,7 @@ fn search(group: &Group, fixed: &[Option<u64>], starts: usize, work_max: u64, to
     }
     let mut search = Search::new(group, fixed, total, work_max);
     search.best = found;
-    search.branch(0, 0, None);
-    let bound = search.given_up.min(search.best.cost).max(bound);
+    let bound = search.prove(work_max).max(bound);
     Optimum { found: search.best, bound }
 }
 
@@ -140,13 +143,15 @@ struct Search<'a> {
     order: Vec<usize>,
     /// The search ends when `total.work` reaches this.
     work_end: u64,
+    /// What is less than this below the best is not looked for.
+    margin: f64,
     /// Smallest lower bound of a part of the tree that was not searched.
     given_up: f64,
     /// How fast the cost may fall as a job moves, as far as asked.
     slopes: Vec<Option<f64>>,
     /// Jobs that are added up already, and their sums by circle; empty when none are.
     base_jobs: Vec<usize>,
-    base: Vec<[Mixed; 2]>,
+    base: Vec<Vec<Mixed>>,
 }
 
 /// An unplaced job: what each alignment with each placed job would cost, and the least of it.
@@ -205,11 +210,37 @@ impl<'a> Search<'a> {
             placed,
             order,
             work_end,
+            margin: 0.0,
             given_up: f64::INFINITY,
             slopes: vec![None; group.jobs.len()],
             base_jobs: Vec::new(),
             base: Vec::new(),
         }
+    }
+
+    /// Searches the whole tree, to the end or with about `work_max` of work; no shifts cost less than what it returns. A tree that
+    /// is not searched soon is searched with margins first: to be sure to a hundredth takes far less than to be sure of the last
+    /// digit, and where the work ends in between the gap that is left is that hundredth, not what one bound at the root says.
+    fn prove(&mut self, work_max: u64) -> f64 {
+        let end = self.work_end;
+        let mut bound = f64::NEG_INFINITY;
+        let first = self.total.work + work_max / FIRST_SHARE;
+        for (margin, work_end) in [(0.0, first)].into_iter().chain(MARGINS.map(|margin| (margin, end))) {
+            (self.margin, self.work_end, self.given_up) = (margin, work_end, f64::INFINITY);
+            self.branch(0, 0, None);
+            let known = self.given_up.min(self.best.cost - margin);
+            bound = bound.max(known);
+            // Nothing is left, or nothing to look for it with.
+            if bound >= self.best.cost - PROOF_TOLERANCE || self.total.work >= end {
+                break;
+            }
+        }
+        bound
+    }
+
+    /// What costs at least this is not looked at.
+    fn enough(&self) -> f64 {
+        self.best.cost - self.margin.max(PROOF_TOLERANCE)
     }
 
     /// A lower bound of everything below this node; the unplaced jobs; whether all their alignments were seen.
@@ -234,7 +265,7 @@ impl<'a> Search<'a> {
         let before = self.total.work;
         let (bound, pending, with_floors, complete) = self.bound_here(known);
         let spent = self.total.work - before;
-        if bound >= self.best.cost - PROOF_TOLERANCE {
+        if bound >= self.enough() {
             return bound;
         }
         let out_of_work = self.total.work >= self.work_end;
@@ -304,7 +335,7 @@ impl<'a> Search<'a> {
 
     /// Two jobs are left: tries all pairs of their alignments that the bound of the node leaves open. `spent` is the work of that bound.
     fn close_two(&mut self, head: usize, child_min: usize, pending: [&Pending<'a>; 2], with_floors: f64, spent: u64) {
-        let room = self.best.cost - PROOF_TOLERANCE - with_floors;
+        let room = self.enough() - with_floors;
         let open = |p: &Pending<'_>, other: &Pending<'_>| p.alignments.iter().filter(|a| a.1 + other.least < room).count() as u64;
         let asked = open(pending[0], pending[1]) + open(pending[1], pending[0]);
         let joints = self.joints([pending[0].job, pending[1].job], asked, spent);
@@ -366,7 +397,7 @@ impl<'a> Search<'a> {
         let lookup = LOOKUP_WORK / 2 * joints.iter().map(|j| j.1.lookups(which)).sum::<u64>();
         for (added, shift) in ranked {
             let so_far = with_floors + added;
-            if so_far + last.least >= self.best.cost - PROOF_TOLERANCE {
+            if so_far + last.least >= self.enough() {
                 break;
             }
             if self.total.work >= self.work_end {
@@ -379,7 +410,7 @@ impl<'a> Search<'a> {
                 self.given_up = self.given_up.min(so_far);
             }
             self.total.work += 4 + last.work() * shifts.len() as u64;
-            let room = self.best.cost - PROOF_TOLERANCE - so_far;
+            let room = self.enough() - so_far;
             open.clear();
             open.extend(shifts.iter().map(|&s| (last.cost(s), s)).filter(|c| c.0 < room));
             open.extend(beside.known.iter().take_while(|k| k.0 < room));
@@ -417,14 +448,14 @@ impl<'a> Search<'a> {
         let mut shifts = Vec::new();
         for (added, shift) in first.ranked(head, child_min) {
             let so_far = with_floors + added;
-            if so_far + last.least >= self.best.cost - PROOF_TOLERANCE {
+            if so_far + last.least >= self.enough() {
                 break;
             }
             if self.total.work >= self.work_end {
                 self.given_up = self.given_up.min(so_far + last.least);
                 break;
             }
-            if seen.at(shift) >= self.best.cost - PROOF_TOLERANCE {
+            if seen.at(shift) >= self.enough() {
                 continue;
             }
             self.placed[first.job] = Some(shift);
@@ -449,7 +480,7 @@ impl<'a> Search<'a> {
     /// costs, or no more, if it is no better than the best.
     fn finish(&mut self, job: usize, so_far: f64, shifts: &[(f64, u64)]) -> f64 {
         let alone = shifts.first().map_or(so_far, |s| so_far + s.0);
-        if alone >= self.best.cost - PROOF_TOLERANCE {
+        if alone >= self.enough() {
             return alone;
         }
         let (costs, _) = self.placed_cost(Some(so_far));
@@ -485,8 +516,8 @@ impl<'a> Search<'a> {
                     None => seen = seen.lcm(&on.folded.period),
                 }
             }
-            let Some((slow, fast)) = mixed::total(jobs, seen, &mut self.total.work) else { return };
-            base.push([slow, fast]);
+            let Some(sums) = mixed::gather(jobs, seen, &mut self.total.work) else { return };
+            base.push(sums);
         }
         self.base_jobs.clone_from(&self.order);
         self.base = base;
@@ -498,7 +529,7 @@ impl<'a> Search<'a> {
         let mut ranked: Vec<(f64, u64)> = p.alignments.iter().filter(|a| a.0 == h).map(|a| (a.1, a.2)).collect();
         ranked.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         for (added, shift) in ranked {
-            if others + added >= self.best.cost - PROOF_TOLERANCE {
+            if others + added >= self.enough() {
                 break;
             }
             if self.total.work >= self.work_end {
@@ -506,7 +537,7 @@ impl<'a> Search<'a> {
                 self.given_up = self.given_up.min(others + added);
                 break;
             }
-            if seen.at(shift) >= self.best.cost - PROOF_TOLERANCE {
+            if seen.at(shift) >= self.enough() {
                 continue;
             }
             self.placed[p.job] = Some(shift);

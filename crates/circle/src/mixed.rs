@@ -16,6 +16,8 @@ use crate::{residue::Folded, total::Presence};
 const ATOMS_MAX: u64 = 1 << 18;
 /// Most summands: the choice of what to add next looks at all pairs.
 pub(crate) const SUMMANDS_MAX: usize = 8;
+/// Most pieces of a sum that is kept, for each piece of its two summands.
+const GATHERED: u64 = 2;
 /// Work of looking at a summand, in units of 10 ns.
 const SUMMAND_WORK: u64 = 6;
 /// Most pairs in one distribution.
@@ -258,6 +260,23 @@ fn add(sum: &mut Vec<(f64, f64)>, level: f64, p: f64) {
     }
 }
 
+/// Folds each to what `seen` and the others can see of it.
+fn fold_all(of: &mut [Mixed], seen: u64, work: &mut u64) {
+    for i in 0..of.len() {
+        let others = of.iter().enumerate().filter(|o| o.0 != i).fold(seen, |l, o| l.lcm(&o.1.period));
+        let whole = core::mem::take(&mut of[i]);
+        let needed = whole.period.gcd(&others);
+        *work += SUMMAND_WORK + if needed < whole.period { 4 * whole.pieces() } else { 0 };
+        of[i] = whole.fold(needed);
+    }
+}
+
+/// The two whose sum has the fewest pieces, and how many these are.
+fn cheapest(of: &[Mixed]) -> Option<(usize, usize, u64)> {
+    let pairs = (0..of.len()).flat_map(|i| (i + 1..of.len()).map(move |j| (i, j)));
+    pairs.map(|(i, j)| (i, j, of[i].pieces_with(&of[j]))).min_by_key(|p| p.2)
+}
+
 /// Adds up what can be added without keeping more than `seen` and the others can see, cheapest first, until one is left, or
 /// two of which the second repeats within the first and both are seen in full. `None` if there are too many or some sum is
 /// too large.
@@ -266,13 +285,7 @@ pub(crate) fn total(mut of: Vec<Mixed>, seen: u64, work: &mut u64) -> Option<(Mi
         return None;
     }
     loop {
-        for i in 0..of.len() {
-            let others = of.iter().enumerate().filter(|o| o.0 != i).fold(seen, |l, o| l.lcm(&o.1.period));
-            let whole = core::mem::take(&mut of[i]);
-            let needed = whole.period.gcd(&others);
-            *work += SUMMAND_WORK + if needed < whole.period { 4 * whole.pieces() } else { 0 };
-            of[i] = whole.fold(needed);
-        }
+        fold_all(&mut of, seen, work);
         of.sort_by_key(|m| core::cmp::Reverse(m.period));
         match &of[..] {
             [] => return Some((Mixed::nothing(), Mixed::nothing())),
@@ -283,10 +296,27 @@ pub(crate) fn total(mut of: Vec<Mixed>, seen: u64, work: &mut u64) -> Option<(Mi
             }
             _ => {}
         }
-        let pairs = (0..of.len()).flat_map(|i| (i + 1..of.len()).map(move |j| (i, j)));
-        let (i, j) = pairs.min_by_key(|&(i, j)| of[i].pieces_with(&of[j]))?;
+        let (i, j, _) = cheapest(&of)?;
         let b = of.swap_remove(j);
         of[i] = of[i].plus(&b, work)?;
+    }
+}
+
+/// Adds up what is seen of those that are asked about many times, as long as a sum is not much longer than its summands: two
+/// of which each sees the other's circle but for a factor are kept apart. `None` if there are too many or some sum is too large.
+pub(crate) fn gather(mut of: Vec<Mixed>, seen: u64, work: &mut u64) -> Option<Vec<Mixed>> {
+    if of.len() > SUMMANDS_MAX {
+        return None;
+    }
+    loop {
+        fold_all(&mut of, seen, work);
+        match cheapest(&of) {
+            Some((i, j, pieces)) if pieces <= GATHERED * (of[i].pieces() + of[j].pieces()) => {
+                let b = of.swap_remove(j);
+                of[i] = of[i].plus(&b, work)?;
+            }
+            _ => return Some(of),
+        }
     }
 }
 
