@@ -31,11 +31,11 @@ use crate::{
 /// Largest group for which the optimum is always sought with proof.
 pub const EXACT_JOBS_MAX: usize = 5;
 /// Work of the two lookups of one span, in units of 10 ns, where breaks are many.
-pub(crate) const LOOKUP_WORK: u64 = 6;
+pub(crate) const LOOKUP_WORK: u64 = 4;
 /// What part of the work the first search may use, which is for the optimum itself: most trees end within less.
-const FIRST_SHARE: u64 = 10;
+const FIRST_SHARE: u64 = 2;
 /// How far below the best the searches after it look, in loss of score.
-const MARGINS: [f64; 4] = [1e-2, 1e-3, 1e-4, 0.0];
+const MARGINS: [f64; 4] = [3e-2, 3e-3, 3e-4, 0.0];
 /// Descents before the search of a small group: enough that it mostly has to prove only.
 const STARTS_SMALL: usize = 2;
 

@@ -48,7 +48,7 @@ impl Effort {
     /// Most work in one search for proof, in units of about 10 ns.
     pub(crate) const fn work_max(self) -> u64 {
         match self {
-            Self::Thorough => 100_000_000,
+            Self::Thorough => 150_000_000,
             Self::Proof => 6_000_000_000,
             Self::Fast => 50_000,
         }
