@@ -97,19 +97,19 @@ impl Group {
 
     /// Loss in the sum of link scores under those shifts.
     pub(crate) fn cost(&self, shifts: &[u64], total: &mut Total) -> f64 {
-        let cost = |c: usize| {
-            let circle = &self.circles[c];
-            let sums = self.sums(c, None, &|job| Presence::At(shifts[job]), 1, total);
-            circle.weight
-                * sums.map_or_else(
-                    || {
-                        total.sweep(circle, |job| Presence::At(shifts[job]));
-                        total.excess(circle)
-                    },
-                    |(all, _)| all.excess(circle.capacity) * circle.perimeter as f64,
-                )
-        };
-        (0..self.circles.len()).map(cost).sum()
+        let cost = |(c, circle): (usize, &Circle)| self.excess(c, |job| shifts[job], total) * circle.perimeter as f64 * circle.weight;
+        self.circles.iter().enumerate().map(cost).sum()
+    }
+
+    /// Mean excess on a circle under those shifts of its jobs.
+    pub(crate) fn excess(&self, circle: usize, shift: impl Fn(usize) -> u64, total: &mut Total) -> f64 {
+        let at = |job| Presence::At(shift(job));
+        let swept = &self.circles[circle];
+        if let Some((all, _)) = self.sums(circle, None, &at, 1, total) {
+            return all.excess(swept.capacity);
+        }
+        total.sweep(swept, at);
+        total.excess(swept) / swept.perimeter as f64
     }
 
     /// The jobs of a circle but `absent`, added up as far as `seen` sees them; `None` where it is swept.

@@ -10,7 +10,10 @@ use alloc::{vec, vec::Vec};
 
 use num_integer::Integer as _;
 
-use crate::{residue::Folded, total::Presence};
+use crate::{
+    residue::Folded,
+    total::{OnCircle, Presence},
+};
 
 /// Most (level, probability) pairs in one sum; beyond it the plain sweep has its own way to bound its work.
 const ATOMS_MAX: u64 = 1 << 18;
@@ -20,6 +23,10 @@ pub(crate) const SUMMANDS_MAX: usize = 8;
 const GATHERED: u64 = 2;
 /// Work of looking at a summand, in units of 10 ns.
 const SUMMAND_WORK: u64 = 6;
+/// Work of a sum that is short, in units of 10 ns: a millisecond, far from [`ATOMS_MAX`].
+const SHORT_WORK: u64 = 100_000;
+/// Jobs that are shifted by multiples of it hardly meet.
+const UNEVEN: u64 = 7_919;
 /// Most pairs in one distribution.
 const LEVELS_MAX: usize = 512;
 
@@ -318,6 +325,22 @@ pub(crate) fn gather(mut of: Vec<Mixed>, seen: u64, work: &mut u64) -> Option<Ve
             _ => return Some(of),
         }
     }
+}
+
+/// Whether the sums that a search asks for around such a circle are all short, wherever its jobs stand. The jobs are put where
+/// hardly any of their edges coincide, so elsewhere the sums have fewer pieces.
+pub(crate) fn are_short(members: &[OnCircle]) -> bool {
+    let most: usize = members.iter().map(|on| on.folded.levels.len()).product();
+    if members.len() > SUMMANDS_MAX || most > LEVELS_MAX {
+        return false;
+    }
+    let is_short = |absent: Option<usize>, seen: u64| {
+        let there = members.iter().enumerate().filter(|m| Some(m.0) != absent);
+        let mut work = 0;
+        let sums = total(there.map(|(i, on)| Mixed::job(&on.folded, UNEVEN * i as u64)).collect(), seen, &mut work);
+        sums.is_some() && work <= SHORT_WORK
+    };
+    is_short(None, 1) && members.iter().enumerate().all(|(i, on)| is_short(Some(i), on.folded.period))
 }
 
 #[cfg(test)]
