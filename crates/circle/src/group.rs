@@ -16,6 +16,8 @@ use crate::{
 
 /// Up to this many times the pieces of its jobs, a circle is swept as a whole.
 const PLAIN_REPEATS: u64 = 5;
+/// A circle of so few pieces is swept in a few microseconds.
+const SWEEP_PIECES: u64 = 256;
 /// Fewest alignments of a pair that are kept, however many phases the jobs have.
 const ALIGNMENTS_MIN: u64 = 64;
 /// The same where many groups share the work.
@@ -45,6 +47,8 @@ pub(crate) struct Group {
     pub(crate) circles: Vec<Circle>,
     /// Of each circle, whether it is swept as a whole: otherwise sums of its jobs on smaller circles are shorter (`mixed`).
     pub(crate) plain: Vec<bool>,
+    /// The same where something is asked once only, and folding sums takes longer than a short sweep.
+    swept: Vec<bool>,
     /// Most lookups spent on the alignments of one pair of jobs: alignments times pieces.
     lookups_max: u64,
     /// But at least so many alignments.
@@ -64,8 +68,9 @@ impl Group {
                 job.weight += on.folded.mean / circle.capacity;
             }
         }
-        let plain = circles.iter().map(is_plain).collect();
-        Self { jobs: group_jobs, circles, plain, lookups_max: effort.lookups_max(), alignments_min: ALIGNMENTS_MIN }
+        let plain: Vec<bool> = circles.iter().map(is_plain).collect();
+        let swept = circles.iter().zip(&plain).map(|(circle, plain)| *plain || pieces(circle) <= SWEEP_PIECES).collect();
+        Self { jobs: group_jobs, circles, plain, swept, lookups_max: effort.lookups_max(), alignments_min: ALIGNMENTS_MIN }
     }
 
     /// Lookups that one shift of a job costs, in pairs.
@@ -123,7 +128,7 @@ impl Group {
     ) -> Option<(Mixed, Mixed)> {
         let there = || self.circles[circle].members.iter().filter(|on| Some(on.job) != absent);
         let of = || there().filter_map(|on| Mixed::of(&on.folded, presence(on.job))).collect();
-        if self.plain[circle] { None } else { mixed::total(of(), seen, &mut total.work) }
+        if self.swept[circle] { None } else { mixed::total(of(), seen, &mut total.work) }
     }
 
     /// A cost that no shifts can undercut: demand beyond the capacity must go somewhere.
@@ -241,12 +246,15 @@ impl GroupResponse<'_> {
 
 /// Whether a sweep around the circle meets hardly more pieces than the jobs have, or there are too many jobs for anything else.
 fn is_plain(circle: &Circle) -> bool {
-    let pieces =
-        |turns: &dyn Fn(&OnCircle) -> u64| -> u64 { circle.members.iter().map(|on| turns(on) * on.folded.starts.len() as u64).sum() };
     // The sum of one distribution and nothing is that distribution.
     circle.members.len() > SUMMANDS_MAX
         || circle.members.iter().filter(|on| !on.folded.is_locked()).count() <= 1
-            && pieces(&|on| circle.perimeter / on.folded.period) <= PLAIN_REPEATS * pieces(&|_| 1)
+            && pieces(circle) <= PLAIN_REPEATS * circle.members.iter().map(|on| on.folded.starts.len() as u64).sum::<u64>()
+}
+
+/// Pieces that a sweep around the circle meets.
+fn pieces(circle: &Circle) -> u64 {
+    circle.members.iter().map(|on| circle.perimeter / on.folded.period * on.folded.starts.len() as u64).sum()
 }
 
 /// Signed edges of a demand around its period: where it rises and where it falls. Phases that

@@ -17,7 +17,7 @@ pub enum Mode {
 /// How much work a solver may spend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Effort {
-    /// Prove the optimum of a group where that takes up to about a second, and of all groups where it takes about three:
+    /// Prove the optimum of a group where that takes one to two seconds, and of all groups where it takes about three:
     /// `antiphase solve`.
     #[default]
     Thorough,
