@@ -1,6 +1,7 @@
 //! How often a proof fits into the work limit, and how long it takes, by number of jobs and kind of periods.
 //!
-//! `cargo run --release -p antiphase-circle --example proofs`; with `-- prove` by the effort of `antiphase solve --prove`.
+//! `cargo run --release -p antiphase-circle --example proofs`; with `-- prove` by the effort of `antiphase solve --prove`; with
+//! `-- list` it also says which links were not proven, and why.
 
 #[path = "../tests/oracle/mod.rs"]
 mod oracle;
@@ -35,7 +36,8 @@ fn case(random: &mut Random, pool: &[u64], jobs: u64, bursts: u64) -> Result<ant
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let effort = if std::env::args().any(|a| a == "prove") { Effort::Proof } else { Effort::Thorough };
+    let asked = |word: &str| std::env::args().any(|a| a == word);
+    let effort = if asked("prove") { Effort::Proof } else { Effort::Thorough };
     let pools: [(&str, &[u64]); 3] = [
         ("equal periods", &[255]),
         ("round periods", &[100, 120, 150, 180, 200, 240, 300, 320, 400, 480, 600]),
@@ -53,6 +55,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     times.push(start.elapsed().as_secs_f64() * 1e3);
                     proven += u64::from(solution.optimality.proven);
                     gap = gap.max(solution.optimality.bound_gap);
+                    if asked("list") && !solution.optimality.proven {
+                        let periods: Vec<u64> = problem.periods().iter().map(|t| t.0 / 1_000).collect();
+                        let (score, left) = (solution.mean_score, solution.optimality.bound_gap);
+                        let averaged = if solution.links[0].approximate { ", weak couplings averaged out" } else { "" };
+                        println!("  seed {seed}: {periods:?} ms, up to {bursts} phases: score {score:.4}, gap {left:.4}{averaged}");
+                    }
                 }
                 times.sort_by(f64::total_cmp);
                 let (median, worst) = (times[times.len() / 2], times[times.len() - 1]);

@@ -18,6 +18,7 @@ use crate::{
     slack,
     solve::{Part, View},
     total::{Presence, Total},
+    vertices::Ties,
 };
 
 /// Work on one set of moved jobs, as a part of what the effort allows a whole component: 2^5 sets of five jobs
@@ -290,13 +291,14 @@ impl Component {
         let here = self.choice.shifts.clone();
         let stays: Vec<usize> = (0..here.len()).filter(|&j| self.running[j] == Some(here[j])).collect();
         let placed: Vec<Option<u64>> = here.iter().copied().map(Some).collect();
+        let ties = Ties::new(&self.part.group);
         let mut gains: Vec<(f64, usize)> = Vec::new();
         for &job in &stays {
             if self.out_of_work() {
                 break;
             }
             let group = &self.part.group;
-            let (_, there) = best_shift(group, job, &placed, here[job], &mut self.total);
+            let (_, there) = best_shift(group, &ties, job, &placed, here[job], &mut self.total);
             gains.push((added(group, job, &here, here[job], &mut self.total) - there, job));
         }
         gains.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -376,7 +378,7 @@ impl Component {
 
 /// What `job` adds at `shift` to the cost of the others where they are.
 fn added(group: &Group, job: usize, shifts: &[u64], shift: u64, total: &mut Total) -> f64 {
-    group.response(job, |other| Presence::At(shifts[other]), total).at(group, job, shift)
+    group.response(job, |other| Presence::At(shifts[other]), total).at(shift)
 }
 
 /// Turns all jobs together so that many of the running ones stand where they run. A job stays if the turn agrees with it

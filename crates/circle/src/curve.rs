@@ -78,7 +78,7 @@ impl Drift {
     pub(crate) fn of(group: &Group, job: usize, shifts: &[u64], drift: u64, work: u64, total: &mut Total) -> Self {
         let lock = group.jobs[job].lock;
         let response = group.response(job, |other| Presence::At(shifts[other]), total);
-        let at = |shift| response.at(group, job, shift);
+        let at = |shift| response.at(shift);
         let here = shifts[job] % lock;
         let (from, length) = if covers(drift, lock) { (0, lock - 1) } else { ((here + lock - drift) % lock, 2 * drift) };
         let Some(kinks) = kinks(group, job, shifts, from, length, kinks_max(group, job, work), total) else {
@@ -126,7 +126,7 @@ impl Curve {
         let response = group.response(job, |other| Presence::At(shifts[other]), total);
         let n = kinks.len();
         let mut largest = vec![0.0; n];
-        largest.extend(kinks.iter().map(|&k| response.at(group, job, k)));
+        largest.extend(kinks.iter().map(|&k| response.at(k)));
         for i in (1..n).rev() {
             largest[i] = f64::max(largest[2 * i], largest[2 * i + 1]);
         }

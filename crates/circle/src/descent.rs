@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 
 use crate::exact::LOOKUP_WORK;
-use crate::{PROOF_TOLERANCE, group::Group, total::Total};
+use crate::{PROOF_TOLERANCE, group::Group, total::Total, vertices::Ties};
 
 /// Sweeps over all jobs before a start is given up; a sweep without gain ends it earlier.
 const SWEEPS_MAX: usize = 12;
@@ -22,23 +22,21 @@ pub(crate) struct Found {
 
 /// The best shift of `job` against the placed ones, and the cost it adds. Without any alignment
 /// (nobody placed meets it, or nothing locks) every shift is alike and it stays at `stay`.
-pub(crate) fn best_shift(group: &Group, job: usize, placed: &[Option<u64>], stay: u64, total: &mut Total) -> (u64, f64) {
+pub(crate) fn best_shift(group: &Group, ties: &Ties, job: usize, placed: &[Option<u64>], stay: u64, total: &mut Total) -> (u64, f64) {
     let response = group.response(job, |other| placed[other].into(), total);
-    let mut best = (stay, response.at(group, job, stay));
+    let mut best = (stay, response.at(stay));
     if best.1 <= PROOF_TOLERANCE {
         return best;
     }
     let mut alignments = Vec::new();
-    for (other, shift) in placed.iter().enumerate() {
-        if let Some(shift) = shift.filter(|_| other != job) {
-            group.alignments(job, other, shift, true, &mut alignments);
-        }
+    for other in (0..placed.len()).filter(|&other| other != job) {
+        ties.vertices(group, job, other, placed, &mut alignments);
     }
     alignments.sort_unstable();
     alignments.dedup();
     total.work += LOOKUP_WORK * group.spans(job) * alignments.len() as u64;
     for shift in alignments {
-        let cost = response.at(group, job, shift);
+        let cost = response.at(shift);
         if cost < best.1 - PROOF_TOLERANCE {
             best = (shift, cost);
         }
@@ -48,11 +46,11 @@ pub(crate) fn best_shift(group: &Group, job: usize, placed: &[Option<u64>], stay
 
 /// Inserts the jobs in `order`, each at its best shift, then sweeps until nothing improves or
 /// the cost reaches `enough`.
-fn descend(group: &Group, fixed: &[Option<u64>], order: &[usize], enough: f64, work_end: u64, total: &mut Total) -> Found {
+fn descend(group: &Group, ties: &Ties, fixed: &[Option<u64>], order: &[usize], enough: f64, work_end: u64, total: &mut Total) -> Found {
     let mut placed: Vec<Option<u64>> = fixed.to_vec();
     for &job in order {
         // Out of work, the rest stands where it stands.
-        let shift = if total.work < work_end { best_shift(group, job, &placed, 0, total).0 } else { 0 };
+        let shift = if total.work < work_end { best_shift(group, ties, job, &placed, 0, total).0 } else { 0 };
         placed[job] = Some(shift);
     }
     let mut shifts: Vec<u64> = placed.iter().map(|s| s.unwrap_or(0)).collect();
@@ -63,7 +61,7 @@ fn descend(group: &Group, fixed: &[Option<u64>], order: &[usize], enough: f64, w
         }
         let before = cost;
         for &job in order {
-            let (shift, _) = best_shift(group, job, &placed, shifts[job], total);
+            let (shift, _) = best_shift(group, ties, job, &placed, shifts[job], total);
             placed[job] = Some(shift);
             shifts[job] = shift;
         }
@@ -83,6 +81,7 @@ pub(crate) fn descent(group: &Group, fixed: &[Option<u64>], starts: usize, enoug
     let mut best = Found { cost: group.cost(&unshifted, total), shifts: unshifted };
     let mut order: Vec<usize> = (0..fixed.len()).filter(|&j| fixed[j].is_none()).collect();
     order.sort_by(|&a, &b| group.jobs[b].weight.total_cmp(&group.jobs[a].weight));
+    let ties = Ties::new(group);
     let mut seed = 0x5eed_u64;
     for start in 0..starts {
         if best.cost <= enough + PROOF_TOLERANCE || (start > 0 && total.work >= work_end) {
@@ -91,7 +90,7 @@ pub(crate) fn descent(group: &Group, fixed: &[Option<u64>], starts: usize, enoug
         if start > 0 {
             shuffle(&mut order, &mut seed);
         }
-        let found = descend(group, fixed, &order, enough, work_end, total);
+        let found = descend(group, &ties, fixed, &order, enough, work_end, total);
         if found.cost < best.cost - PROOF_TOLERANCE {
             best = found;
         }

@@ -16,25 +16,26 @@ use petgraph::unionfind::UnionFind;
 
 use crate::{
     PROOF_TOLERANCE,
-    circle_response::{CircleResponse, Others},
+    circle_response::CircleResponse,
     descent::{Found, descent},
     group::Group,
     joint::{self, Interaction, Joint},
     mixed::{self, Mixed},
-    nested::{Nested, Seen},
     residue::Folded,
-    response::Response,
+    slope::{Slopes, slope},
     solution::Effort,
-    total::{Circle, OnCircle, Presence, Total},
+    total::{OnCircle, Presence, Total},
     vertices::Ties,
 };
 
 /// Largest group for which the optimum is always sought with proof.
 pub const EXACT_JOBS_MAX: usize = 5;
 /// Work of the two lookups of one span, in units of 10 ns, where breaks are many.
-pub(crate) const LOOKUP_WORK: u64 = 6;
-/// Up to this many times the pieces of its jobs, a circle is swept as a whole.
-const PLAIN_REPEATS: u64 = 5;
+pub(crate) const LOOKUP_WORK: u64 = 4;
+/// What part of the work the first search may use, which is for the optimum itself: most trees end within less.
+const FIRST_SHARE: u64 = 2;
+/// How far below the best the searches after it look, in loss of score.
+const MARGINS: [f64; 4] = [3e-2, 3e-3, 3e-4, 0.0];
 /// Descents before the search of a small group: enough that it mostly has to prove only.
 const STARTS_SMALL: usize = 2;
 
@@ -87,8 +88,7 @@ fn search(group: &Group, fixed: &[Option<u64>], starts: usize, work_max: u64, to
     }
     let mut search = Search::new(group, fixed, total, work_max);
     search.best = found;
-    search.branch(0, 0, None);
-    let bound = search.given_up.min(search.best.cost).max(bound);
+    let bound = search.prove(work_max).max(bound);
     Optimum { found: search.best, bound }
 }
 
@@ -143,13 +143,15 @@ struct Search<'a> {
     order: Vec<usize>,
     /// The search ends when `total.work` reaches this.
     work_end: u64,
+    /// What is less than this below the best is not looked for.
+    margin: f64,
     /// Smallest lower bound of a part of the tree that was not searched.
     given_up: f64,
-    /// By circle: all jobs but one are locked, and they hardly repeat on it.
-    plain: Vec<bool>,
+    /// How fast the cost may fall as a job moves, as far as asked.
+    slopes: Vec<Option<f64>>,
     /// Jobs that are added up already, and their sums by circle; empty when none are.
     base_jobs: Vec<usize>,
-    base: Vec<[Mixed; 2]>,
+    base: Vec<Vec<Mixed>>,
 }
 
 /// An unplaced job: what each alignment with each placed job would cost, and the least of it.
@@ -208,11 +210,37 @@ impl<'a> Search<'a> {
             placed,
             order,
             work_end,
+            margin: 0.0,
             given_up: f64::INFINITY,
-            plain: group.circles.iter().map(is_plain).collect(),
+            slopes: vec![None; group.jobs.len()],
             base_jobs: Vec::new(),
             base: Vec::new(),
         }
+    }
+
+    /// Searches the whole tree, to the end or with about `work_max` of work; no shifts cost less than what it returns. A tree that
+    /// is not searched soon is searched with margins first: to be sure to a hundredth takes far less than to be sure of the last
+    /// digit, and where the work ends in between the gap that is left is that hundredth, not what one bound at the root says.
+    fn prove(&mut self, work_max: u64) -> f64 {
+        let end = self.work_end;
+        let mut bound = f64::NEG_INFINITY;
+        let first = self.total.work + work_max / FIRST_SHARE;
+        for (margin, work_end) in [(0.0, first)].into_iter().chain(MARGINS.map(|margin| (margin, end))) {
+            (self.margin, self.work_end, self.given_up) = (margin, work_end, f64::INFINITY);
+            self.branch(0, 0, None);
+            let known = self.given_up.min(self.best.cost - margin);
+            bound = bound.max(known);
+            // Nothing is left, or nothing to look for it with.
+            if bound >= self.best.cost - PROOF_TOLERANCE || self.total.work >= end {
+                break;
+            }
+        }
+        bound
+    }
+
+    /// What costs at least this is not looked at.
+    fn enough(&self) -> f64 {
+        self.best.cost - self.margin.max(PROOF_TOLERANCE)
     }
 
     /// A lower bound of everything below this node; the unplaced jobs; whether all their alignments were seen.
@@ -232,12 +260,13 @@ impl<'a> Search<'a> {
         (bound, pending, with_floors, complete)
     }
 
-    fn branch(&mut self, head: usize, child_min: usize, known: Option<f64>) {
+    /// Searches what is below this node; a lower bound of all that comes of the placed jobs, wherever the others stand.
+    fn branch(&mut self, head: usize, child_min: usize, known: Option<f64>) -> f64 {
         let before = self.total.work;
         let (bound, pending, with_floors, complete) = self.bound_here(known);
         let spent = self.total.work - before;
-        if bound >= self.best.cost - PROOF_TOLERANCE {
-            return;
+        if bound >= self.enough() {
+            return bound;
         }
         let out_of_work = self.total.work >= self.work_end;
         if !complete || out_of_work {
@@ -247,34 +276,35 @@ impl<'a> Search<'a> {
             // Nobody is left to be placed: the bound is the cost.
             let shifts = self.placed.iter().map(|s| s.unwrap_or(0)).collect();
             self.best = Found { cost: with_floors, shifts };
-            return;
+            return bound;
         }
         if let [last] = &pending[..] {
             // One job left: its best alignment is the best of this part, and it is attained.
-            let cost = with_floors + last.least;
-            if cost < self.best.cost - PROOF_TOLERANCE {
-                let mut shifts: Vec<u64> = self.placed.iter().map(|s| s.unwrap_or(0)).collect();
-                shifts[last.job] = last.at;
-                self.best = Found { cost, shifts };
-            }
-            return;
+            self.found(with_floors + last.least, last.job, last.at);
+            return bound;
         }
         if out_of_work {
-            return;
+            return bound;
         }
         if let [a, b] = &pending[..] {
             self.close_two(head, child_min, [a, b], with_floors, spent);
-            return;
+            return bound;
         }
         let rest: f64 = pending.iter().map(|p| p.least).sum();
+        let mut seen: Vec<Slopes> = pending.iter().map(|p| self.slopes_of(p.job)).collect();
         for h in head..self.order.len() {
-            for p in &pending {
+            for (p, seen) in pending.iter().zip(&mut seen) {
                 if h == head && p.job < child_min {
                     continue;
                 }
-                self.attach(h, p, with_floors, rest - p.least);
+                self.attach(h, p, with_floors, rest - p.least, seen);
             }
         }
+        bound
+    }
+
+    fn slopes_of(&mut self, job: usize) -> Slopes {
+        Slopes::new(*self.slopes[job].get_or_insert_with(|| slope(self.group, job)))
     }
 
     /// Where `last` may stand beside the placed jobs once `first` stands: what is known already, unless it depends on `first`.
@@ -305,7 +335,7 @@ impl<'a> Search<'a> {
 
     /// Two jobs are left: tries all pairs of their alignments that the bound of the node leaves open. `spent` is the work of that bound.
     fn close_two(&mut self, head: usize, child_min: usize, pending: [&Pending<'a>; 2], with_floors: f64, spent: u64) {
-        let room = self.best.cost - PROOF_TOLERANCE - with_floors;
+        let room = self.enough() - with_floors;
         let open = |p: &Pending<'_>, other: &Pending<'_>| p.alignments.iter().filter(|a| a.1 + other.least < room).count() as u64;
         let asked = open(pending[0], pending[1]) + open(pending[1], pending[0]);
         let joints = self.joints([pending[0].job, pending[1].job], asked, spent);
@@ -314,7 +344,10 @@ impl<'a> Search<'a> {
             self.keep_placed();
         }
         for which in 0..2 {
-            self.close(head, child_min, pending, with_floors, joints.as_deref(), which);
+            match &joints {
+                Some(joints) => self.close(head, child_min, pending, with_floors, joints, which),
+                None => self.close_by_sums(head, child_min, pending, with_floors, which),
+            }
         }
         self.base.clear();
     }
@@ -352,7 +385,7 @@ impl<'a> Search<'a> {
         child_min: usize,
         pending: [&Pending<'a>; 2],
         with_floors: f64,
-        joints: Option<&[(f64, Joint)]>,
+        joints: &[(f64, Joint)],
         which: usize,
     ) {
         let (first, last) = (pending[which], pending[1 - which]);
@@ -360,11 +393,11 @@ impl<'a> Search<'a> {
         let beside = if which == 0 { self.beside(first.job, last, head, child_min) } else { Beside::default() };
         let mut shifts = Vec::new();
         let mut open: Vec<(f64, u64)> = Vec::new();
-        let mut curves: Vec<Interaction> = joints.iter().flat_map(|j| j.iter()).map(|_| Interaction::default()).collect();
-        let lookup = LOOKUP_WORK / 2 * joints.iter().flat_map(|j| j.iter()).map(|j| j.1.lookups(which)).sum::<u64>();
+        let mut curves = vec![Interaction::default(); joints.len()];
+        let lookup = LOOKUP_WORK / 2 * joints.iter().map(|j| j.1.lookups(which)).sum::<u64>();
         for (added, shift) in ranked {
             let so_far = with_floors + added;
-            if so_far + last.least >= self.best.cost - PROOF_TOLERANCE {
+            if so_far + last.least >= self.enough() {
                 break;
             }
             if self.total.work >= self.work_end {
@@ -377,58 +410,102 @@ impl<'a> Search<'a> {
                 self.given_up = self.given_up.min(so_far);
             }
             self.total.work += 4 + last.work() * shifts.len() as u64;
-            let room = self.best.cost - PROOF_TOLERANCE - so_far;
+            let room = self.enough() - so_far;
             open.clear();
             open.extend(shifts.iter().map(|&s| (last.cost(s), s)).filter(|c| c.0 < room));
             open.extend(beside.known.iter().take_while(|k| k.0 < room));
             if !open.is_empty() {
-                if let Some(joints) = joints {
-                    for (curve, (_, joint)) in curves.iter_mut().zip(joints) {
-                        joint.with(which, shift, curve, &mut self.total.work);
-                    }
-                    self.total.work += lookup * open.len() as u64;
-                    for &(cost, at) in &open {
-                        let both = curves.iter().zip(joints).map(|(curve, (scale, joint))| scale * joint.at(which, curve, at)).sum::<f64>();
-                        if so_far + cost + both < self.best.cost - PROOF_TOLERANCE {
-                            let mut all: Vec<u64> = self.placed.iter().map(|s| s.unwrap_or(0)).collect();
-                            all[last.job] = at;
-                            self.best = Found { cost: so_far + cost + both, shifts: all };
-                        }
-                    }
-                } else {
-                    self.order.push(first.job);
-                    let mut shifts = open.iter().map(|c| c.1).collect();
-                    self.finish(last.job, so_far, &mut shifts);
-                    self.order.pop();
+                for (curve, (_, joint)) in curves.iter_mut().zip(joints) {
+                    joint.with(which, shift, curve, &mut self.total.work);
+                }
+                self.total.work += lookup * open.len() as u64;
+                for &(cost, at) in &open {
+                    let both = curves.iter().zip(joints).map(|(curve, (scale, joint))| scale * joint.at(which, curve, at)).sum::<f64>();
+                    self.found(so_far + cost + both, last.job, at);
                 }
             }
             self.placed[first.job] = None;
         }
     }
 
-    /// Tries the shifts of the one job that is left.
-    fn finish(&mut self, job: usize, so_far: f64, shifts: &mut Vec<u64>) {
-        shifts.sort_unstable();
-        shifts.dedup();
+    /// Takes the placed jobs and one more over if they cost less than the best.
+    fn found(&mut self, cost: f64, last: usize, at: u64) {
+        if cost < self.best.cost - PROOF_TOLERANCE {
+            let mut shifts: Vec<u64> = self.placed.iter().map(|s| s.unwrap_or(0)).collect();
+            shifts[last] = at;
+            self.best = Found { cost, shifts };
+        }
+    }
+
+    /// [`Self::close`] where the demands are added up anew for each place of the first: there each costs more, so the other is
+    /// put at its best beside all of them, which bounds the places near it too.
+    fn close_by_sums(&mut self, head: usize, child_min: usize, pending: [&Pending<'a>; 2], with_floors: f64, which: usize) {
+        let (first, last) = (pending[which], pending[1 - which]);
+        let depends = self.order.iter().any(|&h| self.ties.depends(self.group, last.job, h, first.job));
+        let heads = if depends { self.order.clone() } else { Vec::new() };
+        let known = if depends { Vec::new() } else { last.ranked(0, 0) };
+        let mut seen = self.slopes_of(first.job);
+        let mut shifts = Vec::new();
+        for (added, shift) in first.ranked(head, child_min) {
+            let so_far = with_floors + added;
+            if so_far + last.least >= self.enough() {
+                break;
+            }
+            if self.total.work >= self.work_end {
+                self.given_up = self.given_up.min(so_far + last.least);
+                break;
+            }
+            if seen.at(shift) >= self.enough() {
+                continue;
+            }
+            self.placed[first.job] = Some(shift);
+            shifts.clear();
+            let complete = self.meet(first.job, last.job, &heads, &mut shifts);
+            self.total.work += 4 + last.work() * shifts.len() as u64;
+            let mut beside: Vec<(f64, u64)> = shifts.iter().map(|&s| (last.cost(s), s)).chain(known.iter().copied()).collect();
+            beside.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            self.order.push(first.job);
+            let bound = self.finish(last.job, so_far, &beside);
+            self.order.pop();
+            self.placed[first.job] = None;
+            if complete {
+                seen.learn(shift, bound);
+            } else {
+                self.given_up = self.given_up.min(so_far);
+            }
+        }
+    }
+
+    /// Puts the one job that is left at its best shift; `shifts` are those it may need, by what it adds alone. Returns what that
+    /// costs, or no more, if it is no better than the best.
+    fn finish(&mut self, job: usize, so_far: f64, shifts: &[(f64, u64)]) -> f64 {
+        let alone = shifts.first().map_or(so_far, |s| so_far + s.0);
+        if alone >= self.enough() {
+            return alone;
+        }
         let (costs, _) = self.placed_cost(Some(so_far));
         let response = self.response(job);
         let without: f64 = self.group.jobs[job].on.iter().zip(&response).map(|(&(c, _), r)| r.without - costs[c]).sum();
-        let so_far = costs.iter().sum::<f64>() + without;
-        self.total.work += response.iter().map(CircleResponse::work).sum::<u64>() * shifts.len() as u64;
-        for &shift in shifts.iter() {
-            let cost = so_far + response.iter().map(|r| r.at(shift)).sum::<f64>();
-            if cost < self.best.cost - PROOF_TOLERANCE {
-                let mut all: Vec<u64> = self.placed.iter().map(|s| s.unwrap_or(0)).collect();
-                all[job] = shift;
-                self.best = Found { cost, shifts: all };
+        let placed = costs.iter().sum::<f64>() + without;
+        let work = response.iter().map(CircleResponse::work).sum::<u64>();
+        let mut least = f64::INFINITY;
+        for &(added, shift) in shifts {
+            // Beside more jobs it adds no less.
+            if so_far + added >= least {
+                break;
             }
+            self.total.work += work;
+            let cost = placed + response.iter().map(|r| r.at(shift)).sum::<f64>();
+            self.found(cost, job, shift);
+            least = least.min(cost);
         }
+        least
     }
 
     /// Adds up the placed jobs, as far as the others can see, for all that is asked until the base is cleared.
     fn keep_placed(&mut self) {
         let mut base = Vec::with_capacity(self.group.circles.len());
-        if self.plain.iter().any(|p| *p) {
+        if self.group.plain.iter().any(|p| *p) {
             return;
         }
         for circle in &self.group.circles {
@@ -439,20 +516,20 @@ impl<'a> Search<'a> {
                     None => seen = seen.lcm(&on.folded.period),
                 }
             }
-            let Some((slow, fast)) = mixed::total(jobs, seen, &mut self.total.work) else { return };
-            base.push([slow, fast]);
+            let Some(sums) = mixed::gather(jobs, seen, &mut self.total.work) else { return };
+            base.push(sums);
         }
         self.base_jobs.clone_from(&self.order);
         self.base = base;
     }
 
     /// Places `p` at each of its alignments with the job at place `h` of the queue, best first.
-    fn attach(&mut self, h: usize, p: &Pending<'a>, with_floors: f64, others: f64) {
+    fn attach(&mut self, h: usize, p: &Pending<'a>, with_floors: f64, others: f64, seen: &mut Slopes) {
         let others = with_floors + others;
         let mut ranked: Vec<(f64, u64)> = p.alignments.iter().filter(|a| a.0 == h).map(|a| (a.1, a.2)).collect();
         ranked.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         for (added, shift) in ranked {
-            if others + added >= self.best.cost - PROOF_TOLERANCE {
+            if others + added >= self.enough() {
                 break;
             }
             if self.total.work >= self.work_end {
@@ -460,9 +537,13 @@ impl<'a> Search<'a> {
                 self.given_up = self.given_up.min(others + added);
                 break;
             }
+            if seen.at(shift) >= self.enough() {
+                continue;
+            }
             self.placed[p.job] = Some(shift);
             self.order.push(p.job);
-            self.branch(h, p.job + 1, Some(with_floors + added));
+            let bound = self.branch(h, p.job + 1, Some(with_floors + added));
+            seen.learn(shift, bound);
             self.order.pop();
             self.placed[p.job] = None;
         }
@@ -500,25 +581,11 @@ impl<'a> Search<'a> {
         let group = self.group;
         let on = |&(c, m): &(usize, usize)| {
             let circle = &group.circles[c];
-            let folded = &circle.members[m].folded;
-            let scale = circle.perimeter as f64 * circle.weight;
             let others = self.present(c, Some(job));
-            let curve = match others.and_then(|others| mixed::total(others, folded.period, &mut self.total.work)) {
-                Some((slow, fast)) => {
-                    let seen = Seen::new(&Mixed::job(folded, 0).fold(slow.period));
-                    let nested = Nested::new(&slow, &fast, &seen, circle.capacity, &mut self.total.work);
-                    return CircleResponse { without: nested.without() * scale, scale, others: Others::Nested(nested, seen) };
-                }
-                None => {
-                    let placed = &self.placed;
-                    self.total.sweep(circle, |other| {
-                        if other == job { Presence::Absent } else { placed[other].map_or(Presence::Floor, Presence::At) }
-                    });
-                    self.total.work += 4 * folded.levels.len() as u64 * self.total.starts.len() as u64;
-                    Response::new(circle, self.total, m)
-                }
-            };
-            CircleResponse { without: curve.without * circle.weight, scale: circle.weight, others: Others::Swept(curve, folded) }
+            let sums = others.and_then(|others| mixed::total(others, circle.members[m].folded.period, &mut self.total.work));
+            let placed = &self.placed;
+            let presence = |other: usize| placed[other].map_or(Presence::Floor, Presence::At);
+            CircleResponse::new(circle, m, sums, presence, self.total)
         };
         group.jobs[job].on.iter().map(on).collect()
     }
@@ -526,14 +593,15 @@ impl<'a> Search<'a> {
     /// The demands on a circle: placed jobs where they stand, of the others the floors, without `absent`. `None` where a
     /// sweep around the circle is as short.
     fn present(&self, circle: usize, absent: Option<usize>) -> Option<Vec<Mixed>> {
-        if self.plain[circle] {
+        if self.group.plain[circle] {
             return None;
         }
-        let demand = |on: &OnCircle| match self.placed[on.job] {
-            _ if Some(on.job) == absent => None,
-            Some(shift) => Some(Mixed::job(&on.folded, shift)),
-            None => Mixed::floor(&on.folded),
+        let placed = &self.placed;
+        let presence = |job| match placed[job] {
+            _ if Some(job) == absent => Presence::Absent,
+            shift => shift.map_or(Presence::Floor, Presence::At),
         };
+        let demand = |on: &OnCircle| Mixed::of(&on.folded, presence(on.job));
         let members = &self.group.circles[circle].members;
         let Some(base) = self.base.get(circle) else { return Some(members.iter().filter_map(demand).collect()) };
         let rest = members.iter().filter(|on| !self.base_jobs.contains(&on.job));
@@ -562,13 +630,4 @@ impl<'a> Search<'a> {
         }
         (costs, fill)
     }
-}
-
-/// Whether a sweep around the circle meets hardly more pieces than the jobs have.
-fn is_plain(circle: &Circle) -> bool {
-    let pieces =
-        |turns: &dyn Fn(&OnCircle) -> u64| -> u64 { circle.members.iter().map(|on| turns(on) * on.folded.starts.len() as u64).sum() };
-    // The sum of one distribution and nothing is that distribution.
-    circle.members.iter().filter(|on| !on.folded.is_locked()).count() <= 1
-        && pieces(&|on| circle.perimeter / on.folded.period) <= PLAIN_REPEATS * pieces(&|_| 1)
 }

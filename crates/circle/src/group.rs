@@ -8,11 +8,16 @@ use alloc::{vec, vec::Vec};
 use num_integer::Integer as _;
 
 use crate::{
-    response::Response,
+    circle_response::CircleResponse,
+    mixed::{self, Mixed, SUMMANDS_MAX},
     solution::Effort,
     total::{Circle, OnCircle, Presence, Total},
 };
 
+/// Up to this many times the pieces of its jobs, a circle is swept as a whole.
+const PLAIN_REPEATS: u64 = 5;
+/// A circle of so few pieces is swept in a few microseconds.
+const SWEEP_PIECES: u64 = 256;
 /// Fewest alignments of a pair that are kept, however many phases the jobs have.
 const ALIGNMENTS_MIN: u64 = 64;
 /// The same where many groups share the work.
@@ -40,6 +45,10 @@ pub(crate) struct Group {
     pub(crate) jobs: Vec<GroupJob>,
     /// The circles.
     pub(crate) circles: Vec<Circle>,
+    /// Of each circle, whether it is swept as a whole: otherwise sums of its jobs on smaller circles are shorter (`mixed`).
+    pub(crate) plain: Vec<bool>,
+    /// The same where something is asked once only, and folding sums takes longer than a short sweep.
+    swept: Vec<bool>,
     /// Most lookups spent on the alignments of one pair of jobs: alignments times pieces.
     lookups_max: u64,
     /// But at least so many alignments.
@@ -59,7 +68,9 @@ impl Group {
                 job.weight += on.folded.mean / circle.capacity;
             }
         }
-        Self { jobs: group_jobs, circles, lookups_max: effort.lookups_max(), alignments_min: ALIGNMENTS_MIN }
+        let plain: Vec<bool> = circles.iter().map(is_plain).collect();
+        let swept = circles.iter().zip(&plain).map(|(circle, plain)| *plain || pieces(circle) <= SWEEP_PIECES).collect();
+        Self { jobs: group_jobs, circles, plain, swept, lookups_max: effort.lookups_max(), alignments_min: ALIGNMENTS_MIN }
     }
 
     /// Lookups that one shift of a job costs, in pairs.
@@ -91,13 +102,33 @@ impl Group {
 
     /// Loss in the sum of link scores under those shifts.
     pub(crate) fn cost(&self, shifts: &[u64], total: &mut Total) -> f64 {
-        self.circles
-            .iter()
-            .map(|circle| {
-                total.sweep(circle, |job| Presence::At(shifts[job]));
-                total.excess(circle) * circle.weight
-            })
-            .sum()
+        let cost = |(c, circle): (usize, &Circle)| self.excess(c, |job| shifts[job], total) * circle.perimeter as f64 * circle.weight;
+        self.circles.iter().enumerate().map(cost).sum()
+    }
+
+    /// Mean excess on a circle under those shifts of its jobs.
+    pub(crate) fn excess(&self, circle: usize, shift: impl Fn(usize) -> u64, total: &mut Total) -> f64 {
+        let at = |job| Presence::At(shift(job));
+        let swept = &self.circles[circle];
+        if let Some((all, _)) = self.sums(circle, None, &at, 1, total) {
+            return all.excess(swept.capacity);
+        }
+        total.sweep(swept, at);
+        total.excess(swept) / swept.perimeter as f64
+    }
+
+    /// The jobs of a circle but `absent`, added up as far as `seen` sees them; `None` where it is swept.
+    fn sums(
+        &self,
+        circle: usize,
+        absent: Option<usize>,
+        presence: &impl Fn(usize) -> Presence,
+        seen: u64,
+        total: &mut Total,
+    ) -> Option<(Mixed, Mixed)> {
+        let there = || self.circles[circle].members.iter().filter(|on| Some(on.job) != absent);
+        let of = || there().filter_map(|on| Mixed::of(&on.folded, presence(on.job))).collect();
+        if self.swept[circle] { None } else { mixed::total(of(), seen, &mut total.work) }
     }
 
     /// A cost that no shifts can undercut: demand beyond the capacity must go somewhere.
@@ -106,18 +137,13 @@ impl Group {
     }
 
     /// How the cost answers to a shift of `job`, the others being present as `others` says.
-    pub(crate) fn response(&self, job: usize, others: impl Fn(usize) -> Presence, total: &mut Total) -> GroupResponse {
-        let parts = self.jobs[job]
-            .on
-            .iter()
-            .map(|&(c, m)| {
-                let circle = &self.circles[c];
-                total.sweep(circle, |other| if other == job { Presence::Absent } else { others(other) });
-                total.work += 4 * circle.members[m].folded.levels.len() as u64 * total.starts.len() as u64;
-                Response::new(circle, total, m)
-            })
-            .collect();
-        GroupResponse { parts }
+    pub(crate) fn response(&self, job: usize, others: impl Fn(usize) -> Presence, total: &mut Total) -> GroupResponse<'_> {
+        let part = |&(c, m): &(usize, usize)| {
+            let circle = &self.circles[c];
+            let sums = self.sums(c, Some(job), &others, circle.members[m].folded.period, total);
+            CircleResponse::new(circle, m, sums, &others, total)
+        };
+        GroupResponse { parts: self.jobs[job].on.iter().map(part).collect() }
     }
 
     /// Shifts of `job` at which one of its edges meets an edge of `other`, placed at `shift`:
@@ -125,7 +151,11 @@ impl Group {
     /// (back-to-back lemma, docs/model.md); pairs of equal sign too otherwise.
     /// Returns false if there were too many and only an even selection was taken.
     pub(crate) fn alignments(&self, job: usize, other: usize, shift: u64, convex: bool, into: &mut Vec<u64>) -> bool {
-        let lock = self.jobs[job].lock;
+        self.alignments_within(job, other, shift, convex, self.jobs[job].lock, into)
+    }
+
+    /// The same below `within`, a multiple of what locks the two, where the shift of `job` matters modulo that only.
+    pub(crate) fn alignments_within(&self, job: usize, other: usize, shift: u64, convex: bool, within: u64, into: &mut Vec<u64>) -> bool {
         let mut complete = true;
         let mut before: Option<(&OnCircle, &OnCircle)> = None;
         for &(c, m) in &self.jobs[job].on {
@@ -138,7 +168,7 @@ impl Group {
             if g == 1 || before.replace((mine, theirs)).is_some_and(again) {
                 continue;
             }
-            let turns = lock / g;
+            let turns = within / g;
             let most = self.alignments_max(mine.folded.starts.len() as u64);
             let pairs = (mine.edges.len() as u64 * theirs.edges.len() as u64).max(1);
             let (pair_step, turn_step) = (pairs.div_ceil(most), turns.div_ceil((most / pairs).max(1)));
@@ -203,23 +233,28 @@ impl Circle {
 }
 
 /// Cost of a group as a function of one job's shift.
-#[derive(Clone, Debug)]
-pub(crate) struct GroupResponse {
-    parts: Vec<Response>,
+pub(crate) struct GroupResponse<'a> {
+    parts: Vec<CircleResponse<'a>>,
 }
 
-impl GroupResponse {
+impl GroupResponse<'_> {
     /// Cost that the job adds at `shift`.
-    pub(crate) fn at(&self, group: &Group, job: usize, shift: u64) -> f64 {
-        self.parts
-            .iter()
-            .zip(&group.jobs[job].on)
-            .map(|(part, &(c, m))| {
-                let circle = &group.circles[c];
-                part.at(&circle.members[m].folded, shift) * circle.weight
-            })
-            .sum()
+    pub(crate) fn at(&self, shift: u64) -> f64 {
+        self.parts.iter().map(|part| part.at(shift)).sum()
     }
+}
+
+/// Whether a sweep around the circle meets hardly more pieces than the jobs have, or there are too many jobs for anything else.
+fn is_plain(circle: &Circle) -> bool {
+    // The sum of one distribution and nothing is that distribution.
+    circle.members.len() > SUMMANDS_MAX
+        || circle.members.iter().filter(|on| !on.folded.is_locked()).count() <= 1
+            && pieces(circle) <= PLAIN_REPEATS * circle.members.iter().map(|on| on.folded.starts.len() as u64).sum::<u64>()
+}
+
+/// Pieces that a sweep around the circle meets.
+fn pieces(circle: &Circle) -> u64 {
+    circle.members.iter().map(|on| circle.perimeter / on.folded.period * on.folded.starts.len() as u64).sum()
 }
 
 /// Signed edges of a demand around its period: where it rises and where it falls. Phases that

@@ -10,14 +10,23 @@ use alloc::{vec, vec::Vec};
 
 use num_integer::Integer as _;
 
-use crate::residue::Folded;
+use crate::{
+    residue::Folded,
+    total::{OnCircle, Presence},
+};
 
 /// Most (level, probability) pairs in one sum; beyond it the plain sweep has its own way to bound its work.
 const ATOMS_MAX: u64 = 1 << 18;
 /// Most summands: the choice of what to add next looks at all pairs.
-const SUMMANDS_MAX: usize = 8;
+pub(crate) const SUMMANDS_MAX: usize = 8;
+/// Most pieces of a sum that is kept, for each piece of its two summands.
+const GATHERED: u64 = 2;
 /// Work of looking at a summand, in units of 10 ns.
 const SUMMAND_WORK: u64 = 6;
+/// Work of a sum that is short, in units of 10 ns: a millisecond, far from [`ATOMS_MAX`].
+const SHORT_WORK: u64 = 100_000;
+/// Jobs that are shifted by multiples of it hardly meet.
+const UNEVEN: u64 = 7_919;
 /// Most pairs in one distribution.
 const LEVELS_MAX: usize = 512;
 
@@ -54,6 +63,15 @@ impl Mixed {
             }
         }
         out
+    }
+
+    /// One job as far as it is there; `None` if it sends nothing.
+    pub(crate) fn of(f: &Folded, presence: Presence) -> Option<Self> {
+        match presence {
+            Presence::Absent => None,
+            Presence::Floor => Self::floor(f),
+            Presence::At(shift) => Some(Self::job(f, shift)),
+        }
     }
 
     /// What a job sends at least, wherever it stands; `None` if that is nothing.
@@ -249,6 +267,23 @@ fn add(sum: &mut Vec<(f64, f64)>, level: f64, p: f64) {
     }
 }
 
+/// Folds each to what `seen` and the others can see of it.
+fn fold_all(of: &mut [Mixed], seen: u64, work: &mut u64) {
+    for i in 0..of.len() {
+        let others = of.iter().enumerate().filter(|o| o.0 != i).fold(seen, |l, o| l.lcm(&o.1.period));
+        let whole = core::mem::take(&mut of[i]);
+        let needed = whole.period.gcd(&others);
+        *work += SUMMAND_WORK + if needed < whole.period { 4 * whole.pieces() } else { 0 };
+        of[i] = whole.fold(needed);
+    }
+}
+
+/// The two whose sum has the fewest pieces, and how many these are.
+fn cheapest(of: &[Mixed]) -> Option<(usize, usize, u64)> {
+    let pairs = (0..of.len()).flat_map(|i| (i + 1..of.len()).map(move |j| (i, j)));
+    pairs.map(|(i, j)| (i, j, of[i].pieces_with(&of[j]))).min_by_key(|p| p.2)
+}
+
 /// Adds up what can be added without keeping more than `seen` and the others can see, cheapest first, until one is left, or
 /// two of which the second repeats within the first and both are seen in full. `None` if there are too many or some sum is
 /// too large.
@@ -257,13 +292,7 @@ pub(crate) fn total(mut of: Vec<Mixed>, seen: u64, work: &mut u64) -> Option<(Mi
         return None;
     }
     loop {
-        for i in 0..of.len() {
-            let others = of.iter().enumerate().filter(|o| o.0 != i).fold(seen, |l, o| l.lcm(&o.1.period));
-            let whole = core::mem::take(&mut of[i]);
-            let needed = whole.period.gcd(&others);
-            *work += SUMMAND_WORK + if needed < whole.period { 4 * whole.pieces() } else { 0 };
-            of[i] = whole.fold(needed);
-        }
+        fold_all(&mut of, seen, work);
         of.sort_by_key(|m| core::cmp::Reverse(m.period));
         match &of[..] {
             [] => return Some((Mixed::nothing(), Mixed::nothing())),
@@ -274,11 +303,44 @@ pub(crate) fn total(mut of: Vec<Mixed>, seen: u64, work: &mut u64) -> Option<(Mi
             }
             _ => {}
         }
-        let pairs = (0..of.len()).flat_map(|i| (i + 1..of.len()).map(move |j| (i, j)));
-        let (i, j) = pairs.min_by_key(|&(i, j)| of[i].pieces_with(&of[j]))?;
+        let (i, j, _) = cheapest(&of)?;
         let b = of.swap_remove(j);
         of[i] = of[i].plus(&b, work)?;
     }
+}
+
+/// Adds up what is seen of those that are asked about many times, as long as a sum is not much longer than its summands: two
+/// of which each sees the other's circle but for a factor are kept apart. `None` if there are too many or some sum is too large.
+pub(crate) fn gather(mut of: Vec<Mixed>, seen: u64, work: &mut u64) -> Option<Vec<Mixed>> {
+    if of.len() > SUMMANDS_MAX {
+        return None;
+    }
+    loop {
+        fold_all(&mut of, seen, work);
+        match cheapest(&of) {
+            Some((i, j, pieces)) if pieces <= GATHERED * (of[i].pieces() + of[j].pieces()) => {
+                let b = of.swap_remove(j);
+                of[i] = of[i].plus(&b, work)?;
+            }
+            _ => return Some(of),
+        }
+    }
+}
+
+/// Whether the sums that a search asks for around such a circle are all short, wherever its jobs stand. The jobs are put where
+/// hardly any of their edges coincide, so elsewhere the sums have fewer pieces.
+pub(crate) fn are_short(members: &[OnCircle]) -> bool {
+    let most: usize = members.iter().map(|on| on.folded.levels.len()).product();
+    if members.len() > SUMMANDS_MAX || most > LEVELS_MAX {
+        return false;
+    }
+    let is_short = |absent: Option<usize>, seen: u64| {
+        let there = members.iter().enumerate().filter(|m| Some(m.0) != absent);
+        let mut work = 0;
+        let sums = total(there.map(|(i, on)| Mixed::job(&on.folded, UNEVEN * i as u64)).collect(), seen, &mut work);
+        sums.is_some() && work <= SHORT_WORK
+    };
+    is_short(None, 1) && members.iter().enumerate().all(|(i, on)| is_short(Some(i), on.folded.period))
 }
 
 #[cfg(test)]

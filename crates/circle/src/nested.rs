@@ -47,7 +47,8 @@ pub(crate) struct Nested {
     prefix: Vec<f64>,
     /// By slow piece and level: the integral over a whole turn of the fast part.
     turn: Vec<f64>,
-    /// By slow piece (and the end) and level: the integral from 0.
+    /// By slow piece and level: the integral from 0 to its start, less what its layer has until there. By level at the end: the
+    /// integral over the whole circle.
     before: Vec<f64>,
 }
 
@@ -84,8 +85,9 @@ impl Nested {
                 }
             }
             for v in 0..levels {
-                let whole = out.layer(s, v, slow.end(s)) - out.layer(s, v, slow.starts[s]);
-                out.before[(s + 1) * levels + v] = out.before[s * levels + v] + whole;
+                let until = out.layer(s, v, slow.starts[s]);
+                out.before[(s + 1) * levels + v] = out.before[s * levels + v] + out.layer(s, v, slow.end(s)) - until;
+                out.before[s * levels + v] -= until;
             }
         }
         out
@@ -109,7 +111,7 @@ impl Nested {
 
     fn integral(&self, level: usize, at: u64) -> f64 {
         let slow = self.slow.partition_point(|&s| s <= at) - 1;
-        self.before[slow * self.levels + level] + self.layer(slow, level, at) - self.layer(slow, level, self.slow[slow])
+        self.before[slow * self.levels + level] + self.layer(slow, level, at)
     }
 
     /// Mean excess that the job adds at `shift`.

@@ -179,7 +179,7 @@ fn turn(group: &Group, job: usize, stand: &mut Stand, others: f64, rules: Rules,
     let work = rules.drift_work(stand.shifts.len());
     let drifts: Vec<Drift> = near.iter().map(|&j| Drift::of(group, j, &stand.shifts, rules.drift, work, total)).collect();
     let response = group.response(job, |other| Presence::At(stand.shifts[other]), total);
-    let cost = stand.cost - response.at(group, job, old) + response.at(group, job, shift);
+    let cost = stand.cost - response.at(old) + response.at(shift);
     let added = drifts.iter().map(|d| d.added).fold(elsewhere, f64::max);
     let compared = drifts.iter().all(|d| d.exact);
     if cost + added < stand.cost + stand.added().max(others) - PROOF_TOLERANCE {

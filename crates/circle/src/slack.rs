@@ -37,8 +37,8 @@ fn room(group: &Group, job: usize, shifts: &[u64], total: &mut Total) -> Option<
         return None;
     }
     let response = group.response(job, |other| Presence::At(shifts[other]), total);
-    let allowed = response.at(group, job, here) + PROOF_TOLERANCE;
-    let flat = |&distance: &u64| response.at(group, job, here + distance) <= allowed;
+    let allowed = response.at(here) + PROOF_TOLERANCE;
+    let flat = |&distance: &u64| response.at(here + distance) <= allowed;
     // The cost is linear between kinks: the room ends at the last kink before one that costs more.
     let later = kinks.iter().take_while(|d| flat(d)).last().copied().unwrap_or(0);
     if kinks.last() == Some(&later) {

@@ -17,7 +17,7 @@ pub enum Mode {
 /// How much work a solver may spend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Effort {
-    /// Prove the optimum of a group where that takes up to about a second, and of all groups where it takes about three:
+    /// Prove the optimum of a group where that takes one to two seconds, and of all groups where it takes about three:
     /// `antiphase solve`.
     #[default]
     Thorough,
@@ -48,7 +48,7 @@ impl Effort {
     /// Most work in one search for proof, in units of about 10 ns.
     pub(crate) const fn work_max(self) -> u64 {
         match self {
-            Self::Thorough => 100_000_000,
+            Self::Thorough => 150_000_000,
             Self::Proof => 6_000_000_000,
             Self::Fast => 50_000,
         }

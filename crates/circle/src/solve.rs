@@ -10,12 +10,13 @@ use crate::{
     cassini,
     exact::{Optimum, optimum},
     group::{Group, edges},
+    mixed,
     problem::{Problem, ProblemLink},
     residue::{Folded, perimeter},
     robust::{self, Robustness},
     slack,
     solution::{Effort, Robust},
-    total::{Circle, OnCircle, Presence, Total},
+    total::{Circle, OnCircle, Total},
 };
 
 /// Below this many sets threads cost more than they save.
@@ -272,9 +273,8 @@ impl<'a> View<'a> {
         let mut scores = vec![f64::NAN; links.len()];
         let mut total = Total::default();
         for part in parts {
-            for (circle, &class) in part.group.circles.iter().zip(&part.classes) {
-                total.sweep(circle, |local| Presence::At(shifts[part.jobs[local]]));
-                let score = 1.0 - total.excess(circle) / (circle.perimeter as f64 * circle.capacity);
+            for (c, (circle, &class)) in part.group.circles.iter().zip(&part.classes).enumerate() {
+                let score = 1.0 - part.group.excess(c, |local| shifts[part.jobs[local]], &mut total) / circle.capacity;
                 for &l in &self.classes[class].links {
                     scores[l] = score;
                 }
@@ -365,20 +365,32 @@ fn circle(problem: &Problem, link: &ProblemLink, multiplicity: usize, effort: Ef
         return None;
     }
     let periods: Vec<(u64, usize)> = active.iter().map(|m| (problem.period(m.job), 2 * problem.phases(m.demand).len() + 1)).collect();
-    let (perimeter, mut approximate) = perimeter(&periods, effort.pieces_max());
-    let members: Vec<OnCircle> = active
-        .iter()
-        .map(|m| {
-            let (phases, period) = (problem.phases(m.demand), problem.period(m.job));
-            let folded = Folded::new(phases, period, num_integer::gcd(period, perimeter));
-            approximate |= folded.approximate;
-            OnCircle { job: m.job.index(), folded, edges: edges(phases, period) }
-        })
-        .collect();
-    let capacity = link.capacity.0 as f64;
-    let mut circle = Circle { perimeter, capacity, weight: multiplicity as f64 / (capacity * perimeter as f64), members, approximate };
-    circle.approximate |= circle.may_cut();
-    Some(circle)
+    let around = |perimeter: u64, dropped: bool| {
+        let mut approximate = dropped;
+        let members: Vec<OnCircle> = active
+            .iter()
+            .map(|m| {
+                let (phases, period) = (problem.phases(m.demand), problem.period(m.job));
+                let folded = Folded::new(phases, period, num_integer::gcd(period, perimeter));
+                approximate |= folded.approximate;
+                OnCircle { job: m.job.index(), folded, edges: edges(phases, period) }
+            })
+            .collect();
+        let capacity = link.capacity.0 as f64;
+        let mut circle = Circle { perimeter, capacity, weight: multiplicity as f64 / (capacity * perimeter as f64), members, approximate };
+        circle.approximate |= circle.may_cut();
+        circle
+    };
+    let (short, dropped) = perimeter(&periods, effort.pieces_max());
+    // Around a circle that is too long to be swept, sums on smaller ones can still be short.
+    if dropped && effort != Effort::Fast {
+        let (whole, dropped) = perimeter(&periods, crate::LONG_CIRCLE_PIECES_MAX);
+        let circle = (!dropped).then(|| around(whole, false)).filter(|c| !c.approximate && mixed::are_short(&c.members));
+        if circle.is_some() {
+            return circle;
+        }
+    }
+    Some(around(short, dropped))
 }
 
 /// Score of a link on which shifts change nothing: no overload, or one job that alone exceeds it.

@@ -11,7 +11,7 @@ use alloc::{vec, vec::Vec};
 
 use num_integer::Integer as _;
 
-use crate::group::Group;
+use crate::{exact::EXACT_JOBS_MAX, group::Group};
 
 /// Most jobs of a group whose classes are computed; of more, only a first node is bounded, with all turns.
 const JOBS_MAX: usize = 32;
@@ -71,6 +71,34 @@ impl Ties {
         class
     }
 
+    /// The shift of `job` matters modulo this only, once others stand as `placed` says: turned by it, the jobs that are tied to
+    /// it and not placed can follow so that nobody feels it (proof in docs/model.md). For each prime it is the closest tie to a
+    /// placed job on any way over unplaced ones, where a way is as close as its loosest tie. `None` where too many are unplaced.
+    fn reach(&self, job: usize, placed: &[Option<u64>]) -> Option<u64> {
+        let mut open = [0_usize; EXACT_JOBS_MAX];
+        let mut count = 0;
+        for j in (0..self.jobs).filter(|&j| j == job || placed[j].is_none()) {
+            *open.get_mut(count)? = j;
+            count += 1;
+        }
+        let open = &open[..count];
+        let mut reach = [1_u64; EXACT_JOBS_MAX];
+        for (reach, &a) in reach.iter_mut().zip(open) {
+            for p in (0..self.jobs).filter(|p| !open.contains(p)) {
+                *reach = reach.lcm(&self.modulus[a * self.jobs + p]);
+            }
+        }
+        // A way passes each unplaced job once at most.
+        for _ in 1..count {
+            for a in 0..count {
+                for b in (0..count).filter(|&b| b != a) {
+                    reach[a] = reach[a].lcm(&self.modulus[open[a] * self.jobs + open[b]].gcd(&reach[b]));
+                }
+            }
+        }
+        open.iter().position(|&j| j == job).map(|at| reach[at])
+    }
+
     /// Whether the turns of `job` that an optimum may need beside `head` depend on where `third` stands.
     pub(crate) fn depends(&self, group: &Group, job: usize, head: usize, third: usize) -> bool {
         if self.modulus.is_empty() {
@@ -89,18 +117,23 @@ impl Ties {
             return group.alignments(job, head, shift, true, into);
         }
         let g = self.modulus[job * self.jobs + head];
-        let turns = lock / g;
-        if turns == 1 || group.jobs[job].on.len() > 1 && !self.same_modulus(group, job, head) {
+        if lock == g {
             return group.alignments(job, head, shift, true, into);
         }
+        let within = self.reach(job, placed).map_or(lock, |reach| reach.gcd(&lock));
+        let turns = within / g;
+        let all = |into: &mut Vec<u64>| group.alignments_within(job, head, shift, true, within, into);
+        if turns == 1 || group.jobs[job].on.len() > 1 && !self.same_modulus(group, job, head) {
+            return all(into);
+        }
         let near = match self.turns(group, job, head, g, placed) {
-            Turns::All => return group.alignments(job, head, shift, true, into),
+            Turns::All => return all(into),
             Turns::One => Vec::new(),
-            Turns::Near(near) if 2 * near.len() as u64 >= turns => return group.alignments(job, head, shift, true, into),
+            Turns::Near(near) if 2 * near.len() as u64 >= turns => return all(into),
             Turns::Near(near) => near,
         };
         if group.too_many(job, head, 2 * near.len() as u64) {
-            return group.alignments(job, head, shift, true, into);
+            return all(into);
         }
         let mut bases = Vec::new();
         group.meetings(job, head, shift, &mut bases);
@@ -111,8 +144,8 @@ impl Ties {
             for &at in &near {
                 // The last turn at or before the passage and the first at or after it.
                 let after = (at % g + g - base) % g;
-                into.push((at + lock - after) % lock);
-                into.push((at + lock - after + if after > 0 { g } else { 0 }) % lock);
+                into.push((at + lock - after) % within);
+                into.push((at + lock - after + if after > 0 { g } else { 0 }) % within);
             }
         }
         true
@@ -204,6 +237,6 @@ mod tests {
             assert!(found <= best, "aligned at {} modulo 10: {found}, but {best} exists", base % 10);
         }
         let alone = group.response(job, |_| Presence::Absent, &mut Total::default());
-        assert!(alone.at(&group, job, 0) < cost(0), "the job meets the others");
+        assert!(alone.at(0) < cost(0), "the job meets the others");
     }
 }

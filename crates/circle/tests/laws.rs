@@ -119,6 +119,45 @@ fn weakly_locking_periods_reach_the_optimum_of_exhaustive_search() {
     }
 }
 
+/// Periods that lock pairwise by different divisors, so that every job is tied to every other one on several ways: which of a
+/// job's turns differ is decided by the closest of them.
+#[test]
+fn periods_that_lock_in_several_ways_reach_the_optimum_of_exhaustive_search() {
+    let pools: [&[u64]; 5] = [&[6, 10, 15], &[10, 14, 35], &[12, 20, 30], &[12, 18, 8], &[6, 10, 15, 30]];
+    for seed in 0..240 {
+        let mut random = Random(seed ^ 0x7a11);
+        let pool = pools[seed as usize % pools.len()];
+        let jobs = if pool[0] == 6 { 4 } else { 3 };
+        let periods: Vec<u64> = (0..jobs).map(|_| *random.pick(pool)).collect();
+        let members = periods.iter().map(|&t| random.phases(t, 2, &[20, 30, 45])).enumerate().collect();
+        let instance = Instance { periods, links: vec![(50, members)] };
+        check_optimum(seed, &instance);
+        let quick = solve(&problem(&instance), &Options { effort: Effort::Fast, ..Options::default() }).unwrap();
+        let (best, reach) = (instance.optimum(), quick.mean_score + quick.optimality.bound_gap);
+        assert!(best <= reach + TOLERANCE, "seed {seed}: the optimum {best} is above score plus gap {reach}");
+    }
+    for seed in 0..25 {
+        let mut random = Random(seed ^ 0x7a12);
+        let periods: Vec<u64> = (0..5).map(|_| *random.pick(&[6, 10, 15])).collect();
+        let members = periods.iter().map(|&t| random.phases(t, 1, &[20, 30, 45])).enumerate().collect();
+        check_optimum(seed, &Instance { periods, links: vec![(50, members)] });
+    }
+}
+
+/// Two pairs of jobs that lock fully and a fifth that locks by ten ticks: its edges repeat 60,000 times around the common circle,
+/// and no coupling is dropped for it.
+#[test]
+fn a_long_circle_of_short_sums_is_exact() {
+    let mut random = Random(11);
+    let periods = vec![1_790, 1_790, 1_450, 3_360, 3_360];
+    let members = periods.iter().map(|&t| random.phases(t, 2, &[20, 30, 45])).enumerate().collect();
+    let instance = Instance { periods, links: vec![(50, members)] };
+    let solution = solve(&problem(&instance), &Options { effort: Effort::Thorough, ..Options::default() }).unwrap();
+    assert!(!solution.links[0].approximate);
+    let walk = instance.mean(&shifts(&solution));
+    assert!((solution.mean_score - walk).abs() < TOLERANCE, "{} but the walk says {walk}", solution.mean_score);
+}
+
 fn check_optimum(seed: u64, instance: &Instance) {
     let solution = solve(&problem(instance), &Options::default()).unwrap();
     let best = instance.optimum();
