@@ -51,19 +51,20 @@ impl Profile {
     /// # Errors
     /// [`DemandError::Overflow`].
     pub fn levels(&self) -> Result<Vec<Level>, DemandError> {
-        self.demand(|scope, collective| if self.opposite(scope) == Some(collective) { Share(0) } else { Share::ONE })
+        self.demand(|scope, collective| if self.unsent_direction(scope) == Some(collective) { Share(0) } else { Share::ONE })
     }
 
     /// What the busiest NIC sends in one iteration when it takes part in one group of every
     /// collective, saturating; of a pipeline over two hosts, in the direction of [`Profile::levels`].
     #[must_use]
     pub fn bytes_per_iteration(&self) -> Bytes {
-        let sent = self.phases().iter().filter(|p| self.opposite(p.scope) != Some(p.collective));
+        let sent = self.phases().iter().filter(|p| self.unsent_direction(p.scope) != Some(p.collective));
         Bytes(sent.fold(0, |sum: u64, p| sum.saturating_add(p.bytes().0)))
     }
 
     /// The direction of a pipeline that the busiest NIC does not send, because groups of the scope stand on two hosts.
-    fn opposite(&self, scope: Scope) -> Option<Collective> {
+    #[must_use]
+    pub fn unsent_direction(&self, scope: Scope) -> Option<Collective> {
         let sent = |c: Collective| {
             let phases = self.phases().iter().filter(|p| (p.scope, p.collective) == (scope, c));
             phases.fold(0_u64, |sum, p| sum.saturating_add(p.bytes().0))
