@@ -13,16 +13,13 @@ pub(super) struct Pass {
     pub(super) hop: u64,
 }
 
-/// When the first stage works, and when activations and gradients leave for the next stage and the one before.
+/// When the first stage works, and when the second sends gradients to it. Activations leave the first at the end of each forward pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Schedule {
     /// Starts of the forward passes of the first stage, by micro-batch.
     pub(super) forwards: Vec<u64>,
     /// Starts of its backward passes.
     pub(super) backwards: Vec<u64>,
-    /// Starts of sends of activations, those of the second stage, which is the first that sends both ways; of two
-    /// stages, those of the first. Empty with one stage.
-    pub(super) activations: Vec<u64>,
     /// Starts of the second stage's sends of gradients; empty with one stage.
     pub(super) gradients: Vec<u64>,
 }
@@ -70,14 +67,8 @@ pub(super) fn one_forward_one_backward(stages: usize, micro_batches: usize, pass
         }
     }
     let starts = |forward: usize, s: usize| spans[forward][s].iter().flatten().map(|&(start, _)| start).collect::<Vec<_>>();
-    let sends = |forward: usize, s: usize, work: u64| starts(forward, s).iter().map(|start| start + work).collect::<Vec<_>>();
-    let (mut activations, mut gradients) = (Vec::new(), Vec::new());
-    if stages > 1 {
-        // Two senders could send both ways at once, which no stage does: its passes follow each other.
-        activations = sends(1, usize::from(stages > 2), pass.forward);
-        gradients = sends(0, 1, pass.backward);
-    }
-    Schedule { forwards: starts(1, 0), backwards: starts(0, 0), activations, gradients }
+    let gradients = if stages > 1 { starts(0, 1).iter().map(|start| start + pass.backward).collect() } else { Vec::new() };
+    Schedule { forwards: starts(1, 0), backwards: starts(0, 0), gradients }
 }
 
 #[cfg(test)]
@@ -89,10 +80,7 @@ mod tests {
         // forward 1, backward 2, no hop. Stage 0: F0 F1 . B0 F2 . B1 . B2; stage 1: . F0 B0 F1 B1 F2 B2.
         // Stage 1: F0 1-2, B0 2-4, F1 4-5, B1 5-7, F2 7-8, B2 8-10.
         let s = one_forward_one_backward(2, 3, Pass { forward: 1, backward: 2, hop: 0 });
-        assert_eq!(
-            s,
-            Schedule { forwards: vec![0, 1, 6], backwards: vec![4, 7, 10], activations: vec![1, 2, 7], gradients: vec![4, 7, 10] }
-        );
+        assert_eq!(s, Schedule { forwards: vec![0, 1, 6], backwards: vec![4, 7, 10], gradients: vec![4, 7, 10] });
     }
 
     #[test]
@@ -109,21 +97,25 @@ mod tests {
     fn hops_are_waited_for() {
         // p 2, m 1: F0 1, hop 2, F1 1, B1 2, hop 2, then B0 at 8.
         let s = one_forward_one_backward(2, 1, Pass { forward: 1, backward: 2, hop: 2 });
-        assert_eq!(s, Schedule { forwards: vec![0], backwards: vec![8], activations: vec![1], gradients: vec![6] });
+        assert_eq!(s, Schedule { forwards: vec![0], backwards: vec![8], gradients: vec![6] });
     }
 
+    /// With all hops drawn at the times of the first one, a stage between two others is drawn as sending activations when the
+    /// first does and gradients when the second does: that never overlaps, because the second waits for its own hops.
     #[test]
-    fn four_stages_send_when_the_second_does_and_never_both_ways_at_once() {
+    fn of_more_than_two_stages_nobody_is_drawn_as_sending_both_ways_at_once() {
         // forward 1, backward 2, hop 1, one micro-batch: F0 0-1, hop 1-2; F1 2-3, hop 3-4; F2 4-5, hop 5-6; F3 6-7, B3 7-9,
         // hop 9-10; B2 10-12, hop 12-13; B1 13-15, hop 15-16; B0 16-18.
         let s = one_forward_one_backward(4, 1, Pass { forward: 1, backward: 2, hop: 1 });
-        assert_eq!(s, Schedule { forwards: vec![0], backwards: vec![16], activations: vec![3], gradients: vec![15] });
+        assert_eq!(s, Schedule { forwards: vec![0], backwards: vec![16], gradients: vec![15] });
         for (p, m) in [(3, 1), (3, 7), (4, 8), (8, 3), (8, 20)] {
-            let s = one_forward_one_backward(p, m, Pass { forward: 3, backward: 6, hop: 2 });
-            assert_eq!((s.activations.len(), s.gradients.len()), (m, m), "p {p}, m {m}");
-            let mut sends = [s.activations, s.gradients].concat();
-            sends.sort_unstable();
-            assert!(sends.windows(2).all(|w| w[0] + 2 <= w[1]), "p {p}, m {m}: {sends:?}");
+            for (forward, backward, hop) in [(3, 6, 2), (3, 6, 1), (2, 2, 5), (100, 200, 1), (1, 3, 40), (1, 1, 1)] {
+                let s = one_forward_one_backward(p, m, Pass { forward, backward, hop });
+                let mut sends: Vec<u64> = s.forwards.iter().map(|start| start + forward).chain(s.gradients).collect();
+                sends.sort_unstable();
+                assert_eq!(sends.len(), 2 * m);
+                assert!(sends.windows(2).all(|w| w[0] + hop <= w[1]), "p {p}, m {m}, {forward} {backward} {hop}: {sends:?}");
+            }
         }
     }
 }

@@ -21,11 +21,10 @@ pub(super) fn lay(line: &mut Timeline, work: &Work, parallelism: &Parallelism) -
     let mut end = 0;
     for &start in &schedule.forwards {
         line.stamp(&forward, start)?;
+        end = send(line, start + forward_cells, work.activations.filter(|_| stages > 1))?;
     }
-    for (starts, traffic) in [(&schedule.activations, work.activations), (&schedule.gradients, work.activation_gradients)] {
-        for &start in starts {
-            end = end.max(send(line, start, traffic)?);
-        }
+    for &start in &schedule.gradients {
+        end = end.max(send(line, start, work.activation_gradients)?);
     }
     let mut last = 0;
     for &start in &schedule.backwards {
