@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use circle::Phase as Level;
 use fabric::collective::Collective;
-use units::{Nanos, Rate, Share, Ticks};
+use units::{Bytes, Nanos, Rate, Share, Ticks};
 
 use crate::{
     dims::Scope,
@@ -45,12 +45,33 @@ impl Profile {
         sweep(&parts, &edges)
     }
 
-    /// What one NIC sends that takes part in one group of every collective; see [`Profile::demand`].
+    /// What the busiest NIC sends that takes part in one group of every collective; see [`Profile::demand`]. Of a pipeline over
+    /// two hosts it sends one direction, the one with more to send, or else forward.
     ///
     /// # Errors
     /// [`DemandError::Overflow`].
     pub fn levels(&self) -> Result<Vec<Level>, DemandError> {
-        self.demand(|_, _| Share::ONE)
+        self.demand(|scope, collective| if self.unsent_direction(scope) == Some(collective) { Share(0) } else { Share::ONE })
+    }
+
+    /// What the busiest NIC sends in one iteration when it takes part in one group of every
+    /// collective, saturating; of a pipeline over two hosts, in the direction of [`Profile::levels`].
+    #[must_use]
+    pub fn bytes_per_iteration(&self) -> Bytes {
+        let sent = self.phases().iter().filter(|p| self.unsent_direction(p.scope) != Some(p.collective));
+        Bytes(sent.fold(0, |sum: u64, p| sum.saturating_add(p.bytes().0)))
+    }
+
+    /// The direction of a pipeline that the busiest NIC does not send, because groups of the scope stand on two hosts.
+    #[must_use]
+    pub fn unsent_direction(&self, scope: Scope) -> Option<Collective> {
+        let sent = |c: Collective| {
+            let phases = self.phases().iter().filter(|p| (p.scope, p.collective) == (scope, c));
+            phases.fold(0_u64, |sum, p| sum.saturating_add(p.bytes().0))
+        };
+        let (forward, backward) = (sent(Collective::PipelineForward), sent(Collective::PipelineBackward));
+        let one_way = forward.min(backward) > 0 && self.dims().hosts_of_group(scope) <= 2;
+        one_way.then_some(if forward < backward { Collective::PipelineForward } else { Collective::PipelineBackward })
     }
 
     /// The part of the iteration during which anything is sent, 0 to 1.
@@ -125,6 +146,31 @@ mod tests {
         assert_eq!(data_only, [level(20, 60, 3)]);
         assert!((p.duty() - 0.6).abs() < 1e-12);
         assert_eq!(p.bytes_per_iteration().0, 0, "400 + 180 + 60 thousandths of a bit");
+    }
+
+    /// 10 us of 8 Mbit/s are 10 bytes.
+    #[test]
+    fn between_two_hosts_a_nic_sends_one_direction_of_a_pipeline() {
+        let phase = |start_us: u64, us: u64, collective: &str| PhaseDocument {
+            start_ns: start_us * 1_000,
+            duration_ns: us * 1_000,
+            rate_mbps: 8,
+            collective: collective.into(),
+            scope: Scope::Pipeline,
+        };
+        let of = |pp: u32, gpus_per_host: u32| {
+            let mut doc = ProfileDocument::declared("p", 100_000);
+            (doc.ranks.pp, doc.ranks.gpus_per_host) = (pp, gpus_per_host);
+            doc.phases = vec![phase(0, 10, "pipeline-forward"), phase(5, 20, "pipeline-backward"), phase(40, 10, "ring")];
+            Profile::try_from(doc).unwrap()
+        };
+        for two_hosts in [of(2, 1), of(4, 2)] {
+            assert_eq!(two_hosts.levels().unwrap(), [level(5_000, 25_000, 8), level(40_000, 50_000, 8)]);
+            assert_eq!(two_hosts.bytes_per_iteration(), Bytes(20 + 10));
+        }
+        let both_ways = [level(0, 5_000, 8), level(5_000, 10_000, 16), level(10_000, 25_000, 8), level(40_000, 50_000, 8)];
+        assert_eq!(of(4, 1).levels().unwrap(), both_ways);
+        assert_eq!(of(4, 1).bytes_per_iteration(), Bytes(10 + 20 + 10));
     }
 
     #[test]

@@ -162,6 +162,13 @@ impl Dims {
         }
     }
 
+    /// Hosts under the first group of `scope`.
+    pub(crate) const fn hosts_of_group(&self, scope: Scope) -> u32 {
+        // Neighbours that are further apart than a host is wide stand on different hosts.
+        let (degree, stride) = (self.degree(scope), self.stride(scope));
+        if stride >= self.gpus_per_host { degree } else { degree.saturating_sub(1).saturating_mul(stride) / self.gpus_per_host + 1 }
+    }
+
     /// Distance between two neighbouring ranks of a group of `scope`.
     const fn stride(&self, scope: Scope) -> u32 {
         match scope {
@@ -216,6 +223,16 @@ mod tests {
         let d = Dims { tp: 2, cp: 2, dp: 2, ..Dims::default() };
         assert_eq!(groups(&d, Scope::Context).unwrap(), [[0, 2], [1, 3], [4, 6], [5, 7]]);
         assert_eq!(groups(&d, Scope::Data).unwrap(), [[0, 4], [1, 5], [2, 6], [3, 7]]);
+    }
+
+    #[test]
+    fn hosts_of_a_group_are_those_of_its_ranks() {
+        for (tp, pp, gpus_per_host) in (1..5).flat_map(|t| (1..6).flat_map(move |p| (1..9).map(move |g| (t, p, g)))) {
+            let d = Dims { tp, pp, gpus_per_host, ..Dims::default() };
+            let mut hosts: Vec<u32> = groups(&d, Scope::Pipeline).unwrap()[0].iter().map(|r| r / gpus_per_host).collect();
+            hosts.dedup();
+            assert_eq!(d.hosts_of_group(Scope::Pipeline) as usize, hosts.len(), "{d:?}");
+        }
     }
 
     #[test]

@@ -31,7 +31,8 @@ pub struct PhaseDocument {
     pub duration_ns: u64,
     /// What the busiest NIC of one group sends for this collective.
     pub rate_mbps: u64,
-    /// `ring`, `tree`, `all-to-all`, `pipeline` or `hierarchical`.
+    /// `ring`, `tree`, `all-to-all`, `pipeline-forward`, `pipeline-backward`, `pipeline` (both
+    /// directions at once) or `hierarchical`.
     pub collective: String,
     /// Which groups of ranks run it.
     pub scope: Scope,

@@ -165,13 +165,6 @@ impl Profile {
     pub fn collected_at(&self) -> Option<&str> {
         self.collected_at.as_deref()
     }
-
-    /// What the busiest NIC sends in one iteration when it takes part in one group of every
-    /// collective, saturating.
-    #[must_use]
-    pub fn bytes_per_iteration(&self) -> Bytes {
-        Bytes(self.phases.iter().fold(0, |sum: u64, p| sum.saturating_add(p.bytes().0)))
-    }
 }
 
 impl TryFrom<ProfileDocument> for Profile {
@@ -230,7 +223,7 @@ fn check_phases(doc: &ProfileDocument) -> Result<Vec<Phase>, ProfileError> {
         return Err(refuse("phases", format!("{} phases; the limit is {PHASES_PER_DEMAND_MAX}", doc.phases.len())));
     }
     let mut phases: Vec<Phase> = Vec::with_capacity(doc.phases.len());
-    // Where the last phase of each collective and scope ended. At most 5 x 6 entries.
+    // Where the last phase of each collective and scope ended. At most 7 x 6 entries.
     let mut busy: Vec<(Collective, Scope, u64)> = Vec::new();
     let mut last_start = 0;
     for (i, p) in doc.phases.iter().enumerate() {

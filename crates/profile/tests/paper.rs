@@ -86,12 +86,15 @@ fn tensor_parallelism_over_servers_is_a_plateau() {
 #[test]
 fn a_pipeline_is_a_comb_and_a_block() {
     let p = synth("gpt2", Request::default());
-    let comb: Vec<_> = p.phases().iter().filter(|x| x.collective == Collective::Pipeline).collect();
-    let block: Vec<_> = p.phases().iter().filter(|x| x.collective == Collective::Ring).collect();
-    // Three forward and three backward bursts. Stage 0 sends the third activations while stage 1
-    // sends the second gradients, in the other direction: one phase at the rate of either.
-    assert_eq!((comb.len(), block.len()), (5, 1), "{:?}", p.phases());
-    assert!(block[0].start >= comb[4].end());
+    let phases = |c| p.phases().iter().filter(|x| x.collective == c).collect::<Vec<_>>();
+    let (forward, backward) = (phases(Collective::PipelineForward), phases(Collective::PipelineBackward));
+    let block = phases(Collective::Ring);
+    assert_eq!((forward.len(), backward.len(), block.len()), (3, 3, 1), "{:?}", p.phases());
+    // Stage 0 sends the third activations while stage 1 sends the second gradients, in the other direction.
+    assert_eq!(forward[2].start, backward[1].start);
+    assert!(block[0].start >= backward[2].end());
+    // The NIC of stage 0, as the figure shows one, sends three peaks and the block.
+    assert_eq!(p.levels().unwrap().len(), 4);
     // 50257 x 1536 parameters x 2 B in a ring of two: each sends the whole once.
     let want = 50_257 * 1_536 * 2;
     assert!(block[0].bytes().0.abs_diff(want) * 1_000 < want, "{}", block[0].bytes());

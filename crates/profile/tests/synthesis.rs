@@ -103,12 +103,45 @@ fn experts_make_four_all_to_alls_per_block() {
 }
 
 #[test]
-fn pipeline_bursts_carry_the_activations() {
+fn activations_and_their_gradients_are_bursts_of_one_size_each_with_its_direction() {
+    // 4 micro-batches of 8 samples x 512 x 768 x 2 B, once forward and once backward.
     let p = synth("gpt1", Request::default()).unwrap();
-    // 8 bursts of 8 samples x 512 x 768 x 2 B; where two directions coincide one counts.
-    let comb: Vec<_> = p.phases().iter().filter(|x| x.collective == Collective::Pipeline).collect();
-    assert!((5..=8).contains(&comb.len()), "{comb:?}");
-    close(comb[0].bytes().0 as f64, 8.0 * 512.0 * 768.0 * 2.0);
+    for direction in [Collective::PipelineForward, Collective::PipelineBackward] {
+        let comb: Vec<_> = p.phases().iter().filter(|x| x.collective == direction).collect();
+        assert_eq!(comb.len(), 4, "{comb:?}");
+        comb.iter().for_each(|x| close(x.bytes().0 as f64, 8.0 * 512.0 * 768.0 * 2.0));
+    }
+    assert!(p.phases().iter().all(|x| x.collective != Collective::Pipeline));
+    // Gradients come back once the last stage has them, and the first stage waits for the last of them.
+    let starts = |c| p.phases().iter().filter(|x| x.collective == c).map(|x| x.start).collect::<Vec<_>>();
+    assert!(starts(Collective::PipelineForward)[0] < starts(Collective::PipelineBackward)[0]);
+    assert!(starts(Collective::PipelineForward)[3] < starts(Collective::PipelineBackward)[3]);
+}
+
+#[test]
+fn every_split_of_a_pipeline_sends_the_whole_activation_once_each_way() {
+    // 16 samples of 4096 tokens x 8192 x 2 B; each of `tp` ranks sends its part, whatever the micro-batches and the stages.
+    for (tp, pp, micro, gpus) in [(1, 2, 1, 1), (1, 4, 2, 1), (1, 4, 8, 2), (2, 4, 16, 2), (8, 8, 4, 8), (4, 4, 4, 8)] {
+        let r = Request {
+            tp: Some(tp),
+            pp: Some(pp),
+            dp: Some(1),
+            micro_batches: Some(micro),
+            gpus_per_host: Some(gpus),
+            batch: Some(16),
+            ..Request::default()
+        };
+        let p = synth("llama-70b", r).unwrap();
+        for direction in [Collective::PipelineForward, Collective::PipelineBackward] {
+            let sent: f64 = p.phases().iter().filter(|x| x.collective == direction).map(|x| x.bytes().0 as f64).sum();
+            close(sent, 16.0 * 4_096.0 * 8_192.0 * 2.0 / f64::from(tp));
+        }
+        if pp > 2 {
+            // No stage sends both ways at once.
+            let sends: Vec<_> = p.phases().iter().filter(|x| x.scope == Scope::Pipeline && x.collective != Collective::Ring).collect();
+            assert!(sends.windows(2).all(|w| w[0].end() <= w[1].start), "{tp} {pp} {micro}");
+        }
+    }
 }
 
 #[test]

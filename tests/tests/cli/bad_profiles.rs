@@ -26,6 +26,7 @@ fn every_profile_is_refused_in_one_line() {
         ("rate of zero", profile("rate_mbps: 40000", "rate_mbps: 0")),
         ("negative rate", profile("rate_mbps: 40000", "rate_mbps: -1")),
         ("unknown collective", profile("ring", "circle")),
+        ("a direction that is none", profile("collective: ring", "collective: pipeline-sideways")),
         ("unknown scope", profile("scope: data", "scope: planet")),
         ("unknown source", profile("source: declared", "source: rumour")),
         ("no source", profile("source: declared\n", "")),

@@ -105,8 +105,9 @@ fn our_gpt2_sends_too_little_to_be_the_papers() {
     assert!(scores(&PAIRS[6]).unshifted > 0.96);
 }
 
-/// Figure 1(b) shows iterations of about 200 ms. If ours took that long and sent what it sends now, in one block at 44 Gb/s, it would
-/// meet GPT-3 often enough to be below the threshold without shifts, and above it with them.
+/// Figure 1(b) shows iterations of about 200 ms. If ours took that long and sent what its busier stage sends now, in one block at
+/// 44 Gb/s, it would meet GPT-3 three times as often, and still be above the threshold without shifts: the length of the
+/// iteration alone does not explain what the paper found.
 #[test]
 fn gpt2_at_the_iteration_of_figure_1b() {
     use circle::{Phase, ProblemBuilder, Rate, Ticks};
@@ -126,5 +127,5 @@ fn gpt2_at_the_iteration_of_figure_1b() {
         found.zero_shift_mean_score,
         found.mean_score
     );
-    assert!(found.zero_shift_mean_score < COMPATIBLE, "{} {}", found.zero_shift_mean_score, found.mean_score);
+    assert!((COMPATIBLE..0.92).contains(&found.zero_shift_mean_score), "{} {}", found.zero_shift_mean_score, found.mean_score);
 }

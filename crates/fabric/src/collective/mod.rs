@@ -47,8 +47,9 @@ pub struct Flow {
 ///
 /// `ranks` is in rank order; several ranks may share a host or a NIC. Shares are normalised so
 /// that the busiest sending NIC carries exactly [`Share::ONE`]: the profile's rate is what that
-/// NIC sends. All patterns here are symmetric, so the busiest receiving NIC carries the same up
-/// to the rounding of one unit per flow.
+/// NIC sends. All patterns but the two directions of a pipeline are symmetric, so the busiest
+/// receiving NIC carries the same up to the rounding of one unit per flow. A NIC of a pipeline
+/// receives more than any sends only where ranks of one group come back to a host that they had left.
 ///
 /// The work grows with the number of flows, which is quadratic for an all-to-all; use
 /// [`try_flows`] for a placement that nobody has bounded.

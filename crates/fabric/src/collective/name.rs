@@ -15,8 +15,14 @@ pub enum Collective {
     Tree,
     /// Every rank sends the same amount to every other rank (expert parallelism).
     AllToAll,
-    /// Neighbouring stages exchange activations forwards and gradients backwards; consecutive
-    /// ranks on one host are one stage. No traffic from the last stage to the first.
+    /// Activations of a forward pass: each rank is a stage and sends to the next one, in rank order, from
+    /// its own NIC to that of the next. The last sends nothing, and a hop inside a host touches no link.
+    PipelineForward,
+    /// Gradients of the activations in a backward pass: as [`Self::PipelineForward`], from each stage
+    /// to the one before it.
+    PipelineBackward,
+    /// Both directions at once, equally: for a profile that knows what the NIC of a stage sends, and
+    /// not to whom. A stage between two others sends half of it each way.
     Pipeline,
     /// Reduce-scatter inside each host, then one ring across the hosts per local rank: the k-th
     /// ranks of all hosts form the k-th ring.
@@ -25,13 +31,16 @@ pub enum Collective {
 
 impl Collective {
     /// All of them, in the order in which help texts list them.
-    pub const ALL: [Self; 5] = [Self::Ring, Self::Tree, Self::AllToAll, Self::Pipeline, Self::Hierarchical];
+    pub const ALL: [Self; 7] =
+        [Self::Ring, Self::Tree, Self::AllToAll, Self::PipelineForward, Self::PipelineBackward, Self::Pipeline, Self::Hierarchical];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Ring => "ring",
             Self::Tree => "tree",
             Self::AllToAll => "all-to-all",
+            Self::PipelineForward => "pipeline-forward",
+            Self::PipelineBackward => "pipeline-backward",
             Self::Pipeline => "pipeline",
             Self::Hierarchical => "hierarchical",
         }
@@ -46,7 +55,7 @@ impl fmt::Display for Collective {
 
 /// A name that is no collective.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown collective {0:?}: expected ring, tree, all-to-all, pipeline or hierarchical")]
+#[error("unknown collective {0:?}: expected ring, tree, all-to-all, pipeline-forward, pipeline-backward, pipeline or hierarchical")]
 pub struct UnknownCollective(pub String);
 
 impl FromStr for Collective {

@@ -16,7 +16,9 @@ pub(super) fn pairs(collective: Collective, ranks: &[Endpoint]) -> Vec<Pair> {
         Collective::Hierarchical => rings(&hosts_once(ranks, false)),
         Collective::Tree => trees(&hosts_once(ranks, true)),
         Collective::AllToAll => all_to_all(ranks),
-        Collective::Pipeline => pipeline(&stages(ranks)),
+        Collective::PipelineForward => hops(ranks, |from, to| [(from, to, 1)]),
+        Collective::PipelineBackward => hops(ranks, |from, to| [(to, from, 1)]),
+        Collective::Pipeline => hops(ranks, |from, to| [(from, to, 1), (to, from, 1)]),
     }
 }
 
@@ -28,7 +30,8 @@ pub(super) fn pairs_bound(collective: Collective, ranks: &[Endpoint]) -> usize {
         Collective::Hierarchical => channels(&hosts_once(ranks, false), 1),
         // Two trees, both directions.
         Collective::Tree => channels(&hosts_once(ranks, true), 4),
-        Collective::Pipeline => channels(&stages(ranks), 2),
+        Collective::PipelineForward | Collective::PipelineBackward => ranks.len(),
+        Collective::Pipeline => ranks.len().saturating_mul(2),
         Collective::AllToAll => {
             let nics = rank_counts(ranks).len();
             nics.saturating_mul(nics)
@@ -36,7 +39,7 @@ pub(super) fn pairs_bound(collective: Collective, ranks: &[Endpoint]) -> usize {
     }
 }
 
-/// A host on the way of a ring, a tree or a pipeline, with the NIC of each of its channels.
+/// A host on the way of a ring or a tree, with the NIC of each of its channels.
 struct Stop {
     host: NodeId,
     rails: Vec<u16>,
@@ -71,15 +74,6 @@ fn hosts_once(ranks: &[Endpoint], distinct: bool) -> Vec<Stop> {
     stops
 }
 
-/// Runs of consecutive ranks on one host, in rank order, each NIC of a run once.
-fn stages(ranks: &[Endpoint]) -> Vec<Stop> {
-    let mut stops = Vec::new();
-    for run in ranks.chunk_by(|a, b| a.host == b.host) {
-        stops.extend(hosts_once(run, true));
-    }
-    stops
-}
-
 fn rings(stops: &[Stop]) -> Vec<Pair> {
     let mut pairs = Vec::new();
     if stops.len() < 2 {
@@ -92,15 +86,9 @@ fn rings(stops: &[Stop]) -> Vec<Pair> {
     pairs
 }
 
-fn pipeline(stops: &[Stop]) -> Vec<Pair> {
-    let mut pairs = Vec::new();
-    for c in 0..channel_count(stops) {
-        for two in stops.windows(2) {
-            let (a, b) = (two[0].nic(c), two[1].nic(c));
-            pairs.extend([(a, b, 1), (b, a, 1)]);
-        }
-    }
-    pairs
+/// What `pairs_of` makes of each rank and the next one, where a host lies between them.
+fn hops<const N: usize>(ranks: &[Endpoint], pairs_of: impl Fn(Endpoint, Endpoint) -> [Pair; N]) -> Vec<Pair> {
+    ranks.windows(2).filter(|two| two[0].host != two[1].host).flat_map(|two| pairs_of(two[0], two[1])).collect()
 }
 
 fn trees(stops: &[Stop]) -> Vec<Pair> {

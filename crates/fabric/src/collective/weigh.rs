@@ -25,14 +25,12 @@ pub(super) fn normalise(mut pairs: Vec<Pair>) -> Vec<Flow> {
     flows
 }
 
-/// Units of the NIC direction that carries most.
+/// Units of the NIC that sends most.
 fn busiest_units(pairs: &[Pair]) -> u64 {
-    let mut sums: BTreeMap<(Endpoint, bool), u64> = BTreeMap::new();
-    for &(from, to, units) in pairs {
-        for key in [(from, true), (to, false)] {
-            let sum = sums.entry(key).or_insert(0);
-            *sum = sum.saturating_add(units);
-        }
+    let mut sums: BTreeMap<Endpoint, u64> = BTreeMap::new();
+    for &(from, _, units) in pairs {
+        let sum = sums.entry(from).or_insert(0);
+        *sum = sum.saturating_add(units);
     }
     sums.into_values().max().unwrap_or(0)
 }
@@ -90,12 +88,35 @@ mod tests {
         assert_eq!(got, [(at(0, 0), at(1, 0), one), (at(0, 1), at(1, 1), one), (at(1, 0), at(0, 0), one), (at(1, 1), at(0, 1), one)]);
     }
 
+    fn hops(collective: Collective, ranks: &[Endpoint]) -> Vec<(Endpoint, Endpoint, Share)> {
+        flows(collective, ranks).iter().map(|f| (f.from, f.to, f.share)).collect()
+    }
+
     #[test]
-    fn a_pipeline_of_three_loads_the_middle_twice() {
-        // The middle stage sends forwards and backwards: two halves. The ends send one half.
-        let got = flows(Collective::Pipeline, &[at(0, 0), at(1, 0), at(2, 0)]);
-        assert_eq!(got.len(), 4);
-        assert!(got.iter().all(|f| f.share == Share(Share::ONE.0 / 2)));
+    fn activations_go_forward_and_gradients_back() {
+        let (one, stages) = (Share::ONE, [at(0, 0), at(1, 0), at(2, 0)]);
+        assert_eq!(hops(Collective::PipelineForward, &stages), [(stages[0], stages[1], one), (stages[1], stages[2], one)]);
+        assert_eq!(hops(Collective::PipelineBackward, &stages), [(stages[1], stages[0], one), (stages[2], stages[1], one)]);
+        // Both at once: the middle sends half each way, and the ends half of what it sends.
+        let both = hops(Collective::Pipeline, &stages);
+        assert!(both.len() == 4 && both.iter().all(|h| h.2 == Share(one.0 / 2)), "{both:?}");
+    }
+
+    #[test]
+    fn stages_that_share_a_host_hop_once_from_the_nic_of_the_last_to_that_of_the_first() {
+        // Four stages on two hosts of two NICs: only the hop from the second stage to the third leaves a host, on one NIC.
+        let stages = [at(0, 0), at(0, 1), at(1, 0), at(1, 1)];
+        assert_eq!(hops(Collective::PipelineForward, &stages), [(at(0, 1), at(1, 0), Share::ONE)]);
+        assert_eq!(hops(Collective::PipelineBackward, &stages), [(at(1, 0), at(0, 1), Share::ONE)]);
+        assert_eq!(hops(Collective::PipelineForward, &stages[..2]), []);
+    }
+
+    #[test]
+    fn stages_that_come_back_to_a_host_send_twice_from_it() {
+        // Hosts 0, 1, 0, 2: host 0 sends to 1 and to 2, so what it sends is two halves.
+        let half = Share(Share::ONE.0 / 2);
+        let got = hops(Collective::PipelineForward, &[at(0, 0), at(1, 0), at(0, 0), at(2, 0)]);
+        assert_eq!(got, [(at(0, 0), at(1, 0), half), (at(0, 0), at(2, 0), half), (at(1, 0), at(0, 0), half)]);
     }
 
     #[test]
@@ -126,7 +147,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_busiest_nic_sends_exactly_one_and_nobody_more(
-            which in 0_usize..5, ranks in prop::collection::vec((0_u32..12, 0_u16..3), 0..40),
+            which in 0..Collective::ALL.len(), ranks in prop::collection::vec((0_u32..12, 0_u16..3), 0..40),
         ) {
             let ranks: Vec<_> = ranks.into_iter().map(|(h, r)| at(h, r)).collect();
             let flows = flows(Collective::ALL[which], &ranks);
@@ -135,7 +156,21 @@ mod tests {
             let (out, into) = sums(&flows);
             let hosts: alloc::collections::BTreeSet<_> = ranks.iter().map(|r| r.host).collect();
             prop_assert_eq!(out.values().max().copied().unwrap_or(0), if hosts.len() > 1 { Share::ONE.0 } else { 0 });
-            prop_assert!(into.values().all(|&s| s <= Share::ONE.0 + flows.len() as u64));
+            let one_way = [Collective::PipelineForward, Collective::PipelineBackward].contains(&Collective::ALL[which]);
+            prop_assert!(one_way || into.values().all(|&s| s <= Share::ONE.0 + flows.len() as u64));
+        }
+
+        /// Each direction of a pipeline is the other one turned round, and both together are what goes both ways.
+        #[test]
+        fn the_directions_of_a_pipeline_mirror_each_other(ranks in prop::collection::vec((0_u32..6, 0_u16..3), 0..20)) {
+            let ranks: Vec<_> = ranks.into_iter().map(|(h, r)| at(h, r)).collect();
+            let turned: Vec<_> = ranks.iter().rev().copied().collect();
+            prop_assert_eq!(flows(Collective::PipelineForward, &ranks), flows(Collective::PipelineBackward, &turned));
+            let links = |c| flows(c, &ranks).iter().map(|f| (f.from, f.to)).collect::<Vec<_>>();
+            let mut both = [links(Collective::PipelineForward), links(Collective::PipelineBackward)].concat();
+            both.sort_unstable();
+            both.dedup();
+            prop_assert_eq!(links(Collective::Pipeline), both);
         }
 
         #[test]

@@ -1,7 +1,9 @@
 //! Synthesis: from a model, its parallelism and the hardware to a profile.
 //!
-//! The time line is that of the first pipeline stage, which starts first and ends last. It is
-//! laid out on a grid of [`ROUND_NS`], so that every edge of a phase is a multiple of it; what
+//! The time line is that of the first pipeline stage, which starts first and ends last: it sends
+//! activations, and the second stage gradients to it. The hops between later stages are drawn at
+//! the same times; they have the right volume, but in truth activations leave each stage a pass
+//! later than the one before, and gradients a pass earlier. It is laid out on a grid of [`ROUND_NS`], so that every edge of a phase is a multiple of it; what
 //! is finer than the grid is drawn as one phase of its mean rate. The period is rounded up to
 //! [`PERIOD_ROUND_NS`]. Both for the same reason: two jobs lock only modulo the greatest common
 //! divisor of their periods. Periods of 255,000,000 ns and 200,000,000 ns share 5 ms; a

@@ -13,14 +13,14 @@ pub(super) struct Pass {
     pub(super) hop: u64,
 }
 
-/// When the first stage works, and when the second sends gradients to it.
+/// When the first stage works, and when the second sends gradients to it. Activations leave the first at the end of each forward pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Schedule {
     /// Starts of the forward passes of the first stage, by micro-batch.
     pub(super) forwards: Vec<u64>,
     /// Starts of its backward passes.
     pub(super) backwards: Vec<u64>,
-    /// Starts of the second stage's gradient sends; empty with one stage.
+    /// Starts of the second stage's sends of gradients; empty with one stage.
     pub(super) gradients: Vec<u64>,
 }
 
@@ -98,5 +98,24 @@ mod tests {
         // p 2, m 1: F0 1, hop 2, F1 1, B1 2, hop 2, then B0 at 8.
         let s = one_forward_one_backward(2, 1, Pass { forward: 1, backward: 2, hop: 2 });
         assert_eq!(s, Schedule { forwards: vec![0], backwards: vec![8], gradients: vec![6] });
+    }
+
+    /// With all hops drawn at the times of the first one, a stage between two others is drawn as sending activations when the
+    /// first does and gradients when the second does: that never overlaps, because the second waits for its own hops.
+    #[test]
+    fn of_more_than_two_stages_nobody_is_drawn_as_sending_both_ways_at_once() {
+        // forward 1, backward 2, hop 1, one micro-batch: F0 0-1, hop 1-2; F1 2-3, hop 3-4; F2 4-5, hop 5-6; F3 6-7, B3 7-9,
+        // hop 9-10; B2 10-12, hop 12-13; B1 13-15, hop 15-16; B0 16-18.
+        let s = one_forward_one_backward(4, 1, Pass { forward: 1, backward: 2, hop: 1 });
+        assert_eq!(s, Schedule { forwards: vec![0], backwards: vec![16], gradients: vec![15] });
+        for (p, m) in [(3, 1), (3, 7), (4, 8), (8, 3), (8, 20)] {
+            for (forward, backward, hop) in [(3, 6, 2), (3, 6, 1), (2, 2, 5), (100, 200, 1), (1, 3, 40), (1, 1, 1)] {
+                let s = one_forward_one_backward(p, m, Pass { forward, backward, hop });
+                let mut sends: Vec<u64> = s.forwards.iter().map(|start| start + forward).chain(s.gradients).collect();
+                sends.sort_unstable();
+                assert_eq!(sends.len(), 2 * m);
+                assert!(sends.windows(2).all(|w| w[0] + hop <= w[1]), "p {p}, m {m}, {forward} {backward} {hop}: {sends:?}");
+            }
+        }
     }
 }

@@ -13,17 +13,18 @@ pub(super) fn lay(line: &mut Timeline, work: &Work, parallelism: &Parallelism) -
     let forward_cells = pass(&mut forward, work, work.forward, 1)?;
     let mut backward = line.blank();
     let backward_cells = pass(&mut backward, work, work.backward, 2)?;
-    let hop = work.hop.map_or(Ok(0), |t| line.cells(t.bits, t.tag))?;
+    // Activations and their gradients are of one size.
+    let hop = work.activations.map_or(Ok(0), |t| line.cells(t.bits, t.tag))?;
 
     let (stages, micro_batches) = (parallelism.dims.pp as usize, parallelism.micro_batches as usize);
     let schedule = one_forward_one_backward(stages, micro_batches, Pass { forward: forward_cells, backward: backward_cells, hop });
     let mut end = 0;
     for &start in &schedule.forwards {
         line.stamp(&forward, start)?;
-        end = send(line, start + forward_cells, work.hop.filter(|_| stages > 1))?;
+        end = send(line, start + forward_cells, work.activations.filter(|_| stages > 1))?;
     }
     for &start in &schedule.gradients {
-        end = end.max(send(line, start, work.hop)?);
+        end = end.max(send(line, start, work.activation_gradients)?);
     }
     let mut last = 0;
     for &start in &schedule.backwards {

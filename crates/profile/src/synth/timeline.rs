@@ -118,8 +118,8 @@ impl Timeline {
         Ok(())
     }
 
-    /// The pieces by start. Where two of one kind overlap, two NICs send them (a stage its
-    /// activations, the next one its gradients), and the busier one counts.
+    /// The pieces by start. Where two of one kind overlap, two NICs send them, and the busier one
+    /// counts.
     pub(super) fn finish(self) -> Vec<Piece> {
         let mut by_tag: BTreeMap<Tag, Vec<Piece>> = BTreeMap::new();
         for piece in self.pieces {

@@ -49,6 +49,30 @@ impl Wire {
         }))
     }
 
+    /// As [`Self::of`], of the hops of a pipeline: each leaves by the NIC of its rank, and those that one NIC sends in
+    /// one direction share it.
+    ///
+    /// # Errors
+    /// As [`groups`].
+    pub(super) fn of_hops(dims: &Dims, nics_per_host: u32) -> Result<Option<Self>, DimsError> {
+        let mut hops: BTreeMap<(u32, u32, bool), u64> = BTreeMap::new();
+        for group in groups(dims, Scope::Pipeline)? {
+            let host = |rank: u32| rank / dims.gpus_per_host;
+            // Where a host has fewer NICs than ranks, neighbouring ranks share one.
+            let nic = |rank: u32| {
+                let nic = u64::from(rank % dims.gpus_per_host) * u64::from(nics_per_host) / u64::from(dims.gpus_per_host);
+                nic as u32
+            };
+            for two in group.windows(2).filter(|two| host(two[0]) != host(two[1])) {
+                for (from, forward) in [(two[0], true), (two[1], false)] {
+                    *hops.entry((host(from), nic(from), forward)).or_insert(0) += 1;
+                }
+            }
+        }
+        let sharers = hops.into_values().max();
+        Ok(sharers.map(|sharers| Self { scope: Scope::Pipeline, degree: dims.pp.into(), local: 1, channels: 1, sharers }))
+    }
+
     /// Bits per NIC of a ring all-gather, or reduce-scatter, of `bits` over the group.
     pub(super) const fn gather(&self, bits: u128) -> u128 {
         (bits * (self.degree - 1)).div_ceil(self.degree * self.channels)
@@ -104,5 +128,24 @@ mod tests {
         let dims = Dims { tp: 8, dp: 2, gpus_per_host: 8, ..Dims::default() };
         assert_eq!(wire(dims, Scope::Data, 8).unwrap().sharers, 1);
         assert_eq!(wire(dims, Scope::Data, 4).unwrap().sharers, 2);
+    }
+
+    #[test]
+    fn hops_leave_by_the_nic_of_their_rank() {
+        let sharers = |dims, nics| Wire::of_hops(&dims, nics).unwrap().map(|w| w.sharers);
+        // One stage per host.
+        assert_eq!(sharers(Dims { pp: 4, ..Dims::default() }, 1), Some(1));
+        // Two stages per host of two NICs: one hop leaves it forward, one backward, each by its own NIC.
+        let two = Dims { pp: 4, gpus_per_host: 2, ..Dims::default() };
+        assert_eq!((sharers(two, 2), sharers(two, 1)), (Some(1), Some(1)));
+        // Eight tensor halves per host and stage: eight hops, on eight NICs, or four on each of two.
+        let wide = Dims { tp: 8, pp: 2, gpus_per_host: 8, ..Dims::default() };
+        assert_eq!((sharers(wide, 8), sharers(wide, 2)), (Some(1), Some(4)));
+        // Two replicas of four stages on two hosts of four: ranks 2 and 3 send forward, 4 and 5 back, all four NICs of a host in
+        // use by one each; of two NICs the second carries both.
+        let both = Dims { dp: 2, pp: 4, gpus_per_host: 4, ..Dims::default() };
+        assert_eq!((sharers(both, 4), sharers(both, 2)), (Some(1), Some(2)));
+        // All stages on one host.
+        assert_eq!(sharers(Dims { pp: 4, gpus_per_host: 4, ..Dims::default() }, 4), None);
     }
 }

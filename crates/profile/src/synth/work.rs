@@ -44,8 +44,10 @@ pub(super) struct Work {
     pub(super) exchange: Option<Traffic>,
     /// How many of them a pass has.
     pub(super) exchanges: u64,
-    /// Activations, or their gradients, of one micro-batch at a stage boundary.
-    pub(super) hop: Option<Traffic>,
+    /// Activations of one micro-batch, from a stage to the next.
+    pub(super) activations: Option<Traffic>,
+    /// Their gradients, of the same size, from a stage to the one before.
+    pub(super) activation_gradients: Option<Traffic>,
     /// Gradients at the end of the iteration.
     pub(super) gradients: Option<Traffic>,
     /// Gradient of a tied embedding, summed over the first and the last stage.
@@ -80,13 +82,14 @@ impl Work {
             context: None,
             exchange: None,
             exchanges: 0,
-            hop: None,
+            activations: None,
+            activation_gradients: None,
             gradients: None,
             embedding: None,
             shard: None,
         };
         if let Some(shape) = shape {
-            work.activations(shape, parallelism, batch, wire)?;
+            work.per_token(shape, parallelism, batch, hardware.nics_per_host)?;
         }
         if let Architecture::Recommender { tables, dimension } = &model.architecture {
             let bits = u128::from(batch) * u128::from(tables.value) * u128::from(dimension.value) * LOOKUP_BITS / micro;
@@ -104,14 +107,9 @@ impl Work {
     }
 
     /// Traffic that grows with the tokens of a micro-batch.
-    fn activations(
-        &mut self,
-        shape: &Transformer,
-        parallelism: &Parallelism,
-        batch: u64,
-        wire: impl Fn(Scope) -> Result<Option<Wire>, crate::dims::DimsError>,
-    ) -> Result<(), SynthError> {
+    fn per_token(&mut self, shape: &Transformer, parallelism: &Parallelism, batch: u64, nics_per_host: u32) -> Result<(), SynthError> {
         let d = &parallelism.dims;
+        let wire = |scope| Wire::of(d, scope, nics_per_host);
         let tokens = u128::from(batch) * u128::from(shape.sequence.value);
         // One activation tensor of this rank's part of the sequence.
         let tensor = tokens * u128::from(shape.hidden.value) * ACTIVATION_BITS / (u128::from(parallelism.micro_batches) * u128::from(d.cp));
@@ -122,7 +120,9 @@ impl Work {
         // Keys and values travel around the ring, one rank's part per step.
         self.context = wire(Scope::Context)?.map(|w| Traffic::new(&w, Collective::Ring, 2 * blocks * tensor / tp * (cp - 1)));
         // Each tensor rank sends its part; the receivers gather it inside the host.
-        self.hop = wire(Scope::Pipeline)?.map(|w| Traffic::new(&w, Collective::Pipeline, tensor / tp));
+        let hop = Wire::of_hops(d, nics_per_host)?;
+        self.activations = hop.map(|w| Traffic::new(&w, Collective::PipelineForward, tensor / tp));
+        self.activation_gradients = hop.map(|w| Traffic::new(&w, Collective::PipelineBackward, tensor / tp));
         if let Some(experts) = &shape.experts {
             let bits = tensor / tp * u128::from(experts.top_k.value);
             self.exchange = wire(Scope::Expert)?.map(|w| Traffic::new(&w, Collective::AllToAll, w.all_to_all(bits)));

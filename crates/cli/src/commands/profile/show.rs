@@ -53,5 +53,8 @@ fn phases(p: &Profile) -> String {
     if scopes.len() > 1 {
         text.push_str("\nThe picture adds the scopes up, as on a NIC that takes part in all of them.\n");
     }
+    for (scope, direction) in scopes.iter().filter_map(|s| Some((s, p.unsent_direction(*s)?))) {
+        text.push_str(&format!("\nThe picture leaves {direction} ({scope}) out: between two hosts no NIC sends both directions.\n"));
+    }
     text
 }

@@ -30,7 +30,7 @@ pub(super) fn all() -> Result<String, CliError> {
 
 const LEGEND: &str = "\
 BATCH    samples per data-parallel rank and iteration
-UP       part of the period during which the busiest NIC sends
+UP       part of the period during which any NIC of the job sends
 SENT     by the busiest NIC in one iteration
 SIZE, COMPUTE, SETTING: where the parameters, the operations per sample and the split come from:
 paper = printed by its authors, derived = follows from printed numbers, calibrated = fitted to a
