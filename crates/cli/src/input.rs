@@ -15,8 +15,11 @@ const DOCUMENT_BYTES_MAX: u64 = fabric::import::DOCUMENT_BYTES_MAX as u64;
 const PROBLEM_CHARS_MAX: usize = 600;
 
 /// Longest text within a scenario, in bytes; a name has 253 at most. The reader of JSON repeats a text that it did not expect, with
-/// each odd character spelt out, which takes seconds for one that fills the document.
-const TEXT_BYTES_MAX: usize = 1 << 16;
+/// each odd character spelt out, which takes a tenth of a second for one of this length and seconds for one that fills the document.
+const TEXT_BYTES_MAX: usize = 2 << 20;
+
+/// How much of such a text is shown.
+const TEXT_CHARS_SHOWN: usize = 40;
 
 /// Why a command stopped.
 #[derive(Debug, thiserror::Error)]
@@ -115,9 +118,11 @@ pub(crate) fn read_document(file: &Path) -> Result<String, CliError> {
 
 /// Refuses JSON with a text of more than [`TEXT_BYTES_MAX`].
 pub(crate) fn check_texts(file: &Path, json: &str) -> Result<(), CliError> {
-    let (mut line, mut escaped, mut began) = (1_usize, false, None);
+    let (mut line, mut line_began, mut escaped, mut began) = (1_usize, 0, false, None::<usize>);
     for (at, byte) in json.bytes().enumerate() {
-        line += usize::from(byte == b'\n');
+        if byte == b'\n' {
+            (line, line_began) = (line + 1, at + 1);
+        }
         began = match began {
             Some(_) if escaped => {
                 escaped = false;
@@ -125,7 +130,11 @@ pub(crate) fn check_texts(file: &Path, json: &str) -> Result<(), CliError> {
             }
             Some(_) if byte == b'"' => None,
             Some(start) if at - start > TEXT_BYTES_MAX => {
-                return Err(CliError::input(file, format!("line {line}: a text of more than {TEXT_BYTES_MAX} bytes")));
+                // As other places of JSON, counted in bytes; no line ends within a text.
+                let column = start.saturating_sub(line_began) + 1;
+                let found: String = json[start + 1..].chars().take(TEXT_CHARS_SHOWN).collect();
+                let problem = format!("line {line}, column {column}: a text of more than {TEXT_BYTES_MAX} bytes, which begins {found:?}");
+                return Err(CliError::input(file, problem));
             }
             Some(_) => {
                 escaped = byte == b'\\';
@@ -156,7 +165,10 @@ mod tests {
         let check = |json: &str| check_texts(Path::new("a"), json).map_err(|error| error.line());
         let longest = "x".repeat(TEXT_BYTES_MAX);
         assert_eq!(check(&format!("[\"{longest}\", \"{longest}\"]")), Ok(()));
-        assert_eq!(check(&format!("[1,\n\"{longest}y\"]")), Err("a: line 2: a text of more than 65536 bytes".into()));
+        assert_eq!(
+            check(&format!("[1,\n\"{longest}y\"]")),
+            Err(format!("a: line 2, column 1: a text of more than 2097152 bytes, which begins {:?}", &longest[..40]))
+        );
         // A quote that is escaped ends nothing.
         assert!(check(&format!("\"{}", "\\\"".repeat(TEXT_BYTES_MAX))).is_err());
         assert_eq!(check(&"\"\\\\\" ".repeat(TEXT_BYTES_MAX)), Ok(()));

@@ -85,7 +85,7 @@ fn the_example_of_the_testbed_is_what_the_command_prints() {
     let example = std::fs::read_to_string(checkout().join("examples/testbed/fabric.yaml")).expect("the example");
     let (comment, document) = example.split_at(example.find("schema:").expect("a document"));
     assert!(comment.contains("antiphase fabric generate cassini24") && comment.lines().all(|line| line.starts_with('#')), "{comment}");
-    assert_eq!(antiphase(&["fabric", "generate", "cassini24"]).ok(), document);
+    assert_eq!(antiphase(&["fabric", "generate", "cassini24"]).expect(0), document);
 }
 
 #[test]
