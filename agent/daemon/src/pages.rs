@@ -25,8 +25,8 @@ pub const PAGES_MAX: usize = 256;
 const DIRECTORY_MODE: u32 = 0o755;
 /// Longest period, an hour: a longer one is a mistake and not training.
 const PERIOD_MAX: Nanos = Nanos::from_millis(3_600_000);
-/// Most names of the directory that are looked at for what an earlier run left: four times the files of all pages.
-const NAMES_MAX: usize = 8 * PAGES_MAX;
+/// Most names of the directory that are looked at for what an earlier run left: four times the files of all pages, three each.
+const NAMES_MAX: usize = 12 * PAGES_MAX;
 
 /// Why a slot gets no page.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -207,7 +207,7 @@ impl Pages {
     }
 
     /// Takes back what an agent before us left for jobs that the plan does not have: pages, and reports without one. Those of
-    /// another agent that is alive are locked by its page, and stay.
+    /// another agent that is alive are locked by it, and stay.
     fn sweep(&mut self) {
         self.swept = true;
         let Ok(entries) = fs::read_dir(&self.directory) else { return };

@@ -228,8 +228,8 @@ fn whatever_an_earlier_run_left_is_taken_back() {
     // One lives on, and one that leads other jobs dies.
     let mut other = led(&[&others]);
     drop(led(&[&stays, &goes]));
-    // A report whose page is gone, names that no file of a job has, and things that are no files.
-    for name in ["gone.report", "x~1.page", "notes.txt", ".x.page.1"] {
+    // A report whose page is gone, a lock whose page was never made, names that no file of a job has, and things that are no files.
+    for name in ["gone.report", ".early.lock", "x~1.page", "notes.txt", ".x.page.1"] {
         fs::write(directory.path().join(name), "").unwrap();
     }
     fs::create_dir(directory.path().join("folder.page")).unwrap();
@@ -240,7 +240,9 @@ fn whatever_an_earlier_run_left_is_taken_back() {
     let mut names: Vec<String> =
         fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort_unstable();
-    let files = |job: &str| ["page", "report"].map(|extension| format!("{}.{extension}", JobName::try_new(job).unwrap().stem()));
+    let files = |job: &str| {
+        [("", "page"), ("", "report"), (".", "lock")].map(|(dot, end)| format!("{dot}{}.{end}", JobName::try_new(job).unwrap().stem()))
+    };
     let mut wanted = [files(&stays), files(&others)].concat();
     wanted.extend([".x.page.1", "folder.page", "notes.txt", "x~1.page"].map(str::to_owned));
     wanted.sort_unstable();

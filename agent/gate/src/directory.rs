@@ -27,6 +27,9 @@ pub const NAME_MAX: usize = 253;
 /// Longest part of a name that goes into a file's name as it is. Linux has 255 bytes for the whole.
 const STEM_MAX: usize = 200;
 
+/// End of the name of a lock's file.
+const LOCK_END: &str = ".lock";
+
 /// File systems whose pages come from another machine or another process, which may never answer: NFS, SMB, CIFS, SMB2,
 /// 9p, FUSE, Ceph, AFS (linux/magic.h and the file systems' own sources).
 const REMOTE: [u32; 8] = [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x0102_1997, 0x6573_5546, 0x00c3_6400, 0x6b41_4653];
@@ -87,10 +90,11 @@ impl JobName {
 pub struct Stem(String);
 
 impl Stem {
-    /// Of a name in the directory; `None` for one that is neither a page's nor a report's.
+    /// Of a name in the directory; `None` for one that is no page's, report's or lock's.
     #[must_use]
     pub fn of_file(name: &str) -> Option<Self> {
-        let stem = name.strip_suffix(".page").or_else(|| name.strip_suffix(".report"))?;
+        let seen = name.strip_suffix(".page").or_else(|| name.strip_suffix(".report"));
+        let stem = seen.or_else(|| name.strip_prefix('.')?.strip_suffix(LOCK_END))?;
         let fits = match stem.split_once('~') {
             None => stem.len() <= STEM_MAX && JobName::try_new(stem).is_ok(),
             Some((begin, hash)) => {
@@ -104,6 +108,11 @@ impl Stem {
     /// The name of a file.
     pub(crate) fn file(&self, extension: &str) -> String {
         format!("{}.{extension}", self.0)
+    }
+
+    /// The name of the file that says which agent has the page.
+    pub(crate) fn lock_file(&self) -> String {
+        format!(".{}{LOCK_END}", self.0)
     }
 }
 
@@ -234,9 +243,12 @@ mod tests {
             for extension in ["page", "report"] {
                 assert_eq!(Stem::of_file(&job.file(extension)), Some(job.stem()), "{name}");
             }
+            assert_eq!(Stem::of_file(&job.stem().lock_file()), Some(job.stem()), "{name}");
         }
         let cut = |hash: &str| format!("{}~{hash}.page", "x".repeat(200));
-        for other in ["a", "a.txt", ".page", ".a.page.12", "a~0123456789abcdef.page", "a b.page", "\u{e9}.report"] {
+        for other in
+            ["a", "a.txt", ".page", ".lock", "..lock", "a.lock", ".a.page.12", "a~0123456789abcdef.page", "a b.page", "\u{e9}.report"]
+        {
             assert_eq!(Stem::of_file(other), None, "{other}");
         }
         for other in [cut("0123456789ABCDEF"), cut("0"), format!("{}.page", "x".repeat(201))] {

@@ -14,6 +14,13 @@ const DOCUMENT_BYTES_MAX: u64 = fabric::import::DOCUMENT_BYTES_MAX as u64;
 /// Longest problem that is printed whole, in characters: a document may hold a value of any length.
 const PROBLEM_CHARS_MAX: usize = 600;
 
+/// Longest text within a scenario, in bytes; a name has 253 at most. The reader of JSON repeats a text that it did not expect, with
+/// each odd character spelt out, which takes a tenth of a second for one of this length and seconds for one that fills the document.
+const TEXT_BYTES_MAX: usize = 2 << 20;
+
+/// How much of such a text is shown.
+const TEXT_CHARS_SHOWN: usize = 40;
+
 /// Why a command stopped.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
@@ -109,6 +116,36 @@ pub(crate) fn read_document(file: &Path) -> Result<String, CliError> {
     })
 }
 
+/// Refuses JSON with a text of more than [`TEXT_BYTES_MAX`].
+pub(crate) fn check_texts(file: &Path, json: &str) -> Result<(), CliError> {
+    let (mut line, mut line_began, mut escaped, mut began) = (1_usize, 0, false, None::<usize>);
+    for (at, byte) in json.bytes().enumerate() {
+        if byte == b'\n' {
+            (line, line_began) = (line + 1, at + 1);
+        }
+        began = match began {
+            Some(_) if escaped => {
+                escaped = false;
+                began
+            }
+            Some(_) if byte == b'"' => None,
+            Some(start) if at - start > TEXT_BYTES_MAX => {
+                // As other places of JSON, counted in bytes; no line ends within a text.
+                let column = start.saturating_sub(line_began) + 1;
+                let found: String = json[start + 1..].chars().take(TEXT_CHARS_SHOWN).collect();
+                let problem = format!("line {line}, column {column}: a text of more than {TEXT_BYTES_MAX} bytes, which begins {found:?}");
+                return Err(CliError::input(file, problem));
+            }
+            Some(_) => {
+                escaped = byte == b'\\';
+                began
+            }
+            None => (byte == b'"').then_some(at),
+        };
+    }
+    Ok(())
+}
+
 fn bounded(source: impl Read) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(DOCUMENT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
@@ -122,6 +159,20 @@ fn too_large(file: &Path) -> CliError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_without_end_is_refused_and_many_are_not() {
+        let check = |json: &str| check_texts(Path::new("a"), json).map_err(|error| error.line());
+        let longest = "x".repeat(TEXT_BYTES_MAX);
+        assert_eq!(check(&format!("[\"{longest}\", \"{longest}\"]")), Ok(()));
+        assert_eq!(
+            check(&format!("[1,\n\"{longest}y\"]")),
+            Err(format!("a: line 2, column 1: a text of more than 2097152 bytes, which begins {:?}", &longest[..40]))
+        );
+        // A quote that is escaped ends nothing.
+        assert!(check(&format!("\"{}", "\\\"".repeat(TEXT_BYTES_MAX))).is_err());
+        assert_eq!(check(&"\"\\\\\" ".repeat(TEXT_BYTES_MAX)), Ok(()));
+    }
 
     #[test]
     fn an_error_is_one_short_line_with_both_ends() {

@@ -30,8 +30,9 @@ pub use documents::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, JOBS_SCHEMA,
 pub const ID_BYTES_MAX: usize = 253;
 
 /// Most work for the jobs of one document: phases, pipeline steps, memberships of ranks in groups, and bytes of profile files
-/// by [`BYTES_PER_WORK`]. A million ranks and two million phases together stay below it.
-const WORK_MAX: u64 = 1 << 23;
+/// by [`BYTES_PER_WORK`]. A million ranks and a million phases together stay below it, and a document that asks for more is refused
+/// within a second.
+const WORK_MAX: u64 = 7 << 20;
 /// Groups that a rank may be in: one per scope.
 const GROUPS_PER_RANK: u64 = 6;
 /// Reading this much of a profile document takes about as long as making one phase.
@@ -418,6 +419,6 @@ mod tests {
             JobDoc::parse(&doc).unwrap()
         };
         let refused = (0..100_000).find_map(|i| reader.job(&heavy(i), None).err()).unwrap().to_string();
-        assert!(refused.contains(": with this job the document asks for more than 8388608 phases"), "{refused}");
+        assert!(refused.contains(": with this job the document asks for more than 7340032 phases"), "{refused}");
     }
 }

@@ -4,7 +4,6 @@
 use alloc::{
     format,
     string::{String, ToString},
-    vec::Vec,
 };
 use core::fmt;
 
@@ -125,9 +124,25 @@ fn plain(problem: &str) -> String {
         "invalid u16" => u64::from(u16::MAX),
         "invalid u32" => u64::from(u32::MAX),
         "invalid u64" | "invalid usize" => u64::MAX,
-        _ => return cut(&problem.split_whitespace().collect::<Vec<_>>().join(" ")),
+        _ => return flat(problem),
     };
     format!("not a whole number from 0 to {most}")
+}
+
+/// On one line, and cut; a parser may repeat a key of millions of words.
+fn flat(text: &str) -> String {
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(&cut(word));
+        // No character is shorter than a byte.
+        if line.len() > 4 * PROBLEM_CHARS_MAX {
+            break;
+        }
+    }
+    cut(&line)
 }
 
 /// The text, cut after [`PROBLEM_CHARS_MAX`] characters.
@@ -148,7 +163,7 @@ fn word(document: &str, start: usize) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use alloc::{collections::BTreeMap, string::ToString};
+    use alloc::{collections::BTreeMap, string::ToString, vec::Vec};
 
     use super::*;
 
@@ -173,6 +188,9 @@ mod tests {
     #[test]
     fn long_values_are_cut() {
         assert!(refused(&format!("{}: 1", "x".repeat(900))).chars().count() < 700);
+        let words = "\u{e9} ".repeat(400);
+        assert_eq!(flat(&words), format!("{}...", &words[..450]));
+        assert_eq!(flat(" a\n\tb "), "a b");
         assert_eq!(word("ab, c", 0), Some("ab"));
         assert_eq!(word("ab", 2), None);
     }

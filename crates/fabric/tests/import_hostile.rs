@@ -243,6 +243,11 @@ fn tables_and_labs() {
         &format!("ip,DSW,PSW,ASW\nh,G,P,\"{}", "x,".repeat(1_000_000)),
         r#"line 2, ASW: name "x,x,x,x,x,x,x,x,x,x,x,x,x,x,x,x,x,x,x,x,x,x,x,x,x,x,x,x,x,x,"... (2000000 bytes) is longer than 255 bytes"#,
     );
+    check(LINGJUN, &format!("ip,DSW,PSW,ASW{}", ",".repeat(61)), "line 1: more than 64 fields in a row");
+    check(LINGJUN, &format!("ip,DSW,PSW,ASW\nh,G,P{}", ",\"\"".repeat(100)), "line 2: more than 64 fields in a row");
+    // A quote within a field hides nothing, and one that begins it hides lines too.
+    check(LINGJUN, &format!("ip,DSW,PSW,ASW\nh,G,P\"{}", ",".repeat(100)), "line 2: more than 64 fields in a row");
+    check(LINGJUN, &format!("ip,DSW,PSW,ASW\n\"\"\"\n{}\",G,,S", ",".repeat(100)), "line 2, PSW: empty name");
     check(
         CONTAINERLAB,
         "topology: {nodes: {a: }, links: [{endpoints: [\"a:eth0\"]}]}",

@@ -1,5 +1,7 @@
 //! `antiphase fabric show`, `diff`, `routes`, `export` and `generate`.
 
+use antiphase_tests::checkout;
+
 use crate::{
     expected,
     process::{antiphase, antiphase_reading},
@@ -75,6 +77,15 @@ fn exports_say_what_they_lose() {
     let nvidia = antiphase(&["fabric", "export", "fabric.yaml", "-f", "kubernetes-labels", "--label-keys", "net.example/tier-{tier}"]);
     assert!(nvidia.expect(0).contains("net.example/tier-0: leaf1"), "{}", nvidia.stdout);
     antiphase(&["fabric", "export", "fabric.yaml", "-f", "kubernetes-labels", "--label-keys", "no tier"]).expect(2);
+}
+
+/// The example says that the command made it: below its comment it is what the command prints.
+#[test]
+fn the_example_of_the_testbed_is_what_the_command_prints() {
+    let example = std::fs::read_to_string(checkout().join("examples/testbed/fabric.yaml")).expect("the example");
+    let (comment, document) = example.split_at(example.find("schema:").expect("a document"));
+    assert!(comment.contains("antiphase fabric generate cassini24") && comment.lines().all(|line| line.starts_with('#')), "{comment}");
+    assert_eq!(antiphase(&["fabric", "generate", "cassini24"]).expect(0), document);
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn scenario_job(i: usize) -> String {
     format!(r#"{{"id":"j{i}","period_ticks":1000,"links":["l0"],"phases":[{{"start":0,"end":10,"rate_mbps":1}}]}},"#)
 }
 
-const DOCUMENTS: [Document; 12] = [
+const DOCUMENTS: [Document; 17] = [
     Document {
         case: "scenario, an unknown link last",
         arguments: &["solve", "DOCUMENT"],
@@ -66,6 +66,14 @@ const DOCUMENTS: [Document; 12] = [
         bytes: NEARLY_ALL,
     },
     Document {
+        case: "scenario, a text without end",
+        arguments: &["solve", "DOCUMENT"],
+        head: r#"{"schema":""#,
+        entry: |_| "\u{2028}".into(),
+        tail: br#""}"#,
+        bytes: NEARLY_ALL,
+    },
+    Document {
         case: "fabric, a port twice at the end",
         arguments: &["fabric", "show", "DOCUMENT"],
         head: "schema: antiphase.fabric/v1\nhosts: [a, b]\ncables:\n",
@@ -79,6 +87,14 @@ const DOCUMENTS: [Document; 12] = [
         head: "schema: antiphase.fabric/v1\nhosts: [",
         entry: |i| format!("h{i}, "),
         tail: b"h0]\n",
+        bytes: NEARLY_ALL,
+    },
+    Document {
+        case: "fabric, a key of words without end",
+        arguments: &["fabric", "show", "DOCUMENT"],
+        head: "{",
+        entry: |_| "a ".into(),
+        tail: b": 1}\n",
         bytes: NEARLY_ALL,
     },
     Document {
@@ -114,6 +130,22 @@ const DOCUMENTS: [Document; 12] = [
         bytes: 8 << 20,
     },
     Document {
+        case: "topology.conf, lines of one character",
+        arguments: &["fabric", "import", "slurm-conf", "DOCUMENT"],
+        head: "SwitchName=s Nodes=n\n",
+        entry: |_| "-\n".into(),
+        tail: b"",
+        bytes: NEARLY_ALL,
+    },
+    Document {
+        case: "topology.conf, switches of nothing",
+        arguments: &["fabric", "import", "slurm-conf", "DOCUMENT"],
+        head: "",
+        entry: |i| format!("SwitchName=s{i}\n"),
+        tail: b"",
+        bytes: NEARLY_ALL,
+    },
+    Document {
         case: "lldp, a number for an interface at the end",
         arguments: &["fabric", "import", "lldp", "DOCUMENT"],
         head: r#"{"lldp":{"interface":["#,
@@ -140,6 +172,14 @@ const DOCUMENTS: [Document; 12] = [
         entry: |i| format!("ip{i},dsw{},psw{},asw{}\n", i % 3, i % 9, i % 100),
         tail: b"x\n",
         bytes: 8 << 20,
+    },
+    Document {
+        case: "topo.csv, a row of nothing but fields",
+        arguments: &["fabric", "import", "lingjun", "DOCUMENT"],
+        head: "ip,DSW,PSW,ASW\n",
+        entry: |_| ",".into(),
+        tail: b"",
+        bytes: NEARLY_ALL,
     },
     Document {
         case: "containerlab, an unknown node at the end",

@@ -4,7 +4,10 @@ use std::{fs, time::Duration};
 
 use agent::session::Credentials;
 use proto::v1alpha1::{AgentFrame, PlanAck, Report, Telemetry, agent_frame};
-use server::{pki, tls::Tls};
+use server::{
+    pki,
+    tls::{Tls, TlsFiles},
+};
 use state::Event;
 
 use crate::rig::{Agent, Service, authority, issue, tls, until};
@@ -101,7 +104,7 @@ async fn whoever_is_not_admitted_knows_why() {
     let Credentials::Files { certificate, key, .. } = issue(other.path(), "node-1") else { unreachable!() };
     let foreign = Credentials::Files { ca: pki::authority_path(dir.path()), certificate, key };
     let said = reason("node-1", foreign).await;
-    assert!(said.contains("aborted by peer") && said.contains("certificate"), "{said}");
+    assert!(said.contains("aborted by peer") && said.contains("node-1.pem has to be of the service's client authorities"), "{said}");
     // It trusts another authority than the service's.
     let said = reason("node-1", issue(other.path(), "node-1")).await;
     assert!(said.contains("certificate"), "{said}");
@@ -138,6 +141,33 @@ async fn renewed_certificates_are_taken_up_on_request() {
     agent.session.reload.notify_one();
     until("a second hello", || service.memory.hellos().len() == 2).await;
     assert!(service.memory.count(|event| matches!(event, Event::AgentGone { .. })) >= 1);
+}
+
+#[tokio::test]
+async fn an_agent_whose_authority_is_gone_says_what_to_do_and_comes_back_with_a_new_certificate() {
+    let (dir, other) = (authority(), authority());
+    // A file of its own: the agent goes on trusting the authority of the service's certificate.
+    let client_ca = dir.path().join("clients.pem");
+    fs::copy(pki::authority_path(dir.path()), &client_ca).unwrap();
+    let pki::Issued { certificate, key } = pki::service_paths(dir.path());
+    let service = Service::start(Tls::load(TlsFiles { certificate, key, client_ca: client_ca.clone() }).unwrap()).await;
+    let credentials = issue(dir.path(), "node-1");
+    let Credentials::Files { certificate, key, .. } = credentials.clone() else { unreachable!() };
+    let mut agent = Agent::start(service.address, "node-1", credentials);
+    agent.up().await;
+    fs::copy(pki::authority_path(other.path()), client_ca).unwrap();
+    service.tls.reload().unwrap();
+    let said = agent.down().await;
+    assert!(said.contains("client authorities changed") && said.contains("give the agent one that is"), "{said}");
+    until("its next attempt fails", || agent.stat("failed") > 0).await;
+    let said = agent.down().await;
+    assert!(said.contains("node-1.pem has to be of the service's client authorities"), "{said}");
+    let Credentials::Files { certificate: new, key: new_key, .. } = issue(other.path(), "node-1") else { unreachable!() };
+    fs::copy(new_key, key).unwrap();
+    fs::copy(new, certificate).unwrap();
+    // Nobody tells the agent: it reads its files again at each attempt.
+    agent.up().await;
+    assert_eq!(agent.stat("admitted"), 2);
 }
 
 #[tokio::test]

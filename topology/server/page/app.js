@@ -53,7 +53,7 @@ function drawVitals() {
 function next() {
   const at = location.origin === "http://127.0.0.1:7480" ? "" : ` --server ${location.origin}`;
   if (seen.fabric === null) return ["No fabric is set. Load one: ", html("code", {}, `antiphase fabric set${at} FILE`)];
-  if (!seen.jobs.length) return ["No jobs are committed. Commit some: ", html("code", {}, `antiphase commit${at} --jobs FILE`)];
+  if (!seen.jobs.length) return ["No jobs are committed: whatever runs, runs as it comes. They appear here once somebody commits them: ", html("code", {}, `antiphase commit${at} --jobs FILE`)];
   return null;
 }
 

@@ -1,5 +1,5 @@
-//! The web page: the files of `page/`, inside the program. A debug build reads them from the sources at each request, so that a
-//! change is seen without a build.
+//! The web page: the files of `page/`, inside the program. A debug build without the feature `embed` reads them from the sources at
+//! each request, so that a change is seen without a build.
 
 use axum::{
     Extension, Router,
@@ -38,7 +38,7 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
 
 async fn file(Extension(caller): Extension<Caller>, headers: HeaderMap, name: String) -> Result<Response, ApiError> {
     caller.require(Role::Read)?;
-    // It was there when the routes were made; in a debug build somebody may have taken it away since.
+    // It was there when the routes were made; without `embed` somebody may have taken it away since.
     let file = Files::get(&name).ok_or_else(|| ApiError::new(Kind::NotFound, &format!("no path {:?}", format!("/{name}"))))?;
     let tag = tag(&file);
     let known = headers.get(header::IF_NONE_MATCH).is_some_and(|given| matches(given, &tag));

@@ -257,7 +257,7 @@ async fn bind(address: SocketAddr, tls: &Tls, settings: &quic::Settings) -> Resu
 fn secured(tls: Arc<Tls>) -> Acceptor {
     Acceptor::With(Arc::new(move |stream, _| {
         // In this order, so that no change falls between them.
-        let distrusted = tls.authorities_changed();
+        let mut authorities = tls.authorities();
         let acceptor = tls.acceptor();
         Box::pin(async move {
             let stream = acceptor.accept(stream).await?;
@@ -266,7 +266,7 @@ fn secured(tls: Arc<Tls>) -> Acceptor {
             let until = async move {
                 tokio::select! {
                     () = tokio::time::sleep_until(identity.expires()) => "its certificate expired",
-                    () = distrusted => "the client authorities changed",
+                    () = authorities.changed() => "the client authorities changed",
                 }
             };
             Ok(Accepted { stream: Box::new(stream) as Box<dyn Stream>, caller, until: Box::pin(until) })

@@ -78,19 +78,12 @@ fn nothing_else_is_served() {
     assert_eq!(service.refused("DELETE", "/app.js", "").0, 405);
 }
 
-/// A release build carries the files; `ANTIPHASE_TOPOLOGY_PROGRAM` names one to test.
+/// What these tests and those in a browser are shown is in the program, as it is in a release.
 #[test]
-fn a_release_build_carries_the_files() {
+fn the_program_carries_the_files() {
     let path = support::program_path();
     let program = fs::read(&path).unwrap();
     let carried = |bytes: &[u8]| program.windows(bytes.len()).any(|window| window == bytes);
-    // The longest file's first lines are nowhere else in the program.
-    let (name, longest) = files().into_iter().max_by_key(|(_, bytes)| bytes.len()).unwrap();
-    if !carried(&longest[..longest.len().min(256)]) {
-        assert!(std::env::var_os("ANTIPHASE_TOPOLOGY_PROGRAM").is_none(), "{name} is not in {}", path.display());
-        println!("skipped: {} is a debug build, which reads the files; name another by ANTIPHASE_TOPOLOGY_PROGRAM", path.display());
-        return;
-    }
     for (name, bytes) in files() {
         assert!(carried(&bytes), "{name} is not in {}", path.display());
     }

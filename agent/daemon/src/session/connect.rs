@@ -3,6 +3,7 @@
 use std::{
     io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
@@ -12,10 +13,10 @@ use proto::{
     frame::{self, Decoder},
     v1alpha1::{AgentFrame, Hello, ServiceFrame, Welcome, agent_frame, service_frame},
 };
-use quinn::{ClientConfig, Connection, Endpoint, RecvStream, SendStream, TransportConfig, VarInt};
+use quinn::{ClientConfig, Connection, ConnectionError, Endpoint, RecvStream, SendStream, TransportConfig, VarInt};
 use tokio::time::timeout;
 
-use super::{CONNECT_WITHIN, CredentialsError, PROTOCOL_MIN, Pace, SILENCE_MAX, SessionConfig, WELCOME_WITHIN, tls};
+use super::{CONNECT_WITHIN, Credentials, CredentialsError, PROTOCOL_MIN, Pace, SILENCE_MAX, SessionConfig, WELCOME_WITHIN, tls};
 
 /// What is taken from a stream at once.
 pub(super) const READ_BYTES: usize = 64 * 1024;
@@ -25,6 +26,11 @@ const INTERVAL_MIN: Duration = Duration::from_millis(100);
 const INTERVAL_MAX: Duration = Duration::from_secs(60);
 /// Echoes take 40 bytes; the oldest is dropped when the buffer is full.
 const DATAGRAM_BUFFER_BYTES: usize = 4 * 1024;
+/// QUIC's code of a TLS alert is this and the alert: RFC 9001 section 4.8.
+const CRYPTO_ERROR: u64 = 0x100;
+/// Alerts about the certificate that we showed: bad, unsupported, revoked, expired, unknown certificate, unknown authority, access
+/// denied, a signature that does not fit, certificate required (RFC 8446 section 6).
+const CERTIFICATE_ALERTS: [u64; 9] = [42, 43, 44, 45, 46, 48, 49, 51, 116];
 /// Keeps the path's state in firewalls alive when reports are rare.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
@@ -49,6 +55,16 @@ pub enum ConnectError {
         /// The address that was tried last.
         address: SocketAddr,
         /// What happened.
+        what: String,
+    },
+    /// The service does not accept the agent's certificate.
+    #[error("{address}: {what}; {} has to be of the service's client authorities, and is read again at each attempt", certificate.display())]
+    Certificate {
+        /// The address that was tried last.
+        address: SocketAddr,
+        /// The certificate.
+        certificate: PathBuf,
+        /// The service's word for it.
         what: String,
     },
     /// The service said no.
@@ -117,7 +133,14 @@ async fn connect_to(config: &SessionConfig, epoch: u64, address: SocketAddr) -> 
     let admitted = timeout(WELCOME_WITHIN, greet(config, epoch, &connection)).await;
     let (send, recv, decoder, welcome) = match admitted {
         Ok(Ok(greeted)) => greeted,
-        Ok(Err(Greeting::Lost(error))) => return Err(unreachable(&error)),
+        Ok(Err(Greeting::Lost(error))) => {
+            return Err(match (&config.credentials, connection.close_reason()) {
+                (Credentials::Files { certificate, .. }, Some(reason)) if is_about_certificate(&reason) => {
+                    ConnectError::Certificate { address, certificate: certificate.clone(), what: reason.to_string() }
+                }
+                _ => unreachable(&error),
+            });
+        }
         Ok(Err(Greeting::Refused { reason, retry })) => {
             connection.close(VarInt::from_u32(0), b"refused");
             return Err(ConnectError::Refused { reason, retry });
@@ -129,6 +152,12 @@ async fn connect_to(config: &SessionConfig, epoch: u64, address: SocketAddr) -> 
         return Err(ConnectError::Protocol { protocol: welcome.protocol });
     }
     Ok(Admitted { endpoint, connection, send, recv, decoder, pace: pace(&welcome) })
+}
+
+/// Whether the service ended the handshake because of the certificate that we showed.
+fn is_about_certificate(reason: &ConnectionError) -> bool {
+    let ConnectionError::ConnectionClosed(close) = reason else { return false };
+    u64::from(close.error_code).checked_sub(CRYPTO_ERROR).is_some_and(|alert| CERTIFICATE_ALERTS.contains(&alert))
 }
 
 enum Greeting {

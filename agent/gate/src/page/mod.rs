@@ -9,6 +9,7 @@
 //! 12 written   13 stale_after   14 clock_bound   15.. zero
 //! ```
 
+mod claim;
 mod reader;
 mod writer;
 

@@ -1,7 +1,7 @@
 //! The agent's side of a page.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, Metadata, OpenOptions},
     io::{self, ErrorKind, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
@@ -11,31 +11,33 @@ use std::{
 
 use gate_core::Schedule;
 use rustix::{
-    fs::{FlockOperation, Mode, OFlags, fchmod, flock, fstat},
+    fs::{Mode, OFlags, fchmod, fstat},
     io::Errno,
     process::geteuid,
 };
 
-use super::{BODY_AT, LAYOUT, LAYOUT_AT, MAGIC, MAGIC_AT, RETIRED, encode, lock};
+use super::{BODY_AT, LAYOUT, LAYOUT_AT, MAGIC, MAGIC_AT, RETIRED, claim::Claim, encode, lock};
 use crate::{
     directory::{JobName, Stem, is_sized},
     words::{FILE_BYTES, Words},
 };
 
-/// Times that a page may appear or vanish while we take it before we say so. Two agents that start at once need two.
+/// Times that a page may appear or vanish while we take it before we say so. With the claim in our hand no agent does that.
 const CREATE_TRIES: usize = 4;
 
 /// Everybody reads, the agent writes.
 const PERMISSIONS: u32 = 0o644;
 
-/// The schedule page of one job, mapped for writing and locked against other agents while this lives.
+/// The schedule page of one job, mapped for writing and claimed against other agents while this lives.
 ///
 /// Dropping it leaves the page in place: an agent that is restarted finds it again, and until then its heartbeat grows old.
 #[derive(Debug)]
 pub struct PageWriter {
     path: PathBuf,
-    file: File,
+    /// Device and inode; the mapping keeps the inode from being another file's.
+    id: (u64, u64),
     words: Words,
+    claim: Claim,
 }
 
 impl PageWriter {
@@ -55,83 +57,31 @@ impl PageWriter {
     /// # Errors
     /// As [`Self::create`].
     pub fn create_of(directory: &Path, stem: &Stem) -> io::Result<Self> {
+        let claim = Claim::take(directory, stem)?;
+        match Self::take_or_make(directory, stem) {
+            Ok((path, id, words)) => Ok(Self { path, id, words, claim }),
+            Err(error) => {
+                // What cannot be removed is swept, or found again at the next try.
+                let _ = claim.remove();
+                Err(error)
+            }
+        }
+    }
+
+    /// The page, with the claim to it in our hand.
+    fn take_or_make(directory: &Path, stem: &Stem) -> io::Result<(PathBuf, (u64, u64), Words)> {
         let name = stem.file("page");
         let path = directory.join(&name);
         let temporary = directory.join(format!(".{name}.{}", process::id()));
         for _ in 0..CREATE_TRIES {
-            if let Some(page) = Self::take_over(&path)? {
-                return Ok(page);
+            if let Some((file, words)) = take_over(&path)? {
+                return Ok((path, id(&file.metadata()?), words));
             }
-            if let Some(page) = Self::make(&path, &temporary)? {
-                return Ok(page);
+            if let Some((file, words)) = make(&path, &temporary)? {
+                return Ok((path, id(&file.metadata()?), words));
             }
         }
         Err(io::Error::new(ErrorKind::ResourceBusy, format!("{} keeps changing under us", path.display())))
-    }
-
-    /// The page that is there, `None` if there is none that can be used (and then there is none any more).
-    fn take_over(path: &Path) -> io::Result<Option<Self>> {
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = match OpenOptions::new().read(true).write(true).custom_flags(flags.bits().cast_signed()).open(path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => return fs::remove_file(path).map(|()| None),
-            Err(error) => return Err(error),
-        };
-        own(&file, path)?;
-        let found = fstat(&file)?;
-        // Its agent removed it between our opening and our locking it.
-        if found.st_nlink == 0 {
-            return Ok(None);
-        }
-        let others_write = Mode::from_raw_mode(found.st_mode).intersects(Mode::WGRP | Mode::WOTH);
-        if is_sized(&found) && found.st_uid == geteuid().as_raw() && !others_write {
-            let words = Words::writable(&file)?;
-            let header = [MAGIC_AT, LAYOUT_AT].map(|at| words.all()[at].load(Ordering::Relaxed));
-            if header == [MAGIC, LAYOUT] {
-                return Ok(Some(Self::taken_over(path, file, words)));
-            }
-        }
-        // Not a page of ours, so no gate follows it. It is unlinked, never truncated: somebody may have it mapped.
-        fs::remove_file(path).map(|()| None)
-    }
-
-    fn taken_over(path: &Path, file: File, words: Words) -> Self {
-        let mut page = Self { path: path.to_owned(), file, words };
-        let retired = page.words.all()[BODY_AT].load(Ordering::Relaxed) != 0;
-        // Its agent died in the middle of a write or of removing it: nothing in it can be kept.
-        if retired || lock(&page.words).is_torn() {
-            page.write(&Schedule::default());
-        }
-        page
-    }
-
-    /// A new page; `None` if somebody else made one meanwhile.
-    fn make(path: &Path, temporary: &Path) -> io::Result<Option<Self>> {
-        // Left by an agent that died here and had our process id.
-        match fs::remove_file(temporary) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = OpenOptions::new().read(true).write(true).create_new(true).mode(PERMISSIONS).open(temporary)?;
-        let made = Self::fill(&mut file, path).and_then(|words| match fs::hard_link(temporary, path) {
-            Ok(()) => Ok(Some(words)),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(None),
-            Err(error) => Err(error),
-        });
-        fs::remove_file(temporary)?;
-        Ok(made?.map(|words| Self { path: path.to_owned(), file, words }))
-    }
-
-    /// The whole page before anybody can see it, every byte written: a hole in a full tmpfs would be a fault later.
-    fn fill(file: &mut File, path: &Path) -> io::Result<Words> {
-        let mut bytes = [0; FILE_BYTES];
-        bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
-        bytes[8..16].copy_from_slice(&LAYOUT.to_le_bytes());
-        file.write_all(&bytes)?;
-        fchmod(&*file, Mode::from_raw_mode(PERMISSIONS))?;
-        own(file, path)?;
-        Words::writable(file)
     }
 
     /// Publishes a schedule. Writing it again with a newer `written` is the heartbeat.
@@ -145,21 +95,77 @@ impl PageWriter {
     /// What the file system says; the gates have been told all the same.
     pub fn remove(self) -> io::Result<()> {
         lock(&self.words).write(&encode(&Schedule::default(), RETIRED));
-        let ours = self.file.metadata()?;
         match fs::symlink_metadata(&self.path) {
-            Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => fs::remove_file(&self.path),
+            Ok(there) if id(&there) == self.id => fs::remove_file(&self.path)?,
             // Somebody removed or replaced it behind our back; what is there now is not ours.
-            Ok(_) => Ok(()),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
         }
+        // Last, so that whoever has the claim next finds nothing of ours.
+        self.claim.remove()
     }
 }
 
-/// Locks the file for this agent; the kernel unlocks it when the agent dies.
-fn own(file: &File, path: &Path) -> io::Result<()> {
-    flock(file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
-        Errno::WOULDBLOCK => io::Error::new(ErrorKind::ResourceBusy, format!("another agent writes {}", path.display())),
-        other => other.into(),
-    })
+/// Device and inode: which file it is.
+fn id(of: &Metadata) -> (u64, u64) {
+    (of.dev(), of.ino())
+}
+
+/// The page that is there, `None` if there is none that can be used (and then there is none any more).
+fn take_over(path: &Path) -> io::Result<Option<(File, Words)>> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = match OpenOptions::new().read(true).write(true).custom_flags(flags.bits().cast_signed()).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => return fs::remove_file(path).map(|()| None),
+        Err(error) => return Err(error),
+    };
+    let found = fstat(&file)?;
+    let others_write = Mode::from_raw_mode(found.st_mode).intersects(Mode::WGRP | Mode::WOTH);
+    if is_sized(&found) && found.st_uid == geteuid().as_raw() && !others_write {
+        let words = Words::writable(&file)?;
+        let header = [MAGIC_AT, LAYOUT_AT].map(|at| words.all()[at].load(Ordering::Relaxed));
+        if header == [MAGIC, LAYOUT] {
+            clear(&words);
+            return Ok(Some((file, words)));
+        }
+    }
+    // Not a page of ours, so no gate follows it. It is unlinked, never truncated: somebody may have it mapped.
+    fs::remove_file(path).map(|()| None)
+}
+
+/// Of a page whose agent died in the middle of a write or of removing it nothing can be kept.
+fn clear(words: &Words) {
+    let retired = words.all()[BODY_AT].load(Ordering::Relaxed) != 0;
+    if retired || lock(words).is_torn() {
+        lock(words).write(&encode(&Schedule::default(), 0));
+    }
+}
+
+/// A new page; `None` if somebody else made one meanwhile.
+fn make(path: &Path, temporary: &Path) -> io::Result<Option<(File, Words)>> {
+    // Left by an agent that died here and had our process id.
+    match fs::remove_file(temporary) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().read(true).write(true).create_new(true).mode(PERMISSIONS).open(temporary)?;
+    let made = fill(&mut file).and_then(|words| match fs::hard_link(temporary, path) {
+        Ok(()) => Ok(Some(words)),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(None),
+        Err(error) => Err(error),
+    });
+    fs::remove_file(temporary)?;
+    Ok(made?.map(|words| (file, words)))
+}
+
+/// The whole page before anybody can see it, every byte written: a hole in a full tmpfs would be a fault later.
+fn fill(file: &mut File) -> io::Result<Words> {
+    let mut bytes = [0; FILE_BYTES];
+    bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
+    bytes[8..16].copy_from_slice(&LAYOUT.to_le_bytes());
+    file.write_all(&bytes)?;
+    fchmod(&*file, Mode::from_raw_mode(PERMISSIONS))?;
+    Words::writable(file)
 }

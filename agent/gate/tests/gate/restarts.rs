@@ -1,9 +1,14 @@
 //! Agents that come, go and come again.
 
 use std::{
-    fs,
+    fs::{self, File, Permissions},
     io::ErrorKind,
-    os::unix::fs::{MetadataExt, symlink},
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt, symlink},
+        process::CommandExt,
+    },
+    path::Path,
+    process::{Command, Stdio},
     sync::Arc,
     thread,
     time::Duration,
@@ -11,8 +16,15 @@ use std::{
 
 use antiphase_gate::{PageReader, PageWriter, ReportReader};
 use gate_core::{Reason, Schedule};
+use rustix::{
+    fs::{FlockOperation, flock},
+    process::geteuid,
+};
 
 use crate::ends::{JOB, config, due_far, due_in, eventually, gate, ms, page, step_in_thread};
+
+/// The user who may do nothing, on every Linux.
+const NOBODY: u32 = 65_534;
 
 #[test]
 fn an_agent_that_restarts_keeps_the_file_that_jobs_have_mapped() {
@@ -35,6 +47,54 @@ fn there_is_one_agent_per_page() {
     assert_eq!(PageWriter::create(directory.path(), JOB).unwrap_err().kind(), ErrorKind::ResourceBusy);
     drop(first);
     assert!(PageWriter::create(directory.path(), JOB).is_ok());
+}
+
+/// Everybody may read a page, and so everybody may lock it. What an agent locks, nobody else can open.
+#[test]
+fn who_reads_a_page_cannot_keep_it_from_the_agent() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(page(directory.path(), &due_far()));
+    let path = directory.path().join(format!("{JOB}.page"));
+    let before = fs::metadata(&path).unwrap().ino();
+    let readers = [FlockOperation::NonBlockingLockShared, FlockOperation::NonBlockingLockExclusive].map(|lock| {
+        let reader = File::open(&path).unwrap();
+        flock(&reader, lock).unwrap();
+        let again = PageWriter::create(directory.path(), JOB).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().ino(), before, "jobs that have it mapped follow the new agent");
+        drop(again);
+        flock(&reader, FlockOperation::Unlock).unwrap();
+        reader
+    });
+    let lock = directory.path().join(format!(".{JOB}.lock"));
+    assert_eq!(fs::metadata(&lock).unwrap().mode() & 0o777, 0o600);
+    // One that others could open, or that leads elsewhere, is no lock.
+    for spoil in [
+        |lock: &Path| fs::set_permissions(lock, Permissions::from_mode(0o604)).unwrap(),
+        |lock: &Path| fs::remove_file(lock).and_then(|()| symlink("/etc/hostname", lock)).unwrap(),
+    ] {
+        spoil(&lock);
+        drop(PageWriter::create(directory.path(), JOB).unwrap());
+        assert_eq!(fs::symlink_metadata(&lock).unwrap().mode() & 0o170_777, 0o100_600);
+    }
+    drop(readers);
+}
+
+/// As any user of the node: the page can be opened, the agent's lock cannot.
+#[test]
+fn another_user_cannot_open_the_lock() {
+    if !geteuid().is_root() {
+        println!("skipped: without root nobody else can be asked to open the files");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+    drop(page(directory.path(), &due_far()));
+    let opens = |name: &str| {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", "exec 9<\"$0\""]).arg(directory.path().join(name)).uid(NOBODY).stderr(Stdio::null());
+        shell.status().unwrap().success()
+    };
+    assert!(opens(&format!("{JOB}.page")) && !opens(&format!(".{JOB}.lock")));
 }
 
 #[test]
@@ -85,9 +145,9 @@ fn what_is_no_page_is_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(format!("{JOB}.page"));
     for make in [
-        |path: &std::path::Path| fs::write(path, "short").unwrap(),
-        |path: &std::path::Path| fs::write(path, [7; 4096]).unwrap(),
-        |path: &std::path::Path| symlink("/etc/hostname", path).unwrap(),
+        |path: &Path| fs::write(path, "short").unwrap(),
+        |path: &Path| fs::write(path, [7; 4096]).unwrap(),
+        |path: &Path| symlink("/etc/hostname", path).unwrap(),
     ] {
         make(&path);
         page(directory.path(), &Schedule::default()).remove().unwrap();

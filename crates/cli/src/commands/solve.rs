@@ -9,7 +9,7 @@ use circle::{
 use clap::{Args, ValueEnum};
 
 use crate::{
-    input::{CliError, read_document},
+    input::{CliError, check_texts, read_document},
     output::{json, print},
     picture::{
         circles,
@@ -103,6 +103,7 @@ enum SolveOutput {
 pub(crate) fn run(args: &SolveArgs) -> Result<ExitCode, CliError> {
     args.mode.admits(args.robust.is_some())?;
     let text = read_document(&args.file)?;
+    check_texts(&args.file, &text)?;
     let mut scenario = Scenario::parse(&text).map_err(|e| CliError::input(&args.file, e))?;
     let effort = if args.prove { Effort::Proof } else { Effort::Thorough };
     let options = Options { mode: args.mode.into(), robust: args.robust.map(Ticks), effort };

@@ -21,6 +21,9 @@ use crate::{FabricError, Finding, NodeKind, Provenance};
 /// Columns, from the top tier down, after the host.
 const TIERS: [(&str, u8); 3] = [("DSW", 3), ("PSW", 2), ("ASW", 1)];
 
+/// Most fields of a row: four are read. A row is in memory whole before anybody counts its fields.
+const FIELDS_MAX: usize = 64;
+
 /// Imports `topo.csv`.
 ///
 /// # Errors
@@ -28,6 +31,7 @@ const TIERS: [(&str, u8); 3] = [("DSW", 3), ("PSW", 2), ("ASW", 1)];
 /// another length, an empty or oversized name, or a host listed twice.
 pub fn topo_csv(text: &str) -> Result<Imported, FabricError> {
     let text = bounded(text)?;
+    check_widths(text)?;
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
     let header = reader.headers().map_err(|e| csv_error(&e))?.clone();
     let column = |name: &str| {
@@ -80,6 +84,39 @@ pub fn topo_csv(text: &str) -> Result<Imported, FabricError> {
     let message = format!("{switches} groups of switches are each imported as one switch, with one edge to the group above");
     findings.push(Finding { kind: "group-as-switch", message });
     Ok(imported)
+}
+
+/// Refuses a row of more than [`FIELDS_MAX`] fields, by the rules of RFC 4180 for what a quote hides.
+fn check_widths(text: &str) -> Result<(), FabricError> {
+    #[derive(Clone, Copy)]
+    enum At {
+        Start,
+        Plain,
+        Quoted,
+        /// Behind a quote in a quoted field: its end, or one half of a quote that is meant.
+        Quote,
+    }
+    let (mut at, mut fields, mut line) = (At::Start, 1, 1_usize);
+    for byte in text.bytes() {
+        line += usize::from(byte == b'\n');
+        at = match (at, byte) {
+            (At::Quoted, b'"') => At::Quote,
+            (At::Quoted, _) | (At::Start | At::Quote, b'"') => At::Quoted,
+            (_, b',') => {
+                fields += 1;
+                At::Start
+            }
+            (_, b'\n' | b'\r') => {
+                fields = 1;
+                At::Start
+            }
+            _ => At::Plain,
+        };
+        if fields > FIELDS_MAX {
+            return Err(document(format!("line {line}"), format!("more than {FIELDS_MAX} fields in a row")));
+        }
+    }
+    Ok(())
 }
 
 fn csv_error(error: &csv::Error) -> FabricError {

@@ -10,8 +10,8 @@ use crate::{FabricError, yaml::Malformed};
 /// Deepest nesting of the formats read here is 7; a bomb of brackets ends at this depth.
 const DEPTH_MAX: usize = 32;
 /// Scalars and collections in one document: four per cable of the largest containerlab or per
-/// switch of the largest topology.yaml, with room.
-const NODES_MAX: usize = 1_500_000;
+/// switch of the largest topology.yaml, with room, and read within a second.
+const NODES_MAX: usize = 1_250_000;
 /// What aliases may add; a document that repeats one group definition per node stays far below.
 const ALIAS_EVENTS_MAX: usize = 200_000;
 

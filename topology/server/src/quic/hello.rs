@@ -58,11 +58,16 @@ pub(super) fn identity(connection: &Connection, admission: Admission) -> Result<
         Admission::Loopback if tls::is_loopback(connection.remote_address().ip()) => Ok(None),
         Admission::Loopback => Err(not_loopback(connection.remote_address())),
         Admission::Certificate => {
-            let shown = connection.peer_identity().and_then(|any| any.downcast::<Vec<CertificateDer<'static>>>().ok());
-            let identity = tls::identity(shown.as_deref().map(Vec::as_slice)).map_err(|error| End::refused(error.to_string(), false))?;
+            let shown = certificates(connection);
+            let identity = tls::identity(shown.as_deref()).map_err(|error| End::refused(error.to_string(), false))?;
             Ok(Some(identity))
         }
     }
+}
+
+/// The chain that the peer showed, if it did.
+pub(super) fn certificates(connection: &Connection) -> Option<Vec<CertificateDer<'static>>> {
+    connection.peer_identity()?.downcast().ok().map(|chain| *chain)
 }
 
 fn not_loopback(address: SocketAddr) -> End {

@@ -15,9 +15,12 @@ use state::{Event, SessionId};
 
 use super::{
     CloseCode, DATAGRAMS_PER_SECOND_MAX, End, FRAMES_BURST, FRAMES_PER_SECOND_MAX, Inbox, Outgoing, PROBES_BURST, PROBES_PER_SECOND_MAX,
-    READ_BYTES, Seams, Settings, TELEMETRY_BYTES_BURST, TELEMETRY_BYTES_PER_SECOND_MAX, TELEMETRY_FRAME_BYTES_MAX, clock, convert,
-    hello::Control, limits::Bucket,
+    READ_BYTES, Seams, TELEMETRY_BYTES_BURST, TELEMETRY_BYTES_PER_SECOND_MAX, TELEMETRY_FRAME_BYTES_MAX, clock, convert,
+    hello::{self, Control},
+    limits::Bucket,
+    serve::Shared,
 };
+use crate::tls::{Authorities, Tls};
 
 /// How often a session looks at what has no event of its own: silence, a stalled writer, a certificate's end.
 const CHECKS_PER_SILENCE: u32 = 4;
@@ -25,6 +28,9 @@ const CHECKS_PER_SILENCE: u32 = 4;
 /// A session that was admitted.
 pub(super) struct Live<'a> {
     seams: &'a Seams,
+    tls: &'a Tls,
+    /// As the handshake knew them, or as last asked.
+    authorities: Authorities,
     silence_max: Duration,
     connection: &'a Connection,
     session: SessionId,
@@ -56,13 +62,14 @@ enum Next {
     Outgoing(Outgoing),
     Stream(Result<RecvStream, quinn::ConnectionError>),
     Telemetry(Result<Option<Chunk>, ReadError>),
+    Authorities,
     Check,
 }
 
 impl<'a> Live<'a> {
     pub(super) fn new(
-        seams: &'a Seams,
-        settings: &Settings,
+        shared: &'a Shared,
+        authorities: Authorities,
         connection: &'a Connection,
         session: SessionId,
         host: &'a Arc<str>,
@@ -71,8 +78,10 @@ impl<'a> Live<'a> {
     ) -> Self {
         let now = Instant::now();
         Self {
-            seams,
-            silence_max: settings.silence_max,
+            seams: &shared.seams,
+            tls: &shared.tls,
+            authorities,
+            silence_max: shared.settings.silence_max,
             connection,
             session,
             host,
@@ -112,6 +121,7 @@ impl<'a> Live<'a> {
                 outgoing = self.inbox.next(self.pending.is_empty()) => Next::Outgoing(outgoing),
                 stream = self.connection.accept_uni(), if self.telemetry.is_none() => Next::Stream(stream),
                 chunk = read_telemetry(&mut self.telemetry) => Next::Telemetry(chunk),
+                () = self.authorities.changed() => Next::Authorities,
                 () = &mut check => Next::Check,
             };
             if matches!(next, Next::Check) {
@@ -178,8 +188,22 @@ impl<'a> Live<'a> {
                 self.telemetry = None;
                 Ok(())
             }
+            Next::Authorities => self.verify(),
             Next::Check => self.check(),
         }
+    }
+
+    /// The client authorities are others than at the handshake: whether they would let this agent in.
+    fn verify(&self) -> Result<(), End> {
+        let Some(chain) = hello::certificates(self.connection) else { return Ok(()) };
+        self.tls.verify(&chain).map_err(|error| End {
+            code: CloseCode::Untrusted,
+            reason: format!(
+                "the service's client authorities changed, and this certificate is of none of them ({error}): give the agent one that is"
+            ),
+            // The agent reads its files again when it calls, and may have the right one by then.
+            farewell: Some(true),
+        })
     }
 
     fn probe(&mut self, received: units::FabricTime, datagram: &[u8]) -> Result<(), End> {

@@ -186,6 +186,8 @@ pub enum CloseCode {
     Ended = 6,
     /// The certificate has expired since the handshake.
     Expired = 7,
+    /// The client authorities are others since the handshake, and the certificate is of none of them.
+    Untrusted = 8,
 }
 
 impl From<CloseCode> for quinn::VarInt {

@@ -18,13 +18,13 @@ use super::{
     limits::{Door, Handshake, Verdict},
     live::Live,
 };
-use crate::tls::{Admission, Tls};
+use crate::tls::{Authorities, Tls};
 
 /// What all sessions share.
-struct Shared {
-    seams: Seams,
-    settings: Settings,
-    admission: Admission,
+pub(super) struct Shared {
+    pub(super) seams: Seams,
+    pub(super) settings: Settings,
+    pub(super) tls: Arc<Tls>,
     /// Never given twice while the service runs.
     next_session: AtomicU64,
 }
@@ -32,9 +32,12 @@ struct Shared {
 /// Serves agents until `shutdown`; then every session is told so and ended, and the endpoint is closed.
 pub async fn serve(endpoint: Endpoint, tls: Arc<Tls>, seams: Seams, settings: Settings, shutdown: impl Future<Output = ()>) {
     let door = Door::default();
+    // What a session's handshake asks is never older than what its copy of this has seen.
+    let mut authorities = tls.authorities();
     let mut reloads = tls.reloads();
+    endpoint.set_server_config(Some(server_config(&tls, &settings)));
     let mut sessions = JoinSet::new();
-    let shared = Arc::new(Shared { seams, settings, admission: tls.admission(), next_session: AtomicU64::new(1) });
+    let shared = Arc::new(Shared { seams, settings, tls, next_session: AtomicU64::new(1) });
     tokio::pin!(shutdown);
     loop {
         tokio::select! {
@@ -45,11 +48,14 @@ pub async fn serve(endpoint: Endpoint, tls: Arc<Tls>, seams: Seams, settings: Se
                     tracing::error!(%error, "a session failed; this is a bug");
                 }
             }
-            Ok(()) = reloads.changed() => endpoint.set_server_config(Some(server_config(&tls, &shared.settings))),
+            Ok(()) = reloads.changed() => {
+                authorities.see();
+                endpoint.set_server_config(Some(server_config(&shared.tls, &shared.settings)));
+            }
             incoming = endpoint.accept() => {
                 let Some(incoming) = incoming else { break };
                 if let Some((incoming, handshake)) = admit(&endpoint, &door, &shared, incoming) {
-                    sessions.spawn(connect(Arc::clone(&shared), incoming, handshake));
+                    sessions.spawn(connect(Arc::clone(&shared), authorities.clone(), incoming, handshake));
                 }
             }
         }
@@ -84,7 +90,7 @@ fn admit(endpoint: &Endpoint, door: &Door, shared: &Shared, incoming: Incoming) 
 }
 
 /// From the first packet to the end of the session.
-async fn connect(shared: Arc<Shared>, incoming: Incoming, handshake: Handshake) {
+async fn connect(shared: Arc<Shared>, authorities: Authorities, incoming: Incoming, handshake: Handshake) {
     let from = incoming.remote_address();
     let connection = match incoming.accept() {
         Ok(connecting) => match timeout(HANDSHAKE_WITHIN, connecting).await {
@@ -95,7 +101,7 @@ async fn connect(shared: Arc<Shared>, incoming: Incoming, handshake: Handshake) 
         Err(error) => Err(error.to_string()),
     };
     match connection {
-        Ok(connection) => session(&shared, &connection, handshake).await,
+        Ok(connection) => session(&shared, authorities, &connection, handshake).await,
         Err(error) => {
             shared.seams.stats.handshakes_failed.add();
             tracing::debug!(%from, error, "a handshake failed");
@@ -103,7 +109,7 @@ async fn connect(shared: Arc<Shared>, incoming: Incoming, handshake: Handshake) 
     }
 }
 
-async fn session(shared: &Shared, connection: &Connection, handshake: Handshake) {
+async fn session(shared: &Shared, authorities: Authorities, connection: &Connection, handshake: Handshake) {
     let from = connection.remote_address();
     let opened = timeout(HELLO_WITHIN, hello::hello(connection)).await;
     let opened = opened.unwrap_or_else(|_| Err(Failed::Ended(End::refused("no hello in time", true))));
@@ -111,7 +117,7 @@ async fn session(shared: &Shared, connection: &Connection, handshake: Handshake)
         Ok(opened) => opened,
         Err(failed) => return turn_away(shared, connection, failed).await,
     };
-    let admitted = hello::identity(connection, shared.admission)
+    let admitted = hello::identity(connection, shared.tls.admission())
         .and_then(|identity| hello::admit(&said, identity.as_ref(), &shared.settings).map(|(welcome, host)| (identity, welcome, host)));
     let (identity, welcome, host) = match admitted {
         Ok(admitted) => admitted,
@@ -126,7 +132,7 @@ async fn session(shared: &Shared, connection: &Connection, handshake: Handshake)
     tracing::info!(session = session.0, %host, %from, version = %said.version, "an agent said hello");
     brain.register(session, outbox);
     let event = Event::AgentHello { session, host: host.to_string(), version: said.version, ports: said.ports, epoch: said.epoch };
-    let mut live = Live::new(&shared.seams, &shared.settings, connection, session, &host, control, inbox);
+    let mut live = Live::new(shared, authorities, connection, session, &host, control, inbox);
     live.expires = identity.map(|who| who.expires());
     live.send(ServiceFrame { kind: Some(service_frame::Kind::Welcome(welcome)) });
     let end = match brain.tell(event).await {

@@ -16,9 +16,9 @@ use quinn::crypto::rustls::QuicServerConfig;
 use rustls::{
     RootCertStore, ServerConfig,
     crypto::{CryptoProvider, ring},
-    server::{NoServerSessionStorage, WebPkiClientVerifier},
+    server::{NoServerSessionStorage, WebPkiClientVerifier, danger::ClientCertVerifier},
 };
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
@@ -95,6 +95,27 @@ pub enum Admission {
 struct Configs {
     tcp: Arc<ServerConfig>,
     quic: Arc<QuicServerConfig>,
+    /// Both ask it about the certificates of clients.
+    verifier: Arc<dyn ClientCertVerifier>,
+}
+
+/// Sees the client authorities become others, from where it was taken or last told. A clone has seen as much.
+#[derive(Clone, Debug)]
+pub struct Authorities(watch::Receiver<Vec<u8>>);
+
+impl Authorities {
+    /// Ends when they are others than those last seen, which have then been seen. May be dropped and called again.
+    pub async fn changed(&mut self) {
+        if self.0.changed().await.is_err() {
+            // The service is going down, and ends connections itself.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Those of now have been seen.
+    pub fn see(&mut self) {
+        self.0.mark_unchanged();
+    }
 }
 
 /// The service's side of TLS, as of the last good read of its files.
@@ -137,7 +158,7 @@ impl Tls {
     }
 
     /// Reads the files again. Connections that are open stay as they are, unless the client authorities are others now
-    /// ([`Tls::authorities_changed`]); a throw-away certificate stays too.
+    /// ([`Tls::authorities`]); a throw-away certificate stays too.
     ///
     /// # Errors
     /// [`TlsError`]: the configurations stay as they were.
@@ -173,15 +194,19 @@ impl Tls {
         self.reloads.subscribe()
     }
 
-    /// Ends when the client authorities are others than now: then nobody who was let in before is known to be trusted.
-    pub fn authorities_changed(&self) -> impl Future<Output = ()> + Send + 'static {
-        let mut seen = self.authorities.subscribe();
-        async move {
-            if seen.changed().await.is_err() {
-                // The service is going down, and ends connections itself.
-                std::future::pending::<()>().await;
-            }
-        }
+    /// Sees the client authorities become others than now: then nobody who was let in before is known to be trusted.
+    #[must_use]
+    pub fn authorities(&self) -> Authorities {
+        Authorities(self.authorities.subscribe())
+    }
+
+    /// Whether a client that shows this chain would be let in now; its first certificate is its own.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn verify(&self, chain: &[CertificateDer<'_>]) -> Result<(), rustls::Error> {
+        let (own, intermediates) = chain.split_first().ok_or(rustls::Error::NoCertificatesPresented)?;
+        self.current().verifier.verify_client_cert(own, intermediates, UnixTime::now()).map(drop)
     }
 
     /// Who may connect.
@@ -241,7 +266,7 @@ fn build(chain: Vec<CertificateDer<'static>>, key: &PrivateKeyDer<'static>, root
     let any = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().map_err(text)?;
     let tls13 = ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&rustls::version::TLS13]).map_err(text)?;
     let mut tcp = any.with_client_cert_verifier(verifier.clone()).with_single_cert(chain.clone(), key.clone_key()).map_err(text)?;
-    let mut quic = tls13.with_client_cert_verifier(verifier).with_single_cert(chain, key.clone_key()).map_err(text)?;
+    let mut quic = tls13.with_client_cert_verifier(Arc::clone(&verifier)).with_single_cert(chain, key.clone_key()).map_err(text)?;
     tcp.alpn_protocols = TCP_ALPN.map(<[u8]>::to_vec).to_vec();
     quic.alpn_protocols = vec![proto::ALPN.to_vec()];
     for config in [&mut tcp, &mut quic] {
@@ -249,7 +274,7 @@ fn build(chain: Vec<CertificateDer<'static>>, key: &PrivateKeyDer<'static>, root
         config.send_tls13_tickets = 0;
     }
     let quic = QuicServerConfig::try_from(quic).map_err(|error| error.to_string())?;
-    Ok(Configs { tcp: Arc::new(tcp), quic: Arc::new(quic) })
+    Ok(Configs { tcp: Arc::new(tcp), quic: Arc::new(quic), verifier })
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {

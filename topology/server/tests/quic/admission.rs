@@ -140,9 +140,6 @@ async fn new_certificates_are_taken_up_whole_or_not_at_all() {
     let service = Service::start(pki.tls(), Settings::default());
     let ca = pki::authority_path(pki.dir());
     let old = client(&ca, Some(&pki.agent("node-1")));
-    let mut staying = Agent::connect(service.address, old.clone()).await.unwrap();
-    staying.say(&said(agent_frame::Kind::Hello(hello("node-1")))).await;
-    assert!(matches!(staying.next().await.unwrap(), service_frame::Kind::Welcome(_)));
 
     let key = pki::service_paths(pki.dir()).key;
     let good = fs::read(&key).unwrap();
@@ -163,8 +160,53 @@ async fn new_certificates_are_taken_up_whole_or_not_at_all() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert!(first_round_trip(&service, old, hello("node-1")).await.is_err(), "the old authority is forgotten");
-    staying.say(&crate::rig::report(1)).await;
-    until("open sessions stay", || service.memory.count(|event| matches!(event, Event::Report { .. })) == 1).await;
+}
+
+#[tokio::test]
+async fn a_session_ends_with_its_authority_and_not_before() {
+    let pki = Pki::new();
+    let service = Service::start(pki.tls(), Settings::default());
+    let mut agent = Agent::welcomed(&service, &pki, "node-1").await;
+    let ca = pki::authority_path(pki.dir());
+    let old = fs::read_to_string(&ca).unwrap();
+    let heard = |count| {
+        let memory = &service.memory;
+        move || memory.count(|event| matches!(event, Event::Report { .. })) == count
+    };
+
+    // The old authority and a new one: agents can be given new certificates one by one.
+    pki::init(pki.dir(), &["localhost".into()], true).unwrap();
+    let new = fs::read_to_string(&ca).unwrap();
+    // The new one first: certificates are issued by the first.
+    fs::write(&ca, format!("{new}{old}")).unwrap();
+    service.tls.reload().unwrap();
+    // The endpoint takes the new ones up a moment later, and one who is let in after that shows it.
+    let config = client(&ca, Some(&pki.agent("node-2")));
+    let welcomed = async {
+        loop {
+            let mut agent = Agent::connect(service.address, config.clone()).await.unwrap();
+            agent.say(&said(agent_frame::Kind::Hello(hello("node-2")))).await;
+            if matches!(agent.next().await, Ok(service_frame::Kind::Welcome(_))) {
+                return agent;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let mut later = tokio::time::timeout(SOON, welcomed).await.expect("the new authority is taken up in time");
+    agent.say(&crate::rig::report(1)).await;
+    until("of two authorities either is good", heard(1)).await;
+
+    // The new one alone.
+    fs::write(&ca, new).unwrap();
+    service.tls.reload().unwrap();
+    let service_frame::Kind::Refusal(refusal) = agent.next().await.unwrap() else { panic!("no refusal") };
+    assert!(refusal.retry, "the agent may have another certificate by now: {refusal:?}");
+    for part in ["client authorities changed", "invalid peer certificate", "give the agent one that is"] {
+        assert!(refusal.reason.contains(part), "{refusal:?}");
+    }
+    assert_eq!(closed_by_service(&agent.closed().await).0, CloseCode::Untrusted as u64);
+    later.say(&crate::rig::report(1)).await;
+    until("who has a certificate of the new one stays", heard(2)).await;
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 //! (slurm.conf(5)); white space may surround `=`, and a value may be quoted.
 
 use alloc::{
+    borrow::Cow,
     format,
     string::{String, ToString},
     vec::Vec,
@@ -17,6 +18,7 @@ use crate::{
         hostlist::Expander,
         place::{bounded, document, quoted},
     },
+    model::NODES_MAX,
 };
 
 /// Keys in one record; four exist, so more are a mistake, and the check for twice stays cheap.
@@ -37,6 +39,9 @@ pub fn topology_conf(text: &str) -> Result<Imported, FabricError> {
         let place = format!("line {number}");
         let mut record = Record::parse(&place, &line)?;
         let Some((key, name)) = record.first() else { continue };
+        if switches.len() + blocks.len() == NODES_MAX {
+            return Err(document(place, format!("more switches and blocks than the {NODES_MAX} nodes that a fabric may have")));
+        }
         match key.as_str() {
             "switchname" => {
                 let mut list = |record: &mut Record, key| record.take(key).map_or(Ok(Vec::new()), |value| expander.expand(&place, &value));
@@ -76,24 +81,34 @@ pub fn topology_conf(text: &str) -> Result<Imported, FabricError> {
     Ok(imported)
 }
 
-/// Lines without comments, joined where a backslash ends them, each with the number it starts at.
-fn logical_lines(text: &str) -> Vec<(usize, String)> {
-    let mut lines = Vec::new();
-    let mut open: Option<(usize, String)> = None;
-    for (i, line) in text.lines().enumerate() {
-        let line = line.split_once('#').map_or(line, |(before, _)| before).trim_end();
-        let (line, continues) = line.strip_suffix('\\').map_or((line, false), |before| (before, true));
-        let (number, mut joined) = open.take().unwrap_or_else(|| (i + 1, String::new()));
-        joined.push_str(line);
-        if continues {
-            joined.push(' ');
-            open = Some((number, joined));
-        } else if !joined.trim().is_empty() {
-            lines.push((number, joined));
+/// Lines without comments, joined where a backslash ends them, each with the number it starts at; one at a time, because a document
+/// may be of lines alone.
+fn logical_lines(text: &str) -> impl Iterator<Item = (usize, Cow<'_, str>)> {
+    let mut lines = text.lines().enumerate();
+    core::iter::from_fn(move || {
+        let mut open: Option<(usize, String)> = None;
+        for (i, line) in lines.by_ref() {
+            let line = line.split_once('#').map_or(line, |(before, _)| before).trim_end();
+            let (line, continues) = line.strip_suffix('\\').map_or((line, false), |before| (before, true));
+            let Some((number, joined)) = &mut open else {
+                if continues {
+                    open = Some((i + 1, format!("{line} ")));
+                } else if !line.is_empty() {
+                    return Some((i + 1, Cow::Borrowed(line)));
+                }
+                continue;
+            };
+            joined.push_str(line);
+            if continues {
+                joined.push(' ');
+            } else if !joined.trim().is_empty() {
+                return Some((*number, Cow::Owned(core::mem::take(joined))));
+            } else {
+                open = None;
+            }
         }
-    }
-    lines.extend(open.filter(|(_, line)| !line.trim().is_empty()));
-    lines
+        open.take().filter(|(_, line)| !line.trim().is_empty()).map(|(number, line)| (number, Cow::Owned(line)))
+    })
 }
 
 /// The `Key=Value` pairs of one line, keys in lower case.
@@ -186,6 +201,8 @@ mod tests {
                 "document: switches and blocks are two kinds of topology; a file holds one of them",
             ),
             ("BlockName=b", r#"line 1: block "b" has no Nodes"#),
+            ("SwitchName=s Nodes=a \\\n # comment\nnonsense", r#"line 3: "nonsense" is not Key=Value"#),
+            ("\\\n\\\n\nnonsense \\", r#"line 4: "nonsense" is not Key=Value"#),
             ("BlockSizes=4,-8", r#"line 1: "-8" is not a block size"#),
             ("BlockSizes=4\nBlockSizes=4", "line 2: BlockSizes is given twice, first at line 1"),
             (
