@@ -97,9 +97,7 @@ pub(super) fn settled(layout: &Layout, gates: Option<&[Gate]>, undisturbed: &[u6
     // One run tells whether the cycle breaks; most do not, and need no mean.
     let survives = if gates.is_some() { SURVIVES_GATED_PERMILLE } else { SURVIVES_PERMILLE };
     let first = jittered(1);
-    let moved = |(e, m): (&Measured, &Measured)| {
-        u128::from(e.mean.abs_diff(m.mean)) * 1_000 > u128::from(e.mean) * u128::from(survives)
-    };
+    let moved = |(e, m): (&Measured, &Measured)| u128::from(e.mean.abs_diff(m.mean)) * 1_000 > u128::from(e.mean) * u128::from(survives);
     if !exact.iter().zip(&first).any(moved) {
         return exact;
     }
