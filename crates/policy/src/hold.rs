@@ -18,11 +18,12 @@ use units::Nanos;
 
 use crate::fluid::{FluidJob, FluidLink, IterationTimes, predict_held};
 
-/// Most runs of the fluid model for one component, beyond the two that say what it is to hold nobody and all. Nearly all
-/// components have fewer sets; of a larger one the sets that look worst are tried.
+/// Most choices that are tried for one component, beyond nobody, all, and those who are held now. Nearly all components have
+/// fewer sets; of a larger one the sets that look worst are tried.
 pub const RUNS_MAX: usize = 8;
-/// Most jobs times runs for one component: up to 64 jobs have all [`RUNS_MAX`] runs, and one of more than this many is decided
-/// as a whole. A commit that touches 300 jobs costs about twice as much with one run as with none.
+/// Most jobs times choices for one component: up to 64 jobs have all [`RUNS_MAX`] choices, and one of more than this many is
+/// decided as a whole, for each choice is a run of the fluid model whose cost grows with the jobs: a millisecond or two for ten, and
+/// tens of milliseconds for some hundreds.
 pub const JOB_RUNS_MAX: usize = 512;
 /// What a choice has to gain over what is held now: 1 % of an iteration, mean over the GPUs. To begin and to end holding a job
 /// that runs makes it wait once, and predictions are no better than that.

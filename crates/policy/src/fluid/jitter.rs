@@ -59,7 +59,7 @@ pub(super) struct Jitter {
 }
 
 impl Jitter {
-    fn new(jobs: usize, seed: u64, permille: u32) -> Self {
+    pub(super) fn new(jobs: usize, seed: u64, permille: u32) -> Self {
         // A uniform distribution has sqrt(3) standard deviations to each side.
         let width = u64::from(permille.min(JITTER_PERMILLE_MAX)) * 1_732;
         Self { seeds: (0..jobs as u64).map(|j| (seed << 32) + j).collect(), width }
@@ -75,7 +75,7 @@ impl Jitter {
 }
 
 /// Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (OOPSLA 2014).
-fn splitmix(state: &mut u64) -> u64 {
+pub(super) fn splitmix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -129,4 +129,6 @@ fn gated(layout: &Layout, jobs: &[FluidJob], tolerance: u32, jitter: u32, held: 
 }
 
 #[cfg(test)]
+mod mixtures;
+#[cfg(test)]
 mod tests;
