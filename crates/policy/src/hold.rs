@@ -21,10 +21,12 @@ use crate::fluid::{FluidJob, FluidLink, IterationTimes, predict_held};
 /// Most choices that are tried for one component, beyond nobody, all, and those who are held now. Nearly all components have
 /// fewer sets; of a larger one the sets that look worst are tried.
 pub const RUNS_MAX: usize = 8;
-/// Most jobs times choices for one component: up to 64 jobs have all [`RUNS_MAX`] choices, and one of more than this many is
-/// decided as a whole, for each choice is a run of the fluid model whose cost grows with the jobs: a millisecond or two for ten, and
-/// tens of milliseconds for some hundreds.
-pub const JOB_RUNS_MAX: usize = 512;
+/// Jobs times choices for one component, for each choice is a run of the fluid model whose cost grows with the jobs: up to 16
+/// jobs have all [`RUNS_MAX`] choices, a loop of 50 has two. Four times as many make ranking such loops take 1.6 times as long.
+pub const JOB_RUNS_MAX: usize = 128;
+/// Most jobs of a component for which a choice is tried at all; a larger one is decided as a whole. At this size one takes tens
+/// of milliseconds, and a commit waits for it.
+pub const JOBS_MAX: usize = 512;
 /// What a choice has to gain over what is held now: 1 % of an iteration, mean over the GPUs. To begin and to end holding a job
 /// that runs makes it wait once, and predictions are no better than that.
 pub const KEEP: f64 = 0.01;
@@ -87,9 +89,8 @@ pub fn advise(question: &Question<'_>, sets: &[Vec<usize>]) -> Advice {
     let everybody = search.everybody();
     let mut best = nobody.clone();
     search.take(everybody.clone(), bound, &mut best);
-    let runs = RUNS_MAX.min(JOB_RUNS_MAX / jobs);
-    if sets.len() > 1 && runs > 0 {
-        search.improve(runs, bound, &mut best);
+    if sets.len() > 1 && jobs <= JOBS_MAX {
+        search.improve((JOB_RUNS_MAX / jobs).clamp(1, RUNS_MAX), bound, &mut best);
     }
     search.kept(&[&nobody, &everybody], bound, best).advice
 }
@@ -205,7 +206,7 @@ impl Search<'_> {
             return best;
         }
         let known = known.iter().find(|k| k.advice.hold == hold);
-        if known.is_none() && self.of.jobs.len() > JOB_RUNS_MAX {
+        if known.is_none() && self.of.jobs.len() > JOBS_MAX {
             return best;
         }
         let kept = known.map_or_else(|| self.choice(sets), |k| (*k).clone());
@@ -330,7 +331,7 @@ mod tests {
         let odd = [up(0, 50), up(0, 60)];
         let mut jobs = vec![job(83, 0), job(97, 0)];
         let mut demands: Vec<Vec<(usize, &[Phase])>> = vec![vec![(0, &odd[0][..]), (1, &odd[1][..])]];
-        while jobs.len() <= JOB_RUNS_MAX {
+        while jobs.len() <= JOBS_MAX {
             let at = jobs.len();
             jobs.extend([job(100, 0), job(100, 45)]);
             demands.push(vec![(at, &pair[0][..]), (at + 1, &pair[1][..])]);
@@ -345,6 +346,6 @@ mod tests {
         let few = advice(20);
         assert!(!few[0] && !few[1] && few[2..].iter().all(|h| *h), "{few:?}");
         let many = advice(demands.len());
-        assert!(many.len() > JOB_RUNS_MAX && many.iter().all(|h| *h == many[0]));
+        assert!(many.len() > JOBS_MAX && many.iter().all(|h| *h == many[0]));
     }
 }
