@@ -45,7 +45,7 @@ pub struct JobPlan {
     pub hold: bool,
     /// Predicted mean iteration beside the others, nobody held.
     pub contended: Nanos,
-    /// Predicted mean iteration when held to its slots.
+    /// Predicted mean iteration when those are held that help.
     pub interleaved: Nanos,
 }
 
@@ -64,7 +64,7 @@ pub fn plan(case: &Case, measured: &[Timing]) -> Result<Plan> {
     let mut jobs = Vec::with_capacity(solo.len());
     for ((timing, slot), (free, held)) in solo.iter().zip(&published).zip(natural.iter().zip(&reports)) {
         let contended = free.times.map_or(timing.period, |t| t.unshifted);
-        let interleaved = held.times.map_or(slot.period, |t| t.shifted);
+        let interleaved = held.advised.unwrap_or(slot.period);
         jobs.push(JobPlan {
             solo: *timing,
             period: slot.period,

@@ -21,11 +21,6 @@ pub(crate) struct JointSet {
     pub(crate) links: Vec<u32>,
 }
 
-/// The jobs of each joint set, whether or not the sets were solved apart.
-pub(crate) fn jobs_of_sets(content: &Content) -> Vec<Vec<usize>> {
-    joint_sets(content, false).into_iter().map(|set| set.jobs.iter().map(|j| *j as usize).collect()).collect()
-}
-
 /// Splits the shared links of a component, in order of their first link; `whole` keeps them together.
 pub(crate) fn joint_sets(content: &Content, whole: bool) -> Vec<JointSet> {
     let shared: Vec<u32> = (0..content.links.len() as u32).filter(|l| content.links[*l as usize].weight > 0).collect();

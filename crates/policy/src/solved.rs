@@ -11,8 +11,8 @@ use crate::{
     component::{Content, ContentLink},
     demand::Demands,
     fluid::{FluidJob, FluidLink, IterationTimes, predict_with},
-    hold::{Advice, advise},
-    sets::{JointSet, compose, jobs_of_sets},
+    hold::{self, Advice, Question, advise},
+    sets::{JointSet, compose},
     table::overrun_score,
 };
 
@@ -266,6 +266,15 @@ fn times(content: &Content, phases: &[Vec<Arc<[Phase]>>], shifts: &[Shift], opti
     let jobs: Vec<FluidJob> = content.periods.iter().zip(shifts).map(job).collect();
     let links: Vec<FluidLink<'_>> = content.links.iter().zip(phases).map(fluid_link).collect();
     let times = predict_with(&jobs, &links, options.tolerance_permille, options.jitter_permille);
-    let advice = advise(&jobs, &content.gpus, &links, &jobs_of_sets(content), &times, options.tolerance_permille);
+    let question = Question {
+        jobs: &jobs,
+        gpus: &content.gpus,
+        links: &links,
+        times: &times,
+        before: &[],
+        tolerance_permille: options.tolerance_permille,
+        jitter_permille: options.jitter_permille,
+    };
+    let advice = advise(&question, &hold::sets(jobs.len(), &links));
     (times, advice)
 }

@@ -74,7 +74,8 @@ pub struct Slot {
     /// Longest time that a start may be held; at most the period.
     #[prost(uint64, tag = "7")]
     pub hold_max_ns: u64,
-    /// False: run as it comes; the page says so and the gate lets everything pass.
+    /// False: run as it comes; the page says so and the gate lets everything pass. Each job for itself: of jobs that meet, some may
+    /// be held and others not.
     #[prost(bool, tag = "8")]
     pub hold: bool,
     /// The plan must not be trusted from this fabric time on.
@@ -131,7 +132,7 @@ pub struct Job {
     /// A period observed from byte counters; absent when none was found.
     #[prost(uint64, optional, tag = "14")]
     pub observed_period_ns: ::core::option::Option<u64>,
-    /// Predicted by the fluid model.
+    /// Predicted by the fluid model: if nobody of those that it meets were held, and if all were.
     #[prost(uint64, optional, tag = "15")]
     pub predicted_unshifted_ns: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "16")]
@@ -139,6 +140,9 @@ pub struct Job {
     /// The learned period, while it is further from the declared one than the slack allows; absent otherwise.
     #[prost(uint64, optional, tag = "17")]
     pub period_mismatch_ns: ::core::option::Option<u64>,
+    /// Predicted as it is: exactly those are held whose slots say so.
+    #[prost(uint64, optional, tag = "18")]
+    pub predicted_advised_ns: ::core::option::Option<u64>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -345,7 +349,7 @@ pub enum JobState {
     Committed = 1,
     /// its gate holds it to the slot
     Held = 2,
-    /// runs as it comes: holding would not help
+    /// runs as it comes: holding it would not help
     Free = 3,
     /// further from its slot than the slack
     Drifting = 4,
@@ -609,6 +613,9 @@ pub struct JobShift {
     pub unshifted_ns: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "8")]
     pub shifted_ns: ::core::option::Option<u64>,
+    /// When exactly the jobs with `hold` are held.
+    #[prost(uint64, optional, tag = "9")]
+    pub advised_ns: ::core::option::Option<u64>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]

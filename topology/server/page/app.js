@@ -64,8 +64,7 @@ function gain() {
   const part = (jobs, now) => jobs.reduce((sum, j) => sum + now(j) / j.predicted_unshifted_ns, 0) / jobs.length;
   const says = (part) => (Math.abs(part - 1) < 0.0005 ? "as long as" : `${Math.abs(100 * (1 - part)).toFixed(1)} % ${part < 1 ? "shorter" : "longer"} than`) ;
   if (measured.length) return `Measured: iterations of ${count(measured.length, "job")} are on average ${says(part(measured, (j) => j.iteration_ns))} predicted without the shifts.`;
-  // Who is not held runs as it comes.
-  const planned = (j) => (j.slot?.hold ? j.predicted_shifted_ns : null) ?? j.predicted_unshifted_ns;
+  const planned = (j) => j.predicted_advised_ns ?? j.predicted_unshifted_ns;
   if (sharing.length) return `Predicted: iterations of ${count(sharing.length, "job")} are on average ${says(part(sharing, planned))} without the shifts. No gate has reported yet.`;
   return "";
 }

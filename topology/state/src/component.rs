@@ -12,7 +12,10 @@ use alloc::{
 
 use circle::{Problem, ProblemBuilder, ProblemError, Solution, Ticks};
 use num_integer::Integer as _;
-use policy::fluid::{FluidJob, FluidLink, IterationTimes, predict};
+use policy::{
+    fluid::{FluidJob, FluidLink, IterationTimes, jitter::JITTER_PERMILLE, predict},
+    hold::{self, Question},
+};
 use units::{JobId, LinkId, Nanos, Rate};
 
 use crate::{
@@ -44,8 +47,8 @@ pub(crate) struct Component {
     pub(crate) zero_shift_score: f64,
     /// Per member.
     pub(crate) times: Vec<IterationTimes>,
-    /// Whether holding the jobs to their slots is predicted to make them faster, all together.
-    pub(crate) hold: bool,
+    /// Per member: predicted iteration when those are held whose slots say so.
+    pub(crate) advised: Vec<Nanos>,
 }
 
 impl Component {
@@ -56,9 +59,10 @@ impl Component {
         Some((class.score, class.zero_shift_score))
     }
 
-    pub(crate) fn times(&self, job: &str) -> Option<IterationTimes> {
+    /// Predicted iterations of a member, and the one that follows from who is held.
+    pub(crate) fn times(&self, job: &str) -> Option<(IterationTimes, Nanos)> {
         let at = self.members.binary_search_by(|m| (**m).cmp(job)).ok()?;
-        self.times.get(at).copied()
+        self.times.get(at).copied().zip(self.advised.get(at).copied())
     }
 }
 
@@ -88,6 +92,23 @@ pub(crate) fn groups(plan: &Plan, dirty: &BTreeSet<Name>) -> Vec<Vec<Arc<Job>>> 
         out.push(group);
     }
     out
+}
+
+/// Who is to be held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Holding<'h> {
+    /// By joint set, whom holding helps ([`policy::hold`]). Per job: whether it is held now, if it runs already and met others.
+    Advised(&'h [Option<bool>]),
+    /// Those, per job: they were chosen before.
+    Kept(&'h [bool]),
+}
+
+/// A component under a solution of its problem, and what each of its jobs is told; per job, in order of name.
+#[derive(Debug)]
+pub(crate) struct Assessed {
+    pub(crate) component: Component,
+    pub(crate) slacks: Vec<Nanos>,
+    pub(crate) hold: Vec<bool>,
 }
 
 /// A component before it has slots.
@@ -128,8 +149,8 @@ impl<'a> Meeting<'a> {
         circle::evaluate(&self.problem, shifts).map_err(|e| Refusal::Policy(e.to_string()))
     }
 
-    /// The component under a solution of its problem, and the slack of each job.
-    pub(crate) fn assess(&self, solution: &Solution, tolerance_permille: u32) -> (Component, Vec<Nanos>) {
+    /// The component under a solution of its problem.
+    pub(crate) fn assess(&self, solution: &Solution, tolerance_permille: u32, holding: Holding<'_>) -> Assessed {
         let shifts: Vec<Ticks> = solution.shifts.iter().map(|s| s.shift).collect();
         let mut classes = self.classes.clone();
         let mut class_of = Vec::new();
@@ -139,24 +160,21 @@ impl<'a> Meeting<'a> {
             class_of.extend(class.links.iter().map(|l| (*l, c as u32)));
         }
         class_of.sort_unstable();
-        let times = self.predict(&shifts, tolerance_permille);
-        // Of the iteration alone: what the headroom costs counts against holding.
-        let gained = |(times, job): (&IterationTimes, &Arc<Job>)| {
-            (times.unshifted.0 as f64 - times.shifted.0 as f64) / job.definition.job.period.0 as f64
-        };
+        let (times, advice) = self.predict(&shifts, tolerance_permille, holding);
         let component = Component {
             members: self.jobs.iter().map(|j| j.name.clone()).collect(),
             class_of,
             classes,
             score: solution.mean_score,
             zero_shift_score: solution.zero_shift_mean_score,
-            hold: times.iter().zip(self.jobs).map(gained).sum::<f64>() > 0.0,
             times,
+            advised: advice.times,
         };
-        (component, solution.shifts.iter().map(|s| Nanos(s.slack.0)).collect())
+        Assessed { component, slacks: solution.shifts.iter().map(|s| Nanos(s.slack.0)).collect(), hold: advice.hold }
     }
 
-    fn predict(&self, shifts: &[Ticks], tolerance_permille: u32) -> Vec<IterationTimes> {
+    /// The iteration alone is compared with the period of the slot, so what the headroom costs counts against holding.
+    fn predict(&self, shifts: &[Ticks], tolerance_permille: u32, holding: Holding<'_>) -> (Vec<IterationTimes>, hold::Advice) {
         let job = |((job, period), shift): ((&Arc<Job>, &Nanos), &Ticks)| FluidJob {
             iteration: job.definition.job.period,
             period: *period,
@@ -166,7 +184,16 @@ impl<'a> Meeting<'a> {
         let demand = |&(j, d): &(u32, u32)| (j as usize, self.jobs[j as usize].load.demands.demands[d as usize].as_slice());
         let link = |c: &Class| FluidLink { capacity: c.capacity, demands: c.members.iter().map(demand).collect() };
         let links: Vec<FluidLink<'_>> = self.classes.iter().map(link).collect();
-        predict(&jobs, &links, tolerance_permille)
+        let times = predict(&jobs, &links, tolerance_permille);
+        let gpus: Vec<u32> = self.jobs.iter().map(|j| j.definition.job.gpus).collect();
+        let before = if let Holding::Advised(before) = holding { before } else { &[] };
+        let jitter_permille = JITTER_PERMILLE;
+        let question = Question { jobs: &jobs, gpus: &gpus, links: &links, times: &times, before, tolerance_permille, jitter_permille };
+        let advice = match holding {
+            Holding::Advised(_) => hold::advise(&question, &hold::sets(jobs.len(), &links)),
+            Holding::Kept(hold) => hold::Advice { hold: hold.to_vec(), times: hold::times_of(&question, hold) },
+        };
+        (times, advice)
     }
 }
 

@@ -12,7 +12,7 @@ use units::{FabricTime, Nanos};
 
 use crate::{
     Config, Refusal, Slot,
-    component::{Component, Meeting, groups},
+    component::{Assessed, Component, Holding, Meeting, groups},
     config::{MOVE_TOLERANCE, SLACK_FLOOR_PERMILLE, share},
     plan::{Job, Name, Plan},
 };
@@ -103,7 +103,7 @@ impl<'a> Draft<'a> {
     fn alone(&self, job: &Arc<Job>) -> Job {
         let period = Config::period(job.definition.job.period, job.headroom_permille);
         let offset = if job.slot.period == period { job.slot.offset } else { Nanos(0) };
-        self.with_slot(job, job.headroom_permille, (period, offset), Nanos(period.0 / 2), None)
+        self.with_slot(job, job.headroom_permille, (period, offset), Nanos(period.0 / 2), false, None)
     }
 
     /// Jobs that meet: one headroom for all, so that their periods keep their ratio.
@@ -118,20 +118,32 @@ impl<'a> Draft<'a> {
         let current: Vec<Option<Ticks>> = group.iter().zip(&periods).map(stays).collect();
         let options = circle::Options { effort: self.config.effort, ..circle::Options::default() };
         let found = circle::adjust(meeting.problem(), &options, &current, MOVE_TOLERANCE).map_err(|e| Refusal::Policy(e.to_string()))?;
-        Ok(self.under(group, &meeting, &periods, headroom, &found.solution))
+        // Of a job that met nobody, to be free says nothing.
+        let held = |job: &Arc<Job>| (!fresh.contains(&job.name) && job.component.is_some()).then_some(job.slot.hold);
+        let before: Vec<Option<bool>> = group.iter().map(held).collect();
+        Ok(self.under(group, &meeting, &periods, headroom, &found.solution, Holding::Advised(&before)))
     }
 
     /// The jobs of a component under a solution of its problem.
-    fn under(&self, group: &[Arc<Job>], meeting: &Meeting<'_>, periods: &[Nanos], headroom: u32, solution: &Solution) -> Vec<Job> {
-        let (component, slacks) = meeting.assess(solution, self.config.tolerance_permille);
+    fn under(
+        &self,
+        group: &[Arc<Job>],
+        meeting: &Meeting<'_>,
+        periods: &[Nanos],
+        headroom: u32,
+        solution: &Solution,
+        holding: Holding<'_>,
+    ) -> Vec<Job> {
+        let Assessed { component, slacks, hold } = meeting.assess(solution, self.config.tolerance_permille, holding);
         let component = Arc::new(component);
         let job = |(i, job): (usize, &Arc<Job>)| {
-            self.with_slot(job, headroom, (periods[i], Nanos(solution.shifts[i].shift.0)), slacks[i], Some(component.clone()))
+            let start = (periods[i], Nanos(solution.shifts[i].shift.0));
+            self.with_slot(job, headroom, start, slacks[i], hold[i], Some(component.clone()))
         };
         group.iter().enumerate().map(job).collect()
     }
 
-    /// Moves one job to `offset` and nobody else, if no score of its component falls.
+    /// Moves one job to `offset` and nobody else, if no score of its component falls. Who is held stays held.
     ///
     /// # Errors
     /// [`Refusal::Policy`]: the solver's limits.
@@ -142,7 +154,8 @@ impl<'a> Draft<'a> {
         let meeting = Meeting::new(self.plan, &group, periods.clone())?;
         let shifts: Vec<Ticks> = group.iter().map(|j| Ticks(if j.name == *name { offset.0 } else { j.slot.offset.0 })).collect();
         let headroom = group.iter().map(|j| j.headroom_permille).max().unwrap_or(0);
-        let moved = self.under(&group, &meeting, &periods, headroom, &meeting.evaluate(&shifts)?);
+        let hold: Vec<bool> = group.iter().map(|j| j.slot.hold).collect();
+        let moved = self.under(&group, &meeting, &periods, headroom, &meeting.evaluate(&shifts)?, Holding::Kept(&hold));
         let score = moved.first().and_then(|j| j.component.as_ref()).map_or(0.0, |c: &Arc<Component>| c.score);
         if score + circle::PROOF_TOLERANCE < component.score {
             return Ok(false);
@@ -153,7 +166,15 @@ impl<'a> Draft<'a> {
         Ok(true)
     }
 
-    fn with_slot(&self, job: &Job, headroom: u32, start: (Nanos, Nanos), slack: Nanos, component: Option<Arc<Component>>) -> Job {
+    fn with_slot(
+        &self,
+        job: &Job,
+        headroom: u32,
+        start: (Nanos, Nanos),
+        slack: Nanos,
+        hold: bool,
+        component: Option<Arc<Component>>,
+    ) -> Job {
         let (period, offset) = start;
         let mut slot = Slot {
             job: job.name.to_string(),
@@ -163,7 +184,7 @@ impl<'a> Draft<'a> {
             tolerance: share(period, u64::from(self.config.tolerance_permille)),
             slack: slack.max(share(period, SLACK_FLOOR_PERMILLE)).min(Nanos(period.0 / 2)),
             hold_max: period,
-            hold: component.as_ref().is_some_and(|c| c.hold),
+            hold,
             expires: FabricTime(0),
             leader_host: job.definition.hosts.first().cloned().unwrap_or_default(),
         };

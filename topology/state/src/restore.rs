@@ -14,7 +14,7 @@ use units::{FabricTime, Nanos};
 use crate::{
     Commitment, Config, JobDefinition, Record, Refusal, Slot,
     check::{check, distinct},
-    component::{Meeting, groups},
+    component::{Holding, Meeting, groups},
     plan::{Installed, Job, KeyUse, Lease, Name, Plan},
 };
 
@@ -126,7 +126,7 @@ impl Restored {
     }
 }
 
-/// The plan of what was kept: slots as they were, components found and scored again.
+/// The plan of what was kept: slots as they were, held or free, components found and scored again.
 pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Result<Plan, RestoreError> {
     let Restored { fabric, epoch, jobs, slots, keys } = restored;
     let mut plan = Plan::default();
@@ -156,8 +156,9 @@ pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Resu
         let periods = group.iter().map(|j| j.slot.period).collect();
         let shifts: Vec<Ticks> = group.iter().map(|j| Ticks(j.slot.offset.0)).collect();
         let meeting = Meeting::new(&plan, &group, periods)?;
-        let (component, _) = meeting.assess(&meeting.evaluate(&shifts)?, config.tolerance_permille);
-        let component = Arc::new(component);
+        let hold: Vec<bool> = group.iter().map(|j| j.slot.hold).collect();
+        let assessed = meeting.assess(&meeting.evaluate(&shifts)?, config.tolerance_permille, Holding::Kept(&hold));
+        let component = Arc::new(assessed.component);
         for job in &group {
             plan.replace(&job.name, Some(Arc::new(Job { component: Some(component.clone()), ..(**job).clone() })));
         }

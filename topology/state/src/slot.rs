@@ -21,7 +21,7 @@ pub struct Slot {
     pub slack: Nanos,
     /// Longest time that a start may be held; at most the period.
     pub hold_max: Nanos,
-    /// False: run as it comes, because holding is not predicted to help.
+    /// False: run as it comes, because holding it is not predicted to help; others that it meets may be held.
     pub hold: bool,
     /// The plan must not be trusted from here on.
     pub expires: FabricTime,

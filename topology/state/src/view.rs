@@ -284,7 +284,13 @@ impl<'a> JobView<'a> {
     /// Predicted iteration times; `None` when it meets nobody: then they are its period.
     #[must_use]
     pub fn times(&self) -> Option<IterationTimes> {
-        self.job.component.as_ref().and_then(|c| c.times(&self.job.name))
+        self.job.component.as_ref().and_then(|c| c.times(&self.job.name)).map(|t| t.0)
+    }
+
+    /// Predicted iteration when the jobs of its component are held whose slots say so; `None` when it meets nobody.
+    #[must_use]
+    pub fn advised(&self) -> Option<Nanos> {
+        self.job.component.as_ref().and_then(|c| c.times(&self.job.name)).map(|t| t.1)
     }
 
     /// The jobs that it meets, directly or through others, itself included, by name; empty when it meets nobody.

@@ -15,8 +15,8 @@
 //! when a state recurs, and then means are exact over that cycle; jobs whose periods do not lock may never
 //! repeat a state, and are averaged after a warm-up over a bounded number of iterations.
 //!
-//! An exact cycle of jobs that nobody holds need not be one that anybody sees ([`jitter`]): it is kept if it survives jitter,
-//! and else `unshifted` is the mean under jitter.
+//! An exact cycle need not be one that anybody sees ([`jitter`]): it is kept if it survives jitter, and else the mean under
+//! jitter stands for it.
 
 mod earliest;
 mod gate;
@@ -73,7 +73,7 @@ pub struct IterationTimes {
     pub solo: Nanos,
     /// With the others, begun together, without a gate: exact where that survives jitter, and else the mean under it.
     pub unshifted: Nanos,
-    /// With the others, shifted and gated.
+    /// With the others, shifted and gated: exact where that survives jitter, and else the mean under it.
     pub shifted: Nanos,
     /// Share of the shifted iterations that slipped a slot. The gate lengthens the period above 1 in 20.
     pub slips: f64,
@@ -91,13 +91,11 @@ pub fn predict(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permille: u
 pub fn predict_with(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permille: u32, jitter_permille: u32) -> Vec<IterationTimes> {
     let layout = Layout::new(jobs, links);
     let solo: Vec<u64> = (0..jobs.len()).map(|j| layout.solo(j)).collect();
-    let unshifted = jitter::unshifted(&layout, &solo, jitter_permille);
-    // A slot shorter than the iteration itself could never be met.
-    let gates = jobs.iter().zip(&solo).map(|(job, &solo)| Gate::new(job.shift.0, job.period.0.max(solo), tolerance_permille)).collect();
-    let shifted = run::run(&layout, run::Rules::Gated(gates));
+    let unshifted = jitter::settled(&layout, None, &solo, jitter_permille);
+    let shifted = gated(&layout, jobs, tolerance_permille, jitter_permille, |_| true);
     let times = |j: usize| IterationTimes {
         solo: Nanos(solo[j]),
-        unshifted: Nanos(unshifted[j]),
+        unshifted: Nanos(unshifted[j].mean),
         shifted: Nanos(shifted[j].mean),
         slips: shifted[j].slips,
     };
@@ -105,19 +103,32 @@ pub fn predict_with(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permil
 }
 
 /// Mean time between starts of iterations when the jobs of `held` go through gates and the others run as they come, from time
-/// 0. A job that `held` does not name is not held. Without jitter: among those that are not held, phases that nothing keeps apart
-/// are predicted as they fall.
+/// 0. A job that `held` does not name is not held.
 #[must_use]
-pub fn predict_held(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permille: u32, held: &[bool]) -> Vec<Nanos> {
-    let layout = Layout::new(jobs, links);
-    let gate = |(j, job): (usize, &FluidJob)| match held.get(j) {
-        // A slot shorter than the iteration itself could never be met.
-        Some(true) => Gate::new(job.shift.0, job.period.0.max(layout.solo(j)), tolerance_permille),
-        _ => Gate::open(),
-    };
-    let gates = jobs.iter().enumerate().map(gate).collect();
-    run::run(&layout, run::Rules::Gated(gates)).iter().map(|m| Nanos(m.mean)).collect()
+pub fn predict_held(
+    jobs: &[FluidJob],
+    links: &[FluidLink<'_>],
+    tolerance_permille: u32,
+    jitter_permille: u32,
+    held: &[bool],
+) -> Vec<Nanos> {
+    let is_held = |j: usize| held.get(j) == Some(&true);
+    gated(&Layout::new(jobs, links), jobs, tolerance_permille, jitter_permille, is_held).iter().map(|m| Nanos(m.mean)).collect()
 }
 
+/// What the jobs take when some are held.
+fn gated(layout: &Layout, jobs: &[FluidJob], tolerance: u32, jitter: u32, held: impl Fn(usize) -> bool) -> Vec<steady::Measured> {
+    let gate = |(j, job): (usize, &FluidJob)| {
+        let solo = layout.solo(j);
+        // A slot shorter than the iteration itself could never be met.
+        let period = job.period.0.max(solo);
+        if held(j) { (Gate::new(job.shift.0, period, tolerance), period) } else { (Gate::open(), solo) }
+    };
+    let (gates, undisturbed): (Vec<Gate>, Vec<u64>) = jobs.iter().enumerate().map(gate).unzip();
+    jitter::settled(layout, Some(&gates), &undisturbed, jitter)
+}
+
+#[cfg(test)]
+mod mixtures;
 #[cfg(test)]
 mod tests;

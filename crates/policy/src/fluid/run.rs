@@ -12,15 +12,13 @@ use super::{
     steady::{Measured, Steady},
 };
 
-/// What holds and what disturbs the jobs.
-#[derive(Debug)]
-pub(super) enum Rules {
-    /// Nothing: all begin at time 0.
-    Free,
-    /// Each begins at its gate's first slot and passes the gate.
-    Gated(Vec<Gate>),
-    /// All begin at time 0, and their Down phases vary.
-    Jittered(Jitter),
+/// What holds and what disturbs the jobs: by default nothing, and all begin at time 0.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    /// Each job begins at its gate's first slot and passes the gate.
+    pub(super) gates: Option<Vec<Gate>>,
+    /// Down phases vary.
+    pub(super) jitter: Option<Jitter>,
 }
 
 /// What a job is doing.
@@ -69,11 +67,7 @@ struct Run<'a> {
 
 /// Runs all jobs until they are steady or a bound is met; with jitter, always to the bound.
 pub(super) fn run(layout: &Layout, rules: Rules) -> Vec<Measured> {
-    let (gates, jitter) = match rules {
-        Rules::Free => (None, None),
-        Rules::Gated(gates) => (Some(gates), None),
-        Rules::Jittered(jitter) => (None, Some(jitter)),
-    };
+    let Rules { gates, jitter } = rules;
     let n = layout.segments.len();
     if n == 0 {
         return Vec::new();

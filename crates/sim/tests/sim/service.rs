@@ -1,8 +1,8 @@
 //! The production service in virtual time, with agents, messages and a store that takes time.
 
-use antiphase_sim::{AgentClock, Config, Control, Ended, Fault, IterationRecord, Report, ServiceControl, Way};
+use antiphase_sim::{AgentClock, Config, Control, Ended, Fault, IterationRecord, JobReport, Report, ServiceControl, Way};
 use gate_core::Reason;
-use units::{ClockOffset, Nanos};
+use units::{ClockOffset, Nanos, Rate};
 
 use crate::cases::*;
 
@@ -34,6 +34,31 @@ fn the_service_interleaves_what_was_committed() {
     assert_eq!(service.score, Some(1.0));
     assert!(service.epoch >= 1 && service.plans >= 4, "{service:?}");
     assert!(kinds(&report).contains(&"connected") && kinds(&report).contains(&"committed"));
+}
+
+/// One component of two parts: a and b take turns between the first two leaves; c and d, of periods that share 1 ms, would only
+/// lose by waiting for slots. b and c meet for 5 ms now and then, at the third leaf.
+#[test]
+fn the_service_holds_a_part_of_a_component() {
+    let fabric = star_of(5, 4, 100);
+    let job = |name, hosts: &[&str], comm: u64, compute: u64| ring_at(&fabric, name, hosts, Rate(90), comm * MS, compute * MS);
+    let jobs = [
+        job("a", &["h1", "h5"], 40, 60),
+        job("b", &["h2", "h6", "h9"], 40, 60),
+        job("c", &["h10", "h13"], 5, 78),
+        job("d", &["h14", "h17"], 80, 17),
+    ];
+    let report = play(&fabric, &jobs, &Config { warm_up: 50, iterations: 300, jitter_permille: 5, ..config() });
+    let free = play(&fabric, &jobs, &Config { warm_up: 50, iterations: 300, jitter_permille: 5, ..Config::default() });
+    let held = |job: usize| report.jobs[job].held.p50 > Nanos(0);
+    assert_eq!([0, 1, 2, 3].map(held), [true, true, false, false]);
+    let (seen, without) = (means(&report), means(&free));
+    assert!((105.0..106.0).contains(&seen[0]) && seen[0] < without[0] && seen[1] < without[1], "{seen:?} {without:?}");
+    // Who is free is not delayed by a slot: its gate lets it go because the plan says so.
+    let told = |j: &JobReport| (j.held.p99, j.slips, j.fail_opens, j.records.last().map(|r| r.because));
+    for job in &report.jobs[2..] {
+        assert_eq!(told(job), (Nanos(0), 0, 0, Some(Reason::NotHeld)));
+    }
 }
 
 #[test]

@@ -186,6 +186,7 @@ fn shifts(cluster: &Cluster<'_>, e: &Evaluation) -> Vec<pb::JobShift> {
         solo_ns: r.times.map(|t| t.solo.0),
         unshifted_ns: r.times.map(|t| t.unshifted.0),
         shifted_ns: r.times.map(|t| t.shifted.0),
+        advised_ns: r.advised.map(|t| t.0),
     };
     e.jobs(cluster).into_iter().map(one).collect()
 }

@@ -252,3 +252,39 @@ impl Drop for Watcher {
 
 /// How long a reader of events waits before a sign of life.
 pub const WATCH_KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// Far beyond any machine's slowness.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_question_whose_client_is_gone_keeps_its_turn_and_one_that_waits_never_begins() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let turns = Arc::new(Semaphore::new(1));
+            let (begun, begins) = mpsc::channel();
+            let (end, ends) = mpsc::channel::<()>();
+            let there = Arc::clone(&turns);
+            let work = move || begun.send(()).is_ok() && ends.recv_timeout(PATIENCE).is_ok();
+            let running = tokio::spawn(async move { beside(&there, work).await.is_ok() });
+            tokio::task::spawn_blocking(move || begins.recv_timeout(PATIENCE)).await.unwrap().unwrap();
+            let began = Arc::new(AtomicU32::new(0));
+            let (there, counted) = (Arc::clone(&turns), Arc::clone(&began));
+            let waiting = tokio::spawn(async move { beside(&there, move || counted.fetch_add(1, Ordering::Relaxed)).await.is_ok() });
+            tokio::task::yield_now().await;
+            for client in [running, waiting] {
+                client.abort();
+                assert!(client.await.unwrap_err().is_cancelled());
+            }
+            assert_eq!(turns.available_permits(), 0, "what nobody waits for still counts");
+            end.send(()).unwrap();
+            let next = tokio::time::timeout(PATIENCE, beside(&turns, || 7)).await.unwrap();
+            assert_eq!((next.ok(), began.load(Ordering::Relaxed)), (Some(7), 0));
+        });
+    }
+}

@@ -92,6 +92,7 @@ fn job_message(job: &state::JobView<'_>, names: &mut LinkNames<'_>) -> pb::Job {
         predicted_unshifted_ns: times.map(|t| t.unshifted.0),
         predicted_shifted_ns: times.map(|t| t.shifted.0),
         period_mismatch_ns: job.period_mismatch().map(|t| t.0),
+        predicted_advised_ns: job.advised().map(|t| t.0),
     }
 }
 

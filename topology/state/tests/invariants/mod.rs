@@ -27,6 +27,8 @@ pub(crate) struct Witness {
     /// Something happened to one of them twice: nobody saw whom it met in between.
     blurred: bool,
     told: BTreeMap<SessionId, u64>,
+    /// Looks at a component of which some jobs were held and others not.
+    pub(crate) mixed: usize,
 }
 
 impl Witness {
@@ -95,6 +97,7 @@ impl Witness {
         }
         self.untouched_stay(view);
         one_solve(view);
+        self.mixed += held_by_set(view);
         self.take(view);
     }
 
@@ -182,4 +185,28 @@ fn one_solve(view: &View) {
             assert_eq!(job.headroom_permille(), other.headroom_permille(), "{} and {}", job.name(), other.name());
         }
     }
+}
+
+/// A job is held with all jobs of a joint set, or not at all: a shift makes sense only within a set. Counts the components of which
+/// some are held and others not.
+fn held_by_set(view: &View) -> usize {
+    let names: Vec<&str> = view.jobs().map(|j| j.name()).collect();
+    let held: Vec<bool> = view.jobs().map(|j| j.slot().hold).collect();
+    let number = |name: &str| names.binary_search(&name).unwrap();
+    let can_meet = |l: &antiphase_state::LinkView<'_>| l.jobs().len() > 1 && l.peak.0 > l.capacity.0;
+    let links: Vec<Vec<usize>> = view.links().filter(can_meet).map(|l| l.jobs().map(number).collect()).collect();
+    let mut with_all = vec![false; names.len()];
+    for set in circle::joint_sets(names.len(), &links) {
+        let members: Vec<usize> = set.iter().flat_map(|l| &links[*l]).copied().collect();
+        if members.iter().all(|j| held[*j]) {
+            members.iter().for_each(|j| with_all[*j] = true);
+        }
+    }
+    assert_eq!(held, with_all, "{names:?}");
+    let mixed = |job: &antiphase_state::JobView<'_>| {
+        let leads = job.component().next() == Some(job.name());
+        let holds: Vec<bool> = job.component().map(|n| held[number(n)]).collect();
+        leads && holds.contains(&true) && holds.contains(&false)
+    };
+    view.jobs().filter(mixed).count()
 }

@@ -68,13 +68,14 @@ pub(crate) fn durable(service: &Service) -> String {
         let slot = Slot { expires: FabricTime(0), ..job.slot() };
         let company: Vec<&str> = job.component().collect();
         out += &format!(
-            "{:?} {:?} {} {} lease {} {:?} {:?} {:?}\n",
+            "{:?} {:?} {} {} lease {} {:?} {:?} {:?} {:?}\n",
             job.definition(),
             slot,
             job.headroom_permille(),
             job.name(),
             job.lease_until().is_some(),
             job.times(),
+            job.advised(),
             company,
             job.component_scores()
         );
