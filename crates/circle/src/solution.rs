@@ -21,7 +21,7 @@ pub enum Effort {
     /// `antiphase solve`.
     #[default]
     Thorough,
-    /// Prove the optimum where that takes up to about a minute: `antiphase solve --prove`.
+    /// Prove the optimum where that takes up to about three minutes: `antiphase solve --prove`.
     Proof,
     /// Bound the work per set of links to about a millisecond: ranking many placements.
     Fast,
@@ -41,7 +41,7 @@ impl Effort {
     pub(crate) const fn problem_work_max(self) -> u64 {
         match self {
             Self::Thorough | Self::Fast => 300_000_000,
-            Self::Proof => 6_000_000_000,
+            Self::Proof => 24_000_000_000,
         }
     }
 
@@ -49,7 +49,7 @@ impl Effort {
     pub(crate) const fn work_max(self) -> u64 {
         match self {
             Self::Thorough => 150_000_000,
-            Self::Proof => 6_000_000_000,
+            Self::Proof => 24_000_000_000,
             Self::Fast => 50_000,
         }
     }

@@ -47,7 +47,7 @@ pub(crate) struct SolveArgs {
     /// Maximise the worst score while any one job drifts by up to this many ticks
     #[arg(long, value_name = "TICKS", conflicts_with = "shifts")]
     robust: Option<u64>,
-    /// Search for a proof of the optimum for up to a minute rather than seconds
+    /// Search for a proof of the optimum for up to three minutes rather than seconds
     #[arg(long, conflicts_with_all = ["shifts", "mode"])]
     prove: bool,
     /// Evaluate these shifts instead of solving; jobs not named get 0
