@@ -132,7 +132,8 @@ fn measurements_of_agents_are_shown() {
     };
     let alpha = text(&mut browser, "#jobs tbody tr:first-child");
     assert!(["alpha", "held", "326.0 ms", "+1.20 ms"].iter().all(|part| alpha.contains(part)), "{alpha}");
-    assert_eq!(browser.eval("document.querySelectorAll('#jobs tbody tr:first-child svg path').length"), 1, "iterations over time");
+    // The page asks for iterations over time beside the rest, and draws them when they come.
+    browser.until("document.querySelectorAll('#jobs tbody tr:first-child svg path').length === 1");
     let agent = text(&mut browser, "#agents tbody tr:first-child");
     assert!(["h1", "connected", "5.0 µs", "40.0 µs", "1.2.3", "alpha"].iter().all(|part| agent.contains(part)), "{agent}");
     let verdict = text(&mut browser, "#verdict");
