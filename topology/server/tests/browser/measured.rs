@@ -119,9 +119,10 @@ fn measurements_of_agents_are_shown() {
         ..GateReport::default()
     };
     let brain = &served.brain.handle;
+    // The minute before the report: samples older than the last one are not taken.
+    served.iterations("alpha", 326_000_000);
     runtime.block_on(agent(brain, 1, "h1", epoch, Nanos(5_000), gate("alpha", 326_000_000)));
     runtime.block_on(agent(brain, 2, "h2", epoch, Nanos(7_000), gate("beta", 327_000_000)));
-    served.iterations("alpha", 326_000_000);
     served.marks("h5", "mlx5_0/1", 3);
     served.marks("h6", "mlx5_0/1", 200);
 
