@@ -98,7 +98,9 @@ fn rooted(group: &Group, fixed: &[Option<u64>]) -> Vec<Option<u64>> {
     let mut sets = UnionFind::<usize>::new(fixed.len());
     for members in group.circles.iter().map(|c| &c.members) {
         for (i, a) in members.iter().enumerate() {
-            for b in members[..i].iter().filter(|b| a.folded.period.gcd(&b.folded.period) > 1) {
+            // Who has no edges hangs on nobody, and nobody on it.
+            let meets = |b: &&OnCircle| !a.edges.is_empty() && !b.edges.is_empty() && a.folded.period.gcd(&b.folded.period) > 1;
+            for b in members[..i].iter().filter(meets) {
                 sets.union(a.job, b.job);
             }
         }

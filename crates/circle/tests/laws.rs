@@ -158,6 +158,19 @@ fn a_long_circle_of_short_sums_is_exact() {
     assert!((solution.mean_score - walk).abs() < TOLERANCE, "{} but the walk says {walk}", solution.mean_score);
 }
 
+/// A job that always sends the same has no edges: nobody can hang on it, and it hangs on nobody.
+#[test]
+fn beside_a_job_without_edges_the_others_reach_the_optimum_of_exhaustive_search() {
+    for seed in 0..400 {
+        let mut random = Random(seed ^ 0xc057);
+        let periods: Vec<u64> = (0..4).map(|_| *random.pick(&[8, 12, 12, 24])).collect();
+        let mut members: Vec<(usize, Phases)> = periods.iter().map(|&t| random.phases(t, 2, &[10, 20, 30, 45])).enumerate().collect();
+        let constant = random.range(0, 3) as usize;
+        members[constant].1 = vec![(0, periods[constant], *random.pick(&[5, 20, 40]))];
+        check_optimum(seed, &Instance { periods, links: vec![(50, members)] });
+    }
+}
+
 fn check_optimum(seed: u64, instance: &Instance) {
     let solution = solve(&problem(instance), &Options::default()).unwrap();
     let best = instance.optimum();

@@ -197,7 +197,7 @@ impl<'a> Search<'a> {
     /// Puts the one job that is left at its best shift; `shifts` are those it may need, by what it adds alone. Returns what that
     /// costs, or no more, if it is no better than the best.
     fn finish(&mut self, job: usize, so_far: f64, shifts: &[(f64, u64)]) -> f64 {
-        let alone = shifts.first().map_or(so_far, |s| so_far + s.0);
+        let Some(alone) = shifts.first().map(|s| so_far + s.0) else { return so_far };
         if alone >= self.enough() {
             return alone;
         }
