@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     if asked("list") && !solution.optimality.proven {
                         let periods: Vec<u64> = problem.periods().iter().map(|t| t.0 / 1_000).collect();
                         let (score, left) = (solution.mean_score, solution.optimality.bound_gap);
-                        let averaged = if solution.links[0].approximate { ", weak couplings averaged out" } else { "" };
+                        let averaged = if solution.links[0].is_approximate() { ", weak couplings averaged out" } else { "" };
                         println!("  seed {seed}: {periods:?} ms, up to {bursts} phases: score {score:.4}, gap {left:.4}{averaged}");
                     }
                 }

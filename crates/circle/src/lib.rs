@@ -15,39 +15,28 @@
 
 extern crate alloc;
 
-mod adjust;
-mod affinity;
-mod cassini;
-mod circle_response;
-mod curve;
-mod descent;
-mod exact;
-mod group;
-mod joint;
-mod mixed;
-mod nested;
-pub mod pad;
-mod problem;
-mod residue;
-mod response;
-mod robust;
-pub mod scenario;
-mod slack;
-mod slope;
-mod solution;
-mod solve;
-mod total;
-mod vertices;
+mod answer;
+mod budget;
+mod demand;
+mod model;
+mod search;
 
-pub use adjust::{Adjustment, adjust};
-pub use affinity::{Rotated, compose, joint_sets};
-pub use exact::EXACT_JOBS_MAX;
-pub use problem::{
-    DemandId, JOBS_MAX, JOBS_PER_LINK_MAX, LINKS_MAX, Member, PERIOD_TICKS_MAX, PHASES_PER_DEMAND_MAX, Phase, Problem, ProblemBuilder,
-    ProblemError, ProblemLink, RATE_MBPS_MAX,
+pub use answer::{
+    adjust::{Adjustment, adjust},
+    pad,
+    solution::{Affinity, Effort, JobShift, LinkScore, Mode, Optimality, Options, Outcome, Robust, Solution, SolveError},
+    solve::{evaluate, solve, solve_until},
 };
-pub use solution::{Affinity, Effort, JobShift, LinkScore, Mode, Optimality, Options, Outcome, Robust, Solution, SolveError};
-pub use solve::{evaluate, solve};
+pub use budget::Cancel;
+pub use model::{
+    affinity::{Rotated, compose, joint_sets},
+    problem::{
+        DemandId, JOBS_MAX, JOBS_PER_LINK_MAX, LINKS_MAX, Member, PERIOD_TICKS_MAX, PHASES_PER_DEMAND_MAX, Phase, Problem, ProblemBuilder,
+        ProblemError, ProblemLink, RATE_MBPS_MAX,
+    },
+    scenario,
+};
+pub use search::EXACT_JOBS_MAX;
 pub use units::{JobId, LinkId, Rate, Ticks};
 
 /// Two mean scores closer than this count as equal: the rounding of sums of a few thousand `f64`

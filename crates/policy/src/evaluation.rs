@@ -129,8 +129,9 @@ pub struct LinkReport<'a> {
     pub true_score: f64,
     /// Exact score when nobody is shifted.
     pub zero_shift_score: f64,
-    /// The periods of the jobs entangle: the scores are means over alignments that the solver did not tell apart.
-    pub approximate: bool,
+    /// How far the scores may be off, either way: the periods of the jobs entangle so much that the solver did not tell all
+    /// alignments apart. 0 where they are exact.
+    pub uncertainty: f64,
 }
 
 /// One job in a candidate.
@@ -185,7 +186,7 @@ impl Evaluation {
                     score: scores.score,
                     true_score: scores.true_score,
                     zero_shift_score: scores.zero_shift_score,
-                    approximate: scores.approximate,
+                    uncertainty: scores.uncertainty,
                 }
             })
         })

@@ -383,7 +383,7 @@ fn mean_scores(contention: &Contention, parts: &[Part]) -> MeanScores {
         means.robust_score = Some(means.score - drifts.loss);
         means.robust_is_bound = drifts.loss > drifts.known_loss;
         means.bound_gap = drifts.gap();
-        let exact = |p: &Part| p.solved.answer.as_ref().is_ok_and(|a| a.scores.iter().all(|s| !s.approximate));
+        let exact = |p: &Part| p.solved.answer.as_ref().is_ok_and(|a| a.scores.iter().all(|s| s.uncertainty == 0.0));
         means.proven = means.bound_gap <= PROOF_TOLERANCE && parts.iter().all(exact);
     }
     means

@@ -165,7 +165,7 @@ impl fmt::Display for Remainder {
             Self::AlwaysOn { job } => write!(f, "{job} never stops sending"),
             Self::Duty { percent } => write!(f, "their mean demand is {percent} % of the link"),
             Self::Unlocked { job, lock, period } => {
-                write!(f, "the periods do not lock: the shift of {job} matters only modulo {} of its {}", Time(*lock), Time(*period))
+                write!(f, "{job} does not lock with the others: its shift matters only modulo {} of its {}", Time(*lock), Time(*period))
             }
             Self::Crowded { proven: true } => f.write_str("their phases cannot all be kept apart"),
             Self::Crowded { proven: false } => f.write_str("no better shifts were found"),
@@ -261,7 +261,7 @@ mod tests {
         let why = Remainder::Unlocked { job: "b".into(), lock: Nanos(17), period: Nanos(254_931_117) };
         assert_eq!(
             say(&["a", "b"], 0, remains(38, vec![], why)),
-            "link leaf3->spine1: a and b overlap 38 ms of 255 ms, and no shift shortens it: the periods do not lock: the shift of b matters only modulo 17 ns of its 254.931 ms"
+            "link leaf3->spine1: a and b overlap 38 ms of 255 ms, and no shift shortens it: b does not lock with the others: its shift matters only modulo 17 ns of its 254.931 ms"
         );
         let ends = |why| say(&["a", "b"], 0, remains(38, vec![], why)).split_once("shortens it: ").map(|s| s.1.to_string()).unwrap();
         assert_eq!(ends(Remainder::AlwaysOn { job: "b".into() }), "b never stops sending");

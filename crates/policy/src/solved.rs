@@ -22,7 +22,8 @@ pub(crate) struct Scores {
     pub(crate) score: f64,
     pub(crate) true_score: f64,
     pub(crate) zero_shift_score: f64,
-    pub(crate) approximate: bool,
+    /// How far the scores may be off.
+    pub(crate) uncertainty: f64,
 }
 
 /// What came of a component. It refers to jobs by their number in the component.
@@ -121,7 +122,7 @@ pub(crate) fn solve_set(content: &Content, demands: &Demands, options: &Options)
             score: s.score,
             true_score: s.true_score,
             zero_shift_score: s.zero_shift_score,
-            approximate: s.approximate,
+            uncertainty: s.uncertainty,
         })
     });
     let scores = scores.collect();
@@ -186,7 +187,7 @@ fn answer(content: &Content, sets: &[(&JointSet, &SolvedSet)], phases: &[Vec<Arc
     }
     for ((link, members), scores) in content.links.iter().zip(phases).zip(&mut scores).filter(|((l, _), _)| l.weight == 0) {
         let score = overrun_score(&members[0], content.periods[link.members[0].0 as usize], link.capacity);
-        *scores = Scores { score, true_score: score, zero_shift_score: score, approximate: false };
+        *scores = Scores { score, true_score: score, zero_shift_score: score, uncertainty: 0.0 };
     }
     let mut answer =
         Answer { shifts, scores, optimality, affinity: affinity(content), robust_loss, times: Vec::new(), advice: Advice::default() };
@@ -210,7 +211,7 @@ fn affinity(content: &Content) -> Affinity {
 }
 
 impl Scores {
-    const FULL: Self = Self { score: 1.0, true_score: 1.0, zero_shift_score: 1.0, approximate: false };
+    const FULL: Self = Self { score: 1.0, true_score: 1.0, zero_shift_score: 1.0, uncertainty: 0.0 };
 }
 
 impl Shift {

@@ -54,7 +54,7 @@ fn a_plan_has_the_documented_fields() {
     assert_eq!(keys(&candidate["relative_time"]), ["advised", "shifted", "solo", "unshifted"]);
     let across = plan["candidates"].as_array().expect("a list").iter().find(|c| c["id"] == "across").expect("a candidate");
     let link = &across["links"][0];
-    assert_eq!(keys(link), ["approximate", "capacity_mbps", "jobs", "links", "score", "true_score", "zero_shift_score"]);
+    assert_eq!(keys(link), ["approximate", "capacity_mbps", "jobs", "links", "score", "true_score", "uncertainty", "zero_shift_score"]);
     let job = &across["jobs"][1];
     let fields =
         ["advised_ns", "contended", "hold", "job", "lock_ns", "period_ns", "shift_ns", "shifted_ns", "slack_ns", "solo_ns", "unshifted_ns"];

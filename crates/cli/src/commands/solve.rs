@@ -100,6 +100,12 @@ enum SolveOutput {
     Svg,
 }
 
+/// How far an answer may be from the optimum, in words.
+pub(super) fn below_the_optimum(gap: f64) -> String {
+    // Four digits are what a score is printed with.
+    if gap < 0.0001 { "less than 0.0001 below the optimum".into() } else { format!("at most {gap:.4} below the optimum") }
+}
+
 pub(crate) fn run(args: &SolveArgs) -> Result<ExitCode, CliError> {
     args.mode.admits(args.robust.is_some())?;
     let text = read_document(&args.file)?;
@@ -221,7 +227,7 @@ fn table(scenario: &Scenario, solution: &Solution, mode: Mode) -> String {
         (Outcome::Loop, _) => "discarded: the affinity graph has a loop (paper mode)".into(),
         (Outcome::Evaluated, _) => "evaluated only".into(),
         (_, true) => "optimal, proven".into(),
-        (_, false) => format!("at most {:.4} below the optimum", o.bound_gap),
+        (_, false) => below_the_optimum(o.bound_gap),
     };
     let drift = solution.robust.map_or_else(String::new, |r| {
         let least = if r.exact { "" } else { "at least " };

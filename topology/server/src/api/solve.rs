@@ -3,15 +3,14 @@
 use std::{collections::BTreeMap, time::Instant};
 
 use circle::{
-    Effort, Mode, Options, Ticks,
+    Cancel, Effort, Mode, Options, Ticks,
     scenario::{Scenario, SolutionDoc},
 };
 use proto::v1alpha1 as pb;
 
 use super::{Api, ApiError, Kind, limit};
 
-/// Most jobs of one scenario. The search is bounded for each group of jobs and not cut short when the client goes away; the command
-/// `antiphase solve` has no such limit.
+/// Most jobs of one scenario; the command `antiphase solve` has no such limit.
 const JOBS_MAX: usize = 1_000;
 /// Longest scenario: 1,000 jobs of some hundred phases.
 const SCENARIO_BYTES_MAX: usize = 16 << 20;
@@ -26,19 +25,32 @@ impl Api {
     /// [`ApiError`] names the place in the document and the value. A loop in paper mode is an answer.
     pub async fn solve(&self, request: pb::SolveRequest) -> Result<pb::SolveResponse, ApiError> {
         limit("scenario: bytes", request.scenario.len(), SCENARIO_BYTES_MAX)?;
-        let solution = self.compute(move || solve(&request)).await??;
+        let cancel = Cancel::default();
+        // Dropped with this future, when the client goes away.
+        let asked = Asked(cancel.clone());
+        let solution = self.compute(move || solve(&request, &cancel)).await??;
+        drop(asked);
         Ok(pb::SolveResponse { solution })
     }
 }
 
-fn solve(request: &pb::SolveRequest) -> Result<String, ApiError> {
+/// A client that still waits: when it is gone nobody needs the answer, and the search ends.
+struct Asked(Cancel);
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+fn solve(request: &pb::SolveRequest, cancel: &Cancel) -> Result<String, ApiError> {
     let mode = mode(request.mode)?;
     let scenario = Scenario::parse(&request.scenario).map_err(|e| ApiError::invalid(format!("scenario: {e}")))?;
     limit("scenario: jobs", scenario.jobs.len(), JOBS_MAX)?;
     let options = Options { mode, robust: request.robust_ticks.map(Ticks), effort: Effort::Thorough };
     let began = Instant::now();
     let solved = if request.shifts.is_empty() {
-        circle::solve(&scenario.problem, &options)
+        circle::solve_until(&scenario.problem, &options, cancel)
     } else {
         circle::evaluate(&scenario.problem, &shifts(&scenario, &request.shifts)?)
     };
@@ -63,5 +75,48 @@ pub(super) fn mode(value: i32) -> Result<Mode, ApiError> {
         Ok(pb::Mode::Unspecified | pb::Mode::Exact) => Ok(Mode::Exact),
         Ok(pb::Mode::Cassini) => Ok(Mode::Cassini),
         Err(_) => Err(ApiError::invalid(format!("mode: unknown value {value}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Twelve jobs of one period and many phases: the search for better shifts goes on as long as it may.
+    fn long() -> pb::SolveRequest {
+        let phase = |job: u64, i: u64| {
+            let start = 1_000 * i + 37 * (job * i % 17);
+            format!(r#"{{"start":{start},"end":{},"rate_mbps":{}}}"#, start + 120 + 11 * (job + i) % 200, 9_000 + 500 * job)
+        };
+        let job = |job: u64| {
+            let phases: Vec<String> = (0..60).map(|i| phase(job, i)).collect();
+            format!(r#"{{"id":"j{job}","period_ticks":60000,"links":["l"],"phases":[{}]}}"#, phases.join(","))
+        };
+        let jobs: Vec<String> = (0..12).map(job).collect();
+        let scenario = format!(
+            r#"{{"schema":"antiphase.scenario/v1","tick_ns":1000,"links":[{{"id":"l","capacity_mbps":30000}}],"jobs":[{}]}}"#,
+            jobs.join(",")
+        );
+        pb::SolveRequest { scenario, ..pb::SolveRequest::default() }
+    }
+
+    #[test]
+    fn a_solve_whose_client_is_gone_ends() {
+        let request = long();
+        let began = Instant::now();
+        solve(&request, &Cancel::default()).unwrap();
+        let whole = began.elapsed();
+        let cancel = Cancel::default();
+        let asked = Asked(cancel.clone());
+        let search = std::thread::spawn(move || {
+            let began = Instant::now();
+            (solve(&request, &cancel).is_err(), began.elapsed())
+        });
+        std::thread::sleep(whole / 20);
+        drop(asked);
+        let (ended, took) = search.join().unwrap();
+        assert!(ended && took < whole / 2 + Duration::from_millis(50), "{took:?} of {whole:?}");
     }
 }

@@ -68,7 +68,10 @@ struct LinkDoc<'a> {
     score: f64,
     true_score: f64,
     zero_shift_score: f64,
+    /// The scores may be off by `uncertainty`.
     approximate: bool,
+    /// How far the scores may be off, either way; 0 where they are exact.
+    uncertainty: f64,
 }
 
 #[derive(Serialize)]
@@ -119,7 +122,8 @@ fn candidate<'a>(ranking: &Ranking<'a>, e: &'a Evaluation) -> CandidateDoc<'a> {
         score: l.score,
         true_score: l.true_score,
         zero_shift_score: l.zero_shift_score,
-        approximate: l.approximate,
+        approximate: l.uncertainty > 0.0,
+        uncertainty: l.uncertainty,
     });
     let jobs = e.jobs(&ranking.cluster).into_iter().map(|r| JobDoc {
         job: name(r.job),

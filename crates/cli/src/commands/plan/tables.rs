@@ -4,7 +4,7 @@ use circle::Mode;
 use policy::{Evaluation, Outcome};
 use units::Nanos;
 
-use super::Ranking;
+use super::{super::solve::below_the_optimum, Ranking};
 use crate::table::Table;
 
 /// Candidates, links and sentences shown; `-o json` has them all.
@@ -72,7 +72,7 @@ pub(super) fn certainty(e: &Evaluation, mode: Mode) -> String {
         // The best of the paper's 72 angles, scored at 72 points; what it is worth in continuous time is another number.
         (Outcome::Solved, Some(s)) if mode == Mode::Cassini => format!("best of the 5-degree grid; exact score {:.4}", s.true_score),
         (Outcome::Solved, Some(s)) if s.proven => "optimal, proven".into(),
-        (Outcome::Solved, Some(s)) => format!("at most {:.4} below the optimum", s.bound_gap),
+        (Outcome::Solved, Some(s)) => below_the_optimum(s.bound_gap),
         (Outcome::Solved, None) => String::new(),
     }
 }
@@ -120,7 +120,7 @@ fn links(ranking: &Ranking<'_>, best: &Evaluation) -> Table {
         let name = l.links.first().map_or_else(String::new, |&id| ranking.cluster.fabric.link_name(id));
         let like = if l.links.len() > 1 { format!(" (+{} like it)", l.links.len() - 1) } else { String::new() };
         let jobs: Vec<&str> = l.jobs.iter().map(|j| &ranking.cluster.jobs[j.index()].name[..]).collect();
-        let approximate = if l.approximate { "~" } else { "" };
+        let approximate = if l.uncertainty > 0.0 { "~" } else { "" };
         t.row([
             format!("{name}{like}"),
             l.capacity.to_string(),

@@ -1,0 +1,186 @@
+//! From shifts to what is reported of them: scores, slacks, locks.
+
+use alloc::{collections::BTreeMap, vec, vec::Vec};
+
+use num_integer::Integer as _;
+
+use super::{
+    solution::{Affinity, JobShift, LinkScore, Optimality, Outcome, Solution},
+    solve::{Part, View},
+};
+use crate::{
+    Effort, JobId, LinkId, Ticks,
+    budget::Budget,
+    demand::{
+        circle::Circle,
+        distribution::{self, DemandDistribution},
+        sum::Workspace,
+    },
+    model::{
+        affinity,
+        problem::{Problem, ProblemLink},
+    },
+};
+
+/// Work on the exact scores of all links on whose circles couplings were dropped, in units of 10 ns.
+const EXACT_WORK: u64 = 60_000_000;
+/// Most jobs on a link for that: of more, hardly any sum is short.
+const UNCUT_JOBS_MAX: usize = 128;
+/// The same where placements are ranked.
+const EXACT_WORK_FAST: u64 = 200_000;
+
+/// Score of a link, and how far it may be off.
+#[derive(Clone, Copy, Debug)]
+struct Score {
+    score: f64,
+    uncertainty: f64,
+}
+
+impl View<'_> {
+    /// Score of every link under one shift per job. Where the circle of the search is not quite the true one, all couplings are
+    /// counted if that is possible.
+    fn scores(&self, parts: &[Part], shifts: &[u64], uncut: &mut Uncut) -> Vec<Score> {
+        let links = self.problem.links();
+        let mut scores: Vec<Option<Score>> = vec![None; links.len()];
+        let mut workspace = Workspace::default();
+        let mut take = |class: usize, circle: &Circle, excess: f64| {
+            let class = &self.classes[class];
+            let (excess, blur) = uncut.excess(class.link, shifts).unwrap_or((excess, circle.blur));
+            let score = Score { score: 1.0 - excess / circle.capacity, uncertainty: circle.uncertainty(excess, blur) / circle.capacity };
+            class.links.iter().for_each(|&l| scores[l] = Some(score));
+        };
+        for part in parts {
+            for (c, (circle, &class)) in part.group.circles.iter().zip(&part.classes).enumerate() {
+                take(class, circle, part.group.excess(c, |local| shifts[part.jobs[local]], &mut workspace));
+            }
+        }
+        self.settled.iter().for_each(|s| take(s.class, &s.circle, s.excess));
+        let constant = |link| Score { score: constant_score(self.problem, link), uncertainty: 0.0 };
+        scores.into_iter().zip(links).map(|(score, link)| score.unwrap_or_else(|| constant(link))).collect()
+    }
+
+    /// The circles with all couplings of those links whose circle lacks some.
+    fn uncut(&self, parts: &[Part]) -> Uncut {
+        let circles = parts.iter().flat_map(|p| p.group.circles.iter().zip(p.classes.iter().copied()));
+        let all = circles.chain(self.settled.iter().map(|s| (&s.circle, s.class)));
+        let links = all.filter(|(circle, _)| circle.blur > 0.0).map(|(_, class)| self.classes[class].link);
+        let members = |link: usize| &self.problem.links()[link];
+        let few = links.filter(|&link| members(link).members.len() <= UNCUT_JOBS_MAX);
+        let circles: BTreeMap<usize, Circle> = few.map(|link| (link, Circle::uncut(self.problem, members(link)))).collect();
+        let work = if self.effort == Effort::Fast { EXACT_WORK_FAST } else { EXACT_WORK };
+        let each = work / (2 * circles.len().max(1)) as u64;
+        Uncut { circles, each }
+    }
+
+    /// Assembles the answer from one shift per job.
+    pub(crate) fn report(&self, outcome: Outcome, parts: &[Part], shifts: &[u64], optimality: Optimality) -> Solution {
+        let mut uncut = self.uncut(parts);
+        let scores = self.scores(parts, shifts, &mut uncut);
+        let zeros = vec![0; shifts.len()];
+        let zero_scores = if shifts == zeros { scores.clone() } else { self.scores(parts, &zeros, &mut uncut) };
+        let link = |(l, (own, zero)): (usize, (&Score, &Score))| LinkScore {
+            link: LinkId(l as u32),
+            score: own.score,
+            true_score: own.score,
+            zero_shift_score: zero.score,
+            uncertainty: own.uncertainty.max(zero.uncertainty),
+        };
+        let means = |scores: &[Score]| self.mean(&scores.iter().map(|s| s.score).collect::<Vec<_>>());
+        Solution {
+            outcome,
+            mean_score: means(&scores),
+            zero_shift_mean_score: means(&zero_scores),
+            optimality,
+            links: scores.iter().zip(&zero_scores).enumerate().map(link).collect(),
+            shifts: self.job_shifts(parts, shifts),
+            affinity: self.affinity(),
+            robust: None,
+        }
+    }
+
+    fn job_shifts(&self, parts: &[Part], shifts: &[u64]) -> Vec<JobShift> {
+        let periods = self.problem.periods();
+        let mut out: Vec<JobShift> = (0..shifts.len())
+            .map(|j| JobShift { job: JobId(j as u32), shift: Ticks(shifts[j]), slack: Ticks(periods[j].0 / 2), lock: Ticks(1) })
+            .collect();
+        for part in parts {
+            for (local, &job) in part.jobs.iter().enumerate() {
+                let o = &mut out[job];
+                o.lock = Ticks(o.lock.0.lcm(&part.group.jobs[local].lock));
+                if let Some(slack) = part.slacks.get(local).copied().flatten() {
+                    o.slack = o.slack.min(Ticks(slack));
+                }
+            }
+        }
+        let circles = parts.iter().flat_map(|p| p.group.circles.iter().zip(p.classes.iter().copied()));
+        let all = circles.chain(self.settled.iter().map(|s| (&s.circle, s.class)));
+        for (_, class) in all.filter(|c| c.0.blur > 0.0) {
+            self.lock_as_given(&self.problem.links()[self.classes[class].link], &mut out);
+        }
+        out
+    }
+
+    /// The locks of the jobs on a link whose circle does not have all couplings.
+    fn lock_as_given(&self, link: &ProblemLink, out: &mut [JobShift]) {
+        for on in &link.members {
+            let others = link.members.iter().filter(|o| o.job != on.job);
+            let own = self.problem.period(on.job);
+            let lock = others.fold(1_u64, |l, other| l.lcm(&own.gcd(&self.problem.period(other.job))));
+            let o = &mut out[on.job.index()];
+            o.lock = Ticks(o.lock.0.lcm(&lock));
+        }
+    }
+
+    /// Mean over the links that two or more jobs cross; 1 when there is none.
+    pub(crate) fn mean(&self, scores: &[f64]) -> f64 {
+        let shared = self.shared_links();
+        if shared == 0 {
+            return 1.0;
+        }
+        self.classes.iter().map(|c| scores[c.link] * c.links.len() as f64).sum::<f64>() / shared as f64
+    }
+
+    fn affinity(&self) -> Affinity {
+        affinity::affinity(self.problem, &self.classes)
+    }
+}
+
+/// Links with all their couplings.
+struct Uncut {
+    circles: BTreeMap<usize, Circle>,
+    /// Work on one sum of one link.
+    each: u64,
+}
+
+impl Uncut {
+    /// Mean excess of a link under one shift per job, and how far it may be off; `None` if it is not here, or too much work.
+    fn excess(&mut self, link: usize, shifts: &[u64]) -> Option<(f64, f64)> {
+        let circle = self.circles.get(&link)?;
+        let jobs = circle.members.iter().map(|on| DemandDistribution::job(&on.folded, shifts[on.job])).collect();
+        let excess = distribution::excess(jobs, circle, &mut Budget::new(self.each, None));
+        if excess.is_none() {
+            // Other shifts would be as much work.
+            self.circles.remove(&link);
+            return None;
+        }
+        Some((excess?, self.circles.get(&link)?.blur))
+    }
+}
+
+/// Score of a link on which shifts change nothing: no overload, or one job that alone exceeds it.
+fn constant_score(problem: &Problem, link: &ProblemLink) -> f64 {
+    let capacity = link.capacity.0;
+    let peaks: u64 = link.members.iter().map(|m| problem.phases(m.demand).iter().map(|p| p.rate.0).max().unwrap_or(0)).sum();
+    if peaks <= capacity {
+        return 1.0;
+    }
+    let lost: f64 = link
+        .members
+        .iter()
+        .map(|m| {
+            let over = |p: &crate::Phase| p.rate.0.saturating_sub(capacity) as f64 * (p.end.0 - p.start.0) as f64;
+            problem.phases(m.demand).iter().map(over).sum::<f64>() / (problem.period(m.job) as f64 * capacity as f64)
+        })
+        .sum();
+    1.0 - lost
+}

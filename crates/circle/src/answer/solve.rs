@@ -1,0 +1,337 @@
+//! From a problem to a solution: merge, split into jointly solved sets, optimise, centre, compose, report.
+
+use alloc::{vec, vec::Vec};
+
+use rayon::prelude::*;
+
+use super::{
+    cassini,
+    robust::{self, Robustness},
+    slack,
+    solution::{Effort, Mode, Optimality, Options, Outcome, Robust, Solution, SolveError},
+};
+use crate::{
+    PROOF_TOLERANCE, Ticks,
+    budget::{Budget, Cancel},
+    demand::{
+        circle::Circle,
+        sum::{Presence, Workspace},
+    },
+    model::{
+        affinity::{self, LinkClass, Rotated},
+        problem::Problem,
+    },
+    search::{Optimum, group::Group, optimum},
+};
+
+/// What part of the work of the search may be spent on centring its answer, on top.
+const CENTRING_SHARE: u64 = 4;
+/// How far the rounding of thousands of sums can move a cost that should stay, as a part of it.
+const COST_TOLERANCE: f64 = 1e-9;
+/// Below this many sets threads cost more than they save.
+const PARALLEL_SETS_MIN: usize = 16;
+
+/// Finds the time-shifts that maximise the mean link score.
+///
+/// ```
+/// use antiphase_circle::{solve, Options, Phase, ProblemBuilder, Rate, Ticks};
+/// // Two VGG16 of the CASSINI paper: 255 ms, 141 ms down, then 114 ms at 45 of 50 Gb/s.
+/// let mut b = ProblemBuilder::new();
+/// let up = [Phase { start: Ticks(141), end: Ticks(255), rate: Rate(45_000) }];
+/// let mut members = vec![];
+/// for _ in 0..2 {
+///     let job = b.job(Ticks(255)).unwrap();
+///     members.push(b.demand(job, &up).unwrap());
+/// }
+/// b.link(Rate(50_000), members).unwrap();
+/// let solution = solve(&b.build(), &Options::default()).unwrap();
+/// assert_eq!(solution.mean_score, 1.0);
+/// assert!(solution.optimality.proven);
+/// // 255 - 2 * 114 ms are free: 27 ms, so either may drift 13 ms.
+/// assert_eq!(solution.shifts[1].slack, Ticks(13));
+/// ```
+///
+/// # Errors
+/// [`SolveError::PerimeterOverflow`] in paper mode.
+pub fn solve(problem: &Problem, options: &Options) -> Result<Solution, SolveError> {
+    Ok(solve_counted(problem, options, None)?.0)
+}
+
+/// [`solve`], which ends soon after `cancel` says so.
+///
+/// # Errors
+/// As [`solve`], and [`SolveError::Cancelled`].
+pub fn solve_until(problem: &Problem, options: &Options, cancel: &Cancel) -> Result<Solution, SolveError> {
+    let answer = solve_counted(problem, options, Some(cancel))?.0;
+    if cancel.is_cancelled() { Err(SolveError::Cancelled) } else { Ok(answer) }
+}
+
+/// [`solve`], and about how much work the search for the optimum was, in units of 10 ns.
+pub(crate) fn solve_counted(problem: &Problem, options: &Options, cancel: Option<&Cancel>) -> Result<(Solution, u64), SolveError> {
+    let view = View { cancel: cancel.cloned(), ..View::new(problem, options.effort) };
+    match options.mode {
+        Mode::Exact => {
+            let parts = view.solved_parts(options);
+            let work = parts.iter().map(|p| p.spent).sum();
+            Ok((view.combine(parts, options), work))
+        }
+        // The grid has a bound of its own.
+        Mode::Cassini => Ok((cassini::solve(&view, Budget::new(options.effort.problem_work_max(), cancel))?, 0)),
+    }
+}
+
+/// Scores given shifts; `shifts[j]` is the delay of job `j`, taken modulo its period.
+///
+/// # Errors
+/// [`SolveError::ShiftCount`].
+pub fn evaluate(problem: &Problem, shifts: &[Ticks]) -> Result<Solution, SolveError> {
+    if shifts.len() != problem.periods().len() {
+        return Err(SolveError::ShiftCount { given: shifts.len(), jobs: problem.periods().len() });
+    }
+    let view = View::new(problem, Effort::Thorough);
+    let shifts: Vec<u64> = shifts.iter().zip(problem.periods()).map(|(s, t)| s.0 % t.0).collect();
+    let mut parts = view.parts();
+    let work_max = share(Effort::Thorough, parts.len());
+    for part in &mut parts {
+        part.group.limit(Effort::Thorough, work_max);
+        part.stand_at(&shifts, &mut Workspace::new(Budget::new(work_max, None)));
+    }
+    let optimality = Optimality { proven: false, bound_gap: 0.0 };
+    let mut solution = view.report(Outcome::Evaluated, &parts, &shifts, optimality);
+    solution.optimality.bound_gap = (1.0 - solution.mean_score).max(0.0);
+    Ok(solution)
+}
+
+/// A problem with its links merged and the constant ones recognised.
+pub(crate) struct View<'a> {
+    pub(crate) problem: &'a Problem,
+    pub(super) effort: Effort,
+    cancel: Option<Cancel>,
+    /// Links that two or more jobs cross, merged.
+    pub(crate) classes: Vec<LinkClass>,
+    /// Which of them some shift could overload, with its circle.
+    contended: Vec<(usize, Circle)>,
+    /// Those that are over capacity but whose score no shift changes, because at most one job has edges on the circle.
+    pub(super) settled: Vec<Settled>,
+}
+
+/// A link over capacity whose score no shift changes.
+pub(super) struct Settled {
+    pub(super) class: usize,
+    pub(super) circle: Circle,
+    /// Mean excess in Mbit/s.
+    pub(super) excess: f64,
+}
+
+impl Settled {
+    fn new((class, circle): (usize, Circle)) -> Self {
+        let mut workspace = Workspace::default();
+        workspace.sum.sweep(&circle, |_| Presence::At(0), &mut workspace.budget);
+        let excess = workspace.sum.excess(&circle) / circle.perimeter as f64;
+        Self { class, circle, excess }
+    }
+}
+
+/// A jointly solved set and its answer. Rotations are modulo the jobs' locks.
+pub(crate) struct Part {
+    pub(crate) jobs: Vec<usize>,
+    pub(crate) group: Group,
+    /// Class of each circle of the group.
+    pub(super) classes: Vec<usize>,
+    pub(crate) rotations: Vec<u64>,
+    pub(crate) slacks: Vec<Option<u64>>,
+    bound: f64,
+    proven: bool,
+    /// Work of the last solution.
+    spent: u64,
+}
+
+impl Part {
+    fn solve(&mut self, options: &Options, work_max: u64, cancel: Option<&Cancel>) {
+        // Beside the search, its last part is kept for centring: no more than a quarter on top.
+        let mut workspace = Workspace::new(Budget::new(work_max + work_max / CENTRING_SHARE, cancel));
+        self.group.limit(options.effort, work_max);
+        let Optimum { found, bound } = workspace.within(work_max, |workspace| optimum(&self.group, options.effort, workspace));
+        // An earlier bound holds as well.
+        self.bound = bound.max(self.bound);
+        self.proven = found.cost <= self.bound + PROOF_TOLERANCE;
+        self.rotations = found.shifts;
+        let found = found.cost;
+        self.slacks = slack::centre(&self.group, &mut self.rotations, |_| true, &mut workspace);
+        self.spent = workspace.budget.spent();
+        debug_assert!(
+            self.group.cost(&self.rotations, &mut Workspace::default()) <= found + COST_TOLERANCE * (1.0 + found),
+            "invariant: no step after the search raises the cost"
+        );
+    }
+
+    /// Takes over the shifts of all jobs, and looks for their slacks.
+    pub(super) fn stand_at(&mut self, shifts: &[u64], workspace: &mut Workspace) {
+        self.rotations = self.jobs.iter().zip(&self.group.jobs).map(|(&j, own)| shifts[j] % own.lock).collect();
+        self.slacks = slack::slacks(&self.group, &self.rotations, workspace);
+    }
+}
+
+/// Work for each of so many parts that are all looked at once.
+fn share(effort: Effort, parts: usize) -> u64 {
+    effort.work_max().min(effort.problem_work_max() / parts.max(1) as u64)
+}
+
+/// Solves all parts with about `work_max` of work together, and no part with more than the effort allows for one. First all get
+/// the same half; what they leave goes to those that are not proven, in equal shares. Work is counted, not timed, so the shares
+/// are the same on any machine.
+fn solve_parts(parts: &mut [Part], options: &Options, cancel: Option<&Cancel>) {
+    let work_max = options.effort.problem_work_max();
+    let most = options.effort.work_max();
+    let all = |parts: &mut [&mut Part], share: u64| {
+        if parts.len() >= PARALLEL_SETS_MIN {
+            parts.par_iter_mut().for_each(|part| part.solve(options, share, cancel));
+        } else {
+            parts.iter_mut().for_each(|part| part.solve(options, share, cancel));
+        }
+    };
+    let share = if parts.len() == 1 { most.min(work_max) } else { most.min(work_max / 2 / parts.len().max(1) as u64) };
+    all(&mut parts.iter_mut().collect::<Vec<_>>(), share);
+    let left = work_max.saturating_sub(parts.iter().map(|p| p.spent).sum());
+    let mut open: Vec<&mut Part> = parts.iter_mut().filter(|p| !p.proven).collect();
+    let again = most.min(left / open.len().max(1) as u64);
+    if again >= 2 * share.max(1) {
+        all(&mut open, again);
+    }
+}
+
+impl<'a> View<'a> {
+    pub(crate) fn new(problem: &'a Problem, effort: Effort) -> Self {
+        let classes = affinity::merge(problem, 2);
+        let circle = |class: &LinkClass| Circle::of_link(problem, &problem.links()[class.link], class.links.len(), effort);
+        let all = classes.iter().enumerate().filter_map(|(c, class)| circle(class).map(|circle| (c, circle)));
+        let (contended, settled): (Vec<_>, Vec<_>) = all.partition(|(_, circle)| circle.members.len() > 1);
+        let settled = settled.into_iter().map(Settled::new).collect();
+        Self { problem, effort, cancel: None, classes, contended, settled }
+    }
+
+    /// How many links two or more jobs cross.
+    pub(crate) fn shared_links(&self) -> usize {
+        self.classes.iter().map(|c| c.links.len()).sum()
+    }
+
+    /// The contended links, split into sets that must be solved jointly.
+    pub(crate) fn parts(&self) -> Vec<Part> {
+        self.split(affinity::joint_sets)
+    }
+
+    /// The contended links, split into connected components: where some jobs stand still, others cannot be
+    /// turned set by set.
+    pub(crate) fn components(&self) -> Vec<Part> {
+        self.split(affinity::connected)
+    }
+
+    fn split(&self, into_sets: impl Fn(usize, &[Vec<usize>]) -> Vec<Vec<usize>>) -> Vec<Part> {
+        let members: Vec<Vec<usize>> = self.contended.iter().map(|(_, circle)| circle.members.iter().map(|m| m.job).collect()).collect();
+        into_sets(self.problem.periods().len(), &members)
+            .into_iter()
+            .map(|set| {
+                let mut jobs: Vec<usize> = set.iter().flat_map(|&i| members[i].iter().copied()).collect();
+                jobs.sort_unstable();
+                jobs.dedup();
+                let mut circles: Vec<Circle> = set.iter().map(|&i| self.contended[i].1.clone()).collect();
+                for m in circles.iter_mut().flat_map(|c| &mut c.members) {
+                    m.job = jobs.partition_point(|&j| j < m.job);
+                }
+                let group = Group::new(jobs.len(), circles, self.effort);
+                let classes = set.iter().map(|&i| self.contended[i].0).collect();
+                Part { jobs, group, classes, rotations: vec![], slacks: vec![], bound: 0.0, proven: false, spent: 0 }
+            })
+            .collect()
+    }
+
+    pub(crate) fn solve_exact(&self, options: &Options) -> Solution {
+        self.combine(self.solved_parts(options), options)
+    }
+
+    fn solved_parts(&self, options: &Options) -> Vec<Part> {
+        let mut parts = self.parts();
+        solve_parts(&mut parts, options, self.cancel.as_ref());
+        parts
+    }
+
+    fn combine(&self, mut parts: Vec<Part>, options: &Options) -> Solution {
+        let rotated: Vec<Rotated> = parts.iter().map(|p| Rotated { jobs: p.jobs.clone(), rotations: p.rotations.clone() }).collect();
+        let mut shifts = self.compose(&rotated);
+        let shared = self.shared_links().max(1) as f64;
+        let bound: f64 = parts.iter().map(|p| p.bound).sum();
+        let settled: f64 = self.settled.iter().map(|s| s.circle.cost(s.circle.blur)).sum();
+        let blur = settled + parts.iter().map(|p| p.group.blur()).sum::<f64>();
+        let Some(drift) = options.robust else {
+            let proven = parts.iter().all(|p| p.proven) && blur == 0.0;
+            let optimality = Optimality { proven, bound_gap: 0.0 };
+            let mut solution = self.report(Outcome::Solved, &parts, &shifts, optimality);
+            if solution.mean_score < solution.zero_shift_mean_score {
+                // The circles on which the search looked are not quite the true ones.
+                shifts.fill(0);
+                let mut workspace = Workspace::new(Budget::new(share(options.effort, 1), self.cancel.as_ref()));
+                parts.iter_mut().for_each(|part| part.stand_at(&shifts, &mut workspace));
+                solution = self.report(Outcome::Solved, &parts, &shifts, optimality);
+            }
+            if !proven {
+                solution.optimality.bound_gap = self.gap(&solution, &parts);
+            }
+            return solution;
+        };
+        let worst = self.harden(&mut parts, &mut shifts, drift.0, options.effort);
+        let gap = ((worst.cost + worst.added - worst.bound + 2.0 * blur) / shared).max(0.0);
+        let proven = gap <= PROOF_TOLERANCE && blur == 0.0;
+        let optimality = Optimality { proven, bound_gap: if proven { 0.0 } else { gap } };
+        let mut solution = self.report(Outcome::Solved, &parts, &shifts, optimality);
+        solution.robust = Some(Robust {
+            mean_score: solution.mean_score - (worst.added + 2.0 * blur) / shared,
+            exact: worst.exact && blur == 0.0,
+            plain_gap: ((worst.cost - bound + 2.0 * blur) / shared).max(0.0),
+        });
+        solution
+    }
+
+    /// How much better than the reported ones the scores of other shifts can be. A bound holds on circles that are off by their
+    /// blur; that demand beyond the capacity must exceed it holds on any.
+    fn gap(&self, solution: &Solution, parts: &[Part]) -> f64 {
+        let lost = |class: usize| -> f64 {
+            self.classes[class].links.iter().map(|&l| 1.0 - solution.links[l].score + solution.links[l].uncertainty).sum()
+        };
+        let part = |part: &Part| {
+            let overfull = part.group.circles.iter().map(|c| c.cost(c.overfull)).sum();
+            part.classes.iter().map(|&class| lost(class)).sum::<f64>() - f64::max(part.bound - part.group.blur(), overfull)
+        };
+        let settled = |s: &Settled| lost(s.class) - f64::max(s.circle.cost(s.excess - s.circle.blur), s.circle.cost(s.circle.overfull));
+        let gap = parts.iter().map(part).sum::<f64>() + self.settled.iter().map(settled).sum::<f64>();
+        (gap / self.shared_links().max(1) as f64).max(0.0)
+    }
+
+    /// Moves the shifts to lower the worst case of a drift, component by component: a job may drift on the links of several sets.
+    fn harden(&self, parts: &mut [Part], shifts: &mut [u64], drift: u64, effort: Effort) -> Robustness {
+        let own = |component: &Part| {
+            let sets = parts.iter().filter(|p| p.jobs.first().is_some_and(|j| component.jobs.binary_search(j).is_ok()));
+            sets.map(|p| p.bound).sum()
+        };
+        let components = self.components();
+        let mut stands: Vec<robust::Component> = components
+            .iter()
+            .map(|c| robust::Component {
+                group: c.group.clone(),
+                shifts: c.jobs.iter().zip(&c.group.jobs).map(|(&j, own)| shifts[j] % own.lock).collect(),
+                bound: own(c),
+            })
+            .collect();
+        let work_max = share(effort, components.len().max(parts.len()));
+        let worst = robust::harden(&mut stands, drift, effort, &Budget::new(work_max, self.cancel.as_ref()));
+        let rotated: Vec<Rotated> =
+            components.into_iter().zip(stands).map(|(c, stand)| Rotated { jobs: c.jobs, rotations: stand.shifts }).collect();
+        shifts.copy_from_slice(&self.compose(&rotated));
+        parts.iter_mut().for_each(|part| part.stand_at(shifts, &mut Workspace::new(Budget::new(work_max, self.cancel.as_ref()))));
+        worst
+    }
+
+    /// One shift per job.
+    fn compose(&self, rotated: &[Rotated]) -> Vec<u64> {
+        affinity::compose(&self.problem.periods().iter().map(|t| t.0).collect::<Vec<_>>(), rotated)
+    }
+}

@@ -1,0 +1,84 @@
+//! How much a solve may do: counted in units of work, never timed, so that equal inputs get equal answers on any machine.
+
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+/// Ends a solve from outside: a client that has left, a deadline that has passed. Clones share one flag.
+///
+/// ```
+/// use antiphase_circle::{Cancel, Options, ProblemBuilder, SolveError, solve_until};
+/// let cancel = Cancel::default();
+/// cancel.cancel();
+/// let answer = solve_until(&ProblemBuilder::new().build(), &Options::default(), &cancel);
+/// assert_eq!(answer, Err(SolveError::Cancelled));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// Every solve that was given this flag ends within about a millisecond.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`Self::cancel`] was called.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Work that was done and work that may be done, in units of about 10 ns of one core.
+///
+/// Everything whose duration depends on the input charges what it did, and every loop that searches asks
+/// [`is_spent`](Self::is_spent) before its next round.
+#[derive(Clone, Debug)]
+pub(crate) struct Budget {
+    spent: u64,
+    end: u64,
+    cancel: Option<Cancel>,
+}
+
+impl Default for Budget {
+    /// Without a limit: for single evaluations, whose length the limits of a problem bound.
+    fn default() -> Self {
+        Self { spent: 0, end: u64::MAX, cancel: None }
+    }
+}
+
+impl Budget {
+    pub(crate) fn new(work: u64, cancel: Option<&Cancel>) -> Self {
+        Self { spent: 0, end: work, cancel: cancel.cloned() }
+    }
+
+    pub(crate) fn charge(&mut self, work: u64) {
+        self.spent = self.spent.saturating_add(work);
+    }
+
+    pub(crate) fn spent(&self) -> u64 {
+        self.spent
+    }
+
+    pub(crate) fn left(&self) -> u64 {
+        if self.is_cancelled() { 0 } else { self.end.saturating_sub(self.spent) }
+    }
+
+    pub(crate) fn is_spent(&self) -> bool {
+        self.left() == 0
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancel.as_ref().is_some_and(Cancel::is_cancelled)
+    }
+
+    /// Lowers the limit to `work` from now on; returns the limit that was there, for [`Self::restore`].
+    pub(crate) fn narrow(&mut self, work: u64) -> u64 {
+        let outer = self.end;
+        self.end = outer.min(self.spent.saturating_add(work));
+        outer
+    }
+
+    pub(crate) fn restore(&mut self, outer: u64) {
+        self.end = outer;
+    }
+}

@@ -1,0 +1,258 @@
+//! The reduced circle of a link: which of its jobs' couplings are kept, and how far that can be off.
+
+use alloc::{vec, vec::Vec};
+
+use num_integer::Integer as _;
+use petgraph::unionfind::UnionFind;
+
+use super::{
+    background::Background,
+    distribution,
+    folded::Folded,
+    perimeter::{Periodic, perimeter},
+};
+use crate::{
+    Effort,
+    model::problem::{Phase, Problem, ProblemLink},
+};
+
+/// A circle for a search among many jobs may have so many times the pieces of its jobs before one is looked for that drops
+/// couplings of no consequence: every evaluation goes around the circle.
+const REPEATS_MAX: u64 = 8;
+/// Couplings that change no score by more than this are of no consequence for a search. (The scores that are reported count them
+/// in all the same, see `answer::exact`.)
+const NEGLIGIBLE: f64 = 1e-6;
+
+/// One job on one circle.
+#[derive(Clone, Debug)]
+pub(crate) struct OnCircle {
+    /// Index of the job within its group.
+    pub(crate) job: usize,
+    /// Its demand, folded onto the circle: more than one piece.
+    pub(crate) folded: Folded,
+    /// Where its demand rises (`true`) and falls, in ticks of its own period.
+    pub(crate) edges: Vec<(u64, bool)>,
+    /// Jobs of one coupling class are coupled directly or through others, by gcds above 1. Classes are independent.
+    pub(crate) class: u32,
+}
+
+/// The reduced circle of one link (or of several merged ones).
+#[derive(Clone, Debug)]
+pub(crate) struct Circle {
+    /// `M` in ticks.
+    pub(crate) perimeter: u64,
+    /// Capacity in Mbit/s.
+    pub(crate) capacity: f64,
+    /// Excess in Mbit/s times ticks, times this, is the loss in the sum of link scores.
+    pub(crate) weight: f64,
+    /// Jobs whose demand differs from point to point.
+    pub(crate) members: Vec<OnCircle>,
+    /// All other jobs on the link, together.
+    pub(crate) background: Background,
+    /// The mean excess under any shifts differs from the true one by at most this: couplings that were dropped, levels that were
+    /// merged. 0 where both are equal.
+    pub(crate) blur: f64,
+    /// No shifts cost less.
+    pub(crate) least_cost: f64,
+    /// Mean demand of all jobs beyond the capacity, in Mbit/s: no shifts have less excess, blur or not.
+    pub(crate) overfull: f64,
+}
+
+impl Circle {
+    /// A circle of that perimeter. `members` are (job, phases, period), none of them silent.
+    pub(crate) fn new(capacity: u64, multiplicity: usize, members: &[(usize, &[Phase], u64)], perimeter: u64) -> Self {
+        let mut circle = Self::folded(capacity, members, |m| members[m].2.gcd(&perimeter));
+        circle.perimeter = perimeter;
+        circle.weight = multiplicity as f64 / (circle.capacity * perimeter as f64);
+        classify(&mut circle.members);
+        circle.blur += if circle.may_cut() { circle.cut_blur() } else { 0.0 };
+        circle.least_cost = circle.least_cost();
+        circle
+    }
+
+    /// The circle on which every coupling is kept, however long it is: only good for one sum of all members.
+    pub(crate) fn uncut(problem: &Problem, link: &ProblemLink) -> Self {
+        let active = active(problem, link);
+        let fold = |m: usize| {
+            let own = active[m].2;
+            let others = active.iter().enumerate().filter(|o| o.0 != m);
+            others.fold(1_u64, |l, (_, other)| l.lcm(&own.gcd(&other.2)))
+        };
+        Self::folded(link.capacity.0, &active, fold)
+    }
+
+    /// Members by (job, phases, period), each folded to the period that `fold` says.
+    fn folded(capacity: u64, members: &[(usize, &[Phase], u64)], fold: impl Fn(usize) -> u64) -> Self {
+        let member = |(m, &(job, phases, period)): (usize, &(usize, &[Phase], u64))| {
+            let folded = Folded::new(phases, period, fold(m));
+            OnCircle { job, folded, edges: edges(phases, period), class: 0 }
+        };
+        let all: Vec<OnCircle> = members.iter().enumerate().map(member).collect();
+        let merged: f64 = all.iter().map(|on| on.folded.blur).sum();
+        let (members, constant): (Vec<OnCircle>, Vec<OnCircle>) = all.into_iter().partition(|on| on.folded.starts.len() > 1);
+        let background = Background::new(constant.iter().map(|on| on.folded.distribution(0)).collect());
+        let blur = merged + background.blur;
+        let mean = members.iter().map(|on| on.folded.mean).sum::<f64>() + background.mean;
+        let overfull = (mean - capacity as f64).max(0.0);
+        Self { perimeter: 1, capacity: capacity as f64, weight: 0.0, members, background, blur, least_cost: 0.0, overfull }
+    }
+
+    /// The circle of a link that some shifts could overload; `None` when its score does not depend on shifts: at most one job
+    /// sends, or all peaks together fit.
+    pub(crate) fn of_link(problem: &Problem, link: &ProblemLink, multiplicity: usize, effort: Effort) -> Option<Self> {
+        let active = active(problem, link);
+        let peak = |phases: &[Phase]| phases.iter().map(|p| p.rate.0).max().unwrap_or(0);
+        if active.len() < 2 || active.iter().map(|m| peak(m.1)).sum::<u64>() <= link.capacity.0 {
+            return None;
+        }
+        let periodic: Vec<Periodic> = active.iter().map(|m| Periodic::new(m.1, m.2)).collect();
+        let around = |perimeter: u64| Self::new(link.capacity.0, multiplicity, &active, perimeter);
+        let negligible = NEGLIGIBLE * link.capacity.0 as f64;
+        let whole = perimeter(&periodic, effort.pieces_max());
+        let short = REPEATS_MAX * periodic.iter().map(Periodic::pieces).sum::<u64>();
+        if whole.blur == 0.0 && (active.len() <= distribution::SUMMANDS_MAX || whole.pieces <= u128::from(short)) {
+            return Some(around(whole.ticks));
+        }
+        // Around a circle that is too long to be swept, sums on smaller ones can still be short.
+        if whole.blur > 0.0 && effort != Effort::Fast {
+            let long = perimeter(&periodic, crate::LONG_CIRCLE_PIECES_MAX);
+            let circle = (long.blur == 0.0).then(|| around(long.ticks));
+            let circle = circle.filter(|c| c.blur == 0.0 && distribution::are_short(&c.members));
+            if circle.is_some() {
+                return circle;
+            }
+        }
+        let brief = perimeter(&periodic, short.min(effort.pieces_max()));
+        let best = if brief.blur <= negligible || brief.blur <= whole.blur { brief } else { whole };
+        let mut circle = around(best.ticks);
+        circle.blur += best.blur;
+        Some(circle)
+    }
+
+    /// The same circle with those jobs only, renumbered in that order.
+    pub(crate) fn only(&self, jobs: &[usize]) -> Self {
+        let mut circle = self.clone();
+        circle.members.retain_mut(|on| {
+            let place = jobs.iter().position(|&job| job == on.job);
+            on.job = place.unwrap_or(0);
+            place.is_some()
+        });
+        classify(&mut circle.members);
+        circle.least_cost = circle.least_cost();
+        circle
+    }
+
+    /// Mean excess when the members are at `level` and the background is anywhere.
+    pub(crate) fn excess_at(&self, level: f64) -> f64 {
+        self.background.excess(level - self.capacity)
+    }
+
+    /// How far a mean excess can be from the true one: by the blur, and by no more than what the mean demand leaves open. Demand
+    /// beyond the capacity must exceed it, and no more can exceed it than there is.
+    pub(crate) fn uncertainty(&self, excess: f64, blur: f64) -> f64 {
+        let mean = self.members.iter().map(|on| on.folded.mean).sum::<f64>() + self.background.mean;
+        blur.min(f64::max(excess - self.overfull, mean - excess)).max(0.0)
+    }
+
+    /// Loss in the sum of link scores of that mean excess.
+    pub(crate) fn cost(&self, mean_excess: f64) -> f64 {
+        mean_excess * self.perimeter as f64 * self.weight
+    }
+
+    /// Whether under some shifts the sum of the unlocked members could have more levels than a distribution keeps: more than
+    /// [`super::sum::LEVELS_MAX`] different sums, of the levels of all jobs as of the most that each sends at any one point.
+    fn may_cut(&self) -> bool {
+        let most = super::sum::LEVELS_MAX;
+        let unlocked = || self.members.iter().map(|m| &m.folded).filter(|f| !f.is_locked());
+        let at_once = |f: &Folded| (0..f.starts.len()).map(|piece| f.atoms(piece).len()).max().unwrap_or(1);
+        if unlocked().fold(1_usize, |all, f| all.saturating_mul(at_once(f))) <= most {
+            return false;
+        }
+        let mut sums = vec![0.0_f64];
+        for f in unlocked() {
+            sums = f.levels.iter().flat_map(|level| sums.iter().map(move |sum| sum + level)).collect();
+            sums.sort_unstable_by(f64::total_cmp);
+            sums.dedup();
+            if sums.len() > most {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// What merging levels at their mean can be off by: the distance between neighbours of [`super::sum::LEVELS_MAX`] levels is
+    /// not known before the shifts are, but merging everything would be off by no more than the mean demand.
+    fn cut_blur(&self) -> f64 {
+        self.members.iter().map(|m| &m.folded).filter(|f| !f.is_locked()).map(|f| f.mean).sum()
+    }
+
+    /// A cost that no shifts can undercut: the members' total has a known mean and takes only sums of their levels, so its mean
+    /// excess is at least that of the two sums around the mean (the excess is convex in the level).
+    fn least_cost(&self) -> f64 {
+        let mean: f64 = self.members.iter().map(|m| m.folded.mean).sum();
+        let (below, above) = around_mean(self.members.iter().map(|m| m.folded.reached()), mean);
+        let (low, high) = (self.excess_at(below), self.excess_at(above));
+        let share = if above > below { (mean - below) / (above - below) } else { 0.0 };
+        self.cost(low + (high - low) * share).max(0.0)
+    }
+}
+
+/// The jobs on a link that send something: (job, phases, period).
+fn active<'a>(problem: &'a Problem, link: &ProblemLink) -> Vec<(usize, &'a [Phase], u64)> {
+    let all = link.members.iter().map(|m| (m.job.index(), problem.phases(m.demand), problem.period(m.job)));
+    all.filter(|m| !m.1.is_empty()).collect()
+}
+
+/// Most sums of levels that are told apart for [`Circle::least_cost`].
+const SUMS_MAX: usize = 1 << 12;
+
+/// The sums of one level of each job that are next to `mean`, below and above; `mean` twice where there are too many sums.
+fn around_mean<'a>(levels: impl Iterator<Item = &'a [f64]>, mean: f64) -> (f64, f64) {
+    let mut sums = vec![0.0_f64];
+    for own in levels {
+        sums = own.iter().flat_map(|level| sums.iter().map(move |sum| sum + level)).collect();
+        sums.sort_unstable_by(f64::total_cmp);
+        sums.dedup();
+        if sums.len() > SUMS_MAX {
+            return (mean, mean);
+        }
+    }
+    let next = sums.partition_point(|s| *s < mean);
+    let above = sums.get(next).copied().unwrap_or(mean);
+    let below = next.checked_sub(1).map_or(above, |i| sums[i]);
+    if below <= mean && mean <= above { (below, above) } else { (mean, mean) }
+}
+
+/// Finds the coupling classes.
+fn classify(members: &mut [OnCircle]) {
+    let mut sets = UnionFind::<usize>::new(members.len());
+    for i in 0..members.len() {
+        for j in 0..i {
+            if !sets.equiv(i, j) && members[i].folded.period.gcd(&members[j].folded.period) > 1 {
+                sets.union(i, j);
+            }
+        }
+    }
+    for (i, on) in members.iter_mut().enumerate() {
+        on.class = sets.find_mut(i) as u32;
+    }
+}
+
+/// Signed edges of a demand around its period: where it rises and where it falls. Phases that
+/// touch, also across the end of the period, meet in one edge of the difference's sign.
+pub(crate) fn edges(phases: &[Phase], period: u64) -> Vec<(u64, bool)> {
+    let mut steps: Vec<(u64, i128)> = Vec::with_capacity(2 * phases.len());
+    for p in phases {
+        steps.push((p.start.0 % period, i128::from(p.rate.0)));
+        steps.push((p.end.0 % period, -i128::from(p.rate.0)));
+    }
+    steps.sort_unstable();
+    let mut out: Vec<(u64, i128)> = Vec::with_capacity(steps.len());
+    for (at, change) in steps {
+        match out.last_mut() {
+            Some(last) if last.0 == at => last.1 += change,
+            _ => out.push((at, change)),
+        }
+    }
+    out.into_iter().filter(|&(_, change)| change != 0).map(|(at, change)| (at, change > 0)).collect()
+}

@@ -1,0 +1,441 @@
+//! Sums of demands on the smallest circles that tell them apart.
+//!
+//! What two sets of jobs do to each other is decided modulo the gcd of their circles (Chinese remainder theorem, as in
+//! `residue`): given a point of that smaller circle the two totals are independent. So a total is kept only as far around
+//! as somebody who is still to be added can see: two jobs of 215 ms that meet three others modulo 1 ms are added up around
+//! 215 ms and then folded to 1 ms, to a few pieces with a distribution over a few levels each. A sweep around the circle
+//! of all of them would repeat the three others 215 times.
+
+use alloc::{vec, vec::Vec};
+
+use num_integer::Integer as _;
+
+use super::{
+    circle::{Circle, OnCircle},
+    folded::Folded,
+    sum::Presence,
+};
+use crate::budget::Budget;
+
+/// Most (level, probability) pairs in one sum; beyond it the plain sweep has its own way to bound its work.
+const ATOMS_MAX: u64 = 1 << 18;
+/// Most summands: the choice of what to add next looks at all pairs.
+pub(crate) const SUMMANDS_MAX: usize = 8;
+/// Most pieces of a sum that is kept, for each piece of its two summands.
+const GATHERED: u64 = 2;
+/// Work of looking at a summand, in units of 10 ns.
+const SUMMAND_WORK: u64 = 6;
+/// Work of a sum that is short, in units of 10 ns: a millisecond, far from [`ATOMS_MAX`].
+const SHORT_WORK: u64 = 100_000;
+/// Jobs that are shifted by multiples of it hardly meet.
+const UNEVEN: u64 = 7_919;
+/// Most pairs in one distribution.
+const LEVELS_MAX: usize = 512;
+/// Up to so many pairs equal levels are found one by one; beyond it they are sorted.
+const SCANNED: u64 = 32;
+/// Work to put one of many pairs in order, in units of 10 ns.
+const SORTED_WORK: u64 = 4;
+
+/// How large sums may become.
+struct Limits {
+    summands: usize,
+    atoms: u64,
+    levels: usize,
+}
+
+/// In a search, which asks for thousands of sums.
+const SEARCHED: Limits = Limits { summands: SUMMANDS_MAX, atoms: ATOMS_MAX, levels: LEVELS_MAX };
+/// For the scores that are reported: one sum for each link, 64 MiB at most.
+const EVALUATED: Limits = Limits { summands: 64, atoms: 1 << 22, levels: 1 << 14 };
+
+/// Demand of some jobs around a circle: a distribution over levels for each piece.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DemandDistribution {
+    pub(crate) period: u64,
+    /// Start of each piece; the first is 0.
+    pub(crate) starts: Vec<u64>,
+    /// Where the atoms of each piece end.
+    ends: Vec<u32>,
+    /// (level, probability).
+    atoms: Vec<(f64, f64)>,
+}
+
+impl DemandDistribution {
+    /// No demand.
+    pub(crate) fn nothing() -> Self {
+        Self { period: 1, starts: vec![0], ends: vec![1], atoms: vec![(0.0, 1.0)] }
+    }
+
+    /// One job at `shift`.
+    pub(crate) fn job(f: &Folded, shift: u64) -> Self {
+        let shift = shift % f.period;
+        let pieces = f.starts.len();
+        let first = f.piece_at(if shift == 0 { 0 } else { f.period - shift });
+        let mut out = Self::empty(f.period);
+        out.push(0, levels(f, first));
+        for i in 1..=pieces {
+            let piece = (first + i) % pieces;
+            let at = (f.starts[piece] + shift) % f.period;
+            if at > 0 {
+                out.push(at, levels(f, piece));
+            }
+        }
+        out
+    }
+
+    /// One job as far as it is there; `None` if it sends nothing.
+    pub(crate) fn of(f: &Folded, presence: Presence) -> Option<Self> {
+        match presence {
+            Presence::Absent => None,
+            Presence::Floor => Self::floor(f),
+            Presence::At(shift) => Some(Self::job(f, shift)),
+        }
+    }
+
+    /// What a job sends at least, wherever it stands; `None` if that is nothing.
+    pub(crate) fn floor(f: &Folded) -> Option<Self> {
+        let mut out = Self::empty(1);
+        out.push(0, levels(f, f.floor()?));
+        Some(out)
+    }
+
+    fn empty(period: u64) -> Self {
+        Self { period, starts: Vec::new(), ends: Vec::new(), atoms: Vec::new() }
+    }
+
+    fn push(&mut self, at: u64, atoms: impl Iterator<Item = (f64, f64)>) {
+        self.starts.push(at);
+        self.atoms.extend(atoms);
+        self.ends.push(self.atoms.len() as u32);
+    }
+
+    /// (level, probability) pairs of a piece.
+    pub(crate) fn atoms(&self, piece: usize) -> &[(f64, f64)] {
+        &self.atoms[self.range(piece)]
+    }
+
+    pub(crate) fn pieces(&self) -> u64 {
+        self.starts.len() as u64
+    }
+
+    pub(crate) fn end(&self, piece: usize) -> u64 {
+        self.starts.get(piece + 1).copied().unwrap_or(self.period)
+    }
+
+    /// The same seen modulo `period`, which divides this one: at each point the mean over the turns.
+    pub(crate) fn fold(self, period: u64) -> Self {
+        let turns = self.period / period;
+        if turns == 1 {
+            return self;
+        }
+        let mut events: Vec<(u64, usize)> = self.starts.iter().enumerate().map(|(p, s)| (s % period, p)).filter(|e| e.0 > 0).collect();
+        events.sort_unstable();
+        let mut sum = Tally::new(&self.atoms);
+        for piece in 0..self.starts.len() {
+            // How many turns begin in the piece.
+            let inside = self.end(piece).div_ceil(period) - self.starts[piece].div_ceil(period);
+            if inside > 0 {
+                sum.change(self.range(piece), &self.atoms, inside as i64);
+            }
+        }
+        let mut out = Self::empty(period);
+        let (mut next, mut at) = (0, 0);
+        loop {
+            out.push(at, sum.shares(turns));
+            let Some(&(then, _)) = events.get(next) else { return out };
+            at = then;
+            while let Some(&(_, p)) = events.get(next).filter(|e| e.0 == at) {
+                sum.change(self.range(p - 1), &self.atoms, -1);
+                sum.change(self.range(p), &self.atoms, 1);
+                next += 1;
+            }
+        }
+    }
+
+    fn range(&self, piece: usize) -> core::ops::Range<usize> {
+        piece.checked_sub(1).map_or(0, |before| self.ends[before] as usize)..self.ends[piece] as usize
+    }
+
+    /// Pieces that the sum with `other` would have.
+    fn pieces_with(&self, other: &Self) -> u64 {
+        let both = self.period.lcm(&other.period);
+        // What never changes cuts nothing.
+        let around = |m: &Self| if m.pieces() == 1 { 1 } else { (both / m.period).saturating_mul(m.pieces()) };
+        around(self).saturating_add(around(other))
+    }
+
+    /// The sum of two that are independent at each point; `None` if it is too large.
+    pub(crate) fn plus(&self, other: &Self, budget: &mut Budget) -> Option<Self> {
+        self.plus_within(other, &SEARCHED, budget)
+    }
+
+    fn plus_within(&self, other: &Self, limits: &Limits, budget: &mut Budget) -> Option<Self> {
+        let period = self.period.lcm(&other.period);
+        if self.pieces_with(other) > limits.atoms || budget.is_spent() {
+            return None;
+        }
+        let mut out = Self::empty(period);
+        let (mut a, mut b) = (Around::new(self), Around::new(other));
+        let mut sum: Vec<(f64, f64)> = Vec::new();
+        let mut at = 0;
+        while at < period {
+            sum.clear();
+            let (mine, theirs) = (self.atoms(a.piece), other.atoms(b.piece));
+            let products = mine.iter().flat_map(|&(level, p)| theirs.iter().map(move |&(l, q)| (level + l, p * q)));
+            let count = (mine.len() * theirs.len()) as u64;
+            if count <= SCANNED {
+                products.for_each(|(level, p)| add(&mut sum, level, p));
+                budget.charge(2 + count);
+            } else {
+                sum.extend(products);
+                super::sum::merge_equal(&mut sum);
+                budget.charge(SORTED_WORK * count);
+                if budget.is_spent() {
+                    return None;
+                }
+            }
+            if sum.len() > limits.levels || out.atoms.len() as u64 > limits.atoms {
+                return None;
+            }
+            out.push(at, sum.drain(..));
+            at = a.end.min(b.end).min(period);
+            if at == period {
+                break;
+            }
+            a.go_to(at);
+            b.go_to(at);
+        }
+        Some(out)
+    }
+
+    /// Mean excess when these are the members of `circle`.
+    pub(crate) fn excess(&self, circle: &Circle) -> f64 {
+        let piece = |p: usize| {
+            let excess: f64 = self.atoms(p).iter().map(|&(level, q)| q * circle.excess_at(level)).sum();
+            excess * (self.end(p) - self.starts[p]) as f64
+        };
+        (0..self.starts.len()).map(piece).sum::<f64>() / self.period as f64
+    }
+}
+
+/// Turns by level, kept up to date from point to point.
+struct Tally {
+    /// Distinct levels, and which of them each atom has.
+    levels: Vec<f64>,
+    of_atom: Vec<u32>,
+    /// How many turns can be at a level, and their probabilities added up.
+    turns: Vec<i64>,
+    weight: Vec<f64>,
+}
+
+impl Tally {
+    fn new(atoms: &[(f64, f64)]) -> Self {
+        let mut levels: Vec<f64> = atoms.iter().map(|a| a.0).collect();
+        levels.sort_unstable_by(f64::total_cmp);
+        levels.dedup();
+        let of_atom: Vec<u32> = atoms.iter().map(|a| levels.partition_point(|l| *l < a.0) as u32).collect();
+        let (turns, weight) = (vec![0; levels.len()], vec![0.0; levels.len()]);
+        Self { levels, of_atom, turns, weight }
+    }
+
+    fn change(&mut self, range: core::ops::Range<usize>, atoms: &[(f64, f64)], turns: i64) {
+        for (&level, atom) in self.of_atom[range.clone()].iter().zip(&atoms[range]) {
+            let level = level as usize;
+            self.turns[level] += turns;
+            self.weight[level] += turns as f64 * atom.1;
+            if self.turns[level] == 0 {
+                // What rounding left.
+                self.weight[level] = 0.0;
+            }
+        }
+    }
+
+    fn shares(&self, turns: u64) -> impl Iterator<Item = (f64, f64)> + '_ {
+        let some = self.levels.iter().zip(&self.weight).zip(&self.turns).filter(|l| *l.1 > 0);
+        some.map(move |((&level, &weight), _)| (level, weight / turns as f64))
+    }
+}
+
+/// Walks around a circle as often as asked.
+struct Around<'a> {
+    of: &'a DemandDistribution,
+    piece: usize,
+    /// Where the current piece ends, counting on through the turns.
+    end: u64,
+}
+
+impl<'a> Around<'a> {
+    fn new(of: &'a DemandDistribution) -> Self {
+        // What never changes never ends.
+        Self { of, piece: 0, end: if of.pieces() == 1 { u64::MAX } else { of.end(0) } }
+    }
+
+    fn go_to(&mut self, at: u64) {
+        if at < self.end {
+            return;
+        }
+        self.piece += 1;
+        if self.piece == self.of.starts.len() {
+            self.piece = 0;
+        }
+        self.end += self.of.end(self.piece) - self.of.starts[self.piece];
+    }
+}
+
+fn levels(f: &Folded, piece: usize) -> impl Iterator<Item = (f64, f64)> + '_ {
+    f.atoms(piece).iter().map(|&(level, p)| (f.levels[level as usize], p))
+}
+
+/// Adds a probability to a level; distributions here are short.
+fn add(sum: &mut Vec<(f64, f64)>, level: f64, p: f64) {
+    match sum.iter_mut().find(|a| a.0 == level) {
+        Some(known) => known.1 += p,
+        None => sum.push((level, p)),
+    }
+}
+
+/// Folds each to what `seen` and the others can see of it.
+fn fold_all(of: &mut [DemandDistribution], seen: u64, budget: &mut Budget) {
+    for i in 0..of.len() {
+        let others = of.iter().enumerate().filter(|o| o.0 != i).fold(seen, |l, o| l.lcm(&o.1.period));
+        let whole = core::mem::take(&mut of[i]);
+        let needed = whole.period.gcd(&others);
+        budget.charge(SUMMAND_WORK + if needed < whole.period { 4 * whole.pieces() } else { 0 });
+        of[i] = whole.fold(needed);
+    }
+}
+
+/// The two whose sum has the fewest pieces, and how many these are.
+fn cheapest(of: &[DemandDistribution]) -> Option<(usize, usize, u64)> {
+    let pairs = (0..of.len()).flat_map(|i| (i + 1..of.len()).map(move |j| (i, j)));
+    pairs.map(|(i, j)| (i, j, of[i].pieces_with(&of[j]))).min_by_key(|p| p.2)
+}
+
+/// Adds up what can be added without keeping more than `seen` and the others can see, cheapest first, until one is left, or
+/// two of which the second repeats within the first and both are seen in full. `None` if there are too many or some sum is
+/// too large.
+pub(crate) fn total(of: Vec<DemandDistribution>, seen: u64, budget: &mut Budget) -> Option<(DemandDistribution, DemandDistribution)> {
+    total_within(of, seen, &SEARCHED, budget)
+}
+
+/// The mean excess of jobs on `circle`, however many they are; `None` if that is beyond the budget.
+pub(crate) fn excess(mut of: Vec<DemandDistribution>, circle: &Circle, budget: &mut Budget) -> Option<f64> {
+    of.retain(|job| job.pieces() > 0);
+    total_within(of, 1, &EVALUATED, budget).map(|(all, _)| all.excess(circle))
+}
+
+fn total_within(
+    mut of: Vec<DemandDistribution>,
+    seen: u64,
+    limits: &Limits,
+    budget: &mut Budget,
+) -> Option<(DemandDistribution, DemandDistribution)> {
+    if of.len() > limits.summands {
+        return None;
+    }
+    loop {
+        fold_all(&mut of, seen, budget);
+        of.sort_by_key(|m| core::cmp::Reverse(m.period));
+        match &of[..] {
+            [] => return Some((DemandDistribution::nothing(), DemandDistribution::nothing())),
+            [_] => return Some((of.swap_remove(0), DemandDistribution::nothing())),
+            [a, b] if seen.is_multiple_of(a.period) && a.period.is_multiple_of(b.period) && a.period > b.period => {
+                let inner = of.pop()?;
+                return Some((of.pop()?, inner));
+            }
+            _ => {}
+        }
+        let (i, j, _) = cheapest(&of)?;
+        let b = of.swap_remove(j);
+        of[i] = of[i].plus_within(&b, limits, budget)?;
+    }
+}
+
+/// Adds up what is seen of those that are asked about many times, as long as a sum is not much longer than its summands: two
+/// of which each sees the other's circle but for a factor are kept apart. `None` if there are too many or some sum is too large.
+pub(crate) fn gather(mut of: Vec<DemandDistribution>, seen: u64, budget: &mut Budget) -> Option<Vec<DemandDistribution>> {
+    if of.len() > SUMMANDS_MAX {
+        return None;
+    }
+    loop {
+        fold_all(&mut of, seen, budget);
+        match cheapest(&of) {
+            Some((i, j, pieces)) if pieces <= GATHERED * (of[i].pieces() + of[j].pieces()) => {
+                let b = of.swap_remove(j);
+                of[i] = of[i].plus(&b, budget)?;
+            }
+            _ => return Some(of),
+        }
+    }
+}
+
+/// Whether the sums that a search asks for around such a circle are all short, wherever its jobs stand. The jobs are put where
+/// hardly any of their edges coincide, so elsewhere the sums have fewer pieces.
+pub(crate) fn are_short(members: &[OnCircle]) -> bool {
+    let most: usize = members.iter().map(|on| on.folded.levels.len()).product();
+    if members.len() > SUMMANDS_MAX || most > LEVELS_MAX {
+        return false;
+    }
+    let is_short = |absent: Option<usize>, seen: u64| {
+        let there = members.iter().enumerate().filter(|m| Some(m.0) != absent);
+        let mut budget = Budget::default();
+        let sums = total(there.map(|(i, on)| DemandDistribution::job(&on.folded, UNEVEN * i as u64)).collect(), seen, &mut budget);
+        sums.is_some() && budget.spent() <= SHORT_WORK
+    };
+    is_short(None, 1) && members.iter().enumerate().all(|(i, on)| is_short(Some(i), on.folded.period))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Phase, Rate, Ticks,
+        demand::layered::{LayeredMarginal, Seen},
+    };
+
+    fn folded(period: u64, start: u64, end: u64, rate: u64) -> Folded {
+        Folded::new(&[Phase { start: Ticks(start), end: Ticks(end), rate: Rate(rate) }], period, period)
+    }
+
+    /// Excess of jobs of (period, start, end, rate, shift), tick by tick around the LCM.
+    fn walk(jobs: &[(u64, u64, u64, u64, u64)], capacity: f64) -> f64 {
+        let perimeter = jobs.iter().fold(1, |l, j| l.lcm(&j.0));
+        let at = |t: u64| -> f64 {
+            let sends = |j: &&(u64, u64, u64, u64, u64)| (j.1..j.2).contains(&((t + j.0 - j.4 % j.0) % j.0));
+            jobs.iter().filter(sends).map(|j| j.3 as f64).sum::<f64>()
+        };
+        (0..perimeter).map(|t| (at(t) - capacity).max(0.0)).sum::<f64>() / perimeter as f64
+    }
+
+    const JOBS: [(u64, u64, u64, u64, u64); 4] = [(36, 3, 20, 7, 5), (36, 1, 15, 6, 11), (10, 2, 6, 5, 3), (14, 0, 9, 4, 8)];
+
+    #[test]
+    fn a_sum_on_small_circles_has_the_excess_of_the_walk() {
+        for capacity in [4.0, 8.0, 11.0, 16.0] {
+            let jobs: Vec<DemandDistribution> = JOBS.iter().map(|j| DemandDistribution::job(&folded(j.0, j.1, j.2, j.3), j.4)).collect();
+            let (all, rest) = total(jobs, 1, &mut Budget::default()).unwrap();
+            assert_eq!((all.period, rest.period), (1, 1), "nobody else is there to see a part of it");
+            assert!((all.excess(&Circle::new(capacity as u64, 1, &[], 1)) - walk(&JOBS, capacity)).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn two_layers_answer_to_every_shift_as_the_walk_does() {
+        for last in 0..JOBS.len() {
+            let mut jobs = JOBS;
+            jobs.swap(last, 3);
+            let others: Vec<DemandDistribution> =
+                jobs[..3].iter().map(|j| DemandDistribution::job(&folded(j.0, j.1, j.2, j.3), j.4)).collect();
+            let own = folded(jobs[3].0, jobs[3].1, jobs[3].2, jobs[3].3);
+            let (slow, fast) = total(others, own.period, &mut Budget::default()).unwrap();
+            let seen = Seen::new(&DemandDistribution::job(&own, 0).fold(slow.period));
+            let nested = LayeredMarginal::new(&slow, &fast, &seen, &Circle::new(8, 1, &[], 1), &mut Budget::default());
+            assert!((nested.without() - walk(&jobs[..3], 8.0)).abs() < 1e-12);
+            for shift in 0..own.period {
+                jobs[3].4 = shift;
+                let all = nested.without() + nested.at(&seen, shift);
+                assert!((all - walk(&jobs, 8.0)).abs() < 1e-12, "job {last} at {shift}");
+            }
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! The reduced circle: exact scores at a cost that does not grow with the LCM of the periods.
+//!
+//! Jobs with periods `T_j` meet on a link. Whether job `i` and job `j` line up is decided modulo
+//! `gcd(T_i, T_j)` and by nothing else, so everything the jobs have in common repeats after
+//! `M = lcm over pairs of gcd(T_i, T_j)`, which divides the LCM of the periods and is often
+//! smaller by many orders of magnitude. Wrapped around `M`, job `j` has the period
+//! `G_j = gcd(T_j, M)`; what it sends at one point of that circle differs between its
+//! `T_j / G_j` turns, and, given the point, the turns of different jobs are independent
+//! (Chinese remainder theorem; proof in docs/model.md). So a job is *folded*: for each piece of
+//! `[0, G_j)` a small distribution over demand levels.
+
+use alloc::{vec, vec::Vec};
+
+use crate::model::problem::Phase;
+
+/// Most (level, probability) pairs in one folded demand: 16 MiB. Above it a piece keeps only its mean.
+const FOLD_ATOMS_MAX: usize = 1 << 20;
+
+/// One job's demand on one link, wrapped around the reduced circle.
+#[derive(Clone, Debug)]
+pub(crate) struct Folded {
+    /// `G_j`: the folded demand repeats after this many ticks.
+    pub(crate) period: u64,
+    /// Start of each piece in `[0, period)`; the first is 0, ascending.
+    pub(crate) starts: Vec<u64>,
+    /// Distinct demand levels in Mbit/s; index 0 is always level 0.
+    pub(crate) levels: Vec<f64>,
+    /// (level index, probability) of all pieces, piece after piece.
+    atoms: Vec<(u32, f64)>,
+    /// First atom of each piece; one more entry closes the last piece, and one the floor.
+    offsets: Vec<u32>,
+    /// One level at every point: the whole demand is locked to this circle.
+    locked: bool,
+    /// Where something is sent: the pieces again, without their silence.
+    pub(crate) spans: Vec<Span>,
+    /// Mean demand in Mbit/s.
+    pub(crate) mean: f64,
+    /// Distributions were cut to their mean: the mean excess of any total with it can be higher by this, in Mbit/s.
+    pub(crate) blur: f64,
+    /// The lowest level that is reached somewhere, as an index: 1 if the job never stops sending.
+    reached_from: usize,
+}
+
+/// A stretch of a folded demand with one level above zero and its probability.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Span {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    /// Index into [`Folded::levels`], above 0.
+    pub(crate) level: u32,
+    pub(crate) probability: f64,
+}
+
+impl Folded {
+    /// Folds sorted disjoint `phases` of a job with period `t` modulo `period`, which divides `t`.
+    pub(crate) fn new(phases: &[Phase], t: u64, period: u64) -> Self {
+        let turns = t / period;
+        let mut levels: Vec<f64> = phases.iter().map(|p| p.rate.0 as f64).collect();
+        levels.push(0.0);
+        levels.sort_unstable_by(f64::total_cmp);
+        levels.dedup();
+        let mean = phases.iter().map(|p| p.rate.0 as f64 * (p.end.0 - p.start.0) as f64).sum::<f64>() / t as f64;
+        let level_of = |p: &Phase| levels.partition_point(|&l| l < p.rate.0 as f64);
+        let mut folded = Self {
+            period,
+            starts: Vec::new(),
+            levels: Vec::new(),
+            atoms: Vec::new(),
+            offsets: vec![0],
+            locked: false,
+            spans: Vec::new(),
+            mean,
+            blur: 0.0,
+            reached_from: 0,
+        };
+        if turns == 1 {
+            let mut at = 0;
+            for p in phases {
+                if p.start.0 > at {
+                    folded.piece(at, [(0, 1.0)]);
+                }
+                folded.piece(p.start.0, [(level_of(p) as u32, 1.0)]);
+                at = p.end.0;
+            }
+            if at < t {
+                folded.piece(at, [(0, 1.0)]);
+            }
+        } else {
+            let cut = levels.len().saturating_mul(2 * phases.len() + 1) > FOLD_ATOMS_MAX;
+            // What is sent at one point is at most this far from its mean, on average.
+            folded.blur = if cut { 2.0 * mean } else { 0.0 };
+            fold_turns(&mut folded, &levels, phases, turns, level_of);
+        }
+        if folded.blur == 0.0 {
+            folded.levels = levels;
+        }
+        folded.locked = folded.atoms.len() == folded.starts.len();
+        folded.spans = folded.sent();
+        let is_silent = folded.atoms.iter().any(|a| a.0 == 0);
+        folded.reached_from = usize::from(!is_silent);
+        folded.push_floor();
+        folded
+    }
+
+    /// Appends the floor: the largest variable that the demand dominates at every point, whatever
+    /// its shift. It sends at least `v` as often as the demand does at its quietest point.
+    fn push_floor(&mut self) {
+        // least[v]: smallest probability, over all pieces, of a level of at least `v`.
+        let mut least = vec![1.0_f64; self.levels.len() + 1];
+        least[self.levels.len()] = 0.0;
+        let mut above = vec![0.0; self.levels.len()];
+        for piece in 0..self.starts.len() {
+            above.fill(0.0);
+            for &(level, p) in self.atoms(piece) {
+                above[level as usize] = p;
+            }
+            let mut sum = 0.0;
+            for level in (1..self.levels.len()).rev() {
+                sum += above[level];
+                least[level] = least[level].min(sum);
+            }
+        }
+        for level in 0..self.levels.len() {
+            let p = least[level] - least[level + 1];
+            if p > 0.0 {
+                self.atoms.push((level as u32, p));
+            }
+        }
+        self.offsets.push(self.atoms.len() as u32);
+    }
+
+    /// The piece number under which [`Self::atoms`] knows the floor; `None` if the floor is silence.
+    pub(crate) fn floor(&self) -> Option<usize> {
+        let floor = self.starts.len();
+        (!matches!(self.atoms(floor), [(0, _)])).then_some(floor)
+    }
+
+    fn sent(&self) -> Vec<Span> {
+        let span = |piece: usize| {
+            let (from, to) = (self.starts[piece], self.piece_end(piece));
+            let loud = self.atoms(piece).iter().filter(|a| a.0 > 0);
+            loud.map(move |&(level, probability)| Span { from, to, level, probability })
+        };
+        (0..self.starts.len()).flat_map(span).collect()
+    }
+
+    /// Appends a piece, unless it goes on as the one before.
+    fn piece(&mut self, start: u64, atoms: impl IntoIterator<Item = (u32, f64)>) {
+        let before = self.atoms.len();
+        self.atoms.extend(atoms);
+        if let Some(last) = self.starts.len().checked_sub(1)
+            && self.atoms[self.offsets[last] as usize..before] == self.atoms[before..]
+        {
+            self.atoms.truncate(before);
+            return;
+        }
+        self.starts.push(start);
+        self.offsets.push(self.atoms.len() as u32);
+    }
+
+    /// (level index, probability) pairs of a piece.
+    pub(crate) fn atoms(&self, piece: usize) -> &[(u32, f64)] {
+        &self.atoms[self.offsets[piece] as usize..self.offsets[piece + 1] as usize]
+    }
+
+    /// (level in Mbit/s, probability) pairs of a piece.
+    pub(crate) fn distribution(&self, piece: usize) -> Vec<(f64, f64)> {
+        self.atoms(piece).iter().map(|&(level, p)| (self.levels[level as usize], p)).collect()
+    }
+
+    /// The levels that are reached somewhere, ascending.
+    pub(crate) fn reached(&self) -> &[f64] {
+        &self.levels[self.reached_from.min(self.levels.len() - 1)..]
+    }
+
+    /// The mean over the circle of the squared probability to be at that level (as an index) or above.
+    pub(crate) fn mean_square_of_tail(&self, level: u32) -> f64 {
+        let tail = |piece: usize| self.atoms(piece).iter().filter(|a| a.0 >= level).map(|a| a.1).sum::<f64>();
+        let square = |piece: usize| tail(piece) * tail(piece) * (self.piece_end(piece) - self.starts[piece]) as f64;
+        (0..self.starts.len()).map(square).sum::<f64>() / self.period as f64
+    }
+
+    /// One level at every point: the whole demand is locked to this circle.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.locked
+    }
+
+    /// The level of a piece of a locked demand.
+    pub(crate) fn level(&self, piece: usize) -> f64 {
+        self.levels[self.atoms[piece].0 as usize]
+    }
+
+    /// The piece that contains `at` < period.
+    pub(crate) fn piece_at(&self, at: u64) -> usize {
+        self.starts.partition_point(|&s| s <= at) - 1
+    }
+
+    /// End of a piece.
+    pub(crate) fn piece_end(&self, piece: usize) -> u64 {
+        self.starts.get(piece + 1).copied().unwrap_or(self.period)
+    }
+}
+
+/// Counts, for each piece of `[0, G)`, in how many of the `turns` each level is sent.
+fn fold_turns(folded: &mut Folded, levels: &[f64], phases: &[Phase], turns: u64, level_of: impl Fn(&Phase) -> usize) {
+    let g = folded.period;
+    let mut counts = vec![0_i64; levels.len()];
+    let mut steps: Vec<(u64, usize, i64)> = Vec::with_capacity(2 * phases.len());
+    for p in phases {
+        let (level, length) = (level_of(p), p.end.0 - p.start.0);
+        counts[level] += (length / g) as i64;
+        let (from, rest) = (p.start.0 % g, length % g);
+        if rest == 0 {
+            continue;
+        }
+        steps.push((from, level, 1));
+        if from + rest < g {
+            steps.push((from + rest, level, -1));
+        } else {
+            // The arc wraps through (or ends at) zero: it is there from the start.
+            counts[level] += i64::from(from + rest > g);
+            if from + rest > g {
+                steps.push((from + rest - g, level, -1));
+            }
+        }
+    }
+    steps.sort_unstable();
+    let mut next = 0;
+    let mut at = 0;
+    while at < g {
+        while next < steps.len() && steps[next].0 == at {
+            counts[steps[next].1] += steps[next].2;
+            next += 1;
+        }
+        let busy: i64 = counts.iter().sum();
+        let idle = (turns as i64 - busy) as f64 / turns as f64;
+        let shares = counts.iter().enumerate().filter(|&(_, &c)| c > 0).map(|(l, &c)| (l, c as f64 / turns as f64));
+        if folded.blur > 0.0 {
+            let mean: f64 = shares.map(|(l, p)| levels[l] * p).sum();
+            // Level index 0 stays level zero, as everywhere.
+            if folded.levels.is_empty() {
+                folded.levels.push(0.0);
+            }
+            folded.levels.push(mean);
+            let index = (folded.levels.len() - 1) as u32;
+            folded.piece(at, [(index, 1.0)]);
+        } else {
+            let zero = (idle > 0.0).then_some((0, idle));
+            let atoms: Vec<(u32, f64)> = zero.into_iter().chain(shares.map(|(l, p)| (l as u32, p))).collect();
+            folded.piece(at, atoms);
+        }
+        at = steps.get(next).map_or(g, |s| s.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Rate, Ticks};
+
+    /// Two of three turns send on [1, 4), one on [0, 1): the floor sends in one of three.
+    #[test]
+    fn the_floor_is_what_is_sent_at_the_quietest_point() {
+        let f = Folded::new(&[phase(1, 8, 10)], 12, 4);
+        let floor = f.floor().unwrap();
+        assert_eq!(f.atoms(floor), [(0, 1.0 - 1.0 / 3.0), (1, 1.0 / 3.0)]);
+        assert_eq!(Folded::new(&[phase(1, 8, 10)], 12, 12).floor(), None);
+        assert_eq!(Folded::new(&[phase(0, 12, 10)], 12, 4).floor().map(|x| f.atoms(x).len()), Some(2));
+    }
+
+    fn phase(start: u64, end: u64, rate: u64) -> Phase {
+        Phase { start: Ticks(start), end: Ticks(end), rate: Rate(rate) }
+    }
+
+    /// Folding [1, 8) of period 12 modulo 4: ticks 1..8 hit residues 1,2,3,0,1,2,3 in 3 turns.
+    #[test]
+    fn folding_counts_turns_per_residue() {
+        let f = Folded::new(&[phase(1, 8, 10)], 12, 4);
+        assert_eq!(f.starts, [0, 1]);
+        assert_eq!(f.levels, [0.0, 10.0]);
+        assert_eq!(f.atoms(0), [(0, 2.0 / 3.0), (1, 1.0 / 3.0)]);
+        assert_eq!(f.atoms(1), [(0, 1.0 / 3.0), (1, 2.0 / 3.0)]);
+    }
+
+    /// A phase that ends exactly on a multiple of the folded period must not leave a stray turn.
+    #[test]
+    fn folding_handles_arcs_that_end_at_zero() {
+        let f = Folded::new(&[phase(2, 4, 10)], 8, 4);
+        assert_eq!(f.starts, [0, 2]);
+        assert_eq!(f.atoms(0), [(0, 1.0)]);
+        assert_eq!(f.atoms(1), [(0, 0.5), (1, 0.5)]);
+        let wraps = Folded::new(&[phase(3, 6, 10)], 8, 4);
+        assert_eq!(wraps.starts, [0, 2, 3]);
+        assert_eq!(wraps.atoms(0), [(0, 0.5), (1, 0.5)]);
+        assert_eq!(wraps.atoms(1), [(0, 1.0)]);
+        assert_eq!(wraps.atoms(2), [(0, 0.5), (1, 0.5)]);
+    }
+}

@@ -1,0 +1,69 @@
+//! How the cost of one circle answers to the shift of one job, whichever way the total of the others was added up.
+
+use super::{
+    circle::{Circle, OnCircle},
+    distribution::DemandDistribution,
+    folded::Folded,
+    layered::{LayeredMarginal, Seen},
+    sum::{Presence, Workspace},
+    swept::SweptMarginal,
+};
+
+/// Work of the two lookups of one span, in units of 10 ns, where breaks are many.
+pub(crate) const LOOKUP_WORK: u64 = 4;
+
+/// How the cost of one circle answers to the shift of one job.
+pub(crate) struct CircleMarginal<'a> {
+    /// Cost of the others.
+    pub(crate) without: f64,
+    scale: f64,
+    others: Others<'a>,
+}
+
+/// The total of the other jobs, and the job itself.
+enum Others<'a> {
+    Layered(LayeredMarginal, Seen),
+    /// Where sums on small circles are too large.
+    Swept(SweptMarginal, &'a Folded),
+}
+
+impl<'a> CircleMarginal<'a> {
+    /// That of member `m`. The others are added up in `sums` as far as it can see them, or are swept as `presence` says.
+    pub(crate) fn new(
+        circle: &'a Circle,
+        m: usize,
+        sums: Option<(DemandDistribution, DemandDistribution)>,
+        presence: impl Fn(usize) -> Presence,
+        workspace: &mut Workspace,
+    ) -> Self {
+        let OnCircle { job, ref folded, .. } = circle.members[m];
+        let Some((slow, fast)) = sums else {
+            let Workspace { sum, budget } = workspace;
+            sum.sweep(circle, |other| if other == job { Presence::Absent } else { presence(other) }, budget);
+            budget.charge(folded.levels.len() as u64 * (3 * sum.starts.len() as u64 + sum.terms(circle)));
+            let curve = SweptMarginal::new(circle, sum, m);
+            return Self { without: curve.without * circle.weight, scale: circle.weight, others: Others::Swept(curve, folded) };
+        };
+        let scale = circle.perimeter as f64 * circle.weight;
+        let seen = Seen::new(&DemandDistribution::job(folded, 0).fold(slow.period));
+        let layered = LayeredMarginal::new(&slow, &fast, &seen, circle, &mut workspace.budget);
+        Self { without: layered.without() * scale, scale, others: Others::Layered(layered, seen) }
+    }
+
+    pub(crate) fn at(&self, shift: u64) -> f64 {
+        self.scale
+            * match &self.others {
+                Others::Layered(layered, seen) => layered.at(seen, shift),
+                Others::Swept(response, folded) => response.at(folded, shift),
+            }
+    }
+
+    /// Work of one lookup.
+    pub(crate) fn work(&self) -> u64 {
+        LOOKUP_WORK
+            * match &self.others {
+                Others::Layered(_, seen) => seen.spans.len() as u64,
+                Others::Swept(_, folded) => folded.spans.len() as u64,
+            }
+    }
+}

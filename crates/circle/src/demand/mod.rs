@@ -1,0 +1,11 @@
+//! What jobs ask of a link together: demand folded onto the reduced circle, sums of it, and what one more job adds.
+
+pub(crate) mod background;
+pub(crate) mod circle;
+pub(crate) mod distribution;
+pub(crate) mod folded;
+pub(crate) mod layered;
+pub(crate) mod marginal;
+pub(crate) mod perimeter;
+pub(crate) mod sum;
+pub(crate) mod swept;

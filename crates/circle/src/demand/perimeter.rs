@@ -1,0 +1,195 @@
+//! The perimeter of a reduced circle, and what is lost where couplings are dropped to keep it short.
+//!
+//! Jobs `i` and `j` line up modulo `gcd(T_i, T_j)`, so the whole circle has the perimeter `M = lcm over pairs of gcd(T_i, T_j)`.
+//! Measured periods share many small factors, and `M` becomes long for couplings that hardly matter. On a circle of a divisor `M'`
+//! each job is seen as the mean over the congruent shifts that `M'` does not tell apart (docs/model.md, section 2).
+
+use alloc::vec::Vec;
+
+use num_integer::Integer as _;
+
+use super::folded::Folded;
+use crate::model::problem::Phase;
+
+/// Longest perimeter of a reduced circle. Beyond it, times on the circle would not fit `u64` sums.
+const PERIMETER_MAX: u128 = 1 << 62;
+/// Work allowed on one circle, per allowed piece: what the distributions of unlocked jobs may cost.
+const WORK_PER_PIECE: u128 = 16;
+/// Most different gcds that are looked at, the largest first: a thousand measured periods have thousands, nearly all of them
+/// small, and each is tried against all jobs.
+const GCDS_MAX: usize = 256;
+
+/// What the choice of a perimeter knows of a job.
+#[derive(Clone, Debug)]
+pub(crate) struct Periodic<'a> {
+    phases: &'a [Phase],
+    /// The period, or 1 for a job that always sends the same.
+    period: u64,
+    given: u64,
+}
+
+/// A perimeter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Perimeter {
+    /// Length.
+    pub(crate) ticks: u64,
+    /// Mean excess on this circle and on the whole one differ by at most this, in Mbit/s; 0 when no coupling was dropped.
+    pub(crate) blur: f64,
+    /// Pieces around it.
+    pub(crate) pieces: u128,
+}
+
+impl<'a> Periodic<'a> {
+    pub(crate) fn new(phases: &'a [Phase], period: u64) -> Self {
+        let constant = matches!(phases, [all] if all.end.0 - all.start.0 == period);
+        Self { phases, period: if constant { 1 } else { period }, given: period }
+    }
+
+    /// Pieces of the demand within its own period.
+    pub(crate) fn pieces(&self) -> u64 {
+        2 * self.phases.len() as u64 + 1
+    }
+
+    /// Pieces around a circle: one that is folded to a single piece has no edges there.
+    fn pieces_around(&self, perimeter: u64) -> u128 {
+        let folded = self.period.gcd(&perimeter);
+        if folded == 1 { 0 } else { u128::from(perimeter / folded) * u128::from(self.pieces().min(folded)) }
+    }
+
+    /// How far the demand at a point of the circle of `whole` is from the demand as seen modulo `kept`, which divides it: the
+    /// mean over the points of the distance between both distributions (Wasserstein), or a little more, in Mbit/s.
+    ///
+    /// The distance is that of the tails, level by level; a tail modulo `kept` is the mean of those that it does not tell apart,
+    /// so the mean squared distance is the difference of the mean squares (and a mean is at most the root of the mean square).
+    fn blur(&self, whole: u64, kept: u64) -> f64 {
+        if whole == kept {
+            return 0.0;
+        }
+        let fold = |period: u64| Folded::new(self.phases, self.given, self.given.gcd(&period));
+        let (fine, coarse) = (fold(whole), fold(kept));
+        let levels = fine.levels.iter().zip(fine.levels.iter().skip(1)).enumerate();
+        let distance = |(below, (low, high)): (usize, (&f64, &f64))| {
+            let squares = fine.mean_square_of_tail(below as u32 + 1) - coarse.mean_square_of_tail(below as u32 + 1);
+            (high - low) * squares.max(0.0).sqrt()
+        };
+        if fine.blur > 0.0 || coarse.levels.len() != fine.levels.len() {
+            return 2.0 * fine.mean;
+        }
+        levels.map(distance).sum()
+    }
+}
+
+/// The perimeter of the reduced circle of those jobs with at most `pieces_max` pieces, and with distributions on them of at most
+/// [`WORK_PER_PIECE`] times as many terms. Where the whole circle is longer, couplings are dropped: the largest gcds are kept.
+pub(crate) fn perimeter(jobs: &[Periodic<'_>], pieces_max: u64) -> Perimeter {
+    let gcds = gcds(jobs);
+    let fits = |perimeter: u128| {
+        perimeter <= PERIMETER_MAX && {
+            let (pieces, most) = (pieces(jobs, perimeter as u64), u128::from(pieces_max));
+            pieces <= most && pieces * terms(jobs, perimeter as u64) <= WORK_PER_PIECE * most
+        }
+    };
+    let joined = |perimeter: u64, g: u64| u128::from(perimeter) / u128::from(perimeter.gcd(&g)) * u128::from(g);
+    // With everything kept most jobs are locked; on the way there they are not, and cost more.
+    let whole = gcds.iter().try_fold(1_u64, |all, &g| u64::try_from(joined(all, g)).ok());
+    if let Some(whole) = whole.filter(|&w| fits(u128::from(w))) {
+        return Perimeter { ticks: whole, blur: 0.0, pieces: pieces(jobs, whole) };
+    }
+    let mut ticks = 1;
+    for &g in gcds.iter().take(GCDS_MAX) {
+        let grown = joined(ticks, g);
+        if grown > u128::from(ticks) && fits(grown) {
+            ticks = grown as u64;
+        }
+    }
+    Perimeter { ticks, blur: dropped(jobs, ticks), pieces: pieces(jobs, ticks) }
+}
+
+/// The gcds of all pairs, descending.
+fn gcds(jobs: &[Periodic<'_>]) -> Vec<u64> {
+    let mut periods: Vec<u64> = jobs.iter().map(|j| j.period).collect();
+    periods.sort_unstable();
+    let mut gcds: Vec<u64> = Vec::new();
+    for (i, &a) in periods.iter().enumerate() {
+        if periods.get(i + 1) == Some(&a) {
+            gcds.push(a);
+        } else {
+            // Equal periods were paired above; one representative meets the rest.
+            gcds.extend(periods[i + 1..].iter().map(|b| a.gcd(b)));
+        }
+    }
+    gcds.sort_unstable_by(|a, b| b.cmp(a));
+    gcds.dedup();
+    gcds
+}
+
+/// How far the mean excess on a circle of that perimeter can be from that on the whole one. Seeing one job as a mean instead of
+/// as it is changes the mean excess by at most its distance from that mean; and once all others are seen as means, the last job
+/// is only ever asked for its mean, so the largest distance does not count.
+fn dropped(jobs: &[Periodic<'_>], perimeter: u64) -> f64 {
+    let (mut sum, mut largest) = (0.0, 0.0_f64);
+    for (j, job) in jobs.iter().enumerate() {
+        let others = jobs.iter().enumerate().filter(|o| o.0 != j);
+        // Divides the job's period, so it never overflows.
+        let whole = others.fold(1_u64, |l, (_, other)| l.lcm(&job.period.gcd(&other.period)));
+        let blur = job.blur(whole, whole.gcd(&perimeter));
+        sum += blur;
+        largest = largest.max(blur);
+    }
+    (sum - largest).max(0.0)
+}
+
+/// Terms of the sum of the jobs that a circle of that perimeter shows in several pieces without locking them: a job with `pieces`
+/// pieces has about half as many levels.
+fn terms(jobs: &[Periodic<'_>], perimeter: u64) -> u128 {
+    let unlocked = jobs.iter().filter(|j| !perimeter.is_multiple_of(j.period) && j.period.gcd(&perimeter) > 1);
+    let (count, atoms) = unlocked.fold((0_u128, 1_u128), |(n, atoms), j| (n + 1, (atoms * (u128::from(j.pieces()) / 2 + 1)).min(4_096)));
+    (count * atoms).max(1)
+}
+
+/// How many pieces those jobs have on a circle of that perimeter.
+fn pieces(jobs: &[Periodic<'_>], perimeter: u64) -> u128 {
+    jobs.iter().map(|j| j.pieces_around(perimeter)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Rate, Ticks};
+
+    fn of(periods: &[u64], pieces_max: u64) -> (u64, f64) {
+        let phase = [Phase { start: Ticks(0), end: Ticks(1), rate: Rate(10) }];
+        let jobs: Vec<Periodic<'_>> = periods.iter().map(|&t| Periodic::new(&phase, t)).collect();
+        let found = perimeter(&jobs, pieces_max);
+        (found.ticks, found.blur)
+    }
+
+    #[test]
+    fn the_perimeter_is_the_lcm_of_pairwise_gcds() {
+        // gcd(6,10)=2, gcd(6,15)=3, gcd(10,15)=5.
+        assert_eq!(of(&[6, 10, 15], 1000), (30, 0.0));
+        // Two coprime microsecond periods: LCM 4e10, circle of one tick.
+        assert_eq!(of(&[200_003, 200_009], 1000), (1, 0.0));
+        assert_eq!(of(&[240, 240, 7], 1000), (240, 0.0));
+        assert_eq!(of(&[36, 36, 24], 1000), (36, 0.0));
+        // Keeping everything would need 3 * (30/6 + 30/10 + 30/15) = 30 pieces. Of the gcds 5, 3 and 2 only the last locks nobody
+        // into many pieces.
+        assert!(of(&[6, 10, 15], 29).1 > 0.0);
+    }
+
+    /// A measured period beside two equal ones has no edges on their circle, so it is no reason to drop their coupling.
+    #[test]
+    fn a_job_that_folds_to_one_tick_costs_nothing() {
+        assert_eq!(of(&[250_000, 250_000, 249_999], 64), (250_000, 0.0));
+        assert_eq!(of(&[250_000, 250_000, 249_999, 243_119, 301_009], 64).0, 250_000);
+    }
+
+    /// One of 10 ticks is sent: modulo 2, the other job sees 1 of 5 turns at even ticks and 0 at odd ones, or 1 of 10 anywhere.
+    #[test]
+    fn blur_is_the_distance_from_the_mean() {
+        let phase = [Phase { start: Ticks(0), end: Ticks(1), rate: Rate(10) }];
+        let job = Periodic::new(&phase, 10);
+        assert!((job.blur(2, 1) - 1.0).abs() < 1e-12, "0.1 of 10 at either point");
+        assert_eq!(job.blur(2, 2), 0.0);
+    }
+}

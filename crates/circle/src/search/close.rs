@@ -1,0 +1,246 @@
+//! The end of a branch: two jobs are left, and pairs of their alignments are tried.
+
+use alloc::{vec, vec::Vec};
+
+use num_integer::Integer as _;
+
+use super::{
+    branch::{Pending, Search},
+    descent::Incumbent,
+    interaction::{self, InteractionCurve, PairInteraction},
+};
+use crate::{
+    PROOF_TOLERANCE,
+    demand::{
+        distribution::{self, DemandDistribution},
+        folded::Folded,
+        marginal::{CircleMarginal, LOOKUP_WORK},
+    },
+};
+
+/// Where the last job may stand beside those that stand already.
+#[derive(Default)]
+struct Beside {
+    /// Its (added cost, shift), by cost.
+    known: Vec<(f64, u64)>,
+    /// Or, where they depend on the job placed just before it, the heads.
+    heads: Vec<usize>,
+}
+
+impl<'a> Search<'a> {
+    /// Where `last` may stand beside the placed jobs once `first` stands: what is known already, unless it depends on `first`.
+    fn beside(&self, first: usize, last: &Pending<'a>, head: usize, child_min: usize) -> Beside {
+        let from = head + usize::from(last.job < child_min);
+        let mut beside = Beside::default();
+        let heads = &self.order[from.min(self.order.len())..];
+        if heads.iter().any(|&h| self.couplings.depends(self.group, last.job, h, first)) {
+            beside.heads = heads.to_vec();
+        } else {
+            beside.known = last.ranked(head, child_min);
+        }
+        beside
+    }
+
+    /// The alignments of `last` with `first`, just placed, and with `heads`. False if some were left out.
+    fn meet(&self, first: usize, last: usize, heads: &[usize], shifts: &mut Vec<u64>) -> bool {
+        let mut complete = true;
+        for &head in [first].iter().chain(heads) {
+            complete &= self.couplings.vertices(self.group, last, head, &self.placed, shifts);
+        }
+        if !heads.is_empty() {
+            shifts.sort_unstable();
+            shifts.dedup();
+        }
+        complete
+    }
+
+    /// Two jobs are left: tries all pairs of their alignments that the bound of the node leaves open. `spent` is the work of that bound.
+    pub(super) fn close_two(&mut self, head: usize, child_min: usize, pending: [&Pending<'a>; 2], with_floors: f64, spent: u64) {
+        let room = self.enough() - with_floors;
+        let open = |p: &Pending<'_>, other: &Pending<'_>| p.alignments.iter().filter(|a| a.1 + other.least < room).count() as u64;
+        let asked = open(pending[0], pending[1]) + open(pending[1], pending[0]);
+        let joints = self.joints([pending[0].job, pending[1].job], asked, spent);
+        if joints.is_none() {
+            // What is asked next, many times, is where one fits when the other is placed.
+            self.keep_placed();
+        }
+        for which in 0..2 {
+            match &joints {
+                Some(joints) => self.close(head, child_min, pending, with_floors, joints, which),
+                None => self.close_by_sums(head, child_min, pending, with_floors, which),
+            }
+        }
+        self.base.clear();
+    }
+
+    /// The interaction of two jobs on each circle that both are on, while the placed ones stand. `None` where adding up anew for
+    /// each of the places `asked` about, which takes about half of `spent`, is less work.
+    fn joints(&mut self, jobs: [usize; 2], asked: u64, spent: u64) -> Option<Vec<(f64, PairInteraction)>> {
+        let mut joints = Vec::new();
+        for circle in &self.group.circles {
+            let member = |job: usize| circle.members.iter().find(|on| on.job == job);
+            let (Some(a), Some(b)) = (member(jobs[0]), member(jobs[1])) else { continue };
+            let seen = a.folded.period.lcm(&b.folded.period);
+            let stand: Vec<(&Folded, u64)> = circle.members.iter().filter_map(|on| Some((&on.folded, self.placed[on.job]?))).collect();
+            let pieces = interaction::pieces(stand.iter().map(|s| s.0), seen);
+            let table = (a.folded.levels.len() * b.folded.levels.len()) as u64;
+            if pieces.saturating_mul(4 + table) > asked.saturating_mul(spent / 4) || pieces > spent / 4 {
+                return None;
+            }
+            let stand = stand.iter().map(|&(folded, shift)| DemandDistribution::job(folded, shift)).collect();
+            let (slow, fast) = distribution::total(stand, seen, &mut self.workspace.budget)?;
+            // The fast part may be one piece and still be a demand.
+            let others = slow.plus(&fast, &mut self.workspace.budget)?;
+            let joint = PairInteraction::new(&others, [&a.folded, &b.folded], circle, spent / 2, &mut self.workspace.budget)?;
+            joints.push((circle.perimeter as f64 * circle.weight, joint));
+        }
+        Some(joints)
+    }
+
+    /// Two jobs are left: places one of them, `which`, at each of its alignments with the placed jobs, and the other at those
+    /// with it, and, once, with the placed jobs. What each adds alone bounds what both add, and what they add together is
+    /// looked up where that bound is not enough.
+    fn close(
+        &mut self,
+        head: usize,
+        child_min: usize,
+        pending: [&Pending<'a>; 2],
+        with_floors: f64,
+        joints: &[(f64, PairInteraction)],
+        which: usize,
+    ) {
+        let (first, last) = (pending[which], pending[1 - which]);
+        let ranked = first.ranked(head, child_min);
+        let beside = if which == 0 { self.beside(first.job, last, head, child_min) } else { Beside::default() };
+        let mut shifts = Vec::new();
+        let mut open: Vec<(f64, u64)> = Vec::new();
+        let mut curves = vec![InteractionCurve::default(); joints.len()];
+        let lookup = LOOKUP_WORK / 2 * joints.iter().map(|j| j.1.lookups(which)).sum::<u64>();
+        for (added, shift) in ranked {
+            let so_far = with_floors + added;
+            if so_far + last.least >= self.enough() {
+                break;
+            }
+            if self.workspace.budget.is_spent() {
+                self.given_up = self.given_up.min(so_far + last.least);
+                break;
+            }
+            self.placed[first.job] = Some(shift);
+            shifts.clear();
+            if !self.meet(first.job, last.job, &beside.heads, &mut shifts) {
+                self.given_up = self.given_up.min(so_far);
+            }
+            self.workspace.budget.charge(4 + last.work() * shifts.len() as u64);
+            let room = self.enough() - so_far;
+            open.clear();
+            open.extend(shifts.iter().map(|&s| (last.cost(s), s)).filter(|c| c.0 < room));
+            open.extend(beside.known.iter().take_while(|k| k.0 < room));
+            if !open.is_empty() {
+                for (curve, (_, joint)) in curves.iter_mut().zip(joints) {
+                    joint.with(which, shift, curve, &mut self.workspace.budget);
+                }
+                self.workspace.budget.charge(lookup * open.len() as u64);
+                for &(cost, at) in &open {
+                    let both = curves.iter().zip(joints).map(|(curve, (scale, joint))| scale * joint.at(which, curve, at)).sum::<f64>();
+                    self.found(so_far + cost + both, last.job, at);
+                }
+            }
+            self.placed[first.job] = None;
+        }
+    }
+
+    /// Takes the placed jobs and one more over if they cost less than the best.
+    pub(super) fn found(&mut self, cost: f64, last: usize, at: u64) {
+        if cost < self.best.cost - PROOF_TOLERANCE {
+            let mut shifts: Vec<u64> = self.placed.iter().map(|s| s.unwrap_or(0)).collect();
+            shifts[last] = at;
+            self.best = Incumbent { cost, shifts };
+        }
+    }
+
+    /// [`Self::close`] where the demands are added up anew for each place of the first: there each costs more, so the other is
+    /// put at its best beside all of them, which bounds the places near it too.
+    fn close_by_sums(&mut self, head: usize, child_min: usize, pending: [&Pending<'a>; 2], with_floors: f64, which: usize) {
+        let (first, last) = (pending[which], pending[1 - which]);
+        let depends = self.order.iter().any(|&h| self.couplings.depends(self.group, last.job, h, first.job));
+        let heads = if depends { self.order.clone() } else { Vec::new() };
+        let known = if depends { Vec::new() } else { last.ranked(0, 0) };
+        let mut seen = self.slopes_of(first.job);
+        let mut shifts = Vec::new();
+        for (added, shift) in first.ranked(head, child_min) {
+            let so_far = with_floors + added;
+            if so_far + last.least >= self.enough() {
+                break;
+            }
+            if self.workspace.budget.is_spent() {
+                self.given_up = self.given_up.min(so_far + last.least);
+                break;
+            }
+            if seen.at(shift) >= self.enough() {
+                continue;
+            }
+            self.placed[first.job] = Some(shift);
+            shifts.clear();
+            let complete = self.meet(first.job, last.job, &heads, &mut shifts);
+            self.workspace.budget.charge(4 + last.work() * shifts.len() as u64);
+            let mut beside: Vec<(f64, u64)> = shifts.iter().map(|&s| (last.cost(s), s)).chain(known.iter().copied()).collect();
+            beside.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            self.order.push(first.job);
+            let bound = self.finish(last.job, so_far, &beside);
+            self.order.pop();
+            self.placed[first.job] = None;
+            if complete {
+                seen.learn(shift, bound);
+            } else {
+                self.given_up = self.given_up.min(so_far);
+            }
+        }
+    }
+
+    /// Puts the one job that is left at its best shift; `shifts` are those it may need, by what it adds alone. Returns what that
+    /// costs, or no more, if it is no better than the best.
+    fn finish(&mut self, job: usize, so_far: f64, shifts: &[(f64, u64)]) -> f64 {
+        let Some(alone) = shifts.first().map(|s| so_far + s.0) else { return so_far };
+        if alone >= self.enough() {
+            return alone;
+        }
+        let (costs, _) = self.placed_cost(Some(so_far));
+        let response = self.response(job);
+        let without: f64 = self.group.jobs[job].on.iter().zip(&response).map(|(&(c, _), r)| r.without - costs[c]).sum();
+        let placed = costs.iter().sum::<f64>() + without;
+        let work = response.iter().map(CircleMarginal::work).sum::<u64>();
+        let mut least = f64::INFINITY;
+        for &(added, shift) in shifts {
+            // Beside more jobs it adds no less.
+            if so_far + added >= least {
+                break;
+            }
+            self.workspace.budget.charge(work);
+            let cost = placed + response.iter().map(|r| r.at(shift)).sum::<f64>();
+            self.found(cost, job, shift);
+            least = least.min(cost);
+        }
+        least
+    }
+
+    /// Adds up the placed jobs, as far as the others can see, for all that is asked until the base is cleared.
+    fn keep_placed(&mut self) {
+        let mut base = Vec::with_capacity(self.group.circles.len());
+        if self.group.plain.iter().any(|p| *p) {
+            return;
+        }
+        for circle in &self.group.circles {
+            let (mut jobs, mut seen) = (Vec::new(), 1_u64);
+            for on in &circle.members {
+                match self.placed[on.job] {
+                    Some(shift) => jobs.push(DemandDistribution::job(&on.folded, shift)),
+                    None => seen = seen.lcm(&on.folded.period),
+                }
+            }
+            let Some(sums) = distribution::gather(jobs, seen, &mut self.workspace.budget) else { return };
+            base.push(sums);
+        }
+        self.base_jobs.clone_from(&self.order);
+        self.base = base;
+    }
+}

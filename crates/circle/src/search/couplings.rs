@@ -1,0 +1,240 @@
+//! Which alignments of a job with a placed one an optimum needs: all of them where the periods lock, few where they
+//! hardly do.
+//!
+//! Two edges that meet modulo `g` meet at every `g`-th tick, so a job that locks with its head only modulo `g` has one
+//! alignment for each of its turns. Seen from the head these are alike. They differ by the jobs to which it is tied
+//! more closely, its *class*; and as the job moves turn by turn past those, the cost is concave until one of its edges
+//! passes an opposite edge of theirs (proof in docs/model.md). So only the turns next to such a passage are needed, and
+//! one turn is enough while nobody of the class stands anywhere.
+
+use alloc::{vec, vec::Vec};
+
+use num_integer::Integer as _;
+
+use super::{PROOF_JOBS_MAX, group::Group};
+
+/// Most jobs of a group whose classes are computed; of more, only a first node is bounded, with all turns.
+const JOBS_MAX: usize = 32;
+
+/// How closely each pair of jobs is tied.
+#[derive(Clone, Debug)]
+pub(crate) struct Couplings {
+    jobs: usize,
+    /// The LCM over common circles of the gcds of folded periods; 1 where there is none. Row by row.
+    modulus: Vec<u64>,
+}
+
+/// The turns of a job that an optimum may need.
+enum Turns {
+    All,
+    One,
+    /// Next to these shifts.
+    Near(Vec<u64>),
+}
+
+impl Couplings {
+    pub(crate) fn new(group: &Group) -> Self {
+        let jobs = group.jobs.len();
+        let mut couplings = Self { jobs, modulus: Vec::new() };
+        if jobs > JOBS_MAX {
+            return couplings;
+        }
+        couplings.modulus = vec![1; jobs * jobs];
+        for members in group.circles.iter().map(|c| &c.members) {
+            for a in members {
+                for b in members.iter().filter(|b| b.job != a.job) {
+                    let both = &mut couplings.modulus[a.job * jobs + b.job];
+                    *both = both.lcm(&a.folded.period.gcd(&b.folded.period));
+                }
+            }
+        }
+        couplings
+    }
+
+    /// Whether the two are tied beyond `g`: moving one by `g` is felt by the other.
+    fn beyond(&self, a: usize, b: usize, g: u64) -> bool {
+        a != b && !g.is_multiple_of(self.modulus[a * self.jobs + b])
+    }
+
+    /// The jobs tied to `job` beyond `g`, directly or through others, itself included, as bits.
+    fn class(&self, job: usize, g: u64) -> u32 {
+        let mut class = 1_u32 << job;
+        let mut open = vec![job];
+        while let Some(a) = open.pop() {
+            for b in (0..self.jobs).filter(|&b| self.beyond(a, b, g)) {
+                if class >> b & 1 == 0 {
+                    class |= 1 << b;
+                    open.push(b);
+                }
+            }
+        }
+        class
+    }
+
+    /// The shift of `job` matters modulo this only, once others stand as `placed` says: turned by it, the jobs that are tied to
+    /// it and not placed can follow so that nobody feels it (proof in docs/model.md). For each prime it is the closest tie to a
+    /// placed job on any way over unplaced ones, where a way is as close as its loosest tie. `None` where too many are unplaced.
+    pub(super) fn reach(&self, job: usize, placed: &[Option<u64>]) -> Option<u64> {
+        let mut open = [0_usize; PROOF_JOBS_MAX];
+        let mut count = 0;
+        for j in (0..self.jobs).filter(|&j| j == job || placed[j].is_none()) {
+            *open.get_mut(count)? = j;
+            count += 1;
+        }
+        let open = &open[..count];
+        let mut reach = [1_u64; PROOF_JOBS_MAX];
+        for (reach, &a) in reach.iter_mut().zip(open) {
+            for p in (0..self.jobs).filter(|p| !open.contains(p)) {
+                *reach = reach.lcm(&self.modulus[a * self.jobs + p]);
+            }
+        }
+        // A way passes each unplaced job once at most.
+        for _ in 1..count {
+            for a in 0..count {
+                for b in (0..count).filter(|&b| b != a) {
+                    reach[a] = reach[a].lcm(&self.modulus[open[a] * self.jobs + open[b]].gcd(&reach[b]));
+                }
+            }
+        }
+        open.iter().position(|&j| j == job).map(|at| reach[at])
+    }
+
+    /// Whether the turns of `job` that an optimum may need beside `head` depend on where `third` stands.
+    pub(crate) fn depends(&self, group: &Group, job: usize, head: usize, third: usize) -> bool {
+        if self.modulus.is_empty() {
+            return false;
+        }
+        let g = self.modulus[job * self.jobs + head];
+        group.jobs[job].lock > g && self.class(job, g) >> third & 1 == 1
+    }
+
+    /// Shifts of `job` at which one of its edges meets an opposite edge of `head`, as many turns as an optimum may need with
+    /// the others placed as they are or anywhere yet. Returns false if there were too many and only a selection was taken.
+    pub(crate) fn vertices(&self, group: &Group, job: usize, head: usize, placed: &[Option<u64>], into: &mut Vec<u64>) -> bool {
+        let Some(shift) = placed[head] else { return true };
+        let lock = group.jobs[job].lock;
+        if self.modulus.is_empty() {
+            return group.alignments(job, head, shift, true, into);
+        }
+        let g = self.modulus[job * self.jobs + head];
+        if lock == g {
+            return group.alignments(job, head, shift, true, into);
+        }
+        let within = self.reach(job, placed).map_or(lock, |reach| reach.gcd(&lock));
+        let turns = within / g;
+        let all = |into: &mut Vec<u64>| group.alignments_within(job, head, shift, true, within, into);
+        if turns == 1 || group.jobs[job].on.len() > 1 && !self.same_modulus(group, job, head) {
+            return all(into);
+        }
+        let near = match self.turns(group, job, head, g, placed) {
+            Turns::All => return all(into),
+            Turns::One => Vec::new(),
+            Turns::Near(near) if 2 * near.len() as u64 >= turns => return all(into),
+            Turns::Near(near) => near,
+        };
+        if group.too_many(job, head, 2 * near.len() as u64) {
+            return all(into);
+        }
+        let mut bases = Vec::new();
+        group.opposite_meetings(job, head, shift, &mut bases);
+        for base in bases {
+            if near.is_empty() {
+                into.push(base);
+            }
+            for &at in &near {
+                // The last turn at or before the passage and the first at or after it.
+                let after = (at % g + g - base) % g;
+                into.push((at + lock - after) % within);
+                into.push((at + lock - after + if after > 0 { g } else { 0 }) % within);
+            }
+        }
+        true
+    }
+
+    /// Whether all common circles of the two tie them by the same modulus, so that every alignment has it.
+    fn same_modulus(&self, group: &Group, job: usize, head: usize) -> bool {
+        let g = self.modulus[job * self.jobs + head];
+        group.jobs[job].on.iter().all(|&(c, m)| {
+            let circle = &group.circles[c];
+            let common = group.jobs[head].on.iter().find(|on| on.0 == c);
+            common.is_none_or(|&(_, o)| circle.members[m].folded.period.gcd(&circle.members[o].folded.period) == g)
+        })
+    }
+
+    fn turns(&self, group: &Group, job: usize, head: usize, g: u64, placed: &[Option<u64>]) -> Turns {
+        let class = self.class(job, g);
+        let member = |j: usize| class >> j & 1 == 1;
+        if member(head) {
+            return Turns::All;
+        }
+        let others = (0..self.jobs).filter(|&j| j != job && member(j));
+        let (stand, open): (Vec<usize>, Vec<usize>) = others.partition(|&j| placed[j].is_some());
+        if stand.is_empty() {
+            // Turning the whole class is felt by nobody.
+            return Turns::One;
+        }
+        if !open.is_empty() {
+            return Turns::All;
+        }
+        // A member that is tied through others only is met alike by every turn, and its edges may count differently at each.
+        if stand.iter().any(|&j| !self.beyond(job, j, g)) {
+            return Turns::All;
+        }
+        let mut near = Vec::new();
+        for &j in &stand {
+            if !group.alignments(job, j, placed[j].unwrap_or(0), true, &mut near) {
+                return Turns::All;
+            }
+        }
+        near.sort_unstable();
+        near.dedup();
+        // Nobody's edges are ever passed: along the turns the cost is linear around a circle, hence constant.
+        if near.is_empty() { Turns::One } else { Turns::Near(near) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Effort, Phase, Rate, Ticks,
+        demand::{
+            circle::Circle,
+            sum::{Presence, Workspace},
+        },
+    };
+
+    /// Jobs of (period, start, end, rate) on a link of 10 Mbit/s.
+    fn group(jobs: &[(u64, u64, u64, u64)], perimeter: u64) -> Group {
+        let phases: Vec<[Phase; 1]> =
+            jobs.iter().map(|&(_, start, end, rate)| [Phase { start: Ticks(start), end: Ticks(end), rate: Rate(rate) }]).collect();
+        let members: Vec<(usize, &[Phase], u64)> = jobs.iter().zip(&phases).enumerate().map(|(i, (j, p))| (i, &p[..], j.0)).collect();
+        Group::new(jobs.len(), vec![Circle::new(10, 1, &members, perimeter)], Effort::Thorough)
+    }
+
+    /// The job of 70 meets its head modulo 10, the job of 350 modulo 70, and the job of 50 only through that one: modulo 10, as it
+    /// meets the head. What the job of 50 sends decides which turn is best, far from every edge of the job of 350.
+    #[test]
+    fn a_job_tied_through_another_needs_all_turns() {
+        let (job, head, through, direct) = (0, 1, 2, 3);
+        let group = group(&[(70, 0, 5, 5), (10, 0, 5, 10), (50, 0, 40, 5), (350, 0, 70, 5)], 350);
+        // The head sends on [8, 13), and the job of 50 always but on [30, 40).
+        let mut placed = [None, Some(8), Some(40), Some(0)];
+        let couplings = Couplings::new(&group);
+        assert!(couplings.beyond(job, direct, 10) && couplings.beyond(direct, through, 10) && !couplings.beyond(job, through, 10));
+        let mut shifts = Vec::new();
+        assert!(couplings.vertices(&group, job, head, &placed, &mut shifts));
+        let mut workspace = Workspace::default();
+        let mut cost = |shift| {
+            placed[job] = Some(shift);
+            group.cost(&placed.map(|s| s.unwrap_or(0)), &mut workspace)
+        };
+        for base in shifts.clone() {
+            let best = (0..7).map(|turn| cost((base + 10 * turn) % 70)).fold(f64::INFINITY, f64::min);
+            let found = shifts.iter().filter(|s| **s % 10 == base % 10).map(|s| cost(*s)).fold(f64::INFINITY, f64::min);
+            assert!(found <= best, "aligned at {} modulo 10: {found}, but {best} exists", base % 10);
+        }
+        let alone = group.response(job, |_| Presence::Absent, &mut Workspace::default());
+        assert!(alone.at(0) < cost(0), "the job meets the others");
+    }
+}

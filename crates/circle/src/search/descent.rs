@@ -1,0 +1,116 @@
+//! Coordinate descent: one job after another to its best shift against all others, from several starts.
+//!
+//! The bounded heuristic for groups that are too large to prove, and the source of good first
+//! answers for those that are not.
+
+use alloc::vec::Vec;
+
+use super::{couplings::Couplings, group::Group, random::Random};
+use crate::{
+    PROOF_TOLERANCE,
+    demand::{marginal::LOOKUP_WORK, sum::Workspace},
+};
+
+/// Sweeps over all jobs before a start is given up; a sweep without gain ends it earlier.
+const SWEEPS_MAX: usize = 12;
+
+/// A good set of shifts and its cost.
+#[derive(Clone, Debug)]
+pub(crate) struct Incumbent {
+    /// Loss in the sum of link scores.
+    pub(crate) cost: f64,
+    /// Shift of each job of the group, modulo its lock.
+    pub(crate) shifts: Vec<u64>,
+}
+
+/// The best shift of `job` against the placed ones, and the cost it adds. Without any alignment
+/// (nobody placed meets it, or nothing locks) every shift is alike and it stays at `stay`.
+pub(crate) fn best_shift(
+    group: &Group,
+    couplings: &Couplings,
+    job: usize,
+    placed: &[Option<u64>],
+    stay: u64,
+    workspace: &mut Workspace,
+) -> (u64, f64) {
+    let response = group.response(job, |other| placed[other].into(), workspace);
+    let mut best = (stay, response.at(stay));
+    if best.1 <= PROOF_TOLERANCE {
+        return best;
+    }
+    let mut alignments = Vec::new();
+    for other in (0..placed.len()).filter(|&other| other != job) {
+        couplings.vertices(group, job, other, placed, &mut alignments);
+    }
+    alignments.sort_unstable();
+    alignments.dedup();
+    workspace.budget.charge((LOOKUP_WORK * group.spans(job) + 10) * alignments.len() as u64);
+    for shift in alignments {
+        let cost = response.at(shift);
+        if cost < best.1 - PROOF_TOLERANCE {
+            best = (shift, cost);
+        }
+    }
+    best
+}
+
+/// Inserts the jobs in `order`, each at its best shift, then sweeps until nothing improves or
+/// the cost reaches `enough`.
+fn descend(
+    group: &Group,
+    couplings: &Couplings,
+    fixed: &[Option<u64>],
+    order: &[usize],
+    enough: f64,
+    workspace: &mut Workspace,
+) -> Incumbent {
+    let mut placed: Vec<Option<u64>> = fixed.to_vec();
+    for &job in order {
+        // Out of work, the rest stands where it stands.
+        let shift = if !workspace.budget.is_spent() { best_shift(group, couplings, job, &placed, 0, workspace).0 } else { 0 };
+        placed[job] = Some(shift);
+    }
+    let mut shifts: Vec<u64> = placed.iter().map(|s| s.unwrap_or(0)).collect();
+    let mut cost = group.cost(&shifts, workspace);
+    for _ in 0..SWEEPS_MAX {
+        if cost <= enough + PROOF_TOLERANCE || workspace.budget.is_spent() {
+            break;
+        }
+        let before = cost;
+        for &job in order {
+            let (shift, _) = best_shift(group, couplings, job, &placed, shifts[job], workspace);
+            placed[job] = Some(shift);
+            shifts[job] = shift;
+        }
+        cost = group.cost(&shifts, workspace);
+        if cost >= before - PROOF_TOLERANCE {
+            break;
+        }
+    }
+    Incumbent { cost, shifts }
+}
+
+/// The best of `starts` descents of the jobs that `fixed` leaves free: the first in order of decreasing
+/// demand, the others in permutations drawn from a fixed seed. Ends early when the cost reaches `enough`,
+/// a lower bound. Never worse than not shifting them at all. No start and no sweep begins after `work_end`.
+pub(crate) fn descent(group: &Group, fixed: &[Option<u64>], starts: usize, enough: f64, workspace: &mut Workspace) -> Incumbent {
+    let unshifted: Vec<u64> = fixed.iter().map(|f| f.unwrap_or(0)).collect();
+    let mut best = Incumbent { cost: group.cost(&unshifted, workspace), shifts: unshifted };
+    let mut order: Vec<usize> = (0..fixed.len()).filter(|&j| fixed[j].is_none()).collect();
+    order.sort_by(|&a, &b| group.jobs[b].weight.total_cmp(&group.jobs[a].weight));
+    let couplings = Couplings::new(group);
+    let mut random = Random::new();
+    for start in 0..starts {
+        if best.cost <= enough + PROOF_TOLERANCE || (start > 0 && workspace.budget.is_spent()) {
+            break;
+        }
+        if start > 0 {
+            random.shuffle(&mut order);
+        }
+        let found = descend(group, &couplings, fixed, &order, enough, workspace);
+        if found.cost < best.cost - PROOF_TOLERANCE {
+            best = found;
+        }
+    }
+    best
+}

@@ -1,0 +1,323 @@
+//! A group: jobs and circles that must be optimised together, and the cost of their shifts.
+//!
+//! A single link with its jobs is a group; so are all links of a block of the affinity graph that
+//! holds a loop. The cost is the loss in the sum of link scores, so costs of groups add up.
+
+use alloc::{vec, vec::Vec};
+
+use num_integer::Integer as _;
+
+use crate::{
+    Effort,
+    demand::{
+        circle::{Circle, OnCircle},
+        distribution::{self, DemandDistribution, SUMMANDS_MAX},
+        marginal::CircleMarginal,
+        sum::{Presence, Workspace},
+    },
+};
+
+/// Up to this many times the pieces of its jobs, a circle is swept as a whole.
+const PLAIN_REPEATS: u64 = 5;
+/// A circle of so few pieces is swept in a few microseconds.
+const SWEEP_PIECES: u64 = 256;
+/// Fewest alignments of a pair that are kept, however many phases the jobs have.
+const ALIGNMENTS_MIN: u64 = 64;
+/// The same where many groups share the work.
+const ALIGNMENTS_MIN_SHARED: u64 = 8;
+/// A group with less work than this, in units of 10 ns, shares with many.
+const WORK_SHARED: u64 = 1_000_000;
+/// Work on a group, for each ordered pair of its jobs, per lookup that one alignment of the pair may take.
+const WORK_PER_LOOKUP: u64 = 4;
+
+/// One job of a group.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupJob {
+    /// Its shift matters modulo this: the LCM of its folded periods over the circles it is on.
+    pub(crate) lock: u64,
+    /// (circle, member index) pairs.
+    pub(crate) on: Vec<(usize, usize)>,
+    /// Mean demand over capacity, summed over its circles: the big ones are placed first.
+    pub(crate) weight: f64,
+}
+
+/// Jobs and circles that must be optimised together.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    /// The jobs; shifts are indexed alike.
+    pub(crate) jobs: Vec<GroupJob>,
+    /// The circles.
+    pub(crate) circles: Vec<Circle>,
+    /// Of each circle, whether it is swept as a whole: otherwise sums of its jobs on smaller circles are shorter (`mixed`).
+    pub(crate) plain: Vec<bool>,
+    /// The same where something is asked once only, and folding sums takes longer than a short sweep.
+    swept: Vec<bool>,
+    /// Most lookups spent on the alignments of one pair of jobs: alignments times pieces.
+    lookups_max: u64,
+    /// But at least so many alignments.
+    alignments_min: u64,
+}
+
+impl Group {
+    /// Groups circles whose members' `job` fields index `0..jobs`.
+    pub(crate) fn new(jobs: usize, circles: Vec<Circle>, effort: Effort) -> Self {
+        let mut group_jobs: Vec<GroupJob> = (0..jobs).map(|_| GroupJob { lock: 1, on: Vec::new(), weight: 0.0 }).collect();
+        for (c, circle) in circles.iter().enumerate() {
+            for (m, on) in circle.members.iter().enumerate() {
+                let job = &mut group_jobs[on.job];
+                // All folded periods divide the job's period, so their LCM does too.
+                job.lock = job.lock.lcm(&on.folded.period);
+                job.on.push((c, m));
+                job.weight += on.folded.mean / circle.capacity;
+            }
+        }
+        let plain: Vec<bool> = circles.iter().map(is_plain).collect();
+        let swept = circles.iter().zip(&plain).map(|(circle, plain)| *plain || pieces(circle) <= SWEEP_PIECES).collect();
+        Self { jobs: group_jobs, circles, plain, swept, lookups_max: effort.lookups_max(), alignments_min: ALIGNMENTS_MIN }
+    }
+
+    /// Lookups that one shift of a job costs, in pairs.
+    pub(crate) fn spans(&self, job: usize) -> u64 {
+        self.jobs[job].on.iter().map(|&(c, m)| self.circles[c].members[m].folded.spans.len() as u64).sum()
+    }
+
+    /// Fits the alignments that are looked at to the work that the group may spend.
+    pub(crate) fn limit(&mut self, effort: Effort, work_max: u64) {
+        self.lookups_max = effort.lookups_max();
+        if effort != Effort::Fast && work_max < WORK_SHARED {
+            let pairs = (self.jobs.len() * self.jobs.len().saturating_sub(1)).max(1) as u64;
+            self.lookups_max = self.lookups_max.min(work_max / (WORK_PER_LOOKUP * pairs));
+            self.alignments_min = ALIGNMENTS_MIN_SHARED;
+        } else {
+            self.alignments_min = ALIGNMENTS_MIN;
+        }
+    }
+
+    /// Some of the jobs, renumbered, as if the others were not there.
+    pub(crate) fn only(&self, jobs: &[usize]) -> Self {
+        let circles: Vec<Circle> = self.circles.iter().map(|circle| circle.only(jobs)).collect();
+        let (lookups_max, alignments_min) = (self.lookups_max, self.alignments_min);
+        Self { lookups_max, alignments_min, ..Self::new(jobs.len(), circles, Effort::Fast) }
+    }
+
+    /// One circle and its jobs, renumbered, as a group of its own.
+    pub(crate) fn circle_alone(&self, circle: usize) -> Self {
+        let mut alone = self.circles[circle].clone();
+        for (job, on) in alone.members.iter_mut().enumerate() {
+            on.job = job;
+        }
+        let (lookups_max, alignments_min) = (self.lookups_max, self.alignments_min);
+        Self { lookups_max, alignments_min, ..Self::new(alone.members.len(), vec![alone], Effort::Fast) }
+    }
+
+    /// Loss in the sum of link scores under those shifts.
+    pub(crate) fn cost(&self, shifts: &[u64], workspace: &mut Workspace) -> f64 {
+        let cost = |(c, circle): (usize, &Circle)| circle.cost(self.excess(c, |job| shifts[job], workspace));
+        self.circles.iter().enumerate().map(cost).sum()
+    }
+
+    /// Mean excess on a circle under those shifts of its jobs.
+    pub(crate) fn excess(&self, circle: usize, shift: impl Fn(usize) -> u64, workspace: &mut Workspace) -> f64 {
+        let at = |job| Presence::At(shift(job));
+        let swept = &self.circles[circle];
+        if let Some((all, _)) = self.sums(circle, None, &at, 1, workspace) {
+            return all.excess(swept);
+        }
+        let Workspace { sum, budget } = workspace;
+        sum.sweep(swept, at, budget);
+        budget.charge(sum.terms(swept));
+        sum.excess(swept) / swept.perimeter as f64
+    }
+
+    /// The jobs of a circle but `absent`, added up as far as `seen` sees them; `None` where it is swept.
+    fn sums(
+        &self,
+        circle: usize,
+        absent: Option<usize>,
+        presence: &impl Fn(usize) -> Presence,
+        seen: u64,
+        workspace: &mut Workspace,
+    ) -> Option<(DemandDistribution, DemandDistribution)> {
+        let there = || self.circles[circle].members.iter().filter(|on| Some(on.job) != absent);
+        let of = || there().filter_map(|on| DemandDistribution::of(&on.folded, presence(on.job))).collect();
+        if self.swept[circle] { None } else { distribution::total(of(), seen, &mut workspace.budget) }
+    }
+
+    /// A cost that no shifts can undercut, whatever the jobs agree on.
+    pub(crate) fn least_cost(&self) -> f64 {
+        self.circles.iter().map(|c| c.least_cost).sum()
+    }
+
+    /// How far the cost of any shifts can be from the true one.
+    pub(crate) fn blur(&self) -> f64 {
+        self.circles.iter().map(|c| c.cost(c.blur)).sum()
+    }
+
+    /// Jobs whose shift matters.
+    pub(crate) fn bodies(&self) -> usize {
+        self.jobs.iter().filter(|j| j.lock > 1).count()
+    }
+
+    /// How the cost answers to a shift of `job`, the others being present as `others` says.
+    pub(crate) fn response(&self, job: usize, others: impl Fn(usize) -> Presence, workspace: &mut Workspace) -> MarginalCost<'_> {
+        let part = |&(c, m): &(usize, usize)| {
+            let circle = &self.circles[c];
+            let sums = self.sums(c, Some(job), &others, circle.members[m].folded.period, workspace);
+            CircleMarginal::new(circle, m, sums, &others, workspace)
+        };
+        MarginalCost { parts: self.jobs[job].on.iter().map(part).collect() }
+    }
+
+    /// The circles on which the cost can bend where an edge of `job` meets one of `other`, those left out that bring the same
+    /// meetings as the one before: two jobs that meet on many links mostly bring the same edges to all of them.
+    pub(crate) fn common(&self, job: usize, other: usize) -> impl Iterator<Item = Common<'_>> {
+        let mut before: Option<(&OnCircle, &OnCircle)> = None;
+        self.jobs[job].on.iter().filter_map(move |&(c, m)| {
+            let members = &self.circles[c].members;
+            let &(_, o) = self.jobs[other].on.iter().find(|on| on.0 == c)?;
+            let common = Common::new(&members[m], &members[o])?;
+            let again = |b: (&OnCircle, &OnCircle)| b.0.meets_as(common.mine) && b.1.meets_as(common.theirs);
+            (!before.replace((common.mine, common.theirs)).is_some_and(again)).then_some(common)
+        })
+    }
+
+    /// Shifts of `job` at which one of its edges meets an edge of `other`, placed at `shift`:
+    /// only pairs of a rising and a falling edge when `convex`, for an optimum needs no others
+    /// (back-to-back lemma, docs/model.md); pairs of equal sign too otherwise.
+    /// Returns false if there were too many and only an even selection was taken.
+    pub(crate) fn alignments(&self, job: usize, other: usize, shift: u64, convex: bool, into: &mut Vec<u64>) -> bool {
+        self.alignments_within(job, other, shift, convex, self.jobs[job].lock, into)
+    }
+
+    /// The same below `within`, a multiple of what locks the two, where the shift of `job` matters modulo that only.
+    pub(crate) fn alignments_within(&self, job: usize, other: usize, shift: u64, convex: bool, within: u64, into: &mut Vec<u64>) -> bool {
+        let mut complete = true;
+        for common in self.common(job, other) {
+            let g = common.modulus;
+            let (turns, pairs) = (within / g, common.count().max(1));
+            let most = self.alignments_max(common.mine.folded.starts.len() as u64);
+            let (pair_step, turn_step) = (pairs.div_ceil(most), turns.div_ceil((most / pairs).max(1)));
+            complete &= pair_step == 1 && turn_step == 1;
+            let mut place = 0_u64;
+            common.for_each_meeting(|meeting| {
+                place += 1;
+                if convex && !meeting.opposite || pair_step > 1 && place % pair_step != 1 {
+                    return;
+                }
+                let base = (meeting.apart + shift % g) % g;
+                if turns == 1 {
+                    into.push(base);
+                } else {
+                    into.extend((0..turns).step_by(turn_step as usize).map(|turn| base + turn * g));
+                }
+            });
+        }
+        complete
+    }
+
+    /// Most alignments of a pair that are looked at, where one shift takes so many lookups.
+    fn alignments_max(&self, pieces: u64) -> u64 {
+        (self.lookups_max / pieces).max(self.alignments_min)
+    }
+
+    /// Whether so many congruent shifts of all opposite meetings of the two are more than are looked at.
+    pub(crate) fn too_many(&self, job: usize, other: usize, turns: u64) -> bool {
+        let many = |common: Common<'_>| common.count() / 2 * turns.max(1) > self.alignments_max(common.mine.folded.starts.len() as u64);
+        self.common(job, other).any(many)
+    }
+
+    /// Shifts of `job` at which one of its edges meets an opposite edge of `other`, placed at `shift`, modulo what locks the two.
+    pub(crate) fn opposite_meetings(&self, job: usize, other: usize, shift: u64, into: &mut Vec<u64>) {
+        for common in self.common(job, other) {
+            let g = common.modulus;
+            common.for_each_meeting(|m| into.extend(m.opposite.then_some((m.apart + shift % g) % g)));
+        }
+        into.sort_unstable();
+        into.dedup();
+    }
+}
+
+/// Two jobs on one circle on which they are coupled, directly or through others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Common<'a> {
+    pub(crate) mine: &'a OnCircle,
+    pub(crate) theirs: &'a OnCircle,
+    /// The gcd of both folded periods: edges that meet at one shift meet again after so many ticks.
+    pub(crate) modulus: u64,
+}
+
+/// Two edges that meet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Meeting {
+    /// Shift of the one job less that of the other at which they do, modulo [`Common::modulus`].
+    pub(crate) apart: u64,
+    /// One rises and the other falls.
+    pub(crate) opposite: bool,
+}
+
+impl<'a> Common<'a> {
+    /// `None` if no meeting of the two bends the cost: they are in different coupling classes.
+    ///
+    /// Two jobs whose periods have no common factor are coupled all the same where a third locks with both. Then their edges meet
+    /// at every tick, and the cost can bend there.
+    fn new(mine: &'a OnCircle, theirs: &'a OnCircle) -> Option<Self> {
+        let modulus = mine.folded.period.gcd(&theirs.folded.period);
+        (mine.class == theirs.class).then_some(Self { mine, theirs, modulus })
+    }
+
+    /// How many meetings there are, in one turn of the modulus.
+    pub(crate) fn count(&self) -> u64 {
+        if self.modulus == 1 { 2 } else { self.mine.edges.len() as u64 * self.theirs.edges.len() as u64 }
+    }
+
+    /// All meetings in one turn of the modulus. All shifts are congruent modulo 1: there one meeting stands for all.
+    pub(crate) fn for_each_meeting(&self, mut see: impl FnMut(Meeting)) {
+        let g = self.modulus;
+        if g == 1 {
+            return see(Meeting { apart: 0, opposite: true });
+        }
+        for &(edge, rises) in &self.theirs.edges {
+            let edge = edge % g + g;
+            for &(own, own_rises) in &self.mine.edges {
+                see(Meeting { apart: (edge - own % g) % g, opposite: rises != own_rises });
+            }
+        }
+    }
+}
+
+impl OnCircle {
+    /// Whether the edges of both meet those of others at the same shifts, with as many lookups.
+    fn meets_as(&self, other: &Self) -> bool {
+        self.folded.period == other.folded.period && self.edges == other.edges && self.folded.starts.len() == other.folded.starts.len()
+    }
+}
+
+/// Cost of a group as a function of one job's shift.
+pub(crate) struct MarginalCost<'a> {
+    parts: Vec<CircleMarginal<'a>>,
+}
+
+impl MarginalCost<'_> {
+    /// Cost that the job adds at `shift`.
+    pub(crate) fn at(&self, shift: u64) -> f64 {
+        self.parts.iter().map(|part| part.at(shift)).sum()
+    }
+
+    /// Work of one [`Self::at`].
+    pub(crate) fn work(&self) -> u64 {
+        self.parts.iter().map(CircleMarginal::work).sum()
+    }
+}
+
+/// Whether a sweep around the circle meets hardly more pieces than the jobs have, or there are too many jobs for anything else.
+fn is_plain(circle: &Circle) -> bool {
+    // The sum of one distribution and nothing is that distribution.
+    circle.members.len() > SUMMANDS_MAX
+        || circle.members.iter().filter(|on| !on.folded.is_locked()).count() <= 1
+            && pieces(circle) <= PLAIN_REPEATS * circle.members.iter().map(|on| on.folded.starts.len() as u64).sum::<u64>()
+}
+
+/// Pieces that a sweep around the circle meets.
+fn pieces(circle: &Circle) -> u64 {
+    circle.members.iter().map(|on| circle.perimeter / on.folded.period * on.folded.starts.len() as u64).sum()
+}

@@ -1,0 +1,139 @@
+//! The search for shifts: where the cost can bend, descent and local search for a good answer, branch and bound for a proof.
+
+mod anneal;
+mod branch;
+mod close;
+pub(crate) mod couplings;
+pub(crate) mod descent;
+mod grid;
+pub(crate) mod group;
+mod interaction;
+mod locked;
+mod random;
+mod slope;
+mod subsets;
+
+use alloc::{vec, vec::Vec};
+
+use self::{
+    anneal::anneal,
+    branch::Search,
+    descent::{Incumbent, descent},
+    group::Group,
+    subsets::Subsets,
+};
+use crate::{Effort, PROOF_TOLERANCE, demand::sum::Workspace};
+
+/// Largest group for which the optimum is always sought with proof.
+pub const EXACT_JOBS_MAX: usize = 5;
+/// Largest group for which a proof is tried with what a search for good shifts leaves of the work: with equal or harmonic
+/// periods it mostly succeeds.
+pub(crate) const PROOF_JOBS_MAX: usize = 8;
+/// Descents before the search of a small group: enough that it mostly has to prove only.
+const STARTS_SMALL: usize = 2;
+
+/// An optimum, or the best found with the gap that is left.
+#[derive(Clone, Debug)]
+pub(crate) struct Optimum {
+    /// The best shifts found.
+    pub(crate) found: Incumbent,
+    /// No shifts cost less than this.
+    pub(crate) bound: f64,
+}
+
+impl Optimum {
+    pub(crate) fn is_proven(&self) -> bool {
+        self.found.cost <= self.bound + PROOF_TOLERANCE
+    }
+}
+
+/// Searches the optimum of a group of any size with what is left of the budget; the bound is truthful whatever that is.
+pub(crate) fn optimum(group: &Group, effort: Effort, workspace: &mut Workspace) -> Optimum {
+    optimum_around(group, &vec![None; group.jobs.len()], effort, workspace)
+}
+
+/// The best shifts of the jobs that `fixed` leaves free while the others stand where it says: the fixed
+/// jobs are one rigid body, and the lemma holds for it as for a job.
+pub(crate) fn optimum_around(group: &Group, fixed: &[Option<u64>], effort: Effort, workspace: &mut Workspace) -> Optimum {
+    let free = (0..fixed.len()).filter(|&j| fixed[j].is_none() && group.jobs[j].lock > 1).count();
+    let bodies = free + usize::from(fixed.iter().any(Option::is_some));
+    let least = group.least_cost();
+    if free == 0 {
+        let shifts: Vec<u64> = fixed.iter().map(|f| f.unwrap_or(0)).collect();
+        let cost = group.cost(&shifts, workspace);
+        return Optimum { found: Incumbent { cost, shifts }, bound: cost };
+    }
+    if bodies <= EXACT_JOBS_MAX {
+        // The search of two jobs is one look at all alignments: nothing to prepare.
+        let starts = if fixed.len() == 2 { 0 } else { STARTS_SMALL };
+        let found = descent(group, fixed, starts, least, workspace);
+        let answer = proven(group, fixed, found, least, workspace);
+        return if effort == Effort::Fast { answer } else { improved(group, fixed, answer, workspace) };
+    }
+    let all = workspace.budget.left();
+    let bound = workspace.within(all / BOUND_SHARE, |workspace| {
+        if fixed.iter().any(Option::is_some) {
+            Search::new(group, fixed, workspace).bound_here(None).bound
+        } else {
+            bound_by_circles(group, effort, workspace)
+        }
+    });
+    let bound = bound.max(least);
+    let mut found = descent(group, fixed, STARTS_SMALL, bound, workspace);
+    if bodies > PROOF_JOBS_MAX || effort == Effort::Fast {
+        return Optimum { found: anneal(group, fixed, found, bound, workspace), bound };
+    }
+    found = workspace.within(all / ANNEAL_SHARE, |workspace| anneal(group, fixed, found, bound, workspace));
+    let answer = workspace.within(all / 2, |workspace| proven(group, fixed, found, bound, workspace));
+    improved(group, fixed, answer, workspace)
+}
+
+/// An answer that could not be proven, improved with what the proof left of the work.
+fn improved(group: &Group, fixed: &[Option<u64>], answer: Optimum, workspace: &mut Workspace) -> Optimum {
+    if answer.is_proven() {
+        return answer;
+    }
+    Optimum { found: anneal(group, fixed, answer.found, answer.bound, workspace), bound: answer.bound }
+}
+
+/// Searches for something better than `found` until nothing is left to look at, or to look with.
+fn proven(group: &Group, fixed: &[Option<u64>], found: Incumbent, bound: f64, workspace: &mut Workspace) -> Optimum {
+    if found.cost <= bound + PROOF_TOLERANCE {
+        return Optimum { found, bound };
+    }
+    let many = group.bodies() > EXACT_JOBS_MAX && fixed.iter().all(Option::is_none);
+    let subsets = if many {
+        workspace.within(workspace.budget.left() / SUBSETS_SHARE, |workspace| Subsets::new(group, workspace))
+    } else {
+        Subsets::default()
+    };
+    let mut search = Search::new(group, fixed, workspace);
+    search.subsets = subsets;
+    search.best = found;
+    let bound = search.prove().max(bound);
+    Optimum { found: search.best, bound }
+}
+
+/// What part of the work on a group that may be proven goes into finding good shifts first.
+const ANNEAL_SHARE: u64 = 16;
+/// What part of the work on its proof goes into the bounds of its subsets.
+const SUBSETS_SHARE: u64 = 3;
+/// What part of the work on a large group goes into its bound.
+const BOUND_SHARE: u64 = 4;
+
+/// A lower bound for a large group: every circle for itself, as if its jobs need not agree with
+/// the other circles. Few jobs on a circle are solved; of many, only the first node is bounded.
+fn bound_by_circles(group: &Group, effort: Effort, workspace: &mut Workspace) -> f64 {
+    let each = workspace.budget.left() / group.circles.len().max(1) as u64;
+    let mut bound = |c| {
+        let alone = group.circle_alone(c);
+        workspace.within(each, |workspace| {
+            if effort != Effort::Fast && alone.bodies() <= EXACT_JOBS_MAX {
+                return optimum(&alone, effort, workspace).bound;
+            }
+            let free = vec![None; alone.jobs.len()];
+            Search::new(&alone, &free, workspace).bound_here(None).bound.max(alone.least_cost())
+        })
+    };
+    (0..group.circles.len()).map(&mut bound).sum()
+}
