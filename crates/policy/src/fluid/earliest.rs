@@ -41,6 +41,19 @@ impl Earliest {
         self.tree[1]
     }
 
+    /// The only job whose time is `now`, which is no later than any time; `None` if there are several.
+    pub(super) fn only(&self, now: u64) -> Option<usize> {
+        let mut node = 1;
+        while node < self.width {
+            let [left, right] = [self.tree[2 * node], self.tree[2 * node + 1]];
+            if left == right {
+                return None;
+            }
+            node = 2 * node + usize::from(left != now);
+        }
+        Some(node - self.width)
+    }
+
     /// The first job at or after `from` whose time is `now`, which is no later than any time.
     pub(super) fn due(&self, now: u64, from: usize) -> Option<usize> {
         let mut node = self.width + from;
@@ -87,6 +100,10 @@ mod tests {
                 tree.set(job, time);
                 let first = times.iter().copied().min().unwrap();
                 assert_eq!(tree.first(), first);
+                let due = times.iter().filter(|t| **t == first).count();
+                if let Some(only) = tree.only(first) {
+                    assert!(due == 1 && times[only] == first, "{times:?}");
+                }
                 for from in 0..=jobs {
                     let due = (from..jobs).find(|j| times[*j] == first);
                     assert_eq!(tree.due(first, from), due, "{times:?} from {from}");

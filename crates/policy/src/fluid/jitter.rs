@@ -67,7 +67,11 @@ impl Jitter {
 
     /// The length of a Down phase of job `j`, this time; its mean is `length`.
     pub(super) fn vary(&mut self, j: usize, length: u64) -> u64 {
-        let half = u128::from(length) * u128::from(self.width) / 1_000_000;
+        // Division by 128 bits is slow, and nearly every length does without.
+        let half = match length.checked_mul(self.width) {
+            Some(product) => u128::from(product / 1_000_000),
+            None => u128::from(length) * u128::from(self.width) / 1_000_000,
+        };
         // 32 random bits are finer than any clock, and leave room for the product.
         let drawn = ((2 * half + 1) * u128::from(splitmix(&mut self.seeds[j]) >> 32)) >> 32;
         u64::try_from((u128::from(length) + drawn).saturating_sub(half)).unwrap_or(u64::MAX)

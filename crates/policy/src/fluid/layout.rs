@@ -10,8 +10,10 @@ use super::{FluidJob, FluidLink};
 pub(super) struct Segment {
     /// Length at full speed, in ns.
     pub(super) length: u64,
+    /// Length when the job is alone on its links.
+    pub(super) solo: u64,
     /// Its entries in [`Layout::uses`]; none = Down.
-    uses: Range<u32>,
+    pub(super) uses: Range<u32>,
 }
 
 /// Jobs and links, laid out flat for the event loop.
@@ -48,6 +50,12 @@ impl Layout {
         let longest = layout.segments.iter().flatten().map(|s| s.length).max().unwrap_or(0);
         // One bit to spare, so that a step beyond the end of a segment cannot overflow. 30 bits are below 1 ns in a second.
         layout.scale = longest.leading_zeros().saturating_sub(1).min(30);
+        for j in 0..layout.segments.len() {
+            for s in 0..layout.segments[j].len() {
+                let segment = &layout.segments[j][s];
+                layout.segments[j][s].solo = layout.alone(segment, layout.work(segment));
+            }
+        }
         layout.pivot = (0..jobs.len()).rev().max_by_key(|&j| jobs[j].iteration).unwrap_or(0);
         layout
     }
@@ -77,7 +85,7 @@ impl Layout {
                     last.length += span[1] - span[0];
                     self.uses.truncate(first);
                 }
-                _ => segments.push(Segment { length: span[1] - span[0], uses }),
+                _ => segments.push(Segment { length: span[1] - span[0], solo: 0, uses }),
             }
         }
         self.segments.push(segments);
@@ -85,7 +93,17 @@ impl Layout {
 
     /// (link, demand) of every link that a segment uses.
     pub(super) fn uses(&self, segment: &Segment) -> &[(u32, u64)] {
-        &self.uses[segment.uses.start as usize..segment.uses.end as usize]
+        self.used(&segment.uses)
+    }
+
+    /// (link, demand) of these entries.
+    pub(super) fn used(&self, entries: &Range<u32>) -> &[(u32, u64)] {
+        &self.uses[entries.start as usize..entries.end as usize]
+    }
+
+    /// The number of (link, demand) of all segments.
+    pub(super) fn entries(&self) -> usize {
+        self.uses.len()
     }
 
     /// Full speed.
@@ -106,6 +124,11 @@ impl Layout {
         scaled.max(1)
     }
 
+    /// A speed that is counted in 2^-`bits` of full speed, `bits` at least 30; rounded up, never none.
+    pub(super) fn speed_of(&self, pace: u64, bits: u32) -> u64 {
+        pace.div_ceil(1 << (bits - self.scale)).clamp(1, self.one())
+    }
+
     /// What is left to do of a whole segment.
     pub(super) fn work(&self, segment: &Segment) -> u64 {
         segment.length << self.scale
@@ -119,6 +142,6 @@ impl Layout {
 
     /// Length of the job's iteration when it is alone on its links.
     pub(super) fn solo(&self, job: usize) -> u64 {
-        self.segments[job].iter().map(|s| self.alone(s, self.work(s))).fold(0, u64::saturating_add)
+        self.segments[job].iter().map(|s| s.solo).fold(0, u64::saturating_add)
     }
 }

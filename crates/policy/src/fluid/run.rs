@@ -8,7 +8,7 @@ use super::{
     gate::Gate,
     jitter::{self, Jitter},
     layout::Layout,
-    share::{Level, level},
+    share::Sharing,
     steady::{Measured, Steady},
 };
 
@@ -48,21 +48,15 @@ struct Run<'a> {
     gates: Option<Vec<Gate>>,
     jitter: Option<Jitter>,
     jobs: Vec<JobState>,
-    /// `until` of every job.
+    /// `until` of every job, once [`Run::share_again`] has taken over those of `touched`.
     times: Earliest,
-    /// (job, demand) of every job that is Up on the link.
-    active: Vec<Vec<(u32, u64)>>,
-    levels: Vec<Level>,
-    /// Links whose active jobs changed at this instant.
-    changed: Vec<u32>,
-    sorted: Vec<u64>,
-    /// Jobs whose speed has to be looked at again; the list may name some that need not.
-    stale: Vec<bool>,
+    /// Jobs whose `until` changed at this instant.
+    touched: Vec<u32>,
+    sharing: Sharing<'a>,
     /// When each job entered its segment.
     entered: Vec<u64>,
     /// Of each job's Up segments so far: how long they took, and how long they take alone.
     ups: Vec<(u64, u64)>,
-    stale_list: Vec<u32>,
 }
 
 /// Runs all jobs until they are steady or a bound is met; with jitter, always to the bound.
@@ -77,22 +71,16 @@ pub(super) fn run(layout: &Layout, rules: Rules) -> Vec<Measured> {
     for (job, gate) in jobs.iter_mut().zip(gates.iter().flatten()) {
         job.until = gate.slot;
     }
-    let links = layout.capacities.len();
-    let active = vec![Vec::new(); links];
     let mut run = Run {
         layout,
         gates,
         jitter,
         times: Earliest::new(jobs.iter().map(|j| j.until)),
+        touched: Vec::new(),
         jobs,
-        active,
-        levels: vec![Level::default(); links],
-        changed: Vec::new(),
-        sorted: Vec::new(),
-        stale: vec![false; n],
+        sharing: Sharing::new(layout),
         entered: vec![0; n],
         ups: vec![(0, 0); n],
-        stale_list: Vec::new(),
     };
     run.until_steady()
 }
@@ -105,8 +93,8 @@ impl Run<'_> {
         loop {
             let now = self.times.first();
             let mut pivot_started = false;
-            let mut from = 0;
-            while let Some(j) = self.times.due(now, from) {
+            let (mut from, only) = (0, self.times.only(now));
+            while let Some(j) = only.or_else(|| self.times.due(now, from)) {
                 from = j + 1;
                 while self.jobs[j].until == now && events < EVENTS_PER_JOB_MAX.saturating_mul(n) {
                     events += 1;
@@ -114,6 +102,9 @@ impl Run<'_> {
                         pivot_started |= j == self.layout.pivot;
                         steady.started(j, now, self.slips(j));
                     }
+                }
+                if only.is_some() {
+                    break;
                 }
             }
             self.share_again(now);
@@ -164,71 +155,44 @@ impl Run<'_> {
 
     fn enter(&mut self, j: usize, segment: u32, now: u64) {
         let spec = &self.layout.segments[j][segment as usize];
-        let uses = self.layout.uses(spec);
-        for &(link, rate) in uses {
-            self.active[link as usize].push((j as u32, rate));
-            self.changed.push(link);
-        }
+        self.sharing.enter(j, spec);
         let (left, speed) = (self.layout.work(spec), self.layout.one());
         let length = match &mut self.jitter {
-            Some(jitter) if uses.is_empty() => jitter.vary(j, spec.length),
+            Some(jitter) if spec.uses.is_empty() => jitter.vary(j, spec.length),
             _ => spec.length,
         };
         let until = now.saturating_add(length);
         self.jobs[j] = JobState { doing: Doing::Segment(segment), left, since: now, speed, until, started: self.jobs[j].started };
         self.set_until(j, until);
-        self.stale[j] = !uses.is_empty();
-        self.stale_list.push(j as u32);
         self.entered[j] = now;
     }
 
     fn set_until(&mut self, j: usize, until: u64) {
         self.jobs[j].until = until;
-        self.times.set(j, until);
+        self.touched.push(j as u32);
     }
 
     fn leave(&mut self, j: usize, segment: u32, now: u64) {
         let spec = &self.layout.segments[j][segment as usize];
-        if !self.layout.uses(spec).is_empty() {
+        if !spec.uses.is_empty() {
             self.ups[j].0 = self.ups[j].0.saturating_add(now - self.entered[j]);
-            self.ups[j].1 = self.ups[j].1.saturating_add(self.layout.alone(spec, self.layout.work(spec)));
+            self.ups[j].1 = self.ups[j].1.saturating_add(spec.solo);
         }
-        for &(link, _) in self.layout.uses(spec) {
-            let active = &mut self.active[link as usize];
-            if let Some(at) = active.iter().position(|(k, _)| *k as usize == j) {
-                active.swap_remove(at);
-            }
-            self.changed.push(link);
-        }
-        self.stale[j] = false;
+        self.sharing.leave(j, spec);
     }
 
     /// Shares the changed links anew and adjusts the jobs on them.
     fn share_again(&mut self, now: u64) {
-        while let Some(link) = self.changed.pop() {
-            let l = link as usize;
-            let next = level(self.layout.capacities[l], self.active[l].iter().map(|(_, d)| *d), &mut self.sorted);
-            if next != self.levels[l] {
-                self.levels[l] = next;
-                self.active[l].iter().for_each(|(j, _)| self.stale[*j as usize] = true);
-                self.stale_list.extend(self.active[l].iter().map(|(j, _)| *j));
-            }
+        self.sharing.share_again();
+        while let Some((j, speed)) = self.sharing.next_moved() {
+            self.adjust(j, speed, now);
         }
-        while let Some(j) = self.stale_list.pop() {
-            if core::mem::take(&mut self.stale[j as usize]) {
-                self.adjust(j as usize, now);
-            }
+        while let Some(j) = self.touched.pop() {
+            self.times.set(j as usize, self.jobs[j as usize].until);
         }
     }
 
-    fn adjust(&mut self, j: usize, now: u64) {
-        let Doing::Segment(s) = self.jobs[j].doing else { return };
-        let uses = self.layout.uses(&self.layout.segments[j][s as usize]).iter();
-        let part = |&(link, rate): &(u32, u64)| match self.levels[link as usize] {
-            Level { jobs: 0, .. } => self.layout.one(),
-            Level { rest, jobs } => self.layout.speed(rest, rate.saturating_mul(jobs)),
-        };
-        let speed = uses.map(part).min().unwrap_or(self.layout.one());
+    fn adjust(&mut self, j: usize, speed: u64, now: u64) {
         let job = &mut self.jobs[j];
         if speed != job.speed {
             job.left = job.left.saturating_sub((now - job.since).saturating_mul(job.speed));
@@ -263,14 +227,14 @@ impl Run<'_> {
                 down += u128::from(left);
             } else {
                 up += u128::from(left);
-                let whole = self.layout.alone(spec, self.layout.work(spec));
+                let whole = spec.solo;
                 let (so_far, done) = wide((now - self.entered[j], whole.saturating_sub(left)));
                 (took, alone) = (took + so_far, alone + done);
             }
             next = s as usize + 1;
         }
         for spec in &segments[next..] {
-            let length = u128::from(self.layout.alone(spec, self.layout.work(spec)));
+            let length = u128::from(spec.solo);
             *(if self.layout.uses(spec).is_empty() { &mut down } else { &mut up }) += length;
         }
         let up = (up * took.max(alone)).checked_div(alone).unwrap_or(up);

@@ -1,6 +1,6 @@
 //! When a run may stop, and the mean over its steady part.
 
-use alloc::{vec, vec::Vec};
+use alloc::vec::Vec;
 
 use super::WARM_UP_ITERATIONS;
 
@@ -39,10 +39,11 @@ impl Steady {
         Self {
             jobs,
             bound,
-            starts: vec![Vec::new(); jobs],
+            // As many as the pivot has, if nobody's period is shorter.
+            starts: (0..jobs).map(|_| Vec::with_capacity(bound + 1)).collect(),
             states: Vec::new(),
-            times: Vec::new(),
-            counts: Vec::new(),
+            times: Vec::with_capacity(bound + 1),
+            counts: Vec::with_capacity(jobs * (bound + 1)),
             slips: Vec::new(),
             cycle: None,
         }

@@ -45,6 +45,18 @@ fn the_slowest_link_sets_the_speed() {
     assert_eq!(times(&[job(100, 0)], &links)[0].0, 160);
 }
 
+/// Two links: b's own link holds it to 30 of its 100, so a gets 90 of the 120 that they share, and its Up 90 take
+/// 100. With half of the 120 they would take 150. b sends all the time and is as slow as alone, 100 * 100 / 30.
+#[test]
+fn what_another_link_keeps_a_job_from_using_is_handed_on() {
+    let (a, b) = ([up(10 * MS, 100 * MS, 100)], [up(0, 100 * MS, 100)]);
+    let shared = FluidLink { capacity: Rate(120), demands: vec![(0, &a[..]), (1, &b[..])] };
+    let own = FluidLink { capacity: Rate(30), demands: vec![(1, &b[..])] };
+    let found = times(&[job(100 * MS, 0), job(100 * MS, 0)], &[shared, own]);
+    assert_eq!((found[0].0, found[0].1), (100 * MS, 110 * MS));
+    assert!(found[1].0 == found[1].1 && found[1].0.abs_diff(333_333_333) < 2, "{found:?}");
+}
+
 #[test]
 fn a_small_demand_is_served_in_full_beside_a_large_one() {
     // 10 of 100 is below the fair share of 50: that job is never slowed. The other gets 90 of 100 while both are Up.

@@ -1,7 +1,6 @@
 //! The simulator and the planner's steady-state model are two programs for one thing: where both apply, they agree.
 //!
-//! They are not meant to agree where what a job cannot use on one link is worth something to another (the steady-state model
-//! does not hand it on), so links here have equal capacities and at most two jobs each, or there is one link.
+//! A job here demands the same of all its links. Where it does not, they count its share by different links (docs/calibration.md).
 
 use antiphase_sim::{Case, Config, Control, JobReport, SimJob, direct_slots, run};
 use fabric::{
@@ -103,6 +102,14 @@ proptest! {
         let fabric = star(4, 100);
         let jobs = [job(&fabric, "a", &["h1", "h3"], a), job(&fabric, "b", &["h4", "h5"], b), job(&fabric, "c", &["h6", "h7"], c)];
         compare(&fabric, &jobs)?;
+    }
+
+    /// The links of a leaf have three jobs and those of another two, of which one is in both: what it leaves over is handed on.
+    #[test]
+    fn four_on_links_that_hand_on(a in load(200), b in load(200), c in load(200), d in load(200)) {
+        let fabric = star_of(4, 3, 100);
+        let at = |name: &str, hosts: [&str; 2], load| job(&fabric, name, &hosts, load);
+        compare(&fabric, &[at("a", ["h1", "h4"], a), at("b", ["h2", "h5"], b), at("c", ["h3", "h7"], c), at("d", ["h8", "h10"], d)])?;
     }
 
     #[test]
