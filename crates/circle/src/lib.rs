@@ -45,6 +45,3 @@ pub const PROOF_TOLERANCE: f64 = 1e-11;
 /// Most pieces on one reduced circle. Beyond it weak couplings are averaged out and the score is
 /// marked approximate: at this size one evaluation takes about a millisecond.
 pub const CIRCLE_PIECES_MAX: u64 = 1 << 16;
-/// The same where no search goes around the circle, because sums of its jobs on smaller circles are short (docs/model.md,
-/// section 6): 20 MiB if one ever did.
-pub(crate) const LONG_CIRCLE_PIECES_MAX: u64 = 1 << 20;

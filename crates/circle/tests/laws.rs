@@ -98,6 +98,42 @@ fn what_dropped_couplings_can_be_off_by_is_stated() {
     assert!(approximate >= 3, "only {approximate} of 8 were approximate: the test has become dull");
 }
 
+/// One link, jobs of (period, start, end, rate).
+fn one_link(capacity: u64, jobs: &[(u64, u64, u64, u64)]) -> Problem {
+    let mut b = ProblemBuilder::new();
+    let mut members = Vec::new();
+    for &(period, start, end, rate) in jobs {
+        let job = b.job(Ticks(period)).unwrap();
+        members.push(b.demand(job, &[Phase { start: Ticks(start), end: Ticks(end), rate: Rate(rate) }]).unwrap());
+    }
+    b.link(Rate(capacity), members).unwrap();
+    b.build()
+}
+
+/// Jobs of equal periods fit back to back, beside others whose measured periods have hardly a factor in common with them, or none.
+#[test]
+fn measured_periods_drop_no_coupling_of_equal_ones() {
+    for effort in [Effort::Thorough, Effort::Fast] {
+        let options = Options { effort, ..Options::default() };
+        // Two jobs fill the link if they take turns; the third sends a tenth of it for a hundredth of the time: what is over is
+        // never less than that, and no more where the two do not overlap.
+        for third in [249_999, 243_119, 251_003, 249_998, 249_996] {
+            let jobs = [(250_000, 0, 125_000, 50_000), (250_000, 0, 125_000, 50_000), (third, 0, 2_500, 5_000)];
+            let solution = solve(&one_link(50_000, &jobs), &options).unwrap();
+            let least = 0.1 * 2_500.0 / third as f64;
+            assert!((solution.mean_score - (1.0 - least)).abs() < 1e-7, "beside {third}: {}", solution.mean_score);
+            assert!(solution.mean_score + solution.optimality.bound_gap >= 1.0 - least - TOLERANCE, "beside {third}");
+            assert_eq!(solution.shifts[0].lock, Ticks(250_000), "beside {third}");
+        }
+        // Three pairs of different measured periods, each job half of a link of which a third is a pair's: at the best every pair
+        // takes turns and always sends the same.
+        let pairs = [120_010, 100_018, 99_994];
+        let jobs: Vec<(u64, u64, u64, u64)> = pairs.iter().flat_map(|&t| [(t, 0, t / 2, 300), (t, 0, t / 2, 300)]).collect();
+        let solution = solve(&one_link(900, &jobs), &options).unwrap();
+        assert!((solution.mean_score - 1.0).abs() < TOLERANCE && solution.optimality.proven, "{}", solution.mean_score);
+    }
+}
+
 #[test]
 fn evaluation_of_any_shifts_equals_the_walk() {
     for seed in 0..3_000 {

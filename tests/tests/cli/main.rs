@@ -18,6 +18,7 @@ mod fabric;
 mod far_end;
 mod import;
 mod jobs;
+mod large;
 mod plan;
 mod process;
 mod profile;

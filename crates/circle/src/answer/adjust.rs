@@ -128,7 +128,8 @@ fn in_place(view: &View<'_>, problem: &Problem, effort: Effort, current: &[Optio
     for component in &mut components {
         component.finish(component.choice.cost);
     }
-    let blur: f64 = components.iter().map(|c| c.part.group.blur()).sum();
+    let settled: f64 = view.settled.iter().map(|s| s.circle.cost(s.circle.blur)).sum();
+    let blur: f64 = settled + components.iter().map(|c| c.part.group.blur()).sum::<f64>();
     let mut moved = Vec::new();
     let parts: Vec<Part> = components.into_iter().map(|c| c.settle(&mut shifts, &mut moved)).collect();
     let gap = if above + blur > PROOF_TOLERANCE { (above + 2.0 * blur) / shared.max(1.0) } else { 0.0 };

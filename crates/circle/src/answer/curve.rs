@@ -23,6 +23,9 @@ fn kinks_max(group: &Group, job: usize, work: u64) -> usize {
 fn kinks(group: &Group, job: usize, shifts: &[u64], from: u64, length: u64, most: usize, workspace: &mut Workspace) -> Option<Vec<u64>> {
     let mut out = Vec::new();
     for other in (0..shifts.len()).filter(|&o| o != job) {
+        if workspace.budget.is_spent() {
+            return None;
+        }
         for common in group.common(job, other) {
             let g = common.modulus;
             let before = out.len();
@@ -68,6 +71,10 @@ pub(crate) struct Drift {
 impl Drift {
     /// Of `job` while it is up to `drift` ticks early or late; at most `work` is spent on it.
     pub(crate) fn of(group: &Group, job: usize, shifts: &[u64], drift: u64, work: u64, workspace: &mut Workspace) -> Self {
+        if workspace.budget.is_spent() {
+            // A job cannot add more excess than it has demand.
+            return Self { added: demand(group, job), exact: false };
+        }
         let lock = group.jobs[job].lock;
         let response = group.response(job, |other| Presence::At(shifts[other]), workspace);
         let at = |shift| response.at(shift);

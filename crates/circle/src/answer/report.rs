@@ -114,8 +114,13 @@ impl View<'_> {
         }
         let circles = parts.iter().flat_map(|p| p.group.circles.iter().zip(p.classes.iter().copied()));
         let all = circles.chain(self.settled.iter().map(|s| (&s.circle, s.class)));
-        for (_, class) in all.filter(|c| c.0.blur > 0.0) {
-            self.lock_as_given(&self.problem.links()[self.classes[class].link], &mut out);
+        for (circle, class) in all.filter(|c| c.0.blur > 0.0) {
+            let link = &self.problem.links()[self.classes[class].link];
+            self.lock_as_given(link, &mut out);
+            if !circle.is_faithful() {
+                // Also of those jobs that have no edges on the circle: only the couplings that it lacks know how far they may drift.
+                link.members.iter().for_each(|m| out[m.job.index()].slack = Ticks(0));
+            }
         }
         out
     }

@@ -87,8 +87,11 @@ impl Rules<'_> {
         (self.effort.work_max() / jobs as u64).max(DRIFT_WORK_MIN)
     }
 
+    /// For one look at a component: it is looked at as it stands, alone, and once for each level.
     fn workspace(self) -> Workspace {
-        Workspace::new(self.budget.clone())
+        let mut budget = self.budget.clone();
+        budget.narrow(budget.left() / (LEVELS_MAX as u64 + 2));
+        Workspace::new(budget)
     }
 }
 

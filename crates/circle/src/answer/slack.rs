@@ -40,6 +40,10 @@ impl Room {
 
 /// The room of a job around its shift.
 fn room(group: &Group, job: usize, shifts: &[u64], workspace: &mut Workspace) -> Room {
+    if group.jobs[job].on.iter().any(|&(c, _)| !group.circles[c].is_faithful()) {
+        // What the couplings that are not on the circle say about other shifts is not known.
+        return Room::NONE;
+    }
     let lock = group.jobs[job].lock;
     let mut kinks = Vec::new();
     for (other, &shift) in shifts.iter().enumerate().filter(|o| o.0 != job) {

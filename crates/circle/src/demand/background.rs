@@ -11,9 +11,13 @@ use alloc::{vec, vec::Vec};
 /// sums of rounded rates far fewer; beyond it neighbours are merged, which `blur` accounts for.
 const LEVELS_MAX: usize = 1 << 16;
 /// Fewest levels that are kept, however many jobs there are.
-const LEVELS_MIN: usize = 1 << 10;
-/// Terms of all convolutions together: about 0.1 s, for a link of a thousand jobs.
-const TERMS_MAX: usize = 1 << 24;
+const LEVELS_MIN: usize = 1 << 7;
+/// Terms of all convolutions of one link together: a tenth of a second at most.
+const TERMS_MAX: usize = 1 << 21;
+/// Most levels of one job; neighbours are merged beyond it.
+const JOB_LEVELS_MAX: usize = 1 << 6;
+/// Up to so many shifted lists are merged one after the other; more are sorted.
+const MERGED_MAX: usize = 8;
 /// Up to so many levels are added up one by one, which is faster than a search for the first that counts.
 const SHORT: usize = 6;
 
@@ -40,12 +44,18 @@ impl Background {
     pub(crate) fn new(jobs: Vec<Vec<(f64, f64)>>) -> Self {
         let mut background = Self::default();
         let terms: usize = jobs.iter().map(Vec::len).sum();
+        let terms = terms.min(JOB_LEVELS_MAX * jobs.len());
         let levels_max = (TERMS_MAX / terms.max(1)).clamp(LEVELS_MIN, LEVELS_MAX);
         for mut job in jobs {
             job.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+            while job.len() > JOB_LEVELS_MAX {
+                let worst = merge_neighbours(&mut job);
+                background.blur += worst;
+            }
             background.atoms = convolved(&background.atoms, &job);
             while background.atoms.len() > levels_max {
-                background.merge_neighbours();
+                let worst = merge_neighbours(&mut background.atoms);
+                background.blur += worst;
             }
         }
         let (mut weight, mut sum) = (0.0, 0.0);
@@ -62,19 +72,6 @@ impl Background {
         background.above.reverse();
         background.mean = sum;
         background
-    }
-
-    /// Halves the number of levels. Two neighbours at their mean have less excess than they have apart, by at most
-    /// `p q / (p + q)` times their distance, and only where the capacity lies between them: at one pair at a time.
-    fn merge_neighbours(&mut self) {
-        let mut worst = 0.0_f64;
-        let merged = self.atoms.chunks(2).map(|pair| {
-            let &[(low, p), (high, q)] = pair else { return pair[0] };
-            worst = worst.max(p * q / (p + q) * (high - low));
-            ((low * p + high * q) / (p + q), p + q)
-        });
-        self.atoms = merged.collect();
-        self.blur += worst;
     }
 
     /// Mean excess when everything else is `over` above the capacity (mostly below 0).
@@ -96,8 +93,29 @@ impl Background {
     }
 }
 
+/// Halves the number of levels, ascending, of a variable; returns the blur. Two neighbours at their mean have less excess than they
+/// have apart, by at most `p q / (p + q)` times their distance, and only where the capacity lies between them: at one pair at a time.
+fn merge_neighbours(atoms: &mut Vec<(f64, f64)>) -> f64 {
+    let mut worst = 0.0_f64;
+    // Of a thousand jobs the ends of the distribution are less likely than the smallest number.
+    atoms.retain(|a| a.1 > 0.0);
+    let merged = atoms.chunks(2).map(|pair| {
+        let &[(low, p), (high, q)] = pair else { return pair[0] };
+        worst = worst.max(p * q / (p + q) * (high - low));
+        ((low * p + high * q) / (p + q), p + q)
+    });
+    let merged: Vec<(f64, f64)> = merged.collect();
+    *atoms = merged;
+    worst
+}
+
 /// The distribution of the sum of two independent variables, both ascending.
 fn convolved(a: &[(f64, f64)], job: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    if job.len() > MERGED_MAX {
+        let mut sum = a.iter().flat_map(|&(l, q)| job.iter().map(move |&(level, p)| (l + level, p * q))).collect();
+        super::sum::merge_equal(&mut sum);
+        return sum;
+    }
     let mut sum: Vec<(f64, f64)> = Vec::new();
     for &(level, p) in job {
         let shifted = a.iter().map(|&(l, q)| (l + level, p * q));

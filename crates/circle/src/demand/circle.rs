@@ -23,6 +23,9 @@ const REPEATS_MAX: u64 = 8;
 /// in all the same, see `answer::exact`.)
 const NEGLIGIBLE: f64 = 1e-6;
 
+/// The perimeter of a circle that is never walked around, whatever it is: longer than every other one.
+pub(crate) const PERIMETER_LONG: u64 = 1 << 62;
+
 /// One job on one circle.
 #[derive(Clone, Debug)]
 pub(crate) struct OnCircle {
@@ -63,11 +66,15 @@ impl Circle {
     pub(crate) fn new(capacity: u64, multiplicity: usize, members: &[(usize, &[Phase], u64)], perimeter: u64) -> Self {
         let mut circle = Self::folded(capacity, members, |m| members[m].2.gcd(&perimeter));
         circle.perimeter = perimeter;
-        circle.weight = multiplicity as f64 / (circle.capacity * perimeter as f64);
-        classify(&mut circle.members);
+        circle.finish(multiplicity);
         circle.blur += if circle.may_cut() { circle.cut_blur() } else { 0.0 };
-        circle.least_cost = circle.least_cost();
         circle
+    }
+
+    fn finish(&mut self, multiplicity: usize) {
+        self.weight = multiplicity as f64 / (self.capacity * self.perimeter as f64);
+        classify(&mut self.members);
+        self.least_cost = self.least_cost();
     }
 
     /// The circle on which every coupling is kept, however long it is: only good for one sum of all members.
@@ -110,16 +117,16 @@ impl Circle {
         let negligible = NEGLIGIBLE * link.capacity.0 as f64;
         let whole = perimeter(&periodic, effort.pieces_max());
         let short = REPEATS_MAX * periodic.iter().map(Periodic::pieces).sum::<u64>();
-        if whole.blur == 0.0 && (active.len() <= distribution::SUMMANDS_MAX || whole.pieces <= u128::from(short)) {
+        if whole.blur == 0.0 && (active.len() <= distribution::FEW_JOBS || whole.pieces <= u128::from(short)) {
             return Some(around(whole.ticks));
         }
-        // Around a circle that is too long to be swept, sums on smaller ones can still be short.
-        if whole.blur > 0.0 && effort != Effort::Fast {
-            let long = perimeter(&periodic, crate::LONG_CIRCLE_PIECES_MAX);
-            let circle = (long.blur == 0.0).then(|| around(long.ticks));
-            let circle = circle.filter(|c| c.blur == 0.0 && distribution::are_short(&c.members));
-            if circle.is_some() {
-                return circle;
+        // A circle that is too long to be swept needs not be: sums on smaller ones can still be short.
+        if whole.blur > 0.0 && active.len() <= distribution::SUMMANDS_MAX {
+            let mut circle = Self::uncut(problem, link);
+            circle.perimeter = PERIMETER_LONG;
+            circle.finish(multiplicity);
+            if circle.blur == 0.0 && distribution::are_short(&circle, effort) {
+                return Some(circle);
             }
         }
         let brief = perimeter(&periodic, short.min(effort.pieces_max()));
@@ -154,6 +161,11 @@ impl Circle {
         blur.min(f64::max(excess - self.overfull, mean - excess)).max(0.0)
     }
 
+    /// Whether all scores on this circle are the true ones, or so near that the difference is of no consequence.
+    pub(crate) fn is_faithful(&self) -> bool {
+        self.blur <= NEGLIGIBLE * self.capacity
+    }
+
     /// Loss in the sum of link scores of that mean excess.
     pub(crate) fn cost(&self, mean_excess: f64) -> f64 {
         mean_excess * self.perimeter as f64 * self.weight
@@ -164,8 +176,7 @@ impl Circle {
     fn may_cut(&self) -> bool {
         let most = super::sum::LEVELS_MAX;
         let unlocked = || self.members.iter().map(|m| &m.folded).filter(|f| !f.is_locked());
-        let at_once = |f: &Folded| (0..f.starts.len()).map(|piece| f.atoms(piece).len()).max().unwrap_or(1);
-        if unlocked().fold(1_usize, |all, f| all.saturating_mul(at_once(f))) <= most {
+        if unlocked().fold(1_usize, |all, f| all.saturating_mul(f.atoms_at_once())) <= most {
             return false;
         }
         let mut sums = vec![0.0_f64];

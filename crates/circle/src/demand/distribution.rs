@@ -15,22 +15,25 @@ use super::{
     folded::Folded,
     sum::Presence,
 };
-use crate::budget::Budget;
+use crate::{Effort, budget::Budget};
 
 /// Most (level, probability) pairs in one sum; beyond it the plain sweep has its own way to bound its work.
 const ATOMS_MAX: u64 = 1 << 18;
 /// Most summands: the choice of what to add next looks at all pairs.
-pub(crate) const SUMMANDS_MAX: usize = 8;
+pub(crate) const SUMMANDS_MAX: usize = 24;
+/// Up to so many jobs sums on small circles are asked for wherever a sweep around the whole one is longer.
+pub(crate) const FEW_JOBS: usize = 8;
 /// Most pieces of a sum that is kept, for each piece of its two summands.
 const GATHERED: u64 = 2;
 /// Work of looking at a summand, in units of 10 ns.
 const SUMMAND_WORK: u64 = 6;
-/// Work of a sum that is short, in units of 10 ns: a millisecond, far from [`ATOMS_MAX`].
+/// Work of a sum that is short, in units of 10 ns: a millisecond, far from [`ATOMS_MAX`]; and where placements are ranked.
 const SHORT_WORK: u64 = 100_000;
+const SHORT_WORK_FAST: u64 = 4_000;
 /// Jobs that are shifted by multiples of it hardly meet.
 const UNEVEN: u64 = 7_919;
 /// Most pairs in one distribution.
-const LEVELS_MAX: usize = 512;
+const LEVELS_MAX: usize = 2_048;
 /// Up to so many pairs equal levels are found one by one; beyond it they are sorted.
 const SCANNED: u64 = 32;
 /// Work to put one of many pairs in order, in units of 10 ns.
@@ -41,12 +44,14 @@ struct Limits {
     summands: usize,
     atoms: u64,
     levels: usize,
+    /// A sum that the budget does not allow is not made. In a search the budget is asked between sums.
+    ends: bool,
 }
 
 /// In a search, which asks for thousands of sums.
-const SEARCHED: Limits = Limits { summands: SUMMANDS_MAX, atoms: ATOMS_MAX, levels: LEVELS_MAX };
+const SEARCHED: Limits = Limits { summands: SUMMANDS_MAX, atoms: ATOMS_MAX, levels: LEVELS_MAX, ends: false };
 /// For the scores that are reported: one sum for each link, 64 MiB at most.
-const EVALUATED: Limits = Limits { summands: 64, atoms: 1 << 22, levels: 1 << 14 };
+const EVALUATED: Limits = Limits { summands: 64, atoms: 1 << 22, levels: 1 << 14, ends: true };
 
 /// Demand of some jobs around a circle: a distribution over levels for each piece.
 #[derive(Clone, Debug, Default)]
@@ -158,10 +163,11 @@ impl DemandDistribution {
 
     /// Pieces that the sum with `other` would have.
     fn pieces_with(&self, other: &Self) -> u64 {
-        let both = self.period.lcm(&other.period);
-        // What never changes cuts nothing.
-        let around = |m: &Self| if m.pieces() == 1 { 1 } else { (both / m.period).saturating_mul(m.pieces()) };
-        around(self).saturating_add(around(other))
+        // A turn of the other for each part of this period that it does not share: no LCM, which might overflow. What never changes
+        // cuts nothing.
+        let shared = self.period.gcd(&other.period);
+        let around = |m: &Self, by: &Self| if m.pieces() == 1 { 1 } else { (by.period / shared).saturating_mul(m.pieces()) };
+        around(self, other).saturating_add(around(other, self))
     }
 
     /// The sum of two that are independent at each point; `None` if it is too large.
@@ -170,10 +176,10 @@ impl DemandDistribution {
     }
 
     fn plus_within(&self, other: &Self, limits: &Limits, budget: &mut Budget) -> Option<Self> {
-        let period = self.period.lcm(&other.period);
-        if self.pieces_with(other) > limits.atoms || budget.is_spent() {
+        if self.pieces_with(other) > limits.atoms {
             return None;
         }
+        let period = (self.period / self.period.gcd(&other.period)).checked_mul(other.period)?;
         let mut out = Self::empty(period);
         let (mut a, mut b) = (Around::new(self), Around::new(other));
         let mut sum: Vec<(f64, f64)> = Vec::new();
@@ -190,9 +196,9 @@ impl DemandDistribution {
                 sum.extend(products);
                 super::sum::merge_equal(&mut sum);
                 budget.charge(SORTED_WORK * count);
-                if budget.is_spent() {
-                    return None;
-                }
+            }
+            if limits.ends && budget.is_spent() {
+                return None;
             }
             if sum.len() > limits.levels || out.atoms.len() as u64 > limits.atoms {
                 return None;
@@ -297,9 +303,11 @@ fn add(sum: &mut Vec<(f64, f64)>, level: f64, p: f64) {
 /// Folds each to what `seen` and the others can see of it.
 fn fold_all(of: &mut [DemandDistribution], seen: u64, budget: &mut Budget) {
     for i in 0..of.len() {
-        let others = of.iter().enumerate().filter(|o| o.0 != i).fold(seen, |l, o| l.lcm(&o.1.period));
         let whole = core::mem::take(&mut of[i]);
-        let needed = whole.period.gcd(&others);
+        let others = of.iter().enumerate().filter(|o| o.0 != i);
+        // gcd(own, lcm(others)) without that LCM, which may not fit: every term divides the own period.
+        let shared = others.fold(whole.period.gcd(&seen), |l, o| l.lcm(&whole.period.gcd(&o.1.period)));
+        let needed = if whole.pieces() == 1 { 1 } else { shared };
         budget.charge(SUMMAND_WORK + if needed < whole.period { 4 * whole.pieces() } else { 0 });
         of[i] = whole.fold(needed);
     }
@@ -334,6 +342,9 @@ fn total_within(
         return None;
     }
     loop {
+        if limits.ends && budget.is_spent() {
+            return None;
+        }
         fold_all(&mut of, seen, budget);
         of.sort_by_key(|m| core::cmp::Reverse(m.period));
         match &of[..] {
@@ -371,18 +382,36 @@ pub(crate) fn gather(mut of: Vec<DemandDistribution>, seen: u64, budget: &mut Bu
 
 /// Whether the sums that a search asks for around such a circle are all short, wherever its jobs stand. The jobs are put where
 /// hardly any of their edges coincide, so elsewhere the sums have fewer pieces.
-pub(crate) fn are_short(members: &[OnCircle]) -> bool {
-    let most: usize = members.iter().map(|on| on.folded.levels.len()).product();
-    if members.len() > SUMMANDS_MAX || most > LEVELS_MAX {
+pub(crate) fn are_short(circle: &Circle, effort: Effort) -> bool {
+    let members = &circle.members;
+    if members.len() > SUMMANDS_MAX || levels_bound(members) > LEVELS_MAX as u64 {
         return false;
     }
+    let work = if effort == Effort::Fast { SHORT_WORK_FAST } else { SHORT_WORK };
     let is_short = |absent: Option<usize>, seen: u64| {
         let there = members.iter().enumerate().filter(|m| Some(m.0) != absent);
-        let mut budget = Budget::default();
-        let sums = total(there.map(|(i, on)| DemandDistribution::job(&on.folded, UNEVEN * i as u64)).collect(), seen, &mut budget);
-        sums.is_some() && budget.spent() <= SHORT_WORK
+        let mut budget = Budget::new(work, None);
+        let jobs = there.map(|(i, on)| DemandDistribution::job(&on.folded, UNEVEN * i as u64)).collect();
+        // Far below what a search may ask for.
+        let limits = Limits { atoms: ATOMS_MAX / 4, ends: true, ..SEARCHED };
+        total_within(jobs, seen, &limits, &mut budget).is_some() && !budget.is_spent()
     };
     is_short(None, 1) && members.iter().enumerate().all(|(i, on)| is_short(Some(i), on.folded.period))
+}
+
+/// Most levels that the sum of all members can have at one point, wherever they stand: class by class no more than the sums of
+/// levels, and no more than the pieces of the class and what its jobs may send at one point of them.
+fn levels_bound(members: &[OnCircle]) -> u64 {
+    let mut all = 1_u64;
+    for first in (0..members.len()).filter(|&i| members[..i].iter().all(|on| on.class != members[i].class)) {
+        let class = || members.iter().filter(|on| on.class == members[first].class).map(|on| &on.folded);
+        let product = |count: &dyn Fn(&Folded) -> u64| class().fold(1_u64, |all, f| all.saturating_mul(count(f)));
+        let around = class().fold(1_u64, |l, f| (l / l.gcd(&f.period)).saturating_mul(f.period));
+        let pieces = class().fold(0_u64, |sum, f| sum.saturating_add((around / f.period).saturating_mul(f.starts.len() as u64)));
+        let sums = product(&|f| f.levels.len() as u64);
+        all = all.saturating_mul(sums.min(pieces.saturating_mul(product(&|f| f.atoms_at_once() as u64))));
+    }
+    all
 }
 
 #[cfg(test)]

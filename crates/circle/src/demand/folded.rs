@@ -168,6 +168,11 @@ impl Folded {
         self.atoms(piece).iter().map(|&(level, p)| (self.levels[level as usize], p)).collect()
     }
 
+    /// The most levels that have a probability at one point.
+    pub(crate) fn atoms_at_once(&self) -> usize {
+        (0..self.starts.len()).map(|piece| self.atoms(piece).len()).max().unwrap_or(1)
+    }
+
     /// The levels that are reached somewhere, ascending.
     pub(crate) fn reached(&self) -> &[f64] {
         &self.levels[self.reached_from.min(self.levels.len() - 1)..]

@@ -18,6 +18,8 @@ const WORK_PER_PIECE: u128 = 16;
 /// Most different gcds that are looked at, the largest first: a thousand measured periods have thousands, nearly all of them
 /// small, and each is tried against all jobs.
 const GCDS_MAX: usize = 256;
+/// Most different periods on one link whose pairs are looked at: 8,000 gcds take a millisecond.
+const DISTINCT_MAX: usize = 128;
 
 /// What the choice of a perimeter knows of a job.
 #[derive(Clone, Debug)]
@@ -43,6 +45,11 @@ impl<'a> Periodic<'a> {
     pub(crate) fn new(phases: &'a [Phase], period: u64) -> Self {
         let constant = matches!(phases, [all] if all.end.0 - all.start.0 == period);
         Self { phases, period: if constant { 1 } else { period }, given: period }
+    }
+
+    /// Mean demand in Mbit/s.
+    fn mean(&self) -> f64 {
+        self.phases.iter().map(|p| p.rate.0 as f64 * (p.end.0 - p.start.0) as f64).sum::<f64>() / self.given as f64
     }
 
     /// Pieces of the demand within its own period.
@@ -91,7 +98,7 @@ pub(crate) fn perimeter(jobs: &[Periodic<'_>], pieces_max: u64) -> Perimeter {
     };
     let joined = |perimeter: u64, g: u64| u128::from(perimeter) / u128::from(perimeter.gcd(&g)) * u128::from(g);
     // With everything kept most jobs are locked; on the way there they are not, and cost more.
-    let whole = gcds.iter().try_fold(1_u64, |all, &g| u64::try_from(joined(all, g)).ok());
+    let whole = gcds.iter().try_fold(1_u64, |all, &g| u64::try_from(joined(all, g)).ok()).filter(|_| !are_many(jobs));
     if let Some(whole) = whole.filter(|&w| fits(u128::from(w))) {
         return Perimeter { ticks: whole, blur: 0.0, pieces: pieces(jobs, whole) };
     }
@@ -105,10 +112,29 @@ pub(crate) fn perimeter(jobs: &[Periodic<'_>], pieces_max: u64) -> Perimeter {
     Perimeter { ticks, blur: dropped(jobs, ticks), pieces: pieces(jobs, ticks) }
 }
 
-/// The gcds of all pairs, descending.
+/// How many different ones an ascending list has.
+fn distinct(periods: &[u64]) -> usize {
+    1 + periods.windows(2).filter(|p| p[0] != p[1]).count()
+}
+
+/// Whether there are too many different periods for a look at all pairs.
+fn are_many(jobs: &[Periodic<'_>]) -> bool {
+    let mut periods: Vec<u64> = jobs.iter().map(|j| j.period).collect();
+    periods.sort_unstable();
+    distinct(&periods) > DISTINCT_MAX
+}
+
+/// The gcds of all pairs, descending; of too many different periods those of equal ones only.
 fn gcds(jobs: &[Periodic<'_>]) -> Vec<u64> {
     let mut periods: Vec<u64> = jobs.iter().map(|j| j.period).collect();
     periods.sort_unstable();
+    if distinct(&periods) > DISTINCT_MAX {
+        // Equal periods only; all else is looked at as if it did not lock, which the blur accounts for.
+        let mut equal: Vec<u64> = periods.windows(2).filter(|p| p[0] == p[1]).map(|p| p[0]).collect();
+        equal.dedup();
+        equal.reverse();
+        return equal;
+    }
     let mut gcds: Vec<u64> = Vec::new();
     for (i, &a) in periods.iter().enumerate() {
         if periods.get(i + 1) == Some(&a) {
@@ -128,6 +154,10 @@ fn gcds(jobs: &[Periodic<'_>]) -> Vec<u64> {
 /// is only ever asked for its mean, so the largest distance does not count.
 fn dropped(jobs: &[Periodic<'_>], perimeter: u64) -> f64 {
     let (mut sum, mut largest) = (0.0, 0.0_f64);
+    if are_many(jobs) {
+        // What is sent at a point is at most so far from its mean, on average.
+        return jobs.iter().map(|job| 2.0 * job.mean()).sum();
+    }
     for (j, job) in jobs.iter().enumerate() {
         let others = jobs.iter().enumerate().filter(|o| o.0 != j);
         // Divides the job's period, so it never overflows.
@@ -139,11 +169,12 @@ fn dropped(jobs: &[Periodic<'_>], perimeter: u64) -> f64 {
     (sum - largest).max(0.0)
 }
 
-/// Terms of the sum of the jobs that a circle of that perimeter shows in several pieces without locking them: a job with `pieces`
-/// pieces has about half as many levels.
+/// Terms of the sum of the jobs that a circle of that perimeter shows in several pieces without locking them.
 fn terms(jobs: &[Periodic<'_>], perimeter: u64) -> u128 {
     let unlocked = jobs.iter().filter(|j| !perimeter.is_multiple_of(j.period) && j.period.gcd(&perimeter) > 1);
-    let (count, atoms) = unlocked.fold((0_u128, 1_u128), |(n, atoms), j| (n + 1, (atoms * (u128::from(j.pieces()) / 2 + 1)).min(4_096)));
+    // At one point as many levels as the job has, and no more than it has turns.
+    let at_once = |j: &Periodic<'_>| u128::from((j.pieces() / 2 + 1).min(j.period / j.period.gcd(&perimeter)));
+    let (count, atoms) = unlocked.fold((0_u128, 1_u128), |(n, atoms), j| (n + 1, (atoms * at_once(j)).min(4_096)));
     (count * atoms).max(1)
 }
 

@@ -36,7 +36,7 @@ const CONGRUENT_MAX: u64 = 64;
 /// Sweeps of the descent that ends a run.
 const DESCENT_SWEEPS: usize = 20;
 /// Work of one candidate beside its lookups: finding it, its place in order, its probability.
-const CANDIDATE_WORK: u64 = 4;
+const CANDIDATE_WORK: u64 = 8;
 
 /// Where all jobs stand, and what one of them would cost elsewhere.
 struct Landscape<'a> {
@@ -77,10 +77,7 @@ impl<'a> Landscape<'a> {
     }
 
     fn cost(&self, workspace: &mut Workspace) -> f64 {
-        match &self.locked {
-            Some(sums) => sums.iter().map(LockedSum::cost).sum(),
-            None => self.group.cost(&self.shifts, workspace),
-        }
+        self.locked_cost(workspace).unwrap_or_else(|| self.group.cost(&self.shifts, workspace))
     }
 
     /// Takes a job out and lists its places.
@@ -102,7 +99,7 @@ impl<'a> Landscape<'a> {
                 }
                 self.list(here);
                 for &(c, _) in &self.group.jobs[job].on {
-                    if let Some(sums) = &self.locked {
+                    if let Some(sums) = &mut self.locked {
                         sums[c].add_to(&mut self.places);
                     }
                 }
@@ -147,19 +144,20 @@ impl<'a> Landscape<'a> {
             let with = i + self.random.below((order.len() - i) as u64) as usize;
             order.swap(i, with);
         }
+        let Some(before) = self.locked_cost(workspace) else { return };
         let mut old = [0_u64; SET_MAX as usize];
-        let mut change = 0.0;
         for (i, &job) in order[..count].iter().enumerate() {
             old[i] = self.shifts[job];
-            // What it adds to those that stay, where it stands.
-            change -= self.lift(job, workspace);
+            if let Some(sums) = &mut self.locked {
+                self.group.jobs[job].on.iter().for_each(|&(c, m)| sums[c].remove(m));
+            }
         }
         for &job in &order[..count] {
             self.ask(job, workspace);
             let place = self.drawn(temperature);
-            change += self.places[place].0;
             self.put(job, place);
         }
+        let change = self.locked_cost(workspace).map_or(0.0, |after| after - before);
         if change > 0.0 && self.random.unit() >= exp_of_negative(change / temperature) {
             for (i, &job) in order[..count].iter().enumerate() {
                 self.move_to(job, old[i]);
@@ -167,16 +165,11 @@ impl<'a> Landscape<'a> {
         }
     }
 
-    /// Takes a job out; what it added where it stood.
-    fn lift(&mut self, job: usize, workspace: &mut Workspace) -> f64 {
-        let Some(sums) = &mut self.locked else { return 0.0 };
-        let mut place = [(0.0, self.shifts[job])];
-        for &(c, m) in &self.group.jobs[job].on {
-            sums[c].remove(m);
-            workspace.budget.charge(sums[c].ask(m));
-            sums[c].add_to(&mut place);
-        }
-        place[0].0
+    /// The cost where all circles have a sum.
+    fn locked_cost(&self, workspace: &mut Workspace) -> Option<f64> {
+        let sums = self.locked.as_ref()?;
+        workspace.budget.charge(sums.iter().map(LockedSum::cost_work).sum());
+        Some(sums.iter().map(LockedSum::cost).sum())
     }
 
     fn move_to(&mut self, job: usize, shift: u64) {
@@ -251,6 +244,9 @@ pub(super) fn anneal(group: &Group, fixed: &[Option<u64>], start: Incumbent, eno
     let spread = spread(&mut landscape, &order, workspace);
     let mut sweeps = SWEEPS_FIRST;
     for run in 0_u64.. {
+        if run % 2 == 1 {
+            landscape.stand(best.shifts.clone());
+        }
         let improved = run_once(&mut landscape, &mut order, spread, sweeps, &mut best, workspace);
         if best.cost <= enough + PROOF_TOLERANCE || workspace.budget.is_spent() {
             break;

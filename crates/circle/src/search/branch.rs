@@ -1,9 +1,12 @@
 //! The proven optimum of a small group, by branch and bound over spanning trees of alignments.
 //!
-//! Some optimum is a vertex at which the jobs hang together by back-to-back alignments: an edge
-//! where one job rises meets an edge where another falls (lemma and proof in docs/model.md). Such a
-//! vertex is a spanning tree of alignments, and each tree is visited once, in breadth-first
-//! order: the placed jobs take turns as head, and a head takes its children in ascending order.
+//! Some optimum is a vertex at which a spanning tree of back-to-back alignments connects the jobs: an edge
+//! where one job rises meets an edge where another falls (lemma and proof in docs/model.md, section 5). Each
+//! tree is visited once, in breadth-first order: the placed jobs are heads one after the other, and a head takes
+//! its children in ascending order.
+//!
+//! Invariant of the recursion: everything below a node that was not searched costs at least what [`Search::enough`]
+//! said then, or at least `given_up`.
 //!
 //! Two lower bounds prune. Excess is convex in the demand, so what the unplaced jobs add together
 //! is at least the sum of what each adds alone at its best shift. And demand that does not fit in
@@ -37,12 +40,12 @@ const FIRST_SHARE: u64 = 2;
 /// How far below the best the searches after it look, in loss of score.
 const MARGINS: [f64; 4] = [3e-2, 3e-3, 3e-4, 0.0];
 /// Where a search starts: the fixed jobs stand, and of every set of jobs that lock with each other, but
-/// with nobody outside, the heaviest stands at zero and the others turn around it.
+/// with no job outside, the heaviest stands at zero and the others move against it.
 fn rooted(group: &Group, fixed: &[Option<u64>]) -> Vec<Option<u64>> {
     let mut sets = UnionFind::<usize>::new(fixed.len());
     for members in group.circles.iter().map(|c| &c.members) {
         for (i, a) in members.iter().enumerate() {
-            // Who has no edges hangs on nobody, and nobody on it.
+            // Constant-rate jobs have no alignments.
             let meets = |b: &&OnCircle| !a.edges.is_empty() && !b.edges.is_empty() && a.folded.period.gcd(&b.folded.period) > 1;
             for b in members[..i].iter().filter(meets) {
                 sets.union(a.job, b.job);
@@ -72,7 +75,7 @@ pub(super) struct Search<'a> {
     pub(super) placed: Vec<Option<u64>>,
     /// Placed jobs in the order of placement; the heads' queue.
     pub(super) order: Vec<usize>,
-    /// What is less than this below the best is not looked for.
+    /// Improvements of the incumbent by less than this are not searched for.
     pub(super) margin: f64,
     /// Smallest lower bound of a part of the tree that was not searched.
     pub(super) given_up: f64,
@@ -177,7 +180,7 @@ impl<'a> Search<'a> {
         bound
     }
 
-    /// What costs at least this is not looked at.
+    /// Prunes unless the incumbent improves by more than `margin`.
     pub(super) fn enough(&self) -> f64 {
         self.best.cost - self.margin.max(PROOF_TOLERANCE)
     }
@@ -221,7 +224,7 @@ impl<'a> Search<'a> {
             self.given_up = self.given_up.min(bound);
         }
         if pending.is_empty() {
-            // Nobody is left to be placed: the bound is the cost.
+            // All jobs are placed: the bound is the cost.
             let shifts = self.placed.iter().map(|s| s.unwrap_or(0)).collect();
             self.best = Incumbent { cost: with_floors, shifts };
             return bound;

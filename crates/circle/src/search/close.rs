@@ -97,6 +97,32 @@ impl<'a> Search<'a> {
         Some(joints)
     }
 
+    /// Places `first` at each of its alignments with the placed jobs that leaves something open if `last` costs its least, the
+    /// cheapest first, and calls `see` with the cost so far and the shift.
+    fn for_each_place(
+        &mut self,
+        first: &Pending<'a>,
+        last: &Pending<'a>,
+        ranked: &[(f64, u64)],
+        with_floors: f64,
+        mut see: impl FnMut(&mut Self, f64, u64),
+    ) {
+        for &(added, shift) in ranked {
+            let so_far = with_floors + added;
+            if so_far + last.least >= self.enough() {
+                break;
+            }
+            if self.workspace.budget.is_spent() {
+                // Ranked: the first that is not looked at has the smallest bound of the rest.
+                self.given_up = self.given_up.min(so_far + last.least);
+                break;
+            }
+            self.placed[first.job] = Some(shift);
+            see(self, so_far, shift);
+            self.placed[first.job] = None;
+        }
+    }
+
     /// Two jobs are left: places one of them, `which`, at each of its alignments with the placed jobs, and the other at those
     /// with it, and, once, with the placed jobs. What each adds alone bounds what both add, and what they add together is
     /// looked up where that bound is not enough.
@@ -110,43 +136,33 @@ impl<'a> Search<'a> {
         which: usize,
     ) {
         let (first, last) = (pending[which], pending[1 - which]);
-        let ranked = first.ranked(head, child_min);
         let beside = if which == 0 { self.beside(first.job, last, head, child_min) } else { Beside::default() };
         let mut shifts = Vec::new();
         let mut open: Vec<(f64, u64)> = Vec::new();
         let mut curves = vec![InteractionCurve::default(); joints.len()];
         let lookup = LOOKUP_WORK / 2 * joints.iter().map(|j| j.1.lookups(which)).sum::<u64>();
-        for (added, shift) in ranked {
-            let so_far = with_floors + added;
-            if so_far + last.least >= self.enough() {
-                break;
-            }
-            if self.workspace.budget.is_spent() {
-                self.given_up = self.given_up.min(so_far + last.least);
-                break;
-            }
-            self.placed[first.job] = Some(shift);
+        self.for_each_place(first, last, &first.ranked(head, child_min), with_floors, |search, so_far, shift| {
             shifts.clear();
-            if !self.meet(first.job, last.job, &beside.heads, &mut shifts) {
-                self.given_up = self.given_up.min(so_far);
+            if !search.meet(first.job, last.job, &beside.heads, &mut shifts) {
+                search.given_up = search.given_up.min(so_far);
             }
-            self.workspace.budget.charge(4 + last.work() * shifts.len() as u64);
-            let room = self.enough() - so_far;
+            search.workspace.budget.charge(4 + last.work() * shifts.len() as u64);
+            let room = search.enough() - so_far;
             open.clear();
             open.extend(shifts.iter().map(|&s| (last.cost(s), s)).filter(|c| c.0 < room));
             open.extend(beside.known.iter().take_while(|k| k.0 < room));
-            if !open.is_empty() {
-                for (curve, (_, joint)) in curves.iter_mut().zip(joints) {
-                    joint.with(which, shift, curve, &mut self.workspace.budget);
-                }
-                self.workspace.budget.charge(lookup * open.len() as u64);
-                for &(cost, at) in &open {
-                    let both = curves.iter().zip(joints).map(|(curve, (scale, joint))| scale * joint.at(which, curve, at)).sum::<f64>();
-                    self.found(so_far + cost + both, last.job, at);
-                }
+            if open.is_empty() {
+                return;
             }
-            self.placed[first.job] = None;
-        }
+            for (curve, (_, joint)) in curves.iter_mut().zip(joints) {
+                joint.with(which, shift, curve, &mut search.workspace.budget);
+            }
+            search.workspace.budget.charge(lookup * open.len() as u64);
+            for &(cost, at) in &open {
+                let both = curves.iter().zip(joints).map(|(curve, (scale, joint))| scale * joint.at(which, curve, at)).sum::<f64>();
+                search.found(so_far + cost + both, last.job, at);
+            }
+        });
     }
 
     /// Takes the placed jobs and one more over if they cost less than the best.
@@ -167,34 +183,24 @@ impl<'a> Search<'a> {
         let known = if depends { Vec::new() } else { last.ranked(0, 0) };
         let mut seen = self.slopes_of(first.job);
         let mut shifts = Vec::new();
-        for (added, shift) in first.ranked(head, child_min) {
-            let so_far = with_floors + added;
-            if so_far + last.least >= self.enough() {
-                break;
+        self.for_each_place(first, last, &first.ranked(head, child_min), with_floors, |search, so_far, shift| {
+            if seen.at(shift) >= search.enough() {
+                return;
             }
-            if self.workspace.budget.is_spent() {
-                self.given_up = self.given_up.min(so_far + last.least);
-                break;
-            }
-            if seen.at(shift) >= self.enough() {
-                continue;
-            }
-            self.placed[first.job] = Some(shift);
             shifts.clear();
-            let complete = self.meet(first.job, last.job, &heads, &mut shifts);
-            self.workspace.budget.charge(4 + last.work() * shifts.len() as u64);
+            let complete = search.meet(first.job, last.job, &heads, &mut shifts);
+            search.workspace.budget.charge(4 + last.work() * shifts.len() as u64);
             let mut beside: Vec<(f64, u64)> = shifts.iter().map(|&s| (last.cost(s), s)).chain(known.iter().copied()).collect();
             beside.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-            self.order.push(first.job);
-            let bound = self.finish(last.job, so_far, &beside);
-            self.order.pop();
-            self.placed[first.job] = None;
+            search.order.push(first.job);
+            let bound = search.finish(last.job, so_far, &beside);
+            search.order.pop();
             if complete {
                 seen.learn(shift, bound);
             } else {
-                self.given_up = self.given_up.min(so_far);
+                search.given_up = search.given_up.min(so_far);
             }
-        }
+        });
     }
 
     /// Puts the one job that is left at its best shift; `shifts` are those it may need, by what it adds alone. Returns what that

@@ -1,11 +1,10 @@
-//! Which alignments of a job with a placed one an optimum needs: all of them where the periods lock, few where they
-//! hardly do.
+//! Prunes the candidate shifts of a job against a placed job: all alignments where the periods lock, few where they hardly do.
 //!
-//! Two edges that meet modulo `g` meet at every `g`-th tick, so a job that locks with its head only modulo `g` has one
-//! alignment for each of its turns. Seen from the head these are alike. They differ by the jobs to which it is tied
-//! more closely, its *class*; and as the job moves turn by turn past those, the cost is concave until one of its edges
-//! passes an opposite edge of theirs (proof in docs/model.md). So only the turns next to such a passage are needed, and
-//! one turn is enough while nobody of the class stands anywhere.
+//! Two edges that meet modulo `g` meet at every `g`-th tick, so a job that locks with its head only modulo `g` has one alignment
+//! for each congruent shift. Seen from the head these are alike. They differ by the jobs with which the job is coupled beyond
+//! `g`, its *coupling class*; and as the job moves from one congruent shift to the next, the cost is concave until one of its
+//! edges passes an opposite edge of the class (proof in docs/model.md, section 6). So only the congruent shifts next to such a
+//! passage are needed, and one is enough while no job of the class is placed.
 
 use alloc::{vec, vec::Vec};
 
@@ -13,10 +12,10 @@ use num_integer::Integer as _;
 
 use super::{PROOF_JOBS_MAX, group::Group};
 
-/// Most jobs of a group whose classes are computed; of more, only a first node is bounded, with all turns.
+/// Most jobs of a group whose coupling classes are computed. Of more jobs only a first node is bounded, with all congruent shifts.
 const JOBS_MAX: usize = 32;
 
-/// How closely each pair of jobs is tied.
+/// How closely each pair of jobs is coupled.
 #[derive(Clone, Debug)]
 pub(crate) struct Couplings {
     jobs: usize,
@@ -24,8 +23,8 @@ pub(crate) struct Couplings {
     modulus: Vec<u64>,
 }
 
-/// The turns of a job that an optimum may need.
-enum Turns {
+/// The congruent shifts of a job that an optimum may need.
+enum Congruent {
     All,
     One,
     /// Next to these shifts.
@@ -51,17 +50,17 @@ impl Couplings {
         couplings
     }
 
-    /// Whether the two are tied beyond `g`: moving one by `g` is felt by the other.
-    fn beyond(&self, a: usize, b: usize, g: u64) -> bool {
+    /// Whether the two are coupled beyond `g`: moving one by `g` changes what the other meets.
+    fn coupled_beyond(&self, a: usize, b: usize, g: u64) -> bool {
         a != b && !g.is_multiple_of(self.modulus[a * self.jobs + b])
     }
 
-    /// The jobs tied to `job` beyond `g`, directly or through others, itself included, as bits.
-    fn class(&self, job: usize, g: u64) -> u32 {
+    /// The jobs coupled with `job` beyond `g`, directly or through others, itself included, as bits.
+    fn coupling_class(&self, job: usize, g: u64) -> u32 {
         let mut class = 1_u32 << job;
         let mut open = vec![job];
         while let Some(a) = open.pop() {
-            for b in (0..self.jobs).filter(|&b| self.beyond(a, b, g)) {
+            for b in (0..self.jobs).filter(|&b| self.coupled_beyond(a, b, g)) {
                 if class >> b & 1 == 0 {
                     class |= 1 << b;
                     open.push(b);
@@ -71,9 +70,9 @@ impl Couplings {
         class
     }
 
-    /// The shift of `job` matters modulo this only, once others stand as `placed` says: turned by it, the jobs that are tied to
-    /// it and not placed can follow so that nobody feels it (proof in docs/model.md). For each prime it is the closest tie to a
-    /// placed job on any way over unplaced ones, where a way is as close as its loosest tie. `None` where too many are unplaced.
+    /// The modulus up to which the shift of `job` matters, once others stand as `placed` says. Per prime: the widest path to a
+    /// placed job through unplaced jobs, where a path is as wide as its narrowest coupling (proof in docs/model.md, section 6).
+    /// `None` where too many jobs are unplaced.
     pub(super) fn reach(&self, job: usize, placed: &[Option<u64>]) -> Option<u64> {
         let mut open = [0_usize; PROOF_JOBS_MAX];
         let mut count = 0;
@@ -99,17 +98,17 @@ impl Couplings {
         open.iter().position(|&j| j == job).map(|at| reach[at])
     }
 
-    /// Whether the turns of `job` that an optimum may need beside `head` depend on where `third` stands.
+    /// Whether the congruent shifts of `job` that an optimum may need beside `head` depend on the shift of `third`.
     pub(crate) fn depends(&self, group: &Group, job: usize, head: usize, third: usize) -> bool {
         if self.modulus.is_empty() {
             return false;
         }
         let g = self.modulus[job * self.jobs + head];
-        group.jobs[job].lock > g && self.class(job, g) >> third & 1 == 1
+        group.jobs[job].lock > g && self.coupling_class(job, g) >> third & 1 == 1
     }
 
-    /// Shifts of `job` at which one of its edges meets an opposite edge of `head`, as many turns as an optimum may need with
-    /// the others placed as they are or anywhere yet. Returns false if there were too many and only a selection was taken.
+    /// Shifts of `job` at which one of its edges meets an opposite edge of `head`: as many congruent ones as an optimum may need,
+    /// with the others placed as they are or not yet. Returns false if there were too many and only a selection was taken.
     pub(crate) fn vertices(&self, group: &Group, job: usize, head: usize, placed: &[Option<u64>], into: &mut Vec<u64>) -> bool {
         let Some(shift) = placed[head] else { return true };
         let lock = group.jobs[job].lock;
@@ -126,11 +125,11 @@ impl Couplings {
         if turns == 1 || group.jobs[job].on.len() > 1 && !self.same_modulus(group, job, head) {
             return all(into);
         }
-        let near = match self.turns(group, job, head, g, placed) {
-            Turns::All => return all(into),
-            Turns::One => Vec::new(),
-            Turns::Near(near) if 2 * near.len() as u64 >= turns => return all(into),
-            Turns::Near(near) => near,
+        let near = match self.congruent(group, job, head, g, placed) {
+            Congruent::All => return all(into),
+            Congruent::One => Vec::new(),
+            Congruent::Near(near) if 2 * near.len() as u64 >= turns => return all(into),
+            Congruent::Near(near) => near,
         };
         if group.too_many(job, head, 2 * near.len() as u64) {
             return all(into);
@@ -142,7 +141,7 @@ impl Couplings {
                 into.push(base);
             }
             for &at in &near {
-                // The last turn at or before the passage and the first at or after it.
+                // The last congruent shift at or before the passage and the first at or after it.
                 let after = (at % g + g - base) % g;
                 into.push((at + lock - after) % within);
                 into.push((at + lock - after + if after > 0 { g } else { 0 }) % within);
@@ -151,7 +150,7 @@ impl Couplings {
         true
     }
 
-    /// Whether all common circles of the two tie them by the same modulus, so that every alignment has it.
+    /// Whether all common circles of the two couple them by the same modulus, so that every alignment has it.
     fn same_modulus(&self, group: &Group, job: usize, head: usize) -> bool {
         let g = self.modulus[job * self.jobs + head];
         group.jobs[job].on.iter().all(|&(c, m)| {
@@ -161,35 +160,35 @@ impl Couplings {
         })
     }
 
-    fn turns(&self, group: &Group, job: usize, head: usize, g: u64, placed: &[Option<u64>]) -> Turns {
-        let class = self.class(job, g);
+    fn congruent(&self, group: &Group, job: usize, head: usize, g: u64, placed: &[Option<u64>]) -> Congruent {
+        let class = self.coupling_class(job, g);
         let member = |j: usize| class >> j & 1 == 1;
         if member(head) {
-            return Turns::All;
+            return Congruent::All;
         }
         let others = (0..self.jobs).filter(|&j| j != job && member(j));
         let (stand, open): (Vec<usize>, Vec<usize>) = others.partition(|&j| placed[j].is_some());
         if stand.is_empty() {
-            // Turning the whole class is felt by nobody.
-            return Turns::One;
+            // The whole class can move by `g`, and no other job meets anything else.
+            return Congruent::One;
         }
         if !open.is_empty() {
-            return Turns::All;
+            return Congruent::All;
         }
-        // A member that is tied through others only is met alike by every turn, and its edges may count differently at each.
-        if stand.iter().any(|&j| !self.beyond(job, j, g)) {
-            return Turns::All;
+        // The edges of a member that is coupled through others only are met at every congruent shift, and may count differently.
+        if stand.iter().any(|&j| !self.coupled_beyond(job, j, g)) {
+            return Congruent::All;
         }
         let mut near = Vec::new();
         for &j in &stand {
             if !group.alignments(job, j, placed[j].unwrap_or(0), true, &mut near) {
-                return Turns::All;
+                return Congruent::All;
             }
         }
         near.sort_unstable();
         near.dedup();
-        // Nobody's edges are ever passed: along the turns the cost is linear around a circle, hence constant.
-        if near.is_empty() { Turns::One } else { Turns::Near(near) }
+        // No edge is ever passed: along the congruent shifts the cost is linear around a circle, hence constant.
+        if near.is_empty() { Congruent::One } else { Congruent::Near(near) }
     }
 }
 
@@ -213,15 +212,19 @@ mod tests {
     }
 
     /// The job of 70 meets its head modulo 10, the job of 350 modulo 70, and the job of 50 only through that one: modulo 10, as it
-    /// meets the head. What the job of 50 sends decides which turn is best, far from every edge of the job of 350.
+    /// meets the head. What the job of 50 sends decides which congruent shift is best, far from every edge of the job of 350.
     #[test]
-    fn a_job_tied_through_another_needs_all_turns() {
+    fn a_job_coupled_through_another_needs_all_congruent_shifts() {
         let (job, head, through, direct) = (0, 1, 2, 3);
         let group = group(&[(70, 0, 5, 5), (10, 0, 5, 10), (50, 0, 40, 5), (350, 0, 70, 5)], 350);
         // The head sends on [8, 13), and the job of 50 always but on [30, 40).
         let mut placed = [None, Some(8), Some(40), Some(0)];
         let couplings = Couplings::new(&group);
-        assert!(couplings.beyond(job, direct, 10) && couplings.beyond(direct, through, 10) && !couplings.beyond(job, through, 10));
+        assert!(
+            couplings.coupled_beyond(job, direct, 10)
+                && couplings.coupled_beyond(direct, through, 10)
+                && !couplings.coupled_beyond(job, through, 10)
+        );
         let mut shifts = Vec::new();
         assert!(couplings.vertices(&group, job, head, &placed, &mut shifts));
         let mut workspace = Workspace::default();

@@ -10,8 +10,8 @@ use num_integer::Integer as _;
 use crate::{
     Effort,
     demand::{
-        circle::{Circle, OnCircle},
-        distribution::{self, DemandDistribution, SUMMANDS_MAX},
+        circle::{Circle, OnCircle, PERIMETER_LONG},
+        distribution::{self, DemandDistribution, FEW_JOBS},
         marginal::CircleMarginal,
         sum::{Presence, Workspace},
     },
@@ -198,10 +198,8 @@ impl Group {
             let most = self.alignments_max(common.mine.folded.starts.len() as u64);
             let (pair_step, turn_step) = (pairs.div_ceil(most), turns.div_ceil((most / pairs).max(1)));
             complete &= pair_step == 1 && turn_step == 1;
-            let mut place = 0_u64;
-            common.for_each_meeting(|meeting| {
-                place += 1;
-                if convex && !meeting.opposite || pair_step > 1 && place % pair_step != 1 {
+            let mut see = |meeting: Meeting| {
+                if convex && !meeting.opposite {
                     return;
                 }
                 let base = (meeting.apart + shift % g) % g;
@@ -210,7 +208,12 @@ impl Group {
                 } else {
                     into.extend((0..turns).step_by(turn_step as usize).map(|turn| base + turn * g));
                 }
-            });
+            };
+            if pair_step == 1 {
+                common.for_each_meeting(see);
+            } else {
+                (0..pairs).step_by(pair_step as usize).for_each(|nth| see(common.meeting(nth)));
+            }
         }
         complete
     }
@@ -222,7 +225,8 @@ impl Group {
 
     /// Whether so many congruent shifts of all opposite meetings of the two are more than are looked at.
     pub(crate) fn too_many(&self, job: usize, other: usize, turns: u64) -> bool {
-        let many = |common: Common<'_>| common.count() / 2 * turns.max(1) > self.alignments_max(common.mine.folded.starts.len() as u64);
+        let many =
+            |common: Common<'_>| common.count().div_ceil(2) * turns.max(1) > self.alignments_max(common.mine.folded.starts.len() as u64);
         self.common(job, other).any(many)
     }
 
@@ -267,7 +271,15 @@ impl<'a> Common<'a> {
 
     /// How many meetings there are, in one turn of the modulus.
     pub(crate) fn count(&self) -> u64 {
-        if self.modulus == 1 { 2 } else { self.mine.edges.len() as u64 * self.theirs.edges.len() as u64 }
+        if self.modulus == 1 { 1 } else { self.mine.edges.len() as u64 * self.theirs.edges.len() as u64 }
+    }
+
+    /// One of the meetings, by its number below [`Self::count`]; of a modulus above 1.
+    fn meeting(&self, nth: u64) -> Meeting {
+        let mine = self.mine.edges.len() as u64;
+        let ((edge, rises), (own, own_rises)) = (self.theirs.edges[(nth / mine) as usize], self.mine.edges[(nth % mine) as usize]);
+        let g = self.modulus;
+        Meeting { apart: (edge % g + g - own % g) % g, opposite: rises != own_rises }
     }
 
     /// All meetings in one turn of the modulus. All shifts are congruent modulo 1: there one meeting stands for all.
@@ -311,13 +323,17 @@ impl MarginalCost<'_> {
 
 /// Whether a sweep around the circle meets hardly more pieces than the jobs have, or there are too many jobs for anything else.
 fn is_plain(circle: &Circle) -> bool {
+    if circle.perimeter == PERIMETER_LONG {
+        return false;
+    }
     // The sum of one distribution and nothing is that distribution.
-    circle.members.len() > SUMMANDS_MAX
+    circle.members.len() > FEW_JOBS
         || circle.members.iter().filter(|on| !on.folded.is_locked()).count() <= 1
             && pieces(circle) <= PLAIN_REPEATS * circle.members.iter().map(|on| on.folded.starts.len() as u64).sum::<u64>()
 }
 
 /// Pieces that a sweep around the circle meets.
 fn pieces(circle: &Circle) -> u64 {
-    circle.members.iter().map(|on| circle.perimeter / on.folded.period * on.folded.starts.len() as u64).sum()
+    let around = |on: &OnCircle| (circle.perimeter / on.folded.period).saturating_mul(on.folded.starts.len() as u64);
+    circle.members.iter().map(around).fold(0, u64::saturating_add)
 }

@@ -3,7 +3,7 @@
 //! A local search moves one job a hundred thousand times. Adding up all jobs and sorting their edges for each move takes most of
 //! its time, so here the edges stay sorted: taking a job out and putting it back is one pass over them.
 
-use alloc::vec::Vec;
+use alloc::{vec, vec::Vec};
 
 use crate::demand::circle::{Circle, OnCircle};
 
@@ -50,11 +50,22 @@ pub(super) struct LockedSum<'a> {
     merged: Vec<Edge>,
     /// Level at 0.
     base: f64,
-    /// Pieces of the total: starts, and by piece and level of the asked job what it adds, and the integral of that.
+    /// Pieces of the total around the circle of the asked job: starts, and by piece and level of that job what it adds, and the
+    /// integral of that.
     starts: Vec<u64>,
     rate: Vec<f64>,
     prefix: Vec<f64>,
     asked: usize,
+    /// The shifts of the places that are asked about, modulo the period of the asked job.
+    shifted: Vec<u64>,
+    /// Buffers of [`Self::fold`].
+    residues: Vec<(u64, u32)>,
+    unfolded: Vec<f64>,
+}
+
+/// A time below two periods, in the first of them.
+fn wrapped(time: u64, period: u64) -> u64 {
+    if time < period { time } else { time - period }
 }
 
 impl Wave {
@@ -76,14 +87,30 @@ impl Wave {
 impl<'a> LockedSum<'a> {
     /// Nobody stands yet. `None` unless all members are locked, and the circle short.
     pub(super) fn new(circle: &'a Circle) -> Option<Self> {
-        let edges = |on: &OnCircle| circle.perimeter / on.folded.period * on.folded.starts.len() as u64;
-        if circle.members.iter().any(|on| !on.folded.is_locked()) || circle.members.iter().map(edges).sum::<u64>() > EDGES_MAX {
+        let edges = |on: &OnCircle| (circle.perimeter / on.folded.period).saturating_mul(on.folded.starts.len() as u64);
+        if circle.members.iter().any(|on| !on.folded.is_locked())
+            || circle.members.iter().map(edges).fold(0, u64::saturating_add) > EDGES_MAX
+        {
             return None;
         }
         let waves: Vec<Wave> = circle.members.iter().map(Wave::new).collect();
         let (edges, merged, starts) = (Vec::new(), Vec::new(), Vec::new());
-        let shifts = alloc::vec![None; waves.len()];
-        Some(Self { circle, waves, shifts, edges, merged, base: 0.0, starts, rate: Vec::new(), prefix: Vec::new(), asked: 0 })
+        let shifts = vec![None; waves.len()];
+        Some(Self {
+            circle,
+            waves,
+            shifts,
+            edges,
+            merged,
+            base: 0.0,
+            starts,
+            rate: Vec::new(),
+            prefix: Vec::new(),
+            asked: 0,
+            shifted: Vec::new(),
+            residues: Vec::new(),
+            unfolded: Vec::new(),
+        })
     }
 
     /// Takes a member out.
@@ -107,7 +134,7 @@ impl<'a> LockedSum<'a> {
         let mut new = (0..turns)
             .flat_map(|turn| {
                 around.clone().map(move |e| Edge {
-                    at: (e.at + shift) % wave.period + turn * wave.period,
+                    at: wrapped(e.at + shift, wave.period) + turn * wave.period,
                     change: wave.levels[e.to] - wave.levels[e.from],
                     member: member as u32,
                 })
@@ -139,6 +166,11 @@ impl<'a> LockedSum<'a> {
         (sum + self.circle.excess_at(level) * (self.circle.perimeter - at) as f64) * self.circle.weight
     }
 
+    /// Work of [`Self::cost`].
+    pub(super) fn cost_work(&self) -> u64 {
+        self.edges.len() as u64 / 2 + 1
+    }
+
     /// Prepares [`Self::add_to`] and [`Self::bends`] for a member that does not stand. Returns the work.
     pub(super) fn ask(&mut self, member: usize) -> u64 {
         self.asked = member;
@@ -167,7 +199,62 @@ impl<'a> LockedSum<'a> {
                 break;
             }
         }
-        self.starts.len() as u64 * (1 + levels.len() as u64 * self.circle.background.terms() / 2) + 2 * self.edges.len() as u64
+        let work = self.starts.len() as u64 * (1 + levels.len() as u64 * self.circle.background.terms() / 2) + 2 * self.edges.len() as u64;
+        let turns = self.circle.perimeter / self.waves[member].period;
+        if turns == 1 {
+            return work;
+        }
+        let pieces = self.starts.len() as u64;
+        self.fold(member);
+        work + 6 * pieces
+    }
+
+    /// Adds up what a member that repeats around the circle adds at all its turns: then its own circle is all there is.
+    fn fold(&mut self, member: usize) {
+        let (period, levels) = (self.waves[member].period, self.waves[member].levels.len());
+        let mut now = vec![0.0; levels];
+        self.residues.clear();
+        let mut turn = 0;
+        for (piece, &start) in self.starts.iter().enumerate() {
+            let end = self.starts.get(piece + 1).copied().unwrap_or(self.circle.perimeter);
+            while turn < end {
+                // The piece in which a turn begins.
+                now.iter_mut().zip(&self.rate[piece * levels..]).for_each(|(now, rate)| *now += rate);
+                turn += period;
+            }
+            // `turn` is the first that begins after the piece does.
+            let residue = start % period;
+            if residue > 0 {
+                self.residues.push((residue, piece as u32));
+            }
+        }
+        self.residues.sort_unstable();
+        core::mem::swap(&mut self.rate, &mut self.unfolded);
+        self.starts.clear();
+        self.rate.clear();
+        self.prefix.clear();
+        self.prefix.resize(levels, 0.0);
+        let (mut next, mut at) = (0, 0);
+        loop {
+            let end = self.residues.get(next).map_or(period, |r| r.0);
+            let before = self.prefix.len() - levels;
+            self.starts.push(at);
+            for (l, rate) in now.iter().enumerate() {
+                self.rate.push(*rate);
+                self.prefix.push(self.prefix[before + l] + rate * (end - at) as f64);
+            }
+            if next == self.residues.len() {
+                return;
+            }
+            at = end;
+            while let Some(&(_, piece)) = self.residues.get(next).filter(|r| r.0 == at) {
+                let (here, before) = (piece as usize * levels, (piece as usize - 1) * levels);
+                for (l, now) in now.iter_mut().enumerate() {
+                    *now += self.unfolded[here + l] - self.unfolded[before + l];
+                }
+                next += 1;
+            }
+        }
     }
 
     /// Shifts of the asked member, below its period, at which its cost bends upwards: the only ones at which it can be lowest.
@@ -176,13 +263,13 @@ impl<'a> LockedSum<'a> {
         let levels = wave.levels.len();
         for piece in 0..pieces {
             let here = &self.rate[piece * levels..(piece + 1) * levels];
-            let before = (piece + pieces - 1) % pieces;
+            let start = self.starts[piece];
+            let before = if piece == 0 { pieces - 1 } else { piece - 1 };
             let before = &self.rate[before * levels..(before + 1) * levels];
             for edge in &wave.edges {
                 let bend = (here[edge.from] - before[edge.from]) - (here[edge.to] - before[edge.to]);
                 if bend > BEND_MIN {
-                    let at = self.starts[piece] % wave.period + wave.period - edge.at;
-                    into.push(if at >= wave.period { at - wave.period } else { at });
+                    into.push(wrapped(start + wave.period - edge.at, wave.period));
                 }
             }
         }
@@ -192,46 +279,47 @@ impl<'a> LockedSum<'a> {
     ///
     /// The cost is a sum over the ends of its spans of one integral each. As the shift grows each end walks around the circle once,
     /// so all places together take one walk for each end.
-    pub(super) fn add_to(&self, places: &mut [(f64, u64)]) {
+    pub(super) fn add_to(&mut self, places: &mut [(f64, u64)]) {
         let wave = &self.waves[self.asked];
-        let (perimeter, weight) = (self.circle.perimeter, self.circle.weight);
-        for turn in 0..perimeter / wave.period {
-            for &(from, to, level) in &wave.spans {
-                self.walk(from + turn * wave.period, level, wave.period, -weight, places);
-                self.walk(to + turn * wave.period, level, wave.period, weight, places);
-            }
+        let (period, weight) = (wave.period, self.circle.weight);
+        // A division takes longer than all the rest of a step.
+        let reduced = |shift: u64| if shift < period { shift } else { shift % period };
+        self.shifted.clear();
+        self.shifted.extend(places.iter().map(|p| reduced(p.1)));
+        for &(from, to, level) in &wave.spans {
+            self.walk(from, level, -weight, places);
+            self.walk(to, level, weight, places);
         }
     }
 
-    /// Adds `sign` times the integral from 0 to `end` and each shift, modulo `period`; beyond the perimeter it goes on.
-    fn walk(&self, end: u64, level: usize, period: u64, sign: f64, places: &mut [(f64, u64)]) {
-        let levels = self.waves[self.asked].levels.len();
-        let (perimeter, whole) = (self.circle.perimeter, self.prefix[self.starts.len() * levels + level]);
+    /// Adds `scale` times the integral from 0 to `end` and each shift; beyond the period it goes on.
+    fn walk(&self, end: u64, level: usize, scale: f64, places: &mut [(f64, u64)]) {
+        let (period, levels) = (self.waves[self.asked].period, self.waves[self.asked].levels.len());
+        let (starts, whole) = (&self.starts[..], self.prefix[self.starts.len() * levels + level]);
         let (mut piece, mut before) = (usize::MAX, 0);
-        for (cost, shift) in places {
-            let mut at = end + *shift % period;
+        for ((cost, _), shift) in places.iter_mut().zip(&self.shifted) {
+            let mut at = end + shift;
             let mut sum = 0.0;
-            if at >= perimeter {
-                at -= perimeter;
+            if at >= period {
+                at -= period;
                 sum = whole;
             }
             if piece == usize::MAX || at < before {
-                piece = self.starts.partition_point(|&s| s <= at) - 1;
+                piece = starts.partition_point(|&s| s <= at) - 1;
             } else {
-                while self.starts.get(piece + 1).is_some_and(|&s| s <= at) {
+                while starts.get(piece + 1).is_some_and(|&s| s <= at) {
                     piece += 1;
                 }
             }
             before = at;
             let i = piece * levels + level;
-            sum += self.prefix[i] + self.rate[i] * (at - self.starts[piece]) as f64;
-            *cost += sign * sum;
+            sum += self.prefix[i] + self.rate[i] * (at - starts[piece]) as f64;
+            *cost += scale * sum;
         }
     }
 
     /// Work of one place in [`Self::add_to`].
     pub(super) fn place_work(&self) -> u64 {
-        let wave = &self.waves[self.asked];
-        wave.spans.len() as u64 * (self.circle.perimeter / wave.period)
+        self.waves[self.asked].spans.len() as u64
     }
 }
