@@ -4,7 +4,7 @@
 //! on each link it uses; while jobs are Up together, a link shares its capacity max-min fairly with one class
 //! per job: equal rates for those who want more, the rest satisfied. A job's speed is the smallest fraction that any
 //! of its links gives it, so that an Up segment stretches and everything after it moves. What a job cannot use on
-//! one link because another holds it back goes to the others there ([`filling`]).
+//! one link because another holds it back goes to the others there (`filling`).
 //!
 //! Each component runs three times: every job alone (`solo`); all from time 0 with nobody waiting (`unshifted`); and
 //! with time-shifts, held by the gate's rule of phase lock (`shifted`): early, wait for the slot; late by at most the
