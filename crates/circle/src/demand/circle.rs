@@ -24,7 +24,7 @@ const REPEATS_MAX: u64 = 8;
 const NEGLIGIBLE: f64 = 1e-6;
 
 /// The perimeter of a circle that is never walked around, whatever it is: longer than every other one.
-pub(crate) const PERIMETER_LONG: u64 = 1 << 62;
+const PERIMETER_LONG: u64 = 1 << 62;
 
 /// One job on one circle.
 #[derive(Clone, Debug)]
@@ -125,7 +125,7 @@ impl Circle {
             let mut circle = Self::uncut(problem, link);
             circle.perimeter = PERIMETER_LONG;
             circle.finish(multiplicity);
-            if circle.blur == 0.0 && distribution::are_short(&circle, effort) {
+            if circle.members.len() > 1 && circle.blur == 0.0 && distribution::are_short(&circle, effort) {
                 return Some(circle);
             }
         }
@@ -159,6 +159,11 @@ impl Circle {
     pub(crate) fn uncertainty(&self, excess: f64, blur: f64) -> f64 {
         let mean = self.members.iter().map(|on| on.folded.mean).sum::<f64>() + self.background.mean;
         blur.min(f64::max(excess - self.overfull, mean - excess)).max(0.0)
+    }
+
+    /// Whether a sweep may go around the circle, however slowly.
+    pub(crate) fn is_walkable(&self) -> bool {
+        self.perimeter < PERIMETER_LONG
     }
 
     /// Whether all scores on this circle are the true ones, or so near that the difference is of no consequence.

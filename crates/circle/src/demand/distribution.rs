@@ -50,6 +50,9 @@ struct Limits {
 
 /// In a search, which asks for thousands of sums.
 const SEARCHED: Limits = Limits { summands: SUMMANDS_MAX, atoms: ATOMS_MAX, levels: LEVELS_MAX, ends: false };
+/// The same on a circle that cannot be walked around. It was chosen because its sums are short (see [`are_short`]), so these limits
+/// are far from any of them.
+const ONLY_WAY: Limits = Limits { summands: SUMMANDS_MAX, atoms: u64::MAX, levels: usize::MAX, ends: false };
 /// For the scores that are reported: one sum for each link, 64 MiB at most.
 const EVALUATED: Limits = Limits { summands: 64, atoms: 1 << 22, levels: 1 << 14, ends: true };
 
@@ -322,8 +325,13 @@ fn cheapest(of: &[DemandDistribution]) -> Option<(usize, usize, u64)> {
 /// Adds up what can be added without keeping more than `seen` and the others can see, cheapest first, until one is left, or
 /// two of which the second repeats within the first and both are seen in full. `None` if there are too many or some sum is
 /// too large.
-pub(crate) fn total(of: Vec<DemandDistribution>, seen: u64, budget: &mut Budget) -> Option<(DemandDistribution, DemandDistribution)> {
-    total_within(of, seen, &SEARCHED, budget)
+pub(crate) fn total(
+    of: Vec<DemandDistribution>,
+    seen: u64,
+    circle: &Circle,
+    budget: &mut Budget,
+) -> Option<(DemandDistribution, DemandDistribution)> {
+    total_within(of, seen, if circle.is_walkable() { &SEARCHED } else { &ONLY_WAY }, budget)
 }
 
 /// The mean excess of jobs on `circle`, however many they are; `None` if that is beyond the budget.
@@ -380,23 +388,30 @@ pub(crate) fn gather(mut of: Vec<DemandDistribution>, seen: u64, budget: &mut Bu
     }
 }
 
-/// Whether the sums that a search asks for around such a circle are all short, wherever its jobs stand. The jobs are put where
-/// hardly any of their edges coincide, so elsewhere the sums have fewer pieces.
+/// Whether the sums that a search asks for around such a circle are all short, wherever its jobs stand.
 pub(crate) fn are_short(circle: &Circle, effort: Effort) -> bool {
     let members = &circle.members;
     if members.len() > SUMMANDS_MAX || levels_bound(members) > LEVELS_MAX as u64 {
         return false;
     }
     let work = if effort == Effort::Fast { SHORT_WORK_FAST } else { SHORT_WORK };
-    let is_short = |absent: Option<usize>, seen: u64| {
+    // Apart, where the sum has the most pieces, and stacked, where its pieces have the most levels.
+    let stacked = |on: &OnCircle| {
+        let most = (0..on.folded.starts.len()).max_by_key(|&piece| on.folded.atoms(piece).len()).unwrap_or(0);
+        on.folded.period - on.folded.starts[most]
+    };
+    let is_short = |absent: Option<usize>, seen: u64, shift: &dyn Fn(usize, &OnCircle) -> u64| {
         let there = members.iter().enumerate().filter(|m| Some(m.0) != absent);
         let mut budget = Budget::new(work, None);
-        let jobs = there.map(|(i, on)| DemandDistribution::job(&on.folded, UNEVEN * i as u64)).collect();
+        let jobs = there.map(|(i, on)| DemandDistribution::job(&on.folded, shift(i, on))).collect();
         // Far below what a search may ask for.
         let limits = Limits { atoms: ATOMS_MAX / 4, ends: true, ..SEARCHED };
         total_within(jobs, seen, &limits, &mut budget).is_some() && !budget.is_spent()
     };
-    is_short(None, 1) && members.iter().enumerate().all(|(i, on)| is_short(Some(i), on.folded.period))
+    let all_short = |shift: &dyn Fn(usize, &OnCircle) -> u64| {
+        is_short(None, 1, shift) && members.iter().enumerate().all(|(i, on)| is_short(Some(i), on.folded.period, shift))
+    };
+    all_short(&|i, _| UNEVEN * i as u64) && all_short(&|_, on| stacked(on))
 }
 
 /// Most levels that the sum of all members can have at one point, wherever they stand: class by class no more than the sums of
@@ -442,7 +457,7 @@ mod tests {
     fn a_sum_on_small_circles_has_the_excess_of_the_walk() {
         for capacity in [4.0, 8.0, 11.0, 16.0] {
             let jobs: Vec<DemandDistribution> = JOBS.iter().map(|j| DemandDistribution::job(&folded(j.0, j.1, j.2, j.3), j.4)).collect();
-            let (all, rest) = total(jobs, 1, &mut Budget::default()).unwrap();
+            let (all, rest) = total(jobs, 1, &Circle::new(capacity as u64, 1, &[], 1), &mut Budget::default()).unwrap();
             assert_eq!((all.period, rest.period), (1, 1), "nobody else is there to see a part of it");
             assert!((all.excess(&Circle::new(capacity as u64, 1, &[], 1)) - walk(&JOBS, capacity)).abs() < 1e-12);
         }
@@ -456,7 +471,7 @@ mod tests {
             let others: Vec<DemandDistribution> =
                 jobs[..3].iter().map(|j| DemandDistribution::job(&folded(j.0, j.1, j.2, j.3), j.4)).collect();
             let own = folded(jobs[3].0, jobs[3].1, jobs[3].2, jobs[3].3);
-            let (slow, fast) = total(others, own.period, &mut Budget::default()).unwrap();
+            let (slow, fast) = total(others, own.period, &Circle::new(8, 1, &[], 1), &mut Budget::default()).unwrap();
             let seen = Seen::new(&DemandDistribution::job(&own, 0).fold(slow.period));
             let nested = LayeredMarginal::new(&slow, &fast, &seen, &Circle::new(8, 1, &[], 1), &mut Budget::default());
             assert!((nested.without() - walk(&jobs[..3], 8.0)).abs() < 1e-12);

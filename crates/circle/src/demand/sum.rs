@@ -116,6 +116,7 @@ impl DemandSum {
 
     /// Recomputes the total of the members, each present as `presence(job)` says. Reuses its buffers.
     pub(crate) fn sweep(&mut self, circle: &Circle, presence: impl Fn(usize) -> Presence, budget: &mut Budget) {
+        debug_assert!(circle.is_walkable(), "invariant: sums on smaller circles are short");
         self.work = 0;
         self.starts.clear();
         self.base.clear();

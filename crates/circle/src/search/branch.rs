@@ -317,7 +317,8 @@ impl<'a> Search<'a> {
         let on = |&(c, m): &(usize, usize)| {
             let circle = &group.circles[c];
             let others = self.present(c, Some(job));
-            let sums = others.and_then(|others| distribution::total(others, circle.members[m].folded.period, &mut self.workspace.budget));
+            let sums =
+                others.and_then(|others| distribution::total(others, circle.members[m].folded.period, circle, &mut self.workspace.budget));
             let placed = &self.placed;
             let presence = |other: usize| placed[other].map_or(Presence::Floor, Presence::At);
             CircleMarginal::new(circle, m, sums, presence, self.workspace)
@@ -352,7 +353,7 @@ impl<'a> Search<'a> {
         let mut costs = Vec::with_capacity(self.group.circles.len());
         let mut fill = 0.0;
         for (c, circle) in self.group.circles.iter().enumerate() {
-            let here = match self.present(c, None).and_then(|all| distribution::total(all, 1, &mut self.workspace.budget)) {
+            let here = match self.present(c, None).and_then(|all| distribution::total(all, 1, circle, &mut self.workspace.budget)) {
                 Some((all, _)) => all.excess(circle) * circle.perimeter as f64,
                 None => {
                     let placed = &self.placed;

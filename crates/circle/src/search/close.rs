@@ -88,7 +88,7 @@ impl<'a> Search<'a> {
                 return None;
             }
             let stand = stand.iter().map(|&(folded, shift)| DemandDistribution::job(folded, shift)).collect();
-            let (slow, fast) = distribution::total(stand, seen, &mut self.workspace.budget)?;
+            let (slow, fast) = distribution::total(stand, seen, circle, &mut self.workspace.budget)?;
             // The fast part may be one piece and still be a demand.
             let others = slow.plus(&fast, &mut self.workspace.budget)?;
             let joint = PairInteraction::new(&others, [&a.folded, &b.folded], circle, spent / 2, &mut self.workspace.budget)?;

@@ -10,7 +10,7 @@ use num_integer::Integer as _;
 use crate::{
     Effort,
     demand::{
-        circle::{Circle, OnCircle, PERIMETER_LONG},
+        circle::{Circle, OnCircle},
         distribution::{self, DemandDistribution, FEW_JOBS},
         marginal::CircleMarginal,
         sum::{Presence, Workspace},
@@ -140,7 +140,7 @@ impl Group {
     ) -> Option<(DemandDistribution, DemandDistribution)> {
         let there = || self.circles[circle].members.iter().filter(|on| Some(on.job) != absent);
         let of = || there().filter_map(|on| DemandDistribution::of(&on.folded, presence(on.job))).collect();
-        if self.swept[circle] { None } else { distribution::total(of(), seen, &mut workspace.budget) }
+        if self.swept[circle] { None } else { distribution::total(of(), seen, &self.circles[circle], &mut workspace.budget) }
     }
 
     /// A cost that no shifts can undercut, whatever the jobs agree on.
@@ -323,7 +323,7 @@ impl MarginalCost<'_> {
 
 /// Whether a sweep around the circle meets hardly more pieces than the jobs have, or there are too many jobs for anything else.
 fn is_plain(circle: &Circle) -> bool {
-    if circle.perimeter == PERIMETER_LONG {
+    if !circle.is_walkable() {
         return false;
     }
     // The sum of one distribution and nothing is that distribution.

@@ -345,7 +345,7 @@ mod tests {
                 let circle = Circle::new(capacity, 1, &[], 1);
                 let [x, y, a, b] = [0, 1, 2, 3].map(|i| folded(&jobs[i], perimeter));
                 let stand = vec![DemandDistribution::job(&x, jobs[0].2), DemandDistribution::job(&y, jobs[1].2)];
-                let (slow, fast) = distribution::total(stand, a.period.lcm(&b.period), &mut Budget::default()).unwrap();
+                let (slow, fast) = distribution::total(stand, a.period.lcm(&b.period), &circle, &mut Budget::default()).unwrap();
                 let joint = PairInteraction::new(
                     &slow.plus(&fast, &mut Budget::default()).unwrap(),
                     [&a, &b],
@@ -359,7 +359,7 @@ mod tests {
                 let standing = [(&x, jobs[0].2), (&y, jobs[1].2)];
                 let cost = |parts: [DemandDistribution; 2]| {
                     let all = parts.into_iter().chain(standing.map(|(f, shift)| DemandDistribution::job(f, shift))).collect();
-                    distribution::total(all, 1, &mut Budget::default()).unwrap().0.excess(&circle)
+                    distribution::total(all, 1, &circle, &mut Budget::default()).unwrap().0.excess(&circle)
                 };
                 let none = cost([floors(&a), floors(&b)]);
                 let mut curve = [InteractionCurve::default(), InteractionCurve::default()];
