@@ -42,6 +42,6 @@ pub use units::{JobId, LinkId, Rate, Ticks};
 /// Two mean scores closer than this count as equal: the rounding of sums of a few thousand `f64`
 /// terms of size one.
 pub const PROOF_TOLERANCE: f64 = 1e-11;
-/// Most pieces on one reduced circle. Beyond it weak couplings are averaged out and the score is
-/// marked approximate: at this size one evaluation takes about a millisecond.
+/// Most pieces on one reduced circle. Beyond it sums on smaller circles are asked for, or weak
+/// couplings are averaged out (docs/model.md, section 2): at this size one evaluation takes about a millisecond.
 pub const CIRCLE_PIECES_MAX: u64 = 1 << 16;

@@ -1,7 +1,7 @@
 //! Sums of demands on the smallest circles that tell them apart.
 //!
 //! What two sets of jobs do to each other is decided modulo the gcd of their circles (Chinese remainder theorem, as in
-//! `residue`): given a point of that smaller circle the two totals are independent. So a total is kept only as far around
+//! `folded`): given a point of that smaller circle the two totals are independent. So a total is kept only as far around
 //! as somebody who is still to be added can see: two jobs of 215 ms that meet three others modulo 1 ms are added up around
 //! 215 ms and then folded to 1 ms, to a few pieces with a distribution over a few levels each. A sweep around the circle
 //! of all of them would repeat the three others 215 times.

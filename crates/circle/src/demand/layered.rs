@@ -1,6 +1,6 @@
 //! The response of one job to a total in two layers: what changes slowly, and what repeats within it.
 //!
-//! As in `response`, each shift costs two lookups per piece of the job. The integrand is a step function on the circle of the
+//! As in `swept`, each shift costs two lookups per piece of the job. The integrand is a step function on the circle of the
 //! slow part; within each of its pieces it repeats with the period of the fast part, so whole turns are multiplied out and
 //! neither part is walked around the circle of the other.
 

@@ -48,7 +48,7 @@ pub(crate) struct Group {
     pub(crate) jobs: Vec<GroupJob>,
     /// The circles.
     pub(crate) circles: Vec<Circle>,
-    /// Of each circle, whether it is swept as a whole: otherwise sums of its jobs on smaller circles are shorter (`mixed`).
+    /// Of each circle, whether it is swept as a whole: otherwise sums of its jobs on smaller circles are shorter (`demand::distribution`).
     pub(crate) plain: Vec<bool>,
     /// The same where something is asked once only, and folding sums takes longer than a short sweep.
     swept: Vec<bool>,

@@ -26,8 +26,7 @@ use crate::{Effort, PROOF_TOLERANCE, demand::sum::Workspace};
 
 /// Largest group for which the optimum is always sought with proof.
 pub const EXACT_JOBS_MAX: usize = 5;
-/// Largest group for which a proof is tried with what a search for good shifts leaves of the work: with equal or harmonic
-/// periods it mostly succeeds.
+/// Largest group for which a proof is tried: with equal or harmonic periods it often succeeds.
 pub(crate) const PROOF_JOBS_MAX: usize = 8;
 /// Descents before the search of a small group: enough that it mostly has to prove only.
 const STARTS_SMALL: usize = 2;
