@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use ::cluster::{CandidatesDoc, ClusterError, JobsDoc, Reader};
+use ::job::{CandidatesDoc, JobsDoc, JobsError, Reader};
 use fabric::{
     Fabric, native,
     route::{Ecmp, Router},
 };
-use policy::{Candidate, Job, Placement};
+use job::{Candidate, Job, Placement};
 
 use crate::input::{CliError, read_document};
 
@@ -28,7 +28,7 @@ pub(crate) struct ClusterArgs {
     pub(crate) ecmp: Ecmp,
 }
 
-/// What was read; [`Loaded::router`] makes it a [`policy::Cluster`].
+/// What was read; [`Loaded::router`] makes it a [`plan::Cluster`].
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) fabric: Fabric,
@@ -53,8 +53,8 @@ impl Loaded {
         let beside = |path: &str| args.jobs.parent().unwrap_or(Path::new("")).join(path);
         let files = |path: &str| read_document(&beside(path)).map_err(|e| e.problem());
         let mut reader = Reader::new(&fabric, &files);
-        let refuse = |file: &Path, error: ClusterError| match error {
-            ClusterError::ProfileFile { path, problem } => CliError::input(&beside(&path), problem),
+        let refuse = |file: &Path, error: JobsError| match error {
+            JobsError::ProfileFile { path, problem } => CliError::input(&beside(&path), problem),
             other => CliError::input(file, other),
         };
         for job in &doc.jobs {

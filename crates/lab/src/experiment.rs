@@ -21,7 +21,7 @@ use crate::{
 /// Iterations of the slowest job that are not measured when it is alone or held: slow start, and the gates' way to their slots.
 const WARM_UP_ITERATIONS: u64 = 4;
 /// The same where all run as they come: what the fluid model leaves out too.
-const WARM_UP_CONTENDED: u64 = policy::fluid::WARM_UP_ITERATIONS as u64;
+const WARM_UP_CONTENDED: u64 = fluid::WARM_UP_ITERATIONS as u64;
 /// Room for iterations that the others stretch, in percent of the case's own period.
 const STRETCH_PERCENT: u64 = 140;
 

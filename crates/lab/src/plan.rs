@@ -5,7 +5,8 @@
 //! and the headroom is added. Up phases keep their measured length; the added time is Down.
 
 use anyhow::{Context, Result};
-use policy::{Candidate, Cluster, Evaluation, Options, Outcome};
+use job::Candidate;
+use plan::{Cluster, Evaluation, Options, Outcome};
 use units::{Nanos, Rate};
 
 use crate::case::{Case, Timing};
@@ -70,7 +71,7 @@ pub fn plan(case: &Case, measured: &[Timing]) -> Result<Plan> {
             period: slot.period,
             shift: held.shift,
             slack: held.slack,
-            tolerance: Nanos(slot.period.0 * u64::from(policy::fluid::TOLERANCE_PERMILLE) / 1_000),
+            tolerance: Nanos(slot.period.0 * u64::from(fluid::TOLERANCE_PERMILLE) / 1_000),
             hold: held.hold,
             contended,
             interleaved,
@@ -103,11 +104,11 @@ fn in_ratio(case: &Case, measured: &[Timing]) -> Vec<Timing> {
     case.jobs.iter().zip(measured).map(stretch).collect()
 }
 
-fn evaluate(case: &Case, timings: &[Timing]) -> Result<(Vec<policy::JobReport>, Evaluation)> {
+fn evaluate(case: &Case, timings: &[Timing]) -> Result<(Vec<plan::JobReport>, Evaluation)> {
     let router = case.router()?;
     let (jobs, placements): (Vec<_>, Vec<_>) = case.jobs.iter().zip(timings).map(|(job, timing)| job.planned(*timing)).unzip();
     let cluster = Cluster { fabric: &case.fabric, router: &router, jobs: &jobs, placements: &placements };
-    let evaluation = policy::evaluate(&cluster, &Candidate { id: "lab".into(), placements: Vec::new() }, &Options::default())?;
+    let evaluation = plan::evaluate(&cluster, &Candidate { id: "lab".into(), placements: Vec::new() }, &Options::default())?;
     match &evaluation.outcome {
         Outcome::Solved => Ok((evaluation.jobs(&cluster), evaluation)),
         other => anyhow::bail!("the planner could not solve it: {other:?}"),

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use policy::Collective;
+use job::Collective;
 use sim::{Comparison, Config, Control as SimControl, EcnModel, ServiceControl, SimJob, Step, Transfer, Workload};
 use units::Nanos;
 

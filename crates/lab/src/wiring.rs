@@ -6,7 +6,7 @@ use std::{
 };
 
 use fabric::{NodeKind, collective};
-use policy::{Collective, Endpoint};
+use job::{Collective, Endpoint};
 use units::{LinkId, Rate};
 
 use crate::case::{Case, CaseError, Timing};

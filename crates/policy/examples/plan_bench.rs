@@ -8,17 +8,16 @@
 
 use std::{sync::Arc, time::Instant};
 
-use antiphase_policy::{
-    Candidate, Cluster, Collective, Job, Objective, Options, TrafficPhase,
-    fluid::{FluidJob, FluidLink, TOLERANCE_PERMILLE, predict},
-    pack, rank, variants,
-};
+use antiphase_policy::{pack, variants};
 use circle::Phase;
 use fabric::{
     Fabric,
     generate::{Clos2, Clos3, clos2, clos3},
     route::{Ecmp, Router},
 };
+use fluid::{FluidJob, FluidLink, TOLERANCE_PERMILLE, predict};
+use job::{Candidate, Collective, Job, TrafficPhase};
+use plan::{Cluster, Objective, Options, rank};
 use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},

@@ -1,40 +1,9 @@
-//! Candidate placements of periodic jobs: which one hurts least, with what time-shifts, and why.
-//!
-//! A [`Cluster`] is a fabric with routes, jobs and their present placements. A [`Candidate`] says which jobs
-//! stand elsewhere. [`evaluate`] turns one candidate into the demand of every link, solves what can be over
-//! capacity, predicts iteration times with the [`fluid`] model and keeps what is needed to explain each link.
-//! [`rank`] does so for many candidates and solves what they have in common once. [`pack`] and [`variants`]
-//! make placements for experiments.
-//!
-//! Pure: results depend on the arguments alone, not on the number of threads nor on the order of jobs.
+//! Policies: where could the jobs of a cluster stand.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
-mod component;
-mod contention;
-mod demand;
-mod error;
-mod evaluation;
-mod explain;
-pub mod fluid;
-pub mod hold;
-mod job;
-mod overlap;
 mod pack;
-mod planner;
-mod reason;
-mod sets;
-mod solved;
-mod table;
 
-pub use demand::{LinkDemands, link_demands};
-pub use error::PolicyError;
-pub use evaluation::{Evaluation, JobReport, LinkReport, MeanScores, MeanTimes, Outcome, SolverRefusal};
-pub use fabric::collective::{Collective, Endpoint};
-pub use job::{Candidate, Cluster, Job, Objective, Options, Placement, TrafficPhase};
-pub use overlap::{Overlap, Turn, over_capacity};
 pub use pack::{PackError, pack, variants};
-pub use planner::{evaluate, problem, rank, sort, unknown_base_links};
-pub use reason::{Explanation, Reason, Remainder};

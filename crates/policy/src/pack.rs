@@ -3,13 +3,12 @@
 use alloc::{vec, vec::Vec};
 
 use fabric::{Fabric, collective::Endpoint};
+use job::{Candidate, Placement};
 use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
 };
 use units::JobId;
-
-use crate::{Candidate, Placement};
 
 /// Why jobs could not be packed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

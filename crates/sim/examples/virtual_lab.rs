@@ -12,7 +12,7 @@ use fabric::{
     generate::{Clos2, clos2},
     route::{Ecmp, Router},
 };
-use policy::{Collective, Job, Placement, TrafficPhase};
+use job::{Collective, Job, Placement, TrafficPhase};
 use units::{Bytes, Nanos, Rate};
 
 /// A ring of two hosts: 2.5 MB at 200 Mbit/s, 150 ms of compute.

@@ -2,7 +2,8 @@
 
 use alloc::{string::String, vec::Vec};
 
-use policy::{Candidate, Cluster, Job, Options, Placement, evaluate};
+use job::{Candidate, Job, Placement};
+use plan::{Cluster, Options, evaluate};
 use state::Slot;
 use units::{FabricTime, Nanos};
 
@@ -24,7 +25,7 @@ pub fn direct_slots(case: &Case<'_>, options: &Options, headroom_permille: u32) 
     let fabric = case.router.fabric();
     let cluster = Cluster { fabric, router: case.router, jobs: &jobs, placements: &placements };
     let evaluation = evaluate(&cluster, &Candidate::default(), &Options { predict: true, ..*options })?;
-    let slot = |report: policy::JobReport| {
+    let slot = |report: plan::JobReport| {
         let job = &jobs[report.job.index()];
         let leader = case.jobs[report.job.index()].placement.ranks.first();
         let tolerance = u128::from(job.period.0) * u128::from(options.tolerance_permille) / 1_000;

@@ -3,7 +3,7 @@
 use alloc::string::String;
 
 use fabric::FabricError;
-use policy::PolicyError;
+use plan::PlanError;
 
 /// Why a case cannot be simulated. Nothing has been simulated then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,7 +40,7 @@ pub enum SimError {
     Fabric(#[from] FabricError),
     /// The planner refused the jobs.
     #[error(transparent)]
-    Policy(#[from] PolicyError),
+    Policy(#[from] PlanError),
     /// The service refused the commit.
     #[error("the service refused the jobs: {0}")]
     Refused(String),

@@ -5,14 +5,16 @@ use alloc::{
     vec,
     vec::Vec,
 };
+use core::ops::Range;
 
 use fabric::{
     collective::{Endpoint, try_flows},
     route::{RouteScratch, Router},
 };
+use fluid::{Rates, SPEED_BITS_MAX};
 use units::{LinkId, Nanos, Rate};
 
-use crate::{SimError, SimJob, Step, Transfer, share::RATE_MAX};
+use crate::{SimError, SimJob, Step, Transfer};
 
 /// Most jobs of a case: as many as a large cluster runs.
 pub(crate) const JOBS_MAX: usize = 1 << 16;
@@ -21,14 +23,17 @@ pub(crate) const STEPS_MAX: usize = 2 * circle::PHASES_PER_DEMAND_MAX + 1;
 /// Longest iteration that nothing hinders: as long as the longest period of the circle.
 pub(crate) const ITERATION_MAX: Nanos = Nanos(circle::PERIOD_TICKS_MAX);
 
+/// Most that a job demands of a link, in Mbit/s: 2^40, far beyond any link, so that sums of 2^16 jobs fit 64 bits.
+pub(crate) const RATE_MAX: u64 = 1 << 40;
+
 /// A step, ready to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) length: Nanos,
     /// Whether anything is sent.
     pub(crate) sends: bool,
-    /// (class of tight links, demand in Mbit/s at full speed of each), sorted by class.
-    pub(crate) demands: Vec<(u32, u64)>,
+    /// What it demands of classes of tight links, in [`Layout::tight`].
+    pub(crate) demands: Range<u32>,
 }
 
 /// A link that carries demand.
@@ -50,8 +55,9 @@ pub(crate) struct Layout {
     pub(crate) jobs: Vec<Vec<Span>>,
     /// Every link that carries demand, in order of id.
     pub(crate) links: Vec<Crossed>,
-    /// Capacities of the classes of tight links in Mbit/s. The other links can never hold anybody back, and are left out of the sharing.
-    pub(crate) tight: Vec<u64>,
+    /// The classes of tight links, and what is demanded of them. The other links can never hold anybody back, and are left out of the
+    /// sharing.
+    pub(crate) tight: Rates,
 }
 
 impl Layout {
@@ -84,7 +90,8 @@ impl Layout {
                 demands.iter().for_each(|&(link, rate)| loads.entry(link).or_default().push((j, s, rate)));
             }
         }
-        let mut layout = Self { jobs: Vec::with_capacity(jobs.len()), links: Vec::with_capacity(loads.len()), tight: Vec::new() };
+        let mut links = Vec::with_capacity(loads.len());
+        let mut capacities = Vec::new();
         let mut classes: BTreeMap<(Rate, Load), u32> = BTreeMap::new();
         for (link, load) in loads {
             let capacity = router.fabric().capacity(link)?;
@@ -93,25 +100,27 @@ impl Layout {
             let is_tight = on.iter().fold(0, |sum: u64, (_, peak)| sum.saturating_add(*peak)) > capacity.0;
             let tight = is_tight.then(|| {
                 *classes.entry((capacity, load)).or_insert_with(|| {
-                    layout.tight.push(capacity.0);
-                    layout.tight.len() as u32 - 1
+                    capacities.push(capacity.0);
+                    capacities.len() as u32 - 1
                 })
             });
-            layout.links.push(Crossed { link, capacity, jobs: on.into_iter().map(|(j, _)| j).collect(), tight });
+            links.push(Crossed { link, capacity, jobs: on.into_iter().map(|(j, _)| j).collect(), tight });
         }
+        let mut layout = Self { jobs: Vec::with_capacity(jobs.len()), links, tight: Rates::new(capacities, SPEED_BITS_MAX) };
         for (job, steps) in jobs.iter().zip(steps) {
             let spans = job.workload.steps.iter().zip(steps).filter(|(step, _)| step.length > Nanos(0));
-            layout.jobs.push(spans.map(|(step, demands)| layout.span(step, &demands)).collect());
+            let spans = spans.map(|(step, demands)| layout.span(step, &demands)).collect();
+            layout.jobs.push(spans);
         }
         Ok(layout)
     }
 
-    fn span(&self, step: &Step, demands: &[(LinkId, u64)]) -> Span {
+    fn span(&mut self, step: &Step, demands: &[(LinkId, u64)]) -> Span {
         let tight = |link: &LinkId| self.links.binary_search_by_key(link, |l| l.link).ok().and_then(|at| self.links[at].tight);
         let mut demands: Vec<(u32, u64)> = demands.iter().filter_map(|(link, rate)| Some((tight(link)?, *rate))).collect();
         demands.sort_unstable();
         demands.dedup_by_key(|(class, _)| *class);
-        Span { length: step.length, sends: !step.transfers.is_empty(), demands }
+        Span { length: step.length, sends: !step.transfers.is_empty(), demands: self.tight.add(demands.into_iter()) }
     }
 }
 

@@ -28,10 +28,8 @@ mod noise;
 mod plane;
 mod report;
 mod run;
-mod share;
 pub mod stats;
 mod steady;
-mod timers;
 mod workload;
 
 pub use compare::{Comparison, JobRow, LinkRow, compare};

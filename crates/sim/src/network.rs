@@ -1,21 +1,25 @@
-//! The fluid network: who sends, how fast, and when each transfer ends.
+//! The fluid network: who sends, how fast, and when each transfer ends. Links are shared by [`fluid::Sharing`], as in every
+//! prediction; what is added here are the queues and their marks.
 
 use alloc::{vec, vec::Vec};
 
+use fluid::{SPEED_BITS_MAX, Sharing};
 use units::Rate;
 
 use crate::{
     ecn::{EcnModel, Queue},
     layout::{Layout, Span},
-    share::{Demands, ONE, SPEED_BITS, fill},
 };
+
+/// A link is full when it carries its capacity but for one part in 2^20: speeds are whole numbers of 2^-30.
+const FULL_BITS: u32 = 20;
 
 /// A job's transfer under way.
 #[derive(Clone, Copy, Debug)]
 struct Sending {
     /// Index of the step.
     step: u32,
-    /// What was left at `since`, in ns at full speed with [`SPEED_BITS`] after the point.
+    /// What was left at `since`, in ns at full speed with [`SPEED_BITS_MAX`] after the point.
     left: u128,
     since: u64,
     speed: u64,
@@ -26,32 +30,23 @@ struct Sending {
 pub(crate) struct Network<'a> {
     layout: &'a Layout,
     sending: Vec<Option<Sending>>,
-    /// Jobs that send over each link.
-    active: Vec<Vec<u32>>,
+    sharing: Sharing<'a>,
     queues: Vec<Queue>,
-    /// Links whose jobs changed at this instant.
+    /// Links for whose queues something changed at this instant, and whether each is among them.
     changed: Vec<u32>,
-    /// Number of each link within a filling, valid where `seen`.
-    number: Vec<u32>,
-    seen: Vec<bool>,
-    job_seen: Vec<bool>,
-    /// Fillings so far.
-    pub(crate) fillings: u64,
+    is_changed: Vec<bool>,
 }
 
 impl<'a> Network<'a> {
     pub(crate) fn new(layout: &'a Layout, ecn: &EcnModel) -> Self {
-        let links = layout.tight.len();
+        let capacities = layout.tight.capacities();
         Self {
             layout,
             sending: vec![None; layout.jobs.len()],
-            active: vec![Vec::new(); links],
-            queues: layout.tight.iter().map(|&c| Queue::new(ecn, Rate(c))).collect(),
+            sharing: Sharing::new(&layout.tight, layout.jobs.len()),
+            queues: capacities.iter().map(|&c| Queue::new(ecn, Rate(c))).collect(),
             changed: Vec::new(),
-            number: vec![0; links],
-            seen: vec![false; links],
-            job_seen: vec![false; layout.jobs.len()],
-            fillings: 0,
+            is_changed: vec![false; capacities.len()],
         }
     }
 
@@ -59,95 +54,67 @@ impl<'a> Network<'a> {
         &self.layout.jobs[job as usize][step as usize]
     }
 
+    /// Notes that a step's links have other jobs, or jobs of another speed.
+    fn touch(&mut self, span: &Span) {
+        for &(link, _) in self.layout.tight.used(&span.demands) {
+            if !core::mem::replace(&mut self.is_changed[link as usize], true) {
+                self.changed.push(link);
+            }
+        }
+    }
+
     /// Begins a transfer; returns when it ends if no link holds it back. [`Network::settle`] has the last word.
     pub(crate) fn enter(&mut self, job: u32, step: u32, now: u64) -> u64 {
         let span = self.span(job, step);
-        for &(link, _) in &span.demands {
-            self.active[link as usize].push(job);
-            self.changed.push(link);
-        }
-        let left = u128::from(span.length.0) << SPEED_BITS;
-        self.sending[job as usize] = Some(Sending { step, left, since: now, speed: ONE });
+        self.sharing.enter(job as usize, &span.demands);
+        self.touch(span);
+        let left = u128::from(span.length.0) << SPEED_BITS_MAX;
+        self.sending[job as usize] = Some(Sending { step, left, since: now, speed: self.layout.tight.one() });
         now.saturating_add(span.length.0)
     }
 
     /// Ends a job's transfer.
     pub(crate) fn leave(&mut self, job: u32) {
         let Some(sending) = self.sending[job as usize].take() else { return };
-        for &(link, _) in &self.span(job, sending.step).demands {
-            let active = &mut self.active[link as usize];
-            if let Some(at) = active.iter().position(|j| *j == job) {
-                active.swap_remove(at);
-            }
-            self.changed.push(link);
-        }
+        self.sharing.leave(job as usize);
+        self.touch(self.span(job, sending.step));
     }
 
     /// Shares the links anew that changed at this instant, and all that hang together with them through jobs that send.
     /// Reports the new end of every transfer whose speed changed.
     pub(crate) fn settle(&mut self, now: u64, mut ends: impl FnMut(u32, u64)) {
-        while let Some(start) = self.changed.pop() {
-            if self.active[start as usize].is_empty() {
-                self.queues[start as usize].update(now, 0, false);
-                continue;
-            }
-            let (links, mut jobs) = self.component(start);
-            // The order of arrival must not decide about rounding.
-            jobs.sort_unstable();
-            self.fillings += 1;
-            let demands: Vec<Demands> = jobs.iter().map(|&j| self.renumbered(j)).collect();
-            let capacities: Vec<u64> = links.iter().map(|&l| self.layout.tight[l as usize]).collect();
-            let shares = fill(&demands, &capacities);
-            let mut offered = vec![0_u64; links.len()];
-            for ((&job, demands), &speed) in jobs.iter().zip(&demands).zip(&shares.speeds) {
-                for &(l, rate) in demands {
-                    // On a full link the queue sees what the NICs offer; elsewhere what passes the other links.
-                    let passes = if shares.full[l as usize] { rate } else { ((u128::from(rate) * u128::from(speed)) >> SPEED_BITS) as u64 };
-                    offered[l as usize] = offered[l as usize].saturating_add(passes);
-                }
-                if let Some(end) = self.adjust(job, now, speed) {
-                    ends(job, end);
-                }
-            }
-            for ((&l, &offered), &full) in links.iter().zip(&offered).zip(&shares.full) {
-                self.queues[l as usize].update(now, offered, full);
-                self.seen[l as usize] = false;
-            }
-            jobs.iter().for_each(|j| self.job_seen[*j as usize] = false);
-            self.changed.retain(|l| links.binary_search(l).is_err());
-        }
-    }
-
-    /// The links and jobs that hang together with a link, the links in order.
-    fn component(&mut self, start: u32) -> (Vec<u32>, Vec<u32>) {
-        let (mut links, mut jobs) = (vec![start], Vec::new());
-        self.seen[start as usize] = true;
-        let mut next = 0;
-        while let Some(&link) = links.get(next) {
-            next += 1;
-            for &job in &self.active[link as usize] {
-                if core::mem::replace(&mut self.job_seen[job as usize], true) {
-                    continue;
-                }
-                jobs.push(job);
+        self.sharing.share_again();
+        while let Some((job, speed)) = self.sharing.next_moved() {
+            let job = job as u32;
+            if let Some(end) = self.adjust(job, now, speed) {
+                ends(job, end);
                 let step = self.sending[job as usize].map_or(0, |s| s.step);
-                for &(other, _) in &self.layout.jobs[job as usize][step as usize].demands {
-                    if !core::mem::replace(&mut self.seen[other as usize], true) {
-                        links.push(other);
-                    }
-                }
+                self.touch(self.span(job, step));
             }
         }
-        links.sort_unstable();
-        for (number, &link) in links.iter().enumerate() {
-            self.number[link as usize] = number as u32;
+        while let Some(link) = self.changed.pop() {
+            self.is_changed[link as usize] = false;
+            let (offered, full) = self.offered(link);
+            self.queues[link as usize].update(now, offered, full);
         }
-        (links, jobs)
     }
 
-    fn renumbered(&self, job: u32) -> Demands {
-        let step = self.sending[job as usize].map_or(0, |s| s.step);
-        self.span(job, step).demands.iter().map(|&(l, rate)| (self.number[l as usize], rate)).collect()
+    /// What is offered to a link in Mbit/s, and whether the link is full and holds somebody back. On a full link the queue sees what
+    /// the NICs offer; elsewhere what passes the other links.
+    fn offered(&self, link: u32) -> (u64, bool) {
+        let one = self.layout.tight.one();
+        let (mut demand, mut passes, mut carried, mut held) = (0_u64, 0_u64, 0_u128, false);
+        for (job, rate) in self.sharing.on(link) {
+            let speed = self.sending[job].map_or(one, |s| s.speed);
+            let part = u128::from(rate) * u128::from(speed);
+            demand = demand.saturating_add(rate);
+            passes = passes.saturating_add((part >> SPEED_BITS_MAX) as u64);
+            carried += part;
+            held |= speed < one;
+        }
+        let capacity = u128::from(self.layout.tight.capacities()[link as usize]) << SPEED_BITS_MAX;
+        let full = held && carried + (capacity >> FULL_BITS) >= capacity;
+        (if full { demand } else { passes }, full)
     }
 
     /// Gives a transfer its speed; its new end if that changed.

@@ -3,7 +3,7 @@
 use alloc::{sync::Arc, vec, vec::Vec};
 
 use fabric::collective::Collective;
-use policy::{Job, Placement};
+use job::{Job, Placement};
 use units::{Bytes, Nanos, Rate};
 
 /// A job of a [`crate::Case`].
@@ -88,7 +88,7 @@ impl Workload {
 
 #[cfg(test)]
 mod tests {
-    use policy::TrafficPhase;
+    use job::TrafficPhase;
 
     use super::*;
 

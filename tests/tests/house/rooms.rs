@@ -41,8 +41,10 @@ const UNITS: &str = "crates/units";
 const CIRCLE: &str = "crates/circle";
 const FABRIC: &str = "crates/fabric";
 const PROFILE: &str = "crates/profile";
+const JOB: &str = "crates/job";
+const FLUID: &str = "crates/fluid";
+const PLAN: &str = "crates/plan";
 const POLICY: &str = "crates/policy";
-const CLUSTER: &str = "crates/cluster";
 const SIM: &str = "crates/sim";
 const LAB: &str = "crates/lab";
 const CLI: &str = "crates/cli";
@@ -57,8 +59,10 @@ const PROTO: &str = "proto";
 const TESTS: &str = "tests";
 
 /// Everything but the tests, for the crates at the top.
-pub(crate) const ALL: &[&str] =
-    &[UNITS, CIRCLE, FABRIC, PROFILE, POLICY, CLUSTER, SIM, LAB, CLI, STATE, SERVER, GATE_CORE, GATE, TELEMETRY, VERBS, DAEMON, PROTO];
+pub(crate) const ALL: &[&str] = &[
+    UNITS, CIRCLE, FABRIC, PROFILE, JOB, FLUID, PLAN, POLICY, SIM, LAB, CLI, STATE, SERVER, GATE_CORE, GATE, TELEMETRY, VERBS, DAEMON,
+    PROTO,
+];
 
 /// The whole house, bottom first: a room depends only on rooms above it in this list.
 pub(crate) const ROOMS: &[Room] = &[
@@ -82,23 +86,35 @@ pub(crate) const ROOMS: &[Room] = &[
         external: Some(&["serde", "serde-saphyr", "serde_json", "serde_path_to_error", "thiserror"]),
     },
     Room {
-        folder: POLICY,
+        folder: JOB,
         kind: Kind::Pure,
-        own: &[UNITS, CIRCLE, FABRIC],
-        external: Some(&["num-integer", "petgraph", "rand_chacha", "rayon", "thiserror"]),
-    },
-    Room {
-        folder: CLUSTER,
-        kind: Kind::Pure,
-        own: &[UNITS, FABRIC, PROFILE, POLICY],
+        own: &[UNITS, CIRCLE, FABRIC, PROFILE],
         external: Some(&["serde", "serde-saphyr", "serde_json", "serde_path_to_error", "thiserror"]),
     },
     Room { folder: GATE_CORE, kind: Kind::SansIo, own: &[UNITS], external: Some(&[]) },
-    Room { folder: STATE, kind: Kind::SansIo, own: &[UNITS, CIRCLE, FABRIC, POLICY], external: Some(&["num-integer", "thiserror"]) },
+    Room { folder: FLUID, kind: Kind::Pure, own: &[UNITS, CIRCLE, GATE_CORE], external: Some(&[]) },
+    Room {
+        folder: PLAN,
+        kind: Kind::Pure,
+        own: &[UNITS, CIRCLE, FABRIC, JOB, FLUID],
+        external: Some(&["num-integer", "petgraph", "rayon", "thiserror"]),
+    },
+    Room {
+        folder: POLICY,
+        kind: Kind::Pure,
+        own: &[UNITS, CIRCLE, FABRIC, JOB, FLUID, PLAN],
+        external: Some(&["rand_chacha", "thiserror"]),
+    },
+    Room {
+        folder: STATE,
+        kind: Kind::SansIo,
+        own: &[UNITS, CIRCLE, FABRIC, JOB, FLUID, PLAN],
+        external: Some(&["num-integer", "thiserror"]),
+    },
     Room {
         folder: SIM,
         kind: Kind::Pure,
-        own: &[UNITS, CIRCLE, FABRIC, PROFILE, POLICY, STATE, GATE_CORE],
+        own: &[UNITS, CIRCLE, FABRIC, JOB, FLUID, PLAN, STATE, GATE_CORE],
         external: Some(&["rand_chacha", "rayon", "serde", "serde_json", "thiserror"]),
     },
     Room { folder: PROTO, kind: Kind::Edge, own: &[], external: None },
@@ -106,11 +122,11 @@ pub(crate) const ROOMS: &[Room] = &[
     Room { folder: TELEMETRY, kind: Kind::Edge, own: &[UNITS], external: None },
     Room { folder: VERBS, kind: Kind::Edge, own: &[UNITS], external: None },
     Room { folder: DAEMON, kind: Kind::Edge, own: &[UNITS, GATE_CORE, GATE, TELEMETRY, PROTO], external: None },
-    Room { folder: SERVER, kind: Kind::Edge, own: &[UNITS, CIRCLE, FABRIC, PROFILE, POLICY, CLUSTER, STATE, PROTO], external: None },
+    Room { folder: SERVER, kind: Kind::Edge, own: &[UNITS, CIRCLE, FABRIC, PROFILE, JOB, PLAN, STATE, PROTO], external: None },
     Room {
         folder: LAB,
         kind: Kind::Edge,
-        own: &[UNITS, CIRCLE, FABRIC, PROFILE, POLICY, CLUSTER, SIM, STATE, GATE_CORE, GATE, PROTO],
+        own: &[UNITS, CIRCLE, FABRIC, PROFILE, JOB, FLUID, PLAN, SIM, STATE, GATE_CORE, GATE, PROTO],
         external: None,
     },
     Room { folder: CLI, kind: Kind::Edge, own: ALL, external: None },

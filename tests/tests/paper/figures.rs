@@ -1,7 +1,7 @@
 //! Figures whose numbers are printed: 2, 3 and 5.
 
 use circle::{Phase, Problem, ProblemBuilder, Rate, Ticks, evaluate};
-use policy::fluid::{FluidJob, FluidLink, TOLERANCE_PERMILLE, predict};
+use fluid::{FluidJob, FluidLink, TOLERANCE_PERMILLE, predict};
 use units::Nanos;
 
 use crate::{

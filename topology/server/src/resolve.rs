@@ -1,7 +1,7 @@
-//! Jobs as sent, made into jobs on a fabric: what `cluster` reads from files, read from messages.
+//! Jobs as sent, made into jobs on a fabric: what `job` reads from files, read from messages.
 
-use cluster::{JobDoc, Reader};
 use fabric::Fabric;
+use job::{JobDoc, Reader};
 use proto::v1alpha1::JobSpec;
 use state::JobDefinition;
 
@@ -59,7 +59,7 @@ fn on_fabric(fabric: &Fabric, docs: &[JobDoc]) -> Result<Vec<JobDefinition>, Str
         reader.job(doc, None).map_err(|e| one_line(&e))?;
     }
     let (jobs, placements) = reader.finish();
-    let one = |((job, placement), doc): ((policy::Job, policy::Placement), &JobDoc)| {
+    let one = |((job, placement), doc): ((job::Job, job::Placement), &JobDoc)| {
         let document = serde_json::to_string(doc).map_err(|e| format!("job {:?}: {e}", doc.id))?;
         Ok(JobDefinition { job, placement, hosts: doc.hosts.clone().unwrap_or_default(), document })
     };
@@ -67,7 +67,7 @@ fn on_fabric(fabric: &Fabric, docs: &[JobDoc]) -> Result<Vec<JobDefinition>, Str
 }
 
 /// Messages carry their profiles; a path would be a path of this machine.
-pub(crate) const NO_FILES: &cluster::ReadFile<'static> = &|_| Err("files are not read for clients".into());
+pub(crate) const NO_FILES: &job::ReadFile<'static> = &|_| Err("files are not read for clients".into());
 
 /// On one line: documents put line ends into names.
 pub(crate) fn one_line(text: &dyn std::fmt::Display) -> String {

@@ -14,7 +14,7 @@ use fabric::{
     collective::{Collective, Endpoint},
     generate::{Clos2, clos2},
 };
-use policy::{Job, Placement, TrafficPhase};
+use job::{Job, Placement, TrafficPhase};
 use rustix::time::{ClockId, clock_gettime};
 use units::{FabricTime, Nanos, Rate};
 

@@ -3,7 +3,7 @@
 use alloc::{collections::BTreeSet, format, string::ToString, sync::Arc, vec::Vec};
 
 use circle::PERIOD_TICKS_MAX;
-use policy::{Cluster, PolicyError, link_demands};
+use plan::{Cluster, PlanError, link_demands};
 
 use crate::{
     Config, JobDefinition, Refusal,
@@ -47,7 +47,7 @@ pub(crate) fn check(installed: &Installed, definition: &JobDefinition) -> Result
     for (link, _) in &demands.links {
         let capacity = fabric.capacity(*link).map_err(|e| policy(e.into()))?;
         if capacity.0 == 0 {
-            return Err(policy(PolicyError::ZeroCapacity { link: fabric.link_name(*link) }));
+            return Err(policy(PlanError::ZeroCapacity { link: fabric.link_name(*link) }));
         }
     }
     let peaks = demands.demands.iter().map(|d| d.iter().map(|p| p.rate.0).max().unwrap_or(0)).collect();
@@ -55,7 +55,7 @@ pub(crate) fn check(installed: &Installed, definition: &JobDefinition) -> Result
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "it is what map_err hands over")]
-fn policy(error: PolicyError) -> Refusal {
+fn policy(error: PlanError) -> Refusal {
     Refusal::Policy(error.to_string())
 }
 

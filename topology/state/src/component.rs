@@ -11,11 +11,9 @@ use alloc::{
 };
 
 use circle::{Problem, ProblemBuilder, ProblemError, Solution, Ticks};
+use fluid::{FluidJob, FluidLink, IterationTimes, jitter::JITTER_PERMILLE, predict};
 use num_integer::Integer as _;
-use policy::{
-    fluid::{FluidJob, FluidLink, IterationTimes, jitter::JITTER_PERMILLE, predict},
-    hold::{self, Question},
-};
+use plan::hold::{self, Question};
 use units::{JobId, LinkId, Nanos, Rate};
 
 use crate::{
@@ -97,7 +95,7 @@ pub(crate) fn groups(plan: &Plan, dirty: &BTreeSet<Name>) -> Vec<Vec<Arc<Job>>> 
 /// Who is to be held.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Holding<'h> {
-    /// By joint set, whom holding helps ([`policy::hold`]). Per job: whether it is held now, if it runs already and met others.
+    /// By joint set, whom holding helps ([`plan::hold`]). Per job: whether it is held now, if it runs already and met others.
     Advised(&'h [Option<bool>]),
     /// Those, per job: they were chosen before.
     Kept(&'h [bool]),

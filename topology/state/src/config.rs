@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 
 use circle::Effort;
 use fabric::route::Ecmp;
+use fluid::TOLERANCE_PERMILLE;
 use num_integer::Integer as _;
-use policy::fluid::TOLERANCE_PERMILLE;
 use units::Nanos;
 
 /// Most committed jobs: ten times the largest cluster that the benchmarks rank.

@@ -203,7 +203,7 @@ mod tests {
         JobDefinition,
         plan::{Load, Presence},
     };
-    use policy::LinkDemands;
+    use plan::LinkDemands;
     use units::LinkId;
 
     fn job(name: &str, links: &[u32]) -> (Name, Arc<Job>) {
@@ -220,8 +220,8 @@ mod tests {
             leader_host: "h".into(),
         };
         let definition = JobDefinition {
-            job: policy::Job { name: name.into(), gpus: 1, period: Nanos(1_000), phases: Vec::new() },
-            placement: policy::Placement::default(),
+            job: job::Job { name: name.into(), gpus: 1, period: Nanos(1_000), phases: Vec::new() },
+            placement: job::Placement::default(),
             hosts: Vec::new(),
             document: String::new(),
         };

@@ -3,7 +3,7 @@
 use alloc::{string::String, sync::Arc, vec::Vec};
 
 use fabric::Fabric;
-use policy::{Job, Placement};
+use job::{Job, Placement};
 use units::Nanos;
 
 /// A request that waits for an answer.

@@ -7,7 +7,7 @@ use alloc::{
 };
 
 use fabric::{Fabric, route::Routing};
-use policy::LinkDemands;
+use plan::LinkDemands;
 use units::{FabricTime, LinkId, Nanos};
 
 use crate::{Commitment, JobDefinition, Slot, component::Component};

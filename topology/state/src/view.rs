@@ -9,13 +9,12 @@ use alloc::{
 
 use circle::Phase;
 use fabric::{Fabric, route::Routing};
-use policy::{Cluster, fluid::IterationTimes};
+use fluid::IterationTimes;
 use units::{FabricTime, LinkId, Nanos, Rate};
 
 use crate::{
-    ClockQuality, Config, GateReport, GateTotals, JobDefinition, Refusal, SessionId, Slot,
+    ClockQuality, Config, GateReport, GateTotals, JobDefinition, SessionId, Slot,
     agents::{Agent, Agents},
-    check::distinct,
     leases::Leases,
     plan::{Job, Name, Plan, Presence},
     watch::Watch,
@@ -186,22 +185,6 @@ impl View {
     #[must_use]
     pub fn agent(&self, host: &str) -> Option<AgentView<'_>> {
         self.agents.at(host).map(|agent| AgentView { view: self, agent })
-    }
-
-    /// Calls `judge` with the committed jobs where they stand, and `extra` ones after them, for [`policy::rank`]. An extra job
-    /// of a committed one's name stands in its place. Periods are as declared, before headroom.
-    ///
-    /// # Errors
-    /// [`Refusal::NoFabric`]; [`Refusal::Policy`] for two extra jobs of one name.
-    pub fn with_cluster<T>(&self, extra: &[JobDefinition], judge: impl FnOnce(&Cluster<'_>) -> T) -> Result<T, Refusal> {
-        let installed = self.plan.installed.as_ref().ok_or(Refusal::NoFabric)?;
-        let names = distinct(extra)?;
-        let committed = self.plan.jobs().filter(|j| !names.contains(&j.name)).map(|j| &*j.definition);
-        let all: Vec<&JobDefinition> = committed.chain(extra).collect();
-        let jobs: Vec<policy::Job> = all.iter().map(|d| d.job.clone()).collect();
-        let placements: Vec<policy::Placement> = all.iter().map(|d| d.placement.clone()).collect();
-        let router = installed.routing.router();
-        Ok(judge(&Cluster { fabric: installed.fabric(), router: &router, jobs: &jobs, placements: &placements }))
     }
 
     /// The plan as a host gets it. Jobs led with too bad a clock are not held.

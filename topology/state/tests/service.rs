@@ -497,20 +497,6 @@ fn a_fabric_read_before_a_commit_does_not_bring_the_old_job_back() {
 }
 
 #[test]
-fn candidates_are_judged_on_top_of_what_is_committed() {
-    let mut driver = Driver::with_fabric();
-    driver.commit(&[A]);
-    let extra = driver.job("x", "100 0-40 h2,h6");
-    let view = driver.service.view();
-    let seen = view.with_cluster(&[extra], |cluster| {
-        let found = policy::evaluate(cluster, &policy::Candidate::default(), &policy::Options::default()).unwrap();
-        (cluster.jobs.iter().map(|j| j.name.clone()).collect::<Vec<_>>(), found.shared_links)
-    });
-    assert_eq!(seen.unwrap(), (vec!["a".to_string(), "x".to_string()], 4));
-    assert_eq!(view.jobs().len(), 1);
-}
-
-#[test]
 fn a_release_names_what_it_does_not_know() {
     let mut driver = Driver::with_fabric();
     driver.commit(&[A]);

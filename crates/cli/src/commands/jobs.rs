@@ -2,10 +2,11 @@
 
 use std::{collections::BinaryHeap, path::PathBuf, process::ExitCode};
 
-use ::cluster::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, JOBS_SCHEMA, JobDoc, JobsDoc, ModelDoc, data_nics};
+use ::job::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, JOBS_SCHEMA, JobDoc, JobsDoc, ModelDoc, data_nics};
 use clap::{Args, Subcommand};
 use fabric::{Fabric, FabricBuilder, FabricError, NodeKind};
-use policy::{Endpoint, Placement, pack, variants};
+use job::{Endpoint, Placement};
+use policy::{pack, variants};
 use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng as _, SeedableRng as _},

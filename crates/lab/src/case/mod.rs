@@ -23,7 +23,7 @@ use fabric::{
     route::{Ecmp, Router},
     yaml::Malformed,
 };
-use policy::{Collective, Endpoint, Job, Placement, TrafficPhase};
+use job::{Collective, Endpoint, Job, Placement, TrafficPhase};
 use units::{Bytes, Nanos, NodeId, Rate};
 
 pub use builtin::{BUILTIN, builtin};

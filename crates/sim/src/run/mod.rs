@@ -4,6 +4,7 @@ mod skip;
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
+use fluid::Timers;
 use gate_core::{Decision, Hold, PhaseLock, Reason, Schedule, StepOutcome, Verdict};
 use units::Nanos;
 
@@ -18,7 +19,6 @@ use crate::{
     report::{LinkMemory, Memory, report},
     stats::Interval,
     steady::Watch,
-    timers::Timers,
 };
 
 /// Most events of one run: about a minute of work.
@@ -101,7 +101,7 @@ impl<'a> Run<'a> {
             layout,
             network: Network::new(layout, &config.ecn),
             // The last timer is the agenda's.
-            timers: Timers::new(n + 1),
+            timers: Timers::stopped(n + 1),
             jobs: (0..n).map(|j| JobState::new(config, j as u32)).collect(),
             agents: Agents::new(case, &config.clocks, &config.faults)?,
             agenda: Agenda::default(),
@@ -138,7 +138,7 @@ impl<'a> Run<'a> {
         for life in &self.config.lifetimes {
             self.jobs[life.job as usize].passing = true;
             self.warming -= 1;
-            self.timers.set(life.job, life.arrives.0.saturating_add(self.case.jobs[life.job as usize].begins.0));
+            self.timers.set(life.job as usize, life.arrives.0.saturating_add(self.case.jobs[life.job as usize].begins.0));
             self.agenda.add(life.arrives.0, Happening::Arrives(life.job));
             if let Some(departs) = life.departs {
                 self.agenda.add(departs.0, Happening::Departs(life.job));
@@ -157,7 +157,7 @@ impl<'a> Run<'a> {
 
     /// Ends a job in the middle of what it does.
     fn depart(&mut self, job: u32, now: u64) {
-        self.timers.stop(job);
+        self.timers.stop(job as usize);
         if let Doing::Step { step, since } = self.jobs[job as usize].doing {
             self.end_step(job, step, since, now);
         }
@@ -201,23 +201,24 @@ impl<'a> Run<'a> {
 
     fn set_agenda_timer(&mut self) {
         if let Some(time) = self.agenda.next_time() {
-            self.timers.set(self.case.jobs.len() as u32, time);
+            self.timers.set(self.case.jobs.len(), time);
         }
     }
 
     fn until_ended(&mut self) -> Result<(Ended, u64), SimError> {
         let mut now = 0;
         while self.busy > 0 {
-            let Some(next) = self.timers.next_time().filter(|t| *t < self.config.until.0) else {
+            let next = self.timers.first();
+            if next >= self.config.until.0 {
                 return Ok((Ended::OutOfTime, self.config.until.0));
-            };
+            }
             now = next;
             while let Some(timer) = self.timers.take_due(now) {
                 self.events += 1;
-                if timer as usize == self.jobs.len() { self.happen(now)? } else { self.advance(timer, now) }
+                if timer == self.jobs.len() { self.happen(now)? } else { self.advance(timer as u32, now) }
             }
             let timers = &mut self.timers;
-            self.network.settle(now, |job, end| timers.set(job, end));
+            self.network.settle(now, |job, end| timers.set(job as usize, end));
             if core::mem::take(&mut self.pivot_started) {
                 now = self.skip_cycles(now);
             }
@@ -234,7 +235,8 @@ impl<'a> Run<'a> {
             let mut touched = None;
             match &what {
                 Happening::Count => {
-                    self.marks_before = (0..self.layout.tight.len() as u32).map(|l| self.network.marks(l, now, &self.config.ecn)).collect();
+                    self.marks_before =
+                        (0..self.layout.tight.capacities().len() as u32).map(|l| self.network.marks(l, now, &self.config.ecn)).collect();
                 }
                 Happening::AgentDies(agent) => {
                     self.agents.die(*agent, now);
@@ -317,7 +319,7 @@ impl<'a> Run<'a> {
 
     fn wake_at(&mut self, job: u32, hold: &Hold, schedule: &Schedule) {
         let slot = self.agents.time_of(job, hold.until());
-        self.timers.set(job, slot.min(self.agents.distrusted_at(job, schedule)));
+        self.timers.set(job as usize, slot.min(self.agents.distrusted_at(job, schedule)));
     }
 
     fn start(&mut self, job: u32, ready: u64, now: u64, because: Reason, slip: bool) {
@@ -359,7 +361,7 @@ impl<'a> Run<'a> {
             now.saturating_add(time.max(1))
         };
         self.jobs[job as usize].doing = Doing::Step { step, since: now };
-        self.timers.set(job, end);
+        self.timers.set(job as usize, end);
     }
 
     fn end_step(&mut self, job: u32, step: u32, since: u64, now: u64) {

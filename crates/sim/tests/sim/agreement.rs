@@ -7,10 +7,9 @@ use fabric::{
     Fabric,
     route::{Ecmp, Router},
 };
-use policy::{
-    Candidate, Cluster, Options, evaluate,
-    fluid::{ITERATIONS_MAX, IterationTimes, WARM_UP_ITERATIONS},
-};
+use fluid::{ITERATIONS_MAX, IterationTimes, WARM_UP_ITERATIONS};
+use job::Candidate;
+use plan::{Cluster, Options, evaluate};
 use proptest::prelude::*;
 use units::{Nanos, Rate};
 

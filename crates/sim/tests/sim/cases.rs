@@ -9,7 +9,8 @@ use fabric::{
     generate::{Clos2, clos2},
     route::{Ecmp, Router},
 };
-use policy::{Collective, Job, Options, Placement, TrafficPhase};
+use job::{Collective, Job, Placement, TrafficPhase};
+use plan::Options;
 use units::{Nanos, Rate};
 
 pub(crate) const MS: u64 = 1_000_000;

@@ -18,7 +18,7 @@ use antiphase_topology::{
     telemetry::TelemetryHandle,
 };
 use futures_util::future::BoxFuture;
-use policy::{Collective, Endpoint, Job, Placement, TrafficPhase};
+use job::{Collective, Endpoint, Job, Placement, TrafficPhase};
 use proto::v1alpha1::{HostPlan, Slot, Telemetry};
 use state::{Event, JobDefinition, SessionId};
 use tokio::sync::mpsc;

@@ -6,8 +6,9 @@ use std::{
     time::Instant,
 };
 
-use cluster::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, JobDoc, Reader};
-use policy::{Candidate, Cluster, Evaluation, Job, Objective, Options, Outcome, Placement};
+use job::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, JobDoc, Reader};
+use job::{Candidate, Job, Placement};
+use plan::{Cluster, Evaluation, Objective, Options, Outcome};
 use proto::v1alpha1 as pb;
 use units::JobId;
 
@@ -56,7 +57,7 @@ fn evaluate(snapshot: &Snapshot, request: &pb::EvaluateRequest) -> Result<pb::Ev
     let round = Round::read(snapshot, &view.fabric, request)?;
     let router = view.routing.router();
     let cluster = Cluster { fabric: &view.fabric, router: &router, jobs: &round.jobs, placements: &round.placements };
-    let ranked = policy::rank(&cluster, &round.candidates, &options).map_err(ApiError::invalid)?;
+    let ranked = plan::rank(&cluster, &round.candidates, &options).map_err(ApiError::invalid)?;
     let ranked = ranked.iter().map(|e| message(&cluster, e, request.explain)).collect();
     Ok(pb::EvaluateResponse { ranked, fabric_version: view.version, epoch: snapshot.epoch, elapsed_us: 0 })
 }
@@ -166,7 +167,7 @@ fn message(cluster: &Cluster<'_>, e: &Evaluation, explain: bool) -> pb::Evaluati
 fn links(cluster: &Cluster<'_>, e: &Evaluation) -> Vec<pb::LinkScore> {
     let mut classes: Vec<_> = e.links().collect();
     classes.sort_by(|a, b| a.score.total_cmp(&b.score));
-    let one = |class: &policy::LinkReport<'_>, link| pb::LinkScore {
+    let one = |class: &plan::LinkReport<'_>, link| pb::LinkScore {
         link: cluster.fabric.link_name(link),
         capacity_mbps: class.capacity.0,
         jobs: class.jobs.iter().map(|j| cluster.jobs[j.index()].name.clone()).collect(),
@@ -177,7 +178,7 @@ fn links(cluster: &Cluster<'_>, e: &Evaluation) -> Vec<pb::LinkScore> {
 }
 
 fn shifts(cluster: &Cluster<'_>, e: &Evaluation) -> Vec<pb::JobShift> {
-    let one = |r: policy::JobReport| pb::JobShift {
+    let one = |r: plan::JobReport| pb::JobShift {
         job: cluster.jobs[r.job.index()].name.clone(),
         shift_ns: r.shift.0,
         period_ns: cluster.jobs[r.job.index()].period.0,

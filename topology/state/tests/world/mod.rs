@@ -11,7 +11,7 @@ use fabric::{
     collective::{Collective, Endpoint},
     generate::{Clos2, clos2},
 };
-use policy::{Job, Placement, TrafficPhase};
+use job::{Job, Placement, TrafficPhase};
 use units::{FabricTime, Nanos, Rate};
 
 pub(crate) const MS: u64 = 1_000_000;

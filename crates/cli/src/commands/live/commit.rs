@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::Args;
-use cluster::{JobDoc, JobsDoc};
+use job::{JobDoc, JobsDoc};
 use proto::v1alpha1::{CommitRequest, CommitResponse, JobSpec, Slot};
 
 use super::{

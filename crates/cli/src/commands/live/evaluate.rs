@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
-use cluster::CandidatesDoc;
+use job::CandidatesDoc;
 use proto::v1alpha1::{Candidate, EvaluateRequest, EvaluateResponse, Evaluation, JobHosts, Outcome};
 
 use super::{

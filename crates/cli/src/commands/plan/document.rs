@@ -1,6 +1,6 @@
 //! `antiphase.plan/v1`: the ranking as JSON.
 
-use policy::{Evaluation, Outcome};
+use plan::{Evaluation, Outcome};
 use serde::Serialize;
 
 use super::{Ranking, tables::certainty};
@@ -104,8 +104,8 @@ pub(super) fn json(ranking: &Ranking<'_>) -> Result<String, CliError> {
             circle::Mode::Cassini => "cassini",
         },
         objective: match ranking.options.objective {
-            policy::Objective::Score => "score",
-            policy::Objective::Time => "time",
+            plan::Objective::Score => "score",
+            plan::Objective::Time => "time",
         },
         candidates: ranking.evaluations.iter().map(|e| candidate(ranking, e)).collect(),
         elapsed_us: u64::try_from(ranking.elapsed.as_micros()).unwrap_or(u64::MAX),

@@ -13,7 +13,7 @@ use std::{
 
 use circle::Effort;
 use clap::{Args, ValueEnum};
-use policy::{Cluster, Evaluation, Objective, Options, Outcome, rank};
+use plan::{Cluster, Evaluation, Objective, Options, Outcome, rank};
 use units::Nanos;
 
 use super::solve::ModeArg;
@@ -225,7 +225,7 @@ fn with_ranking(
     let message = format!("judging {} candidates for {} jobs", loaded.candidates.len(), loaded.jobs.len());
     let evaluations = with_progress(&message, || rank(&cluster, &loaded.candidates, &options)).map_err(|e| {
         // What is wrong with a link is a matter of the fabric's document; all else of the jobs'.
-        use policy::PolicyError::{Fabric, InCandidate, ZeroCapacity};
+        use plan::PlanError::{Fabric, InCandidate, ZeroCapacity};
         let file = if matches!(e, Fabric(_) | InCandidate { .. } | ZeroCapacity { .. }) { &args.fabric } else { &args.jobs };
         CliError::input(file, e)
     })?;
@@ -235,7 +235,7 @@ fn with_ranking(
 
 /// Names the links of unknown capacity that jobs load where they stand. Had a candidate loaded one, it would have been refused.
 fn report_unknown(args: &ClusterArgs, cluster: &Cluster<'_>) -> Result<(), CliError> {
-    let links = policy::unknown_base_links(cluster).map_err(|e| CliError::input(&args.jobs, e))?;
+    let links = plan::unknown_base_links(cluster).map_err(|e| CliError::input(&args.jobs, e))?;
     if let Some(first) = links.first().map(|l| cluster.fabric.link_name(*l)) {
         let more = if links.len() > 1 { format!(" and {} more", links.len() - 1) } else { String::new() };
         say(&format!(

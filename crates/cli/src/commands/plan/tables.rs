@@ -1,7 +1,7 @@
 //! The plan as text: candidates, the worst links, the jobs, and sentences.
 
 use circle::Mode;
-use policy::{Evaluation, Outcome};
+use plan::{Evaluation, Outcome};
 use units::Nanos;
 
 use super::{super::solve::below_the_optimum, Ranking};
@@ -153,7 +153,7 @@ fn jobs(ranking: &Ranking<'_>, best: &Evaluation) -> String {
     ]);
     for r in reports.iter().take(JOBS_MAX) {
         let job = &ranking.cluster.jobs[r.job.index()];
-        let time = |of: fn(&policy::fluid::IterationTimes) -> Nanos| r.times.as_ref().map_or_else(|| "-".into(), |t| ms(of(t)));
+        let time = |of: fn(&fluid::IterationTimes) -> Nanos| r.times.as_ref().map_or_else(|| "-".into(), |t| ms(of(t)));
         t.row([
             job.name.clone(),
             job.gpus.to_string(),

@@ -2,7 +2,7 @@
 
 use circle::Mode;
 use fabric::tier::tiers;
-use policy::{Evaluation, LinkReport};
+use plan::{Evaluation, LinkReport};
 
 use super::{Ranking, tables::certainty};
 use crate::picture::view::{CandidateView, FabricView, JobView, LinkView, MapLinkView, MemberView, NodeView, PhaseView, ReportView};
@@ -46,7 +46,7 @@ fn notes(ranking: &Ranking<'_>, best: Option<&Evaluation>) -> Vec<String> {
 }
 
 fn jobs(ranking: &Ranking<'_>, e: &Evaluation) -> Vec<JobView> {
-    let view = |r: policy::JobReport| {
+    let view = |r: plan::JobReport| {
         let job = &ranking.cluster.jobs[r.job.index()];
         JobView {
             name: job.name.clone(),

@@ -1,0 +1,109 @@
+//! When a run may stop, and the mean over its steady part.
+
+use alloc::vec::Vec;
+
+use crate::WARM_UP_ITERATIONS;
+
+/// What a run measured for one job.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Measured {
+    /// Mean time between starts of iterations, rounded to a nanosecond.
+    pub(crate) mean: u64,
+    /// Share of iterations that slipped.
+    pub(crate) slips: f64,
+}
+
+/// A start of an iteration of one job: (iterations started before it, time, slips so far).
+type Start = (u64, u64, u64);
+
+/// Watches the starts of iterations, and the state of all jobs at each start of the pivot job.
+pub(crate) struct Steady {
+    jobs: usize,
+    /// Most iterations of the pivot.
+    bound: usize,
+    /// Start times of every job; slips at that time.
+    starts: Vec<Vec<(u64, u64)>>,
+    /// State of all jobs at each start of the pivot, one after the other.
+    states: Vec<u64>,
+    /// Time of each such state and the number of starts of each job by then.
+    times: Vec<u64>,
+    counts: Vec<u64>,
+    /// Slips of each job by then.
+    slips: Vec<u64>,
+    /// The earlier of two equal states, when there are such.
+    cycle: Option<usize>,
+}
+
+impl Steady {
+    pub(crate) fn new(jobs: usize, bound: usize) -> Self {
+        Self {
+            jobs,
+            bound,
+            // As many as the pivot has, if nobody's period is shorter.
+            starts: (0..jobs).map(|_| Vec::with_capacity(bound + 1)).collect(),
+            states: Vec::new(),
+            times: Vec::with_capacity(bound + 1),
+            counts: Vec::with_capacity(jobs * (bound + 1)),
+            slips: Vec::new(),
+            cycle: None,
+        }
+    }
+
+    pub(crate) fn started(&mut self, job: usize, now: u64, slips: u64) {
+        self.starts[job].push((now, slips));
+    }
+
+    /// Records the state at a start of the pivot; true when it has been there before.
+    pub(crate) fn recurs(&mut self, now: u64, state: impl Iterator<Item = u64>, slips: impl Iterator<Item = u64>) -> bool {
+        let before = self.states.len();
+        self.states.extend(state);
+        let width = self.states.len() - before;
+        let (old, new) = self.states.split_at(before);
+        self.cycle = if width == 0 { None } else { old.chunks_exact(width).position(|s| s == new) };
+        self.slips.extend(slips);
+        self.passes(now);
+        self.cycle.is_some()
+    }
+
+    /// Counts a start of the pivot.
+    pub(crate) fn passes(&mut self, now: u64) {
+        self.times.push(now);
+        self.counts.extend(self.starts.iter().map(|s| s.len() as u64));
+    }
+
+    /// The bound on iterations is met.
+    pub(crate) fn is_over(&self) -> bool {
+        self.times.len() > self.bound
+    }
+
+    /// The means: over the cycle if a state recurred, else over the starts after the warm-up. `rest` tells how long the rest of
+    /// a job's iteration will take: it is asked of jobs of which not one whole iteration was seen.
+    pub(crate) fn measure(&self, now: u64, rest: impl Fn(usize) -> u64) -> Vec<Measured> {
+        (0..self.jobs).map(|j| self.measure_job(j, now, &rest)).collect()
+    }
+
+    fn measure_job(&self, j: usize, now: u64, rest: impl Fn(usize) -> u64) -> Measured {
+        let starts = &self.starts[j];
+        let count = |state: usize| self.counts.get(state * self.jobs + j).copied().unwrap_or(0) as usize;
+        if let Some(from) = self.cycle {
+            let to = self.times.len() - 1;
+            let (first, last) = (count(from), count(to));
+            let slips = |state: usize| self.slips.get(state * self.jobs + j).copied().unwrap_or(0);
+            return mean(self.times[to] - self.times[from], (last - first) as u64, slips(to) - slips(from));
+        }
+        // Where the pivot never got that far, everything counts.
+        let warm = if self.times.len() > WARM_UP_ITERATIONS { count(WARM_UP_ITERATIONS).saturating_sub(1) } else { 0 };
+        let window = starts.get(warm..).filter(|w| w.len() > 1).unwrap_or(starts);
+        let start = |i: usize| -> Option<Start> { window.get(i).map(|(time, slips)| (i as u64, *time, *slips)) };
+        match (start(0), start(window.len().saturating_sub(1))) {
+            (Some(a), Some(b)) if b.0 > 0 => mean(b.1 - a.1, b.0, b.2 - a.2),
+            // Not one whole iteration within the bounds: what it took so far, and the rest.
+            (a, _) => Measured { mean: a.map_or(0, |a| now - a.1).saturating_add(rest(j)), slips: 0.0 },
+        }
+    }
+}
+
+fn mean(time: u64, iterations: u64, slips: u64) -> Measured {
+    let iterations = iterations.max(1);
+    Measured { mean: (time + iterations / 2) / iterations, slips: slips as f64 / iterations as f64 }
+}

@@ -1,0 +1,168 @@
+//! What happens next: one pending time per timer.
+
+use alloc::{vec, vec::Vec};
+
+/// The time of every timer in a tree of minima: setting one and finding the earliest cost a logarithm of their number, where a
+/// walk over all of them costs their number, at each of as many events again. A time of `u64::MAX` is that of a timer that does
+/// not run. At one time, timers are due in the order of their numbers.
+#[derive(Debug)]
+pub struct Timers {
+    /// Node `i` is the minimum of nodes `2i` and `2i + 1`; the leaves are the last `width`.
+    tree: Vec<u64>,
+    width: usize,
+    timers: usize,
+}
+
+impl Timers {
+    /// All of `times`, in the order of the timers' numbers.
+    #[must_use]
+    pub fn new(times: impl ExactSizeIterator<Item = u64>) -> Self {
+        let timers = times.len();
+        let width = timers.next_power_of_two();
+        let mut tree = vec![u64::MAX; 2 * width];
+        times.zip(&mut tree[width..]).for_each(|(time, leaf)| *leaf = time);
+        let mut all = Self { tree, width, timers };
+        all.find_minima();
+        all
+    }
+
+    /// So many timers, none of which runs.
+    #[must_use]
+    pub fn stopped(timers: usize) -> Self {
+        Self::new(core::iter::repeat_n(u64::MAX, timers))
+    }
+
+    fn find_minima(&mut self) {
+        (1..self.width).rev().for_each(|node| self.tree[node] = self.tree[2 * node].min(self.tree[2 * node + 1]));
+    }
+
+    /// Sets the time of a timer, whether it runs or not.
+    pub fn set(&mut self, timer: usize, time: u64) {
+        let mut node = self.width + timer;
+        self.tree[node] = time;
+        while node > 1 {
+            node /= 2;
+            let least = self.tree[2 * node].min(self.tree[2 * node + 1]);
+            // The rest of the way up has not changed.
+            if core::mem::replace(&mut self.tree[node], least) == least {
+                return;
+            }
+        }
+    }
+
+    /// Stops a timer, whether it runs or not.
+    pub fn stop(&mut self, timer: usize) {
+        self.set(timer, u64::MAX);
+    }
+
+    /// The earliest time of all; `u64::MAX` when no timer runs.
+    #[must_use]
+    pub fn first(&self) -> u64 {
+        self.tree[1]
+    }
+
+    /// The time of a timer, if it runs.
+    #[must_use]
+    pub fn time_of(&self, timer: usize) -> Option<u64> {
+        self.tree.get(self.width + timer).copied().filter(|time| *time < u64::MAX)
+    }
+
+    /// Stops a timer that is due at `now` or before, the earliest, and says which it was.
+    pub fn take_due(&mut self, now: u64) -> Option<usize> {
+        let first = self.first();
+        let due = self.due(first, 0).filter(|_| first <= now && first < u64::MAX)?;
+        self.stop(due);
+        Some(due)
+    }
+
+    /// Moves every timer that runs on by as much.
+    pub fn shift(&mut self, by: u64) {
+        self.tree[self.width..].iter_mut().filter(|time| **time < u64::MAX).for_each(|time| *time = time.saturating_add(by));
+        self.find_minima();
+    }
+
+    /// The only timer whose time is `now`, which is no later than any time; `None` if there are several.
+    pub(crate) fn only(&self, now: u64) -> Option<usize> {
+        let mut node = 1;
+        while node < self.width {
+            let [left, right] = [self.tree[2 * node], self.tree[2 * node + 1]];
+            if left == right {
+                return None;
+            }
+            node = 2 * node + usize::from(left != now);
+        }
+        Some(node - self.width)
+    }
+
+    /// The first timer at or after `from` whose time is `now`, which is no later than any time.
+    pub(crate) fn due(&self, now: u64, from: usize) -> Option<usize> {
+        let mut node = self.width + from;
+        if from >= self.width {
+            return None;
+        }
+        // Up until a tree to the right has one, then down to its first.
+        while self.tree[node] != now {
+            while node % 2 == 1 {
+                node /= 2;
+                if node == 0 {
+                    return None;
+                }
+            }
+            node += 1;
+        }
+        while node < self.width {
+            node = 2 * node + usize::from(self.tree[2 * node] != now);
+        }
+        // At the end of time, the leaves without a timer look due as well.
+        Some(node - self.width).filter(|timer| *timer < self.timers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timers_are_taken_in_order_of_time_and_then_of_number() {
+        let mut timers = Timers::stopped(5);
+        [(2, 7), (0, 7), (4, 3), (1, 9)].into_iter().for_each(|(timer, time)| timers.set(timer, time));
+        timers.shift(10);
+        timers.stop(1);
+        assert_eq!((timers.time_of(2), timers.time_of(1), timers.time_of(3)), (Some(17), None, None));
+        assert_eq!(timers.take_due(12), None);
+        let taken: Vec<Option<usize>> = (0..4).map(|_| timers.take_due(20)).collect();
+        assert_eq!(taken, [Some(4), Some(0), Some(2), None]);
+        assert_eq!((timers.first(), timers.take_due(u64::MAX)), (u64::MAX, None));
+        assert_eq!(Timers::stopped(0).take_due(u64::MAX), None);
+    }
+
+    #[test]
+    fn it_finds_what_a_walk_finds() {
+        // A fixed stream of numbers, small so that there are ties (constants of Knuth's MMIX generator).
+        let mut seed = 7_u64;
+        let mut draw = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % below
+        };
+        for jobs in 1..40_usize {
+            let mut times: Vec<u64> = (0..jobs).map(|_| draw(9)).collect();
+            let mut tree = Timers::new(times.iter().copied());
+            for _ in 0..200 {
+                let (job, time) = (draw(jobs as u64) as usize, draw(10));
+                let time = if time == 9 { u64::MAX } else { time };
+                times[job] = time;
+                tree.set(job, time);
+                let first = times.iter().copied().min().unwrap();
+                assert_eq!(tree.first(), first);
+                let due = times.iter().filter(|t| **t == first).count();
+                if let Some(only) = tree.only(first) {
+                    assert!(due == 1 && times[only] == first, "{times:?}");
+                }
+                for from in 0..=jobs {
+                    let due = (from..jobs).find(|j| times[*j] == first);
+                    assert_eq!(tree.due(first, from), due, "{times:?} from {from}");
+                }
+            }
+        }
+    }
+}

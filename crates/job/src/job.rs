@@ -1,0 +1,86 @@
+//! A job as the network sees it, where it stands, and where it could stand instead.
+
+use alloc::{string::String, sync::Arc, vec::Vec};
+
+use circle::{PERIOD_TICKS_MAX, PHASES_PER_DEMAND_MAX};
+use fabric::collective::{Collective, Endpoint};
+use units::{JobId, Nanos, Rate};
+
+/// A training job as the network sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// Unique name.
+    pub name: String,
+    /// GPUs it holds: its weight in [`Objective::Time`]. A job that declares none counts as one.
+    pub gpus: u32,
+    /// Scheduled length of one iteration.
+    pub period: Nanos,
+    /// When it sends during an iteration, in any order; phases may overlap and then add up.
+    pub phases: Vec<TrafficPhase>,
+}
+
+/// A span of an iteration in which groups of ranks run a collective.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrafficPhase {
+    /// First nanosecond, counted from the start of the iteration.
+    pub start: Nanos,
+    /// One past the last nanosecond; at most the period.
+    pub end: Nanos,
+    /// Rate of the busiest NIC during the phase.
+    pub rate: Rate,
+    /// What the groups run.
+    pub collective: Collective,
+    /// Groups of ranks, by index into [`Placement::ranks`]; each group runs its own collective.
+    /// Phases that share the allocation share their routes.
+    pub groups: Arc<[Vec<u32>]>,
+}
+
+/// Where the ranks of one job stand; empty = the job is not running.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Placement {
+    /// One host and NIC per rank.
+    pub ranks: Vec<Endpoint>,
+}
+
+/// One placement of the cluster under evaluation: what differs from the base placements.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Candidate {
+    /// Name for people.
+    pub id: String,
+    /// The jobs that stand elsewhere than in the base; each job at most once.
+    pub placements: Vec<(JobId, Placement)>,
+}
+
+/// Why something is no periodic job.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("job {job:?}: {problem} {value}")]
+pub struct JobError {
+    /// Its name.
+    pub job: String,
+    /// What is wrong.
+    pub problem: &'static str,
+    /// The offending value.
+    pub value: u64,
+}
+
+impl Job {
+    /// Refuses what cannot be a periodic job.
+    ///
+    /// # Errors
+    /// [`JobError`] names the job and the value.
+    pub fn validate(&self) -> Result<(), JobError> {
+        let refuse = |problem: &'static str, value: u64| Err(JobError { job: self.name.clone(), problem, value });
+        if self.period.0 == 0 || self.period.0 > PERIOD_TICKS_MAX {
+            return refuse("its period is out of range (ns)", self.period.0);
+        }
+        if self.phases.len() > PHASES_PER_DEMAND_MAX {
+            return refuse("it has too many phases", self.phases.len() as u64);
+        }
+        for (i, phase) in self.phases.iter().enumerate() {
+            if phase.start >= phase.end || phase.end > self.period {
+                return refuse("a phase does not satisfy start < end <= period; phase", i as u64);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,229 @@
+//! What became of a candidate: scores, time-shifts, predicted iteration times, link by link and job by job.
+
+use alloc::{string::String, sync::Arc, vec::Vec};
+
+use circle::{Affinity, Phase, ProblemError, SolveError};
+use units::{JobId, LinkId, Nanos, Rate};
+
+use crate::{
+    Cluster,
+    solved::{Solved, UnsolvedBecause},
+};
+use fluid::IterationTimes;
+
+/// What became of a candidate. Only a solved one has means; the others rank last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Shifts were found; they may all be zero.
+    Solved,
+    /// CASSINI mode: the affinity graph has a loop, so Algorithm 2 discards the candidate.
+    Loop {
+        /// The link at which the loop closes.
+        link: LinkId,
+        /// Two jobs on it that already meet elsewhere, directly or through others.
+        jobs: [JobId; 2],
+    },
+    /// The solver refused a link of the candidate.
+    Unsolved {
+        /// The link, where it is one link.
+        link: Option<LinkId>,
+        /// Why.
+        error: SolverRefusal,
+    },
+}
+
+/// Why a component could not be solved.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SolverRefusal {
+    /// It cannot be stated as a circle problem.
+    #[error(transparent)]
+    Problem(#[from] ProblemError),
+    /// It can be stated but not solved.
+    #[error(transparent)]
+    Solve(#[from] SolveError),
+}
+
+/// Means over all links with two or more jobs, those that can never be over capacity (score 1) included; 1 when
+/// there is no such link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MeanScores {
+    /// By the rules of the mode.
+    pub score: f64,
+    /// Exact, under the reported shifts, whatever the mode.
+    pub true_score: f64,
+    /// Exact, when nobody is shifted.
+    pub zero_shift_score: f64,
+    /// Robust mode: the worst mean while any one job drifts by up to the asked amount.
+    pub robust_score: Option<f64>,
+    /// There was too much to look at: the worst mean is not below `robust_score`, and may be better.
+    pub robust_is_bound: bool,
+    /// No shifts give a better mean; in robust mode, a better worst mean.
+    pub proven: bool,
+    /// That mean can be at most this much better.
+    pub bound_gap: f64,
+}
+
+/// GPU-weighted means over the placed jobs of an iteration time divided by the job's period
+/// ([`crate::Objective::Time`]).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MeanTimes {
+    /// Each job alone in this placement: above 1 where a job exceeds a link by itself.
+    pub solo: f64,
+    /// All jobs from time 0, without a gate.
+    pub unshifted: f64,
+    /// All jobs shifted and gated.
+    pub shifted: f64,
+    /// Jobs shifted and gated only where that is predicted to help ([`crate::hold`]); the others run as they come.
+    /// Where some overlap remains, a gate that makes late jobs slip can cost more than the overlap.
+    pub advised: f64,
+}
+
+/// A component as it stands in a candidate.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) solved: Arc<Solved>,
+    /// The jobs that the component's numbers stand for.
+    pub(crate) jobs: Vec<JobId>,
+    /// Links of each class, one class after the other, and where each class ends.
+    pub(crate) links: Vec<LinkId>,
+    pub(crate) ends: Vec<u32>,
+}
+
+/// A candidate, judged.
+#[derive(Clone, Debug)]
+pub struct Evaluation {
+    /// The candidate's id.
+    pub id: String,
+    /// Its index among the candidates given.
+    pub index: usize,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Mean scores, when solved.
+    pub scores: Option<MeanScores>,
+    /// Mean iteration times, when solved and asked for.
+    pub times: Option<MeanTimes>,
+    /// Links with two or more jobs.
+    pub shared_links: usize,
+    /// Those of them whose jobs can never be over capacity together, whatever their shifts: score 1.
+    pub quiet_links: usize,
+    /// Shape of the affinity graph over the other shared links.
+    pub affinity: Affinity,
+    pub(crate) parts: Vec<Part>,
+}
+
+/// Links of equal capacity with the same jobs and the same demands: they share one score. Only links that can be
+/// over capacity are reported.
+#[derive(Clone, Debug)]
+pub struct LinkReport<'a> {
+    /// The links, by id.
+    pub links: &'a [LinkId],
+    /// Capacity of each.
+    pub capacity: Rate,
+    /// The jobs on each; a single one exceeds the link by itself, and its score is in no mean.
+    pub jobs: Vec<JobId>,
+    /// What each of the jobs demands, parallel to `jobs`.
+    pub demands: &'a [Arc<[Phase]>],
+    /// Score by the rules of the mode.
+    pub score: f64,
+    /// Exact score under the reported shifts.
+    pub true_score: f64,
+    /// Exact score when nobody is shifted.
+    pub zero_shift_score: f64,
+    /// How far the scores may be off, either way: the periods of the jobs entangle so much that the solver did not tell all
+    /// alignments apart. 0 where they are exact.
+    pub uncertainty: f64,
+}
+
+/// One job in a candidate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct JobReport {
+    /// The job.
+    pub job: JobId,
+    /// Whether it meets another job on a link that can be over capacity. If not, every shift is as good: 0.
+    pub contended: bool,
+    /// Delay of its iterations.
+    pub shift: Nanos,
+    /// How far it alone may drift, either way, before a score falls.
+    pub slack: Nanos,
+    /// Its shift matters only modulo this.
+    pub lock: Nanos,
+    /// Whether to hold this job to its slots: with those of its joint sets that are held, all together are predicted to be
+    /// faster so.
+    pub hold: bool,
+    /// Predicted iteration times, when asked for.
+    pub times: Option<IterationTimes>,
+    /// Predicted iteration when exactly the jobs with `hold` are held, when asked for.
+    pub advised: Option<Nanos>,
+}
+
+impl From<UnsolvedBecause> for SolverRefusal {
+    fn from(because: UnsolvedBecause) -> Self {
+        match because {
+            UnsolvedBecause::Problem(e) => Self::Problem(e),
+            UnsolvedBecause::Solve(e) => Self::Solve(e),
+        }
+    }
+}
+
+impl Part {
+    pub(crate) fn links_of(&self, class: usize) -> &[LinkId] {
+        let from = class.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
+        &self.links[from..self.ends[class] as usize]
+    }
+}
+
+impl Evaluation {
+    /// The links that can be over capacity, equal ones together, component by component. Empty unless solved.
+    pub fn links(&self) -> impl Iterator<Item = LinkReport<'_>> {
+        self.parts.iter().flat_map(|part| {
+            let scores = part.solved.answer.iter().flat_map(|a| &a.scores);
+            part.solved.content.links.iter().zip(&part.solved.demands).zip(scores).enumerate().map(|(i, ((link, demands), scores))| {
+                LinkReport {
+                    links: part.links_of(i),
+                    capacity: Rate(link.capacity),
+                    jobs: link.members.iter().map(|(j, _)| part.jobs[*j as usize]).collect(),
+                    demands,
+                    score: scores.score,
+                    true_score: scores.true_score,
+                    zero_shift_score: scores.zero_shift_score,
+                    uncertainty: scores.uncertainty,
+                }
+            })
+        })
+    }
+
+    /// Every job of the cluster, by id. `cluster` is the one that was evaluated.
+    #[must_use]
+    pub fn jobs(&self, cluster: &Cluster<'_>) -> Vec<JobReport> {
+        let untouched = |(i, job): (usize, &job::Job)| {
+            let period = job.period;
+            let times = self.times.map(|_| IterationTimes { solo: period, unshifted: period, shifted: period, slips: 0.0 });
+            JobReport {
+                job: JobId(i as u32),
+                contended: false,
+                shift: Nanos(0),
+                slack: Nanos(period.0 / 2),
+                lock: period,
+                hold: false,
+                times,
+                advised: times.map(|t| t.unshifted),
+            }
+        };
+        let mut out: Vec<JobReport> = cluster.jobs.iter().enumerate().map(untouched).collect();
+        for part in &self.parts {
+            let Ok(answer) = &part.solved.answer else { continue };
+            for (i, (job, shift)) in part.jobs.iter().zip(&answer.shifts).enumerate() {
+                if let Some(report) = out.get_mut(job.index()) {
+                    report.contended = part.solved.content.links.iter().any(|l| l.weight > 0);
+                    report.shift = Nanos(shift.shift);
+                    report.slack = Nanos(shift.slack);
+                    report.lock = Nanos(shift.lock);
+                    report.hold = answer.advice.hold.get(i).copied().unwrap_or(false);
+                    report.times = answer.times.get(i).copied();
+                    report.advised = answer.advice.times.get(i).copied();
+                }
+            }
+        }
+        out
+    }
+}

@@ -1,0 +1,351 @@
+//! Which jobs of a component to hold to their shifts.
+//!
+//! A gate costs a job every slot that it misses through no fault of its own, so holding pays where the periods of those that
+//! meet lock, and costs where they do not. Joint sets ([`circle::joint_sets`]) are the units of that choice: within one the
+//! shifts only make sense together, and between two of them nothing but a common job counts. A job is held when one of
+//! its sets is.
+//!
+//! The choice is a local search from three beginnings: hold nobody, hold all, hold the sets that gain while all are held.
+//! It is never predicted to be worse than holding nobody, for the sum over the jobs and for the one that suffers most alike: a
+//! large job does not gain at the cost of a small one that would then be the slowest of all.
+//!
+//! Of jobs that run already, what is held stays held and what is free stays free, unless changing it gains more than [`KEEP`].
+
+use alloc::{vec, vec::Vec};
+
+use circle::PROOF_TOLERANCE;
+use units::Nanos;
+
+use fluid::{FluidJob, FluidLink, IterationTimes, predict_held};
+
+/// Most choices that are tried for one component, beyond nobody, all, and those who are held now. Nearly all components have
+/// fewer sets; of a larger one the sets that look worst are tried.
+pub const RUNS_MAX: usize = 8;
+/// Jobs times choices for one component, for each choice is a run of the fluid model whose cost grows with the jobs: up to 16
+/// jobs have all [`RUNS_MAX`] choices, a loop of 50 has two. Four times as many make ranking such loops take 1.6 times as long.
+pub const JOB_RUNS_MAX: usize = 128;
+/// Most jobs of a component for which a choice is tried at all; a larger one is decided as a whole. At this size one takes tens
+/// of milliseconds, and a commit waits for it.
+pub const JOBS_MAX: usize = 512;
+/// What a choice has to gain over what is held now: 1 % of an iteration, mean over the GPUs. To begin and to end holding a job
+/// that runs makes it wait once, and predictions are no better than that.
+pub const KEEP: f64 = 0.01;
+
+/// What is asked of [`advise`].
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// The jobs of a component, with the shifts that they would be held to.
+    pub jobs: &'a [FluidJob],
+    /// GPUs of each job, its weight; one, where it does not say.
+    pub gpus: &'a [u32],
+    /// Where they meet.
+    pub links: &'a [FluidLink<'a>],
+    /// What [`fluid::predict_with`] says of the same jobs and links.
+    pub times: &'a [IterationTimes],
+    /// Per job: whether it is held now; `None`, where it does not say, for a job that does not run yet.
+    pub before: &'a [Option<bool>],
+    /// As in [`fluid::predict_held`].
+    pub tolerance_permille: u32,
+    /// As in [`fluid::predict_held`].
+    pub jitter_permille: u32,
+}
+
+/// Who is to be held, and what is predicted then.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Advice {
+    /// Per job: whether to hold it to its slots.
+    pub hold: Vec<bool>,
+    /// Per job: mean time between starts of iterations when exactly these are held.
+    pub times: Vec<Nanos>,
+}
+
+/// The jobs of each joint set of these links, in order of the sets' first links. A link of one job is in no set.
+#[must_use]
+pub fn sets(jobs: usize, links: &[FluidLink<'_>]) -> Vec<Vec<usize>> {
+    let members = |l: &FluidLink<'_>| l.demands.iter().map(|d| d.0).filter(|j| *j < jobs).collect::<Vec<usize>>();
+    let shared: Vec<Vec<usize>> = links.iter().map(members).filter(|m| m.len() > 1).collect();
+    let jobs_of = |set: Vec<usize>| {
+        let mut jobs: Vec<usize> = set.into_iter().flat_map(|l| &shared[l]).copied().collect();
+        jobs.sort_unstable();
+        jobs.dedup();
+        jobs
+    };
+    circle::joint_sets(jobs, &shared).into_iter().map(jobs_of).collect()
+}
+
+/// Advises whom to hold, so that the sum over the jobs of iteration over period is least, each weighted by its GPUs. `sets` are
+/// the jobs of each joint set ([`sets`]); one that names an unknown job is ignored.
+#[must_use]
+pub fn advise(question: &Question<'_>, sets: &[Vec<usize>]) -> Advice {
+    let jobs = question.jobs.len();
+    let known = |set: &&Vec<usize>| set.iter().all(|&j| j < jobs);
+    let sets: Vec<&Vec<usize>> = sets.iter().filter(known).collect();
+    let search = Search { of: *question, sets: &sets };
+    let nobody = search.nobody();
+    if sets.is_empty() || question.times.len() != jobs {
+        return nobody.advice;
+    }
+    let bound = nobody.slowest;
+    let everybody = search.everybody();
+    let mut best = nobody.clone();
+    search.take(everybody.clone(), bound, &mut best);
+    if sets.len() > 1 && jobs <= JOBS_MAX {
+        search.improve((JOB_RUNS_MAX / jobs).clamp(1, RUNS_MAX), bound, &mut best);
+    }
+    search.kept(&[&nobody, &everybody], bound, best).advice
+}
+
+/// What the jobs take when exactly those of `hold` are held: [`Advice::times`] for a choice that was made before.
+#[must_use]
+pub fn times_of(question: &Question<'_>, hold: &[bool]) -> Vec<Nanos> {
+    // Nobody and everybody are known.
+    if !hold.contains(&true) {
+        question.times.iter().map(|t| t.unshifted).collect()
+    } else if question.jobs.len() == hold.len() && !hold.contains(&false) {
+        question.times.iter().map(|t| t.shifted).collect()
+    } else {
+        predict_held(question.jobs, question.links, question.tolerance_permille, question.jitter_permille, hold)
+    }
+}
+
+struct Search<'a> {
+    of: Question<'a>,
+    sets: &'a [&'a Vec<usize>],
+}
+
+/// Sets that are held, what is predicted, and how much shorter the iterations are than with nobody held: the sum over the
+/// jobs, each by its period and weighted by its GPUs.
+#[derive(Clone, Debug)]
+struct Choice {
+    sets: Vec<bool>,
+    advice: Advice,
+    gain: f64,
+    /// The longest iteration over its period.
+    slowest: f64,
+}
+
+impl Search<'_> {
+    fn nobody(&self) -> Choice {
+        self.choice(vec![false; self.sets.len()])
+    }
+
+    fn everybody(&self) -> Choice {
+        self.choice(vec![true; self.sets.len()])
+    }
+
+    /// Takes what is better by more than rounding and makes nobody slower than `bound`.
+    fn take(&self, next: Choice, bound: f64, best: &mut Choice) {
+        if next.gain > best.gain + PROOF_TOLERANCE && next.slowest <= bound + PROOF_TOLERANCE {
+            *best = next;
+        }
+    }
+
+    fn choice(&self, sets: Vec<bool>) -> Choice {
+        let hold = self.held(&sets);
+        let times = times_of(&self.of, &hold);
+        let known = 0..self.of.jobs.len().min(times.len());
+        let gain = known.clone().map(|j| self.gain(j, times[j])).sum();
+        let slowest = known.map(|j| times[j].0 as f64 / self.of.jobs[j].period.0.max(1) as f64).fold(0.0, f64::max);
+        Choice { sets, advice: Advice { hold, times }, gain, slowest }
+    }
+
+    fn weight(&self, job: usize) -> f64 {
+        f64::from(self.of.gpus.get(job).copied().unwrap_or(1))
+    }
+
+    fn gain(&self, job: usize, time: Nanos) -> f64 {
+        self.weight(job) * (self.of.times[job].unshifted.0 as f64 - time.0 as f64) / self.of.jobs[job].period.0.max(1) as f64
+    }
+
+    /// The jobs of the sets that are held.
+    fn held(&self, sets: &[bool]) -> Vec<bool> {
+        let mut hold = vec![false; self.of.jobs.len()];
+        for set in self.sets.iter().zip(sets).filter(|(_, held)| **held).map(|(set, _)| set) {
+            set.iter().for_each(|&j| hold[j] = true);
+        }
+        hold
+    }
+
+    /// Holds what gains by itself while all are held, and then changes one set at a time, the worst first.
+    fn improve(&self, runs_max: usize, bound: f64, best: &mut Choice) {
+        let alone = |set: &&Vec<usize>| set.iter().map(|&j| self.gain(j, self.of.times[j].shifted)).sum::<f64>();
+        let gains: Vec<f64> = self.sets.iter().map(alone).collect();
+        let mut runs = 0;
+        let mut attempt = |sets: Vec<bool>, best: &mut Choice| {
+            runs += 1;
+            self.take(self.choice(sets), bound, best);
+            runs < runs_max
+        };
+        let promising: Vec<bool> = gains.iter().map(|g| *g > 0.0).collect();
+        let trivial = promising.iter().all(|p| *p == promising[0]);
+        if !trivial && !attempt(promising, best) {
+            return;
+        }
+        let mut order: Vec<usize> = (0..self.sets.len()).collect();
+        order.sort_by(|a, b| gains[*a].total_cmp(&gains[*b]));
+        for set in order {
+            let mut sets = best.sets.clone();
+            sets[set] = !sets[set];
+            // Nobody and everybody are known.
+            if sets.iter().any(|s| *s != sets[0]) && !attempt(sets, best) {
+                return;
+            }
+        }
+    }
+
+    /// The best, with the sets whose jobs all run already as they are now, if that is nearly as good.
+    fn kept(&self, known: &[&Choice], bound: f64, best: Choice) -> Choice {
+        let now = |j: &usize| self.of.before.get(*j).copied().flatten();
+        let as_now = |(set, chosen): (&&Vec<usize>, &bool)| {
+            let runs = set.iter().all(|j| now(j).is_some());
+            if runs { set.iter().all(|j| now(j) == Some(true)) } else { *chosen }
+        };
+        let sets: Vec<bool> = self.sets.iter().zip(&best.sets).map(as_now).collect();
+        let hold = self.held(&sets);
+        if hold == best.advice.hold {
+            return best;
+        }
+        let known = known.iter().find(|k| k.advice.hold == hold);
+        if known.is_none() && self.of.jobs.len() > JOBS_MAX {
+            return best;
+        }
+        let kept = known.map_or_else(|| self.choice(sets), |k| (*k).clone());
+        let enough = KEEP * (0..self.of.jobs.len()).map(|j| self.weight(j)).sum::<f64>();
+        let fair = kept.slowest <= bound + PROOF_TOLERANCE && kept.gain >= -PROOF_TOLERANCE;
+        if fair && kept.gain + enough >= best.gain { kept } else { best }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use circle::Phase;
+    use fluid::{TOLERANCE_PERMILLE, jitter::JITTER_PERMILLE, predict};
+    use units::{Rate, Ticks};
+
+    const MS: u64 = 1_000_000;
+
+    fn up(start: u64, end: u64) -> [Phase; 1] {
+        [Phase { start: Ticks(start * MS), end: Ticks(end * MS), rate: Rate(45_000) }]
+    }
+
+    fn job(period: u64, shift: u64) -> FluidJob {
+        FluidJob { iteration: Nanos(period * MS), period: Nanos(period * MS), shift: Nanos(shift * MS) }
+    }
+
+    /// Jobs 0 and 1 have one period and fit one after the other; jobs 2 and 3, on a link of their own, have periods that share
+    /// 1 ms and send for more than half of it, so that a held job misses slots. Job 1 and job 2 share a link that fits both.
+    fn two_pairs() -> ([FluidJob; 4], [[Phase; 1]; 4]) {
+        ([job(100, 0), job(100, 45), job(83, 0), job(97, 0)], [up(0, 45), up(0, 45), up(0, 50), up(0, 60)])
+    }
+
+    fn on<'a>(phases: &'a [[Phase; 1]; 4], pairs: &[[usize; 2]]) -> Vec<FluidLink<'a>> {
+        let link = |pair: &[usize; 2]| FluidLink { capacity: Rate(50_000), demands: pair.iter().map(|&j| (j, &phases[j][..])).collect() };
+        pairs.iter().map(link).collect()
+    }
+
+    fn question<'a>(jobs: &'a [FluidJob], links: &'a [FluidLink<'a>], times: &'a [IterationTimes]) -> Question<'a> {
+        let (tolerance_permille, jitter_permille) = (TOLERANCE_PERMILLE, JITTER_PERMILLE);
+        Question { jobs, gpus: &[], links, times, before: &[], tolerance_permille, jitter_permille }
+    }
+
+    #[test]
+    fn a_set_that_gains_is_held_beside_one_that_loses() {
+        let (jobs, phases) = two_pairs();
+        let links = on(&phases, &[[0, 1], [2, 3]]);
+        let times = predict(&jobs, &links, TOLERANCE_PERMILLE);
+        let pair = |a: usize, b: usize| {
+            let gain = |j: usize| (times[j].unshifted.0 as f64 - times[j].shifted.0 as f64) / jobs[j].period.0 as f64;
+            gain(a) + gain(b)
+        };
+        assert!(pair(0, 1) > 0.1 && pair(2, 3) < -0.01, "{} {}", pair(0, 1), pair(2, 3));
+        let asked = question(&jobs, &links, &times);
+        assert_eq!(sets(4, &links), [[0, 1], [2, 3]]);
+        let found = advise(&asked, &sets(4, &links));
+        assert_eq!(found.hold, [true, true, false, false]);
+        // The links have nothing in common, so the pairs run as each would alone; periods that do not lock are averaged over a
+        // bounded number of iterations, which are others here.
+        let expected: Vec<Nanos> = (0..4).map(|j| if j < 2 { times[j].shifted } else { times[j].unshifted }).collect();
+        assert_eq!(found.times[..2], expected[..2]);
+        assert!((2..4).all(|j| found.times[j].0.abs_diff(expected[j].0) < 2 * MS), "{:?} {expected:?}", found.times);
+        // A thousand GPUs that hardly lose outweigh two that gain: everything is decided for them.
+        let weights = [1, 1, 1_000, 1_000];
+        let lopsided = advise(&Question { gpus: &weights, ..asked }, &[vec![0, 1, 2, 3]]);
+        assert_eq!(lopsided.hold, [false; 4]);
+        // As one set there is one answer for all of them.
+        let whole = advise(&asked, &[vec![0, 1, 2, 3]]);
+        assert!(whole.hold.iter().all(|h| *h == whole.hold[0]));
+    }
+
+    #[test]
+    fn never_worse_than_nobody() {
+        let (jobs, phases) = two_pairs();
+        let links = on(&phases, &[[0, 1], [1, 2], [2, 3]]);
+        let times = predict(&jobs, &links, TOLERANCE_PERMILLE);
+        let found = advise(&question(&jobs, &links, &times), &sets(4, &links));
+        let slowest = |of: &dyn Fn(usize) -> Nanos| (0..4).map(|j| of(j).0 as f64 / jobs[j].period.0 as f64).fold(0.0, f64::max);
+        assert!(slowest(&|j| found.times[j]) <= slowest(&|j| times[j].unshifted) + 1e-9);
+        let total = |of: &dyn Fn(usize) -> Nanos| (0..4).map(|j| of(j).0 as f64 / jobs[j].period.0 as f64).sum::<f64>();
+        let advised = total(&|j| found.times[j]);
+        assert!(advised <= total(&|j| times[j].unshifted) + 1e-9);
+    }
+
+    #[test]
+    fn nothing_to_hold() {
+        assert_eq!(advise(&question(&[], &[], &[]), &[]), Advice::default());
+        let (jobs, phases) = two_pairs();
+        let links = on(&phases, &[]);
+        let times = predict(&jobs, &links, TOLERANCE_PERMILLE);
+        let found = advise(&question(&jobs, &links, &times), &[vec![0, 9]]);
+        assert_eq!(found.hold, [false; 4], "a set of an unknown job is none");
+    }
+
+    #[test]
+    fn running_jobs_stay_as_they_are_unless_that_costs() {
+        let (jobs, phases) = two_pairs();
+        let links = on(&phases, &[[0, 1], [2, 3]]);
+        let times = predict(&jobs, &links, TOLERANCE_PERMILLE);
+        let asked = question(&jobs, &links, &times);
+        let best = advise(&asked, &sets(4, &links));
+        // Another choice costs more than a hundredth of an iteration, so it is not kept.
+        for before in [[Some(false); 4], [Some(true); 4]] {
+            assert_eq!(advise(&Question { before: &before, ..asked }, &sets(4, &links)), best);
+        }
+        // Two jobs that hardly meet: 1 ms of 100.
+        let phases = [up(0, 45), up(44, 89)];
+        let link = [FluidLink { capacity: Rate(50_000), demands: vec![(0, &phases[0][..]), (1, &phases[1][..])] }];
+        let jobs = [job(100, 0), job(100, 1)];
+        let times = predict(&jobs, &link, TOLERANCE_PERMILLE);
+        let asked = question(&jobs, &link, &times);
+        let hold = |before: &[Option<bool>]| advise(&Question { before, ..asked }, &sets(2, &link)).hold;
+        let gain = times.iter().map(|t| (t.unshifted.0 as f64 - t.shifted.0 as f64) / (100 * MS) as f64).sum::<f64>();
+        assert!((0.0..2.0 * KEEP).contains(&gain), "{times:?}");
+        assert_eq!(hold(&[Some(false); 2]), [false; 2]);
+        assert_eq!(hold(&[Some(true); 2]), [true; 2]);
+        assert_eq!(hold(&[None, Some(false)]), hold(&[]), "of a job that is new, nothing is known");
+    }
+
+    #[test]
+    fn many_jobs_are_decided_as_a_whole() {
+        let pair = [up(0, 45), up(0, 45)];
+        let odd = [up(0, 50), up(0, 60)];
+        let mut jobs = vec![job(83, 0), job(97, 0)];
+        let mut demands: Vec<Vec<(usize, &[Phase])>> = vec![vec![(0, &odd[0][..]), (1, &odd[1][..])]];
+        while jobs.len() <= JOBS_MAX {
+            let at = jobs.len();
+            jobs.extend([job(100, 0), job(100, 45)]);
+            demands.push(vec![(at, &pair[0][..]), (at + 1, &pair[1][..])]);
+        }
+        let advice = |pairs: usize| {
+            let links: Vec<FluidLink<'_>> =
+                demands[..pairs].iter().map(|d| FluidLink { capacity: Rate(50_000), demands: d.clone() }).collect();
+            let jobs = &jobs[..2 * pairs];
+            let times = predict(jobs, &links, TOLERANCE_PERMILLE);
+            advise(&question(jobs, &links, &times), &sets(jobs.len(), &links)).hold
+        };
+        let few = advice(20);
+        assert!(!few[0] && !few[1] && few[2..].iter().all(|h| *h), "{few:?}");
+        let many = advice(demands.len());
+        assert!(many.len() > JOBS_MAX && many.iter().all(|h| *h == many[0]));
+    }
+}

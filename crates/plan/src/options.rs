@@ -1,0 +1,74 @@
+//! The cluster that candidates are judged on, and how they are judged.
+
+use circle::{Effort, Mode};
+use fabric::{Fabric, route::Router};
+use fluid::{TOLERANCE_PERMILLE, jitter::JITTER_PERMILLE};
+use job::{Job, Placement};
+use units::Nanos;
+
+/// What candidates are judged on.
+#[derive(Clone, Copy, Debug)]
+pub struct Cluster<'a> {
+    /// The fabric.
+    pub fabric: &'a Fabric,
+    /// Its routes.
+    pub router: &'a Router<'a>,
+    /// The jobs; a [`JobId`] indexes this slice.
+    pub jobs: &'a [Job],
+    /// The base placement of every job.
+    pub placements: &'a [Placement],
+}
+
+/// What candidates are ranked by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Objective {
+    /// Highest mean link score over the links with two or more jobs (CASSINI, Algorithm 2).
+    #[default]
+    Score,
+    /// Lowest GPU-weighted iteration time: sum over jobs of `gpus * predicted / period`, divided by the sum of
+    /// `gpus` ([`crate::MeanTimes::advised`]). `predicted` is the mean iteration of the [`fluid`] model when jobs
+    /// are held where that helps ([`crate::hold`]). The declared period is the yardstick, not the solo run in this placement, so that a placement which makes a
+    /// job exceed a link on its own is not excused.
+    Time,
+}
+
+/// How to evaluate and rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Rules of the solver.
+    pub mode: Mode,
+    /// Robust mode of the solver: allow for this much drift of any one job.
+    pub robust: Option<Nanos>,
+    /// How much work the solver may spend on each component. [`Effort::Fast`] by default: candidates are many.
+    pub effort: Effort,
+    /// What [`crate::rank`] sorts by.
+    pub objective: Objective,
+    /// Whether to predict iteration times even where the objective does not need them.
+    pub predict: bool,
+    /// How late a job may be and still start at once, in thousandths of its period.
+    pub tolerance_permille: u32,
+    /// How much Down phases vary where nobody holds the jobs, in thousandths: see [`fluid::jitter`]. 0 takes jobs that
+    /// repeat themselves to the nanosecond.
+    pub jitter_permille: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Exact,
+            robust: None,
+            effort: Effort::Fast,
+            objective: Objective::Score,
+            predict: true,
+            tolerance_permille: TOLERANCE_PERMILLE,
+            jitter_permille: JITTER_PERMILLE,
+        }
+    }
+}
+
+impl Options {
+    /// Whether the fluid model has to run.
+    pub(crate) fn predicts(&self) -> bool {
+        self.predict || self.objective == Objective::Time
+    }
+}

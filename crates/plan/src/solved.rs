@@ -1,0 +1,281 @@
+//! One component, solved: time-shifts, scores, predicted iteration times.
+
+use alloc::{collections::BTreeMap, sync::Arc, vec, vec::Vec};
+
+use circle::{Affinity, Member, Optimality, Phase, Problem, ProblemBuilder, ProblemError, SolveError};
+use num_integer::lcm;
+use units::{JobId, Nanos, Rate, Ticks};
+
+use crate::{
+    Options,
+    component::{Content, ContentLink},
+    demand::Demands,
+    hold::{self, Advice, Question, advise},
+    sets::{JointSet, compose},
+    table::overrun_score,
+};
+use fluid::{FluidJob, FluidLink, IterationTimes, predict_with};
+
+/// The scores of a class of links.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Scores {
+    pub(crate) score: f64,
+    pub(crate) true_score: f64,
+    pub(crate) zero_shift_score: f64,
+    /// How far the scores may be off.
+    pub(crate) uncertainty: f64,
+}
+
+/// What came of a component. It refers to jobs by their number in the component.
+#[derive(Debug)]
+pub(crate) struct Solved {
+    pub(crate) content: Content,
+    /// The phases of every member of every link of `content`.
+    pub(crate) demands: Vec<Vec<Arc<[Phase]>>>,
+    pub(crate) answer: Result<Answer, Unsolved>,
+}
+
+/// The solver refused: which link, as an index into the content's links, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unsolved {
+    pub(crate) link: Option<usize>,
+    pub(crate) error: UnsolvedBecause,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum UnsolvedBecause {
+    Solve(SolveError),
+    Problem(ProblemError),
+}
+
+/// A solved component's answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// Per job; a job that shares nothing has shift 0.
+    pub(crate) shifts: Vec<Shift>,
+    /// Per link of the content.
+    pub(crate) scores: Vec<Scores>,
+    pub(crate) optimality: Optimality,
+    pub(crate) affinity: Affinity,
+    /// What a drift of one of its jobs does to the mean of this component: robust mode only.
+    pub(crate) robust_loss: Option<RobustLoss>,
+    /// Per job; empty unless asked for.
+    pub(crate) times: Vec<IterationTimes>,
+    /// Which jobs to hold to their slots, because that is predicted to beat leaving them alone; empty unless asked for.
+    pub(crate) advice: Advice,
+}
+
+/// Time-shift of one job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shift {
+    pub(crate) shift: u64,
+    pub(crate) slack: u64,
+    pub(crate) lock: u64,
+}
+
+/// The solution of a joint set; jobs and links by their number in the set.
+#[derive(Debug)]
+pub(crate) struct SolvedSet {
+    shifts: Vec<Shift>,
+    scores: Vec<Scores>,
+    optimality: Optimality,
+    /// What a drift of one of its jobs does to the mean of this set: robust mode only.
+    robust_loss: Option<RobustLoss>,
+}
+
+/// What a drift of one job does to a mean.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RobustLoss {
+    /// By how much it falls.
+    pub(crate) loss: f64,
+    /// Otherwise it falls by no more than that.
+    pub(crate) exact: bool,
+    /// While nobody drifts the mean can be at most this much better.
+    pub(crate) plain_gap: f64,
+}
+
+/// Whether a component has to be solved as one set: in robust mode the loss of a job counts over all its links.
+pub(crate) fn solve_whole(options: &Options) -> bool {
+    options.robust.is_some()
+}
+
+/// Solves a joint set.
+pub(crate) fn solve_set(content: &Content, demands: &Demands, options: &Options) -> Result<SolvedSet, Unsolved> {
+    let problem = problem(content, demands).map_err(|(link, e)| Unsolved { link, error: UnsolvedBecause::Problem(e) })?;
+    let circle_options = circle::Options { mode: options.mode, robust: options.robust.map(|n| Ticks(n.0)), effort: options.effort };
+    let solution = circle::solve(&problem, &circle_options).map_err(|e| {
+        let link = match &e {
+            SolveError::PerimeterOverflow { link } => link_of(content, link.index()),
+            _ => None,
+        };
+        Unsolved { link, error: UnsolvedBecause::Solve(e) }
+    })?;
+    let mut shifts: Vec<Shift> = content.periods.iter().map(Shift::free).collect();
+    for s in &solution.shifts {
+        shifts[s.job.index()] = Shift { shift: s.shift.0, slack: s.slack.0, lock: s.lock.0 };
+    }
+    let mut first_copy = 0;
+    let scores = content.links.iter().map(|link| {
+        let copy = solution.links.get(first_copy);
+        first_copy += link.weight as usize;
+        copy.map_or(Scores::FULL, |s| Scores {
+            score: s.score,
+            true_score: s.true_score,
+            zero_shift_score: s.zero_shift_score,
+            uncertainty: s.uncertainty,
+        })
+    });
+    let scores = scores.collect();
+    let robust_loss =
+        solution.robust.map(|r| RobustLoss { loss: solution.mean_score - r.mean_score, exact: r.exact, plain_gap: r.plain_gap });
+    Ok(SolvedSet { shifts, scores, optimality: solution.optimality, robust_loss })
+}
+
+/// Puts a component together from its solved sets.
+pub(crate) fn assemble<'s>(
+    content: &Content,
+    sets: &[JointSet],
+    solved: impl Fn(&Content) -> Option<&'s Result<SolvedSet, Unsolved>>,
+    demands: &Demands,
+    options: &Options,
+) -> Solved {
+    let phases: Vec<Vec<Arc<[Phase]>>> =
+        content.links.iter().map(|l| l.members.iter().map(|(_, d)| demands.phases[*d as usize].clone()).collect()).collect();
+    let mut found: Vec<(&JointSet, &SolvedSet)> = Vec::with_capacity(sets.len());
+    let mut refused = None;
+    for set in sets {
+        match solved(&set.content) {
+            Some(Ok(solved)) => found.push((set, solved)),
+            Some(Err(e)) if refused.is_none() => {
+                refused = Some(Unsolved { link: e.link.map(|l| set.links[l] as usize), error: e.error.clone() });
+            }
+            _ => {}
+        }
+    }
+    let answer = refused.map_or_else(|| Ok(answer(content, &found, &phases, options)), Err);
+    Solved { content: content.clone(), demands: phases, answer }
+}
+
+fn answer(content: &Content, sets: &[(&JointSet, &SolvedSet)], phases: &[Vec<Arc<[Phase]>>], options: &Options) -> Answer {
+    let own: Vec<_> = sets.iter().map(|(set, solved)| (*set, solved.shifts.iter().map(|s| s.shift).collect())).collect();
+    let mut shifts: Vec<Shift> = content.periods.iter().map(Shift::free).collect();
+    for (shift, composed) in shifts.iter_mut().zip(compose(&content.periods, &own)) {
+        shift.shift = composed;
+    }
+    let mut scores = vec![Scores::FULL; content.links.len()];
+    let mut optimality = Optimality { proven: true, bound_gap: 0.0 };
+    let mut robust_loss = None;
+    let all: u64 = content.links.iter().map(|l| u64::from(l.weight)).sum();
+    // A job's first lock replaces the whole period that stands for no lock at all.
+    let mut locked = vec![false; content.periods.len()];
+    for (set, solved) in sets {
+        for (&job, s) in set.jobs.iter().zip(&solved.shifts) {
+            let shift = &mut shifts[job as usize];
+            // A drift costs as soon as it costs in one of the sets, and a shift that matters in none is one that is a
+            // multiple of every lock.
+            shift.slack = shift.slack.min(s.slack);
+            let first = !core::mem::replace(&mut locked[job as usize], true);
+            shift.lock = if first { s.lock } else { lcm(shift.lock, s.lock) };
+        }
+        for (&link, s) in set.links.iter().zip(&solved.scores) {
+            scores[link as usize] = *s;
+        }
+        let links: u64 = set.links.iter().map(|l| u64::from(content.links[*l as usize].weight)).sum();
+        optimality.proven &= solved.optimality.proven;
+        optimality.bound_gap += solved.optimality.bound_gap * links as f64 / all as f64;
+        robust_loss = robust_loss.or(solved.robust_loss);
+    }
+    for ((link, members), scores) in content.links.iter().zip(phases).zip(&mut scores).filter(|((l, _), _)| l.weight == 0) {
+        let score = overrun_score(&members[0], content.periods[link.members[0].0 as usize], link.capacity);
+        *scores = Scores { score, true_score: score, zero_shift_score: score, uncertainty: 0.0 };
+    }
+    let mut answer =
+        Answer { shifts, scores, optimality, affinity: affinity(content), robust_loss, times: Vec::new(), advice: Advice::default() };
+    if options.predicts() {
+        (answer.times, answer.advice) = times(content, phases, &answer.shifts, options);
+    }
+    answer
+}
+
+/// One component's share of the affinity graph: edges - vertices + 1 loops over its shared links.
+fn affinity(content: &Content) -> Affinity {
+    let mut shares = vec![false; content.periods.len()];
+    let (mut links, mut edges) = (0, 0);
+    for link in content.links.iter().filter(|l| l.weight > 0) {
+        links += 1;
+        edges += link.members.len();
+        link.members.iter().for_each(|m| shares[m.0 as usize] = true);
+    }
+    let vertices = links + shares.iter().filter(|s| **s).count();
+    if links == 0 { Affinity::default() } else { Affinity { components: 1, loops: edges + 1 - vertices, merged_links: 0 } }
+}
+
+impl Scores {
+    const FULL: Self = Self { score: 1.0, true_score: 1.0, zero_shift_score: 1.0, uncertainty: 0.0 };
+}
+
+impl Shift {
+    /// Of a job that shares nothing.
+    fn free(period: &u64) -> Self {
+        Self { shift: 0, slack: period / 2, lock: *period }
+    }
+}
+
+/// Tells which link of the content a link of the problem stands for.
+fn link_of(content: &Content, problem_link: usize) -> Option<usize> {
+    let mut before = 0;
+    content.links.iter().position(|l| {
+        before += l.weight as usize;
+        problem_link < before
+    })
+}
+
+/// The links of a joint set as a circle problem with ticks of one nanosecond; on failure, at which link.
+fn problem(content: &Content, demands: &Demands) -> Result<Problem, (Option<usize>, ProblemError)> {
+    let mut builder = ProblemBuilder::new();
+    for period in &content.periods {
+        builder.job(Ticks(*period)).map_err(|e| (None, e))?;
+    }
+    // A job demands the same of many links: hand each demand to the builder once.
+    let mut known: BTreeMap<(u32, u32), Member> = BTreeMap::new();
+    for (i, link) in content.links.iter().enumerate().filter(|(_, l)| l.weight > 0) {
+        let mut members = Vec::with_capacity(link.members.len());
+        for &(job, demand) in &link.members {
+            let member = match known.get(&(job, demand)) {
+                Some(member) => *member,
+                None => builder.demand(JobId(job), &demands.phases[demand as usize]).map_err(|e| (Some(i), e))?,
+            };
+            known.insert((job, demand), member);
+            members.push(member);
+        }
+        for _ in 0..link.weight {
+            builder.link(Rate(link.capacity), members.clone()).map_err(|e| (Some(i), e))?;
+        }
+    }
+    Ok(builder.build())
+}
+
+fn fluid_link<'a>((link, phases): (&ContentLink, &'a Vec<Arc<[Phase]>>)) -> FluidLink<'a> {
+    FluidLink {
+        capacity: Rate(link.capacity),
+        demands: link.members.iter().zip(phases).map(|((job, _), p)| (*job as usize, &p[..])).collect(),
+    }
+}
+
+fn times(content: &Content, phases: &[Vec<Arc<[Phase]>>], shifts: &[Shift], options: &Options) -> (Vec<IterationTimes>, Advice) {
+    let job = |(period, shift): (&u64, &Shift)| FluidJob { iteration: Nanos(*period), period: Nanos(*period), shift: Nanos(shift.shift) };
+    let jobs: Vec<FluidJob> = content.periods.iter().zip(shifts).map(job).collect();
+    let links: Vec<FluidLink<'_>> = content.links.iter().zip(phases).map(fluid_link).collect();
+    let times = predict_with(&jobs, &links, options.tolerance_permille, options.jitter_permille);
+    let question = Question {
+        jobs: &jobs,
+        gpus: &content.gpus,
+        links: &links,
+        times: &times,
+        before: &[],
+        tolerance_permille: options.tolerance_permille,
+        jitter_permille: options.jitter_permille,
+    };
+    let advice = advise(&question, &hold::sets(jobs.len(), &links));
+    (times, advice)
+}

@@ -1,0 +1,162 @@
+//! Who is on which link: the base placements as one flat table, and what each link's state follows from.
+
+use alloc::{vec, vec::Vec};
+use core::ops::Range;
+
+use circle::Phase;
+use fabric::{Fabric, FabricError};
+use units::LinkId;
+
+use crate::{
+    PlanError,
+    contention::Classes,
+    demand::{Demands, Routed},
+};
+
+/// One job on one link. Jobs are numbered in order of name, demands in order of content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Member {
+    pub(crate) job: u32,
+    pub(crate) demand: u32,
+}
+
+/// What the jobs of a link can do to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// At most one job, and it fits.
+    Free,
+    /// One job that exceeds the link by itself.
+    Overrun,
+    /// Two or more jobs whose peaks add up to at most the capacity: score 1 whatever their shifts.
+    Quiet,
+    /// Two or more jobs that can exceed the link.
+    Contended,
+    /// There are jobs, and nobody stated the capacity.
+    Unknown,
+}
+
+/// Derives the state of a link from its members.
+///
+/// # Errors
+/// The link has members, but its capacity is unknown or zero.
+pub(crate) fn state(fabric: &Fabric, link: LinkId, members: &[Member], peaks: &[u64]) -> Result<(State, u64), PlanError> {
+    if members.is_empty() {
+        return Ok((State::Free, 0));
+    }
+    let capacity = fabric.capacity(link)?.0;
+    if capacity == 0 {
+        return Err(PlanError::ZeroCapacity { link: fabric.link_name(link) });
+    }
+    // Saturation keeps the comparison right: capacities are far below the largest integer.
+    let peak = members.iter().fold(0u64, |sum, m| sum.saturating_add(peaks[m.demand as usize]));
+    Ok((
+        match (members.len(), peak <= capacity) {
+            (1, true) => State::Free,
+            (1, false) => State::Overrun,
+            (_, true) => State::Quiet,
+            (_, false) => State::Contended,
+        },
+        capacity,
+    ))
+}
+
+/// The base placements, link by link.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// Members of link `l` are `members[offsets[l]..offsets[l + 1]]`, in order of job.
+    offsets: Vec<u32>,
+    members: Vec<Member>,
+    pub(crate) states: Vec<State>,
+    /// Links with two or more jobs.
+    pub(crate) shared: usize,
+    /// Those of them that can never be over capacity.
+    pub(crate) quiet: usize,
+    /// Links that can be over capacity, grouped.
+    pub(crate) classes: Classes,
+    /// Links with jobs of which nobody stated the capacity. No candidate may leave a job on them; whether one does is
+    /// for [`Table::refuse_unknown`] to say.
+    unknown: Vec<LinkId>,
+}
+
+impl Table {
+    /// The table of `routed`, which is indexed by job.
+    ///
+    /// # Errors
+    /// [`state`], for the first link of capacity zero.
+    pub(crate) fn build(fabric: &Fabric, routed: &[&Routed], demands: &Demands) -> Result<Self, PlanError> {
+        let links = fabric.links().len();
+        let mut offsets = vec![0u32; links + 1];
+        for (link, _) in routed.iter().flat_map(|r| &r.links) {
+            offsets[link.index() + 1] += 1;
+        }
+        for i in 0..links {
+            offsets[i + 1] += offsets[i];
+        }
+        let mut next = offsets.clone();
+        let mut members = vec![Member { job: 0, demand: 0 }; offsets[links] as usize];
+        // Jobs are visited in order, so each link's members come out in order of job.
+        for (job, routed) in routed.iter().enumerate() {
+            for &(link, demand) in &routed.links {
+                let slot = &mut next[link.index()];
+                members[*slot as usize] = Member { job: job as u32, demand };
+                *slot += 1;
+            }
+        }
+        let mut table = Self {
+            offsets,
+            members,
+            states: Vec::with_capacity(links),
+            shared: 0,
+            quiet: 0,
+            classes: Classes::default(),
+            unknown: Vec::new(),
+        };
+        let mut hot: Vec<(LinkId, u64, Range<u32>)> = Vec::new();
+        for l in 0..links {
+            let link = LinkId(l as u32);
+            let (state, capacity) = match state(fabric, link, table.members(link), &demands.peaks) {
+                // Candidates may leave it, so the base alone is no reason to refuse.
+                Err(PlanError::Fabric(FabricError::UnknownCapacity { .. })) => {
+                    table.unknown.push(link);
+                    (State::Unknown, 0)
+                }
+                other => other?,
+            };
+            table.states.push(state);
+            table.shared += usize::from(matches!(state, State::Quiet | State::Contended));
+            table.quiet += usize::from(state == State::Quiet);
+            if matches!(state, State::Overrun | State::Contended) {
+                hot.push((link, capacity, table.offsets[l]..table.offsets[l + 1]));
+            }
+        }
+        table.classes = Classes::group(&table.members, &mut hot);
+        Ok(table)
+    }
+
+    /// Refuses a candidate in which a job is left on a link of unknown capacity; `stays` says of a job whether it stands where
+    /// the base has it. Links that its moved jobs enter are looked at elsewhere.
+    ///
+    /// # Errors
+    /// [`FabricError::UnknownCapacity`] for the first such link.
+    pub(crate) fn refuse_unknown(&self, fabric: &Fabric, stays: impl Fn(u32) -> bool) -> Result<(), PlanError> {
+        let left = self.unknown.iter().find(|l| self.members(**l).iter().any(|m| stays(m.job)));
+        left.map_or(Ok(()), |link| Ok(fabric.capacity(*link).map(|_| ())?))
+    }
+
+    /// The links with jobs of which nobody stated the capacity.
+    pub(crate) fn unknown(&self) -> &[LinkId] {
+        &self.unknown
+    }
+
+    /// The jobs on a link, in order of job.
+    pub(crate) fn members(&self, link: LinkId) -> &[Member] {
+        let (from, to) = (self.offsets[link.index()], self.offsets[link.index() + 1]);
+        &self.members[from as usize..to as usize]
+    }
+}
+
+/// Share of the time in which one job alone is above `capacity`, weighted by how much: what it takes off the score.
+pub(crate) fn overrun_score(phases: &[Phase], period: u64, capacity: u64) -> f64 {
+    let excess: u128 = phases.iter().map(|p| u128::from(p.rate.0.saturating_sub(capacity)) * u128::from(p.end.0 - p.start.0)).sum();
+    1.0 - excess as f64 / (period as f64 * capacity as f64)
+}
