@@ -6,13 +6,11 @@
 
 use anyhow::{Context, Result};
 use job::Candidate;
-use plan::{Cluster, Evaluation, Options, Outcome};
+use plan::{Cluster, Evaluation, JobReport, Options, Outcome, slot::HEADROOM_PERMILLE};
 use units::{Nanos, Rate};
 
 use crate::case::{Case, Timing};
 
-/// What is added to the measured iteration: a gate needs room to catch up, and 5 to 8 % was enough on busy machines.
-pub const HEADROOM_PERMILLE: u32 = 50;
 /// Periods are whole microseconds.
 const PERIOD_GRAIN: u64 = 1_000;
 
@@ -56,32 +54,23 @@ pub struct JobPlan {
 /// What the planner refuses: a job or a link out of its range.
 pub fn plan(case: &Case, measured: &[Timing]) -> Result<Plan> {
     let solo = in_ratio(case, measured);
-    let alone: Vec<Nanos> = solo.iter().map(|t| t.period).collect();
-    let periods = state::Config::periods(&alone, HEADROOM_PERMILLE);
-    let published: Vec<Timing> = solo.iter().zip(periods).map(|(t, period)| Timing { period, up: t.up }).collect();
-    let (natural, _) = evaluate(case, &solo)?;
-    let (reports, evaluation) = evaluate(case, &published)?;
+    let options = Options { headroom_permille: HEADROOM_PERMILLE, ..Options::default() };
+    let (reports, evaluation) = evaluate(case, &solo, &options)?;
     let scores = evaluation.scores.context("the planner solved it and gave no scores")?;
-    let mut jobs = Vec::with_capacity(solo.len());
-    for ((timing, slot), (free, held)) in solo.iter().zip(&published).zip(natural.iter().zip(&reports)) {
-        let contended = free.times.map_or(timing.period, |t| t.unshifted);
-        let interleaved = held.advised.unwrap_or(slot.period);
-        jobs.push(JobPlan {
+    let job = |(timing, report): (&Timing, &JobReport)| {
+        let slot = report.slot(options.tolerance_permille);
+        JobPlan {
             solo: *timing,
             period: slot.period,
-            shift: held.shift,
-            slack: held.slack,
-            tolerance: Nanos(slot.period.0 * u64::from(fluid::TOLERANCE_PERMILLE) / 1_000),
-            hold: held.hold,
-            contended,
-            interleaved,
-        });
-    }
-    // The planner weighs held against free at the published period; what jobs give up for headroom counts as well.
-    let sum = |of: fn(&JobPlan) -> Nanos| jobs.iter().map(|j| of(j).0 as f64 / j.solo.period.0 as f64).sum::<f64>();
-    if sum(|j| j.interleaved) >= sum(|j| j.contended) {
-        jobs.iter_mut().for_each(|j| j.hold = false);
-    }
+            shift: slot.offset,
+            slack: slot.slack,
+            tolerance: slot.tolerance,
+            hold: report.hold,
+            contended: report.times.map_or(timing.period, |t| t.unshifted),
+            interleaved: report.advised.unwrap_or(slot.period),
+        }
+    };
+    let jobs = solo.iter().zip(&reports).map(job).collect();
     let links = evaluation.links().filter(|l| l.jobs.len() > 1);
     let links = links.flat_map(|l| l.links.iter().map(|id| (case.fabric.link_name(*id), l.score)).collect::<Vec<_>>()).collect();
     Ok(Plan { jobs, score: scores.score, zero_shift_score: scores.zero_shift_score, links })
@@ -104,11 +93,11 @@ fn in_ratio(case: &Case, measured: &[Timing]) -> Vec<Timing> {
     case.jobs.iter().zip(measured).map(stretch).collect()
 }
 
-fn evaluate(case: &Case, timings: &[Timing]) -> Result<(Vec<plan::JobReport>, Evaluation)> {
+fn evaluate(case: &Case, timings: &[Timing], options: &Options) -> Result<(Vec<JobReport>, Evaluation)> {
     let router = case.router()?;
     let (jobs, placements): (Vec<_>, Vec<_>) = case.jobs.iter().zip(timings).map(|(job, timing)| job.planned(*timing)).unzip();
     let cluster = Cluster { fabric: &case.fabric, router: &router, jobs: &jobs, placements: &placements };
-    let evaluation = plan::evaluate(&cluster, &Candidate { id: "lab".into(), placements: Vec::new() }, &Options::default())?;
+    let evaluation = plan::evaluate(&cluster, &Candidate { id: "lab".into(), placements: Vec::new() }, options)?;
     match &evaluation.outcome {
         Outcome::Solved => Ok((evaluation.jobs(&cluster), evaluation)),
         other => anyhow::bail!("the planner could not solve it: {other:?}"),

@@ -7,6 +7,7 @@ use units::{JobId, LinkId, Nanos, Rate};
 
 use crate::{
     Cluster,
+    slot::{self, SlotTimes},
     solved::{Solved, UnsolvedBecause},
 };
 use fluid::IterationTimes;
@@ -108,6 +109,7 @@ pub struct Evaluation {
     pub quiet_links: usize,
     /// Shape of the affinity graph over the other shared links.
     pub affinity: Affinity,
+    pub(crate) headroom_permille: u32,
     pub(crate) parts: Vec<Part>,
 }
 
@@ -139,6 +141,8 @@ pub struct LinkReport<'a> {
 pub struct JobReport {
     /// The job.
     pub job: JobId,
+    /// Scheduled length of its iterations: the period of its profile, with the headroom of the options.
+    pub period: Nanos,
     /// Whether it meets another job on a link that can be over capacity. If not, every shift is as good: 0.
     pub contended: bool,
     /// Delay of its iterations.
@@ -162,6 +166,14 @@ impl From<UnsolvedBecause> for SolverRefusal {
             UnsolvedBecause::Problem(e) => Self::Problem(e),
             UnsolvedBecause::Solve(e) => Self::Solve(e),
         }
+    }
+}
+
+impl JobReport {
+    /// The job's slot, for gates of that tolerance in thousandths of the period.
+    #[must_use]
+    pub fn slot(&self, tolerance_permille: u32) -> SlotTimes {
+        SlotTimes::new(self.period, self.shift, self.slack, tolerance_permille)
     }
 }
 
@@ -196,10 +208,11 @@ impl Evaluation {
     #[must_use]
     pub fn jobs(&self, cluster: &Cluster<'_>) -> Vec<JobReport> {
         let untouched = |(i, job): (usize, &job::Job)| {
-            let period = job.period;
-            let times = self.times.map(|_| IterationTimes { solo: period, unshifted: period, shifted: period, slips: 0.0 });
+            let (alone, period) = (job.period, slot::period(job.period, self.headroom_permille));
+            let times = self.times.map(|_| IterationTimes { solo: alone, unshifted: alone, shifted: period, slips: 0.0 });
             JobReport {
                 job: JobId(i as u32),
+                period,
                 contended: false,
                 shift: Nanos(0),
                 slack: Nanos(period.0 / 2),
@@ -215,6 +228,7 @@ impl Evaluation {
             for (i, (job, shift)) in part.jobs.iter().zip(&answer.shifts).enumerate() {
                 if let Some(report) = out.get_mut(job.index()) {
                     report.contended = part.solved.content.links.iter().any(|l| l.weight > 0);
+                    report.period = Nanos(part.solved.content.periods[i]);
                     report.shift = Nanos(shift.shift);
                     report.slack = Nanos(shift.slack);
                     report.lock = Nanos(shift.lock);

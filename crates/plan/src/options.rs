@@ -45,6 +45,9 @@ pub struct Options {
     pub objective: Objective,
     /// Whether to predict iteration times even where the objective does not need them.
     pub predict: bool,
+    /// What a scheduled period is longer than the iteration alone, in thousandths: [`crate::slot::periods`]. 0, the default, takes
+    /// the periods as they are declared.
+    pub headroom_permille: u32,
     /// How late a job may be and still start at once, in thousandths of its period.
     pub tolerance_permille: u32,
     /// How much Down phases vary where nobody holds the jobs, in thousandths: see [`fluid::jitter`]. 0 takes jobs that
@@ -60,6 +63,7 @@ impl Default for Options {
             effort: Effort::Fast,
             objective: Objective::Score,
             predict: true,
+            headroom_permille: 0,
             tolerance_permille: TOLERANCE_PERMILLE,
             jitter_permille: JITTER_PERMILLE,
         }

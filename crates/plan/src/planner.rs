@@ -2,7 +2,7 @@
 
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
-use circle::{Affinity, Mode, Optimality, PROOF_TOLERANCE, Problem, ProblemBuilder, Ticks};
+use circle::{Affinity, Cancel, Mode, Optimality, PROOF_TOLERANCE, Problem, ProblemBuilder, Ticks};
 use rayon::prelude::*;
 use units::{JobId, LinkId};
 
@@ -34,7 +34,21 @@ pub fn evaluate(cluster: &Cluster<'_>, candidate: &Candidate, options: &Options)
 /// # Errors
 /// As [`evaluate`], for the first candidate that is refused.
 pub fn rank(cluster: &Cluster<'_>, candidates: &[Candidate], options: &Options) -> Result<Vec<Evaluation>, PlanError> {
-    let mut all = Planner::new(*cluster, *options)?.evaluate_all(candidates)?;
+    rank_until(cluster, candidates, options, &Cancel::default())
+}
+
+/// [`rank`], which ends soon after `cancel` says so: within the work of one component.
+///
+/// # Errors
+/// As [`rank`], and [`PlanError::Cancelled`].
+pub fn rank_until(
+    cluster: &Cluster<'_>,
+    candidates: &[Candidate],
+    options: &Options,
+    cancel: &Cancel,
+) -> Result<Vec<Evaluation>, PlanError> {
+    let planner = Planner { cancel: cancel.clone(), ..Planner::new(*cluster, *options)? };
+    let mut all = planner.evaluate_all(candidates)?;
     sort(&mut all, options.objective);
     Ok(all)
 }
@@ -110,12 +124,13 @@ pub fn unknown_base_links(cluster: &Cluster<'_>) -> Result<Vec<LinkId>, PlanErro
 pub(crate) struct Planner<'a> {
     cluster: Cluster<'a>,
     options: Options,
+    cancel: Cancel,
     /// The job of each number.
     jobs: Vec<JobId>,
     /// The number of each job.
     numbers: Vec<u32>,
-    /// By number, in ns.
-    periods: Vec<u64>,
+    /// How long each job's iteration takes alone, by number, in ns.
+    iterations: Vec<u64>,
     /// By number; a job that declares none counts as one.
     gpus: Vec<u32>,
 }
@@ -145,14 +160,16 @@ impl<'a> Planner<'a> {
         for (number, job) in jobs.iter().enumerate() {
             numbers[job.index()] = number as u32;
         }
-        let periods = jobs.iter().map(|j| cluster.jobs[j.index()].period.0).collect();
+        let iterations = jobs.iter().map(|j| cluster.jobs[j.index()].period.0).collect();
         let gpus = jobs.iter().map(|j| cluster.jobs[j.index()].gpus.max(1)).collect();
-        Ok(Self { cluster, options, jobs, numbers, periods, gpus })
+        Ok(Self { cluster, options, cancel: Cancel::default(), jobs, numbers, iterations, gpus })
     }
 
     pub(crate) fn evaluate_all(&self, candidates: &[Candidate]) -> Result<Vec<Evaluation>, PlanError> {
         let (items, moves) = self.distinct_placements(candidates)?;
+        self.go_on()?;
         let (routed, demands) = route_all(&self.cluster, &items)?;
+        self.go_on()?;
         let base: Vec<&Routed> = routed.iter().take(self.jobs.len()).collect();
         let table = Table::build(self.cluster.fabric, &base, &demands)?;
         let drafts = self.drafts(&table, &demands, &routed, candidates, &moves)?;
@@ -162,6 +179,7 @@ impl<'a> Planner<'a> {
             distinct.into_keys().collect()
         };
         let solved = self.solve(&contents, &demands);
+        self.go_on()?;
         let find = |content: &Content| contents.binary_search(&content).map(|i| &solved[i]);
         let placed = |c: usize| self.placed(&items, &moves[c]);
         let evaluate = |(index, draft): (usize, &Draft)| {
@@ -169,6 +187,12 @@ impl<'a> Planner<'a> {
             self.assemble(index, &candidates[index], draft, parts, &placed(index))
         };
         Ok(drafts.par_iter().enumerate().map(evaluate).collect())
+    }
+
+    /// # Errors
+    /// [`PlanError::Cancelled`].
+    fn go_on(&self) -> Result<(), PlanError> {
+        if self.cancel.is_cancelled() { Err(PlanError::Cancelled) } else { Ok(()) }
     }
 
     /// Every distinct (job, placement), base placements first and by number, and the moves of each candidate.
@@ -213,9 +237,9 @@ impl<'a> Planner<'a> {
         let mut distinct: BTreeMap<&Content, usize> = sets.iter().flatten().map(|s| (&s.content, 0)).collect();
         distinct.values_mut().enumerate().for_each(|(i, index)| *index = i);
         let order: Vec<&Content> = distinct.keys().copied().collect();
-        let solved: Vec<_> = order.par_iter().map(|c| solve_set(c, demands, &self.options)).collect();
+        let solved: Vec<_> = order.par_iter().map(|c| solve_set(c, demands, &self.options, &self.cancel)).collect();
         let find = |content: &Content| distinct.get(content).map(|i| &solved[*i]);
-        contents.par_iter().zip(&sets).map(|(c, sets)| Arc::new(assemble(c, sets, find, demands, &self.options))).collect()
+        contents.par_iter().zip(&sets).map(|(c, sets)| Arc::new(assemble(c, sets, find, demands, &self.options, &self.cancel))).collect()
     }
 
     fn drafts(
@@ -238,7 +262,7 @@ impl<'a> Planner<'a> {
                 return Ok(Draft::Loop(found));
             }
             let contention = overlay.contention()?;
-            let components = components(&contention.classes, &self.periods, &self.gpus);
+            let components = components(&contention.classes, &self.iterations, &self.gpus, self.options.headroom_permille);
             Ok(Draft::Contended(contention, components))
         };
         let named = |overlay: &mut Overlay<'_>, (moves, candidate): (&Moves, &Candidate)| {
@@ -271,6 +295,7 @@ impl<'a> Planner<'a> {
             shared_links: 0,
             quiet_links: 0,
             affinity: Affinity::default(),
+            headroom_permille: self.options.headroom_permille,
             parts: Vec::new(),
         };
         let contention = match draft {

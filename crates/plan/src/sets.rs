@@ -48,7 +48,7 @@ fn joint_set(content: &Content, links: Vec<u32>) -> JointSet {
     let local = |j: u32| jobs.partition_point(|k| *k < j) as u32;
     let link = |l: &u32| ContentLink { members: of(l).members.iter().map(|&(j, d)| (local(j), d)).collect(), ..of(l).clone() };
     let periods = jobs.iter().map(|j| content.periods[*j as usize]).collect();
-    let mut own = Content { periods, gpus: Vec::new(), links: links.iter().map(link).collect() };
+    let mut own = Content { periods, iterations: Vec::new(), gpus: Vec::new(), links: links.iter().map(link).collect() };
     reduce_weights(&mut own.links);
     JointSet { content: own, jobs, links }
 }
@@ -66,7 +66,7 @@ mod tests {
 
     fn content(jobs: usize, links: &[&[u32]]) -> Content {
         let link = |members: &&[u32]| ContentLink { members: members.iter().map(|j| (*j, 0)).collect(), capacity: 1, weight: 1 };
-        Content { periods: vec![100; jobs], gpus: vec![1; jobs], links: links.iter().map(link).collect() }
+        Content { periods: vec![100; jobs], iterations: vec![100; jobs], gpus: vec![1; jobs], links: links.iter().map(link).collect() }
     }
 
     fn groups(jobs: usize, links: &[&[u32]]) -> Vec<Vec<u32>> {

@@ -1,20 +1,21 @@
 //! One component, solved: time-shifts, scores, predicted iteration times.
 
-use alloc::{collections::BTreeMap, sync::Arc, vec, vec::Vec};
+use alloc::{sync::Arc, vec, vec::Vec};
 
-use circle::{Affinity, Member, Optimality, Phase, Problem, ProblemBuilder, ProblemError, SolveError};
+use circle::{Affinity, Cancel, Optimality, Phase, ProblemError, SolveError};
 use num_integer::lcm;
-use units::{JobId, Nanos, Rate, Ticks};
+use units::Ticks;
 
 use crate::{
     Options,
-    component::{Content, ContentLink},
+    component::Content,
     demand::Demands,
-    hold::{self, Advice, Question, advise},
+    hold::Advice,
+    predict::{Gates, Holding, predict},
     sets::{JointSet, compose},
     table::overrun_score,
 };
-use fluid::{FluidJob, FluidLink, IterationTimes, predict_with};
+use fluid::IterationTimes;
 
 /// The scores of a class of links.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -100,12 +101,13 @@ pub(crate) fn solve_whole(options: &Options) -> bool {
 }
 
 /// Solves a joint set.
-pub(crate) fn solve_set(content: &Content, demands: &Demands, options: &Options) -> Result<SolvedSet, Unsolved> {
-    let problem = problem(content, demands).map_err(|(link, e)| Unsolved { link, error: UnsolvedBecause::Problem(e) })?;
+pub(crate) fn solve_set(content: &Content, demands: &Demands, options: &Options, cancel: &Cancel) -> Result<SolvedSet, Unsolved> {
+    let problem =
+        content.problem(|d| &demands.phases[d as usize]).map_err(|(link, e)| Unsolved { link, error: UnsolvedBecause::Problem(e) })?;
     let circle_options = circle::Options { mode: options.mode, robust: options.robust.map(|n| Ticks(n.0)), effort: options.effort };
-    let solution = circle::solve(&problem, &circle_options).map_err(|e| {
+    let solution = circle::solve_until(&problem, &circle_options, cancel).map_err(|e| {
         let link = match &e {
-            SolveError::PerimeterOverflow { link } => link_of(content, link.index()),
+            SolveError::PerimeterOverflow { link } => content.link_of_copy(link.index()),
             _ => None,
         };
         Unsolved { link, error: UnsolvedBecause::Solve(e) }
@@ -114,10 +116,8 @@ pub(crate) fn solve_set(content: &Content, demands: &Demands, options: &Options)
     for s in &solution.shifts {
         shifts[s.job.index()] = Shift { shift: s.shift.0, slack: s.slack.0, lock: s.lock.0 };
     }
-    let mut first_copy = 0;
-    let scores = content.links.iter().map(|link| {
-        let copy = solution.links.get(first_copy);
-        first_copy += link.weight as usize;
+    let scores = content.first_copies().map(|copy| {
+        let copy = copy.and_then(|c| solution.links.get(c));
         copy.map_or(Scores::FULL, |s| Scores {
             score: s.score,
             true_score: s.true_score,
@@ -138,11 +138,14 @@ pub(crate) fn assemble<'s>(
     solved: impl Fn(&Content) -> Option<&'s Result<SolvedSet, Unsolved>>,
     demands: &Demands,
     options: &Options,
+    cancel: &Cancel,
 ) -> Solved {
     let phases: Vec<Vec<Arc<[Phase]>>> =
         content.links.iter().map(|l| l.members.iter().map(|(_, d)| demands.phases[*d as usize].clone()).collect()).collect();
     let mut found: Vec<(&JointSet, &SolvedSet)> = Vec::with_capacity(sets.len());
-    let mut refused = None;
+    // Nobody waits for the predictions.
+    let cancelled = Unsolved { link: None, error: UnsolvedBecause::Solve(SolveError::Cancelled) };
+    let mut refused = cancel.is_cancelled().then_some(cancelled);
     for set in sets {
         match solved(&set.content) {
             Some(Ok(solved)) => found.push((set, solved)),
@@ -152,11 +155,11 @@ pub(crate) fn assemble<'s>(
             _ => {}
         }
     }
-    let answer = refused.map_or_else(|| Ok(answer(content, &found, &phases, options)), Err);
+    let answer = refused.map_or_else(|| Ok(answer(content, &found, demands, options)), Err);
     Solved { content: content.clone(), demands: phases, answer }
 }
 
-fn answer(content: &Content, sets: &[(&JointSet, &SolvedSet)], phases: &[Vec<Arc<[Phase]>>], options: &Options) -> Answer {
+fn answer(content: &Content, sets: &[(&JointSet, &SolvedSet)], demands: &Demands, options: &Options) -> Answer {
     let own: Vec<_> = sets.iter().map(|(set, solved)| (*set, solved.shifts.iter().map(|s| s.shift).collect())).collect();
     let mut shifts: Vec<Shift> = content.periods.iter().map(Shift::free).collect();
     for (shift, composed) in shifts.iter_mut().zip(compose(&content.periods, &own)) {
@@ -185,14 +188,17 @@ fn answer(content: &Content, sets: &[(&JointSet, &SolvedSet)], phases: &[Vec<Arc
         optimality.bound_gap += solved.optimality.bound_gap * links as f64 / all as f64;
         robust_loss = robust_loss.or(solved.robust_loss);
     }
-    for ((link, members), scores) in content.links.iter().zip(phases).zip(&mut scores).filter(|((l, _), _)| l.weight == 0) {
-        let score = overrun_score(&members[0], content.periods[link.members[0].0 as usize], link.capacity);
+    for (link, scores) in content.links.iter().zip(&mut scores).filter(|(l, _)| l.weight == 0) {
+        let (job, demand) = link.members[0];
+        let score = overrun_score(&demands.phases[demand as usize], content.periods[job as usize], link.capacity);
         *scores = Scores { score, true_score: score, zero_shift_score: score, uncertainty: 0.0 };
     }
     let mut answer =
         Answer { shifts, scores, optimality, affinity: affinity(content), robust_loss, times: Vec::new(), advice: Advice::default() };
     if options.predicts() {
-        (answer.times, answer.advice) = times(content, phases, &answer.shifts, options);
+        let shifts: Vec<u64> = answer.shifts.iter().map(|s| s.shift).collect();
+        let gates = Gates { tolerance_permille: options.tolerance_permille, jitter_permille: options.jitter_permille };
+        (answer.times, answer.advice) = predict(content, |d| &demands.phases[d as usize], &shifts, gates, Holding::Advised(&[]));
     }
     answer
 }
@@ -219,63 +225,4 @@ impl Shift {
     fn free(period: &u64) -> Self {
         Self { shift: 0, slack: period / 2, lock: *period }
     }
-}
-
-/// Tells which link of the content a link of the problem stands for.
-fn link_of(content: &Content, problem_link: usize) -> Option<usize> {
-    let mut before = 0;
-    content.links.iter().position(|l| {
-        before += l.weight as usize;
-        problem_link < before
-    })
-}
-
-/// The links of a joint set as a circle problem with ticks of one nanosecond; on failure, at which link.
-fn problem(content: &Content, demands: &Demands) -> Result<Problem, (Option<usize>, ProblemError)> {
-    let mut builder = ProblemBuilder::new();
-    for period in &content.periods {
-        builder.job(Ticks(*period)).map_err(|e| (None, e))?;
-    }
-    // A job demands the same of many links: hand each demand to the builder once.
-    let mut known: BTreeMap<(u32, u32), Member> = BTreeMap::new();
-    for (i, link) in content.links.iter().enumerate().filter(|(_, l)| l.weight > 0) {
-        let mut members = Vec::with_capacity(link.members.len());
-        for &(job, demand) in &link.members {
-            let member = match known.get(&(job, demand)) {
-                Some(member) => *member,
-                None => builder.demand(JobId(job), &demands.phases[demand as usize]).map_err(|e| (Some(i), e))?,
-            };
-            known.insert((job, demand), member);
-            members.push(member);
-        }
-        for _ in 0..link.weight {
-            builder.link(Rate(link.capacity), members.clone()).map_err(|e| (Some(i), e))?;
-        }
-    }
-    Ok(builder.build())
-}
-
-fn fluid_link<'a>((link, phases): (&ContentLink, &'a Vec<Arc<[Phase]>>)) -> FluidLink<'a> {
-    FluidLink {
-        capacity: Rate(link.capacity),
-        demands: link.members.iter().zip(phases).map(|((job, _), p)| (*job as usize, &p[..])).collect(),
-    }
-}
-
-fn times(content: &Content, phases: &[Vec<Arc<[Phase]>>], shifts: &[Shift], options: &Options) -> (Vec<IterationTimes>, Advice) {
-    let job = |(period, shift): (&u64, &Shift)| FluidJob { iteration: Nanos(*period), period: Nanos(*period), shift: Nanos(shift.shift) };
-    let jobs: Vec<FluidJob> = content.periods.iter().zip(shifts).map(job).collect();
-    let links: Vec<FluidLink<'_>> = content.links.iter().zip(phases).map(fluid_link).collect();
-    let times = predict_with(&jobs, &links, options.tolerance_permille, options.jitter_permille);
-    let question = Question {
-        jobs: &jobs,
-        gpus: &content.gpus,
-        links: &links,
-        times: &times,
-        before: &[],
-        tolerance_permille: options.tolerance_permille,
-        jitter_permille: options.jitter_permille,
-    };
-    let advice = advise(&question, &hold::sets(jobs.len(), &links));
-    (times, advice)
 }

@@ -47,17 +47,25 @@ pub(crate) fn state(fabric: &Fabric, link: LinkId, members: &[Member], peaks: &[
     if capacity == 0 {
         return Err(PlanError::ZeroCapacity { link: fabric.link_name(link) });
     }
+    Ok((state_of(members, peaks, capacity), capacity))
+}
+
+/// The state of a link of that capacity in Mbit/s. `peaks` are the highest rates of demands.
+pub(crate) fn state_of(members: &[Member], peaks: &[u64], capacity: u64) -> State {
+    let exceeds = can_exceed(members.iter().map(|m| peaks[m.demand as usize]), capacity);
+    match (members.len(), exceeds) {
+        (0 | 1, false) => State::Free,
+        (0 | 1, true) => State::Overrun,
+        (_, false) => State::Quiet,
+        (_, true) => State::Contended,
+    }
+}
+
+/// Whether jobs whose demands of a link are at most `peaks` can exceed its capacity, all in Mbit/s. If they cannot, the link scores
+/// 1 whatever their shifts.
+pub fn can_exceed(peaks: impl Iterator<Item = u64>, capacity: u64) -> bool {
     // Saturation keeps the comparison right: capacities are far below the largest integer.
-    let peak = members.iter().fold(0u64, |sum, m| sum.saturating_add(peaks[m.demand as usize]));
-    Ok((
-        match (members.len(), peak <= capacity) {
-            (1, true) => State::Free,
-            (1, false) => State::Overrun,
-            (_, true) => State::Quiet,
-            (_, false) => State::Contended,
-        },
-        capacity,
-    ))
+    peaks.fold(0u64, u64::saturating_add) > capacity
 }
 
 /// The base placements, link by link.

@@ -1,4 +1,5 @@
 //! What a job of several ranks a host puts on the links, NIC by NIC.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
 

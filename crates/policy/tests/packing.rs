@@ -1,16 +1,19 @@
 //! Packed placements, and what the planner makes of them.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use antiphase_policy::{pack, variants};
-use circle::Ticks;
+use circle::{Cancel, Ticks};
 use fabric::{
     Fabric,
     generate::{Clos2, clos2},
     route::{Ecmp, Router},
 };
 use job::{Candidate, Collective, Job, Placement, TrafficPhase};
-use plan::{Cluster, Evaluation, Objective, Options, evaluate, problem, rank};
+use plan::{Cluster, Evaluation, Objective, Options, PlanError, evaluate, problem, rank, rank_until};
 use proptest::prelude::*;
 use units::{JobId, Nanos, Rate};
 
@@ -158,4 +161,33 @@ proptest! {
         b.sort();
         prop_assert_eq!(a, b);
     }
+}
+
+/// Whoever asked for a ranking and went away gets none, and it ends soon.
+#[test]
+fn a_ranking_that_nobody_waits_for_ends() {
+    let fabric = clos(32, 16, 1);
+    let router = Router::new(&fabric, Ecmp::Spread, &[]).unwrap();
+    let spec = |j: u64| job(&format!("job-{j}"), 5, 100 + 10 * (j % 7), &[(10, 40 + j % 9, 45_000), (60, 80, 30_000)]);
+    let jobs: Vec<Job> = (0..100).map(spec).collect();
+    let placements = pack(&fabric, &[5; 100], 3, 350).unwrap();
+    let candidates = variants(&fabric, &placements, 6, 300, 3).unwrap();
+    let cluster = Cluster { fabric: &fabric, router: &router, jobs: &jobs, placements: &placements };
+    let began = Instant::now();
+    rank(&cluster, &candidates, &Options::default()).unwrap();
+    let whole = began.elapsed();
+    let cancel = Cancel::default();
+    let took = std::thread::scope(|scope| {
+        let ranking = scope.spawn(|| {
+            let began = Instant::now();
+            let refused = rank_until(&cluster, &candidates, &Options::default(), &cancel).unwrap_err();
+            (refused, began.elapsed())
+        });
+        std::thread::sleep(whole / 20);
+        cancel.cancel();
+        ranking.join().unwrap()
+    });
+    assert_eq!(took.0, PlanError::Cancelled);
+    assert!(took.1 < whole / 2 + Duration::from_millis(50), "{:?} of {whole:?}", took.1);
+    println!("{:?} of {whole:?}", took.1);
 }

@@ -3,24 +3,19 @@
 use alloc::{string::String, vec::Vec};
 
 use job::{Candidate, Job, Placement};
-use plan::{Cluster, Options, evaluate};
+use plan::{Cluster, Options, evaluate, slot::SlotTimes};
 use state::Slot;
-use units::{FabricTime, Nanos};
+use units::FabricTime;
 
 use crate::{Case, SimError};
 
-/// Headroom of the scheduled period over the solo iteration in thousandths: the service's default.
-pub const HEADROOM_PERMILLE: u32 = 50;
-
-/// The slots that the planner gives the jobs of a case, their periods lengthened by `headroom_permille` as
-/// [`state::Config::periods`] does; phases keep their lengths. A job that holding is not predicted to help gets a slot that does not hold.
+/// The slots that the planner gives the jobs of a case, with the headroom of `options`. A job that holding is not predicted to
+/// help gets a slot that does not hold.
 ///
 /// # Errors
 /// The planner refused the case.
-pub fn direct_slots(case: &Case<'_>, options: &Options, headroom_permille: u32) -> Result<Vec<Slot>, SimError> {
-    let solos: Vec<Nanos> = case.jobs.iter().map(|j| j.job.period).collect();
-    let periods = if headroom_permille == 0 { solos } else { state::Config::periods(&solos, headroom_permille) };
-    let jobs: Vec<Job> = case.jobs.iter().zip(periods).map(|(j, period)| Job { period, ..j.job.clone() }).collect();
+pub fn direct_slots(case: &Case<'_>, options: &Options) -> Result<Vec<Slot>, SimError> {
+    let jobs: Vec<Job> = case.jobs.iter().map(|j| j.job.clone()).collect();
     let placements: Vec<Placement> = case.jobs.iter().map(|j| j.placement.clone()).collect();
     let fabric = case.router.fabric();
     let cluster = Cluster { fabric, router: case.router, jobs: &jobs, placements: &placements };
@@ -28,15 +23,15 @@ pub fn direct_slots(case: &Case<'_>, options: &Options, headroom_permille: u32) 
     let slot = |report: plan::JobReport| {
         let job = &jobs[report.job.index()];
         let leader = case.jobs[report.job.index()].placement.ranks.first();
-        let tolerance = u128::from(job.period.0) * u128::from(options.tolerance_permille) / 1_000;
+        let SlotTimes { period, offset, tolerance, slack, hold_max } = report.slot(options.tolerance_permille);
         Slot {
             job: job.name.clone(),
             epoch: 1,
-            period: job.period,
-            offset: Nanos(report.shift.0 % job.period.0),
-            tolerance: Nanos(u64::try_from(tolerance).unwrap_or(u64::MAX)),
-            slack: report.slack,
-            hold_max: job.period,
+            period,
+            offset,
+            tolerance,
+            slack,
+            hold_max,
             hold: report.hold,
             expires: FabricTime(u64::MAX),
             leader_host: leader.map_or_else(String::new, |l| fabric.node(l.host).name.clone()),

@@ -34,7 +34,7 @@ mod workload;
 
 pub use compare::{Comparison, JobRow, LinkRow, compare};
 pub use config::{AgentClock, Case, Config, Control, Fault, ITERATIONS_MAX, Lifetime, ServiceControl, Way};
-pub use direct::{HEADROOM_PERMILLE, direct_slots};
+pub use direct::direct_slots;
 pub use ecn::{Depth, EcnModel};
 pub use error::SimError;
 pub use gate_core::{HEARTBEAT, STALE_AFTER};

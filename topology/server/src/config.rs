@@ -164,7 +164,7 @@ impl Default for Config {
 
 impl Default for PlanConfig {
     fn default() -> Self {
-        Self { headroom_permille: 50, ttl_s: 60 }
+        Self { headroom_permille: plan::slot::HEADROOM_PERMILLE, ttl_s: 60 }
     }
 }
 

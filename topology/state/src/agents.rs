@@ -10,7 +10,7 @@ use units::{FabricTime, Nanos};
 
 use crate::{
     ClockQuality, SessionId, Slot,
-    config::{AGENTS_MAX, TRUST_PERMILLE, share},
+    config::{AGENTS_MAX, TRUST_PERMILLE},
     plan::Name,
 };
 
@@ -84,7 +84,7 @@ impl Agent {
     /// Whether the clock is good enough for the slot, given whether it was before.
     pub(crate) fn distrusts(&self, slot: &Slot, before: bool) -> bool {
         let Some(clock) = self.clock else { return before };
-        let enough = if before { share(slot.slack, TRUST_PERMILLE) } else { slot.slack };
+        let enough = if before { plan::slot::share(slot.slack, TRUST_PERMILLE) } else { slot.slack };
         slot.hold && clock.bound > enough
     }
 }

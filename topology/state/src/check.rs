@@ -6,7 +6,7 @@ use circle::PERIOD_TICKS_MAX;
 use plan::{Cluster, PlanError, link_demands};
 
 use crate::{
-    Config, JobDefinition, Refusal,
+    JobDefinition, Refusal,
     config::{DOCUMENT_BYTES_MAX, HEADROOM_MAX_PERMILLE, NAME_BYTES_MAX},
     plan::{Installed, Load, Name},
 };
@@ -37,7 +37,7 @@ pub(crate) fn check(installed: &Installed, definition: &JobDefinition) -> Result
     hosts.sort_unstable();
     hosts.dedup();
     // Its period has to fit the circle at the largest headroom that it can get.
-    let longest = Config::period(definition.job.period, HEADROOM_MAX_PERMILLE);
+    let longest = plan::slot::period(definition.job.period, HEADROOM_MAX_PERMILLE);
     if longest.0 > PERIOD_TICKS_MAX {
         return Err(refuse(&format!("a period of {} is too long", definition.job.period)));
     }

@@ -1,11 +1,9 @@
 //! What the service can be told, and its limits.
 
-use alloc::vec::Vec;
-
 use circle::Effort;
 use fabric::route::Ecmp;
 use fluid::TOLERANCE_PERMILLE;
-use num_integer::Integer as _;
+use plan::slot::HEADROOM_PERMILLE;
 use units::Nanos;
 
 /// Most committed jobs: ten times the largest cluster that the benchmarks rank.
@@ -59,19 +57,10 @@ pub const SLIPS_ONE_IN: u64 = 20;
 pub const DRIFT_REPORTS: u32 = 3;
 /// The same for reports of another period than the declared one, and for those of the declared one after that.
 pub const MISMATCH_REPORTS: u32 = 3;
-/// Smallest published slack in thousandths of the period. An optimum without a plateau has none, and a gate that trusted
-/// its clock to the nanosecond would never hold; drifting this far costs at most this share of a link.
-pub const SLACK_FLOOR_PERMILLE: u64 = 10;
 /// An agent leaves quarantine when its clock's bound is below this share of the slack, so that it does not flap.
-pub const TRUST_PERMILLE: u64 = 750;
+pub const TRUST_PERMILLE: u32 = 750;
 /// How long internal changes wait after the store failed.
 pub const STORE_RETRY: Nanos = Nanos(1_000_000_000);
-/// Periods are whole microseconds.
-pub(crate) const PERIOD_STEP_NS: u64 = 1_000;
-
-/// Periods whose common divisor is smaller do not lock in any way that matters, and lengthening it by whole nanoseconds would
-/// add more than a ten-thousandth.
-const LOCK_MIN: Nanos = Nanos(10_000);
 
 /// What the service can be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,69 +85,9 @@ impl Default for Config {
             ecmp: Ecmp::Spread,
             plan_ttl: Nanos(60_000_000_000),
             idle_timeout: Nanos(15_000_000_000),
-            headroom_permille: 50,
+            headroom_permille: HEADROOM_PERMILLE,
             tolerance_permille: TOLERANCE_PERMILLE,
             effort: Effort::Fast,
         }
-    }
-}
-
-impl Config {
-    /// The scheduled periods of jobs that meet and take these times alone: longer by the headroom, and in the same ratio.
-    ///
-    /// Rounding each for itself would make 2 : 1 into 2.000001 : 1, and jobs of such periods slide through each other. So their
-    /// common divisor is lengthened and the periods are what they were in multiples of it, unless it is below
-    /// 10 us: then they do not lock anyway, and each is rounded up to a microsecond.
-    #[must_use]
-    pub fn periods(solos: &[Nanos], headroom_permille: u32) -> Vec<Nanos> {
-        let longer = |time: Nanos, grain: u64| {
-            let long = u128::from(time.0) * (1_000 + u128::from(headroom_permille));
-            let steps = long.div_ceil(1_000 * u128::from(grain));
-            Nanos(u64::try_from(steps.saturating_mul(u128::from(grain))).unwrap_or(u64::MAX))
-        };
-        let divisor = solos.iter().fold(0, |divisor: u64, solo| divisor.gcd(&solo.0));
-        if divisor < LOCK_MIN.0 {
-            return solos.iter().map(|&solo| longer(solo, PERIOD_STEP_NS)).collect();
-        }
-        let unit = longer(Nanos(divisor), 1);
-        solos.iter().map(|solo| Nanos((solo.0 / divisor).saturating_mul(unit.0))).collect()
-    }
-
-    /// The scheduled period of one job alone.
-    #[must_use]
-    pub fn period(solo: Nanos, headroom_permille: u32) -> Nanos {
-        Self::periods(&[solo], headroom_permille).pop().unwrap_or(solo)
-    }
-}
-
-/// `permille` thousandths of `of`.
-pub(crate) fn share(of: Nanos, permille: u64) -> Nanos {
-    Nanos(u64::try_from(u128::from(of.0) * u128::from(permille) / 1_000).unwrap_or(u64::MAX))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn periods_that_lock_keep_their_ratio() {
-        let (one, two) = (Nanos(215_764_273), Nanos(2 * 215_764_273));
-        assert_eq!(Config::periods(&[one, two], 50), [Nanos(226_552_487), Nanos(2 * 226_552_487)]);
-        let three = Config::periods(&[Nanos(6_000_000), Nanos(10_000_000), Nanos(15_000_000)], 70);
-        assert_eq!(three, [Nanos(6_420_000), Nanos(10_700_000), Nanos(16_050_000)]);
-        // Divisor 1 ns: each for itself.
-        assert_eq!(Config::periods(&[Nanos(100_000_001), Nanos(100_000_000)], 50), [Nanos(105_001_000), Nanos(105_000_000)]);
-    }
-
-    #[test]
-    fn a_period_is_the_iteration_with_headroom() {
-        assert_eq!(Config::period(Nanos(255_000_000), 50), Nanos(267_750_000));
-        // 1,001 ns * 1.05 = 1,051.05 ns.
-        assert_eq!(Config::period(Nanos(1_001), 50), Nanos(2_000));
-        // 215,764,273 ns * 1.05 = 226,552,486.65 ns.
-        assert_eq!(Config::period(Nanos(215_764_273), 50), Nanos(226_552_487));
-        assert_eq!(Config::period(Nanos(3_000), 0), Nanos(3_000));
-        assert_eq!(Config::periods(&[], 50), []);
-        assert_eq!(share(Nanos(u64::MAX), 1_000), Nanos(u64::MAX));
     }
 }

@@ -8,12 +8,16 @@ use alloc::{
 };
 
 use circle::{Solution, Ticks};
+use plan::{
+    Holding,
+    slot::{self, SlotTimes},
+};
 use units::{FabricTime, Nanos};
 
 use crate::{
     Config, Refusal, Slot,
-    component::{Assessed, Component, Holding, Meeting, groups},
-    config::{MOVE_TOLERANCE, SLACK_FLOOR_PERMILLE, share},
+    component::{Assessed, Candidate, Component, groups},
+    config::MOVE_TOLERANCE,
     plan::{Job, Name, Plan},
 };
 
@@ -78,8 +82,8 @@ impl<'a> Draft<'a> {
         for group in groups(self.plan, dirty) {
             let settled = if let [job] = &group[..] { alloc::vec![self.alone(job)] } else { self.together(&group, fresh)? };
             if let Some(component) = settled.first().and_then(|j| j.component.as_ref()) {
-                loss += (1.0 - component.score) * component.class_of.len() as f64;
-                links += component.class_of.len();
+                loss += (1.0 - component.score) * component.links.len() as f64;
+                links += component.links.len();
             }
             for (old, new) in group.iter().zip(settled) {
                 let turned = old.slot.offset != new.slot.offset || old.slot.period != new.slot.period;
@@ -101,7 +105,7 @@ impl<'a> Draft<'a> {
 
     /// A job that meets nobody.
     fn alone(&self, job: &Arc<Job>) -> Job {
-        let period = Config::period(job.definition.job.period, job.headroom_permille);
+        let period = slot::period(job.definition.job.period, job.headroom_permille);
         let offset = if job.slot.period == period { job.slot.offset } else { Nanos(0) };
         self.with_slot(job, job.headroom_permille, (period, offset), Nanos(period.0 / 2), false, None)
     }
@@ -110,31 +114,31 @@ impl<'a> Draft<'a> {
     fn together(&self, group: &[Arc<Job>], fresh: &BTreeSet<Name>) -> Result<Vec<Job>, Refusal> {
         let headroom = group.iter().map(|j| j.headroom_permille).max().unwrap_or(0);
         let solos: Vec<Nanos> = group.iter().map(|j| j.definition.job.period).collect();
-        let periods = Config::periods(&solos, headroom);
-        let meeting = Meeting::new(self.plan, group, periods.clone())?;
+        let periods = slot::periods(&solos, headroom);
+        let candidate = Candidate::new(self.plan, group, &periods)?;
         let stays = |(job, period): (&Arc<Job>, &Nanos)| {
             (!fresh.contains(&job.name) && job.slot.period == *period).then_some(Ticks(job.slot.offset.0))
         };
         let current: Vec<Option<Ticks>> = group.iter().zip(&periods).map(stays).collect();
         let options = circle::Options { effort: self.config.effort, ..circle::Options::default() };
-        let found = circle::adjust(meeting.problem(), &options, &current, MOVE_TOLERANCE).map_err(|e| Refusal::Policy(e.to_string()))?;
+        let found = circle::adjust(candidate.problem(), &options, &current, MOVE_TOLERANCE).map_err(|e| Refusal::Policy(e.to_string()))?;
         // Of a job that met nobody, to be free says nothing.
         let held = |job: &Arc<Job>| (!fresh.contains(&job.name) && job.component.is_some()).then_some(job.slot.hold);
         let before: Vec<Option<bool>> = group.iter().map(held).collect();
-        Ok(self.under(group, &meeting, &periods, headroom, &found.solution, Holding::Advised(&before)))
+        Ok(self.under(group, &candidate, &periods, headroom, &found.solution, Holding::Advised(&before)))
     }
 
     /// The jobs of a component under a solution of its problem.
     fn under(
         &self,
         group: &[Arc<Job>],
-        meeting: &Meeting<'_>,
+        candidate: &Candidate<'_>,
         periods: &[Nanos],
         headroom: u32,
         solution: &Solution,
         holding: Holding<'_>,
     ) -> Vec<Job> {
-        let Assessed { component, slacks, hold } = meeting.assess(solution, self.config.tolerance_permille, holding);
+        let Assessed { component, slacks, hold } = candidate.assess(solution, self.config.tolerance_permille, holding);
         let component = Arc::new(component);
         let job = |(i, job): (usize, &Arc<Job>)| {
             let start = (periods[i], Nanos(solution.shifts[i].shift.0));
@@ -151,11 +155,11 @@ impl<'a> Draft<'a> {
         let Some(component) = self.plan.job(name).and_then(|j| j.component.clone()) else { return Ok(false) };
         let group: Vec<Arc<Job>> = component.members.iter().filter_map(|n| self.plan.job(n).cloned()).collect();
         let periods: Vec<Nanos> = group.iter().map(|j| j.slot.period).collect();
-        let meeting = Meeting::new(self.plan, &group, periods.clone())?;
+        let candidate = Candidate::new(self.plan, &group, &periods)?;
         let shifts: Vec<Ticks> = group.iter().map(|j| Ticks(if j.name == *name { offset.0 } else { j.slot.offset.0 })).collect();
         let headroom = group.iter().map(|j| j.headroom_permille).max().unwrap_or(0);
         let hold: Vec<bool> = group.iter().map(|j| j.slot.hold).collect();
-        let moved = self.under(&group, &meeting, &periods, headroom, &meeting.evaluate(&shifts)?, Holding::Kept(&hold));
+        let moved = self.under(&group, &candidate, &periods, headroom, &candidate.evaluate(&shifts)?, Holding::Kept(&hold));
         let score = moved.first().and_then(|j| j.component.as_ref()).map_or(0.0, |c: &Arc<Component>| c.score);
         if score + circle::PROOF_TOLERANCE < component.score {
             return Ok(false);
@@ -176,14 +180,16 @@ impl<'a> Draft<'a> {
         component: Option<Arc<Component>>,
     ) -> Job {
         let (period, offset) = start;
+        let SlotTimes { period, offset, tolerance, slack, hold_max } =
+            SlotTimes::new(period, offset, slack, self.config.tolerance_permille);
         let mut slot = Slot {
             job: job.name.to_string(),
             epoch: job.slot.epoch,
             period,
             offset,
-            tolerance: share(period, u64::from(self.config.tolerance_permille)),
-            slack: slack.max(share(period, SLACK_FLOOR_PERMILLE)).min(Nanos(period.0 / 2)),
-            hold_max: period,
+            tolerance,
+            slack,
+            hold_max,
             hold,
             expires: FabricTime(0),
             leader_host: job.definition.hosts.first().cloned().unwrap_or_default(),

@@ -7,7 +7,7 @@ use alloc::{
 };
 
 use fabric::{Fabric, route::Routing};
-use plan::LinkDemands;
+use plan::{LinkDemands, can_exceed};
 use units::{FabricTime, LinkId, Nanos};
 
 use crate::{Commitment, JobDefinition, Slot, component::Component};
@@ -118,7 +118,7 @@ impl Plan {
     /// Whether two or more jobs meet on the link and can exceed it together.
     pub(crate) fn is_contended(&self, link: LinkId) -> bool {
         let here = self.on(link);
-        here.len() > 1 && here.iter().fold(0u64, |sum, p| sum.saturating_add(p.peak)) > self.capacity(link)
+        here.len() > 1 && can_exceed(here.iter().map(|p| p.peak), self.capacity(link))
     }
 
     /// In Mbit/s; routed jobs only cross links of known capacity.

@@ -9,12 +9,13 @@ use alloc::{
 
 use circle::Ticks;
 use fabric::{Fabric, route::Routing};
+use plan::Holding;
 use units::{FabricTime, Nanos};
 
 use crate::{
     Commitment, Config, JobDefinition, Record, Refusal, Slot,
     check::{check, distinct},
-    component::{Holding, Meeting, groups},
+    component::{Candidate, groups},
     plan::{Installed, Job, KeyUse, Lease, Name, Plan},
 };
 
@@ -153,11 +154,11 @@ pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Resu
         plan.replace(&name, Some(Arc::new(job)));
     }
     for group in groups(&plan, &names).into_iter().filter(|g| g.len() > 1) {
-        let periods = group.iter().map(|j| j.slot.period).collect();
+        let periods: Vec<Nanos> = group.iter().map(|j| j.slot.period).collect();
         let shifts: Vec<Ticks> = group.iter().map(|j| Ticks(j.slot.offset.0)).collect();
-        let meeting = Meeting::new(&plan, &group, periods)?;
+        let candidate = Candidate::new(&plan, &group, &periods)?;
         let hold: Vec<bool> = group.iter().map(|j| j.slot.hold).collect();
-        let assessed = meeting.assess(&meeting.evaluate(&shifts)?, config.tolerance_permille, Holding::Kept(&hold));
+        let assessed = candidate.assess(&candidate.evaluate(&shifts)?, config.tolerance_permille, Holding::Kept(&hold));
         let component = Arc::new(assessed.component);
         for job in &group {
             plan.replace(&job.name, Some(Arc::new(Job { component: Some(component.clone()), ..(**job).clone() })));

@@ -86,6 +86,10 @@ pub fn adjust(problem: &Problem, options: &Options, current: &[Option<Ticks>], t
         return Ok(adjusted);
     }
     let best = view.solve_exact(&Options { mode: Mode::Exact, robust: None, effort: options.effort });
+    if current.iter().all(Option::is_none) {
+        // Nobody runs, so nobody can be moved: the answer is that of solve, to the last tick.
+        return Ok(Adjustment { best_mean_score: best.mean_score, solution: best, moved: Vec::new(), fewest: true });
+    }
     let mut shifts = standing(problem, current);
     let best_shifts: Vec<u64> = best.shifts.iter().map(|s| s.shift.0).collect();
     let mut components: Vec<Component> =

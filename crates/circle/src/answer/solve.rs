@@ -21,7 +21,11 @@ use crate::{
         affinity::{self, LinkClass, Rotated},
         problem::Problem,
     },
-    search::{Optimum, group::Group, optimum},
+    search::{
+        Optimum,
+        group::{Group, GroupJob},
+        optimum,
+    },
 };
 
 /// What part of the work of the search may be spent on centring its answer, on top.
@@ -165,6 +169,14 @@ impl Part {
         );
     }
 
+    /// Its rotations, turned as a whole so that the first job stands at 0, and each modulo what the job locks with. So a set that is
+    /// solved by itself is composed with others as one that is solved among them.
+    fn rotated(&self) -> Rotated {
+        let turn = self.rotations.first().copied().unwrap_or(0);
+        let rotate = |(rotation, own): (&u64, &GroupJob)| (rotation + own.lock - turn % own.lock) % own.lock;
+        Rotated { jobs: self.jobs.clone(), rotations: self.rotations.iter().zip(&self.group.jobs).map(rotate).collect() }
+    }
+
     /// Takes over the shifts of all jobs, and looks for their slacks.
     pub(super) fn stand_at(&mut self, shifts: &[u64], workspace: &mut Workspace) {
         self.rotations = self.jobs.iter().zip(&self.group.jobs).map(|(&j, own)| shifts[j] % own.lock).collect();
@@ -256,7 +268,7 @@ impl<'a> View<'a> {
     }
 
     fn combine(&self, mut parts: Vec<Part>, options: &Options) -> Solution {
-        let rotated: Vec<Rotated> = parts.iter().map(|p| Rotated { jobs: p.jobs.clone(), rotations: p.rotations.clone() }).collect();
+        let rotated: Vec<Rotated> = parts.iter().map(Part::rotated).collect();
         let mut shifts = self.compose(&rotated);
         let shared = self.shared_links().max(1) as f64;
         let bound: f64 = parts.iter().map(|p| p.bound).sum();

@@ -59,7 +59,7 @@ fn compare(fabric: &Fabric, jobs: &[SimJob]) -> Result<(), TestCaseError> {
     }
     // The two gates differ in what they do about slips: the production gate knows no missed slots, only the next one.
     if predicted.iter().all(|t| t.slips == 0.0) {
-        let mut slots = direct_slots(&Case { router: &router, jobs }, &Options::default(), 0).unwrap();
+        let mut slots = direct_slots(&Case { router: &router, jobs }, &Options::default()).unwrap();
         slots.iter_mut().for_each(|s| s.hold = true);
         let begun: Vec<SimJob> = jobs.iter().zip(&slots).map(|(j, s)| SimJob { begins: s.offset, ..j.clone() }).collect();
         agree(&begun, &Control::Direct(slots), &times(|t| t.shifted), "held")?;

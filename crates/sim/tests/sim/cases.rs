@@ -55,7 +55,7 @@ pub(crate) fn play(fabric: &Fabric, jobs: &[SimJob], config: &Config) -> Report 
 /// The planner's slots, with so much headroom.
 pub(crate) fn slots(fabric: &Fabric, jobs: &[SimJob], headroom_permille: u32) -> Control {
     let router = Router::new(fabric, Ecmp::Spread, &[]).unwrap();
-    Control::Direct(direct_slots(&Case { router: &router, jobs }, &Options::default(), headroom_permille).unwrap())
+    Control::Direct(direct_slots(&Case { router: &router, jobs }, &Options { headroom_permille, ..Options::default() }).unwrap())
 }
 
 /// Held to the planner's slots.

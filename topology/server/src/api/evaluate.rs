@@ -6,6 +6,7 @@ use std::{
     time::Instant,
 };
 
+use circle::Cancel;
 use job::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, JobDoc, Reader};
 use job::{Candidate, Job, Placement};
 use plan::{Cluster, Evaluation, Objective, Options, Outcome};
@@ -40,9 +41,10 @@ impl Api {
         limit("jobs", request.jobs.len(), JOBS_MAX)?;
         let snapshot = self.snapshot().await?;
         let metrics = Arc::clone(self.metrics());
-        self.compute(move || {
+        let headroom_permille = self.config().plan.headroom_permille;
+        self.compute(move |cancel| {
             let began = Instant::now();
-            let mut response = evaluate(&snapshot, &request)?;
+            let mut response = evaluate(&snapshot, &request, headroom_permille, cancel)?;
             metrics.evaluated(began.elapsed());
             response.elapsed_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
             Ok(response)
@@ -51,13 +53,19 @@ impl Api {
     }
 }
 
-fn evaluate(snapshot: &Snapshot, request: &pb::EvaluateRequest) -> Result<pb::EvaluateResponse, ApiError> {
+/// Periods get the headroom with which a commit begins, so that an evaluation says what a commit will.
+fn evaluate(
+    snapshot: &Snapshot,
+    request: &pb::EvaluateRequest,
+    headroom_permille: u32,
+    cancel: &Cancel,
+) -> Result<pb::EvaluateResponse, ApiError> {
     let view = snapshot.fabric.as_ref().ok_or(state::Refusal::NoFabric)?;
-    let options = options(request)?;
+    let options = Options { headroom_permille, ..options(request)? };
     let round = Round::read(snapshot, &view.fabric, request)?;
     let router = view.routing.router();
     let cluster = Cluster { fabric: &view.fabric, router: &router, jobs: &round.jobs, placements: &round.placements };
-    let ranked = plan::rank(&cluster, &round.candidates, &options).map_err(ApiError::invalid)?;
+    let ranked = plan::rank_until(&cluster, &round.candidates, &options, cancel).map_err(ApiError::invalid)?;
     let ranked = ranked.iter().map(|e| message(&cluster, e, request.explain)).collect();
     Ok(pb::EvaluateResponse { ranked, fabric_version: view.version, epoch: snapshot.epoch, elapsed_us: 0 })
 }

@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use circle::Cancel;
 use proto::v1alpha1 as pb;
 use rayon::ThreadPool;
 use state::Reply;
@@ -193,18 +194,32 @@ impl Api {
 
     /// Answers a question that takes a processor, beside the tasks and not many at a time. The caller's time runs while it waits for
     /// its turn.
-    async fn compute<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+    async fn compute<T: Send + 'static>(&self, work: impl FnOnce(&Cancel) -> T + Send + 'static) -> Result<T, ApiError> {
         let pool = self.0.pool.clone();
+        let cancel = Cancel::default();
+        // Dropped with this future, when the client goes away.
+        let asked = Asked(cancel.clone());
         let there = move || match pool {
-            Some(pool) => pool.install(work),
-            None => work(),
+            Some(pool) => pool.install(|| work(&cancel)),
+            None => work(&cancel),
         };
-        beside(&self.0.computing, there).await
+        let answer = beside(&self.0.computing, there).await;
+        drop(asked);
+        answer
     }
 
     /// Reads what a change brings.
     async fn read_change<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
         beside(&self.0.reading, work).await
+    }
+}
+
+/// A client that still waits: when it is gone nobody needs the answer, and the work ends.
+struct Asked(Cancel);
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.0.cancel();
     }
 }
 

@@ -25,21 +25,8 @@ impl Api {
     /// [`ApiError`] names the place in the document and the value. A loop in paper mode is an answer.
     pub async fn solve(&self, request: pb::SolveRequest) -> Result<pb::SolveResponse, ApiError> {
         limit("scenario: bytes", request.scenario.len(), SCENARIO_BYTES_MAX)?;
-        let cancel = Cancel::default();
-        // Dropped with this future, when the client goes away.
-        let asked = Asked(cancel.clone());
-        let solution = self.compute(move || solve(&request, &cancel)).await??;
-        drop(asked);
+        let solution = self.compute(move |cancel| solve(&request, cancel)).await??;
         Ok(pb::SolveResponse { solution })
-    }
-}
-
-/// A client that still waits: when it is gone nobody needs the answer, and the search ends.
-struct Asked(Cancel);
-
-impl Drop for Asked {
-    fn drop(&mut self) {
-        self.0.cancel();
     }
 }
 
@@ -83,6 +70,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::api::Asked;
 
     /// Twelve jobs of one period and many phases: the search for better shifts goes on as long as it may.
     fn long() -> pb::SolveRequest {

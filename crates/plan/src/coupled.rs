@@ -1,0 +1,124 @@
+//! A component by itself: for callers that keep jobs and their demands, and plan again only who meets whom.
+
+use alloc::{collections::BTreeMap, vec::Vec};
+use core::ops::Range;
+
+use circle::{Phase, Problem, ProblemError, Solution};
+use fluid::IterationTimes;
+use units::{LinkId, Nanos, Rate};
+
+use crate::{
+    LinkDemands,
+    component::{Content, content_links},
+    contention::Classes,
+    hold::Advice,
+    predict::{Gates, Holding, predict},
+    table::{self, State},
+};
+
+/// A job of a component.
+#[derive(Clone, Copy, Debug)]
+pub struct Member<'a> {
+    /// How long its iteration takes alone; its phases lie within.
+    pub iteration: Nanos,
+    /// Scheduled length of its iterations.
+    pub period: Nanos,
+    /// GPUs that it holds, its weight.
+    pub gpus: u32,
+    /// What it demands of its links.
+    pub demands: &'a LinkDemands,
+    /// Highest rate of each of these demands in Mbit/s.
+    pub peaks: &'a [u64],
+}
+
+/// Links of equal capacity on which the same jobs demand the same, which they can exceed together, or one of them alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Exceeded<'a> {
+    /// The links, by id.
+    pub links: &'a [LinkId],
+    /// Capacity of each.
+    pub capacity: Rate,
+    /// (score, score without shifts); `None` for links of one job, which are in no mean.
+    pub scores: Option<(f64, f64)>,
+}
+
+/// Jobs that meet, and where: a component, or several side by side.
+#[derive(Debug)]
+pub struct Coupled<'a> {
+    content: Content,
+    /// Links of each of [`Content::links`].
+    links: Vec<Vec<LinkId>>,
+    /// Of each demand that [`Content::links`] names.
+    phases: Vec<&'a [Phase]>,
+    problem: Problem,
+}
+
+impl<'a> Coupled<'a> {
+    /// Where `members` meet; `capacity` is that of a link in Mbit/s.
+    ///
+    /// # Errors
+    /// The limits of the circle, and at which link.
+    pub fn new(members: &[Member<'a>], capacity: impl Fn(LinkId) -> u64) -> Result<Self, (Option<LinkId>, ProblemError)> {
+        // In order of content, as the planner numbers demands, so that both state one problem alike.
+        let demands = members.iter().flat_map(|m| m.demands.demands.iter().map(Vec::as_slice).zip(m.peaks.iter().copied()));
+        let mut numbers: BTreeMap<&[Phase], (u32, u64)> = demands.map(|(phases, peak)| (phases, (0, peak))).collect();
+        numbers.values_mut().zip(0..).for_each(|((number, _), n)| *number = n);
+        let phases: Vec<&[Phase]> = numbers.keys().copied().collect();
+        let peaks: Vec<u64> = numbers.values().map(|(_, peak)| *peak).collect();
+        let mut on: Vec<(LinkId, table::Member)> = Vec::new();
+        for (job, member) in (0..).zip(members) {
+            let number: Vec<u32> = member.demands.demands.iter().map(|d| numbers[d.as_slice()].0).collect();
+            on.extend(member.demands.links.iter().map(|&(link, d)| (link, table::Member { job, demand: number[d as usize] })));
+        }
+        on.sort_unstable();
+        let pool: Vec<table::Member> = on.iter().map(|(_, m)| *m).collect();
+        let mut hot: Vec<(LinkId, u64, Range<u32>)> = Vec::new();
+        let mut from = 0;
+        for chunk in on.chunk_by(|a, b| a.0 == b.0) {
+            let (link, range) = (chunk[0].0, from..from + chunk.len());
+            from = range.end;
+            let capacity = capacity(link);
+            if table::state_of(&pool[range.clone()], &peaks, capacity).is_exceeded() {
+                hot.push((link, capacity, range.start as u32..range.end as u32));
+            }
+        }
+        let classes = Classes::group(&pool, &mut hot);
+        let content = Content {
+            periods: members.iter().map(|m| m.period.0).collect(),
+            iterations: members.iter().map(|m| m.iteration.0).collect(),
+            gpus: members.iter().map(|m| m.gpus).collect(),
+            links: content_links(&classes),
+        };
+        let links: Vec<Vec<LinkId>> = classes.classes.iter().map(|c| classes.links_of(c).to_vec()).collect();
+        let problem = content.problem(|d| phases[d as usize]).map_err(|(link, e)| (link.and_then(|l| links[l].first().copied()), e))?;
+        Ok(Self { content, links, phases, problem })
+    }
+
+    /// The circle problem of the shared links; job `i` is the member `i`.
+    #[must_use]
+    pub fn problem(&self) -> &Problem {
+        &self.problem
+    }
+
+    /// The links that the jobs can exceed, with their scores in a solution of the problem.
+    pub fn exceeded<'s>(&'s self, solution: &'s Solution) -> impl Iterator<Item = Exceeded<'s>> {
+        self.content.links.iter().zip(&self.links).zip(self.content.first_copies()).map(|((link, links), copy)| {
+            let scores = copy.and_then(|c| solution.links.get(c)).map(|s| (s.score, s.zero_shift_score));
+            Exceeded { links, capacity: Rate(link.capacity), scores }
+        })
+    }
+
+    /// What the iterations take under the shifts of a solution, and whom to hold.
+    #[must_use]
+    pub fn predict(&self, solution: &Solution, gates: Gates, holding: Holding<'_>) -> (Vec<IterationTimes>, Advice) {
+        let shifts: Vec<u64> = solution.shifts.iter().map(|s| s.shift.0).collect();
+        predict(&self.content, |d| self.phases[d as usize], &shifts, gates, holding)
+    }
+}
+
+impl State {
+    /// Whether the jobs of a link can exceed it, together or one alone.
+    pub(crate) fn is_exceeded(self) -> bool {
+        matches!(self, Self::Overrun | Self::Contended)
+    }
+}

@@ -1,0 +1,62 @@
+//! What the iterations of a component take, and whom to hold.
+
+use alloc::vec::Vec;
+
+use circle::Phase;
+use fluid::{FluidJob, FluidLink, IterationTimes, predict_with};
+use units::{Nanos, Rate};
+
+use crate::{
+    component::Content,
+    hold::{self, Advice, Question},
+};
+
+/// How gates and jobs behave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gates {
+    /// How late a start may be and still go at once, in thousandths of the period.
+    pub tolerance_permille: u32,
+    /// How much Down phases vary, in thousandths ([`fluid::jitter`]).
+    pub jitter_permille: u32,
+}
+
+/// Who is to be held.
+#[derive(Clone, Copy, Debug)]
+pub enum Holding<'h> {
+    /// By joint set, whom holding helps ([`hold`]). Per job: whether it is held now, if it runs already and met others; a job that it
+    /// does not name is new.
+    Advised(&'h [Option<bool>]),
+    /// Those, per job: they were chosen before.
+    Kept(&'h [bool]),
+}
+
+/// Predicts the iterations of a component under these shifts, and says whom to hold. The iteration alone is compared with the
+/// scheduled period, so what the headroom costs counts against holding.
+pub(crate) fn predict<'p>(
+    content: &Content,
+    phases: impl Fn(u32) -> &'p [Phase],
+    shifts: &[u64],
+    gates: Gates,
+    holding: Holding<'_>,
+) -> (Vec<IterationTimes>, Advice) {
+    let Gates { tolerance_permille, jitter_permille } = gates;
+    let job = |((iteration, period), shift): ((&u64, &u64), &u64)| FluidJob {
+        iteration: Nanos(*iteration),
+        period: Nanos(*period),
+        shift: Nanos(*shift),
+    };
+    let jobs: Vec<FluidJob> = content.iterations.iter().zip(&content.periods).zip(shifts).map(job).collect();
+    let mut links: Vec<FluidLink<'p>> = Vec::with_capacity(content.links.len());
+    for link in &content.links {
+        let demands = link.members.iter().map(|&(job, demand)| (job as usize, phases(demand))).collect();
+        links.push(FluidLink { capacity: Rate(link.capacity), demands });
+    }
+    let times = predict_with(&jobs, &links, tolerance_permille, jitter_permille);
+    let before = if let Holding::Advised(before) = holding { before } else { &[] };
+    let question = Question { jobs: &jobs, gpus: &content.gpus, links: &links, times: &times, before, tolerance_permille, jitter_permille };
+    let advice = match holding {
+        Holding::Advised(_) => hold::advise(&question, &hold::sets(jobs.len(), &links)),
+        Holding::Kept(hold) => Advice { hold: hold.to_vec(), times: hold::times_of(&question, hold) },
+    };
+    (times, advice)
+}
