@@ -41,6 +41,7 @@ const UNITS: &str = "crates/units";
 const CIRCLE: &str = "crates/circle";
 const FABRIC: &str = "crates/fabric";
 const PROFILE: &str = "crates/profile";
+const RENDER: &str = "crates/render";
 const POLICY: &str = "crates/policy";
 const CLUSTER: &str = "crates/cluster";
 const SIM: &str = "crates/sim";
@@ -57,12 +58,14 @@ const PROTO: &str = "proto";
 const TESTS: &str = "tests";
 
 /// Everything but the tests, for the crates at the top.
-pub(crate) const ALL: &[&str] =
-    &[UNITS, CIRCLE, FABRIC, PROFILE, POLICY, CLUSTER, SIM, LAB, CLI, STATE, SERVER, GATE_CORE, GATE, TELEMETRY, VERBS, DAEMON, PROTO];
+pub(crate) const ALL: &[&str] = &[
+    UNITS, RENDER, CIRCLE, FABRIC, PROFILE, POLICY, CLUSTER, SIM, LAB, CLI, STATE, SERVER, GATE_CORE, GATE, TELEMETRY, VERBS, DAEMON, PROTO,
+];
 
 /// The whole house, bottom first: a room depends only on rooms above it in this list.
 pub(crate) const ROOMS: &[Room] = &[
     Room { folder: UNITS, kind: Kind::Pure, own: &[], external: Some(&[]) },
+    Room { folder: RENDER, kind: Kind::Pure, own: &[], external: Some(&["libm"]) },
     Room {
         folder: CIRCLE,
         kind: Kind::Pure,
@@ -106,11 +109,16 @@ pub(crate) const ROOMS: &[Room] = &[
     Room { folder: TELEMETRY, kind: Kind::Edge, own: &[UNITS], external: None },
     Room { folder: VERBS, kind: Kind::Edge, own: &[UNITS], external: None },
     Room { folder: DAEMON, kind: Kind::Edge, own: &[UNITS, GATE_CORE, GATE, TELEMETRY, PROTO], external: None },
-    Room { folder: SERVER, kind: Kind::Edge, own: &[UNITS, CIRCLE, FABRIC, PROFILE, POLICY, CLUSTER, STATE, PROTO], external: None },
+    Room {
+        folder: SERVER,
+        kind: Kind::Edge,
+        own: &[UNITS, RENDER, CIRCLE, FABRIC, PROFILE, POLICY, CLUSTER, STATE, PROTO],
+        external: None,
+    },
     Room {
         folder: LAB,
         kind: Kind::Edge,
-        own: &[UNITS, CIRCLE, FABRIC, PROFILE, POLICY, CLUSTER, SIM, STATE, GATE_CORE, GATE, PROTO],
+        own: &[UNITS, RENDER, CIRCLE, FABRIC, PROFILE, POLICY, CLUSTER, SIM, STATE, GATE_CORE, GATE, PROTO],
         external: None,
     },
     Room { folder: CLI, kind: Kind::Edge, own: ALL, external: None },
@@ -135,7 +143,8 @@ pub(crate) const REACHED: &[&str] = &[
     "hashbrown",
     "indexmap",
     "petgraph",
-    // Numbers, names and errors. serde_path_to_error only keeps the path of the key; wildmatch only compares.
+    // Numbers, names and errors. libm is arithmetic alone, without its feature `arch`; serde_path_to_error only keeps the path of the key; wildmatch only compares.
+    "libm",
     "serde_path_to_error",
     "wildmatch",
     "num-integer",
