@@ -99,6 +99,12 @@ pub fn stylesheet() -> String {
     css
 }
 
+/// [`patterns`] in an element of their own that takes no room: for the top of a page.
+#[must_use]
+pub fn sheet_of_patterns() -> String {
+    format!("<svg width=\"0\" height=\"0\" aria-hidden=\"true\" focusable=\"false\">{}</svg>", patterns())
+}
+
 /// The patterns: striped and dotted job colours, and the hatching of over-capacity. Ids are
 /// fixed, so a page holds them once.
 pub fn patterns() -> String {

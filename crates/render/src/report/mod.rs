@@ -80,7 +80,7 @@ fn head(page: &mut Html, view: &ReportView, source_hash: fn(&str) -> String) {
     );
     page.raw("<title>").text(&text::name(&view.title)).raw("</title>\n<style>").raw(&css).raw("</style>\n</head>\n<body>\n");
     page.raw("<a class=\"skip\" href=\"#main\">Skip to the tables</a>\n");
-    page.raw("<svg width=\"0\" height=\"0\" aria-hidden=\"true\" focusable=\"false\">").raw(&style::patterns()).raw("</svg>\n");
+    page.raw(&style::sheet_of_patterns()).raw("\n");
 }
 
 /// The summary: one sentence, then the facts.
