@@ -162,7 +162,9 @@ impl Panel<'_> {
         }
         self.total(svg);
         self.ticks(svg);
-        svg.text(&format!("big m s{}", palette::score_class(self.score)), self.centre.0, self.centre.1 + 5.0, &quantity::score(self.score));
+        // A link of one job has no score, which is not a bad one.
+        let colour = if self.score.is_finite() { format!("s{}", palette::score_class(self.score)) } else { "mu".to_owned() };
+        svg.text(&format!("big m {colour}"), self.centre.0, self.centre.1 + 5.0, &quantity::score(self.score));
         svg.text("sm m mu", self.centre.0, self.centre.1 + 20.0, "score");
         self.verdict(svg);
     }

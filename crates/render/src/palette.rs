@@ -115,6 +115,19 @@ impl Colours {
         Self(slots.collect())
     }
 
+    /// Keeps the slots given, counted from 0, for a reader who has coloured some jobs already; each other job gets the first slot
+    /// that no job has, or its position modulo [`SLOTS`] where all are taken.
+    #[must_use]
+    pub fn given(slots: &[Option<usize>]) -> Self {
+        let mut taken = slots.iter().flatten().fold(0_u32, |mask, slot| mask | 1 << (slot % SLOTS));
+        let choose = |(job, slot): (usize, &Option<usize>)| {
+            let slot = slot.map(|slot| slot % SLOTS).or_else(|| (0..SLOTS).find(|slot| taken & (1 << slot) == 0)).unwrap_or(job % SLOTS);
+            taken |= 1 << slot;
+            slot
+        };
+        Self(slots.iter().enumerate().map(choose).collect())
+    }
+
     /// The class that fills with the job's colour.
     pub fn class(&self, job: usize) -> String {
         format!("j{}", self.0.get(job).copied().unwrap_or(job % SLOTS) + 1)
@@ -228,6 +241,13 @@ mod tests {
         classes.sort();
         classes.dedup();
         assert_eq!(classes.len(), 12);
+    }
+
+    #[test]
+    fn slots_that_are_given_stay_and_the_others_are_free_ones() {
+        let colours = Colours::given(&[None, Some(0), Some(SLOTS + 2), None]);
+        assert_eq!([0, 1, 2, 3].map(|j| colours.class(j)), ["j2", "j1", "j3", "j4"]);
+        assert_eq!(Colours::given(&[None; SLOTS + 1]).class(SLOTS), "j1");
     }
 
     #[test]

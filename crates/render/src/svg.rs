@@ -156,6 +156,13 @@ impl Svg {
         self.finish(&head, "paper")
     }
 
+    /// A part of a page that holds the style sheet but not the patterns, which it brings. Two of these on a page repeat the ids of
+    /// the patterns, which are equal.
+    #[must_use]
+    pub fn unstyled(self) -> String {
+        self.finish(&style::patterns(), "")
+    }
+
     /// A part of a page that holds the style sheet and the patterns.
     pub fn fragment(self) -> String {
         self.finish("", "")

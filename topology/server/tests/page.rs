@@ -54,6 +54,25 @@ fn each_file_is_served_with_its_type_and_kept_by_its_tag() {
     }
 }
 
+/// The colours and the style of pictures are those of the crate that draws them, and no file of the page.
+#[test]
+fn the_style_of_pictures_is_served_and_the_page_has_no_colours_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::with(program().arg("--state").arg(folder.path().join("s.redb")));
+    let answer = service.get("/picture.css");
+    assert_eq!((answer.status, header(&answer, "content-type")), (200, Some("text/css; charset=utf-8")));
+    assert!(header(&answer, "content-security-policy").unwrap().contains("default-src 'self'"));
+    assert_eq!(answer.body, render::style::page());
+    let tag = header(&answer, "etag").unwrap();
+    let known = request(service.address, "GET", "/picture.css", &[&format!("if-none-match: {tag}")], b"").unwrap();
+    assert_eq!((known.status, known.body.as_str()), (304, ""));
+    let (_, own) = files().into_iter().find(|(name, _)| name == "style.css").unwrap();
+    let own = String::from_utf8(own).unwrap();
+    for colour in render::palette::LIGHT.jobs.iter().chain(&render::palette::DARK.jobs) {
+        assert!(answer.body.contains(colour) && !own.contains(colour), "{colour}");
+    }
+}
+
 #[test]
 fn nothing_else_is_served() {
     let folder = tempfile::tempdir().unwrap();
