@@ -1,4 +1,4 @@
-//! `antiphase`: commands for people. One file per command in `commands/`; pictures in `picture/`.
+//! `antiphase`: commands for people. One file per command in `commands/`; pictures are drawn by the crate `render`.
 //!
 //! Exit codes: 0 done, 1 failure, 2 usage or bad input (one line on stderr that names the file,
 //! the place and the value), 3 a loop in paper mode, 4 `fabric diff` found differences,
@@ -9,7 +9,6 @@ mod cluster;
 mod commands;
 mod input;
 mod output;
-mod picture;
 mod table;
 
 use std::process::ExitCode;

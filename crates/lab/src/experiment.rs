@@ -182,12 +182,14 @@ fn link_row(lab: &Lab, rounds: &[Round], link: LinkId, jobs: &[usize]) -> LinkRo
             |take: &Take| take.bytes.get(&link).map_or(0.0, |&bytes| bytes as f64 * 8e3 / (take.window.until - take.window.from) as f64);
         Spread::of(rounds.iter().map(|r| mbps(of(r))).collect())
     };
-    let score = rounds.last().and_then(|r| r.plan.links.iter().find(|(known, _)| *known == name)).map(|(_, score)| *score);
+    let plan = rounds.last().and_then(|r| r.plan.links.iter().find(|l| l.name == name));
     LinkRow {
         capacity_mbps: lab.case.fabric.link(link).capacity.map_or(0, units::Rate::mbps),
         jobs: jobs.iter().map(|&j| lab.case.jobs[j].id.clone()).collect(),
         // A link that its jobs together cannot fill has no score of its own: nothing on it depends on shifts.
-        score: score.unwrap_or(1.0),
+        score: plan.map_or(1.0, |l| l.score),
+        zero_shift_score: plan.map(|l| l.zero_shift_score),
+        demand_mbps: plan.map_or_else(Vec::new, |l| jobs.iter().map(|&j| l.demand_mbps(j)).collect()),
         shared: jobs.len() > 1,
         marks_per_iteration: Three {
             solo: marks(&|r| jobs.iter().map(|&j| &r.solo[j]).collect()),

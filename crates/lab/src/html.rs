@@ -1,166 +1,145 @@
-//! The result of an experiment as one self-contained page.
+//! The result of an experiment as one self-contained page. The pictures on it are drawn by the crate `render`.
 
-use std::fmt::Write as _;
+use render::{
+    bars::{self, BarView},
+    circles,
+    html::Html,
+    palette::Colours,
+    style,
+    view::{JobView, LinkView, MemberView, PhaseView},
+};
 
-use crate::report::{JobRow, Report};
+use crate::report::{JobRow, LinkRow, Report};
 
-/// Colours of jobs: those of the reports of `antiphase plan`, light and dark.
-const JOBS: [(&str, &str); 6] = [
-    ("#3d4af0", "#2f76cc"),
-    ("#a06333", "#fb971d"),
-    ("#35928c", "#47c0a3"),
-    ("#8154a9", "#ffa7ff"),
-    ("#1698ff", "#abfee0"),
-    ("#5a00a5", "#9b89ff"),
-];
-/// Width of the longest bar.
-const BAR: f64 = 420.0;
-/// Of the circle, its outermost ring and the pitch of the rings.
-const CIRCLE: f64 = 220.0;
-const OUTER: f64 = 98.0;
-const PITCH: f64 = 14.0;
-/// Turns of the shortest period that are drawn at most.
-const TURNS_MAX: f64 = 12.0;
+/// Links whose circles are drawn, the worst first: the links of a case that differ in their jobs are seldom more.
+const CIRCLES_MAX: usize = 4;
+
+/// What the page adds to the style of pictures.
+const STYLE: &str = "\
+:root{color-scheme:light dark}\
+body{margin:0;background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,sans-serif}main{max-width:62rem;margin:2rem auto;padding:0 1rem}\
+.muted,figcaption{color:var(--muted)}table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
+td,th{padding:.2rem .8rem .2rem 0;text-align:left}td.n,th.n{text-align:right}figure{margin:0 0 1.5rem;overflow-x:auto}\
+";
 
 /// The page.
 pub(crate) fn page(report: &Report) -> String {
-    let mut out = String::new();
-    let _ = write!(
-        out,
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-         <title>{0}: Antiphase lab</title><style>{1}</style></head>\n<body><main><h1>{0}</h1><p>{2}</p>",
-        escape(&report.case),
-        style(),
-        escape(&report.about)
-    );
+    let mut page = Html::default();
+    page.raw("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">");
+    page.raw("<title>").text(&report.case).raw(": Antiphase lab</title><style>").raw(&style::page()).raw(STYLE);
+    page.raw("</style></head>\n<body>").raw(&style::sheet_of_patterns()).raw("<main><h1>").text(&report.case);
+    page.raw("</h1><p>").text(&report.about).raw("</p>");
     if let Some(torch) = &report.torch {
-        let _ = write!(out, "<p>Trained by DistributedDataParallel of PyTorch {}, over gloo.</p>", escape(torch));
+        page.raw("<p>").text(&format!("Trained by DistributedDataParallel of PyTorch {torch}, over gloo.")).raw("</p>");
     }
     let place = if report.load.is_some() {
         "played on a kernel: network namespaces, TCP, a marking queue"
     } else {
         "in virtual time: the service and the gates as they are, on a simulated fabric"
     };
-    let _ = write!(
-        out,
-        "<p class=\"muted\">Score {:.3}, without shifts {:.3}; {place}; {} repeats, bars are medians of means.</p>",
+    page.raw("<p class=\"muted\">").text(&format!(
+        "Score {:.3}, without shifts {:.3}; {place}; {} repeats, bars are medians of means.",
         report.score, report.zero_shift_score, report.repeats
-    );
-    jobs(&mut out, report);
-    links(&mut out, report);
-    let _ = write!(
-        out,
-        "<h2>Circles</h2><div class=\"circles\"><figure>{}<figcaption>if nobody is shifted</figcaption></figure>\
-         <figure>{}<figcaption>with the plan's shifts</figcaption></figure></div>",
-        circle(&report.jobs, false),
-        circle(&report.jobs, true)
-    );
-    out.push_str("</main></body></html>\n");
-    out
+    ));
+    page.raw("</p>");
+    // A colour per job on the whole page, as far as there are colours.
+    let (views, links): (Vec<JobView>, Vec<LinkView>) = (report.jobs.iter().map(job_view).collect(), link_views(report));
+    let colours = Colours::assign(views.len(), []);
+    iterations(&mut page, report, &colours);
+    table(&mut page, report);
+    page.raw("<h2>Circles</h2>");
+    if links.is_empty() {
+        page.raw("<p>No link can be over capacity, or this result was written before demands were kept: there is nothing to draw.</p>");
+    }
+    for link in links.iter().take(CIRCLES_MAX) {
+        page.raw("<figure>").raw(&circles::draw(link, &views, &colours).fragment()).raw("</figure>");
+    }
+    page.raw("</main></body></html>\n");
+    page.finish()
 }
 
-fn style() -> String {
-    let vars = |dark: bool| {
-        let colours = JOBS.iter().enumerate().map(|(i, (light, night))| format!("--j{i}:{};", if dark { night } else { light }));
-        colours.collect::<String>()
-    };
-    format!(
-        ":root{{color-scheme:light dark;--ink:#16202c;--paper:#fff;--muted:#566273;--track:#edf0f4;--over:#9e001d;{}}}\
-         @media(prefers-color-scheme:dark){{:root{{--ink:#e8edf3;--paper:#12161d;--muted:#9eabba;--track:#222a35;--over:#ff3b2b;{}}}}}\
-         body{{margin:0;background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,sans-serif}}main{{max-width:62rem;margin:2rem auto;padding:0 1rem}}\
-         .muted,figcaption{{color:var(--muted)}}table{{border-collapse:collapse;font-variant-numeric:tabular-nums}}\
-         td,th{{padding:.2rem .8rem .2rem 0;text-align:left}}td.n,th.n{{text-align:right}}svg text{{fill:var(--ink);font:12px system-ui,sans-serif}}\
-         .track{{fill:none;stroke:var(--track)}}.circles{{display:flex;flex-wrap:wrap;gap:2rem}}figure{{margin:0}}",
-        vars(false),
-        vars(true)
-    )
-}
-
-fn jobs(out: &mut String, report: &Report) {
+/// How long the iterations of each job are: alone, as they come, and held.
+fn iterations(page: &mut Html, report: &Report, colours: &Colours) {
     let longest = report.jobs.iter().flat_map(|j| [j.mean_ms.solo, j.mean_ms.contended, j.mean_ms.interleaved]).map(|s| s.median);
     let longest = longest.fold(1.0, f64::max);
-    out.push_str("<h2>Iterations</h2>");
+    page.raw("<h2>Iterations</h2>");
     for (i, job) in report.jobs.iter().enumerate() {
-        let bars =
-            [("alone", job.mean_ms.solo, 0.45), ("as they come", job.mean_ms.contended, 0.75), ("held", job.mean_ms.interleaved, 1.0)];
-        let _ = write!(out, "<h3>{} <span class=\"muted\">gain {:.1} %</span></h3>", escape(&job.id), 100.0 * job.gain.median);
-        let _ = write!(out, "<svg width=\"640\" height=\"66\" role=\"img\" aria-label=\"iterations of {}\">", escape(&job.id));
-        for (n, (name, spread, opacity)) in bars.into_iter().enumerate() {
-            let (y, width) = (n as f64 * 22.0, spread.median / longest * BAR);
-            let _ = write!(
-                out,
-                "<text x=\"0\" y=\"{:.0}\">{name}</text><rect x=\"92\" y=\"{:.0}\" width=\"{width:.1}\" height=\"16\" rx=\"2\" \
-                 style=\"fill:var(--j{});opacity:{opacity}\"/><text x=\"{:.0}\" y=\"{:.0}\">{:.1} ms</text>",
-                y + 13.0,
-                y + 1.0,
-                i % JOBS.len(),
-                98.0 + width,
-                y + 13.0,
-                spread.median
-            );
-        }
-        out.push_str("</svg>");
+        let times = [("alone", job.mean_ms.solo), ("as they come", job.mean_ms.contended), ("held", job.mean_ms.interleaved)];
+        let bars = times.map(|(name, time)| BarView { name: name.into(), value: time.median, said: format!("{:.1} ms", time.median) });
+        page.raw("<h3>").text(&job.id).raw(" <span class=\"muted\">").text(&format!("gain {:.1} %", 100.0 * job.gain.median));
+        page.raw("</span></h3>");
+        page.raw(&bars::draw(&format!("iterations of {}", job.id), &colours.class(i), &bars, longest).fragment());
     }
 }
 
-fn links(out: &mut String, report: &Report) {
-    out.push_str(
+fn table(page: &mut Html, report: &Report) {
+    page.raw(
         "<h2>Shared links</h2><table><tr><th>Link</th><th>Jobs</th><th class=\"n\">Score</th><th class=\"n\">ECN marks per \
          iteration, as they come</th><th class=\"n\">held</th><th class=\"n\">Overlap, as they come</th><th class=\"n\">held</th></tr>",
     );
     for link in report.links.iter().filter(|l| l.shared) {
+        page.raw("<tr><td>").text(&link.link).raw("</td><td>").text(&link.jobs.join(", ")).raw("</td>");
         let marks = &link.marks_per_iteration;
-        let _ = write!(
-            out,
-            "<tr><td>{}</td><td>{}</td><td class=\"n\">{:.3}</td><td class=\"n\">{:.1}</td><td class=\"n\">{:.1}</td>\
-             <td class=\"n\">{:.2}</td><td class=\"n\">{:.2}</td></tr>",
-            escape(&link.link),
-            escape(&link.jobs.join(", ")),
-            link.score,
-            marks.contended.median,
-            marks.interleaved.median,
-            link.overlap_contended.median,
-            link.overlap_interleaved.median
-        );
+        for cell in [
+            format!("{:.3}", link.score),
+            format!("{:.1}", marks.contended.median),
+            format!("{:.1}", marks.interleaved.median),
+            format!("{:.2}", link.overlap_contended.median),
+            format!("{:.2}", link.overlap_interleaved.median),
+        ] {
+            page.raw("<td class=\"n\">").text(&cell).raw("</td>");
+        }
+        page.raw("</tr>");
     }
-    out.push_str("</table>");
+    page.raw("</table>");
 }
 
-/// One ring per job; the perimeter is a whole number of turns of the shortest period that holds the longest.
-fn circle(jobs: &[JobRow], shifted: bool) -> String {
-    let longest = jobs.iter().map(|j| j.period_ms).fold(0.0, f64::max);
-    let c = CIRCLE / 2.0;
-    let at = |turn: f64, radius: f64| {
-        let angle = turn * std::f64::consts::TAU;
-        format!("{:.2} {:.2}", c + radius * angle.sin(), c - radius * angle.cos())
-    };
-    let mut out = format!("<svg width=\"{CIRCLE}\" height=\"{CIRCLE}\" role=\"img\" aria-label=\"circles of the jobs\">");
-    for (i, job) in jobs.iter().enumerate() {
-        let radius = OUTER - i as f64 * PITCH;
-        let _ = write!(out, "<circle class=\"track\" cx=\"{c}\" cy=\"{c}\" r=\"{radius}\" stroke-width=\"11\"/>");
-        let turns = (longest / job.period_ms).round().clamp(1.0, TURNS_MAX);
-        let mut turn = 0.0;
-        while turn < turns {
-            let from = (turn * job.period_ms + if shifted { job.shift_ms } else { 0.0 }) / longest;
-            let length = (job.up_ms / longest).min(0.9999);
-            let large = u8::from(length > 0.5);
-            let _ = write!(
-                out,
-                "<path d=\"M {} A {radius} {radius} 0 {large} 1 {}\" fill=\"none\" style=\"stroke:var(--j{})\" stroke-width=\"11\">\
-                 <title>{}</title></path>",
-                at(from, radius),
-                at(from + length, radius),
-                i % JOBS.len(),
-                escape(&job.id)
-            );
-            turn += 1.0;
+/// Nanoseconds of a time of the report. What is not a time is 0.
+fn ns(ms: f64) -> u64 {
+    (ms * 1e6).round() as u64
+}
+
+fn job_view(job: &JobRow) -> JobView {
+    JobView {
+        name: job.id.clone(),
+        period_ns: ns(job.period_ms),
+        shift_ns: ns(job.shift_ms),
+        slack_ns: Some(ns(job.slack_ms)),
+        ..JobView::default()
+    }
+}
+
+/// The links that can be over capacity, worst first; those with the same jobs and demands are one picture.
+fn link_views(report: &Report) -> Vec<LinkView> {
+    let mut rows: Vec<(&LinkRow, usize)> = Vec::new();
+    for link in report.links.iter().filter(|l| l.shared && l.demand_mbps.len() == l.jobs.len()) {
+        let same = |row: &&mut (&LinkRow, usize)| {
+            (&row.0.jobs, &row.0.demand_mbps, row.0.capacity_mbps) == (&link.jobs, &link.demand_mbps, link.capacity_mbps)
+        };
+        match rows.iter_mut().find(same) {
+            Some(row) => row.1 += 1,
+            None => rows.push((link, 0)),
         }
     }
-    out + "</svg>"
+    rows.sort_by(|(a, _), (b, _)| a.score.total_cmp(&b.score).then_with(|| a.link.cmp(&b.link)));
+    rows.into_iter().map(|(link, alike)| link_view(report, link, alike)).collect()
 }
 
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+fn link_view(report: &Report, link: &LinkRow, alike: usize) -> LinkView {
+    let member = |(id, mbps): (&String, &u64)| {
+        let job = report.jobs.iter().position(|j| j.id == *id)?;
+        // A job of the lab begins each iteration with its one Up phase.
+        Some(MemberView { job, phases: vec![PhaseView { start_ns: 0, end_ns: ns(report.jobs[job].up_ms), mbps: *mbps }] })
+    };
+    LinkView {
+        name: if alike > 0 { format!("{} and {alike} like it", link.link) } else { link.link.clone() },
+        capacity_mbps: link.capacity_mbps,
+        members: link.jobs.iter().zip(&link.demand_mbps).filter_map(member).collect(),
+        unshifted_score: link.zero_shift_score.unwrap_or(f64::NAN),
+        score: link.score,
+        alike,
+        ..LinkView::default()
+    }
 }
 
 #[cfg(test)]
@@ -173,7 +152,21 @@ mod tests {
         let report = crate::virtual_time::run(&case, 1, 20).unwrap();
         let page = page(&report);
         assert!(report.jobs.iter().all(|j| page.contains(&format!("<h3>{} ", j.id))));
-        assert!(report.links.iter().filter(|l| l.shared).all(|l| page.contains(&escape(&l.link))));
+        let escaped = |name: &str| name.replace('>', "&gt;");
+        assert!(report.links.iter().filter(|l| l.shared).all(|l| page.contains(&escaped(&l.link))));
         assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+        // Of the links that can be over capacity both circles are drawn, with the scores that the plan gave.
+        let worst = report.links.iter().filter(|l| !l.demand_mbps.is_empty()).min_by(|a, b| a.score.total_cmp(&b.score)).unwrap();
+        assert!(page.contains("before: no shifts") && page.contains("after: shifted"));
+        let score = |score: f64| format!(">{:.3}</text>", (score * 1e3 + 1e-6).floor() / 1e3);
+        assert!(page.contains(&score(worst.score)) && page.contains(&score(worst.zero_shift_score.unwrap())));
+    }
+
+    #[test]
+    fn a_result_without_demands_has_no_circles() {
+        let case = crate::find_case("three-in-a-loop").unwrap();
+        let mut report = crate::virtual_time::run(&case, 1, 20).unwrap();
+        report.links.iter_mut().for_each(|l| (l.demand_mbps, l.zero_shift_score) = (Vec::new(), None));
+        assert!(page(&report).contains("there is nothing to draw"));
     }
 }

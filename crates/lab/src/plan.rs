@@ -23,8 +23,29 @@ pub struct Plan {
     pub score: f64,
     /// The same without shifts.
     pub zero_shift_score: f64,
-    /// Per link with two or more jobs that can be over capacity: name and score.
-    pub links: Vec<(String, f64)>,
+    /// The links with two or more jobs that can be over capacity.
+    pub links: Vec<LinkPlan>,
+}
+
+/// One link that can be over capacity.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkPlan {
+    /// Its name.
+    pub name: String,
+    /// Compatibility score of the shifts.
+    pub score: f64,
+    /// The same without shifts.
+    pub zero_shift_score: f64,
+    /// Per job on it, by its position in the case: what its Up phase wants of this link, in Mbit/s.
+    pub demands: Vec<(usize, u64)>,
+}
+
+impl LinkPlan {
+    /// What the job at `position` of the case wants of this link, in Mbit/s; 0 where it is not on it.
+    #[must_use]
+    pub fn demand_mbps(&self, position: usize) -> u64 {
+        self.demands.iter().find(|(job, _)| *job == position).map_or(0, |(_, mbps)| *mbps)
+    }
 }
 
 /// What one job is told and what is expected of it.
@@ -71,9 +92,21 @@ pub fn plan(case: &Case, measured: &[Timing]) -> Result<Plan> {
         }
     };
     let jobs = solo.iter().zip(&reports).map(job).collect();
-    let links = evaluation.links().filter(|l| l.jobs.len() > 1);
-    let links = links.flat_map(|l| l.links.iter().map(|id| (case.fabric.link_name(*id), l.score)).collect::<Vec<_>>()).collect();
+    let links = evaluation.links().filter(|l| l.jobs.len() > 1).flat_map(|l| link_plans(case, &l)).collect();
     Ok(Plan { jobs, score: scores.score, zero_shift_score: scores.zero_shift_score, links })
+}
+
+/// The links of one row of the planner's report: those that carry the same demands.
+fn link_plans(case: &Case, row: &plan::LinkReport<'_>) -> Vec<LinkPlan> {
+    let pairs = row.jobs.iter().zip(row.demands);
+    let demands: Vec<(usize, u64)> = pairs.map(|(job, phases)| (job.index(), phases.iter().map(|p| p.rate.0).max().unwrap_or(0))).collect();
+    let link = |&id| LinkPlan {
+        name: case.fabric.link_name(id),
+        score: row.score,
+        zero_shift_score: row.zero_shift_score,
+        demands: demands.clone(),
+    };
+    row.links.iter().map(link).collect()
 }
 
 /// Stretches the case's own periods by the worst factor seen.

@@ -98,6 +98,12 @@ pub struct LinkRow {
     pub shared: bool,
     /// Compatibility score under the plan's shifts.
     pub score: f64,
+    /// The same without shifts; nothing where the jobs together cannot fill the link.
+    #[serde(default)]
+    pub zero_shift_score: Option<f64>,
+    /// What the Up phase of each of `jobs` wants of it, in Mbit/s; empty where they cannot fill it together.
+    #[serde(default)]
+    pub demand_mbps: Vec<u64>,
     /// ECN marks set at this link, per iteration of a job on it.
     pub marks_per_iteration: Three,
     /// What it carried in the mean, headers included, in Mbit/s; not counted in virtual time.

@@ -14,7 +14,7 @@ use crate::{
     analysis::Spread,
     case::{Case, LabJob, Timing},
     control::{Control, GateTotals},
-    plan::{Plan, plan},
+    plan::{LinkPlan, Plan, plan},
     report::{JobRow, LinkRow, Prediction, REPORT_SCHEMA, Report, Three},
 };
 
@@ -131,12 +131,17 @@ fn link_row(case: &Case, plan: &Plan, rounds: &[Comparison], link: usize, name: 
         let id = units::LinkId::from_index(i)?;
         (case.fabric.link_name(id) == name).then_some(l.capacity)?
     });
+    let planned = plan.links.iter().find(|l| l.name == name);
+    let position = |id: &String| case.jobs.iter().position(|j| j.id == *id);
+    let demand = |l: &LinkPlan| jobs.iter().map(|id| position(id).map_or(0, |job| l.demand_mbps(job))).collect();
     LinkRow {
         link: name.to_owned(),
         capacity_mbps: capacity.map_or(0, units::Rate::mbps),
         shared: jobs.len() > 1,
+        score: planned.map_or(1.0, |l| l.score),
+        zero_shift_score: planned.map(|l| l.zero_shift_score),
+        demand_mbps: planned.map_or_else(Vec::new, demand),
         jobs,
-        score: plan.links.iter().find(|(known, _)| known == name).map_or(1.0, |(_, score)| *score),
         marks_per_iteration: Three {
             // A job alone never exceeds a link: its NIC is slower.
             solo: Spread::of(vec![0.0; rounds.len()]),

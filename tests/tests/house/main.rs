@@ -11,6 +11,7 @@ mod doors;
 mod foreign_names;
 mod links;
 mod lints;
+mod pictures;
 mod promises;
 mod purity;
 mod rooms;

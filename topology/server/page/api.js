@@ -12,17 +12,21 @@ export class Refused extends Error {
   }
 }
 
-export async function get(path, query = {}) {
+const gone = (path) => (error) => { throw new Refused(path, 0, error.name === "TimeoutError" ? `no answer in ${TIMEOUT_MS / 1000} s` : "no answer"); };
+
+async function ask(path, query, accept) {
   const url = new URL("v1alpha1/" + path, document.baseURI);
   for (const [key, value] of Object.entries(query)) {
     for (const one of [value].flat()) url.searchParams.append(key, one);
   }
-  const gone = (error) => { throw new Refused(path, 0, error.name === "TimeoutError" ? `no answer in ${TIMEOUT_MS / 1000} s` : "no answer"); };
-  const answer = await fetch(url, { headers: { accept: "application/json" }, signal: AbortSignal.timeout(TIMEOUT_MS) }).catch(gone);
-  if (answer.ok) return answer.json().catch(gone);
+  const answer = await fetch(url, { headers: { accept }, signal: AbortSignal.timeout(TIMEOUT_MS) }).catch(gone(path));
+  if (answer.ok) return answer;
   const said = await answer.json().catch(() => ({}));
   throw new Refused(path, answer.status, said.message ?? answer.statusText);
 }
+
+export const get = (path, query = {}) => ask(path, query, "application/json").then((answer) => answer.json().catch(gone(path)));
+export const text = (path, query = {}) => ask(path, query, "image/svg+xml").then((answer) => answer.text().catch(gone(path)));
 
 // Calls `happened(event)` for each event after a sequence number, and `live(true | false)` as the stream comes and goes.
 // The browser reconnects by itself and resumes after the last id, unless the service refused: then another stream is opened.

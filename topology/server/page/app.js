@@ -2,7 +2,7 @@
 
 import { follow, get, Refused } from "./api.js";
 import { byId, chip, count, duration, html, rate, render, SCORES } from "./dom.js";
-import { circle, perimeter } from "./circle.js";
+import { circles } from "./circles.js";
 import { chart } from "./chart.js";
 import { map } from "./map.js";
 import { agents, chips, coloured, jobs, links, ROWS_MAX } from "./tables.js";
@@ -113,11 +113,6 @@ function drawLinks() {
   });
 }
 
-function figure(link, shifted, score) {
-  const says = score === undefined || score === null ? "" : html("b", {}, ` score ${score.toFixed(4)}`);
-  return html("figure", {}, circle(link, shifted), html("figcaption", {}, shifted ? "with the committed shifts" : "if nobody were shifted", says));
-}
-
 // The address names another link, or none.
 function moved() {
   drawLinks();
@@ -133,14 +128,18 @@ async function drawLink() {
   const link = known ? await get("links", { links: id, demands: true }).then((answer) => answer.links[0], absent) : null;
   if (id !== opened()) return;
   byId("link-title").textContent = `Link ${id}`;
-  render(byId("link-detail"), JSON.stringify([id, link]), () => {
+  const key = JSON.stringify([id, link]);
+  // Drawn anew only where something changed.
+  if (byId("link-detail").dataset.key === key) return;
+  const demands = link?.demands ?? [];
+  // None where the link lost its jobs between the two questions: the next refresh says so.
+  const drawing = demands.length ? await circles(link).catch(absent) : null;
+  if (id !== opened()) return;
+  render(byId("link-detail"), key, () => {
     if (!link) return html("p", { class: "empty" }, "This link carries no demand now.");
-    const demands = link.demands ?? [];
-    const { length, exact } = demands.length ? perimeter(demands) : { length: 0, exact: true };
-    const around = exact ? `once around is ${duration(length)}` : `the periods do not lock: one turn of ${duration(length)} is drawn, and the next looks different`;
     return [
-      html("p", {}, `${rate(link.capacity_mbps)} from ${link.from_node} to ${link.to_node}; ${around}. Each ring is when a job sends, and the disc is all of them together: the dashed circle is the capacity, and what is `, html("b", { class: "bad" }, "over it"), " waits."),
-      html("div", { class: "circles" }, demands.length ? [figure(link, false, link.zero_shift_score), figure(link, true, link.score)] : [],
+      html("p", {}, `${rate(link.capacity_mbps)} from ${link.from_node} to ${link.to_node}. Each ring is when a job sends; the outermost, where there is a common turn, is all of them together: the dashed circle is the capacity, and what is `, html("b", { class: "bad" }, "over it"), " waits."),
+      html("div", { class: "circles" }, html("figure", {}, drawing),
         html("table", { class: "demands" }, html("tbody", {}, demands.map((d) => html("tr", {},
           html("td", {}, chip(d.job)), html("td", {}, `every ${duration(d.period_ns)}`), html("td", {}, d.shift_ns ? `shifted by ${duration(d.shift_ns)}` : "not shifted"),
           html("td", {}, `sends ${duration(d.phases.reduce((s, p) => s + p.end_ns - p.start_ns, 0))}, up to ${rate(Math.max(0, ...d.phases.map((p) => p.rate_mbps)))}`)))))),

@@ -1,4 +1,5 @@
-// Small helpers. Text from the service only ever becomes text nodes and attributes, never markup.
+// Small helpers. Text from the service only ever becomes text nodes and attributes, never markup; drawings are the one exception
+// (circles.js), and the service escapes the names in them.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -23,10 +24,11 @@ export const scoreColour = (score) => `var(--s${scoreClass(score)})`;
 // A job keeps its colour on the whole page.
 const HUES = 8;
 const seen = new Map();
-export const jobColour = (job) => {
+export const jobSlot = (job) => {
   if (!seen.has(job)) seen.set(job, 1 + (seen.size % HUES));
-  return `var(--j${seen.get(job)})`;
+  return seen.get(job);
 };
+export const jobColour = (job) => `var(--j${jobSlot(job)})`;
 
 export const chip = (job) => html("span", { class: "chip", style: `border-left-color: ${jobColour(job)}` }, job);
 

@@ -1,5 +1,7 @@
-//! The web page: the files of `page/`, inside the program. A debug build without the feature `embed` reads them from the sources at
+//! The web page: the files of `page/`, inside the program, and the style of the pictures on it. A debug build without the feature `embed` reads them from the sources at
 //! each request, so that a change is seen without a build.
+
+use std::borrow::Cow;
 
 use axum::{
     Extension, Router,
@@ -8,7 +10,8 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use rust_embed::{EmbeddedFile, RustEmbed};
+use rust_embed::RustEmbed;
+use sha2::{Digest as _, Sha256};
 
 use crate::{
     api::{ApiError, Kind},
@@ -17,6 +20,8 @@ use crate::{
 
 /// What `/` is.
 const INDEX: &str = "index.html";
+/// Where the style of pictures is. It is no file of `page/`: the crate `render` has it.
+const PICTURE_CSS: &str = "/picture.css";
 
 /// Everything comes from here and nothing else runs: a name that somehow became markup could not load or start a thing. Attributes
 /// of style are what bars and colours of jobs are made of.
@@ -27,9 +32,9 @@ const POLICY: &str = "default-src 'self'; style-src-attr 'unsafe-inline'; object
 #[folder = "page"]
 struct Files;
 
-/// One route for each file and `/`: a path that is no file's name reaches none of this.
+/// One route for each file, `/` and the style of pictures: a path that is no file's name reaches none of this.
 pub(crate) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
-    let at_root = Router::new().route("/", get(|caller, headers| file(caller, headers, INDEX.into())));
+    let at_root = Router::new().route("/", get(|caller, headers| file(caller, headers, INDEX.into()))).route(PICTURE_CSS, get(picture_css));
     Files::iter().fold(at_root, |router, name| {
         let path = format!("/{name}");
         router.route(&path, get(move |caller, headers| file(caller, headers, name.into_owned())))
@@ -40,12 +45,25 @@ async fn file(Extension(caller): Extension<Caller>, headers: HeaderMap, name: St
     caller.require(Role::Read)?;
     // It was there when the routes were made; without `embed` somebody may have taken it away since.
     let file = Files::get(&name).ok_or_else(|| ApiError::new(Kind::NotFound, &format!("no path {:?}", format!("/{name}"))))?;
-    let tag = tag(&file);
-    let known = headers.get(header::IF_NONE_MATCH).is_some_and(|given| matches(given, &tag));
-    let mut response = if known { StatusCode::NOT_MODIFIED.into_response() } else { Body::from(file.data).into_response() };
+    let tag = tag(&file.metadata.sha256_hash());
+    Ok(serve(&headers, file.data, &tag, content_type(&name)))
+}
+
+/// The style and the colours of pictures are those of the crate that draws them.
+async fn picture_css(Extension(caller): Extension<Caller>, headers: HeaderMap) -> Result<Response, ApiError> {
+    caller.require(Role::Read)?;
+    let css = render::style::page();
+    let tag = tag(&Sha256::digest(&css));
+    Ok(serve(&headers, css.into_bytes().into(), &tag, content_type(PICTURE_CSS)))
+}
+
+/// Content, or that it has not changed.
+fn serve(headers: &HeaderMap, content: Cow<'static, [u8]>, tag: &str, kind: &'static str) -> Response {
+    let known = headers.get(header::IF_NONE_MATCH).is_some_and(|given| matches(given, tag));
+    let mut response = if known { StatusCode::NOT_MODIFIED.into_response() } else { Body::from(content).into_response() };
     let own = response.headers_mut();
     if !known {
-        own.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type(&name)));
+        own.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     }
     if let Ok(tag) = HeaderValue::try_from(tag) {
         own.insert(header::ETAG, tag);
@@ -62,12 +80,12 @@ async fn file(Extension(caller): Extension<Caller>, headers: HeaderMap, name: St
     ] {
         own.insert(name, HeaderValue::from_static(value));
     }
-    Ok(response)
+    response
 }
 
 /// The content's hash; half of SHA-256 tells versions of a file apart.
-fn tag(file: &EmbeddedFile) -> String {
-    let hex: String = file.metadata.sha256_hash().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+fn tag(hash: &[u8]) -> String {
+    let hex: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     format!("\"{hex}\"")
 }
 
@@ -95,6 +113,7 @@ mod tests {
     #[test]
     fn every_file_has_a_content_type() {
         assert!(Files::iter().any(|name| name == INDEX));
+        assert!(Files::iter().all(|name| format!("/{name}") != PICTURE_CSS), "the route would be there twice");
         for name in Files::iter() {
             assert_ne!(content_type(&name), "application/octet-stream", "{name}");
             assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '.' || c == '-'), "{name:?} would be a pattern of routes");

@@ -61,6 +61,7 @@ fn good() -> Vec<Vec<u8>> {
         post("evaluate", &evaluate),
         post("solve", scenario),
         get("/v1alpha1/links?limit=3&demands=true"),
+        get("/v1alpha1/links/circles.svg?link=leaf1-%3Espine1&colour=3:a&fragment"),
         get("/metrics"),
         rpc,
     ]
@@ -397,7 +398,7 @@ fn pages_of_other_sites_change_nothing_and_read_nothing() {
         let answer = release(headers, body);
         assert!(answer.status == status && answer.body.contains(part), "{headers:?}: {answer:?}");
     }
-    for path in ["/v1alpha1/jobs", "/", "/metrics"] {
+    for path in ["/v1alpha1/jobs", "/v1alpha1/links/circles.svg?link=h1-%3Eleaf1", "/", "/metrics"] {
         let rebound = request(service.address, "GET", path, &["host: evil.example:7480"], b"").unwrap();
         assert!(rebound.status == 403 && !rebound.body.contains("\"a\""), "{path}: {rebound:?}");
     }

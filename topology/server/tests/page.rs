@@ -54,6 +54,48 @@ fn each_file_is_served_with_its_type_and_kept_by_its_tag() {
     }
 }
 
+/// The colours and the style of pictures are those of the crate that draws them, and no file of the page.
+#[test]
+fn the_style_of_pictures_is_served_and_the_page_has_no_colours_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::with(program().arg("--state").arg(folder.path().join("s.redb")));
+    let answer = service.get("/picture.css");
+    assert_eq!((answer.status, header(&answer, "content-type")), (200, Some("text/css; charset=utf-8")));
+    assert!(header(&answer, "content-security-policy").unwrap().contains("default-src 'self'"));
+    assert_eq!(answer.body, render::style::page());
+    let tag = header(&answer, "etag").unwrap();
+    let known = request(service.address, "GET", "/picture.css", &[&format!("if-none-match: {tag}")], b"").unwrap();
+    assert_eq!((known.status, known.body.as_str()), (304, ""));
+    let (_, own) = files().into_iter().find(|(name, _)| name == "style.css").unwrap();
+    let own = String::from_utf8(own).unwrap();
+    for colour in render::palette::LIGHT.jobs.iter().chain(&render::palette::DARK.jobs) {
+        assert!(answer.body.contains(colour) && !own.contains(colour), "{colour}");
+    }
+}
+
+/// The page's scripts cannot import a number from the crate that draws, so they repeat three; a fourth would need a line here.
+#[test]
+fn numbers_that_the_page_repeats_are_those_of_the_drawing() {
+    let text = |wanted: &str| {
+        let (_, bytes) = files().into_iter().find(|(name, _)| name == wanted).unwrap();
+        String::from_utf8(bytes).unwrap()
+    };
+    let lines = [
+        ("circles.js", format!("const RINGS_MAX = {};", render::circles::RINGS_MAX)),
+        ("dom.js", format!("const HUES = {};", render::palette::HUES)),
+    ];
+    for (name, line) in lines {
+        assert!(text(name).lines().any(|l| l == line), "{name} lacks {line:?}");
+    }
+    let scores = text("dom.js").lines().find(|l| l.starts_with("export const SCORES = ")).unwrap().to_owned();
+    let classes = render::palette::SCORE_CLASSES.iter().map(|(low, said)| match *low {
+        low if low == f64::NEG_INFINITY => format!("[-Infinity, \"{said}\"]"),
+        low if low < 1.0 && low > 0.99 => format!("[1 - 1e-9, \"{said}\"]"),
+        low => format!("[{low}, \"{said}\"]"),
+    });
+    assert_eq!(scores, format!("export const SCORES = [{}];", classes.collect::<Vec<_>>().join(", ")));
+}
+
 #[test]
 fn nothing_else_is_served() {
     let folder = tempfile::tempdir().unwrap();

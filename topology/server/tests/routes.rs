@@ -49,6 +49,33 @@ fn jobs_are_committed_seen_and_released() {
 }
 
 #[test]
+fn the_circles_of_a_link_are_a_picture() {
+    let (_folder, service) = service();
+    service.commit("a", &["h1", "h5"]);
+    service.commit("b", &["h2", "h6"]);
+    let (_, links) = service.ask("GET", "/v1alpha1/links", "");
+    let id = links["links"][0]["id"].as_str().unwrap();
+    let path = format!("/v1alpha1/links/circles.svg?link={}", id.replace('>', "%3E"));
+    let answer = service.get(&format!("{path}&colour=7:a&colour=1:moon"));
+    let has = |line: &str| answer.head.lines().any(|l| l.eq_ignore_ascii_case(line));
+    assert!(answer.status == 200 && has("content-type: image/svg+xml") && has("cache-control: no-store"), "{}", answer.head);
+    // Opened alone it shows itself in its own style, and loads and runs nothing.
+    assert!(has("x-content-type-options: nosniff") && answer.head.contains("default-src 'none'"), "{}", answer.head);
+    assert!(answer.body.starts_with("<svg ") && answer.body.ends_with("</svg>\n"), "{}", answer.body);
+    for part in [&id.replace('>', "&gt;"), "before: no shifts", "after: shifted", "class=\"j7\"", "class=\"j1\""] {
+        assert!(answer.body.contains(part), "{part} is not in {}", answer.body);
+    }
+    // For a page that has the style: the same drawing without it.
+    let part = service.get(&format!("{path}&colour=7:a&fragment"));
+    assert!(part.status == 200 && answer.body.contains("<style>") && !part.body.contains("<style"), "{}", part.body);
+    let arcs = |body: &str| body.lines().filter(|line| line.starts_with("<path")).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(arcs(&part.body), arcs(&answer.body));
+    // A job alone on a link has circles without a score.
+    let alone = service.get("/v1alpha1/links/circles.svg?link=h1-%3Eleaf1");
+    assert!(alone.status == 200 && alone.body.contains("n/a"), "{} {}", alone.status, alone.body);
+}
+
+#[test]
 fn a_commit_can_be_guarded_and_repeated() {
     let (_folder, service) = service();
     let (_, first) = service.commit("a", &["h1", "h5"]);
@@ -148,6 +175,11 @@ fn what_is_wrong_is_said_on_one_line() {
         ("GET", "/v1alpha1/links?limit=-1", "", 400, "limit"),
         ("GET", "/v1alpha1/links?links=moon", "", 404, "moon"),
         ("GET", "/v1alpha1/links?demands=perhaps", "", 400, "perhaps"),
+        ("GET", "/v1alpha1/links/circles.svg", "", 400, "link is missing"),
+        ("GET", "/v1alpha1/links/circles.svg?link=moon", "", 404, "moon"),
+        ("GET", "/v1alpha1/links/circles.svg?link=moon&colour=x:a", "", 400, "SLOT:JOB"),
+        ("GET", "/v1alpha1/links/circles.svg?link=moon&moon", "", 400, "\"moon\""),
+        ("POST", "/v1alpha1/links/circles.svg", "", 405, "no such method"),
         ("GET", "/v1alpha1/events?after=x", "", 400, "after"),
         ("GET", "/v1alpha1/telemetry?seconds=1.5", "", 400, "seconds"),
         ("GET", "/v1alpha1/jobs?jobs=%zz", "", 400, "percent-encoded"),

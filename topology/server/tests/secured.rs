@@ -67,15 +67,24 @@ fn the_page_needs_the_role_that_reads_need_and_each_role_its_calls() {
     let folder = tempfile::tempdir().unwrap();
     let service = secured(folder.path());
     let ask = |who: &str, arguments: &[&str], path: &str| curl(&service, folder.path(), Some(who), arguments, path).map(|o| answer(&o));
-    // Page, a module of it, a read, a computation, a change; 400 was let through.
+    // Page, a module of it, the style of its pictures, a read, a picture of a link that is not there, a computation, a change; 400 and
+    // 404 were let through.
     let wanted = [
-        ("read", [200, 200, 200, 403, 403]),
-        ("evaluate", [200, 200, 200, 400, 403]),
-        ("admin", [200, 200, 200, 400, 400]),
-        ("agent", [403, 403, 403, 403, 403]),
+        ("read", [200, 200, 200, 200, 404, 403, 403]),
+        ("evaluate", [200, 200, 200, 200, 404, 400, 403]),
+        ("admin", [200, 200, 200, 200, 404, 400, 400]),
+        ("agent", [403, 403, 403, 403, 403, 403, 403]),
     ];
     for (who, statuses) in wanted {
-        let calls = [("/", ""), ("/app.js", ""), ("/v1alpha1/jobs", ""), ("/v1alpha1/solve", "x"), ("/v1alpha1/commit", "x")];
+        let calls = [
+            ("/", ""),
+            ("/app.js", ""),
+            ("/picture.css", ""),
+            ("/v1alpha1/jobs", ""),
+            ("/v1alpha1/links/circles.svg?link=moon", ""),
+            ("/v1alpha1/solve", "x"),
+            ("/v1alpha1/commit", "x"),
+        ];
         for ((path, body), status) in calls.into_iter().zip(statuses) {
             let arguments: &[&str] = if body.is_empty() { &[] } else { &["--header", "content-type: application/json", "--data", body] };
             let Some((found, text)) = ask(who, arguments, path) else { return };

@@ -7,15 +7,15 @@ use circle::{
     scenario::{PaddedJobDoc, PaddingDoc, Scenario, SolutionDoc},
 };
 use clap::{Args, ValueEnum};
+use render::{
+    circles,
+    palette::Colours,
+    view::{JobView, LinkView, MemberView, PhaseView},
+};
 
 use crate::{
     input::{CliError, check_texts, read_document},
     output::{json, print},
-    picture::{
-        circles,
-        palette::Colours,
-        view::{JobView, LinkView, MemberView, PhaseView},
-    },
     table::Table,
 };
 

@@ -2,6 +2,7 @@
 
 mod error;
 mod evaluate;
+mod picture;
 mod read;
 mod solve;
 
@@ -21,6 +22,7 @@ use tokio::sync::{Semaphore, watch};
 use units::Nanos;
 
 pub use error::{ApiError, Kind};
+pub(crate) use picture::JobColours;
 pub use solve::Shifts;
 
 use crate::{
@@ -42,6 +44,9 @@ const LEASE_MS_MAX: u64 = 366 * 86_400_000;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 /// Changes that are read at the same time. Reading one takes milliseconds, and 0.5 s for the largest fabric.
 const CHANGES_READ: usize = 2;
+/// Pictures that are drawn at the same time. One takes about a millisecond, but that of a link with all 10,000 jobs up to seconds:
+/// whoever asks for many of those waits, and leaves processors to others.
+const PICTURES_DRAWN: usize = 2;
 /// Most names in one request.
 const NAMES_MAX: usize = state::config::JOBS_MAX;
 
@@ -65,6 +70,8 @@ struct Inner {
     pool: Option<Arc<ThreadPool>>,
     /// One permit for each change that may be read at the same time: questions take minutes if they like, and changes do not wait.
     reading: Arc<Semaphore>,
+    /// One permit for each picture that may be drawn at the same time: a page that refreshes does not wait for questions.
+    drawing: Arc<Semaphore>,
     /// Readers of the event stream.
     watchers: Arc<AtomicU32>,
 }
@@ -107,6 +114,7 @@ impl Api {
             computing: Arc::new(Semaphore::new(limits.evaluations as usize)),
             pool: pool(),
             reading: Arc::new(Semaphore::new(CHANGES_READ)),
+            drawing: Arc::new(Semaphore::new(PICTURES_DRAWN)),
             watchers: Arc::new(AtomicU32::new(0)),
         }))
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::{
     body::{Body, BodyDataStream},
-    http::{HeaderValue, StatusCode, header},
+    http::{HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use futures_util::{StreamExt as _, stream};
@@ -19,6 +19,27 @@ pub struct Document(pub String);
 /// Text of some type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text(pub &'static str, pub String);
+
+/// A picture as SVG that stands alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Picture(pub(super) String);
+
+/// What a browser that opens a picture by itself may do with it: show it in its own style. It loads nothing and runs nothing.
+const PICTURE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+impl IntoResponse for Picture {
+    fn into_response(self) -> Response {
+        let mut response = Text("image/svg+xml", self.0).into_response();
+        for (name, value) in [
+            (header::CONTENT_SECURITY_POLICY, PICTURE_POLICY),
+            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        ] {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        response
+    }
+}
 
 impl Document {
     /// A message as JSON.

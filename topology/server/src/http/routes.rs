@@ -12,14 +12,14 @@ use axum::{
 use proto::v1alpha1::{self as pb, topology_server::TopologyServer};
 
 use super::{
-    answer::{Document, Rest, Text, message, text},
+    answer::{Document, Picture, Rest, Text, message, text},
     load::{self, Held, Loads},
     origin,
     query::Query,
     stream,
 };
 use crate::{
-    api::{Api, ApiError, Kind},
+    api::{Api, ApiError, JobColours, Kind},
     grpc::{self, Rpcs},
     page,
     role::{Caller, Role},
@@ -54,6 +54,7 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
         .route("/v1alpha1/fabric", put(set_fabric).get(fabric))
         .route("/v1alpha1/jobs", get(jobs))
         .route("/v1alpha1/links", get(links))
+        .route("/v1alpha1/links/circles.svg", get(circles))
         .route("/v1alpha1/agents", get(agents))
         .route("/v1alpha1/plan", get(plan))
         .route("/v1alpha1/events", get(events))
@@ -265,6 +266,16 @@ async fn links(State(shared): State<Shared>, Extension(caller): Extension<Caller
     let request = pb::ListLinksRequest { limit, links: query.values("links"), demands };
     query.finish()?;
     json(&shared.api.links(&request).await?)
+}
+
+async fn circles(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {
+    let mut query = reading(caller, query)?;
+    let link = query.text("link")?.ok_or_else(|| ApiError::invalid("query: link is missing"))?;
+    // Whole values: a job's name may hold a comma.
+    let colours = JobColours::read(&query.values("colour"))?;
+    let fragment = query.flag("fragment")?;
+    query.finish()?;
+    Ok(Picture(shared.api.circles(&link, colours, !fragment).await?).into_response())
 }
 
 async fn agents(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {

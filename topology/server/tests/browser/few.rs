@@ -8,6 +8,9 @@ use crate::{
     support::{Service, program},
 };
 
+/// A link is open and its drawing is there: two circles, each with its score in the middle.
+pub(crate) const CIRCLES: &str = "document.querySelectorAll('#link-detail figure svg.picture .big').length === 2";
+
 /// The window of these tests.
 const WINDOW: (u32, u32) = (1440, 1000);
 
@@ -109,18 +112,26 @@ fn a_link_opens_with_two_circles_and_an_address() {
     open(&mut browser, &service);
     browser.until("document.querySelectorAll('#links tbody tr.pick').length >= 4");
     browser.click("#links tbody tr:first-child .link");
-    browser.until("document.querySelectorAll('#link-detail figure svg').length === 2");
+    browser.until(CIRCLES);
     let hash = browser.eval("location.hash").as_str().unwrap().to_owned();
     let worst = texts(&mut browser, "#links tbody tr:first-child .link")[0].clone();
     assert!(hash.starts_with("#link=") && hash.contains("-%3E"), "{hash}");
     assert!(texts(&mut browser, "#link-title")[0].contains(&worst));
-    let captions = texts(&mut browser, "#link-detail figcaption");
+    let scores = texts(&mut browser, "#link-detail .big");
     let answer = service.ask("GET", "/v1alpha1/links?demands=true", "").1;
-    let score = |key: &str| format!("{:.3}", answer["links"][0][key].as_f64().unwrap());
-    assert!(captions[0].contains(&score("zero_shift_score")) && captions[1].contains(&score("score")), "{captions:?}");
+    // Rounded down, so that 1.000 means never over capacity.
+    let score = |key: &str| format!("{:.3}", (answer["links"][0][key].as_f64().unwrap() * 1e3 + 1e-6).floor() / 1e3);
+    assert_eq!(scores, [score("zero_shift_score"), score("score")]);
     // Before the shift there is demand over capacity, after it there is less.
-    let over = browser.eval("[...document.querySelectorAll('#link-detail .over')].map((p) => p.getAttribute('d').length)");
+    let over = browser.eval("[...document.querySelectorAll('#link-detail .hatch')].map((p) => p.getAttribute('d').length)");
     assert!(over[0].as_u64() > over[1].as_u64(), "{over}");
+    for scheme in ["dark", "light"] {
+        browser.prefer(scheme);
+        let (shown, chips) = (browser.eval(RING_COLOURS), browser.eval(CHIP_COLOURS));
+        assert_eq!((shown.as_array().unwrap().len(), &shown), (2, &chips), "{scheme}: a job keeps its colour on the whole page");
+    }
+    // The page has the style of pictures once.
+    assert_eq!(browser.eval("document.querySelectorAll('#link-detail style').length"), 0);
     browser.shot("detail-light");
     browser.prefer("dark");
     browser.shot("detail-dark");
@@ -128,7 +139,7 @@ fn a_link_opens_with_two_circles_and_an_address() {
     // The address opens the same link elsewhere; a wire opens another one; a link that is gone says so.
     browser.go("about:blank");
     browser.go(&format!("http://{}/{hash}", service.address));
-    browser.until("document.querySelectorAll('#link-detail figure svg').length === 2");
+    browser.until(CIRCLES);
     browser.eval("document.querySelector('.wire:not([aria-current])').dispatchEvent(new MouseEvent('click', { bubbles: true }))");
     browser.until(&format!("location.hash !== {} && document.querySelector('#link-title').textContent", json!(hash)));
     service.ask("POST", "/v1alpha1/release", r#"{"jobs": ["alpha", "beta"]}"#);
@@ -167,7 +178,7 @@ fn a_keyboard_opens_wires_and_links() {
             browser.until(&format!("!{here}"));
         }
     };
-    enter_at("#map .wire", "location.hash.startsWith('#link=') && document.querySelectorAll('#link-detail figure svg').length === 2", true);
+    enter_at("#map .wire", &format!("location.hash.startsWith('#link=') && {CIRCLES}"), true);
     enter_at("#links .link", "document.querySelector('#links tr.open')", true);
     enter_at("#link-close", "document.querySelector('#link-section').hidden && !location.hash", false);
     assert_eq!(browser.troubles(), [""; 0]);
@@ -202,7 +213,7 @@ fn dark_is_light_on_dark() {
         open(&mut browser, &service);
         browser.until("document.querySelectorAll('#links tbody tr.pick').length >= 4");
         browser.click("#links tbody tr:first-child .link");
-        browser.until("document.querySelectorAll('#link-detail figure svg').length === 2");
+        browser.until(CIRCLES);
         let least = browser.eval(CONTRAST);
         assert!(least[0].as_f64().unwrap() >= 4.5, "{scheme}: {least}");
         let paper = browser.eval("getComputedStyle(document.body).backgroundColor");
@@ -212,7 +223,12 @@ fn dark_is_light_on_dark() {
     assert_eq!(browser.troubles(), [""; 0]);
 }
 
-/// The least contrast of a text with what is behind it, by the formula of WCAG 2, and the text.
+/// The colours of the jobs in the table of the drawing, and those of their chips beside it.
+const RING_COLOURS: &str = "[...document.querySelectorAll('#link-detail svg rect[rx=\"3\"]')].map((r) => getComputedStyle(r).fill)";
+const CHIP_COLOURS: &str = "[...document.querySelectorAll('#link-detail .chip')].map((c) => getComputedStyle(c).borderLeftColor)";
+
+/// The least contrast of a text with what is behind it, by the formula of WCAG 2, and the text. Large text, 18.66 px and bold or
+/// 24 px, needs two thirds of what other text needs (1.4.3), so it counts half as much again.
 pub(crate) const CONTRAST: &str = r#"(() => {
   const rgb = (text) => text.match(/[\d.]+/g).map(Number);
   const light = (c) => c.slice(0, 3).map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
@@ -224,7 +240,8 @@ pub(crate) const CONTRAST: &str = r#"(() => {
     if (![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()) || !e.getClientRects().length) continue;
     const style = getComputedStyle(e);
     const [a, b] = [light(rgb(e.tagName === "text" ? style.fill : style.color)), light(behind(e))];
-    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    const size = parseFloat(style.fontSize), large = size >= 24 || (size >= 18.66 && style.fontWeight >= 600);
+    const contrast = (large ? 1.5 : 1) * (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
     if (contrast < worst[0]) { worst[0] = contrast; worst[1] = e.textContent; }
   }
   return worst;

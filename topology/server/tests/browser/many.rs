@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use crate::{
     chromium::Browser,
     fabrics::{large, large_jobs, service},
+    few::CIRCLES,
 };
 
 /// From the navigation to a drawn page: far above what it takes, so that only a page that does not cope fails.
@@ -37,7 +38,7 @@ fn a_thousand_links_are_drawn_and_answer() {
 
     // The last row of a long table can be reached and opened.
     browser.click("#links tbody tr:last-child .link");
-    browser.until("document.querySelectorAll('#link-detail figure svg').length === 2");
+    browser.until(CIRCLES);
     browser.shot("many-detail");
     // A refresh keeps the place in the table, and the filter finds what is not listed.
     let scrolled = "document.querySelector('#links').parentElement.scrollTop";
@@ -60,7 +61,7 @@ fn a_thousand_links_are_drawn_and_answer() {
         browser.until("document.body?.dataset.drawn !== undefined && document.querySelectorAll('#links tbody tr.pick').length > 100");
         browser.shot(name);
         browser.click("#links tbody tr:first-child .link");
-        browser.until("document.querySelectorAll('#link-detail figure svg').length === 2");
+        browser.until(CIRCLES);
         let over = browser.eval("document.documentElement.scrollWidth - innerWidth").as_i64().unwrap();
         assert!(over <= 0, "{name}: the page is {over} pixels wider than the window");
         browser.shot(&format!("{name}-detail"));

@@ -11,9 +11,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use base64::Engine as _;
 use circle::Effort;
 use clap::{Args, ValueEnum};
 use plan::{Cluster, Evaluation, Objective, Options, Outcome, rank};
+use sha2::{Digest as _, Sha256};
 use units::Nanos;
 
 use super::solve::ModeArg;
@@ -21,7 +23,6 @@ use crate::{
     cluster::{ClusterArgs, Loaded},
     input::CliError,
     output::{print, say},
-    picture,
 };
 
 /// Exit code when every candidate scores below `--min-score`.
@@ -160,7 +161,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<ExitCode, CliError> {
             PlanOutput::Table => print(&tables::plan(ranking))?,
             PlanOutput::Json => print(&document::json(ranking)?)?,
             PlanOutput::Svg => print(&svg(ranking))?,
-            PlanOutput::Html => print(&picture::report::html(&views::report(ranking)))?,
+            PlanOutput::Html => print(&render::report::html(&views::report(ranking), source_hash))?,
         }
         Ok(exit_code(args, ranking))
     })
@@ -270,9 +271,14 @@ fn with_progress<T>(message: &str, work: impl FnOnce() -> T) -> T {
 fn svg(ranking: &Ranking<'_>) -> String {
     let report = views::report(ranking);
     let worst = report.links.iter().min_by(|a, b| a.score.total_cmp(&b.score).then(a.unshifted_score.total_cmp(&b.unshifted_score)));
-    let colours = picture::palette::Colours::assign(report.jobs.len(), &report.links);
+    let colours = render::palette::Colours::assign(report.jobs.len(), &report.links);
     worst.map_or_else(
-        || picture::fabric_map::draw(&report.fabric, &report.jobs).document(),
-        |link| picture::circles::draw(link, &report.jobs, &colours).document(),
+        || render::fabric_map::draw(&report.fabric, &report.jobs).document(),
+        |link| render::circles::draw(link, &report.jobs, &colours).document(),
     )
+}
+
+/// A text's hash as a source expression of a content security policy (CSP level 3, section 2.3.1).
+fn source_hash(text: &str) -> String {
+    format!("'sha256-{}'", base64::engine::general_purpose::STANDARD.encode(Sha256::digest(text)))
 }

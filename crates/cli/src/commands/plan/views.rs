@@ -3,9 +3,9 @@
 use circle::Mode;
 use fabric::tier::tiers;
 use plan::{Evaluation, LinkReport};
+use render::view::{CandidateView, FabricView, JobView, LinkView, MapLinkView, MemberView, NodeView, PhaseView, ReportView};
 
 use super::{Ranking, tables::certainty};
-use crate::picture::view::{CandidateView, FabricView, JobView, LinkView, MapLinkView, MemberView, NodeView, PhaseView, ReportView};
 
 /// The best candidate in full, the others as rows.
 pub(super) fn report(ranking: &Ranking<'_>) -> ReportView {

@@ -6,6 +6,8 @@
 mod edges;
 mod layout;
 
+use alloc::{format, string::String, vec::Vec};
+
 use edges::Edge;
 use layout::{Layout, Place};
 
@@ -31,7 +33,7 @@ const LINKS_NAMED_MAX: usize = 6;
 pub(super) const WIDTH: f64 = 960.0;
 
 /// Draws the fabric. `jobs` are those of the whole report, for their names.
-pub(crate) fn draw(fabric: &FabricView, jobs: &[JobView]) -> Svg {
+pub fn draw(fabric: &FabricView, jobs: &[JobView]) -> Svg {
     let edges = edges::fold(fabric);
     let switches = fabric.nodes.iter().filter(|n| n.tier > 0).count();
     let whole = switches <= SWITCHES_WHOLE_MAX && edges.len() <= LINKS_WHOLE_MAX;

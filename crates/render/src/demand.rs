@@ -3,6 +3,8 @@
 //! Exact where the number of pieces is modest. Beyond that a span is the mean of a bin, so that
 //! a job with a thousand iterations in the window costs no more than one with ten.
 
+use alloc::{vec, vec::Vec};
+
 use super::view::PhaseView;
 
 /// Most edges of a total that are swept exactly; a few milliseconds.

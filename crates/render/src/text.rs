@@ -1,5 +1,7 @@
 //! Text that came from outside: made harmless, cut to length, and measured.
 
+use alloc::{borrow::ToOwned as _, format, string::String, vec::Vec};
+
 /// Longest name that is printed whole; the rest of a longer one is an ellipsis.
 pub(crate) const NAME_CHARS_MAX: usize = 80;
 /// Size at which a picture's title is measured: 15 px, and a tenth more because it is bold.

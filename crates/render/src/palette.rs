@@ -6,16 +6,23 @@
 //! the colours return with stripes, then with dots. Colour never carries meaning alone: jobs
 //! have letters, over-capacity is hatched, worse links are thicker.
 
+use alloc::{
+    format,
+    string::{String, ToString as _},
+    vec,
+    vec::Vec,
+};
+
 use super::view::LinkView;
 
 /// Plain job colours.
-pub(crate) const HUES: usize = 8;
+pub const HUES: usize = 8;
 /// Plain, striped, dotted.
-pub(crate) const SLOTS: usize = 3 * HUES;
+pub const SLOTS: usize = 3 * HUES;
 
 /// The colours of one theme, as `#rrggbb`.
 #[derive(Debug)]
-pub(crate) struct Theme {
+pub struct Theme {
     /// Page.
     pub paper: &'static str,
     /// Raised surface: table heads, cards.
@@ -41,7 +48,7 @@ pub(crate) struct Theme {
 }
 
 /// Dark on white.
-pub(crate) const LIGHT: Theme = Theme {
+pub const LIGHT: Theme = Theme {
     paper: "#ffffff",
     card: "#f4f6f9",
     ink: "#16202c",
@@ -56,7 +63,7 @@ pub(crate) const LIGHT: Theme = Theme {
 };
 
 /// Light on near black.
-pub(crate) const DARK: Theme = Theme {
+pub const DARK: Theme = Theme {
     paper: "#12161d",
     card: "#1a2029",
     ink: "#e8edf3",
@@ -71,22 +78,22 @@ pub(crate) const DARK: Theme = Theme {
 };
 
 /// Lower ends of the score classes. 0.6 is where CASSINI's gain vanished (its table 2).
-pub(crate) const SCORE_CLASSES: [(f64, &str); 5] =
+pub const SCORE_CLASSES: [(f64, &str); 5] =
     [(1.0 - 1e-9, "1"), (0.95, "0.95 to 1"), (0.8, "0.8 to 0.95"), (0.6, "0.6 to 0.8"), (f64::NEG_INFINITY, "below 0.6")];
 
 /// Position in [`SCORE_CLASSES`]; what is not a number counts as worst.
-pub(crate) fn score_class(score: f64) -> usize {
+pub fn score_class(score: f64) -> usize {
     SCORE_CLASSES.iter().position(|&(low, _)| score >= low).unwrap_or(SCORE_CLASSES.len() - 1)
 }
 
 /// Which slot each job has, the same in every picture of a report.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Colours(Vec<usize>);
+pub struct Colours(Vec<usize>);
 
 impl Colours {
     /// Gives each job, in order, the first slot that no earlier job on one of its links has;
     /// where all are taken, its position modulo [`SLOTS`].
-    pub(crate) fn assign<'a>(jobs: usize, links: impl IntoIterator<Item = &'a LinkView>) -> Self {
+    pub fn assign<'a>(jobs: usize, links: impl IntoIterator<Item = &'a LinkView>) -> Self {
         let links: Vec<&LinkView> = links.into_iter().collect();
         let mut links_of = vec![Vec::new(); jobs];
         for (at, link) in links.iter().enumerate() {
@@ -108,14 +115,27 @@ impl Colours {
         Self(slots.collect())
     }
 
+    /// Keeps the slots given, counted from 0, for a reader who has coloured some jobs already; each other job gets the first slot
+    /// that no job has, or its position modulo [`SLOTS`] where all are taken.
+    #[must_use]
+    pub fn given(slots: &[Option<usize>]) -> Self {
+        let mut taken = slots.iter().flatten().fold(0_u32, |mask, slot| mask | 1 << (slot % SLOTS));
+        let choose = |(job, slot): (usize, &Option<usize>)| {
+            let slot = slot.map(|slot| slot % SLOTS).or_else(|| (0..SLOTS).find(|slot| taken & (1 << slot) == 0)).unwrap_or(job % SLOTS);
+            taken |= 1 << slot;
+            slot
+        };
+        Self(slots.iter().enumerate().map(choose).collect())
+    }
+
     /// The class that fills with the job's colour.
-    pub(crate) fn class(&self, job: usize) -> String {
+    pub fn class(&self, job: usize) -> String {
         format!("j{}", self.0.get(job).copied().unwrap_or(job % SLOTS) + 1)
     }
 }
 
 /// The letter of the `n`th job of a picture: A to Z, then nothing.
-pub(crate) fn letter(n: usize) -> String {
+pub fn letter(n: usize) -> String {
     u8::try_from(n).ok().filter(|n| *n < 26).map(|n| char::from(b'A' + n).to_string()).unwrap_or_default()
 }
 
@@ -221,6 +241,13 @@ mod tests {
         classes.sort();
         classes.dedup();
         assert_eq!(classes.len(), 12);
+    }
+
+    #[test]
+    fn slots_that_are_given_stay_and_the_others_are_free_ones() {
+        let colours = Colours::given(&[None, Some(0), Some(SLOTS + 2), None]);
+        assert_eq!([0, 1, 2, 3].map(|j| colours.class(j)), ["j2", "j1", "j3", "j4"]);
+        assert_eq!(Colours::given(&[None; SLOTS + 1]).class(SLOTS), "j1");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Where nodes go: one row per tier, hosts at the bottom, children below their parents.
 
-use std::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::{borrow::ToOwned as _, format, string::String, vec, vec::Vec};
 
 use super::{WIDTH, edges::Edge};
-use crate::picture::{
+use crate::{
     quantity,
     svg::{Path, Svg},
     text,
@@ -65,7 +66,7 @@ pub(super) struct Layout {
 /// order what is level; last when there are none.
 fn barycentre(nodes: &[usize], position: &[f64]) -> u64 {
     let mean = nodes.iter().map(|&n| position[n]).sum::<f64>() / nodes.len().max(1) as f64;
-    if nodes.is_empty() { u64::MAX } else { (mean * 1e6).round() as u64 }
+    if nodes.is_empty() { u64::MAX } else { libm::round(mean * 1e6) as u64 }
 }
 
 impl Layout {

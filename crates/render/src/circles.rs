@@ -4,6 +4,13 @@
 //! on the link (against the capacity many jobs would be hairs). Outside, the total demand against
 //! the capacity. Time runs clockwise from the top.
 
+use alloc::{
+    borrow::ToOwned as _,
+    format,
+    string::{String, ToString as _},
+    vec::Vec,
+};
+
 use super::{
     axis,
     demand::{Demand, Total, common_perimeter},
@@ -18,7 +25,7 @@ use super::{
 /// Longest perimeter drawn, in iterations of the longest job: beyond it arcs get thin as hairs.
 const TURNS_MAX: u64 = 8;
 /// Most rings: 16 of them are 4.6 px each. Further jobs are in the total only.
-pub(crate) const RINGS_MAX: usize = 16;
+pub const RINGS_MAX: usize = 16;
 /// Most arcs in one picture, so that a page of 25 stays below a few MB.
 const ARCS_MAX: u64 = 1_200;
 /// Most steps of the total ring: a degree each.
@@ -49,7 +56,7 @@ struct Ring<'a> {
 }
 
 /// Draws the link. `jobs` and `colours` are those of the whole report.
-pub(crate) fn draw(link: &LinkView, jobs: &[JobView], colours: &Colours) -> Svg {
+pub fn draw(link: &LinkView, jobs: &[JobView], colours: &Colours) -> Svg {
     let rings: Vec<Ring<'_>> = link
         .members
         .iter()
@@ -155,7 +162,9 @@ impl Panel<'_> {
         }
         self.total(svg);
         self.ticks(svg);
-        svg.text(&format!("big m s{}", palette::score_class(self.score)), self.centre.0, self.centre.1 + 5.0, &quantity::score(self.score));
+        // A link of one job has no score, which is not a bad one.
+        let colour = if self.score.is_finite() { format!("s{}", palette::score_class(self.score)) } else { "mu".to_owned() };
+        svg.text(&format!("big m {colour}"), self.centre.0, self.centre.1 + 5.0, &quantity::score(self.score));
         svg.text("sm m mu", self.centre.0, self.centre.1 + 20.0, "score");
         self.verdict(svg);
     }
@@ -224,7 +233,7 @@ impl Panel<'_> {
         }
         let middle = f64::midpoint(inner, outer);
         let widest = spans.iter().max_by_key(|s| s.end_ns - s.start_ns);
-        if let Some(span) = widest.filter(|s| !thin && turn(s.end_ns - s.start_ns) * middle * std::f64::consts::TAU > 14.0) {
+        if let Some(span) = widest.filter(|s| !thin && turn(s.end_ns - s.start_ns) * middle * core::f64::consts::TAU > 14.0) {
             let (x, y) = point(self.centre, middle, turn(span.start_ns / 2 + span.end_ns / 2));
             svg.text("tag", x, y + 3.8, &ring.letter);
         }

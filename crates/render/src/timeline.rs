@@ -1,5 +1,7 @@
 //! Phases of jobs over time, before and after the shifts, with the total demand below.
 
+use alloc::{format, string::String, vec, vec::Vec};
+
 use super::{
     axis,
     demand::{Demand, Total, common_perimeter},
@@ -37,7 +39,7 @@ struct Row<'a> {
 
 /// Draws one link, or a component of the affinity graph given as its links, worst first. A job
 /// on several of them is drawn with its demand on the first.
-pub(crate) fn draw(title: &str, links: &[&LinkView], jobs: &[JobView], colours: &Colours) -> Svg {
+pub fn draw(title: &str, links: &[&LinkView], jobs: &[JobView], colours: &Colours) -> Svg {
     let rows = rows(links, jobs, colours);
     let window = window_ns(rows.iter().map(|r| r.before.period_ns()));
     let label = format!(
@@ -65,7 +67,7 @@ fn rows<'a>(links: &[&LinkView], jobs: &'a [JobView], colours: &Colours) -> Vec<
     for link in links {
         for member in &link.members {
             let Some(job) = jobs.get(member.job) else { continue };
-            if !std::mem::replace(&mut seen[member.job], true) {
+            if !core::mem::replace(&mut seen[member.job], true) {
                 rows.push(Row {
                     job,
                     index: member.job,

@@ -1,8 +1,9 @@
 //! Directed and parallel links folded into one edge per pair of nodes.
 
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
-use crate::picture::view::FabricView;
+use crate::view::FabricView;
 
 /// All links between two nodes, in both directions.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,7 +49,7 @@ pub(super) fn fold(fabric: &FabricView) -> Vec<Edge> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::picture::view::{MapLinkView, NodeView};
+    use crate::view::{MapLinkView, NodeView};
 
     #[test]
     fn directions_and_parallel_cables_become_one_edge_with_the_worst_score() {

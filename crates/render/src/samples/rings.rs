@@ -3,7 +3,7 @@
 use roxmltree::Document;
 
 use super::{build, check_svg, save, with_class, with_tag};
-use crate::picture::{
+use crate::{
     circles,
     palette::Colours,
     timeline,
@@ -97,11 +97,11 @@ fn extremes_stay_small_and_finite() {
     let (mut jobs, mut link) = build::one_link("crowded", 100_000, &specs[..2], 50);
     jobs = (0..40).map(|n| JobView { name: format!("job {n}"), ..jobs[n % 2].clone() }).collect();
     let member = link.members[0].clone();
-    link.members = (0..40).map(|job| crate::picture::view::MemberView { job, ..member.clone() }).collect();
-    let many = |n: u64| crate::picture::view::PhaseView { start_ns: n * 20_000, end_ns: n * 20_000 + 10_000, mbps: 10_000 + n };
+    link.members = (0..40).map(|job| crate::view::MemberView { job, ..member.clone() }).collect();
+    let many = |n: u64| crate::view::PhaseView { start_ns: n * 20_000, end_ns: n * 20_000 + 10_000, mbps: 10_000 + n };
     link.members[2].phases = (0..4_096).map(many).collect();
     jobs[3].period_ns = 2;
-    link.members[3].phases = vec![crate::picture::view::PhaseView { start_ns: 0, end_ns: 1, mbps: 90_000 }];
+    link.members[3].phases = vec![crate::view::PhaseView { start_ns: 0, end_ns: 1, mbps: 90_000 }];
     link.members[5].job = 77;
     link.score = f64::NAN;
     link.unshifted_score = -2.5;

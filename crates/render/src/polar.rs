@@ -1,12 +1,12 @@
 //! Geometry of rings. Angles are turns: 0 at twelve o'clock, clockwise, 1 a full turn.
 
-use std::f64::consts::TAU;
+use core::f64::consts::TAU;
 
 use super::svg::Path;
 
 /// The point at `turn` on a circle.
 pub(crate) fn point(centre: (f64, f64), radius: f64, turn: f64) -> (f64, f64) {
-    let (sin, cos) = (turn * TAU).sin_cos();
+    let (sin, cos) = libm::sincos(turn * TAU);
     (centre.0 + radius * sin, centre.1 - radius * cos)
 }
 

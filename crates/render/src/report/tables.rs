@@ -1,7 +1,9 @@
 //! The tables: candidates, shared links, jobs.
 
-use super::{Context, PICTURES_MAX, ROWS_MAX, html::Html};
-use crate::picture::{quantity, view::LinkView};
+use alloc::{format, string::ToString as _};
+
+use super::{Context, PICTURES_MAX, ROWS_MAX};
+use crate::{html::Html, quantity, view::LinkView};
 
 /// Jobs named in one row.
 const JOBS_NAMED_MAX: usize = 6;

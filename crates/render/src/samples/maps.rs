@@ -3,7 +3,7 @@
 use roxmltree::Document;
 
 use super::{build, check_svg, save, with_class};
-use crate::picture::{
+use crate::{
     fabric_map,
     view::{FabricView, JobView},
 };
@@ -46,7 +46,7 @@ fn the_testbed_is_drawn_whole() {
     assert_eq!(with_class(&document, "edge").count(), 44 + legend, "{hits} scored");
     // The worst is last, on top.
     let worst = fabric.links.iter().filter_map(|l| l.score).fold(1.0, f64::min);
-    assert!(hovers(&picture).last().unwrap().contains(&crate::picture::quantity::score(worst)));
+    assert!(hovers(&picture).last().unwrap().contains(&crate::quantity::score(worst)));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Round numbers along a time axis.
 
+use alloc::vec::Vec;
+
 /// Ticks of a window: the step between them in ns, and every multiple of it up to the window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ticks {

@@ -1,5 +1,11 @@
 //! Times, rates, scores and shares as people read them.
 
+use alloc::{
+    borrow::ToOwned as _,
+    format,
+    string::{String, ToString as _},
+};
+
 /// A score this close to 1 is 1: sums of a few thousand floats.
 const SCORE_EPSILON: f64 = 1e-9;
 
@@ -54,7 +60,7 @@ pub(crate) fn score(score: f64) -> String {
     if !score.is_finite() {
         return "n/a".to_owned();
     }
-    let thousandths = ((score + SCORE_EPSILON) * 1_000.0).floor();
+    let thousandths = libm::floor((score + SCORE_EPSILON) * 1_000.0);
     let sign = if thousandths < 0.0 { "−" } else { "" };
     format!("{sign}{:.3}", thousandths.abs() / 1_000.0)
 }

@@ -3,10 +3,17 @@
 use roxmltree::{Document, ParsingOptions};
 
 use super::{build, save};
-use crate::picture::{
+use crate::{
     report,
     view::{CandidateView, FabricView, JobView, LinkView, ReportView},
 };
+
+/// A text's hash as a source expression of a content security policy.
+fn source_hash(text: &str) -> String {
+    use base64::Engine as _;
+    use sha2::Digest as _;
+    format!("'sha256-{}'", base64::engine::general_purpose::STANDARD.encode(sha2::Sha256::digest(text)))
+}
 
 /// The page without the content of its script and style, which are not XML.
 fn as_xml(page: &str) -> String {
@@ -97,25 +104,23 @@ fn an_ordinary_report() {
         candidate("themis-7", false, Some(0.842), 252, "bound gap 0.004"),
         candidate("themis-2", false, None, 0, "link spine1->leaf4 has no known capacity"),
     ];
-    let page = save("report.html", report::html(&view));
+    let page = save("report.html", report::html(&view, source_hash));
     check_page(&page);
     assert_eq!(page.matches("<details ").count(), 6);
     assert!(page.contains("<bdi>themis-3</bdi><span class=\"badge\">chosen</span>"));
     assert!(page.len() < 1 << 20, "{} bytes", page.len());
-    assert_eq!(page, report::html(&view), "the same input gives the same bytes");
+    assert_eq!(page, report::html(&view, source_hash), "the same input gives the same bytes");
 }
 
 #[test]
 fn the_policy_names_the_one_style_and_the_one_script() {
-    use base64::Engine as _;
-    use sha2::Digest as _;
-    let page = report::html(&ReportView::default());
+    let page = report::html(&ReportView::default(), source_hash);
     for tag in ["style", "script"] {
         let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
         assert_eq!(page.matches(&open).count(), 1);
         let body = &page[page.find(&open).unwrap() + open.len()..page.find(&close).unwrap()];
-        let hash = base64::engine::general_purpose::STANDARD.encode(sha2::Sha256::digest(body));
-        assert!(page.contains(&format!("{tag}-src &#39;sha256-{hash}&#39;")), "a browser would refuse the {tag}");
+        let hash = source_hash(body).replace('\'', "&#39;");
+        assert!(page.contains(&format!("{tag}-src {hash}")), "a browser would refuse the {tag}");
     }
     assert!(page.contains("default-src &#39;none&#39;") && !page.contains("unsafe-inline"));
 }
@@ -138,7 +143,7 @@ fn a_thousand_links_are_rows_and_the_worst_25_have_pictures() {
     view.title = "Plan for clos-850".to_owned();
     view.proven = false;
     view.bound_gap = 0.012_3;
-    let page = save("report-1000-links.html", report::html(&view));
+    let page = save("report-1000-links.html", report::html(&view, source_hash));
     check_page(&page);
     assert_eq!(page.matches("<details ").count(), report::PICTURES_MAX);
     let xml = as_xml(&page);
@@ -166,7 +171,7 @@ fn hostile_text_is_only_text() {
     view.fabric.nodes[0].name = long.clone();
     view.candidates =
         vec![CandidateView { name: long.clone(), note: long, chosen: true, mean_score: Some(f64::NAN), ..CandidateView::default() }];
-    let page = save("report-hostile.html", report::html(&view));
+    let page = save("report-hostile.html", report::html(&view, source_hash));
     check_page(&page);
     assert_eq!(page.matches("<script").count(), 1, "only our own");
     assert!(!page.contains("<img") && !page.contains('\u{202e}') && !page.contains('\u{0}'));
@@ -175,7 +180,7 @@ fn hostile_text_is_only_text() {
 
 #[test]
 fn nothing_shared_and_nothing_at_all() {
-    let page = save("report-empty.html", report::html(&ReportView::default()));
+    let page = save("report-empty.html", report::html(&ReportView::default(), source_hash));
     check_page(&page);
     assert!(page.contains("No link carries two jobs"));
 }

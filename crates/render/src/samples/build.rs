@@ -1,6 +1,6 @@
 //! Makes jobs, links and fabrics of our own, with true scores and shifts that help.
 
-use crate::picture::{
+use crate::{
     demand::{Demand, Total, common_perimeter},
     view::{FabricView, JobView, LinkView, MapLinkView, MemberView, NodeView, PhaseView},
 };

@@ -3,9 +3,11 @@
 //! Times are nanoseconds, rates Mbit/s. Jobs are named once, in a list; everything else refers
 //! to them by position in it. A position outside the list is skipped, never a panic.
 
+use alloc::{string::String, vec::Vec};
+
 /// One job.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct JobView {
+pub struct JobView {
     /// Name as the user gave it; any text.
     pub name: String,
     /// Scheduled length of an iteration.
@@ -28,7 +30,7 @@ pub(crate) struct JobView {
 
 /// A span of an iteration with constant demand, counted from the iteration's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PhaseView {
+pub struct PhaseView {
     /// First nanosecond.
     pub start_ns: u64,
     /// One past the last; at most the period.
@@ -39,7 +41,7 @@ pub(crate) struct PhaseView {
 
 /// One job's presence on one link.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct MemberView {
+pub struct MemberView {
     /// Position in the list of jobs.
     pub job: usize,
     /// Its Up phases on this link: sorted, disjoint.
@@ -48,7 +50,7 @@ pub(crate) struct MemberView {
 
 /// A link that two or more jobs cross.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LinkView {
+pub struct LinkView {
     /// Name, e.g. `leaf3->spine1`.
     pub name: String,
     /// Capacity.
@@ -67,7 +69,7 @@ pub(crate) struct LinkView {
 
 /// One placement that was evaluated.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CandidateView {
+pub struct CandidateView {
     /// Name.
     pub name: String,
     /// Whether this is the placement that was taken.
@@ -88,7 +90,7 @@ pub(crate) struct CandidateView {
 
 /// A host or a switch.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct NodeView {
+pub struct NodeView {
     /// Name.
     pub name: String,
     /// 0 host, 1 leaf, 2 spine, 3 core.
@@ -97,7 +99,7 @@ pub(crate) struct NodeView {
 
 /// A directed link of the fabric, shared or not.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct MapLinkView {
+pub struct MapLinkView {
     /// Position of the sending node.
     pub from: usize,
     /// Position of the receiving node.
@@ -110,7 +112,7 @@ pub(crate) struct MapLinkView {
 
 /// The fabric.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FabricView {
+pub struct FabricView {
     /// Name or file.
     pub name: String,
     /// Hosts and switches.
@@ -121,7 +123,7 @@ pub(crate) struct FabricView {
 
 /// Everything a report tells.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ReportView {
+pub struct ReportView {
     /// Heading.
     pub title: String,
     /// The fabric.

@@ -3,7 +3,8 @@
 //! Colours are written out per theme instead of through CSS variables, so that converters which
 //! know no variables still show the light theme.
 
-use std::fmt::Write as _;
+use alloc::{format, string::String};
+use core::fmt::Write as _;
 
 use super::palette::{DARK, HUES, LIGHT, Theme};
 
@@ -57,8 +58,37 @@ fn theme_rules(theme: &Theme) -> String {
     css
 }
 
+/// A theme's colours of text and surfaces as variables of a page: `--ink`, `--paper` and so on. Pictures have their own rules.
+pub(crate) fn text_variables(theme: &Theme) -> String {
+    let Theme { paper, card, ink, muted, rule, warning, accent, .. } = theme;
+    format!(":root{{--paper:{paper};--card:{card};--ink:{ink};--muted:{muted};--rule:{rule};--warning:{warning};--accent:{accent}}}")
+}
+
+/// The rest of a theme's colours: `--j1` to `--j8` of jobs, `--s1` to `--s5` of scores, best first, `--track` and `--total`.
+fn picture_variables(theme: &Theme) -> String {
+    let mut css = format!(":root{{--track:{};--total:{}", theme.track, theme.total);
+    for (letter, colours) in [('j', &theme.jobs[..]), ('s', &theme.scores[..])] {
+        for (n, colour) in colours.iter().enumerate() {
+            let _ = write!(css, ";--{letter}{}:{colour}", n + 1);
+        }
+    }
+    css.push('}');
+    css
+}
+
+/// The rules of the light theme, then those of the dark one for screens that ask for it.
+pub(crate) fn in_both_themes(rules: fn(&Theme) -> String) -> String {
+    format!("{}@media screen and (prefers-color-scheme:dark){{{}}}", rules(&LIGHT), rules(&DARK))
+}
+
+/// The style sheet of a page that holds pictures: every colour as a variable, for what the page draws itself, and [`stylesheet`].
+#[must_use]
+pub fn page() -> String {
+    format!("{}\n{}\n{}\n", in_both_themes(text_variables), in_both_themes(picture_variables), stylesheet())
+}
+
 /// The style sheet: light by default and on paper, dark on screens that ask for it.
-pub(crate) fn stylesheet() -> String {
+pub fn stylesheet() -> String {
     let mut css = String::from(SHAPES);
     css.push_str(&theme_rules(&LIGHT));
     for n in 1..=HUES {
@@ -69,9 +99,15 @@ pub(crate) fn stylesheet() -> String {
     css
 }
 
+/// [`patterns`] in an element of their own that takes no room: for the top of a page.
+#[must_use]
+pub fn sheet_of_patterns() -> String {
+    format!("<svg width=\"0\" height=\"0\" aria-hidden=\"true\" focusable=\"false\">{}</svg>", patterns())
+}
+
 /// The patterns: striped and dotted job colours, and the hatching of over-capacity. Ids are
 /// fixed, so a page holds them once.
-pub(crate) fn patterns() -> String {
+pub fn patterns() -> String {
     let mut out = String::from("<defs>");
     for n in 1..=HUES {
         let _ = write!(

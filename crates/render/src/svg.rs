@@ -1,18 +1,19 @@
 //! A small SVG writer: well-formed by construction, every text escaped, every number finite.
 
-use std::fmt::Write as _;
+use alloc::{format, string::String, vec::Vec};
+use core::fmt::Write as _;
 
 use super::{style, text};
 
 /// A coordinate with at most two decimals. What is not finite becomes 0: a picture with a mark
 /// out of place is better than a file that no viewer opens.
 fn number(value: f64) -> f64 {
-    if value.is_finite() { (value * 100.0).round() / 100.0 + 0.0 } else { 0.0 }
+    if value.is_finite() { libm::round(value * 100.0) / 100.0 + 0.0 } else { 0.0 }
 }
 
 /// The `d` of a path.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Path(String);
+pub struct Path(String);
 
 impl Path {
     fn step(&mut self, letter: char, (x, y): (f64, f64)) {
@@ -21,48 +22,48 @@ impl Path {
     }
 
     /// Starts a new part.
-    pub(crate) fn move_to(&mut self, to: (f64, f64)) {
+    pub fn move_to(&mut self, to: (f64, f64)) {
         self.step('M', to);
     }
 
     /// A straight line.
-    pub(crate) fn line_to(&mut self, to: (f64, f64)) {
+    pub fn line_to(&mut self, to: (f64, f64)) {
         self.step('L', to);
     }
 
     /// A circular arc; `clockwise` on the screen.
-    pub(crate) fn arc_to(&mut self, radius: f64, large: bool, clockwise: bool, to: (f64, f64)) {
+    pub fn arc_to(&mut self, radius: f64, large: bool, clockwise: bool, to: (f64, f64)) {
         let r = number(radius);
         let _ = write!(self.0, "A{r} {r} 0 {} {} {} {}", u8::from(large), u8::from(clockwise), number(to.0), number(to.1));
     }
 
     /// A cubic curve with two control points.
-    pub(crate) fn curve_to(&mut self, one: (f64, f64), two: (f64, f64), to: (f64, f64)) {
+    pub fn curve_to(&mut self, one: (f64, f64), two: (f64, f64), to: (f64, f64)) {
         self.step('C', one);
         self.step(' ', two);
         self.step(' ', to);
     }
 
     /// A rectangle as a part of its own.
-    pub(crate) fn rect(&mut self, x: f64, y: f64, width: f64, height: f64) {
+    pub fn rect(&mut self, x: f64, y: f64, width: f64, height: f64) {
         let _ = write!(self.0, "M{} {}h{}v{}h{}Z", number(x), number(y), number(width), number(height), number(-width));
     }
 
     /// Closes the part.
-    pub(crate) fn close(&mut self) {
+    pub fn close(&mut self) {
         self.0.push('Z');
     }
 
     /// The text of the `d` attribute.
     #[cfg(test)]
-    pub(crate) fn data(&self) -> &str {
+    pub fn data(&self) -> &str {
         &self.0
     }
 }
 
 /// A picture being drawn.
 #[derive(Clone, Debug)]
-pub(crate) struct Svg {
+pub struct Svg {
     width: f64,
     height: f64,
     label: String,
@@ -72,57 +73,57 @@ pub(crate) struct Svg {
 
 impl Svg {
     /// An empty picture; `label` says what it shows to those who do not see it.
-    pub(crate) fn new(width: f64, label: &str) -> Self {
+    pub fn new(width: f64, label: &str) -> Self {
         Self { width, height: 0.0, label: text::clean(label, text::SENTENCE_CHARS_MAX), body: String::new(), open: Vec::new() }
     }
 
     /// Sets the height, known once all is laid out.
-    pub(crate) fn set_height(&mut self, height: f64) {
+    pub fn set_height(&mut self, height: f64) {
         self.height = height;
     }
 
     /// Begins an element of one or more classes.
-    pub(crate) fn node(&mut self, tag: &'static str, class: &str) -> Node<'_> {
+    pub fn node(&mut self, tag: &'static str, class: &str) -> Node<'_> {
         let _ = write!(self.body, "<{tag} class=\"{class}\"");
         Node { svg: self, tag }
     }
 
     /// Ends the innermost element that [`Node::open`] left open.
-    pub(crate) fn close(&mut self) {
+    pub fn close(&mut self) {
         if let Some(tag) = self.open.pop() {
             let _ = writeln!(self.body, "</{tag}>");
         }
     }
 
     /// A rectangle.
-    pub(crate) fn rect(&mut self, class: &str, x: f64, y: f64, width: f64, height: f64) -> Node<'_> {
+    pub fn rect(&mut self, class: &str, x: f64, y: f64, width: f64, height: f64) -> Node<'_> {
         self.node("rect", class).n("x", x).n("y", y).n("width", width.max(0.0)).n("height", height.max(0.0))
     }
 
     /// A straight line.
-    pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+    pub fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
         self.node("line", class).n("x1", from.0).n("y1", from.1).n("x2", to.0).n("y2", to.1).end();
     }
 
     /// A circle.
-    pub(crate) fn circle(&mut self, class: &str, centre: (f64, f64), radius: f64) -> Node<'_> {
+    pub fn circle(&mut self, class: &str, centre: (f64, f64), radius: f64) -> Node<'_> {
         self.node("circle", class).n("cx", centre.0).n("cy", centre.1).n("r", radius)
     }
 
     /// A path; nothing when it is empty.
-    pub(crate) fn path(&mut self, class: &str, path: &Path) {
+    pub fn path(&mut self, class: &str, path: &Path) {
         if !path.0.is_empty() {
             self.node("path", class).s("d", &path.0).end();
         }
     }
 
     /// A line of text.
-    pub(crate) fn text(&mut self, class: &str, x: f64, y: f64, line: &str) {
+    pub fn text(&mut self, class: &str, x: f64, y: f64, line: &str) {
         self.node("text", class).n("x", x).n("y", y).text(line);
     }
 
     /// What the enclosing element shows on hover.
-    pub(crate) fn title(&mut self, line: &str) {
+    pub fn title(&mut self, line: &str) {
         self.body.push_str("<title>");
         text::escape(&mut self.body, line);
         self.body.push_str("</title>");
@@ -148,15 +149,22 @@ impl Svg {
     }
 
     /// A file that stands alone, light or dark as the reader prefers.
-    pub(crate) fn document(self) -> String {
+    pub fn document(self) -> String {
         let mut title = String::new();
         text::escape(&mut title, &self.label);
         let head = format!("<title>{title}</title>\n<style>{}</style>\n{}\n", style::stylesheet(), style::patterns());
         self.finish(&head, "paper")
     }
 
+    /// A part of a page that holds the style sheet but not the patterns, which it brings. Two of these on a page repeat the ids of
+    /// the patterns, which are equal.
+    #[must_use]
+    pub fn unstyled(self) -> String {
+        self.finish(&style::patterns(), "")
+    }
+
     /// A part of a page that holds the style sheet and the patterns.
-    pub(crate) fn fragment(self) -> String {
+    pub fn fragment(self) -> String {
         self.finish("", "")
     }
 }
@@ -164,20 +172,20 @@ impl Svg {
 /// An element whose attributes are being written.
 #[must_use = "an element is written by end, text, titled or open"]
 #[derive(Debug)]
-pub(crate) struct Node<'a> {
+pub struct Node<'a> {
     svg: &'a mut Svg,
     tag: &'static str,
 }
 
 impl Node<'_> {
     /// A number.
-    pub(crate) fn n(self, key: &str, value: f64) -> Self {
+    pub fn n(self, key: &str, value: f64) -> Self {
         let _ = write!(self.svg.body, " {key}=\"{}\"", number(value));
         self
     }
 
     /// A string; escaped.
-    pub(crate) fn s(self, key: &str, value: &str) -> Self {
+    pub fn s(self, key: &str, value: &str) -> Self {
         let _ = write!(self.svg.body, " {key}=\"");
         text::escape(&mut self.svg.body, value);
         self.svg.body.push('"');
@@ -185,26 +193,26 @@ impl Node<'_> {
     }
 
     /// Ends an element without content.
-    pub(crate) fn end(self) {
+    pub fn end(self) {
         self.svg.body.push_str("/>\n");
     }
 
     /// Ends an element that holds only text.
-    pub(crate) fn text(self, line: &str) {
+    pub fn text(self, line: &str) {
         self.svg.body.push('>');
         text::escape(&mut self.svg.body, line);
         let _ = writeln!(self.svg.body, "</{}>", self.tag);
     }
 
     /// Ends an element that holds only what it shows on hover.
-    pub(crate) fn titled(self, line: &str) {
+    pub fn titled(self, line: &str) {
         self.svg.body.push('>');
         self.svg.title(line);
         let _ = writeln!(self.svg.body, "</{}>", self.tag);
     }
 
     /// Leaves the element open for children, until [`Svg::close`].
-    pub(crate) fn open(self) {
+    pub fn open(self) {
         self.svg.body.push('>');
         self.svg.open.push(self.tag);
     }

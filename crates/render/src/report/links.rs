@@ -1,7 +1,9 @@
 //! The worst links, each with its circles, its timeline and the reason for its score.
 
-use super::{Context, PICTURES_MAX, html::Html};
-use crate::picture::{circles, quantity, timeline};
+use alloc::format;
+
+use super::{Context, PICTURES_MAX};
+use crate::{circles, html::Html, quantity, timeline};
 
 /// Links that are open when the page is opened.
 const OPEN: usize = 2;

@@ -4,25 +4,23 @@
 //! The content security policy forbids everything but the file's own style and script, named by
 //! their hashes; no attribute holds style or script. All text from outside is escaped.
 
-mod html;
 mod links;
 mod tables;
 
-use base64::Engine as _;
-use html::Html;
-use sha2::{Digest as _, Sha256};
+use alloc::{borrow::ToOwned as _, format, string::String, vec::Vec};
 
 use super::{
     fabric_map,
-    palette::{Colours, DARK, LIGHT, Theme},
+    html::Html,
+    palette::Colours,
     quantity, style, text,
     view::{LinkView, ReportView},
 };
 
 /// Links that get pictures; the rest are rows. 25 pictures are about 1 MB.
-pub(crate) const PICTURES_MAX: usize = 25;
+pub const PICTURES_MAX: usize = 25;
 /// Most rows of one table: a browser lays out five thousand in about a second.
-pub(crate) const ROWS_MAX: usize = 5_000;
+pub const ROWS_MAX: usize = 5_000;
 /// Notes printed.
 const NOTES_MAX: usize = 50;
 
@@ -38,7 +36,11 @@ struct Context<'a> {
 }
 
 /// Writes the report.
-pub(crate) fn html(view: &ReportView) -> String {
+///
+/// `source_hash` names a text by its hash as content security policies do, for example `'sha256-...'` (CSP level 3, section 2.3.1):
+/// hashing is left to whoever calls, so that drawing needs no cryptography.
+#[must_use]
+pub fn html(view: &ReportView, source_hash: fn(&str) -> String) -> String {
     let mut links: Vec<&LinkView> = view.links.iter().collect();
     // What is not a number is worst; ties go to the one that was worse unshifted, then by name.
     let rank = |score: f64| if score.is_nan() { f64::NEG_INFINITY } else { score };
@@ -49,7 +51,7 @@ pub(crate) fn html(view: &ReportView) -> String {
     let context = Context { view, colours: Colours::assign(view.jobs.len(), &view.links), links };
 
     let mut page = Html::default();
-    head(&mut page, view);
+    head(&mut page, view, source_hash);
     header(&mut page, &context);
     page.raw("<main id=\"main\">\n");
     tables::candidates(&mut page, &context);
@@ -63,26 +65,14 @@ pub(crate) fn html(view: &ReportView) -> String {
     page.finish()
 }
 
-/// The HTML's colours as variables; pictures have their own rules.
-fn variables(theme: &Theme) -> String {
-    let Theme { paper, card, ink, muted, rule, warning, accent, .. } = theme;
-    format!(":root{{--paper:{paper};--card:{card};--ink:{ink};--muted:{muted};--rule:{rule};--warning:{warning};--accent:{accent}}}")
-}
-
 fn css() -> String {
-    let dark = variables(&DARK);
-    format!("{}@media screen and (prefers-color-scheme:dark){{{dark}}}\n{PAGE_CSS}{}", variables(&LIGHT), style::stylesheet())
+    format!("{}\n{PAGE_CSS}{}", style::in_both_themes(style::text_variables), style::stylesheet())
 }
 
-/// A source expression for a content security policy (CSP level 3, section 2.3.1).
-fn csp_hash(content: &str) -> String {
-    format!("'sha256-{}'", base64::engine::general_purpose::STANDARD.encode(Sha256::digest(content.as_bytes())))
-}
-
-fn head(page: &mut Html, view: &ReportView) {
+fn head(page: &mut Html, view: &ReportView, source_hash: fn(&str) -> String) {
     let css = css();
-    let policy =
-        format!("default-src 'none'; style-src {}; script-src {}; base-uri 'none'; form-action 'none'", csp_hash(&css), csp_hash(PAGE_JS));
+    let (style, script) = (source_hash(&css), source_hash(PAGE_JS));
+    let policy = format!("default-src 'none'; style-src {style}; script-src {script}; base-uri 'none'; form-action 'none'");
     page.raw("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n");
     page.raw("<meta http-equiv=\"Content-Security-Policy\" content=\"").text(&policy).raw("\"/>\n");
     page.raw(
@@ -90,7 +80,7 @@ fn head(page: &mut Html, view: &ReportView) {
     );
     page.raw("<title>").text(&text::name(&view.title)).raw("</title>\n<style>").raw(&css).raw("</style>\n</head>\n<body>\n");
     page.raw("<a class=\"skip\" href=\"#main\">Skip to the tables</a>\n");
-    page.raw("<svg width=\"0\" height=\"0\" aria-hidden=\"true\" focusable=\"false\">").raw(&style::patterns()).raw("</svg>\n");
+    page.raw(&style::sheet_of_patterns()).raw("\n");
 }
 
 /// The summary: one sentence, then the facts.

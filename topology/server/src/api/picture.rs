@@ -1,0 +1,98 @@
+//! Pictures of what is committed, drawn by the crate `render`.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use proto::v1alpha1 as pb;
+use render::{
+    circles,
+    palette::{Colours, SLOTS},
+    svg::Svg,
+    view::{JobView, LinkView, MemberView, PhaseView},
+};
+
+use super::{Api, ApiError, Kind, beside};
+use crate::brain::Snapshot;
+
+/// Which colour jobs have for whoever asks: slots of the palette by job, counted from 0.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct JobColours(BTreeMap<String, usize>);
+
+impl JobColours {
+    /// Reads `SLOT:JOB` pairs; slots are counted from 1, as the classes `j1`, `j2` ... of a picture are.
+    ///
+    /// # Errors
+    /// Names the pair that is none.
+    pub(crate) fn read(pairs: &[String]) -> Result<Self, ApiError> {
+        let read = |pair: &String| {
+            let bad = || ApiError::invalid(format!("query: colour={pair:?}; expected SLOT:JOB with a slot of 1 to {SLOTS}"));
+            let (slot, job) = pair.split_once(':').ok_or_else(bad)?;
+            let slot: usize = slot.parse().ok().filter(|slot| (1..=SLOTS).contains(slot)).ok_or_else(bad)?;
+            Ok((job.to_owned(), slot - 1))
+        };
+        pairs.iter().map(read).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl Api {
+    /// The circles of a link with demand, before and after the committed shifts, as SVG: `alone`, or for a page that has the style
+    /// sheet of pictures. Jobs without a colour get the first that is free.
+    ///
+    /// # Errors
+    /// The link has no demand or does not exist, or the service is stopping.
+    pub(crate) async fn circles(&self, link: &str, colours: JobColours, alone: bool) -> Result<String, ApiError> {
+        let table = self.0.brain.links().await?;
+        let missing = || ApiError::new(Kind::NotFound, &format!("link {link:?} carries no job"));
+        let at = table.links.iter().position(|l| l.id == *link).ok_or_else(missing)?;
+        let snapshot = self.snapshot().await?;
+        let drawn = beside(&self.0.drawing, move || draw(&table.links[at], &snapshot, &colours)).await?;
+        Ok(if alone { drawn.document() } else { drawn.unstyled() })
+    }
+}
+
+fn draw(link: &pb::Link, snapshot: &Arc<Snapshot>, colours: &JobColours) -> Svg {
+    let jobs: Vec<JobView> = link.demands.iter().map(|demand| job_view(demand, snapshot)).collect();
+    let members = link.demands.iter().enumerate().map(|(job, demand)| member_view(job, demand)).collect();
+    let slots: Vec<Option<usize>> = link.demands.iter().map(|demand| colours.0.get(&demand.job).copied()).collect();
+    let view = LinkView {
+        name: link.id.clone(),
+        capacity_mbps: link.capacity_mbps,
+        members,
+        unshifted_score: link.zero_shift_score.unwrap_or(f64::NAN),
+        score: link.score.unwrap_or(f64::NAN),
+        ..LinkView::default()
+    };
+    circles::draw(&view, &jobs, &Colours::given(&slots))
+}
+
+fn job_view(demand: &pb::Demand, snapshot: &Snapshot) -> JobView {
+    // The snapshot may be older or newer than the link by one change: then a job of the link may be without a slot.
+    let slot = snapshot.job(&demand.job).and_then(|job| job.message.slot.as_ref());
+    JobView {
+        name: demand.job.clone(),
+        period_ns: demand.period_ns,
+        shift_ns: demand.shift_ns,
+        slack_ns: slot.map(|slot| slot.slack_ns),
+        ..JobView::default()
+    }
+}
+
+fn member_view(job: usize, demand: &pb::Demand) -> MemberView {
+    let phase = |p: &pb::Phase| PhaseView { start_ns: p.start_ns, end_ns: p.end_ns, mbps: p.rate_mbps };
+    MemberView { job, phases: demand.phases.iter().map(phase).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_slots_and_jobs() {
+        let read = |pairs: &[&str]| JobColours::read(&pairs.iter().map(|&p| p.to_owned()).collect::<Vec<_>>());
+        let colours = read(&["1:a", "24:b:c"]).unwrap();
+        assert_eq!((colours.0["a"], colours.0["b:c"]), (0, 23), "a name may hold a colon");
+        for bad in ["a", "0:a", "25:a", "-1:a", ":a", "x:a"] {
+            let message = read(&[bad]).unwrap_err().message;
+            assert!(message.contains("SLOT:JOB") && message.contains(bad), "{message}");
+        }
+    }
+}
