@@ -8,6 +8,10 @@ use crate::{Reason, Schedule};
 /// by default in PyTorch with NCCL); the gate must stay far below the shortest such limit that people set.
 pub const HOLD_LIMIT: Nanos = Nanos(60_000_000_000);
 
+/// Longest scheduled period of a job that is held. A start of a longer one may have to wait for longer than [`HOLD_LIMIT`], then
+/// goes at once, and never finds its slot. Plans hold no such job, and agents refuse a slot that does.
+pub const HELD_PERIOD_MAX: Nanos = HOLD_LIMIT;
+
 /// What a rank that is ready to start does now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {

@@ -43,7 +43,7 @@ mod schedule;
 mod summary;
 mod tracker;
 
-pub use decision::{Decision, HOLD_LIMIT, decide};
+pub use decision::{Decision, HELD_PERIOD_MAX, HOLD_LIMIT, decide};
 pub use hold::{Hold, Verdict};
 pub use lock::PhaseLock;
 pub use planned::{HEARTBEAT, NodeClock, PlannedSlot, STALE_AFTER};

@@ -21,9 +21,6 @@ use crate::words::FILE_BYTES;
 /// Where agents keep their pages unless told otherwise.
 pub const DIRECTORY: &str = "/run/antiphase";
 
-/// Longest name of a job: that of a name in DNS, which is what schedulers' names fit in.
-pub const NAME_MAX: usize = 253;
-
 /// Longest part of a name that goes into a file's name as it is. Linux has 255 bytes for the whole.
 const STEM_MAX: usize = 200;
 
@@ -40,12 +37,15 @@ pub struct JobName(String);
 
 /// A name that no job can have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NameError(String);
+pub struct NameError {
+    name: String,
+    because: units::NameError,
+}
 
 impl fmt::Display for NameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown: String = self.0.chars().take(64).collect();
-        write!(f, "job name {shown:?} ({} bytes); must be 1 to {NAME_MAX} of A-Z a-z 0-9 . _ - and not begin with a dot", self.0.len())
+        let shown: String = self.name.chars().take(64).collect();
+        write!(f, "job {shown:?}: {}", self.because)
     }
 }
 
@@ -55,12 +55,10 @@ impl JobName {
     /// Checks a name.
     ///
     /// # Errors
-    /// [`NameError`] for a name that is empty, longer than [`NAME_MAX`], begins with a dot or has other characters than
-    /// ASCII letters, digits, `.`, `_` and `-`.
+    /// [`NameError`] for what [`units::check_name`] does not take.
     pub fn try_new(name: &str) -> Result<Self, NameError> {
-        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
-        let fits = (1..=NAME_MAX).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(allowed);
-        if fits { Ok(Self(name.to_owned())) } else { Err(NameError(name.to_owned())) }
+        units::check_name(name).map_err(|because| NameError { name: name.to_owned(), because })?;
+        Ok(Self(name.to_owned()))
     }
 
     /// The name.

@@ -42,7 +42,7 @@ mod wait;
 mod words;
 
 pub use clock::now;
-pub use directory::{Config, DIRECTORY, JobName, NAME_MAX, NameError, Stem};
+pub use directory::{Config, DIRECTORY, JobName, NameError, Stem};
 pub use gate::Gate;
 pub use gate_core::StepOutcome;
 pub use page::{PageReader, PageWriter};

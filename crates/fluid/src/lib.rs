@@ -40,6 +40,7 @@ use units::{Nanos, Rate};
 use gate::Gate;
 use layout::Layout;
 
+pub use gate_core::HELD_PERIOD_MAX;
 pub use rates::{Rates, SPEED_BITS_MAX};
 pub use share::Sharing;
 pub use timers::Timers;

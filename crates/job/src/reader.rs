@@ -18,7 +18,7 @@ use units::{JobId, LinkId, NodeId, Rate};
 
 use crate::{Candidate, CandidatesDoc, Job, JobDoc, ModelDoc, Placement, TrafficPhase};
 
-/// Longest id of a job or a candidate: the longest DNS name, as for nodes.
+/// Longest id of a candidate: the longest DNS name, as for jobs and nodes.
 pub const ID_BYTES_MAX: usize = 253;
 
 /// Most work for the jobs of one document: phases, pipeline steps, memberships of ranks in groups, and bytes of profile files
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
         let index = self.jobs.len();
         let at = format!("jobs[{index}] ({:?})", doc.id);
         let refuse = |problem: String| JobsError::document(format!("{at}: {problem}"));
-        check_id(&doc.id).map_err(|problem| JobsError::document(format!("jobs[{index}].id: {problem}")))?;
+        units::check_name(&doc.id).map_err(|problem| JobsError::document(format!("jobs[{index}].id: {:?}: {problem}", shown(&doc.id))))?;
         let Some(hosts) = doc.hosts.as_deref().or(elsewhere) else {
             return Err(refuse("no hosts here and none in the candidates".into()));
         };
@@ -286,7 +286,12 @@ pub fn data_nics(fabric: &Fabric, host: NodeId) -> Vec<u16> {
     nics.filter_map(|(i, _)| u16::try_from(i).ok()).collect()
 }
 
-/// Ids are printed among other text, so they are short and stay on their line.
+/// The beginning of a name that is refused.
+fn shown(name: &str) -> String {
+    name.chars().take(64).collect()
+}
+
+/// Ids of candidates are printed among other text, so they are short and stay on their line.
 fn check_id(id: &str) -> Result<(), String> {
     match id {
         "" => Err("empty".into()),

@@ -16,7 +16,7 @@ use alloc::{vec, vec::Vec};
 use circle::PROOF_TOLERANCE;
 use units::Nanos;
 
-use fluid::{FluidJob, FluidLink, IterationTimes, predict_held};
+use fluid::{FluidJob, FluidLink, HELD_PERIOD_MAX, IterationTimes, predict_held};
 
 /// Most choices that are tried for one component, beyond nobody, all, and those who are held now. Nearly all components have
 /// fewer sets; of a larger one the sets that look worst are tried.
@@ -74,12 +74,13 @@ pub fn sets(jobs: usize, links: &[FluidLink<'_>]) -> Vec<Vec<usize>> {
 }
 
 /// Advises whom to hold, so that the sum over the jobs of iteration over period is least, each weighted by its GPUs. `sets` are
-/// the jobs of each joint set ([`sets`]); one that names an unknown job is ignored.
+/// the jobs of each joint set ([`sets`]). A set of which a gate could not keep all jobs ([`HELD_PERIOD_MAX`]) is not held, and one
+/// that names an unknown job is ignored.
 #[must_use]
 pub fn advise(question: &Question<'_>, sets: &[Vec<usize>]) -> Advice {
     let jobs = question.jobs.len();
-    let known = |set: &&Vec<usize>| set.iter().all(|&j| j < jobs);
-    let sets: Vec<&Vec<usize>> = sets.iter().filter(known).collect();
+    let can_be_held = |j: &usize| question.jobs.get(*j).is_some_and(|job| job.period <= HELD_PERIOD_MAX);
+    let sets: Vec<&Vec<usize>> = sets.iter().filter(|set| set.iter().all(can_be_held)).collect();
     let search = Search { of: *question, sets: &sets };
     let nobody = search.nobody();
     if sets.is_empty() || question.times.len() != jobs {
@@ -323,6 +324,19 @@ mod tests {
         assert_eq!(hold(&[Some(false); 2]), [false; 2]);
         assert_eq!(hold(&[Some(true); 2]), [true; 2]);
         assert_eq!(hold(&[None, Some(false)]), hold(&[]), "of a job that is new, nothing is known");
+    }
+
+    /// Two jobs that fit one after the other and gain by it. At 70 s a period, a start may have to wait for longer than gates hold.
+    #[test]
+    fn nobody_is_held_for_longer_than_gates_hold() {
+        let hold = |ms: u64| {
+            let phases = [up(0, ms * 45 / 100), up(0, ms * 45 / 100)];
+            let link = [FluidLink { capacity: Rate(50_000), demands: vec![(0, &phases[0][..]), (1, &phases[1][..])] }];
+            let jobs = [job(ms, 0), job(ms, ms / 2)];
+            let times = predict(&jobs, &link, TOLERANCE_PERMILLE);
+            advise(&question(&jobs, &link, &times), &sets(2, &link)).hold
+        };
+        assert_eq!([hold(60_000), hold(60_001)], [[true; 2], [false; 2]]);
     }
 
     #[test]

@@ -20,8 +20,10 @@
 
 mod ids;
 mod instant;
+mod name;
 mod quantity;
 
 pub use ids::{JobId, LinkId, NodeId};
 pub use instant::{ClockOffset, FabricTime, NodeTime};
+pub use name::{NAME_BYTES_MAX, NameError, check_name};
 pub use quantity::{Bytes, Nanos, Rate, Share, Ticks};

@@ -5,34 +5,18 @@ use job::{JobDoc, Reader};
 use proto::v1alpha1::JobSpec;
 use state::JobDefinition;
 
-/// Longest name of a job: it names files on the nodes.
-const NAME_BYTES_MAX: usize = 253;
-
 /// The document of a job. Hosts that are not given are absent in it, not an empty list.
 ///
 /// # Errors
 /// One line that names the job, the key and the value.
 pub(crate) fn document(index: usize, spec: &JobSpec) -> Result<JobDoc, String> {
     let refuse = |problem: &dyn std::fmt::Display| format!("jobs[{index}] ({:?}): {}", cut(&spec.id), one_line(problem));
-    check_name(&spec.id).map_err(|problem| refuse(&problem))?;
+    units::check_name(&spec.id).map_err(|problem| refuse(&format!("id: {problem}")))?;
     let mut value = serde_json::to_value(spec).map_err(|e| refuse(&format!("profile: {e}")))?;
     if let Some(map) = value.as_object_mut().filter(|_| spec.hosts.is_empty()) {
         map.remove("hosts");
     }
     serde_json::from_value(value).map_err(|e| refuse(&e))
-}
-
-/// The names of pages and reports on nodes are made of a job's name, so it has to be a plain file name.
-fn check_name(name: &str) -> Result<(), String> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    match name {
-        "" => Err("id: empty".into()),
-        _ if name.len() > NAME_BYTES_MAX => Err(format!("id: {} bytes; at most {NAME_BYTES_MAX}", name.len())),
-        _ if name.starts_with('.') || !name.chars().all(plain) => {
-            Err("id: only letters, digits and . _ - may stand in it, and no dot in front".into())
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Jobs to commit: each placed.

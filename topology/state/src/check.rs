@@ -1,13 +1,19 @@
 //! What a job has to be before it may be committed, and the demand that it then makes.
 
-use alloc::{collections::BTreeSet, format, string::ToString, sync::Arc, vec::Vec};
+use alloc::{
+    collections::BTreeSet,
+    format,
+    string::{String, ToString},
+    sync::Arc,
+    vec::Vec,
+};
 
 use circle::PERIOD_TICKS_MAX;
 use plan::{Cluster, PlanError, link_demands};
 
 use crate::{
     JobDefinition, Refusal,
-    config::{DOCUMENT_BYTES_MAX, HEADROOM_MAX_PERMILLE, NAME_BYTES_MAX},
+    config::{DOCUMENT_BYTES_MAX, HEADROOM_MAX_PERMILLE},
     plan::{Installed, Load, Name},
 };
 
@@ -59,14 +65,8 @@ fn policy(error: PlanError) -> Refusal {
     Refusal::Policy(error.to_string())
 }
 
-/// Names are parts of file names on the nodes.
 fn check_name(name: &str) -> Result<(), Refusal> {
-    limit("bytes of a job's name", name.len(), NAME_BYTES_MAX)?;
-    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
-    if name.is_empty() || name.starts_with('.') || !name.bytes().all(allowed) {
-        return Err(Refusal::Policy(format!("job {name:?}: a name is letters, digits, '.', '_' and '-', and does not begin with '.'")));
-    }
-    Ok(())
+    units::check_name(name).map_err(|e| Refusal::Policy(format!("job {:?}: {e}", name.chars().take(64).collect::<String>())))
 }
 
 /// Refuses more than `max`.

@@ -21,8 +21,6 @@ pub const BATCH_MAX: usize = 64;
 pub const BATCH_TOUCHED_MAX: usize = 1_000;
 /// Most notices from one event; more are counted in a last one.
 pub const NOTICES_MAX: usize = 256;
-/// Longest job name in bytes: that of a DNS name, because it names files on the nodes.
-pub const NAME_BYTES_MAX: usize = 253;
 /// Longest document of a job: profiles of a few thousand phases fit.
 pub const DOCUMENT_BYTES_MAX: usize = 1 << 20;
 /// Longest idempotency key in bytes.

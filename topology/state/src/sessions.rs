@@ -13,7 +13,7 @@ use crate::{
     Action, AgentReport, GateReport, Notice, Service, SessionId, Severity,
     agents::{Due, Welcome},
     change::Change,
-    config::{AGENTS_MAX, GATES_PER_REPORT_MAX, NAME_BYTES_MAX, PORTS_MAX},
+    config::{AGENTS_MAX, GATES_PER_REPORT_MAX, PORTS_MAX},
     learned::Learned,
     plan::{Job, Name},
     watch::Wanted,
@@ -21,7 +21,7 @@ use crate::{
 
 impl Service {
     pub(crate) fn hello(&mut self, now: FabricTime, session: SessionId, host: &str, version: String, ports: Vec<String>, epoch: u64) {
-        if host.is_empty() || host.len() > NAME_BYTES_MAX || version.len() > NAME_BYTES_MAX {
+        if host.is_empty() || host.len() > units::NAME_BYTES_MAX || version.len() > units::NAME_BYTES_MAX {
             return self.disconnect(session, "a host's name has 1 to 253 bytes, and a version no more".into());
         }
         let idle = self.idle();

@@ -86,8 +86,8 @@ const TELEMETRY_BYTES_BURST: u32 = 4 * 1024 * 1024;
 /// UDP datagrams per second, whatever is in them; telemetry at its limit takes 1,000.
 const DATAGRAMS_PER_SECOND_MAX: u64 = 4_000;
 
-/// Longest name of a host or job (RFC 1035's bound of a DNS name).
-const NAME_BYTES_MAX: usize = 253;
+/// Longest name of a port of an agent: that of a host.
+const PORT_BYTES_MAX: usize = units::NAME_BYTES_MAX;
 /// Longest version of a program.
 const VERSION_BYTES_MAX: usize = 64;
 /// Most ports of one host.
