@@ -22,7 +22,7 @@ use core::cell::Cell;
 use fabric::{Fabric, NodeKind};
 use policy::{Candidate, Collective, Endpoint, Job, Placement, TrafficPhase};
 use profile::{Profile, Request, Scope};
-use units::{JobId, LinkId, NodeId, Rate};
+use units::{JobId, LinkId, NodeId, OneLine, Rate};
 
 pub use documents::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, JOBS_SCHEMA, JobDoc, JobsDoc, ModelDoc};
 
@@ -43,13 +43,13 @@ const BYTES_PER_WORK: u64 = 16;
 #[non_exhaustive]
 pub enum ClusterError {
     /// The document itself: place, problem and value.
-    #[error("{problem}")]
+    #[error("{}", OneLine(problem))]
     Document {
         /// One line.
         problem: String,
     },
     /// A profile that a job names.
-    #[error("{path}: {problem}")]
+    #[error("{}: {}", OneLine(path), OneLine(problem))]
     ProfileFile {
         /// As written in the job.
         path: String,
