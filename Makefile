@@ -1,5 +1,5 @@
 # Every command of the repository. `make` lists them.
-.PHONY: help setup demo test bench lint doc fmt
+.PHONY: help setup demo test fresh bench lint doc fmt
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -14,6 +14,9 @@ demo: ## hold real jobs to their slots in a lab (root), or in virtual time, and 
 
 test: setup ## run every test
 	@scripts/test.sh
+
+fresh: ## draw new cases for the property tests and the solver's fuzzer; reports, and blocks nothing
+	@scripts/fresh.sh $(ARGS)
 
 bench: setup ## measure the solver and the planner
 	@scripts/bench.sh

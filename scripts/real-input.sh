@@ -5,11 +5,12 @@
 #   scripts/real-input.sh --generated [SEED] [ROUNDS]   three tiers, 840 hosts: needs no data
 #
 # Seeds are SEED, SEED+1, ... one per round; each draws jobs, placements, candidates and ECMP hashes.
-# JOBS and CANDIDATES change their numbers (200 and 10). ANTIPHASE_PROGRAM names a program to use instead of building one.
+# JOBS and CANDIDATES change their numbers (200 and 10). ANTIPHASE_PROGRAM names a program to use instead of building one, and
+# ANTIPHASE_PLAN_SUMMARY the example plan_summary.
 # docs/real-input.md has the tables and says what is assumed and what follows.
 set -euo pipefail
 
-usage() { sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; }
+usage() { sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; }
 if (($# < 1 || $# > 3)); then
     usage
     exit 2
@@ -38,7 +39,11 @@ else
     cargo build --quiet --release --package antiphase
     antiphase=${CARGO_TARGET_DIR:-target}/release/antiphase
 fi
-summary=(cargo run --quiet --package antiphase-tests --example plan_summary --)
+if [[ -n ${ANTIPHASE_PLAN_SUMMARY:-} ]]; then
+    summary=("$ANTIPHASE_PLAN_SUMMARY")
+else
+    summary=(cargo run --quiet --package antiphase-tests --example plan_summary --)
+fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

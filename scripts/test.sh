@@ -1,21 +1,47 @@
 #!/usr/bin/env bash
 # Runs every test: with cargo-nextest where it is installed, else with cargo's own runner, and all doctests.
+# A test that fails stops no other test; the exit code is not 0 if any failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+# How many of the slowest tests are named at the end.
+slowest_max=10
 
 if [[ -z ${ANTIPHASE_DATA:-} ]]; then
     # Said here too, because nextest hides what a passing test prints.
     echo "test: ANTIPHASE_DATA is not set, so comparisons with third-party data are skipped"
 fi
 
-# One build for all: features of a package built alone differ from those of the workspace, and half of it would be built twice.
-cargo build --workspace
-export ANTIPHASE_PROGRAM=${ANTIPHASE_PROGRAM:-${CARGO_TARGET_DIR:-$PWD/target}/debug/antiphase}
+# Names the slowest tests of a report of nextest, which is JUnit's XML: one testcase on a line.
+slowest() {
+    local report=$1
+    echo "test: the $slowest_max slowest tests, in seconds:"
+    sed -n 's/.*<testcase name="\([^"]*\)" classname="\([^"]*\)".* time="\([0-9.]*\)".*/\3 \2 \1/p' "$report" |
+        sort -rn | head -n "$slowest_max" | awk '{ printf "test: %8.1f  %s %s\n", $1, $2, $3 }'
+}
 
+# One build for all: cargo gives a package other features when it is built alone, and without the tests, and much would be built
+# twice or three times.
+cargo build --workspace --lib --bins --examples --tests
+target=${CARGO_TARGET_DIR:-$PWD/target}
+export ANTIPHASE_PROGRAM=${ANTIPHASE_PROGRAM:-$target/debug/antiphase}
+export ANTIPHASE_PLAN_SUMMARY=${ANTIPHASE_PLAN_SUMMARY:-$target/debug/examples/plan_summary}
+
+failed=()
 if cargo nextest --version >/dev/null 2>&1; then
-    cargo nextest run --workspace
+    # Its path is in .config/nextest.toml. One of an earlier run must not be read as this one's.
+    report=$target/nextest/default/junit.xml
+    rm -f "$report"
+    cargo nextest run --workspace || failed+=("tests")
+    if [[ -f $report ]]; then slowest "$report"; fi
 else
-    cargo test --workspace --lib --bins --tests
+    cargo test --workspace --lib --bins --tests --no-fail-fast || failed+=("tests")
+    echo "test: cargo's own runner does not say how long a test took; with cargo-nextest installed the slowest are named here"
 fi
 # nextest does not run doctests.
-cargo test --workspace --doc
+cargo test --workspace --doc --no-fail-fast || failed+=("doctests")
+
+if ((${#failed[@]})); then
+    echo "test: FAILED: ${failed[*]}" >&2
+    exit 1
+fi

@@ -13,28 +13,41 @@ use serde_json::Value;
 /// Settings of the script.
 const SETTINGS: usize = 7;
 
-/// The program: the one that `ANTIPHASE_PROGRAM` names, or the one that cargo builds like this test.
-fn program() -> PathBuf {
-    if let Some(program) = env::var_os("ANTIPHASE_PROGRAM").filter(|p| !p.is_empty()) {
-        return program.into();
+/// What the script runs: the variable that names it, and the target of cargo.
+const PROGRAMS: [(&str, &str); 2] = [("ANTIPHASE_PROGRAM", "antiphase"), ("ANTIPHASE_PLAN_SUMMARY", "plan_summary")];
+
+/// The programs, those that the variables name or those that cargo builds; as `tests/cli/process.rs` builds its program.
+fn programs() -> [PathBuf; 2] {
+    let named = PROGRAMS.map(|(variable, _)| env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from));
+    if let [Some(program), Some(summary)] = named {
+        return [program, summary];
     }
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let arguments = ["build", "--package", "antiphase", "--message-format", "json-render-diagnostics"];
-    let built = Command::new(cargo).args(arguments).current_dir(checkout()).stderr(Stdio::inherit()).output().unwrap();
-    assert!(built.status.success(), "cargo build --package antiphase failed");
+    let targets = ["--workspace", "--bin", "antiphase", "--example", "plan_summary", "--test", "real_input"];
+    let mut command = Command::new(cargo);
+    command.arg("build").args(targets).args(["--message-format", "json-render-diagnostics"]).current_dir(checkout());
+    let built = command.stderr(Stdio::inherit()).output().unwrap();
+    assert!(built.status.success(), "cargo build {} failed", targets.join(" "));
     let messages = String::from_utf8(built.stdout).unwrap();
-    let mut found = messages.lines().filter_map(|line| {
-        let message: Value = serde_json::from_str(line).ok()?;
-        (message["target"]["name"] == "antiphase").then(|| message["executable"].as_str().map(PathBuf::from))?
-    });
-    found.next_back().expect("cargo names the executable that it built")
+    let executable = |target: &str| {
+        let mut found = messages.lines().filter_map(|line| {
+            let message: Value = serde_json::from_str(line).ok()?;
+            (message["target"]["name"] == target).then(|| message["executable"].as_str().map(PathBuf::from))?
+        });
+        found.next_back().expect("cargo names the executable that it built")
+    };
+    let mut named = named.into_iter();
+    PROGRAMS.map(|(_, target)| named.next().flatten().unwrap_or_else(|| executable(target)))
 }
 
 /// Output of the script for `source`: few jobs, few candidates, one round.
 fn script(source: &Path) -> String {
     let mut command = Command::new("bash");
     command.arg(checkout().join("scripts/real-input.sh")).arg(source).args(["7", "1"]);
-    command.env("ANTIPHASE_PROGRAM", program()).env("JOBS", "100").env("CANDIDATES", "3");
+    for ((variable, _), program) in PROGRAMS.into_iter().zip(programs()) {
+        command.env(variable, program);
+    }
+    command.env("JOBS", "100").env("CANDIDATES", "3");
     let output = command.output().expect("bash runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()

@@ -10,7 +10,7 @@ use std::{
 
 use serde::Deserialize;
 use tracing::level_filters::LevelFilter;
-use units::Nanos;
+use units::{Nanos, OneLine};
 
 /// Largest configuration read: the example is 3 kB, and a mistaken path must not fill memory.
 const CONFIG_BYTES_MAX: u64 = 1 << 20;
@@ -27,7 +27,7 @@ const PATTERNS_MAX: usize = 256;
 
 /// What cannot be taken: the file, the line or key, and the value, on one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
+#[error("{}", OneLine(.0))]
 pub struct ConfigError(pub String);
 
 /// The whole configuration.
@@ -257,7 +257,7 @@ impl Config {
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let mut config: Self = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
-            ConfigError(format!("line {line}: {}", error.message().replace('\n', " ")))
+            ConfigError(format!("line {line}: {}", error.message()))
         })?;
         if config.host.is_empty() {
             let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();

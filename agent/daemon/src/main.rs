@@ -23,6 +23,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     time::timeout,
 };
+use units::OneLine;
 
 /// Keeps training jobs to their slots on this node, and reads its counters.
 #[derive(Parser)]
@@ -66,7 +67,7 @@ fn main() -> ExitCode {
     match serve(config, &cli.config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("antiphase-agent: {error:#}");
+            eprintln!("antiphase-agent: {}", OneLine(format_args!("{error:#}")));
             ExitCode::FAILURE
         }
     }

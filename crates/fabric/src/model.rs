@@ -13,7 +13,7 @@ use alloc::{
 };
 use core::fmt;
 
-use units::{LinkId, NodeId, Rate};
+use units::{LinkId, NodeId, OneLine, Rate};
 
 /// Largest number of hosts and switches in one fabric: 16 times the largest cluster we know of,
 /// and small enough that a hostile document is refused before it fills memory.
@@ -96,7 +96,7 @@ pub struct Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.kind, self.message)
+        write!(f, "{}: {}", self.kind, OneLine(&self.message))
     }
 }
 
@@ -105,7 +105,7 @@ impl fmt::Display for Finding {
 #[non_exhaustive]
 pub enum FabricError {
     /// The document is malformed; `place` is a line, a key path or a row.
-    #[error("{place}: {problem}")]
+    #[error("{}: {}", OneLine(place), OneLine(problem))]
     Document {
         /// Line, key path or row.
         place: String,
@@ -113,7 +113,7 @@ pub enum FabricError {
         problem: String,
     },
     /// A node was declared twice with different kinds.
-    #[error("node {name:?} is declared twice, as {first} and as {second}")]
+    #[error("node {name:?} is declared twice, as {} and as {}", OneLine(first), OneLine(second))]
     NodeConflict {
         /// Its name.
         name: String,
@@ -129,7 +129,7 @@ pub enum FabricError {
         name: String,
     },
     /// A port already carries another cable.
-    #[error("port {port} of {node:?} already has a cable, to {other}")]
+    #[error("port {} of {node:?} already has a cable, to {}", OneLine(port), OneLine(other))]
     PortTaken {
         /// Node name.
         node: String,
@@ -145,7 +145,7 @@ pub enum FabricError {
         name: String,
     },
     /// Demand was put on a link whose capacity nobody stated.
-    #[error("link {link} has no known capacity; state it in the fabric file or import with --assume-capacity")]
+    #[error("link {} has no known capacity; state it in the fabric file or import with --assume-capacity", OneLine(link))]
     UnknownCapacity {
         /// Display name of the link.
         link: String,
@@ -159,7 +159,7 @@ pub enum FabricError {
         to: String,
     },
     /// A pinned route that is no route.
-    #[error("pinned route from {from:?} to {to:?}: {problem}")]
+    #[error("pinned route from {from:?} to {to:?}: {}", OneLine(problem))]
     BadPin {
         /// Source host.
         from: String,
@@ -169,7 +169,7 @@ pub enum FabricError {
         problem: String,
     },
     /// A fabric that another format cannot hold.
-    #[error("cannot export {what} {name:?}: {problem}")]
+    #[error("cannot export {what} {name:?}: {}", OneLine(problem))]
     NotExportable {
         /// Fabric, host or switch.
         what: &'static str,

@@ -12,6 +12,7 @@ use serde::{
     de::{DeserializeOwned, Error as _},
 };
 use serde_saphyr::Location;
+use units::OneLine;
 
 /// Longest problem text, in characters: values of a hostile document are cut.
 const PROBLEM_CHARS_MAX: usize = 300;
@@ -42,9 +43,9 @@ pub struct Malformed {
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.path.is_empty() {
-            write!(f, "{}: ", self.path)?;
+            write!(f, "{}: ", OneLine(&self.path))?;
         }
-        write!(f, "{}: {}", self.place, self.problem)
+        write!(f, "{}: {}", OneLine(&self.place), OneLine(&self.problem))
     }
 }
 
@@ -106,7 +107,7 @@ pub fn place(location: Location) -> String {
     format!("line {}, column {}", location.line(), location.column())
 }
 
-/// On one line, cut, and without the names of Rust types.
+/// Cut, and without the names of Rust types; [`Malformed`] shows it on one line.
 fn plain(problem: &str) -> String {
     // "budget breached: Anchors { anchors: 1 }"
     if let Some((what, count)) = problem.strip_prefix("budget breached: ").and_then(|breach| breach.trim_end_matches(" }").split_once(": "))
@@ -124,28 +125,12 @@ fn plain(problem: &str) -> String {
         "invalid u16" => u64::from(u16::MAX),
         "invalid u32" => u64::from(u32::MAX),
         "invalid u64" | "invalid usize" => u64::MAX,
-        _ => return flat(problem),
+        _ => return cut(problem),
     };
     format!("not a whole number from 0 to {most}")
 }
 
-/// On one line, and cut; a parser may repeat a key of millions of words.
-fn flat(text: &str) -> String {
-    let mut line = String::new();
-    for word in text.split_whitespace() {
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(&cut(word));
-        // No character is shorter than a byte.
-        if line.len() > 4 * PROBLEM_CHARS_MAX {
-            break;
-        }
-    }
-    cut(&line)
-}
-
-/// The text, cut after [`PROBLEM_CHARS_MAX`] characters.
+/// The text, cut after [`PROBLEM_CHARS_MAX`] characters; a parser may repeat a key of millions.
 pub(crate) fn cut(text: &str) -> String {
     match text.char_indices().nth(PROBLEM_CHARS_MAX) {
         None => text.into(),
@@ -188,9 +173,11 @@ mod tests {
     #[test]
     fn long_values_are_cut() {
         assert!(refused(&format!("{}: 1", "x".repeat(900))).chars().count() < 700);
+        // 300 characters, every other of two bytes.
         let words = "\u{e9} ".repeat(400);
-        assert_eq!(flat(&words), format!("{}...", &words[..450]));
-        assert_eq!(flat(" a\n\tb "), "a b");
+        assert_eq!(cut(&words), format!("{}...", &words[..450]));
+        let keys = format!("? |\n  {}\n: 1", "a\n  ".repeat(900));
+        assert!(refused(&keys).chars().count() < 2_000, "{}", refused(&keys));
         assert_eq!(word("ab, c", 0), Some("ab"));
         assert_eq!(word("ab", 2), None);
     }

@@ -14,7 +14,7 @@ use fabric::{
     collective::{Collective, Endpoint},
 };
 use profile::{Profile, Request, Scope};
-use units::{JobId, LinkId, NodeId, Rate};
+use units::{JobId, LinkId, NodeId, OneLine, Rate};
 
 use crate::{Candidate, CandidatesDoc, Job, JobDoc, ModelDoc, Placement, TrafficPhase};
 
@@ -35,13 +35,13 @@ const BYTES_PER_WORK: u64 = 16;
 #[non_exhaustive]
 pub enum JobsError {
     /// The document itself: place, problem and value.
-    #[error("{problem}")]
+    #[error("{}", OneLine(problem))]
     Document {
         /// One line.
         problem: String,
     },
     /// A profile that a job names.
-    #[error("{path}: {problem}")]
+    #[error("{}: {}", OneLine(path), OneLine(problem))]
     ProfileFile {
         /// As written in the job.
         path: String,

@@ -8,6 +8,7 @@ use std::{
 
 use antiphase_lab::{Command, Program, case::CaseError};
 use clap::Parser;
+use units::OneLine;
 
 /// A fabric of network namespaces with real traffic and real ECN marks.
 #[derive(Parser)]
@@ -24,7 +25,7 @@ fn main() -> ExitCode {
     match done.and_then(|()| Ok(out.flush()?)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("antiphase-lab: {error:#}");
+            eprintln!("antiphase-lab: {}", OneLine(format_args!("{error:#}")));
             // 2: what was given is wrong; 1: it could not be done.
             ExitCode::from(if error.downcast_ref::<CaseError>().is_some() { 2 } else { 1 })
         }

@@ -6,7 +6,7 @@ use core::fmt;
 use circle::{PERIOD_TICKS_MAX, PHASES_PER_DEMAND_MAX, RATE_MBPS_MAX};
 use fabric::collective::Collective;
 use serde::{Deserialize, Serialize};
-use units::{Bytes, Nanos, Rate};
+use units::{Bytes, Nanos, OneLine, Rate};
 
 use crate::{
     dims::{Dims, Scope},
@@ -75,7 +75,7 @@ impl Phase {
 
 /// Why a profile was refused: the key path and the value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {problem}")]
+#[error("{}: {}", OneLine(path), OneLine(problem))]
 pub struct ProfileError {
     /// Key path within the document, for example `phases[3].rate_mbps`.
     pub path: String,

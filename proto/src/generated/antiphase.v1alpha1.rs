@@ -728,7 +728,7 @@ pub struct ListLinksRequest {
     /// 0: the default of 100.
     #[prost(uint32, tag = "1")]
     pub limit: u32,
-    /// Only these links; empty: the worst ones.
+    /// Only these links, without those that carry no job; empty: the worst ones.
     #[prost(string, repeated, tag = "2")]
     pub links: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// Add the demand of each job on each link.

@@ -7,8 +7,8 @@ use std::{fs, io::Write, process::Command, thread, time::Duration};
 
 use crate::{
     expected,
-    process::{Run, documents, program, run},
-    refusal::refused,
+    process::{Run, run},
+    refusal::{limited, line, refused},
     scratch::Scratch,
 };
 
@@ -191,13 +191,13 @@ const DOCUMENTS: [Document; 17] = [
     },
 ];
 
-/// Runs the program and watches the most memory that it has at once, in MiB; 0 where the system does not tell.
+/// Runs the program within the limits of every refusal and watches the most memory that it has at once, in MiB; 0 where the system does not tell.
 fn watched(arguments: &[&str]) -> (Run, u64) {
     let scratch = Scratch::new("far-end-watched");
     let file = scratch.path("pid");
     // The shell leaves its number and becomes the program, so the number is the program's.
-    let mut command = Command::new("sh");
-    command.args(["-c", "echo $$ > \"$0\" && exec \"$@\"", &file]).arg(program()).args(arguments).current_dir(documents());
+    let mut command = limited("echo $$ > \"$0\"", &file);
+    command.args(arguments);
     let watcher = thread::spawn(move || {
         let (mut most, mut seen) = (0, false);
         // As long as the program may run at all; it ends when the program has.
@@ -228,9 +228,8 @@ fn a_good_document_with_a_bad_far_end_is_refused_in_bounded_memory() {
         let text = document.text();
         let file = scratch.file("DOCUMENT", &text);
         let arguments: Vec<&str> = document.arguments.iter().map(|a| if *a == "DOCUMENT" { &file[..] } else { *a }).collect();
-        // Within the limits of every refusal, and then once more to look at its memory.
-        let line = refused(&arguments, b"");
         let (ran, memory) = watched(&arguments);
+        let line = line(&ran);
         let said = line.strip_prefix(&format!("{file}: ")).unwrap_or_else(|| panic!("{}: names another file: {line}", document.case));
         println!("{:58} {:3} MiB {:6} ms {memory:5} MiB", document.case, text.len() >> 20, ran.took.as_millis());
         assert!(memory <= MEMORY_MIB, "{}: {memory} MiB", document.case);

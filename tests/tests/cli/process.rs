@@ -24,12 +24,16 @@ pub(crate) fn program() -> &'static Path {
 }
 
 /// Builds the program and asks cargo where it is: that honours `CARGO_TARGET_DIR` and the like.
+///
+/// It is built as a part of the workspace and beside a test. Alone it has other features of other people's crates than in a run of
+/// all tests, and cargo would build nearly all of them a second time, which takes minutes.
 fn build() -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--package", "antiphase", "--message-format", "json-render-diagnostics"]).current_dir(checkout());
+    command.args(["build", "--workspace", "--bin", "antiphase", "--test", "cli", "--message-format", "json-render-diagnostics"]);
+    command.current_dir(checkout());
     let built = command.stderr(Stdio::inherit()).output().expect("cargo runs");
-    assert!(built.status.success(), "cargo build --package antiphase failed");
+    assert!(built.status.success(), "cargo build --workspace --bin antiphase --test cli failed");
     let messages = String::from_utf8(built.stdout).expect("cargo prints UTF-8");
     let mut found = messages.lines().filter_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;

@@ -4,7 +4,7 @@ use std::{process::Command, time::Duration};
 
 use crate::{
     expected,
-    process::{documents, program, run},
+    process::{Run, documents, program, run},
     scratch::Scratch,
 };
 
@@ -18,12 +18,23 @@ const SOON: Duration = Duration::from_secs(60);
 /// Longest line on standard error, in characters.
 const LINE_CHARS_MAX: usize = 1_000;
 
+/// The program in limited memory and time, in the folder of the documents. A shell runs `first`, whose `$0` is `name`, and becomes
+/// the program.
+pub(crate) fn limited(first: &str, name: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -v {MEMORY_KIB} && ulimit -t {CPU_SECONDS} && {first} && exec \"$@\""), name]).arg(program());
+    command.current_dir(documents());
+    command
+}
+
 /// Runs the program in limited memory and checks that it refuses with one line; returns the line
 /// without `antiphase: `.
 pub(crate) fn refused(arguments: &[&str], stdin: &[u8]) -> String {
-    let mut command = Command::new("sh");
-    command.args(["-c", &format!("ulimit -v {MEMORY_KIB} && ulimit -t {CPU_SECONDS} && exec \"$@\""), "sh"]).arg(program());
-    let run = run(command.args(arguments).current_dir(documents()), arguments.join(" "), stdin);
+    line(&run(limited("true", "sh").args(arguments), arguments.join(" "), stdin))
+}
+
+/// Checks that a run refused with one line; returns the line without `antiphase: `.
+pub(crate) fn line(run: &Run) -> String {
     let said = &run.stderr;
     let shown: String = said.chars().take(1_000).collect();
     assert_eq!(run.code, Some(2), "antiphase {}: {shown}", run.arguments);

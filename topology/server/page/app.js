@@ -123,9 +123,8 @@ async function drawLink() {
   const id = opened();
   byId("link-section").hidden = !id;
   if (!id) return;
-  // Asked for by name only where it can be there: the list is whole unless it was cut.
-  const known = seen.links.length < seen.total || seen.links.some((l) => l.id === id);
-  const link = known ? await get("links", { links: id, demands: true }).then((answer) => answer.links[0], absent) : null;
+  // The answer is empty where the link carries no job, or none any more.
+  const link = (await get("links", { links: id, demands: true })).links[0] ?? null;
   if (id !== opened()) return;
   byId("link-title").textContent = `Link ${id}`;
   const key = JSON.stringify([id, link]);

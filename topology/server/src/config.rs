@@ -10,7 +10,7 @@ use std::{
 
 use serde::Deserialize;
 use tracing::level_filters::LevelFilter;
-use units::Nanos;
+use units::{Nanos, OneLine};
 
 use crate::{
     quic,
@@ -25,7 +25,7 @@ const HEADROOM_MAX_PERMILLE: u32 = 200;
 
 /// What cannot be taken: file, line where there is one, key and value on one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
+#[error("{}", OneLine(.0))]
 pub struct ConfigError(pub String);
 
 /// The whole configuration.
@@ -267,8 +267,8 @@ impl Config {
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         toml::from_str(text).map_err(|e| {
             let line = e.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
-            let message = e.message().split_whitespace().collect::<Vec<_>>().join(" ");
-            ConfigError(line.map_or_else(|| message.clone(), |line| format!("line {line}: {message}")))
+            let message = e.message();
+            ConfigError(line.map_or_else(|| message.to_owned(), |line| format!("line {line}: {message}")))
         })
     }
 

@@ -4,6 +4,7 @@ use fabric::Fabric;
 use job::{JobDoc, Reader};
 use proto::v1alpha1::JobSpec;
 use state::JobDefinition;
+use units::OneLine;
 
 /// The document of a job. Hosts that are not given are absent in it, not an empty list.
 ///
@@ -53,11 +54,9 @@ fn on_fabric(fabric: &Fabric, docs: &[JobDoc]) -> Result<Vec<JobDefinition>, Str
 /// Messages carry their profiles; a path would be a path of this machine.
 pub(crate) const NO_FILES: &job::ReadFile<'static> = &|_| Err("files are not read for clients".into());
 
-/// On one line: documents put line ends into names.
+/// On one line, and cut: documents put line ends into names.
 pub(crate) fn one_line(text: &dyn std::fmt::Display) -> String {
-    let words = text.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
-    let clean: String = words.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-    cut(&clean).to_owned()
+    cut(&OneLine(text).to_string()).to_owned()
 }
 
 /// Longest problem that is sent or logged whole, in bytes: a document may hold a value of any length.

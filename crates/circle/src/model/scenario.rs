@@ -16,6 +16,8 @@ use serde::{
     de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 
+use units::OneLine;
+
 use crate::{
     JOBS_MAX, JobId, LINKS_MAX, Member, Mode, Options, Outcome, Phase, Problem, ProblemBuilder, Rate, Solution, Ticks,
     pad::{PadDecision, Padding},
@@ -30,7 +32,7 @@ pub const TICK_NS_MAX: u64 = 1_000_000_000;
 
 /// What is wrong with a scenario: where, and which value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {problem}")]
+#[error("{}: {}", OneLine(place), OneLine(problem))]
 pub struct ScenarioError {
     /// Line and column, or the path of the key.
     pub place: String,

@@ -154,7 +154,7 @@ impl<'a> At<'a> {
         steps.concat()
     }
 
-    pub(crate) fn error(&self, problem: impl AsRef<str>) -> FabricError {
+    pub(crate) fn error(&self, problem: impl Into<String>) -> FabricError {
         document(self.place(), problem)
     }
 

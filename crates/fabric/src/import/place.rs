@@ -16,16 +16,9 @@ pub const DOCUMENT_BYTES_MAX: usize = 64 << 20;
 /// How many characters of a value an error repeats: enough to find it, and still one line.
 const QUOTED_CHARS_MAX: usize = 60;
 
-/// An error about `place`; line breaks are folded, so that it stays one line.
-pub(crate) fn document(place: impl Into<String>, problem: impl AsRef<str>) -> FabricError {
-    let mut line = String::new();
-    for word in problem.as_ref().split_whitespace() {
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    FabricError::Document { place: place.into(), problem: line }
+/// An error about `place`; [`FabricError`] shows it on one line.
+pub(crate) fn document(place: impl Into<String>, problem: impl Into<String>) -> FabricError {
+    FabricError::Document { place: place.into(), problem: problem.into() }
 }
 
 /// The value in quotes with control characters escaped, cut after [`QUOTED_CHARS_MAX`].
@@ -87,7 +80,7 @@ mod tests {
         assert_eq!(quoted("a\nb"), r#""a\nb""#);
         // 60 characters kept, two bytes each, of 100.
         assert_eq!(quoted(&"\u{e9}".repeat(100)), format!("\"{}\"... (200 bytes)", "\u{e9}".repeat(60)));
-        assert_eq!(document("line 3", "bad\n   thing").to_string(), "line 3: bad thing");
+        assert_eq!(document("line 3", "bad\n   thing").to_string(), r"line 3: bad\n   thing");
     }
 
     #[test]

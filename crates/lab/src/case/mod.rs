@@ -24,7 +24,7 @@ use fabric::{
     yaml::Malformed,
 };
 use job::{Collective, Endpoint, Job, Placement, TrafficPhase};
-use units::{Bytes, Nanos, NodeId, Rate};
+use units::{Bytes, Nanos, NodeId, OneLine, Rate};
 
 pub use builtin::{BUILTIN, builtin};
 pub use document::{Expect, SCHEMA};
@@ -53,10 +53,10 @@ pub enum CaseError {
     #[error(transparent)]
     Malformed(#[from] Malformed),
     /// The fabric is none, or not one that a kernel can play.
-    #[error("fabric: {0}")]
+    #[error("fabric: {}", OneLine(.0))]
     Fabric(String),
     /// A value that cannot be.
-    #[error("{place}: {problem}")]
+    #[error("{}: {}", OneLine(place), OneLine(problem))]
     Value {
         /// Path of the key.
         place: String,

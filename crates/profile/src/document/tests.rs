@@ -80,15 +80,35 @@ fn yaml_names_the_path_too_and_has_a_budget() {
     assert_eq!(parse(&" ".repeat(DOCUMENT_BYTES_MAX + 1)).unwrap_err(), DocumentError::TooLarge { bytes: DOCUMENT_BYTES_MAX + 1 });
 }
 
+/// A document with the byte at `at`, counted around its end, changed.
+fn damaged(yaml: bool, at: usize, byte: u8) -> Option<String> {
+    let mut text = if yaml { to_yaml(&parse(GOOD).unwrap()) } else { GOOD.to_string() }.into_bytes();
+    let at = at % text.len();
+    text[at] = byte;
+    String::from_utf8(text).ok()
+}
+
+/// Found by `a_damaged_document_never_panics`: around the end, byte 393 of the JSON is the `_` of `"period_ns"`, and a backslash
+/// there makes a line break of it and the `n`.
+#[test]
+fn a_key_with_a_line_break_is_one_line() {
+    let text = damaged(false, 393, 92).unwrap();
+    let said = parse(&text).unwrap_err().to_string();
+    assert!(said.starts_with(r"period\ns: unknown field `period\ns`, expected one of"), "{said:?}");
+    assert!(!said.contains('\n'), "{said:?}");
+    for (key, shown) in [(r"\n", r"\n"), (r"\r", r"\r"), (r"\u2028", r"\u{2028}"), (r"\u001b[2J", r"\u{1b}[2J")] {
+        let said = error("\"variance\"", &format!("\"a{key}b\""));
+        assert!(said.contains(&format!("unknown field `a{shown}b`")), "{said:?}");
+        assert!(!said.chars().any(|c| c.is_control() || c == '\u{2028}'), "{said:?}");
+    }
+}
+
 proptest! {
     /// No text makes the reader panic, and a document with one byte changed either fails with a
     /// single line or still reads as a profile that survives a round trip.
     #[test]
     fn a_damaged_document_never_panics(at in 0usize..400, byte in any::<u8>(), yaml in any::<bool>()) {
-        let mut text = if yaml { to_yaml(&parse(GOOD).unwrap()) } else { GOOD.to_string() }.into_bytes();
-        let at = at % text.len();
-        text[at] = byte;
-        if let Ok(text) = String::from_utf8(text) {
+        if let Some(text) = damaged(yaml, at, byte) {
             match parse(&text) {
                 Ok(p) => prop_assert_eq!(parse(&to_json(&p)).unwrap(), p),
                 Err(e) => prop_assert!(!e.to_string().contains('\n'), "{}", e),

@@ -14,6 +14,8 @@ use fabric::{
     import::{self, Assumption, BuildOptions, Imported},
 };
 
+use units::OneLine;
+
 use super::Form;
 use crate::{
     input::{CliError, read_document},
@@ -161,7 +163,7 @@ fn print_findings(findings: &[Finding]) {
     for (kind, list) in by_kind {
         say(&format!("{kind} ({}):", list.len()));
         for finding in list.iter().take(LINES_PER_KIND) {
-            say(&format!("  {}", finding.message));
+            say(&format!("  {}", OneLine(&finding.message)));
         }
         if list.len() > LINES_PER_KIND {
             say(&format!("  and {} more", list.len() - LINES_PER_KIND));
