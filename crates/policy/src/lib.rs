@@ -1,9 +1,19 @@
-//! Policies: where could the jobs of a cluster stand.
+//! Policies: which of the waiting jobs of a cluster run next, and where they could stand.
+//!
+//! A policy sees a [`ClusterView`] and answers with a [`Proposal`]: the jobs that it starts, why each, and candidate placements of all
+//! of them, which `plan` then judges on the network. [`pack`] and [`variants`] make placements for experiments.
+//!
+//! Pure: equal views give equal proposals.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod free;
 mod pack;
+mod policy;
+mod view;
 
 pub use pack::{PackError, pack, variants};
+pub use policy::{Choice, Policy, Proposal};
+pub use view::{ClusterView, JobView};

@@ -2,13 +2,15 @@
 
 use alloc::{vec, vec::Vec};
 
-use fabric::{Fabric, collective::Endpoint};
+use fabric::Fabric;
 use job::{Candidate, Placement};
 use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
 };
 use units::JobId;
+
+use crate::free::FreeNics;
 
 /// Why jobs could not be packed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -112,78 +114,6 @@ pub fn variants(fabric: &Fabric, base: &[Placement], n: usize, moved_permille: u
 
 fn permille(what: &'static str, permille: u32) -> Result<(), PackError> {
     if permille > 1_000 { Err(PackError::Permille { what, permille }) } else { Ok(()) }
-}
-
-/// Free NICs of every leaf.
-#[derive(Clone, Debug)]
-struct FreeNics {
-    /// By leaf, in order of (host, rail).
-    leaves: Vec<Vec<Endpoint>>,
-    /// The leaf of each node that is a host.
-    leaf_of: Vec<Option<u32>>,
-    count: usize,
-}
-
-impl FreeNics {
-    /// All NICs of a fabric. A host belongs to the leaf of its first NIC.
-    fn new(fabric: &Fabric) -> Self {
-        let mut leaf_of = vec![None; fabric.nodes().len()];
-        // Leaves are numbered in order of their first host.
-        let mut number: Vec<Option<u32>> = vec![None; fabric.nodes().len()];
-        let mut free = Self { leaves: Vec::new(), leaf_of: Vec::new(), count: 0 };
-        for host in fabric.hosts() {
-            let nics = fabric.links_from(host);
-            let Some(first) = nics.first() else { continue };
-            let leaf = *number[fabric.link(*first).to.node.index()].get_or_insert_with(|| {
-                free.leaves.push(Vec::new());
-                free.leaves.len() as u32 - 1
-            });
-            leaf_of[host.index()] = Some(leaf);
-            let nics = u16::try_from(nics.len()).unwrap_or(u16::MAX);
-            free.leaves[leaf as usize].extend((0..nics).map(|rail| Endpoint { host, rail }));
-            free.count += usize::from(nics);
-        }
-        free.leaf_of = leaf_of;
-        free
-    }
-
-    /// Takes `ranks` NICs, looking at leaves from `first` on and around.
-    fn take(&mut self, ranks: usize, first: usize) -> Option<Vec<Endpoint>> {
-        if ranks > self.count {
-            return None;
-        }
-        let leaves = self.leaves.len();
-        let mut taken = Vec::with_capacity(ranks);
-        for l in (0..leaves).map(|i| (first + i) % leaves) {
-            let some = (ranks - taken.len()).min(self.leaves[l].len());
-            taken.extend(self.leaves[l].drain(..some));
-            if taken.len() == ranks {
-                break;
-            }
-        }
-        self.count -= ranks;
-        Some(taken)
-    }
-
-    /// Gives a NIC back.
-    fn put(&mut self, nic: Endpoint) {
-        let Some(leaf) = self.leaf_of.get(nic.host.index()).copied().flatten() else { return };
-        let leaf = &mut self.leaves[leaf as usize];
-        if let Err(at) = leaf.binary_search(&nic) {
-            leaf.insert(at, nic);
-            self.count += 1;
-        }
-    }
-
-    /// Marks a NIC as taken.
-    fn remove(&mut self, nic: Endpoint) {
-        let Some(leaf) = self.leaf_of.get(nic.host.index()).copied().flatten() else { return };
-        let leaf = &mut self.leaves[leaf as usize];
-        if let Ok(at) = leaf.binary_search(&nic) {
-            leaf.remove(at);
-            self.count -= 1;
-        }
-    }
 }
 
 /// A number below `bound`, each with equal chance; 0 for bound 0. What would make some likelier is drawn again.
