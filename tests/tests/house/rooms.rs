@@ -47,6 +47,7 @@ const SIM: &str = "crates/sim";
 const LAB: &str = "crates/lab";
 const CLI: &str = "crates/cli";
 const STATE: &str = "topology/state";
+const STORE: &str = "topology/store";
 const SERVER: &str = "topology/server";
 const GATE_CORE: &str = "agent/gate-core";
 const GATE: &str = "agent/gate";
@@ -57,8 +58,9 @@ const PROTO: &str = "proto";
 const TESTS: &str = "tests";
 
 /// Everything but the tests, for the crates at the top.
-pub(crate) const ALL: &[&str] =
-    &[UNITS, CIRCLE, FABRIC, PROFILE, POLICY, CLUSTER, SIM, LAB, CLI, STATE, SERVER, GATE_CORE, GATE, TELEMETRY, VERBS, DAEMON, PROTO];
+pub(crate) const ALL: &[&str] = &[
+    UNITS, CIRCLE, FABRIC, PROFILE, POLICY, CLUSTER, SIM, LAB, CLI, STATE, STORE, SERVER, GATE_CORE, GATE, TELEMETRY, VERBS, DAEMON, PROTO,
+];
 
 /// The whole house, bottom first: a room depends only on rooms above it in this list.
 pub(crate) const ROOMS: &[Room] = &[
@@ -106,7 +108,8 @@ pub(crate) const ROOMS: &[Room] = &[
     Room { folder: TELEMETRY, kind: Kind::Edge, own: &[UNITS], external: None },
     Room { folder: VERBS, kind: Kind::Edge, own: &[UNITS], external: None },
     Room { folder: DAEMON, kind: Kind::Edge, own: &[UNITS, GATE_CORE, GATE, TELEMETRY, PROTO], external: None },
-    Room { folder: SERVER, kind: Kind::Edge, own: &[UNITS, CIRCLE, FABRIC, PROFILE, POLICY, CLUSTER, STATE, PROTO], external: None },
+    Room { folder: STORE, kind: Kind::Edge, own: &[CLUSTER], external: None },
+    Room { folder: SERVER, kind: Kind::Edge, own: &[UNITS, CIRCLE, FABRIC, PROFILE, POLICY, CLUSTER, STATE, STORE, PROTO], external: None },
     Room {
         folder: LAB,
         kind: Kind::Edge,

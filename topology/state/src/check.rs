@@ -7,7 +7,7 @@ use policy::{Cluster, PolicyError, link_demands};
 
 use crate::{
     Config, JobDefinition, Refusal,
-    config::{DOCUMENT_BYTES_MAX, HEADROOM_MAX_PERMILLE, NAME_BYTES_MAX},
+    config::{HEADROOM_MAX_PERMILLE, NAME_BYTES_MAX},
     plan::{Installed, Load, Name},
 };
 
@@ -19,7 +19,6 @@ pub(crate) fn check(installed: &Installed, definition: &JobDefinition) -> Result
     let name = &definition.job.name;
     let refuse = |problem: &str| Refusal::Policy(format!("job {name:?}: {problem}"));
     check_name(name)?;
-    limit("bytes of a job's document", definition.document.len(), DOCUMENT_BYTES_MAX)?;
     if definition.placement.ranks.is_empty() || definition.hosts.is_empty() {
         return Err(refuse("it has no hosts"));
     }

@@ -25,8 +25,6 @@ pub const BATCH_TOUCHED_MAX: usize = 1_000;
 pub const NOTICES_MAX: usize = 256;
 /// Longest job name in bytes: that of a DNS name, because it names files on the nodes.
 pub const NAME_BYTES_MAX: usize = 253;
-/// Longest document of a job: profiles of a few thousand phases fit.
-pub const DOCUMENT_BYTES_MAX: usize = 1 << 20;
 /// Longest idempotency key in bytes.
 pub const KEY_BYTES_MAX: usize = 256;
 /// Most idempotency keys remembered; the oldest go first.

@@ -12,7 +12,7 @@ use fabric::{Fabric, route::Routing};
 use units::{FabricTime, Nanos};
 
 use crate::{
-    Commitment, Config, JobDefinition, Record, Refusal, Slot,
+    Commitment, Config, Document, JobDefinition, Record, Refusal, Slot,
     check::{check, distinct},
     component::{Holding, Meeting, groups},
     plan::{Installed, Job, KeyUse, Lease, Name, Plan},
@@ -93,7 +93,7 @@ impl Restored {
     pub fn from_records(
         records: impl IntoIterator<Item = Record>,
         fabric: impl FnOnce(&str) -> Result<Fabric, String>,
-        mut job: impl FnMut(&Fabric, &str, &str) -> Result<JobDefinition, String>,
+        mut job: impl FnMut(&Fabric, &str, &Document) -> Result<JobDefinition, String>,
     ) -> Result<Self, RestoreError> {
         let mut kept: BTreeMap<String, Record> = BTreeMap::new();
         for record in records {
