@@ -6,8 +6,8 @@
 use std::{collections::BTreeMap, io, path::Path};
 
 use gate::ReportReader;
-use gate_core::{Counters, RING, Reason, Sample, Summary};
-use proto::v1alpha1::{GateReport, Slot};
+use gate_core::{Counters, PlannedSlot, RING, Reason, Sample, Summary};
+use proto::v1alpha1::GateReport;
 use units::{Nanos, NodeTime};
 
 /// Shortest iteration that is believed. Training takes milliseconds at least; a loop over the gate alone may be faster.
@@ -69,7 +69,7 @@ impl Gates {
     }
 
     /// What the gates of these jobs did since the last call. A job whose gate said nothing new has no report.
-    pub fn report<'a>(&mut self, led: impl Iterator<Item = (&'a str, &'a Slot)>, now: NodeTime) -> Vec<GateReport> {
+    pub fn report<'a>(&mut self, led: impl Iterator<Item = (&'a str, &'a PlannedSlot)>, now: NodeTime) -> Vec<GateReport> {
         led.filter_map(|(job, slot)| self.jobs.get_mut(job)?.report(job, slot, now)).collect()
     }
 
@@ -88,7 +88,7 @@ impl GateOfJob {
         Ok(Self { reader, last, read_at: now, totals: GateTotals::default() })
     }
 
-    fn report(&mut self, job: &str, slot: &Slot, now: NodeTime) -> Option<GateReport> {
+    fn report(&mut self, job: &str, slot: &PlannedSlot, now: NodeTime) -> Option<GateReport> {
         let report = self.reader.read()?;
         let counters = *report.tracker.counters();
         let before = match self.last {
@@ -106,7 +106,7 @@ impl GateOfJob {
         let samples = report.tracker.last((passed.iterations + 1).min(RING as u64));
         let samples: Vec<Sample> = samples.filter(|sample| sample.start <= now && now.since(sample.start) <= LOOK_BACK).copied().collect();
         let summary = Summary::of(&samples);
-        let half = (slot.period_ns / 2).cast_signed();
+        let half = (slot.period.0 / 2).cast_signed();
         let phase_error = summary.phase_error.map(|error| error.clamp(-half, half));
         self.add(&passed, phase_error, summary.iteration_p50);
         Some(GateReport {

@@ -13,7 +13,7 @@ use std::{
 };
 
 use gate::{JobName, PageWriter, Stem, report};
-use gate_core::{NodeClock, PlannedSlot, Schedule};
+use gate_core::{HELD_PERIOD_MAX, NodeClock, PlannedSlot, Schedule};
 use proto::v1alpha1::{HostPlan, Slot};
 use units::{FabricTime, Nanos, NodeTime};
 
@@ -23,8 +23,6 @@ use crate::clock::ClockEstimate;
 pub const PAGES_MAX: usize = 256;
 /// Everybody reads the pages, the agent makes them.
 const DIRECTORY_MODE: u32 = 0o755;
-/// Longest period, an hour: a longer one is a mistake and not training.
-const PERIOD_MAX: Nanos = Nanos::from_millis(3_600_000);
 /// Most names of the directory that are looked at for what an earlier run left: four times the files of all pages, three each.
 const NAMES_MAX: usize = 12 * PAGES_MAX;
 
@@ -35,8 +33,8 @@ pub enum SlotError {
     /// Its name cannot be that of a file.
     #[error("{0}")]
     Job(String),
-    /// Zero, or longer than an hour.
-    #[error("period {0}; must be above zero and at most an hour")]
+    /// Zero, or of a job that is held longer than gates hold.
+    #[error("period {0}; must be above zero, and at most {HELD_PERIOD_MAX} for a job that is held")]
     Period(Nanos),
     /// Not below the period.
     #[error("offset {0}; must be below the period")]
@@ -64,7 +62,7 @@ pub struct Pages {
 /// A job that this host leads.
 #[derive(Debug)]
 struct Led {
-    slot: Slot,
+    slot: PlannedSlot,
     /// `None` while the page cannot be made: it is tried at every heartbeat.
     page: Option<PageWriter>,
     /// The last error, so that it is said once and not ten times a second.
@@ -121,22 +119,23 @@ impl Pages {
     }
 
     /// The jobs that this host leads, with their slots, in order of their names.
-    pub fn led(&self) -> impl Iterator<Item = (&str, &Slot)> {
+    pub fn led(&self) -> impl Iterator<Item = (&str, &PlannedSlot)> {
         self.led.iter().map(|(job, led)| (job.as_str(), &led.slot))
     }
 
-    /// Takes a plan over: pages of jobs that left it are taken back, the others are written at once.
+    /// Takes a plan over: pages of jobs that left it are taken back, the others are written at once. This is the only place where
+    /// slots of the service's messages become slots of the gates.
     pub fn apply(&mut self, plan: &HostPlan, clock: Option<&ClockEstimate>, now: NodeTime) {
-        let mut wanted: BTreeMap<&str, &Slot> = BTreeMap::new();
+        let mut wanted: BTreeMap<&str, PlannedSlot> = BTreeMap::new();
         for slot in plan.slots.iter().filter(|slot| slot.leader_host == self.host) {
-            match check(slot) {
+            match planned(slot) {
                 Err(error) => {
                     tracing::warn!(job = %slot.job.escape_debug(), epoch = plan.epoch, %error, "slot refused: this job's gate fails open")
                 }
-                Ok(()) if wanted.len() >= PAGES_MAX => {
+                Ok(_) if wanted.len() >= PAGES_MAX => {
                     tracing::warn!(job = slot.job, "more than {PAGES_MAX} jobs are led by this host: this job's gate fails open");
                 }
-                Ok(()) => drop(wanted.insert(&slot.job, slot)),
+                Ok(planned) => drop(wanted.insert(&slot.job, planned)),
             }
         }
         let gone: Vec<String> = self.led.keys().filter(|job| !wanted.contains_key(job.as_str())).cloned().collect();
@@ -147,8 +146,8 @@ impl Pages {
         }
         for (job, slot) in wanted {
             match self.led.get_mut(job) {
-                Some(led) => led.slot = slot.clone(),
-                None => drop(self.led.insert(job.to_owned(), Led { slot: slot.clone(), page: None, error: None })),
+                Some(led) => led.slot = slot,
+                None => drop(self.led.insert(job.to_owned(), Led { slot, page: None, error: None })),
             }
         }
         self.epoch = plan.epoch;
@@ -232,10 +231,11 @@ impl Drop for Pages {
     }
 }
 
-fn check(slot: &Slot) -> Result<(), SlotError> {
+/// A slot as the service sent it, checked.
+fn planned(slot: &Slot) -> Result<PlannedSlot, SlotError> {
     JobName::try_new(&slot.job).map_err(|error| SlotError::Job(error.to_string()))?;
     let period = Nanos(slot.period_ns);
-    if period.0 == 0 || period > PERIOD_MAX {
+    if period.0 == 0 || (slot.hold && period > HELD_PERIOD_MAX) {
         return Err(SlotError::Period(period));
     }
     if slot.offset_ns >= period.0 {
@@ -244,23 +244,22 @@ fn check(slot: &Slot) -> Result<(), SlotError> {
     if slot.tolerance_ns >= period.0 {
         return Err(SlotError::Tolerance(Nanos(slot.tolerance_ns)));
     }
-    Ok(())
-}
-
-/// A slot in the node's time. Without an estimate of the clock the page says that its error has no bound, and gates go.
-#[must_use]
-pub fn schedule(slot: &Slot, clock: Option<&ClockEstimate>, now: NodeTime) -> Schedule {
-    let planned = PlannedSlot {
+    Ok(PlannedSlot {
         epoch: slot.epoch,
         hold: slot.hold,
-        period: Nanos(slot.period_ns),
+        period,
         offset: Nanos(slot.offset_ns),
         tolerance: Nanos(slot.tolerance_ns),
         slack: Nanos(slot.slack_ns),
         hold_max: Nanos(slot.hold_max_ns),
         expires: FabricTime(slot.expires_ns),
-    };
-    planned.schedule(clock.map(|clock| NodeClock { offset: clock.offset, bound: clock.bound_at(now) }), now)
+    })
+}
+
+/// A slot in the node's time. Without an estimate of the clock the page says that its error has no bound, and gates go.
+#[must_use]
+pub fn schedule(slot: &PlannedSlot, clock: Option<&ClockEstimate>, now: NodeTime) -> Schedule {
+    slot.schedule(clock.map(|clock| NodeClock { offset: clock.offset, bound: clock.bound_at(now) }), now)
 }
 
 #[cfg(test)]
@@ -286,6 +285,10 @@ mod tests {
         }
     }
 
+    fn page(slot: &Slot, clock: Option<&ClockEstimate>, now: u64) -> Schedule {
+        schedule(&planned(slot).unwrap(), clock, NodeTime(now))
+    }
+
     fn clock(offset: i64, bound: u64, at: u64) -> ClockEstimate {
         ClockEstimate { offset: ClockOffset(offset), bound: Nanos(bound), rtt: Nanos(1), at: NodeTime(at) }
     }
@@ -296,7 +299,7 @@ mod tests {
     #[test]
     fn the_slot_is_due_where_fabric_time_says() {
         let clock = clock((FABRIC - NOW).cast_signed(), 1_000, NOW);
-        let page = schedule(&slot(), Some(&clock), NodeTime(NOW));
+        let page = page(&slot(), Some(&clock), NOW);
         // FABRIC is a multiple of the period, so the start is due 30 ms from now.
         assert_eq!(page.slot, NodeTime(NOW + 30_000_000));
         assert_eq!(page.expires, NodeTime(NOW + 60_000_000_000));
@@ -306,7 +309,7 @@ mod tests {
 
     #[test]
     fn without_a_clock_the_gate_goes_and_says_why() {
-        let page = schedule(&slot(), None, NodeTime(NOW));
+        let page = page(&slot(), None, NOW);
         assert!(matches!(decide(NodeTime(NOW), &page), Decision::Go { because: Reason::ClockBound, .. }), "{page:?}");
     }
 
@@ -316,7 +319,7 @@ mod tests {
         let clock = clock((FABRIC - NOW).cast_signed(), 1_900_000, NOW);
         let because = |seconds: u64| {
             let now = NodeTime(NOW + seconds * 1_000_000_000);
-            schedule(&slot(), Some(&clock), now).distrust(now)
+            page(&slot(), Some(&clock), now.0).distrust(now)
         };
         assert_eq!(because(0), None);
         assert_eq!(because(10), Some(Reason::ClockBound));
@@ -326,7 +329,7 @@ mod tests {
     fn a_plan_from_before_the_nodes_boot_is_expired() {
         let late = Slot { expires_ns: 5, ..slot() };
         let clock = clock((FABRIC - NOW).cast_signed(), 0, NOW);
-        assert_eq!(schedule(&late, Some(&clock), NodeTime(NOW)).distrust(NodeTime(NOW)), Some(Reason::Expired));
+        assert_eq!(page(&late, Some(&clock), NOW).distrust(NodeTime(NOW)), Some(Reason::Expired));
     }
 
     #[test]
@@ -334,14 +337,14 @@ mod tests {
         let bad = |change: fn(&mut Slot)| {
             let mut slot = slot();
             change(&mut slot);
-            check(&slot).unwrap_err()
+            planned(&slot).unwrap_err()
         };
         assert!(matches!(bad(|slot| slot.job = "../j".into()), SlotError::Job(_)));
         assert_eq!(bad(|slot| slot.period_ns = 0), SlotError::Period(Nanos(0)));
         assert!(matches!(bad(|slot| slot.period_ns = u64::MAX), SlotError::Period(_)));
         assert!(matches!(bad(|slot| slot.offset_ns = slot.period_ns), SlotError::Offset(_)));
         assert!(matches!(bad(|slot| slot.tolerance_ns = slot.period_ns), SlotError::Tolerance(_)));
-        assert_eq!(check(&slot()), Ok(()));
+        assert!(planned(&slot()).is_ok());
     }
 
     proptest! {
@@ -349,15 +352,16 @@ mod tests {
         fn any_slot_and_clock_give_a_page_that_a_gate_survives(
             numbers in prop::array::uniform7(any::<u64>()), offset: i64, bound: u64, at: u64, now: u64, hold: bool,
         ) {
-            let [period_ns, offset_ns, tolerance_ns, slack_ns, hold_max_ns, expires_ns, epoch] = numbers;
-            let slot = Slot { period_ns, offset_ns, tolerance_ns, slack_ns, hold_max_ns, expires_ns, epoch, hold, ..slot() };
+            let [period, due, tolerance, slack, hold_max] = [0, 1, 2, 3, 4].map(|i| Nanos(numbers[i]));
+            let (expires, epoch) = (FabricTime(numbers[5]), numbers[6]);
+            let slot = PlannedSlot { epoch, hold, period, offset: due, tolerance, slack, hold_max, expires };
             let page = schedule(&slot, Some(&clock(offset, bound, at)), NodeTime(now));
             let _ = decide(NodeTime(now), &page);
         }
 
         #[test]
         fn the_slot_is_due_within_a_period_and_at_the_offset(now in 0_u64..1 << 50, boot in 0_u64..1 << 60, period in 1_u64..1 << 40, offset: u64) {
-            let slot = Slot { period_ns: period, offset_ns: offset % period, ..slot() };
+            let slot = PlannedSlot { period: Nanos(period), offset: Nanos(offset % period), ..planned(&slot()).unwrap() };
             let page = schedule(&slot, Some(&clock(boot.cast_signed(), 0, now)), NodeTime(now));
             prop_assert!(page.slot.0 - now < period);
             prop_assert_eq!((page.slot.0 + boot) % period, offset % period);

@@ -34,7 +34,7 @@ pub struct JobsDoc {
 }
 
 /// One job: exactly one of `model`, `profile` and `profile_file` says how it communicates.
-#[derive(Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobDoc {
     /// Unique name.
@@ -54,7 +54,7 @@ pub struct JobDoc {
 }
 
 /// What `antiphase profile synth` takes, as keys; what is left out comes from the model's reference.
-#[derive(Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelDoc {
     /// Name of the model, as in `antiphase profile zoo`.

@@ -24,7 +24,7 @@ struct Agent {
 
 #[derive(Clone, Debug)]
 struct Page {
-    slot: Slot,
+    slot: PlannedSlot,
     written: u64,
 }
 
@@ -73,7 +73,7 @@ impl Agents {
 
     /// Writes a job's page, or removes it.
     pub(crate) fn write(&mut self, job: u32, slot: Option<Slot>, now: u64) {
-        self.pages[job as usize] = slot.map(|slot| Page { slot, written: now });
+        self.pages[job as usize] = slot.map(|slot| Page { slot: planned(&slot), written: now });
     }
 
     pub(crate) fn die(&mut self, agent: u32, now: u64) {
@@ -150,21 +150,10 @@ impl Agents {
     pub(crate) fn schedule(&self, job: u32, now: u64) -> Result<Schedule, Reason> {
         let page = self.pages[job as usize].as_ref().ok_or(Reason::NoPage)?;
         let agent = self.agent_of(job).ok_or(Reason::NoPage)?;
-        let slot = &page.slot;
         let beat = now.min(agent.dead_since.unwrap_or(u64::MAX));
         let written = (beat - beat % HEARTBEAT.0).max(page.written);
-        let planned = PlannedSlot {
-            epoch: slot.epoch,
-            hold: slot.hold,
-            period: slot.period,
-            offset: slot.offset,
-            tolerance: slot.tolerance,
-            slack: slot.slack,
-            hold_max: slot.hold_max,
-            expires: slot.expires,
-        };
         let clock = NodeClock { offset: ClockOffset(agent.offset.0.saturating_add(agent.error)), bound: agent.bound };
-        Ok(planned.schedule(Some(clock), agent.offset.node(FabricTime(written)).ok_or(Reason::NoPage)?))
+        Ok(page.slot.schedule(Some(clock), agent.offset.node(FabricTime(written)).ok_or(Reason::NoPage)?))
     }
 
     /// When the page that a held job reads is not to be trusted any more if nobody writes to it.
@@ -174,5 +163,19 @@ impl Agents {
             Some(_) => expires.min(self.time_of(job, schedule.written.saturating_add(schedule.stale_after)).saturating_add(1)),
             None => expires,
         }
+    }
+}
+
+/// A slot of the service as gates know it.
+fn planned(slot: &Slot) -> PlannedSlot {
+    PlannedSlot {
+        epoch: slot.epoch,
+        hold: slot.hold,
+        period: slot.period,
+        offset: slot.offset,
+        tolerance: slot.tolerance,
+        slack: slot.slack,
+        hold_max: slot.hold_max,
+        expires: slot.expires,
     }
 }

@@ -12,8 +12,8 @@ use alloc::{
 use fabric::Fabric;
 use gate_core::{Counters, RING, Summary};
 use state::{
-    Action, AgentReport, ClockQuality, Event, GateReport, JobDefinition, Notice, Record, Reply, RequestId, Restored, Service, SessionId,
-    Slot,
+    Action, AgentReport, Change, ClockQuality, Commit, Document, Event, GateReport, JobDefinition, Notice, Record, Reply, RequestId,
+    Restored, Service, SessionId, Slot,
 };
 use units::{FabricTime, Nanos};
 
@@ -99,7 +99,7 @@ impl<'a> Plane<'a> {
             job: j.job.clone(),
             placement: j.placement.clone(),
             hosts: j.placement.ranks.iter().map(|r| fabric.node(r.host).name.clone()).collect(),
-            document: j.job.name.clone(),
+            document: Document::new(Arc::new(j.job.name.clone())),
         };
         agenda.add(0, Happening::ServiceReturns);
         agenda.add(control.commit_at.0, Happening::Commit);
@@ -205,7 +205,7 @@ impl<'a> Plane<'a> {
             return;
         }
         let (fabric, jobs) = (&self.fabric, &self.jobs);
-        let job = |_: &Fabric, name: &str, _: &str| {
+        let job = |_: &Fabric, name: &str, _: &Document| {
             jobs.iter().find(|j| j.job.name == name).cloned().ok_or_else(|| format!("there is no job {name}"))
         };
         let config = self.control.config.clone();
@@ -216,8 +216,8 @@ impl<'a> Plane<'a> {
             Err(error) => return self.refused = Some(SimError::Refused(error.to_string())),
         }
         if self.store.is_empty() {
-            let set = Event::SetFabric { request: SET_FABRIC, fabric: Arc::clone(&self.fabric), text: Arc::from(""), jobs: Vec::new() };
-            self.handle(now, set, agenda);
+            let change = Change::SetFabric { fabric: Arc::clone(&self.fabric), text: Arc::from(""), jobs: Vec::new() };
+            self.handle(now, Event::Asked { request: SET_FABRIC, change }, agenda);
         } else {
             self.tick_when_due(now, agenda);
         }
@@ -230,7 +230,8 @@ impl<'a> Plane<'a> {
         }
         let jobs = self.initial.clone();
         if !jobs.is_empty() {
-            self.handle(now, Event::Commit { request: COMMIT, jobs, if_epoch: None, lease: None, key: "commit".into() }, agenda);
+            let change = Change::Commit(Commit { jobs, key: "commit".into(), ..Commit::default() });
+            self.handle(now, Event::Asked { request: COMMIT, change }, agenda);
         }
     }
 
@@ -241,7 +242,8 @@ impl<'a> Plane<'a> {
         }
         let definition = self.jobs[job as usize].clone();
         let (request, key) = (RequestId(ARRIVALS + u64::from(job)), format!("commit {}", definition.job.name));
-        self.handle(now, Event::Commit { request, jobs: vec![definition], if_epoch: None, lease: None, key }, agenda);
+        let change = Change::Commit(Commit { jobs: vec![definition], key, ..Commit::default() });
+        self.handle(now, Event::Asked { request, change }, agenda);
     }
 
     /// A job that is gone. One that never came to be committed is refused, and nobody minds.
@@ -249,7 +251,8 @@ impl<'a> Plane<'a> {
         if self.service.is_none() {
             return agenda.add(now.saturating_add(RECONNECT.0), Happening::Again(job));
         }
-        self.handle(now, Event::Release { request: RELEASE, jobs: vec![self.jobs[job as usize].job.name.clone()] }, agenda);
+        let change = Change::Release { jobs: vec![self.jobs[job as usize].job.name.clone()] };
+        self.handle(now, Event::Asked { request: RELEASE, change }, agenda);
     }
 
     /// Hands the service an event and does what it says.

@@ -50,6 +50,7 @@ const SIM: &str = "crates/sim";
 const LAB: &str = "crates/lab";
 const CLI: &str = "crates/cli";
 const STATE: &str = "topology/state";
+const STORE: &str = "topology/store";
 const SERVER: &str = "topology/server";
 const GATE_CORE: &str = "agent/gate-core";
 const GATE: &str = "agent/gate";
@@ -61,8 +62,8 @@ const TESTS: &str = "tests";
 
 /// Everything but the tests, for the crates at the top.
 pub(crate) const ALL: &[&str] = &[
-    UNITS, RENDER, CIRCLE, FABRIC, PROFILE, JOB, FLUID, PLAN, POLICY, SIM, LAB, CLI, STATE, SERVER, GATE_CORE, GATE, TELEMETRY, VERBS,
-    DAEMON, PROTO,
+    UNITS, RENDER, CIRCLE, FABRIC, PROFILE, JOB, FLUID, PLAN, POLICY, SIM, LAB, CLI, STATE, STORE, SERVER, GATE_CORE, GATE, TELEMETRY,
+    VERBS, DAEMON, PROTO,
 ];
 
 /// The whole house, bottom first: a room depends only on rooms above it in this list.
@@ -124,7 +125,13 @@ pub(crate) const ROOMS: &[Room] = &[
     Room { folder: TELEMETRY, kind: Kind::Edge, own: &[UNITS], external: None },
     Room { folder: VERBS, kind: Kind::Edge, own: &[UNITS], external: None },
     Room { folder: DAEMON, kind: Kind::Edge, own: &[UNITS, GATE_CORE, GATE, TELEMETRY, PROTO], external: None },
-    Room { folder: SERVER, kind: Kind::Edge, own: &[UNITS, RENDER, CIRCLE, FABRIC, PROFILE, JOB, PLAN, STATE, PROTO], external: None },
+    Room { folder: STORE, kind: Kind::Edge, own: &[UNITS, JOB], external: None },
+    Room {
+        folder: SERVER,
+        kind: Kind::Edge,
+        own: &[UNITS, RENDER, CIRCLE, FABRIC, PROFILE, JOB, PLAN, STATE, STORE, PROTO],
+        external: None,
+    },
     Room {
         folder: LAB,
         kind: Kind::Edge,

@@ -1,7 +1,8 @@
-//! The topology service: QUIC, gRPC, HTTP, store and web page around the state machine.
+//! The topology service: QUIC, gRPC, HTTP and web page around the state machine and its store.
 //!
-//! [`run`] is the program. Inside, [`brain`] owns the state machine on a thread of its own; [`store`] makes what it decides
-//! durable on another; [`api`] answers requests from snapshots and by asking the brain; [`grpc`] and [`http`] are two ways to ask.
+//! [`run`] is the program. Inside, [`brain`] owns the state machine on a thread of its own; [`writer`] makes what it decides
+//! durable in the store on another; [`api`] answers requests from snapshots and by asking the brain; [`grpc`] and [`http`] are two
+//! ways to ask.
 //! [`quic`] holds the sessions of agents, which speak to the brain by [`BrainHandle`]; [`tls`] and [`pki`] say who is who.
 #![forbid(unsafe_code)]
 
@@ -17,13 +18,14 @@ pub mod metrics;
 mod page;
 pub mod pki;
 pub mod quic;
+mod records;
 mod resolve;
 pub mod role;
 mod run;
 pub mod shutdown;
-pub mod store;
 pub mod telemetry;
 pub mod tls;
+pub mod writer;
 
 pub use brain::BrainHandle;
 pub use quic::FabricClock;

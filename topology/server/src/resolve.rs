@@ -1,10 +1,24 @@
 //! Jobs as sent, made into jobs on a fabric: what `job` reads from files, read from messages.
 
+use std::sync::Arc;
+
 use fabric::Fabric;
-use job::{JobDoc, Reader};
-use proto::v1alpha1::JobSpec;
-use state::JobDefinition;
-use units::OneLine;
+use job::{JobDoc, ModelDoc, Reader};
+use proto::v1alpha1::{JobSpec, Model};
+use state::{Document, JobDefinition};
+use store::cut;
+pub(crate) use store::one_line;
+
+/// Most bytes of a job as sent, so that a record stays small: profiles of a few thousand phases fit.
+pub(crate) const JOB_BYTES_MAX: usize = 1 << 20;
+
+/// The documents of jobs.
+///
+/// # Errors
+/// As [`document`].
+pub(crate) fn documents(specs: &[JobSpec]) -> Result<Vec<Arc<JobDoc>>, String> {
+    specs.iter().enumerate().map(|(i, spec)| document(i, spec).map(Arc::new)).collect()
+}
 
 /// The document of a job. Hosts that are not given are absent in it, not an empty list.
 ///
@@ -13,64 +27,68 @@ use units::OneLine;
 pub(crate) fn document(index: usize, spec: &JobSpec) -> Result<JobDoc, String> {
     let refuse = |problem: &dyn std::fmt::Display| format!("jobs[{index}] ({:?}): {}", cut(&spec.id), one_line(problem));
     units::check_name(&spec.id).map_err(|problem| refuse(&format!("id: {problem}")))?;
-    let mut value = serde_json::to_value(spec).map_err(|e| refuse(&format!("profile: {e}")))?;
-    if let Some(map) = value.as_object_mut().filter(|_| spec.hosts.is_empty()) {
-        map.remove("hosts");
-    }
-    serde_json::from_value(value).map_err(|e| refuse(&e))
+    let JobSpec { id, model, profile, hosts } = spec;
+    let profile = profile.as_deref().map(serde_json::from_str).transpose().map_err(|e| refuse(&format!("profile: {e}")))?;
+    Ok(JobDoc {
+        id: id.clone(),
+        model: model.as_ref().map(model_doc),
+        profile,
+        profile_file: None,
+        hosts: Some(hosts.clone()).filter(|hosts| !hosts.is_empty()),
+    })
 }
 
-/// Jobs to commit: each placed.
+fn model_doc(model: &Model) -> ModelDoc {
+    let Model { name, strategy, ranks, gpus_per_host, nics_per_host, batch, micro_batches, tp, cp, pp, dp, ep, nic, gpu_gflops } = model;
+    ModelDoc {
+        name: name.clone(),
+        strategy: strategy.clone(),
+        ranks: *ranks,
+        gpus_per_host: *gpus_per_host,
+        nics_per_host: *nics_per_host,
+        batch: *batch,
+        micro_batches: *micro_batches,
+        tp: *tp,
+        cp: *cp,
+        pp: *pp,
+        dp: *dp,
+        ep: *ep,
+        nic: nic.clone(),
+        gpu_gflops: *gpu_gflops,
+    }
+}
+
+/// Jobs on a fabric, each placed and with its document.
 ///
 /// # Errors
 /// One line that names the first job that cannot be taken, the key and the value.
-pub(crate) fn definitions(fabric: &Fabric, specs: &[JobSpec]) -> Result<Vec<JobDefinition>, String> {
-    let docs = specs.iter().enumerate().map(|(i, spec)| document(i, spec)).collect::<Result<Vec<_>, _>>()?;
-    on_fabric(fabric, &docs)
-}
-
-/// The same jobs from the documents that were kept, on another fabric or after a restart.
-///
-/// # Errors
-/// As [`definitions`].
-pub(crate) fn again<'a>(fabric: &Fabric, documents: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Vec<JobDefinition>, String> {
-    let read = |(name, text): (&str, &str)| serde_json::from_str(text).map_err(|e| format!("job {name:?}: {e}"));
-    on_fabric(fabric, &documents.map(read).collect::<Result<Vec<JobDoc>, _>>()?)
-}
-
-fn on_fabric(fabric: &Fabric, docs: &[JobDoc]) -> Result<Vec<JobDefinition>, String> {
+pub(crate) fn definitions(fabric: &Fabric, docs: &[Arc<JobDoc>]) -> Result<Vec<JobDefinition>, String> {
     let mut reader = Reader::new(fabric, NO_FILES);
     for doc in docs {
         reader.job(doc, None).map_err(|e| one_line(&e))?;
     }
     let (jobs, placements) = reader.finish();
-    let one = |((job, placement), doc): ((job::Job, job::Placement), &JobDoc)| {
-        let document = serde_json::to_string(doc).map_err(|e| format!("job {:?}: {e}", doc.id))?;
-        Ok(JobDefinition { job, placement, hosts: doc.hosts.clone().unwrap_or_default(), document })
+    let one = |((job, placement), doc): ((job::Job, job::Placement), &Arc<JobDoc>)| {
+        let hosts = doc.hosts.clone().unwrap_or_default();
+        JobDefinition { job, placement, hosts, document: Document::new(Arc::clone(doc)) }
     };
-    jobs.into_iter().zip(placements).zip(docs).map(one).collect()
+    Ok(jobs.into_iter().zip(placements).zip(docs).map(one).collect())
+}
+
+/// The document from which [`definitions`] made a job.
+///
+/// # Errors
+/// One line that names the job: it was made elsewhere.
+pub(crate) fn kept(name: &str, document: &Document) -> Result<Arc<JobDoc>, String> {
+    document.get().ok_or_else(|| format!("job {name:?}: it was not made from the document of a job"))
 }
 
 /// Messages carry their profiles; a path would be a path of this machine.
 pub(crate) const NO_FILES: &job::ReadFile<'static> = &|_| Err("files are not read for clients".into());
 
-/// On one line, and cut: documents put line ends into names.
-pub(crate) fn one_line(text: &dyn std::fmt::Display) -> String {
-    cut(&OneLine(text).to_string()).to_owned()
-}
-
-/// Longest problem that is sent or logged whole, in bytes: a document may hold a value of any length.
-const PROBLEM_BYTES_MAX: usize = 600;
-
-fn cut(text: &str) -> &str {
-    let end = (0..=PROBLEM_BYTES_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
-    &text[..end.unwrap_or(0)]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proto::v1alpha1::Model;
 
     fn spec(id: &str, hosts: &[&str]) -> JobSpec {
         let model = Some(Model { name: "vgg16".into(), batch: Some(1_700), ..Model::default() });
@@ -78,25 +96,52 @@ mod tests {
     }
 
     #[test]
-    fn a_job_survives_its_document() {
+    fn a_job_keeps_its_document() {
         let fabric = fabric::generate::cassini24().unwrap();
-        let made = definitions(&fabric, &[spec("a", &["h1", "h2"]), spec("b", &["h3", "h5"])]).unwrap();
+        let docs = documents(&[spec("a", &["h1", "h2"]), spec("b", &["h3", "h5"])]).unwrap();
+        let made = definitions(&fabric, &docs).unwrap();
         assert_eq!(made[0].hosts, ["h1", "h2"]);
-        let kept = made.iter().map(|d| (d.job.name.as_str(), d.document.as_str()));
-        assert_eq!(again(&fabric, kept).unwrap(), made);
+        let kept: Vec<Arc<JobDoc>> = made.iter().map(|d| kept(&d.job.name, &d.document).unwrap()).collect();
+        assert_eq!(kept, docs);
+        assert_eq!(definitions(&fabric, &kept).unwrap(), made);
+    }
+
+    /// Every key of a message has its place in the document, whose serde names are the same.
+    #[test]
+    fn a_document_says_what_the_message_said() {
+        let number = Some(2);
+        let model = Model {
+            name: "vgg16".into(),
+            strategy: Some("dp".into()),
+            ranks: number,
+            gpus_per_host: Some(3),
+            nics_per_host: Some(4),
+            batch: Some(5),
+            micro_batches: Some(6),
+            tp: Some(7),
+            cp: Some(8),
+            pp: Some(9),
+            dp: Some(10),
+            ep: Some(11),
+            nic: Some("50G".into()),
+            gpu_gflops: Some(12),
+        };
+        let said = serde_json::to_value(&model).unwrap();
+        let made = document(0, &JobSpec { model: Some(model), ..spec("a", &[]) }).unwrap();
+        assert_eq!(serde_json::to_value(&made).unwrap(), serde_json::json!({ "id": "a", "model": said }));
     }
 
     #[test]
     fn a_bad_job_is_one_line_with_its_place() {
         let fabric = fabric::generate::cassini24().unwrap();
-        let error = |spec: JobSpec| definitions(&fabric, &[spec]).unwrap_err();
+        let error = |spec: JobSpec| documents(&[spec]).and_then(|docs| definitions(&fabric, &docs)).unwrap_err();
         assert!(error(spec("a", &["h1", "moon"])).contains("unknown host \"moon\""));
         assert!(error(spec("a", &[])).contains("no hosts"));
-        assert!(error(spec("../a", &["h1"])).contains("id: only letters"));
+        assert!(error(spec("../a", &["h1"])).contains("id: the name begins with a dot"));
         assert!(error(JobSpec { model: None, ..spec("a", &["h1", "h2"]) }).contains("exactly one of"));
         let junk = error(JobSpec { model: None, profile: Some("{\n\"x\"".into()), ..spec("a", &["h1"]) });
         assert!(junk.contains("profile") && !junk.contains('\n'), "{junk}");
         let long = error(spec(&"x".repeat(10_000), &["h1"]));
-        assert!(long.len() < 2 * PROBLEM_BYTES_MAX, "{long}");
+        assert!(long.len() < 2 * store::PROBLEM_BYTES_MAX, "{long}");
     }
 }

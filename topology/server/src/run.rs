@@ -10,6 +10,7 @@ use std::{
 
 use fabric::route::Ecmp;
 use proto::v1alpha1 as pb;
+use store::{Loaded, StateFile, Store as _, StoreError};
 use tokio::{
     net::TcpListener,
     signal::unix::{Signal, SignalKind, signal},
@@ -30,7 +31,6 @@ use crate::{
     resolve::one_line,
     role::Caller,
     shutdown::Shutdown,
-    store::{StateFile, StoreError},
     telemetry::{Sink, TelemetryHandle},
     tls::{self, Admission, Tls},
 };
@@ -182,10 +182,10 @@ async fn service(config: Config, reload: Reload) -> Result<(), Failure> {
     let metrics = Arc::new(Metrics::new().map_err(|e| other(&e))?);
     let around =
         Surroundings { clock, events: EventLog::new(clock.now()), telemetry: TelemetryHandle::default(), metrics: Arc::clone(&metrics) };
-    let (file, records) = open(&config.state)?;
+    let (file, loaded) = open(&config.state)?;
     // The configuration was checked.
     let ecmp: Ecmp = config.ecmp.parse().map_err(|e| other(&e))?;
-    let brain = Brain::start(&plan(&config, ecmp), file, records, around.clone())
+    let brain = Brain::start(&plan(&config, ecmp), file, loaded, around.clone())
         .map_err(|problem| Failure::Other(format!("{}: {problem}", config.state.display())))?;
     let (address, settings) = (config.listen, config.agents.settings());
     let (latest, current) = watch::channel(Arc::new(config));
@@ -275,16 +275,16 @@ fn secured(tls: Arc<Tls>) -> Acceptor {
 }
 
 /// Opens the state file and reads it. Damage that the database meets as a panic is an error like any other.
-fn open(path: &Path) -> Result<(StateFile, Vec<state::Record>), Failure> {
+fn open(path: &Path) -> Result<(StateFile, Loaded), Failure> {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let opened = std::panic::catch_unwind(|| -> Result<_, StoreError> {
-        let file = StateFile::open(path)?;
-        let records = file.records()?;
-        Ok((file, records))
+        let mut file = StateFile::open(path)?;
+        let loaded = file.load()?;
+        Ok((file, loaded))
     });
     std::panic::set_hook(hook);
-    let damaged = |_| StoreError::Damaged { path: path.into(), problem: "the database cannot make sense of it".into() };
+    let damaged = |_| StoreError::Damaged { place: path.display().to_string(), problem: "the database cannot make sense of it".into() };
     Ok(opened.map_err(damaged)??)
 }
 

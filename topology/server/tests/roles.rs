@@ -25,13 +25,13 @@ use antiphase_topology::{
     quic::{self, Brain as _, Outbox},
     role::{Caller, Role},
     shutdown::Shutdown,
-    store::{StateFile, SyncGuard},
 };
 use proto::v1alpha1::{self as pb, topology_client::TopologyClient};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use serde_json::{Value, json};
 use state::{AgentReport, Event, GateReport, SessionId};
+use store::{Loaded, StateFile, SyncGuard};
 use support::{Service, WAIT, job, program, request, testbed};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -95,7 +95,7 @@ async fn serve_on(caller: Caller, disk: SyncGuard) -> Served {
     let around =
         Surroundings { clock, events: EventLog::new(clock.now()), telemetry: TelemetryHandle::default(), metrics: Arc::clone(&metrics) };
     let file = StateFile::open_guarded(&folder.path().join("s.redb"), disk).unwrap();
-    let brain = Brain::start(&state::Config::default(), file, Vec::new(), around.clone()).unwrap();
+    let brain = Brain::start(&state::Config::default(), file, Loaded::default(), around.clone()).unwrap();
     // The sender may go: the configuration stays as it is.
     let config = watch::Sender::new(Arc::new(Config::default())).subscribe();
     let (events, telemetry) = (around.events, around.telemetry);

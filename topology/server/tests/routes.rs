@@ -280,3 +280,37 @@ fn promtool(metrics: &str) {
     let said = [output.stdout, output.stderr].concat();
     assert!(output.status.success() && said.is_empty(), "{}", String::from_utf8_lossy(&said));
 }
+
+/// A fabric that is replaced while jobs are placed on it makes new ids of its hosts; the jobs are placed again.
+#[test]
+fn commits_go_on_while_the_fabric_is_replaced() {
+    const FABRICS: u64 = 10;
+    let (_folder, service) = service();
+    let fabric = std::fs::read_to_string(testbed()).unwrap();
+    let replace = |n: u64| {
+        let (status, answer) = service.ask("PUT", "/v1alpha1/fabric", &fabric);
+        assert_eq!((status, answer["fabric_version"].as_u64()), (200, Some(2 + n)), "{answer}");
+    };
+    std::thread::scope(|scope| {
+        let replacing = scope.spawn(|| (0..FABRICS).for_each(replace));
+        let mut n = 0;
+        while !replacing.is_finished() {
+            let (status, answer) = service.commit(&format!("job{}", n % 3), &["h1", "h5"]);
+            assert_eq!(status, 200, "{answer}");
+            n += 1;
+        }
+    });
+    assert_eq!(service.ask("GET", "/v1alpha1/jobs", "").1["jobs"].as_array().unwrap()[0]["hosts"], json!(["h1", "h5"]));
+}
+
+#[test]
+fn a_job_that_says_too_much_is_refused() {
+    let (_folder, service) = service();
+    let phase = |i: u64| json!({ "start_ns": i * 100, "duration_ns": 50, "rate_mbps": 1, "collective": "ring", "scope": "data" });
+    let phases: Vec<_> = (0..20_000).map(phase).collect();
+    let (schema, ranks) = ("antiphase.profile/v1", json!({ "dp": 2 }));
+    let profile = json!({ "schema": schema, "name": "p", "period_ns": 2_000_000, "phases": phases, "ranks": ranks, "source": "declared" });
+    let body = json!({ "jobs": [{ "id": "a", "profile": profile, "hosts": ["h1", "h5"] }] });
+    let (status, message) = service.refused("POST", "/v1alpha1/commit", &body.to_string());
+    assert!(status == 429 && message.contains("bytes of a job's document: ") && message.ends_with("at most 1048576"), "{message}");
+}

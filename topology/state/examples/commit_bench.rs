@@ -8,7 +8,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use antiphase_state::{Action, AgentReport, Config, Event, JobDefinition, RequestId, Service, SessionId};
+use antiphase_state::{Action, AgentReport, Change, Commit, Config, Document, Event, JobDefinition, RequestId, Service, SessionId};
 use fabric::{
     Fabric,
     collective::{Collective, Endpoint},
@@ -63,7 +63,7 @@ impl Bench {
 fn run(name: &str, fabric: Arc<Fabric>, jobs: u64, spread: u64) -> Result<(), Box<dyn std::error::Error>> {
     let mut bench = Bench { service: Service::new(Config::default()), now: FabricTime(1), requests: 0, epoch: 0 };
     let request = bench.request();
-    bench.handle(Event::SetFabric { request, fabric: fabric.clone(), text: "".into(), jobs: vec![] });
+    bench.handle(Event::Asked { request, change: Change::SetFabric { fabric: fabric.clone(), text: "".into(), jobs: vec![] } });
     for host in 0..HOSTS {
         let host = format!("h{}", host + 1);
         bench.handle(Event::AgentHello { session: SessionId(bench.requests), host, version: "1".into(), ports: vec![], epoch: 0 });
@@ -74,7 +74,7 @@ fn run(name: &str, fabric: Arc<Fabric>, jobs: u64, spread: u64) -> Result<(), Bo
         let definition = definition(&fabric, n, spread).ok_or("a host is missing")?;
         let request = bench.request();
         let start = cpu_time();
-        bench.handle(Event::Commit { request, jobs: vec![definition], if_epoch: None, lease: None, key: String::new() });
+        bench.handle(Event::Asked { request, change: Change::Commit(Commit { jobs: vec![definition], ..Commit::default() }) });
         commits.push(cpu_time() - start);
     }
     let view = bench.service.view();
@@ -94,7 +94,7 @@ fn run(name: &str, fabric: Arc<Fabric>, jobs: u64, spread: u64) -> Result<(), Bo
     for n in (0..jobs).step_by(7) {
         let request = bench.request();
         let start = cpu_time();
-        bench.handle(Event::Release { request, jobs: vec![format!("job{n}")] });
+        bench.handle(Event::Asked { request, change: Change::Release { jobs: vec![format!("job{n}")] } });
         releases.push(cpu_time() - start);
     }
     print("  release", releases);
@@ -126,7 +126,7 @@ fn definition(fabric: &Fabric, n: u64, spread: u64) -> Option<JobDefinition> {
         groups: Arc::from([(0..size as u32).collect::<Vec<u32>>()]),
     };
     let job = Job { name: format!("job{n}"), gpus: size as u32, period: Nanos(period), phases: vec![phase] };
-    Some(JobDefinition { job, placement: Placement { ranks }, hosts, document: String::new() })
+    Some(JobDefinition { job, placement: Placement { ranks }, hosts, document: Document::new(Arc::new(())) })
 }
 
 fn print(what: &str, mut times: Vec<Duration>) {

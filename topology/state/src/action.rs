@@ -4,7 +4,7 @@ use alloc::{format, string::String, sync::Arc, vec, vec::Vec};
 
 use units::{FabricTime, Nanos};
 
-use crate::{RequestId, SessionId, Slot, Ticket};
+use crate::{Document, RequestId, SessionId, Slot, Ticket};
 
 /// What the service has to do. The order matters: nothing that depends on a batch comes before it is durable.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,8 +63,8 @@ pub enum Record {
     Job {
         /// Its name.
         name: String,
-        /// Its document.
-        document: String,
+        /// What it was made from.
+        document: Document,
         /// Lease: how long it stays without renewal, and until when as of now.
         lease: Option<(Nanos, FabricTime)>,
         /// Headroom of its period in thousandths.
@@ -133,16 +133,16 @@ impl Record {
 /// An answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
-    /// To [`crate::Event::Commit`].
+    /// To [`crate::Change::Commit`].
     Committed(Commitment),
-    /// To [`crate::Event::Release`].
+    /// To [`crate::Change::Release`].
     Released {
         /// The new epoch.
         epoch: u64,
         /// Names that were not committed.
         unknown: Vec<String>,
     },
-    /// To [`crate::Event::SetFabric`].
+    /// To [`crate::Change::SetFabric`].
     FabricSet {
         /// Its version.
         version: u64,
@@ -161,6 +161,14 @@ pub enum Refusal {
         /// The present epoch.
         epoch: u64,
         /// The one that the caller knew.
+        expected: u64,
+    },
+    /// The jobs were placed on an earlier fabric.
+    #[error("fabric {version} is in force, not {expected}; place the jobs again")]
+    FabricMoved {
+        /// The version in force.
+        version: u64,
+        /// The one on which the jobs were placed.
         expected: u64,
     },
     /// There is no fabric yet.

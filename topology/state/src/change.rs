@@ -12,7 +12,7 @@ use fabric::{Fabric, route::Routing};
 use units::{FabricTime, Nanos};
 
 use crate::{
-    Commitment, Config, JobDefinition, Notice, Refusal, Reply, RequestId, Severity, Slot,
+    Change, Commit, Commitment, Config, JobDefinition, Notice, Refusal, Reply, RequestId, Severity, Slot,
     check::{check, distinct, limit},
     config::{COMMIT_JOBS_MAX, HEADROOM_MAX_PERMILLE, HEADROOM_STEP_PERMILLE, JOBS_MAX, KEY_BYTES_MAX, KEY_SLOTS_MAX, KEYS_MAX},
     draft::{Draft, Settled},
@@ -21,39 +21,15 @@ use crate::{
 
 /// A change that waits for its turn.
 #[derive(Debug)]
-pub(crate) enum Change {
-    Commit {
-        request: RequestId,
-        jobs: Vec<JobDefinition>,
-        if_epoch: Option<u64>,
-        lease: Option<Nanos>,
-        key: String,
-    },
-    Release {
-        request: RequestId,
-        jobs: Vec<String>,
-    },
-    SetFabric {
-        request: RequestId,
-        fabric: Arc<Fabric>,
-        text: Arc<str>,
-        jobs: Vec<JobDefinition>,
-    },
+pub(crate) enum Queued {
+    /// A client asked for it.
+    Asked { request: RequestId, change: Change },
     /// The leases of these jobs ran out.
-    Expire {
-        jobs: Vec<Name>,
-    },
+    Expire { jobs: Vec<Name> },
     /// A job slipped too often under the slot of this epoch.
-    Lengthen {
-        job: Name,
-        epoch: u64,
-    },
+    Lengthen { job: Name, epoch: u64 },
     /// A job stands this far from its slot of this epoch.
-    Realign {
-        job: Name,
-        epoch: u64,
-        error: i64,
-    },
+    Realign { job: Name, epoch: u64, error: i64 },
 }
 
 /// What a change did, to be told when it is durable.
@@ -66,11 +42,11 @@ pub(crate) struct Done {
     pub(crate) fabric: bool,
 }
 
-impl Change {
+impl Queued {
     /// Who waits for the answer.
     pub(crate) fn request(&self) -> Option<RequestId> {
         match self {
-            Self::Commit { request, .. } | Self::Release { request, .. } | Self::SetFabric { request, .. } => Some(*request),
+            Self::Asked { request, .. } => Some(*request),
             Self::Expire { .. } | Self::Lengthen { .. } | Self::Realign { .. } => None,
         }
     }
@@ -81,9 +57,9 @@ impl Change {
     /// Why it was refused; the plan is as before.
     pub(crate) fn apply(self, now: FabricTime, plan: &mut Plan, config: &Config) -> Result<Done, Refusal> {
         match self {
-            Self::Commit { jobs, if_epoch, lease, key, .. } => commit(now, plan, config, jobs, if_epoch, lease, key),
-            Self::Release { jobs, .. } => release(now, plan, config, &jobs),
-            Self::SetFabric { fabric, text, jobs, .. } => set_fabric(now, plan, config, fabric, text, jobs),
+            Self::Asked { change: Change::Commit(commit), .. } => self::commit(now, plan, config, commit),
+            Self::Asked { change: Change::Release { jobs }, .. } => release(now, plan, config, &jobs),
+            Self::Asked { change: Change::SetFabric { fabric, text, jobs }, .. } => set_fabric(now, plan, config, fabric, text, jobs),
             Self::Expire { jobs } => expire(now, plan, config, &jobs),
             Self::Lengthen { job, epoch } => lengthen(now, plan, config, &job, epoch),
             Self::Realign { job, epoch, error } => realign(now, plan, config, &job, epoch, error),
@@ -116,15 +92,8 @@ fn moved_notices(now: FabricTime, settled: &Settled, epoch: u64) -> impl Iterato
     settled.moved.iter().map(told)
 }
 
-fn commit(
-    now: FabricTime,
-    plan: &mut Plan,
-    config: &Config,
-    jobs: Vec<JobDefinition>,
-    if_epoch: Option<u64>,
-    lease: Option<Nanos>,
-    key: String,
-) -> Result<Done, Refusal> {
+fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> Result<Done, Refusal> {
+    let Commit { jobs, if_fabric, if_epoch, lease, key } = commit;
     if let Some(answer) = repeated(plan, &jobs, &key)? {
         return Ok(Done { reply: Some(Reply::Committed(answer)), ..Done::default() });
     }
@@ -132,6 +101,9 @@ fn commit(
         return Err(Refusal::EpochMoved { epoch: plan.epoch, expected });
     }
     let installed = plan.installed.clone().ok_or(Refusal::NoFabric)?;
+    if let Some(expected) = if_fabric.filter(|version| *version != installed.version) {
+        return Err(Refusal::FabricMoved { version: installed.version, expected });
+    }
     if jobs.is_empty() {
         return Err(Refusal::Policy("a commit without jobs".into()));
     }

@@ -13,7 +13,7 @@ use plan::{Cluster, PlanError, link_demands};
 
 use crate::{
     JobDefinition, Refusal,
-    config::{DOCUMENT_BYTES_MAX, HEADROOM_MAX_PERMILLE},
+    config::HEADROOM_MAX_PERMILLE,
     plan::{Installed, Load, Name},
 };
 
@@ -25,7 +25,6 @@ pub(crate) fn check(installed: &Installed, definition: &JobDefinition) -> Result
     let name = &definition.job.name;
     let refuse = |problem: &str| Refusal::Policy(format!("job {name:?}: {problem}"));
     check_name(name)?;
-    limit("bytes of a job's document", definition.document.len(), DOCUMENT_BYTES_MAX)?;
     if definition.placement.ranks.is_empty() || definition.hosts.is_empty() {
         return Err(refuse("it has no hosts"));
     }

@@ -21,8 +21,6 @@ pub const BATCH_MAX: usize = 64;
 pub const BATCH_TOUCHED_MAX: usize = 1_000;
 /// Most notices from one event; more are counted in a last one.
 pub const NOTICES_MAX: usize = 256;
-/// Longest document of a job: profiles of a few thousand phases fit.
-pub const DOCUMENT_BYTES_MAX: usize = 1 << 20;
 /// Longest idempotency key in bytes.
 pub const KEY_BYTES_MAX: usize = 256;
 /// Most idempotency keys remembered; the oldest go first.

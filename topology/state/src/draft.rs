@@ -229,7 +229,7 @@ mod tests {
             job: job::Job { name: name.into(), gpus: 1, period: Nanos(1_000), phases: Vec::new() },
             placement: job::Placement::default(),
             hosts: Vec::new(),
-            document: String::new(),
+            document: crate::Document::new(Arc::new(())),
         };
         let demands = LinkDemands { links: links.iter().map(|l| (LinkId(*l), 0)).collect(), demands: alloc::vec![Vec::new()] };
         let load = Arc::new(Load { demands, peaks: alloc::vec![7], hosts: alloc::vec!["h".into()] });

@@ -6,6 +6,8 @@ use fabric::Fabric;
 use job::{Job, Placement};
 use units::Nanos;
 
+use crate::Document;
+
 /// A request that waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
@@ -27,8 +29,8 @@ pub struct JobDefinition {
     pub placement: Placement,
     /// Its hosts in rank order, by name.
     pub hosts: Vec<String>,
-    /// The document it came from; opaque here, kept to make the job again after a restart.
-    pub document: String,
+    /// What it was made from, kept to make the job again on another fabric and after a restart.
+    pub document: Document,
 }
 
 /// What an agent saw since its last report.
@@ -93,39 +95,51 @@ impl GateTotals {
     }
 }
 
-/// What happens to the service.
+/// Jobs to commit, or new definitions of committed ones.
+#[derive(Clone, Debug, Default)]
+pub struct Commit {
+    /// All or nothing.
+    pub jobs: Vec<JobDefinition>,
+    /// Refuse unless this version of the fabric is in force: the one on which the jobs were placed.
+    pub if_fabric: Option<u64>,
+    /// Refuse unless the plan is at this epoch.
+    pub if_epoch: Option<u64>,
+    /// How long they stay without renewal; `None`: until released.
+    pub lease: Option<Nanos>,
+    /// Repeating a commit under the same key answers as the first did. Empty: no key.
+    pub key: String,
+}
+
+/// What a client asks to be changed.
 #[derive(Clone, Debug)]
-pub enum Event {
-    /// Commit jobs, or new definitions of committed ones.
-    Commit {
-        /// Whom to answer.
-        request: RequestId,
-        /// All or nothing.
-        jobs: Vec<JobDefinition>,
-        /// Refuse unless the plan is at this epoch.
-        if_epoch: Option<u64>,
-        /// How long they stay without renewal; `None`: until released.
-        lease: Option<Nanos>,
-        /// Repeating a commit under the same key answers as the first did. Empty: no key.
-        key: String,
-    },
+pub enum Change {
+    /// Commit jobs.
+    Commit(Commit),
     /// Forget jobs.
     Release {
-        /// Whom to answer.
-        request: RequestId,
         /// By name.
         jobs: Vec<String>,
     },
     /// Replace the fabric.
     SetFabric {
-        /// Whom to answer.
-        request: RequestId,
         /// The fabric.
         fabric: Arc<Fabric>,
         /// Its document.
         text: Arc<str>,
         /// The committed jobs, resolved again on the new fabric: node and NIC ids differ between fabrics.
         jobs: Vec<JobDefinition>,
+    },
+}
+
+/// What happens to the service.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A client asks for a change.
+    Asked {
+        /// Whom to answer.
+        request: RequestId,
+        /// For what.
+        change: Change,
     },
     /// An agent said hello.
     AgentHello {

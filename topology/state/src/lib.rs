@@ -22,6 +22,7 @@ mod change;
 mod check;
 mod component;
 pub mod config;
+mod document;
 mod draft;
 mod event;
 mod learned;
@@ -36,7 +37,8 @@ mod watch;
 
 pub use action::{Action, Commitment, Notice, Record, Refusal, Reply, Severity};
 pub use config::Config;
-pub use event::{AgentReport, ClockQuality, Event, GateReport, GateTotals, JobDefinition, RequestId, SessionId, Ticket};
+pub use document::Document;
+pub use event::{AgentReport, Change, ClockQuality, Commit, Event, GateReport, GateTotals, JobDefinition, RequestId, SessionId, Ticket};
 pub use restore::{RestoreError, Restored, RestoredFabric, RestoredJob};
 pub use service::Service;
 pub use slot::Slot;

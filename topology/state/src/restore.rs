@@ -13,7 +13,7 @@ use plan::Holding;
 use units::{FabricTime, Nanos};
 
 use crate::{
-    Commitment, Config, JobDefinition, Record, Refusal, Slot,
+    Commitment, Config, Document, JobDefinition, Record, Refusal, Slot,
     check::{check, distinct},
     component::{Candidate, groups},
     plan::{Installed, Job, KeyUse, Lease, Name, Plan},
@@ -94,7 +94,7 @@ impl Restored {
     pub fn from_records(
         records: impl IntoIterator<Item = Record>,
         fabric: impl FnOnce(&str) -> Result<Fabric, String>,
-        mut job: impl FnMut(&Fabric, &str, &str) -> Result<JobDefinition, String>,
+        mut job: impl FnMut(&Fabric, &str, &Document) -> Result<JobDefinition, String>,
     ) -> Result<Self, RestoreError> {
         let mut kept: BTreeMap<String, Record> = BTreeMap::new();
         for record in records {

@@ -12,7 +12,7 @@ use units::{FabricTime, Nanos};
 use crate::{
     Action, Config, Event, Notice, Refusal, RestoreError, Restored, Severity, Ticket,
     batch::Batch,
-    change::Change,
+    change::Queued,
     config::{BATCH_MAX, BATCH_TOUCHED_MAX, KEY_AGE_MAX, KEYS_FORGOTTEN_PER_BATCH, NOTICES_MAX, QUEUE_MAX, STORE_RETRY},
     plan::{Name, Plan},
     restore,
@@ -22,10 +22,10 @@ use crate::{
 /// The topology service's brain. It never reads a clock and does no input or output.
 ///
 /// ```
-/// use antiphase_state::{Action, Config, Event, Refusal, RequestId, Service};
+/// use antiphase_state::{Action, Change, Config, Event, RequestId, Service};
 /// use units::FabricTime;
 /// let mut service = Service::new(Config::default());
-/// service.handle(FabricTime(1), Event::Release { request: RequestId(7), jobs: vec!["a".into()] });
+/// service.handle(FabricTime(1), Event::Asked { request: RequestId(7), change: Change::Release { jobs: vec!["a".into()] } });
 /// // Nothing was committed, so nothing has to be written first.
 /// assert!(matches!(service.poll(), Some(Action::Reply { request: RequestId(7), result: Ok(_) })));
 /// assert!(service.poll().is_none());
@@ -36,7 +36,7 @@ pub struct Service {
     pub(crate) view: View,
     /// What will be durable when the batch under way is.
     next: Plan,
-    queue: VecDeque<Change>,
+    queue: VecDeque<Queued>,
     under_way: Option<Batch>,
     last_ticket: u64,
     pub(crate) actions: VecDeque<Action>,
@@ -86,15 +86,7 @@ impl Service {
         self.notices = 0;
         self.view.now = self.view.now.max(now);
         match event {
-            Event::Commit { request, jobs, if_epoch, lease, key } => {
-                self.enqueue(Change::Commit { request, jobs, if_epoch, lease, key });
-            }
-            Event::Release { request, jobs } => {
-                self.enqueue(Change::Release { request, jobs });
-            }
-            Event::SetFabric { request, fabric, text, jobs } => {
-                self.enqueue(Change::SetFabric { request, fabric, text, jobs });
-            }
+            Event::Asked { request, change } => drop(self.enqueue(Queued::Asked { request, change })),
             Event::AgentHello { session, host, version, ports, epoch } => self.hello(now, session, &host, version, ports, epoch),
             Event::AgentGone { session } => self.gone(now, session),
             Event::PlanAck { session, epoch } => self.acknowledged(now, session, epoch),
@@ -151,7 +143,7 @@ impl Service {
     }
 
     /// Queues a change; one for which there is no room is refused at once.
-    pub(crate) fn enqueue(&mut self, change: Change) -> bool {
+    pub(crate) fn enqueue(&mut self, change: Queued) -> bool {
         let waiting = self.queue.len();
         if waiting < QUEUE_MAX {
             self.queue.push_back(change);
@@ -167,7 +159,7 @@ impl Service {
     fn tick(&mut self, now: FabricTime) {
         self.agents_due(now);
         if !self.expiring && now >= self.not_before && self.view.leases.first().is_some_and(|at| at <= now) {
-            self.expiring = self.enqueue(Change::Expire { jobs: Vec::new() });
+            self.expiring = self.enqueue(Queued::Expire { jobs: Vec::new() });
             if !self.expiring {
                 self.not_before = now.saturating_add(STORE_RETRY);
             }
@@ -202,11 +194,11 @@ impl Service {
             let request = change.request();
             match &mut change {
                 // Reports may have renewed some since this was queued.
-                Change::Expire { jobs } => *jobs = self.view.leases.due(now),
-                Change::Lengthen { job, .. } | Change::Realign { job, .. } => batch.asked.push(job.clone()),
+                Queued::Expire { jobs } => *jobs = self.view.leases.due(now),
+                Queued::Lengthen { job, .. } | Queued::Realign { job, .. } => batch.asked.push(job.clone()),
                 _ => {}
             }
-            let expires = matches!(change, Change::Expire { .. });
+            let expires = matches!(change, Queued::Expire { .. });
             self.expiring &= !expires;
             match change.apply(now, &mut self.next, &self.view.config) {
                 Ok(done) => {
@@ -288,7 +280,7 @@ impl Service {
         for change in self.queue.drain(..) {
             refused.extend(change.request());
             match change {
-                Change::Lengthen { job, .. } | Change::Realign { job, .. } => asked.push(job),
+                Queued::Lengthen { job, .. } | Queued::Realign { job, .. } => asked.push(job),
                 _ => {}
             }
         }

@@ -12,7 +12,7 @@ use units::FabricTime;
 use crate::{
     Action, AgentReport, GateReport, Notice, Service, SessionId, Severity,
     agents::{Due, Welcome},
-    change::Change,
+    change::Queued,
     config::{AGENTS_MAX, GATES_PER_REPORT_MAX, PORTS_MAX},
     learned::Learned,
     plan::{Job, Name},
@@ -89,8 +89,8 @@ impl Service {
             let (name, epoch) = (job.name.clone(), job.slot.epoch);
             let queued = match wanted {
                 None => true,
-                Some(Wanted::Headroom) => self.enqueue(Change::Lengthen { job: name, epoch }),
-                Some(Wanted::Slot(error)) => self.enqueue(Change::Realign { job: name, epoch, error }),
+                Some(Wanted::Headroom) => self.enqueue(Queued::Lengthen { job: name, epoch }),
+                Some(Wanted::Slot(error)) => self.enqueue(Queued::Realign { job: name, epoch, error }),
             };
             if !queued {
                 self.view.watches.entry(job.name.clone()).and_modify(|w| w.decided(false));

@@ -3,7 +3,7 @@
 
 mod world;
 
-use antiphase_state::{AgentReport, ClockQuality, Config, Event, GateReport, JobState, Service, SessionId};
+use antiphase_state::{AgentReport, Change, ClockQuality, Commit, Config, Event, GateReport, JobState, Service, SessionId};
 use units::Nanos;
 use world::{Driver, durable, restored};
 
@@ -92,7 +92,7 @@ fn gpus_weigh() {
         third.job.gpus = gpus;
         let jobs = vec![driver.job("a", "100 0-40 h1,h5"), driver.job("b", "100 0-40 h2,h6"), third];
         let request = driver.request();
-        driver.handle(Event::Commit { request, jobs, if_epoch: None, lease: None, key: String::new() });
+        driver.handle(Event::Asked { request, change: Change::Commit(Commit { jobs, ..Commit::default() }) });
         let out = held(&driver, &["a", "b", "c"]);
         driver.release(&["a", "b", "c"]);
         out

@@ -3,7 +3,7 @@
 
 mod world;
 
-use antiphase_state::{AgentReport, Config, Event, GateReport, Service, SessionId};
+use antiphase_state::{AgentReport, Change, Commit, Config, Event, GateReport, Service, SessionId};
 use proptest::prelude::*;
 use units::Nanos;
 use world::{Driver, S, durable, restored};
@@ -64,12 +64,15 @@ fn take(driver: &mut Driver, step: &Step) {
             let jobs = documents(jobs).iter().map(|(n, d)| driver.job(n, d)).collect();
             let key = if *key > 3 { String::new() } else { format!("k{key}") };
             driver.slow = *lost;
-            driver.handle(Event::Commit { request, jobs, if_epoch: None, lease: lease.map(|s| Nanos(s * S)), key });
+            driver.handle(Event::Asked {
+                request,
+                change: Change::Commit(Commit { jobs, lease: lease.map(|s| Nanos(s * S)), key, ..Commit::default() }),
+            });
         }
         Step::Release { names, lost } => {
             let request = driver.request();
             driver.slow = *lost;
-            driver.handle(Event::Release { request, jobs: names.iter().map(|n| NAMES[*n].into()).collect() });
+            driver.handle(Event::Asked { request, change: Change::Release { jobs: names.iter().map(|n| NAMES[*n].into()).collect() } });
         }
         Step::Pass(seconds) => driver.pass(Nanos(seconds * S)),
         Step::Report { name, slips, error } => {

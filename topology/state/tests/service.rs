@@ -4,11 +4,11 @@
 mod world;
 
 use antiphase_state::{
-    AgentReport, AgentState, ClockQuality, Config, Event, GateReport, JobState, Refusal, Reply, RequestId, Service, SessionId, Slot,
-    config::QUEUE_MAX,
+    AgentReport, AgentState, Change, ClockQuality, Commit, Config, Event, GateReport, JobState, Refusal, Reply, RequestId, Service,
+    SessionId, Slot, config::QUEUE_MAX,
 };
 use units::{FabricTime, Nanos};
-use world::{Driver, MS, S, durable, restored};
+use world::{Driver, MS, S, durable, restored, said};
 
 /// Up for 40 of 100 ms, over the spine between leaves 1 and 2.
 const A: (&str, &str) = ("a", "100 0-40 h1,h5");
@@ -154,7 +154,7 @@ fn a_key_answers_as_it_did_before_and_after_a_restart() {
     let send = |driver: &mut Driver, job, if_epoch| {
         let request = driver.request();
         let jobs = vec![driver.job(job, "100 0-40 h1,h5")];
-        driver.handle(Event::Commit { request, jobs, if_epoch, lease: None, key: "k".into() });
+        driver.handle(Event::Asked { request, change: Change::Commit(Commit { jobs, if_epoch, key: "k".into(), ..Commit::default() }) });
         driver.reply(request).unwrap()
     };
     let first = send(&mut driver, "a", Some(1));
@@ -187,14 +187,31 @@ fn a_commit_is_all_or_nothing() {
     homeless.hosts.clear();
     for bad in [elsewhere, malformed, unnamed, homeless, good.clone()] {
         let request = driver.request();
-        driver.handle(Event::Commit { request, jobs: vec![good.clone(), bad], if_epoch: None, lease: None, key: "k".into() });
+        driver.handle(Event::Asked {
+            request,
+            change: Change::Commit(Commit { jobs: vec![good.clone(), bad], key: "k".into(), ..Commit::default() }),
+        });
         let refusal = driver.reply(request).unwrap().unwrap_err();
         assert!(matches!(refusal, Refusal::Policy(_)), "{refusal}");
         assert_eq!(durable(&driver.service), before, "{refusal}");
     }
     let request = driver.request();
-    driver.handle(Event::Commit { request, jobs: vec![good], if_epoch: Some(1), lease: None, key: String::new() });
+    driver.handle(Event::Asked { request, change: Change::Commit(Commit { jobs: vec![good], if_epoch: Some(1), ..Commit::default() }) });
     assert_eq!(driver.reply(request), Some(Err(Refusal::EpochMoved { epoch: 2, expected: 1 })));
+}
+
+#[test]
+fn jobs_that_were_placed_on_an_earlier_fabric_are_refused() {
+    let mut driver = Driver::with_fabric();
+    let jobs = vec![driver.job("a", A.1)];
+    driver.set_fabric("4 4 1").unwrap();
+    let mut commit = |if_fabric| {
+        let request = driver.request();
+        driver.handle(Event::Asked { request, change: Change::Commit(Commit { jobs: jobs.clone(), if_fabric, ..Commit::default() }) });
+        driver.reply(request).unwrap()
+    };
+    assert_eq!(commit(Some(1)), Err(Refusal::FabricMoved { version: 2, expected: 1 }));
+    assert!(commit(Some(2)).is_ok());
 }
 
 #[test]
@@ -202,7 +219,7 @@ fn without_a_fabric_nothing_can_be_committed() {
     let mut driver = Driver::new(Service::new(Config::default()));
     let job = world::job(&world::fabric("4 4 1").unwrap(), "a", A.1).unwrap();
     let request = driver.request();
-    driver.handle(Event::Commit { request, jobs: vec![job], if_epoch: None, lease: None, key: String::new() });
+    driver.handle(Event::Asked { request, change: Change::Commit(Commit { jobs: vec![job], ..Commit::default() }) });
     assert_eq!(driver.reply(request), Some(Err(Refusal::NoFabric)));
 }
 
@@ -213,11 +230,11 @@ fn a_queue_that_is_full_refuses() {
     driver.send_commit(&[A]);
     for _ in 0..QUEUE_MAX {
         let request = driver.request();
-        driver.handle(Event::Release { request, jobs: vec![] });
+        driver.handle(Event::Asked { request, change: Change::Release { jobs: vec![] } });
         assert!(driver.reply(request).is_none());
     }
     let request = driver.request();
-    driver.handle(Event::Release { request, jobs: vec![] });
+    driver.handle(Event::Asked { request, change: Change::Release { jobs: vec![] } });
     assert!(matches!(driver.reply(request), Some(Err(Refusal::Limit { .. }))));
 }
 
@@ -227,7 +244,7 @@ fn leases_end_unless_the_leader_reports() {
     driver.commit(&[B]);
     let request = driver.request();
     let jobs = vec![driver.job(A.0, A.1)];
-    driver.handle(Event::Commit { request, jobs, if_epoch: None, lease: Some(Nanos(5 * S)), key: String::new() });
+    driver.handle(Event::Asked { request, change: Change::Commit(Commit { jobs, lease: Some(Nanos(5 * S)), ..Commit::default() }) });
     assert!(driver.slot("b").hold);
     driver.hello(1, "h1");
     driver.hello(5, "h5");
@@ -377,7 +394,7 @@ fn a_batch_ends_once_it_has_touched_many_jobs() {
         .iter()
         .map(|name| {
             let request = driver.request();
-            driver.handle(Event::Release { request, jobs: vec![name.clone()] });
+            driver.handle(Event::Asked { request, change: Change::Release { jobs: vec![name.clone()] } });
             request
         })
         .collect();
@@ -473,7 +490,7 @@ fn a_new_fabric_keeps_slots_and_is_refused_without_its_jobs() {
     let before = durable(&driver.service);
     let request = driver.request();
     let fabric = std::sync::Arc::new(world::fabric("9 4 1").unwrap());
-    driver.handle(Event::SetFabric { request, fabric, text: "9 4 1".into(), jobs: vec![] });
+    driver.handle(Event::Asked { request, change: Change::SetFabric { fabric, text: "9 4 1".into(), jobs: vec![] } });
     assert!(driver.reply(request).unwrap().is_err());
     assert_eq!(durable(&driver.service), before);
 }
@@ -488,12 +505,12 @@ fn a_fabric_read_before_a_commit_does_not_bring_the_old_job_back() {
     let request = driver.request();
     let fabric = world::fabric("6 4 1").unwrap();
     let jobs = [A, B, C].iter().map(|(n, d)| world::job(&fabric, n, d).unwrap()).collect();
-    driver.handle(Event::SetFabric { request, fabric: std::sync::Arc::new(fabric), text: "6 4 1".into(), jobs });
+    driver.handle(Event::Asked { request, change: Change::SetFabric { fabric: std::sync::Arc::new(fabric), text: "6 4 1".into(), jobs } });
     driver.slow = false;
     driver.persisted();
     assert!(driver.reply(commit).unwrap().is_ok());
     assert!(matches!(driver.reply(request), Some(Err(Refusal::Policy(_)))));
-    assert_eq!(driver.service.view().job("a").unwrap().definition().document, "100 0-20 h3,h7");
+    assert_eq!(said(&driver.service.view().job("a").unwrap().definition().document), "100 0-20 h3,h7");
 }
 
 #[test]

@@ -10,7 +10,7 @@ mod world;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use antiphase_state::{Action, Config, Event, JobDefinition, Record, Refusal, Reply, RequestId, Service, Ticket};
+use antiphase_state::{Action, Change, Commit, Config, Event, JobDefinition, Record, Refusal, Reply, RequestId, Service, Ticket};
 use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
@@ -19,7 +19,7 @@ use units::{FabricTime, Nanos};
 
 use agents::{Fleet, ToAgent};
 use invariants::{Witness, written_epoch};
-use world::{MS, S, fabric, job, restored};
+use world::{MS, S, fabric, job, restored, said};
 
 const SEEDS: u64 = 8;
 const STEPS: usize = 300;
@@ -241,7 +241,7 @@ impl World {
             // Leased names are never used again, so that it is clear which one ended.
             self.next_lease += u64::from(leased);
             let name = if leased { format!("lease{}", self.next_lease) } else { format!("j{}", self.dice.below(14)) };
-            let document = match self.service.view().job(&name).map(|j| j.definition().document.clone()) {
+            let document = match self.service.view().job(&name).map(|j| said(&j.definition().document)) {
                 Some(same) if self.dice.chance(30) => same,
                 _ => self.document(),
             };
@@ -249,25 +249,25 @@ impl World {
                 jobs.push(job(&fabric, &name, &document).unwrap());
             }
         }
-        let request = self.ask(jobs.iter().map(|j| (j.job.name.clone(), Some(j.document.clone()))).collect());
+        let request = self.ask(jobs.iter().map(|j| (j.job.name.clone(), Some(said(&j.document)))).collect());
         let epoch = self.service.view().epoch();
         let if_epoch = self.dice.chance(20).then_some(epoch);
         let lease = leased.then(|| Nanos((1 + self.dice.below(60)) * S));
-        self.handle(Event::Commit { request, jobs, if_epoch, lease, key: String::new() });
+        self.handle(Event::Asked { request, change: Change::Commit(Commit { jobs, if_epoch, lease, ..Commit::default() }) });
     }
 
     fn release(&mut self) {
         let names: Vec<String> = (0..=self.dice.below(2)).map(|_| format!("j{}", self.dice.below(14))).collect();
         let request = self.ask(names.iter().map(|n| (n.clone(), None)).collect());
-        self.handle(Event::Release { request, jobs: names });
+        self.handle(Event::Asked { request, change: Change::Release { jobs: names } });
     }
 
     fn set_fabric(&mut self, text: &str) {
         let made = fabric(text).unwrap();
         let view = self.service.view();
-        let jobs = view.jobs().map(|j| job(&made, j.name(), &j.definition().document).unwrap()).collect();
+        let jobs = view.jobs().map(|j| job(&made, j.name(), &said(&j.definition().document)).unwrap()).collect();
         let request = self.ask(BTreeMap::new());
-        self.handle(Event::SetFabric { request, fabric: Arc::new(made), text: text.into(), jobs });
+        self.handle(Event::Asked { request, change: Change::SetFabric { fabric: Arc::new(made), text: text.into(), jobs } });
     }
 
     /// The service dies. The batch under way is written whole or not at all; nobody learns which.

@@ -10,17 +10,18 @@ use std::{
 };
 
 use antiphase_topology::{
-    brain::{Brain as BrainThread, Mutation, Surroundings},
+    brain::{Brain as BrainThread, Surroundings},
     events::EventLog,
     metrics::Metrics,
     quic::{Brain, BrainGone, FabricClock, Outbox, TelemetrySink},
-    store::StateFile,
     telemetry::TelemetryHandle,
 };
 use futures_util::future::BoxFuture;
+use job::JobDoc;
 use job::{Collective, Endpoint, Job, Placement, TrafficPhase};
 use proto::v1alpha1::{HostPlan, Slot, Telemetry};
-use state::{Event, JobDefinition, SessionId};
+use state::{Change, Commit, Document, Event, JobDefinition, SessionId};
+use store::{Loaded, StateFile};
 use tokio::sync::mpsc;
 use units::{Nanos, Rate};
 
@@ -53,20 +54,20 @@ impl Subject {
             metrics: Arc::new(Metrics::new().unwrap()),
         };
         let file = StateFile::open(&dir.join("state.redb")).unwrap();
-        let running = BrainThread::start(&state::Config::default(), file, Vec::new(), around).unwrap();
+        let running = BrainThread::start(&state::Config::default(), file, Loaded::default(), around).unwrap();
         let handle = running.handle.clone();
         let text: Arc<str> = fabric_of(hosts).into();
         let fabric = Arc::new(fabric::native::read(&text).unwrap());
-        let set = Mutation::SetFabric { fabric: Arc::clone(&fabric), text };
-        let version = match handle.mutate(set).await.unwrap().unwrap() {
+        let set = Change::SetFabric { fabric: Arc::clone(&fabric), text, jobs: Vec::new() };
+        let version = match handle.change(set).await.unwrap().unwrap() {
             state::Reply::FabricSet { version, .. } => version,
             other => panic!("{other:?}"),
         };
         let commit = move |number: u64, only: Option<usize>| {
             let job = definition(&fabric, number, only, hosts);
-            let mutation = Mutation::Commit { fabric_version: version, jobs: vec![job], if_epoch: None, lease: None, key: String::new() };
+            let change = Change::Commit(Commit { jobs: vec![job], if_fabric: Some(version), ..Commit::default() });
             let (handle, _kept) = (running.handle.clone(), &running);
-            tokio::spawn(async move { handle.mutate(mutation).await.unwrap().unwrap() });
+            tokio::spawn(async move { handle.change(change).await.unwrap().unwrap() });
         };
         Self { brain: Arc::new(handle), commit: Box::new(commit), epochs_before: 1 }
     }
@@ -100,7 +101,8 @@ fn definition(fabric: &fabric::Fabric, number: u64, only: Option<usize>, hosts: 
         groups: Arc::from([(0..ranks.len() as u32).collect::<Vec<u32>>()]),
     };
     let job = Job { name, gpus: ranks.len() as u32, period: Nanos::from_millis(200 + number), phases: vec![phase] };
-    JobDefinition { job, placement: Placement { ranks }, hosts, document: "{}".into() }
+    let document = JobDoc { id: job.name.clone(), hosts: Some(hosts.clone()), ..JobDoc::default() };
+    JobDefinition { job, placement: Placement { ranks }, hosts, document: Document::new(Arc::new(document)) }
 }
 
 #[derive(Default)]

@@ -7,17 +7,14 @@ use std::{
 };
 
 use circle::Cancel;
-use job::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, JobDoc, Reader};
+use job::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, Reader};
 use job::{Candidate, Job, Placement};
 use plan::{Cluster, Evaluation, Objective, Options, Outcome};
 use proto::v1alpha1 as pb;
 use units::JobId;
 
 use super::{Api, ApiError, limit, solve::mode};
-use crate::{
-    brain::Snapshot,
-    resolve::{self, one_line},
-};
+use crate::{brain::Snapshot, resolve};
 
 /// Candidates of one request: ten rounds of a large scheduler; they take seconds on 10,000 hosts.
 const CANDIDATES_MAX: usize = 1_000;
@@ -101,8 +98,7 @@ impl Round {
         let moved: BTreeSet<&String> = doc.candidates.iter().flat_map(|c| c.hosts.keys()).filter(|job| !names.contains(*job)).collect();
         for name in moved {
             let Some(view) = snapshot.job(name) else { continue };
-            let job: JobDoc = serde_json::from_str(&view.definition.document)
-                .map_err(|e| ApiError::invalid(format!("committed job {name:?}: {}", one_line(&e))))?;
+            let job = resolve::kept(name, &view.definition.document).map_err(|e| ApiError::new(super::Kind::Internal, &e))?;
             reader.job(&job, None).map_err(ApiError::invalid)?;
             names.insert(name.clone());
         }

@@ -15,9 +15,10 @@ use std::{
 };
 
 use circle::Cancel;
+use prost::Message as _;
 use proto::v1alpha1 as pb;
 use rayon::ThreadPool;
-use state::Reply;
+use state::{Change, Commit, Refusal, Reply};
 use tokio::sync::{Semaphore, watch};
 use units::Nanos;
 
@@ -27,14 +28,14 @@ pub use solve::Shifts;
 
 use crate::{
     FabricClock,
-    brain::{BrainHandle, Mutation, Snapshot, slot_message},
+    brain::{BrainHandle, Snapshot, slot_message},
     config::Config,
     events::EventLog,
     metrics::Metrics,
     quic,
     resolve::{self, one_line},
-    store::StoreHealth,
     telemetry::TelemetryHandle,
+    writer::StoreHealth,
 };
 
 /// Longest idempotency key in bytes.
@@ -147,17 +148,19 @@ impl Api {
             return Err(ApiError::invalid(format!("lease_ms: {}; at most {LEASE_MS_MAX}", request.lease_ms)));
         }
         limit("jobs", request.jobs.len(), state::config::COMMIT_JOBS_MAX)?;
-        let view = self.0.brain.fabric().await?.ok_or(state::Refusal::NoFabric)?;
-        let (specs, fabric_version) = (request.jobs, view.version);
-        let jobs = self.read_change(move || resolve::definitions(&view.fabric, &specs).map_err(ApiError::invalid)).await??;
-        let mutation = Mutation::Commit {
-            fabric_version,
-            jobs,
-            if_epoch: request.if_epoch,
-            lease: (request.lease_ms > 0).then(|| Nanos(request.lease_ms * NANOS_PER_MILLI)),
-            key: request.idempotency_key,
-        };
-        match self.0.brain.mutate(mutation).await?? {
+        for spec in &request.jobs {
+            let (what, value, max) = ("bytes of a job's document", spec.encoded_len() as u64, resolve::JOB_BYTES_MAX as u64);
+            if value > max {
+                return Err(Refusal::Limit { what, value, max }.into());
+            }
+        }
+        let view = self.0.brain.fabric().await?.ok_or(Refusal::NoFabric)?;
+        let (specs, if_fabric) = (request.jobs, Some(view.version));
+        let read = move || resolve::documents(&specs).and_then(|documents| resolve::definitions(&view.fabric, &documents));
+        let jobs = self.read_change(read).await?.map_err(ApiError::invalid)?;
+        let lease = (request.lease_ms > 0).then(|| Nanos(request.lease_ms * NANOS_PER_MILLI));
+        let commit = Commit { jobs, if_fabric, if_epoch: request.if_epoch, lease, key: request.idempotency_key };
+        match self.0.brain.change(Change::Commit(commit)).await?? {
             Reply::Committed(c) => {
                 let slots = c.slots.iter().map(slot_message).collect();
                 Ok(pb::CommitResponse { epoch: c.epoch, slots, moved: c.moved, score: c.score })
@@ -174,7 +177,7 @@ impl Api {
         if request.jobs.is_empty() {
             return Err(ApiError::invalid("jobs: empty"));
         }
-        match self.0.brain.mutate(Mutation::Release { jobs: request.jobs }).await?? {
+        match self.0.brain.change(Change::Release { jobs: request.jobs }).await?? {
             Reply::Released { epoch, unknown } => Ok(pb::ReleaseResponse { epoch, unknown }),
             other => Err(unexpected(&other)),
         }
@@ -189,7 +192,7 @@ impl Api {
         let document = Arc::clone(&text);
         let read = move || fabric::native::read(&document).map_err(|e| ApiError::invalid(format!("fabric: {}", one_line(&e))));
         let fabric = Arc::new(self.read_change(read).await??);
-        match self.0.brain.mutate(Mutation::SetFabric { fabric, text }).await?? {
+        match self.0.brain.change(Change::SetFabric { fabric, text, jobs: Vec::new() }).await?? {
             Reply::FabricSet { version, epoch } => Ok(pb::SetFabricResponse { fabric_version: version, epoch }),
             other => Err(unexpected(&other)),
         }

@@ -4,23 +4,23 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use fabric::Fabric;
 use proto::v1alpha1 as pb;
-use state::{Config, JobDefinition, Record, Restored, Service, View};
+use state::{Config, Document, JobDefinition, Restored, Service, View};
 use units::{FabricTime, LinkId};
 
 use super::snapshot::{FabricView, JobView, Snapshot, slot_message};
-use crate::{links::LinkTable, resolve};
+use crate::{links::LinkTable, records, resolve};
 
 /// The service as it was when these records were written.
 ///
 /// # Errors
 /// One line: which record cannot be used.
-pub(super) fn restore(config: &Config, now: FabricTime, records: Vec<Record>) -> Result<Service, String> {
+pub(super) fn restore(config: &Config, now: FabricTime, records: Vec<store::Record>) -> Result<Service, String> {
     let fabric = |text: &str| fabric::native::read(text).map_err(|e| resolve::one_line(&e));
-    let job = |fabric: &Fabric, name: &str, document: &str| {
-        let mut made = resolve::again(fabric, std::iter::once((name, document)))?;
+    let job = |fabric: &Fabric, name: &str, document: &Document| {
+        let mut made = resolve::definitions(fabric, &[resolve::kept(name, document)?])?;
         made.pop().ok_or_else(|| "no job in it".to_owned())
     };
-    let restored = Restored::from_records(records, fabric, job).map_err(|e| resolve::one_line(&e))?;
+    let restored = Restored::from_records(records.into_iter().map(records::record), fabric, job).map_err(|e| resolve::one_line(&e))?;
     Service::restore(config.clone(), now, restored).map_err(|e| resolve::one_line(&e))
 }
 

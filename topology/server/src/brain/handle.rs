@@ -5,11 +5,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use fabric::Fabric;
 use futures_util::future::BoxFuture;
-use state::{Event, JobDefinition, Refusal, Reply, SessionId};
+use state::{Change, Event, Refusal, Reply, SessionId};
 use tokio::sync::{mpsc, oneshot};
-use units::Nanos;
 
 use super::{FabricView, Snapshot};
 use crate::{
@@ -25,7 +23,7 @@ pub(super) const QUEUE_MAX: usize = 4_096;
 #[derive(Debug)]
 pub(super) enum Command {
     /// Change the plan.
-    Mutate { mutation: Mutation, reply: oneshot::Sender<Result<Reply, Refusal>> },
+    Change { change: Change, reply: oneshot::Sender<Result<Reply, Refusal>> },
     /// Show the state.
     View { reply: oneshot::Sender<Arc<Snapshot>> },
     /// Show the fabric.
@@ -34,36 +32,6 @@ pub(super) enum Command {
     Links { reply: oneshot::Sender<Arc<LinkTable>> },
     /// What an agent said.
     Agent(Event),
-}
-
-/// A change of the plan.
-#[derive(Debug)]
-pub enum Mutation {
-    /// Commit jobs.
-    Commit {
-        /// Version of the fabric on which `jobs` stand.
-        fabric_version: u64,
-        /// All or nothing.
-        jobs: Vec<JobDefinition>,
-        /// Refuse unless the plan is at this epoch.
-        if_epoch: Option<u64>,
-        /// How long they stay without renewal.
-        lease: Option<Nanos>,
-        /// Idempotency key; empty: none.
-        key: String,
-    },
-    /// Forget jobs.
-    Release {
-        /// By name.
-        jobs: Vec<String>,
-    },
-    /// Replace the fabric.
-    SetFabric {
-        /// The graph.
-        fabric: Arc<Fabric>,
-        /// Its document.
-        text: Arc<str>,
-    },
 }
 
 /// The brain has stopped: the service is going down.
@@ -97,13 +65,14 @@ impl Outboxes {
 }
 
 impl BrainHandle {
-    /// Changes the plan; the answer comes when the change is durable.
+    /// Changes the plan; the answer comes when the change is durable. The jobs of a commit
+    /// are placed again if the fabric is not the one that it names, and those of a [`Change::SetFabric`] are filled in.
     ///
     /// # Errors
     /// [`Stopped`]; inside, why the change was refused.
-    pub async fn mutate(&self, mutation: Mutation) -> Result<Result<Reply, Refusal>, Stopped> {
+    pub async fn change(&self, change: Change) -> Result<Result<Reply, Refusal>, Stopped> {
         let (reply, answer) = oneshot::channel();
-        self.send(Command::Mutate { mutation, reply }).await?;
+        self.send(Command::Change { change, reply }).await?;
         answer.await.map_err(|_| Stopped)
     }
 

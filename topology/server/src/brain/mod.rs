@@ -12,11 +12,12 @@ use std::{
 };
 
 use proto::v1alpha1 as pb;
-use state::{Action, Config, Event, Record, Refusal, Reply, RequestId, Service, config::GATES_PER_REPORT_MAX};
+use state::{Action, Change, Commit, Config, Event, JobDefinition, Refusal, Reply, RequestId, Service, config::GATES_PER_REPORT_MAX};
+use store::{Loaded, Store};
 use tokio::sync::{mpsc, oneshot, watch};
 use units::{FabricTime, Nanos};
 
-pub use handle::{BrainHandle, Mutation, Stopped};
+pub use handle::{BrainHandle, Stopped};
 pub use snapshot::{FabricView, JobView, Snapshot, slot_message};
 
 use crate::{
@@ -25,8 +26,8 @@ use crate::{
     links::LinkTable,
     metrics::Metrics,
     resolve,
-    store::{Outcome, StateFile, Store, StoreHealth},
     telemetry::TelemetryHandle,
+    writer::{Outcome, StoreHealth, Writer},
 };
 use handle::{Command, Outboxes, QUEUE_MAX};
 
@@ -71,21 +72,21 @@ pub struct Brain {
 }
 
 impl Brain {
-    /// Restores the state from an open file and starts the threads.
+    /// Restores the state from what a store holds and starts the threads.
     ///
     /// # Errors
-    /// One line: what in the file cannot be used, or which thread could not be had.
-    pub fn start(config: &Config, file: StateFile, records: Vec<Record>, around: Surroundings) -> Result<Self, String> {
-        let service = adapter::restore(config, around.clock.now(), records)?;
+    /// One line: what in the store cannot be used, or which thread could not be had.
+    pub fn start(config: &Config, store: impl Store + 'static, loaded: Loaded, around: Surroundings) -> Result<Self, String> {
+        let service = adapter::restore(config, around.clock.now(), loaded.records)?;
         let (send, outcomes) = mpsc::unbounded_channel();
         let metrics = Arc::clone(&around.metrics);
-        let store = Store::start(file, move |outcome: Outcome| {
-            metrics.store_commit(outcome.took, outcome.result.is_ok(), outcome.rewritten);
-            // The brain is gone only after the store.
+        let writer = Writer::start(store, loaded.revision, move |outcome: Outcome| {
+            metrics.store_commit(outcome.took, outcome.result.is_ok(), outcome.resynced);
+            // The brain is gone only after the writer.
             let _ = send.send(outcome);
         })
-        .map_err(|e| format!("cannot start the store's thread: {e}"))?;
-        let health = store.health();
+        .map_err(|e| format!("cannot start the writer's thread: {e}"))?;
+        let health = writer.health();
         let (commands, queue) = mpsc::channel(QUEUE_MAX);
         let (stop, stopped) = watch::channel(false);
         let runtime =
@@ -93,7 +94,7 @@ impl Brain {
         let outboxes = Outboxes::default();
         let task = Task {
             service,
-            store,
+            writer,
             around,
             outboxes: outboxes.clone(),
             answers: BTreeMap::new(),
@@ -120,14 +121,14 @@ impl Brain {
 
 struct Task {
     service: Service,
-    store: Store,
+    writer: Writer,
     around: Surroundings,
     outboxes: Outboxes,
     answers: BTreeMap<RequestId, Answer>,
     next_request: u64,
     /// A new fabric is on its way to the disk. Jobs stand on nodes of one fabric, so no other change runs beside it.
     fabric_request: Option<RequestId>,
-    waiting: VecDeque<(Mutation, Answer)>,
+    waiting: VecDeque<(Change, Answer)>,
     /// The last snapshot and when it was made; a change makes it old, but its definitions may still be good.
     snapshot: Option<(Arc<Snapshot>, Instant)>,
     changed: bool,
@@ -175,12 +176,12 @@ impl Task {
                 _ => break,
             }
         }
-        self.store.finish();
+        self.writer.finish();
     }
 
     fn command(&mut self, command: Command) {
         match command {
-            Command::Mutate { mutation, reply } => self.mutate(mutation, reply),
+            Command::Change { change, reply } => self.change(change, reply),
             // A client that went away needs no answer.
             Command::View { reply } => drop(reply.send(self.snapshot())),
             Command::Fabric { reply } => drop(reply.send(adapter::fabric(self.service.view()))),
@@ -211,13 +212,13 @@ impl Task {
         }
     }
 
-    fn mutate(&mut self, mutation: Mutation, reply: Answer) {
-        let exclusive = matches!(mutation, Mutation::SetFabric { .. });
+    fn change(&mut self, change: Change, reply: Answer) {
+        let exclusive = matches!(change, Change::SetFabric { .. });
         let busy = self.fabric_request.is_some() || !self.waiting.is_empty() || (exclusive && !self.answers.is_empty());
         if !busy {
-            self.begin(mutation, reply);
+            self.begin(change, reply);
         } else if self.waiting.len() < WAITING_MAX {
-            self.waiting.push_back((mutation, reply));
+            self.waiting.push_back((change, reply));
         } else {
             let value = self.waiting.len() as u64 + 1;
             let refusal = Refusal::Limit { what: "changes that wait for a new fabric", value, max: WAITING_MAX as u64 };
@@ -227,51 +228,52 @@ impl Task {
 
     /// Begins what had to wait, as far as it may.
     fn resume(&mut self) {
-        while let Some((mutation, _)) = self.waiting.front() {
-            let exclusive = matches!(mutation, Mutation::SetFabric { .. });
+        while let Some((change, _)) = self.waiting.front() {
+            let exclusive = matches!(change, Change::SetFabric { .. });
             if self.fabric_request.is_some() || (exclusive && !self.answers.is_empty()) {
                 return;
             }
-            if let Some((mutation, reply)) = self.waiting.pop_front() {
-                self.begin(mutation, reply);
+            if let Some((change, reply)) = self.waiting.pop_front() {
+                self.begin(change, reply);
             }
         }
     }
 
-    fn begin(&mut self, mutation: Mutation, reply: Answer) {
+    fn begin(&mut self, change: Change, reply: Answer) {
         self.next_request += 1;
         let request = RequestId(self.next_request);
-        let exclusive = matches!(mutation, Mutation::SetFabric { .. });
-        match self.event(request, mutation) {
+        let exclusive = matches!(change, Change::SetFabric { .. });
+        match self.placed(change) {
             Err(problem) => drop(reply.send(Err(Refusal::Policy(problem)))),
-            Ok(event) => {
+            Ok(change) => {
                 self.answers.insert(request, reply);
                 if exclusive {
                     self.fabric_request = Some(request);
                 }
-                self.handle(event);
+                self.handle(Event::Asked { request, change });
             }
         }
     }
 
-    fn event(&self, request: RequestId, mutation: Mutation) -> Result<Event, String> {
-        match mutation {
-            Mutation::Release { jobs } => Ok(Event::Release { request, jobs }),
-            Mutation::Commit { fabric_version, mut jobs, if_epoch, lease, key } => {
-                let now = adapter::fabric(self.service.view());
-                if let Some(view) = now.filter(|view| view.version != fabric_version) {
-                    // The fabric changed while the request was read.
-                    let kept = jobs.iter().map(|d| (d.job.name.as_str(), d.document.as_str()));
-                    jobs = resolve::again(&view.fabric, kept)?;
-                }
-                Ok(Event::Commit { request, jobs, if_epoch, lease, key })
+    /// A change whose jobs stand on the fabric on which it will be made: nobody else knows which that is. Their documents were read
+    /// before; here they are only placed.
+    fn placed(&self, change: Change) -> Result<Change, String> {
+        let view = self.service.view();
+        let documents = |kept: &mut dyn Iterator<Item = &JobDefinition>| -> Result<Vec<_>, String> {
+            kept.map(|definition| resolve::kept(&definition.job.name, &definition.document)).collect()
+        };
+        match (change, view.fabric()) {
+            // The fabric changed while the request was read.
+            (Change::Commit(commit), Some(fabric)) if commit.if_fabric.is_some_and(|version| version != view.fabric_version()) => {
+                let jobs = resolve::definitions(fabric, &documents(&mut commit.jobs.iter())?)?;
+                Ok(Change::Commit(Commit { jobs, if_fabric: Some(view.fabric_version()), ..commit }))
             }
-            Mutation::SetFabric { fabric, text } => {
-                let jobs: Vec<state::JobView<'_>> = self.service.view().jobs().collect();
-                let kept = jobs.iter().map(|job| (job.name(), job.definition().document.as_str()));
-                let jobs = resolve::again(&fabric, kept)?;
-                Ok(Event::SetFabric { request, fabric, text, jobs })
+            (Change::SetFabric { fabric, text, .. }, _) => {
+                let jobs: Vec<state::JobView<'_>> = view.jobs().collect();
+                let jobs = resolve::definitions(&fabric, &documents(&mut jobs.iter().map(|job| job.definition()))?)?;
+                Ok(Change::SetFabric { fabric, text, jobs })
             }
+            (change, _) => Ok(change),
         }
     }
 
@@ -307,7 +309,7 @@ impl Task {
         let mut answered = Vec::new();
         while let Some(action) = self.service.poll() {
             match action {
-                Action::Persist { ticket, records } => self.store.persist(ticket, records),
+                Action::Persist { ticket, records } => self.writer.persist(ticket, records),
                 Action::Reply { request, result } => {
                     self.changed = true;
                     if self.fabric_request == Some(request) {

@@ -12,11 +12,11 @@ use antiphase_topology::{
     metrics::Metrics,
     quic::{self, Brain as _, Outbox},
     shutdown::Shutdown,
-    store::StateFile,
 };
 use proto::v1alpha1::{CounterDeltas, Telemetry};
 use serde_json::{Value, json};
 use state::{AgentReport, ClockQuality, Event, GateReport, SessionId};
+use store::{Loaded, StateFile};
 use tokio::{net::TcpListener, runtime::Runtime, sync::watch};
 use units::{FabricTime, Nanos};
 
@@ -44,7 +44,7 @@ async fn start() -> Served {
     let (events, telemetry) = (EventLog::new(clock.now()), TelemetryHandle::default());
     let around = Surroundings { clock, events: events.clone(), telemetry: telemetry.clone(), metrics: Arc::clone(&metrics) };
     let file = StateFile::open(&folder.path().join("s.redb")).unwrap();
-    let brain = Brain::start(&state::Config::default(), file, Vec::new(), around).unwrap();
+    let brain = Brain::start(&state::Config::default(), file, Loaded::default(), around).unwrap();
     let api = Api::new(Parts {
         brain: brain.handle.clone(),
         health: brain.health.clone(),

@@ -6,6 +6,8 @@ use antiphase_state::{Notice, Record, Service, SessionId, Slot, View};
 use circle::{Phase, ProblemBuilder, Ticks};
 use units::FabricTime;
 
+use crate::world::said;
+
 /// What a job was like at the last look.
 #[derive(Clone, Debug)]
 struct Seen {
@@ -74,7 +76,7 @@ impl Witness {
     pub(crate) fn restarted(&mut self, service: &Service, unsure: &BTreeSet<String>) {
         let view = service.view();
         for (name, document) in self.promised.iter().filter(|(n, _)| !unsure.contains(*n) && !n.starts_with("lease")) {
-            assert_eq!(&view.job(name).unwrap_or_else(|| panic!("{name} is lost")).definition().document, document);
+            assert_eq!(&said(&view.job(name).unwrap_or_else(|| panic!("{name} is lost")).definition().document), document);
         }
         assert!(view.epoch() >= self.epoch, "the epoch went back from {} to {}", self.epoch, view.epoch());
         for (name, seen) in &self.jobs {
@@ -82,7 +84,7 @@ impl Witness {
                 check_slot(seen, &job.slot());
             }
         }
-        self.promised = view.jobs().map(|j| (j.name().to_string(), j.definition().document.clone())).collect();
+        self.promised = view.jobs().map(|j| (j.name().to_string(), said(&j.definition().document))).collect();
         self.take(view);
     }
 
@@ -93,7 +95,7 @@ impl Witness {
         }
         assert!(view.epoch() >= self.epoch, "the epoch went back");
         for (name, document) in &self.promised {
-            assert_eq!(view.job(name).map(|j| j.definition().document.clone()).as_ref(), Some(document), "{name} was acknowledged");
+            assert_eq!(view.job(name).map(|j| said(&j.definition().document)).as_ref(), Some(document), "{name} was acknowledged");
         }
         self.untouched_stay(view);
         one_solve(view);
@@ -131,7 +133,7 @@ impl Witness {
             let Some(job) = view.job(name) else { continue };
             let slot = job.slot();
             check_slot(seen, &slot);
-            if !reached.contains(name) && seen.document == job.definition().document {
+            if !reached.contains(name) && seen.document == said(&job.definition().document) {
                 assert_eq!((slot.offset, slot.period, slot.epoch), (seen.slot.offset, seen.slot.period, seen.slot.epoch), "{name} moved");
             }
         }
@@ -143,7 +145,7 @@ impl Witness {
         self.blurred = false;
         let seen = |job: antiphase_state::JobView<'_>| {
             let company = job.component().map(String::from).collect();
-            (job.name().to_string(), Seen { document: job.definition().document.clone(), slot: job.slot(), company })
+            (job.name().to_string(), Seen { document: said(&job.definition().document), slot: job.slot(), company })
         };
         self.jobs = view.jobs().map(seen).collect();
     }

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use antiphase_state::{
-    Action, Commitment, Config, Event, JobDefinition, Notice, Record, Refusal, Reply, RequestId, Restored, Service, SessionId, Slot, Ticket,
+    Action, Change, Commit, Commitment, Config, Document, Event, JobDefinition, Notice, Record, Refusal, Reply, RequestId, Restored,
+    Service, SessionId, Slot, Ticket,
 };
 use fabric::{
     Fabric,
@@ -51,13 +52,18 @@ pub(crate) fn job(fabric: &Fabric, name: &str, document: &str) -> Result<JobDefi
         job: Job { name: name.into(), gpus: hosts.len() as u32, period: Nanos(number(period)? * MS), phases },
         placement: Placement { ranks },
         hosts,
-        document: document.into(),
+        document: Document::new(Arc::new(String::from(document))),
     })
+}
+
+/// The document of a job of [`job`].
+pub(crate) fn said(document: &Document) -> String {
+    String::clone(&document.get().unwrap())
 }
 
 /// The state from records.
 pub(crate) fn restored(records: &[Record]) -> Restored {
-    Restored::from_records(records.iter().cloned(), fabric, job).unwrap()
+    Restored::from_records(records.iter().cloned(), fabric, |f, name, document| job(f, name, &said(document))).unwrap()
 }
 
 /// Everything durable that a view shows, lease ends aside.
@@ -173,15 +179,15 @@ impl Driver {
     pub(crate) fn set_fabric(&mut self, text: &str) -> Result<Reply, Refusal> {
         let request = self.request();
         let made = fabric(text).unwrap();
-        let jobs = self.service.view().jobs().map(|j| job(&made, j.name(), &j.definition().document).unwrap()).collect();
-        self.handle(Event::SetFabric { request, fabric: Arc::new(made), text: text.into(), jobs });
+        let jobs = self.service.view().jobs().map(|j| job(&made, j.name(), &said(&j.definition().document)).unwrap()).collect();
+        self.handle(Event::Asked { request, change: Change::SetFabric { fabric: Arc::new(made), text: text.into(), jobs } });
         self.reply(request).unwrap()
     }
 
     pub(crate) fn send_commit(&mut self, jobs: &[(&str, &str)]) -> RequestId {
         let request = self.request();
         let jobs = jobs.iter().map(|(name, document)| self.job(name, document)).collect();
-        self.handle(Event::Commit { request, jobs, if_epoch: None, lease: None, key: String::new() });
+        self.handle(Event::Asked { request, change: Change::Commit(Commit { jobs, ..Commit::default() }) });
         request
     }
 
@@ -195,7 +201,7 @@ impl Driver {
 
     pub(crate) fn release(&mut self, jobs: &[&str]) -> Reply {
         let request = self.request();
-        self.handle(Event::Release { request, jobs: jobs.iter().map(|j| (*j).into()).collect() });
+        self.handle(Event::Asked { request, change: Change::Release { jobs: jobs.iter().map(|j| (*j).into()).collect() } });
         self.reply(request).unwrap().unwrap()
     }
 

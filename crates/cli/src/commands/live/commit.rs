@@ -6,8 +6,8 @@ use std::{
 };
 
 use clap::Args;
-use job::{JobDoc, JobsDoc};
-use proto::v1alpha1::{CommitRequest, CommitResponse, JobSpec, Slot};
+use job::{JobDoc, JobsDoc, ModelDoc};
+use proto::v1alpha1::{CommitRequest, CommitResponse, JobSpec, Model, Slot};
 
 use super::{
     connect::{Client, ServerArgs, refused},
@@ -67,10 +67,21 @@ pub(super) fn read_jobs(file: &Path) -> Result<Vec<JobSpec>, CliError> {
                 JobDoc { profile: Some((&profile).into()), profile_file: None, ..job }
             }
         };
-        let refuse = |e: serde_json::Error| CliError::input(file, e);
-        serde_json::from_value(serde_json::to_value(&job).map_err(refuse)?).map_err(refuse)
+        message(job).map_err(|e| CliError::input(file, e))
     };
     doc.jobs.into_iter().map(spec).collect()
+}
+
+/// A job as a message; its profile travels as the text of its document.
+fn message(job: JobDoc) -> Result<JobSpec, serde_json::Error> {
+    let JobDoc { id, model, profile, profile_file: _, hosts } = job;
+    let profile = profile.as_ref().map(serde_json::to_string).transpose()?;
+    Ok(JobSpec { id, model: model.map(model_message), profile, hosts: hosts.unwrap_or_default() })
+}
+
+fn model_message(model: ModelDoc) -> Model {
+    let ModelDoc { name, strategy, ranks, gpus_per_host, nics_per_host, batch, micro_batches, tp, cp, pp, dp, ep, nic, gpu_gflops } = model;
+    Model { name, strategy, ranks, gpus_per_host, nics_per_host, batch, micro_batches, tp, cp, pp, dp, ep, nic, gpu_gflops }
 }
 
 fn table(answer: &CommitResponse) -> String {
@@ -85,4 +96,25 @@ fn table(answer: &CommitResponse) -> String {
 fn row(slot: &Slot) -> [String; 5] {
     let gate = if slot.hold { "holds" } else { "lets pass" };
     [slot.job.clone(), millis(slot.period_ns), millis(slot.offset_ns), millis(slot.slack_ns), gate.into()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_says_what_the_document_said() {
+        let profile = "{schema: antiphase.profile/v1, name: p, period_ns: 7, phases: [], ranks: {dp: 2}, source: declared}";
+        for text in [
+            "{id: a, model: {name: gpt3, strategy: hybrid, ranks: 64, gpus_per_host: 8, nics_per_host: 2, batch: 5, micro_batches: 6, \
+             tp: 7, cp: 8, pp: 9, dp: 10, ep: 11, nic: 50G, gpu_gflops: 12}, hosts: [h1, h2]}",
+            &format!("{{id: b, profile: {profile}, hosts: [h1]}}"),
+        ] {
+            let doc = JobDoc::parse(text).unwrap();
+            let mut said = serde_json::to_value(message(doc.clone()).unwrap()).unwrap();
+            // A message has every key; what a document does not say is absent in it.
+            said.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+            assert_eq!(said, serde_json::to_value(&doc).unwrap());
+        }
+    }
 }

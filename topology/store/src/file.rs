@@ -12,55 +12,37 @@ use std::{
 };
 
 use redb::{Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, StorageError, TableDefinition, TableError};
-use state::Record;
 
-use super::{
+use crate::{
+    AppendError, Change, Loaded, Record, Revision, SCHEMA, Store, StoreError,
     disk::{self, Fresh, OpenError, SyncGuard},
-    record::{self, Change, SCHEMA},
+    migrate, one_line,
+    record::RecordError,
 };
-use crate::resolve::one_line;
 
 const META: TableDefinition<'_, &str, u32> = TableDefinition::new("meta");
+const COUNTS: TableDefinition<'_, &str, u64> = TableDefinition::new("counts");
 const RECORDS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("records");
 const SCHEMA_KEY: &str = "schema";
+const REVISION_KEY: &str = "revision";
 
-/// Why the state file cannot be used. It is never replaced or emptied because of an error.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StoreError {
-    /// Another process has it open.
-    #[error("{}: another process has it open", path.display())]
-    InUse {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Not one of ours, or damaged.
-    #[error("{}: not a state file of this service, or damaged: {problem}; restore a backup, or move it away to begin anew", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What was found.
-        problem: String,
-    },
-    /// Written by a later version.
-    #[error("{}: written by a later version (schema {found}; this program knows {SCHEMA})", path.display())]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its schema.
-        found: u32,
-    },
-    /// The operating system refused.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+/// What a [`Change`] does to the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Edit {
+    Put { key: String, value: Vec<u8> },
+    Remove { key: String },
 }
 
-/// An open state file.
+impl Edit {
+    fn of(change: &Change) -> Result<Self, RecordError> {
+        match change {
+            Change::Put(record) => Ok(Self::Put { key: record.key().to_string(), value: record.encode()? }),
+            Change::Remove(key) => Ok(Self::Remove { key: key.to_string() }),
+        }
+    }
+}
+
+/// An open state file: the [`Store`] of a service that has its own.
 pub struct StateFile {
     path: PathBuf,
     guard: SyncGuard,
@@ -68,19 +50,26 @@ pub struct StateFile {
     database: Database,
     /// What was acknowledged, by key.
     kept: BTreeMap<String, Vec<u8>>,
+    /// Of the last batch that was acknowledged.
+    revision: Revision,
     /// Why the file may not say what was acknowledged.
     doubt: Option<String>,
-    rewrites: u64,
+    resyncs: u64,
 }
 
 impl std::fmt::Debug for StateFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StateFile").field("path", &self.path).field("doubt", &self.doubt).finish_non_exhaustive()
+        f.debug_struct("StateFile")
+            .field("path", &self.path)
+            .field("revision", &self.revision)
+            .field("doubt", &self.doubt)
+            .finish_non_exhaustive()
     }
 }
 
 impl StateFile {
-    /// Opens the file, or makes an empty one where none is.
+    /// Opens the file, or makes an empty one where none is. A file of an earlier schema is migrated: earlier versions of the
+    /// service refuse it from then on.
     ///
     /// # Errors
     /// [`StoreError`] names the file.
@@ -93,7 +82,7 @@ impl StateFile {
     /// # Errors
     /// As [`StateFile::open`].
     pub fn open_guarded(path: &Path, guard: SyncGuard) -> Result<Self, StoreError> {
-        let io = |source| StoreError::Io { path: path.into(), source };
+        let io = |source| StoreError::Io { place: place(path), source };
         let exists = path.try_exists().map_err(io)?;
         // A link stays: what it leads to is replaced.
         let path = if exists { path.canonicalize().map_err(io)? } else { path.into() };
@@ -102,16 +91,9 @@ impl StateFile {
             Some(database) => database,
             None => open(&path, &guard)?,
         };
-        let kept = read(&database).map_err(|e| damaged(&path, e))?;
-        Ok(Self { path, guard, database, kept, doubt: None, rewrites: 0 })
-    }
-
-    /// Everything that is kept, by key.
-    ///
-    /// # Errors
-    /// [`StoreError`] names the file; a record that cannot be read is [`StoreError::Damaged`].
-    pub fn records(&self) -> Result<Vec<Record>, StoreError> {
-        self.dump().map(|(key, value)| record::record(key, value).map_err(|e| damaged(&self.path, e))).collect()
+        let kept = records(&database).map_err(|e| damaged(&path, e))?;
+        let revision = revision(&database).map_err(|e| damaged(&path, e))?;
+        Ok(Self { path, guard, database, kept, revision, doubt: None, resyncs: 0 })
     }
 
     /// Keys and documents as they stand in the file.
@@ -119,30 +101,14 @@ impl StateFile {
         self.kept.iter().map(|(key, value)| (key.as_str(), value.as_slice()))
     }
 
-    /// Why the file may not say what was acknowledged; `None` while it does.
-    #[must_use]
-    pub fn doubt(&self) -> Option<&str> {
-        self.doubt.as_deref()
-    }
-
-    /// How often the whole file was written anew.
-    #[must_use]
-    pub fn rewrites(&self) -> u64 {
-        self.rewrites
-    }
-
-    /// Writes changes in one transaction and returns when the disk has them. When that fails, a new file with them is tried at
-    /// once.
-    ///
-    /// # Errors
-    /// The reason on one line. The changes do not count, but until [`StateFile::doubt`] is `None` again a process that opens the
-    /// file may find them. The next call writes the whole file anew.
-    pub fn write(&mut self, changes: &[Change]) -> Result<(), String> {
+    /// Writes edits in one transaction and returns when the disk has them. When that fails, a new file with them is tried at once.
+    fn write(&mut self, edits: &[Edit]) -> Result<Revision, AppendError> {
+        let next = self.revision.next();
         if self.doubt.is_none() {
-            match transact(&self.database, false, &BTreeMap::new(), changes) {
+            match transact(&self.database, &BTreeMap::new(), edits, next) {
                 Ok(()) => {
-                    self.keep(changes);
-                    return Ok(());
+                    self.keep(edits, next);
+                    return Ok(next);
                 }
                 Err(e) => {
                     let doubt = format!("{}: {}", self.path.display(), one_line(&e));
@@ -151,106 +117,129 @@ impl StateFile {
                 }
             }
         }
-        self.rewrite(changes)
+        self.write_anew(edits, next)
     }
 
-    /// Puts a new file with all that was acknowledged in the place of one that is in doubt.
-    ///
-    /// # Errors
-    /// The reason on one line; the file stays in doubt.
-    pub fn heal(&mut self) -> Result<(), String> {
-        if self.doubt.is_some() { self.rewrite(&[]) } else { Ok(()) }
-    }
-
-    fn rewrite(&mut self, changes: &[Change]) -> Result<(), String> {
-        let refuse = |problem: &dyn std::fmt::Display| format!("{}: written anew: {}", self.path.display(), one_line(problem));
-        let done = Fresh::create(&self.path, &self.guard).map_err(|e| refuse(&failed(&self.path, e))).and_then(|fresh| {
-            match transact(&fresh.database, true, &self.kept, changes) {
-                Ok(()) => fresh.rename().map_err(|e| refuse(&e)),
-                Err(e) => {
-                    fresh.discard();
-                    Err(refuse(&e))
-                }
-            }
-        });
-        match done {
-            // The old file gives its lock up here: the new one, which is locked, has its name.
-            Ok(database) => self.database = database,
-            Err(doubt) => {
-                self.doubt = Some(doubt.clone());
-                return Err(doubt);
-            }
-        }
-        if let Err(e) = disk::sync_folder(&self.path, &self.guard) {
-            let doubt = format!("{}: its folder: {}", self.path.display(), one_line(&e));
+    /// Puts a new file with all that was acknowledged, and with the edits, in the place of this one.
+    fn write_anew(&mut self, edits: &[Edit], revision: Revision) -> Result<Revision, AppendError> {
+        if let Err(doubt) = self.replace(edits, revision) {
             self.doubt = Some(doubt.clone());
-            return Err(doubt);
+            return Err(AppendError::Failed(doubt));
         }
-        self.keep(changes);
+        self.keep(edits, revision);
         self.doubt = None;
-        self.rewrites += 1;
+        self.resyncs += 1;
         tracing::warn!(path = %self.path.display(), "the state file was written anew and is well");
-        Ok(())
+        Ok(revision)
     }
 
-    fn keep(&mut self, changes: &[Change]) {
-        for change in changes {
-            match change {
-                Change::Put { key, value } => drop(self.kept.insert(key.clone(), value.clone())),
-                Change::Remove { keys } => keys.iter().for_each(|key| drop(self.kept.remove(key))),
+    fn replace(&mut self, edits: &[Edit], revision: Revision) -> Result<(), String> {
+        let refuse = |problem: &dyn std::fmt::Display| format!("{}: written anew: {}", self.path.display(), one_line(problem));
+        let fresh = Fresh::create(&self.path, &self.guard).map_err(|e| refuse(&failed(&self.path, e)))?;
+        if let Err(e) = transact(&fresh.database, &self.kept, edits, revision) {
+            fresh.discard();
+            return Err(refuse(&e));
+        }
+        // The old file gives its lock up here: the new one, which is locked, has its name.
+        self.database = fresh.rename().map_err(|e| refuse(&e))?;
+        disk::sync_folder(&self.path, &self.guard).map_err(|e| format!("{}: its folder: {}", self.path.display(), one_line(&e)))
+    }
+
+    fn keep(&mut self, edits: &[Edit], revision: Revision) {
+        for edit in edits {
+            match edit {
+                Edit::Put { key, value } => drop(self.kept.insert(key.clone(), value.clone())),
+                Edit::Remove { key } => drop(self.kept.remove(key)),
             }
         }
+        self.revision = revision;
     }
 }
 
-/// One durable transaction: the mark of a file of ours if it is new, then all of `kept`, then the changes.
-fn transact(database: &Database, new: bool, kept: &BTreeMap<String, Vec<u8>>, changes: &[Change]) -> Result<(), redb::Error> {
+impl Store for StateFile {
+    fn load(&mut self) -> Result<Loaded, StoreError> {
+        let records = self.dump().map(|(key, value)| Record::decode(key, value).map_err(|e| damaged(&self.path, e)));
+        Ok(Loaded { records: records.collect::<Result<_, _>>()?, revision: self.revision })
+    }
+
+    fn append(&mut self, after: Revision, changes: &[Change]) -> Result<Revision, AppendError> {
+        // The file is locked, so nobody else writes to it: another revision is a caller that lost count.
+        if after != self.revision {
+            return Err(AppendError::Moved { expected: after, found: self.revision });
+        }
+        let edits = changes.iter().map(Edit::of).collect::<Result<Vec<_>, _>>()?;
+        self.write(&edits)
+    }
+
+    fn doubt(&self) -> Option<&str> {
+        self.doubt.as_deref()
+    }
+
+    fn verify_and_resync(&mut self) -> Result<Revision, AppendError> {
+        if self.doubt.is_some() { self.write_anew(&[], self.revision) } else { Ok(self.revision) }
+    }
+
+    fn resyncs(&self) -> u64 {
+        self.resyncs
+    }
+}
+
+/// One durable transaction: all of `kept`, then the edits, marked with today's schema and the revision.
+fn transact(database: &Database, kept: &BTreeMap<String, Vec<u8>>, edits: &[Edit], revision: Revision) -> Result<(), redb::Error> {
     let mut transaction = database.begin_write()?;
     transaction.set_durability(Durability::Immediate)?;
-    if new {
-        transaction.open_table(META)?.insert(SCHEMA_KEY, SCHEMA)?;
-    }
     {
         let mut table = transaction.open_table(RECORDS)?;
         for (key, value) in kept {
             table.insert(key.as_str(), value.as_slice())?;
         }
-        for change in changes {
-            match change {
-                Change::Put { key, value } => drop(table.insert(key.as_str(), value.as_slice())?),
-                Change::Remove { keys } => {
-                    for key in keys {
-                        table.remove(key.as_str())?;
-                    }
-                }
+        for edit in edits {
+            match edit {
+                Edit::Put { key, value } => drop(table.insert(key.as_str(), value.as_slice())?),
+                Edit::Remove { key } => drop(table.remove(key.as_str())?),
             }
         }
     }
+    transaction.open_table(META)?.insert(SCHEMA_KEY, SCHEMA)?;
+    transaction.open_table(COUNTS)?.insert(REVISION_KEY, revision.0)?;
     transaction.commit()?;
     Ok(())
 }
 
-fn read(database: &Database) -> Result<BTreeMap<String, Vec<u8>>, redb::Error> {
-    let table = database.begin_read()?.open_table(RECORDS)?;
+fn records(database: &Database) -> Result<BTreeMap<String, Vec<u8>>, redb::Error> {
     let mut out = BTreeMap::new();
-    for entry in table.iter()? {
+    for entry in database.begin_read()?.open_table(RECORDS)?.iter()? {
         let (key, value) = entry?;
         out.insert(key.value().to_owned(), value.value().to_vec());
     }
     Ok(out)
 }
 
+fn revision(database: &Database) -> Result<Revision, redb::Error> {
+    let counts = database.begin_read()?.open_table(COUNTS)?;
+    Ok(Revision(counts.get(REVISION_KEY)?.map_or(0, |v| v.value())))
+}
+
+/// The schema of a file; `None` if it has none.
+fn schema(database: &Database) -> Result<Option<u32>, redb::Error> {
+    let transaction = database.begin_read()?;
+    match transaction.open_table(META) {
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        table => Ok(table?.get(SCHEMA_KEY)?.map(|v| v.value())),
+    }
+}
+
 /// Makes an empty file under another name and renames it, so that a service killed meanwhile leaves no half-made one. `None`:
 /// another process was faster.
 fn create(path: &Path, guard: &SyncGuard) -> Result<Option<Database>, StoreError> {
-    let io = |source| StoreError::Io { path: path.into(), source };
+    let io = |source| StoreError::Io { place: place(path), source };
     let fresh = Fresh::create(path, guard).map_err(|e| failed(path, e))?;
     // Under the lock of the new file nobody else makes one.
     if path.try_exists().map_err(io)? {
         fresh.discard();
         return Ok(None);
     }
-    if let Err(e) = transact(&fresh.database, true, &BTreeMap::new(), &[]) {
+    if let Err(e) = transact(&fresh.database, &BTreeMap::new(), &[], Revision::default()) {
         fresh.discard();
         return Err(io(io::Error::other(one_line(&e))));
     }
@@ -261,38 +250,46 @@ fn create(path: &Path, guard: &SyncGuard) -> Result<Option<Database>, StoreError
 
 fn open(path: &Path, guard: &SyncGuard) -> Result<Database, StoreError> {
     // A database of redb is whole pages and begins with its mark; redb itself would make one of an empty file.
-    let length = fs::metadata(path).map_err(|source| StoreError::Io { path: path.into(), source })?.len();
+    let length = fs::metadata(path).map_err(|source| StoreError::Io { place: place(path), source })?.len();
     if length == 0 {
         return Err(damaged(path, "it is empty"));
     }
     let mut database = disk::open(path, guard).map_err(|e| failed(path, e))?;
-    let schema = || -> Result<u32, redb::Error> {
-        let transaction = database.begin_read()?;
-        let table = match transaction.open_table(META) {
-            Err(TableError::TableDoesNotExist(_)) => return Ok(0),
-            table => table?,
-        };
-        Ok(table.get(SCHEMA_KEY)?.map_or(0, |v| v.value()))
+    let found = match schema(&database).map_err(|e| damaged(path, e))? {
+        None | Some(0) => return Err(damaged(path, "it has no schema")),
+        Some(found) if found > SCHEMA => return Err(StoreError::Newer { place: place(path), found }),
+        Some(found) => found,
     };
-    match schema().map_err(|e| damaged(path, e))? {
-        0 => return Err(damaged(path, "it has no schema")),
-        SCHEMA => {}
-        found => return Err(StoreError::Newer { path: path.into(), found }),
-    }
     // Opening does not read every page, and a slot with a flipped bit is still a slot. The file is small: the check takes milliseconds.
     match database.check_integrity() {
-        Ok(true) => Ok(database),
-        Ok(false) => Err(damaged(path, "a checksum does not match")),
-        Err(e) => Err(damaged(path, e)),
+        Ok(true) => {}
+        Ok(false) => return Err(damaged(path, "a checksum does not match")),
+        Err(e) => return Err(failed(path, OpenError::Database(e))),
+    }
+    if found < SCHEMA {
+        let old = records(&database).map_err(|e| damaged(path, e))?;
+        let new = migrate::from_1(old).map_err(|e| damaged(path, e))?;
+        // One transaction: a service that is killed meanwhile finds the old file or the new one.
+        transact(&database, &new, &[], Revision::default()).map_err(|e| unwritten(path, e))?;
+        tracing::info!(path = %path.display(), from = found, to = SCHEMA, "the state file was migrated to a later schema");
+    }
+    Ok(database)
+}
+
+/// Why a file that was read well could not be migrated.
+fn unwritten(path: &Path, error: redb::Error) -> StoreError {
+    match error {
+        redb::Error::Io(source) if !is_content(&source) => StoreError::Io { place: place(path), source },
+        e => damaged(path, e),
     }
 }
 
 fn failed(path: &Path, error: OpenError) -> StoreError {
     match error {
-        OpenError::InUse => StoreError::InUse { path: path.into() },
-        OpenError::Io(source) => StoreError::Io { path: path.into(), source },
+        OpenError::InUse => StoreError::InUse { place: place(path) },
+        OpenError::Io(source) => StoreError::Io { place: place(path), source },
         OpenError::Database(DatabaseError::Storage(StorageError::Io(source))) if !is_content(&source) => {
-            StoreError::Io { path: path.into(), source }
+            StoreError::Io { place: place(path), source }
         }
         OpenError::Database(e) => damaged(path, e),
     }
@@ -303,16 +300,35 @@ fn is_content(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
 }
 
+fn place(path: &Path) -> String {
+    path.display().to_string()
+}
+
 fn damaged(path: &Path, problem: impl std::fmt::Display) -> StoreError {
-    StoreError::Damaged { path: path.into(), problem: one_line(&problem) }
+    StoreError::Damaged { place: place(path), problem: one_line(&problem) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{AnswerRecord, EpochRecord, Key};
 
-    fn epoch(n: u64) -> Change {
-        record::change(&Record::Epoch { epoch: n }).unwrap()
+    fn epoch(n: u64) -> Record {
+        Record::Epoch(EpochRecord { epoch: n })
+    }
+
+    /// Any record, of any name.
+    fn put(key: &str) -> Change {
+        let answer = AnswerRecord { at_ns: 1, epoch: 1, slots: Vec::new(), moved: Vec::new(), score: 1.0 };
+        Change::Put(Record::Answer(key.into(), answer))
+    }
+
+    fn remove(key: &str) -> Change {
+        Change::Remove(Key::Answer(key.into()))
+    }
+
+    fn append(file: &mut StateFile, changes: &[Change]) -> Result<Revision, AppendError> {
+        file.append(file.revision, changes)
     }
 
     #[test]
@@ -321,10 +337,11 @@ mod tests {
         let path = folder.path().join("state.redb");
         let mut file = StateFile::open(&path).unwrap();
         assert!(matches!(StateFile::open(&path), Err(StoreError::InUse { .. })));
-        file.write(&[epoch(1), Change::Put { key: "key/k".into(), value: b"{}".to_vec() }]).unwrap();
-        file.write(&[epoch(2), Change::Remove { keys: vec!["key/k".into()] }]).unwrap();
+        append(&mut file, &[Change::Put(epoch(1)), put("k")]).unwrap();
+        append(&mut file, &[Change::Put(epoch(2)), remove("k")]).unwrap();
         drop(file);
-        assert_eq!(StateFile::open(&path).unwrap().records().unwrap(), [Record::Epoch { epoch: 2 }]);
+        let loaded = StateFile::open(&path).unwrap().load().unwrap();
+        assert_eq!(loaded, Loaded { revision: Revision(2), records: vec![epoch(2)] });
     }
 
     #[test]
@@ -360,7 +377,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.redb");
         fs::write(folder.path().join("state.redb.new"), b"half").unwrap();
-        assert!(StateFile::open(&path).unwrap().records().unwrap().is_empty());
+        assert!(StateFile::open(&path).unwrap().load().unwrap() == Loaded::default());
     }
 
     /// A disk of which a test makes syncs fail: `Some(n)` lets n more pass.
@@ -380,16 +397,8 @@ mod tests {
         (fuse, Arc::new(guard))
     }
 
-    fn put(key: &str) -> Change {
-        Change::Put { key: key.into(), value: b"{}".to_vec() }
-    }
-
-    fn remove(key: &str) -> Change {
-        Change::Remove { keys: vec![key.into()] }
-    }
-
     fn keys(file: &StateFile) -> Vec<&str> {
-        file.dump().map(|(key, _)| key).collect()
+        file.dump().filter_map(|(key, _)| key.strip_prefix("key/")).collect()
     }
 
     /// What a process that is killed now leaves behind, and another one finds.
@@ -408,19 +417,19 @@ mod tests {
             let path = folder.path().join("state.redb");
             let (fuse, guard) = fused();
             let mut file = StateFile::open_guarded(&path, guard).unwrap();
-            file.write(&[put("a")]).unwrap();
+            append(&mut file, &[put("a")]).unwrap();
             *fuse.lock().unwrap() = Some(passes);
             // Until one is refused; those before were acknowledged.
-            let taken = (0..9).take_while(|n| file.write(&[put(&format!("n{n}")), remove("a"), put("refused")]).is_ok()).count();
+            let taken = (0..9).take_while(|n| append(&mut file, &[put(&format!("n{n}")), remove("a"), put("refused")]).is_ok()).count();
             assert!(taken < 9 && file.doubt().is_some(), "{passes}");
             if taken == 0 {
                 assert_eq!(keys(&file), ["a"], "{passes}: the refused change counts");
             }
-            assert!(file.heal().is_err());
+            assert!(file.verify_and_resync().is_err());
             *fuse.lock().unwrap() = None;
-            file.write(&[put("b"), remove("refused")]).unwrap();
-            assert_eq!((file.doubt(), file.rewrites()), (None, 1));
-            let expected: Vec<String> = file.dump().map(|(key, _)| key.to_owned()).collect();
+            append(&mut file, &[put("b"), remove("refused")]).unwrap();
+            assert_eq!((file.doubt(), file.resyncs()), (None, 1));
+            let expected: Vec<String> = keys(&file).into_iter().map(str::to_owned).collect();
             assert!(expected.iter().any(|key| key == "b") && expected.iter().any(|key| key == "a") == (taken == 0), "{expected:?}");
             assert_eq!(keys(&killed(&path, file)), expected, "{passes}");
         }
@@ -434,12 +443,12 @@ mod tests {
         let fail = Arc::clone(&once);
         let guard = move || if fail.swap(false, std::sync::atomic::Ordering::Relaxed) { Err(io::Error::other("EIO")) } else { Ok(()) };
         let mut file = StateFile::open_guarded(&path, Arc::new(guard)).unwrap();
-        file.write(&[put("a")]).unwrap();
+        append(&mut file, &[put("a")]).unwrap();
         once.store(true, std::sync::atomic::Ordering::Relaxed);
-        file.write(&[remove("a"), put("b")]).unwrap();
-        assert_eq!((file.rewrites(), file.doubt()), (1, None));
+        append(&mut file, &[remove("a"), put("b")]).unwrap();
+        assert_eq!((file.resyncs(), file.doubt()), (1, None));
         assert!(matches!(StateFile::open(&path), Err(StoreError::InUse { .. })), "the new file is not locked");
-        file.write(&[put("c")]).unwrap();
+        append(&mut file, &[put("c")]).unwrap();
         assert_eq!(keys(&killed(&path, file)), ["b", "c"]);
     }
 
@@ -450,7 +459,7 @@ mod tests {
         let (fuse, guard) = fused();
         let mut file = StateFile::open_guarded(&path, Arc::clone(&guard)).unwrap();
         *fuse.lock().unwrap() = Some(0);
-        file.write(&[put("a")]).unwrap_err();
+        append(&mut file, &[put("a")]).unwrap_err();
         assert!(matches!(StateFile::open(&path), Err(StoreError::InUse { .. })));
         drop(file);
         assert!(matches!(StateFile::open_guarded(&path, guard), Err(StoreError::Io { .. })), "what was read is not known to be durable");

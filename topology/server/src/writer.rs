@@ -1,8 +1,4 @@
-//! The store: a thread that makes batches of records durable, several batches to one fsync.
-
-mod disk;
-mod file;
-pub mod record;
+//! The writer: a thread that makes batches of records durable, several batches to one fsync.
 
 use std::{
     sync::{Arc, Mutex, PoisonError, mpsc},
@@ -11,16 +7,16 @@ use std::{
 };
 
 use state::{Record, Ticket};
+use store::{Revision, Store};
 
-pub use disk::SyncGuard;
-pub use file::{StateFile, StoreError};
+use crate::records;
 
 /// Most batches in one transaction: enough that an fsync of 5 ms serves 50,000 commits a second.
 const BATCHES_MAX: usize = 256;
-/// How often a file that is in doubt is written anew while nobody asks for a change.
-const HEAL_EVERY: Duration = Duration::from_secs(5);
+/// How often a store that is in doubt is verified and synced again while nobody asks for a change.
+const RESYNC_EVERY: Duration = Duration::from_secs(5);
 
-/// What became of batches: all of one transaction together; none, where a file in doubt was written anew by itself.
+/// What became of batches: all of one transaction together; none, where a store in doubt was verified and synced again by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The batches.
@@ -29,8 +25,8 @@ pub struct Outcome {
     pub result: Result<(), String>,
     /// How long the transaction took.
     pub took: Duration,
-    /// Whether the whole file was written anew, because a write had failed.
-    pub rewritten: bool,
+    /// Whether the store was in doubt, because a write had failed, and is no longer.
+    pub resynced: bool,
 }
 
 /// Why the last write failed; `None` after one that did not. For `/readyz`.
@@ -49,24 +45,24 @@ impl StoreHealth {
     }
 }
 
-/// Hands batches to the store's thread.
+/// Hands batches to the writer's thread.
 #[derive(Debug)]
-pub struct Store {
+pub struct Writer {
     batches: mpsc::Sender<(Ticket, Vec<Record>)>,
     thread: JoinHandle<()>,
     health: StoreHealth,
 }
 
-impl Store {
-    /// Starts the thread on an open file; `done` is called on it after every transaction, in order.
+impl Writer {
+    /// Starts the thread on a store whose last batch is `revision`; `done` is called on it after every transaction, in order.
     ///
     /// # Errors
     /// The operating system has no thread to give.
-    pub fn start(file: StateFile, done: impl FnMut(Outcome) + Send + 'static) -> std::io::Result<Self> {
+    pub fn start(store: impl Store + 'static, revision: Revision, done: impl FnMut(Outcome) + Send + 'static) -> std::io::Result<Self> {
         let (batches, queue) = mpsc::channel();
         let health = StoreHealth::default();
         let seen = health.clone();
-        let thread = Builder::new().name("store".into()).spawn(move || run(file, &queue, &seen, done))?;
+        let thread = Builder::new().name("store".into()).spawn(move || run(store, revision, &queue, &seen, done))?;
         Ok(Self { batches, thread, health })
     }
 
@@ -76,42 +72,58 @@ impl Store {
         let _ = self.batches.send((ticket, records));
     }
 
-    /// How the file is.
+    /// How the store is.
     #[must_use]
     pub fn health(&self) -> StoreHealth {
         self.health.clone()
     }
 
-    /// Writes what is queued and closes the file.
+    /// Writes what is queued and closes the store.
     pub fn finish(self) {
         drop(self.batches);
         let _ = self.thread.join();
     }
 }
 
-fn run(mut file: StateFile, queue: &mpsc::Receiver<(Ticket, Vec<Record>)>, health: &StoreHealth, mut done: impl FnMut(Outcome)) {
+fn run(
+    mut store: impl Store,
+    mut revision: Revision,
+    queue: &mpsc::Receiver<(Ticket, Vec<Record>)>,
+    health: &StoreHealth,
+    mut done: impl FnMut(Outcome),
+) {
     loop {
-        let first = if file.doubt().is_some() { queue.recv_timeout(HEAL_EVERY) } else { queue.recv().map_err(Into::into) };
+        let first = if store.doubt().is_some() { queue.recv_timeout(RESYNC_EVERY) } else { queue.recv().map_err(Into::into) };
         let batches: Vec<_> = match first {
             Ok(first) => std::iter::once(first).chain(queue.try_iter().take(BATCHES_MAX - 1)).collect(),
             Err(mpsc::RecvTimeoutError::Timeout) => Vec::new(),
             Err(mpsc::RecvTimeoutError::Disconnected) => break,
         };
         let tickets = batches.iter().map(|(ticket, _)| *ticket).collect();
-        let (began, rewrites) = (Instant::now(), file.rewrites());
-        let changes: Result<Vec<_>, _> = batches.iter().flat_map(|(_, records)| records).map(record::change).collect();
-        let write = |changes: Vec<record::Change>| if changes.is_empty() { file.heal() } else { file.write(&changes) };
-        let result = changes.map_err(|e| e.to_string()).and_then(write);
+        let (began, resyncs) = (Instant::now(), store.resyncs());
+        let result = write(&mut store, revision, &batches).map(|now| revision = now);
         health.set(result.as_ref().err().cloned());
-        done(Outcome { tickets, result, took: began.elapsed(), rewritten: file.rewrites() > rewrites });
+        done(Outcome { tickets, result, took: began.elapsed(), resynced: store.resyncs() > resyncs });
     }
-    if let Err(reason) = file.heal() {
-        tracing::error!(reason, "the state file is closed in doubt: the next start may find changes that were refused");
+    if let Err(reason) = store.verify_and_resync() {
+        tracing::error!(%reason, "the store is closed in doubt: the next start may find changes that were refused");
     }
+}
+
+/// Writes batches in one transaction. Without any, a store in doubt is made well again.
+fn write(store: &mut impl Store, revision: Revision, batches: &[(Ticket, Vec<Record>)]) -> Result<Revision, String> {
+    let mut changes = Vec::new();
+    for record in batches.iter().flat_map(|(_, records)| records) {
+        changes.extend(records::changes(record)?);
+    }
+    let written = if changes.is_empty() { store.verify_and_resync() } else { store.append(revision, &changes) };
+    written.map_err(|e| e.to_string())
 }
 
 #[cfg(test)]
 mod tests {
+    use store::{EpochRecord, Loaded, StateFile};
+
     use super::*;
 
     #[test]
@@ -119,15 +131,20 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.redb");
         let (send, outcomes) = mpsc::channel();
-        let store = Store::start(StateFile::open(&path).unwrap(), move |o| send.send(o).unwrap()).unwrap();
+        let file = StateFile::open(&path).unwrap();
+        let writer = Writer::start(file, Revision::default(), move |o| send.send(o).unwrap()).unwrap();
         for n in 0..1_000 {
-            store.persist(Ticket(n), vec![Record::Epoch { epoch: n }]);
+            writer.persist(Ticket(n), vec![Record::Epoch { epoch: n }]);
         }
-        store.finish();
+        writer.finish();
         let all: Vec<Outcome> = outcomes.iter().collect();
         assert!(all.iter().all(|o| o.result.is_ok() && o.tickets.len() <= BATCHES_MAX));
         let tickets: Vec<u64> = all.iter().flat_map(|o| &o.tickets).map(|t| t.0).collect();
         assert_eq!(tickets, (0..1_000).collect::<Vec<_>>());
-        assert_eq!(StateFile::open(&path).unwrap().records().unwrap(), [Record::Epoch { epoch: 999 }]);
+        let loaded = StateFile::open(&path).unwrap().load().unwrap();
+        assert_eq!(
+            loaded,
+            Loaded { revision: Revision(all.len() as u64), records: vec![store::Record::Epoch(EpochRecord { epoch: 999 })] }
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The state file as a file: locked, washed when it is opened, and replaced whole when a write failed.
+//! The state file as a file: locked, verified and synced when it is opened, and replaced whole when a write failed.
 //!
 //! `fsync` tells once that a page could not be written; Linux then counts the page as clean, keeps what it holds in memory and
 //! tells nothing more. After such an error neither the file, nor a later `fsync` of it, nor what a new process reads from it says
@@ -25,8 +25,8 @@ use redb::{BackendError, Database, DatabaseError, StorageBackend, backends::File
 
 /// Memory for pages. A fabric of 100,000 NICs takes 11 MiB; the rest is small.
 const CACHE_BYTES: usize = 32 << 20;
-/// Bytes written back at a time.
-const WASH_BYTES: usize = 1 << 20;
+/// Bytes that are read and written back at a time.
+const VERIFY_BYTES: usize = 1 << 20;
 
 /// Asked before each sync of a file or a folder; an error is taken for the sync's. For tests of failing disks.
 pub type SyncGuard = Arc<dyn Fn() -> io::Result<()> + Send + Sync>;
@@ -122,7 +122,7 @@ pub(super) fn open(path: &Path, guard: &SyncGuard) -> Result<Database, OpenError
     if !stands_at(&file, path)? {
         return Err(OpenError::InUse);
     }
-    wash(&file, guard)?;
+    verify_and_sync(&file, guard)?;
     database(file, guard)
 }
 
@@ -209,9 +209,9 @@ fn stands_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Writes every byte back as it is and syncs.
-fn wash(file: &File, guard: &SyncGuard) -> io::Result<()> {
-    let mut bytes = vec![0; WASH_BYTES];
+/// Reads every byte, writes it back as it is, and syncs: what was read is on the disk then, or this is an error.
+fn verify_and_sync(file: &File, guard: &SyncGuard) -> io::Result<()> {
+    let mut bytes = vec![0; VERIFY_BYTES];
     let mut at = 0;
     loop {
         let read = match file.read_at(&mut bytes, at) {

@@ -1,0 +1,131 @@
+//! Between what the state machine wants kept and what a store keeps.
+
+use state::{Commitment, Document, Record, Slot};
+use store::{AnswerRecord, Change, EpochRecord, FabricRecord, JobRecord, Key, LeaseRecord, SlotRecord};
+use units::{FabricTime, Nanos};
+
+use crate::resolve;
+
+/// The changes that a record stands for.
+///
+/// # Errors
+/// One line that names the job whose document is not one, which would be our own bug.
+pub(crate) fn changes(record: &Record) -> Result<Vec<Change>, String> {
+    let put = match record {
+        Record::Fabric { version, text } => store::Record::Fabric(FabricRecord { version: *version, text: text.clone() }),
+        Record::Epoch { epoch } => store::Record::Epoch(EpochRecord { epoch: *epoch }),
+        Record::Job { name, document, lease, headroom_permille } => {
+            let lease = lease.map(|(length, until)| LeaseRecord { length_ns: length.0, until_ns: until.0 });
+            let document = resolve::kept(name, document)?;
+            store::Record::Job(JobRecord { document, lease, headroom_permille: *headroom_permille })
+        }
+        Record::Slot(slot) => store::Record::Slot(slot.job.clone(), slot_record(slot)),
+        Record::Key { key, at, answer } => {
+            let slots = answer.slots.iter().map(|slot| (slot.job.clone(), slot_record(slot))).collect();
+            let (epoch, moved, score) = (answer.epoch, answer.moved.clone(), answer.score);
+            store::Record::Answer(key.clone(), AnswerRecord { at_ns: at.0, epoch, slots, moved, score })
+        }
+        Record::JobGone { name } => return Ok(vec![Change::Remove(Key::Job(name.clone())), Change::Remove(Key::Slot(name.clone()))]),
+        Record::KeyGone { key } => return Ok(vec![Change::Remove(Key::Answer(key.clone()))]),
+    };
+    Ok(vec![Change::Put(put)])
+}
+
+/// The record that was kept.
+pub(crate) fn record(kept: store::Record) -> Record {
+    match kept {
+        store::Record::Fabric(fabric) => Record::Fabric { version: fabric.version, text: fabric.text },
+        store::Record::Epoch(epoch) => Record::Epoch { epoch: epoch.epoch },
+        store::Record::Job(JobRecord { document, lease, headroom_permille }) => Record::Job {
+            name: document.id.clone(),
+            document: Document::new(document),
+            lease: lease.map(|l| (Nanos(l.length_ns), FabricTime(l.until_ns))),
+            headroom_permille,
+        },
+        store::Record::Slot(job, kept) => Record::Slot(slot(job, kept)),
+        store::Record::Answer(key, AnswerRecord { at_ns, epoch, slots, moved, score }) => {
+            let slots = slots.into_iter().map(|(job, kept)| slot(job, kept)).collect();
+            Record::Key { key, at: FabricTime(at_ns), answer: Commitment { epoch, slots, moved, score } }
+        }
+    }
+}
+
+fn slot_record(slot: &Slot) -> SlotRecord {
+    SlotRecord {
+        epoch: slot.epoch,
+        period_ns: slot.period.0,
+        offset_ns: slot.offset.0,
+        tolerance_ns: slot.tolerance.0,
+        slack_ns: slot.slack.0,
+        hold_max_ns: slot.hold_max.0,
+        hold: slot.hold,
+        leader_host: slot.leader_host.clone(),
+    }
+}
+
+fn slot(job: String, kept: SlotRecord) -> Slot {
+    Slot {
+        job,
+        epoch: kept.epoch,
+        period: Nanos(kept.period_ns),
+        offset: Nanos(kept.offset_ns),
+        tolerance: Nanos(kept.tolerance_ns),
+        slack: Nanos(kept.slack_ns),
+        hold_max: Nanos(kept.hold_max_ns),
+        hold: kept.hold,
+        // Expiry is not kept: nobody trusts a plan before it is sent again.
+        expires: FabricTime(0),
+        leader_host: kept.leader_host,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use job::JobDoc;
+
+    use super::*;
+
+    #[test]
+    fn every_record_comes_back() {
+        let document = |text: &str| Document::new(Arc::new(JobDoc::parse(text).unwrap()));
+        let (a, b) = (document("{id: a, model: {name: vgg16}}"), document("{id: b, model: {name: bert}}"));
+        let sample = Slot {
+            job: "a".into(),
+            epoch: 3,
+            period: Nanos(5),
+            offset: Nanos(4),
+            tolerance: Nanos(1),
+            slack: Nanos(2),
+            hold_max: Nanos(6),
+            hold: true,
+            expires: FabricTime(0),
+            leader_host: "h1".into(),
+        };
+        let answer = Commitment { epoch: 1, slots: vec![sample.clone()], moved: vec!["a".into()], score: 0.75 };
+        let records = [
+            Record::Fabric { version: 7, text: "schema: x\n".into() },
+            Record::Epoch { epoch: u64::MAX },
+            Record::Job { name: "a".into(), document: a, lease: Some((Nanos(1), FabricTime(2))), headroom_permille: 50 },
+            Record::Job { name: "b".into(), document: b, lease: None, headroom_permille: 0 },
+            Record::Slot(sample),
+            Record::Key { key: "k\u{0}".into(), at: FabricTime(9), answer },
+        ];
+        for before in records {
+            let made = changes(&before).unwrap();
+            let [Change::Put(kept)] = &made[..] else { panic!("{made:?}") };
+            assert_eq!(kept.key().to_string(), before.key());
+            assert_eq!(record(kept.clone()), before);
+        }
+        for gone in [Record::JobGone { name: "a".into() }, Record::KeyGone { key: "k".into() }] {
+            let removed = |change: &Change| match change {
+                Change::Remove(key) => key.to_string(),
+                Change::Put(record) => panic!("{record:?}"),
+            };
+            assert_eq!(changes(&gone).unwrap().iter().map(removed).collect::<Vec<_>>(), gone.erases());
+        }
+        let strange = Record::Job { name: "a".into(), document: Document::new(Arc::new(7)), lease: None, headroom_permille: 0 };
+        assert!(changes(&strange).is_err());
+    }
+}

@@ -1,0 +1,37 @@
+//! Records of earlier schemas, made into those of today.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use job::JobDoc;
+use serde::Deserialize;
+
+use crate::record::{self, JobRecord, LeaseRecord, Record, RecordError};
+
+/// A job under schema 1.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JobRecord1 {
+    document: String,
+    lease: Option<LeaseRecord>,
+    headroom_permille: u32,
+}
+
+/// From schema 1 to 2, by key: the documents of jobs are no longer text. The other records are as they were.
+///
+/// # Errors
+/// The first record that cannot be read.
+pub(crate) fn from_1(old: BTreeMap<String, Vec<u8>>) -> Result<BTreeMap<String, Vec<u8>>, RecordError> {
+    let one = |(key, bytes): (String, Vec<u8>)| {
+        let bytes = if record::is_job(&key) { job_from_1(&key, &bytes)? } else { bytes };
+        Record::decode(&key, &bytes)?;
+        Ok((key, bytes))
+    };
+    old.into_iter().map(one).collect()
+}
+
+/// The bytes of today's record of a job.
+fn job_from_1(key: &str, bytes: &[u8]) -> Result<Vec<u8>, RecordError> {
+    let old: JobRecord1 = record::read(key, bytes)?;
+    let document: JobDoc = serde_json::from_str(&old.document).map_err(|e| RecordError::new(key, &format!("document: {e}")))?;
+    Record::Job(JobRecord { document: Arc::new(document), lease: old.lease, headroom_permille: old.headroom_permille }).encode()
+}

@@ -1,0 +1,293 @@
+//! The records, their keys and their encoding: a JSON document each, so that `store dump` shows what is there and a person can
+//! read it.
+
+use std::{fmt, sync::Arc};
+
+use job::JobDoc;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Version of the encoding below. A store of a later one is refused, and one of an earlier one is migrated when it is opened.
+///
+/// - 1: the document of a job was JSON text inside the JSON of its record.
+/// - 2: the document of a job is part of its record, and the store counts its batches.
+pub const SCHEMA: u32 = 2;
+
+const FABRIC: &str = "fabric";
+const EPOCH: &str = "epoch";
+const JOB: &str = "job/";
+const SLOT: &str = "slot/";
+const ANSWER: &str = "key/";
+
+/// Something that is kept. A later record of the same [`Key`] takes the place of the earlier one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Record {
+    /// The fabric.
+    Fabric(FabricRecord),
+    /// The plan's epoch.
+    Epoch(EpochRecord),
+    /// A committed job; its name is the id in its document.
+    Job(JobRecord),
+    /// The slot of the job of that name.
+    Slot(String, SlotRecord),
+    /// What was answered under that idempotency key.
+    Answer(String, AnswerRecord),
+}
+
+/// Under what a record is kept.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// Of [`Record::Fabric`].
+    Fabric,
+    /// Of [`Record::Epoch`].
+    Epoch,
+    /// Of [`Record::Job`]: the name of the job.
+    Job(String),
+    /// Of [`Record::Slot`]: the name of the job.
+    Slot(String),
+    /// Of [`Record::Answer`]: the idempotency key.
+    Answer(String),
+}
+
+/// One step of a batch.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// Keeps a record.
+    Put(Record),
+    /// Forgets the record of a key, whether or not there is one.
+    Remove(Key),
+}
+
+/// What cannot be written or read back.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("record {key:?}: {problem}")]
+pub struct RecordError {
+    /// Its key.
+    pub key: String,
+    /// What is wrong.
+    pub problem: String,
+}
+
+/// The fabric.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FabricRecord {
+    /// Counts replacements.
+    pub version: u64,
+    /// Its document.
+    #[serde(serialize_with = "inside", deserialize_with = "text")]
+    pub text: Arc<str>,
+}
+
+/// The plan's epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EpochRecord {
+    /// The epoch.
+    pub epoch: u64,
+}
+
+/// A committed job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobRecord {
+    /// The job as it was committed.
+    #[serde(serialize_with = "inside", deserialize_with = "document")]
+    pub document: Arc<JobDoc>,
+    /// `None`: it stays until it is released.
+    pub lease: Option<LeaseRecord>,
+    /// Headroom of its period in thousandths.
+    pub headroom_permille: u32,
+}
+
+/// The lease of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeaseRecord {
+    /// How long the job stays without renewal, in nanoseconds.
+    pub length_ns: u64,
+    /// Until when as of the commit, in nanoseconds of fabric time.
+    pub until_ns: u64,
+}
+
+/// The slot of a job, without its expiry: nobody trusts a plan before it is sent again. Times are nanoseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SlotRecord {
+    /// Epoch in which the slot was last changed.
+    pub epoch: u64,
+    /// Scheduled length of an iteration.
+    pub period_ns: u64,
+    /// A start is due when fabric time modulo the period is this.
+    pub offset_ns: u64,
+    /// How late a start may be and still go at once.
+    pub tolerance_ns: u64,
+    /// How far the job may drift before a score falls.
+    pub slack_ns: u64,
+    /// Longest time that a start may be held.
+    pub hold_max_ns: u64,
+    /// Whether the job is held to its slot.
+    pub hold: bool,
+    /// The host of rank 0.
+    pub leader_host: String,
+}
+
+/// What was answered to a commit with an idempotency key.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerRecord {
+    /// When the key was used, in nanoseconds of fabric time.
+    pub at_ns: u64,
+    /// The epoch of the commit.
+    pub epoch: u64,
+    /// Slots by the names of their jobs.
+    pub slots: Vec<(String, SlotRecord)>,
+    /// Names of running jobs whose slot moved.
+    pub moved: Vec<String>,
+    /// Mean score.
+    pub score: f64,
+}
+
+impl Record {
+    /// Under what it is kept.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        match self {
+            Self::Fabric(_) => Key::Fabric,
+            Self::Epoch(_) => Key::Epoch,
+            Self::Job(job) => Key::Job(job.document.id.clone()),
+            Self::Slot(job, _) => Key::Slot(job.clone()),
+            Self::Answer(key, _) => Key::Answer(key.clone()),
+        }
+    }
+
+    /// Its bytes.
+    ///
+    /// # Errors
+    /// [`RecordError`]: it cannot be encoded, which would be our own bug.
+    pub fn encode(&self) -> Result<Vec<u8>, RecordError> {
+        let bytes = match self {
+            Self::Fabric(fabric) => serde_json::to_vec(fabric),
+            Self::Epoch(epoch) => serde_json::to_vec(epoch),
+            Self::Job(job) => serde_json::to_vec(job),
+            Self::Slot(_, slot) => serde_json::to_vec(slot),
+            Self::Answer(_, answer) => serde_json::to_vec(answer),
+        };
+        bytes.map_err(|e| RecordError::new(&self.key().to_string(), &e))
+    }
+
+    /// The record of a key and its bytes.
+    ///
+    /// # Errors
+    /// [`RecordError`] names the key.
+    pub fn decode(key: &str, bytes: &[u8]) -> Result<Self, RecordError> {
+        let name = |prefix| key.strip_prefix(prefix).map(str::to_owned);
+        match key {
+            FABRIC => return read(key, bytes).map(Self::Fabric),
+            EPOCH => return read(key, bytes).map(Self::Epoch),
+            _ => {}
+        }
+        if let Some(name) = name(JOB) {
+            let job: JobRecord = read(key, bytes)?;
+            let id = &job.document.id;
+            return if *id == name { Ok(Self::Job(job)) } else { Err(RecordError::new(key, &format!("the job in it is {id:?}"))) };
+        }
+        if let Some(job) = name(SLOT) {
+            return read(key, bytes).map(|slot| Self::Slot(job, slot));
+        }
+        if let Some(used) = name(ANSWER) {
+            return read(key, bytes).map(|answer| Self::Answer(used, answer));
+        }
+        Err(RecordError::new(key, &"unknown kind"))
+    }
+}
+
+impl RecordError {
+    pub(crate) fn new(key: &str, problem: &dyn fmt::Display) -> Self {
+        Self { key: key.into(), problem: problem.to_string() }
+    }
+}
+
+/// As it stands in the store.
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fabric => f.write_str(FABRIC),
+            Self::Epoch => f.write_str(EPOCH),
+            Self::Job(name) => write!(f, "{JOB}{name}"),
+            Self::Slot(job) => write!(f, "{SLOT}{job}"),
+            Self::Answer(key) => write!(f, "{ANSWER}{key}"),
+        }
+    }
+}
+
+pub(crate) fn read<'a, D: Deserialize<'a>>(key: &str, bytes: &'a [u8]) -> Result<D, RecordError> {
+    serde_json::from_slice(bytes).map_err(|e| RecordError::new(key, &e))
+}
+
+/// The name of the job of a key, if it is a job's.
+pub(crate) fn is_job(key: &str) -> bool {
+    key.starts_with(JOB)
+}
+
+fn inside<T: Serialize + ?Sized, S: Serializer>(value: &Arc<T>, serializer: S) -> Result<S::Ok, S::Error> {
+    T::serialize(value, serializer)
+}
+
+fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<str>, D::Error> {
+    String::deserialize(deserializer).map(Into::into)
+}
+
+fn document<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<JobDoc>, D::Error> {
+    JobDoc::deserialize(deserializer).map(Arc::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slot() -> SlotRecord {
+        let leader_host = "h1".into();
+        SlotRecord { epoch: 3, period_ns: 5, offset_ns: 4, tolerance_ns: 1, slack_ns: 2, hold_max_ns: 5, hold: true, leader_host }
+    }
+
+    fn job(text: &str, lease: Option<LeaseRecord>) -> Record {
+        Record::Job(JobRecord { document: Arc::new(JobDoc::parse(text).unwrap()), lease, headroom_permille: 50 })
+    }
+
+    #[test]
+    fn every_record_comes_back() {
+        let profile = "{schema: antiphase.profile/v1, name: p, period_ns: 7, phases: [], ranks: {dp: 2}, source: declared, variance: 0.1}";
+        let records = [
+            Record::Fabric(FabricRecord { version: 7, text: "schema: x\n".into() }),
+            Record::Epoch(EpochRecord { epoch: u64::MAX }),
+            job("{id: a, model: {name: vgg16, batch: 1700}, hosts: [h1, h2]}", Some(LeaseRecord { length_ns: 1, until_ns: 2 })),
+            job(&format!("{{id: b, profile: {profile}}}"), None),
+            Record::Slot("a/b".into(), slot()),
+            Record::Answer(
+                "k\u{0}".into(),
+                AnswerRecord { at_ns: 9, epoch: 1, slots: vec![("a".into(), slot())], moved: vec!["a".into()], score: 0.75 },
+            ),
+        ];
+        for before in records {
+            let (key, bytes) = (before.key().to_string(), before.encode().unwrap());
+            assert_eq!(Record::decode(&key, &bytes).unwrap(), before);
+        }
+    }
+
+    #[test]
+    fn a_document_is_encoded_once() {
+        let bytes = job("{id: a, model: {name: vgg16}, hosts: [h1]}", None).encode().unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        assert_eq!(text, r#"{"document":{"id":"a","model":{"name":"vgg16"},"hosts":["h1"]},"lease":null,"headroom_permille":50}"#);
+    }
+
+    #[test]
+    fn what_is_not_ours_is_named() {
+        let error = |key: &str, bytes: &[u8]| Record::decode(key, bytes).unwrap_err().to_string();
+        assert_eq!(error("planet/x", b"{}"), "record \"planet/x\": unknown kind");
+        assert!(error("epoch", b"{\"epoch\": 1, \"moon\": 2}").contains("moon"));
+        assert!(error("job/a", b"\xff").starts_with("record \"job/a\": "));
+        let other = job("{id: b, model: {name: vgg16}}", None).encode().unwrap();
+        assert_eq!(error("job/a", &other), "record \"job/a\": the job in it is \"b\"");
+    }
+}
