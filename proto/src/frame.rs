@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn messages_survive_any_cut_of_the_stream() {
-        let sent: Vec<PlanAck> = (0..20).map(|i| PlanAck { epoch: 1 << (3 * i), written_ns: i }).collect();
+        let sent: Vec<PlanAck> = (0..20).map(|i| PlanAck { plan_version: 1 << (3 * i), written_ns: i }).collect();
         let stream: Vec<u8> = sent.iter().flat_map(|m| encode(m).unwrap()).collect();
         for cut in 1..stream.len() {
             let mut decoder = Decoder::default();

@@ -51,7 +51,7 @@ proptest! {
 
     #[test]
     fn a_bit_that_flips_in_a_good_frame_is_survived(n in any::<u64>(), at in any::<prop::sample::Index>(), bit in 0..8_u32) {
-        let report = Report { sequence: n, clock: None, gates: vec![GateReport { job: "bert".into(), epoch: n, ..GateReport::default() }] };
+        let report = Report { sequence: n, clock: None, gates: vec![GateReport { job: "bert".into(), plan_version: n, ..GateReport::default() }] };
         let mut bytes = frame::encode(&AgentFrame { kind: Some(agent_frame::Kind::Report(report)) }).unwrap();
         let at = at.index(bytes.len());
         bytes[at] ^= 1 << bit;

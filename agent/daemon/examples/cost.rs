@@ -57,7 +57,7 @@ fn measure(seconds: u64, interfaces: &[String], folder: &Path) -> anyhow::Result
         let clock = ClockEstimate { offset: ClockOffset(OFFSET), bound: Nanos(1), rtt: Nanos(1), at: gate::now() };
         session.clock.send(Some(clock))?;
         session.status.send(wiring::SessionStatus { connected: true, ..Default::default() })?;
-        session.plans.send(HostPlan { epoch: 1, slots: vec![slot()] }).await?;
+        session.plans.send(HostPlan { plan_version: 1, slots: vec![slot()] }).await?;
         println!("ports: {}", agent.ports().join(" "));
         let work = async {
             let mut frames: u64 = 0;
@@ -129,7 +129,7 @@ fn files(folder: &Path) -> anyhow::Result<()> {
 fn slot() -> Slot {
     Slot {
         job: "cost".into(),
-        epoch: 1,
+        plan_version: 1,
         period_ns: 100_000_000,
         slack_ns: 5_000_000,
         hold_max_ns: 100_000_000,

@@ -111,7 +111,7 @@ impl GateOfJob {
         self.add(&passed, phase_error, summary.iteration_p50);
         Some(GateReport {
             job: job.into(),
-            epoch: report.tracker.epoch().min(slot.epoch),
+            plan_version: report.tracker.plan_version().min(slot.plan_version),
             iterations: passed.iterations,
             holds: passed.holds,
             slips: passed.slips,

@@ -23,8 +23,8 @@ pub struct Snapshot {
     pub clock: Option<ClockEstimate>,
     /// Whether there is a session with the service.
     pub connected: bool,
-    /// Epoch of the plan on the pages.
-    pub epoch: u64,
+    /// Version of the plan on the pages.
+    pub plan_version: u64,
     /// Pages that are kept.
     pub pages: usize,
     /// Heartbeats of pages that could not be written.
@@ -46,7 +46,7 @@ pub fn text(snapshot: &Snapshot, now: NodeTime) -> String {
 fn own(page: &mut Page, snapshot: &Snapshot, now: NodeTime) {
     page.gauge("build_info", "The program's version.", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
     page.gauge("connected", "1 while there is a session with the topology service.", &[], f64::from(u8::from(snapshot.connected)));
-    page.gauge("plan_epoch", "Epoch of the plan on the schedule pages.", &[], snapshot.epoch as f64);
+    page.gauge("plan_version", "Version of the plan on the schedule pages.", &[], snapshot.plan_version as f64);
     page.gauge("pages", "Schedule pages that are kept alive.", &[], snapshot.pages as f64);
     page.counter("page_errors_total", "Schedule pages that could not be written.", &[], snapshot.page_errors as f64);
     if let Some(clock) = &snapshot.clock {

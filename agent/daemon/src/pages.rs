@@ -52,7 +52,7 @@ pub enum SlotError {
 pub struct Pages {
     directory: PathBuf,
     host: String,
-    epoch: u64,
+    plan_version: u64,
     led: BTreeMap<String, Led>,
     errors: u64,
     /// Pages of an earlier run are looked for once, when the first plan says which of them still count.
@@ -79,7 +79,7 @@ impl Pages {
             fs::create_dir_all(directory)?;
             fs::set_permissions(directory, fs::Permissions::from_mode(DIRECTORY_MODE))?;
         }
-        Ok(Self { directory: directory.into(), host: host.into(), epoch: 0, led: BTreeMap::new(), errors: 0, swept: false })
+        Ok(Self { directory: directory.into(), host: host.into(), plan_version: 0, led: BTreeMap::new(), errors: 0, swept: false })
     }
 
     /// Where the pages are.
@@ -94,10 +94,10 @@ impl Pages {
         &self.host
     }
 
-    /// Epoch of the plan; 0 before the first.
+    /// Version of the plan; 0 before the first.
     #[must_use]
-    pub const fn epoch(&self) -> u64 {
-        self.epoch
+    pub const fn plan_version(&self) -> u64 {
+        self.plan_version
     }
 
     /// Pages that are kept.
@@ -130,7 +130,7 @@ impl Pages {
         for slot in plan.slots.iter().filter(|slot| slot.leader_host == self.host) {
             match planned(slot) {
                 Err(error) => {
-                    tracing::warn!(job = %slot.job.escape_debug(), epoch = plan.epoch, %error, "slot refused: this job's gate fails open")
+                    tracing::warn!(job = %slot.job.escape_debug(), plan_version = plan.plan_version, %error, "slot refused: this job's gate fails open")
                 }
                 Ok(_) if wanted.len() >= PAGES_MAX => {
                     tracing::warn!(job = slot.job, "more than {PAGES_MAX} jobs are led by this host: this job's gate fails open");
@@ -150,7 +150,7 @@ impl Pages {
                 None => drop(self.led.insert(job.to_owned(), Led { slot, page: None, error: None })),
             }
         }
-        self.epoch = plan.epoch;
+        self.plan_version = plan.plan_version;
         self.beat(clock, now);
         if !self.swept {
             self.sweep();
@@ -163,7 +163,7 @@ impl Pages {
             if led.page.is_none() {
                 match PageWriter::create(&self.directory, job) {
                     Ok(page) => {
-                        tracing::info!(job, epoch = led.slot.epoch, hold = led.slot.hold, "page");
+                        tracing::info!(job, plan_version = led.slot.plan_version, hold = led.slot.hold, "page");
                         (led.page, led.error) = (Some(page), None);
                     }
                     Err(error) => {
@@ -185,7 +185,7 @@ impl Pages {
         for (job, led) in core::mem::take(&mut self.led) {
             self.retire(&job, led.page);
         }
-        self.epoch = 0;
+        self.plan_version = 0;
     }
 
     fn retire(&self, job: &str, page: Option<PageWriter>) {
@@ -245,7 +245,7 @@ fn planned(slot: &Slot) -> Result<PlannedSlot, SlotError> {
         return Err(SlotError::Tolerance(Nanos(slot.tolerance_ns)));
     }
     Ok(PlannedSlot {
-        epoch: slot.epoch,
+        plan_version: slot.plan_version,
         hold: slot.hold,
         period,
         offset: Nanos(slot.offset_ns),
@@ -273,7 +273,7 @@ mod tests {
     fn slot() -> Slot {
         Slot {
             job: "j".into(),
-            epoch: 7,
+            plan_version: 7,
             period_ns: 100_000_000,
             offset_ns: 30_000_000,
             tolerance_ns: 10_000_000,
@@ -303,7 +303,7 @@ mod tests {
         // FABRIC is a multiple of the period, so the start is due 30 ms from now.
         assert_eq!(page.slot, NodeTime(NOW + 30_000_000));
         assert_eq!(page.expires, NodeTime(NOW + 60_000_000_000));
-        assert_eq!((page.epoch, page.clock_bound, page.written, page.mode), (7, Nanos(1_000), NodeTime(NOW), Mode::Hold));
+        assert_eq!((page.plan_version, page.clock_bound, page.written, page.mode), (7, Nanos(1_000), NodeTime(NOW), Mode::Hold));
         assert_eq!(decide(NodeTime(NOW), &page), Decision::Wait { until: page.slot, slip: false });
     }
 
@@ -353,8 +353,8 @@ mod tests {
             numbers in prop::array::uniform7(any::<u64>()), offset: i64, bound: u64, at: u64, now: u64, hold: bool,
         ) {
             let [period, due, tolerance, slack, hold_max] = [0, 1, 2, 3, 4].map(|i| Nanos(numbers[i]));
-            let (expires, epoch) = (FabricTime(numbers[5]), numbers[6]);
-            let slot = PlannedSlot { epoch, hold, period, offset: due, tolerance, slack, hold_max, expires };
+            let (expires, plan_version) = (FabricTime(numbers[5]), numbers[6]);
+            let slot = PlannedSlot { plan_version, hold, period, offset: due, tolerance, slack, hold_max, expires };
             let page = schedule(&slot, Some(&clock(offset, bound, at)), NodeTime(now));
             let _ = decide(NodeTime(now), &page);
         }

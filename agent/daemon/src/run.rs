@@ -204,14 +204,14 @@ impl Agent {
     fn take(&mut self, plan: &HostPlan) {
         let clock = self.clock();
         let at = now();
-        let is_new = plan.epoch != self.pages.epoch();
+        let is_new = plan.plan_version != self.pages.plan_version();
         self.pages.apply(plan, clock.as_ref(), at);
         if is_new {
-            tracing::info!(epoch = plan.epoch, slots = plan.slots.len(), pages = self.pages.len(), "plan");
+            tracing::info!(plan_version = plan.plan_version, slots = plan.slots.len(), pages = self.pages.len(), "plan");
         }
         self.follow();
         let written_ns = clock.and_then(|clock| clock.offset.fabric(at)).map_or(0, |at| at.0);
-        self.send(Kind::PlanAck(PlanAck { epoch: plan.epoch, written_ns }));
+        self.send(Kind::PlanAck(PlanAck { plan_version: plan.plan_version, written_ns }));
     }
 
     fn follow(&mut self) {
@@ -276,7 +276,7 @@ impl Agent {
             gates: self.gates.totals(),
             clock: self.clock,
             connected: self.ends.status.borrow().connected,
-            epoch: self.pages.epoch(),
+            plan_version: self.pages.plan_version(),
             pages: self.pages.len(),
             page_errors: self.pages.errors(),
             session: self.stats.as_ref().map(|stats| stats.read()),

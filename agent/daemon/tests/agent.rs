@@ -103,7 +103,7 @@ impl Running {
 fn slot() -> Slot {
     Slot {
         job: "train-7".into(),
-        epoch: 5,
+        plan_version: 5,
         period_ns: 100_000_000,
         offset_ns: 0,
         tolerance_ns: 15_000_000,
@@ -120,13 +120,13 @@ async fn from_plan_to_page_to_report() {
     let mut running = Running::start().await;
     running.connect(1);
     assert_eq!(running.ports, ["ens1f0", "ip", "rxe0/1"]);
-    running.session.plans.send(HostPlan { epoch: 5, slots: vec![slot()] }).await.unwrap();
+    running.session.plans.send(HostPlan { plan_version: 5, slots: vec![slot()] }).await.unwrap();
     let ack = loop {
         if let Kind::PlanAck(ack) = running.frame().await {
             break ack;
         }
     };
-    assert_eq!(ack.epoch, 5);
+    assert_eq!(ack.plan_version, 5);
     let fabric = now().0 + OFFSET.cast_unsigned();
     assert!(ack.written_ns <= fabric && fabric - ack.written_ns < 30_000_000_000, "{ack:?}");
     let directory = running.folder.path().join("run");
@@ -208,7 +208,7 @@ async fn telemetry_has_fabric_time_and_only_what_is_there() {
 async fn promtool_takes_the_metrics() {
     let running = Running::start().await;
     running.connect(1);
-    running.session.plans.send(HostPlan { epoch: 5, slots: vec![slot()] }).await.unwrap();
+    running.session.plans.send(HostPlan { plan_version: 5, slots: vec![slot()] }).await.unwrap();
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     let text = running.metrics().await;
     for line in [
@@ -217,7 +217,7 @@ async fn promtool_takes_the_metrics() {
         "antiphase_agent_port_info{port=\"rxe0/1\",kind=\"rdma\",netdev=\"ens1f0\"} 1",
         "antiphase_agent_connected 1",
         "antiphase_agent_pages 1",
-        "antiphase_agent_plan_epoch 5",
+        "antiphase_agent_plan_version 5",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
     }
@@ -269,7 +269,7 @@ async fn mute(address: std::net::SocketAddr) -> Vec<TcpStream> {
 async fn an_agent_that_is_configured_anew_keeps_its_pages_and_its_port() {
     let running = Running::start().await;
     running.connect(1);
-    running.session.plans.send(HostPlan { epoch: 5, slots: vec![slot()] }).await.unwrap();
+    running.session.plans.send(HostPlan { plan_version: 5, slots: vec![slot()] }).await.unwrap();
     let directory = running.folder.path().join("run");
     let page = async || loop {
         match PageReader::open(&directory, &JobName::try_new("train-7").unwrap()) {
@@ -302,7 +302,7 @@ async fn an_agent_that_is_configured_anew_keeps_its_pages_and_its_port() {
     stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").await.unwrap();
     let mut answer = String::new();
     timeout(PATIENCE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
-    assert!(answer.contains("antiphase_agent_plan_epoch 5\n"), "{answer}");
+    assert!(answer.contains("antiphase_agent_plan_version 5\n"), "{answer}");
     while page.read().unwrap().written == before {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -329,7 +329,7 @@ fn a_driver_that_hangs_holds_nothing_up() {
             let (session, ends) = wiring::channels(None);
             let directory = root.join("run");
             let agent = Agent::start(&config, Root::under(&root), Pages::new(&directory, "gpu-01").unwrap(), ends).await.unwrap();
-            session.plans.send(HostPlan { epoch: 5, slots: vec![slot()] }).await.unwrap();
+            session.plans.send(HostPlan { plan_version: 5, slots: vec![slot()] }).await.unwrap();
             let mut page = None;
             let led = async {
                 while page.as_ref().is_none_or(|page: &PageReader| page.read().is_err()) {

@@ -19,7 +19,7 @@ fn clock(bound: u64) -> ClockEstimate {
 fn slot(job: &str) -> Slot {
     Slot {
         job: job.into(),
-        epoch: 3,
+        plan_version: 3,
         period_ns: 40_000_000,
         offset_ns: 7_000_000,
         tolerance_ns: 6_000_000,
@@ -31,8 +31,8 @@ fn slot(job: &str) -> Slot {
     }
 }
 
-fn plan(epoch: u64, slots: &[Slot]) -> HostPlan {
-    HostPlan { epoch, slots: slots.to_vec() }
+fn plan(plan_version: u64, slots: &[Slot]) -> HostPlan {
+    HostPlan { plan_version, slots: slots.to_vec() }
 }
 
 fn read(directory: &Path, job: &str) -> Result<gate_core::Schedule, Reason> {
@@ -48,13 +48,13 @@ fn a_plan_becomes_pages_of_the_jobs_that_this_host_leads() {
     let bad = Slot { period_ns: 0, ..slot("bad") };
     let escape = Slot { job: "../escape".into(), ..slot("x") };
     pages.apply(&plan(3, &[slot("a"), slot("b"), elsewhere, bad, escape]), Some(&clock), now());
-    assert_eq!((pages.len(), pages.epoch()), (2, 3));
+    assert_eq!((pages.len(), pages.plan_version()), (2, 3));
     for job in ["elsewhere", "bad"] {
         assert_eq!(read(directory.path(), job), Err(Reason::NoPage));
     }
     assert!(!directory.path().parent().unwrap().join("escape.page").exists());
     let page = read(directory.path(), "a").unwrap();
-    assert_eq!((page.mode, page.epoch, page.distrust(now())), (Mode::Hold, 3, None));
+    assert_eq!((page.mode, page.plan_version, page.distrust(now())), (Mode::Hold, 3, None));
     assert_eq!((page.slot.0 + OFFSET.cast_unsigned()) % 40_000_000, 7_000_000);
 
     // A job that left: a gate that has its page mapped is told, and the file is gone.
@@ -112,10 +112,10 @@ fn pages_of_an_earlier_run_are_adopted_or_taken_back() {
     let gates = ["stays", "goes"].map(|job| PageReader::open(directory.path(), &JobName::try_new(job).unwrap()).unwrap());
     fs::write(directory.path().join("notes.txt"), "not ours").unwrap();
     let mut pages = Pages::new(directory.path(), HOST).unwrap();
-    assert_eq!(gates[1].read().unwrap().epoch, 3);
-    pages.apply(&plan(2, &[Slot { epoch: 8, ..slot("stays") }]), Some(&clock(1)), now());
+    assert_eq!(gates[1].read().unwrap().plan_version, 3);
+    pages.apply(&plan(2, &[Slot { plan_version: 8, ..slot("stays") }]), Some(&clock(1)), now());
     // The gate that was there all the time sees the new plan on its old mapping.
-    assert_eq!(gates[0].read().unwrap().epoch, 8);
+    assert_eq!(gates[0].read().unwrap().plan_version, 8);
     assert_eq!(gates[1].read(), Err(Reason::NoPage));
     assert!(directory.path().join("notes.txt").exists() && !directory.path().join("goes.page").exists());
     pages.retire_all();
@@ -128,13 +128,13 @@ fn two_agents_do_not_write_one_page() {
     let directory = tempfile::tempdir().unwrap();
     let [mut first, mut second] = [(); 2].map(|()| Pages::new(directory.path(), HOST).unwrap());
     first.apply(&plan(1, &[slot("a")]), Some(&clock(1)), now());
-    second.apply(&plan(2, &[Slot { epoch: 9, ..slot("a") }]), Some(&clock(1)), now());
+    second.apply(&plan(2, &[Slot { plan_version: 9, ..slot("a") }]), Some(&clock(1)), now());
     assert_eq!((first.len(), second.len(), second.errors()), (1, 0, 1));
-    assert_eq!(read(directory.path(), "a").unwrap().epoch, 3);
+    assert_eq!(read(directory.path(), "a").unwrap().plan_version, 3);
     // The second gets it once the first is gone.
     drop(first);
     second.beat(Some(&clock(1)), now());
-    assert_eq!((second.len(), read(directory.path(), "a").unwrap().epoch), (1, 9));
+    assert_eq!((second.len(), read(directory.path(), "a").unwrap().plan_version), (1, 9));
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn what_a_gate_did_is_reported_once() {
     drop(gate);
     let reports = gates.report(pages.led(), now());
     let [report] = reports.as_slice() else { panic!("{reports:?}") };
-    assert_eq!((report.job.as_str(), report.epoch, report.iterations, report.fail_opens), ("a", 3, 6, 0));
+    assert_eq!((report.job.as_str(), report.plan_version, report.iterations, report.fail_opens), ("a", 3, 6, 0));
     // An iteration takes 12 ms and the period is 40 ms, so the gate held all but perhaps the first.
     assert!(report.holds >= 5 && report.held_ns > 0, "{report:?}");
     // Held to the period, give or take what a busy machine adds.
@@ -236,7 +236,7 @@ fn whatever_an_earlier_run_left_is_taken_back() {
     let [left, gone] = [&others, &goes].map(|job| PageReader::open(directory.path(), &JobName::try_new(job).unwrap()).unwrap());
     let mut pages = Pages::new(directory.path(), HOST).unwrap();
     pages.apply(&plan(2, &[slot(&stays)]), Some(&clock(1)), now());
-    assert_eq!((gone.read(), left.read().unwrap().epoch), (Err(Reason::NoPage), 3));
+    assert_eq!((gone.read(), left.read().unwrap().plan_version), (Err(Reason::NoPage), 3));
     let mut names: Vec<String> =
         fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort_unstable();

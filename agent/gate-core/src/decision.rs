@@ -80,7 +80,7 @@ mod tests {
     fn schedule() -> Schedule {
         Schedule {
             mode: Mode::Hold,
-            epoch: 7,
+            plan_version: 7,
             slot: NodeTime(1_000_000),
             period: Nanos(100_000),
             tolerance: Nanos(15_000),

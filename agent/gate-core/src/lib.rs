@@ -21,7 +21,7 @@
 //! use units::{Nanos, NodeTime};
 //! let ms = Nanos::from_millis;
 //! let schedule = Schedule {
-//!     mode: Mode::Hold, epoch: 1, slot: NodeTime(1_000_000_000), period: ms(500), tolerance: ms(75), hold_max: ms(500),
+//!     mode: Mode::Hold, plan_version: 1, slot: NodeTime(1_000_000_000), period: ms(500), tolerance: ms(75), hold_max: ms(500),
 //!     slack: ms(20), expires: NodeTime(60_000_000_000), written: NodeTime(990_000_000), stale_after: ms(1_000),
 //!     clock_bound: ms(1),
 //! };

@@ -11,7 +11,7 @@ use crate::{Decision, Hold, Reason, Schedule, StepOutcome, decide};
 /// a slot that was taken is passed over, and the start waits for the next one.
 ///
 /// That costs no more than a slip: the wait is at most a period, and the slot that it ends in is never the one taken, so one
-/// start goes in every period. A new plan (another epoch) has other slots, and none of them is taken.
+/// start goes in every period. A new plan (another plan version) has other slots, and none of them is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PhaseLock {
     taken: Option<Taken>,
@@ -20,7 +20,7 @@ pub struct PhaseLock {
 /// A slot in which the job started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Taken {
-    epoch: u64,
+    plan_version: u64,
     due: NodeTime,
 }
 
@@ -57,7 +57,7 @@ impl PhaseLock {
         } else {
             outcome.start.saturating_add(Nanos(late.unsigned_abs()))
         };
-        self.taken = Some(Taken { epoch: schedule.epoch, due });
+        self.taken = Some(Taken { plan_version: schedule.plan_version, due });
     }
 
     /// The same memory that much later: for a simulator that leaves out cycles of a run that repeats itself.
@@ -70,8 +70,9 @@ impl PhaseLock {
     /// the nearest counts and not the equal.
     #[inline]
     fn has_taken(&self, now: NodeTime, late: Nanos, schedule: &Schedule) -> bool {
-        self.taken
-            .is_some_and(|taken| taken.epoch == schedule.epoch && (now.0 - late.0.min(now.0)).abs_diff(taken.due.0) < schedule.period.0 / 2)
+        self.taken.is_some_and(|taken| {
+            taken.plan_version == schedule.plan_version && (now.0 - late.0.min(now.0)).abs_diff(taken.due.0) < schedule.period.0 / 2
+        })
     }
 }
 
@@ -84,7 +85,7 @@ mod tests {
     fn schedule() -> Schedule {
         Schedule {
             mode: Mode::Hold,
-            epoch: 7,
+            plan_version: 7,
             slot: NodeTime(1_000),
             period: Nanos(100),
             tolerance: Nanos(15),
@@ -99,7 +100,7 @@ mod tests {
     fn started(start: u64, schedule: &Schedule) -> PhaseLock {
         let mut lock = PhaseLock::default();
         let late = schedule.phase_error(NodeTime(start));
-        let outcome = StepOutcome { because: Reason::OnTime, start: NodeTime(start), held: Nanos(0), slip: false, late, epoch: 7 };
+        let outcome = StepOutcome { because: Reason::OnTime, start: NodeTime(start), held: Nanos(0), slip: false, late, plan_version: 7 };
         lock.started(&outcome, schedule);
         lock
     }
@@ -121,7 +122,7 @@ mod tests {
         // A due start that moved by 4 is the same slot, one of another plan is not.
         let moved = Schedule { slot: NodeTime(1_004), ..schedule() };
         assert_eq!(lock.decide(NodeTime(1_010), &moved), wait(1_104));
-        let newer = Schedule { epoch: 8, ..schedule() };
+        let newer = Schedule { plan_version: 8, ..schedule() };
         assert_eq!(lock.decide(NodeTime(1_010), &newer), go(Reason::OnTime, 10));
     }
 

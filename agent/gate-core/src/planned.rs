@@ -13,7 +13,7 @@ pub const STALE_AFTER: Nanos = Nanos::from_millis(500);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedSlot {
     /// Version of the plan that it comes from.
-    pub epoch: u64,
+    pub plan_version: u64,
     /// Whether the gate holds the job at all.
     pub hold: bool,
     /// Scheduled length of an iteration. A gate refuses zero.
@@ -48,7 +48,7 @@ impl PlannedSlot {
         let (slot, expires, clock_bound) = known.unwrap_or((NodeTime(0), NodeTime(u64::MAX), Nanos(u64::MAX)));
         Schedule {
             mode: if self.hold { Mode::Hold } else { Mode::Pass },
-            epoch: self.epoch,
+            plan_version: self.plan_version,
             slot,
             period: self.period,
             tolerance: self.tolerance,
@@ -82,7 +82,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
     const SLOT: PlannedSlot = PlannedSlot {
-        epoch: 7,
+        plan_version: 7,
         hold: true,
         period: Nanos(100 * MS),
         offset: Nanos(30 * MS),

@@ -25,7 +25,7 @@ pub struct Schedule {
     /// Whether the gate may hold the job at all.
     pub mode: Mode,
     /// Version of the plan that the slots come from.
-    pub epoch: u64,
+    pub plan_version: u64,
     /// One due start; it may be past or future. Starts are due every `period` before and after it.
     pub slot: NodeTime,
     /// Scheduled length of an iteration.

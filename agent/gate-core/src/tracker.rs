@@ -20,8 +20,8 @@ pub struct StepOutcome {
     pub slip: bool,
     /// Start minus the nearest due start in nanoseconds: negative is early. `None` without a plan.
     pub late: Option<i64>,
-    /// Epoch of the plan; 0 without one.
-    pub epoch: u64,
+    /// Version of the plan; 0 without one.
+    pub plan_version: u64,
 }
 
 /// Totals since the gate was opened.
@@ -93,21 +93,21 @@ pub struct Sample {
 #[derive(Clone, Debug)]
 pub struct Tracker {
     counters: Counters,
-    epoch: u64,
+    plan_version: u64,
     ring: [Sample; RING],
 }
 
 impl Default for Tracker {
     fn default() -> Self {
-        Self { counters: Counters::default(), epoch: 0, ring: [Sample::default(); RING] }
+        Self { counters: Counters::default(), plan_version: 0, ring: [Sample::default(); RING] }
     }
 }
 
 impl Tracker {
     /// What a report says; a reader of reports makes its tracker so. `ring` is indexed by iteration modulo [`RING`].
     #[must_use]
-    pub const fn new(counters: Counters, epoch: u64, ring: [Sample; RING]) -> Self {
-        Self { counters, epoch, ring }
+    pub const fn new(counters: Counters, plan_version: u64, ring: [Sample; RING]) -> Self {
+        Self { counters, plan_version, ring }
     }
 
     /// Adds one start.
@@ -116,7 +116,7 @@ impl Tracker {
         let place = (self.counters.iterations % RING as u64) as usize;
         self.ring[place] = Sample { start: outcome.start, late: outcome.late, held: outcome.held };
         self.counters.add(outcome);
-        self.epoch = outcome.epoch;
+        self.plan_version = outcome.plan_version;
     }
 
     /// The totals.
@@ -125,10 +125,10 @@ impl Tracker {
         &self.counters
     }
 
-    /// Epoch of the plan at the last start; 0 without one.
+    /// Version of the plan at the last start; 0 without one.
     #[must_use]
-    pub const fn epoch(&self) -> u64 {
-        self.epoch
+    pub const fn plan_version(&self) -> u64 {
+        self.plan_version
     }
 
     /// The ring, indexed by iteration modulo [`RING`].
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     fn outcome(start: u64, because: Reason, held: u64, slip: bool) -> StepOutcome {
-        StepOutcome { because, start: NodeTime(start), held: Nanos(held), slip, late: Some(0), epoch: 3 }
+        StepOutcome { because, start: NodeTime(start), held: Nanos(held), slip, late: Some(0), plan_version: 3 }
     }
 
     #[test]

@@ -12,7 +12,7 @@ const BEGIN: u64 = 5_000 * MS;
 fn schedule(period: u64, tolerance: u64) -> Schedule {
     Schedule {
         mode: Mode::Hold,
-        epoch: 1,
+        plan_version: 1,
         slot: NodeTime(1_234 * MS),
         period: Nanos(period),
         tolerance: Nanos(tolerance),
@@ -45,7 +45,7 @@ fn run(schedule: &Schedule, first: u64, lengths: impl IntoIterator<Item = u64>) 
         };
         let held = Nanos(start - now);
         let late = schedule.phase_error(NodeTime(start));
-        let outcome = StepOutcome { because, start: NodeTime(start), held, slip, late, epoch: schedule.epoch };
+        let outcome = StepOutcome { because, start: NodeTime(start), held, slip, late, plan_version: schedule.plan_version };
         lock.started(&outcome, schedule);
         tracker.record(&outcome);
         starts.push(start);

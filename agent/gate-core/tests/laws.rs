@@ -12,12 +12,12 @@ fn number() -> impl Strategy<Value = u64> {
 
 prop_compose! {
     fn any_schedule()(
-        hold in any::<bool>(), epoch in number(), slot in number(), period in number(), tolerance in number(), hold_max in number(),
+        hold in any::<bool>(), plan_version in number(), slot in number(), period in number(), tolerance in number(), hold_max in number(),
         slack in number(), expires in number(), written in number(), stale_after in number(), clock_bound in number(),
     ) -> Schedule {
         Schedule {
             mode: if hold { Mode::Hold } else { Mode::Pass },
-            epoch, slot: NodeTime(slot), period: Nanos(period), tolerance: Nanos(tolerance), hold_max: Nanos(hold_max),
+            plan_version, slot: NodeTime(slot), period: Nanos(period), tolerance: Nanos(tolerance), hold_max: Nanos(hold_max),
             slack: Nanos(slack), expires: NodeTime(expires), written: NodeTime(written), stale_after: Nanos(stale_after),
             clock_bound: Nanos(clock_bound),
         }
@@ -31,7 +31,7 @@ prop_compose! {
         hold_permille in 0..2_000_u64,
     ) -> (NodeTime, Schedule) {
         let schedule = Schedule {
-            mode: Mode::Hold, epoch: 1, slot: NodeTime(slot), period: Nanos(period), tolerance: Nanos(period * tolerance_permille / 1_000),
+            mode: Mode::Hold, plan_version: 1, slot: NodeTime(slot), period: Nanos(period), tolerance: Nanos(period * tolerance_permille / 1_000),
             hold_max: Nanos(period * hold_permille / 1_000), slack: Nanos(1), expires: NodeTime(u64::MAX), written: NodeTime(now),
             stale_after: Nanos(u64::MAX), clock_bound: Nanos(1),
         };
@@ -54,10 +54,10 @@ proptest! {
     fn a_memory_of_any_numbers_keeps_the_bound(
         now in number(), schedule in any_schedule(), start in number(), late in any::<i64>(), then in any_schedule(), same in any::<bool>(),
     ) {
-        let schedule = if same { Schedule { epoch: then.epoch, ..schedule } } else { schedule };
+        let schedule = if same { Schedule { plan_version: then.plan_version, ..schedule } } else { schedule };
         let mut lock = PhaseLock::default();
         let start = StepOutcome {
-            because: Reason::OnTime, start: NodeTime(start), held: Nanos(0), slip: false, late: Some(late), epoch: then.epoch,
+            because: Reason::OnTime, start: NodeTime(start), held: Nanos(0), slip: false, late: Some(late), plan_version: then.plan_version,
         };
         lock.started(&start, &then);
         match lock.decide(NodeTime(now), &schedule) {

@@ -18,7 +18,7 @@ fn always_on_time() -> Schedule {
     let period = Nanos(1);
     Schedule {
         mode: Mode::Hold,
-        epoch: 1,
+        plan_version: 1,
         slot: now(),
         period,
         tolerance: Nanos(0),

@@ -117,7 +117,7 @@ static void held_under_signals(const char *directory, const char *job) {
         int32_t outcome = antiphase_gate_step(gate, &step);
         uint64_t after = clock_ns();
         CHECK(outcome == ANTIPHASE_HELD || outcome == ANTIPHASE_SLIPPED);
-        CHECK(step.reason == ANTIPHASE_REASON_ON_TIME && step.late_ns >= 0 && step.epoch == 5);
+        CHECK(step.reason == ANTIPHASE_REASON_ON_TIME && step.late_ns >= 0 && step.plan_version == 5);
         CHECK(step.start_ns >= before && step.start_ns <= after && step.held_ns <= after - before);
         usleep(5000);
     }

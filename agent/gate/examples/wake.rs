@@ -81,7 +81,7 @@ fn gated(wakes: usize, period: Nanos) -> Result<Vec<Wake>, Box<dyn Error>> {
     let directory = tempfile::tempdir()?;
     let schedule = Schedule {
         mode: Mode::Hold,
-        epoch: 1,
+        plan_version: 1,
         slot: now(),
         period,
         tolerance: Nanos(0),

@@ -62,7 +62,7 @@ typedef struct antiphase_step {
     uint64_t held_ns;
     int64_t late_ns; /* start minus the nearest due start: negative is early */
     uint64_t start_ns;
-    uint64_t epoch; /* of the plan; 0: none */
+    uint64_t plan_version; /* of the plan; 0: none */
 } antiphase_step;
 
 /* Opens the gate of a job. job null: ANTIPHASE_JOB, and without that a gate that lets everything pass. directory null:

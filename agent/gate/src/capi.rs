@@ -38,7 +38,7 @@ pub struct Step {
     held_ns: u64,
     late_ns: i64,
     start_ns: u64,
-    epoch: u64,
+    plan_version: u64,
 }
 
 impl Step {
@@ -55,13 +55,13 @@ impl Step {
             held_ns: outcome.held.0,
             late_ns: outcome.late.unwrap_or(NO_LATENESS),
             start_ns: outcome.start.0,
-            epoch: outcome.epoch,
+            plan_version: outcome.plan_version,
         }
     }
 
     /// Of a call that could not be made.
     const fn failed() -> Self {
-        Self { outcome: FAIL_OPEN, reason: Reason::Internal as i32, held_ns: 0, late_ns: NO_LATENESS, start_ns: 0, epoch: 0 }
+        Self { outcome: FAIL_OPEN, reason: Reason::Internal as i32, held_ns: 0, late_ns: NO_LATENESS, start_ns: 0, plan_version: 0 }
     }
 }
 

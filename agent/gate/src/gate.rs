@@ -100,7 +100,7 @@ impl Drop for Gate {
 
 /// A start that the gate had no part in.
 fn passed(because: Reason) -> StepOutcome {
-    StepOutcome { because, start: now(), held: Nanos(0), slip: false, late: None, epoch: 0 }
+    StepOutcome { because, start: now(), held: Nanos(0), slip: false, late: None, plan_version: 0 }
 }
 
 /// Whether a page that answers like this may be one that its agent replaced, so that looking for another can help.
@@ -231,7 +231,7 @@ impl Inner {
         let start = now();
         self.wake = wake;
         let late = if because == Reason::NotHeld { None } else { followed.phase_error(start) };
-        let outcome = StepOutcome { because, start, held: start.since(came), slip, late, epoch: followed.epoch };
+        let outcome = StepOutcome { because, start, held: start.since(came), slip, late, plan_version: followed.plan_version };
         self.lock.started(&outcome, &followed);
         outcome
     }
@@ -285,11 +285,11 @@ fn went(start: NodeTime, because: Reason, late: Nanos, schedule: &Schedule) -> S
         // Not followed, but how far the job is from its slots is worth knowing.
         _ => schedule.phase_error(start),
     };
-    StepOutcome { because, start, held: Nanos(0), slip: false, late, epoch: schedule.epoch }
+    StepOutcome { because, start, held: Nanos(0), slip: false, late, plan_version: schedule.plan_version }
 }
 
 fn absent(because: Reason) -> StepOutcome {
-    StepOutcome { because, start: NodeTime(0), held: Nanos(0), slip: false, late: None, epoch: 0 }
+    StepOutcome { because, start: NodeTime(0), held: Nanos(0), slip: false, late: None, plan_version: 0 }
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ fn encode(report: &Report) -> [u64; REPORT_WORDS] {
     words[WRITER_AT..REASONS_AT].copy_from_slice(&[
         report.writer,
         report.sequence,
-        report.tracker.epoch(),
+        report.tracker.plan_version(),
         counters.iterations,
         counters.holds,
         counters.slips,
@@ -84,7 +84,7 @@ fn decode(words: &[u64; REPORT_WORDS]) -> Option<Report> {
     if words[0] != MAGIC || words[1] != LAYOUT || words[CHECKSUM_AT] != checksum(words) {
         return None;
     }
-    let &[writer, sequence, epoch, iterations, holds, slips, held] = words[WRITER_AT..].first_chunk()?;
+    let &[writer, sequence, plan_version, iterations, holds, slips, held] = words[WRITER_AT..].first_chunk()?;
     let by_reason = *words[REASONS_AT..].first_chunk()?;
     let mut ring = [Sample::default(); RING];
     for (sample, words) in ring.iter_mut().zip(words[RING_AT..].chunks_exact(SAMPLE_WORDS)) {
@@ -92,7 +92,7 @@ fn decode(words: &[u64; REPORT_WORDS]) -> Option<Report> {
         *sample = Sample { start: NodeTime(words[0]), late, held: Nanos(words[2]) };
     }
     let counters = Counters { iterations, holds, slips, by_reason, held: Nanos(held) };
-    Some(Report { writer, sequence, tracker: Tracker::new(counters, epoch, ring) })
+    Some(Report { writer, sequence, tracker: Tracker::new(counters, plan_version, ring) })
 }
 
 /// Of all words after the checksum. It finds copies that are half of one write and half of another, not malice.
@@ -255,7 +255,7 @@ mod tests {
 
     fn outcome(start: u64) -> StepOutcome {
         let late = (start.is_multiple_of(2)).then_some(-3);
-        StepOutcome { because: Reason::OnTime, start: NodeTime(start), held: Nanos(2), slip: false, late, epoch: 9 }
+        StepOutcome { because: Reason::OnTime, start: NodeTime(start), held: Nanos(2), slip: false, late, plan_version: 9 }
     }
 
     fn open_new(directory: &Path, job: &JobName) -> Option<ReportWriter> {
@@ -276,7 +276,7 @@ mod tests {
         let report = reader.read().unwrap();
         assert_eq!(report.tracker.counters(), tracker.counters());
         assert_eq!(report.tracker.ring(), tracker.ring());
-        assert_eq!((report.tracker.epoch(), report.sequence), (9, 2));
+        assert_eq!((report.tracker.plan_version(), report.sequence), (9, 2));
     }
 
     #[test]

@@ -24,7 +24,7 @@ impl Gate {
         let forever = Nanos(u64::MAX);
         let schedule = Schedule {
             mode: Mode::Hold,
-            epoch: 1,
+            plan_version: 1,
             slot: NodeTime(shift),
             period: Nanos(period),
             tolerance: Nanos(tolerance),
@@ -74,7 +74,8 @@ impl Gate {
         self.due = start - late;
         let start = NodeTime(start);
         let late = schedule.phase_error(start);
-        let outcome = StepOutcome { because: Reason::OnTime, start, held: Nanos(0), slip: false, late, epoch: schedule.epoch };
+        let outcome =
+            StepOutcome { because: Reason::OnTime, start, held: Nanos(0), slip: false, late, plan_version: schedule.plan_version };
         self.lock.started(&outcome, schedule);
     }
 

@@ -154,7 +154,7 @@ impl Heart {
         for ((job, slot), folder) in case.jobs.iter().zip(&plan.jobs).zip(folders) {
             let schedule = Schedule {
                 mode: if slot.hold { Mode::Hold } else { Mode::Pass },
-                epoch: 1,
+                plan_version: 1,
                 slot: origin.saturating_add(slot.shift),
                 period: slot.period,
                 tolerance: slot.tolerance,

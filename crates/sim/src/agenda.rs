@@ -38,8 +38,8 @@ pub(crate) enum Happening {
 /// From an agent.
 #[derive(Clone, Debug)]
 pub(crate) enum Up {
-    Hello { agent: u32, epoch: u64 },
-    Ack { epoch: u64 },
+    Hello { agent: u32, plan_version: u64 },
+    Ack { plan_version: u64 },
     Report(AgentReport),
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum Up {
 #[derive(Clone, Debug)]
 pub(crate) enum Down {
     Plan {
-        epoch: u64,
+        plan_version: u64,
         slots: Vec<Slot>,
     },
     /// The session is over.

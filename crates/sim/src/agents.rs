@@ -169,7 +169,7 @@ impl Agents {
 /// A slot of the service as gates know it.
 fn planned(slot: &Slot) -> PlannedSlot {
     PlannedSlot {
-        epoch: slot.epoch,
+        plan_version: slot.plan_version,
         hold: slot.hold,
         period: slot.period,
         offset: slot.offset,

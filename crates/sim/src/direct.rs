@@ -26,7 +26,7 @@ pub fn direct_slots(case: &Case<'_>, options: &Options) -> Result<Vec<Slot>, Sim
         let SlotTimes { period, offset, tolerance, slack, hold_max } = report.slot(options.tolerance_permille);
         Slot {
             job: job.name.clone(),
-            epoch: 1,
+            plan_version: 1,
             period,
             offset,
             tolerance,

@@ -40,8 +40,8 @@ const ARRIVALS: u64 = 4;
 /// What became of the service.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServiceReport {
-    /// Epoch of its plan at the end; 0 when it was down.
-    pub epoch: u64,
+    /// Plan version of its plan at the end; 0 when it was down.
+    pub plan_version: u64,
     /// Plans that it sent.
     pub plans: u64,
     /// Mean score that the commit was answered with.
@@ -54,7 +54,7 @@ pub struct ServiceReport {
 #[derive(Clone, Debug, Default)]
 struct Peer {
     session: Option<SessionId>,
-    epoch: u64,
+    plan_version: u64,
     /// Counters of each job that it leads at the last report.
     reported: BTreeMap<u32, Counters>,
     /// When the last message of each direction arrives: a session keeps their order.
@@ -182,7 +182,7 @@ impl<'a> Plane<'a> {
     }
 
     pub(crate) fn report(mut self) -> ServiceReport {
-        self.report.epoch = self.service.map_or(0, |s| s.view().epoch());
+        self.report.plan_version = self.service.map_or(0, |s| s.view().plan_version());
         self.report
     }
 
@@ -286,9 +286,9 @@ impl<'a> Plane<'a> {
                 Err(refusal) if request >= COMMIT => self.refused = Some(SimError::Refused(refusal.to_string())),
                 Err(_) => {}
             },
-            Action::SendPlan { session, epoch, slots } => {
+            Action::SendPlan { session, plan_version, slots } => {
                 self.report.plans += 1;
-                self.send_down(now, session, Down::Plan { epoch, slots }, agenda);
+                self.send_down(now, session, Down::Plan { plan_version, slots }, agenda);
             }
             Action::Disconnect { session, .. } => {
                 self.send_down(now, session, Down::Closed, agenda);
@@ -335,12 +335,12 @@ impl<'a> Plane<'a> {
             return;
         }
         let event = match message {
-            Up::Hello { agent, epoch } => {
+            Up::Hello { agent, plan_version } => {
                 self.agents.insert(session.0, agent);
                 let host = self.hosts[agent as usize].clone();
-                Event::AgentHello { session, host, version: "virtual".into(), ports: Vec::new(), epoch }
+                Event::AgentHello { session, host, version: "virtual".into(), ports: Vec::new(), plan_version }
             }
-            Up::Ack { epoch } => Event::PlanAck { session, epoch },
+            Up::Ack { plan_version } => Event::PlanAck { session, plan_version },
             Up::Report(report) => Event::Report { session, report },
         };
         self.handle(now, event, agenda);
@@ -365,10 +365,10 @@ impl<'a> Plane<'a> {
                 agenda.add(now.saturating_add(RECONNECT.0), Happening::Connect(agent));
                 None
             }
-            Down::Plan { epoch, slots } => {
+            Down::Plan { plan_version, slots } => {
                 self.write_pages(now, agent, &slots, agents);
-                self.peers[agent as usize].epoch = epoch;
-                self.send_up(now, agent, session, Up::Ack { epoch }, agenda);
+                self.peers[agent as usize].plan_version = plan_version;
+                self.send_up(now, agent, session, Up::Ack { plan_version }, agenda);
                 Some(agent)
             }
         }
@@ -396,8 +396,8 @@ impl<'a> Plane<'a> {
         let session = SessionId(self.last_session);
         let peer = &mut self.peers[agent as usize];
         (peer.session, peer.up, peer.down) = (Some(session), 0, 0);
-        let epoch = peer.epoch;
-        self.send_up(now, agent, session, Up::Hello { agent, epoch }, agenda);
+        let plan_version = peer.plan_version;
+        self.send_up(now, agent, session, Up::Hello { agent, plan_version }, agenda);
     }
 
     fn send_report(&mut self, now: u64, agent: u32, agents: &Agents, agenda: &mut Agenda) {
@@ -415,7 +415,7 @@ impl<'a> Plane<'a> {
             let summary = Summary::of(tracker.last((since.iterations + 1).min(RING as u64)));
             gates.push(GateReport {
                 job: self.jobs[job as usize].job.name.clone(),
-                epoch: tracker.epoch(),
+                plan_version: tracker.plan_version(),
                 iterations: since.iterations,
                 holds: since.holds,
                 slips: since.slips,

@@ -57,9 +57,9 @@ pub struct Model {
 pub struct Slot {
     #[prost(string, tag = "1")]
     pub job: ::prost::alloc::string::String,
-    /// Epoch in which this slot was last changed.
+    /// Plan version in which this slot was last changed.
     #[prost(uint64, tag = "2")]
-    pub epoch: u64,
+    pub plan_version: u64,
     #[prost(uint64, tag = "3")]
     pub period_ns: u64,
     /// A start is due whenever fabric time modulo the period equals this. Below the period.
@@ -90,7 +90,7 @@ pub struct Slot {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Plan {
     #[prost(uint64, tag = "1")]
-    pub epoch: u64,
+    pub plan_version: u64,
     #[prost(message, repeated, tag = "2")]
     pub slots: ::prost::alloc::vec::Vec<Slot>,
 }
@@ -210,9 +210,9 @@ pub struct Agent {
     pub state: i32,
     #[prost(string, tag = "3")]
     pub version: ::prost::alloc::string::String,
-    /// Epoch of the plan that it acknowledged.
+    /// Version of the plan that it acknowledged.
     #[prost(uint64, tag = "4")]
-    pub epoch: u64,
+    pub plan_version: u64,
     /// Bound of the error of its clock offset; absent before the first estimate.
     #[prost(uint64, optional, tag = "5")]
     pub clock_bound_ns: ::core::option::Option<u64>,
@@ -246,7 +246,7 @@ pub struct Event {
     #[prost(string, tag = "7")]
     pub host: ::prost::alloc::string::String,
     #[prost(uint64, tag = "8")]
-    pub epoch: u64,
+    pub plan_version: u64,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -527,11 +527,11 @@ pub struct EvaluateResponse {
     /// Best first.
     #[prost(message, repeated, tag = "1")]
     pub ranked: ::prost::alloc::vec::Vec<Evaluation>,
-    /// Version of the fabric and epoch of the plan that were used.
+    /// Version of the fabric and version of the plan that were used.
     #[prost(uint64, tag = "2")]
     pub fabric_version: u64,
     #[prost(uint64, tag = "3")]
-    pub epoch: u64,
+    pub plan_version: u64,
     #[prost(uint64, tag = "4")]
     pub elapsed_us: u64,
 }
@@ -623,9 +623,9 @@ pub struct JobShift {
 pub struct CommitRequest {
     #[prost(message, repeated, tag = "1")]
     pub jobs: ::prost::alloc::vec::Vec<JobSpec>,
-    /// Refuse unless the plan is at this epoch: a decision made on an old snapshot must not be committed blindly.
+    /// Refuse unless the plan is at this version: a decision made on an old snapshot must not be committed blindly.
     #[prost(uint64, optional, tag = "2")]
-    pub if_epoch: ::core::option::Option<u64>,
+    pub if_plan_version: ::core::option::Option<u64>,
     /// How long the jobs stay without a renewal, in milliseconds; 0 = until released. A report of the job's agent renews it.
     #[prost(uint64, tag = "3")]
     pub lease_ms: u64,
@@ -638,7 +638,7 @@ pub struct CommitRequest {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CommitResponse {
     #[prost(uint64, tag = "1")]
-    pub epoch: u64,
+    pub plan_version: u64,
     /// The slots of the jobs in the components that the commit touched.
     #[prost(message, repeated, tag = "2")]
     pub slots: ::prost::alloc::vec::Vec<Slot>,
@@ -660,7 +660,7 @@ pub struct ReleaseRequest {
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReleaseResponse {
     #[prost(uint64, tag = "1")]
-    pub epoch: u64,
+    pub plan_version: u64,
     #[prost(string, repeated, tag = "2")]
     pub unknown: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
@@ -679,7 +679,7 @@ pub struct SetFabricResponse {
     #[prost(uint64, tag = "1")]
     pub fabric_version: u64,
     #[prost(uint64, tag = "2")]
-    pub epoch: u64,
+    pub plan_version: u64,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -719,7 +719,7 @@ pub struct ListJobsResponse {
     #[prost(message, repeated, tag = "1")]
     pub jobs: ::prost::alloc::vec::Vec<Job>,
     #[prost(uint64, tag = "2")]
-    pub epoch: u64,
+    pub plan_version: u64,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -745,7 +745,7 @@ pub struct ListLinksResponse {
     #[prost(uint32, tag = "2")]
     pub total: u32,
     #[prost(uint64, tag = "3")]
-    pub epoch: u64,
+    pub plan_version: u64,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -979,7 +979,7 @@ pub mod topology_client {
                 .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "Evaluate"));
             self.inner.unary(req, path, codec).await
         }
-        /// Commits jobs with their placements, or new placements of committed jobs: a new epoch of the plan. Durable when answered.
+        /// Commits jobs with their placements, or new placements of committed jobs: a new version of the plan. Durable when answered.
         pub async fn commit(
             &mut self,
             request: impl tonic::IntoRequest<super::CommitRequest>,
@@ -1273,7 +1273,7 @@ pub mod topology_server {
             tonic::Response<super::EvaluateResponse>,
             tonic::Status,
         >;
-        /// Commits jobs with their placements, or new placements of committed jobs: a new epoch of the plan. Durable when answered.
+        /// Commits jobs with their placements, or new placements of committed jobs: a new version of the plan. Durable when answered.
         async fn commit(
             &self,
             request: tonic::Request<super::CommitRequest>,
@@ -2107,9 +2107,9 @@ pub struct Hello {
     pub protocol: u32,
     #[prost(string, repeated, tag = "4")]
     pub ports: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Epoch of the plan on its pages; 0: none.
+    /// Version of the plan on its pages; 0: none.
     #[prost(uint64, tag = "5")]
-    pub epoch: u64,
+    pub plan_version: u64,
 }
 /// First frame of the service.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -2135,7 +2135,7 @@ pub struct Welcome {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct HostPlan {
     #[prost(uint64, tag = "1")]
-    pub epoch: u64,
+    pub plan_version: u64,
     #[prost(message, repeated, tag = "2")]
     pub slots: ::prost::alloc::vec::Vec<Slot>,
 }
@@ -2144,7 +2144,7 @@ pub struct HostPlan {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PlanAck {
     #[prost(uint64, tag = "1")]
-    pub epoch: u64,
+    pub plan_version: u64,
     /// Fabric time at which the pages were written.
     #[prost(uint64, tag = "2")]
     pub written_ns: u64,
@@ -2183,7 +2183,7 @@ pub struct GateReport {
     pub job: ::prost::alloc::string::String,
     /// Of the slot that the gate followed.
     #[prost(uint64, tag = "2")]
-    pub epoch: u64,
+    pub plan_version: u64,
     #[prost(uint64, tag = "3")]
     pub iterations: u64,
     #[prost(uint64, tag = "4")]

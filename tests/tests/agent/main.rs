@@ -150,7 +150,7 @@ impl Node {
 fn slot(service: &Service) -> Slot {
     Slot {
         job: "train".into(),
-        epoch: 4,
+        plan_version: 4,
         period_ns: PERIOD_NS,
         offset_ns: OFFSET_NS,
         tolerance_ns: TOLERANCE_NS,
@@ -185,8 +185,8 @@ async fn a_plan_in_the_service_becomes_a_start_in_its_slot() {
     memory.until("hello", |memory| memory.saw(hello)).await;
     // The first estimate of the clock comes with the first probes; a plan that came before it would open the gate.
     memory.until("clock", |memory| memory.saw(|event| matches!(event, Event::Report { report, .. } if report.clock.is_some()))).await;
-    memory.outbox.lock().unwrap().as_ref().unwrap().plan(HostPlan { epoch: 4, slots: vec![slot(&service)] });
-    memory.until("ack", |memory| memory.saw(|event| matches!(event, Event::PlanAck { epoch: 4, .. }))).await;
+    memory.outbox.lock().unwrap().as_ref().unwrap().plan(HostPlan { plan_version: 4, slots: vec![slot(&service)] });
+    memory.until("ack", |memory| memory.saw(|event| matches!(event, Event::PlanAck { plan_version: 4, .. }))).await;
 
     let outcomes = steps(&node.pages, 8).await;
     let fabric = service.clock.now().0 - gate::now().0;
@@ -196,7 +196,7 @@ async fn a_plan_in_the_service_becomes_a_start_in_its_slot() {
     let mut on_time = 0;
     for outcome in &outcomes {
         assert_eq!(outcome.because, Reason::OnTime, "{outcomes:?}");
-        assert_eq!(outcome.epoch, 4);
+        assert_eq!(outcome.plan_version, 4);
         let late = (outcome.start.0 + fabric + PERIOD_NS - OFFSET_NS) % PERIOD_NS;
         // Due by the service's own clock: within the tolerance, or a few milliseconds early by the error of the clock.
         on_time += usize::from(late <= TOLERANCE_NS || PERIOD_NS - late <= 3_000_000);

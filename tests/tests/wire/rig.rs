@@ -50,17 +50,17 @@ impl Memory {
         self.events.lock().unwrap().iter().filter(|event| wanted(event)).count()
     }
 
-    /// Hosts that said hello, each with the epoch on its pages.
+    /// Hosts that said hello, each with the plan version on its pages.
     pub(crate) fn hellos(&self) -> Vec<(String, u64)> {
         let of = |event: &Event| match event {
-            Event::AgentHello { host, epoch, .. } => Some((host.clone(), *epoch)),
+            Event::AgentHello { host, plan_version, .. } => Some((host.clone(), *plan_version)),
             _ => None,
         };
         self.events.lock().unwrap().iter().filter_map(of).collect()
     }
 
-    pub(crate) fn plan(&self, epoch: u64) {
-        self.outboxes.lock().unwrap().last().unwrap().plan(HostPlan { epoch, slots: Vec::new() });
+    pub(crate) fn plan(&self, plan_version: u64) {
+        self.outboxes.lock().unwrap().last().unwrap().plan(HostPlan { plan_version, slots: Vec::new() });
     }
 }
 

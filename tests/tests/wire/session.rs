@@ -12,8 +12,8 @@ use state::Event;
 
 use crate::rig::{Agent, Service, authority, issue, tls, until};
 
-fn ack(epoch: u64) -> AgentFrame {
-    AgentFrame { kind: Some(agent_frame::Kind::PlanAck(PlanAck { epoch, written_ns: 1 })) }
+fn ack(plan_version: u64) -> AgentFrame {
+    AgentFrame { kind: Some(agent_frame::Kind::PlanAck(PlanAck { plan_version, written_ns: 1 })) }
 }
 
 fn report(sequence: u64) -> AgentFrame {
@@ -27,12 +27,12 @@ async fn a_plan_comes_and_acks_reports_and_samples_go() {
     let mut agent = Agent::start(service.address, "node-1", issue(dir.path(), "node-1"));
     agent.up().await;
     service.memory.plan(5);
-    assert_eq!(agent.plan().await.epoch, 5);
+    assert_eq!(agent.plan().await.plan_version, 5);
     agent.session.uplink.send(ack(5));
     agent.session.uplink.send(report(1));
     agent.session.uplink.telemetry(Telemetry { port: "eth0".into(), at_ns: vec![1], ..Telemetry::default() });
     let memory = &service.memory;
-    until("ack", || memory.count(|event| matches!(event, Event::PlanAck { epoch: 5, .. })) == 1).await;
+    until("ack", || memory.count(|event| matches!(event, Event::PlanAck { plan_version: 5, .. })) == 1).await;
     until("report", || memory.count(|event| matches!(event, Event::Report { .. })) == 1).await;
     until("telemetry", || memory.telemetry.lock().unwrap().iter().any(|(host, frame)| host == "node-1" && frame.port == "eth0")).await;
 }
@@ -43,20 +43,20 @@ async fn a_plan_that_is_not_taken_is_replaced_by_the_newest() {
     let service = Service::start(tls(dir.path())).await;
     let mut agent = Agent::start(service.address, "node-1", issue(dir.path(), "node-1"));
     agent.up().await;
-    for epoch in 1..=300 {
-        service.memory.plan(epoch);
+    for plan_version in 1..=300 {
+        service.memory.plan(plan_version);
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    let mut taken = vec![agent.plan().await.epoch];
+    let mut taken = vec![agent.plan().await.plan_version];
     while taken.last() != Some(&300) {
-        taken.push(agent.plan().await.epoch);
+        taken.push(agent.plan().await.plan_version);
     }
     // One in the channel, one waiting behind it, and those that came while these were taken.
     assert!(taken.is_sorted() && taken.len() < 10, "{taken:?}");
 }
 
 #[tokio::test]
-async fn agents_come_back_to_a_restarted_service_with_the_epoch_of_their_pages() {
+async fn agents_come_back_to_a_restarted_service_with_the_plan_version_of_their_pages() {
     let dir = authority();
     let service = Service::start(tls(dir.path())).await;
     let address = service.address;

@@ -25,7 +25,7 @@ const PLANS = ["committed", "released", "moved", "expired"];
 const MARKS = [["ecn_marked_rx", "ECN marks received", "var(--s4)"], ["cnp_tx", "CNPs sent", "var(--j5)"], ["cnp_rx_handled", "CNPs handled", "var(--j4)"]];
 
 // `fabric`: undefined until answered, null where none is set.
-const seen = { links: [], total: 0, jobs: [], epoch: 0, agents: [], series: new Map(), hosts: [], events: [], fabric: undefined };
+const seen = { links: [], total: 0, jobs: [], plan_version: 0, agents: [], series: new Map(), hosts: [], events: [], fabric: undefined };
 
 const opened = () => new URLSearchParams(location.hash.slice(1)).get("link");
 // Without an id: closes. The address bar keeps no lone "#".
@@ -44,9 +44,9 @@ function drawVitals() {
     state(seen.jobs, "drifting") && `${state(seen.jobs, "drifting")} drifting`, state(seen.jobs, "open") && `${state(seen.jobs, "open")} failing open`,
   ].filter(Boolean);
   const fabric = seen.fabric ? `${count(seen.fabric.hosts, "host")}, ${count(seen.fabric.links, "link")}` : "no fabric";
-  const text = [html("b", {}, `epoch ${seen.epoch}`), ` · ${fabric} · ${count(seen.jobs.length, "job")} (${state(seen.jobs, "held")} held) · ${count(seen.agents.length, "agent")}`];
+  const text = [html("b", {}, `plan version ${seen.plan_version}`), ` · ${fabric} · ${count(seen.jobs.length, "job")} (${state(seen.jobs, "held")} held) · ${count(seen.agents.length, "agent")}`];
   if (bad.length) text.push(" · ", html("span", { class: "bad" }, bad.join(", ")));
-  render(byId("vitals"), JSON.stringify([seen.epoch, fabric, seen.jobs.length, state(seen.jobs, "held"), seen.agents.length, bad]), () => text);
+  render(byId("vitals"), JSON.stringify([seen.plan_version, fabric, seen.jobs.length, state(seen.jobs, "held"), seen.agents.length, bad]), () => text);
 }
 
 // What to do next where there is nothing to show; null where there is.
@@ -197,7 +197,7 @@ async function ask() {
   const [links, jobs, agents, telemetry] = await Promise.all([
     get("links", { limit: LINKS_ASKED }), get("jobs"), get("agents"), get("telemetry", { seconds: SECONDS, all_hosts: hosts }),
   ]);
-  Object.assign(seen, { links: links.links, total: links.total, jobs: jobs.jobs, epoch: jobs.epoch, agents: agents.agents });
+  Object.assign(seen, { links: links.links, total: links.total, jobs: jobs.jobs, plan_version: jobs.plan_version, agents: agents.agents });
   seen.series = new Map(telemetry.jobs.map((s) => [s.job, s]));
   if (hosts) {
     seen.hosts = telemetry.hosts;
@@ -210,7 +210,7 @@ async function ask() {
   }
   draw();
   await drawLink();
-  document.body.dataset.drawn = seen.epoch;
+  document.body.dataset.drawn = seen.plan_version;
 }
 
 // What was refused is said in the corner; anything else is a fault of this page and belongs on the console too.

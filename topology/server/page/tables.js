@@ -100,12 +100,12 @@ export function agents(all) {
     cell(html("span", { class: `state-${agent.state}` }, agent.state)),
     cell(duration(agent.clock_bound_ns), "number"),
     cell(duration(agent.clock_rtt_ns), "number"),
-    cell(`${agent.epoch}`, "number"),
+    cell(`${agent.plan_version}`, "number"),
     cell(agent.version),
     cell(chips(agent.jobs), "wrap")));
   return table([
     ["Host", ""], ["State", "lost: no session; quarantined: its clock is too uncertain for the slack of a job that it leads"],
     [">Clock bound", "Its clock is wrong by at most this"], [">Round trip", "To the service, at best"],
-    [">Epoch", "Of the plan that it follows"], ["Version", ""], ["Jobs", "With a rank on this host"],
+    [">Plan", "Of the plan that it follows"], ["Version", ""], ["Jobs", "With a rank on this host"],
   ], rows.length ? rows : empty(7, ["No agent has connected: nobody holds a job to its slot. Start ", html("code", {}, "antiphase-agent"), " on the hosts."]));
 }

@@ -125,7 +125,7 @@ fn event(sequence: u64, notice: Notice) -> Event {
         message: notice.message,
         job: notice.job.unwrap_or_default(),
         host: notice.host.unwrap_or_default(),
-        epoch: notice.epoch,
+        plan_version: notice.plan_version,
     }
 }
 
@@ -135,7 +135,7 @@ mod tests {
 
     fn notice(n: u64) -> Notice {
         let message = n.to_string();
-        Notice { at: FabricTime(n), severity: state::Severity::Info, kind: "committed", message, job: None, host: None, epoch: n }
+        Notice { at: FabricTime(n), severity: state::Severity::Info, kind: "committed", message, job: None, host: None, plan_version: n }
     }
 
     #[test]

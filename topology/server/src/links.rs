@@ -7,21 +7,21 @@ use proto::v1alpha1 as pb;
 pub struct LinkTable {
     /// With the demand of each job.
     pub links: Vec<pb::Link>,
-    /// Epoch of the plan that they are under.
-    pub epoch: u64,
+    /// Version of the plan that they are under.
+    pub plan_version: u64,
 }
 
 impl LinkTable {
     /// Sorts.
     #[must_use]
-    pub fn new(mut links: Vec<pb::Link>, epoch: u64) -> Self {
+    pub fn new(mut links: Vec<pb::Link>, plan_version: u64) -> Self {
         let order = |a: &pb::Link, b: &pb::Link| {
             // A link without a score has one job; it comes after all that have one.
             let (x, y) = (a.score.unwrap_or(f64::INFINITY), b.score.unwrap_or(f64::INFINITY));
             x.total_cmp(&y).then(b.peak_demand_ratio.total_cmp(&a.peak_demand_ratio)).then_with(|| a.id.cmp(&b.id))
         };
         links.sort_by(order);
-        Self { links, epoch }
+        Self { links, plan_version }
     }
 }
 

@@ -130,7 +130,7 @@ impl Metrics {
             gauge.set(value);
             state.register(Box::new(gauge))
         };
-        single("plan_epoch", "Epoch of the plan.", now.snapshot.epoch as f64)?;
+        single("plan_version", "Version of the plan.", now.snapshot.plan_version as f64)?;
         single(
             "topology_version",
             "Version of the fabric; 0 without one.",

@@ -1,7 +1,7 @@
 //! Between what the state machine wants kept and what a store keeps.
 
 use state::{Commitment, Document, Record, Slot};
-use store::{AnswerRecord, Change, EpochRecord, FabricRecord, JobRecord, Key, LeaseRecord, SlotRecord};
+use store::{AnswerRecord, Change, FabricRecord, JobRecord, Key, LeaseRecord, PlanVersionRecord, SlotRecord};
 use units::{FabricTime, Nanos};
 
 use crate::resolve;
@@ -13,7 +13,7 @@ use crate::resolve;
 pub(crate) fn changes(record: &Record) -> Result<Vec<Change>, String> {
     let put = match record {
         Record::Fabric { version, text } => store::Record::Fabric(FabricRecord { version: *version, text: text.clone() }),
-        Record::Epoch { epoch } => store::Record::Epoch(EpochRecord { epoch: *epoch }),
+        Record::PlanVersion { plan_version } => store::Record::PlanVersion(PlanVersionRecord { plan_version: *plan_version }),
         Record::Job { name, document, lease, headroom_permille } => {
             let lease = lease.map(|(length, until)| LeaseRecord { length_ns: length.0, until_ns: until.0 });
             let document = resolve::kept(name, document)?;
@@ -22,8 +22,8 @@ pub(crate) fn changes(record: &Record) -> Result<Vec<Change>, String> {
         Record::Slot(slot) => store::Record::Slot(slot.job.clone(), slot_record(slot)),
         Record::Key { key, at, answer } => {
             let slots = answer.slots.iter().map(|slot| (slot.job.clone(), slot_record(slot))).collect();
-            let (epoch, moved, score) = (answer.epoch, answer.moved.clone(), answer.score);
-            store::Record::Answer(key.clone(), AnswerRecord { at_ns: at.0, epoch, slots, moved, score })
+            let (plan_version, moved, score) = (answer.plan_version, answer.moved.clone(), answer.score);
+            store::Record::Answer(key.clone(), AnswerRecord { at_ns: at.0, plan_version, slots, moved, score })
         }
         Record::JobGone { name } => return Ok(vec![Change::Remove(Key::Job(name.clone())), Change::Remove(Key::Slot(name.clone()))]),
         Record::KeyGone { key } => return Ok(vec![Change::Remove(Key::Answer(key.clone()))]),
@@ -35,7 +35,7 @@ pub(crate) fn changes(record: &Record) -> Result<Vec<Change>, String> {
 pub(crate) fn record(kept: store::Record) -> Record {
     match kept {
         store::Record::Fabric(fabric) => Record::Fabric { version: fabric.version, text: fabric.text },
-        store::Record::Epoch(epoch) => Record::Epoch { epoch: epoch.epoch },
+        store::Record::PlanVersion(plan_version) => Record::PlanVersion { plan_version: plan_version.plan_version },
         store::Record::Job(JobRecord { document, lease, headroom_permille }) => Record::Job {
             name: document.id.clone(),
             document: Document::new(document),
@@ -43,16 +43,16 @@ pub(crate) fn record(kept: store::Record) -> Record {
             headroom_permille,
         },
         store::Record::Slot(job, kept) => Record::Slot(slot(job, kept)),
-        store::Record::Answer(key, AnswerRecord { at_ns, epoch, slots, moved, score }) => {
+        store::Record::Answer(key, AnswerRecord { at_ns, plan_version, slots, moved, score }) => {
             let slots = slots.into_iter().map(|(job, kept)| slot(job, kept)).collect();
-            Record::Key { key, at: FabricTime(at_ns), answer: Commitment { epoch, slots, moved, score } }
+            Record::Key { key, at: FabricTime(at_ns), answer: Commitment { plan_version, slots, moved, score } }
         }
     }
 }
 
 fn slot_record(slot: &Slot) -> SlotRecord {
     SlotRecord {
-        epoch: slot.epoch,
+        plan_version: slot.plan_version,
         period_ns: slot.period.0,
         offset_ns: slot.offset.0,
         tolerance_ns: slot.tolerance.0,
@@ -66,7 +66,7 @@ fn slot_record(slot: &Slot) -> SlotRecord {
 fn slot(job: String, kept: SlotRecord) -> Slot {
     Slot {
         job,
-        epoch: kept.epoch,
+        plan_version: kept.plan_version,
         period: Nanos(kept.period_ns),
         offset: Nanos(kept.offset_ns),
         tolerance: Nanos(kept.tolerance_ns),
@@ -93,7 +93,7 @@ mod tests {
         let (a, b) = (document("{id: a, model: {name: vgg16}}"), document("{id: b, model: {name: bert}}"));
         let sample = Slot {
             job: "a".into(),
-            epoch: 3,
+            plan_version: 3,
             period: Nanos(5),
             offset: Nanos(4),
             tolerance: Nanos(1),
@@ -103,10 +103,10 @@ mod tests {
             expires: FabricTime(0),
             leader_host: "h1".into(),
         };
-        let answer = Commitment { epoch: 1, slots: vec![sample.clone()], moved: vec!["a".into()], score: 0.75 };
+        let answer = Commitment { plan_version: 1, slots: vec![sample.clone()], moved: vec!["a".into()], score: 0.75 };
         let records = [
             Record::Fabric { version: 7, text: "schema: x\n".into() },
-            Record::Epoch { epoch: u64::MAX },
+            Record::PlanVersion { plan_version: u64::MAX },
             Record::Job { name: "a".into(), document: a, lease: Some((Nanos(1), FabricTime(2))), headroom_permille: 50 },
             Record::Job { name: "b".into(), document: b, lease: None, headroom_permille: 0 },
             Record::Slot(sample),

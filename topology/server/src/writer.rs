@@ -122,7 +122,7 @@ fn write(store: &mut impl Store, revision: Revision, batches: &[(Ticket, Vec<Rec
 
 #[cfg(test)]
 mod tests {
-    use store::{EpochRecord, Loaded, StateFile};
+    use store::{Loaded, PlanVersionRecord, StateFile};
 
     use super::*;
 
@@ -134,7 +134,7 @@ mod tests {
         let file = StateFile::open(&path).unwrap();
         let writer = Writer::start(file, Revision::default(), move |o| send.send(o).unwrap()).unwrap();
         for n in 0..1_000 {
-            writer.persist(Ticket(n), vec![Record::Epoch { epoch: n }]);
+            writer.persist(Ticket(n), vec![Record::PlanVersion { plan_version: n }]);
         }
         writer.finish();
         let all: Vec<Outcome> = outcomes.iter().collect();
@@ -144,7 +144,10 @@ mod tests {
         let loaded = StateFile::open(&path).unwrap().load().unwrap();
         assert_eq!(
             loaded,
-            Loaded { revision: Revision(all.len() as u64), records: vec![store::Record::Epoch(EpochRecord { epoch: 999 })] }
+            Loaded {
+                revision: Revision(all.len() as u64),
+                records: vec![store::Record::PlanVersion(PlanVersionRecord { plan_version: 999 })]
+            }
         );
     }
 }

@@ -97,12 +97,12 @@ async fn an_agent_gets_its_plan_and_its_reports_are_seen() {
     let commit = json!({ "jobs": [job("a", &["h1", "h5"]), job("b", &["h2", "h6"])] });
     let (status, committed) = curl(&pki, Some(&admin), &service, "POST", "/v1alpha1/commit", &commit);
     assert_eq!(status, Some(200), "{committed}");
-    let epoch = committed["epoch"].as_u64().unwrap();
+    let plan_version = committed["plan_version"].as_u64().unwrap();
     // The plan of a host without jobs may come first.
     let plan = loop {
         match agent.next().await.unwrap() {
-            service_frame::Kind::Plan(plan) if plan.epoch == epoch => break plan,
-            service_frame::Kind::Plan(plan) => assert!(plan.epoch < epoch),
+            service_frame::Kind::Plan(plan) if plan.plan_version == plan_version => break plan,
+            service_frame::Kind::Plan(plan) => assert!(plan.plan_version < plan_version),
             other => panic!("{other:?}"),
         }
     };
@@ -110,10 +110,10 @@ async fn an_agent_gets_its_plan_and_its_reports_are_seen() {
     assert_eq!(slots, [("a", "h1")], "only the jobs with ranks on the host");
     assert!(plan.slots[0].expires_ns > 0);
 
-    agent.say(&said(agent_frame::Kind::PlanAck(pb::PlanAck { epoch, written_ns: 1 }))).await;
+    agent.say(&said(agent_frame::Kind::PlanAck(pb::PlanAck { plan_version, written_ns: 1 }))).await;
     let gate = pb::GateReport {
         job: "a".into(),
-        epoch,
+        plan_version,
         iterations: 25,
         holds: 20,
         phase_error_ns: Some(-1_000),
@@ -136,8 +136,10 @@ async fn an_agent_gets_its_plan_and_its_reports_are_seen() {
         let get = |path: &str| curl(&pki, Some(&admin), &service, "GET", path, &Value::Null).1;
         let (agents, jobs, telemetry) = (get("/v1alpha1/agents"), get("/v1alpha1/jobs?jobs=a"), get("/v1alpha1/telemetry?all_hosts"));
         let (first, job) = (&agents["agents"][0], &jobs["jobs"][0]);
-        let agent_seen =
-            first["host"] == "h1" && first["state"] == "connected" && first["epoch"] == epoch && first["clock_bound_ns"] == 40_000;
+        let agent_seen = first["host"] == "h1"
+            && first["state"] == "connected"
+            && first["plan_version"] == plan_version
+            && first["clock_bound_ns"] == 40_000;
         let job_seen = job["iteration_ns"] == 325_500_000 && job["phase_error_ns"] == -1_000 && job["iterations"] == 25;
         let counter = &telemetry["hosts"][0]["counters"][0];
         if agent_seen && job_seen && counter["name"] == "rx_bytes" && counter["delta"] == json!([1_000]) {

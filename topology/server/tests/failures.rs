@@ -93,7 +93,7 @@ fn a_damaged_state_file_is_refused_and_left_alone() {
     // Records that are not ours.
     let mut foreign = bytes.clone();
     // Everywhere: which page is in force and which is free is not for this test to know.
-    let places: Vec<usize> = bytes.windows(7).enumerate().filter(|(_, w)| w == b"\"epoch\"").map(|(at, _)| at).collect();
+    let places: Vec<usize> = bytes.windows(14).enumerate().filter(|(_, w)| w == b"\"plan_version\"").map(|(at, _)| at).collect();
     assert!(!places.is_empty());
     places.iter().for_each(|at| foreign[at + 1] = b'x');
     refused("foreign.redb", &foreign);
@@ -137,7 +137,7 @@ fn one_state_file_has_one_service_and_can_be_dumped() {
     let (code, out, _) = run(&["store", "dump", path]);
     let keys: Vec<String> =
         out.lines().map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap()["key"].as_str().unwrap().to_owned()).collect();
-    assert_eq!((code, keys), (0, ["epoch", "fabric", "job/a", "slot/a"].map(str::to_owned).to_vec()));
+    assert_eq!((code, keys), (0, ["plan_version", "fabric", "job/a", "slot/a"].map(str::to_owned).to_vec()));
     assert_eq!(run(&["store", "dump", "/nonexistent.redb"]).0, 1);
 }
 

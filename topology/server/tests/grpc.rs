@@ -32,10 +32,10 @@ async fn every_rpc_answers() {
         // The first fabric is announced just after it is in force.
         event = watch.message().await.unwrap().unwrap();
     }
-    assert_eq!((event.kind.as_str(), event.epoch), ("committed", committed.epoch));
+    assert_eq!((event.kind.as_str(), event.plan_version), ("committed", committed.plan_version));
 
     let evaluated = client.evaluate(pb::EvaluateRequest::default()).await.unwrap().into_inner();
-    assert_eq!((evaluated.epoch, evaluated.ranked[0].outcome()), (committed.epoch, pb::Outcome::Solved));
+    assert_eq!((evaluated.plan_version, evaluated.ranked[0].outcome()), (committed.plan_version, pb::Outcome::Solved));
     let scenario = include_str!("../../../examples/two-jobs.json").to_owned();
     let solved = client.solve(pb::SolveRequest { scenario, ..pb::SolveRequest::default() }).await.unwrap().into_inner();
     assert!(solved.solution.contains("\"outcome\":\"solved\""));
@@ -44,7 +44,7 @@ async fn every_rpc_answers() {
     let links = client.list_links(pb::ListLinksRequest::default()).await.unwrap().into_inner();
     assert!(links.links[0].score.is_some() && links.total > 4);
     let plan = client.get_plan(pb::GetPlanRequest {}).await.unwrap().into_inner();
-    assert_eq!((plan.epoch, plan.slots.len()), (committed.epoch, 2));
+    assert_eq!((plan.plan_version, plan.slots.len()), (committed.plan_version, 2));
     assert!(client.list_agents(pb::ListAgentsRequest {}).await.unwrap().into_inner().agents.is_empty());
     assert!(client.get_telemetry(pb::GetTelemetryRequest::default()).await.unwrap().into_inner().jobs.is_empty());
     let events = client.list_events(pb::ListEventsRequest::default()).await.unwrap().into_inner();
@@ -61,7 +61,7 @@ async fn refusals_have_their_codes() {
     let folder = tempfile::tempdir().unwrap();
     let service = Service::start(&folder.path().join("state.redb"));
     let mut client = connect(&service).await;
-    let commit = |jobs, if_epoch| pb::CommitRequest { jobs, if_epoch, ..pb::CommitRequest::default() };
+    let commit = |jobs, if_plan_version| pb::CommitRequest { jobs, if_plan_version, ..pb::CommitRequest::default() };
     let code = |status: tonic::Status| (status.code(), status.message().to_owned());
     let (bad, message) = code(client.commit(commit(vec![job("a", &["moon", "h1"])], None)).await.unwrap_err());
     assert!(bad == Code::InvalidArgument && message.contains("moon"), "{bad:?} {message}");

@@ -25,14 +25,16 @@ fn a_service_serves_what_one_of_schema_1_served() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state.redb");
     fs::copy(fixture("schema-1.redb"), &state).unwrap();
-    let (expected, leases) = jobs(serde_json::from_str(&fs::read_to_string(fixture("schema-1.jobs.json")).unwrap()).unwrap());
+    // What was an epoch is a plan version.
+    let answer = fs::read_to_string(fixture("schema-1.jobs.json")).unwrap().replace("\"epoch\"", "\"plan_version\"");
+    let (expected, leases) = jobs(serde_json::from_str(&answer).unwrap());
     // The second time, from the migrated file.
     for _ in 0..2 {
         let mut service = Service::with(program().arg("--state").arg(&state));
         let (shown, ends) = jobs(service.ask("GET", "/v1alpha1/jobs", "").1);
         assert_eq!(shown, expected);
         assert!(ends.iter().zip(&leases).all(|(now, then)| now >= then && (*now == 0) == (*then == 0)), "{ends:?} {leases:?}");
-        assert_eq!(service.ask("GET", "/v1alpha1/plan", "").1["epoch"], 7);
+        assert_eq!(service.ask("GET", "/v1alpha1/plan", "").1["plan_version"], 7);
         assert!(service.ask("GET", "/v1alpha1/fabric", "").1["fabric"].as_str().unwrap().ends_with("# set anew\n"));
         service.signal(Signal::TERM);
         assert!(service.wait().success());
@@ -40,5 +42,5 @@ fn a_service_serves_what_one_of_schema_1_served() {
     // It goes on: a new job beside the old ones.
     let service = Service::with(program().arg("--state").arg(&state));
     let (status, answer) = service.commit("new", &["h4", "h8"]);
-    assert_eq!((status, answer["epoch"].as_u64()), (200, Some(8)), "{answer}");
+    assert_eq!((status, answer["plan_version"].as_u64()), (200, Some(8)), "{answer}");
 }

@@ -237,7 +237,7 @@ async fn an_agent_speaks_for_the_jobs_that_it_leads_and_for_no_others() {
     let brain = &served.brain.handle;
     let gate = |job: &str, slips, iteration| GateReport {
         job: job.into(),
-        epoch: committed["epoch"].as_u64().unwrap(),
+        plan_version: committed["plan_version"].as_u64().unwrap(),
         iterations: 10,
         slips,
         phase_error: Some(0),
@@ -248,7 +248,7 @@ async fn an_agent_speaks_for_the_jobs_that_it_leads_and_for_no_others() {
         let session = SessionId(session);
         brain.register(session, Outbox::new().0);
         let (version, ports) = ("1".to_owned(), Vec::new());
-        brain.tell(Event::AgentHello { session, host: host.into(), version, ports, epoch: 0 }).await.unwrap();
+        brain.tell(Event::AgentHello { session, host: host.into(), version, ports, plan_version: 0 }).await.unwrap();
     }
     let say = |session, gates| {
         let report = AgentReport { clock: None, gates };

@@ -23,10 +23,10 @@ fn jobs_are_committed_seen_and_released() {
     let (status, first) = service.commit("a", &["h1", "h5"]);
     assert_eq!((status, &first["slots"][0]["job"], &first["slots"][0]["leader_host"]), (200, &json!("a"), &json!("h1")));
     let (_, second) = service.commit("b", &["h2", "h6"]);
-    assert!(second["epoch"].as_u64() > first["epoch"].as_u64());
+    assert!(second["plan_version"].as_u64() > first["plan_version"].as_u64());
 
     let (_, plan) = service.ask("GET", "/v1alpha1/plan", "");
-    assert_eq!((plan["epoch"].clone(), plan["slots"].as_array().unwrap().len()), (second["epoch"].clone(), 2));
+    assert_eq!((plan["plan_version"].clone(), plan["slots"].as_array().unwrap().len()), (second["plan_version"].clone(), 2));
     let (_, jobs) = service.ask("GET", "/v1alpha1/jobs?jobs=b", "");
     assert_eq!(
         (&jobs["jobs"][0]["id"], &jobs["jobs"][0]["state"], jobs["jobs"].as_array().unwrap().len()),
@@ -83,17 +83,17 @@ fn the_circles_of_a_link_are_a_picture() {
 fn a_commit_can_be_guarded_and_repeated() {
     let (_folder, service) = service();
     let (_, first) = service.commit("a", &["h1", "h5"]);
-    let epoch = first["epoch"].as_u64().unwrap();
-    let stale = json!({ "jobs": [job("b", &["h2", "h6"])], "if_epoch": epoch - 1 }).to_string();
+    let plan_version = first["plan_version"].as_u64().unwrap();
+    let stale = json!({ "jobs": [job("b", &["h2", "h6"])], "if_plan_version": plan_version - 1 }).to_string();
     let (status, message) = service.refused("POST", "/v1alpha1/commit", &stale);
     assert_eq!(status, 409, "{message}");
-    assert_eq!(service.ask("GET", "/v1alpha1/plan", "").1["epoch"], epoch);
+    assert_eq!(service.ask("GET", "/v1alpha1/plan", "").1["plan_version"], plan_version);
 
-    let keyed = json!({ "jobs": [job("b", &["h2", "h6"])], "if_epoch": epoch, "idempotency_key": "once" }).to_string();
+    let keyed = json!({ "jobs": [job("b", &["h2", "h6"])], "if_plan_version": plan_version, "idempotency_key": "once" }).to_string();
     let (status, once) = service.ask("POST", "/v1alpha1/commit", &keyed);
     assert_eq!(status, 200, "{once}");
     let (status, again) = service.ask("POST", "/v1alpha1/commit", &keyed);
-    assert_eq!((status, &again["epoch"]), (200, &once["epoch"]), "{again}");
+    assert_eq!((status, &again["plan_version"]), (200, &once["plan_version"]), "{again}");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn candidates_are_ranked_and_nothing_changes() {
     assert!(ranked.iter().all(|c| c["outcome"] == "solved" && c["time_advised"].is_number()), "{answer}");
     let across = ranked.iter().find(|c| c["id"] == "across").unwrap();
     assert!(across["shared_links"].as_u64().unwrap() > 0 && across["shifts"].as_array().unwrap().len() == 2);
-    assert_eq!((&answer["epoch"], service.ask("GET", "/v1alpha1/plan", "").1), (&before["epoch"], before.clone()));
+    assert_eq!((&answer["plan_version"], service.ask("GET", "/v1alpha1/plan", "").1), (&before["plan_version"], before.clone()));
     let (_, placed) = service.ask("POST", "/v1alpha1/evaluate", "{}");
     assert_eq!(placed["ranked"][0]["shifts"][0]["job"], "a");
 }

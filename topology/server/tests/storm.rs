@@ -38,7 +38,7 @@ struct Known {
 type Ledger = Arc<Mutex<BTreeMap<String, Known>>>;
 
 /// Commits and releases jobs of its own until the service is gone.
-fn client(address: SocketAddr, id: u64, life: u32, ledger: &Ledger, epoch: &AtomicU64, stop: &AtomicBool) {
+fn client(address: SocketAddr, id: u64, life: u32, ledger: &Ledger, plan_version: &AtomicU64, stop: &AtomicBool) {
     for round in 0.. {
         if stop.load(Ordering::Relaxed) {
             return;
@@ -58,7 +58,7 @@ fn client(address: SocketAddr, id: u64, life: u32, ledger: &Ledger, epoch: &Atom
         assert_eq!(answer.status, 200, "{answer:?}");
         // The answer may be cut short by the kill, and then it was not acknowledged.
         let Ok(value) = serde_json::from_str::<Value>(&answer.body) else { return };
-        epoch.fetch_max(value["epoch"].as_u64().unwrap(), Ordering::Relaxed);
+        plan_version.fetch_max(value["plan_version"].as_u64().unwrap(), Ordering::Relaxed);
         let slot = |s: &Value| s["slots"].as_array().unwrap().iter().find(|s| s["job"] == *name).cloned().unwrap();
         let acknowledged = commit.then(|| slot(&value));
         ledger.lock().unwrap().insert(name, Known { acknowledged, pending: false });
@@ -66,9 +66,9 @@ fn client(address: SocketAddr, id: u64, life: u32, ledger: &Ledger, epoch: &Atom
 }
 
 /// Everything acknowledged is there, and nothing that was never asked for.
-fn check(service: &Service, ledger: &Ledger, epoch: &AtomicU64) {
+fn check(service: &Service, ledger: &Ledger, plan_version: &AtomicU64) {
     let (_, plan) = service.ask("GET", "/v1alpha1/plan", "");
-    assert!(plan["epoch"].as_u64().unwrap() >= epoch.load(Ordering::Relaxed), "an acknowledged epoch is gone: {plan}");
+    assert!(plan["plan_version"].as_u64().unwrap() >= plan_version.load(Ordering::Relaxed), "an acknowledged plan version is gone: {plan}");
     let slots: BTreeMap<&str, &Value> = plan["slots"].as_array().unwrap().iter().map(|s| (s["job"].as_str().unwrap(), s)).collect();
     let mut ledger = ledger.lock().unwrap();
     for (name, known) in ledger.iter_mut() {
@@ -78,24 +78,24 @@ fn check(service: &Service, ledger: &Ledger, epoch: &AtomicU64) {
         }
         if let (Some(there), Some(acknowledged), false) = (there, &known.acknowledged, known.pending) {
             assert_eq!((&there["period_ns"], &there["leader_host"]), (&acknowledged["period_ns"], &acknowledged["leader_host"]));
-            // A later commit may have moved it, and then its epoch is later.
+            // A later commit may have moved it, and then its plan version is later.
             let same = there["offset_ns"] == acknowledged["offset_ns"];
-            assert!(same || there["epoch"].as_u64() > acknowledged["epoch"].as_u64(), "{name}: {there} after {acknowledged}");
+            assert!(same || there["plan_version"].as_u64() > acknowledged["plan_version"].as_u64(), "{name}: {there} after {acknowledged}");
         }
         *known = Known { acknowledged: there.map(|s| (*s).clone()), pending: false };
     }
     assert!(slots.keys().all(|name| ledger.contains_key(*name)), "a job that nobody committed: {slots:?}");
 }
 
-fn storm(state: &Path, life: u32, ledger: &Ledger, epoch: &Arc<AtomicU64>, delay: Duration) {
+fn storm(state: &Path, life: u32, ledger: &Ledger, plan_version: &Arc<AtomicU64>, delay: Duration) {
     let mut service = Service::start(state);
-    check(&service, ledger, epoch);
+    check(&service, ledger, plan_version);
     let stop = Arc::new(AtomicBool::new(false));
     let address = service.address;
     let clients: Vec<_> = (0..CLIENTS)
         .map(|id| {
-            let (ledger, epoch, stop) = (Arc::clone(ledger), Arc::clone(epoch), Arc::clone(&stop));
-            std::thread::spawn(move || client(address, id, life, &ledger, &epoch, &stop))
+            let (ledger, plan_version, stop) = (Arc::clone(ledger), Arc::clone(plan_version), Arc::clone(&stop));
+            std::thread::spawn(move || client(address, id, life, &ledger, &plan_version, &stop))
         })
         .collect();
     std::thread::sleep(delay);
@@ -111,16 +111,16 @@ fn what_was_acknowledged_survives_kills() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state.redb");
     let ledger = Ledger::default();
-    let epoch = Arc::new(AtomicU64::new(0));
+    let plan_version = Arc::new(AtomicU64::new(0));
     let mut random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     for life in 0..kills {
         let delay = Duration::from_micros(rand_below(&mut random, KILL_WITHIN_MS * 1_000));
-        storm(&state, life, &ledger, &epoch, delay);
+        storm(&state, life, &ledger, &plan_version, delay);
     }
     let service = Service::start(&state);
-    check(&service, &ledger, &epoch);
-    println!("{kills} kills, {} epochs acknowledged", epoch.load(Ordering::Relaxed));
-    assert!(epoch.load(Ordering::Relaxed) > u64::from(kills), "hardly anything was committed between the kills");
+    check(&service, &ledger, &plan_version);
+    println!("{kills} kills, {} plan versions acknowledged", plan_version.load(Ordering::Relaxed));
+    assert!(plan_version.load(Ordering::Relaxed) > u64::from(kills), "hardly anything was committed between the kills");
 }
 
 fn rand_below(random: &mut TestRng, bound: u64) -> u64 {

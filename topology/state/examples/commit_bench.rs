@@ -37,7 +37,7 @@ struct Bench {
     service: Service,
     now: FabricTime,
     requests: u64,
-    epoch: u64,
+    plan_version: u64,
 }
 
 impl Bench {
@@ -46,7 +46,7 @@ impl Bench {
         while let Some(action) = self.service.poll() {
             match action {
                 Action::Persist { ticket, .. } => self.service.handle(self.now, Event::Persisted { ticket }),
-                Action::Reply { result: Ok(_), .. } => self.epoch = self.service.view().epoch(),
+                Action::Reply { result: Ok(_), .. } => self.plan_version = self.service.view().plan_version(),
                 Action::Reply { result: Err(e), .. } => eprintln!("refused: {e}"),
                 _ => {}
             }
@@ -61,12 +61,12 @@ impl Bench {
 }
 
 fn run(name: &str, fabric: Arc<Fabric>, jobs: u64, spread: u64) -> Result<(), Box<dyn std::error::Error>> {
-    let mut bench = Bench { service: Service::new(Config::default()), now: FabricTime(1), requests: 0, epoch: 0 };
+    let mut bench = Bench { service: Service::new(Config::default()), now: FabricTime(1), requests: 0, plan_version: 0 };
     let request = bench.request();
     bench.handle(Event::Asked { request, change: Change::SetFabric { fabric: fabric.clone(), text: "".into(), jobs: vec![] } });
     for host in 0..HOSTS {
         let host = format!("h{}", host + 1);
-        bench.handle(Event::AgentHello { session: SessionId(bench.requests), host, version: "1".into(), ports: vec![], epoch: 0 });
+        bench.handle(Event::AgentHello { session: SessionId(bench.requests), host, version: "1".into(), ports: vec![], plan_version: 0 });
         bench.request();
     }
     let mut commits = Vec::new();

@@ -27,8 +27,8 @@ pub enum Action {
     SendPlan {
         /// To whom.
         session: SessionId,
-        /// Epoch of the plan.
-        epoch: u64,
+        /// Version of the plan.
+        plan_version: u64,
         /// Slots of all jobs with a rank on the host.
         slots: Vec<Slot>,
     },
@@ -54,10 +54,10 @@ pub enum Record {
         /// Its document.
         text: Arc<str>,
     },
-    /// The plan's epoch.
-    Epoch {
-        /// The epoch.
-        epoch: u64,
+    /// The plan version.
+    PlanVersion {
+        /// The plan version.
+        plan_version: u64,
     },
     /// A committed job.
     Job {
@@ -96,8 +96,8 @@ pub enum Record {
 /// What a commit came to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Commitment {
-    /// The new epoch.
-    pub epoch: u64,
+    /// The new plan version.
+    pub plan_version: u64,
     /// Slots of the jobs in the components that the commit touched, by name.
     pub slots: Vec<Slot>,
     /// Running jobs whose slot moved, by name.
@@ -112,7 +112,7 @@ impl Record {
     pub fn key(&self) -> String {
         match self {
             Self::Fabric { .. } => "fabric".into(),
-            Self::Epoch { .. } => "epoch".into(),
+            Self::PlanVersion { .. } => "plan_version".into(),
             Self::Job { name, .. } | Self::JobGone { name } => format!("job/{name}"),
             Self::Slot(slot) => format!("slot/{}", slot.job),
             Self::Key { key, .. } | Self::KeyGone { key } => format!("key/{key}"),
@@ -137,8 +137,8 @@ pub enum Reply {
     Committed(Commitment),
     /// To [`crate::Change::Release`].
     Released {
-        /// The new epoch.
-        epoch: u64,
+        /// The new plan version.
+        plan_version: u64,
         /// Names that were not committed.
         unknown: Vec<String>,
     },
@@ -146,8 +146,8 @@ pub enum Reply {
     FabricSet {
         /// Its version.
         version: u64,
-        /// The new epoch.
-        epoch: u64,
+        /// The new plan version.
+        plan_version: u64,
     },
 }
 
@@ -156,10 +156,10 @@ pub enum Reply {
 #[non_exhaustive]
 pub enum Refusal {
     /// The caller decided on an older plan.
-    #[error("the plan is at epoch {epoch}, not {expected}; evaluate again")]
-    EpochMoved {
-        /// The present epoch.
-        epoch: u64,
+    #[error("the plan is at version {plan_version}, not {expected}; evaluate again")]
+    PlanVersionMoved {
+        /// The present plan version.
+        plan_version: u64,
         /// The one that the caller knew.
         expected: u64,
     },
@@ -226,6 +226,6 @@ pub struct Notice {
     pub job: Option<String>,
     /// The host, where there is one.
     pub host: Option<String>,
-    /// Epoch of the plan.
-    pub epoch: u64,
+    /// Version of the plan.
+    pub plan_version: u64,
 }

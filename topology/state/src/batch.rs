@@ -58,8 +58,8 @@ impl Batch {
                 _ => {}
             }
         }
-        if durable.epoch != next.epoch {
-            out.push(Record::Epoch { epoch: next.epoch });
+        if durable.version != next.version {
+            out.push(Record::PlanVersion { plan_version: next.version });
         }
         out
     }
@@ -75,7 +75,7 @@ impl Batch {
         for key in &self.keys {
             to.replace_key(key, from.key(key).cloned());
         }
-        to.epoch = from.epoch;
+        to.version = from.version;
     }
 }
 

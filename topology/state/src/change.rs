@@ -26,10 +26,10 @@ pub(crate) enum Queued {
     Asked { request: RequestId, change: Change },
     /// The leases of these jobs ran out.
     Expire { jobs: Vec<Name> },
-    /// A job slipped too often under the slot of this epoch.
-    Lengthen { job: Name, epoch: u64 },
-    /// A job stands this far from its slot of this epoch.
-    Realign { job: Name, epoch: u64, error: i64 },
+    /// A job slipped too often under the slot of this plan version.
+    Lengthen { job: Name, plan_version: u64 },
+    /// A job stands this far from its slot of this plan version.
+    Realign { job: Name, plan_version: u64, error: i64 },
 }
 
 /// What a change did, to be told when it is durable.
@@ -61,14 +61,14 @@ impl Queued {
             Self::Asked { change: Change::Release { jobs }, .. } => release(now, plan, config, &jobs),
             Self::Asked { change: Change::SetFabric { fabric, text, jobs }, .. } => set_fabric(now, plan, config, fabric, text, jobs),
             Self::Expire { jobs } => expire(now, plan, config, &jobs),
-            Self::Lengthen { job, epoch } => lengthen(now, plan, config, &job, epoch),
-            Self::Realign { job, epoch, error } => realign(now, plan, config, &job, epoch, error),
+            Self::Lengthen { job, plan_version } => lengthen(now, plan, config, &job, plan_version),
+            Self::Realign { job, plan_version, error } => realign(now, plan, config, &job, plan_version, error),
         }
     }
 }
 
-fn notice(now: FabricTime, severity: Severity, kind: &'static str, job: Option<&str>, epoch: u64, message: String) -> Notice {
-    Notice { at: now, severity, kind, message, job: job.map(String::from), host: None, epoch }
+fn notice(now: FabricTime, severity: Severity, kind: &'static str, job: Option<&str>, plan_version: u64, message: String) -> Notice {
+    Notice { at: now, severity, kind, message, job: job.map(String::from), host: None, plan_version }
 }
 
 /// Runs `work` on a draft and keeps all of it or nothing.
@@ -87,18 +87,18 @@ fn drafted<T>(
     }
 }
 
-fn moved_notices(now: FabricTime, settled: &Settled, epoch: u64) -> impl Iterator<Item = Notice> {
-    let told = move |name: &String| notice(now, Severity::Info, "moved", Some(name), epoch, format!("job {name} got another slot"));
+fn moved_notices(now: FabricTime, settled: &Settled, plan_version: u64) -> impl Iterator<Item = Notice> {
+    let told = move |name: &String| notice(now, Severity::Info, "moved", Some(name), plan_version, format!("job {name} got another slot"));
     settled.moved.iter().map(told)
 }
 
 fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> Result<Done, Refusal> {
-    let Commit { jobs, if_fabric, if_epoch, lease, key } = commit;
+    let Commit { jobs, if_fabric, if_plan_version, lease, key } = commit;
     if let Some(answer) = repeated(plan, &jobs, &key)? {
         return Ok(Done { reply: Some(Reply::Committed(answer)), ..Done::default() });
     }
-    if let Some(expected) = if_epoch.filter(|e| *e != plan.epoch) {
-        return Err(Refusal::EpochMoved { epoch: plan.epoch, expected });
+    if let Some(expected) = if_plan_version.filter(|e| *e != plan.version) {
+        return Err(Refusal::PlanVersionMoved { plan_version: plan.version, expected });
     }
     let installed = plan.installed.clone().ok_or(Refusal::NoFabric)?;
     if let Some(expected) = if_fabric.filter(|version| *version != installed.version) {
@@ -138,15 +138,19 @@ fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> 
         }
         draft.settle(&dirty, &fresh)
     })?;
-    let epoch = plan.epoch;
+    let plan_version = plan.version;
     let with_expiry = |job: &Arc<Job>| Slot { expires: now.saturating_add(config.plan_ttl), ..job.slot.clone() };
-    let answer =
-        Commitment { epoch, slots: settled.jobs.iter().map(with_expiry).collect(), moved: settled.moved.clone(), score: settled.score };
+    let answer = Commitment {
+        plan_version,
+        slots: settled.jobs.iter().map(with_expiry).collect(),
+        moved: settled.moved.clone(),
+        score: settled.score,
+    };
     let said =
         format!("committed {}: score {:.3}, {} moved", listed(names.iter().map(|n| &**n), count), settled.score, settled.moved.len());
     let only = names.first().filter(|_| count == 1);
-    let mut notices = alloc::vec![notice(now, Severity::Info, "committed", only.map(|n| &**n), epoch, said)];
-    notices.extend(moved_notices(now, &settled, epoch));
+    let mut notices = alloc::vec![notice(now, Severity::Info, "committed", only.map(|n| &**n), plan_version, said)];
+    notices.extend(moved_notices(now, &settled, plan_version));
     let keys = if key.is_empty() { BTreeSet::new() } else { remember(plan, now, key, answer.clone()) };
     Ok(Done { reply: Some(Reply::Committed(answer)), notices, touched, keys, fabric: false })
 }
@@ -182,11 +186,11 @@ fn new_job(name: Name, definition: JobDefinition, load: Arc<Load>, lease: Option
     Job { name, definition: Arc::new(definition), load, lease, headroom_permille, slot, component: None }
 }
 
-/// What stands for a slot until there is one: epoch 0 is before every plan.
+/// What stands for a slot until there is one: plan version 0 is before every plan.
 fn new_slot(job: &str) -> Slot {
     Slot {
         job: job.into(),
-        epoch: 0,
+        plan_version: 0,
         period: Nanos(0),
         offset: Nanos(0),
         tolerance: Nanos(0),
@@ -215,14 +219,14 @@ fn release(now: FabricTime, plan: &mut Plan, config: &Config, jobs: &[String]) -
     let (known, unknown): (BTreeSet<Name>, BTreeSet<Name>) = asked.into_iter().partition(|n| plan.job(n).is_some());
     let unknown: Vec<String> = unknown.iter().map(|n| n.to_string()).collect();
     if known.is_empty() {
-        return Ok(Done { reply: Some(Reply::Released { epoch: plan.epoch, unknown }), ..Done::default() });
+        return Ok(Done { reply: Some(Reply::Released { plan_version: plan.version, unknown }), ..Done::default() });
     }
     let (settled, touched) = drafted(plan, config, |draft| remove(draft, &known))?;
-    let epoch = plan.epoch;
-    let told = |n: &Name| notice(now, Severity::Info, "released", Some(n), epoch, format!("job {n} was released"));
+    let plan_version = plan.version;
+    let told = |n: &Name| notice(now, Severity::Info, "released", Some(n), plan_version, format!("job {n} was released"));
     let mut notices: Vec<Notice> = known.iter().map(told).collect();
-    notices.extend(moved_notices(now, &settled, epoch));
-    Ok(Done { reply: Some(Reply::Released { epoch, unknown }), notices, touched, ..Done::default() })
+    notices.extend(moved_notices(now, &settled, plan_version));
+    Ok(Done { reply: Some(Reply::Released { plan_version, unknown }), notices, touched, ..Done::default() })
 }
 
 fn expire(now: FabricTime, plan: &mut Plan, config: &Config, jobs: &[Name]) -> Result<Done, Refusal> {
@@ -233,10 +237,10 @@ fn expire(now: FabricTime, plan: &mut Plan, config: &Config, jobs: &[Name]) -> R
         return Ok(Done::default());
     }
     let (settled, touched) = drafted(plan, config, |draft| remove(draft, &gone))?;
-    let epoch = plan.epoch;
-    let told = |n: &Name| notice(now, Severity::Warning, "expired", Some(n), epoch, format!("the lease of job {n} ran out"));
+    let plan_version = plan.version;
+    let told = |n: &Name| notice(now, Severity::Warning, "expired", Some(n), plan_version, format!("the lease of job {n} ran out"));
     let mut notices: Vec<Notice> = gone.iter().map(told).collect();
-    notices.extend(moved_notices(now, &settled, epoch));
+    notices.extend(moved_notices(now, &settled, plan_version));
     Ok(Done { notices, touched, ..Done::default() })
 }
 
@@ -272,15 +276,16 @@ fn set_fabric(
         draft.settle(&all, &BTreeSet::new())
     });
     let (settled, touched) = drafted.inspect_err(|_| plan.installed = before)?;
-    let epoch = plan.epoch;
+    let plan_version = plan.version;
     let said = format!("fabric {version} is in force: {} moved", settled.moved.len());
-    let mut notices = alloc::vec![notice(now, Severity::Info, "fabric", None, epoch, said)];
-    notices.extend(moved_notices(now, &settled, epoch));
-    Ok(Done { reply: Some(Reply::FabricSet { version, epoch }), notices, touched, keys: BTreeSet::new(), fabric: true })
+    let mut notices = alloc::vec![notice(now, Severity::Info, "fabric", None, plan_version, said)];
+    notices.extend(moved_notices(now, &settled, plan_version));
+    Ok(Done { reply: Some(Reply::FabricSet { version, plan_version }), notices, touched, keys: BTreeSet::new(), fabric: true })
 }
 
-fn lengthen(now: FabricTime, plan: &mut Plan, config: &Config, name: &Name, epoch: u64) -> Result<Done, Refusal> {
-    let Some(job) = plan.job(name).filter(|j| j.slot.epoch == epoch && j.headroom_permille < HEADROOM_MAX_PERMILLE).cloned() else {
+fn lengthen(now: FabricTime, plan: &mut Plan, config: &Config, name: &Name, plan_version: u64) -> Result<Done, Refusal> {
+    let Some(job) = plan.job(name).filter(|j| j.slot.plan_version == plan_version && j.headroom_permille < HEADROOM_MAX_PERMILLE).cloned()
+    else {
         return Ok(Done::default());
     };
     let headroom = (job.headroom_permille + HEADROOM_STEP_PERMILLE).min(HEADROOM_MAX_PERMILLE);
@@ -297,12 +302,12 @@ fn lengthen(now: FabricTime, plan: &mut Plan, config: &Config, name: &Name, epoc
         crate::config::SLIPS_ONE_IN,
         headroom
     );
-    let notices = alloc::vec![notice(now, Severity::Warning, "headroom", Some(name), plan.epoch, said)];
+    let notices = alloc::vec![notice(now, Severity::Warning, "headroom", Some(name), plan.version, said)];
     Ok(Done { notices, touched, ..Done::default() })
 }
 
-fn realign(now: FabricTime, plan: &mut Plan, config: &Config, name: &Name, epoch: u64, error: i64) -> Result<Done, Refusal> {
-    let Some(job) = plan.job(name).filter(|j| j.slot.epoch == epoch).cloned() else { return Ok(Done::default()) };
+fn realign(now: FabricTime, plan: &mut Plan, config: &Config, name: &Name, plan_version: u64, error: i64) -> Result<Done, Refusal> {
+    let Some(job) = plan.job(name).filter(|j| j.slot.plan_version == plan_version).cloned() else { return Ok(Done::default()) };
     let slot = &job.slot;
     let period = i128::from(slot.period.0);
     let offset = (i128::from(slot.offset.0) + i128::from(error)).rem_euclid(period.max(1));
@@ -311,12 +316,12 @@ fn realign(now: FabricTime, plan: &mut Plan, config: &Config, name: &Name, epoch
     match drafted(plan, config, stays) {
         Ok(((), touched)) => {
             let said = format!("job {name} drifted by {error} ns; its slot follows it, at no cost to the others");
-            let notices = alloc::vec![notice(now, Severity::Info, "moved", Some(name), plan.epoch, said)];
+            let notices = alloc::vec![notice(now, Severity::Info, "moved", Some(name), plan.version, said)];
             Ok(Done { notices, touched, ..Done::default() })
         }
         Err(_) => {
             let said = format!("job {name} is {error} ns from its slot, more than its slack of {}", slot.slack);
-            let notices = alloc::vec![notice(now, Severity::Warning, "drift", Some(name), plan.epoch, said)];
+            let notices = alloc::vec![notice(now, Severity::Warning, "drift", Some(name), plan.version, said)];
             Ok(Done { notices, ..Done::default() })
         }
     }
@@ -337,7 +342,7 @@ mod tests {
     #[test]
     fn keys_make_room_for_newer_ones() {
         let slot = new_slot("a");
-        let answer = |slots| Commitment { epoch: 1, slots: alloc::vec![slot.clone(); slots], moved: Vec::new(), score: 1.0 };
+        let answer = |slots| Commitment { plan_version: 1, slots: alloc::vec![slot.clone(); slots], moved: Vec::new(), score: 1.0 };
         let mut plan = Plan::default();
         let half = KEY_SLOTS_MAX / 2;
         for (at, key) in ["a", "b"].iter().enumerate() {

@@ -25,8 +25,8 @@ use crate::{
 pub(crate) struct Draft<'a> {
     pub(crate) plan: &'a mut Plan,
     pub(crate) config: &'a Config,
-    /// Epoch of the slots that it changes.
-    pub(crate) epoch: u64,
+    /// Plan version of the slots that it changes.
+    pub(crate) plan_version: u64,
     before: BTreeMap<Name, Option<Arc<Job>>>,
 }
 
@@ -43,8 +43,8 @@ pub(crate) struct Settled {
 
 impl<'a> Draft<'a> {
     pub(crate) fn new(plan: &'a mut Plan, config: &'a Config) -> Self {
-        let epoch = plan.epoch + 1;
-        Self { plan, config, epoch, before: BTreeMap::new() }
+        let plan_version = plan.version + 1;
+        Self { plan, config, plan_version, before: BTreeMap::new() }
     }
 
     pub(crate) fn put(&mut self, name: &Name, job: Option<Arc<Job>>) {
@@ -60,9 +60,9 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The names that it touched. The plan moves on to the epoch of the change.
+    /// The names that it touched. The plan moves on to the plan version of the change.
     pub(crate) fn finish(self) -> BTreeSet<Name> {
-        self.plan.epoch = self.epoch;
+        self.plan.version = self.plan_version;
         self.before.into_keys().collect()
     }
 
@@ -184,7 +184,7 @@ impl<'a> Draft<'a> {
             SlotTimes::new(period, offset, slack, self.config.tolerance_permille);
         let mut slot = Slot {
             job: job.name.to_string(),
-            epoch: job.slot.epoch,
+            plan_version: job.slot.plan_version,
             period,
             offset,
             tolerance,
@@ -194,9 +194,9 @@ impl<'a> Draft<'a> {
             expires: FabricTime(0),
             leader_host: job.definition.hosts.first().cloned().unwrap_or_default(),
         };
-        // Epoch 0 is before every plan: the slot of a job that has none yet.
-        if slot != job.slot || slot.epoch == 0 {
-            slot.epoch = self.epoch;
+        // Plan version 0 is before every plan: the slot of a job that has none yet.
+        if slot != job.slot || slot.plan_version == 0 {
+            slot.plan_version = self.plan_version;
         }
         Job { slot, headroom_permille: headroom, component, ..job.clone() }
     }
@@ -215,7 +215,7 @@ mod tests {
     fn job(name: &str, links: &[u32]) -> (Name, Arc<Job>) {
         let slot = Slot {
             job: name.into(),
-            epoch: 1,
+            plan_version: 1,
             period: Nanos(1_000),
             offset: Nanos(0),
             tolerance: Nanos(150),
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_draft_taken_back_leaves_jobs_links_hosts_and_epoch_as_they_were() {
+    fn a_draft_taken_back_leaves_jobs_links_hosts_and_plan_version_as_they_were() {
         let (config, mut plan) = (Config::default(), Plan::default());
         let (a, first) = job("a", &[1, 2]);
         plan.replace(&a, Some(first.clone()));
@@ -257,7 +257,7 @@ mod tests {
         draft.put(&a, None);
         assert_eq!(shape(draft.plan), [(2, alloc::vec![("b".into(), 7)]), (3, alloc::vec![("b".into(), 7)])]);
         draft.undo();
-        assert_eq!((shape(&plan), plan.epoch, plan.jobs().len(), plan.at("h").count()), (before, 0, 1, 1));
+        assert_eq!((shape(&plan), plan.version, plan.jobs().len(), plan.at("h").count()), (before, 0, 1, 1));
         assert!(Arc::ptr_eq(plan.job("a").unwrap(), &first));
     }
 
@@ -271,6 +271,6 @@ mod tests {
         // The default headroom of 5 %: another period than the 1,000 ns that it had, so its slot moves.
         assert_eq!((settled.moved.len(), settled.score), (1, 1.0));
         assert_eq!(draft.finish(), BTreeSet::from([a.clone()]));
-        assert_eq!((plan.epoch, plan.job("a").unwrap().slot.period), (1, Nanos(2_000)));
+        assert_eq!((plan.version, plan.job("a").unwrap().slot.period), (1, Nanos(2_000)));
     }
 }

@@ -57,7 +57,7 @@ pub struct GateReport {
     /// The job.
     pub job: String,
     /// Of the slot that the gate followed.
-    pub epoch: u64,
+    pub plan_version: u64,
     /// Starts.
     pub iterations: u64,
     /// Starts that were held.
@@ -102,8 +102,8 @@ pub struct Commit {
     pub jobs: Vec<JobDefinition>,
     /// Refuse unless this version of the fabric is in force: the one on which the jobs were placed.
     pub if_fabric: Option<u64>,
-    /// Refuse unless the plan is at this epoch.
-    pub if_epoch: Option<u64>,
+    /// Refuse unless the plan is at this plan version.
+    pub if_plan_version: Option<u64>,
     /// How long they stay without renewal; `None`: until released.
     pub lease: Option<Nanos>,
     /// Repeating a commit under the same key answers as the first did. Empty: no key.
@@ -151,8 +151,8 @@ pub enum Event {
         version: String,
         /// Its ports.
         ports: Vec<String>,
-        /// Epoch of the plan on its pages.
-        epoch: u64,
+        /// Version of the plan on its pages.
+        plan_version: u64,
     },
     /// A session ended.
     AgentGone {
@@ -163,8 +163,8 @@ pub enum Event {
     PlanAck {
         /// The session.
         session: SessionId,
-        /// Epoch of the plan that it wrote.
-        epoch: u64,
+        /// Version of the plan that it wrote.
+        plan_version: u64,
     },
     /// An agent reported; also its heartbeat.
     Report {

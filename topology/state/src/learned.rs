@@ -77,7 +77,7 @@ mod tests {
     fn slot() -> Slot {
         Slot {
             job: "j".into(),
-            epoch: 7,
+            plan_version: 7,
             period: Nanos(105),
             offset: Nanos(0),
             tolerance: Nanos(15),

@@ -81,7 +81,7 @@ pub(crate) struct KeyUse {
 /// Everything durable. There are two: what is durable now, and what will be when the batch under way is.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
-    pub(crate) epoch: u64,
+    pub(crate) version: u64,
     pub(crate) installed: Option<Arc<Installed>>,
     jobs: BTreeMap<Name, Arc<Job>>,
     links: BTreeMap<LinkId, Vec<Presence>>,

@@ -24,8 +24,8 @@ use crate::{
 pub struct Restored {
     /// The fabric, when one was set.
     pub fabric: Option<RestoredFabric>,
-    /// The plan's epoch.
-    pub epoch: u64,
+    /// The plan version.
+    pub plan_version: u64,
     /// The committed jobs.
     pub jobs: Vec<RestoredJob>,
     /// Their slots.
@@ -112,7 +112,7 @@ impl Restored {
         }
         for (key, record) in kept {
             match record {
-                Record::Epoch { epoch } => out.epoch = epoch,
+                Record::PlanVersion { plan_version } => out.plan_version = plan_version,
                 Record::Slot(slot) => out.slots.push(slot),
                 Record::Key { key, at, answer } => out.keys.push((key, at, answer)),
                 Record::Job { name, document, lease, headroom_permille } => {
@@ -129,9 +129,9 @@ impl Restored {
 
 /// The plan of what was kept: slots as they were, held or free, components found and scored again.
 pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Result<Plan, RestoreError> {
-    let Restored { fabric, epoch, jobs, slots, keys } = restored;
+    let Restored { fabric, plan_version, jobs, slots, keys } = restored;
     let mut plan = Plan::default();
-    plan.epoch = epoch;
+    plan.version = plan_version;
     if let Some(RestoredFabric { fabric, text, version }) = fabric {
         let routing = Routing::new(fabric, config.ecmp, &[]).map_err(|e| Refusal::Policy(e.to_string()))?;
         plan.installed = Some(Arc::new(Installed { routing, text, version }));

@@ -87,9 +87,11 @@ impl Service {
         self.view.now = self.view.now.max(now);
         match event {
             Event::Asked { request, change } => drop(self.enqueue(Queued::Asked { request, change })),
-            Event::AgentHello { session, host, version, ports, epoch } => self.hello(now, session, &host, version, ports, epoch),
+            Event::AgentHello { session, host, version, ports, plan_version } => {
+                self.hello(now, session, &host, version, ports, plan_version)
+            }
             Event::AgentGone { session } => self.gone(now, session),
-            Event::PlanAck { session, epoch } => self.acknowledged(now, session, epoch),
+            Event::PlanAck { session, plan_version } => self.acknowledged(now, session, plan_version),
             Event::Report { session, report } => self.report(now, session, &report),
             Event::Persisted { ticket } => {
                 if let Some(batch) = self.under_way.take_if(|b| b.ticket == ticket) {
@@ -110,8 +112,8 @@ impl Service {
         self.advance(now);
         if self.notices > NOTICES_MAX {
             let message = format!("{} more notices", self.notices - NOTICES_MAX);
-            let epoch = self.view.epoch();
-            let more = Notice { at: now, severity: Severity::Warning, kind: "more", message, job: None, host: None, epoch };
+            let plan_version = self.view.plan_version();
+            let more = Notice { at: now, severity: Severity::Warning, kind: "more", message, job: None, host: None, plan_version };
             self.actions.push_back(Action::Notice(more));
         }
     }
@@ -219,7 +221,7 @@ impl Service {
 
     fn internal_failure(&self, now: FabricTime, why: &str) -> Notice {
         let message = format!("the plan could not be changed: {why}");
-        Notice { at: now, severity: Severity::Error, kind: "store", message, job: None, host: None, epoch: self.view.epoch() }
+        Notice { at: now, severity: Severity::Error, kind: "store", message, job: None, host: None, plan_version: self.view.plan_version() }
     }
 
     /// Forgets keys that are old, a bounded number at a time.
@@ -249,7 +251,7 @@ impl Service {
             }
             match slot {
                 None => drop(self.view.watches.remove(name)),
-                Some(slot) if old.is_none_or(|o| o.slot.epoch != slot.epoch) => {
+                Some(slot) if old.is_none_or(|o| o.slot.plan_version != slot.plan_version) => {
                     self.view.watches.entry(name.clone()).and_modify(crate::watch::Watch::restart);
                 }
                 Some(_) => {}

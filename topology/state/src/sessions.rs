@@ -20,7 +20,15 @@ use crate::{
 };
 
 impl Service {
-    pub(crate) fn hello(&mut self, now: FabricTime, session: SessionId, host: &str, version: String, ports: Vec<String>, epoch: u64) {
+    pub(crate) fn hello(
+        &mut self,
+        now: FabricTime,
+        session: SessionId,
+        host: &str,
+        version: String,
+        ports: Vec<String>,
+        plan_version: u64,
+    ) {
         if host.is_empty() || host.len() > units::NAME_BYTES_MAX || version.len() > units::NAME_BYTES_MAX {
             return self.disconnect(session, "a host's name has 1 to 253 bytes, and a version no more".into());
         }
@@ -41,7 +49,7 @@ impl Service {
             a.heard(now);
             a.version = version;
             a.ports = ports.into_iter().take(PORTS_MAX).collect();
-            a.acknowledged = epoch;
+            a.acknowledged = plan_version;
         });
         self.send_plan(now, host);
     }
@@ -53,12 +61,12 @@ impl Service {
         }
     }
 
-    pub(crate) fn acknowledged(&mut self, now: FabricTime, session: SessionId, epoch: u64) {
+    pub(crate) fn acknowledged(&mut self, now: FabricTime, session: SessionId, plan_version: u64) {
         let Some(host) = self.host_of(session) else { return };
         let idle = self.idle();
         self.view.agents.update(&host, idle, |a| {
             a.heard(now);
-            a.acknowledged = a.acknowledged.max(epoch);
+            a.acknowledged = a.acknowledged.max(plan_version);
         });
     }
 
@@ -86,11 +94,11 @@ impl Service {
             let held = job.slot.hold && self.view.agents.at(&host).is_some_and(|a| !a.quarantined.contains(&job.name));
             let wanted = self.view.watches.entry(job.name.clone()).or_default().report(now, &job.slot, held, gate);
             self.judge_period(now, &host, &job, gate);
-            let (name, epoch) = (job.name.clone(), job.slot.epoch);
+            let (name, plan_version) = (job.name.clone(), job.slot.plan_version);
             let queued = match wanted {
                 None => true,
-                Some(Wanted::Headroom) => self.enqueue(Queued::Lengthen { job: name, epoch }),
-                Some(Wanted::Slot(error)) => self.enqueue(Queued::Realign { job: name, epoch, error }),
+                Some(Wanted::Headroom) => self.enqueue(Queued::Lengthen { job: name, plan_version }),
+                Some(Wanted::Slot(error)) => self.enqueue(Queued::Realign { job: name, plan_version, error }),
             };
             if !queued {
                 self.view.watches.entry(job.name.clone()).and_modify(|w| w.decided(false));
@@ -135,7 +143,7 @@ impl Service {
         let (ttl, idle) = (self.view.config.plan_ttl, self.idle());
         let slots = self.view.host_plan(host, now.saturating_add(ttl));
         self.view.agents.sent(host, now, ttl, idle);
-        self.actions.push_back(Action::SendPlan { session, epoch: self.view.epoch(), slots });
+        self.actions.push_back(Action::SendPlan { session, plan_version: self.view.plan_version(), slots });
     }
 
     /// Finds which of the jobs that a host leads its clock is too bad for. True when that changed what it is to be told.
@@ -176,12 +184,12 @@ impl Service {
     }
 
     fn host_notice(&mut self, at: FabricTime, severity: Severity, kind: &'static str, host: &str, message: String) {
-        let epoch = self.view.epoch();
-        self.notice(Notice { at, severity, kind, message, job: None, host: Some(host.into()), epoch });
+        let plan_version = self.view.plan_version();
+        self.notice(Notice { at, severity, kind, message, job: None, host: Some(host.into()), plan_version });
     }
 
     fn job_notice(&mut self, at: FabricTime, severity: Severity, kind: &'static str, host: &str, job: &str, message: String) {
-        let epoch = self.view.epoch();
-        self.notice(Notice { at, severity, kind, message, job: Some(job.into()), host: Some(host.into()), epoch });
+        let plan_version = self.view.plan_version();
+        self.notice(Notice { at, severity, kind, message, job: Some(job.into()), host: Some(host.into()), plan_version });
     }
 }

@@ -9,8 +9,8 @@ use units::{FabricTime, Nanos};
 pub struct Slot {
     /// The job.
     pub job: String,
-    /// Epoch in which this slot was last changed.
-    pub epoch: u64,
+    /// Plan version in which this slot was last changed.
+    pub plan_version: u64,
     /// Scheduled length of an iteration.
     pub period: Nanos,
     /// Below the period.

@@ -110,10 +110,10 @@ impl View {
         Self { now: FabricTime(0), config, plan, agents: Agents::default(), leases: Leases::default(), watches: BTreeMap::new() }
     }
 
-    /// The epoch of the plan; 0 before the first change.
+    /// The version of the plan; 0 before the first change.
     #[must_use]
-    pub fn epoch(&self) -> u64 {
-        self.plan.epoch
+    pub fn plan_version(&self) -> u64 {
+        self.plan.version
     }
 
     /// Counts the fabrics that were set; 0: none.
@@ -352,9 +352,9 @@ impl<'a> AgentView<'a> {
         &self.agent.ports
     }
 
-    /// Epoch of the plan that it acknowledged; 0: none.
+    /// Version of the plan that it acknowledged; 0: none.
     #[must_use]
-    pub fn epoch(&self) -> u64 {
+    pub fn plan_version(&self) -> u64 {
         self.agent.acknowledged
     }
 

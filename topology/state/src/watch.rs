@@ -42,7 +42,7 @@ impl Watch {
     /// Takes in a report of the gate that follows `slot`; what it says of older slots, or of jobs that are not `held`, is only
     /// kept.
     pub(crate) fn report(&mut self, now: FabricTime, slot: &Slot, held: bool, report: &GateReport) -> Option<Wanted> {
-        let wanted = if held && report.epoch == slot.epoch && self.asked.is_none() { self.judge(slot, report) } else { None };
+        let wanted = if held && report.plan_version == slot.plan_version && self.asked.is_none() { self.judge(slot, report) } else { None };
         self.asked = self.asked.or(wanted);
         self.totals.add(report);
         self.last = Some((now, report.clone()));
@@ -99,7 +99,7 @@ mod tests {
     fn slot() -> Slot {
         Slot {
             job: "j".into(),
-            epoch: 7,
+            plan_version: 7,
             period: Nanos(1_000),
             offset: Nanos(0),
             tolerance: Nanos(150),
@@ -111,8 +111,8 @@ mod tests {
         }
     }
 
-    fn gate(epoch: u64, iterations: u64, slips: u64, error: i64) -> GateReport {
-        GateReport { job: "j".into(), epoch, iterations, slips, phase_error: Some(error), ..GateReport::default() }
+    fn gate(plan_version: u64, iterations: u64, slips: u64, error: i64) -> GateReport {
+        GateReport { job: "j".into(), plan_version, iterations, slips, phase_error: Some(error), ..GateReport::default() }
     }
 
     #[test]

@@ -53,14 +53,14 @@ fn agents_are_told_to_hold_only_the_jobs_that_are_held() {
     assert_eq!(told(&driver, 10), [("c".into(), false)]);
     assert_eq!(told(&driver, 14), [("d".into(), false)]);
     for (session, job) in [(1, "a"), (10, "c")] {
-        let epoch = driver.slot(job).epoch;
-        let gate = GateReport { job: job.into(), epoch, iterations: 30, slips: 20, phase_error: Some(0), ..GateReport::default() };
+        let plan_version = driver.slot(job).plan_version;
+        let gate = GateReport { job: job.into(), plan_version, iterations: 30, slips: 20, phase_error: Some(0), ..GateReport::default() };
         let clock = Some(ClockQuality { bound: Nanos(1), rtt: Nanos(2) });
         let report = AgentReport { clock, gates: vec![gate] };
         // What a free job reports of slips asks for nothing.
-        let before = driver.service.view().epoch();
+        let before = driver.service.view().plan_version();
         driver.handle(Event::Report { session: SessionId(session), report });
-        assert_eq!(driver.service.view().epoch() > before, job == "a");
+        assert_eq!(driver.service.view().plan_version() > before, job == "a");
     }
     let state = |job: &str| driver.service.view().job(job).unwrap().state();
     assert_eq!((state("a"), state("c")), (JobState::Held, JobState::Free));
@@ -73,7 +73,7 @@ fn a_held_job_keeps_its_slot_when_others_come_and_go() {
     let done = driver.commit(&[E]);
     assert_eq!(done.slots.len(), 5, "one component");
     assert!(!done.moved.iter().any(|m| m == "a" || m == "b"), "{:?}", done.moved);
-    assert_eq!((driver.slot("a"), driver.slot("b")), before, "not even the epoch changes");
+    assert_eq!((driver.slot("a"), driver.slot("b")), before, "not even the plan version changes");
     driver.release(&["e"]);
     assert_eq!((driver.slot("a"), driver.slot("b")), before);
     driver.release(&["d"]);

@@ -82,7 +82,7 @@ fn take(driver: &mut Driver, step: &Step) {
             for _ in 0..3 {
                 let gate = GateReport {
                     job: slot.job.clone(),
-                    epoch: slot.epoch,
+                    plan_version: slot.plan_version,
                     iterations: 20,
                     slips: *slips,
                     phase_error: Some(*error),

@@ -23,20 +23,20 @@ fn report(driver: &mut Driver, session: u64, bound_ms: u64, gates: Vec<GateRepor
 }
 
 fn gate(driver: &Driver, job: &str, iterations: u64, slips: u64, error: i64) -> GateReport {
-    let epoch = driver.slot(job).epoch;
-    GateReport { job: job.into(), epoch, iterations, slips, phase_error: Some(error), ..GateReport::default() }
+    let plan_version = driver.slot(job).plan_version;
+    GateReport { job: job.into(), plan_version, iterations, slips, phase_error: Some(error), ..GateReport::default() }
 }
 
 #[test]
 fn two_jobs_on_one_uplink_get_slots_apart() {
     let mut driver = Driver::with_fabric();
     let done = driver.commit(&[A, B]);
-    assert_eq!((done.epoch, done.score, done.moved.len()), (2, 1.0, 0));
+    assert_eq!((done.plan_version, done.score, done.moved.len()), (2, 1.0, 0));
     let (a, b) = (driver.slot("a"), driver.slot("b"));
     // 100 ms and 5 % headroom; 105 - 2 * 40 = 25 ms are free: 12.5 ms of slack either way, slots 52.5 ms apart.
     for slot in [&a, &b] {
         assert_eq!((slot.period, slot.slack, slot.hold_max), (Nanos(105 * MS), Nanos(12_500_000), Nanos(105 * MS)));
-        assert_eq!((slot.tolerance, slot.hold, slot.epoch), (Nanos(15_750_000), true, 2));
+        assert_eq!((slot.tolerance, slot.hold, slot.plan_version), (Nanos(15_750_000), true, 2));
     }
     assert_eq!(a.offset.0.abs_diff(b.offset.0), 52_500_000);
     assert_eq!((a.leader_host.as_str(), b.leader_host.as_str()), ("h1", "h2"));
@@ -63,14 +63,14 @@ fn a_job_that_meets_nobody_runs_free() {
 }
 
 #[test]
-fn other_components_keep_slots_and_epochs() {
+fn other_components_keep_slots_and_plan_versions() {
     let mut driver = Driver::with_fabric();
     driver.commit(&[A, B]);
     let before = (driver.slot("a"), driver.slot("b"));
     let done = driver.commit(&[C]);
     assert_eq!(done.slots.iter().map(|s| s.job.as_str()).collect::<Vec<_>>(), ["c"]);
     let done = driver.commit(&[D]);
-    assert_eq!((done.epoch, done.slots.len(), done.moved.len()), (4, 2, 0));
+    assert_eq!((done.plan_version, done.slots.len(), done.moved.len()), (4, 2, 0));
     assert_eq!((driver.slot("a"), driver.slot("b")), before);
     driver.release(&["c"]);
     assert_eq!((driver.slot("a"), driver.slot("b")), before);
@@ -99,13 +99,13 @@ fn nothing_is_told_before_it_is_durable() {
     let request = driver.send_commit(&[A, B]);
     assert!(driver.waiting.is_some() && driver.reply(request).is_none());
     assert_eq!((driver.plans.len(), driver.notices.len()), (plans, notices));
-    assert_eq!((driver.service.view().epoch(), driver.service.view().jobs().len()), (1, 0), "reads see what is durable");
+    assert_eq!((driver.service.view().plan_version(), driver.service.view().jobs().len()), (1, 0), "reads see what is durable");
     driver.slow = false;
     driver.persisted();
     assert!(driver.reply(request).unwrap().is_ok());
     // h1 has a rank of `a` and leads it.
-    let (_, epoch, slots) = driver.plan(1).unwrap();
-    assert_eq!((*epoch, slots.len(), slots[0].job.as_str()), (2, 1, "a"));
+    let (_, plan_version, slots) = driver.plan(1).unwrap();
+    assert_eq!((*plan_version, slots.len(), slots[0].job.as_str()), (2, 1, "a"));
 }
 
 #[test]
@@ -140,27 +140,30 @@ fn changes_that_waited_share_a_batch() {
     assert!(driver.reply(requests[0]).is_some() && driver.reply(requests[1]).is_none());
     driver.persisted();
     assert!(driver.waiting.is_none(), "three commits in one batch");
-    let epoch = |r: &RequestId| match driver.reply(*r) {
-        Some(Ok(Reply::Committed(c))) => c.epoch,
+    let plan_version = |r: &RequestId| match driver.reply(*r) {
+        Some(Ok(Reply::Committed(c))) => c.plan_version,
         other => panic!("{other:?}"),
     };
-    let epochs: Vec<u64> = requests.iter().map(epoch).collect();
-    assert_eq!(epochs, [2, 3, 4, 5]);
+    let plan_versions: Vec<u64> = requests.iter().map(plan_version).collect();
+    assert_eq!(plan_versions, [2, 3, 4, 5]);
 }
 
 #[test]
 fn a_key_answers_as_it_did_before_and_after_a_restart() {
     let mut driver = Driver::with_fabric();
-    let send = |driver: &mut Driver, job, if_epoch| {
+    let send = |driver: &mut Driver, job, if_plan_version| {
         let request = driver.request();
         let jobs = vec![driver.job(job, "100 0-40 h1,h5")];
-        driver.handle(Event::Asked { request, change: Change::Commit(Commit { jobs, if_epoch, key: "k".into(), ..Commit::default() }) });
+        driver.handle(Event::Asked {
+            request,
+            change: Change::Commit(Commit { jobs, if_plan_version, key: "k".into(), ..Commit::default() }),
+        });
         driver.reply(request).unwrap()
     };
     let first = send(&mut driver, "a", Some(1));
     assert!(first.is_ok());
     driver.now = driver.now.saturating_add(Nanos(S));
-    assert_eq!(send(&mut driver, "a", Some(1)), first, "although the epoch moved on");
+    assert_eq!(send(&mut driver, "a", Some(1)), first, "although the plan_version moved on");
     assert_eq!(send(&mut driver, "b", None), Err(Refusal::KeyUsed { key: "k".into(), job: "b".into() }));
     let records: Vec<_> = driver.batches.concat();
     let mut again = Driver::new(Service::restore(Config::default(), driver.now, restored(&records)).unwrap());
@@ -196,8 +199,11 @@ fn a_commit_is_all_or_nothing() {
         assert_eq!(durable(&driver.service), before, "{refusal}");
     }
     let request = driver.request();
-    driver.handle(Event::Asked { request, change: Change::Commit(Commit { jobs: vec![good], if_epoch: Some(1), ..Commit::default() }) });
-    assert_eq!(driver.reply(request), Some(Err(Refusal::EpochMoved { epoch: 2, expected: 1 })));
+    driver.handle(Event::Asked {
+        request,
+        change: Change::Commit(Commit { jobs: vec![good], if_plan_version: Some(1), ..Commit::default() }),
+    });
+    assert_eq!(driver.reply(request), Some(Err(Refusal::PlanVersionMoved { plan_version: 2, expected: 1 })));
 }
 
 #[test]
@@ -272,7 +278,7 @@ fn plans_are_renewed_and_silence_ends_a_session() {
         report(&mut driver, 1, 0, vec![]);
     }
     assert_eq!(expiry(&driver), first.saturating_add(Nanos(80 * S)), "renewed after 20 s");
-    assert_eq!((driver.plan(1).unwrap().1, driver.slot("a").epoch), (2, 2), "without a new epoch");
+    assert_eq!((driver.plan(1).unwrap().1, driver.slot("a").plan_version), (2, 2), "without a new plan_version");
     driver.pass(Nanos(15 * S));
     assert_eq!(driver.disconnected, [SessionId(1)]);
     assert_eq!(driver.kinds().last(), Some(&"lost"));
@@ -320,10 +326,10 @@ fn slips_lengthen_the_period_of_the_whole_component() {
     report(&mut driver, 1, 0, vec![slips.clone()]);
     // 100 ms with 70 permille.
     assert_eq!([driver.slot("a").period, driver.slot("b").period], [Nanos(107 * MS); 2]);
-    assert_eq!([driver.slot("a").epoch, driver.slot("b").epoch], [3, 3]);
+    assert_eq!([driver.slot("a").plan_version, driver.slot("b").plan_version], [3, 3]);
     assert_eq!(driver.slot("c"), quiet);
     report(&mut driver, 1, 0, vec![slips]);
-    assert_eq!(driver.slot("a").epoch, 3, "a report about the older slot");
+    assert_eq!(driver.slot("a").plan_version, 3, "a report about the older slot");
     for _ in 0..20 {
         let slips = gate(&driver, "a", 20, 20, 0);
         report(&mut driver, 1, 0, vec![slips]);
@@ -427,7 +433,7 @@ fn a_drift_is_followed_where_it_costs_nothing() {
         report(&mut driver, 1, 0, vec![drifted]);
     }
     let offset = (a.offset.0 as i64 + error).rem_euclid(period) as u64;
-    assert_eq!((driver.slot("a").offset, driver.slot("a").epoch), (Nanos(offset), 4));
+    assert_eq!((driver.slot("a").offset, driver.slot("a").plan_version), (Nanos(offset), 4));
     assert_eq!(driver.slot("b").offset, b.offset);
 }
 
@@ -441,7 +447,7 @@ fn a_drift_that_would_cost_is_said_once() {
         let drifted = gate(&driver, "a", 10, 0, 13 * MS as i64);
         report(&mut driver, 1, 0, vec![drifted]);
     }
-    assert_eq!(driver.slot("a").epoch, before.epoch);
+    assert_eq!(driver.slot("a").plan_version, before.plan_version);
     assert_eq!(driver.service.view().job("a").unwrap().state(), JobState::Drifting);
     assert_eq!(driver.kinds().iter().filter(|k| **k == "drift").count(), 1);
     let back = gate(&driver, "a", 10, 0, 12 * MS as i64);
@@ -517,8 +523,8 @@ fn a_fabric_read_before_a_commit_does_not_bring_the_old_job_back() {
 fn a_release_names_what_it_does_not_know() {
     let mut driver = Driver::with_fabric();
     driver.commit(&[A]);
-    assert_eq!(driver.release(&["x", "a"]), Reply::Released { epoch: 3, unknown: vec!["x".into()] });
-    assert_eq!(driver.release(&["a"]), Reply::Released { epoch: 3, unknown: vec!["a".into()] }, "nothing changes");
+    assert_eq!(driver.release(&["x", "a"]), Reply::Released { plan_version: 3, unknown: vec!["x".into()] });
+    assert_eq!(driver.release(&["a"]), Reply::Released { plan_version: 3, unknown: vec!["a".into()] }, "nothing changes");
 }
 
 #[test]

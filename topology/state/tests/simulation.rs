@@ -18,7 +18,7 @@ use rand_chacha::{
 use units::{FabricTime, Nanos};
 
 use agents::{Fleet, ToAgent};
-use invariants::{Witness, written_epoch};
+use invariants::{Witness, written_plan_version};
 use world::{MS, S, fabric, job, restored, said};
 
 const SEEDS: u64 = 8;
@@ -189,10 +189,10 @@ impl World {
                     self.writing = Some((ticket, records, self.now.saturating_add(Nanos(delay))));
                 }
                 Action::Reply { request, result } => self.answered(request, result),
-                Action::SendPlan { session, epoch, slots } => {
-                    self.witness.plan_sent(session, epoch, &slots, &self.kept);
+                Action::SendPlan { session, plan_version, slots } => {
+                    self.witness.plan_sent(session, plan_version, &slots, &self.kept);
                     for at in self.arrivals() {
-                        self.to_agents.insert(at, ToAgent::Plan { session, epoch, slots: slots.clone() });
+                        self.to_agents.insert(at, ToAgent::Plan { session, plan_version, slots: slots.clone() });
                     }
                 }
                 Action::Disconnect { session, .. } => {
@@ -209,11 +209,11 @@ impl World {
     fn answered(&mut self, request: RequestId, result: Result<Reply, Refusal>) {
         let asked = self.asked.remove(&request).unwrap_or_else(|| panic!("{request:?} was answered twice, or never asked"));
         let Ok(reply) = result else { return };
-        let epoch = match &reply {
-            Reply::Committed(c) => c.epoch,
-            Reply::Released { epoch, .. } | Reply::FabricSet { epoch, .. } => *epoch,
+        let plan_version = match &reply {
+            Reply::Committed(c) => c.plan_version,
+            Reply::Released { plan_version, .. } | Reply::FabricSet { plan_version, .. } => *plan_version,
         };
-        assert!(written_epoch(&self.kept) >= epoch, "told before it was durable");
+        assert!(written_plan_version(&self.kept) >= plan_version, "told before it was durable");
         self.witness.changed(asked.jobs);
     }
 
@@ -250,10 +250,10 @@ impl World {
             }
         }
         let request = self.ask(jobs.iter().map(|j| (j.job.name.clone(), Some(said(&j.document)))).collect());
-        let epoch = self.service.view().epoch();
-        let if_epoch = self.dice.chance(20).then_some(epoch);
+        let plan_version = self.service.view().plan_version();
+        let if_plan_version = self.dice.chance(20).then_some(plan_version);
         let lease = leased.then(|| Nanos((1 + self.dice.below(60)) * S));
-        self.handle(Event::Asked { request, change: Change::Commit(Commit { jobs, if_epoch, lease, ..Commit::default() }) });
+        self.handle(Event::Asked { request, change: Change::Commit(Commit { jobs, if_plan_version, lease, ..Commit::default() }) });
     }
 
     fn release(&mut self) {
@@ -294,7 +294,7 @@ impl World {
         for agent in &self.fleet.agents {
             let known = view.agent(&agent.host).unwrap();
             assert_eq!(known.session(), agent.session, "{} is connected", agent.host);
-            assert_eq!(known.epoch(), agent.epoch, "{} acknowledged what it holds", agent.host);
+            assert_eq!(known.plan_version(), agent.plan_version, "{} acknowledged what it holds", agent.host);
             let planned: Vec<_> = view.jobs().filter(|j| j.definition().hosts.contains(&agent.host)).map(|j| j.slot()).collect();
             let zero = |s: &antiphase_state::Slot| antiphase_state::Slot { expires: FabricTime(0), ..s.clone() };
             let (held, planned): (Vec<_>, Vec<_>) = (agent.slots.iter().map(zero).collect(), planned.iter().map(zero).collect());
@@ -315,7 +315,7 @@ impl Drop for Replay {
     }
 }
 
-/// The last epoch, how many batches were written, at how many looks a component had jobs held and others free, and the end.
+/// The last plan version, how many batches were written, at how many looks a component had jobs held and others free, and the end.
 fn run(seed: u64) -> (u64, usize, usize, String) {
     let _replay = Replay(seed);
     let mut world = World::new(seed);
@@ -323,18 +323,18 @@ fn run(seed: u64) -> (u64, usize, usize, String) {
         world.step();
     }
     world.settle();
-    (world.service.view().epoch(), world.batches, world.witness.mixed, world::durable(&world.service))
+    (world.service.view().plan_version(), world.batches, world.witness.mixed, world::durable(&world.service))
 }
 
 #[test]
 fn agents_and_service_agree_after_a_storm() {
     match std::env::var("ANTIPHASE_SEED") {
-        Ok(seed) => println!("epoch {}", run(seed.parse().expect("ANTIPHASE_SEED is a number")).0),
+        Ok(seed) => println!("plan_version {}", run(seed.parse().expect("ANTIPHASE_SEED is a number")).0),
         Err(_) => {
             let runs: Vec<_> = (0..SEEDS).map(run).collect();
-            let epochs: Vec<u64> = runs.iter().map(|r| r.0).collect();
+            let plan_versions: Vec<u64> = runs.iter().map(|r| r.0).collect();
             assert!(runs.iter().map(|r| r.2).sum::<usize>() > 0, "now and then some jobs of a component were held and others not");
-            assert!(epochs.iter().all(|e| *e > 50), "something happened in every run: {epochs:?}");
+            assert!(plan_versions.iter().all(|e| *e > 50), "something happened in every run: {plan_versions:?}");
         }
     }
 }

@@ -268,9 +268,11 @@ fn open(path: &Path, guard: &SyncGuard) -> Result<Database, StoreError> {
     }
     if found < SCHEMA {
         let old = records(&database).map_err(|e| damaged(path, e))?;
+        let names: Vec<String> = old.keys().cloned().collect();
         let new = migrate::from_1(old).map_err(|e| damaged(path, e))?;
+        let gone: Vec<Edit> = names.into_iter().filter(|name| !new.contains_key(name)).map(|key| Edit::Remove { key }).collect();
         // One transaction: a service that is killed meanwhile finds the old file or the new one.
-        transact(&database, &new, &[], Revision::default()).map_err(|e| unwritten(path, e))?;
+        transact(&database, &new, &gone, Revision::default()).map_err(|e| unwritten(path, e))?;
         tracing::info!(path = %path.display(), from = found, to = SCHEMA, "the state file was migrated to a later schema");
     }
     Ok(database)
@@ -311,15 +313,15 @@ fn damaged(path: &Path, problem: impl std::fmt::Display) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AnswerRecord, EpochRecord, Key};
+    use crate::{AnswerRecord, Key, PlanVersionRecord};
 
-    fn epoch(n: u64) -> Record {
-        Record::Epoch(EpochRecord { epoch: n })
+    fn plan_version(n: u64) -> Record {
+        Record::PlanVersion(PlanVersionRecord { plan_version: n })
     }
 
     /// Any record, of any name.
     fn put(key: &str) -> Change {
-        let answer = AnswerRecord { at_ns: 1, epoch: 1, slots: Vec::new(), moved: Vec::new(), score: 1.0 };
+        let answer = AnswerRecord { at_ns: 1, plan_version: 1, slots: Vec::new(), moved: Vec::new(), score: 1.0 };
         Change::Put(Record::Answer(key.into(), answer))
     }
 
@@ -337,11 +339,11 @@ mod tests {
         let path = folder.path().join("state.redb");
         let mut file = StateFile::open(&path).unwrap();
         assert!(matches!(StateFile::open(&path), Err(StoreError::InUse { .. })));
-        append(&mut file, &[Change::Put(epoch(1)), put("k")]).unwrap();
-        append(&mut file, &[Change::Put(epoch(2)), remove("k")]).unwrap();
+        append(&mut file, &[Change::Put(plan_version(1)), put("k")]).unwrap();
+        append(&mut file, &[Change::Put(plan_version(2)), remove("k")]).unwrap();
         drop(file);
         let loaded = StateFile::open(&path).unwrap().load().unwrap();
-        assert_eq!(loaded, Loaded { revision: Revision(2), records: vec![epoch(2)] });
+        assert_eq!(loaded, Loaded { revision: Revision(2), records: vec![plan_version(2)] });
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What the topology service keeps: typed records, and a trait for whatever keeps them.
 //!
-//! - [`Record`] is everything that is kept: the fabric, the plan's epoch, jobs, their slots, and answers under idempotency keys.
+//! - [`Record`] is everything that is kept: the fabric, the plan version, jobs, their slots, and answers under idempotency keys.
 //!   Each kind of record has one type and one encoding, which [`SCHEMA`] numbers.
 //! - [`Store`] is what a store does: hand over everything, append a batch, and verify what it holds after an error.
 //! - [`StateFile`] is the store of a single service: one file, with redb inside.
@@ -22,7 +22,9 @@ pub use disk::SyncGuard;
 pub use error::{AppendError, StoreError};
 pub use file::StateFile;
 pub use line::{PROBLEM_BYTES_MAX, cut, one_line};
-pub use record::{AnswerRecord, Change, EpochRecord, FabricRecord, JobRecord, Key, LeaseRecord, Record, RecordError, SCHEMA, SlotRecord};
+pub use record::{
+    AnswerRecord, Change, FabricRecord, JobRecord, Key, LeaseRecord, PlanVersionRecord, Record, RecordError, SCHEMA, SlotRecord,
+};
 
 /// Counts the batches that a store took since it was made or migrated to schema 2. It only grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

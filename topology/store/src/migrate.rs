@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use job::JobDoc;
 use serde::Deserialize;
 
-use crate::record::{self, JobRecord, LeaseRecord, Record, RecordError};
+use crate::record::{self, JobRecord, Key, LeaseRecord, Record, RecordError};
 
 /// A job under schema 1.
 #[derive(Debug, Deserialize)]
@@ -16,14 +16,23 @@ struct JobRecord1 {
     headroom_permille: u32,
 }
 
-/// From schema 1 to 2, by key: the documents of jobs are no longer text. The other records are as they were.
+/// The key of the plan version under schema 1.
+const EPOCH: &str = "epoch";
+
+/// From schema 1 to 2, by key: the documents of jobs are no longer text, and what was an epoch is a plan version. Everything else is
+/// as it was.
 ///
 /// # Errors
 /// The first record that cannot be read.
 pub(crate) fn from_1(old: BTreeMap<String, Vec<u8>>) -> Result<BTreeMap<String, Vec<u8>>, RecordError> {
     let one = |(key, bytes): (String, Vec<u8>)| {
-        let bytes = if record::is_job(&key) { job_from_1(&key, &bytes)? } else { bytes };
-        Record::decode(&key, &bytes)?;
+        if record::is_job(&key) {
+            let bytes = job_from_1(&key, &bytes)?;
+            return Record::decode(&key, &bytes).map(|_| (key, bytes));
+        }
+        // The types of today read the old name of their field, and write the new one.
+        let key = if key == EPOCH { Key::PlanVersion.to_string() } else { key };
+        let bytes = Record::decode(&key, &bytes)?.encode()?;
         Ok((key, bytes))
     };
     old.into_iter().map(one).collect()

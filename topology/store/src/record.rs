@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub const SCHEMA: u32 = 2;
 
 const FABRIC: &str = "fabric";
-const EPOCH: &str = "epoch";
+const PLAN_VERSION: &str = "plan_version";
 const JOB: &str = "job/";
 const SLOT: &str = "slot/";
 const ANSWER: &str = "key/";
@@ -23,8 +23,8 @@ const ANSWER: &str = "key/";
 pub enum Record {
     /// The fabric.
     Fabric(FabricRecord),
-    /// The plan's epoch.
-    Epoch(EpochRecord),
+    /// The plan version.
+    PlanVersion(PlanVersionRecord),
     /// A committed job; its name is the id in its document.
     Job(JobRecord),
     /// The slot of the job of that name.
@@ -38,8 +38,8 @@ pub enum Record {
 pub enum Key {
     /// Of [`Record::Fabric`].
     Fabric,
-    /// Of [`Record::Epoch`].
-    Epoch,
+    /// Of [`Record::PlanVersion`].
+    PlanVersion,
     /// Of [`Record::Job`]: the name of the job.
     Job(String),
     /// Of [`Record::Slot`]: the name of the job.
@@ -78,12 +78,13 @@ pub struct FabricRecord {
     pub text: Arc<str>,
 }
 
-/// The plan's epoch.
+/// The plan version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct EpochRecord {
-    /// The epoch.
-    pub epoch: u64,
+pub struct PlanVersionRecord {
+    /// The plan version.
+    #[serde(alias = "epoch")]
+    pub plan_version: u64,
 }
 
 /// A committed job.
@@ -113,8 +114,9 @@ pub struct LeaseRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlotRecord {
-    /// Epoch in which the slot was last changed.
-    pub epoch: u64,
+    /// Plan version in which the slot was last changed.
+    #[serde(alias = "epoch")]
+    pub plan_version: u64,
     /// Scheduled length of an iteration.
     pub period_ns: u64,
     /// A start is due when fabric time modulo the period is this.
@@ -137,8 +139,9 @@ pub struct SlotRecord {
 pub struct AnswerRecord {
     /// When the key was used, in nanoseconds of fabric time.
     pub at_ns: u64,
-    /// The epoch of the commit.
-    pub epoch: u64,
+    /// The plan version of the commit.
+    #[serde(alias = "epoch")]
+    pub plan_version: u64,
     /// Slots by the names of their jobs.
     pub slots: Vec<(String, SlotRecord)>,
     /// Names of running jobs whose slot moved.
@@ -153,7 +156,7 @@ impl Record {
     pub fn key(&self) -> Key {
         match self {
             Self::Fabric(_) => Key::Fabric,
-            Self::Epoch(_) => Key::Epoch,
+            Self::PlanVersion(_) => Key::PlanVersion,
             Self::Job(job) => Key::Job(job.document.id.clone()),
             Self::Slot(job, _) => Key::Slot(job.clone()),
             Self::Answer(key, _) => Key::Answer(key.clone()),
@@ -167,7 +170,7 @@ impl Record {
     pub fn encode(&self) -> Result<Vec<u8>, RecordError> {
         let bytes = match self {
             Self::Fabric(fabric) => serde_json::to_vec(fabric),
-            Self::Epoch(epoch) => serde_json::to_vec(epoch),
+            Self::PlanVersion(plan_version) => serde_json::to_vec(plan_version),
             Self::Job(job) => serde_json::to_vec(job),
             Self::Slot(_, slot) => serde_json::to_vec(slot),
             Self::Answer(_, answer) => serde_json::to_vec(answer),
@@ -183,7 +186,7 @@ impl Record {
         let name = |prefix| key.strip_prefix(prefix).map(str::to_owned);
         match key {
             FABRIC => return read(key, bytes).map(Self::Fabric),
-            EPOCH => return read(key, bytes).map(Self::Epoch),
+            PLAN_VERSION => return read(key, bytes).map(Self::PlanVersion),
             _ => {}
         }
         if let Some(name) = name(JOB) {
@@ -212,7 +215,7 @@ impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fabric => f.write_str(FABRIC),
-            Self::Epoch => f.write_str(EPOCH),
+            Self::PlanVersion => f.write_str(PLAN_VERSION),
             Self::Job(name) => write!(f, "{JOB}{name}"),
             Self::Slot(job) => write!(f, "{SLOT}{job}"),
             Self::Answer(key) => write!(f, "{ANSWER}{key}"),
@@ -247,7 +250,7 @@ mod tests {
 
     fn slot() -> SlotRecord {
         let leader_host = "h1".into();
-        SlotRecord { epoch: 3, period_ns: 5, offset_ns: 4, tolerance_ns: 1, slack_ns: 2, hold_max_ns: 5, hold: true, leader_host }
+        SlotRecord { plan_version: 3, period_ns: 5, offset_ns: 4, tolerance_ns: 1, slack_ns: 2, hold_max_ns: 5, hold: true, leader_host }
     }
 
     fn job(text: &str, lease: Option<LeaseRecord>) -> Record {
@@ -259,13 +262,13 @@ mod tests {
         let profile = "{schema: antiphase.profile/v1, name: p, period_ns: 7, phases: [], ranks: {dp: 2}, source: declared, variance: 0.1}";
         let records = [
             Record::Fabric(FabricRecord { version: 7, text: "schema: x\n".into() }),
-            Record::Epoch(EpochRecord { epoch: u64::MAX }),
+            Record::PlanVersion(PlanVersionRecord { plan_version: u64::MAX }),
             job("{id: a, model: {name: vgg16, batch: 1700}, hosts: [h1, h2]}", Some(LeaseRecord { length_ns: 1, until_ns: 2 })),
             job(&format!("{{id: b, profile: {profile}}}"), None),
             Record::Slot("a/b".into(), slot()),
             Record::Answer(
                 "k\u{0}".into(),
-                AnswerRecord { at_ns: 9, epoch: 1, slots: vec![("a".into(), slot())], moved: vec!["a".into()], score: 0.75 },
+                AnswerRecord { at_ns: 9, plan_version: 1, slots: vec![("a".into(), slot())], moved: vec!["a".into()], score: 0.75 },
             ),
         ];
         for before in records {
@@ -285,7 +288,7 @@ mod tests {
     fn what_is_not_ours_is_named() {
         let error = |key: &str, bytes: &[u8]| Record::decode(key, bytes).unwrap_err().to_string();
         assert_eq!(error("planet/x", b"{}"), "record \"planet/x\": unknown kind");
-        assert!(error("epoch", b"{\"epoch\": 1, \"moon\": 2}").contains("moon"));
+        assert!(error("plan_version", b"{\"plan_version\": 1, \"moon\": 2}").contains("moon"));
         assert!(error("job/a", b"\xff").starts_with("record \"job/a\": "));
         let other = job("{id: b, model: {name: vgg16}}", None).encode().unwrap();
         assert_eq!(error("job/a", &other), "record \"job/a\": the job in it is \"b\"");

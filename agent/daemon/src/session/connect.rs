@@ -105,12 +105,12 @@ pub(super) struct Admitted {
 }
 
 /// Tries every address of the service, in the order of the resolver.
-pub(super) async fn connect(config: &SessionConfig, epoch: u64) -> Result<Admitted, ConnectError> {
+pub(super) async fn connect(config: &SessionConfig, plan_version: u64) -> Result<Admitted, ConnectError> {
     let unresolved = |source| ConnectError::Address { service: config.service.clone(), source };
     let addresses = tokio::net::lookup_host(&config.service).await.map_err(unresolved)?;
     let mut last = unresolved(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
     for address in addresses {
-        match connect_to(config, epoch, address).await {
+        match connect_to(config, plan_version, address).await {
             Ok(admitted) => return Ok(admitted),
             // An answer from the service is an answer; another of its addresses will not say otherwise.
             Err(error @ (ConnectError::Refused { .. } | ConnectError::Protocol { .. })) => return Err(error),
@@ -120,7 +120,7 @@ pub(super) async fn connect(config: &SessionConfig, epoch: u64) -> Result<Admitt
     Err(last)
 }
 
-async fn connect_to(config: &SessionConfig, epoch: u64, address: SocketAddr) -> Result<Admitted, ConnectError> {
+async fn connect_to(config: &SessionConfig, plan_version: u64, address: SocketAddr) -> Result<Admitted, ConnectError> {
     let unreachable = |what: &dyn std::fmt::Display| ConnectError::Unreachable { address, what: what.to_string() };
     let mut client = ClientConfig::new(Arc::new(tls::client_config(&config.credentials, address)?));
     client.transport_config(Arc::new(transport()));
@@ -130,7 +130,7 @@ async fn connect_to(config: &SessionConfig, epoch: u64, address: SocketAddr) -> 
     let connecting = endpoint.connect_with(client, address, name).map_err(|error| unreachable(&error))?;
     let connection =
         timeout(CONNECT_WITHIN, connecting).await.map_err(|_| unreachable(&"no answer"))?.map_err(|error| unreachable(&error))?;
-    let admitted = timeout(WELCOME_WITHIN, greet(config, epoch, &connection)).await;
+    let admitted = timeout(WELCOME_WITHIN, greet(config, plan_version, &connection)).await;
     let (send, recv, decoder, welcome) = match admitted {
         Ok(Ok(greeted)) => greeted,
         Ok(Err(Greeting::Lost(error))) => {
@@ -168,13 +168,13 @@ enum Greeting {
 /// Hello and Welcome: the first round trip.
 async fn greet(
     config: &SessionConfig,
-    epoch: u64,
+    plan_version: u64,
     connection: &Connection,
 ) -> Result<(SendStream, RecvStream, Decoder, Welcome), Greeting> {
     let lost = |error: &dyn std::fmt::Display| Greeting::Lost(error.to_string());
     let (mut send, mut recv) = connection.open_bi().await.map_err(|error| lost(&error))?;
     let hello =
-        Hello { host: config.host.clone(), version: config.version.clone(), protocol: PROTOCOL, ports: config.ports.clone(), epoch };
+        Hello { host: config.host.clone(), version: config.version.clone(), protocol: PROTOCOL, ports: config.ports.clone(), plan_version };
     let hello = frame::encode(&AgentFrame { kind: Some(agent_frame::Kind::Hello(hello)) }).map_err(|error| lost(&error))?;
     // A write may fail because the service refused already; what it says is read below.
     let written = send.write_all(&hello).await;

@@ -141,7 +141,7 @@ pub struct Uplink {
 }
 
 impl Uplink {
-    /// Sends a frame, or drops it when there is no room. The epoch of the last plan ack is said again in the next Hello.
+    /// Sends a frame, or drops it when there is no room. The plan version of the last plan ack is said again in the next Hello.
     pub fn send(&self, frame: AgentFrame) {
         if self.frames.try_send(frame).is_err() {
             SessionStats::add(&self.stats.frames_dropped);
@@ -195,7 +195,7 @@ pub fn start(config: SessionConfig, shutdown: impl Future<Output = ()> + Send + 
         telemetry,
         stats: Arc::clone(&stats),
         reload: Arc::clone(&reload),
-        epoch: 0,
+        plan_version: 0,
     };
     let task = tokio::spawn(run::run(config, ends, shutdown));
     Session { plans, clock, link, uplink, stats, reload, task }

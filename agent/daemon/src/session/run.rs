@@ -25,14 +25,14 @@ pub(super) struct Ends {
     pub(super) stats: Arc<SessionStats>,
     pub(super) reload: Arc<Notify>,
     /// Of the last plan that the agent acknowledged: what is on its pages.
-    pub(super) epoch: u64,
+    pub(super) plan_version: u64,
 }
 
 impl Ends {
     /// Takes note of a frame that goes out, or would.
     pub(super) fn note(&mut self, frame: &AgentFrame) {
         if let Some(agent_frame::Kind::PlanAck(ack)) = &frame.kind {
-            self.epoch = ack.epoch;
+            self.plan_version = ack.plan_version;
         }
     }
 }
@@ -47,11 +47,11 @@ pub(super) async fn run(config: SessionConfig, mut ends: Ends, shutdown: impl Fu
     tokio::pin!(shutdown);
     let mut backoff = Backoff::default();
     loop {
-        let epoch = ends.epoch;
+        let plan_version = ends.plan_version;
         let connected = tokio::select! {
             () = &mut shutdown => return,
             () = drain(&mut ends) => return,
-            connected = connect(&config, epoch) => connected,
+            connected = connect(&config, plan_version) => connected,
         };
         let error = match connected {
             Ok(admitted) => {

@@ -30,7 +30,7 @@ class Step(NamedTuple):
     """Start minus the nearest due start, negative if early; None without a plan."""
     start_ns: int
     """When it went; 0 if the gate had no part in it."""
-    epoch: int
+    plan_version: int
     """Version of the plan; 0 without one."""
 
 

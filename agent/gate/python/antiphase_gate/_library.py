@@ -17,7 +17,7 @@ class _Step(ctypes.Structure):
         ("held_ns", ctypes.c_uint64),
         ("late_ns", ctypes.c_int64),
         ("start_ns", ctypes.c_uint64),
-        ("epoch", ctypes.c_uint64),
+        ("plan_version", ctypes.c_uint64),
     ]
 
 
@@ -55,7 +55,7 @@ class Calls:
         self._step(handle, ctypes.byref(step))
         late = None if step.late_ns == NO_LATENESS else step.late_ns
         reason = self._reason(step.reason).decode()
-        return OUTCOMES[step.outcome], reason, step.held_ns, late, step.start_ns, step.epoch
+        return OUTCOMES[step.outcome], reason, step.held_ns, late, step.start_ns, step.plan_version
 
 
 def _text(value):

@@ -5,7 +5,7 @@
 //! ```text
 //! 0 magic   1 layout   2 sequence (odd while the agent writes)
 //! under the sequence:
-//! 3 flags   4 mode   5 epoch   6 slot   7 period   8 tolerance   9 hold_max   10 slack   11 expires
+//! 3 flags   4 mode   5 plan version   6 slot   7 period   8 tolerance   9 hold_max   10 slack   11 expires
 //! 12 written   13 stale_after   14 clock_bound   15.. zero
 //! ```
 
@@ -51,7 +51,7 @@ fn encode(schedule: &Schedule, flags: u64) -> [u64; BODY_WORDS] {
     [
         flags,
         mode,
-        schedule.epoch,
+        schedule.plan_version,
         schedule.slot.0,
         schedule.period.0,
         schedule.tolerance.0,
@@ -67,7 +67,7 @@ fn encode(schedule: &Schedule, flags: u64) -> [u64; BODY_WORDS] {
 /// Flags and modes of a later agent are refused rather than guessed.
 #[inline]
 fn decode(body: [u64; BODY_WORDS]) -> Result<Schedule, Reason> {
-    let [flags, mode, epoch, slot, period, tolerance, hold_max, slack, expires, written, stale_after, clock_bound] = body;
+    let [flags, mode, plan_version, slot, period, tolerance, hold_max, slack, expires, written, stale_after, clock_bound] = body;
     let mode = match (flags, mode) {
         (RETIRED, _) => return Err(Reason::NoPage),
         (0, 0) => Mode::Pass,
@@ -76,7 +76,7 @@ fn decode(body: [u64; BODY_WORDS]) -> Result<Schedule, Reason> {
     };
     Ok(Schedule {
         mode,
-        epoch,
+        plan_version,
         slot: NodeTime(slot),
         period: Nanos(period),
         tolerance: Nanos(tolerance),
@@ -97,7 +97,7 @@ mod tests {
     fn a_schedule_goes_through_words_unchanged() {
         let schedule = Schedule {
             mode: Mode::Hold,
-            epoch: 1,
+            plan_version: 1,
             slot: NodeTime(2),
             period: Nanos(3),
             tolerance: Nanos(4),

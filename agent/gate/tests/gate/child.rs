@@ -133,7 +133,7 @@ fn agent(directory: &Path) {
 /// Every number of the `n`th schedule, so that a mixture of two is seen.
 pub(crate) fn uniform(n: u64) -> Schedule {
     Schedule {
-        epoch: n,
+        plan_version: n,
         slot: NodeTime(n),
         period: Nanos(n),
         tolerance: Nanos(n),

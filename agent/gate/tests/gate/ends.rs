@@ -28,7 +28,7 @@ pub(crate) fn due_in(ahead: Nanos, period: Nanos) -> Schedule {
     let now = now();
     Schedule {
         mode: Mode::Hold,
-        epoch: 5,
+        plan_version: 5,
         slot: now.saturating_add(ahead),
         period,
         tolerance: Nanos(period.0 / 20),

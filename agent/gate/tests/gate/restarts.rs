@@ -35,9 +35,9 @@ fn an_agent_that_restarts_keeps_the_file_that_jobs_have_mapped() {
     let reader = PageReader::open(directory.path(), config(directory.path()).job.as_ref().unwrap()).unwrap();
     let mut again = PageWriter::create(directory.path(), JOB).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().ino(), before);
-    assert_eq!(reader.read().unwrap().epoch, due_far().epoch, "the old plan stands until the new agent writes");
-    again.write(&Schedule { epoch: 77, ..Schedule::default() });
-    assert_eq!(reader.read().unwrap().epoch, 77);
+    assert_eq!(reader.read().unwrap().plan_version, due_far().plan_version, "the old plan stands until the new agent writes");
+    again.write(&Schedule { plan_version: 77, ..Schedule::default() });
+    assert_eq!(reader.read().unwrap().plan_version, 77);
 }
 
 #[test]
@@ -124,8 +124,8 @@ fn a_gate_finds_a_new_page() {
     eventually("following the second page", follow);
     drop(second);
     fs::remove_file(directory.path().join(format!("{JOB}.page"))).unwrap();
-    let _third = page(directory.path(), &Schedule { epoch: 9, ..due_in(ms(20), ms(100)) });
-    eventually("following the third page", || (gate.step().epoch == 9).then_some(()));
+    let _third = page(directory.path(), &Schedule { plan_version: 9, ..due_in(ms(20), ms(100)) });
+    eventually("following the third page", || (gate.step().plan_version == 9).then_some(()));
 }
 
 /// A page on which nothing is held is trusted without a heartbeat, and must not be kept for ever for that.
@@ -136,8 +136,8 @@ fn a_gate_finds_a_new_page_though_the_old_one_holds_nothing() {
     let gate = gate(directory.path());
     assert_eq!(gate.step().because, Reason::NotHeld);
     fs::remove_file(directory.path().join(format!("{JOB}.page"))).unwrap();
-    let _second = page(directory.path(), &Schedule { epoch: 9, ..Schedule::default() });
-    eventually("following the second page", || (gate.step().epoch == 9).then_some(()));
+    let _second = page(directory.path(), &Schedule { plan_version: 9, ..Schedule::default() });
+    eventually("following the second page", || (gate.step().plan_version == 9).then_some(()));
 }
 
 #[test]

@@ -25,10 +25,10 @@ fn reads_are_whole_while_another_process_writes() {
             reads += 1;
             match page.read() {
                 Ok(schedule) => {
-                    assert_eq!(schedule, uniform(schedule.epoch));
-                    assert!(schedule.epoch >= last, "time went back from {last} to {}", schedule.epoch);
-                    changes += u64::from(schedule.epoch != last);
-                    last = schedule.epoch;
+                    assert_eq!(schedule, uniform(schedule.plan_version));
+                    assert!(schedule.plan_version >= last, "time went back from {last} to {}", schedule.plan_version);
+                    changes += u64::from(schedule.plan_version != last);
+                    last = schedule.plan_version;
                 }
                 Err(reason) => {
                     assert_eq!(reason, Reason::Torn);

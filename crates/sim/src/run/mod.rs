@@ -327,8 +327,8 @@ impl<'a> Run<'a> {
         let start = self.agents.node(job, now);
         let late = schedule.and_then(|s| s.phase_error(start));
         let held = Nanos(now - ready);
-        let epoch = schedule.map_or(0, |s| s.epoch);
-        let outcome = StepOutcome { because, start, held, slip, late, epoch };
+        let plan_version = schedule.map_or(0, |s| s.plan_version);
+        let outcome = StepOutcome { because, start, held, slip, late, plan_version };
         self.agents.record(job, &outcome);
         let state = &mut self.jobs[job as usize];
         if let Some(schedule) = schedule {

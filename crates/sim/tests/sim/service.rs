@@ -32,7 +32,7 @@ fn the_service_interleaves_what_was_committed() {
     }
     let service = report.service.as_ref().unwrap();
     assert_eq!(service.score, Some(1.0));
-    assert!(service.epoch >= 1 && service.plans >= 4, "{service:?}");
+    assert!(service.plan_version >= 1 && service.plans >= 4, "{service:?}");
     assert!(kinds(&report).contains(&"connected") && kinds(&report).contains(&"committed"));
 }
 

@@ -106,7 +106,7 @@ async fn agent(
     let failed = |error| format!("handshake: {error} after {:?}, from {:?}", begun.elapsed(), endpoint.local_addr());
     let connection = endpoint.connect_with(config, service, "localhost")?.await.map_err(failed)?;
     let (mut send, mut recv) = connection.open_bi().await?;
-    let hello = Hello { host: host(number), version: "bench".into(), protocol: PROTOCOL, ports: vec!["eth0".into()], epoch: 0 };
+    let hello = Hello { host: host(number), version: "bench".into(), protocol: PROTOCOL, ports: vec!["eth0".into()], plan_version: 0 };
     send.write_all(&said(agent_frame::Kind::Hello(hello))).await?;
     let mut decoder = Decoder::default();
     let mut permit = Some(permit);
@@ -124,7 +124,7 @@ async fn agent(
                     probe_due = due + pace / 3;
                 }
                 Some(service_frame::Kind::Plan(plan)) => {
-                    send.write_all(&said(agent_frame::Kind::PlanAck(PlanAck { epoch: plan.epoch, written_ns: 0 }))).await?;
+                    send.write_all(&said(agent_frame::Kind::PlanAck(PlanAck { plan_version: plan.plan_version, written_ns: 0 }))).await?;
                 }
                 other => return Err(format!("{other:?}").into()),
             }

@@ -114,14 +114,14 @@ async fn start(count: usize) -> Running {
 async fn committed(count: usize) {
     let running = start(count).await;
     let mut all = Vec::new();
-    for epoch in 1..=COMMITS {
-        all.extend(running.subject.commit(epoch, None).await);
+    for plan_version in 1..=COMMITS {
+        all.extend(running.subject.commit(plan_version, None).await);
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     row("commit to ack, every agent at once", count, all);
     let mut one = Vec::new();
-    for epoch in COMMITS + 1..=COMMITS + SINGLE_COMMITS {
-        one.extend(running.subject.commit(epoch, Some(epoch as usize % count)).await);
+    for plan_version in COMMITS + 1..=COMMITS + SINGLE_COMMITS {
+        one.extend(running.subject.commit(plan_version, Some(plan_version as usize % count)).await);
     }
     row("commit to ack, one agent of them", count, one);
 }

@@ -31,8 +31,8 @@ use crate::agents::host;
 pub(crate) struct Subject {
     brain: Arc<dyn Brain>,
     commit: Box<dyn Fn(u64, Option<usize>) + Send + Sync>,
-    /// Epochs before the first commit.
-    epochs_before: u64,
+    /// Plan versions before the first commit.
+    plan_versions_before: u64,
 }
 
 impl Subject {
@@ -40,7 +40,7 @@ impl Subject {
     pub(crate) fn fake() -> Self {
         let fake = Arc::new(Fake::default());
         let commit = Arc::clone(&fake);
-        Self { brain: fake, commit: Box::new(move |epoch, only| commit.send(epoch, only)), epochs_before: 0 }
+        Self { brain: fake, commit: Box::new(move |plan_version, only| commit.send(plan_version, only)), plan_versions_before: 0 }
     }
 
     /// The service's own brain and store, on a fabric of as many hosts as there are agents. A commit to all is a job on all hosts,
@@ -69,7 +69,7 @@ impl Subject {
             let (handle, _kept) = (running.handle.clone(), &running);
             tokio::spawn(async move { handle.change(change).await.unwrap().unwrap() });
         };
-        Self { brain: Arc::new(handle), commit: Box::new(commit), epochs_before: 1 }
+        Self { brain: Arc::new(handle), commit: Box::new(commit), plan_versions_before: 1 }
     }
 }
 
@@ -109,10 +109,10 @@ fn definition(fabric: &fabric::Fabric, number: u64, only: Option<usize>, hosts: 
 struct Fake(Mutex<Vec<Outbox>>);
 
 impl Fake {
-    fn send(&self, epoch: u64, only: Option<usize>) {
+    fn send(&self, plan_version: u64, only: Option<usize>) {
         let slots =
-            (0..4).map(|i| Slot { job: format!("job-{i}"), epoch, period_ns: 250_000_000, hold: true, ..Slot::default() }).collect();
-        let plan = HostPlan { epoch, slots };
+            (0..4).map(|i| Slot { job: format!("job-{i}"), plan_version, period_ns: 250_000_000, hold: true, ..Slot::default() }).collect();
+        let plan = HostPlan { plan_version, slots };
         let outboxes = self.0.lock().unwrap();
         for outbox in outboxes.iter().enumerate().filter(|(i, _)| only.is_none_or(|only| only == *i)).map(|(_, outbox)| outbox) {
             outbox.plan(plan.clone());
@@ -157,16 +157,16 @@ impl Metered {
     }
 
     /// Commits, and gives the time to each ack.
-    pub(crate) async fn commit(&self, epoch: u64, only: Option<usize>) -> Vec<Duration> {
+    pub(crate) async fn commit(&self, plan_version: u64, only: Option<usize>) -> Vec<Duration> {
         let expected = if only.is_some() { 1 } else { self.connected() };
         let mut acked = self.acked.lock().await;
         let begun = Instant::now();
-        (self.subject.commit)(epoch, only);
-        let epoch = epoch + self.subject.epochs_before;
+        (self.subject.commit)(plan_version, only);
+        let plan_version = plan_version + self.subject.plan_versions_before;
         let mut times = Vec::with_capacity(expected);
         while times.len() < expected {
             let (of, at) = tokio::time::timeout(ACKED_WITHIN, acked.recv()).await.expect("every agent acknowledges").unwrap();
-            if of == epoch {
+            if of == plan_version {
                 times.push(at - begun);
             }
         }
@@ -187,7 +187,7 @@ impl Brain for Metered {
             Event::AgentGone { .. } => {
                 self.connected.fetch_sub(1, Ordering::Relaxed);
             }
-            Event::PlanAck { epoch, .. } => self.acks.send((*epoch, Instant::now())).unwrap(),
+            Event::PlanAck { plan_version, .. } => self.acks.send((*plan_version, Instant::now())).unwrap(),
             Event::Report { .. } => {
                 self.reports.fetch_add(1, Ordering::Relaxed);
             }

@@ -137,7 +137,7 @@ impl ApiError {
 impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
         let (kind, hint) = match &refusal {
-            Refusal::EpochMoved { .. } => (Kind::Conflict, "evaluate again, then commit with the new epoch"),
+            Refusal::PlanVersionMoved { .. } => (Kind::Conflict, "evaluate again, then commit with the new plan version"),
             Refusal::FabricMoved { .. } => (Kind::Conflict, "try again"),
             Refusal::NoFabric => (Kind::Precondition, "PUT /v1alpha1/fabric first"),
             Refusal::Limit { .. } => (Kind::Exhausted, ""),

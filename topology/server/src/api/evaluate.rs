@@ -64,7 +64,7 @@ fn evaluate(
     let cluster = Cluster { fabric: &view.fabric, router: &router, jobs: &round.jobs, placements: &round.placements };
     let ranked = plan::rank_until(&cluster, &round.candidates, &options, cancel).map_err(ApiError::invalid)?;
     let ranked = ranked.iter().map(|e| message(&cluster, e, request.explain)).collect();
-    Ok(pb::EvaluateResponse { ranked, fabric_version: view.version, epoch: snapshot.epoch, elapsed_us: 0 })
+    Ok(pb::EvaluateResponse { ranked, fabric_version: view.version, plan_version: snapshot.plan_version, elapsed_us: 0 })
 }
 
 fn options(request: &pb::EvaluateRequest) -> Result<Options, ApiError> {

@@ -159,11 +159,11 @@ impl Api {
         let read = move || resolve::documents(&specs).and_then(|documents| resolve::definitions(&view.fabric, &documents));
         let jobs = self.read_change(read).await?.map_err(ApiError::invalid)?;
         let lease = (request.lease_ms > 0).then(|| Nanos(request.lease_ms * NANOS_PER_MILLI));
-        let commit = Commit { jobs, if_fabric, if_epoch: request.if_epoch, lease, key: request.idempotency_key };
+        let commit = Commit { jobs, if_fabric, if_plan_version: request.if_plan_version, lease, key: request.idempotency_key };
         match self.0.brain.change(Change::Commit(commit)).await?? {
             Reply::Committed(c) => {
                 let slots = c.slots.iter().map(slot_message).collect();
-                Ok(pb::CommitResponse { epoch: c.epoch, slots, moved: c.moved, score: c.score })
+                Ok(pb::CommitResponse { plan_version: c.plan_version, slots, moved: c.moved, score: c.score })
             }
             other => Err(unexpected(&other)),
         }
@@ -178,7 +178,7 @@ impl Api {
             return Err(ApiError::invalid("jobs: empty"));
         }
         match self.0.brain.change(Change::Release { jobs: request.jobs }).await?? {
-            Reply::Released { epoch, unknown } => Ok(pb::ReleaseResponse { epoch, unknown }),
+            Reply::Released { plan_version, unknown } => Ok(pb::ReleaseResponse { plan_version, unknown }),
             other => Err(unexpected(&other)),
         }
     }
@@ -193,7 +193,7 @@ impl Api {
         let read = move || fabric::native::read(&document).map_err(|e| ApiError::invalid(format!("fabric: {}", one_line(&e))));
         let fabric = Arc::new(self.read_change(read).await??);
         match self.0.brain.change(Change::SetFabric { fabric, text, jobs: Vec::new() }).await?? {
-            Reply::FabricSet { version, epoch } => Ok(pb::SetFabricResponse { fabric_version: version, epoch }),
+            Reply::FabricSet { version, plan_version } => Ok(pb::SetFabricResponse { fabric_version: version, plan_version }),
             other => Err(unexpected(&other)),
         }
     }

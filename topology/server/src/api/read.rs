@@ -42,7 +42,7 @@ impl Api {
             };
             names.into_iter().map(find).collect::<Result<_, _>>()?
         };
-        Ok(pb::ListJobsResponse { jobs, epoch: snapshot.epoch })
+        Ok(pb::ListJobsResponse { jobs, plan_version: snapshot.plan_version })
     }
 
     /// Links with demand, worst first, or those of them that are named.
@@ -64,7 +64,7 @@ impl Api {
         if !request.demands {
             links.iter_mut().for_each(|l| l.demands.clear());
         }
-        Ok(pb::ListLinksResponse { links, total: table.links.len() as u32, epoch: table.epoch })
+        Ok(pb::ListLinksResponse { links, total: table.links.len() as u32, plan_version: table.plan_version })
     }
 
     /// Agents.
@@ -81,7 +81,7 @@ impl Api {
     /// The service is stopping.
     pub async fn plan(&self) -> Result<pb::Plan, ApiError> {
         let snapshot = self.snapshot().await?;
-        Ok(pb::Plan { epoch: snapshot.epoch, slots: snapshot.jobs.iter().filter_map(|j| j.message.slot.clone()).collect() })
+        Ok(pb::Plan { plan_version: snapshot.plan_version, slots: snapshot.jobs.iter().filter_map(|j| j.message.slot.clone()).collect() })
     }
 
     /// What happened.

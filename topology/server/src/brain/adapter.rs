@@ -31,11 +31,11 @@ pub(super) fn fabric(view: &View) -> Option<FabricView> {
     Some(FabricView { version: view.fabric_version(), fabric, routing: routing.clone(), text: Arc::clone(text) })
 }
 
-/// What reads see. Definitions are taken from an earlier snapshot of the same epoch, because they are large.
+/// What reads see. Definitions are taken from an earlier snapshot of the same plan version, because they are large.
 pub(super) fn snapshot(view: &View, earlier: Option<&Snapshot>) -> Snapshot {
     let fabric = fabric(view);
     let version = |s: &Snapshot| s.fabric.as_ref().map_or(0, |f| f.version);
-    let earlier = earlier.filter(|s| s.epoch == view.epoch() && version(s) == view.fabric_version());
+    let earlier = earlier.filter(|s| s.plan_version == view.plan_version() && version(s) == view.fabric_version());
     let definition = |job: &state::JobView<'_>| -> Arc<JobDefinition> {
         match earlier.and_then(|s| s.job(job.name())) {
             Some(known) => Arc::clone(&known.definition),
@@ -44,7 +44,7 @@ pub(super) fn snapshot(view: &View, earlier: Option<&Snapshot>) -> Snapshot {
     };
     let mut names = LinkNames { view, names: BTreeMap::new() };
     let jobs = view.jobs().map(|job| JobView { definition: definition(&job), message: job_message(&job, &mut names) }).collect();
-    Snapshot { epoch: view.epoch(), fabric, jobs, agents: view.agents().map(|agent| agent_message(&agent)).collect() }
+    Snapshot { plan_version: view.plan_version(), fabric, jobs, agents: view.agents().map(|agent| agent_message(&agent)).collect() }
 }
 
 /// Names of links, each made once: jobs share them.
@@ -106,7 +106,7 @@ fn agent_message(agent: &state::AgentView<'_>) -> pb::Agent {
         host: agent.host().into(),
         state: state.into(),
         version: agent.version().into(),
-        epoch: agent.epoch(),
+        plan_version: agent.plan_version(),
         clock_bound_ns: agent.clock().map(|c| c.bound.0),
         clock_rtt_ns: agent.clock().map(|c| c.rtt.0),
         last_seen_ns: agent.last_seen().0,
@@ -137,7 +137,7 @@ pub(super) fn links(view: &View) -> LinkTable {
             to_tier: tier(to),
         }
     };
-    LinkTable::new(view.links().map(one).collect(), view.epoch())
+    LinkTable::new(view.links().map(one).collect(), view.plan_version())
 }
 
 fn demand(demand: state::DemandView<'_>) -> pb::Demand {

@@ -317,8 +317,8 @@ impl Task {
                     }
                     answered.extend(self.answers.remove(&request).map(|answer| (answer, result)));
                 }
-                Action::SendPlan { session, epoch, slots } => {
-                    let plan = pb::HostPlan { epoch, slots: slots.iter().map(slot_message).collect() };
+                Action::SendPlan { session, plan_version, slots } => {
+                    let plan = pb::HostPlan { plan_version, slots: slots.iter().map(slot_message).collect() };
                     // A session that is gone is told of next.
                     let _ = self.outboxes.with(session, |outbox| outbox.plan(plan));
                 }
@@ -338,11 +338,11 @@ impl Task {
     }
 
     fn notice(&self, notice: state::Notice) {
-        let (kind, epoch, job, host) = (notice.kind, notice.epoch, notice.job.as_deref(), notice.host.as_deref());
+        let (kind, plan_version, job, host) = (notice.kind, notice.plan_version, notice.job.as_deref(), notice.host.as_deref());
         match notice.severity {
-            state::Severity::Info => tracing::info!(kind, epoch, job, host, "{}", notice.message),
-            state::Severity::Warning => tracing::warn!(kind, epoch, job, host, "{}", notice.message),
-            state::Severity::Error => tracing::error!(kind, epoch, job, host, "{}", notice.message),
+            state::Severity::Info => tracing::info!(kind, plan_version, job, host, "{}", notice.message),
+            state::Severity::Warning => tracing::warn!(kind, plan_version, job, host, "{}", notice.message),
+            state::Severity::Error => tracing::error!(kind, plan_version, job, host, "{}", notice.message),
         }
         self.around.metrics.notice(kind);
         self.around.events.push(notice);
@@ -367,7 +367,7 @@ impl Task {
 
     /// Links change only with the plan.
     fn links(&mut self) -> Arc<LinkTable> {
-        if self.links.epoch != self.service.view().epoch() {
+        if self.links.plan_version != self.service.view().plan_version() {
             self.links = Arc::new(adapter::links(self.service.view()));
         }
         Arc::clone(&self.links)

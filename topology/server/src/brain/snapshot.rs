@@ -9,8 +9,8 @@ use state::{JobDefinition, Slot};
 /// The state at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// Epoch of the plan.
-    pub epoch: u64,
+    /// Version of the plan.
+    pub plan_version: u64,
     /// The fabric, once there is one.
     pub fabric: Option<FabricView>,
     /// Committed jobs, by name.
@@ -54,7 +54,7 @@ impl Snapshot {
 pub fn slot_message(slot: &Slot) -> pb::Slot {
     pb::Slot {
         job: slot.job.clone(),
-        epoch: slot.epoch,
+        plan_version: slot.plan_version,
         period_ns: slot.period.0,
         offset_ns: slot.offset.0,
         tolerance_ns: slot.tolerance.0,

@@ -23,7 +23,7 @@ fn gate(gate: wire::GateReport) -> Result<GateReport, End> {
     }
     Ok(GateReport {
         job: gate.job,
-        epoch: gate.epoch,
+        plan_version: gate.plan_version,
         iterations: gate.iterations,
         holds: gate.holds,
         slips: gate.slips,

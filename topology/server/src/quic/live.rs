@@ -237,7 +237,7 @@ impl<'a> Live<'a> {
     async fn frame(&mut self, kind: agent_frame::Kind) -> Result<(), End> {
         let session = self.session;
         let event = match kind {
-            agent_frame::Kind::PlanAck(ack) => Event::PlanAck { session, epoch: ack.epoch },
+            agent_frame::Kind::PlanAck(ack) => Event::PlanAck { session, plan_version: ack.plan_version },
             agent_frame::Kind::Report(report) => Event::Report { session, report: convert::report(report)? },
             agent_frame::Kind::Neighbours(told) => {
                 self.seams.brain.neighbours(self.host, told.neighbours);

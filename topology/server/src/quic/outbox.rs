@@ -91,15 +91,15 @@ impl Inbox {
 mod tests {
     use super::*;
 
-    fn plan(epoch: u64) -> HostPlan {
-        HostPlan { epoch, slots: Vec::new() }
+    fn plan(plan_version: u64) -> HostPlan {
+        HostPlan { plan_version, slots: Vec::new() }
     }
 
     #[tokio::test]
     async fn the_newest_plan_replaces_the_unsent_one() {
         let (outbox, inbox) = Outbox::new();
-        for epoch in 1..=1_000 {
-            outbox.plan(plan(epoch));
+        for plan_version in 1..=1_000 {
+            outbox.plan(plan(plan_version));
         }
         assert_eq!(inbox.next(true).await, Outgoing::Plan(plan(1_000)));
         assert_eq!(inbox.take(true), None);

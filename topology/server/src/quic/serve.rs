@@ -131,7 +131,8 @@ async fn session(shared: &Shared, authorities: Authorities, connection: &Connect
     shared.seams.stats.admitted.add();
     tracing::info!(session = session.0, %host, %from, version = %said.version, "an agent said hello");
     brain.register(session, outbox);
-    let event = Event::AgentHello { session, host: host.to_string(), version: said.version, ports: said.ports, epoch: said.epoch };
+    let event =
+        Event::AgentHello { session, host: host.to_string(), version: said.version, ports: said.ports, plan_version: said.plan_version };
     let mut live = Live::new(shared, authorities, connection, session, &host, control, inbox);
     live.expires = identity.map(|who| who.expires());
     live.send(ServiceFrame { kind: Some(service_frame::Kind::Welcome(welcome)) });

@@ -21,7 +21,7 @@ fn start() -> Option<(tempfile::TempDir, Service, Browser)> {
     Some((folder, service, browser))
 }
 
-/// Goes to the page and waits until it shows an epoch at least this large.
+/// Goes to the page and waits until it shows a plan version at least this large.
 fn open(browser: &mut Browser, service: &Service) {
     browser.go(&format!("http://{}/", service.address));
     browser.until("document.body?.dataset.drawn !== undefined && document.querySelector('#live').className === 'live'");
@@ -80,8 +80,11 @@ fn links_jobs_and_events_are_shown_and_followed() {
     let jobs = texts(&mut browser, "#jobs tbody tr");
     assert!(jobs.len() == 2 && jobs[0].contains("alpha") && jobs.iter().all(|j| j.contains("committed")), "{jobs:?}");
     let vitals = texts(&mut browser, "#vitals")[0].clone();
-    let epoch = answer["epoch"].as_u64().unwrap();
-    assert!(vitals.contains(&format!("epoch {epoch}")) && vitals.contains("8 hosts") && vitals.contains("2 jobs"), "{vitals}");
+    let plan_version = answer["plan_version"].as_u64().unwrap();
+    assert!(
+        vitals.contains(&format!("plan version {plan_version}")) && vitals.contains("8 hosts") && vitals.contains("2 jobs"),
+        "{vitals}"
+    );
     browser.shot("few-light");
 
     // Another job appears without a reload.

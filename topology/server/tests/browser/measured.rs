@@ -89,12 +89,12 @@ impl Served {
 }
 
 /// An agent that says hello, follows the plan and reports what the gate of its job saw.
-async fn agent(brain: &BrainHandle, session: u64, host: &str, epoch: u64, bound: Nanos, gate: GateReport) {
+async fn agent(brain: &BrainHandle, session: u64, host: &str, plan_version: u64, bound: Nanos, gate: GateReport) {
     let session = SessionId(session);
     brain.register(session, Outbox::new().0);
     let (version, ports) = ("1.2.3".to_owned(), vec!["mlx5_0/1".to_owned()]);
-    brain.tell(Event::AgentHello { session, host: host.into(), version, ports, epoch: 0 }).await.unwrap();
-    brain.tell(Event::PlanAck { session, epoch }).await.unwrap();
+    brain.tell(Event::AgentHello { session, host: host.into(), version, ports, plan_version: 0 }).await.unwrap();
+    brain.tell(Event::PlanAck { session, plan_version }).await.unwrap();
     let clock = Some(ClockQuality { bound, rtt: Nanos(40_000) });
     brain.tell(Event::Report { session, report: AgentReport { clock, gates: vec![gate] } }).await.unwrap();
 }
@@ -107,10 +107,10 @@ fn measurements_of_agents_are_shown() {
     served.ask("PUT", "/v1alpha1/fabric", &small());
     let committed =
         served.ask("POST", "/v1alpha1/commit", &json!({ "jobs": [job("alpha", &["h1", "h5"]), job("beta", &["h2", "h6"])] }).to_string());
-    let epoch = committed["epoch"].as_u64().unwrap();
+    let plan_version = committed["plan_version"].as_u64().unwrap();
     let gate = |job: &str, iteration| GateReport {
         job: job.into(),
-        epoch,
+        plan_version,
         iterations: 40,
         holds: 39,
         slips: 1,
@@ -121,8 +121,8 @@ fn measurements_of_agents_are_shown() {
     let brain = &served.brain.handle;
     // The minute before the report: samples older than the last one are not taken.
     served.iterations("alpha", 326_000_000);
-    runtime.block_on(agent(brain, 1, "h1", epoch, Nanos(5_000), gate("alpha", 326_000_000)));
-    runtime.block_on(agent(brain, 2, "h2", epoch, Nanos(7_000), gate("beta", 327_000_000)));
+    runtime.block_on(agent(brain, 1, "h1", plan_version, Nanos(5_000), gate("alpha", 326_000_000)));
+    runtime.block_on(agent(brain, 2, "h2", plan_version, Nanos(7_000), gate("beta", 327_000_000)));
     served.marks("h5", "mlx5_0/1", 3);
     served.marks("h6", "mlx5_0/1", 200);
 

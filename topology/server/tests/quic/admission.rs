@@ -28,11 +28,11 @@ async fn an_agent_of_our_authority_is_welcome() {
     let service = Service::start(pki.tls(), Settings::default());
     let config = client(&pki::authority_path(pki.dir()), Some(&pki.agent("node-1")));
     let mut agent = Agent::connect(service.address, config).await.unwrap();
-    agent.say(&said(agent_frame::Kind::Hello(Hello { epoch: 9, ..hello("node-1") }))).await;
+    agent.say(&said(agent_frame::Kind::Hello(Hello { plan_version: 9, ..hello("node-1") }))).await;
     let service_frame::Kind::Welcome(welcome) = agent.next().await.unwrap() else { panic!("no welcome") };
     assert_eq!((welcome.protocol, welcome.report_interval_ns), (proto::PROTOCOL, 2_000_000_000));
     until("hello", || service.memory.hosts() == ["node-1"]).await;
-    let is_hello = |event: &Event| matches!(event, Event::AgentHello { epoch: 9, ports, .. } if ports == &["eth0"]);
+    let is_hello = |event: &Event| matches!(event, Event::AgentHello { plan_version: 9, ports, .. } if ports == &["eth0"]);
     assert_eq!(service.memory.count(is_hello), 1);
     agent.connection.close(0_u32.into(), b"");
     until("gone", || service.memory.count(|event| matches!(event, Event::AgentGone { .. })) == 1).await;

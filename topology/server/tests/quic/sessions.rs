@@ -25,14 +25,14 @@ async fn plans_go_out_and_acks_reports_and_samples_come_in() {
     let service = Service::start(pki.tls(), Settings::default());
     let mut agent = Agent::welcomed(&service, &pki, "node-1").await;
     let slot = Slot { job: "bert".into(), period_ns: 250_000_000, ..Slot::default() };
-    let plan = HostPlan { epoch: 3, slots: vec![slot] };
+    let plan = HostPlan { plan_version: 3, slots: vec![slot] };
     service.memory.last_outbox().plan(plan.clone());
     assert_eq!(agent.next().await.unwrap(), service_frame::Kind::Plan(plan));
 
-    agent.say(&said(agent_frame::Kind::PlanAck(PlanAck { epoch: 3, written_ns: 1 }))).await;
+    agent.say(&said(agent_frame::Kind::PlanAck(PlanAck { plan_version: 3, written_ns: 1 }))).await;
     let gates = vec![GateReport { job: "bert".into(), iterations: 4, ..GateReport::default() }];
     agent.say(&said(agent_frame::Kind::Report(Report { sequence: 1, clock: None, gates }))).await;
-    until("ack and report", || service.memory.count(|event| matches!(event, Event::PlanAck { epoch: 3, .. })) == 1).await;
+    until("ack and report", || service.memory.count(|event| matches!(event, Event::PlanAck { plan_version: 3, .. })) == 1).await;
     let reported = |event: &Event| matches!(event, Event::Report { report, .. } if report.gates[0].iterations == 4);
     until("report", || service.memory.count(reported) == 1).await;
 
@@ -134,8 +134,8 @@ async fn a_silent_agent_is_given_up_though_its_connection_lives() {
 }
 
 /// 500 slots: 30 KB a plan.
-fn large(epoch: u64) -> HostPlan {
-    HostPlan { epoch, slots: (0..500).map(|i| Slot { job: format!("job-{i:048}"), ..Slot::default() }).collect() }
+fn large(plan_version: u64) -> HostPlan {
+    HostPlan { plan_version, slots: (0..500).map(|i| Slot { job: format!("job-{i:048}"), ..Slot::default() }).collect() }
 }
 
 /// An agent that takes 1 KiB and then no more until it reads.
@@ -156,9 +156,9 @@ async fn a_slow_reader_gets_the_newest_plan_and_not_all_of_them() {
     let mut agent = slow(&service, &pki).await;
     let outbox = service.memory.last_outbox();
     const PLANS: u64 = 2_000;
-    for epoch in 1..=PLANS {
-        outbox.plan(large(epoch));
-        if epoch % 50 == 0 {
+    for plan_version in 1..=PLANS {
+        outbox.plan(large(plan_version));
+        if plan_version % 50 == 0 {
             // The session gets its turn, as it would between commits.
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -167,7 +167,7 @@ async fn a_slow_reader_gets_the_newest_plan_and_not_all_of_them() {
     while seen.last() != Some(&PLANS) {
         let service_frame::Kind::Plan(plan) = agent.next().await.unwrap() else { panic!("not a plan") };
         assert_eq!(plan.slots.len(), 500);
-        seen.push(plan.epoch);
+        seen.push(plan.plan_version);
     }
     assert!(seen.is_sorted() && seen.len() < 50, "{seen:?}");
 }

@@ -15,7 +15,7 @@ const REPORT_EVERY: Nanos = Nanos(4 * S);
 /// A message to an agent.
 #[derive(Clone, Debug)]
 pub(crate) enum ToAgent {
-    Plan { session: SessionId, epoch: u64, slots: Vec<Slot> },
+    Plan { session: SessionId, plan_version: u64, slots: Vec<Slot> },
     Goodbye { session: SessionId },
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Agent {
     pub(crate) host: String,
     pub(crate) session: Option<SessionId>,
     /// What is on its pages.
-    pub(crate) epoch: u64,
+    pub(crate) plan_version: u64,
     pub(crate) slots: Vec<Slot>,
     /// Of the plan that it holds, because an empty plan has no slot that says so.
     newest: FabricTime,
@@ -43,7 +43,7 @@ impl Fleet {
         let agent = |h| Agent {
             host: format!("h{h}"),
             session: None,
-            epoch: 0,
+            plan_version: 0,
             slots: Vec::new(),
             newest: FabricTime(0),
             heard: FabricTime(0),
@@ -70,7 +70,13 @@ impl Fleet {
                 let session = SessionId(self.sessions);
                 agent.session = Some(session);
                 agent.heard = now;
-                said.push(Event::AgentHello { session, host: agent.host.clone(), version: "1".into(), ports: vec![], epoch: agent.epoch });
+                said.push(Event::AgentHello {
+                    session,
+                    host: agent.host.clone(),
+                    version: "1".into(),
+                    ports: vec![],
+                    plan_version: agent.plan_version,
+                });
                 continue;
             };
             said.push(Event::Report { session, report: agent.report(dice, calm) });
@@ -81,19 +87,19 @@ impl Fleet {
     pub(crate) fn receive(&mut self, now: FabricTime, message: ToAgent) -> Vec<Event> {
         let (ToAgent::Plan { session, .. } | ToAgent::Goodbye { session }) = message;
         let Some(agent) = self.agents.iter_mut().find(|a| a.session == Some(session)) else { return Vec::new() };
-        let ToAgent::Plan { epoch, slots, .. } = message else {
+        let ToAgent::Plan { plan_version, slots, .. } = message else {
             agent.session = None;
             agent.next = now;
             return Vec::new();
         };
         agent.heard = now;
-        // Out of order: an older plan must not replace a newer one. Of one epoch, the one that holds longer is newer.
+        // Out of order: an older plan must not replace a newer one. Of one plan version, the one that holds longer is newer.
         let expires = slots.iter().map(|s| s.expires).max().unwrap_or(agent.newest);
-        if epoch < agent.epoch || (epoch == agent.epoch && expires < agent.newest) {
+        if plan_version < agent.plan_version || (plan_version == agent.plan_version && expires < agent.newest) {
             return Vec::new();
         }
-        (agent.epoch, agent.newest, agent.slots) = (epoch, expires, slots);
-        vec![Event::PlanAck { session, epoch }]
+        (agent.plan_version, agent.newest, agent.slots) = (plan_version, expires, slots);
+        vec![Event::PlanAck { session, plan_version }]
     }
 }
 
@@ -107,7 +113,7 @@ impl Agent {
             let slips = if calm { 0 } else { dice.below(40) / 37 };
             GateReport {
                 job: slot.job.clone(),
-                epoch: slot.epoch,
+                plan_version: slot.plan_version,
                 iterations: 10,
                 holds: 10 * u64::from(slot.hold),
                 slips,

@@ -19,7 +19,7 @@ struct Seen {
 /// Remembers what was promised and seen.
 #[derive(Default)]
 pub(crate) struct Witness {
-    epoch: u64,
+    plan_version: u64,
     fabric: u64,
     jobs: BTreeMap<String, Seen>,
     /// Acknowledged: the document of every job that has to be there.
@@ -46,7 +46,7 @@ impl Witness {
     }
 
     pub(crate) fn noticed(&mut self, notice: &Notice) {
-        assert!(notice.epoch >= self.epoch || notice.kind != "committed", "an old epoch is told: {notice:?}");
+        assert!(notice.plan_version >= self.plan_version || notice.kind != "committed", "an old plan version is told: {notice:?}");
         let Some(job) = &notice.job else { return };
         if notice.kind == "expired" {
             self.promised.remove(job);
@@ -59,11 +59,11 @@ impl Witness {
     }
 
     /// A plan never goes back, and tells nothing that is not written.
-    pub(crate) fn plan_sent(&mut self, session: SessionId, epoch: u64, slots: &[Slot], kept: &BTreeMap<String, Record>) {
+    pub(crate) fn plan_sent(&mut self, session: SessionId, plan_version: u64, slots: &[Slot], kept: &BTreeMap<String, Record>) {
         let told = self.told.entry(session).or_default();
-        assert!(epoch >= *told, "{session:?} is told epoch {epoch} after {told}");
-        *told = epoch;
-        assert!(epoch <= written_epoch(kept), "epoch {epoch} is not durable");
+        assert!(plan_version >= *told, "{session:?} is told plan version {plan_version} after {told}");
+        *told = plan_version;
+        assert!(plan_version <= written_plan_version(kept), "plan_version {plan_version} is not durable");
         for slot in slots {
             let Some(Record::Slot(kept)) = kept.get(&format!("slot/{}", slot.job)) else { panic!("{slot:?} is not durable") };
             // Quarantine only takes the hold away.
@@ -78,7 +78,12 @@ impl Witness {
         for (name, document) in self.promised.iter().filter(|(n, _)| !unsure.contains(*n) && !n.starts_with("lease")) {
             assert_eq!(&said(&view.job(name).unwrap_or_else(|| panic!("{name} is lost")).definition().document), document);
         }
-        assert!(view.epoch() >= self.epoch, "the epoch went back from {} to {}", self.epoch, view.epoch());
+        assert!(
+            view.plan_version() >= self.plan_version,
+            "the plan_version went back from {} to {}",
+            self.plan_version,
+            view.plan_version()
+        );
         for (name, seen) in &self.jobs {
             if let Some(job) = view.job(name) {
                 check_slot(seen, &job.slot());
@@ -90,10 +95,10 @@ impl Witness {
 
     pub(crate) fn look(&mut self, service: &Service) {
         let view = service.view();
-        if view.epoch() == self.epoch && self.touched.is_empty() {
+        if view.plan_version() == self.plan_version && self.touched.is_empty() {
             return;
         }
-        assert!(view.epoch() >= self.epoch, "the epoch went back");
+        assert!(view.plan_version() >= self.plan_version, "the plan_version went back");
         for (name, document) in &self.promised {
             assert_eq!(view.job(name).map(|j| said(&j.definition().document)).as_ref(), Some(document), "{name} was acknowledged");
         }
@@ -134,13 +139,17 @@ impl Witness {
             let slot = job.slot();
             check_slot(seen, &slot);
             if !reached.contains(name) && seen.document == said(&job.definition().document) {
-                assert_eq!((slot.offset, slot.period, slot.epoch), (seen.slot.offset, seen.slot.period, seen.slot.epoch), "{name} moved");
+                assert_eq!(
+                    (slot.offset, slot.period, slot.plan_version),
+                    (seen.slot.offset, seen.slot.period, seen.slot.plan_version),
+                    "{name} moved"
+                );
             }
         }
     }
 
     fn take(&mut self, view: &View) {
-        (self.epoch, self.fabric) = (view.epoch(), view.fabric_version());
+        (self.plan_version, self.fabric) = (view.plan_version(), view.fabric_version());
         self.touched.clear();
         self.blurred = false;
         let seen = |job: antiphase_state::JobView<'_>| {
@@ -151,17 +160,17 @@ impl Witness {
     }
 }
 
-pub(crate) fn written_epoch(kept: &BTreeMap<String, Record>) -> u64 {
-    match kept.get("epoch") {
-        Some(Record::Epoch { epoch }) => *epoch,
+pub(crate) fn written_plan_version(kept: &BTreeMap<String, Record>) -> u64 {
+    match kept.get("plan_version") {
+        Some(Record::PlanVersion { plan_version }) => *plan_version,
         _ => 0,
     }
 }
 
-/// A slot changes only with a greater epoch.
+/// A slot changes only with a greater plan version.
 fn check_slot(seen: &Seen, now: &Slot) {
-    assert!(now.epoch >= seen.slot.epoch, "{now:?} after {:?}", seen.slot);
-    if now.epoch == seen.slot.epoch {
+    assert!(now.plan_version >= seen.slot.plan_version, "{now:?} after {:?}", seen.slot);
+    if now.plan_version == seen.slot.plan_version {
         assert_eq!(Slot { expires: seen.slot.expires, ..now.clone() }, seen.slot);
     }
 }

@@ -69,7 +69,7 @@ pub(crate) fn restored(records: &[Record]) -> Restored {
 /// Everything durable that a view shows, lease ends aside.
 pub(crate) fn durable(service: &Service) -> String {
     let view = service.view();
-    let mut out = format!("epoch {} fabric {} {:?}\n", view.epoch(), view.fabric_version(), view.fabric_text());
+    let mut out = format!("plan_version {} fabric {} {:?}\n", view.plan_version(), view.fabric_version(), view.fabric_text());
     for job in view.jobs() {
         let slot = Slot { expires: FabricTime(0), ..job.slot() };
         let company: Vec<&str> = job.component().collect();
@@ -144,7 +144,7 @@ impl Driver {
                     }
                 }
                 Action::Reply { request, result } => self.replies.push((request, result)),
-                Action::SendPlan { session, epoch, slots } => self.plans.push((session, epoch, slots)),
+                Action::SendPlan { session, plan_version, slots } => self.plans.push((session, plan_version, slots)),
                 Action::Disconnect { session, .. } => self.disconnected.push(session),
                 Action::Notice(notice) => self.notices.push(notice),
             }
@@ -222,7 +222,13 @@ impl Driver {
     }
 
     pub(crate) fn hello(&mut self, session: u64, host: &str) {
-        self.handle(Event::AgentHello { session: SessionId(session), host: host.into(), version: "1".into(), ports: vec![], epoch: 0 });
+        self.handle(Event::AgentHello {
+            session: SessionId(session),
+            host: host.into(),
+            version: "1".into(),
+            ports: vec![],
+            plan_version: 0,
+        });
     }
 
     /// The last plan that a session was sent.

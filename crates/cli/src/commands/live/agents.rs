@@ -40,7 +40,7 @@ fn table(answer: &ListAgentsResponse) -> String {
     if answer.agents.is_empty() {
         return "no agent has connected".into();
     }
-    let mut table = Table::new(&["HOST", "STATE", "VERSION", ">EPOCH", ">CLOCK BOUND", ">RTT", "JOBS"]);
+    let mut table = Table::new(&["HOST", "STATE", "VERSION", ">PLAN", ">CLOCK BOUND", ">RTT", "JOBS"]);
     for agent in &answer.agents {
         table.row(row(agent));
     }
@@ -58,7 +58,7 @@ fn row(agent: &Agent) -> [String; 7] {
         agent.host.clone(),
         state.into(),
         agent.version.clone(),
-        agent.epoch.to_string(),
+        agent.plan_version.to_string(),
         or_dash(agent.clock_bound_ns, millis),
         or_dash(agent.clock_rtt_ns, millis),
         agent.jobs.join(", "),

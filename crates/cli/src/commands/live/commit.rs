@@ -19,7 +19,7 @@ use crate::{
     table::Table,
 };
 
-/// Commit jobs with their placements: a new epoch of the plan.
+/// Commit jobs with their placements: a new version of the plan.
 #[derive(Debug, Args)]
 pub(crate) struct CommitArgs {
     #[command(flatten)]
@@ -27,9 +27,9 @@ pub(crate) struct CommitArgs {
     /// Jobs document (antiphase.jobs/v1); every job has hosts; - for standard input
     #[arg(long, value_name = "FILE")]
     jobs: PathBuf,
-    /// Refuse unless the plan is at this epoch
-    #[arg(long, value_name = "EPOCH")]
-    if_epoch: Option<u64>,
+    /// Refuse unless the plan is at this plan version
+    #[arg(long, value_name = "VERSION")]
+    if_plan_version: Option<u64>,
     /// Forget the jobs when nobody renews them for this many seconds; by default they stay until released
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     lease: u64,
@@ -44,7 +44,7 @@ pub(crate) struct CommitArgs {
 pub(crate) fn commit(args: &CommitArgs) -> Result<ExitCode, CliError> {
     let request = CommitRequest {
         jobs: read_jobs(&args.jobs)?,
-        if_epoch: args.if_epoch,
+        if_plan_version: args.if_plan_version,
         lease_ms: args.lease.saturating_mul(1_000),
         idempotency_key: args.idempotency_key.clone(),
     };
@@ -90,7 +90,7 @@ fn table(answer: &CommitResponse) -> String {
         table.row(row(slot));
     }
     let moved = if answer.moved.is_empty() { "no running job moved".into() } else { format!("moved: {}", answer.moved.join(", ")) };
-    format!("epoch {}, mean score {}, {moved}\n\n{}", answer.epoch, score(answer.score), table.render())
+    format!("plan version {}, mean score {}, {moved}\n\n{}", answer.plan_version, score(answer.score), table.render())
 }
 
 fn row(slot: &Slot) -> [String; 5] {

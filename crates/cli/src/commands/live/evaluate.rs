@@ -68,7 +68,7 @@ fn table(answer: &EvaluateResponse) -> String {
     }
     let said: Vec<&str> = answer.ranked.iter().flat_map(|e| &e.explanation).map(String::as_str).collect();
     let said = if said.is_empty() { String::new() } else { format!("\n{}\n", said.join("\n")) };
-    format!("against epoch {} and fabric version {}\n\n{}{said}", answer.epoch, answer.fabric_version, table.render())
+    format!("against plan version {} and fabric version {}\n\n{}{said}", answer.plan_version, answer.fabric_version, table.render())
 }
 
 fn row(evaluation: &Evaluation) -> [String; 6] {

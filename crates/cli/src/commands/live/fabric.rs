@@ -25,7 +25,7 @@ pub(crate) fn set(args: &SetArgs) -> Result<ExitCode, CliError> {
     let request = SetFabricRequest { fabric: read_document(&args.fabric)? };
     args.server.with(async |mut client: Client| {
         let answer = client.set_fabric(request).await.map_err(refused)?.into_inner();
-        output::print(&format!("fabric version {}, epoch {}", answer.fabric_version, answer.epoch))
+        output::print(&format!("fabric version {}, plan version {}", answer.fabric_version, answer.plan_version))
     })?;
     Ok(ExitCode::SUCCESS)
 }

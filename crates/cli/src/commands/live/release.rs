@@ -30,7 +30,7 @@ pub(crate) fn release(args: &ReleaseArgs) -> Result<ExitCode, CliError> {
         let answer = client.release(request).await.map_err(refused)?.into_inner();
         let unknown =
             if answer.unknown.is_empty() { String::new() } else { format!("; were not committed: {}", answer.unknown.join(", ")) };
-        output::print(&args.output.render(&answer, || format!("epoch {}{unknown}", answer.epoch))?)
+        output::print(&args.output.render(&answer, || format!("plan version {}{unknown}", answer.plan_version))?)
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -33,7 +33,12 @@ pub(crate) fn top(args: &TopArgs) -> Result<ExitCode, CliError> {
             let worst = client.list_links(worst).await.map_err(refused)?.into_inner();
             let all = client.list_jobs(ListJobsRequest::default()).await.map_err(refused)?.into_inner();
             let home = if args.count.is_some() { "" } else { CLEAR };
-            output::print(&format!("{home}epoch {}\n\n{}\n\n{}", all.epoch, links::table(&worst).trim_end(), jobs::table(&all)))?;
+            output::print(&format!(
+                "{home}plan version {}\n\n{}\n\n{}",
+                all.plan_version,
+                links::table(&worst).trim_end(),
+                jobs::table(&all)
+            ))?;
             left = left.map(|n| n - 1);
             if left != Some(0) {
                 tokio::time::sleep(WATCH_INTERVAL).await;
