@@ -71,10 +71,10 @@ fn round(folder: &Path) -> Round {
     let solved: Vec<&Value> = candidates(&paper).iter().filter(|c| c["outcome"] == "solved").collect();
     let best = &all[0];
     let worst = all.last().unwrap();
-    let contended = |c: &Value| number(c, "shared_links") - number(c, "quiet_links");
+    let contended = |c: &Value| number(c, "shared_links") - number(c, "never_overloaded_links");
     let graph = vec![
         mean(all.iter().map(|c| number(c, "shared_links"))),
-        mean(all.iter().map(|c| number(c, "quiet_links"))),
+        mean(all.iter().map(|c| number(c, "never_overloaded_links"))),
         mean(all.iter().map(contended)),
         mean(all.iter().map(|c| contended_jobs(c).count() as f64)),
         // A candidate without contended jobs says nothing about them.
@@ -97,15 +97,15 @@ fn round(folder: &Path) -> Round {
         number(&paper, "elapsed_us") / 1e3,
     ];
     let times = vec![
-        mean(all.iter().map(|c| time(c, "unshifted"))),
-        mean(all.iter().map(|c| time(c, "advised"))),
+        mean(all.iter().map(|c| time(c, "contended"))),
+        mean(all.iter().map(|c| time(c, "interleaved"))),
         // The paper shifts every job of its pick.
-        solved.first().map_or(f64::NAN, |c| time(c, "shifted")),
-        time(best, "advised"),
-        time(&candidates(&by_time)[0], "advised"),
-        time(best, "shifted"),
-        slowest(best, |_| "unshifted_ns"),
-        slowest(best, |_| "advised_ns"),
+        solved.first().map_or(f64::NAN, |c| time(c, "all_held")),
+        time(best, "interleaved"),
+        time(&candidates(&by_time)[0], "interleaved"),
+        time(best, "all_held"),
+        slowest(best, |_| "contended_ns"),
+        slowest(best, |_| "interleaved_ns"),
     ];
     Round(vec![graph, scores, times])
 }

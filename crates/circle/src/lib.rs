@@ -6,7 +6,7 @@
 //! graphs with loops. docs/model.md derives the mathematics and names the symbols as the code does.
 //!
 //! Entry points: [`solve`], [`evaluate`] and [`adjust`] on a [`Problem`]; [`scenario`] reads and writes the
-//! documents of `antiphase solve`; [`joint_sets`] and [`compose`] are for callers that solve set by set; [`pad`] finds periods worth stretching.
+//! documents of `antiphase solve`; [`coupled_groups`] and [`compose`] are for callers that solve set by set; [`pad`] finds periods worth stretching.
 //!
 //! Pure: no clock, no files, no fabric; link and job ids are opaque.
 
@@ -29,7 +29,7 @@ pub use answer::{
 };
 pub use budget::Cancel;
 pub use model::{
-    affinity::{Rotated, compose, joint_sets},
+    affinity::{Rotated, compose, coupled_groups},
     problem::{
         DemandId, JOBS_MAX, JOBS_PER_LINK_MAX, LINKS_MAX, Member, PERIOD_TICKS_MAX, PHASES_PER_DEMAND_MAX, Phase, Problem, ProblemBuilder,
         ProblemError, ProblemLink, RATE_MBPS_MAX,

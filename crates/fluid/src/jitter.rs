@@ -145,7 +145,7 @@ mod tests {
         let phases = solo.map(|period| [Phase { start: Ticks(0), end: Ticks(period - 200 * MS), rate: Rate(90) }]);
         let meet = |a: usize, b: usize| FluidLink { capacity: Rate(100), demands: vec![(a, &phases[a][..]), (b, &phases[b][..])] };
         let jobs = solo.map(|period| FluidJob { iteration: Nanos(period), period: Nanos(period), shift: Nanos(0) });
-        predict_with(&jobs, &[meet(0, 1), meet(1, 2)], TOLERANCE_PERMILLE, jitter).iter().map(|t| t.unshifted.0).collect()
+        predict_with(&jobs, &[meet(0, 1), meet(1, 2)], TOLERANCE_PERMILLE, jitter).iter().map(|t| t.contended.0).collect()
     }
 
     /// In step all take 200 + 149 * 0.9 / 0.5 = 468.2 ms, b always so. Under jitter a and c leave and come back.
@@ -202,7 +202,7 @@ mod tests {
         let link = [FluidLink { capacity: Rate(100), demands: vec![(0, &phase[..]), (1, &phase[..])] }];
         let job = |shift: u64| FluidJob { iteration: Nanos(349 * MS), period: Nanos(366_450_000), shift: Nanos(shift * MS) };
         for times in predict_with(&[job(0), job(174)], &link, TOLERANCE_PERMILLE, 10) {
-            assert_eq!((times.shifted, times.slips), (Nanos(366_450_000), 0.0));
+            assert_eq!((times.all_held, times.slips), (Nanos(366_450_000), 0.0));
         }
     }
 
@@ -212,6 +212,6 @@ mod tests {
         let phase = [Phase { start: Ticks(0), end: Ticks(149 * MS), rate: Rate(90) }];
         let link = FluidLink { capacity: Rate(100), demands: vec![(0, &phase[..]), (1, &phase[..])] };
         let job = FluidJob { iteration: Nanos(349 * MS), period: Nanos(349 * MS), shift: Nanos(0) };
-        assert!(predict(&[job; 2], &[link], TOLERANCE_PERMILLE).iter().all(|t| t.unshifted == Nanos(468_200_000)));
+        assert!(predict(&[job; 2], &[link], TOLERANCE_PERMILLE).iter().all(|t| t.contended == Nanos(468_200_000)));
     }
 }

@@ -6,8 +6,8 @@
 //! of its links gives it, so that an Up segment stretches and everything after it moves. What a job cannot use on
 //! one link because another holds it back goes to the others there (`filling`).
 //!
-//! Each component runs three times: every job alone (`solo`); all from time 0 with nobody waiting (`unshifted`); and
-//! with time-shifts, held by the gate's rule of phase lock (`shifted`): early, wait for the slot; late by at most the
+//! Each component runs three times: every job alone (`solo`); all from time 0 with nobody waiting (`contended`); and
+//! with time-shifts, all held by the gate's rule (`all_held`): early, wait for the slot; late by at most the
 //! tolerance, go; later than that, slip to the next slot.
 //!
 //! Event times are whole nanoseconds and progress is fixed point, so equal inputs give equal bytes. A run ends
@@ -83,10 +83,10 @@ pub struct IterationTimes {
     /// Alone on its links.
     pub solo: Nanos,
     /// With the others, begun together, without a gate: exact where that survives jitter, and else the mean under it.
-    pub unshifted: Nanos,
+    pub contended: Nanos,
     /// With the others, shifted and gated: exact where that survives jitter, and else the mean under it.
-    pub shifted: Nanos,
-    /// Share of the shifted iterations that slipped a slot. The gate lengthens the period above 1 in 20.
+    pub all_held: Nanos,
+    /// Share of those iterations that slipped a slot. The gate lengthens the period above 1 in 20.
     pub slips: f64,
 }
 
@@ -102,13 +102,13 @@ pub fn predict(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permille: u
 pub fn predict_with(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permille: u32, jitter_permille: u32) -> Vec<IterationTimes> {
     let layout = Layout::new(jobs, links);
     let solo: Vec<u64> = (0..jobs.len()).map(|j| layout.solo(j)).collect();
-    let unshifted = jitter::settled(&layout, None, &solo, jitter_permille);
-    let shifted = gated(&layout, jobs, tolerance_permille, jitter_permille, |_| true);
+    let contended = jitter::settled(&layout, None, &solo, jitter_permille);
+    let all_held = gated(&layout, jobs, tolerance_permille, jitter_permille, |_| true);
     let times = |j: usize| IterationTimes {
         solo: Nanos(solo[j]),
-        unshifted: Nanos(unshifted[j].mean),
-        shifted: Nanos(shifted[j].mean),
-        slips: shifted[j].slips,
+        contended: Nanos(contended[j].mean),
+        all_held: Nanos(all_held[j].mean),
+        slips: all_held[j].slips,
     };
     (0..jobs.len()).map(times).collect()
 }

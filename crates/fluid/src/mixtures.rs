@@ -1,4 +1,4 @@
-//! Random components of which some joint sets are held, others not: the prediction beside the mean over many runs under jitter.
+//! Random components of which some coupled groups are held, others not: the prediction beside the mean over many runs under jitter.
 //!
 //! `cargo test -p antiphase-fluid mixtures -- --nocapture` prints the figures of docs/model.md, section 13.
 
@@ -24,7 +24,7 @@ const RUNS: u64 = 64;
 struct Mixture {
     jobs: Vec<FluidJob>,
     phases: Vec<[Phase; 1]>,
-    /// A tree, so that each link is a joint set.
+    /// A tree, so that each link is a coupled group.
     links: Vec<Vec<usize>>,
     held: Vec<bool>,
 }

@@ -13,7 +13,7 @@ fn job(period: u64, shift: u64) -> FluidJob {
 }
 
 fn times(jobs: &[FluidJob], links: &[FluidLink<'_>]) -> Vec<(u64, u64, u64)> {
-    predict(jobs, links, TOLERANCE_PERMILLE).iter().map(|t| (t.solo.0, t.unshifted.0, t.shifted.0)).collect()
+    predict(jobs, links, TOLERANCE_PERMILLE).iter().map(|t| (t.solo.0, t.contended.0, t.all_held.0)).collect()
 }
 
 const MS: u64 = 1_000_000;
@@ -79,8 +79,8 @@ fn what_no_shift_can_separate_stretches_and_slips() {
     let found = predict(&[job(100, 0), job(100, 50)], &[link], TOLERANCE_PERMILLE);
     for t in &found {
         // Unshifted: 20 + 160. Gated with slots of 100, every iteration is late by more than 15: it waits for slot 200 at most.
-        assert_eq!(t.unshifted.0, 180);
-        assert!((160..=200).contains(&t.shifted.0) && t.slips > 0.5, "{t:?}");
+        assert_eq!(t.contended.0, 180);
+        assert!((160..=200).contains(&t.all_held.0) && t.slips > 0.5, "{t:?}");
     }
 }
 
@@ -112,7 +112,7 @@ fn a_component_of_ten_jobs_is_quick_and_repeats_exactly() {
     let jobs: Vec<FluidJob> = (0..10u64).map(|j| job(100 * MS, (j % 4) * 25 * MS)).collect();
     let first = predict(&jobs, &links, TOLERANCE_PERMILLE);
     assert_eq!(first, predict(&jobs, &links, TOLERANCE_PERMILLE));
-    assert!(first.iter().all(|t| t.shifted == t.solo), "{first:?}");
+    assert!(first.iter().all(|t| t.all_held == t.solo), "{first:?}");
 }
 
 /// Periods of 1 ms and 60 s: the run ends before the slow job's second start. Alone the fast one sends for half of the time; beside

@@ -135,7 +135,7 @@ fn link_view(report: &Report, link: &LinkRow, alike: usize) -> LinkView {
         name: if alike > 0 { format!("{} and {alike} like it", link.link) } else { link.link.clone() },
         capacity_mbps: link.capacity_mbps,
         members: link.jobs.iter().zip(&link.demand_mbps).filter_map(member).collect(),
-        unshifted_score: link.zero_shift_score.unwrap_or(f64::NAN),
+        zero_shift_score: link.zero_shift_score.unwrap_or(f64::NAN),
         score: link.score,
         alike,
         ..LinkView::default()

@@ -87,8 +87,8 @@ pub fn plan(case: &Case, measured: &[Timing]) -> Result<Plan> {
             slack: slot.slack,
             tolerance: slot.tolerance,
             hold: report.hold,
-            contended: report.times.map_or(timing.period, |t| t.unshifted),
-            interleaved: report.advised.unwrap_or(slot.period),
+            contended: report.times.map_or(timing.period, |t| t.contended),
+            interleaved: report.interleaved.unwrap_or(slot.period),
         }
     };
     let jobs = solo.iter().zip(&reports).map(job).collect();

@@ -34,9 +34,9 @@ pub(crate) struct ContentLink {
 pub(crate) struct Content {
     /// Scheduled period of each job in nanoseconds.
     pub(crate) periods: Vec<u64>,
-    /// Its iteration alone, within which its phases lie. Empty in a joint set, whose shifts do not depend on it.
+    /// Its iteration alone, within which its phases lie. Empty in a coupled group, whose shifts do not depend on it.
     pub(crate) iterations: Vec<u64>,
-    /// GPUs of each job: whom to hold depends on them. Empty in a joint set, whose shifts do not.
+    /// GPUs of each job: whom to hold depends on them. Empty in a coupled group, whose shifts do not.
     pub(crate) gpus: Vec<u32>,
     pub(crate) links: Vec<ContentLink>,
 }

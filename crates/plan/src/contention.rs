@@ -40,7 +40,7 @@ pub(crate) struct Contention {
     /// Links with two or more jobs.
     pub(crate) shared: usize,
     /// Those of them that can never be over capacity.
-    pub(crate) quiet: usize,
+    pub(crate) never_overloaded: usize,
     pub(crate) classes: Classes,
 }
 
@@ -249,20 +249,20 @@ impl<'a> Overlay<'a> {
     /// # Errors
     /// A link that carries demand has no capacity; of several, the one of lowest id is named.
     pub(crate) fn contention(&self) -> Result<Contention, PlanError> {
-        let (mut shared, mut quiet) = (self.table.shared, self.table.quiet);
+        let (mut shared, mut never_overloaded) = (self.table.shared, self.table.never_overloaded);
         let mut pool: Vec<Member> = Vec::new();
         let mut hot: Vec<(LinkId, u64, Range<u32>)> = Vec::new();
         let mut error: Option<(LinkId, PlanError)> = None;
         for &link in &self.touched {
             let was = self.table.states[link.index()];
-            shared -= usize::from(matches!(was, State::Quiet | State::Contended));
-            quiet -= usize::from(was == State::Quiet);
+            shared -= usize::from(matches!(was, State::NeverOverloaded | State::Contended));
+            never_overloaded -= usize::from(was == State::NeverOverloaded);
             let first = pool.len();
             self.members_into(link, &mut pool);
             match state(self.fabric, link, &pool[first..], &self.demands.peaks) {
                 Ok((now, capacity)) => {
-                    shared += usize::from(matches!(now, State::Quiet | State::Contended));
-                    quiet += usize::from(now == State::Quiet);
+                    shared += usize::from(matches!(now, State::NeverOverloaded | State::Contended));
+                    never_overloaded += usize::from(now == State::NeverOverloaded);
                     if matches!(now, State::Overrun | State::Contended) {
                         hot.push((link, capacity, first as u32..pool.len() as u32));
                     } else {
@@ -278,7 +278,7 @@ impl<'a> Overlay<'a> {
         }
         let fresh = Classes::group(&pool, &mut hot);
         let classes = self.table.classes.merged(|l| self.head[l.index()] != UNTOUCHED, &fresh);
-        Ok(Contention { shared, quiet, classes })
+        Ok(Contention { shared, never_overloaded, classes })
     }
 
     /// The first loop of the affinity graph over all shared links, every link a vertex of its own: what makes

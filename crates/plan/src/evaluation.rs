@@ -71,12 +71,12 @@ pub struct MeanTimes {
     /// Each job alone in this placement: above 1 where a job exceeds a link by itself.
     pub solo: f64,
     /// All jobs from time 0, without a gate.
-    pub unshifted: f64,
+    pub contended: f64,
     /// All jobs shifted and gated.
-    pub shifted: f64,
+    pub all_held: f64,
     /// Jobs shifted and gated only where that is predicted to help ([`crate::hold`]); the others run as they come.
     /// Where some overlap remains, a gate that makes late jobs slip can cost more than the overlap.
-    pub advised: f64,
+    pub interleaved: f64,
 }
 
 /// A component as it stands in a candidate.
@@ -106,7 +106,7 @@ pub struct Evaluation {
     /// Links with two or more jobs.
     pub shared_links: usize,
     /// Those of them whose jobs can never be over capacity together, whatever their shifts: score 1.
-    pub quiet_links: usize,
+    pub never_overloaded_links: usize,
     /// Shape of the affinity graph over the other shared links.
     pub affinity: Affinity,
     pub(crate) headroom_permille: u32,
@@ -151,13 +151,13 @@ pub struct JobReport {
     pub slack: Nanos,
     /// Its shift matters only modulo this.
     pub lock: Nanos,
-    /// Whether to hold this job to its slots: with those of its joint sets that are held, all together are predicted to be
+    /// Whether to hold this job to its slots: with those of its coupled groups that are held, all together are predicted to be
     /// faster so.
     pub hold: bool,
     /// Predicted iteration times, when asked for.
     pub times: Option<IterationTimes>,
     /// Predicted iteration when exactly the jobs with `hold` are held, when asked for.
-    pub advised: Option<Nanos>,
+    pub interleaved: Option<Nanos>,
 }
 
 impl From<UnsolvedBecause> for SolverRefusal {
@@ -209,7 +209,7 @@ impl Evaluation {
     pub fn jobs(&self, cluster: &Cluster<'_>) -> Vec<JobReport> {
         let untouched = |(i, job): (usize, &job::Job)| {
             let (alone, period) = (job.period, slot::period(job.period, self.headroom_permille));
-            let times = self.times.map(|_| IterationTimes { solo: alone, unshifted: alone, shifted: period, slips: 0.0 });
+            let times = self.times.map(|_| IterationTimes { solo: alone, contended: alone, all_held: period, slips: 0.0 });
             JobReport {
                 job: JobId(i as u32),
                 period,
@@ -219,7 +219,7 @@ impl Evaluation {
                 lock: period,
                 hold: false,
                 times,
-                advised: times.map(|t| t.unshifted),
+                interleaved: times.map(|t| t.contended),
             }
         };
         let mut out: Vec<JobReport> = cluster.jobs.iter().enumerate().map(untouched).collect();
@@ -234,7 +234,7 @@ impl Evaluation {
                     report.lock = Nanos(shift.lock);
                     report.hold = answer.advice.hold.get(i).copied().unwrap_or(false);
                     report.times = answer.times.get(i).copied();
-                    report.advised = answer.advice.times.get(i).copied();
+                    report.interleaved = answer.advice.times.get(i).copied();
                 }
             }
         }

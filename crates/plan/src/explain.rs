@@ -8,7 +8,7 @@ use units::{JobId, LinkId, Nanos, Rate};
 use crate::{
     Cluster, Evaluation, Explanation, Outcome, Reason, Remainder,
     evaluation::Part,
-    overlap::{Turn, over_capacity},
+    overlap::{TimedPhases, over_capacity},
     solved::{Answer, Shift},
 };
 
@@ -43,7 +43,7 @@ impl Evaluation {
         }
         out.sort_by(|a, b| a.score.unwrap_or(1.0).total_cmp(&b.score.unwrap_or(1.0)));
         if out.is_empty() {
-            out.push(about(None, Vec::new(), Reason::NoSharedLink { quiet: self.quiet_links }));
+            out.push(about(None, Vec::new(), Reason::NoSharedLink { never_overloaded: self.never_overloaded_links }));
         }
         out
     }
@@ -86,7 +86,7 @@ fn reason(sharers: &[Sharer<'_>], capacity: Rate, proven: bool) -> Reason {
     if let [only] = sharers {
         return Reason::AloneExceeds { job: only.name.clone(), peak: peak(only), capacity };
     }
-    let turns = |shifted: bool| -> Vec<Turn<'_>> {
+    let turns = |shifted: bool| -> Vec<TimedPhases<'_>> {
         sharers.iter().map(|s| (Nanos(s.period), Nanos(if shifted { s.shift.shift } else { 0 }), &s.phases[..])).collect()
     };
     let before = over_capacity(capacity, &turns(false));

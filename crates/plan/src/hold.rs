@@ -1,7 +1,7 @@
 //! Which jobs of a component to hold to their shifts.
 //!
 //! A gate costs a job every slot that it misses through no fault of its own, so holding pays where the periods of those that
-//! meet lock, and costs where they do not. Joint sets ([`circle::joint_sets`]) are the units of that choice: within one the
+//! meet lock, and costs where they do not. Coupled groups ([`circle::coupled_groups`]) are the units of that choice: within one the
 //! shifts only make sense together, and between two of them nothing but a common job counts. A job is held when one of
 //! its sets is.
 //!
@@ -59,9 +59,9 @@ pub struct Advice {
     pub times: Vec<Nanos>,
 }
 
-/// The jobs of each joint set of these links, in order of the sets' first links. A link of one job is in no set.
+/// The jobs of each coupled group of these links, in order of the sets' first links. A link of one job is in no set.
 #[must_use]
-pub fn sets(jobs: usize, links: &[FluidLink<'_>]) -> Vec<Vec<usize>> {
+pub fn groups(jobs: usize, links: &[FluidLink<'_>]) -> Vec<Vec<usize>> {
     let members = |l: &FluidLink<'_>| l.demands.iter().map(|d| d.0).filter(|j| *j < jobs).collect::<Vec<usize>>();
     let shared: Vec<Vec<usize>> = links.iter().map(members).filter(|m| m.len() > 1).collect();
     let jobs_of = |set: Vec<usize>| {
@@ -70,11 +70,11 @@ pub fn sets(jobs: usize, links: &[FluidLink<'_>]) -> Vec<Vec<usize>> {
         jobs.dedup();
         jobs
     };
-    circle::joint_sets(jobs, &shared).into_iter().map(jobs_of).collect()
+    circle::coupled_groups(jobs, &shared).into_iter().map(jobs_of).collect()
 }
 
 /// Advises whom to hold, so that the sum over the jobs of iteration over period is least, each weighted by its GPUs. `sets` are
-/// the jobs of each joint set ([`sets`]). A set of which a gate could not keep all jobs ([`HELD_PERIOD_MAX`]) is not held, and one
+/// the jobs of each coupled group ([`sets`]). A set of which a gate could not keep all jobs ([`HELD_PERIOD_MAX`]) is not held, and one
 /// that names an unknown job is ignored.
 #[must_use]
 pub fn advise(question: &Question<'_>, sets: &[Vec<usize>]) -> Advice {
@@ -101,9 +101,9 @@ pub fn advise(question: &Question<'_>, sets: &[Vec<usize>]) -> Advice {
 pub fn times_of(question: &Question<'_>, hold: &[bool]) -> Vec<Nanos> {
     // Nobody and everybody are known.
     if !hold.contains(&true) {
-        question.times.iter().map(|t| t.unshifted).collect()
+        question.times.iter().map(|t| t.contended).collect()
     } else if question.jobs.len() == hold.len() && !hold.contains(&false) {
-        question.times.iter().map(|t| t.shifted).collect()
+        question.times.iter().map(|t| t.all_held).collect()
     } else {
         predict_held(question.jobs, question.links, question.tolerance_permille, question.jitter_permille, hold)
     }
@@ -155,7 +155,7 @@ impl Search<'_> {
     }
 
     fn gain(&self, job: usize, time: Nanos) -> f64 {
-        self.weight(job) * (self.of.times[job].unshifted.0 as f64 - time.0 as f64) / self.of.jobs[job].period.0.max(1) as f64
+        self.weight(job) * (self.of.times[job].contended.0 as f64 - time.0 as f64) / self.of.jobs[job].period.0.max(1) as f64
     }
 
     /// The jobs of the sets that are held.
@@ -169,7 +169,7 @@ impl Search<'_> {
 
     /// Holds what gains by itself while all are held, and then changes one set at a time, the worst first.
     fn improve(&self, runs_max: usize, bound: f64, best: &mut Choice) {
-        let alone = |set: &&Vec<usize>| set.iter().map(|&j| self.gain(j, self.of.times[j].shifted)).sum::<f64>();
+        let alone = |set: &&Vec<usize>| set.iter().map(|&j| self.gain(j, self.of.times[j].all_held)).sum::<f64>();
         let gains: Vec<f64> = self.sets.iter().map(alone).collect();
         let mut runs = 0;
         let mut attempt = |sets: Vec<bool>, best: &mut Choice| {
@@ -256,17 +256,17 @@ mod tests {
         let links = on(&phases, &[[0, 1], [2, 3]]);
         let times = predict(&jobs, &links, TOLERANCE_PERMILLE);
         let pair = |a: usize, b: usize| {
-            let gain = |j: usize| (times[j].unshifted.0 as f64 - times[j].shifted.0 as f64) / jobs[j].period.0 as f64;
+            let gain = |j: usize| (times[j].contended.0 as f64 - times[j].all_held.0 as f64) / jobs[j].period.0 as f64;
             gain(a) + gain(b)
         };
         assert!(pair(0, 1) > 0.1 && pair(2, 3) < -0.01, "{} {}", pair(0, 1), pair(2, 3));
         let asked = question(&jobs, &links, &times);
-        assert_eq!(sets(4, &links), [[0, 1], [2, 3]]);
-        let found = advise(&asked, &sets(4, &links));
+        assert_eq!(groups(4, &links), [[0, 1], [2, 3]]);
+        let found = advise(&asked, &groups(4, &links));
         assert_eq!(found.hold, [true, true, false, false]);
         // The links have nothing in common, so the pairs run as each would alone; periods that do not lock are averaged over a
         // bounded number of iterations, which are others here.
-        let expected: Vec<Nanos> = (0..4).map(|j| if j < 2 { times[j].shifted } else { times[j].unshifted }).collect();
+        let expected: Vec<Nanos> = (0..4).map(|j| if j < 2 { times[j].all_held } else { times[j].contended }).collect();
         assert_eq!(found.times[..2], expected[..2]);
         assert!((2..4).all(|j| found.times[j].0.abs_diff(expected[j].0) < 2 * MS), "{:?} {expected:?}", found.times);
         // A thousand GPUs that hardly lose outweigh two that gain: everything is decided for them.
@@ -283,12 +283,12 @@ mod tests {
         let (jobs, phases) = two_pairs();
         let links = on(&phases, &[[0, 1], [1, 2], [2, 3]]);
         let times = predict(&jobs, &links, TOLERANCE_PERMILLE);
-        let found = advise(&question(&jobs, &links, &times), &sets(4, &links));
+        let found = advise(&question(&jobs, &links, &times), &groups(4, &links));
         let slowest = |of: &dyn Fn(usize) -> Nanos| (0..4).map(|j| of(j).0 as f64 / jobs[j].period.0 as f64).fold(0.0, f64::max);
-        assert!(slowest(&|j| found.times[j]) <= slowest(&|j| times[j].unshifted) + 1e-9);
+        assert!(slowest(&|j| found.times[j]) <= slowest(&|j| times[j].contended) + 1e-9);
         let total = |of: &dyn Fn(usize) -> Nanos| (0..4).map(|j| of(j).0 as f64 / jobs[j].period.0 as f64).sum::<f64>();
         let advised = total(&|j| found.times[j]);
-        assert!(advised <= total(&|j| times[j].unshifted) + 1e-9);
+        assert!(advised <= total(&|j| times[j].contended) + 1e-9);
     }
 
     #[test]
@@ -307,10 +307,10 @@ mod tests {
         let links = on(&phases, &[[0, 1], [2, 3]]);
         let times = predict(&jobs, &links, TOLERANCE_PERMILLE);
         let asked = question(&jobs, &links, &times);
-        let best = advise(&asked, &sets(4, &links));
+        let best = advise(&asked, &groups(4, &links));
         // Another choice costs more than a hundredth of an iteration, so it is not kept.
         for before in [[Some(false); 4], [Some(true); 4]] {
-            assert_eq!(advise(&Question { before: &before, ..asked }, &sets(4, &links)), best);
+            assert_eq!(advise(&Question { before: &before, ..asked }, &groups(4, &links)), best);
         }
         // Two jobs that hardly meet: 1 ms of 100.
         let phases = [up(0, 45), up(44, 89)];
@@ -318,8 +318,8 @@ mod tests {
         let jobs = [job(100, 0), job(100, 1)];
         let times = predict(&jobs, &link, TOLERANCE_PERMILLE);
         let asked = question(&jobs, &link, &times);
-        let hold = |before: &[Option<bool>]| advise(&Question { before, ..asked }, &sets(2, &link)).hold;
-        let gain = times.iter().map(|t| (t.unshifted.0 as f64 - t.shifted.0 as f64) / (100 * MS) as f64).sum::<f64>();
+        let hold = |before: &[Option<bool>]| advise(&Question { before, ..asked }, &groups(2, &link)).hold;
+        let gain = times.iter().map(|t| (t.contended.0 as f64 - t.all_held.0 as f64) / (100 * MS) as f64).sum::<f64>();
         assert!((0.0..2.0 * KEEP).contains(&gain), "{times:?}");
         assert_eq!(hold(&[Some(false); 2]), [false; 2]);
         assert_eq!(hold(&[Some(true); 2]), [true; 2]);
@@ -334,7 +334,7 @@ mod tests {
             let link = [FluidLink { capacity: Rate(50_000), demands: vec![(0, &phases[0][..]), (1, &phases[1][..])] }];
             let jobs = [job(ms, 0), job(ms, ms / 2)];
             let times = predict(&jobs, &link, TOLERANCE_PERMILLE);
-            advise(&question(&jobs, &link, &times), &sets(2, &link)).hold
+            advise(&question(&jobs, &link, &times), &groups(2, &link)).hold
         };
         assert_eq!([hold(60_000), hold(60_001)], [[true; 2], [false; 2]]);
     }
@@ -355,7 +355,7 @@ mod tests {
                 demands[..pairs].iter().map(|d| FluidLink { capacity: Rate(50_000), demands: d.clone() }).collect();
             let jobs = &jobs[..2 * pairs];
             let times = predict(jobs, &links, TOLERANCE_PERMILLE);
-            advise(&question(jobs, &links, &times), &sets(jobs.len(), &links)).hold
+            advise(&question(jobs, &links, &times), &groups(jobs.len(), &links)).hold
         };
         let few = advice(20);
         assert!(!few[0] && !few[1] && few[2..].iter().all(|h| *h), "{few:?}");

@@ -26,7 +26,7 @@ pub enum Objective {
     #[default]
     Score,
     /// Lowest GPU-weighted iteration time: sum over jobs of `gpus * predicted / period`, divided by the sum of
-    /// `gpus` ([`crate::MeanTimes::advised`]). `predicted` is the mean iteration of the [`fluid`] model when jobs
+    /// `gpus` ([`crate::MeanTimes::interleaved`]). `predicted` is the mean iteration of the [`fluid`] model when jobs
     /// are held where that helps ([`crate::hold`]). The declared period is the yardstick, not the solo run in this placement, so that a placement which makes a
     /// job exceed a link on its own is not excused.
     Time,

@@ -23,13 +23,13 @@ pub struct Overlap {
 }
 
 /// A job on the link: period, time-shift, phases (sorted, disjoint, within the period).
-pub type Turn<'a> = (Nanos, Nanos, &'a [Phase]);
+pub type TimedPhases<'a> = (Nanos, Nanos, &'a [Phase]);
 
 /// How long the jobs' total demand exceeds `capacity`. Exact for one and two jobs whatever their periods: two jobs meet
 /// in every combination of their offsets modulo the gcd, so nothing has to be walked. Jobs of period 0 are ignored.
 #[must_use]
-pub fn over_capacity(capacity: Rate, jobs: &[Turn<'_>]) -> Overlap {
-    let jobs: Vec<Turn<'_>> = jobs.iter().copied().filter(|j| j.0.0 > 0).collect();
+pub fn over_capacity(capacity: Rate, jobs: &[TimedPhases<'_>]) -> Overlap {
+    let jobs: Vec<TimedPhases<'_>> = jobs.iter().copied().filter(|j| j.0.0 > 0).collect();
     let longest = jobs.iter().map(|j| j.0.0).max().unwrap_or(0);
     if let [a, b] = jobs[..]
         && let Some(over) = pair(capacity.0, a, b)
@@ -50,7 +50,7 @@ fn levels(phases: &[Phase]) -> Vec<u64> {
 /// Two jobs. For each residue r modulo g = gcd, job A is at level u for c_u(r) of its offsets and B at level v for c_v(r)
 /// of its own; over one LCM each combination occurs once (Chinese remainder), so they are at (u, v) together for
 /// the integral of c_u * c_v over one g.
-fn pair(capacity: u64, a: Turn<'_>, b: Turn<'_>) -> Option<u64> {
+fn pair(capacity: u64, a: TimedPhases<'_>, b: TimedPhases<'_>) -> Option<u64> {
     let (ta, tb) = (a.0.0, b.0.0);
     let g = gcd(ta, tb);
     let (levels_a, levels_b) = (levels(a.2), levels(b.2));
@@ -91,7 +91,7 @@ struct Counts {
     edges: Vec<(u64, i64)>,
 }
 
-fn fold((_, shift, phases): Turn<'_>, level: u64, g: u64) -> Counts {
+fn fold((_, shift, phases): TimedPhases<'_>, level: u64, g: u64) -> Counts {
     let mut counts = Counts { base: 0, edges: Vec::new() };
     for phase in phases.iter().filter(|p| p.rate.0 == level) {
         let length = phase.end.0 - phase.start.0;
@@ -134,7 +134,7 @@ fn product(a: &Counts, b: &Counts, g: u64) -> u128 {
 }
 
 /// Any number of jobs: walks one LCM of the periods, or as many iterations of the longest as the bound on edges allows.
-fn walk(capacity: u64, jobs: &[Turn<'_>], longest: u64) -> Overlap {
+fn walk(capacity: u64, jobs: &[TimedPhases<'_>], longest: u64) -> Overlap {
     let none = Overlap { over: Nanos(0), of: Nanos(longest), exact: true };
     if longest == 0 || jobs.iter().all(|j| j.2.is_empty()) {
         return none;
@@ -178,7 +178,7 @@ impl Cursor<'_> {
     }
 }
 
-fn walk_until(capacity: u64, jobs: &[Turn<'_>], end: u64) -> u64 {
+fn walk_until(capacity: u64, jobs: &[TimedPhases<'_>], end: u64) -> u64 {
     let mut cursors: Vec<Cursor<'_>> = vec![];
     for (period, shift, phases) in jobs.iter().filter(|j| !j.2.is_empty()) {
         let origin = i128::from(shift.0 % period.0) - i128::from(period.0);
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn a_circle_too_long_to_walk_is_sampled_and_says_so() {
         let phase = [up(0, 500_000, 10)];
-        let jobs: Vec<Turn<'_>> = [1_000_003, 1_000_033, 1_000_037].iter().map(|p| (Nanos(*p), Nanos(0), &phase[..])).collect();
+        let jobs: Vec<TimedPhases<'_>> = [1_000_003, 1_000_033, 1_000_037].iter().map(|p| (Nanos(*p), Nanos(0), &phase[..])).collect();
         let found = over_capacity(Rate(10), &jobs);
         assert!(!found.exact);
         // Independent halves: at least two of three are Up half of the time.
@@ -274,7 +274,7 @@ mod tests {
     proptest! {
         #[test]
         fn agrees_with_counting_every_tick(jobs in proptest::collection::vec(turn(), 1..4), capacity in 1u64..20) {
-            let turns: Vec<Turn<'_>> = jobs.iter().map(|(p, s, d)| (Nanos(*p), Nanos(*s), &d[..])).collect();
+            let turns: Vec<TimedPhases<'_>> = jobs.iter().map(|(p, s, d)| (Nanos(*p), Nanos(*s), &d[..])).collect();
             let lcm = jobs.iter().fold(1, |l, j| l / gcd(l, j.0) * j.0);
             let longest = jobs.iter().map(|j| j.0).max().unwrap();
             let level = |t: u64, (p, s, d): &(u64, u64, Vec<Phase>)| {

@@ -12,8 +12,8 @@ use crate::{
     contention::{Classes, Contention, Loop, Move, Overlay},
     demand::{Demands, Routed, route_all},
     evaluation::Part,
-    sets::{JointSet, joint_sets},
-    solved::{RobustLoss, Solved, assemble, solve_set, solve_whole},
+    groups::{CoupledGroup, coupled_groups},
+    solved::{RobustLoss, Solved, assemble, solve_group, solve_whole},
     table::{State, Table},
 };
 use job::{Candidate, Job, JobError, Placement};
@@ -58,7 +58,7 @@ pub fn sort(evaluations: &mut [Evaluation], objective: Objective) {
     // Costs closer than the rounding of their sums are equal.
     let rounded = |cost: f64| (cost / PROOF_TOLERANCE) as i64;
     evaluations.sort_by_key(|e| {
-        let (loss, time) = (e.scores.map(|s| rounded(-s.score)), e.times.map(|t| rounded(t.advised)));
+        let (loss, time) = (e.scores.map(|s| rounded(-s.score)), e.times.map(|t| rounded(t.interleaved)));
         let (cost, tie) = match objective {
             Objective::Score => (loss, time),
             Objective::Time => (time, loss),
@@ -91,7 +91,7 @@ pub fn problem(cluster: &Cluster<'_>, candidate: &Candidate) -> Result<(Problem,
     }
     let mut links = Vec::new();
     for link in (0..table.states.len()).filter_map(LinkId::from_index) {
-        if !matches!(table.states[link.index()], State::Quiet | State::Contended) {
+        if !matches!(table.states[link.index()], State::NeverOverloaded | State::Contended) {
             continue;
         }
         let members = table.members(link).iter().map(|m| builder.demand(planner.jobs[m.job as usize], &demands.phases[m.demand as usize]));
@@ -139,7 +139,7 @@ pub(crate) struct Planner<'a> {
 type Moves = Vec<(u32, usize)>;
 
 /// A candidate before its components are solved.
-enum Draft {
+enum Prepared {
     Loop(Loop),
     Contended(Contention, Vec<Component>),
 }
@@ -172,21 +172,21 @@ impl<'a> Planner<'a> {
         self.go_on()?;
         let base: Vec<&Routed> = routed.iter().take(self.jobs.len()).collect();
         let table = Table::build(self.cluster.fabric, &base, &demands)?;
-        let drafts = self.drafts(&table, &demands, &routed, candidates, &moves)?;
+        let prepared = self.prepared(&table, &demands, &routed, candidates, &moves)?;
         let contents: Vec<&Content> = {
             let mut distinct: BTreeMap<&Content, ()> = BTreeMap::new();
-            distinct.extend(drafts.iter().flat_map(Draft::components).map(|c| (&c.content, ())));
+            distinct.extend(prepared.iter().flat_map(Prepared::components).map(|c| (&c.content, ())));
             distinct.into_keys().collect()
         };
         let solved = self.solve(&contents, &demands);
         self.go_on()?;
         let find = |content: &Content| contents.binary_search(&content).map(|i| &solved[i]);
         let placed = |c: usize| self.placed(&items, &moves[c]);
-        let evaluate = |(index, draft): (usize, &Draft)| {
-            let parts = draft.parts(|c| find(c).ok().cloned(), &self.jobs);
-            self.assemble(index, &candidates[index], draft, parts, &placed(index))
+        let evaluate = |(index, prepared): (usize, &Prepared)| {
+            let parts = prepared.parts(|c| find(c).ok().cloned(), &self.jobs);
+            self.assemble(index, &candidates[index], prepared, parts, &placed(index))
         };
-        Ok(drafts.par_iter().enumerate().map(evaluate).collect())
+        Ok(prepared.par_iter().enumerate().map(evaluate).collect())
     }
 
     /// # Errors
@@ -230,28 +230,28 @@ impl<'a> Planner<'a> {
         Ok((items, all))
     }
 
-    /// Solves every distinct joint set of the components once, and then puts the components together.
+    /// Solves every distinct coupled group of the components once, and then puts the components together.
     fn solve(&self, contents: &[&Content], demands: &Demands) -> Vec<Arc<Solved>> {
         let whole = solve_whole(&self.options);
-        let sets: Vec<Vec<JointSet>> = contents.par_iter().map(|c| joint_sets(c, whole)).collect();
+        let sets: Vec<Vec<CoupledGroup>> = contents.par_iter().map(|c| coupled_groups(c, whole)).collect();
         let mut distinct: BTreeMap<&Content, usize> = sets.iter().flatten().map(|s| (&s.content, 0)).collect();
         distinct.values_mut().enumerate().for_each(|(i, index)| *index = i);
         let order: Vec<&Content> = distinct.keys().copied().collect();
-        let solved: Vec<_> = order.par_iter().map(|c| solve_set(c, demands, &self.options, &self.cancel)).collect();
+        let solved: Vec<_> = order.par_iter().map(|c| solve_group(c, demands, &self.options, &self.cancel)).collect();
         let find = |content: &Content| distinct.get(content).map(|i| &solved[*i]);
         contents.par_iter().zip(&sets).map(|(c, sets)| Arc::new(assemble(c, sets, find, demands, &self.options, &self.cancel))).collect()
     }
 
-    fn drafts(
+    fn prepared(
         &self,
         table: &Table,
         demands: &Demands,
         routed: &[Routed],
         candidates: &[Candidate],
         moves: &[Moves],
-    ) -> Result<Vec<Draft>, PlanError> {
+    ) -> Result<Vec<Prepared>, PlanError> {
         let start = || Overlay::new(self.cluster.fabric, table, demands, self.jobs.len());
-        let draft = |overlay: &mut Overlay<'_>, moves: &Moves| {
+        let prepared = |overlay: &mut Overlay<'_>, moves: &Moves| {
             let moves: Vec<Move<'_>> =
                 moves.iter().map(|&(job, item)| Move { job, old: &routed[job as usize], new: &routed[item] }).collect();
             overlay.lay(&moves);
@@ -259,21 +259,21 @@ impl<'a> Planner<'a> {
             if self.options.mode == Mode::Cassini
                 && let Some(found) = overlay.first_loop()
             {
-                return Ok(Draft::Loop(found));
+                return Ok(Prepared::Loop(found));
             }
             let contention = overlay.contention()?;
             let components = components(&contention.classes, &self.iterations, &self.gpus, self.options.headroom_permille);
-            Ok(Draft::Contended(contention, components))
+            Ok(Prepared::Contended(contention, components))
         };
         let named = |overlay: &mut Overlay<'_>, (moves, candidate): (&Moves, &Candidate)| {
-            draft(overlay, moves).map_err(|e| match e {
+            prepared(overlay, moves).map_err(|e| match e {
                 // Without moves it is the base, and the link says enough.
                 PlanError::Fabric(source) if !moves.is_empty() => PlanError::InCandidate { candidate: candidate.id.clone(), source },
                 other => other,
             })
         };
-        let drafts: Vec<Result<Draft, PlanError>> = moves.par_iter().zip(candidates).map_init(start, named).collect();
-        drafts.into_iter().collect()
+        let prepared: Vec<Result<Prepared, PlanError>> = moves.par_iter().zip(candidates).map_init(start, named).collect();
+        prepared.into_iter().collect()
     }
 
     /// Whether each job, by number, stands anywhere.
@@ -285,7 +285,7 @@ impl<'a> Planner<'a> {
         placed
     }
 
-    fn assemble(&self, index: usize, candidate: &Candidate, draft: &Draft, parts: Vec<Part>, placed: &[bool]) -> Evaluation {
+    fn assemble(&self, index: usize, candidate: &Candidate, prepared: &Prepared, parts: Vec<Part>, placed: &[bool]) -> Evaluation {
         let mut out = Evaluation {
             id: candidate.id.clone(),
             index,
@@ -293,20 +293,20 @@ impl<'a> Planner<'a> {
             scores: None,
             times: None,
             shared_links: 0,
-            quiet_links: 0,
+            never_overloaded_links: 0,
             affinity: Affinity::default(),
             headroom_permille: self.options.headroom_permille,
             parts: Vec::new(),
         };
-        let contention = match draft {
-            Draft::Loop(found) => {
+        let contention = match prepared {
+            Prepared::Loop(found) => {
                 out.outcome = Outcome::Loop { link: found.link, jobs: found.jobs.map(|j| self.jobs[j as usize]) };
                 (out.shared_links, out.affinity) = (found.shared, found.affinity);
                 return out;
             }
-            Draft::Contended(contention, _) => contention,
+            Prepared::Contended(contention, _) => contention,
         };
-        (out.shared_links, out.quiet_links) = (contention.shared, contention.quiet);
+        (out.shared_links, out.never_overloaded_links) = (contention.shared, contention.never_overloaded);
         let failed = parts.iter().find_map(|p| p.solved.answer.as_ref().err().map(|e| (p, e)));
         if let Some((part, unsolved)) = failed {
             let link = unsolved.link.and_then(|l| part.links_of(l).first().copied());
@@ -335,17 +335,17 @@ impl<'a> Planner<'a> {
             let Ok(answer) = &part.solved.answer else { continue };
             for ((job, times), advised) in part.jobs.iter().zip(&answer.times).zip(&answer.advice.times) {
                 let period = self.cluster.jobs[job.index()].period.0 as f64;
-                for (sum, time) in excess.iter_mut().zip([times.solo, times.unshifted, times.shifted, *advised]) {
+                for (sum, time) in excess.iter_mut().zip([times.solo, times.contended, times.all_held, *advised]) {
                     *sum += weight(*job) * (time.0 as f64 / period - 1.0);
                 }
             }
         }
-        let [solo, unshifted, shifted, advised] = excess.map(|e| if total > 0.0 { 1.0 + e / total } else { 1.0 });
-        MeanTimes { solo, unshifted, shifted, advised }
+        let [solo, contended, all_held, interleaved] = excess.map(|e| if total > 0.0 { 1.0 + e / total } else { 1.0 });
+        MeanTimes { solo, contended, all_held, interleaved }
     }
 }
 
-impl Draft {
+impl Prepared {
     fn components(&self) -> &[Component] {
         match self {
             Self::Loop(_) => &[],

@@ -23,7 +23,7 @@ pub struct Gates {
 /// Who is to be held.
 #[derive(Clone, Copy, Debug)]
 pub enum Holding<'h> {
-    /// By joint set, whom holding helps ([`hold`]). Per job: whether it is held now, if it runs already and met others; a job that it
+    /// By coupled group, whom holding helps ([`hold`]). Per job: whether it is held now, if it runs already and met others; a job that it
     /// does not name is new.
     Advised(&'h [Option<bool>]),
     /// Those, per job: they were chosen before.
@@ -55,7 +55,7 @@ pub(crate) fn predict<'p>(
     let before = if let Holding::Advised(before) = holding { before } else { &[] };
     let question = Question { jobs: &jobs, gpus: &content.gpus, links: &links, times: &times, before, tolerance_permille, jitter_permille };
     let advice = match holding {
-        Holding::Advised(_) => hold::advise(&question, &hold::sets(jobs.len(), &links)),
+        Holding::Advised(_) => hold::advise(&question, &hold::groups(jobs.len(), &links)),
         Holding::Kept(hold) => Advice { hold: hold.to_vec(), times: hold::times_of(&question, hold) },
     };
     (times, advice)

@@ -65,7 +65,7 @@ pub enum Reason {
     /// No two jobs of the candidate meet on a link that can be over capacity.
     NoSharedLink {
         /// Links that two or more jobs share without ever exceeding them.
-        quiet: usize,
+        never_overloaded: usize,
     },
     /// CASSINI mode: discarded because of a loop.
     Loop,
@@ -199,9 +199,9 @@ impl fmt::Display for Explanation {
             Reason::AloneExceeds { job, peak, capacity } => {
                 write!(f, "{job} alone demands {peak} of {capacity}; no shift can help")
             }
-            Reason::NoSharedLink { quiet: 0 } => f.write_str("no two jobs share a link; no shifts needed"),
-            Reason::NoSharedLink { quiet } => {
-                write!(f, "the jobs that share a link fit on it together ({quiet} links); no shifts needed")
+            Reason::NoSharedLink { never_overloaded: 0 } => f.write_str("no two jobs share a link; no shifts needed"),
+            Reason::NoSharedLink { never_overloaded } => {
+                write!(f, "the jobs that share a link fit on it together ({never_overloaded} links); no shifts needed")
             }
             Reason::Loop => write!(
                 f,
@@ -277,8 +277,8 @@ mod tests {
     fn one_job_no_link_loops_and_refusals() {
         let alone = Reason::AloneExceeds { job: "moe-1".into(), peak: Rate(400_000), capacity: Rate(200_000) };
         assert_eq!(say(&["moe-1"], 0, alone), "link leaf3->spine1: moe-1 alone demands 400 Gb/s of 200 Gb/s; no shift can help");
-        let whole = |quiet| {
-            Explanation { link: None, more_links: 0, jobs: vec![], score: None, reason: Reason::NoSharedLink { quiet } }.to_string()
+        let whole = |never_overloaded| {
+            Explanation { link: None, more_links: 0, jobs: vec![], score: None, reason: Reason::NoSharedLink { never_overloaded } }.to_string()
         };
         assert_eq!(whole(0), "no two jobs share a link; no shifts needed");
         assert_eq!(whole(12), "the jobs that share a link fit on it together (12 links); no shifts needed");

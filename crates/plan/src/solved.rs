@@ -10,9 +10,9 @@ use crate::{
     Options,
     component::Content,
     demand::Demands,
+    groups::{CoupledGroup, compose},
     hold::Advice,
     predict::{Gates, Holding, predict},
-    sets::{JointSet, compose},
     table::overrun_score,
 };
 use fluid::IterationTimes;
@@ -74,9 +74,9 @@ pub(crate) struct Shift {
     pub(crate) lock: u64,
 }
 
-/// The solution of a joint set; jobs and links by their number in the set.
+/// The solution of a coupled group; jobs and links by their number in the set.
 #[derive(Debug)]
-pub(crate) struct SolvedSet {
+pub(crate) struct SolvedGroup {
     shifts: Vec<Shift>,
     scores: Vec<Scores>,
     optimality: Optimality,
@@ -100,8 +100,8 @@ pub(crate) fn solve_whole(options: &Options) -> bool {
     options.robust.is_some()
 }
 
-/// Solves a joint set.
-pub(crate) fn solve_set(content: &Content, demands: &Demands, options: &Options, cancel: &Cancel) -> Result<SolvedSet, Unsolved> {
+/// Solves a coupled group.
+pub(crate) fn solve_group(content: &Content, demands: &Demands, options: &Options, cancel: &Cancel) -> Result<SolvedGroup, Unsolved> {
     let problem =
         content.problem(|d| &demands.phases[d as usize]).map_err(|(link, e)| Unsolved { link, error: UnsolvedBecause::Problem(e) })?;
     let circle_options = circle::Options { mode: options.mode, robust: options.robust.map(|n| Ticks(n.0)), effort: options.effort };
@@ -128,21 +128,21 @@ pub(crate) fn solve_set(content: &Content, demands: &Demands, options: &Options,
     let scores = scores.collect();
     let robust_loss =
         solution.robust.map(|r| RobustLoss { loss: solution.mean_score - r.mean_score, exact: r.exact, plain_gap: r.plain_gap });
-    Ok(SolvedSet { shifts, scores, optimality: solution.optimality, robust_loss })
+    Ok(SolvedGroup { shifts, scores, optimality: solution.optimality, robust_loss })
 }
 
 /// Puts a component together from its solved sets.
 pub(crate) fn assemble<'s>(
     content: &Content,
-    sets: &[JointSet],
-    solved: impl Fn(&Content) -> Option<&'s Result<SolvedSet, Unsolved>>,
+    sets: &[CoupledGroup],
+    solved: impl Fn(&Content) -> Option<&'s Result<SolvedGroup, Unsolved>>,
     demands: &Demands,
     options: &Options,
     cancel: &Cancel,
 ) -> Solved {
     let phases: Vec<Vec<Arc<[Phase]>>> =
         content.links.iter().map(|l| l.members.iter().map(|(_, d)| demands.phases[*d as usize].clone()).collect()).collect();
-    let mut found: Vec<(&JointSet, &SolvedSet)> = Vec::with_capacity(sets.len());
+    let mut found: Vec<(&CoupledGroup, &SolvedGroup)> = Vec::with_capacity(sets.len());
     // Nobody waits for the predictions.
     let cancelled = Unsolved { link: None, error: UnsolvedBecause::Solve(SolveError::Cancelled) };
     let mut refused = cancel.is_cancelled().then_some(cancelled);
@@ -159,7 +159,7 @@ pub(crate) fn assemble<'s>(
     Solved { content: content.clone(), demands: phases, answer }
 }
 
-fn answer(content: &Content, sets: &[(&JointSet, &SolvedSet)], demands: &Demands, options: &Options) -> Answer {
+fn answer(content: &Content, sets: &[(&CoupledGroup, &SolvedGroup)], demands: &Demands, options: &Options) -> Answer {
     let own: Vec<_> = sets.iter().map(|(set, solved)| (*set, solved.shifts.iter().map(|s| s.shift).collect())).collect();
     let mut shifts: Vec<Shift> = content.periods.iter().map(Shift::free).collect();
     for (shift, composed) in shifts.iter_mut().zip(compose(&content.periods, &own)) {

@@ -28,7 +28,7 @@ pub(crate) enum State {
     /// One job that exceeds the link by itself.
     Overrun,
     /// Two or more jobs whose peaks add up to at most the capacity: score 1 whatever their shifts.
-    Quiet,
+    NeverOverloaded,
     /// Two or more jobs that can exceed the link.
     Contended,
     /// There are jobs, and nobody stated the capacity.
@@ -56,7 +56,7 @@ pub(crate) fn state_of(members: &[Member], peaks: &[u64], capacity: u64) -> Stat
     match (members.len(), exceeds) {
         (0 | 1, false) => State::Free,
         (0 | 1, true) => State::Overrun,
-        (_, false) => State::Quiet,
+        (_, false) => State::NeverOverloaded,
         (_, true) => State::Contended,
     }
 }
@@ -78,7 +78,7 @@ pub(crate) struct Table {
     /// Links with two or more jobs.
     pub(crate) shared: usize,
     /// Those of them that can never be over capacity.
-    pub(crate) quiet: usize,
+    pub(crate) never_overloaded: usize,
     /// Links that can be over capacity, grouped.
     pub(crate) classes: Classes,
     /// Links with jobs of which nobody stated the capacity. No candidate may leave a job on them; whether one does is
@@ -115,7 +115,7 @@ impl Table {
             members,
             states: Vec::with_capacity(links),
             shared: 0,
-            quiet: 0,
+            never_overloaded: 0,
             classes: Classes::default(),
             unknown: Vec::new(),
         };
@@ -131,8 +131,8 @@ impl Table {
                 other => other?,
             };
             table.states.push(state);
-            table.shared += usize::from(matches!(state, State::Quiet | State::Contended));
-            table.quiet += usize::from(state == State::Quiet);
+            table.shared += usize::from(matches!(state, State::NeverOverloaded | State::Contended));
+            table.never_overloaded += usize::from(state == State::NeverOverloaded);
             if matches!(state, State::Overrun | State::Contended) {
                 hot.push((link, capacity, table.offsets[l]..table.offsets[l + 1]));
             }

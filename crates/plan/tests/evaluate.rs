@@ -49,7 +49,7 @@ fn two_vgg16_on_one_uplink_are_shifted_apart() {
     let cluster = Cluster { fabric: &fabric, router: &router, jobs: &jobs, placements: &placements };
     let found = evaluate(&cluster, &Candidate::default(), &Options::default()).unwrap();
     let scores = found.scores.unwrap();
-    assert_eq!((found.shared_links, found.quiet_links), (4, 0));
+    assert_eq!((found.shared_links, found.never_overloaded_links), (4, 0));
     assert!((scores.score - 1.0).abs() < 1e-12 && scores.proven);
     assert!((scores.zero_shift_score - (1.0 - 0.8 * 114.0 / 255.0)).abs() < 1e-12, "{scores:?}");
     // Rings of two use both directions with equal demand: one class of four links.
@@ -58,11 +58,11 @@ fn two_vgg16_on_one_uplink_are_shifted_apart() {
     // Unshifted each Up runs at 25 of 45: 141 + 114 * 45/25 = 346.2 ms; shifted as if alone.
     let times: Vec<_> = found.jobs(&cluster).iter().map(|j| j.times.unwrap()).collect();
     for t in &times {
-        assert_eq!((t.solo, t.shifted), (Nanos(255 * MS), Nanos(255 * MS)));
-        assert!(t.unshifted.0.abs_diff(346_200_000) <= 1, "{t:?}");
+        assert_eq!((t.solo, t.all_held), (Nanos(255 * MS), Nanos(255 * MS)));
+        assert!(t.contended.0.abs_diff(346_200_000) <= 1, "{t:?}");
     }
     let means = found.times.unwrap();
-    assert!((means.advised - 1.0).abs() < 1e-12 && (means.unshifted - 346.2 / 255.0).abs() < 1e-8);
+    assert!((means.interleaved - 1.0).abs() < 1e-12 && (means.contended - 346.2 / 255.0).abs() < 1e-8);
     let said = found.explain(&cluster);
     let Reason::Separated { before, moved, slack } = &said[0].reason else { panic!("{said:?}") };
     // 27 ms of room in all, half of it either way.
@@ -85,7 +85,7 @@ fn links_that_always_fit_count_in_the_mean() {
     let cluster = Cluster { fabric: &fabric, router: &router, jobs: &jobs, placements: &placements };
     let found = evaluate(&cluster, &Candidate::default(), &Options::default()).unwrap();
     // Shared: 8 leaf-spine links (a, b), h1 and h2 up and down (a or b with c).
-    assert_eq!((found.shared_links, found.quiet_links), (12, 8));
+    assert_eq!((found.shared_links, found.never_overloaded_links), (12, 8));
     // On each of the four NIC links two times 60 of 100 overlap by 20 at best: 40 too much of 50.
     let expected = 1.0 - 4.0 / 12.0 * (0.2 * 0.8);
     assert!((found.scores.unwrap().score - expected).abs() < 1e-12);
@@ -94,7 +94,7 @@ fn links_that_always_fit_count_in_the_mean() {
     // With only a and b nothing can be over capacity.
     let alone = Candidate { id: "alone".into(), placements: vec![(JobId(2), Placement::default())] };
     let found = evaluate(&cluster, &alone, &Options::default()).unwrap();
-    assert_eq!((found.shared_links, found.quiet_links, found.scores.unwrap().score), (8, 8, 1.0));
+    assert_eq!((found.shared_links, found.never_overloaded_links, found.scores.unwrap().score), (8, 8, 1.0));
     assert_eq!(found.explain(&cluster)[0].to_string(), "the jobs that share a link fit on it together (8 links); no shifts needed");
 }
 

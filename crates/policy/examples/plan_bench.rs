@@ -126,7 +126,7 @@ fn run(cluster: &Cluster<'_>, candidates: &[Candidate], options: &Options) -> Re
         scores.proven,
         scores.bound_gap,
         best.shared_links,
-        best.quiet_links,
+        best.never_overloaded_links,
         best.times,
     );
     Ok(())

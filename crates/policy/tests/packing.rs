@@ -78,7 +78,10 @@ fn report(cluster: &Cluster<'_>, e: &Evaluation) -> String {
     jobs.sort();
     let links: Vec<String> = e.links().map(|l| format!("{:?} {} {}", l.links, l.score, l.zero_shift_score)).collect();
     let said: Vec<String> = e.explain(cluster).iter().map(ToString::to_string).collect();
-    format!("{} {:?} {:?} {:?} {} {}\n{jobs:?}\n{links:?}\n{said:?}", e.id, e.outcome, e.scores, e.times, e.shared_links, e.quiet_links)
+    format!(
+        "{} {:?} {:?} {:?} {} {}\n{jobs:?}\n{links:?}\n{said:?}",
+        e.id, e.outcome, e.scores, e.times, e.shared_links, e.never_overloaded_links
+    )
 }
 
 /// Sizes, periods, phases and rates of a few jobs on a small fabric.

@@ -75,7 +75,7 @@ pub fn draw(link: &LinkView, jobs: &[JobView], colours: &Colours) -> Svg {
     let label = format!(
         "Circles of link {}: score {} unshifted, {} shifted",
         text::isolated(&link.name),
-        quantity::score(link.unshifted_score),
+        quantity::score(link.zero_shift_score),
         quantity::score(link.score)
     );
     let mut svg = Svg::new(WIDTH, &label);
@@ -96,7 +96,7 @@ pub fn draw(link: &LinkView, jobs: &[JobView], colours: &Colours) -> Svg {
         let panel = Panel {
             centre: (x, CENTRE_Y),
             before,
-            score: if before { link.unshifted_score } else { link.score },
+            score: if before { link.zero_shift_score } else { link.score },
             capacity_mbps: link.capacity_mbps,
             perimeter,
             total: totals.as_ref().map(|t| &t[usize::from(!before)]),

@@ -16,7 +16,7 @@
 //! let jobs = [job("left", 0), job("right", 50_000_000)];
 //! let up = vec![PhaseView { start_ns: 0, end_ns: 40_000_000, mbps: 50_000 }];
 //! let members = (0..2).map(|job| MemberView { job, phases: up.clone() }).collect();
-//! let link = LinkView { name: "uplink".into(), capacity_mbps: 50_000, members, unshifted_score: 0.6, score: 1.0, ..LinkView::default() };
+//! let link = LinkView { name: "uplink".into(), capacity_mbps: 50_000, members, zero_shift_score: 0.6, score: 1.0, ..LinkView::default() };
 //! let picture = circles::draw(&link, &jobs, &Colours::assign(jobs.len(), [&link])).document();
 //! assert!(picture.contains("over capacity 40 % of the time") && picture.contains("never over capacity"));
 //! ```

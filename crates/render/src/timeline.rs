@@ -207,6 +207,6 @@ fn draw_strip(svg: &mut Svg, link: &LinkView, rows: &[Row<'_>], before: bool, wi
     svg.line("cap", (LEFT, line), (RIGHT, line));
     svg.text("sm e mu", LEFT - 8.0, line + 4.0, &quantity::rate(capacity));
     svg.text("b", 20.0, y + STRIP - 22.0, &text::fit(&link.name, LEFT - 90.0, 12.0));
-    let score = if before { link.unshifted_score } else { link.score };
+    let score = if before { link.zero_shift_score } else { link.score };
     svg.text("sm", 20.0, y + STRIP - 6.0, &format!("score {}", quantity::score(score)));
 }

@@ -19,11 +19,11 @@ pub struct JobView {
     /// Iteration time alone on the fabric.
     pub solo_ns: Option<u64>,
     /// Predicted iteration time when nobody is shifted.
-    pub unshifted_ns: Option<u64>,
+    pub contended_ns: Option<u64>,
     /// Predicted iteration time under the shifts.
-    pub shifted_ns: Option<u64>,
+    pub all_held_ns: Option<u64>,
     /// The same when exactly the jobs with `hold` are held to their shifts.
-    pub advised_ns: Option<u64>,
+    pub interleaved_ns: Option<u64>,
     /// Whether it should be held to its shift; none when it meets nobody.
     pub hold: Option<bool>,
 }
@@ -58,7 +58,7 @@ pub struct LinkView {
     /// The jobs on it.
     pub members: Vec<MemberView>,
     /// Compatibility score when nobody is shifted.
-    pub unshifted_score: f64,
+    pub zero_shift_score: f64,
     /// Compatibility score under the shifts.
     pub score: f64,
     /// Why it scores as it does, in a sentence or two; may be empty.
@@ -81,9 +81,9 @@ pub struct CandidateView {
     /// Links that two or more jobs cross.
     pub shared_links: usize,
     /// Predicted iteration time over the period, GPU-weighted mean, when nobody is shifted.
-    pub unshifted_time: Option<f64>,
+    pub contended_time: Option<f64>,
     /// The same when those jobs are shifted that gain by it.
-    pub advised_time: Option<f64>,
+    pub interleaved_time: Option<f64>,
     /// What to know about it: `proven`, `loop, refused by cassini mode`, ...; may be empty.
     pub note: String,
 }
@@ -135,7 +135,7 @@ pub struct ReportView {
     /// The shared links of the chosen candidate, in any order.
     pub links: Vec<LinkView>,
     /// Mean link score when nobody is shifted.
-    pub unshifted_mean_score: f64,
+    pub zero_shift_mean_score: f64,
     /// Mean link score under the shifts.
     pub mean_score: f64,
     /// Rules of the solver: `exact` or `cassini`.

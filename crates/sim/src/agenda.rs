@@ -6,7 +6,7 @@ use state::{AgentReport, SessionId, Slot, Ticket};
 
 /// Something that happens at one time.
 #[derive(Clone, Debug)]
-pub(crate) enum Happening {
+pub(crate) enum SimEvent {
     /// All jobs have ended their warm-up.
     Count,
     AgentDies(u32),
@@ -57,12 +57,12 @@ pub(crate) enum Down {
 /// Happenings in order of time; at one time in the order in which they were planned.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
-    entries: BTreeMap<(u64, u64), Happening>,
+    entries: BTreeMap<(u64, u64), SimEvent>,
     sequence: u64,
 }
 
 impl Agenda {
-    pub(crate) fn add(&mut self, time: u64, what: Happening) {
+    pub(crate) fn add(&mut self, time: u64, what: SimEvent) {
         self.entries.insert((time, self.sequence), what);
         self.sequence += 1;
     }
@@ -75,7 +75,7 @@ impl Agenda {
         self.entries.keys().next().map(|(time, _)| *time)
     }
 
-    pub(crate) fn take_due(&mut self, now: u64) -> Option<Happening> {
+    pub(crate) fn take_due(&mut self, now: u64) -> Option<SimEvent> {
         self.entries.first_entry().filter(|e| e.key().0 <= now).map(|e| e.remove())
     }
 }

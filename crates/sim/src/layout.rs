@@ -32,7 +32,7 @@ pub(crate) struct Span {
     pub(crate) length: Nanos,
     /// Whether anything is sent.
     pub(crate) sends: bool,
-    /// What it demands of classes of tight links, in [`Layout::tight`].
+    /// What it demands of classes of overloadable links, in [`Layout::overloadable`].
     pub(crate) demands: Range<u32>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Crossed {
     pub(crate) jobs: Vec<u32>,
     /// If it can be over capacity: the number of its class. Links of one class have the same capacity and always the same
     /// demand, so one stands for all.
-    pub(crate) tight: Option<u32>,
+    pub(crate) overloadable: Option<u32>,
 }
 
 /// A case, resolved.
@@ -55,9 +55,9 @@ pub(crate) struct Layout {
     pub(crate) jobs: Vec<Vec<Span>>,
     /// Every link that carries demand, in order of id.
     pub(crate) links: Vec<Crossed>,
-    /// The classes of tight links, and what is demanded of them. The other links can never hold anybody back, and are left out of the
+    /// The classes of overloadable links, and what is demanded of them. The other links can never hold anybody back, and are left out of the
     /// sharing.
-    pub(crate) tight: Rates,
+    pub(crate) overloadable: Rates,
 }
 
 impl Layout {
@@ -98,15 +98,15 @@ impl Layout {
             let on: Vec<(u32, u64)> =
                 load.chunk_by(|a, b| a.0 == b.0).map(|steps| (steps[0].0, steps.iter().map(|s| s.2).max().unwrap_or(0))).collect();
             let is_tight = on.iter().fold(0, |sum: u64, (_, peak)| sum.saturating_add(*peak)) > capacity.0;
-            let tight = is_tight.then(|| {
+            let overloadable = is_tight.then(|| {
                 *classes.entry((capacity, load)).or_insert_with(|| {
                     capacities.push(capacity.0);
                     capacities.len() as u32 - 1
                 })
             });
-            links.push(Crossed { link, capacity, jobs: on.into_iter().map(|(j, _)| j).collect(), tight });
+            links.push(Crossed { link, capacity, jobs: on.into_iter().map(|(j, _)| j).collect(), overloadable });
         }
-        let mut layout = Self { jobs: Vec::with_capacity(jobs.len()), links, tight: Rates::new(capacities, SPEED_BITS_MAX) };
+        let mut layout = Self { jobs: Vec::with_capacity(jobs.len()), links, overloadable: Rates::new(capacities, SPEED_BITS_MAX) };
         for (job, steps) in jobs.iter().zip(steps) {
             let spans = job.workload.steps.iter().zip(steps).filter(|(step, _)| step.length > Nanos(0));
             let spans = spans.map(|(step, demands)| layout.span(step, &demands)).collect();
@@ -116,11 +116,12 @@ impl Layout {
     }
 
     fn span(&mut self, step: &Step, demands: &[(LinkId, u64)]) -> Span {
-        let tight = |link: &LinkId| self.links.binary_search_by_key(link, |l| l.link).ok().and_then(|at| self.links[at].tight);
-        let mut demands: Vec<(u32, u64)> = demands.iter().filter_map(|(link, rate)| Some((tight(link)?, *rate))).collect();
+        let overloadable =
+            |link: &LinkId| self.links.binary_search_by_key(link, |l| l.link).ok().and_then(|at| self.links[at].overloadable);
+        let mut demands: Vec<(u32, u64)> = demands.iter().filter_map(|(link, rate)| Some((overloadable(link)?, *rate))).collect();
         demands.sort_unstable();
         demands.dedup_by_key(|(class, _)| *class);
-        Span { length: step.length, sends: !step.transfers.is_empty(), demands: self.tight.add(demands.into_iter()) }
+        Span { length: step.length, sends: !step.transfers.is_empty(), demands: self.overloadable.add(demands.into_iter()) }
     }
 }
 

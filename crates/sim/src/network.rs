@@ -39,11 +39,11 @@ pub(crate) struct Network<'a> {
 
 impl<'a> Network<'a> {
     pub(crate) fn new(layout: &'a Layout, ecn: &EcnModel) -> Self {
-        let capacities = layout.tight.capacities();
+        let capacities = layout.overloadable.capacities();
         Self {
             layout,
             sending: vec![None; layout.jobs.len()],
-            sharing: Sharing::new(&layout.tight, layout.jobs.len()),
+            sharing: Sharing::new(&layout.overloadable, layout.jobs.len()),
             queues: capacities.iter().map(|&c| Queue::new(ecn, Rate(c))).collect(),
             changed: Vec::new(),
             is_changed: vec![false; capacities.len()],
@@ -56,7 +56,7 @@ impl<'a> Network<'a> {
 
     /// Notes that a step's links have other jobs, or jobs of another speed.
     fn touch(&mut self, span: &Span) {
-        for &(link, _) in self.layout.tight.used(&span.demands) {
+        for &(link, _) in self.layout.overloadable.used(&span.demands) {
             if !core::mem::replace(&mut self.is_changed[link as usize], true) {
                 self.changed.push(link);
             }
@@ -69,7 +69,7 @@ impl<'a> Network<'a> {
         self.sharing.enter(job as usize, &span.demands);
         self.touch(span);
         let left = u128::from(span.length.0) << SPEED_BITS_MAX;
-        self.sending[job as usize] = Some(Sending { step, left, since: now, speed: self.layout.tight.one() });
+        self.sending[job as usize] = Some(Sending { step, left, since: now, speed: self.layout.overloadable.one() });
         now.saturating_add(span.length.0)
     }
 
@@ -102,7 +102,7 @@ impl<'a> Network<'a> {
     /// What is offered to a link in Mbit/s, and whether the link is full and holds somebody back. On a full link the queue sees what
     /// the NICs offer; elsewhere what passes the other links.
     fn offered(&self, link: u32) -> (u64, bool) {
-        let one = self.layout.tight.one();
+        let one = self.layout.overloadable.one();
         let (mut demand, mut passes, mut carried, mut held) = (0_u64, 0_u64, 0_u128, false);
         for (job, rate) in self.sharing.on(link) {
             let speed = self.sending[job].map_or(one, |s| s.speed);
@@ -112,7 +112,7 @@ impl<'a> Network<'a> {
             carried += part;
             held |= speed < one;
         }
-        let capacity = u128::from(self.layout.tight.capacities()[link as usize]) << SPEED_BITS_MAX;
+        let capacity = u128::from(self.layout.overloadable.capacities()[link as usize]) << SPEED_BITS_MAX;
         let full = held && carried + (capacity >> FULL_BITS) >= capacity;
         (if full { demand } else { passes }, full)
     }
@@ -146,7 +146,7 @@ impl<'a> Network<'a> {
         self.queues.iter_mut().zip(areas_before).for_each(|(q, before)| q.skip(cycles, length, *before));
     }
 
-    /// Marks of a tight link up to `now`.
+    /// Marks of a overloadable link up to `now`.
     pub(crate) fn marks(&mut self, link: u32, now: u64, ecn: &EcnModel) -> f64 {
         let queue = &mut self.queues[link as usize];
         queue.advance(now);

@@ -134,15 +134,15 @@ pub struct Job {
     pub observed_period_ns: ::core::option::Option<u64>,
     /// Predicted by the fluid model: if nobody of those that it meets were held, and if all were.
     #[prost(uint64, optional, tag = "15")]
-    pub predicted_unshifted_ns: ::core::option::Option<u64>,
+    pub predicted_contended_ns: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "16")]
-    pub predicted_shifted_ns: ::core::option::Option<u64>,
+    pub predicted_all_held_ns: ::core::option::Option<u64>,
     /// The learned period, while it is further from the declared one than the slack allows; absent otherwise.
     #[prost(uint64, optional, tag = "17")]
     pub period_mismatch_ns: ::core::option::Option<u64>,
     /// Predicted as it is: exactly those are held whose slots say so.
     #[prost(uint64, optional, tag = "18")]
-    pub predicted_advised_ns: ::core::option::Option<u64>,
+    pub predicted_interleaved_ns: ::core::option::Option<u64>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -563,11 +563,11 @@ pub struct Evaluation {
     #[prost(double, optional, tag = "9")]
     pub time_solo: ::core::option::Option<f64>,
     #[prost(double, optional, tag = "10")]
-    pub time_unshifted: ::core::option::Option<f64>,
+    pub time_contended: ::core::option::Option<f64>,
     #[prost(double, optional, tag = "11")]
-    pub time_shifted: ::core::option::Option<f64>,
+    pub time_all_held: ::core::option::Option<f64>,
     #[prost(double, optional, tag = "12")]
-    pub time_advised: ::core::option::Option<f64>,
+    pub time_interleaved: ::core::option::Option<f64>,
     #[prost(message, repeated, tag = "13")]
     pub links: ::prost::alloc::vec::Vec<LinkScore>,
     #[prost(message, repeated, tag = "14")]
@@ -610,12 +610,12 @@ pub struct JobShift {
     #[prost(uint64, optional, tag = "6")]
     pub solo_ns: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "7")]
-    pub unshifted_ns: ::core::option::Option<u64>,
+    pub contended_ns: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "8")]
-    pub shifted_ns: ::core::option::Option<u64>,
+    pub all_held_ns: ::core::option::Option<u64>,
     /// When exactly the jobs with `hold` are held.
     #[prost(uint64, optional, tag = "9")]
-    pub advised_ns: ::core::option::Option<u64>,
+    pub interleaved_ns: ::core::option::Option<u64>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]

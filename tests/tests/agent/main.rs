@@ -21,7 +21,7 @@ use gate::{Gate, JobName, PageReader, StepOutcome};
 use gate_core::Reason;
 use proto::v1alpha1::{HostPlan, Slot, Telemetry};
 use server::{
-    quic::{self, Brain, BrainGone, FabricClock, Outbox, Seams, Settings, Stats, TelemetrySink},
+    quic::{self, Controller, ControllerGone, FabricClock, Outbox, Seams, Settings, Stats, TelemetrySink},
     tls::Tls,
 };
 use state::{Event, SessionId};
@@ -34,7 +34,7 @@ const PERIOD_NS: u64 = 60_000_000;
 const OFFSET_NS: u64 = 17_000_000;
 const TOLERANCE_NS: u64 = 9_000_000;
 
-/// A brain that remembers and decides nothing.
+/// A controller that remembers and decides nothing.
 #[derive(Default)]
 struct Memory {
     events: Mutex<Vec<Event>>,
@@ -42,12 +42,12 @@ struct Memory {
     telemetry: Mutex<Vec<(String, Telemetry)>>,
 }
 
-impl Brain for Memory {
+impl Controller for Memory {
     fn register(&self, _: SessionId, outbox: Outbox) {
         *self.outbox.lock().unwrap() = Some(outbox);
     }
 
-    fn tell(&self, event: Event) -> BoxFuture<'_, Result<(), BrainGone>> {
+    fn tell(&self, event: Event) -> BoxFuture<'_, Result<(), ControllerGone>> {
         self.events.lock().unwrap().push(event);
         Box::pin(std::future::ready(Ok(())))
     }
@@ -97,7 +97,7 @@ impl Service {
         let endpoint = quic::endpoint((Ipv4Addr::LOCALHOST, 0).into(), &tls, &settings).unwrap();
         let address = endpoint.local_addr().unwrap();
         let (memory, clock) = (Arc::new(Memory::default()), FabricClock::start());
-        let seams = Seams { brain: memory.clone(), telemetry: memory.clone(), clock, stats: Arc::new(Stats::default()) };
+        let seams = Seams { controller: memory.clone(), telemetry: memory.clone(), clock, stats: Arc::new(Stats::default()) };
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(quic::serve(endpoint, tls, seams, settings, async { drop(stopped.await) }));
         Self { address, memory, clock, stop, task }

@@ -44,20 +44,31 @@ fn a_plan_has_the_documented_fields() {
         "mean_score",
         "outcome",
         "proven",
-        "quiet_links",
+        "never_overloaded_links",
         "relative_time",
         "shared_links",
         "true_mean_score",
         "zero_shift_mean_score",
     ];
     assert_eq!(keys(candidate), fields);
-    assert_eq!(keys(&candidate["relative_time"]), ["advised", "shifted", "solo", "unshifted"]);
+    assert_eq!(keys(&candidate["relative_time"]), ["all_held", "contended", "interleaved", "solo"]);
     let across = plan["candidates"].as_array().expect("a list").iter().find(|c| c["id"] == "across").expect("a candidate");
     let link = &across["links"][0];
     assert_eq!(keys(link), ["approximate", "capacity_mbps", "jobs", "links", "score", "true_score", "uncertainty", "zero_shift_score"]);
     let job = &across["jobs"][1];
-    let fields =
-        ["advised_ns", "contended", "hold", "job", "lock_ns", "period_ns", "shift_ns", "shifted_ns", "slack_ns", "solo_ns", "unshifted_ns"];
+    let fields = [
+        "interleaved_ns",
+        "contended",
+        "hold",
+        "job",
+        "lock_ns",
+        "period_ns",
+        "shift_ns",
+        "all_held_ns",
+        "slack_ns",
+        "solo_ns",
+        "contended_ns",
+    ];
     assert_eq!(keys(job), fields);
     assert_eq!((&across["mean_score"], &job["shift_ns"]), (&1.0.into(), &127_500_000.into()));
 }

@@ -1,4 +1,4 @@
-//! A service with a brain that remembers, and agents with sessions to it.
+//! A service with a controller that remembers, and agents with sessions to it.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use proto::v1alpha1::{HostPlan, Telemetry};
 use server::{
     pki::{self, Client},
-    quic::{self, Brain, BrainGone, FabricClock, Outbox, Seams, Settings, Stats, TelemetrySink},
+    quic::{self, Controller, ControllerGone, FabricClock, Outbox, Seams, Settings, Stats, TelemetrySink},
     tls::{Role, Tls, TlsFiles},
 };
 use state::{Event, SessionId};
@@ -28,12 +28,12 @@ pub(crate) struct Memory {
     pub(crate) telemetry: Mutex<Vec<(String, Telemetry)>>,
 }
 
-impl Brain for Memory {
+impl Controller for Memory {
     fn register(&self, _: SessionId, outbox: Outbox) {
         self.outboxes.lock().unwrap().push(outbox);
     }
 
-    fn tell(&self, event: Event) -> BoxFuture<'_, Result<(), BrainGone>> {
+    fn tell(&self, event: Event) -> BoxFuture<'_, Result<(), ControllerGone>> {
         self.events.lock().unwrap().push(event);
         Box::pin(std::future::ready(Ok(())))
     }
@@ -106,7 +106,7 @@ impl Service {
         let endpoint = bound.await.expect("the port is free in time");
         let (address, memory, clock) = (endpoint.local_addr().unwrap(), Arc::new(Memory::default()), FabricClock::start());
         let seams =
-            Seams { brain: Arc::clone(&memory) as _, telemetry: Arc::clone(&memory) as _, clock, stats: Arc::new(Stats::default()) };
+            Seams { controller: Arc::clone(&memory) as _, telemetry: Arc::clone(&memory) as _, clock, stats: Arc::new(Stats::default()) };
         let (stop, stopped) = oneshot::channel();
         let shutdown = async {
             let _ = stopped.await;

@@ -1,14 +1,14 @@
 //! The topology service: QUIC, gRPC, HTTP and web page around the state machine and its store.
 //!
-//! [`run`] is the program. Inside, [`brain`] owns the state machine on a thread of its own; [`writer`] makes what it decides
-//! durable in the store on another; [`api`] answers requests from snapshots and by asking the brain; [`grpc`] and [`http`] are two
+//! [`run`] is the program. Inside, [`controller`] owns the state machine on a thread of its own; [`writer`] makes what it decides
+//! durable in the store on another; [`api`] answers requests from snapshots and by asking the controller; [`grpc`] and [`http`] are two
 //! ways to ask.
-//! [`quic`] holds the sessions of agents, which speak to the brain by [`BrainHandle`]; [`tls`] and [`pki`] say who is who.
+//! [`quic`] holds the sessions of agents, which speak to the controller by [`ControllerHandle`]; [`tls`] and [`pki`] say who is who.
 #![forbid(unsafe_code)]
 
 pub mod api;
-pub mod brain;
 pub mod config;
+pub mod controller;
 pub mod events;
 pub mod grpc;
 pub mod http;
@@ -27,7 +27,7 @@ pub mod telemetry;
 pub mod tls;
 pub mod writer;
 
-pub use brain::BrainHandle;
+pub use controller::ControllerHandle;
 pub use quic::FabricClock;
 pub use run::{Args, run};
 pub use telemetry::TelemetryHandle;

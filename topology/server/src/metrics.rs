@@ -8,7 +8,7 @@ use std::time::Duration;
 use prometheus::{Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
 use proto::v1alpha1 as pb;
 
-use crate::{brain::Snapshot, links::LinkTable, quic};
+use crate::{controller::Snapshot, links::LinkTable, quic};
 
 /// Links with a series of their own: those with the lowest scores.
 pub const LINKS_MAX: usize = 200;
@@ -184,7 +184,7 @@ fn links(registry: &Registry, table: &LinkTable) -> Result<(), prometheus::Error
         "Score of a link with two or more jobs under the committed shifts; 1 is never over capacity. The worst 200.",
         ["link"],
     )?;
-    let zero = gauges(registry, "link_unshifted_score", "The same link's score if nobody were shifted.", ["link"])?;
+    let zero = gauges(registry, "link_zero_shift_score", "The same link's score if nobody were shifted.", ["link"])?;
     let demand = gauges(registry, "link_demand_ratio", "Sum of the jobs' highest demands over the link's capacity.", ["link"])?;
     let shared = gauges(registry, "shared_links", "Links with two or more jobs.", [])?;
     let all: Vec<_> = table.links.iter().filter(|l| l.score.is_some()).collect();

@@ -21,8 +21,8 @@ use units::Nanos;
 use crate::{
     FabricClock,
     api::{Api, Parts},
-    brain::{Brain, Surroundings},
     config::{Config, ConfigError, LimitsConfig, LogConfig, Overrides},
+    controller::{Controller, Surroundings},
     events::EventLog,
     http::{Accepted, Acceptor, Stream, router, serve},
     logs::{self, LevelHandle},
@@ -185,14 +185,14 @@ async fn service(config: Config, reload: Reload) -> Result<(), Failure> {
     let (file, loaded) = open(&config.state)?;
     // The configuration was checked.
     let ecmp: Ecmp = config.ecmp.parse().map_err(|e| other(&e))?;
-    let brain = Brain::start(&plan(&config, ecmp), file, loaded, around.clone())
+    let controller = Controller::start(&plan(&config, ecmp), file, loaded, around.clone())
         .map_err(|problem| Failure::Other(format!("{}: {problem}", config.state.display())))?;
     let (address, settings) = (config.listen, config.agents.settings());
     let (latest, current) = watch::channel(Arc::new(config));
     let sessions = Arc::new(quic::Stats::default());
     let api = Api::new(Parts {
-        brain: brain.handle.clone(),
-        health: brain.health.clone(),
+        controller: controller.handle.clone(),
+        health: controller.health.clone(),
         telemetry: around.telemetry.clone(),
         events: around.events.clone(),
         metrics,
@@ -217,7 +217,7 @@ async fn service(config: Config, reload: Reload) -> Result<(), Failure> {
             println!("antiphase-topology: listening on {scheme}://{bound}");
             tracing::info!(address = %bound, tls = scheme == "https", version = env!("CARGO_PKG_VERSION"), "listening");
             let seams = quic::Seams {
-                brain: Arc::new(brain.handle.clone()),
+                controller: Arc::new(controller.handle.clone()),
                 telemetry: Arc::new(Sink { telemetry: around.telemetry, clock }),
                 clock,
                 stats: sessions,
@@ -232,7 +232,7 @@ async fn service(config: Config, reload: Reload) -> Result<(), Failure> {
             clients.await.map_err(|e| other(&e))
         }
     };
-    tokio::task::spawn_blocking(|| brain.stop()).await.map_err(|e| other(&e))?;
+    tokio::task::spawn_blocking(|| controller.stop()).await.map_err(|e| other(&e))?;
     tracing::info!("stopped");
     result
 }

@@ -16,13 +16,13 @@ use std::{
 use antiphase_topology::{
     FabricClock, TelemetryHandle,
     api::{Api, Parts},
-    brain::{Brain, Surroundings},
     config::Config,
+    controller::{Controller, Surroundings},
     events::EventLog,
     http::{Accepted, Acceptor, router, serve},
     metrics::Metrics,
     pki,
-    quic::{self, Brain as _, Outbox},
+    quic::{self, Controller as _, Outbox},
     role::{Caller, Role},
     shutdown::Shutdown,
 };
@@ -44,7 +44,7 @@ use units::Nanos;
 struct Served {
     address: SocketAddr,
     shutdown: Shutdown,
-    brain: Brain,
+    controller: Controller,
     /// Cuts the connections.
     cut: Arc<Notify>,
     folder: tempfile::TempDir,
@@ -81,7 +81,7 @@ impl Served {
 
     async fn stop(self) {
         self.shutdown.begin();
-        tokio::task::spawn_blocking(|| self.brain.stop()).await.unwrap();
+        tokio::task::spawn_blocking(|| self.controller.stop()).await.unwrap();
     }
 }
 
@@ -95,13 +95,13 @@ async fn serve_on(caller: Caller, disk: SyncGuard) -> Served {
     let around =
         Surroundings { clock, events: EventLog::new(clock.now()), telemetry: TelemetryHandle::default(), metrics: Arc::clone(&metrics) };
     let file = StateFile::open_guarded(&folder.path().join("s.redb"), disk).unwrap();
-    let brain = Brain::start(&state::Config::default(), file, Loaded::default(), around.clone()).unwrap();
+    let controller = Controller::start(&state::Config::default(), file, Loaded::default(), around.clone()).unwrap();
     // The sender may go: the configuration stays as it is.
     let config = watch::Sender::new(Arc::new(Config::default())).subscribe();
     let (events, telemetry) = (around.events, around.telemetry);
-    let (handle, health) = (brain.handle.clone(), brain.health.clone());
+    let (handle, health) = (controller.handle.clone(), controller.health.clone());
     let sessions = Arc::new(quic::Stats::default());
-    let api = Api::new(Parts { brain: handle, health, telemetry, events, metrics, sessions, clock, config });
+    let api = Api::new(Parts { controller: handle, health, telemetry, events, metrics, sessions, clock, config });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let shutdown = Shutdown::default();
@@ -117,7 +117,7 @@ async fn serve_on(caller: Caller, disk: SyncGuard) -> Served {
             as futures_util::future::BoxFuture<'static, _>
     }));
     tokio::spawn(serve(listener, acceptor, router(api.clone(), shutdown.clone()), api, shutdown.clone()));
-    Served { address, shutdown, brain, cut, folder }
+    Served { address, shutdown, controller, cut, folder }
 }
 
 /// Status of each request, in order: a read, an evaluation, a change, health, the page.
@@ -234,7 +234,7 @@ async fn an_agent_speaks_for_the_jobs_that_it_leads_and_for_no_others() {
     let served = serve_as(Caller::LOOPBACK).await;
     served.fabric().await;
     let (_, committed) = served.commit("a", &["h1", "h5"]).await;
-    let brain = &served.brain.handle;
+    let controller = &served.controller.handle;
     let gate = |job: &str, slips, iteration| GateReport {
         job: job.into(),
         plan_version: committed["plan_version"].as_u64().unwrap(),
@@ -246,13 +246,13 @@ async fn an_agent_speaks_for_the_jobs_that_it_leads_and_for_no_others() {
     };
     for (session, host) in [(1, "h1"), (2, "h5")] {
         let session = SessionId(session);
-        brain.register(session, Outbox::new().0);
+        controller.register(session, Outbox::new().0);
         let (version, ports) = ("1".to_owned(), Vec::new());
-        brain.tell(Event::AgentHello { session, host: host.into(), version, ports, plan_version: 0 }).await.unwrap();
+        controller.tell(Event::AgentHello { session, host: host.into(), version, ports, plan_version: 0 }).await.unwrap();
     }
     let say = |session, gates| {
         let report = AgentReport { clock: None, gates };
-        brain.tell(Event::Report { session: SessionId(session), report })
+        controller.tell(Event::Report { session: SessionId(session), report })
     };
     say(1, vec![gate("a", 1, 300)]).await.unwrap();
     say(1, vec![gate("a", 2, 300)]).await.unwrap();

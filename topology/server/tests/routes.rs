@@ -114,7 +114,7 @@ fn candidates_are_ranked_and_nothing_changes() {
     assert_eq!(status, 200, "{answer}");
     let ranked = answer["ranked"].as_array().unwrap();
     assert_eq!(ranked.len(), 3);
-    assert!(ranked.iter().all(|c| c["outcome"] == "solved" && c["time_advised"].is_number()), "{answer}");
+    assert!(ranked.iter().all(|c| c["outcome"] == "solved" && c["time_interleaved"].is_number()), "{answer}");
     let across = ranked.iter().find(|c| c["id"] == "across").unwrap();
     assert!(across["shared_links"].as_u64().unwrap() > 0 && across["shifts"].as_array().unwrap().len() == 2);
     assert_eq!((&answer["plan_version"], service.ask("GET", "/v1alpha1/plan", "").1), (&before["plan_version"], before.clone()));

@@ -15,8 +15,8 @@ use crate::{
     Change, Commit, Commitment, Config, JobDefinition, Notice, Refusal, Reply, RequestId, Severity, Slot,
     check::{check, distinct, limit},
     config::{COMMIT_JOBS_MAX, HEADROOM_MAX_PERMILLE, HEADROOM_STEP_PERMILLE, JOBS_MAX, KEY_BYTES_MAX, KEY_SLOTS_MAX, KEYS_MAX},
-    draft::{Draft, Settled},
     plan::{Installed, Job, KeyUse, Lease, Load, Name, Plan},
+    transaction::{Settled, Transaction},
 };
 
 /// A change that waits for its turn.
@@ -71,17 +71,17 @@ fn notice(now: FabricTime, severity: Severity, kind: &'static str, job: Option<&
     Notice { at: now, severity, kind, message, job: job.map(String::from), host: None, plan_version }
 }
 
-/// Runs `work` on a draft and keeps all of it or nothing.
+/// Runs `work` on a transaction and keeps all of it or nothing.
 fn drafted<T>(
     plan: &mut Plan,
     config: &Config,
-    work: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal>,
+    work: impl FnOnce(&mut Transaction<'_>) -> Result<T, Refusal>,
 ) -> Result<(T, BTreeSet<Name>), Refusal> {
-    let mut draft = Draft::new(plan, config);
-    match work(&mut draft) {
-        Ok(out) => Ok((out, draft.finish())),
+    let mut transaction = Transaction::new(plan, config);
+    match work(&mut transaction) {
+        Ok(out) => Ok((out, transaction.finish())),
         Err(refusal) => {
-            draft.undo();
+            transaction.undo();
             Err(refusal)
         }
     }
@@ -120,13 +120,13 @@ fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> 
         checked.push((definition, load));
     }
     let count = checked.len();
-    let (settled, touched) = drafted(plan, config, |draft| {
+    let (settled, touched) = drafted(plan, config, |transaction| {
         let (mut dirty, mut fresh) = (BTreeSet::new(), BTreeSet::new());
         for (definition, load) in checked {
             let name = Name::from(definition.job.name.as_str());
-            let old = draft.plan.job(&name).cloned();
+            let old = transaction.plan.job(&name).cloned();
             dirty.insert(name.clone());
-            dirty.extend(old.iter().flat_map(|o| draft.company(o)));
+            dirty.extend(old.iter().flat_map(|o| transaction.members(o)));
             let job = match (load, old) {
                 (None, Some(old)) => Job { lease, ..(*old).clone() },
                 (load, _) => {
@@ -134,9 +134,9 @@ fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> 
                     new_job(name.clone(), definition, load.unwrap_or_else(|| Arc::new(Load::default())), lease, config)
                 }
             };
-            draft.put(&name, Some(Arc::new(job)));
+            transaction.put(&name, Some(Arc::new(job)));
         }
-        draft.settle(&dirty, &fresh)
+        transaction.settle(&dirty, &fresh)
     })?;
     let plan_version = plan.version;
     let with_expiry = |job: &Arc<Job>| Slot { expires: now.saturating_add(config.plan_ttl), ..job.slot.clone() };
@@ -203,14 +203,14 @@ fn new_slot(job: &str) -> Slot {
 }
 
 /// Takes jobs away and re-plans those that they met.
-fn remove(draft: &mut Draft<'_>, names: &BTreeSet<Name>) -> Result<Settled, Refusal> {
+fn remove(transaction: &mut Transaction<'_>, names: &BTreeSet<Name>) -> Result<Settled, Refusal> {
     let mut dirty = BTreeSet::new();
     for name in names {
-        let Some(job) = draft.plan.job(name).cloned() else { continue };
-        dirty.extend(draft.company(&job));
-        draft.put(name, None);
+        let Some(job) = transaction.plan.job(name).cloned() else { continue };
+        dirty.extend(transaction.members(&job));
+        transaction.put(name, None);
     }
-    draft.settle(&dirty, &BTreeSet::new())
+    transaction.settle(&dirty, &BTreeSet::new())
 }
 
 fn release(now: FabricTime, plan: &mut Plan, config: &Config, jobs: &[String]) -> Result<Done, Refusal> {
@@ -221,7 +221,7 @@ fn release(now: FabricTime, plan: &mut Plan, config: &Config, jobs: &[String]) -
     if known.is_empty() {
         return Ok(Done { reply: Some(Reply::Released { plan_version: plan.version, unknown }), ..Done::default() });
     }
-    let (settled, touched) = drafted(plan, config, |draft| remove(draft, &known))?;
+    let (settled, touched) = drafted(plan, config, |transaction| remove(transaction, &known))?;
     let plan_version = plan.version;
     let told = |n: &Name| notice(now, Severity::Info, "released", Some(n), plan_version, format!("job {n} was released"));
     let mut notices: Vec<Notice> = known.iter().map(told).collect();
@@ -236,7 +236,7 @@ fn expire(now: FabricTime, plan: &mut Plan, config: &Config, jobs: &[Name]) -> R
     if gone.is_empty() {
         return Ok(Done::default());
     }
-    let (settled, touched) = drafted(plan, config, |draft| remove(draft, &gone))?;
+    let (settled, touched) = drafted(plan, config, |transaction| remove(transaction, &gone))?;
     let plan_version = plan.version;
     let told = |n: &Name| notice(now, Severity::Warning, "expired", Some(n), plan_version, format!("the lease of job {n} ran out"));
     let mut notices: Vec<Notice> = gone.iter().map(told).collect();
@@ -267,13 +267,13 @@ fn set_fabric(
     }
     let before = plan.installed.replace(installed);
     let all: BTreeSet<Name> = names;
-    let drafted = drafted(plan, config, |draft| {
+    let drafted = drafted(plan, config, |transaction| {
         for (definition, load) in loads {
-            let Some(old) = draft.plan.job(&definition.job.name).cloned() else { continue };
+            let Some(old) = transaction.plan.job(&definition.job.name).cloned() else { continue };
             let job = Job { definition: Arc::new(definition), load, component: None, ..(*old).clone() };
-            draft.put(&old.name, Some(Arc::new(job)));
+            transaction.put(&old.name, Some(Arc::new(job)));
         }
-        draft.settle(&all, &BTreeSet::new())
+        transaction.settle(&all, &BTreeSet::new())
     });
     let (settled, touched) = drafted.inspect_err(|_| plan.installed = before)?;
     let plan_version = plan.version;
@@ -289,13 +289,13 @@ fn lengthen(now: FabricTime, plan: &mut Plan, config: &Config, name: &Name, plan
         return Ok(Done::default());
     };
     let headroom = (job.headroom_permille + HEADROOM_STEP_PERMILLE).min(HEADROOM_MAX_PERMILLE);
-    let (_, touched) = drafted(plan, config, |draft| {
-        let company: BTreeSet<Name> = draft.company(&job).into_iter().collect();
-        for name in &company {
-            let Some(member) = draft.plan.job(name).cloned() else { continue };
-            draft.put(name, Some(Arc::new(Job { headroom_permille: headroom, ..(*member).clone() })));
+    let (_, touched) = drafted(plan, config, |transaction| {
+        let members: BTreeSet<Name> = transaction.members(&job).into_iter().collect();
+        for name in &members {
+            let Some(member) = transaction.plan.job(name).cloned() else { continue };
+            transaction.put(name, Some(Arc::new(Job { headroom_permille: headroom, ..(*member).clone() })));
         }
-        draft.settle(&company, &BTreeSet::new())
+        transaction.settle(&members, &BTreeSet::new())
     })?;
     let said = format!(
         "job {name} slipped more than once in {} iterations: headroom {} permille for all that it meets",
@@ -312,7 +312,9 @@ fn realign(now: FabricTime, plan: &mut Plan, config: &Config, name: &Name, plan_
     let period = i128::from(slot.period.0);
     let offset = (i128::from(slot.offset.0) + i128::from(error)).rem_euclid(period.max(1));
     let offset = Nanos(u64::try_from(offset).unwrap_or(0));
-    let stays = |draft: &mut Draft<'_>| if draft.shift_alone(name, offset)? { Ok(()) } else { Err(Refusal::Policy(String::new())) };
+    let stays = |transaction: &mut Transaction<'_>| {
+        if transaction.shift_alone(name, offset)? { Ok(()) } else { Err(Refusal::Policy(String::new())) }
+    };
     match drafted(plan, config, stays) {
         Ok(((), touched)) => {
             let said = format!("job {name} drifted by {error} ns; its slot follows it, at no cost to the others");

@@ -35,7 +35,7 @@ pub(crate) struct Component {
     /// Per member.
     pub(crate) times: Vec<IterationTimes>,
     /// Per member: predicted iteration when those are held whose slots say so.
-    pub(crate) advised: Vec<Nanos>,
+    pub(crate) interleaved: Vec<Nanos>,
 }
 
 impl Component {
@@ -48,7 +48,7 @@ impl Component {
     /// Predicted iterations of a member, and the one that follows from who is held.
     pub(crate) fn times(&self, job: &str) -> Option<(IterationTimes, Nanos)> {
         let at = self.members.binary_search_by(|m| (**m).cmp(job)).ok()?;
-        self.times.get(at).copied().zip(self.advised.get(at).copied())
+        self.times.get(at).copied().zip(self.interleaved.get(at).copied())
     }
 }
 
@@ -144,7 +144,7 @@ impl<'a> Candidate<'a> {
             score: solution.mean_score,
             zero_shift_score: solution.zero_shift_mean_score,
             times,
-            advised: advice.times,
+            interleaved: advice.times,
         };
         Assessed { component, slacks: solution.shifts.iter().map(|s| Nanos(s.slack.0)).collect(), hold: advice.hold }
     }

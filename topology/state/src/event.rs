@@ -187,7 +187,7 @@ pub enum Event {
     },
     /// Whoever runs the service was busy for so long and handed nothing over, so agents that spoke meanwhile were not heard. That
     /// time does not count as their silence.
-    Deaf {
+    Stalled {
         /// How long.
         lasted: Nanos,
     },

@@ -1,10 +1,10 @@
-//! The topology service's brain: fabric, jobs, leases and plans; events in, actions out.
+//! The topology service's controller: fabric, jobs, leases and plans; events in, actions out.
 //!
 //! [`Service`] is sans-IO: time comes with every event, records leave as [`Action::Persist`] and nothing that depends
 //! on them is announced before [`Event::Persisted`]. The server and the simulator run the same code.
 //!
 //! A change goes through four rooms. `service` queues it and, when the store is free, applies the first ones of the queue to a
-//! second copy of the plan; `change` says what each does; `draft` gives slots to the components that it touches (`component`:
+//! second copy of the plan; `change` says what each does; `transaction` gives slots to the components that it touches (`component`:
 //! jobs that meet on links that can be over capacity; [`circle::adjust`] finds shifts that leave running jobs where they are) and takes
 //! everything back on a refusal; `batch` says what to write. When it is written, the changes are copied to the plan that
 //! [`View`] shows, and replies, notices and plans go out; when it is not, they are copied back the other way.
@@ -23,7 +23,6 @@ mod check;
 mod component;
 pub mod config;
 mod document;
-mod draft;
 mod event;
 mod learned;
 mod leases;
@@ -32,6 +31,7 @@ mod restore;
 mod service;
 mod sessions;
 mod slot;
+mod transaction;
 mod view;
 mod watch;
 

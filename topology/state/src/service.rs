@@ -19,7 +19,7 @@ use crate::{
     view::View,
 };
 
-/// The topology service's brain. It never reads a clock and does no input or output.
+/// The topology service's controller. It never reads a clock and does no input or output.
 ///
 /// ```
 /// use antiphase_state::{Action, Change, Config, Event, RequestId, Service};
@@ -103,7 +103,7 @@ impl Service {
                     self.drop_all(now, batch, &reason);
                 }
             }
-            Event::Deaf { lasted } => {
+            Event::Stalled { lasted } => {
                 let idle = self.idle();
                 self.view.agents.unheard(lasted, idle);
             }

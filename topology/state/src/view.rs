@@ -272,7 +272,7 @@ impl<'a> JobView<'a> {
 
     /// Predicted iteration when the jobs of its component are held whose slots say so; `None` when it meets nobody.
     #[must_use]
-    pub fn advised(&self) -> Option<Nanos> {
+    pub fn interleaved(&self) -> Option<Nanos> {
         self.job.component.as_ref().and_then(|c| c.times(&self.job.name)).map(|t| t.1)
     }
 

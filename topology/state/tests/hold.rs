@@ -1,4 +1,4 @@
-//! Whom the service holds, and what agents are told: by joint set, each job for itself.
+//! Whom the service holds, and what agents are told: by coupled group, each job for itself.
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap has failed")]
 
 mod world;
@@ -36,9 +36,9 @@ fn jobs_of_one_component_are_held_by_joint_set() {
     assert_eq!(held(&driver, &["a", "b", "c", "d"]), [true, true, false, false]);
     // Held, a takes its slot's period, which is less than beside b in step; d runs as it comes and is told what follows from that.
     let a = view.job("a").unwrap();
-    assert!(a.advised().unwrap() < a.times().unwrap().unshifted, "{:?} {:?}", a.advised(), a.times());
+    assert!(a.interleaved().unwrap() < a.times().unwrap().contended, "{:?} {:?}", a.interleaved(), a.times());
     let d = view.job("d").unwrap();
-    assert!(d.advised().unwrap() < d.times().unwrap().shifted, "holding d would cost it: {:?} {:?}", d.advised(), d.times());
+    assert!(d.interleaved().unwrap() < d.times().unwrap().all_held, "holding d would cost it: {:?} {:?}", d.interleaved(), d.times());
 }
 
 #[test]

@@ -380,7 +380,7 @@ fn time_in_which_nobody_was_heard_is_no_silence() {
     driver.hello(1, "h1");
     let idle = Config::default().idle_timeout;
     driver.now = driver.now.saturating_add(Nanos(idle.0 + S));
-    driver.handle(Event::Deaf { lasted: Nanos(idle.0) });
+    driver.handle(Event::Stalled { lasted: Nanos(idle.0) });
     driver.handle(Event::Tick);
     assert_eq!(driver.service.view().agent("h1").unwrap().state(), AgentState::Connected);
     driver.now = driver.now.saturating_add(Nanos(idle.0 - S));
@@ -583,7 +583,7 @@ fn an_evaluation_says_what_a_commit_will_do() {
             let view = view.job(name).unwrap();
             if report.contended {
                 contended += 1;
-                assert_eq!((view.times(), view.advised()), (report.times, report.advised), "{name} of {specs:?}");
+                assert_eq!((view.times(), view.interleaved()), (report.times, report.interleaved), "{name} of {specs:?}");
             }
         }
         for link in evaluation.links().filter(|l| l.jobs.len() > 1) {

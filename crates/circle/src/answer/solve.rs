@@ -229,7 +229,7 @@ impl<'a> View<'a> {
 
     /// The contended links, split into sets that must be solved jointly.
     pub(crate) fn parts(&self) -> Vec<Part> {
-        self.split(affinity::joint_sets)
+        self.split(affinity::coupled_groups)
     }
 
     /// The contended links, split into connected components: where some jobs stand still, others cannot be

@@ -71,10 +71,10 @@ pub(crate) fn affinity(problem: &Problem, classes: &[LinkClass]) -> Affinity {
 /// ```
 /// // Jobs 0, 1 and 2 meet pairwise on three links, which is a loop; job 3 meets job 2 on a fourth.
 /// let links = [vec![0, 1], vec![2, 3], vec![1, 2], vec![0, 2]];
-/// assert_eq!(antiphase_circle::joint_sets(4, &links), [vec![0, 2, 3], vec![1]]);
+/// assert_eq!(antiphase_circle::coupled_groups(4, &links), [vec![0, 2, 3], vec![1]]);
 /// ```
 #[must_use]
-pub fn joint_sets(jobs: usize, links: &[Vec<usize>]) -> Vec<Vec<usize>> {
+pub fn coupled_groups(jobs: usize, links: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut sets = UnionFind::<usize>::new(links.len());
     let mut of_job: Vec<Vec<usize>> = vec![Vec::new(); jobs];
     for (l, members) in links.iter().enumerate() {
@@ -243,16 +243,16 @@ mod tests {
 
     #[test]
     fn a_chain_is_solved_link_by_link_and_a_triangle_at_once() {
-        assert_eq!(joint_sets(4, &[vec![0, 1], vec![1, 2], vec![2, 3]]), [[0], [1], [2]]);
-        assert_eq!(joint_sets(3, &[vec![0, 1], vec![1, 2], vec![0, 2]]), [[0, 1, 2]]);
+        assert_eq!(coupled_groups(4, &[vec![0, 1], vec![1, 2], vec![2, 3]]), [[0], [1], [2]]);
+        assert_eq!(coupled_groups(3, &[vec![0, 1], vec![1, 2], vec![0, 2]]), [[0, 1, 2]]);
         // Two triangles that meet in job 2 rotate against each other freely.
         let bow_tie = [vec![0, 1], vec![1, 2], vec![0, 2], vec![2, 3], vec![3, 4], vec![2, 4]];
-        assert_eq!(joint_sets(5, &bow_tie), [[0, 1, 2], [3, 4, 5]]);
+        assert_eq!(coupled_groups(5, &bow_tie), [[0, 1, 2], [3, 4, 5]]);
         // Two loops that share link 0 are one problem.
         let shared = [vec![0, 1, 2, 3], vec![0, 1], vec![2, 3], vec![3, 4]];
-        assert_eq!(joint_sets(5, &shared), [vec![0, 1, 2], vec![3]]);
+        assert_eq!(coupled_groups(5, &shared), [vec![0, 1, 2], vec![3]]);
         // A pendant link on a loop stays apart.
-        assert_eq!(joint_sets(3, &[vec![0, 1], vec![0, 1], vec![1, 2]]), [vec![0, 1], vec![2]]);
+        assert_eq!(coupled_groups(3, &[vec![0, 1], vec![0, 1], vec![1, 2]]), [vec![0, 1], vec![2]]);
     }
 
     /// The worked example of the paper's figures 7 and 8: t2 = -t1(l1) + t2(l1),

@@ -277,7 +277,7 @@ fn svg(scenario: &Scenario, solution: &Solution, mode: Mode) -> Result<String, C
         name: scenario.links[worst.link.index()].clone(),
         capacity_mbps: link.capacity.0,
         members: link.members.iter().map(member).collect(),
-        unshifted_score: worst.zero_shift_score,
+        zero_shift_score: worst.zero_shift_score,
         score: worst.score,
         explanation: String::new(),
         alike: 0,

@@ -27,7 +27,7 @@ pub(super) fn worst(page: &mut Html, context: &Context<'_>) {
         page.name(&link.name).raw("</strong> score <b>").text(&quantity::score(link.score)).raw("</b>");
         page.meter(link.score);
         let jobs = quantity::counted(link.members.len(), "job", "jobs");
-        page.text(&format!("{} without shifts, {jobs}", quantity::score(link.unshifted_score)));
+        page.text(&format!("{} without shifts, {jobs}", quantity::score(link.zero_shift_score)));
         page.raw("</summary>\n<div class=\"body\">\n");
         if !link.explanation.is_empty() {
             page.raw("<p>").sentence(&link.explanation).raw("</p>\n");

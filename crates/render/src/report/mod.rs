@@ -46,7 +46,7 @@ pub fn html(view: &ReportView, source_hash: fn(&str) -> String) -> String {
     let rank = |score: f64| if score.is_nan() { f64::NEG_INFINITY } else { score };
     links.sort_by(|a, b| {
         let by_score = rank(a.score).total_cmp(&rank(b.score));
-        by_score.then(rank(a.unshifted_score).total_cmp(&rank(b.unshifted_score))).then_with(|| a.name.cmp(&b.name))
+        by_score.then(rank(a.zero_shift_score).total_cmp(&rank(b.zero_shift_score))).then_with(|| a.name.cmp(&b.name))
     });
     let context = Context { view, colours: Colours::assign(view.jobs.len(), &view.links), links };
 
@@ -93,7 +93,7 @@ fn header(page: &mut Html, context: &Context<'_>) {
     if context.links.is_empty() {
         page.text("No link carries two jobs: nothing contends, nothing needs a shift.");
     } else {
-        let (before, after) = (over(|l| l.unshifted_score), over(|l| l.score));
+        let (before, after) = (over(|l| l.zero_shift_score), over(|l| l.score));
         let of = quantity::counted(all(&mut context.links.iter()), "shared link", "shared links");
         page.text(&format!("Of {of}, {} over capacity at times without shifts; with shifts, ", are(before)));
         page.text(&if after == 0 { "none is.".to_owned() } else { format!("{}.", are(after)) });
@@ -113,7 +113,7 @@ fn header(page: &mut Html, context: &Context<'_>) {
         let of = format!("of {}", quantity::counted(view.candidates.len(), "candidate", "candidates"));
         page.fact("Chosen candidate", &text::name(&chosen.name), &of);
     }
-    page.fact("Mean score", &quantity::score(view.mean_score), &format!("{} without shifts", quantity::score(view.unshifted_mean_score)));
+    page.fact("Mean score", &quantity::score(view.mean_score), &format!("{} without shifts", quantity::score(view.zero_shift_mean_score)));
     let optimality = if view.proven {
         "proven: no shifts score better".to_owned()
     } else {

@@ -24,8 +24,8 @@ pub(super) fn candidates(page: &mut Html, context: &Context<'_>) {
             ("mean score", "number"),
             ("worst link", "number"),
             ("links", "number"),
-            ("time, no shifts", "number"),
-            ("time, advised", "number"),
+            ("time, contended", "number"),
+            ("time, interleaved", "number"),
             ("note", "text"),
         ],
         candidates.len() > 20,
@@ -41,8 +41,8 @@ pub(super) fn candidates(page: &mut Html, context: &Context<'_>) {
         page.score(candidate.mean_score);
         page.score(candidate.worst_score);
         page.number(Some(candidate.shared_links as f64), &quantity::count(candidate.shared_links));
-        page.number(candidate.unshifted_time, &quantity::times(candidate.unshifted_time));
-        page.number(candidate.advised_time, &quantity::times(candidate.advised_time));
+        page.number(candidate.contended_time, &quantity::times(candidate.contended_time));
+        page.number(candidate.interleaved_time, &quantity::times(candidate.interleaved_time));
         page.raw("<td class=\"text\">");
         if !candidate.note.is_empty() {
             page.sentence(&candidate.note);
@@ -84,7 +84,7 @@ fn link_row(page: &mut Html, context: &Context<'_>, at: usize, link: &LinkView) 
     }
     page.raw("</th>");
     page.number(Some(link.capacity_mbps as f64), &quantity::rate(link.capacity_mbps as f64));
-    page.score(Some(link.unshifted_score));
+    page.score(Some(link.zero_shift_score));
     page.score(Some(link.score));
     page.raw("<td class=\"text\">");
     let names = link.members.iter().filter_map(|m| context.view.jobs.get(m.job)).map(|j| &j.name);
@@ -112,9 +112,9 @@ pub(super) fn jobs(page: &mut Html, context: &Context<'_>) {
             ("job", "text"),
             ("period", "number"),
             ("solo", "number"),
-            ("without shifts", "number"),
-            ("with shifts", "number"),
-            ("advised", "number"),
+            ("contended", "number"),
+            ("all held", "number"),
+            ("interleaved", "number"),
             ("change", "number"),
             ("shift", "number"),
             ("slack", "number"),
@@ -128,10 +128,10 @@ pub(super) fn jobs(page: &mut Html, context: &Context<'_>) {
         page.name(&job.name).raw("</th>");
         page.time(Some(job.period_ns));
         page.time(job.solo_ns);
-        page.time(job.unshifted_ns);
-        page.time(job.shifted_ns);
-        page.time(job.advised_ns);
-        match job.unshifted_ns.zip(job.advised_ns).filter(|(before, _)| *before > 0) {
+        page.time(job.contended_ns);
+        page.time(job.all_held_ns);
+        page.time(job.interleaved_ns);
+        match job.contended_ns.zip(job.interleaved_ns).filter(|(before, _)| *before > 0) {
             Some((before, after)) => page.number(Some(after as f64 / before as f64 - 1.0), &quantity::change(before, after)),
             None => page.number(None, ""),
         }

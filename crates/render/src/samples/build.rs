@@ -51,13 +51,13 @@ pub(super) fn one_link(name: &str, capacity_mbps: u64, specs: &[Spec<'_>], step_
             jobs[at].shift_ns = best.1;
         }
     }
-    (link.unshifted_score, link.score) = (score(&jobs, &link, false), score(&jobs, &link, true));
+    (link.zero_shift_score, link.score) = (score(&jobs, &link, false), score(&jobs, &link, true));
     for (at, job) in jobs.iter_mut().enumerate() {
         job.slack_ns = Some((at as u64 * 3 + 2) * MS);
         job.solo_ns = Some(job.period_ns * 94 / 100);
-        job.unshifted_ns = Some(job.period_ns * 12 / 10);
-        job.shifted_ns = Some(job.period_ns);
-        job.advised_ns = job.shifted_ns;
+        job.contended_ns = Some(job.period_ns * 12 / 10);
+        job.all_held_ns = Some(job.period_ns);
+        job.interleaved_ns = job.all_held_ns;
     }
     let over = quantity_words(&link);
     link.explanation = format!("{} jobs cross this link. {over}", jobs.len());

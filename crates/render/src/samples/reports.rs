@@ -65,13 +65,13 @@ fn merged(parts: Vec<(Vec<JobView>, LinkView)>, fabric: FabricView) -> ReportVie
         links.push(link);
     }
     let mean = |score: fn(&LinkView) -> f64| links.iter().map(score).sum::<f64>() / links.len().max(1) as f64;
-    let (mean_score, unshifted_mean_score) = (mean(|l| l.score), mean(|l| l.unshifted_score));
+    let (mean_score, zero_shift_mean_score) = (mean(|l| l.score), mean(|l| l.zero_shift_score));
     ReportView {
         title: "Plan for testbed-24".to_owned(),
         fabric,
         jobs,
         mean_score,
-        unshifted_mean_score,
+        zero_shift_mean_score,
         mode: "exact".to_owned(),
         proven: true,
         links,
@@ -88,8 +88,8 @@ fn candidate(name: &str, chosen: bool, mean_score: Option<f64>, ms: u64, note: &
         mean_score,
         worst_score: mean_score.map(|s| s - 0.12),
         shared_links: 6,
-        unshifted_time: mean_score.map(|_| 1.25),
-        advised_time: mean_score.map(|_| ms as f64 / 231.0),
+        contended_time: mean_score.map(|_| 1.25),
+        interleaved_time: mean_score.map(|_| ms as f64 / 231.0),
         note: note.to_owned(),
     }
 }
@@ -132,14 +132,14 @@ fn a_thousand_links_are_rows_and_the_worst_25_have_pictures() {
     let many = |n: u64| {
         let capacity_mbps = 40_000 + n * 7_919 % 100_000;
         let mut link = LinkView { name: format!("leaf{n}->spine{}", n % 8), capacity_mbps, ..link.clone() };
-        link.unshifted_score = build::score(&view.jobs, &link, false);
+        link.zero_shift_score = build::score(&view.jobs, &link, false);
         link.score = build::score(&view.jobs, &link, true);
         link.explanation = "5 jobs cross this link; its capacity decides the score.".to_owned();
         link
     };
     view.links = (0..1_000).map(many).collect();
     view.mean_score = view.links.iter().map(|l| l.score).sum::<f64>() / 1_000.0;
-    view.unshifted_mean_score = view.links.iter().map(|l| l.unshifted_score).sum::<f64>() / 1_000.0;
+    view.zero_shift_mean_score = view.links.iter().map(|l| l.zero_shift_score).sum::<f64>() / 1_000.0;
     view.title = "Plan for clos-850".to_owned();
     view.proven = false;
     view.bound_gap = 0.012_3;

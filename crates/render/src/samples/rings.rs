@@ -79,7 +79,7 @@ fn a_component_has_a_strip_per_link() {
     second.name = "spine1->leaf9".to_owned();
     second.members.remove(0);
     second.score = build::score(&jobs, &second, true);
-    second.unshifted_score = build::score(&jobs, &second, false);
+    second.zero_shift_score = build::score(&jobs, &second, false);
     let colours = Colours::assign(jobs.len(), [&first, &second]);
     let picture =
         save("timeline-component.svg", timeline::draw("component of leaf3->spine1", &[&first, &second], &jobs, &colours).document());
@@ -104,7 +104,7 @@ fn extremes_stay_small_and_finite() {
     link.members[3].phases = vec![crate::view::PhaseView { start_ns: 0, end_ns: 1, mbps: 90_000 }];
     link.members[5].job = 77;
     link.score = f64::NAN;
-    link.unshifted_score = -2.5;
+    link.zero_shift_score = -2.5;
     let (circle, _) = draw("extreme-40-jobs", &(jobs, link));
     assert!(circle.contains("and 23 jobs without a ring"), "40 less the one that does not exist less 16 rings");
     // The largest numbers there are, and a link without capacity.

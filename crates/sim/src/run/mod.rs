@@ -10,12 +10,12 @@ use units::Nanos;
 
 use crate::{
     Case, Config, Control, Ended, Fault, IterationRecord, Report, SimError,
-    agenda::{Agenda, Happening},
+    agenda::{Agenda, SimEvent},
     agents::Agents,
+    control_plane::ControlPlane,
     layout::Layout,
     network::Network,
     noise::Noise,
-    plane::Plane,
     report::{LinkMemory, Memory, report},
     stats::Interval,
     steady::Watch,
@@ -62,12 +62,12 @@ struct Run<'a> {
     jobs: Vec<JobState>,
     agents: Agents,
     agenda: Agenda,
-    plane: Option<Plane<'a>>,
+    control_plane: Option<ControlPlane<'a>>,
     /// Jobs that have not ended their warm-up, and those that have not done all their iterations.
     warming: usize,
     busy: usize,
     counting_since: Option<u64>,
-    /// Marks of each tight link when counting began.
+    /// Marks of each overloadable link when counting began.
     marks_before: Vec<f64>,
     events: u64,
     /// Looks for a state that comes again; `None` when there is none to be expected.
@@ -105,7 +105,7 @@ impl<'a> Run<'a> {
             jobs: (0..n).map(|j| JobState::new(config, j as u32)).collect(),
             agents: Agents::new(case, &config.clocks, &config.faults)?,
             agenda: Agenda::default(),
-            plane: None,
+            control_plane: None,
             warming: n,
             busy: n,
             counting_since: None,
@@ -124,7 +124,7 @@ impl<'a> Run<'a> {
                 }
             }
             Control::Service(control) => {
-                run.plane = Some(Plane::new(case, control, config, run.agents.hosts(case), &mut run.agenda));
+                run.control_plane = Some(ControlPlane::new(case, control, config, run.agents.hosts(case), &mut run.agenda));
             }
         }
         run.plan_faults()?;
@@ -139,9 +139,9 @@ impl<'a> Run<'a> {
             self.jobs[life.job as usize].passing = true;
             self.warming -= 1;
             self.timers.set(life.job as usize, life.arrives.0.saturating_add(self.case.jobs[life.job as usize].begins.0));
-            self.agenda.add(life.arrives.0, Happening::Arrives(life.job));
+            self.agenda.add(life.arrives.0, SimEvent::Arrives(life.job));
             if let Some(departs) = life.departs {
-                self.agenda.add(departs.0, Happening::Departs(life.job));
+                self.agenda.add(departs.0, SimEvent::Departs(life.job));
             }
         }
         if self.warming == 0 {
@@ -152,7 +152,7 @@ impl<'a> Run<'a> {
     /// What happens from now on is counted.
     fn count_from(&mut self, now: u64) {
         self.counting_since = Some(now);
-        self.agenda.add(now, Happening::Count);
+        self.agenda.add(now, SimEvent::Count);
     }
 
     /// Ends a job in the middle of what it does.
@@ -174,15 +174,15 @@ impl<'a> Run<'a> {
     fn plan_faults(&mut self) -> Result<(), SimError> {
         for fault in &self.config.faults {
             match fault {
-                Fault::AgentDies { host, at } => self.agenda.add(at.0, Happening::AgentDies(self.agents.find(self.case, host)?)),
-                Fault::AgentReturns { host, at } => self.agenda.add(at.0, Happening::AgentReturns(self.agents.find(self.case, host)?)),
+                Fault::AgentDies { host, at } => self.agenda.add(at.0, SimEvent::AgentDies(self.agents.find(self.case, host)?)),
+                Fault::AgentReturns { host, at } => self.agenda.add(at.0, SimEvent::AgentReturns(self.agents.find(self.case, host)?)),
                 Fault::ClockStep { host, at, by, lasts } => {
                     let agent = self.agents.find(self.case, host)?;
-                    self.agenda.add(at.0, Happening::ClockStep(agent, *by));
-                    self.agenda.add(at.0.saturating_add(lasts.0), Happening::ClockStep(agent, by.saturating_neg()));
+                    self.agenda.add(at.0, SimEvent::ClockStep(agent, *by));
+                    self.agenda.add(at.0.saturating_add(lasts.0), SimEvent::ClockStep(agent, by.saturating_neg()));
                 }
-                Fault::ServiceDies { at } => self.agenda.add(at.0, Happening::ServiceDies),
-                Fault::ServiceReturns { at } => self.agenda.add(at.0, Happening::ServiceReturns),
+                Fault::ServiceDies { at } => self.agenda.add(at.0, SimEvent::ServiceDies),
+                Fault::ServiceReturns { at } => self.agenda.add(at.0, SimEvent::ServiceReturns),
                 Fault::Straggler { job, iteration, extra } => {
                     let computes = self.layout.jobs.get(*job as usize).is_some_and(|steps| steps.iter().any(|s| !s.sends));
                     if !computes {
@@ -234,28 +234,29 @@ impl<'a> Run<'a> {
         while let Some(what) = self.agenda.take_due(now) {
             let mut touched = None;
             match &what {
-                Happening::Count => {
-                    self.marks_before =
-                        (0..self.layout.tight.capacities().len() as u32).map(|l| self.network.marks(l, now, &self.config.ecn)).collect();
+                SimEvent::Count => {
+                    self.marks_before = (0..self.layout.overloadable.capacities().len() as u32)
+                        .map(|l| self.network.marks(l, now, &self.config.ecn))
+                        .collect();
                 }
-                Happening::AgentDies(agent) => {
+                SimEvent::AgentDies(agent) => {
                     self.agents.die(*agent, now);
                     touched = Some(*agent);
                 }
-                Happening::AgentReturns(agent) => {
+                SimEvent::AgentReturns(agent) => {
                     self.agents.come_back(*agent);
                     touched = Some(*agent);
                 }
-                Happening::ClockStep(agent, by) => {
+                SimEvent::ClockStep(agent, by) => {
                     self.agents.step_clock(*agent, *by);
                     touched = Some(*agent);
                 }
-                Happening::Departs(job) => self.depart(*job, now),
+                SimEvent::Departs(job) => self.depart(*job, now),
                 _ => {}
             }
-            if let Some(plane) = &mut self.plane {
-                touched = plane.happen(now, what, &mut self.agents, &mut self.agenda).or(touched);
-                if let Some(refusal) = plane.refusal() {
+            if let Some(control_plane) = &mut self.control_plane {
+                touched = control_plane.happen(now, what, &mut self.agents, &mut self.agenda).or(touched);
+                if let Some(refusal) = control_plane.refusal() {
                     return Err(refusal);
                 }
             }
@@ -393,9 +394,9 @@ impl<'a> Run<'a> {
         // A run that never came out of its warm-up counts nothing.
         let from = Nanos(self.counting_since.unwrap_or(now));
         let mut links = Vec::new();
-        for crossed in self.layout.links.iter().filter(|l| l.jobs.len() > 1 || l.tight.is_some()) {
+        for crossed in self.layout.links.iter().filter(|l| l.jobs.len() > 1 || l.overloadable.is_some()) {
             let before = |l: u32| self.marks_before.get(l as usize).copied();
-            let marks = crossed.tight.and_then(|l| Some(self.network.marks(l, now, &self.config.ecn) - before(l)?));
+            let marks = crossed.overloadable.and_then(|l| Some(self.network.marks(l, now, &self.config.ecn) - before(l)?));
             let (link, name) = (crossed.link, fabric.link_name(crossed.link));
             links.push(LinkMemory { link, name, jobs: crossed.jobs.clone(), marks: marks.unwrap_or(0.0) });
         }
@@ -410,7 +411,7 @@ impl<'a> Run<'a> {
         }
         let names: Vec<&str> = self.case.jobs.iter().map(|j| j.job.name.as_str()).collect();
         let memories = self.jobs.into_iter().map(|j| j.memory).collect();
-        let (service, copied_cycles) = (self.plane.map(Plane::report), self.copied_cycles);
+        let (service, copied_cycles) = (self.control_plane.map(ControlPlane::report), self.copied_cycles);
         Report { service, copied_cycles, ..report(&names, memories, links, (from, Nanos(now)), (ended, self.events)) }
     }
 }

@@ -53,7 +53,7 @@ fn compare(fabric: &Fabric, jobs: &[SimJob]) -> Result<(), TestCaseError> {
         Ok(())
     };
     let times = |of: fn(&IterationTimes) -> Nanos| predicted.iter().map(of).collect::<Vec<_>>();
-    agree(jobs, &Control::Free, &times(|t| t.unshifted), "free")?;
+    agree(jobs, &Control::Free, &times(|t| t.contended), "free")?;
     for (job, times) in jobs.iter().zip(&predicted) {
         agree(core::slice::from_ref(job), &Control::Free, &[times.solo], "alone")?;
     }
@@ -62,7 +62,7 @@ fn compare(fabric: &Fabric, jobs: &[SimJob]) -> Result<(), TestCaseError> {
         let mut slots = direct_slots(&Case { router: &router, jobs }, &Options::default()).unwrap();
         slots.iter_mut().for_each(|s| s.hold = true);
         let begun: Vec<SimJob> = jobs.iter().zip(&slots).map(|(j, s)| SimJob { begins: s.offset, ..j.clone() }).collect();
-        agree(&begun, &Control::Direct(slots), &times(|t| t.shifted), "held")?;
+        agree(&begun, &Control::Direct(slots), &times(|t| t.all_held), "held")?;
     }
     Ok(())
 }

@@ -49,7 +49,7 @@ fn main() {
     runtime().block_on(held(idle, Duration::from_secs(seconds as u64)));
 }
 
-/// With ANTIPHASE_WIRE_ONLY set the brain only sends: the wire alone, without deciding and without the disk.
+/// With ANTIPHASE_WIRE_ONLY set the controller only sends: the wire alone, without deciding and without the disk.
 fn wire_only() -> bool {
     std::env::var_os("ANTIPHASE_WIRE_ONLY").is_some()
 }
@@ -90,7 +90,7 @@ async fn start(count: usize) -> Running {
     let subject = Arc::new(Metered::new(subject));
     let stats = Arc::new(Stats::default());
     let seams = Seams {
-        brain: Arc::clone(&subject) as _,
+        controller: Arc::clone(&subject) as _,
         telemetry: Arc::clone(&subject) as _,
         clock: FabricClock::start(),
         stats: Arc::clone(&stats),

@@ -1,4 +1,4 @@
-//! The brain under measurement, and the meter around it.
+//! The controller under measurement, and the meter around it.
 
 use std::{
     path::Path,
@@ -10,10 +10,10 @@ use std::{
 };
 
 use antiphase_topology::{
-    brain::{Brain as BrainThread, Surroundings},
+    controller::{Controller as ControllerThread, Surroundings},
     events::EventLog,
     metrics::Metrics,
-    quic::{Brain, BrainGone, FabricClock, Outbox, TelemetrySink},
+    quic::{Controller, ControllerGone, FabricClock, Outbox, TelemetrySink},
     telemetry::TelemetryHandle,
 };
 use futures_util::future::BoxFuture;
@@ -27,9 +27,9 @@ use units::{Nanos, Rate};
 
 use crate::agents::host;
 
-/// A brain, and how to make it send plans: the n-th commit to all agents, or to the n-th alone.
+/// A controller, and how to make it send plans: the n-th commit to all agents, or to the n-th alone.
 pub(crate) struct Subject {
-    brain: Arc<dyn Brain>,
+    controller: Arc<dyn Controller>,
     commit: Box<dyn Fn(u64, Option<usize>) + Send + Sync>,
     /// Plan versions before the first commit.
     plan_versions_before: u64,
@@ -40,10 +40,10 @@ impl Subject {
     pub(crate) fn fake() -> Self {
         let fake = Arc::new(Fake::default());
         let commit = Arc::clone(&fake);
-        Self { brain: fake, commit: Box::new(move |plan_version, only| commit.send(plan_version, only)), plan_versions_before: 0 }
+        Self { controller: fake, commit: Box::new(move |plan_version, only| commit.send(plan_version, only)), plan_versions_before: 0 }
     }
 
-    /// The service's own brain and store, on a fabric of as many hosts as there are agents. A commit to all is a job on all hosts,
+    /// The service's own controller and store, on a fabric of as many hosts as there are agents. A commit to all is a job on all hosts,
     /// one to an agent a job on its host alone; each time its period changes, so that there is a new slot.
     pub(crate) async fn real(hosts: usize, dir: &Path) -> Self {
         let clock = FabricClock::start();
@@ -54,7 +54,7 @@ impl Subject {
             metrics: Arc::new(Metrics::new().unwrap()),
         };
         let file = StateFile::open(&dir.join("state.redb")).unwrap();
-        let running = BrainThread::start(&state::Config::default(), file, Loaded::default(), around).unwrap();
+        let running = ControllerThread::start(&state::Config::default(), file, Loaded::default(), around).unwrap();
         let handle = running.handle.clone();
         let text: Arc<str> = fabric_of(hosts).into();
         let fabric = Arc::new(fabric::native::read(&text).unwrap());
@@ -69,7 +69,7 @@ impl Subject {
             let (handle, _kept) = (running.handle.clone(), &running);
             tokio::spawn(async move { handle.change(change).await.unwrap().unwrap() });
         };
-        Self { brain: Arc::new(handle), commit: Box::new(commit), plan_versions_before: 1 }
+        Self { controller: Arc::new(handle), commit: Box::new(commit), plan_versions_before: 1 }
     }
 }
 
@@ -120,17 +120,17 @@ impl Fake {
     }
 }
 
-impl Brain for Fake {
+impl Controller for Fake {
     fn register(&self, _: SessionId, outbox: Outbox) {
         self.0.lock().unwrap().push(outbox);
     }
 
-    fn tell(&self, _: Event) -> BoxFuture<'_, Result<(), BrainGone>> {
+    fn tell(&self, _: Event) -> BoxFuture<'_, Result<(), ControllerGone>> {
         Box::pin(std::future::ready(Ok(())))
     }
 }
 
-/// Stands before the brain and takes the time of acks.
+/// Stands before the controller and takes the time of acks.
 pub(crate) struct Metered {
     subject: Subject,
     connected: AtomicUsize,
@@ -174,12 +174,12 @@ impl Metered {
     }
 }
 
-impl Brain for Metered {
+impl Controller for Metered {
     fn register(&self, session: SessionId, outbox: Outbox) {
-        self.subject.brain.register(session, outbox);
+        self.subject.controller.register(session, outbox);
     }
 
-    fn tell(&self, event: Event) -> BoxFuture<'_, Result<(), BrainGone>> {
+    fn tell(&self, event: Event) -> BoxFuture<'_, Result<(), ControllerGone>> {
         match &event {
             Event::AgentHello { .. } => {
                 self.connected.fetch_add(1, Ordering::Relaxed);
@@ -193,7 +193,7 @@ impl Brain for Metered {
             }
             _ => {}
         }
-        self.subject.brain.tell(event)
+        self.subject.controller.tell(event)
     }
 }
 

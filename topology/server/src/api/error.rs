@@ -7,7 +7,7 @@ use axum::{
 use serde::Serialize;
 use state::Refusal;
 
-use crate::{brain::Stopped, resolve::one_line};
+use crate::{controller::Stopped, resolve::one_line};
 
 /// What kind of error: its code in JSON, in HTTP and in gRPC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

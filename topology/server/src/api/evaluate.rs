@@ -14,7 +14,7 @@ use proto::v1alpha1 as pb;
 use units::JobId;
 
 use super::{Api, ApiError, limit, solve::mode};
-use crate::{brain::Snapshot, resolve};
+use crate::{controller::Snapshot, resolve};
 
 /// Candidates of one request: ten rounds of a large scheduler; they take seconds on 10,000 hosts.
 const CANDIDATES_MAX: usize = 1_000;
@@ -158,9 +158,9 @@ fn message(cluster: &Cluster<'_>, e: &Evaluation, explain: bool) -> pb::Evaluati
         proven: e.scores.is_some_and(|s| s.proven),
         bound_gap: e.scores.map_or(0.0, |s| s.bound_gap),
         time_solo: e.times.map(|t| t.solo),
-        time_unshifted: e.times.map(|t| t.unshifted),
-        time_shifted: e.times.map(|t| t.shifted),
-        time_advised: e.times.map(|t| t.advised),
+        time_contended: e.times.map(|t| t.contended),
+        time_all_held: e.times.map(|t| t.all_held),
+        time_interleaved: e.times.map(|t| t.interleaved),
         links: links(cluster, e),
         shifts: if solved { shifts(cluster, e) } else { Vec::new() },
         explanation: if explain { explanation.iter().take(LINES_MAX).map(ToString::to_string).collect() } else { Vec::new() },
@@ -189,9 +189,9 @@ fn shifts(cluster: &Cluster<'_>, e: &Evaluation) -> Vec<pb::JobShift> {
         slack_ns: r.slack.0,
         hold: r.hold,
         solo_ns: r.times.map(|t| t.solo.0),
-        unshifted_ns: r.times.map(|t| t.unshifted.0),
-        shifted_ns: r.times.map(|t| t.shifted.0),
-        advised_ns: r.advised.map(|t| t.0),
+        contended_ns: r.times.map(|t| t.contended.0),
+        all_held_ns: r.times.map(|t| t.all_held.0),
+        interleaved_ns: r.interleaved.map(|t| t.0),
     };
     e.jobs(cluster).into_iter().map(one).collect()
 }

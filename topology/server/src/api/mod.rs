@@ -28,8 +28,8 @@ pub use solve::Shifts;
 
 use crate::{
     FabricClock,
-    brain::{BrainHandle, Snapshot, slot_message},
     config::Config,
+    controller::{ControllerHandle, Snapshot, slot_message},
     events::EventLog,
     metrics::Metrics,
     quic,
@@ -57,7 +57,7 @@ pub struct Api(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    brain: BrainHandle,
+    controller: ControllerHandle,
     health: StoreHealth,
     telemetry: TelemetryHandle,
     events: EventLog,
@@ -67,7 +67,7 @@ struct Inner {
     config: watch::Receiver<Arc<Config>>,
     /// One permit for each question that may compute at the same time.
     computing: Arc<Semaphore>,
-    /// Where questions compute. The brain plans on the threads that all share, and must not stand in line behind them.
+    /// Where questions compute. The controller plans on the threads that all share, and must not stand in line behind them.
     pool: Option<Arc<ThreadPool>>,
     /// One permit for each change that may be read at the same time: questions take minutes if they like, and changes do not wait.
     reading: Arc<Semaphore>,
@@ -80,8 +80,8 @@ struct Inner {
 /// What [`Api::new`] puts together.
 #[derive(Debug)]
 pub struct Parts {
-    /// The brain.
-    pub brain: BrainHandle,
+    /// The controller.
+    pub controller: ControllerHandle,
     /// How its store is.
     pub health: StoreHealth,
     /// Series.
@@ -104,7 +104,7 @@ impl Api {
     pub fn new(parts: Parts) -> Self {
         let limits = parts.config.borrow().limits;
         Self(Arc::new(Inner {
-            brain: parts.brain,
+            controller: parts.controller,
             health: parts.health,
             telemetry: parts.telemetry,
             events: parts.events,
@@ -154,13 +154,13 @@ impl Api {
                 return Err(Refusal::Limit { what, value, max }.into());
             }
         }
-        let view = self.0.brain.fabric().await?.ok_or(Refusal::NoFabric)?;
+        let view = self.0.controller.fabric().await?.ok_or(Refusal::NoFabric)?;
         let (specs, if_fabric) = (request.jobs, Some(view.version));
         let read = move || resolve::documents(&specs).and_then(|documents| resolve::definitions(&view.fabric, &documents));
         let jobs = self.read_change(read).await?.map_err(ApiError::invalid)?;
         let lease = (request.lease_ms > 0).then(|| Nanos(request.lease_ms * NANOS_PER_MILLI));
         let commit = Commit { jobs, if_fabric, if_plan_version: request.if_plan_version, lease, key: request.idempotency_key };
-        match self.0.brain.change(Change::Commit(commit)).await?? {
+        match self.0.controller.change(Change::Commit(commit)).await?? {
             Reply::Committed(c) => {
                 let slots = c.slots.iter().map(slot_message).collect();
                 Ok(pb::CommitResponse { plan_version: c.plan_version, slots, moved: c.moved, score: c.score })
@@ -177,7 +177,7 @@ impl Api {
         if request.jobs.is_empty() {
             return Err(ApiError::invalid("jobs: empty"));
         }
-        match self.0.brain.change(Change::Release { jobs: request.jobs }).await?? {
+        match self.0.controller.change(Change::Release { jobs: request.jobs }).await?? {
             Reply::Released { plan_version, unknown } => Ok(pb::ReleaseResponse { plan_version, unknown }),
             other => Err(unexpected(&other)),
         }
@@ -192,7 +192,7 @@ impl Api {
         let document = Arc::clone(&text);
         let read = move || fabric::native::read(&document).map_err(|e| ApiError::invalid(format!("fabric: {}", one_line(&e))));
         let fabric = Arc::new(self.read_change(read).await??);
-        match self.0.brain.change(Change::SetFabric { fabric, text, jobs: Vec::new() }).await?? {
+        match self.0.controller.change(Change::SetFabric { fabric, text, jobs: Vec::new() }).await?? {
             Reply::FabricSet { version, plan_version } => Ok(pb::SetFabricResponse { fabric_version: version, plan_version }),
             other => Err(unexpected(&other)),
         }
@@ -200,7 +200,7 @@ impl Api {
 
     /// The state now.
     async fn snapshot(&self) -> Result<Arc<Snapshot>, ApiError> {
-        Ok(self.0.brain.snapshot().await?)
+        Ok(self.0.controller.snapshot().await?)
     }
 
     /// Answers a question that takes a processor, beside the tasks and not many at a time. The caller's time runs while it waits for
@@ -234,7 +234,7 @@ impl Drop for Asked {
     }
 }
 
-/// Threads for questions; without them they compute where the brain does.
+/// Threads for questions; without them they compute where the controller does.
 fn pool() -> Option<Arc<ThreadPool>> {
     let made = rayon::ThreadPoolBuilder::new().thread_name(|n| format!("question-{n}")).build();
     made.inspect_err(|error| tracing::warn!(%error, "questions and plans share their threads")).ok().map(Arc::new)
@@ -258,7 +258,7 @@ async fn beside<T: Send + 'static>(turns: &Arc<Semaphore>, work: impl FnOnce() -
 }
 
 fn unexpected(reply: &Reply) -> ApiError {
-    tracing::error!(?reply, "the brain gave the answer of another request");
+    tracing::error!(?reply, "the controller gave the answer of another request");
     ApiError::new(Kind::Internal, &"an answer of another kind")
 }
 

@@ -11,7 +11,7 @@ use render::{
 };
 
 use super::{Api, ApiError, Kind, beside};
-use crate::brain::Snapshot;
+use crate::controller::Snapshot;
 
 /// Which colour jobs have for whoever asks: slots of the palette by job, counted from 0.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +40,7 @@ impl Api {
     /// # Errors
     /// The link has no demand or does not exist, or the service is stopping.
     pub(crate) async fn circles(&self, link: &str, colours: JobColours, alone: bool) -> Result<String, ApiError> {
-        let table = self.0.brain.links().await?;
+        let table = self.0.controller.links().await?;
         let missing = || ApiError::new(Kind::NotFound, &format!("link {link:?} carries no job"));
         let at = table.links.iter().position(|l| l.id == *link).ok_or_else(missing)?;
         let snapshot = self.snapshot().await?;
@@ -57,7 +57,7 @@ fn draw(link: &pb::Link, snapshot: &Arc<Snapshot>, colours: &JobColours) -> Svg 
         name: link.id.clone(),
         capacity_mbps: link.capacity_mbps,
         members,
-        unshifted_score: link.zero_shift_score.unwrap_or(f64::NAN),
+        zero_shift_score: link.zero_shift_score.unwrap_or(f64::NAN),
         score: link.score.unwrap_or(f64::NAN),
         ..LinkView::default()
     };

@@ -19,7 +19,7 @@ impl Api {
     /// None is set, or the service is stopping.
     pub async fn fabric(&self, request: &pb::GetFabricRequest) -> Result<pb::GetFabricResponse, ApiError> {
         let missing = || ApiError::new(Kind::NotFound, &"no fabric is set").hint("PUT /v1alpha1/fabric");
-        let view = self.0.brain.fabric().await?.ok_or_else(missing)?;
+        let view = self.0.controller.fabric().await?.ok_or_else(missing)?;
         let (hosts, switches) = nodes(&view.fabric);
         let links = view.fabric.links().len() as u32;
         let fabric = if request.summary { String::new() } else { view.text.as_ref().to_owned() };
@@ -53,7 +53,7 @@ impl Api {
     /// Too many names, or the service is stopping.
     pub async fn links(&self, request: &pb::ListLinksRequest) -> Result<pb::ListLinksResponse, ApiError> {
         let names = distinct("links", &request.links)?;
-        let table = self.0.brain.links().await?;
+        let table = self.0.controller.links().await?;
         let limit = if request.limit == 0 { LINKS_DEFAULT } else { (request.limit as usize).min(LINKS_MAX) };
         let mut links: Vec<pb::Link> = if request.links.is_empty() {
             table.links.iter().take(limit).cloned().collect()
@@ -115,7 +115,7 @@ impl Api {
     /// The service is stopping, or a metric cannot be written.
     pub async fn exposition(&self) -> Result<String, ApiError> {
         let snapshot = self.snapshot().await?;
-        let links = self.0.brain.links().await?;
+        let links = self.0.controller.links().await?;
         let now = Now {
             snapshot: &snapshot,
             links: &links,
@@ -131,7 +131,7 @@ impl Api {
     /// # Errors
     /// Why not: the store, the fabric, or stopping.
     pub async fn ready(&self) -> Result<(), ApiError> {
-        let fabric = self.0.brain.fabric().await?;
+        let fabric = self.0.controller.fabric().await?;
         if let Some(problem) = self.0.health.problem() {
             return Err(ApiError::new(Kind::Unavailable, &format!("the state file is in doubt or cannot be written: {problem}")));
         }

@@ -1,4 +1,4 @@
-//! Frames of agents to what the brain knows.
+//! Frames of agents to what the controller knows.
 
 use proto::v1alpha1 as wire;
 use state::{AgentReport, ClockQuality, GateReport};

@@ -240,7 +240,7 @@ impl<'a> Live<'a> {
             agent_frame::Kind::PlanAck(ack) => Event::PlanAck { session, plan_version: ack.plan_version },
             agent_frame::Kind::Report(report) => Event::Report { session, report: convert::report(report)? },
             agent_frame::Kind::Neighbours(told) => {
-                self.seams.brain.neighbours(self.host, told.neighbours);
+                self.seams.controller.neighbours(self.host, told.neighbours);
                 return Ok(());
             }
             agent_frame::Kind::Goodbye(goodbye) => {
@@ -248,7 +248,7 @@ impl<'a> Live<'a> {
             }
             agent_frame::Kind::Hello(_) => return Err(End::new(CloseCode::Malformed, "a second hello")),
         };
-        self.seams.brain.tell(event).await.map_err(|gone| End::new(CloseCode::Stopping, gone.to_string()))
+        self.seams.controller.tell(event).await.map_err(|gone| End::new(CloseCode::Stopping, gone.to_string()))
     }
 
     fn telemetry(&mut self, chunk: &Chunk) -> Result<(), End> {

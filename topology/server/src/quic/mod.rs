@@ -1,6 +1,6 @@
 //! Agents over QUIC: who may come in, what they may send, and how plans reach them.
 //!
-//! One task per connection ([`serve`]). What an agent says becomes [`state::Event`]s for the [`Brain`]; what the brain wants
+//! One task per connection ([`serve`]). What an agent says becomes [`state::Event`]s for the [`Controller`]; what the controller wants
 //! of an agent goes through its [`Outbox`], which holds one plan: the newest. Nothing here decides about plans.
 //!
 //! Everything that an agent can make grow has a limit below, and an agent that goes past one is cut with a reason.
@@ -95,18 +95,18 @@ const PORTS_MAX: usize = 256;
 /// Most jobs in one report.
 const GATES_MAX: usize = 1_024;
 
-/// The brain is gone: the service is stopping.
+/// The controller is gone: the service is stopping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the service is stopping")]
-pub struct BrainGone;
+pub struct ControllerGone;
 
 /// Where sessions bring what agents say. [`Event::AgentHello`] comes first and [`Event::AgentGone`] last, once each.
-pub trait Brain: Send + Sync + 'static {
-    /// A session is about to say hello; what the brain has for it goes into `outbox`.
+pub trait Controller: Send + Sync + 'static {
+    /// A session is about to say hello; what the controller has for it goes into `outbox`.
     fn register(&self, session: SessionId, outbox: Outbox);
 
     /// Takes an event. While the future waits, nothing more is read from this agent.
-    fn tell(&self, event: Event) -> BoxFuture<'_, Result<(), BrainGone>>;
+    fn tell(&self, event: Event) -> BoxFuture<'_, Result<(), ControllerGone>>;
 
     /// What LLDP told the agent of a host; by default nobody asks.
     fn neighbours(&self, host: &str, neighbours: Vec<wire::Neighbour>) {
@@ -123,8 +123,8 @@ pub trait TelemetrySink: Send + Sync + 'static {
 /// What a session needs of the rest of the service.
 #[derive(Clone)]
 pub struct Seams {
-    /// The brain.
-    pub brain: Arc<dyn Brain>,
+    /// The controller.
+    pub controller: Arc<dyn Controller>,
     /// The store of samples.
     pub telemetry: Arc<dyn TelemetrySink>,
     /// Fabric time.
@@ -182,7 +182,7 @@ pub enum CloseCode {
     Malformed = 4,
     /// Silent, or does not read.
     Silent = 5,
-    /// The brain ended the session.
+    /// The controller ended the session.
     Ended = 6,
     /// The certificate has expired since the handshake.
     Expired = 7,

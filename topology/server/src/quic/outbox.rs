@@ -1,4 +1,4 @@
-//! From the brain to one agent: never more than one plan, never a wait.
+//! From the controller to one agent: never more than one plan, never a wait.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -37,7 +37,7 @@ impl Shared {
     }
 }
 
-/// The brain's end. Clones are the same outbox; it may outlive its session, and then nobody reads it.
+/// The controller's end. Clones are the same outbox; it may outlive its session, and then nobody reads it.
 #[derive(Clone, Debug)]
 pub struct Outbox(Arc<Shared>);
 

@@ -127,22 +127,22 @@ async fn session(shared: &Shared, authorities: Authorities, connection: &Connect
 
     let session = SessionId(shared.next_session.fetch_add(1, Ordering::Relaxed));
     let (outbox, inbox) = Outbox::new();
-    let brain = &shared.seams.brain;
+    let controller = &shared.seams.controller;
     shared.seams.stats.admitted.add();
     tracing::info!(session = session.0, %host, %from, version = %said.version, "an agent said hello");
-    brain.register(session, outbox);
+    controller.register(session, outbox);
     let event =
         Event::AgentHello { session, host: host.to_string(), version: said.version, ports: said.ports, plan_version: said.plan_version };
     let mut live = Live::new(shared, authorities, connection, session, &host, control, inbox);
     live.expires = identity.map(|who| who.expires());
     live.send(ServiceFrame { kind: Some(service_frame::Kind::Welcome(welcome)) });
-    let end = match brain.tell(event).await {
+    let end = match controller.tell(event).await {
         Ok(()) => live.run().await,
         Err(gone) => End::new(CloseCode::Stopping, gone.to_string()),
     };
     let control = live.into_control();
-    // The brain may be gone; then there is nobody to tell.
-    let _ = brain.tell(Event::AgentGone { session }).await;
+    // The controller may be gone; then there is nobody to tell.
+    let _ = controller.tell(Event::AgentGone { session }).await;
     shared.seams.stats.ended.add();
     if matches!(end.code, CloseCode::Flood | CloseCode::Malformed | CloseCode::Silent) {
         shared.seams.stats.cut.add();

@@ -3,14 +3,14 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use antiphase_topology::{
-    BrainHandle, FabricClock, TelemetryHandle,
+    ControllerHandle, FabricClock, TelemetryHandle,
     api::{Api, Parts},
-    brain::{Brain, Surroundings},
     config::Config,
+    controller::{Controller, Surroundings},
     events::EventLog,
     http::{Acceptor, router, serve},
     metrics::Metrics,
-    quic::{self, Brain as _, Outbox},
+    quic::{self, Controller as _, Outbox},
     shutdown::Shutdown,
 };
 use proto::v1alpha1::{CounterDeltas, Telemetry};
@@ -31,7 +31,7 @@ const SECOND: u64 = 1_000_000_000;
 
 struct Served {
     address: SocketAddr,
-    brain: Brain,
+    controller: Controller,
     telemetry: TelemetryHandle,
     clock: FabricClock,
     shutdown: Shutdown,
@@ -44,10 +44,10 @@ async fn start() -> Served {
     let (events, telemetry) = (EventLog::new(clock.now()), TelemetryHandle::default());
     let around = Surroundings { clock, events: events.clone(), telemetry: telemetry.clone(), metrics: Arc::clone(&metrics) };
     let file = StateFile::open(&folder.path().join("s.redb")).unwrap();
-    let brain = Brain::start(&state::Config::default(), file, Loaded::default(), around).unwrap();
+    let controller = Controller::start(&state::Config::default(), file, Loaded::default(), around).unwrap();
     let api = Api::new(Parts {
-        brain: brain.handle.clone(),
-        health: brain.health.clone(),
+        controller: controller.handle.clone(),
+        health: controller.health.clone(),
         telemetry: telemetry.clone(),
         events,
         metrics,
@@ -59,7 +59,7 @@ async fn start() -> Served {
     let address = listener.local_addr().unwrap();
     let shutdown = Shutdown::default();
     tokio::spawn(serve(listener, Acceptor::Plain, router(api.clone(), shutdown.clone()), api, shutdown.clone()));
-    Served { address, brain, telemetry, clock, shutdown, _folder: folder }
+    Served { address, controller, telemetry, clock, shutdown, _folder: folder }
 }
 
 impl Served {
@@ -89,14 +89,14 @@ impl Served {
 }
 
 /// An agent that says hello, follows the plan and reports what the gate of its job saw.
-async fn agent(brain: &BrainHandle, session: u64, host: &str, plan_version: u64, bound: Nanos, gate: GateReport) {
+async fn agent(controller: &ControllerHandle, session: u64, host: &str, plan_version: u64, bound: Nanos, gate: GateReport) {
     let session = SessionId(session);
-    brain.register(session, Outbox::new().0);
+    controller.register(session, Outbox::new().0);
     let (version, ports) = ("1.2.3".to_owned(), vec!["mlx5_0/1".to_owned()]);
-    brain.tell(Event::AgentHello { session, host: host.into(), version, ports, plan_version: 0 }).await.unwrap();
-    brain.tell(Event::PlanAck { session, plan_version }).await.unwrap();
+    controller.tell(Event::AgentHello { session, host: host.into(), version, ports, plan_version: 0 }).await.unwrap();
+    controller.tell(Event::PlanAck { session, plan_version }).await.unwrap();
     let clock = Some(ClockQuality { bound, rtt: Nanos(40_000) });
-    brain.tell(Event::Report { session, report: AgentReport { clock, gates: vec![gate] } }).await.unwrap();
+    controller.tell(Event::Report { session, report: AgentReport { clock, gates: vec![gate] } }).await.unwrap();
 }
 
 #[test]
@@ -118,11 +118,11 @@ fn measurements_of_agents_are_shown() {
         iteration: Some(Nanos(iteration)),
         ..GateReport::default()
     };
-    let brain = &served.brain.handle;
+    let controller = &served.controller.handle;
     // The minute before the report: samples older than the last one are not taken.
     served.iterations("alpha", 326_000_000);
-    runtime.block_on(agent(brain, 1, "h1", plan_version, Nanos(5_000), gate("alpha", 326_000_000)));
-    runtime.block_on(agent(brain, 2, "h2", plan_version, Nanos(7_000), gate("beta", 327_000_000)));
+    runtime.block_on(agent(controller, 1, "h1", plan_version, Nanos(5_000), gate("alpha", 326_000_000)));
+    runtime.block_on(agent(controller, 2, "h2", plan_version, Nanos(7_000), gate("beta", 327_000_000)));
     served.marks("h5", "mlx5_0/1", 3);
     served.marks("h6", "mlx5_0/1", 200);
 
@@ -153,9 +153,9 @@ fn measurements_of_agents_are_shown() {
     assert!(least[0].as_f64().unwrap() >= 4.5, "{least}");
     browser.shot("measured-dark");
 
-    runtime.block_on(brain.tell(Event::AgentGone { session: SessionId(1) })).unwrap();
+    runtime.block_on(controller.tell(Event::AgentGone { session: SessionId(1) })).unwrap();
     browser.until("document.querySelector('#agents tbody tr .state-lost') && document.querySelector('#vitals .bad').textContent.includes('1 agent lost')");
     assert_eq!(browser.troubles(), [""; 0]);
     served.shutdown.begin();
-    served.brain.stop();
+    served.controller.stop();
 }

@@ -1,4 +1,4 @@
-//! A service with a brain that remembers, and an agent that does what a test tells it.
+//! A service with a controller that remembers, and an agent that does what a test tells it.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -9,7 +9,7 @@ use std::{
 
 use antiphase_topology::{
     pki::{self, Client, Issued},
-    quic::{self, Brain, BrainGone, FabricClock, Outbox, Seams, Settings, Stats, TelemetrySink},
+    quic::{self, Controller, ControllerGone, FabricClock, Outbox, Seams, Settings, Stats, TelemetrySink},
     tls::{Role, Tls, TlsFiles},
 };
 use futures_util::future::BoxFuture;
@@ -66,12 +66,12 @@ pub(crate) struct Memory {
     pub(crate) telemetry: Mutex<Vec<(String, Telemetry)>>,
 }
 
-impl Brain for Memory {
+impl Controller for Memory {
     fn register(&self, session: SessionId, outbox: Outbox) {
         self.outboxes.lock().unwrap().push((session, outbox));
     }
 
-    fn tell(&self, event: Event) -> BoxFuture<'_, Result<(), BrainGone>> {
+    fn tell(&self, event: Event) -> BoxFuture<'_, Result<(), ControllerGone>> {
         self.events.lock().unwrap().push(event);
         Box::pin(std::future::ready(Ok(())))
     }
@@ -128,7 +128,7 @@ impl Service {
         let endpoint = quic::endpoint(address, &tls, &settings).unwrap();
         let address = endpoint.local_addr().unwrap();
         let (memory, stats, clock) = (Arc::new(Memory::default()), Arc::new(Stats::default()), FabricClock::start());
-        let seams = Seams { brain: Arc::clone(&memory) as _, telemetry: Arc::clone(&memory) as _, clock, stats: Arc::clone(&stats) };
+        let seams = Seams { controller: Arc::clone(&memory) as _, telemetry: Arc::clone(&memory) as _, clock, stats: Arc::clone(&stats) };
         let (stop, stopped) = oneshot::channel();
         let shutdown = async {
             let _ = stopped.await;

@@ -1,4 +1,4 @@
-//! What an admitted agent and the brain hear of each other.
+//! What an admitted agent and the controller hear of each other.
 
 use std::time::Duration;
 

@@ -13,7 +13,7 @@ use crate::world::said;
 struct Seen {
     document: String,
     slot: Slot,
-    company: BTreeSet<String>,
+    members: BTreeSet<String>,
 }
 
 /// Remembers what was promised and seen.
@@ -120,14 +120,14 @@ impl Witness {
         loop {
             let before = reached.len();
             for seen in self.jobs.values() {
-                if !seen.company.is_disjoint(&reached) {
-                    reached.extend(seen.company.iter().cloned());
+                if !seen.members.is_disjoint(&reached) {
+                    reached.extend(seen.members.iter().cloned());
                 }
             }
             for job in view.jobs() {
-                let company: BTreeSet<String> = job.component().map(String::from).collect();
-                if !company.is_disjoint(&reached) {
-                    reached.extend(company);
+                let members: BTreeSet<String> = job.component().map(String::from).collect();
+                if !members.is_disjoint(&reached) {
+                    reached.extend(members);
                 }
             }
             if reached.len() == before {
@@ -153,8 +153,8 @@ impl Witness {
         self.touched.clear();
         self.blurred = false;
         let seen = |job: antiphase_state::JobView<'_>| {
-            let company = job.component().map(String::from).collect();
-            (job.name().to_string(), Seen { document: said(&job.definition().document), slot: job.slot(), company })
+            let members = job.component().map(String::from).collect();
+            (job.name().to_string(), Seen { document: said(&job.definition().document), slot: job.slot(), members })
         };
         self.jobs = view.jobs().map(seen).collect();
     }
@@ -198,7 +198,7 @@ fn one_solve(view: &View) {
     }
 }
 
-/// A job is held with all jobs of a joint set, or not at all: a shift makes sense only within a set. Counts the components of which
+/// A job is held with all jobs of a coupled group, or not at all: a shift makes sense only within a set. Counts the components of which
 /// some are held and others not.
 fn held_by_set(view: &View) -> usize {
     let names: Vec<&str> = view.jobs().map(|j| j.name()).collect();
@@ -207,7 +207,7 @@ fn held_by_set(view: &View) -> usize {
     let can_meet = |l: &antiphase_state::LinkView<'_>| l.jobs().len() > 1 && l.peak.0 > l.capacity.0;
     let links: Vec<Vec<usize>> = view.links().filter(can_meet).map(|l| l.jobs().map(number).collect()).collect();
     let mut with_all = vec![false; names.len()];
-    for set in circle::joint_sets(names.len(), &links) {
+    for set in circle::coupled_groups(names.len(), &links) {
         let members: Vec<usize> = set.iter().flat_map(|l| &links[*l]).copied().collect();
         if members.iter().all(|j| held[*j]) {
             members.iter().for_each(|j| with_all[*j] = true);

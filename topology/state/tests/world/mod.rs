@@ -72,7 +72,7 @@ pub(crate) fn durable(service: &Service) -> String {
     let mut out = format!("plan_version {} fabric {} {:?}\n", view.plan_version(), view.fabric_version(), view.fabric_text());
     for job in view.jobs() {
         let slot = Slot { expires: FabricTime(0), ..job.slot() };
-        let company: Vec<&str> = job.component().collect();
+        let members: Vec<&str> = job.component().collect();
         out += &format!(
             "{:?} {:?} {} {} lease {} {:?} {:?} {:?} {:?}\n",
             job.definition(),
@@ -81,8 +81,8 @@ pub(crate) fn durable(service: &Service) -> String {
             job.name(),
             job.lease_until().is_some(),
             job.times(),
-            job.advised(),
-            company,
+            job.interleaved(),
+            members,
             job.component_scores()
         );
     }

@@ -42,7 +42,7 @@ struct CandidateDoc<'a> {
     relative_time: Option<TimesDoc>,
     shared_links: usize,
     /// Shared links on which all jobs fit whatever their shifts.
-    quiet_links: usize,
+    never_overloaded_links: usize,
     loops: usize,
     /// Links that can be over capacity.
     links: Vec<LinkDoc<'a>>,
@@ -53,10 +53,10 @@ struct CandidateDoc<'a> {
 #[derive(Serialize)]
 struct TimesDoc {
     solo: f64,
-    unshifted: f64,
-    shifted: f64,
+    contended: f64,
+    all_held: f64,
     /// Shifted only where that is predicted to help.
-    advised: f64,
+    interleaved: f64,
 }
 
 #[derive(Serialize)]
@@ -82,17 +82,17 @@ struct JobDoc<'a> {
     slack_ns: u64,
     lock_ns: u64,
     contended: bool,
-    /// Whether the job is to be held to its shift: with those of its joint sets that are held, all together gain so.
+    /// Whether the job is to be held to its shift: with those of its coupled groups that are held, all together gain so.
     hold: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     solo_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    unshifted_ns: Option<u64>,
+    contended_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    shifted_ns: Option<u64>,
+    all_held_ns: Option<u64>,
     /// Predicted when exactly the jobs with `hold` are held.
     #[serde(skip_serializing_if = "Option::is_none")]
-    advised_ns: Option<u64>,
+    interleaved_ns: Option<u64>,
 }
 
 pub(super) fn json(ranking: &Ranking<'_>) -> Result<String, CliError> {
@@ -134,9 +134,9 @@ fn candidate<'a>(ranking: &Ranking<'a>, e: &'a Evaluation) -> CandidateDoc<'a> {
         contended: r.contended,
         hold: r.hold,
         solo_ns: r.times.map(|t| t.solo.0),
-        unshifted_ns: r.times.map(|t| t.unshifted.0),
-        shifted_ns: r.times.map(|t| t.shifted.0),
-        advised_ns: r.advised.map(|t| t.0),
+        contended_ns: r.times.map(|t| t.contended.0),
+        all_held_ns: r.times.map(|t| t.all_held.0),
+        interleaved_ns: r.interleaved.map(|t| t.0),
     });
     let solved = e.outcome == Outcome::Solved;
     CandidateDoc {
@@ -154,9 +154,9 @@ fn candidate<'a>(ranking: &Ranking<'a>, e: &'a Evaluation) -> CandidateDoc<'a> {
         robust_is_bound: e.scores.is_some_and(|s| s.robust_is_bound),
         proven: e.scores.is_some_and(|s| s.proven),
         bound_gap: e.scores.map(|s| s.bound_gap),
-        relative_time: e.times.map(|t| TimesDoc { solo: t.solo, unshifted: t.unshifted, shifted: t.shifted, advised: t.advised }),
+        relative_time: e.times.map(|t| TimesDoc { solo: t.solo, contended: t.contended, all_held: t.all_held, interleaved: t.interleaved }),
         shared_links: e.shared_links,
-        quiet_links: e.quiet_links,
+        never_overloaded_links: e.never_overloaded_links,
         loops: e.affinity.loops,
         links: links.collect(),
         // A candidate that was not solved has no shifts.

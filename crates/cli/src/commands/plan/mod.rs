@@ -270,7 +270,7 @@ fn with_progress<T>(message: &str, work: impl FnOnce() -> T) -> T {
 
 fn svg(ranking: &Ranking<'_>) -> String {
     let report = views::report(ranking);
-    let worst = report.links.iter().min_by(|a, b| a.score.total_cmp(&b.score).then(a.unshifted_score.total_cmp(&b.unshifted_score)));
+    let worst = report.links.iter().min_by(|a, b| a.score.total_cmp(&b.score).then(a.zero_shift_score.total_cmp(&b.zero_shift_score)));
     let colours = render::palette::Colours::assign(report.jobs.len(), &report.links);
     worst.map_or_else(
         || render::fabric_map::draw(&report.fabric, &report.jobs).document(),

@@ -12,12 +12,12 @@ const ROWS_MAX: usize = 12;
 /// What the columns of the candidates mean.
 const LEGEND: &str = "
 SCORE: mean over the links that two or more jobs share; 1 is never over capacity.
-TIME: predicted iteration over the period, mean over the GPUs; SHIFTED: all jobs held to their shifts; ADVISED: only where that helps.
+TIME: predicted iteration over the period, mean over the GPUs; CONTENDED: nobody held; ALL HELD: everybody, to their shifts; INTERLEAVED: only where that helps.
 LINKS: that two or more jobs share; LOOPS: of jobs and links in a ring, which have to be solved together.
 ";
 /// What the columns of the jobs mean.
 const JOBS_LEGEND: &str = "
-Predicted iterations: SOLO alone on the fabric; NO SHIFT together; SHIFTED all held to their shifts; ADVISED those with HOLD yes.
+Predicted iterations: SOLO alone on the fabric; CONTENDED nobody held; ALL HELD to their shifts; INTERLEAVED those with HOLD yes.
 SHIFT: delay of the first iteration; SLACK: how far the job alone may drift from it before a score falls, any: as far as it likes.
 ";
 /// Jobs shown.
@@ -82,9 +82,9 @@ fn candidates(ranking: &Ranking<'_>) -> String {
         "CANDIDATE",
         ">SCORE: NO SHIFT",
         ">SHIFTED",
-        ">TIME: NO SHIFT",
-        ">SHIFTED",
-        ">ADVISED",
+        ">TIME: CONTENDED",
+        ">ALL HELD",
+        ">INTERLEAVED",
         ">LINKS",
         ">LOOPS",
         "CERTAINTY",
@@ -98,9 +98,9 @@ fn candidates(ranking: &Ranking<'_>) -> String {
             e.id.clone(),
             scores(e.scores.map(|s| s.zero_shift_score)),
             scores(e.scores.map(|s| s.score)),
-            times(e.times.map(|t| t.unshifted)),
-            times(e.times.map(|t| t.shifted)),
-            times(e.times.map(|t| t.advised)),
+            times(e.times.map(|t| t.contended)),
+            times(e.times.map(|t| t.all_held)),
+            times(e.times.map(|t| t.interleaved)),
             counts(e.shared_links),
             counts(e.affinity.loops),
             certainty(e, ranking.options.mode),
@@ -144,9 +144,9 @@ fn jobs(ranking: &Ranking<'_>, best: &Evaluation) -> String {
         ">GPUS",
         ">PERIOD ms",
         ">SOLO ms",
-        ">NO SHIFT ms",
-        ">SHIFTED ms",
-        ">ADVISED ms",
+        ">CONTENDED ms",
+        ">ALL HELD ms",
+        ">INTERLEAVED ms",
         ">SHIFT ms",
         ">SLACK ms",
         "HOLD",
@@ -159,9 +159,9 @@ fn jobs(ranking: &Ranking<'_>, best: &Evaluation) -> String {
             job.gpus.to_string(),
             ms(job.period),
             time(|t| t.solo),
-            time(|t| t.unshifted),
-            time(|t| t.shifted),
-            r.advised.map_or_else(|| "-".into(), ms),
+            time(|t| t.contended),
+            time(|t| t.all_held),
+            r.interleaved.map_or_else(|| "-".into(), ms),
             if r.contended { ms(r.shift) } else { "-".into() },
             match (r.contended, ranking.options.mode) {
                 (false, _) => "any".into(),

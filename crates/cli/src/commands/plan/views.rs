@@ -18,7 +18,7 @@ pub(super) fn report(ranking: &Ranking<'_>) -> ReportView {
         jobs: best.map(|e| jobs(ranking, e)).unwrap_or_default(),
         candidates: ranking.evaluations.iter().enumerate().map(|(i, e)| candidate(e, ranking.options.mode, i == 0)).collect(),
         links: best.map(|e| links(ranking, e)).unwrap_or_default(),
-        unshifted_mean_score: scores.map_or(f64::NAN, |s| s.zero_shift_score),
+        zero_shift_mean_score: scores.map_or(f64::NAN, |s| s.zero_shift_score),
         mean_score: scores.map_or(f64::NAN, |s| s.score),
         mode: match ranking.options.mode {
             Mode::Exact => "exact".into(),
@@ -34,12 +34,12 @@ pub(super) fn report(ranking: &Ranking<'_>) -> ReportView {
 fn notes(ranking: &Ranking<'_>, best: Option<&Evaluation>) -> Vec<String> {
     let mut notes = vec![
         format!("Routes: shortest paths; among equal next hops {}.", ranking.cluster.router.ecmp()),
-        "Times come from a fluid model with max-min fair links, not from a measurement: an iteration over its period, mean over the GPUs; with shifts: all jobs held to theirs; advised: only those of which the table says hold, because that helps.".into(),
+        "Times come from a fluid model with max-min fair links, not from a measurement: an iteration over its period, mean over the GPUs; with shifts: all jobs held to theirs; interleaved: only those of which the table says hold, because that helps.".into(),
     ];
     if let Some(e) = best {
         notes.push(format!(
             "{} links carry two or more jobs; on {} of them the jobs fit together whatever their shifts, and those count in the mean with score 1.",
-            e.shared_links, e.quiet_links
+            e.shared_links, e.never_overloaded_links
         ));
     }
     notes
@@ -54,9 +54,9 @@ fn jobs(ranking: &Ranking<'_>, e: &Evaluation) -> Vec<JobView> {
             shift_ns: r.shift.0,
             slack_ns: (r.contended && ranking.options.mode == Mode::Exact).then_some(r.slack.0),
             solo_ns: r.times.map(|t| t.solo.0),
-            unshifted_ns: r.times.map(|t| t.unshifted.0),
-            shifted_ns: r.times.map(|t| t.shifted.0),
-            advised_ns: r.advised.map(|t| t.0),
+            contended_ns: r.times.map(|t| t.contended.0),
+            all_held_ns: r.times.map(|t| t.all_held.0),
+            interleaved_ns: r.interleaved.map(|t| t.0),
             hold: r.contended.then_some(r.hold),
         }
     };
@@ -70,11 +70,11 @@ fn candidate(e: &Evaluation, mode: Mode, chosen: bool) -> CandidateView {
         mean_score: e.scores.map(|s| s.score),
         worst_score: e.scores.map(|_| e.links().filter(|l| l.jobs.len() > 1).map(|l| l.score).fold(1.0, f64::min)),
         shared_links: e.shared_links,
-        unshifted_time: e.times.map(|t| t.unshifted),
-        advised_time: e.times.map(|t| t.advised),
+        contended_time: e.times.map(|t| t.contended),
+        interleaved_time: e.times.map(|t| t.interleaved),
         note: match e.times {
             // To shift everybody can cost more than to leave them alone: then the advice is not to.
-            Some(t) if t.shifted > t.advised + 0.0005 => format!("{}; {:.3}× if all are held", certainty(e, mode), t.shifted),
+            Some(t) if t.all_held > t.interleaved + 0.0005 => format!("{}; {:.3}× if all are held", certainty(e, mode), t.all_held),
             _ => certainty(e, mode),
         },
     }
@@ -96,7 +96,7 @@ fn links(ranking: &Ranking<'_>, e: &Evaluation) -> Vec<LinkView> {
                 .zip(l.demands)
                 .map(|(j, phases)| MemberView { job: j.index(), phases: phases.iter().map(phase).collect() })
                 .collect(),
-            unshifted_score: l.zero_shift_score,
+            zero_shift_score: l.zero_shift_score,
             score: l.score,
             explanation,
             alike: l.links.len().saturating_sub(1),

@@ -1,4 +1,4 @@
-//! How the rest of the service speaks to the brain.
+//! How the rest of the service speaks to the controller.
 
 use std::{
     collections::BTreeMap,
@@ -15,11 +15,11 @@ use crate::{
     quic::{self, Outbox},
 };
 
-/// Commands that wait for the brain. An agent's report takes microseconds and a commit milliseconds, so this is seconds of work;
+/// Commands that wait for the controller. An agent's report takes microseconds and a commit milliseconds, so this is seconds of work;
 /// beyond it senders wait.
 pub(super) const QUEUE_MAX: usize = 4_096;
 
-/// What the brain is asked.
+/// What the controller is asked.
 #[derive(Debug)]
 pub(super) enum Command {
     /// Change the plan.
@@ -34,19 +34,19 @@ pub(super) enum Command {
     Agent(Event),
 }
 
-/// The brain has stopped: the service is going down.
+/// The controller has stopped: the service is going down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the service is stopping")]
 pub struct Stopped;
 
-/// Speaks to the brain. Cloning it is cheap.
+/// Speaks to the controller. Cloning it is cheap.
 #[derive(Clone, Debug)]
-pub struct BrainHandle {
+pub struct ControllerHandle {
     pub(super) commands: mpsc::Sender<Command>,
     pub(super) outboxes: Outboxes,
 }
 
-/// Where plans for each session go. Sessions enter before their hello, and leave when the brain hears that they are gone.
+/// Where plans for each session go. Sessions enter before their hello, and leave when the controller hears that they are gone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outboxes(Arc<Mutex<BTreeMap<SessionId, Outbox>>>);
 
@@ -64,7 +64,7 @@ impl Outboxes {
     }
 }
 
-impl BrainHandle {
+impl ControllerHandle {
     /// Changes the plan; the answer comes when the change is durable. The jobs of a commit
     /// are placed again if the fabric is not the one that it names, and those of a [`Change::SetFabric`] are filled in.
     ///
@@ -111,12 +111,12 @@ impl BrainHandle {
     }
 }
 
-impl quic::Brain for BrainHandle {
+impl quic::Controller for ControllerHandle {
     fn register(&self, session: SessionId, outbox: Outbox) {
         self.outboxes.map().insert(session, outbox);
     }
 
-    fn tell(&self, event: Event) -> BoxFuture<'_, Result<(), quic::BrainGone>> {
-        Box::pin(async move { self.send(Command::Agent(event)).await.map_err(|Stopped| quic::BrainGone) })
+    fn tell(&self, event: Event) -> BoxFuture<'_, Result<(), quic::ControllerGone>> {
+        Box::pin(async move { self.send(Command::Agent(event)).await.map_err(|Stopped| quic::ControllerGone) })
     }
 }

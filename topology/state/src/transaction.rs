@@ -21,8 +21,8 @@ use crate::{
     plan::{Job, Name, Plan},
 };
 
-/// A change under way; [`Draft::undo`] takes it back.
-pub(crate) struct Draft<'a> {
+/// A change under way; [`Transaction::undo`] takes it back.
+pub(crate) struct Transaction<'a> {
     pub(crate) plan: &'a mut Plan,
     pub(crate) config: &'a Config,
     /// Plan version of the slots that it changes.
@@ -41,7 +41,7 @@ pub(crate) struct Settled {
     pub(crate) score: f64,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> Transaction<'a> {
     pub(crate) fn new(plan: &'a mut Plan, config: &'a Config) -> Self {
         let plan_version = plan.version + 1;
         Self { plan, config, plan_version, before: BTreeMap::new() }
@@ -67,7 +67,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The members of a job's component, itself included.
-    pub(crate) fn company(&self, job: &Job) -> Vec<Name> {
+    pub(crate) fn members(&self, job: &Job) -> Vec<Name> {
         job.component.as_ref().map_or_else(|| alloc::vec![job.name.clone()], |c| c.members.clone())
     }
 
@@ -250,13 +250,13 @@ mod tests {
         let (a, first) = job("a", &[1, 2]);
         plan.replace(&a, Some(first.clone()));
         let before = shape(&plan);
-        let mut draft = Draft::new(&mut plan, &config);
+        let mut transaction = Transaction::new(&mut plan, &config);
         let (b, second) = job("b", &[2, 3]);
-        draft.put(&a, Some(job("a", &[3]).1));
-        draft.put(&b, Some(second));
-        draft.put(&a, None);
-        assert_eq!(shape(draft.plan), [(2, alloc::vec![("b".into(), 7)]), (3, alloc::vec![("b".into(), 7)])]);
-        draft.undo();
+        transaction.put(&a, Some(job("a", &[3]).1));
+        transaction.put(&b, Some(second));
+        transaction.put(&a, None);
+        assert_eq!(shape(transaction.plan), [(2, alloc::vec![("b".into(), 7)]), (3, alloc::vec![("b".into(), 7)])]);
+        transaction.undo();
         assert_eq!((shape(&plan), plan.version, plan.jobs().len(), plan.at("h").count()), (before, 0, 1, 1));
         assert!(Arc::ptr_eq(plan.job("a").unwrap(), &first));
     }
@@ -265,12 +265,12 @@ mod tests {
     fn a_draft_that_is_kept_names_what_it_touched() {
         let (config, mut plan) = (Config::default(), Plan::default());
         let (a, first) = job("a", &[1]);
-        let mut draft = Draft::new(&mut plan, &config);
-        draft.put(&a, Some(first));
-        let settled = draft.settle(&BTreeSet::from([a.clone()]), &BTreeSet::new()).unwrap();
+        let mut transaction = Transaction::new(&mut plan, &config);
+        transaction.put(&a, Some(first));
+        let settled = transaction.settle(&BTreeSet::from([a.clone()]), &BTreeSet::new()).unwrap();
         // The default headroom of 5 %: another period than the 1,000 ns that it had, so its slot moves.
         assert_eq!((settled.moved.len(), settled.score), (1, 1.0));
-        assert_eq!(draft.finish(), BTreeSet::from([a.clone()]));
+        assert_eq!(transaction.finish(), BTreeSet::from([a.clone()]));
         assert_eq!((plan.version, plan.job("a").unwrap().slot.period), (1, Nanos(2_000)));
     }
 }

@@ -1,4 +1,4 @@
-//! The brain: one thread that owns the state machine, hands it what happens and does what it says.
+//! The controller: one thread that owns the state machine, hands it what happens and does what it says.
 
 mod adapter;
 mod handle;
@@ -17,7 +17,7 @@ use store::{Loaded, Store};
 use tokio::sync::{mpsc, oneshot, watch};
 use units::{FabricTime, Nanos};
 
-pub use handle::{BrainHandle, Stopped};
+pub use handle::{ControllerHandle, Stopped};
 pub use snapshot::{FabricView, JobView, Snapshot, slot_message};
 
 use crate::{
@@ -47,7 +47,7 @@ const PRUNE_EVERY: Duration = Duration::from_secs(10);
 
 type Answer = oneshot::Sender<Result<Reply, Refusal>>;
 
-/// What the brain tells others.
+/// What the controller tells others.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
     /// Fabric time.
@@ -60,18 +60,18 @@ pub struct Surroundings {
     pub metrics: Arc<Metrics>,
 }
 
-/// The running brain.
+/// The running controller.
 #[derive(Debug)]
-pub struct Brain {
+pub struct Controller {
     /// Speaks to it.
-    pub handle: BrainHandle,
+    pub handle: ControllerHandle,
     /// How its store is.
     pub health: StoreHealth,
     stop: watch::Sender<bool>,
     thread: JoinHandle<()>,
 }
 
-impl Brain {
+impl Controller {
     /// Restores the state from what a store holds and starts the threads.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ impl Brain {
         let metrics = Arc::clone(&around.metrics);
         let writer = Writer::start(store, loaded.revision, move |outcome: Outcome| {
             metrics.store_commit(outcome.took, outcome.result.is_ok(), outcome.resynced);
-            // The brain is gone only after the writer.
+            // The controller is gone only after the writer.
             let _ = send.send(outcome);
         })
         .map_err(|e| format!("cannot start the writer's thread: {e}"))?;
@@ -90,7 +90,7 @@ impl Brain {
         let (commands, queue) = mpsc::channel(QUEUE_MAX);
         let (stop, stopped) = watch::channel(false);
         let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(|e| format!("cannot start the brain: {e}"))?;
+            tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(|e| format!("cannot start the controller: {e}"))?;
         let outboxes = Outboxes::default();
         let task = Task {
             service,
@@ -106,9 +106,9 @@ impl Brain {
             links: Arc::default(),
             pruned: Instant::now(),
         };
-        let thread = std::thread::Builder::new().name("brain".into());
+        let thread = std::thread::Builder::new().name("controller".into());
         let thread = thread.spawn(move || runtime.block_on(task.run(queue, outcomes, stopped))).map_err(|e| e.to_string())?;
-        let handle = BrainHandle { commands, outboxes };
+        let handle = ControllerHandle { commands, outboxes };
         Ok(Self { handle, health, stop, thread })
     }
 
@@ -298,7 +298,7 @@ impl Task {
         let now = self.around.clock.now();
         let lasted = now.since(began);
         if lasted >= DEAF_MIN {
-            self.service.handle(now, Event::Deaf { lasted });
+            self.service.handle(now, Event::Stalled { lasted });
         }
         self.act();
     }

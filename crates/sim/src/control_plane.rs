@@ -19,7 +19,7 @@ use units::{FabricTime, Nanos};
 
 use crate::{
     Case, Config, ServiceControl, SimError,
-    agenda::{Agenda, Down, Happening, Up},
+    agenda::{Agenda, Down, SimEvent, Up},
     agents::Agents,
     noise::Noise,
 };
@@ -63,7 +63,7 @@ struct Peer {
 }
 
 #[derive(Debug)]
-pub(crate) struct Plane<'a> {
+pub(crate) struct ControlPlane<'a> {
     control: &'a ServiceControl,
     fabric: Arc<Fabric>,
     jobs: Vec<JobDefinition>,
@@ -92,7 +92,7 @@ pub(crate) struct Plane<'a> {
 /// The stream of random numbers that messages draw from; jobs have the lower ones.
 const STREAM: u64 = u64::MAX;
 
-impl<'a> Plane<'a> {
+impl<'a> ControlPlane<'a> {
     pub(crate) fn new(case: &Case<'_>, control: &'a ServiceControl, config: &Config, hosts: Vec<String>, agenda: &mut Agenda) -> Self {
         let fabric = case.router.fabric();
         let definition = |j: &crate::SimJob| JobDefinition {
@@ -101,13 +101,13 @@ impl<'a> Plane<'a> {
             hosts: j.placement.ranks.iter().map(|r| fabric.node(r.host).name.clone()).collect(),
             document: Document::new(Arc::new(j.job.name.clone())),
         };
-        agenda.add(0, Happening::ServiceReturns);
-        agenda.add(control.commit_at.0, Happening::Commit);
+        agenda.add(0, SimEvent::ServiceReturns);
+        agenda.add(control.commit_at.0, SimEvent::Commit);
         let every = control.report_every.0.max(1);
         for agent in 0..hosts.len() as u32 {
-            agenda.add(0, Happening::Connect(agent));
+            agenda.add(0, SimEvent::Connect(agent));
             // Spread over the interval, as agents that were not started together are.
-            agenda.add(every / hosts.len() as u64 * u64::from(agent) + every, Happening::Report(agent));
+            agenda.add(every / hosts.len() as u64 * u64::from(agent) + every, SimEvent::Report(agent));
         }
         let mut present = vec![true; case.jobs.len()];
         config.lifetimes.iter().for_each(|life| present[life.job as usize] = false);
@@ -133,26 +133,26 @@ impl<'a> Plane<'a> {
     }
 
     /// Handles what happens at `now`; returns the agent whose pages may have changed.
-    pub(crate) fn happen(&mut self, now: u64, what: Happening, agents: &mut Agents, agenda: &mut Agenda) -> Option<u32> {
+    pub(crate) fn happen(&mut self, now: u64, what: SimEvent, agents: &mut Agents, agenda: &mut Agenda) -> Option<u32> {
         match what {
-            Happening::ServiceDies => self.die(now, agenda),
-            Happening::ServiceReturns => self.come_back(now, agenda),
-            Happening::Commit => self.commit(now, agenda),
-            Happening::Arrives(job) => {
+            SimEvent::ServiceDies => self.die(now, agenda),
+            SimEvent::ServiceReturns => self.come_back(now, agenda),
+            SimEvent::Commit => self.commit(now, agenda),
+            SimEvent::Arrives(job) => {
                 self.present[job as usize] = true;
                 self.commit_one(now, job, agenda);
             }
-            Happening::Departs(job) => {
+            SimEvent::Departs(job) => {
                 self.present[job as usize] = false;
                 self.release(now, job, agenda);
             }
-            Happening::Again(job) if self.present[job as usize] => self.commit_one(now, job, agenda),
-            Happening::Again(job) => self.release(now, job, agenda),
-            Happening::ToService(session, message) => self.receive(now, session, message, agenda),
-            Happening::ToAgent(agent, session, message) => return self.deliver(now, agent, session, message, agents, agenda),
-            Happening::Connect(agent) => self.connect(now, agent, agents, agenda),
-            Happening::Report(agent) => self.send_report(now, agent, agents, agenda),
-            Happening::Persisted(incarnation, ticket) => {
+            SimEvent::Again(job) if self.present[job as usize] => self.commit_one(now, job, agenda),
+            SimEvent::Again(job) => self.release(now, job, agenda),
+            SimEvent::ToService(session, message) => self.receive(now, session, message, agenda),
+            SimEvent::ToAgent(agent, session, message) => return self.deliver(now, agent, session, message, agents, agenda),
+            SimEvent::Connect(agent) => self.connect(now, agent, agents, agenda),
+            SimEvent::Report(agent) => self.send_report(now, agent, agents, agenda),
+            SimEvent::Persisted(incarnation, ticket) => {
                 if incarnation == self.incarnation
                     && let Some(records) = self.writing.remove(&ticket.0)
                 {
@@ -160,18 +160,18 @@ impl<'a> Plane<'a> {
                     self.handle(now, Event::Persisted { ticket }, agenda);
                 }
             }
-            Happening::Tick => {
+            SimEvent::Tick => {
                 self.tick = None;
                 self.handle(now, Event::Tick, agenda);
             }
-            Happening::AgentDies(agent) => self.peers[agent as usize].session = None,
-            Happening::AgentReturns(agent) => {
+            SimEvent::AgentDies(agent) => self.peers[agent as usize].session = None,
+            SimEvent::AgentReturns(agent) => {
                 // What the gates did meanwhile is nobody's report.
                 let reported = agents.led_by(agent).map(|job| (job, *agents.tracker(job).counters())).collect();
                 self.peers[agent as usize] = Peer { reported, ..Peer::default() };
-                agenda.add(now, Happening::Connect(agent));
+                agenda.add(now, SimEvent::Connect(agent));
             }
-            Happening::Count | Happening::ClockStep(..) => {}
+            SimEvent::Count | SimEvent::ClockStep(..) => {}
         }
         None
     }
@@ -194,7 +194,7 @@ impl<'a> Plane<'a> {
         self.agents.clear();
         for (agent, peer) in (0..).zip(&mut self.peers) {
             if peer.session.take().is_some() {
-                agenda.add(now.saturating_add(RECONNECT.0), Happening::Connect(agent));
+                agenda.add(now.saturating_add(RECONNECT.0), SimEvent::Connect(agent));
             }
         }
     }
@@ -226,7 +226,7 @@ impl<'a> Plane<'a> {
     fn commit(&mut self, now: u64, agenda: &mut Agenda) {
         if self.service.is_none() {
             // The scheduler tries again.
-            return agenda.add(now.saturating_add(RECONNECT.0), Happening::Commit);
+            return agenda.add(now.saturating_add(RECONNECT.0), SimEvent::Commit);
         }
         let jobs = self.initial.clone();
         if !jobs.is_empty() {
@@ -238,7 +238,7 @@ impl<'a> Plane<'a> {
     /// A job that arrived; asked again until there is a service.
     fn commit_one(&mut self, now: u64, job: u32, agenda: &mut Agenda) {
         if self.service.is_none() {
-            return agenda.add(now.saturating_add(RECONNECT.0), Happening::Again(job));
+            return agenda.add(now.saturating_add(RECONNECT.0), SimEvent::Again(job));
         }
         let definition = self.jobs[job as usize].clone();
         let (request, key) = (RequestId(ARRIVALS + u64::from(job)), format!("commit {}", definition.job.name));
@@ -249,7 +249,7 @@ impl<'a> Plane<'a> {
     /// A job that is gone. One that never came to be committed is refused, and nobody minds.
     fn release(&mut self, now: u64, job: u32, agenda: &mut Agenda) {
         if self.service.is_none() {
-            return agenda.add(now.saturating_add(RECONNECT.0), Happening::Again(job));
+            return agenda.add(now.saturating_add(RECONNECT.0), SimEvent::Again(job));
         }
         let change = Change::Release { jobs: vec![self.jobs[job as usize].job.name.clone()] };
         self.handle(now, Event::Asked { request: RELEASE, change }, agenda);
@@ -270,7 +270,7 @@ impl<'a> Plane<'a> {
         let due = self.service.as_ref().and_then(Service::deadline).map(|at| at.0.max(now.saturating_add(1)));
         if let Some(due) = due.filter(|due| self.tick.is_none_or(|planned| *due < planned)) {
             self.tick = Some(due);
-            agenda.add(due, Happening::Tick);
+            agenda.add(due, SimEvent::Tick);
         }
     }
 
@@ -278,7 +278,7 @@ impl<'a> Plane<'a> {
         match action {
             Action::Persist { ticket, records } => {
                 self.writing.insert(ticket.0, records);
-                agenda.add(now.saturating_add(self.control.persist.0), Happening::Persisted(self.incarnation, ticket));
+                agenda.add(now.saturating_add(self.control.persist.0), SimEvent::Persisted(self.incarnation, ticket));
             }
             Action::Reply { request, result } => match result {
                 Ok(Reply::Committed(commitment)) => self.report.score = Some(commitment.score),
@@ -320,14 +320,14 @@ impl<'a> Plane<'a> {
         let arrives = now.saturating_add(self.delay());
         let peer = &mut self.peers[agent as usize];
         peer.down = peer.down.max(arrives);
-        agenda.add(peer.down, Happening::ToAgent(agent, session, message));
+        agenda.add(peer.down, SimEvent::ToAgent(agent, session, message));
     }
 
     fn send_up(&mut self, now: u64, agent: u32, session: SessionId, message: Up, agenda: &mut Agenda) {
         let arrives = now.saturating_add(self.delay());
         let peer = &mut self.peers[agent as usize];
         peer.up = peer.up.max(arrives);
-        agenda.add(peer.up, Happening::ToService(session, message));
+        agenda.add(peer.up, SimEvent::ToService(session, message));
     }
 
     fn receive(&mut self, now: u64, session: SessionId, message: Up, agenda: &mut Agenda) {
@@ -362,7 +362,7 @@ impl<'a> Plane<'a> {
         match message {
             Down::Closed => {
                 self.peers[agent as usize].session = None;
-                agenda.add(now.saturating_add(RECONNECT.0), Happening::Connect(agent));
+                agenda.add(now.saturating_add(RECONNECT.0), SimEvent::Connect(agent));
                 None
             }
             Down::Plan { plan_version, slots } => {
@@ -390,7 +390,7 @@ impl<'a> Plane<'a> {
             return;
         }
         if self.service.is_none() {
-            return agenda.add(now.saturating_add(RECONNECT.0), Happening::Connect(agent));
+            return agenda.add(now.saturating_add(RECONNECT.0), SimEvent::Connect(agent));
         }
         self.last_session += 1;
         let session = SessionId(self.last_session);
@@ -401,7 +401,7 @@ impl<'a> Plane<'a> {
     }
 
     fn send_report(&mut self, now: u64, agent: u32, agents: &Agents, agenda: &mut Agenda) {
-        agenda.add(now.saturating_add(self.control.report_every.0.max(1)), Happening::Report(agent));
+        agenda.add(now.saturating_add(self.control.report_every.0.max(1)), SimEvent::Report(agent));
         let Some(session) = self.peers[agent as usize].session.filter(|_| !agents.is_dead(agent)) else { return };
         let mut gates = Vec::new();
         for job in agents.led_by(agent) {

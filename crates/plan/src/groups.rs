@@ -12,7 +12,7 @@ use crate::component::{Content, ContentLink, reduce_weights};
 
 /// Links to be solved together.
 #[derive(Debug)]
-pub(crate) struct JointSet {
+pub(crate) struct CoupledGroup {
     /// The set by itself: what its solution is remembered by.
     pub(crate) content: Content,
     /// The job of the component that each of its jobs is.
@@ -22,14 +22,14 @@ pub(crate) struct JointSet {
 }
 
 /// Splits the shared links of a component, in order of their first link; `whole` keeps them together.
-pub(crate) fn joint_sets(content: &Content, whole: bool) -> Vec<JointSet> {
+pub(crate) fn coupled_groups(content: &Content, whole: bool) -> Vec<CoupledGroup> {
     let shared: Vec<u32> = (0..content.links.len() as u32).filter(|l| content.links[*l as usize].weight > 0).collect();
     if shared.is_empty() {
         return Vec::new();
     }
     let mut groups = if whole { vec![shared] } else { split(content, &shared) };
     groups.sort_unstable();
-    groups.into_iter().map(|links| joint_set(content, links)).collect()
+    groups.into_iter().map(|links| coupled_group(content, links)).collect()
 }
 
 /// The links split where the circle does, so that a set solved here is solved as one there.
@@ -37,10 +37,10 @@ fn split(content: &Content, shared: &[u32]) -> Vec<Vec<u32>> {
     let members = |l: &u32| content.links[*l as usize].members.iter().map(|m| m.0 as usize).collect();
     let members: Vec<Vec<usize>> = shared.iter().map(members).collect();
     let named = |set: Vec<usize>| set.into_iter().map(|l| shared[l]).collect();
-    circle::joint_sets(content.periods.len(), &members).into_iter().map(named).collect()
+    circle::coupled_groups(content.periods.len(), &members).into_iter().map(named).collect()
 }
 
-fn joint_set(content: &Content, links: Vec<u32>) -> JointSet {
+fn coupled_group(content: &Content, links: Vec<u32>) -> CoupledGroup {
     let of = |l: &u32| &content.links[*l as usize];
     let mut jobs: Vec<u32> = links.iter().flat_map(|l| of(l).members.iter().map(|m| m.0)).collect();
     jobs.sort_unstable();
@@ -50,13 +50,13 @@ fn joint_set(content: &Content, links: Vec<u32>) -> JointSet {
     let periods = jobs.iter().map(|j| content.periods[*j as usize]).collect();
     let mut own = Content { periods, iterations: Vec::new(), gpus: Vec::new(), links: links.iter().map(link).collect() };
     reduce_weights(&mut own.links);
-    JointSet { content: own, jobs, links }
+    CoupledGroup { content: own, jobs, links }
 }
 
 /// One time-shift per job of the component from the shifts of its sets.
-pub(crate) fn compose(periods: &[u64], sets: &[(&JointSet, Vec<u64>)]) -> Vec<u64> {
+pub(crate) fn compose(periods: &[u64], sets: &[(&CoupledGroup, Vec<u64>)]) -> Vec<u64> {
     let rotated =
-        |(set, own): &(&JointSet, Vec<u64>)| Rotated { jobs: set.jobs.iter().map(|j| *j as usize).collect(), rotations: own.clone() };
+        |(set, own): &(&CoupledGroup, Vec<u64>)| Rotated { jobs: set.jobs.iter().map(|j| *j as usize).collect(), rotations: own.clone() };
     circle::compose(periods, &sets.iter().map(rotated).collect::<Vec<_>>())
 }
 
@@ -70,7 +70,7 @@ mod tests {
     }
 
     fn groups(jobs: usize, links: &[&[u32]]) -> Vec<Vec<u32>> {
-        joint_sets(&content(jobs, links), false).into_iter().map(|s| s.links).collect()
+        coupled_groups(&content(jobs, links), false).into_iter().map(|s| s.links).collect()
     }
 
     #[test]
@@ -82,12 +82,12 @@ mod tests {
         // Two links with the same two jobs are a loop; a star is none.
         assert_eq!(groups(3, &[&[0, 1], &[0, 1], &[1, 2]]), [vec![0, 1], vec![2]]);
         assert_eq!(groups(4, &[&[0, 1, 2, 3], &[0], &[1]]), [[0], [1], [2]]);
-        assert_eq!(joint_sets(&content(3, &[&[0, 1], &[1, 2]]), true).len(), 1);
+        assert_eq!(coupled_groups(&content(3, &[&[0, 1], &[1, 2]]), true).len(), 1);
     }
 
     #[test]
     fn a_set_names_its_own_jobs() {
-        let sets = joint_sets(&content(4, &[&[0, 1], &[1, 3]]), false);
+        let sets = coupled_groups(&content(4, &[&[0, 1], &[1, 3]]), false);
         assert_eq!(sets[1].jobs, [1, 3]);
         assert_eq!(sets[1].content.links[0].members, [(0, 0), (1, 0)]);
     }
@@ -98,7 +98,7 @@ mod tests {
     fn paper_section_4_1_worked_example() {
         let mut whole = content(3, &[&[0, 1], &[1, 2]]);
         whole.periods = vec![100, 80, 60];
-        let sets = joint_sets(&whole, false);
+        let sets = coupled_groups(&whole, false);
         // t2 = 0 - 10 + 70 = 60; t3 = 60 - 20 + 5 = 45.
         assert_eq!(compose(&whole.periods, &[(&sets[0], vec![10, 70]), (&sets[1], vec![20, 5])]), [0, 60, 45]);
     }
