@@ -45,7 +45,7 @@ pub struct NameError {
 impl fmt::Display for NameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown: String = self.name.chars().take(64).collect();
-        write!(f, "job {shown:?}: {}", self.because)
+        write!(f, "job name {shown:?}: {}", self.because)
     }
 }
 
@@ -221,7 +221,7 @@ mod tests {
             assert!(JobName::try_new(good).is_ok(), "{good:?}");
         }
         let message = JobName::try_new("a/b").unwrap_err().to_string();
-        assert!(message.contains("\"a/b\" (3 bytes)"), "{message}");
+        assert!(message.starts_with("job name \"a/b\": the name has the character"), "{message}");
     }
 
     #[test]

@@ -144,7 +144,7 @@ pub struct JobReport {
     /// Scheduled length of its iterations: the period of its profile, with the headroom of the options.
     pub period: Nanos,
     /// Whether it meets another job on a link that can be over capacity. If not, every shift is as good: 0.
-    pub contended: bool,
+    pub meets_others: bool,
     /// Delay of its iterations.
     pub shift: Nanos,
     /// How far it alone may drift, either way, before a score falls.
@@ -213,7 +213,7 @@ impl Evaluation {
             JobReport {
                 job: JobId(i as u32),
                 period,
-                contended: false,
+                meets_others: false,
                 shift: Nanos(0),
                 slack: Nanos(period.0 / 2),
                 lock: period,
@@ -227,7 +227,7 @@ impl Evaluation {
             let Ok(answer) = &part.solved.answer else { continue };
             for (i, (job, shift)) in part.jobs.iter().zip(&answer.shifts).enumerate() {
                 if let Some(report) = out.get_mut(job.index()) {
-                    report.contended = part.solved.content.links.iter().any(|l| l.weight > 0);
+                    report.meets_others = part.solved.content.links.iter().any(|l| l.weight > 0);
                     report.period = Nanos(part.solved.content.periods[i]);
                     report.shift = Nanos(shift.shift);
                     report.slack = Nanos(shift.slack);

@@ -278,7 +278,8 @@ mod tests {
         let alone = Reason::AloneExceeds { job: "moe-1".into(), peak: Rate(400_000), capacity: Rate(200_000) };
         assert_eq!(say(&["moe-1"], 0, alone), "link leaf3->spine1: moe-1 alone demands 400 Gb/s of 200 Gb/s; no shift can help");
         let whole = |never_overloaded| {
-            Explanation { link: None, more_links: 0, jobs: vec![], score: None, reason: Reason::NoSharedLink { never_overloaded } }.to_string()
+            Explanation { link: None, more_links: 0, jobs: vec![], score: None, reason: Reason::NoSharedLink { never_overloaded } }
+                .to_string()
         };
         assert_eq!(whole(0), "no two jobs share a link; no shifts needed");
         assert_eq!(whole(12), "the jobs that share a link fit on it together (12 links); no shifts needed");

@@ -552,9 +552,9 @@ pub struct Evaluation {
     pub reason: ::prost::alloc::string::String,
     /// Mean over links with two or more jobs; absent unless solved.
     #[prost(double, optional, tag = "5")]
-    pub score: ::core::option::Option<f64>,
+    pub mean_score: ::core::option::Option<f64>,
     #[prost(double, optional, tag = "6")]
-    pub zero_shift_score: ::core::option::Option<f64>,
+    pub zero_shift_mean_score: ::core::option::Option<f64>,
     #[prost(bool, tag = "7")]
     pub proven: bool,
     #[prost(double, tag = "8")]

@@ -42,9 +42,9 @@ fn a_plan_has_the_documented_fields() {
         "links",
         "loops",
         "mean_score",
+        "never_overloaded_links",
         "outcome",
         "proven",
-        "never_overloaded_links",
         "relative_time",
         "shared_links",
         "true_mean_score",
@@ -57,17 +57,17 @@ fn a_plan_has_the_documented_fields() {
     assert_eq!(keys(link), ["approximate", "capacity_mbps", "jobs", "links", "score", "true_score", "uncertainty", "zero_shift_score"]);
     let job = &across["jobs"][1];
     let fields = [
-        "interleaved_ns",
-        "contended",
+        "all_held_ns",
+        "contended_ns",
         "hold",
+        "interleaved_ns",
         "job",
         "lock_ns",
+        "meets_others",
         "period_ns",
         "shift_ns",
-        "all_held_ns",
         "slack_ns",
         "solo_ns",
-        "contended_ns",
     ];
     assert_eq!(keys(job), fields);
     assert_eq!((&across["mean_score"], &job["shift_ns"]), (&1.0.into(), &127_500_000.into()));

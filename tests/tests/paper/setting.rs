@@ -97,7 +97,7 @@ fn product(choices: &[Vec<u64>]) -> Vec<Vec<u64>> {
 /// What the tables print of a set of jobs.
 pub(crate) struct Scores {
     pub(crate) load: f64,
-    pub(crate) contended: f64,
+    pub(crate) zero_shift: f64,
     pub(crate) exact: f64,
     /// What the 5-degree grid reports, and what its shifts are worth.
     pub(crate) grid: (f64, f64),
@@ -111,7 +111,7 @@ impl Scores {
         let (exact, paper) = (exact(&problem), paper_mode(&problem));
         Self {
             load: load(jobs),
-            contended: exact.zero_shift_mean_score,
+            zero_shift: exact.zero_shift_mean_score,
             exact: exact.mean_score,
             grid: (paper.mean_score, paper.links[0].true_score),
             aligned: [5, 10, 15].map(|percent| aligned(jobs, percent)),
@@ -124,7 +124,7 @@ impl Scores {
         let [five, ten, fifteen] = aligned;
         format!(
             "{:>5.2} {:>9.3} {:>6.3} {:>6.3} {:>6.3} {five:>6} {ten:>6} {fifteen:>6}",
-            self.load, self.contended, self.exact, self.grid.0, self.grid.1
+            self.load, self.zero_shift, self.exact, self.grid.0, self.grid.1
         )
     }
 }

@@ -66,6 +66,8 @@ async fn agents_come_back_to_a_restarted_service_with_the_plan_version_of_their_
         agent.up().await;
         agent.session.uplink.send(ack(7));
     }
+    // A session may end before its first probe is answered.
+    until("clocks", || agents.iter().all(|agent| agent.session.clock.borrow().is_some())).await;
     let memory = service.memory.clone();
     until("acks", || memory.count(|event| matches!(event, Event::PlanAck { .. })) == 4).await;
     service.stop().await;

@@ -80,8 +80,8 @@ fn row(evaluation: &Evaluation) -> [String; 6] {
     };
     [
         evaluation.id.clone(),
-        or_dash(evaluation.score, score),
-        or_dash(evaluation.zero_shift_score, score),
+        or_dash(evaluation.mean_score, score),
+        or_dash(evaluation.zero_shift_mean_score, score),
         or_dash(evaluation.time_interleaved, |t| format!("{t:.3}x")),
         evaluation.shared_links.to_string(),
         optimal,

@@ -81,7 +81,7 @@ struct JobDoc<'a> {
     shift_ns: u64,
     slack_ns: u64,
     lock_ns: u64,
-    contended: bool,
+    meets_others: bool,
     /// Whether the job is to be held to its shift: with those of its coupled groups that are held, all together gain so.
     hold: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -131,7 +131,7 @@ fn candidate<'a>(ranking: &Ranking<'a>, e: &'a Evaluation) -> CandidateDoc<'a> {
         shift_ns: r.shift.0,
         slack_ns: r.slack.0,
         lock_ns: r.lock.0,
-        contended: r.contended,
+        meets_others: r.meets_others,
         hold: r.hold,
         solo_ns: r.times.map(|t| t.solo.0),
         contended_ns: r.times.map(|t| t.contended.0),

@@ -137,7 +137,7 @@ fn jobs(ranking: &Ranking<'_>, best: &Evaluation) -> String {
     let mut reports = best.jobs(&ranking.cluster);
     let all = reports.len();
     if all > JOBS_MAX {
-        reports.retain(|r| r.contended);
+        reports.retain(|r| r.meets_others);
     }
     let mut t = Table::new(&[
         "JOB",
@@ -162,8 +162,8 @@ fn jobs(ranking: &Ranking<'_>, best: &Evaluation) -> String {
             time(|t| t.contended),
             time(|t| t.all_held),
             r.interleaved.map_or_else(|| "-".into(), ms),
-            if r.contended { ms(r.shift) } else { "-".into() },
-            match (r.contended, ranking.options.mode) {
+            if r.meets_others { ms(r.shift) } else { "-".into() },
+            match (r.meets_others, ranking.options.mode) {
                 (false, _) => "any".into(),
                 // Half a turn either way is the whole circle.
                 (true, Mode::Exact) if r.slack.0 >= job.period.0 / 2 => "any".into(),
@@ -171,7 +171,7 @@ fn jobs(ranking: &Ranking<'_>, best: &Evaluation) -> String {
                 // The paper's method has none.
                 (true, Mode::Cassini) => "-".into(),
             },
-            match (r.contended, r.hold) {
+            match (r.meets_others, r.hold) {
                 (false, _) => "-",
                 (true, true) => "yes",
                 (true, false) => "no: slower",

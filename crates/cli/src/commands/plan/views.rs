@@ -52,12 +52,12 @@ fn jobs(ranking: &Ranking<'_>, e: &Evaluation) -> Vec<JobView> {
             name: job.name.clone(),
             period_ns: job.period.0,
             shift_ns: r.shift.0,
-            slack_ns: (r.contended && ranking.options.mode == Mode::Exact).then_some(r.slack.0),
+            slack_ns: (r.meets_others && ranking.options.mode == Mode::Exact).then_some(r.slack.0),
             solo_ns: r.times.map(|t| t.solo.0),
             contended_ns: r.times.map(|t| t.contended.0),
             all_held_ns: r.times.map(|t| t.all_held.0),
             interleaved_ns: r.interleaved.map(|t| t.0),
-            hold: r.contended.then_some(r.hold),
+            hold: r.meets_others.then_some(r.hold),
         }
     };
     e.jobs(&ranking.cluster).into_iter().map(view).collect()
