@@ -122,7 +122,7 @@ impl Sampling {
         let work = move || {
             sampler.scan();
             sampler.show(&shown);
-            // Whoever started us may have waited long enough.
+            // The caller may have waited long enough.
             let _ = looked.send(());
             sampler.run(&shown, &stopped);
         };

@@ -1,4 +1,4 @@
-//! Who is at the other end of the host's cables, looked up now and then.
+//! Neighbours of the host: the ports at the other ends of its cables, looked up now and then.
 
 use std::{
     io::Read,

@@ -172,7 +172,7 @@ impl Agent {
                     report_at = Instant::now() + self.report_interval();
                 }
                 Some(answer) = asked.recv() => {
-                    // Whoever asked may be gone.
+                    // The caller may be gone.
                     let _ = answer.send(metrics::text(&self.snapshot(), now()));
                 }
             }

@@ -216,7 +216,7 @@ mod tests {
         let mut broken = of(tokio::spawn(async { panic!("as a defect would") }));
         timeout(Duration::from_secs(20), broken.ended()).await.unwrap();
         broken.close().await;
-        // One that lives is not, and closing it is bounded though it does not hear of it.
+        // A live session has not ended; close times out anyway.
         let mut lives = of(tokio::spawn(std::future::pending()));
         assert!(timeout(Duration::from_millis(50), lives.ended()).await.is_err());
         lives.close().await;

@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(config, Config { directory: "/x".into(), job: Some(JobName::try_new("j").unwrap()), off: true });
         assert!(!of(&[("ANTIPHASE_GATE", "on")]).unwrap().off);
         assert!(of(&[("ANTIPHASE_JOB", "../etc")]).is_err());
-        // Who has a name of his own keeps what else is said.
+        // An explicit name replaces the one of the environment and nothing else.
         let rest = Config::without_job(|name| Some(if name == "ANTIPHASE_GATE" { "0" } else { "../x" }.into()));
         assert_eq!(rest, Config { directory: "../x".into(), job: None, off: true });
     }

@@ -137,7 +137,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
     command.args(arguments).env("ANTIPHASE_DIR", &plan.config.directory);
     match &plan.config.job {
         Some(job) => command.env("ANTIPHASE_JOB", job.as_str()),
-        // A gate in the program is off too, and not in trouble over a name that was said here to be bad.
+        // The name was reported as bad here. The variable is cleared, so that the child does not report it again.
         None => command.env_remove("ANTIPHASE_JOB"),
     };
     if let Some(error) = &plan.unnamed {

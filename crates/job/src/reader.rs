@@ -67,7 +67,7 @@ pub struct Reader<'a> {
     placements: Vec<Placement>,
     gpus_per_host: Vec<u32>,
     by_name: BTreeMap<String, JobId>,
-    /// Of [`WORK_MAX`].
+    /// Work charged so far, of [`WORK_MAX`].
     work: Cell<u64>,
 }
 

@@ -20,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// Largest answer that is read.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
-/// Who asks, and whom.
+/// The identity of the caller, and the service that is called.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     address: SocketAddr,

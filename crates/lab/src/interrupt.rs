@@ -32,7 +32,7 @@ impl Interrupt {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (mut terminate, mut hang_up) = {
             let _inside = runtime.enter();
-            // Who started this with nohup wants it to go on.
+            // A user who started this with nohup wants it to go on.
             let hang_up = if ignores_hang_up() { None } else { Some(signal(SignalKind::hangup())?) };
             (signal(SignalKind::terminate())?, hang_up)
         };

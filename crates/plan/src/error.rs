@@ -80,7 +80,7 @@ pub enum PlanError {
         /// The message names the link.
         source: FabricError,
     },
-    /// Whoever asked does not wait for the answer any more ([`circle::Cancel`]).
+    /// The caller does not wait for the answer any more ([`circle::Cancel`]).
     #[error("cancelled")]
     Cancelled,
     /// The circle's limits were exceeded.

@@ -1,4 +1,4 @@
-//! Who is on which link: the base placements as one flat table, and what each link's state follows from.
+//! The jobs on each link of the base placements, as one flat table, and the state of each link that follows from them.
 
 use alloc::{vec, vec::Vec};
 use core::ops::Range;

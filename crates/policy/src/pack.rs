@@ -62,14 +62,14 @@ pub fn pack(fabric: &Fabric, sizes: &[u32], seed: u64, departures_permille: u32)
     for (job, size) in arrivals {
         let mut taken = free.take(size as usize, 0);
         if job.is_some() && taken.is_none() {
-            // Who stays never lacks room because of one that leaves: then those have left already.
+            // A job that stays never lacks room because of one that leaves: the leaving ones leave first.
             departing.drain(..).for_each(|nic| free.put(nic));
             taken = free.take(size as usize, 0);
         }
         match (job, taken) {
             (Some(job), Some(ranks)) => placements[job].ranks = ranks,
             (Some(job), None) => return Err(PackError::Full { job, ranks: size as usize, free: free.count }),
-            // One that is to leave anyway need not have been there.
+            // A job that leaves anyway need not have been there.
             (None, ranks) => departing.extend(ranks.into_iter().flatten()),
         }
     }

@@ -51,7 +51,7 @@ pub struct Phase {
     pub duration: Nanos,
     /// What the busiest NIC of one group sends for this collective; never zero.
     pub rate: Rate,
-    /// Who talks to whom within a group.
+    /// The pattern of traffic within a group.
     pub collective: Collective,
     /// Which groups run it.
     pub scope: Scope,

@@ -1,4 +1,4 @@
-//! Who asks, and what they may do.
+//! Roles of callers, and what each role may do.
 
 pub use crate::tls::Role;
 

@@ -43,7 +43,7 @@ pub(crate) struct Done {
 }
 
 impl Queued {
-    /// Who waits for the answer.
+    /// The request that waits for the answer.
     pub(crate) fn request(&self) -> Option<RequestId> {
         match self {
             Self::Asked { request, .. } => Some(*request),

@@ -136,7 +136,7 @@ pub enum Change {
 pub enum Event {
     /// A client asks for a change.
     Asked {
-        /// Whom to answer.
+        /// The request to answer.
         request: RequestId,
         /// For what.
         change: Change,
@@ -185,7 +185,7 @@ pub enum Event {
         /// Why, for people.
         reason: String,
     },
-    /// Whoever runs the service was busy for so long and handed nothing over, so agents that spoke meanwhile were not heard. That
+    /// The loop that runs the service was stalled for so long and handed nothing over, so agents that spoke meanwhile were not heard. That
     /// time does not count as their silence.
     Stalled {
         /// How long.

@@ -261,7 +261,7 @@ impl Service {
         for name in &batch.asked {
             self.view.watches.entry(name.clone()).and_modify(|w| w.decided(true));
         }
-        // Whoever is answered finds its own change among the events.
+        // A caller that is answered finds its own change among the events.
         for notice in batch.notices {
             self.notice(notice);
         }

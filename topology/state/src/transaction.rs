@@ -122,7 +122,7 @@ impl<'a> Transaction<'a> {
         let current: Vec<Option<Ticks>> = group.iter().zip(&periods).map(stays).collect();
         let options = circle::Options { effort: self.config.effort, ..circle::Options::default() };
         let found = circle::adjust(candidate.problem(), &options, &current, MOVE_TOLERANCE).map_err(|e| Refusal::Policy(e.to_string()))?;
-        // Of a job that met nobody, to be free says nothing.
+        // A job without a component has no history of being held.
         let held = |job: &Arc<Job>| (!fresh.contains(&job.name) && job.component.is_some()).then_some(job.slot.hold);
         let before: Vec<Option<bool>> = group.iter().map(held).collect();
         Ok(self.under(group, &candidate, &periods, headroom, &found.solution, Holding::Advised(&before)))

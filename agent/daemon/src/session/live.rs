@@ -236,7 +236,7 @@ async fn goodbye(send: &mut SendStream, pending: &[u8], reason: &str) {
             let _ = send.stopped().await;
         }
     };
-    // Who does not hear it finds out by the silence.
+    // A peer that does not hear it finds out by the silence.
     let _ = timeout(GOODBYE_WITHIN, said).await;
 }
 

@@ -62,7 +62,7 @@ pub enum Credentials {
     InsecureLoopback,
 }
 
-/// Whom to call, and as whom.
+/// The service to call, and the identity of the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionConfig {
     /// `host:port` of the service; every address of the name is tried.

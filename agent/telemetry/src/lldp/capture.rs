@@ -105,7 +105,7 @@ impl Capture {
         self.held.retain(|_, until| *until > now);
     }
 
-    /// Who is there, sorted.
+    /// The neighbours of now, sorted.
     #[must_use]
     pub fn neighbours(&self) -> Vec<Neighbour> {
         self.held.keys().cloned().collect()

@@ -1,6 +1,6 @@
 //! Robust shifts: the best worst case while any one job drifts by up to a given amount.
 //!
-//! Whoever drifts, all other jobs hold. So the worst case is what all links lose, and on top of that the most that the drift
+//! While one job drifts, all other jobs hold. So the worst case is what all links lose, and on top of that the most that the drift
 //! of a single job adds: the components of the affinity graph share that one addition. A component may therefore add as
 //! much as the worst of the others does at no price, and only what it adds beyond is worth a loss.
 
@@ -123,7 +123,7 @@ pub(crate) fn harden(components: &mut [Component], drift: u64, effort: Effort, b
         component.shifts.clone_from(&stand.shifts);
     }
     let bounds: f64 = components.iter().map(|c| c.bound).sum();
-    // Whoever drifts, the other components cost at least their bounds.
+    // Whichever job drifts, the other components cost at least their bounds.
     let one =
         |(component, (stand, lowest)): (&Component, &(Stand, bool))| lowest.then(|| bounds - component.bound + stand.cost + stand.added());
     let bound = components.iter().zip(&alone).filter_map(one).fold(bounds, f64::max);

@@ -1,4 +1,4 @@
-//! Who talks to whom, in whole units of traffic per pair of NICs.
+//! Pairs of NICs that talk to each other, in whole units of traffic per pair of NICs.
 
 use alloc::{collections::BTreeMap, vec::Vec};
 

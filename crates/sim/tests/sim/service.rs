@@ -54,7 +54,7 @@ fn the_service_holds_a_part_of_a_component() {
     assert_eq!([0, 1, 2, 3].map(held), [true, true, false, false]);
     let (seen, without) = (means(&report), means(&free));
     assert!((105.0..106.0).contains(&seen[0]) && seen[0] < without[0] && seen[1] < without[1], "{seen:?} {without:?}");
-    // Who is free is not delayed by a slot: its gate lets it go because the plan says so.
+    // A free job is not delayed by a slot: its gate lets it go because the plan says so.
     let told = |j: &JobReport| (j.held.p99, j.slips, j.fail_opens, j.records.last().map(|r| r.because));
     for job in &report.jobs[2..] {
         assert_eq!(told(job), (Nanos(0), 0, 0, Some(Reason::NotHeld)));

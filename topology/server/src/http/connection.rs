@@ -64,7 +64,7 @@ pub type AcceptFn = dyn Fn(TcpStream, SocketAddr) -> BoxFuture<'static, io::Resu
 pub struct Accepted {
     /// Carries HTTP.
     pub stream: Box<dyn Stream>,
-    /// Who is at the other end.
+    /// The peer at the other end.
     pub caller: Caller,
     /// Ends when that can no longer be said, such as when the certificate expires; then the connection is cut.
     pub until: BoxFuture<'static, &'static str>,

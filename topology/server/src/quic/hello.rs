@@ -52,7 +52,7 @@ pub(super) async fn hello(connection: &Connection) -> Result<(Control, Hello), F
     }
 }
 
-/// Who the peer is, as far as its certificate or its address says; `None`: anybody of this machine.
+/// The identity of the peer, as far as its certificate or its address says; `None`: anybody of this machine.
 pub(super) fn identity(connection: &Connection, admission: Admission) -> Result<Option<Identity>, End> {
     match admission {
         Admission::Loopback if tls::is_loopback(connection.remote_address().ip()) => Ok(None),

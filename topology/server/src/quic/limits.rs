@@ -1,4 +1,4 @@
-//! Who may begin a handshake now, and how fast a session may talk.
+//! Limits of a connection: when a peer may begin a handshake, and how fast a session may talk.
 
 use std::{
     collections::HashMap,

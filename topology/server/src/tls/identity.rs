@@ -1,4 +1,4 @@
-//! Who a peer is, as its certificate says.
+//! The identity of a peer, as its certificate says.
 
 use std::{
     fmt,
@@ -62,7 +62,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// Who a peer is.
+/// The identity of a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// What it may do.

@@ -81,10 +81,10 @@ pub enum TlsError {
     },
 }
 
-/// Who may connect.
+/// The peers that may connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// Whoever has a certificate of the client authorities.
+    /// Peers with a certificate of the client authorities.
     Certificate,
     /// Anybody on this machine, without a certificate; nobody from elsewhere.
     Loopback,
@@ -209,7 +209,7 @@ impl Tls {
         self.current().verifier.verify_client_cert(own, intermediates, UnixTime::now()).map(drop)
     }
 
-    /// Who may connect.
+    /// The peers that may connect.
     #[must_use]
     pub fn admission(&self) -> Admission {
         if self.files.is_some() { Admission::Certificate } else { Admission::Loopback }
@@ -220,7 +220,7 @@ impl Tls {
     }
 }
 
-/// Who a TCP peer is, from its certificate chain; its first certificate is its own.
+/// The identity of a TCP peer, from its certificate chain; its first certificate is its own.
 ///
 /// # Errors
 /// [`IdentityError`]: it has no certificate or one that names no single role.

@@ -155,7 +155,7 @@ fn tiers(switches: &[Switch], parents: &[Option<usize>]) -> Result<Vec<u8>, Fabr
     if done == switches.len() {
         return Ok(tiers);
     }
-    // Whoever still waits for a child is in a cycle: the parent of a member is a member, as it has
+    // A switch that still waits for a child is in a cycle: the parent of a member is a member, as it has
     // only the one.
     let at = open.iter().position(|&n| n > 0).unwrap_or_default();
     let mut cycle = vec![at];

@@ -14,7 +14,7 @@ use fabric::{
 use fluid::{Rates, SPEED_BITS_MAX};
 use units::{LinkId, Nanos, Rate};
 
-use crate::{SimError, SimJob, Step, Transfer};
+use crate::testbed::{SimError, SimJob, Step, Transfer};
 
 /// Most jobs of a case: as many as a large cluster runs.
 pub(crate) const JOBS_MAX: usize = 1 << 16;

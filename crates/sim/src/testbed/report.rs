@@ -5,8 +5,8 @@ use alloc::{collections::BTreeMap, string::String, vec::Vec};
 use gate_core::Reason;
 use units::{JobId, LinkId, Nanos};
 
-use crate::ServiceReport;
-use crate::stats::{Interval, LinkUse, Summary, clip, marks_per_iteration, overlap_share};
+use crate::testbed::ServiceReport;
+use crate::testbed::stats::{Interval, LinkUse, Summary, clip, marks_per_iteration, overlap_share};
 
 /// One iteration of one job. Times are since the beginning of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,9 +44,9 @@ impl IterationRecord {
 pub enum Ended {
     /// Every job did its iterations.
     Done,
-    /// At [`crate::Config::until`].
+    /// At [`crate::testbed::Config::until`].
     OutOfTime,
-    /// After [`crate::EVENTS_MAX`] events.
+    /// After [`crate::testbed::EVENTS_MAX`] events.
     OutOfWork,
 }
 

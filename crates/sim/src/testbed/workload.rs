@@ -6,7 +6,7 @@ use fabric::collective::Collective;
 use job::{Job, Placement};
 use units::{Bytes, Nanos, Rate};
 
-/// A job of a [`crate::Case`].
+/// A job of a [`crate::testbed::Case`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SimJob {
     /// As the planner sees it: name, period, profile.

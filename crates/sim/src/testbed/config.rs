@@ -6,7 +6,7 @@ use fabric::route::Router;
 use state::Slot;
 use units::{ClockOffset, Nanos};
 
-use crate::{Depth, EcnModel, SimError, SimJob, noise::SIGMA_PERMILLE_MAX};
+use crate::testbed::{Depth, EcnModel, SimError, SimJob, noise::SIGMA_PERMILLE_MAX};
 
 /// What is simulated. The router knows the fabric.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,7 @@ pub struct Config {
     /// Jobs that are not there all the time; each at most once. They take no part in the warm-up.
     pub lifetimes: Vec<Lifetime>,
     /// Copy cycles that repeat themselves instead of simulating them again. The report is the same but for
-    /// [`crate::Report::copied_cycles`]. Nothing is copied with jitter, a service or lifetimes, nor before the last fault.
+    /// [`crate::testbed::Report::copied_cycles`]. Nothing is copied with jitter, a service or lifetimes, nor before the last fault.
     pub skip: bool,
 }
 
@@ -69,7 +69,7 @@ pub enum Control {
     /// Nobody: no gate has a page.
     #[default]
     Free,
-    /// Every agent has these slots from the beginning and for ever, as [`crate::direct_slots`] makes them. Jobs without
+    /// Every agent has these slots from the beginning and for ever, as [`crate::testbed::direct_slots`] makes them. Jobs without
     /// a slot are not held.
     Direct(Vec<Slot>),
     /// The production service, and agents that it sends plans to.

@@ -6,7 +6,7 @@ use alloc::{vec, vec::Vec};
 use fluid::{SPEED_BITS_MAX, Sharing};
 use units::Rate;
 
-use crate::{
+use crate::testbed::{
     ecn::{EcnModel, Queue},
     layout::{Layout, Span},
 };

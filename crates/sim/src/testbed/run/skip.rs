@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::{Doing, EVENTS_MAX, Run};
-use crate::steady::{Counts, cycles, later, repeat_intervals, repeat_records};
+use crate::testbed::steady::{Counts, cycles, later, repeat_intervals, repeat_records};
 
 impl Run<'_> {
     /// When the state has been there before: copies as many cycles as the run has room for, and returns the time after

@@ -2,7 +2,7 @@
 
 use alloc::{string::String, vec, vec::Vec};
 
-use crate::{Case, Config, Control, Report, SimError, SimJob, run, stats::Summary};
+use crate::testbed::{Case, Config, Control, Report, SimError, SimJob, run, stats::Summary};
 
 /// One job in the three runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,7 +72,7 @@ pub fn compare(case: &Case<'_>, config: &Config) -> Result<Comparison, SimError>
             fail_opens: after.fail_opens,
         });
     }
-    let row = |(before, after): (&crate::LinkReport, &crate::LinkReport)| LinkRow {
+    let row = |(before, after): (&crate::testbed::LinkReport, &crate::testbed::LinkReport)| LinkRow {
         name: before.name.clone(),
         jobs: before.jobs.iter().map(|j| case.jobs[j.index()].job.name.clone()).collect(),
         marks_per_iteration: [before.marks_per_iteration, after.marks_per_iteration],

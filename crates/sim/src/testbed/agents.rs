@@ -6,7 +6,7 @@ use gate_core::{HEARTBEAT, NodeClock, PlannedSlot, Reason, Schedule, StepOutcome
 use state::Slot;
 use units::{ClockOffset, FabricTime, Nanos, NodeId, NodeTime};
 
-use crate::{AgentClock, Case, Fault, SimError};
+use crate::testbed::{AgentClock, Case, Fault, SimError};
 
 /// Node clocks begin this much before the run, and each a second apart from the next, so that no sum of theirs could pass
 /// for fabric time.

@@ -8,7 +8,7 @@ use fluid::Timers;
 use gate_core::{Decision, Hold, PhaseLock, Reason, Schedule, StepOutcome, Verdict};
 use units::Nanos;
 
-use crate::{
+use crate::testbed::{
     Case, Config, Control, Ended, Fault, IterationRecord, Report, SimError,
     agenda::{Agenda, SimEvent},
     agents::Agents,

@@ -17,7 +17,7 @@ use state::{
 };
 use units::{FabricTime, Nanos};
 
-use crate::{
+use crate::testbed::{
     Case, Config, ServiceControl, SimError,
     agenda::{Agenda, Down, SimEvent, Up},
     agents::Agents,
@@ -95,7 +95,7 @@ const STREAM: u64 = u64::MAX;
 impl<'a> ControlPlane<'a> {
     pub(crate) fn new(case: &Case<'_>, control: &'a ServiceControl, config: &Config, hosts: Vec<String>, agenda: &mut Agenda) -> Self {
         let fabric = case.router.fabric();
-        let definition = |j: &crate::SimJob| JobDefinition {
+        let definition = |j: &crate::testbed::SimJob| JobDefinition {
             job: j.job.clone(),
             placement: j.placement.clone(),
             hosts: j.placement.ranks.iter().map(|r| fabric.node(r.host).name.clone()).collect(),

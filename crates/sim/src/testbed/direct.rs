@@ -7,7 +7,7 @@ use plan::{Cluster, Options, evaluate, slot::SlotTimes};
 use state::Slot;
 use units::FabricTime;
 
-use crate::{Case, SimError};
+use crate::testbed::{Case, SimError};
 
 /// The slots that the planner gives the jobs of a case, with the headroom of `options`. A job that holding is not predicted to
 /// help gets a slot that does not hold.

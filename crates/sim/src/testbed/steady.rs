@@ -7,7 +7,7 @@ use alloc::{collections::BTreeMap, vec::Vec};
 
 use units::Nanos;
 
-use crate::{IterationRecord, stats::Interval};
+use crate::testbed::{IterationRecord, stats::Interval};
 
 /// Most states remembered. Jobs that lock do so within a few iterations; those that do not never will.
 const STATES_MAX: usize = 1_024;
