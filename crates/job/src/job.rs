@@ -11,7 +11,7 @@ use units::{JobId, Nanos, Rate};
 pub struct Job {
     /// Unique name.
     pub name: String,
-    /// GPUs it holds: its weight in [`Objective::Time`]. A job that declares none counts as one.
+    /// GPUs it holds: its weight in ranking by time. A job that declares none counts as one.
     pub gpus: u32,
     /// Scheduled length of one iteration.
     pub period: Nanos,

@@ -1,6 +1,6 @@
 //! Candidate placements of periodic jobs: which one hurts least, with what time-shifts, and why.
 //!
-//! A [`Cluster`] is a fabric with routes, jobs and their present placements. A [`Candidate`] says which jobs
+//! A [`Cluster`] is a fabric with routes, jobs and their present placements. A [`job::Candidate`] says which jobs
 //! stand elsewhere. [`evaluate`] turns one candidate into the demand of every link, solves what can be over
 //! capacity, predicts iteration times with the [`fluid`] model and keeps what is needed to explain each link.
 //! [`rank`] does so for many candidates and solves what they have in common once.

@@ -13,7 +13,7 @@ pub struct Cluster<'a> {
     pub fabric: &'a Fabric,
     /// Its routes.
     pub router: &'a Router<'a>,
-    /// The jobs; a [`JobId`] indexes this slice.
+    /// The jobs; a [`units::JobId`] indexes this slice.
     pub jobs: &'a [Job],
     /// The base placement of every job.
     pub placements: &'a [Placement],
