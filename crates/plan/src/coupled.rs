@@ -1,18 +1,21 @@
 //! A component by itself: for callers that keep jobs and their demands, and plan again only who meets whom.
 
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::ops::Range;
 
-use circle::{Phase, Problem, ProblemError, Solution};
+use circle::{Cancel, Phase, Problem, ProblemError, Solution};
 use fluid::IterationTimes;
 use units::{LinkId, Nanos, Rate};
 
 use crate::{
-    LinkDemands,
+    LinkDemands, Options, SolverRefusal,
     component::{Content, content_links},
     contention::Classes,
+    demand::Demands,
+    groups::coupled_groups,
     hold::Advice,
     predict::{Gates, Holding, predict},
+    solved::{Scores, answer, solve_group},
     table::{self, State},
 };
 
@@ -44,27 +47,41 @@ pub struct Exceeded<'a> {
 
 /// Jobs that meet, and where: a component, or several side by side.
 #[derive(Debug)]
-pub struct Coupled<'a> {
+pub struct Coupled {
     content: Content,
     /// Links of each of [`Content::links`].
     links: Vec<Vec<LinkId>>,
-    /// Of each demand that [`Content::links`] names.
-    phases: Vec<&'a [Phase]>,
+    demands: Demands,
     problem: Problem,
 }
 
-impl<'a> Coupled<'a> {
+/// Shifts of a component, and what they are worth.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standing {
+    /// Per member.
+    pub shifts: Vec<Nanos>,
+    /// How far each member alone may drift, either way, before a score falls.
+    pub slacks: Vec<Nanos>,
+    /// Mean over the links of two and more jobs.
+    pub score: f64,
+    /// The same when nobody is shifted.
+    pub zero_shift_score: f64,
+    /// (score, score without shifts) of each of [`Content::links`]; `None` for links of one job.
+    links: Vec<Option<(f64, f64)>>,
+}
+
+impl Coupled {
     /// Where `members` meet; `capacity` is that of a link in Mbit/s.
     ///
     /// # Errors
     /// The limits of the circle, and at which link.
-    pub fn new(members: &[Member<'a>], capacity: impl Fn(LinkId) -> u64) -> Result<Self, (Option<LinkId>, ProblemError)> {
+    pub fn new(members: &[Member<'_>], capacity: impl Fn(LinkId) -> u64) -> Result<Self, (Option<LinkId>, ProblemError)> {
         // In order of content, as the planner numbers demands, so that both state one problem alike.
         let demands = members.iter().flat_map(|m| m.demands.demands.iter().map(Vec::as_slice).zip(m.peaks.iter().copied()));
         let mut numbers: BTreeMap<&[Phase], (u32, u64)> = demands.map(|(phases, peak)| (phases, (0, peak))).collect();
         numbers.values_mut().zip(0..).for_each(|((number, _), n)| *number = n);
-        let phases: Vec<&[Phase]> = numbers.keys().copied().collect();
-        let peaks: Vec<u64> = numbers.values().map(|(_, peak)| *peak).collect();
+        let phases = numbers.keys().map(|phases| Arc::from(*phases)).collect();
+        let demands = Demands { phases, peaks: numbers.values().map(|(_, peak)| *peak).collect() };
         let mut on: Vec<(LinkId, table::Member)> = Vec::new();
         for (job, member) in (0..).zip(members) {
             let number: Vec<u32> = member.demands.demands.iter().map(|d| numbers[d.as_slice()].0).collect();
@@ -78,7 +95,7 @@ impl<'a> Coupled<'a> {
             let (link, range) = (chunk[0].0, from..from + chunk.len());
             from = range.end;
             let capacity = capacity(link);
-            if table::state_of(&pool[range.clone()], &peaks, capacity).is_exceeded() {
+            if table::state_of(&pool[range.clone()], &demands.peaks, capacity).is_exceeded() {
                 hot.push((link, capacity, range.start as u32..range.end as u32));
             }
         }
@@ -90,8 +107,9 @@ impl<'a> Coupled<'a> {
             links: content_links(&classes),
         };
         let links: Vec<Vec<LinkId>> = classes.classes.iter().map(|c| classes.links_of(c).to_vec()).collect();
-        let problem = content.problem(|d| phases[d as usize]).map_err(|(link, e)| (link.and_then(|l| links[l].first().copied()), e))?;
-        Ok(Self { content, links, phases, problem })
+        let problem =
+            content.problem(|d| &demands.phases[d as usize]).map_err(|(link, e)| (link.and_then(|l| links[l].first().copied()), e))?;
+        Ok(Self { content, links, demands, problem })
     }
 
     /// The circle problem of the shared links; job `i` is the member `i`.
@@ -100,19 +118,58 @@ impl<'a> Coupled<'a> {
         &self.problem
     }
 
-    /// The links that the jobs can exceed, with their scores in a solution of the problem.
-    pub fn exceeded<'s>(&'s self, solution: &'s Solution) -> impl Iterator<Item = Exceeded<'s>> {
-        self.content.links.iter().zip(&self.links).zip(self.content.first_copies()).map(|((link, links), copy)| {
-            let scores = copy.and_then(|c| solution.links.get(c)).map(|s| (s.score, s.zero_shift_score));
-            Exceeded { links, capacity: Rate(link.capacity), scores }
+    /// The best shifts, found as [`crate::rank`] finds them: coupled group by coupled group, and put together.
+    ///
+    /// # Errors
+    /// What the solver refuses.
+    pub fn solve(&self, options: &Options) -> Result<Standing, SolverRefusal> {
+        let groups = coupled_groups(&self.content, false);
+        let cancel = Cancel::default();
+        let mut found = Vec::with_capacity(groups.len());
+        for group in &groups {
+            found.push(solve_group(&group.content, &self.demands, options, &cancel).map_err(|refused| refused.error)?);
+        }
+        let answer = answer(&self.content, &groups.iter().zip(&found).collect::<Vec<_>>(), &self.demands, options);
+        let weighed = self.content.links.iter().zip(&answer.scores).map(|(link, s)| (f64::from(link.weight), s));
+        let all: f64 = self.content.links.iter().map(|l| f64::from(l.weight)).sum();
+        let mean = |of: fn(&Scores) -> f64| 1.0 - weighed.clone().map(|(weight, s)| weight * (1.0 - of(s))).sum::<f64>() / all.max(1.0);
+        let scores = self.content.links.iter().zip(&answer.scores);
+        Ok(Standing {
+            shifts: answer.shifts.iter().map(|s| Nanos(s.shift)).collect(),
+            slacks: answer.shifts.iter().map(|s| Nanos(s.slack)).collect(),
+            score: mean(|s| s.score),
+            zero_shift_score: mean(|s| s.zero_shift_score),
+            links: scores.map(|(link, s)| (link.weight > 0).then_some((s.score, s.zero_shift_score))).collect(),
         })
     }
 
-    /// What the iterations take under the shifts of a solution, and whom to hold.
+    /// What the shifts of a solution of [`Coupled::problem`] are worth.
     #[must_use]
-    pub fn predict(&self, solution: &Solution, gates: Gates, holding: Holding<'_>) -> (Vec<IterationTimes>, Advice) {
-        let shifts: Vec<u64> = solution.shifts.iter().map(|s| s.shift.0).collect();
-        predict(&self.content, |d| self.phases[d as usize], &shifts, gates, holding)
+    pub fn standing(&self, solution: &Solution) -> Standing {
+        let scores = |copy: Option<usize>| copy.and_then(|c| solution.links.get(c)).map(|s| (s.score, s.zero_shift_score));
+        Standing {
+            shifts: solution.shifts.iter().map(|s| Nanos(s.shift.0)).collect(),
+            slacks: solution.shifts.iter().map(|s| Nanos(s.slack.0)).collect(),
+            score: solution.mean_score,
+            zero_shift_score: solution.zero_shift_mean_score,
+            links: self.content.first_copies().map(scores).collect(),
+        }
+    }
+
+    /// The links that the jobs can exceed, with their scores.
+    pub fn exceeded<'s>(&'s self, standing: &'s Standing) -> impl Iterator<Item = Exceeded<'s>> {
+        self.content.links.iter().zip(&self.links).zip(&standing.links).map(|((link, links), scores)| Exceeded {
+            links,
+            capacity: Rate(link.capacity),
+            scores: *scores,
+        })
+    }
+
+    /// What the iterations take under these shifts, and whom to hold.
+    #[must_use]
+    pub fn predict(&self, standing: &Standing, gates: Gates, holding: Holding<'_>) -> (Vec<IterationTimes>, Advice) {
+        let shifts: Vec<u64> = standing.shifts.iter().map(|s| s.0).collect();
+        predict(&self.content, |d| &self.demands.phases[d as usize], &shifts, gates, holding)
     }
 }
 

@@ -29,7 +29,7 @@ pub mod slot;
 mod solved;
 mod table;
 
-pub use coupled::{Coupled, Exceeded, Member};
+pub use coupled::{Coupled, Exceeded, Member, Standing};
 pub use demand::{LinkDemands, link_demands};
 pub use error::PlanError;
 pub use evaluation::{Evaluation, JobReport, LinkReport, MeanScores, MeanTimes, Outcome, SolverRefusal};

@@ -159,7 +159,7 @@ pub(crate) fn assemble<'s>(
     Solved { content: content.clone(), demands: phases, answer }
 }
 
-fn answer(content: &Content, sets: &[(&CoupledGroup, &SolvedGroup)], demands: &Demands, options: &Options) -> Answer {
+pub(crate) fn answer(content: &Content, sets: &[(&CoupledGroup, &SolvedGroup)], demands: &Demands, options: &Options) -> Answer {
     let own: Vec<_> = sets.iter().map(|(set, solved)| (*set, solved.shifts.iter().map(|s| s.shift).collect())).collect();
     let mut shifts: Vec<Shift> = content.periods.iter().map(Shift::free).collect();
     for (shift, composed) in shifts.iter_mut().zip(compose(&content.periods, &own)) {

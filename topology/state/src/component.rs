@@ -4,13 +4,14 @@
 
 use alloc::{collections::BTreeSet, format, string::ToString, sync::Arc, vec::Vec};
 
-use circle::{Problem, Solution, Ticks};
+use circle::{Effort, Ticks};
 use fluid::{IterationTimes, jitter::JITTER_PERMILLE};
-use plan::{Coupled, Gates, Holding, Member};
+use plan::{Coupled, Gates, Holding, Member, Options, Standing};
 use units::{LinkId, Nanos};
 
 use crate::{
     Refusal,
+    config::MOVE_TOLERANCE,
     plan::{Job, Name, Plan},
 };
 
@@ -91,7 +92,7 @@ pub(crate) struct Assessed {
 /// A component before it has slots.
 pub(crate) struct Candidate<'a> {
     jobs: &'a [Arc<Job>],
-    coupled: Coupled<'a>,
+    coupled: Coupled,
 }
 
 impl<'a> Candidate<'a> {
@@ -116,36 +117,53 @@ impl<'a> Candidate<'a> {
         Ok(Self { jobs, coupled })
     }
 
-    pub(crate) fn problem(&self) -> &Problem {
-        self.coupled.problem()
+    /// The best shifts of jobs none of which runs.
+    ///
+    /// # Errors
+    /// [`Refusal::Policy`]: what the solver refuses.
+    pub(crate) fn solve(&self, effort: Effort) -> Result<Standing, Refusal> {
+        let options = Options { effort, predict: false, ..Options::default() };
+        self.coupled.solve(&options).map_err(|e| Refusal::Policy(e.to_string()))
     }
 
-    /// The scores of these shifts.
+    /// Shifts near those that running jobs have; `None` for a job that does not run.
+    ///
+    /// # Errors
+    /// [`Refusal::Policy`]: what the solver refuses.
+    pub(crate) fn adjust(&self, effort: Effort, current: &[Option<Ticks>]) -> Result<Standing, Refusal> {
+        let options = circle::Options { effort, ..circle::Options::default() };
+        let found =
+            circle::adjust(self.coupled.problem(), &options, current, MOVE_TOLERANCE).map_err(|e| Refusal::Policy(e.to_string()))?;
+        Ok(self.coupled.standing(&found.solution))
+    }
+
+    /// What these shifts are worth.
     ///
     /// # Errors
     /// [`Refusal::Policy`] when there are more shifts than jobs or fewer.
-    pub(crate) fn evaluate(&self, shifts: &[Ticks]) -> Result<Solution, Refusal> {
-        circle::evaluate(self.problem(), shifts).map_err(|e| Refusal::Policy(e.to_string()))
+    pub(crate) fn evaluate(&self, shifts: &[Ticks]) -> Result<Standing, Refusal> {
+        let solution = circle::evaluate(self.coupled.problem(), shifts).map_err(|e| Refusal::Policy(e.to_string()))?;
+        Ok(self.coupled.standing(&solution))
     }
 
-    /// The component under a solution of its problem.
-    pub(crate) fn assess(&self, solution: &Solution, tolerance_permille: u32, holding: Holding<'_>) -> Assessed {
+    /// The component under these shifts.
+    pub(crate) fn assess(&self, standing: &Standing, tolerance_permille: u32, holding: Holding<'_>) -> Assessed {
         let mut links: Vec<LinkScore> = Vec::new();
-        for exceeded in self.coupled.exceeded(solution) {
+        for exceeded in self.coupled.exceeded(standing) {
             let Some((score, zero_shift_score)) = exceeded.scores else { continue };
             links.extend(exceeded.links.iter().map(|&link| LinkScore { link, score, zero_shift_score }));
         }
         links.sort_unstable_by_key(|l| l.link);
         let gates = Gates { tolerance_permille, jitter_permille: JITTER_PERMILLE };
-        let (times, advice) = self.coupled.predict(solution, gates, holding);
+        let (times, advice) = self.coupled.predict(standing, gates, holding);
         let component = Component {
             members: self.jobs.iter().map(|j| j.name.clone()).collect(),
             links,
-            score: solution.mean_score,
-            zero_shift_score: solution.zero_shift_mean_score,
+            score: standing.score,
+            zero_shift_score: standing.zero_shift_score,
             times,
             interleaved: advice.times,
         };
-        Assessed { component, slacks: solution.shifts.iter().map(|s| Nanos(s.slack.0)).collect(), hold: advice.hold }
+        Assessed { component, slacks: standing.slacks.clone(), hold: advice.hold }
     }
 }

@@ -7,9 +7,9 @@ use alloc::{
     vec::Vec,
 };
 
-use circle::{Solution, Ticks};
+use circle::Ticks;
 use plan::{
-    Holding,
+    Holding, Standing,
     slot::{self, SlotTimes},
 };
 use units::{FabricTime, Nanos};
@@ -17,7 +17,6 @@ use units::{FabricTime, Nanos};
 use crate::{
     Config, Refusal, Slot,
     component::{Assessed, Candidate, Component, groups},
-    config::MOVE_TOLERANCE,
     plan::{Job, Name, Plan},
 };
 
@@ -120,12 +119,12 @@ impl<'a> Transaction<'a> {
             (!fresh.contains(&job.name) && job.slot.period == *period).then_some(Ticks(job.slot.offset.0))
         };
         let current: Vec<Option<Ticks>> = group.iter().zip(&periods).map(stays).collect();
-        let options = circle::Options { effort: self.config.effort, ..circle::Options::default() };
-        let found = circle::adjust(candidate.problem(), &options, &current, MOVE_TOLERANCE).map_err(|e| Refusal::Policy(e.to_string()))?;
+        let effort = self.config.effort;
+        let standing = if current.iter().all(Option::is_none) { candidate.solve(effort)? } else { candidate.adjust(effort, &current)? };
         // A job without a component has no history of being held.
         let held = |job: &Arc<Job>| (!fresh.contains(&job.name) && job.component.is_some()).then_some(job.slot.hold);
         let before: Vec<Option<bool>> = group.iter().map(held).collect();
-        Ok(self.under(group, &candidate, &periods, headroom, &found.solution, Holding::Advised(&before)))
+        Ok(self.under(group, &candidate, &periods, headroom, &standing, Holding::Advised(&before)))
     }
 
     /// The jobs of a component under a solution of its problem.
@@ -135,13 +134,13 @@ impl<'a> Transaction<'a> {
         candidate: &Candidate<'_>,
         periods: &[Nanos],
         headroom: u32,
-        solution: &Solution,
+        standing: &Standing,
         holding: Holding<'_>,
     ) -> Vec<Job> {
-        let Assessed { component, slacks, hold } = candidate.assess(solution, self.config.tolerance_permille, holding);
+        let Assessed { component, slacks, hold } = candidate.assess(standing, self.config.tolerance_permille, holding);
         let component = Arc::new(component);
         let job = |(i, job): (usize, &Arc<Job>)| {
-            let start = (periods[i], Nanos(solution.shifts[i].shift.0));
+            let start = (periods[i], standing.shifts[i]);
             self.with_slot(job, headroom, start, slacks[i], hold[i], Some(component.clone()))
         };
         group.iter().enumerate().map(job).collect()

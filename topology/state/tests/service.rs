@@ -561,6 +561,9 @@ fn an_evaluation_says_what_a_commit_will_do() {
                 specs.push((format!("job-{j}"), format!("{period} 0-{up} h{},h{}", hosts.0, hosts.1)));
             }
         }
+        if specs.is_empty() {
+            continue;
+        }
         let definitions: Vec<_> = specs.iter().map(|(name, document)| world::job(&fabric, name, document).unwrap()).collect();
         let jobs: Vec<job::Job> = definitions.iter().map(|d| d.job.clone()).collect();
         let placements: Vec<job::Placement> = definitions.iter().map(|d| d.placement.clone()).collect();
@@ -590,7 +593,8 @@ fn an_evaluation_says_what_a_commit_will_do() {
             let view = driver.service.view();
             for id in link.links {
                 let seen = view.link(*id).unwrap();
-                assert_eq!((seen.score, seen.zero_shift_score), (Some(link.score), Some(link.zero_shift_score)), "{specs:?}");
+                let near = |seen: Option<f64>, said: f64| (seen.unwrap() - said).abs() < 1e-12;
+                assert!(near(seen.score, link.score) && near(seen.zero_shift_score, link.zero_shift_score), "{specs:?}");
             }
         }
     }
