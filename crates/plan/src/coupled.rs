@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use circle::{Cancel, Phase, Problem, ProblemError, Solution};
 use fluid::IterationTimes;
-use units::{LinkId, Nanos, Rate};
+use units::{LinkId, Nanos, Rate, Ticks};
 
 use crate::{
     LinkDemands, Options, SolverRefusal,
@@ -15,7 +15,7 @@ use crate::{
     groups::coupled_groups,
     hold::Advice,
     predict::{Gates, Holding, predict},
-    solved::{Scores, answer, solve_group},
+    solved::{answer, solve_group},
     table::{self, State},
 };
 
@@ -130,17 +130,10 @@ impl Coupled {
             found.push(solve_group(&group.content, &self.demands, options, &cancel).map_err(|refused| refused.error)?);
         }
         let answer = answer(&self.content, &groups.iter().zip(&found).collect::<Vec<_>>(), &self.demands, options);
-        let weighed = self.content.links.iter().zip(&answer.scores).map(|(link, s)| (f64::from(link.weight), s));
-        let all: f64 = self.content.links.iter().map(|l| f64::from(l.weight)).sum();
-        let mean = |of: fn(&Scores) -> f64| 1.0 - weighed.clone().map(|(weight, s)| weight * (1.0 - of(s))).sum::<f64>() / all.max(1.0);
-        let scores = self.content.links.iter().zip(&answer.scores);
-        Ok(Standing {
-            shifts: answer.shifts.iter().map(|s| Nanos(s.shift)).collect(),
-            slacks: answer.shifts.iter().map(|s| Nanos(s.slack)).collect(),
-            score: mean(|s| s.score),
-            zero_shift_score: mean(|s| s.zero_shift_score),
-            links: scores.map(|(link, s)| (link.weight > 0).then_some((s.score, s.zero_shift_score))).collect(),
-        })
+        let shifts: Vec<Ticks> = answer.shifts.iter().map(|s| Ticks(s.shift)).collect();
+        // Scored as whoever reads the shifts later will score them, to the last bit.
+        let scored = circle::evaluate(&self.problem, &shifts).map_err(SolverRefusal::Solve)?;
+        Ok(Standing { slacks: answer.shifts.iter().map(|s| Nanos(s.slack)).collect(), ..self.standing(&scored) })
     }
 
     /// What the shifts of a solution of [`Coupled::problem`] are worth.
