@@ -1,5 +1,5 @@
 # Every command of the repository. `make` lists them.
-.PHONY: help setup demo test fresh bench lint doc fmt
+.PHONY: help setup demo test fresh bench measure lint doc fmt
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -20,6 +20,9 @@ fresh: ## draw new cases for the property tests and the solver's fuzzer; reports
 
 bench: setup ## measure the solver and the planner
 	@scripts/bench.sh
+
+measure: setup ## count lines, functions, tests and cycles of files
+	@cargo run --quiet --package antiphase-tests --example measure
 
 lint: setup ## check format, lints, documentation and licences
 	@scripts/lint.sh

@@ -25,6 +25,9 @@ const HOST_BYTES_MAX: usize = 253;
 /// Most patterns of names in one list.
 const PATTERNS_MAX: usize = 256;
 
+/// Most ports: 8 NICs with an interface and an RDMA port each, and as many again.
+pub const PORTS_MAX: usize = 64;
+
 /// What cannot be taken: the file, the line or key, and the value, on one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", OneLine(.0))]

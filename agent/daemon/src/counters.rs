@@ -30,7 +30,11 @@ use tokio::{
 };
 use units::{Nanos, NodeTime};
 
-use crate::{clock::ClockEstimate, config::CountersConfig, wiring::SessionStatus};
+use crate::{
+    clock::ClockEstimate,
+    config::{CountersConfig, PORTS_MAX},
+    wiring::SessionStatus,
+};
 
 /// How often ports are looked for: an interface that comes up is seen within this.
 const SCAN: Nanos = Nanos::from_millis(10_000);
@@ -42,8 +46,6 @@ const LEARN: Nanos = Nanos::from_millis(5_000);
 const SEND_MAX: Nanos = Nanos::from_millis(1_000);
 /// And no faster than this.
 const SEND_MIN: Nanos = Nanos::from_millis(100);
-/// Most ports: 8 NICs with an interface and an RDMA port each, and as many again.
-pub const PORTS_MAX: usize = 64;
 /// Reading a port's bytes may take this share of the time, 1 of so many: beyond it the port is read half as often.
 const SHARE_OF_TIME: u64 = 500;
 /// Most lines of the table of interfaces for each port that is read, or the files are less work: a line costs half of a file.

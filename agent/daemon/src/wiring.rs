@@ -29,7 +29,7 @@ const FRAMES_MAX: usize = 16;
 /// For the session's goodbye to get out, when the agent stops.
 const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 /// Telemetry frames that wait: a second's worth of all ports, twice.
-const TELEMETRY_MAX: usize = 2 * crate::counters::PORTS_MAX;
+const TELEMETRY_MAX: usize = 2 * crate::config::PORTS_MAX;
 
 /// How the session is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -57,6 +57,14 @@ impl Hold {
     }
 }
 
+impl PhaseLock {
+    /// The hold of a start for which [`Self::decide`] said at `now` to wait until `until` under `schedule`.
+    #[must_use]
+    pub fn hold(&self, now: NodeTime, until: NodeTime, schedule: &Schedule) -> Hold {
+        Hold::new(*self, now, until, schedule)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use units::Nanos;

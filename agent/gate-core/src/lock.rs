@@ -2,7 +2,7 @@
 
 use units::{Nanos, NodeTime};
 
-use crate::{Decision, Hold, Reason, Schedule, StepOutcome, decide};
+use crate::{Decision, Reason, Schedule, StepOutcome, decide};
 
 /// What a gate remembers of its job from start to start.
 ///
@@ -37,12 +37,6 @@ impl PhaseLock {
             }
             decision => decision,
         }
-    }
-
-    /// The hold of a start for which [`Self::decide`] said at `now` to wait until `until` under `schedule`.
-    #[must_use]
-    pub fn hold(&self, now: NodeTime, until: NodeTime, schedule: &Schedule) -> Hold {
-        Hold::new(*self, now, until, schedule)
     }
 
     /// Remembers a start that went under `schedule`. Starts that were let through take no slot.

@@ -3,6 +3,55 @@
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+/// How much work a solver may spend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Effort {
+    /// Prove the optimum of a group where that takes one to two seconds, and of all groups where it takes about three:
+    /// `antiphase solve`.
+    #[default]
+    Thorough,
+    /// Prove the optimum where that takes up to about three minutes: `antiphase solve --prove`.
+    Proof,
+    /// Bound the work per set of links to about a millisecond: ranking many placements.
+    Fast,
+}
+
+impl Effort {
+    /// Most pieces on one reduced circle before weak couplings are dropped.
+    pub(crate) const fn pieces_max(self) -> u64 {
+        match self {
+            Self::Thorough | Self::Proof => crate::CIRCLE_PIECES_MAX,
+            Self::Fast => 4_096,
+        }
+    }
+
+    /// Most work on all groups of one problem together, in units of about 10 ns: a document is answered in seconds, whatever is
+    /// in it.
+    pub(crate) const fn problem_work_max(self) -> u64 {
+        match self {
+            Self::Thorough | Self::Fast => 300_000_000,
+            Self::Proof => 24_000_000_000,
+        }
+    }
+
+    /// Most work in one search for proof, in units of about 10 ns.
+    pub(crate) const fn work_max(self) -> u64 {
+        match self {
+            Self::Thorough => 150_000_000,
+            Self::Proof => 24_000_000_000,
+            Self::Fast => 50_000,
+        }
+    }
+
+    /// Most lookups spent on the alignments of one pair of jobs. A lookup takes about 10 ns.
+    pub(crate) const fn lookups_max(self) -> u64 {
+        match self {
+            Self::Thorough | Self::Proof => 1 << 19,
+            Self::Fast => 1 << 14,
+        }
+    }
+}
+
 /// Ends a solve from outside: a client that has left, a deadline that has passed. Clones share one flag.
 ///
 /// ```

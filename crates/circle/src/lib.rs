@@ -19,22 +19,22 @@ mod answer;
 mod budget;
 mod demand;
 mod model;
+pub mod scenario;
 mod search;
 
 pub use answer::{
     adjust::{Adjustment, adjust},
     pad,
-    solution::{Affinity, Effort, JobShift, LinkScore, Mode, Optimality, Options, Outcome, Robust, Solution, SolveError},
+    solution::{JobShift, LinkScore, Mode, Optimality, Options, Outcome, Robust, Solution, SolveError},
     solve::{evaluate, solve, solve_until},
 };
-pub use budget::Cancel;
+pub use budget::{Cancel, Effort};
 pub use model::{
-    affinity::{Rotated, compose, coupled_groups},
+    affinity::{Affinity, Rotated, compose, coupled_groups},
     problem::{
         DemandId, JOBS_MAX, JOBS_PER_LINK_MAX, LINKS_MAX, Member, PERIOD_TICKS_MAX, PHASES_PER_DEMAND_MAX, Phase, Problem, ProblemBuilder,
         ProblemError, ProblemLink, RATE_MBPS_MAX,
     },
-    scenario,
 };
 pub use search::EXACT_JOBS_MAX;
 pub use units::{JobId, LinkId, Rate, Ticks};

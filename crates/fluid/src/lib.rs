@@ -22,7 +22,6 @@
 
 extern crate alloc;
 
-mod filling;
 mod gate;
 pub mod jitter;
 mod layout;
@@ -31,6 +30,7 @@ mod run;
 mod share;
 mod steady;
 mod timers;
+mod varied;
 
 use alloc::vec::Vec;
 

@@ -10,10 +10,11 @@ use units::{Nanos, Rate, Ticks};
 use crate::{
     FluidJob, FluidLink, TOLERANCE_PERMILLE,
     gate::Gate,
-    jitter::{JITTER_PERMILLE, Jitter, splitmix},
+    jitter::JITTER_PERMILLE,
     layout::Layout,
     predict_held,
     run::{Rules, run},
+    varied::{Jitter, splitmix},
 };
 
 const MS: u64 = 1_000_000;

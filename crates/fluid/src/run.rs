@@ -5,11 +5,11 @@ use alloc::{vec, vec::Vec};
 use crate::{
     EVENTS_PER_JOB_MAX, ITERATIONS_MAX,
     gate::Gate,
-    jitter::{self, Jitter},
     layout::Layout,
     share::Sharing,
     steady::{Measured, Steady},
     timers::Timers,
+    varied::{self, Jitter},
 };
 
 /// What holds and what disturbs the jobs: by default nothing, and all begin at time 0.
@@ -88,7 +88,7 @@ pub(crate) fn run(layout: &Layout, rules: Rules) -> Vec<Measured> {
 impl Run<'_> {
     fn until_steady(&mut self) -> Vec<Measured> {
         let n = self.jobs.len();
-        let mut steady = Steady::new(n, if self.jitter.is_some() { jitter::ITERATIONS } else { ITERATIONS_MAX });
+        let mut steady = Steady::new(n, if self.jitter.is_some() { varied::ITERATIONS } else { ITERATIONS_MAX });
         let mut events = 0usize;
         loop {
             let now = self.times.first();

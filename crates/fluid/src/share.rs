@@ -1,9 +1,12 @@
 //! Max-min fair shares of links by jobs that move through all of their links at one pace.
 
+mod filling;
+
 use alloc::{vec, vec::Vec};
 use core::ops::Range;
 
-use crate::{filling::Filling, rates::Rates};
+use self::filling::Filling;
+use crate::rates::Rates;
 
 /// What a job may get of a link that shares for itself: at most `rest / jobs` Mbit/s. `jobs` is 0 when everybody is satisfied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

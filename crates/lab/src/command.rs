@@ -19,6 +19,7 @@ use crate::{
     interrupt::Interrupt,
     live,
     network::Lab,
+    program::Program,
     rank::{self, RankArgs},
     record::Record,
     report::{REPORT_SCHEMA, Report},
@@ -33,25 +34,6 @@ const ITERATIONS_MAX: i64 = 10_000;
 
 /// Longest a lab can be watched: a day; nobody looks any more.
 const SECONDS_MAX: i64 = 86_400;
-
-/// How to start this program again as a rank.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
-    /// The program.
-    pub path: PathBuf,
-    /// What comes before `rank`: `lab` for `antiphase`.
-    pub prefix: Vec<String>,
-}
-
-impl Program {
-    /// The running program, with what comes before `rank`.
-    ///
-    /// # Errors
-    /// Its own path cannot be found.
-    pub fn this(prefix: &[&str]) -> Result<Self> {
-        Ok(Self { path: std::env::current_exe()?, prefix: prefix.iter().map(|&p| p.to_owned()).collect() })
-    }
-}
 
 /// A fabric of network namespaces with real traffic and real ECN marks (Linux, root).
 #[derive(Clone, Debug, Subcommand)]

@@ -21,6 +21,7 @@ pub mod live;
 mod management;
 pub mod network;
 pub mod plan;
+mod program;
 pub mod queue;
 pub mod rank;
 pub mod record;
@@ -32,5 +33,6 @@ pub mod trainer;
 pub mod virtual_time;
 pub mod wiring;
 
-pub use command::{Command, DownArgs, Format, LiveArgs, Program, RunArgs, ShowArgs, StatusArgs, UpArgs, find_case, run};
+pub use command::{Command, DownArgs, Format, LiveArgs, RunArgs, ShowArgs, StatusArgs, UpArgs, find_case, run};
+pub use program::Program;
 pub use tool::{TOOLS, missing_tools};

@@ -8,12 +8,13 @@ use units::{LinkId, Rate};
 use crate::{
     case::Case,
     queue::{self, Counters, Maps},
-    rank::CONGESTION_CONTROL,
     record::Record,
     tool,
     wiring::{LabPort, Namespace, Role, Wiring, wire},
 };
 
+/// Congestion control of the ring: it backs off when packets are marked, and every kernel has it.
+pub(crate) const CONGESTION_CONTROL: &str = "cubic";
 /// Settings of every namespace. Forwarding by the routes given, whatever way packets came; ECN asked for on every connection;
 /// the window kept over the Down phase, as an RDMA sender keeps its rate; no neighbours but the cables'.
 const SETTINGS: [(&str, &str); 7] = [

@@ -21,6 +21,8 @@ use anyhow::{Context, Result, bail};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use crate::network::CONGESTION_CONTROL;
+
 /// Every rank listens here, in a namespace of its own.
 const PORT: u16 = 7_481;
 /// How long the ranks of a job may take to find each other.
@@ -31,8 +33,6 @@ const CONNECT_RETRY: Duration = Duration::from_millis(10);
 const SILENCE_MAX: Duration = Duration::from_secs(180);
 /// Size of one read or write.
 const CHUNK_BYTES: usize = 1 << 16;
-/// Congestion control of the ring: it backs off when packets are marked, and every kernel has it.
-pub(crate) const CONGESTION_CONTROL: &str = "cubic";
 /// What ends an iteration's data.
 const TOKEN: u8 = 1;
 /// Ranks go before other programs, or the other programs' use of two cores is what is measured.

@@ -199,6 +199,11 @@ fn is_id(text: &str) -> bool {
     text.len() == 6 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
+/// Where the leader of a job writes its iterations.
+pub(crate) fn trace_path(folder: &Path, job: &str) -> PathBuf {
+    folder.join(format!("{job}.trace"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

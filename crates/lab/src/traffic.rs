@@ -19,6 +19,7 @@ use crate::{
     network::Lab,
     queue::Counters,
     rank::{Iteration, READY, Span, monotonic_ns},
+    record::trace_path,
     tool,
     trainer::Starter,
 };
@@ -95,11 +96,6 @@ pub fn play(lab: &Lab, starter: &Starter, jobs: &[usize], lengths: Lengths, gate
         after.iter().map(|(link, c)| (*link, before.get(link).map_or(0, |earlier| of(c, earlier)))).collect::<BTreeMap<_, _>>()
     };
     Ok(Take { window, iterations, marks: since(Counters::marks_since), bytes: since(Counters::bytes_since) })
-}
-
-/// Where the leader of a job writes its iterations.
-pub(crate) fn trace_path(folder: &Path, job: &str) -> PathBuf {
-    folder.join(format!("{job}.trace"))
 }
 
 fn read_trace(path: &Path) -> Result<Vec<Iteration>> {

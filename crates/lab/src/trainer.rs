@@ -15,11 +15,11 @@ use std::{
 use anyhow::{Context, Result};
 
 use crate::{
-    Program,
     case::CaseError,
     network::{Lab, RANK_LABEL},
+    program::Program,
+    record::trace_path,
     tool,
-    traffic::trace_path,
 };
 
 /// The rank's program, which goes into the lab's folder.

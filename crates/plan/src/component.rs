@@ -12,7 +12,7 @@ use petgraph::unionfind::UnionFind;
 use units::{JobId, Nanos, Rate, Ticks};
 
 use crate::{
-    contention::{Class, Classes},
+    classes::{Class, Classes},
     slot,
 };
 
@@ -163,7 +163,7 @@ pub(crate) fn reduce_weights(links: &mut [ContentLink]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::Member;
+    use crate::classes::Member;
     use units::LinkId;
 
     #[test]

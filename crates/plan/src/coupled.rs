@@ -9,8 +9,8 @@ use units::{LinkId, Nanos, Rate, Ticks};
 
 use crate::{
     LinkDemands, Options, SolverRefusal,
+    classes::{self, Classes},
     component::{Content, content_links},
-    contention::Classes,
     demand::Demands,
     groups::coupled_groups,
     hold::Advice,
@@ -82,13 +82,13 @@ impl Coupled {
         numbers.values_mut().zip(0..).for_each(|((number, _), n)| *number = n);
         let phases = numbers.keys().map(|phases| Arc::from(*phases)).collect();
         let demands = Demands { phases, peaks: numbers.values().map(|(_, peak)| *peak).collect() };
-        let mut on: Vec<(LinkId, table::Member)> = Vec::new();
+        let mut on: Vec<(LinkId, classes::Member)> = Vec::new();
         for (job, member) in (0..).zip(members) {
             let number: Vec<u32> = member.demands.demands.iter().map(|d| numbers[d.as_slice()].0).collect();
-            on.extend(member.demands.links.iter().map(|&(link, d)| (link, table::Member { job, demand: number[d as usize] })));
+            on.extend(member.demands.links.iter().map(|&(link, d)| (link, classes::Member { job, demand: number[d as usize] })));
         }
         on.sort_unstable();
-        let pool: Vec<table::Member> = on.iter().map(|(_, m)| *m).collect();
+        let pool: Vec<classes::Member> = on.iter().map(|(_, m)| *m).collect();
         let mut hot: Vec<(LinkId, u64, Range<u32>)> = Vec::new();
         let mut from = 0;
         for chunk in on.chunk_by(|a, b| a.0 == b.0) {

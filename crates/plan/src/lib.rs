@@ -11,6 +11,7 @@
 
 extern crate alloc;
 
+mod classes;
 mod component;
 mod contention;
 mod coupled;

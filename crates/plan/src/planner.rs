@@ -8,8 +8,9 @@ use units::{JobId, LinkId};
 
 use crate::{
     Cluster, Evaluation, MeanScores, MeanTimes, Objective, Options, Outcome, PlanError,
+    classes::{self, Classes},
     component::{Component, Content, components},
-    contention::{Classes, Contention, Loop, Move, Overlay},
+    contention::{Contention, Loop, Move, Overlay},
     demand::{Demands, Routed, route_all},
     evaluation::Part,
     groups::{CoupledGroup, coupled_groups},
@@ -320,7 +321,7 @@ impl<'a> Planner<'a> {
             out.affinity.loops += answer.affinity.loops;
         }
         // Classes fold equal links before the solver sees them.
-        let folded = |c: &crate::contention::Class| if c.members.len() > 1 { c.links.len() - 1 } else { 0 };
+        let folded = |c: &classes::Class| if c.members.len() > 1 { c.links.len() - 1 } else { 0 };
         out.affinity.merged_links = contention.classes.classes.iter().map(folded).sum();
         out.parts = parts;
         out

@@ -9,16 +9,9 @@ use units::LinkId;
 
 use crate::{
     PlanError,
-    contention::Classes,
+    classes::{Classes, Member},
     demand::{Demands, Routed},
 };
-
-/// One job on one link. Jobs are numbered in order of name, demands in order of content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Member {
-    pub(crate) job: u32,
-    pub(crate) demand: u32,
-}
 
 /// What the jobs of a link can do to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

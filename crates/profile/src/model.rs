@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{dims::Dims, synth::Strategy};
+use crate::{dims::Dims, strategy::Strategy};
 
 /// How a number came to be known, strongest claim first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,17 +1,12 @@
 //! Rule: every crate takes the workspace's lints, and every library and program forbids unsafe code.
 
 use crate::{
-    cargo::{Metadata, Target},
+    cargo::Metadata,
+    production::is_shipped,
+    rooms::UNSAFE,
     source::parse,
     tree::{Finding, TextFile, expect_none, expect_one, read, relative},
 };
-
-/// Crates whose work is unsafe by nature and that may say so.
-/// `agent/gate` maps memory that another process writes, hands a C interface to training jobs and registers a fork handler.
-const UNSAFE_ROOMS: &[&str] = &["agent/gate"];
-
-/// Kinds of targets that reach users. Tests and benches are held by the workspace's `unsafe_code = "deny"`.
-const SHIPPED: &[&str] = &["lib", "bin", "cdylib", "staticlib", "rlib", "proc-macro"];
 
 /// A manifest that does not take the workspace's lints.
 fn without_lints(manifest: &TextFile) -> Option<Finding> {
@@ -27,12 +22,9 @@ fn without_forbid(root: &TextFile) -> Option<Finding> {
     let forbids = parse(root).attrs.iter().any(|attribute| {
         attribute.path().is_ident("forbid") && attribute.meta.require_list().is_ok_and(|list| list.tokens.to_string() == "unsafe_code")
     });
-    let what = "does not say #![forbid(unsafe_code)]; if its work is unsafe by nature, add its crate to UNSAFE_ROOMS in tests/tests/house/lints.rs";
+    let what =
+        "does not say #![forbid(unsafe_code)]; if its work is unsafe by nature, add its crate to UNSAFE in tests/tests/house/rooms.rs";
     (!forbids).then(|| Finding::new(&root.path, what))
-}
-
-fn is_shipped(target: &&Target) -> bool {
-    target.kind.iter().any(|kind| SHIPPED.contains(&kind.as_str()))
 }
 
 #[test]
@@ -46,7 +38,7 @@ fn every_crate_takes_the_workspace_lints() {
 #[test]
 fn every_library_and_program_forbids_unsafe_code() {
     let metadata = Metadata::read();
-    let safe = metadata.own_packages().filter(|(folder, _)| !UNSAFE_ROOMS.contains(&folder.as_str()));
+    let safe = metadata.own_packages().filter(|(folder, _)| !UNSAFE.contains(&folder.as_str()));
     let roots: Vec<String> =
         safe.flat_map(|(_, package)| package.targets.iter().filter(is_shipped).map(|target| relative(&target.src_path))).collect();
     assert!(roots.len() >= 7, "cargo metadata lists only {roots:?}");

@@ -6,12 +6,17 @@
 #![forbid(unsafe_code)]
 
 mod cargo;
+mod cycles;
 mod dependencies;
 mod doors;
 mod foreign_names;
+mod fragments;
 mod links;
 mod lints;
+mod modules;
+mod once;
 mod pictures;
+mod production;
 mod promises;
 mod purity;
 mod rooms;

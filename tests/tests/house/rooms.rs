@@ -58,7 +58,7 @@ const TELEMETRY: &str = "agent/telemetry";
 const VERBS: &str = "agent/verbs";
 const DAEMON: &str = "agent/daemon";
 const PROTO: &str = "proto";
-const TESTS: &str = "tests";
+pub(crate) const TESTS: &str = "tests";
 
 /// Everything but the tests, for the crates at the top.
 pub(crate) const ALL: &[&str] = &[
@@ -141,6 +141,11 @@ pub(crate) const ROOMS: &[Room] = &[
     Room { folder: CLI, kind: Kind::Edge, own: ALL, external: None },
     Room { folder: TESTS, kind: Kind::Edge, own: ALL, external: None },
 ];
+
+/// Crates whose work is unsafe by nature and that may say so; every other one forbids it.
+///
+/// `agent/gate` maps memory that another process writes, hands a C interface to training jobs and registers a fork handler.
+pub(crate) const UNSAFE: &[&str] = &[GATE];
 
 /// Crates that belong to edges: an executor, a wire protocol, a command line, system calls, and
 /// an error type that forgets what went wrong.

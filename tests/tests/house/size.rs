@@ -1,6 +1,7 @@
 //! Rule: a file is one idea and fits a sitting.
 
 use crate::{
+    production::GENERATED,
     source::lines_outside_tests,
     tree::{Finding, TextFile, expect_none, expect_one, rust_files},
 };
@@ -8,8 +9,6 @@ use crate::{
 /// Most lines of a Rust file outside its `#[cfg(test)]` items. The aim is 200; above 600 a reader
 /// no longer holds the file in mind.
 const LINES_MAX: usize = 600;
-/// Committed code that nobody writes: the test `regenerate` of its crate keeps it current.
-const GENERATED: &str = "proto/src/generated/";
 
 fn findings(file: &TextFile) -> Option<Finding> {
     let lines = lines_outside_tests(file);

@@ -1,5 +1,7 @@
 //! Our Rust files as syntax trees, so that comments and strings do not matter to a rule.
 
+use std::ops::RangeInclusive;
+
 use syn::{Attribute, File, ImplItem, Item, spanned::Spanned};
 
 use crate::tree::TextFile;
@@ -60,10 +62,15 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
+/// First and last line of each `#[cfg(test)]` item of `file`, counted from 1.
+pub(crate) fn lines_of_tests(file: &TextFile) -> Vec<RangeInclusive<usize>> {
+    let tests = parse(file).items.into_iter().filter(|item| is_test_only(attributes(item)));
+    tests.map(|item| item.span().start().line..=item.span().end().line).collect()
+}
+
 /// Lines of `file` outside its `#[cfg(test)]` items.
 pub(crate) fn lines_outside_tests(file: &TextFile) -> usize {
-    let tests = parse(file).items.into_iter().filter(|item| is_test_only(attributes(item)));
-    let in_tests: usize = tests.map(|item| item.span().end().line - item.span().start().line + 1).sum();
+    let in_tests: usize = lines_of_tests(file).into_iter().map(Iterator::count).sum();
     file.text.lines().count() - in_tests
 }
 
@@ -78,13 +85,21 @@ pub(crate) fn modules_outside_tests(root: &str, files: &[TextFile]) -> Vec<TextF
         let file = files.iter().find(|file| file.path == path).unwrap_or_else(|| panic!("{path}: not in the checkout"));
         let folder = children_folder(root, &path);
         for child in declared_modules(&parse(file).items, &folder) {
-            let [flat, nested] = [format!("{child}.rs"), format!("{child}/mod.rs")];
-            let at = [flat, nested].into_iter().find(|at| files.iter().any(|file| file.path == *at));
+            let at = [child.clone(), format!("{child}.rs"), format!("{child}/mod.rs")]
+                .into_iter()
+                .find(|at| files.iter().any(|file| file.path == *at));
             queue.push(at.unwrap_or_else(|| panic!("{path}: declares {child}, which is neither a file nor a folder with mod.rs")));
         }
         found.push(file.clone());
     }
     found
+}
+
+/// The file that `#[path = "..."]` names.
+fn named_path(attributes: &[Attribute]) -> Option<String> {
+    let value = attributes.iter().find(|attribute| attribute.path().is_ident("path"))?.meta.require_name_value().ok()?;
+    let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(path), .. }) = &value.value else { return None };
+    Some(path.value())
 }
 
 /// Where the modules declared in `path` lie.
@@ -94,7 +109,7 @@ fn children_folder(root: &str, path: &str) -> String {
     if path == root || stem == "mod" { folder.to_owned() } else { format!("{folder}/{stem}") }
 }
 
-/// Modules in files of their own that `items` declare, without those for tests.
+/// Modules in files of their own that `items` declare, without those for tests; the whole path where `#[path]` names one.
 fn declared_modules(items: &[Item], folder: &str) -> Vec<String> {
     let mut modules = Vec::new();
     for item in items {
@@ -102,7 +117,7 @@ fn declared_modules(items: &[Item], folder: &str) -> Vec<String> {
         if is_test_only(&module.attrs) {
             continue;
         }
-        let path = format!("{folder}/{}", module.ident);
+        let path = format!("{folder}/{}", named_path(&module.attrs).unwrap_or_else(|| module.ident.to_string()));
         match &module.content {
             None => modules.push(path),
             Some((_, inner)) => modules.extend(declared_modules(inner, &path)),
@@ -121,13 +136,14 @@ fn test_items_do_not_count_as_lines() {
 #[test]
 fn modules_are_followed_but_not_into_tests() {
     let files = [
-        TextFile::new("c/src/lib.rs", "mod a; #[cfg(test)] mod tests; mod inline { mod b; }"),
+        TextFile::new("c/src/lib.rs", "mod a; #[path = \"made/by.rs\"] mod c; #[cfg(test)] mod tests; mod inline { mod b; }"),
         TextFile::new("c/src/a.rs", "mod deep;"),
         TextFile::new("c/src/a/deep.rs", ""),
         TextFile::new("c/src/inline/b/mod.rs", ""),
+        TextFile::new("c/src/made/by.rs", ""),
         TextFile::new("c/src/tests.rs", "use std::fs;"),
     ];
     let mut found: Vec<String> = modules_outside_tests("c/src/lib.rs", &files).into_iter().map(|file| file.path).collect();
     found.sort();
-    assert_eq!(found, ["c/src/a.rs", "c/src/a/deep.rs", "c/src/inline/b/mod.rs", "c/src/lib.rs"]);
+    assert_eq!(found, ["c/src/a.rs", "c/src/a/deep.rs", "c/src/inline/b/mod.rs", "c/src/lib.rs", "c/src/made/by.rs"]);
 }

@@ -8,13 +8,15 @@ use tonic::{Request, Response, Status};
 
 use crate::{
     api::{Api, ApiError, Watcher},
-    http::load::Shape,
     role::Role,
     shutdown::Shutdown,
 };
 
 /// Largest message of an RPC that lists names: 10,000 of the longest take 2.5 MB.
 const NAMES_BYTES_MAX: usize = 4 << 20;
+
+/// The fields of a message that are messages, with theirs.
+pub(crate) struct Shape(pub(crate) &'static [(u64, &'static Shape)]);
 
 const FLAT: Shape = Shape(&[]);
 const JOB: Shape = Shape(&[(2, &FLAT)]);

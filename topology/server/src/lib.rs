@@ -22,6 +22,7 @@ mod records;
 mod resolve;
 pub mod role;
 mod run;
+pub mod scrape;
 pub mod shutdown;
 pub mod telemetry;
 pub mod tls;

@@ -16,7 +16,7 @@ use units::{FabricTime, NodeTime};
 use super::{
     ConnectError, GOODBYE_WITHIN, QUICK_PROBE_INTERVAL, QUICK_PROBES, SessionStats,
     connect::{Admitted, READ_BYTES},
-    run::Ends,
+    ends::Ends,
 };
 use crate::clock::{ClockEstimator, Exchange, Taken};
 

@@ -5,6 +5,7 @@
 
 mod backoff;
 mod connect;
+mod ends;
 mod live;
 mod run;
 mod tls;
@@ -187,7 +188,7 @@ pub fn start(config: SessionConfig, shutdown: impl Future<Output = ()> + Send + 
     let stats = Arc::new(SessionStats::default());
     let reload = Arc::new(Notify::new());
     let uplink = Uplink { frames: to_frames, telemetry: to_telemetry, stats: Arc::clone(&stats) };
-    let ends = run::Ends {
+    let ends = ends::Ends {
         plans: to_plans,
         clock: to_clock,
         link: to_link,

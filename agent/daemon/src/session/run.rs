@@ -2,40 +2,15 @@
 
 use std::sync::Arc;
 
-use proto::v1alpha1::{AgentFrame, HostPlan, Telemetry, agent_frame};
-use tokio::{
-    sync::{Notify, mpsc, watch},
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 
 use super::{
-    ClockEstimate, ConnectError, LinkState, SessionConfig, SessionStats,
+    ConnectError, LinkState, SessionConfig, SessionStats,
     backoff::{Backoff, random},
     connect::connect,
+    ends::Ends,
     live,
 };
-
-/// Our ends of what [`super::Session`] holds.
-pub(super) struct Ends {
-    pub(super) plans: mpsc::Sender<HostPlan>,
-    pub(super) clock: watch::Sender<Option<ClockEstimate>>,
-    pub(super) link: watch::Sender<LinkState>,
-    pub(super) frames: mpsc::Receiver<AgentFrame>,
-    pub(super) telemetry: mpsc::Receiver<Telemetry>,
-    pub(super) stats: Arc<SessionStats>,
-    pub(super) reload: Arc<Notify>,
-    /// Of the last plan that the agent acknowledged: what is on its pages.
-    pub(super) plan_version: u64,
-}
-
-impl Ends {
-    /// Takes note of a frame that goes out, or would.
-    pub(super) fn note(&mut self, frame: &AgentFrame) {
-        if let Some(agent_frame::Kind::PlanAck(ack)) = &frame.kind {
-            self.plan_version = ack.plan_version;
-        }
-    }
-}
 
 /// What ended a wait.
 enum Woken {

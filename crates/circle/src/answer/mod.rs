@@ -1,7 +1,6 @@
 //! From a problem to an answer: solve, evaluate, adjust, harden, pad; slacks and scores; the paper's rules.
 
 pub(crate) mod adjust;
-pub(crate) mod cassini;
 mod curve;
 pub mod pad;
 mod report;

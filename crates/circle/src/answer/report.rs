@@ -5,7 +5,7 @@ use alloc::{collections::BTreeMap, vec, vec::Vec};
 use num_integer::Integer as _;
 
 use super::{
-    solution::{Affinity, JobShift, LinkScore, Optimality, Outcome, Solution},
+    solution::{JobShift, LinkScore, Optimality, Outcome, Solution},
     solve::{Part, View},
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
         sum::Workspace,
     },
     model::{
-        affinity,
+        affinity::{self, Affinity},
         problem::{Problem, ProblemLink},
     },
 };

@@ -8,13 +8,10 @@ use alloc::{vec, vec::Vec};
 
 use rayon::prelude::*;
 
-use super::{
-    curve::{Curve, Drift},
-    solution::Effort,
-};
+use super::curve::{Curve, Drift};
 use crate::{
     PROOF_TOLERANCE,
-    budget::Budget,
+    budget::{Budget, Effort},
     demand::sum::{Presence, Workspace},
     search::group::Group,
 };

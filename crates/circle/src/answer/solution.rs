@@ -4,6 +4,8 @@ use alloc::vec::Vec;
 
 use units::{JobId, LinkId, Ticks};
 
+use crate::{budget::Effort, model::affinity::Affinity};
+
 /// Which rules the solver follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
@@ -12,55 +14,6 @@ pub enum Mode {
     Exact,
     /// The CASSINI paper's rules: 5-degree grid on the LCM circle, every link alone, loops refused.
     Cassini,
-}
-
-/// How much work a solver may spend.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Effort {
-    /// Prove the optimum of a group where that takes one to two seconds, and of all groups where it takes about three:
-    /// `antiphase solve`.
-    #[default]
-    Thorough,
-    /// Prove the optimum where that takes up to about three minutes: `antiphase solve --prove`.
-    Proof,
-    /// Bound the work per set of links to about a millisecond: ranking many placements.
-    Fast,
-}
-
-impl Effort {
-    /// Most pieces on one reduced circle before weak couplings are dropped.
-    pub(crate) const fn pieces_max(self) -> u64 {
-        match self {
-            Self::Thorough | Self::Proof => crate::CIRCLE_PIECES_MAX,
-            Self::Fast => 4_096,
-        }
-    }
-
-    /// Most work on all groups of one problem together, in units of about 10 ns: a document is answered in seconds, whatever is
-    /// in it.
-    pub(crate) const fn problem_work_max(self) -> u64 {
-        match self {
-            Self::Thorough | Self::Fast => 300_000_000,
-            Self::Proof => 24_000_000_000,
-        }
-    }
-
-    /// Most work in one search for proof, in units of about 10 ns.
-    pub(crate) const fn work_max(self) -> u64 {
-        match self {
-            Self::Thorough => 150_000_000,
-            Self::Proof => 24_000_000_000,
-            Self::Fast => 50_000,
-        }
-    }
-
-    /// Most lookups spent on the alignments of one pair of jobs. A lookup takes about 10 ns.
-    pub(crate) const fn lookups_max(self) -> u64 {
-        match self {
-            Self::Thorough | Self::Proof => 1 << 19,
-            Self::Fast => 1 << 14,
-        }
-    }
 }
 
 /// Options of [`crate::solve`].
@@ -131,18 +84,6 @@ pub struct LinkScore {
     /// The scores may be off by this much either way, where so many periods entangle that weak couplings had to be averaged out
     /// (docs/model.md, section 2); 0 where they are exact.
     pub uncertainty: f64,
-}
-
-/// Shape of the affinity graph.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Affinity {
-    /// Connected components that hold at least one shared link.
-    pub components: usize,
-    /// Independent loops (edges - vertices + components) over shared links, after merging in
-    /// exact mode, unmerged in paper mode.
-    pub loops: usize,
-    /// Shared links that were folded into an equal one.
-    pub merged_links: usize,
 }
 
 /// The answer to a [`crate::Problem`].

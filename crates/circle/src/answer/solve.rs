@@ -1,18 +1,19 @@
 //! From a problem to a solution: merge, split into jointly solved sets, optimise, centre, compose, report.
 
+mod cassini;
+
 use alloc::{vec, vec::Vec};
 
 use rayon::prelude::*;
 
 use super::{
-    cassini,
     robust::{self, Robustness},
     slack,
-    solution::{Effort, Mode, Optimality, Options, Outcome, Robust, Solution, SolveError},
+    solution::{Mode, Optimality, Options, Outcome, Robust, Solution, SolveError},
 };
 use crate::{
     PROOF_TOLERANCE, Ticks,
-    budget::{Budget, Cancel},
+    budget::{Budget, Cancel, Effort},
     demand::{
         circle::Circle,
         sum::{Presence, Workspace},

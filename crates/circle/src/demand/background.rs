@@ -113,7 +113,7 @@ fn merge_neighbours(atoms: &mut Vec<(f64, f64)>) -> f64 {
 fn convolved(a: &[(f64, f64)], job: &[(f64, f64)]) -> Vec<(f64, f64)> {
     if job.len() > MERGED_MAX {
         let mut sum = a.iter().flat_map(|&(l, q)| job.iter().map(move |&(level, p)| (l + level, p * q))).collect();
-        super::sum::merge_equal(&mut sum);
+        super::levels::merge_equal(&mut sum);
         return sum;
     }
     let mut sum: Vec<(f64, f64)> = Vec::new();

@@ -177,9 +177,9 @@ impl Circle {
     }
 
     /// Whether under some shifts the sum of the unlocked members could have more levels than a distribution keeps: more than
-    /// [`super::sum::LEVELS_MAX`] different sums, of the levels of all jobs as of the most that each sends at any one point.
+    /// [`super::levels::LEVELS_MAX`] different sums, of the levels of all jobs as of the most that each sends at any one point.
     fn may_cut(&self) -> bool {
-        let most = super::sum::LEVELS_MAX;
+        let most = super::levels::LEVELS_MAX;
         let unlocked = || self.members.iter().map(|m| &m.folded).filter(|f| !f.is_locked());
         if unlocked().fold(1_usize, |all, f| all.saturating_mul(f.atoms_at_once())) <= most {
             return false;
@@ -196,7 +196,7 @@ impl Circle {
         false
     }
 
-    /// What merging levels at their mean can be off by: the distance between neighbours of [`super::sum::LEVELS_MAX`] levels is
+    /// What merging levels at their mean can be off by: the distance between neighbours of [`super::levels::LEVELS_MAX`] levels is
     /// not known before the shifts are, but merging everything would be off by no more than the mean demand.
     fn cut_blur(&self) -> f64 {
         self.members.iter().map(|m| &m.folded).filter(|f| !f.is_locked()).map(|f| f.mean).sum()

@@ -197,7 +197,7 @@ impl DemandDistribution {
                 budget.charge(2 + count);
             } else {
                 sum.extend(products);
-                super::sum::merge_equal(&mut sum);
+                super::levels::merge_equal(&mut sum);
                 budget.charge(SORTED_WORK * count);
             }
             if limits.ends && budget.is_spent() {

@@ -5,6 +5,7 @@ pub(crate) mod circle;
 pub(crate) mod distribution;
 pub(crate) mod folded;
 pub(crate) mod layered;
+mod levels;
 pub(crate) mod marginal;
 pub(crate) mod perimeter;
 pub(crate) mod sum;

@@ -2,12 +2,13 @@
 
 use alloc::vec::Vec;
 
-use super::{circle::Circle, folded::Folded};
+use super::{
+    circle::Circle,
+    folded::Folded,
+    levels::{LEVELS_MAX, merge_equal},
+};
 use crate::budget::Budget;
 
-/// Most (level, probability) pairs kept for the sum of unlocked jobs. Above it, neighbours are merged at their mean, which can
-/// only lower the excess; the blur of the circle says by how much.
-pub(crate) const LEVELS_MAX: usize = 1_024;
 /// Below this many pairs, sorting to merge equal levels costs more than carrying them.
 const MERGE_ABOVE: usize = 16;
 
@@ -231,18 +232,6 @@ impl DemandSum {
         self.mix_ends.push(self.mix_atoms.len());
         (self.mix_ends.len() - 1) as u32
     }
-}
-
-/// Adds up the probabilities of equal levels.
-pub(crate) fn merge_equal(atoms: &mut Vec<(f64, f64)>) {
-    atoms.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    atoms.dedup_by(|next, kept| {
-        let same = next.0 == kept.0;
-        if same {
-            kept.1 += next.1;
-        }
-        same
-    });
 }
 
 fn merge_at_mean(pair: &[(f64, f64)]) -> (f64, f64) {

@@ -12,7 +12,6 @@ use alloc::{collections::BTreeMap, vec, vec::Vec};
 use petgraph::unionfind::UnionFind;
 
 use super::problem::{Member, Problem};
-use crate::Affinity;
 
 /// Links with equal capacity and equal members, treated as one.
 #[derive(Clone, Debug)]
@@ -57,6 +56,18 @@ pub(crate) fn shape<'a>(jobs: usize, links: impl Iterator<Item = &'a [Member]>) 
     let components = (0..jobs).filter(|&j| on_shared[j] && sets.find(j) == j).count();
     // A component's representative is itself on a shared link, for only such jobs are united.
     (components, edges + components - vertices)
+}
+
+/// Shape of the affinity graph.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Affinity {
+    /// Connected components that hold at least one shared link.
+    pub components: usize,
+    /// Independent loops (edges - vertices + components) over shared links, after merging in
+    /// exact mode, unmerged in paper mode.
+    pub loops: usize,
+    /// Shared links that were folded into an equal one.
+    pub merged_links: usize,
 }
 
 /// The statistics that a solution reports.

@@ -1,5 +1,4 @@
-//! What is asked: jobs, their demand on links, the affinity graph, and the documents that say so.
+//! What is asked: jobs, their demand on links, and the affinity graph.
 
 pub(crate) mod affinity;
 pub(crate) mod problem;
-pub mod scenario;

@@ -12,18 +12,20 @@
 //! is at least the sum of what each adds alone at its best shift. And demand that does not fit in
 //! the idle capacity must exceed it.
 
+mod grid;
+mod subsets;
+
 use alloc::{vec, vec::Vec};
 
 use num_integer::Integer as _;
 use petgraph::unionfind::UnionFind;
 
+pub(super) use self::subsets::Subsets;
 use super::{
     couplings::Couplings,
     descent::Incumbent,
-    grid,
     group::Group,
     slope::{Slopes, slope},
-    subsets::Subsets,
 };
 use crate::{
     PROOF_TOLERANCE,

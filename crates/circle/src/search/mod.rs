@@ -5,22 +5,19 @@ mod branch;
 mod close;
 pub(crate) mod couplings;
 pub(crate) mod descent;
-mod grid;
 pub(crate) mod group;
 mod interaction;
 mod locked;
 mod random;
 mod slope;
-mod subsets;
 
 use alloc::{vec, vec::Vec};
 
 use self::{
     anneal::anneal,
-    branch::Search,
+    branch::{Search, Subsets},
     descent::{Incumbent, descent},
     group::Group,
-    subsets::Subsets,
 };
 use crate::{Effort, PROOF_TOLERANCE, demand::sum::Workspace};
 

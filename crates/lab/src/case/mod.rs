@@ -212,8 +212,7 @@ fn value(place: impl Into<String>, problem: impl ToString) -> CaseError {
 }
 
 fn check_name(place: &str, name: &str) -> Result<(), CaseError> {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-    let fits = (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(plain) && name.as_bytes()[0].is_ascii_alphanumeric();
+    let fits = units::check_name(name).is_ok() && name.len() <= NAME_BYTES_MAX && name.starts_with(|c: char| c.is_ascii_alphanumeric());
     if fits {
         Ok(())
     } else {

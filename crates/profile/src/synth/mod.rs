@@ -33,7 +33,7 @@ use crate::{
     profile::{Profile, ProfileError, Source},
 };
 
-pub use request::{Request, Setup, Strategy, UnknownStrategy};
+pub use request::{Request, Setup};
 
 /// Grid of phase edges: 100 us. A tenth of the drift that a gate tolerates, and coarse enough
 /// that the bursts of neighbouring layers become one phase.

@@ -4,7 +4,7 @@ use super::{A100, A100_HALF};
 use crate::{
     dims::Dims,
     model::{Architecture, Figure, Model, Provenance, Reference, Transformer},
-    synth::Strategy,
+    strategy::Strategy,
 };
 
 const TABLE_3: &str = "NSDI'24 CASSINI table 3";

@@ -4,7 +4,7 @@ use super::H100;
 use crate::{
     dims::Dims,
     model::{Architecture, Experts, Figure, Model, Provenance, Reference, Transformer},
-    synth::Strategy,
+    strategy::Strategy,
 };
 
 const KAPLAN: &str = "6 x active parameters x tokens (Kaplan et al. 2020, section 2.1)";

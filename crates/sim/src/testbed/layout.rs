@@ -97,7 +97,7 @@ impl Layout {
             let capacity = router.fabric().capacity(link)?;
             let on: Vec<(u32, u64)> =
                 load.chunk_by(|a, b| a.0 == b.0).map(|steps| (steps[0].0, steps.iter().map(|s| s.2).max().unwrap_or(0))).collect();
-            let is_tight = on.iter().fold(0, |sum: u64, (_, peak)| sum.saturating_add(*peak)) > capacity.0;
+            let is_tight = plan::can_exceed(on.iter().map(|(_, peak)| *peak), capacity.0);
             let overloadable = is_tight.then(|| {
                 *classes.entry((capacity, load)).or_insert_with(|| {
                     capacities.push(capacity.0);

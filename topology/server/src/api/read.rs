@@ -6,7 +6,7 @@ use fabric::{Fabric, NodeKind};
 use proto::v1alpha1 as pb;
 
 use super::{Api, ApiError, Kind, NAMES_MAX, Watcher, limit};
-use crate::metrics::Now;
+use crate::scrape::Now;
 
 /// Links of one answer when the caller names no number, and at most.
 const LINKS_DEFAULT: usize = 100;

@@ -11,7 +11,10 @@ use std::sync::{
 use axum::body::Body;
 use futures_util::StreamExt as _;
 
-use crate::api::{ApiError, Kind};
+use crate::{
+    api::{ApiError, Kind},
+    grpc::Shape,
+};
 
 /// What an object or a message counts: the largest of the schema takes 250 bytes, and a map of JSON 600.
 const OBJECT_BYTES: usize = 512;
@@ -123,9 +126,6 @@ pub(crate) fn json(text: &[u8]) -> usize {
     }
     weight
 }
-
-/// The fields of a message that are messages, with theirs.
-pub(crate) struct Shape(pub(crate) &'static [(u64, &'static Shape)]);
 
 /// What the messages and strings of a protobuf message come to. Any bytes have a weight; it counts at least what a decoder reads.
 pub(crate) fn wire(mut bytes: &[u8], shape: &Shape) -> usize {

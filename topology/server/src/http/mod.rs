@@ -7,7 +7,6 @@ mod origin;
 mod query;
 mod routes;
 mod stall;
-mod stream;
 
 pub use answer::{Document, Text};
 pub use connection::{AcceptFn, Accepted, Acceptor, Connections, GRACE, HEAD_MAX, Stream, serve};

@@ -1,5 +1,7 @@
 //! The routes. Each reads a request, asks [`Api`] and writes the answer.
 
+mod stream;
+
 use axum::{
     Extension, Router,
     body::Body,
@@ -16,7 +18,6 @@ use super::{
     load::{self, Held, Loads},
     origin,
     query::Query,
-    stream,
 };
 use crate::{
     api::{Api, ApiError, JobColours, Kind},

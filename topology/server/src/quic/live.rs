@@ -15,10 +15,9 @@ use state::{Event, SessionId};
 
 use super::{
     CloseCode, DATAGRAMS_PER_SECOND_MAX, End, FRAMES_BURST, FRAMES_PER_SECOND_MAX, Inbox, Outgoing, PROBES_BURST, PROBES_PER_SECOND_MAX,
-    READ_BYTES, Seams, TELEMETRY_BYTES_BURST, TELEMETRY_BYTES_PER_SECOND_MAX, TELEMETRY_FRAME_BYTES_MAX, clock, convert,
+    READ_BYTES, Seams, Shared, TELEMETRY_BYTES_BURST, TELEMETRY_BYTES_PER_SECOND_MAX, TELEMETRY_FRAME_BYTES_MAX, clock, convert,
     hello::{self, Control},
     limits::Bucket,
-    serve::Shared,
 };
 use crate::tls::{Authorities, Tls};
 

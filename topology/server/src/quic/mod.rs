@@ -15,11 +15,16 @@ mod outbox;
 mod serve;
 mod stats;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 use futures_util::future::BoxFuture;
 use proto::v1alpha1 as wire;
 use state::{Event, SessionId};
+
+use crate::tls::Tls;
 
 pub use clock::FabricClock;
 pub use endpoint::endpoint;
@@ -137,6 +142,15 @@ impl std::fmt::Debug for Seams {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Seams").field("clock", &self.clock).field("stats", &self.stats).finish_non_exhaustive()
     }
+}
+
+/// What all sessions share.
+struct Shared {
+    seams: Seams,
+    settings: Settings,
+    tls: Arc<Tls>,
+    /// Never given twice while the service runs.
+    next_session: AtomicU64,
 }
 
 /// What a site may change.

@@ -11,7 +11,7 @@ use state::{Event, SessionId};
 use tokio::{task::JoinSet, time::timeout};
 
 use super::{
-    CloseCode, End, FAREWELL_WITHIN, HANDSHAKE_WITHIN, HELLO_WITHIN, Outbox, SHUTDOWN_WITHIN, Seams, Settings,
+    CloseCode, End, FAREWELL_WITHIN, HANDSHAKE_WITHIN, HELLO_WITHIN, Outbox, SHUTDOWN_WITHIN, Seams, Settings, Shared,
     convert::shortened,
     endpoint::server_config,
     hello::{self, Failed},
@@ -19,15 +19,6 @@ use super::{
     live::Live,
 };
 use crate::tls::{Authorities, Tls};
-
-/// What all sessions share.
-pub(super) struct Shared {
-    pub(super) seams: Seams,
-    pub(super) settings: Settings,
-    pub(super) tls: Arc<Tls>,
-    /// Never given twice while the service runs.
-    next_session: AtomicU64,
-}
 
 /// Serves agents until `shutdown`; then every session is told so and ended, and the endpoint is closed.
 pub async fn serve(endpoint: Endpoint, tls: Arc<Tls>, seams: Seams, settings: Settings, shutdown: impl Future<Output = ()>) {

@@ -7,7 +7,8 @@
 
 use alloc::vec::Vec;
 
-use super::{EXACT_JOBS_MAX, branch::Search, descent::Incumbent, group::Group};
+use super::Search;
+use crate::search::{EXACT_JOBS_MAX, descent::Incumbent, group::Group};
 
 /// Most shifts of a job, for all its shifts to be tried: of few jobs, which have few alignments too, and of more.
 const SHIFTS_MAX_FEW: u64 = 12;

@@ -7,8 +7,11 @@
 
 use alloc::{vec, vec::Vec};
 
-use super::{branch::Search, descent::descent, group::Group};
-use crate::demand::sum::Workspace;
+use super::Search;
+use crate::{
+    demand::sum::Workspace,
+    search::{PROOF_JOBS_MAX, descent::descent, group::Group},
+};
 
 /// Smallest sets that are searched: two jobs alone mostly fit.
 const SET_MIN: u32 = 2;
@@ -17,7 +20,7 @@ const SET_SHARE: u64 = 24;
 
 /// Lower bounds by set of jobs, as bits.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Subsets {
+pub(in crate::search) struct Subsets {
     /// What the set costs at least beyond what it costs when nobody sends; empty when nothing is known.
     alone: Vec<f64>,
 }
@@ -25,10 +28,10 @@ pub(super) struct Subsets {
 impl Subsets {
     /// Bounds for the sets of all but two jobs of a group, at most, with what is left of the budget. Only for members that are
     /// locked on all circles: others are counted with their floors already.
-    pub(super) fn new(group: &Group, workspace: &mut Workspace) -> Self {
+    pub(in crate::search) fn new(group: &Group, workspace: &mut Workspace) -> Self {
         let jobs = group.jobs.len();
         let members = || group.circles.iter().flat_map(|c| &c.members);
-        if jobs > super::PROOF_JOBS_MAX || members().any(|on| on.folded.floor().is_some()) {
+        if jobs > PROOF_JOBS_MAX || members().any(|on| on.folded.floor().is_some()) {
             return Self::default();
         }
         let each = workspace.budget.left() / SET_SHARE;

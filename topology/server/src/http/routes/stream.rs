@@ -11,7 +11,7 @@ use axum::{
 use futures_util::{StreamExt as _, stream};
 use proto::v1alpha1 as pb;
 
-use super::routes::{Shared, reading};
+use super::{Shared, reading};
 use crate::{
     api::{ApiError, WATCH_KEEP_ALIVE},
     grpc::batches,

@@ -12,15 +12,13 @@ use alloc::{vec, vec::Vec};
 
 use num_integer::Integer as _;
 
-use super::{
-    solution::{Affinity, Optimality, Outcome, Solution, SolveError},
-    solve::View,
-};
+use super::View;
 use crate::{
     LinkId,
+    answer::solution::{Optimality, Outcome, Solution, SolveError},
     budget::Budget,
     model::{
-        affinity::{self, Rotated},
+        affinity::{self, Affinity, Rotated},
         problem::{Problem, ProblemLink},
     },
 };

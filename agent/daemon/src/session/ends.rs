@@ -1,0 +1,30 @@
+//! What a session takes from the agent and hands to it.
+
+use std::sync::Arc;
+
+use proto::v1alpha1::{AgentFrame, HostPlan, Telemetry, agent_frame};
+use tokio::sync::{Notify, mpsc, watch};
+
+use super::{ClockEstimate, LinkState, SessionStats};
+
+/// Our ends of what [`super::Session`] holds.
+pub(super) struct Ends {
+    pub(super) plans: mpsc::Sender<HostPlan>,
+    pub(super) clock: watch::Sender<Option<ClockEstimate>>,
+    pub(super) link: watch::Sender<LinkState>,
+    pub(super) frames: mpsc::Receiver<AgentFrame>,
+    pub(super) telemetry: mpsc::Receiver<Telemetry>,
+    pub(super) stats: Arc<SessionStats>,
+    pub(super) reload: Arc<Notify>,
+    /// Of the last plan that the agent acknowledged: what is on its pages.
+    pub(super) plan_version: u64,
+}
+
+impl Ends {
+    /// Takes note of a frame that goes out, or would.
+    pub(super) fn note(&mut self, frame: &AgentFrame) {
+        if let Some(agent_frame::Kind::PlanAck(ack)) = &frame.kind {
+            self.plan_version = ack.plan_version;
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Down phases that vary from iteration to iteration.
+
+use alloc::vec::Vec;
+
+use crate::WARM_UP_ITERATIONS;
+
+/// Most jitter: beyond it a job is not periodic. The simulator's limit too.
+pub const JITTER_PERMILLE_MAX: u32 = 500;
+/// Iterations of the slowest job in one run under jitter, warm-up included: a job that runs away takes about a dozen to
+/// leave and as many to come back.
+pub const ITERATIONS: usize = WARM_UP_ITERATIONS + 60;
+
+/// Varies Down phases; equal seeds vary alike.
+#[derive(Clone, Debug)]
+pub(crate) struct Jitter {
+    /// One state for each job, so that no job's draws depend on the order of events.
+    seeds: Vec<u64>,
+    /// Half of the width of the uniform distribution, in millionths of the length.
+    width: u64,
+}
+
+impl Jitter {
+    pub(crate) fn new(jobs: usize, seed: u64, permille: u32) -> Self {
+        // A uniform distribution has sqrt(3) standard deviations to each side.
+        let width = u64::from(permille.min(JITTER_PERMILLE_MAX)) * 1_732;
+        Self { seeds: (0..jobs as u64).map(|j| (seed << 32) + j).collect(), width }
+    }
+
+    /// The length of a Down phase of job `j`, this time; its mean is `length`.
+    pub(crate) fn vary(&mut self, j: usize, length: u64) -> u64 {
+        // Division by 128 bits is slow, and nearly every length does without.
+        let half = match length.checked_mul(self.width) {
+            Some(product) => u128::from(product / 1_000_000),
+            None => u128::from(length) * u128::from(self.width) / 1_000_000,
+        };
+        // 32 random bits are finer than any clock, and leave room for the product.
+        let drawn = ((2 * half + 1) * u128::from(splitmix(&mut self.seeds[j]) >> 32)) >> 32;
+        u64::try_from((u128::from(length) + drawn).saturating_sub(half)).unwrap_or(u64::MAX)
+    }
+}
+
+/// Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (OOPSLA 2014).
+pub(crate) fn splitmix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,178 @@
+//! Numbers for Prometheus: `/metrics`, what was counted and the state as gauges.
+
+use prometheus::{Encoder, Gauge, GaugeVec, IntCounterVec, Opts, Registry, TextEncoder};
+use proto::v1alpha1 as pb;
+
+use crate::{controller::Snapshot, links::LinkTable, metrics::Metrics, quic};
+
+/// Links with a series of their own: those with the lowest scores.
+pub const LINKS_MAX: usize = 200;
+/// Jobs with series of their own, by name.
+pub const JOBS_MAX: usize = 1_000;
+
+impl Metrics {
+    /// The exposition: what was counted, and the state as gauges.
+    ///
+    /// # Errors
+    /// A metric that cannot be written: our own bug.
+    pub fn text(&self, now: &Now<'_>) -> Result<String, prometheus::Error> {
+        let state = Registry::new_custom(Some("antiphase".into()), None)?;
+        links(&state, now.links)?;
+        jobs(&state, now.snapshot)?;
+        agents(&state, now.snapshot)?;
+        sessions(&state, now.sessions)?;
+        let single = |name: &str, help: &str, value: f64| -> Result<(), prometheus::Error> {
+            let gauge = Gauge::new(name, help)?;
+            gauge.set(value);
+            state.register(Box::new(gauge))
+        };
+        single("plan_version", "Version of the plan.", now.snapshot.plan_version as f64)?;
+        single(
+            "topology_version",
+            "Version of the fabric; 0 without one.",
+            now.snapshot.fabric.as_ref().map_or(0.0, |f| f.version as f64),
+        )?;
+        single(
+            "topology_links",
+            "Directed links of the fabric.",
+            now.snapshot.fabric.as_ref().map_or(0.0, |f| f.fabric.links().len() as f64),
+        )?;
+        single("store_up", "1 when the last write of the state file succeeded, else 0.", f64::from(u8::from(now.store_up)))?;
+        single(
+            "telemetry_dropped_samples",
+            "Samples dropped since the start: malformed, out of time, or too many series.",
+            now.telemetry_dropped as f64,
+        )?;
+        let mut families = self.registry.gather();
+        families.extend(state.gather());
+        families.sort_by(|a, b| a.name().cmp(b.name()));
+        let mut out = Vec::new();
+        TextEncoder::new().encode(&families, &mut out)?;
+        String::from_utf8(out).map_err(|e| prometheus::Error::Msg(e.to_string()))
+    }
+}
+
+/// What a scrape looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct Now<'a> {
+    /// The state.
+    pub snapshot: &'a Snapshot,
+    /// Scores of the links.
+    pub links: &'a LinkTable,
+    /// Whether the last write succeeded.
+    pub store_up: bool,
+    /// Samples that telemetry dropped.
+    pub telemetry_dropped: u64,
+    /// Counts of agents' sessions.
+    pub sessions: &'a quic::Stats,
+}
+
+fn gauges<const N: usize>(registry: &Registry, name: &str, help: &str, labels: [&str; N]) -> Result<GaugeVec, prometheus::Error> {
+    let vec = GaugeVec::new(Opts::new(name, help), &labels)?;
+    registry.register(Box::new(vec.clone()))?;
+    Ok(vec)
+}
+
+fn links(registry: &Registry, table: &LinkTable) -> Result<(), prometheus::Error> {
+    let score = gauges(
+        registry,
+        "link_compatibility_score",
+        "Score of a link with two or more jobs under the committed shifts; 1 is never over capacity. The worst 200.",
+        ["link"],
+    )?;
+    let zero = gauges(registry, "link_zero_shift_score", "The same link's score if nobody were shifted.", ["link"])?;
+    let demand = gauges(registry, "link_demand_ratio", "Sum of the jobs' highest demands over the link's capacity.", ["link"])?;
+    let shared = gauges(registry, "shared_links", "Links with two or more jobs.", [])?;
+    let all: Vec<_> = table.links.iter().filter(|l| l.score.is_some()).collect();
+    shared.with_label_values::<&str>(&[]).set(all.len() as f64);
+    for link in all.into_iter().take(LINKS_MAX) {
+        score.with_label_values(&[&link.id]).set(link.score.unwrap_or(1.0));
+        zero.with_label_values(&[&link.id]).set(link.zero_shift_score.unwrap_or(1.0));
+        demand.with_label_values(&[&link.id]).set(link.peak_demand_ratio);
+    }
+    Ok(())
+}
+
+fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Error> {
+    const NANOS_PER_SECOND: f64 = 1e9;
+    let count = gauges(registry, "jobs", "Committed jobs by state.", ["state"])?;
+    let period = gauges(registry, "job_period_seconds", "Scheduled length of an iteration.", ["job"])?;
+    let shift = gauges(registry, "job_time_shift_seconds", "Start of the iterations within the period, in fabric time.", ["job"])?;
+    let solo = gauges(registry, "job_solo_period_seconds", "Length of an iteration alone, from the profile.", ["job"])?;
+    let iteration = gauges(registry, "job_iteration_seconds", "Median iteration that the gate saw.", ["job"])?;
+    let mismatch = gauges(
+        registry,
+        "job_period_mismatch_seconds",
+        "Learned period less the declared one, while the slack does not cover it.",
+        ["job"],
+    )?;
+    let error = gauges(registry, "job_shift_error_seconds", "Median start minus slot; positive is late.", ["job"])?;
+    let counter = |name: &str, help: &str| -> Result<IntCounterVec, prometheus::Error> {
+        let vec = IntCounterVec::new(Opts::new(name, help), &["job"])?;
+        registry.register(Box::new(vec.clone()))?;
+        Ok(vec)
+    };
+    let slips = counter("job_slips_total", "Starts that waited for the next slot, since the job was committed or the service started.")?;
+    let opens = counter(
+        "job_fail_opens_total",
+        "Starts let through because the plan could not be trusted, since the job was committed or the service started.",
+    )?;
+    for state in [pb::JobState::Committed, pb::JobState::Held, pb::JobState::Free, pb::JobState::Drifting, pb::JobState::Open] {
+        let jobs = snapshot.jobs.iter().filter(|j| j.message.state() == state).count();
+        count.with_label_values(&[word(state.as_str_name(), "JOB_STATE_")]).set(jobs as f64);
+    }
+    for job in snapshot.jobs.iter().take(JOBS_MAX).map(|j| &j.message) {
+        let label = [job.id.as_str()];
+        solo.with_label_values(&label).set(job.solo_period_ns as f64 / NANOS_PER_SECOND);
+        if let Some(slot) = &job.slot {
+            period.with_label_values(&label).set(slot.period_ns as f64 / NANOS_PER_SECOND);
+            shift.with_label_values(&label).set(slot.offset_ns as f64 / NANOS_PER_SECOND);
+        }
+        let set = |gauge: &GaugeVec, value: Option<f64>| value.into_iter().for_each(|v| gauge.with_label_values(&label).set(v));
+        set(&iteration, job.iteration_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
+        set(&mismatch, job.period_mismatch_ns.map(|ns| (ns as f64 - job.solo_period_ns as f64) / NANOS_PER_SECOND));
+        set(&error, job.phase_error_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
+        job.slips.into_iter().for_each(|n| slips.with_label_values(&label).inc_by(n));
+        job.fail_opens.into_iter().for_each(|n| opens.with_label_values(&label).inc_by(n));
+    }
+    Ok(())
+}
+
+fn agents(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Error> {
+    let up = gauges(registry, "agent_up", "Agents with a session.", [])?;
+    let count = gauges(registry, "agents", "Agents by state.", ["state"])?;
+    let bound = gauges(registry, "agent_clock_bound_seconds_max", "Worst bound of the error of an agent's clock offset.", [])?;
+    let mut connected = 0;
+    for state in [pb::AgentState::Connected, pb::AgentState::Lost, pb::AgentState::Quarantined] {
+        let agents = snapshot.agents.iter().filter(|a| a.state() == state).count();
+        connected += if state == pb::AgentState::Lost { 0 } else { agents };
+        count.with_label_values(&[word(state.as_str_name(), "AGENT_STATE_")]).set(agents as f64);
+    }
+    up.with_label_values::<&str>(&[]).set(connected as f64);
+    let worst = snapshot.agents.iter().filter_map(|a| a.clock_bound_ns).max();
+    worst.into_iter().for_each(|ns| bound.with_label_values::<&str>(&[]).set(ns as f64 / 1e9));
+    Ok(())
+}
+
+fn sessions(registry: &Registry, stats: &quic::Stats) -> Result<(), prometheus::Error> {
+    let count = IntCounterVec::new(Opts::new("agent_protocol_total", "What happened on the side of the agents, by kind."), &["what"])?;
+    registry.register(Box::new(count.clone()))?;
+    for (what, value) in stats.read() {
+        count.with_label_values(&[what]).inc_by(value);
+    }
+    Ok(())
+}
+
+fn word(name: &'static str, prefix: &str) -> &'static str {
+    match name.strip_prefix(prefix) {
+        Some("COMMITTED") => "committed",
+        Some("HELD") => "held",
+        Some("FREE") => "free",
+        Some("DRIFTING") => "drifting",
+        Some("OPEN") => "open",
+        Some("CONNECTED") => "connected",
+        Some("LOST") => "lost",
+        Some("QUARANTINED") => "quarantined",
+        _ => name,
+    }
+}
