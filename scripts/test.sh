@@ -17,7 +17,7 @@ slowest() {
     local report=$1
     echo "test: the $slowest_max slowest tests, in seconds:"
     sed -n 's/.*<testcase name="\([^"]*\)" classname="\([^"]*\)".* time="\([0-9.]*\)".*/\3 \2 \1/p' "$report" |
-        sort -rn | head -n "$slowest_max" | awk '{ printf "test: %8.1f  %s %s\n", $1, $2, $3 }'
+        sort -rn | awk -v most="$slowest_max" 'NR <= most { printf "test: %8.1f  %s %s\n", $1, $2, $3 }'
 }
 
 # One build for all: cargo gives a package other features when it is built alone, and without the tests, and much would be built

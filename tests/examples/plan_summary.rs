@@ -116,7 +116,7 @@ fn lockable(candidate: &Value) -> f64 {
 }
 
 fn contended_jobs(candidate: &Value) -> impl Iterator<Item = &Value> {
-    candidate["jobs"].as_array().unwrap().iter().filter(|j| j["contended"] == true)
+    candidate["jobs"].as_array().unwrap().iter().filter(|j| j["meets_others"] == true)
 }
 
 /// The largest iteration over period among the jobs.

@@ -7,10 +7,11 @@ const PATH = "links/circles.svg";
 // Jobs beyond these have no ring, so their colours need not be said.
 const RINGS_MAX = 16;
 
-// The drawing, with the colours that the page gave the jobs.
+// The drawing, with the colours that the page gave the jobs; null when the link carries no job any more.
 export async function circles(link) {
   const colour = link.demands.slice(0, RINGS_MAX).map((d) => `${jobSlot(d.job)}:${d.job}`);
-  return element(await text(PATH, { link: link.id, colour, fragment: true }));
+  const drawing = await text(PATH, { link: link.id, colour, fragment: true });
+  return drawing ? element(drawing) : null;
 }
 
 // Read as XML: what is not well-formed is refused, and what such a parser makes runs no scripts. A fragment has no style of its own:

@@ -25,8 +25,16 @@ fn a_service_serves_what_one_of_schema_1_served() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state.redb");
     fs::copy(fixture("schema-1.redb"), &state).unwrap();
-    // What was an epoch is a plan version.
-    let answer = fs::read_to_string(fixture("schema-1.jobs.json")).unwrap().replace("\"epoch\"", "\"plan_version\"");
+    // The words of today for what that service called otherwise.
+    let mut answer = fs::read_to_string(fixture("schema-1.jobs.json")).unwrap();
+    for (then, now) in [
+        ("\"epoch\"", "\"plan_version\""),
+        ("predicted_unshifted_ns", "predicted_contended_ns"),
+        ("predicted_shifted_ns", "predicted_all_held_ns"),
+        ("predicted_advised_ns", "predicted_interleaved_ns"),
+    ] {
+        answer = answer.replace(then, now);
+    }
     let (expected, leases) = jobs(serde_json::from_str(&answer).unwrap());
     // The second time, from the migrated file.
     for _ in 0..2 {

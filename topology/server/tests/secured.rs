@@ -67,12 +67,12 @@ fn the_page_needs_the_role_that_reads_need_and_each_role_its_calls() {
     let folder = tempfile::tempdir().unwrap();
     let service = secured(folder.path());
     let ask = |who: &str, arguments: &[&str], path: &str| curl(&service, folder.path(), Some(who), arguments, path).map(|o| answer(&o));
-    // Page, a module of it, the style of its pictures, a read, a picture of a link that is not there, a computation, a change; 400 and
-    // 404 were let through.
+    // Page, a module of it, the style of its pictures, a read, a picture of a link that is not there, a computation, a change; 204 and
+    // 400 were let through.
     let wanted = [
-        ("read", [200, 200, 200, 200, 404, 403, 403]),
-        ("evaluate", [200, 200, 200, 200, 404, 400, 403]),
-        ("admin", [200, 200, 200, 200, 404, 400, 400]),
+        ("read", [200, 200, 200, 200, 204, 403, 403]),
+        ("evaluate", [200, 200, 200, 200, 204, 400, 403]),
+        ("admin", [200, 200, 200, 200, 204, 400, 400]),
         ("agent", [403, 403, 403, 403, 403, 403, 403]),
     ];
     for (who, statuses) in wanted {

@@ -10,7 +10,7 @@ use render::{
     view::{JobView, LinkView, MemberView, PhaseView},
 };
 
-use super::{Api, ApiError, Kind, beside};
+use super::{Api, ApiError, beside};
 use crate::controller::Snapshot;
 
 /// Which colour jobs have for whoever asks: slots of the palette by job, counted from 0.
@@ -35,17 +35,17 @@ impl JobColours {
 
 impl Api {
     /// The circles of a link with demand, before and after the committed shifts, as SVG: `alone`, or for a page that has the style
-    /// sheet of pictures. Jobs without a colour get the first that is free.
+    /// sheet of pictures. Jobs without a colour get the first that is free. `None`: the link carries no job, which is no error,
+    /// because its jobs may have been released between two requests.
     ///
     /// # Errors
-    /// The link has no demand or does not exist, or the service is stopping.
-    pub(crate) async fn circles(&self, link: &str, colours: JobColours, alone: bool) -> Result<String, ApiError> {
+    /// The service is stopping.
+    pub(crate) async fn circles(&self, link: &str, colours: JobColours, alone: bool) -> Result<Option<String>, ApiError> {
         let table = self.0.controller.links().await?;
-        let missing = || ApiError::new(Kind::NotFound, &format!("link {link:?} carries no job"));
-        let at = table.links.iter().position(|l| l.id == *link).ok_or_else(missing)?;
+        let Some(at) = table.links.iter().position(|l| l.id == *link) else { return Ok(None) };
         let snapshot = self.snapshot().await?;
         let drawn = beside(&self.0.drawing, move || draw(&table.links[at], &snapshot, &colours)).await?;
-        Ok(if alone { drawn.document() } else { drawn.unstyled() })
+        Ok(Some(if alone { drawn.document() } else { drawn.unstyled() }))
     }
 }
 

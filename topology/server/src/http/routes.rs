@@ -6,7 +6,7 @@ use axum::{
     Extension, Router,
     body::Body,
     extract::{RawQuery, Request, State},
-    http::HeaderMap,
+    http::{HeaderMap, StatusCode},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{get, post, put},
@@ -276,7 +276,8 @@ async fn circles(State(shared): State<Shared>, Extension(caller): Extension<Call
     let colours = JobColours::read(&query.values("colour"))?;
     let fragment = query.flag("fragment")?;
     query.finish()?;
-    Ok(Picture(shared.api.circles(&link, colours, !fragment).await?).into_response())
+    let drawn = shared.api.circles(&link, colours, !fragment).await?;
+    Ok(drawn.map_or_else(|| StatusCode::NO_CONTENT.into_response(), |svg| Picture(svg).into_response()))
 }
 
 async fn agents(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {
