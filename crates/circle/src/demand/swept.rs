@@ -29,6 +29,7 @@ impl SweptMarginal {
     /// The response of `member` to the others' `total`.
     pub(crate) fn new(circle: &Circle, total: &DemandSum, member: usize) -> Self {
         let f = &circle.members[member].folded;
+        // Level 0 adds nothing to the total, so it has no step function.
         let levels = f.levels.len() - 1;
         let pieces = total.starts.len();
         // Added excess rate of each level during each piece of the total.
@@ -42,6 +43,7 @@ impl SweptMarginal {
             }
         }
         let mut response = Self { period: f.period, breaks: Vec::new(), levels, rate: Vec::new(), prefix: Vec::new(), without };
+        // A shorter job turns several times around the circle, and one lookup must count all its turns.
         if f.period == circle.perimeter {
             response.breaks.extend_from_slice(&total.starts);
             response.rate = added;
@@ -58,12 +60,14 @@ impl SweptMarginal {
         let mut now = vec![0.0; levels];
         let mut turn = 0;
         while turn < perimeter {
+            // The first start is 0, so every tick lies in a piece.
             let piece = starts.partition_point(|&s| s <= turn) - 1;
             for level in 0..levels {
                 now[level] += added[piece * levels + level];
             }
             turn += g;
         }
+        // A piece that starts with a turn is in `now` already. Piece 0 is one of those, so `piece - 1` exists for the others.
         let mut order: Vec<(u64, u32)> =
             starts.iter().enumerate().map(|(i, &s)| (s % g, i as u32)).filter(|&(residue, _)| residue > 0).collect();
         order.sort_unstable();
@@ -115,6 +119,8 @@ impl SweptMarginal {
         let whole = self.breaks.len() * self.levels;
         let mut sum = 0.0;
         for span in &f.spans {
+            // Both ends lie below two periods. A span that crosses the end of the circle is a whole turn less what lies between its
+            // ends.
             let (mut from, mut to) = (span.from + shift, span.to + shift);
             let level = span.level as usize - 1;
             let mut part = 0.0;
