@@ -18,17 +18,17 @@ use crate::{
     },
 };
 
-/// Where the last job may stand beside those that stand already.
+/// The places of the last job beside those that stand already.
 #[derive(Default)]
 struct Beside {
-    /// Its (added cost, shift), by cost.
+    /// (added cost, shift) of the last job, by cost.
     known: Vec<(f64, u64)>,
-    /// Or, where they depend on the job placed just before it, the heads.
+    /// The heads instead, where the places depend on the job that is placed just before the last one.
     heads: Vec<usize>,
 }
 
 impl<'a> Search<'a> {
-    /// Where `last` may stand beside the placed jobs once `first` stands: what is known already, unless it depends on `first`.
+    /// The places of `last` beside the placed jobs once `first` stands: those known already, unless they depend on `first`.
     fn beside(&self, first: usize, last: &Pending<'a>, head: usize, child_min: usize) -> Beside {
         let from = head + usize::from(last.job < child_min);
         let mut beside = Beside::default();
@@ -61,9 +61,10 @@ impl<'a> Search<'a> {
         let asked = open(pending[0], pending[1]) + open(pending[1], pending[0]);
         let joints = self.joints([pending[0].job, pending[1].job], asked, spent);
         if joints.is_none() {
-            // What is asked next, many times, is where one fits when the other is placed.
+            // The next question, asked many times, is where one job fits when the other is placed: the placed jobs are added up once for it.
             self.keep_placed();
         }
+        // Either job may be the one that is aligned with the placed jobs while the other is aligned with it: both orders are all trees.
         for which in 0..2 {
             match &joints {
                 Some(joints) => self.close(head, child_min, pending, with_floors, joints, which),
@@ -113,7 +114,7 @@ impl<'a> Search<'a> {
                 break;
             }
             if self.workspace.budget.is_spent() {
-                // Ranked: the first that is not looked at has the smallest bound of the rest.
+                // The places are ranked, so the first that is not looked at has the smallest bound of the rest.
                 self.given_up = self.given_up.min(so_far + last.least);
                 break;
             }
@@ -136,6 +137,7 @@ impl<'a> Search<'a> {
         which: usize,
     ) {
         let (first, last) = (pending[which], pending[1 - which]);
+        // Two jobs that are both aligned with placed ones are the same pair in either order, so only the first order tries them.
         let beside = if which == 0 { self.beside(first.job, last, head, child_min) } else { Beside::default() };
         let mut shifts = Vec::new();
         let mut open: Vec<(f64, u64)> = Vec::new();
@@ -144,12 +146,15 @@ impl<'a> Search<'a> {
         self.for_each_place(first, last, &first.ranked(head, child_min), with_floors, |search, so_far, shift| {
             shifts.clear();
             if !search.meet(first.job, last.job, &beside.heads, &mut shifts) {
+                // Places that were left out may add nothing to what stands.
                 search.given_up = search.given_up.min(so_far);
             }
             search.workspace.budget.charge(4 + last.work() * shifts.len() as u64);
+            // The interaction is never negative, so a place that is too dear alone is too dear with it (docs/model.md, section 6).
             let room = search.enough() - so_far;
             open.clear();
             open.extend(shifts.iter().map(|&s| (last.cost(s), s)).filter(|c| c.0 < room));
+            // The known places are ranked by cost: the first that is too dear ends them.
             open.extend(beside.known.iter().take_while(|k| k.0 < room));
             if open.is_empty() {
                 return;
@@ -180,6 +185,7 @@ impl<'a> Search<'a> {
         let (first, last) = (pending[which], pending[1 - which]);
         let depends = self.order.iter().any(|&h| self.couplings.depends(self.group, last.job, h, first.job));
         let heads = if depends { self.order.clone() } else { Vec::new() };
+        // All heads count here, also those before `head`: the result bounds every place of `last`, as `Slopes` needs it.
         let known = if depends { Vec::new() } else { last.ranked(0, 0) };
         let mut seen = self.slopes_of(first.job);
         let mut shifts = Vec::new();
@@ -217,7 +223,7 @@ impl<'a> Search<'a> {
         let work = response.iter().map(CircleMarginal::work).sum::<u64>();
         let mut least = f64::INFINITY;
         for &(added, shift) in shifts {
-            // Beside more jobs it adds no less.
+            // Beside more jobs this job adds no less (convexity), and the places are ranked: none of the rest is cheaper.
             if so_far + added >= least {
                 break;
             }
@@ -232,6 +238,7 @@ impl<'a> Search<'a> {
     /// Adds up the placed jobs, as far as the others can see, for all that is asked until the base is cleared.
     fn keep_placed(&mut self) {
         let mut base = Vec::with_capacity(self.group.circles.len());
+        // A base has the sums of all circles, and a circle that is swept has none.
         if self.group.plain.iter().any(|p| *p) {
             return;
         }

@@ -27,7 +27,7 @@ pub(crate) struct Couplings {
 enum Congruent {
     All,
     One,
-    /// Next to these shifts.
+    /// The congruent shifts next to these shifts.
     Near(Vec<u64>),
 }
 
@@ -35,6 +35,7 @@ impl Couplings {
     pub(crate) fn new(group: &Group) -> Self {
         let jobs = group.jobs.len();
         let mut couplings = Self { jobs, modulus: Vec::new() };
+        // A class is kept as the bits of a `u32`. Without a table `vertices` lists all congruent shifts.
         if jobs > JOBS_MAX {
             return couplings;
         }
@@ -43,6 +44,7 @@ impl Couplings {
             for a in members {
                 for b in members.iter().filter(|b| b.job != a.job) {
                     let both = &mut couplings.modulus[a.job * jobs + b.job];
+                    // Each gcd divides the period of `a`, so the LCM of all of them fits.
                     *both = both.lcm(&a.folded.period.gcd(&b.folded.period));
                 }
             }
@@ -62,6 +64,7 @@ impl Couplings {
         while let Some(a) = open.pop() {
             for b in (0..self.jobs).filter(|&b| self.coupled_beyond(a, b, g)) {
                 if class >> b & 1 == 0 {
+                    // Each job enters `open` once at most, so the loop ends.
                     class |= 1 << b;
                     open.push(b);
                 }
@@ -87,7 +90,8 @@ impl Couplings {
                 *reach = reach.lcm(&self.modulus[a * self.jobs + p]);
             }
         }
-        // A way passes each unplaced job once at most.
+        // A path passes each unplaced job once at most, so `count - 1` rounds reach the end of the longest (as Bellman and Ford do). Prime
+        // by prime the gcd is the narrowest step of a path and the LCM the widest path.
         for _ in 1..count {
             for a in 0..count {
                 for b in (0..count).filter(|&b| b != a) {
@@ -116,21 +120,25 @@ impl Couplings {
             return group.alignments(job, head, shift, true, into);
         }
         let g = self.modulus[job * self.jobs + head];
+        // The shift of this job matters modulo `g` only, so there are no congruent shifts to choose from.
         if lock == g {
             return group.alignments(job, head, shift, true, into);
         }
         let within = self.reach(job, placed).map_or(lock, |reach| reach.gcd(&lock));
         let turns = within / g;
         let all = |into: &mut Vec<u64>| group.alignments_within(job, head, shift, true, within, into);
+        // The rules below are for alignments that repeat modulo `g`; on another circle the two may meet modulo less.
         if turns == 1 || group.jobs[job].on.len() > 1 && !self.same_modulus(group, job, head) {
             return all(into);
         }
         let near = match self.congruent(group, job, head, g, placed) {
             Congruent::All => return all(into),
             Congruent::One => Vec::new(),
+            // Two shifts for each passage would be no fewer than all.
             Congruent::Near(near) if 2 * near.len() as u64 >= turns => return all(into),
             Congruent::Near(near) => near,
         };
+        // `all` takes an even selection of so many, and says so.
         if group.too_many(job, head, 2 * near.len() as u64) {
             return all(into);
         }
