@@ -108,7 +108,7 @@ impl Folded {
     }
 
     /// Appends the floor: the largest variable that the demand dominates at every point, whatever
-    /// its shift. It sends at least `v` as often as the demand does at its quietest point.
+    /// its shift. The floor sends at least `v` as often as the demand does at its quietest point.
     fn push_floor(&mut self) {
         // least[v]: smallest probability, over all pieces, of a level of at least `v`.
         let mut least = vec![1.0_f64; self.levels.len() + 1];

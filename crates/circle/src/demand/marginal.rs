@@ -41,6 +41,7 @@ impl<'a> CircleMarginal<'a> {
             let Workspace { sum, budget } = workspace;
             // The job itself is out of the total also where `presence` counts its floor.
             sum.sweep(circle, |other| if other == job { Presence::Absent } else { presence(other) }, budget);
+            // One excess for each level and piece, and a few steps to fold and integrate them.
             budget.charge(folded.levels.len() as u64 * (3 * sum.starts.len() as u64 + sum.terms(circle)));
             let curve = SweptMarginal::new(circle, sum, m);
             return Self { without: curve.without * circle.weight, scale: circle.weight, others: Others::Swept(curve, folded) };

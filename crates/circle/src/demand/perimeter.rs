@@ -111,6 +111,7 @@ pub(crate) fn perimeter(jobs: &[Periodic<'_>], pieces_max: u64) -> Perimeter {
     // The largest gcd first. One that does not fit is left out, and smaller ones after it may still fit.
     for &g in gcds.iter().take(GCDS_MAX) {
         let grown = joined(ticks, g);
+        // A gcd that divides the circle already costs nothing and is kept as it is.
         if grown > u128::from(ticks) && fits(grown) {
             ticks = grown as u64;
         }
@@ -138,6 +139,7 @@ fn gcds(jobs: &[Periodic<'_>]) -> Vec<u64> {
         // Equal periods only; all else is looked at as if it did not lock, which the blur accounts for.
         let mut equal: Vec<u64> = periods.windows(2).filter(|p| p[0] == p[1]).map(|p| p[0]).collect();
         equal.dedup();
+        // The largest come first, as in the list of all pairs below.
         equal.reverse();
         return equal;
     }

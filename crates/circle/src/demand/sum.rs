@@ -40,7 +40,7 @@ pub(crate) struct DemandSum {
     pub(crate) starts: Vec<u64>,
     /// Demand of the locked jobs during each piece.
     base: Vec<f64>,
-    /// Which distribution of the unlocked jobs holds during each piece; empty when all are locked.
+    /// The index of the distribution of the unlocked jobs during each piece; empty when all are locked.
     mix: Vec<u32>,
     /// (level, probability) of all distributions, one after the other, and where each ends.
     mix_atoms: Vec<(f64, f64)>,

@@ -19,7 +19,7 @@ pub(crate) struct SweptMarginal {
     levels: usize,
     /// Value of each step function from each break on: `[break][level]`.
     rate: Vec<f64>,
-    /// Its integral from 0 to each break, and to the period: `[break][level]`.
+    /// Integral of each step function from 0 to each break, and to the period: `[break][level]`.
     prefix: Vec<f64>,
     /// Excess of the others alone, around the circle.
     pub(crate) without: f64,
@@ -36,6 +36,7 @@ impl SweptMarginal {
         let mut added = vec![0.0; pieces * levels];
         let mut without = 0.0;
         for piece in 0..pieces {
+            // The cost without the job is taken off level by level, so a shift costs only what it adds (section 4).
             let idle = total.excess_with(piece, 0.0, circle);
             without += idle * total.length(piece, circle) as f64;
             for level in 0..levels {

@@ -235,7 +235,7 @@ fn repeat(bends: &mut Vec<u64>, first: usize, own: u64, lock: u64, random: &mut 
 /// `exp(-x)` for `x >= 0`, to a part in a thousand: the 1024th power of `exp(-x / 1024)`, of which three terms are enough. The crate
 /// is `no_std`, and a probability need not be more exact.
 fn exp_of_negative(x: f64) -> f64 {
-    // Such a place would be drawn once in 500 million draws; and beyond 1,024 the three terms below grow again.
+    // A place this dear would be drawn once in 500 million draws; and beyond 1,024 the three terms below grow again.
     if x > 20.0 {
         return 0.0;
     }

@@ -85,7 +85,7 @@ pub(super) struct Search<'a> {
     pub(super) given_up: f64,
     /// How fast the cost may fall as a job moves, as far as asked.
     slopes: Vec<Option<f64>>,
-    /// What sets of jobs cost alone.
+    /// Lower bounds of the costs of sets of jobs alone.
     pub(super) subsets: Subsets,
     /// Jobs that are added up already, and their sums by circle; empty when none are.
     pub(super) base_jobs: Vec<usize>,
@@ -94,7 +94,7 @@ pub(super) struct Search<'a> {
 
 /// A node of the search tree.
 pub(super) struct Node<'a> {
-    /// Nothing below it costs less.
+    /// No shifts below this node cost less.
     pub(super) bound: f64,
     /// Cost of the placed jobs and of what the others send at least.
     with_floors: f64,
@@ -167,6 +167,7 @@ impl<'a> Search<'a> {
         let coarse = grid::is_coarse(self.group, &self.placed);
         let all = self.workspace.budget.left();
         let mut bound = f64::NEG_INFINITY;
+        // The last margin is 0 again: a full search, with all the work that the others left.
         for (margin, work) in [(0.0, all / FIRST_SHARE)].into_iter().chain(MARGINS.map(|margin| (margin, all))) {
             (self.margin, self.given_up) = (margin, f64::INFINITY);
             let outer = self.workspace.budget.narrow(work);
@@ -179,7 +180,7 @@ impl<'a> Search<'a> {
             // The tree holds nothing below the best cost less the margin, but for what was given up.
             let known = self.given_up.min(self.best.cost - margin);
             bound = bound.max(known);
-            // Nothing is left, or nothing to look for it with.
+            // The proof is complete, or the work for it is spent.
             if bound >= self.best.cost - PROOF_TOLERANCE || self.workspace.budget.is_spent() {
                 break;
             }
@@ -238,10 +239,11 @@ impl<'a> Search<'a> {
             return bound;
         }
         if let [last] = &pending[..] {
-            // One job left: its best alignment is the best of this part, and it is attained.
+            // With one job left, the best alignment of that job is the best of this part, and it is attained.
             self.found(with_floors + last.least, last.job, last.at);
             return bound;
         }
+        // The leaves above are taken even without work left, because their cost is known already.
         if out_of_work {
             return bound;
         }
@@ -296,8 +298,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What an unplaced job adds at its alignments with the placed jobs, over the floor that is
-    /// counted for it already in `costs`, by circle.
+    /// An unplaced job with the cost that it adds at its alignments with the placed jobs, over its floor, which
+    /// `costs` counts already, by circle.
     fn pending(&mut self, job: usize, costs: &[f64], complete: &mut bool) -> Pending<'a> {
         let response = self.response(job);
         // `costs` has the floor of this job already; the difference, which is never positive, keeps it from counting twice.
@@ -307,6 +309,7 @@ impl<'a> Search<'a> {
         pending.least = pending.cost(0);
         let mut shifts = Vec::new();
         let mut lookups = 0;
+        // Alignments with all heads give the least cost of the job, also with heads that have had their turn: the bound needs them.
         for (h, &head) in self.order.iter().enumerate() {
             shifts.clear();
             *complete &= self.couplings.vertices(self.group, job, head, &self.placed, &mut shifts);
@@ -353,6 +356,7 @@ impl<'a> Search<'a> {
         };
         let demand = |on: &OnCircle| DemandDistribution::of(&on.folded, presence(on.job));
         let members = &self.group.circles[circle].members;
+        // A base holds the jobs that stood when it was made; those placed since, and floors, come on top.
         let Some(base) = self.base.get(circle) else { return Some(members.iter().filter_map(demand).collect()) };
         let rest = members.iter().filter(|on| !self.base_jobs.contains(&on.job));
         Some(base.iter().cloned().chain(rest.filter_map(demand)).collect())

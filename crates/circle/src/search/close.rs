@@ -61,7 +61,8 @@ impl<'a> Search<'a> {
         let asked = open(pending[0], pending[1]) + open(pending[1], pending[0]);
         let joints = self.joints([pending[0].job, pending[1].job], asked, spent);
         if joints.is_none() {
-            // The next question, asked many times, is where one job fits when the other is placed: the placed jobs are added up once for it.
+            // The next question, asked many times, is where one job fits when the other is placed. The placed jobs are added up once for
+            // all answers.
             self.keep_placed();
         }
         // Either job may be the one that is aligned with the placed jobs while the other is aligned with it: both orders are all trees.
@@ -81,6 +82,7 @@ impl<'a> Search<'a> {
         for circle in &self.group.circles {
             let member = |job: usize| circle.members.iter().find(|on| on.job == job);
             let (Some(a), Some(b)) = (member(jobs[0]), member(jobs[1])) else { continue };
+            // The two jobs tell the others apart modulo both of their periods.
             let seen = a.folded.period.lcm(&b.folded.period);
             let stand: Vec<(&Folded, u64)> = circle.members.iter().filter_map(|on| Some((&on.folded, self.placed[on.job]?))).collect();
             let pieces = interaction::pieces(stand.iter().map(|s| s.0), seen);
@@ -125,8 +127,8 @@ impl<'a> Search<'a> {
     }
 
     /// Two jobs are left: places one of them, `which`, at each of its alignments with the placed jobs, and the other at those
-    /// with it, and, once, with the placed jobs. What each adds alone bounds what both add, and what they add together is
-    /// looked up where that bound is not enough.
+    /// with it, and, once, with the placed jobs. The cost that each adds alone bounds what both add; the interaction
+    /// of both is looked up where that bound is not enough.
     fn close(
         &mut self,
         head: usize,
@@ -185,8 +187,9 @@ impl<'a> Search<'a> {
         let (first, last) = (pending[which], pending[1 - which]);
         let depends = self.order.iter().any(|&h| self.couplings.depends(self.group, last.job, h, first.job));
         let heads = if depends { self.order.clone() } else { Vec::new() };
-        // All heads count here, also those before `head`: the result bounds every place of `last`, as `Slopes` needs it.
+        // Every head counts here, also one before `head`: the result bounds every place of `last`, as `Slopes` needs it.
         let known = if depends { Vec::new() } else { last.ranked(0, 0) };
+        // Sums made anew are dear, so a bound by slope may save one.
         let mut seen = self.slopes_of(first.job);
         let mut shifts = Vec::new();
         self.for_each_place(first, last, &first.ranked(head, child_min), with_floors, |search, so_far, shift| {
@@ -213,11 +216,13 @@ impl<'a> Search<'a> {
     /// costs, or no more, if it is no better than the best.
     fn finish(&mut self, job: usize, so_far: f64, shifts: &[(f64, u64)]) -> f64 {
         let Some(alone) = shifts.first().map(|s| so_far + s.0) else { return so_far };
+        // The best place alone bounds the best place beside `first` as well, and needs no new sum.
         if alone >= self.enough() {
             return alone;
         }
         let (costs, _) = self.placed_cost(Some(so_far));
         let response = self.response(job);
+        // The floor of this job is in `costs` and not in the responses: the difference comes off once.
         let without: f64 = self.group.jobs[job].on.iter().zip(&response).map(|(&(c, _), r)| r.without - costs[c]).sum();
         let placed = costs.iter().sum::<f64>() + without;
         let work = response.iter().map(CircleMarginal::work).sum::<u64>();

@@ -1,9 +1,9 @@
 //! Prunes the candidate shifts of a job against a placed job: all alignments where the periods lock, few where they hardly do.
 //!
 //! Two edges that meet modulo `g` meet at every `g`-th tick, so a job that locks with its head only modulo `g` has one alignment
-//! for each congruent shift. Seen from the head these are alike. They differ by the jobs with which the job is coupled beyond
-//! `g`, its *coupling class*; and as the job moves from one congruent shift to the next, the cost is concave until one of its
-//! edges passes an opposite edge of the class (proof in docs/model.md, section 6). So only the congruent shifts next to such a
+//! for each congruent shift. Seen from the head, the congruent shifts are alike. The difference lies in the jobs with which the job
+//! is coupled beyond `g`, its *coupling class*. As the job moves from one congruent shift to the next, the cost is concave until an
+//! edge of the job passes an opposite edge of the class (proof in docs/model.md, section 6). So only the congruent shifts next to such a
 //! passage are needed, and one is enough while no job of the class is placed.
 
 use alloc::{vec, vec::Vec};
@@ -84,6 +84,7 @@ impl Couplings {
             count += 1;
         }
         let open = &open[..count];
+        // Paths of one step come first: the couplings with placed jobs, where every path ends.
         let mut reach = [1_u64; PROOF_JOBS_MAX];
         for (reach, &a) in reach.iter_mut().zip(open) {
             for p in (0..self.jobs).filter(|p| !open.contains(p)) {
@@ -150,6 +151,7 @@ impl Couplings {
             }
             for &at in &near {
                 // The last congruent shift at or before the passage and the first at or after it.
+                // `lock` is a multiple of `within` and at least `after`: adding it only keeps the difference above zero.
                 let after = (at % g + g - base) % g;
                 into.push((at + lock - after) % within);
                 into.push((at + lock - after + if after > 0 { g } else { 0 }) % within);
@@ -171,13 +173,14 @@ impl Couplings {
     fn congruent(&self, group: &Group, job: usize, head: usize, g: u64, placed: &[Option<u64>]) -> Congruent {
         let class = self.coupling_class(job, g);
         let member = |j: usize| class >> j & 1 == 1;
+        // The proof of near passages needs a head outside of the class; without it nothing is known (section 6).
         if member(head) {
             return Congruent::All;
         }
         let others = (0..self.jobs).filter(|&j| j != job && member(j));
         let (stand, open): (Vec<usize>, Vec<usize>) = others.partition(|&j| placed[j].is_some());
         if stand.is_empty() {
-            // The whole class can move by `g`, and no other job meets anything else.
+            // The whole class can move by `g` without any change for other jobs, so one congruent shift stands for all.
             return Congruent::One;
         }
         if !open.is_empty() {

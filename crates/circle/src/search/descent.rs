@@ -99,6 +99,7 @@ fn descend(
 /// a lower bound. Never worse than not shifting them at all. No second start and no sweep begins once the budget is spent.
 pub(crate) fn descent(group: &Group, fixed: &[Option<u64>], starts: usize, enough: f64, workspace: &mut Workspace) -> Incumbent {
     let unshifted: Vec<u64> = fixed.iter().map(|f| f.unwrap_or(0)).collect();
+    // The unshifted jobs are the first answer, so no descent can end with a worse one.
     let mut best = Incumbent { cost: group.cost(&unshifted, workspace), shifts: unshifted };
     let mut order: Vec<usize> = (0..fixed.len()).filter(|&j| fixed[j].is_none()).collect();
     order.sort_by(|&a, &b| group.jobs[b].weight.total_cmp(&group.jobs[a].weight));

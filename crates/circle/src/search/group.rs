@@ -120,6 +120,7 @@ impl Group {
 
     /// Mean excess on a circle under those shifts of its jobs.
     pub(crate) fn excess(&self, circle: usize, shift: impl Fn(usize) -> u64, workspace: &mut Workspace) -> f64 {
+        // A sum on smaller circles comes first; a sweep is for short circles, and where such a sum would be too large.
         let at = |job| Presence::At(shift(job));
         let swept = &self.circles[circle];
         // Nothing is added to this total, so a circle of one tick (`seen` = 1) is enough.
@@ -289,7 +290,7 @@ impl<'a> Common<'a> {
         Meeting { apart: (edge % g + g - own % g) % g, opposite: rises != own_rises }
     }
 
-    /// All meetings in one turn of the modulus. All shifts are congruent modulo 1: there one meeting stands for all.
+    /// All meetings in one turn of the modulus. Every shift is congruent modulo 1: there one meeting stands for all.
     pub(crate) fn for_each_meeting(&self, mut see: impl FnMut(Meeting)) {
         let g = self.modulus;
         if g == 1 {
@@ -335,6 +336,7 @@ fn is_plain(circle: &Circle) -> bool {
         return false;
     }
     // With one unlocked job at most a sweep multiplies no distributions, so it is cheap while the pieces are few.
+    // Of many jobs the sums on smaller circles take a look at all pairs of summands for each sum.
     circle.members.len() > FEW_JOBS
         || circle.members.iter().filter(|on| !on.folded.is_locked()).count() <= 1
             && pieces(circle) <= PLAIN_REPEATS * circle.members.iter().map(|on| on.folded.starts.len() as u64).sum::<u64>()

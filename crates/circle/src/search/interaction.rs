@@ -123,6 +123,7 @@ impl PairInteraction {
         let perimeter = u64::try_from(perimeter).ok()?;
         let table = jobs.map(|f| f.levels.len() as u64).iter().product::<u64>().saturating_mul(others.pieces());
         let stretches = |f: &Folded| (perimeter / f.period.gcd(&perimeter)).saturating_mul(f.spans.len() as u64);
+        // Pieces of the others repeat around the circle of all, which must therefore be a multiple of theirs.
         if table > TABLE_MAX || !perimeter.is_multiple_of(others.period) || jobs.iter().any(|f| stretches(f) > STRETCHES_MAX) {
             return None;
         }
@@ -141,6 +142,7 @@ impl PairInteraction {
             let atoms = others.atoms(piece);
             for (row, &level) in first.levels.iter().enumerate() {
                 for (column, &other) in second.levels.iter().enumerate() {
+                    // Convexity is in the level, so the mean over the atoms of the others keeps it.
                     let both = level + other;
                     excess[row * columns + column] = atoms.iter().map(|&(l, p)| p * circle.excess_at(l + both)).sum();
                 }
@@ -178,6 +180,7 @@ impl PairInteraction {
                         let i = if which == 0 { stretch.level * columns + level } else { level * columns + stretch.level };
                         table[i] * stretch.more
                     };
+                    // A piece in which both jobs fit has no interaction, and would only add events to sort.
                     if (0..levels).any(|l| interaction(l) > 0.0) {
                         curve.add(place, step, interaction);
                     }

@@ -275,8 +275,8 @@ impl<'a> LockedSum<'a> {
             let before = if piece == 0 { pieces - 1 } else { piece - 1 };
             let before = &self.rate[before * levels..(before + 1) * levels];
             for edge in &wave.edges {
-                // As this edge passes this start, the slope of the cost goes from `before[from] - before[to]` to `here[from] -
-                // here[to]`.
+                // As this edge passes this start, the slope of the cost goes from `before[from] - before[to]` to
+                // `here[from] - here[to]`.
                 let bend = (here[edge.from] - before[edge.from]) - (here[edge.to] - before[edge.to]);
                 if bend > BEND_MIN {
                     into.push(wrapped(start + wave.period - edge.at, wave.period));

@@ -101,6 +101,7 @@ fn proven(group: &Group, fixed: &[Option<u64>], found: Incumbent, bound: f64, wo
     if found.cost <= bound + PROOF_TOLERANCE {
         return Optimum { found, bound };
     }
+    // Few jobs are proven without the bounds of subsets, and these bounds know nothing of fixed jobs.
     let many = group.bodies() > EXACT_JOBS_MAX && fixed.iter().all(Option::is_none);
     let subsets = if many {
         workspace.within(workspace.budget.left() / SUBSETS_SHARE, |workspace| Subsets::new(group, workspace))

@@ -50,7 +50,7 @@ impl Slopes {
         Self { slope, known: BTreeMap::new() }
     }
 
-    /// All that comes of `shift` costs at least `bound`.
+    /// Takes note that all that comes of `shift` costs at least `bound`.
     pub(crate) fn learn(&mut self, shift: u64, bound: f64) {
         self.known.insert(shift, bound);
     }

@@ -84,7 +84,7 @@ impl Search<'_> {
         let lock = self.group.jobs[job].lock;
         let reach = self.couplings.reach(job, &self.placed).map_or(lock, |reach| num_integer::gcd(reach, lock));
         let cost = |shift: u64| response.iter().map(|r| r.at(shift)).sum::<f64>() + counted;
-        // Shifts beyond the reach attain nothing that those below do not (docs/model.md, section 6).
+        // A shift beyond the reach attains nothing new, because jobs still to be placed can move along (docs/model.md, section 6).
         let mut places: Vec<(f64, u64)> = (0..reach).map(|shift| (cost(shift), shift)).collect();
         places.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         self.workspace.budget.charge(reach * (4 + response.iter().map(|r| r.work()).sum::<u64>()));

@@ -34,6 +34,7 @@ impl Subsets {
         if jobs > PROOF_JOBS_MAX || members().any(|on| on.folded.floor().is_some()) {
             return Self::default();
         }
+        // A set that is hard to prove must not take the work of all others; a search that ends early still gives a bound.
         let each = workspace.budget.left() / SET_SHARE;
         let mut subsets = Self { alone: vec![0.0; 1 << jobs] };
         for set in 1_usize..1 << jobs {
