@@ -1,6 +1,6 @@
 //! Demand that looks the same at every point of a circle: one distribution over levels for all such jobs.
 //!
-//! A job whose period locks with nobody on the link, or that always sends the same, has no edges on the reduced circle. The jobs
+//! A job whose period locks with no other period on the link, or that always sends the same, has no edges on the reduced circle. The jobs
 //! of this kind together are one random variable `U` that is independent of the rest, so the excess of the other jobs at level
 //! `x` is `E[max(0, x + U - C)]`: still a convex function of `x`, so everything that docs/model.md derives from the convexity of
 //! `max(0, x - C)` holds with it. Half of the jobs of a real link are of this kind: their periods are measured numbers.
@@ -24,7 +24,7 @@ const SHORT: usize = 6;
 /// The sum of independent demands that do not depend on the point of the circle.
 #[derive(Clone, Debug)]
 pub(crate) struct Background {
-    /// (level in Mbit/s, probability), ascending; one level 0 when nobody is there.
+    /// (level in Mbit/s, probability), ascending; one level 0 when there are no such jobs.
     atoms: Vec<(f64, f64)>,
     /// Of each atom and all above it: the probability, and the sum of probability times level.
     above: Vec<(f64, f64)>,
@@ -43,11 +43,15 @@ impl Background {
     /// The sum of independent variables, each a list of (level, probability).
     pub(crate) fn new(jobs: Vec<Vec<(f64, f64)>>) -> Self {
         let mut background = Self::default();
+        // A convolution makes at most `levels_max` times the levels of the job, so with this quotient all of them stay within
+        // `TERMS_MAX`, unless `LEVELS_MIN` forbids it.
         let terms: usize = jobs.iter().map(Vec::len).sum();
         let terms = terms.min(JOB_LEVELS_MAX * jobs.len());
         let levels_max = (TERMS_MAX / terms.max(1)).clamp(LEVELS_MIN, LEVELS_MAX);
         for mut job in jobs {
             job.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+            // The difference of at most `worst` holds at every level of the other demands, and so in their mean: the blurs of all
+            // merges add up.
             while job.len() > JOB_LEVELS_MAX {
                 let worst = merge_neighbours(&mut job);
                 background.blur += worst;
@@ -58,6 +62,7 @@ impl Background {
                 background.blur += worst;
             }
         }
+        // Sums from the highest level down, because an excess needs only the levels above the capacity.
         let (mut weight, mut sum) = (0.0, 0.0);
         background.above = background
             .atoms
@@ -77,12 +82,13 @@ impl Background {
     /// Mean excess when everything else is `over` above the capacity (mostly below 0).
     pub(crate) fn excess(&self, over: f64) -> f64 {
         if let [(level, _)] = self.atoms[..] {
-            // Nobody, or jobs that always send the same: certain.
+            // A single level is certain: there are no such jobs, or all of them always send the same.
             return (over + level).max(0.0);
         }
         if self.atoms.len() <= SHORT {
             return self.atoms.iter().map(|&(level, p)| p * (over + level).max(0.0)).sum();
         }
+        // The atoms ascend, so those above the capacity are a tail: E[(U + over)+] = P(tail) * over + E[U in the tail].
         let first = self.atoms.partition_point(|a| a.0 + over <= 0.0);
         self.above.get(first).map_or(0.0, |&(weight, sum)| weight * over + sum)
     }
@@ -99,6 +105,7 @@ fn merge_neighbours(atoms: &mut Vec<(f64, f64)>) -> f64 {
     let mut worst = 0.0_f64;
     // Of a thousand jobs the ends of the distribution are less likely than the smallest number.
     atoms.retain(|a| a.1 > 0.0);
+    // A mean lies between its two atoms, and an odd one at the end keeps its level: the list stays ascending.
     let merged = atoms.chunks(2).map(|pair| {
         let &[(low, p), (high, q)] = pair else { return pair[0] };
         worst = worst.max(p * q / (p + q) * (high - low));
@@ -112,6 +119,7 @@ fn merge_neighbours(atoms: &mut Vec<(f64, f64)>) -> f64 {
 /// The distribution of the sum of two independent variables, both ascending.
 fn convolved(a: &[(f64, f64)], job: &[(f64, f64)]) -> Vec<(f64, f64)> {
     if job.len() > MERGED_MAX {
+        // Merging list by list copies the sum once per level of the job: beyond a few levels one sort is less work.
         let mut sum = a.iter().flat_map(|&(l, q)| job.iter().map(move |&(level, p)| (l + level, p * q))).collect();
         super::levels::merge_equal(&mut sum);
         return sum;

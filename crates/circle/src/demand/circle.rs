@@ -16,8 +16,8 @@ use crate::{
     model::problem::{Phase, Problem, ProblemLink},
 };
 
-/// A circle for a search among many jobs may have so many times the pieces of its jobs before one is looked for that drops
-/// couplings of no consequence: every evaluation goes around the circle.
+/// Most pieces of a circle for a search among many jobs, as a multiple of the pieces of the jobs. Beyond it a circle is looked for
+/// that drops couplings of no consequence, because every evaluation goes around the circle.
 const REPEATS_MAX: u64 = 8;
 /// Couplings that change no score by more than this are of no consequence for a search. (The scores that are reported count them
 /// in all the same, see `answer::exact`.)
@@ -31,9 +31,9 @@ const PERIMETER_LONG: u64 = 1 << 62;
 pub(crate) struct OnCircle {
     /// Index of the job within its group.
     pub(crate) job: usize,
-    /// Its demand, folded onto the circle: more than one piece.
+    /// The job's demand, folded onto the circle: more than one piece.
     pub(crate) folded: Folded,
-    /// Where its demand rises (`true`) and falls, in ticks of its own period.
+    /// Where the demand rises (`true`) and falls, in ticks of the job's own period.
     pub(crate) edges: Vec<(u64, bool)>,
     /// Jobs of one coupling class are coupled directly or through others, by gcds above 1. Classes are independent.
     pub(crate) class: u32,
@@ -64,14 +64,17 @@ pub(crate) struct Circle {
 impl Circle {
     /// A circle of that perimeter. `members` are (job, phases, period), none of them silent.
     pub(crate) fn new(capacity: u64, multiplicity: usize, members: &[(usize, &[Phase], u64)], perimeter: u64) -> Self {
+        // On a circle whose perimeter divides `M` each job is folded to the gcd with that perimeter (docs/model.md, section 2).
         let mut circle = Self::folded(capacity, members, |m| members[m].2.gcd(&perimeter));
         circle.perimeter = perimeter;
         circle.finish(multiplicity);
+        // A sweep merges levels beyond its limit (`DemandSum::mixture`); the blur says what that can lose under any shifts.
         circle.blur += if circle.may_cut() { circle.cut_blur() } else { 0.0 };
         circle
     }
 
     fn finish(&mut self, multiplicity: usize) {
+        // The perimeter makes a mean of a sum over ticks, and the capacity makes a loss of score of that mean (section 1).
         self.weight = multiplicity as f64 / (self.capacity * self.perimeter as f64);
         classify(&mut self.members);
         self.least_cost = self.least_cost();
@@ -83,6 +86,7 @@ impl Circle {
         let fold = |m: usize| {
             let own = active[m].2;
             let others = active.iter().enumerate().filter(|o| o.0 != m);
+            // `G_j` without `M`, which may not fit: gcd(T_j, M) is the LCM of the gcds with the others, and divides `T_j`.
             others.fold(1_u64, |l, (_, other)| l.lcm(&own.gcd(&other.2)))
         };
         Self::folded(link.capacity.0, &active, fold)
@@ -96,10 +100,12 @@ impl Circle {
         };
         let all: Vec<OnCircle> = members.iter().enumerate().map(member).collect();
         let merged: f64 = all.iter().map(|on| on.folded.blur).sum();
+        // A job of one piece has no edges here, so its demand is a part of the background (docs/model.md, section 2).
         let (members, constant): (Vec<OnCircle>, Vec<OnCircle>) = all.into_iter().partition(|on| on.folded.starts.len() > 1);
         let background = Background::new(constant.iter().map(|on| on.folded.distribution(0)).collect());
         let blur = merged + background.blur;
         let mean = members.iter().map(|on| on.folded.mean).sum::<f64>() + background.mean;
+        // Jensen: a mean excess is at least the excess of the mean, so no shifts and no dropped couplings get below it.
         let overfull = (mean - capacity as f64).max(0.0);
         Self { perimeter: 1, capacity: capacity as f64, weight: 0.0, members, background, blur, least_cost: 0.0, overfull }
     }
@@ -117,6 +123,7 @@ impl Circle {
         let negligible = NEGLIGIBLE * link.capacity.0 as f64;
         let whole = perimeter(&periodic, effort.pieces_max());
         let short = REPEATS_MAX * periodic.iter().map(Periodic::pieces).sum::<u64>();
+        // Scores on this circle are true: few jobs are added up on smaller circles (`FEW_JOBS`), and a short circle is swept.
         if whole.blur == 0.0 && (active.len() <= distribution::FEW_JOBS || whole.pieces <= u128::from(short)) {
             return Some(around(whole.ticks));
         }
@@ -130,13 +137,15 @@ impl Circle {
             }
         }
         let brief = perimeter(&periodic, short.min(effort.pieces_max()));
+        // The shorter circle is taken unless it drops couplings of consequence that the longer one keeps.
         let best = if brief.blur <= negligible || brief.blur <= whole.blur { brief } else { whole };
         let mut circle = around(best.ticks);
+        // Dropped couplings come on top of merged levels: the sum of both bounds the difference.
         circle.blur += best.blur;
         Some(circle)
     }
 
-    /// The same circle with those jobs only, renumbered in that order.
+    /// The circle with those jobs only, renumbered in that order.
     pub(crate) fn only(&self, jobs: &[usize]) -> Self {
         let mut circle = self.clone();
         circle.members.retain_mut(|on| {
@@ -144,6 +153,7 @@ impl Circle {
             on.job = place.unwrap_or(0);
             place.is_some()
         });
+        // Two jobs that only a third one coupled are coupled no longer, and the least cost of more jobs would be no bound.
         classify(&mut circle.members);
         circle.least_cost = circle.least_cost();
         circle
@@ -181,9 +191,11 @@ impl Circle {
     fn may_cut(&self) -> bool {
         let most = super::levels::LEVELS_MAX;
         let unlocked = || self.members.iter().map(|m| &m.folded).filter(|f| !f.is_locked());
+        // The product of the counts at one point bounds the levels, so most circles need no list of sums.
         if unlocked().fold(1_usize, |all, f| all.saturating_mul(f.atoms_at_once())) <= most {
             return false;
         }
+        // Equal sums are one level, so equal rates keep the list short however many jobs there are.
         let mut sums = vec![0.0_f64];
         for f in unlocked() {
             sums = f.levels.iter().flat_map(|level| sums.iter().map(move |sum| sum + level)).collect();
@@ -196,7 +208,7 @@ impl Circle {
         false
     }
 
-    /// What merging levels at their mean can be off by: the distance between neighbours of [`super::levels::LEVELS_MAX`] levels is
+    /// The most that merging levels at their mean can be off by: the distance between neighbours of [`super::levels::LEVELS_MAX`] levels is
     /// not known before the shifts are, but merging everything would be off by no more than the mean demand.
     fn cut_blur(&self) -> f64 {
         self.members.iter().map(|m| &m.folded).filter(|f| !f.is_locked()).map(|f| f.mean).sum()
@@ -208,6 +220,7 @@ impl Circle {
         let mean: f64 = self.members.iter().map(|m| m.folded.mean).sum();
         let (below, above) = around_mean(self.members.iter().map(|m| m.folded.reached()), mean);
         let (low, high) = (self.excess_at(below), self.excess_at(above));
+        // The chord of the convex excess between the two sums, read at the mean (bound 2 of docs/model.md, section 6).
         let share = if above > below { (mean - below) / (above - below) } else { 0.0 };
         self.cost(low + (high - low) * share).max(0.0)
     }
@@ -216,6 +229,7 @@ impl Circle {
 /// The jobs on a link that send something: (job, phases, period).
 fn active<'a>(problem: &'a Problem, link: &ProblemLink) -> Vec<(usize, &'a [Phase], u64)> {
     let all = link.members.iter().map(|m| (m.job.index(), problem.phases(m.demand), problem.period(m.job)));
+    // A job that sends nothing has no edges to meet: its period must not make the circle longer.
     all.filter(|m| !m.1.is_empty()).collect()
 }
 
@@ -236,6 +250,7 @@ fn around_mean<'a>(levels: impl Iterator<Item = &'a [f64]>, mean: f64) -> (f64, 
     let next = sums.partition_point(|s| *s < mean);
     let above = sums.get(next).copied().unwrap_or(mean);
     let below = next.checked_sub(1).map_or(above, |i| sums[i]);
+    // Where rounding puts the mean below all sums, the mean itself gives Jensen's bound, which is weaker and always true.
     if below <= mean && mean <= above { (below, above) } else { (mean, mean) }
 }
 
@@ -244,6 +259,7 @@ fn classify(members: &mut [OnCircle]) {
     let mut sets = UnionFind::<usize>::new(members.len());
     for i in 0..members.len() {
         for j in 0..i {
+            // A pair that is joined already needs no gcd: with equal periods that saves nearly all of this quadratic work.
             if !sets.equiv(i, j) && members[i].folded.period.gcd(&members[j].folded.period) > 1 {
                 sets.union(i, j);
             }
@@ -260,6 +276,7 @@ pub(crate) fn edges(phases: &[Phase], period: u64) -> Vec<(u64, bool)> {
     let mut steps: Vec<(u64, i128)> = Vec::with_capacity(2 * phases.len());
     for p in phases {
         steps.push((p.start.0 % period, i128::from(p.rate.0)));
+        // An end at the period is an edge at 0 of the next turn, where it meets a phase that starts there.
         steps.push((p.end.0 % period, -i128::from(p.rate.0)));
     }
     steps.sort_unstable();

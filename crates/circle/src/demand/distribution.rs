@@ -1,8 +1,8 @@
 //! Sums of demands on the smallest circles that tell them apart.
 //!
-//! What two sets of jobs do to each other is decided modulo the gcd of their circles (Chinese remainder theorem, as in
+//! The effect of two sets of jobs on each other is decided modulo the gcd of their circles (Chinese remainder theorem, as in
 //! `folded`): given a point of that smaller circle the two totals are independent. So a total is kept only as far around
-//! as somebody who is still to be added can see: two jobs of 215 ms that meet three others modulo 1 ms are added up around
+//! as a job that is still to be added can see: two jobs of 215 ms that meet three others modulo 1 ms are added up around
 //! 215 ms and then folded to 1 ms, to a few pieces with a distribution over a few levels each. A sweep around the circle
 //! of all of them would repeat the three others 215 times.
 
@@ -50,8 +50,8 @@ struct Limits {
 
 /// In a search, which asks for thousands of sums.
 const SEARCHED: Limits = Limits { summands: SUMMANDS_MAX, atoms: ATOMS_MAX, levels: LEVELS_MAX, ends: false };
-/// The same on a circle that cannot be walked around. It was chosen because its sums are short (see [`are_short`]), so these limits
-/// are far from any of them.
+/// On a circle that cannot be walked around: such a circle was chosen because its sums are short (see [`are_short`]), so no limit is
+/// needed.
 const ONLY_WAY: Limits = Limits { summands: SUMMANDS_MAX, atoms: u64::MAX, levels: usize::MAX, ends: false };
 /// For the scores that are reported: one sum for each link, 64 MiB at most.
 const EVALUATED: Limits = Limits { summands: 64, atoms: 1 << 22, levels: 1 << 14, ends: true };
@@ -78,9 +78,11 @@ impl DemandDistribution {
     pub(crate) fn job(f: &Folded, shift: u64) -> Self {
         let shift = shift % f.period;
         let pieces = f.starts.len();
+        // At tick 0 the link sees the job at its own tick `-shift` (docs/model.md, section 1).
         let first = f.piece_at(if shift == 0 { 0 } else { f.period - shift });
         let mut out = Self::empty(f.period);
         out.push(0, levels(f, first));
+        // The first piece comes last once more: its start lies on the circle too, unless the circle begins with it.
         for i in 1..=pieces {
             let piece = (first + i) % pieces;
             let at = (f.starts[piece] + shift) % f.period;
@@ -100,8 +102,9 @@ impl DemandDistribution {
         }
     }
 
-    /// What a job sends at least, wherever it stands; `None` if that is nothing.
+    /// The floor of a job: the least that it sends, wherever it stands. `None` if that is nothing.
     pub(crate) fn floor(f: &Folded) -> Option<Self> {
+        // A floor depends on neither the point nor the shift, so a circle of one tick holds it.
         let mut out = Self::empty(1);
         out.push(0, levels(f, f.floor()?));
         Some(out)
@@ -130,12 +133,13 @@ impl DemandDistribution {
         self.starts.get(piece + 1).copied().unwrap_or(self.period)
     }
 
-    /// The same seen modulo `period`, which divides this one: at each point the mean over the turns.
+    /// The demand seen modulo `period`, which divides this one: at each point the mean over the turns.
     pub(crate) fn fold(self, period: u64) -> Self {
         let turns = self.period / period;
         if turns == 1 {
             return self;
         }
+        // A piece that starts with a turn is counted at 0 already. Piece 0 is one of those, so `p - 1` exists for every event.
         let mut events: Vec<(u64, usize)> = self.starts.iter().enumerate().map(|(p, s)| (s % period, p)).filter(|e| e.0 > 0).collect();
         events.sort_unstable();
         let mut sum = Tally::new(&self.atoms);
@@ -153,6 +157,7 @@ impl DemandDistribution {
             let Some(&(then, _)) = events.get(next) else { return out };
             at = then;
             while let Some(&(_, p)) = events.get(next).filter(|e| e.0 == at) {
+                // In one of the turns, one piece ends here and the next begins.
                 sum.change(self.range(p - 1), &self.atoms, -1);
                 sum.change(self.range(p), &self.atoms, 1);
                 next += 1;
@@ -166,8 +171,8 @@ impl DemandDistribution {
 
     /// Pieces that the sum with `other` would have.
     fn pieces_with(&self, other: &Self) -> u64 {
-        // A turn of the other for each part of this period that it does not share: no LCM, which might overflow. What never changes
-        // cuts nothing.
+        // Each demand turns as often as the other period has parts that both do not share; the LCM itself might overflow. A demand of
+        // one piece cuts nothing.
         let shared = self.period.gcd(&other.period);
         let around = |m: &Self, by: &Self| if m.pieces() == 1 { 1 } else { (by.period / shared).saturating_mul(m.pieces()) };
         around(self, other).saturating_add(around(other, self))
@@ -179,9 +184,11 @@ impl DemandDistribution {
     }
 
     fn plus_within(&self, other: &Self, limits: &Limits, budget: &mut Budget) -> Option<Self> {
+        // Each piece has an atom, so too many pieces are too many atoms: the test comes before any work.
         if self.pieces_with(other) > limits.atoms {
             return None;
         }
+        // A common circle beyond 64 bits counts as a sum that is too large.
         let period = (self.period / self.period.gcd(&other.period)).checked_mul(other.period)?;
         let mut out = Self::empty(period);
         let (mut a, mut b) = (Around::new(self), Around::new(other));
@@ -190,6 +197,7 @@ impl DemandDistribution {
         while at < period {
             sum.clear();
             let (mine, theirs) = (self.atoms(a.piece), other.atoms(b.piece));
+            // Given a point of the common circle the two are independent (docs/model.md, section 2): probabilities multiply.
             let products = mine.iter().flat_map(|&(level, p)| theirs.iter().map(move |&(l, q)| (level + l, p * q)));
             let count = (mine.len() * theirs.len()) as u64;
             if count <= SCANNED {
@@ -253,7 +261,7 @@ impl Tally {
             self.turns[level] += turns;
             self.weight[level] += turns as f64 * atom.1;
             if self.turns[level] == 0 {
-                // What rounding left.
+                // The count of turns is exact. A level without turns has no probability but what rounding left.
                 self.weight[level] = 0.0;
             }
         }
@@ -275,7 +283,7 @@ struct Around<'a> {
 
 impl<'a> Around<'a> {
     fn new(of: &'a DemandDistribution) -> Self {
-        // What never changes never ends.
+        // A demand of one piece has no cut, so the piece never ends.
         Self { of, piece: 0, end: if of.pieces() == 1 { u64::MAX } else { of.end(0) } }
     }
 
@@ -283,6 +291,7 @@ impl<'a> Around<'a> {
         if at < self.end {
             return;
         }
+        // The caller stops at every end of both circles, so one step is always enough.
         self.piece += 1;
         if self.piece == self.of.starts.len() {
             self.piece = 0;
@@ -310,6 +319,7 @@ fn fold_all(of: &mut [DemandDistribution], seen: u64, budget: &mut Budget) {
         let others = of.iter().enumerate().filter(|o| o.0 != i);
         // gcd(own, lcm(others)) without that LCM, which may not fit: every term divides the own period.
         let shared = others.fold(whole.period.gcd(&seen), |l, o| l.lcm(&whole.period.gcd(&o.1.period)));
+        // A demand that is the same everywhere fits a circle of one tick, whatever the others could see.
         let needed = if whole.pieces() == 1 { 1 } else { shared };
         budget.charge(SUMMAND_WORK + if needed < whole.period { 4 * whole.pieces() } else { 0 });
         of[i] = whole.fold(needed);
@@ -350,14 +360,18 @@ fn total_within(
         return None;
     }
     loop {
+        // Each round but the last makes one summand of two, which bounds the loop.
         if limits.ends && budget.is_spent() {
             return None;
         }
+        // The fewer summands are left, the less of each can be seen, so each round folds again.
         fold_all(&mut of, seen, budget);
+        // The slower demand comes first, as the caller of two layers expects.
         of.sort_by_key(|m| core::cmp::Reverse(m.period));
         match &of[..] {
             [] => return Some((DemandDistribution::nothing(), DemandDistribution::nothing())),
             [_] => return Some((of.swap_remove(0), DemandDistribution::nothing())),
+            // A sum of these two would repeat the fast one within the slow one; `LayeredMarginal` reads them apart.
             [a, b] if seen.is_multiple_of(a.period) && a.period.is_multiple_of(b.period) && a.period > b.period => {
                 let inner = of.pop()?;
                 return Some((of.pop()?, inner));
@@ -365,6 +379,7 @@ fn total_within(
             _ => {}
         }
         let (i, j, _) = cheapest(&of)?;
+        // `i` is below `j`, so the removal leaves it in place.
         let b = of.swap_remove(j);
         of[i] = of[i].plus_within(&b, limits, budget)?;
     }
@@ -391,11 +406,12 @@ pub(crate) fn gather(mut of: Vec<DemandDistribution>, seen: u64, budget: &mut Bu
 /// Whether the sums that a search asks for around such a circle are all short, wherever its jobs stand.
 pub(crate) fn are_short(circle: &Circle, effort: Effort) -> bool {
     let members = &circle.members;
+    // The number of levels is bounded for all shifts; pieces and work are tried out below.
     if members.len() > SUMMANDS_MAX || levels_bound(members) > LEVELS_MAX as u64 {
         return false;
     }
     let work = if effort == Effort::Fast { SHORT_WORK_FAST } else { SHORT_WORK };
-    // Apart, where the sum has the most pieces, and stacked, where its pieces have the most levels.
+    // Two extremes are tried: jobs apart, where the sum has the most pieces, and jobs stacked, where its pieces have the most levels.
     let stacked = |on: &OnCircle| {
         let most = (0..on.folded.starts.len()).max_by_key(|&piece| on.folded.atoms(piece).len()).unwrap_or(0);
         on.folded.period - on.folded.starts[most]
@@ -404,10 +420,11 @@ pub(crate) fn are_short(circle: &Circle, effort: Effort) -> bool {
         let there = members.iter().enumerate().filter(|m| Some(m.0) != absent);
         let mut budget = Budget::new(work, None);
         let jobs = there.map(|(i, on)| DemandDistribution::job(&on.folded, shift(i, on))).collect();
-        // Far below what a search may ask for.
+        // A quarter of what a search may ask for, because other shifts may need more than the two sets that are tried.
         let limits = Limits { atoms: ATOMS_MAX / 4, ends: true, ..SEARCHED };
         total_within(jobs, seen, &limits, &mut budget).is_some() && !budget.is_spent()
     };
+    // The two questions of a search: the cost of all jobs, and the marginal cost of each of them.
     let all_short = |shift: &dyn Fn(usize, &OnCircle) -> u64| {
         is_short(None, 1, shift) && members.iter().enumerate().all(|(i, on)| is_short(Some(i), on.folded.period, shift))
     };
@@ -417,6 +434,7 @@ pub(crate) fn are_short(circle: &Circle, effort: Effort) -> bool {
 /// Most levels that the sum of all members can have at one point, wherever they stand: class by class no more than the sums of
 /// levels, and no more than the pieces of the class and what its jobs may send at one point of them.
 fn levels_bound(members: &[OnCircle]) -> u64 {
+    // Saturation only raises the bound, and a bound that is too high only says that the sums are not short.
     let mut all = 1_u64;
     for first in (0..members.len()).filter(|&i| members[..i].iter().all(|on| on.class != members[i].class)) {
         let class = || members.iter().filter(|on| on.class == members[first].class).map(|on| &on.folded);
@@ -424,6 +442,7 @@ fn levels_bound(members: &[OnCircle]) -> u64 {
         let around = class().fold(1_u64, |l, f| (l / l.gcd(&f.period)).saturating_mul(f.period));
         let pieces = class().fold(0_u64, |sum, f| sum.saturating_add((around / f.period).saturating_mul(f.starts.len() as u64)));
         let sums = product(&|f| f.levels.len() as u64);
+        // Classes are independent, so each level of one can meet each level of another.
         all = all.saturating_mul(sums.min(pieces.saturating_mul(product(&|f| f.atoms_at_once() as u64))));
     }
     all

@@ -56,6 +56,7 @@ impl Folded {
     pub(crate) fn new(phases: &[Phase], t: u64, period: u64) -> Self {
         let turns = t / period;
         let mut levels: Vec<f64> = phases.iter().map(|p| p.rate.0 as f64).collect();
+        // Index 0 is silence for every job, also for one that never stops: floors and spans rely on it.
         levels.push(0.0);
         levels.sort_unstable_by(f64::total_cmp);
         levels.dedup();
@@ -73,6 +74,7 @@ impl Folded {
             blur: 0.0,
             reached_from: 0,
         };
+        // A circle as long as the period: phases and the gaps between them are the pieces, each with one certain level.
         if turns == 1 {
             let mut at = 0;
             for p in phases {
@@ -86,14 +88,17 @@ impl Folded {
                 folded.piece(at, [(0, 1.0)]);
             }
         } else {
+            // Each phase cuts the circle twice at most, and a piece has at most one atom for each level.
             let cut = levels.len().saturating_mul(2 * phases.len() + 1) > FOLD_ATOMS_MAX;
-            // What is sent at one point is at most this far from its mean, on average.
+            // The demand at one point is at most twice its mean away from that mean, on average.
             folded.blur = if cut { 2.0 * mean } else { 0.0 };
             fold_turns(&mut folded, &levels, phases, turns, level_of);
         }
+        // Where means stand for distributions, `fold_turns` has listed levels of its own.
         if folded.blur == 0.0 {
             folded.levels = levels;
         }
+        // Every piece has an atom, so equal counts mean one level each. The floor, which is no piece, is not there yet.
         folded.locked = folded.atoms.len() == folded.starts.len();
         folded.spans = folded.sent();
         let is_silent = folded.atoms.iter().any(|a| a.0 == 0);
@@ -103,7 +108,7 @@ impl Folded {
     }
 
     /// Appends the floor: the largest variable that the demand dominates at every point, whatever
-    /// its shift. It sends at least `v` as often as the demand does at its quietest point.
+    /// its shift. The floor sends at least `v` as often as the demand does at its quietest point.
     fn push_floor(&mut self) {
         // least[v]: smallest probability, over all pieces, of a level of at least `v`.
         let mut least = vec![1.0_f64; self.levels.len() + 1];
@@ -115,11 +120,13 @@ impl Folded {
                 above[level as usize] = p;
             }
             let mut sum = 0.0;
+            // From the top down, so that `sum` is the probability of this level or more.
             for level in (1..self.levels.len()).rev() {
                 sum += above[level];
                 least[level] = least[level].min(sum);
             }
         }
+        // Tails fall with the level, and so does their minimum: the differences are probabilities (docs/model.md, section 6, bound 1).
         for level in 0..self.levels.len() {
             let p = least[level] - least[level + 1];
             if p > 0.0 {
@@ -148,6 +155,7 @@ impl Folded {
     fn piece(&mut self, start: u64, atoms: impl IntoIterator<Item = (u32, f64)>) {
         let before = self.atoms.len();
         self.atoms.extend(atoms);
+        // Equal neighbours are one piece: a job with one piece has no edges on the circle and joins the background.
         if let Some(last) = self.starts.len().checked_sub(1)
             && self.atoms[self.offsets[last] as usize..before] == self.atoms[before..]
         {
@@ -213,6 +221,7 @@ fn fold_turns(folded: &mut Folded, levels: &[f64], phases: &[Phase], turns: u64,
     let mut steps: Vec<(u64, usize, i64)> = Vec::with_capacity(2 * phases.len());
     for p in phases {
         let (level, length) = (level_of(p), p.end.0 - p.start.0);
+        // Whole turns of a phase cover every point; only the rest of it begins and ends somewhere.
         counts[level] += (length / g) as i64;
         let (from, rest) = (p.start.0 % g, length % g);
         if rest == 0 {
@@ -222,7 +231,7 @@ fn fold_turns(folded: &mut Folded, levels: &[f64], phases: &[Phase], turns: u64,
         if from + rest < g {
             steps.push((from + rest, level, -1));
         } else {
-            // The arc wraps through (or ends at) zero: it is there from the start.
+            // An arc that passes zero is there from the start; an arc that ends at zero needs no step down.
             counts[level] += i64::from(from + rest > g);
             if from + rest > g {
                 steps.push((from + rest - g, level, -1));
@@ -237,6 +246,7 @@ fn fold_turns(folded: &mut Folded, levels: &[f64], phases: &[Phase], turns: u64,
             counts[steps[next].1] += steps[next].2;
             next += 1;
         }
+        // The phases of a job are disjoint, so a turn is in one of them at most, and silent otherwise.
         let busy: i64 = counts.iter().sum();
         let idle = (turns as i64 - busy) as f64 / turns as f64;
         let shares = counts.iter().enumerate().filter(|&(_, &c)| c > 0).map(|(l, &c)| (l, c as f64 / turns as f64));

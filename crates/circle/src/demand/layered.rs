@@ -22,6 +22,7 @@ impl Seen {
         let mut seen = Self { levels: vec![0.0], spans: Vec::new() };
         for piece in 0..job.starts.len() {
             for &(level, probability) in job.atoms(piece).iter().filter(|a| a.0 > 0.0) {
+                // Levels are copied and never computed, so equal ones are equal bit by bit.
                 let index = seen.levels.iter().position(|l| *l == level).unwrap_or_else(|| {
                     seen.levels.push(level);
                     seen.levels.len() - 1
@@ -36,7 +37,7 @@ impl Seen {
 /// Mean excess that a job adds, as a function of its shift.
 #[derive(Clone, Debug)]
 pub(crate) struct LayeredMarginal {
-    /// That of the slow part.
+    /// The period of the slow part.
     period: u64,
     slow: Vec<u64>,
     fast_period: u64,
@@ -73,6 +74,7 @@ impl LayeredMarginal {
             for f in 0..pieces {
                 let length = (fast.end(f) - fast.starts[f]) as f64;
                 let (a, b) = (slow.atoms(s), fast.atoms(f));
+                // The layers are sums of different jobs, independent at a point (docs/model.md, section 2): probabilities multiply.
                 let excess = |extra: f64| -> f64 {
                     a.iter().map(|&(l, p)| p * b.iter().map(|&(m, q)| q * circle.excess_at(l + m + extra)).sum::<f64>()).sum()
                 };
@@ -81,11 +83,14 @@ impl LayeredMarginal {
                 for (v, &level) in job.levels.iter().enumerate() {
                     let i = (s * pieces + f) * levels + v;
                     out.rate[i] = if v == 0 { idle } else { excess(level) - idle };
+                    // `turn` grows piece by piece: before this piece is added, it is the integral up to this piece.
                     out.prefix[i] = out.turn[s * levels + v];
                     out.turn[s * levels + v] += out.rate[i] * length;
                 }
             }
             for v in 0..levels {
+                // `before[s]` is the true integral up to the piece until the last line takes off what the layer, which runs from 0, has
+                // there.
                 let until = out.layer(s, v, slow.starts[s]);
                 out.before[(s + 1) * levels + v] = out.before[s * levels + v] + out.layer(s, v, slow.end(s)) - until;
                 out.before[s * levels + v] -= until;
@@ -101,6 +106,7 @@ impl LayeredMarginal {
 
     /// Integral from 0 to `at` as if the slow piece lasted forever.
     fn layer(&self, slow: usize, level: usize, at: u64) -> f64 {
+        // A turn of one tick leaves no rest, so neither a division nor a search is needed.
         if self.fast_period == 1 {
             return self.turn[slow * self.levels + level] * at as f64;
         }
@@ -122,6 +128,8 @@ impl LayeredMarginal {
         for span in &job.spans {
             let level = span.level as usize;
             let (from, to) = (span.from + shift, span.to + shift);
+            // Both ends lie below two periods. A span that crosses the end of the circle is its part before the end and its part after
+            // it.
             let part = if from >= self.period {
                 self.integral(level, to - self.period) - self.integral(level, from - self.period)
             } else if to > self.period {

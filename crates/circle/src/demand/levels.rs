@@ -10,6 +10,7 @@ pub(crate) const LEVELS_MAX: usize = 1_024;
 pub(crate) fn merge_equal(atoms: &mut Vec<(f64, f64)>) {
     atoms.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     atoms.dedup_by(|next, kept| {
+        // Exact equality is enough: two levels that only rounding parts stay two atoms, which changes no excess.
         let same = next.0 == kept.0;
         if same {
             kept.1 += next.1;

@@ -28,7 +28,7 @@ enum Others<'a> {
 }
 
 impl<'a> CircleMarginal<'a> {
-    /// That of member `m`. The others are added up in `sums` as far as it can see them, or are swept as `presence` says.
+    /// The marginal cost of member `m`. The others are added up in `sums` as far as `m` can see them, or are swept as `presence` says.
     pub(crate) fn new(
         circle: &'a Circle,
         m: usize,
@@ -39,12 +39,16 @@ impl<'a> CircleMarginal<'a> {
         let OnCircle { job, ref folded, .. } = circle.members[m];
         let Some((slow, fast)) = sums else {
             let Workspace { sum, budget } = workspace;
+            // The job itself is out of the total also where `presence` counts its floor.
             sum.sweep(circle, |other| if other == job { Presence::Absent } else { presence(other) }, budget);
+            // One excess for each level and piece, and a few steps to fold and integrate them.
             budget.charge(folded.levels.len() as u64 * (3 * sum.starts.len() as u64 + sum.terms(circle)));
             let curve = SweptMarginal::new(circle, sum, m);
             return Self { without: curve.without * circle.weight, scale: circle.weight, others: Others::Swept(curve, folded) };
         };
+        // Layered curves are means and swept ones are sums over ticks; the perimeter makes the same of both.
         let scale = circle.perimeter as f64 * circle.weight;
+        // The total was folded to what the job sees, so its period divides that of the job.
         let seen = Seen::new(&DemandDistribution::job(folded, 0).fold(slow.period));
         let layered = LayeredMarginal::new(&slow, &fast, &seen, circle, &mut workspace.budget);
         Self { without: layered.without() * scale, scale, others: Others::Layered(layered, seen) }

@@ -1,4 +1,4 @@
-//! What jobs ask of a link together: demand folded onto the reduced circle, sums of it, and what one more job adds.
+//! The demand of jobs on a link: folded onto the reduced circle, sums of it, and what one more job adds.
 
 pub(crate) mod background;
 pub(crate) mod circle;

@@ -21,7 +21,7 @@ const GCDS_MAX: usize = 256;
 /// Most different periods on one link whose pairs are looked at: 8,000 gcds take a millisecond.
 const DISTINCT_MAX: usize = 128;
 
-/// What the choice of a perimeter knows of a job.
+/// The part of a job that the choice of a perimeter needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Periodic<'a> {
     phases: &'a [Phase],
@@ -44,6 +44,7 @@ pub(crate) struct Perimeter {
 impl<'a> Periodic<'a> {
     pub(crate) fn new(phases: &'a [Phase], period: u64) -> Self {
         let constant = matches!(phases, [all] if all.end.0 - all.start.0 == period);
+        // A job that always sends the same has no edges: with the period 1 no gcd can couple it.
         Self { phases, period: if constant { 1 } else { period }, given: period }
     }
 
@@ -76,9 +77,11 @@ impl<'a> Periodic<'a> {
         let (fine, coarse) = (fold(whole), fold(kept));
         let levels = fine.levels.iter().zip(fine.levels.iter().skip(1)).enumerate();
         let distance = |(below, (low, high)): (usize, (&f64, &f64))| {
+            // A mean of tails has no larger mean square than the tails (Jensen); only rounding makes the difference negative.
             let squares = fine.mean_square_of_tail(below as u32 + 1) - coarse.mean_square_of_tail(below as u32 + 1);
             (high - low) * squares.max(0.0).sqrt()
         };
+        // Where distributions were cut to means their tails are unknown, and twice the mean demand bounds the distance.
         if fine.blur > 0.0 || coarse.levels.len() != fine.levels.len() {
             return 2.0 * fine.mean;
         }
@@ -96,15 +99,19 @@ pub(crate) fn perimeter(jobs: &[Periodic<'_>], pieces_max: u64) -> Perimeter {
             pieces <= most && pieces * terms(jobs, perimeter as u64) <= WORK_PER_PIECE * most
         }
     };
+    // The LCM in 128 bits: a product of two 64-bit numbers always fits.
     let joined = |perimeter: u64, g: u64| u128::from(perimeter) / u128::from(perimeter.gcd(&g)) * u128::from(g);
-    // With everything kept most jobs are locked; on the way there they are not, and cost more.
+    // With everything kept most jobs are locked; on the way there they are not, and cost more. Of too many periods `gcds` lists the
+    // equal ones only, so their LCM is not the whole circle.
     let whole = gcds.iter().try_fold(1_u64, |all, &g| u64::try_from(joined(all, g)).ok()).filter(|_| !are_many(jobs));
     if let Some(whole) = whole.filter(|&w| fits(u128::from(w))) {
         return Perimeter { ticks: whole, blur: 0.0, pieces: pieces(jobs, whole) };
     }
     let mut ticks = 1;
+    // The largest gcd first. One that does not fit is left out, and smaller ones after it may still fit.
     for &g in gcds.iter().take(GCDS_MAX) {
         let grown = joined(ticks, g);
+        // A gcd that divides the circle already costs nothing and is kept as it is.
         if grown > u128::from(ticks) && fits(grown) {
             ticks = grown as u64;
         }
@@ -132,6 +139,7 @@ fn gcds(jobs: &[Periodic<'_>]) -> Vec<u64> {
         // Equal periods only; all else is looked at as if it did not lock, which the blur accounts for.
         let mut equal: Vec<u64> = periods.windows(2).filter(|p| p[0] == p[1]).map(|p| p[0]).collect();
         equal.dedup();
+        // The largest come first, as in the list of all pairs below.
         equal.reverse();
         return equal;
     }
@@ -155,12 +163,12 @@ fn gcds(jobs: &[Periodic<'_>]) -> Vec<u64> {
 fn dropped(jobs: &[Periodic<'_>], perimeter: u64) -> f64 {
     let (mut sum, mut largest) = (0.0, 0.0_f64);
     if are_many(jobs) {
-        // What is sent at a point is at most so far from its mean, on average.
+        // The demand at a point is at most twice its mean away from that mean, on average.
         return jobs.iter().map(|job| 2.0 * job.mean()).sum();
     }
     for (j, job) in jobs.iter().enumerate() {
         let others = jobs.iter().enumerate().filter(|o| o.0 != j);
-        // Divides the job's period, so it never overflows.
+        // The LCM divides the job's period, so it never overflows.
         let whole = others.fold(1_u64, |l, (_, other)| l.lcm(&job.period.gcd(&other.period)));
         let blur = job.blur(whole, whole.gcd(&perimeter));
         sum += blur;
@@ -171,6 +179,7 @@ fn dropped(jobs: &[Periodic<'_>], perimeter: u64) -> f64 {
 
 /// Terms of the sum of the jobs that a circle of that perimeter shows in several pieces without locking them.
 fn terms(jobs: &[Periodic<'_>], perimeter: u64) -> u128 {
+    // A locked job has one level at a point, and a job of one piece is in the background: neither multiplies terms.
     let unlocked = jobs.iter().filter(|j| !perimeter.is_multiple_of(j.period) && j.period.gcd(&perimeter) > 1);
     // At one point as many levels as the job has, and no more than it has turns.
     let at_once = |j: &Periodic<'_>| u128::from((j.pieces() / 2 + 1).min(j.period / j.period.gcd(&perimeter)));

@@ -40,7 +40,7 @@ pub(crate) struct DemandSum {
     pub(crate) starts: Vec<u64>,
     /// Demand of the locked jobs during each piece.
     base: Vec<f64>,
-    /// Which distribution of the unlocked jobs holds during each piece; empty when all are locked.
+    /// The index of the distribution of the unlocked jobs during each piece; empty when all are locked.
     mix: Vec<u32>,
     /// (level, probability) of all distributions, one after the other, and where each ends.
     mix_atoms: Vec<(f64, f64)>,
@@ -133,12 +133,14 @@ impl DemandSum {
             let shift = match presence(on.job) {
                 Presence::Absent => continue,
                 Presence::Floor => {
+                    // A floor is the same at every point, so it takes part without steps.
                     unlocked.extend(f.floor().map(|piece| (m as u32, piece)));
                     continue;
                 }
                 Presence::At(shift) => shift,
             };
             let shift = shift % f.period;
+            // At tick 0 the link sees the job at its own tick `-shift` (docs/model.md, section 1).
             let first = f.piece_at(if shift == 0 { 0 } else { f.period - shift });
             if f.is_locked() {
                 level += f.level(first);
@@ -147,7 +149,9 @@ impl DemandSum {
             }
             self.push_steps(circle.perimeter, m, f, shift);
         }
+        // The order within one tick does not matter: a piece begins after all steps of its tick.
         self.steps.sort_unstable_by_key(|s| s.at);
+        // Without unlocked jobs `mix` stays empty, and the index is never read.
         let mut current = if unlocked.is_empty() { u32::MAX } else { self.mixture(circle, &unlocked) };
         let (mut next, mut at) = (0, 0);
         loop {
@@ -158,6 +162,7 @@ impl DemandSum {
             }
             let Some(step) = self.steps.get(next) else { break };
             at = step.at;
+            // A mixture is a convolution: it is made once per tick, however many members change there.
             let mut stale = false;
             while let Some(step) = self.steps.get(next).copied().filter(|s| s.at == at) {
                 next += 1;
@@ -188,11 +193,13 @@ impl DemandSum {
             if locked && change == 0.0 {
                 continue;
             }
+            // Both terms are below the period, so one subtraction wraps the sum.
             let mut at = f.starts[piece] + shift;
             if at >= f.period {
                 at -= f.period;
             }
             while at < perimeter {
+                // A change at 0 is in the piece with which the sweep begins.
                 if at > 0 {
                     self.steps.push(Step { at, change, member: if locked { u32::MAX } else { member as u32 }, piece: piece as u32 });
                 }
@@ -208,6 +215,7 @@ impl DemandSum {
         for &(member, piece) in unlocked {
             let f = &circle.members[member as usize].folded;
             let atoms = f.atoms(piece);
+            // A certain level moves all sums alike and multiplies no terms.
             if let [(level, _)] = atoms {
                 let shift = f.levels[*level as usize];
                 self.sum.iter_mut().for_each(|a| a.0 += shift);
@@ -222,6 +230,7 @@ impl DemandSum {
             core::mem::swap(&mut self.sum, &mut self.product);
             if self.sum.len() > MERGE_ABOVE {
                 merge_equal(&mut self.sum);
+                // By convexity merged neighbours have no more excess than before, and `Circle::cut_blur` bounds what is lost.
                 while self.sum.len() > LEVELS_MAX {
                     self.sum = self.sum.chunks(2).map(merge_at_mean).collect();
                 }

@@ -19,7 +19,7 @@ pub(crate) struct SweptMarginal {
     levels: usize,
     /// Value of each step function from each break on: `[break][level]`.
     rate: Vec<f64>,
-    /// Its integral from 0 to each break, and to the period: `[break][level]`.
+    /// Integral of each step function from 0 to each break, and to the period: `[break][level]`.
     prefix: Vec<f64>,
     /// Excess of the others alone, around the circle.
     pub(crate) without: f64,
@@ -29,12 +29,14 @@ impl SweptMarginal {
     /// The response of `member` to the others' `total`.
     pub(crate) fn new(circle: &Circle, total: &DemandSum, member: usize) -> Self {
         let f = &circle.members[member].folded;
+        // Level 0 adds nothing to the total, so it has no step function.
         let levels = f.levels.len() - 1;
         let pieces = total.starts.len();
         // Added excess rate of each level during each piece of the total.
         let mut added = vec![0.0; pieces * levels];
         let mut without = 0.0;
         for piece in 0..pieces {
+            // The cost without the job is taken off level by level, so a shift costs only what it adds (section 4).
             let idle = total.excess_with(piece, 0.0, circle);
             without += idle * total.length(piece, circle) as f64;
             for level in 0..levels {
@@ -42,6 +44,7 @@ impl SweptMarginal {
             }
         }
         let mut response = Self { period: f.period, breaks: Vec::new(), levels, rate: Vec::new(), prefix: Vec::new(), without };
+        // A shorter job turns several times around the circle, and one lookup must count all its turns.
         if f.period == circle.perimeter {
             response.breaks.extend_from_slice(&total.starts);
             response.rate = added;
@@ -58,12 +61,14 @@ impl SweptMarginal {
         let mut now = vec![0.0; levels];
         let mut turn = 0;
         while turn < perimeter {
+            // The first start is 0, so every tick lies in a piece.
             let piece = starts.partition_point(|&s| s <= turn) - 1;
             for level in 0..levels {
                 now[level] += added[piece * levels + level];
             }
             turn += g;
         }
+        // A piece that starts with a turn is in `now` already. Piece 0 is one of those, so `piece - 1` exists for the others.
         let mut order: Vec<(u64, u32)> =
             starts.iter().enumerate().map(|(i, &s)| (s % g, i as u32)).filter(|&(residue, _)| residue > 0).collect();
         order.sort_unstable();
@@ -115,6 +120,8 @@ impl SweptMarginal {
         let whole = self.breaks.len() * self.levels;
         let mut sum = 0.0;
         for span in &f.spans {
+            // Both ends lie below two periods. A span that crosses the end of the circle is a whole turn less what lies between its
+            // ends.
             let (mut from, mut to) = (span.from + shift, span.to + shift);
             let level = span.level as usize - 1;
             let mut part = 0.0;

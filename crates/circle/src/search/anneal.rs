@@ -38,7 +38,7 @@ const DESCENT_SWEEPS: usize = 20;
 /// Work of one candidate beside its lookups: finding it, its place in order, its probability.
 const CANDIDATE_WORK: u64 = 8;
 
-/// Where all jobs stand, and what one of them would cost elsewhere.
+/// The shifts of all jobs, and what one of them would cost elsewhere.
 struct Landscape<'a> {
     group: &'a Group,
     shifts: Vec<u64>,
@@ -69,6 +69,7 @@ impl<'a> Landscape<'a> {
         for (job, own) in self.group.jobs.iter().enumerate() {
             for &(c, m) in &own.on {
                 if let Some(sum) = self.locked.as_mut().map(|sums| &mut sums[c]) {
+                    // A member that does not stand yet is removed without effect, so this serves the first call too.
                     sum.remove(m);
                     sum.insert(m, self.shifts[job]);
                 }
@@ -97,6 +98,7 @@ impl<'a> Landscape<'a> {
                     let own = self.group.circles[c].members[m].folded.period;
                     repeat(&mut self.bends, first, own, self.group.jobs[job].lock, &mut self.random);
                 }
+                // The places must be complete before the first circle adds its cost to them, hence two passes over the circles.
                 self.list(here);
                 for &(c, _) in &self.group.jobs[job].on {
                     if let Some(sums) = &mut self.locked {
@@ -106,6 +108,7 @@ impl<'a> Landscape<'a> {
                 workspace.budget.charge(lookup * self.places.len() as u64);
             }
             None => {
+                // Without a sum of every circle each question adds the others up anew.
                 let stand = |other: usize| if other == job { Presence::Absent } else { Presence::At(self.shifts[other]) };
                 let response = self.group.response(job, stand, workspace);
                 let placed: Vec<Option<u64>> = self.shifts.iter().enumerate().map(|(j, shift)| (j != job).then_some(*shift)).collect();
@@ -121,6 +124,7 @@ impl<'a> Landscape<'a> {
 
     /// Lists the bends and where the job stands, in order, without their costs.
     fn list(&mut self, here: u64) {
+        // The job may stay where it is, and `put` measures each change against that place.
         self.bends.push(here);
         self.bends.sort_unstable();
         self.bends.dedup();
@@ -141,9 +145,11 @@ impl<'a> Landscape<'a> {
     /// Takes `count` jobs out at once and puts them back one after the other; takes that back if it costs too much.
     fn replace(&mut self, order: &mut [usize], count: usize, temperature: f64, workspace: &mut Workspace) {
         for i in 0..count {
+            // A partial Fisher-Yates shuffle: the first `count` jobs become a random set.
             let with = i + self.random.below((order.len() - i) as u64) as usize;
             order.swap(i, with);
         }
+        // Without running sums a set costs too much to take out and in again.
         let Some(before) = self.locked_cost(workspace) else { return };
         let mut old = [0_u64; SET_MAX as usize];
         for (i, &job) in order[..count].iter().enumerate() {
@@ -158,6 +164,7 @@ impl<'a> Landscape<'a> {
             self.put(job, place);
         }
         let change = self.locked_cost(workspace).map_or(0.0, |after| after - before);
+        // Jobs that go back one by one are no joint heat-bath draw, so the set as a whole is tested as by Metropolis (1953).
         if change > 0.0 && self.random.unit() >= exp_of_negative(change / temperature) {
             for (i, &job) in order[..count].iter().enumerate() {
                 self.move_to(job, old[i]);
@@ -186,6 +193,7 @@ impl<'a> Landscape<'a> {
     fn cheapest(&mut self) -> usize {
         let least = self.places.iter().map(|p| p.0).fold(f64::INFINITY, f64::min);
         let equal = |p: &&(f64, u64)| p.0 <= least + PROOF_TOLERANCE;
+        // A random one of equal places lets jobs wander along a plateau, to where another job can gain.
         let pick = self.random.below(self.places.iter().filter(equal).count().max(1) as u64) as usize;
         self.places.iter().enumerate().filter(|p| equal(&p.1)).nth(pick).map_or(0, |p| p.0)
     }
@@ -193,6 +201,7 @@ impl<'a> Landscape<'a> {
     /// A place with probability proportional to `exp(-cost / temperature)`.
     fn drawn(&mut self, temperature: f64) -> usize {
         let least = self.places.iter().map(|p| p.0).fold(f64::INFINITY, f64::min);
+        // Costs count from the cheapest place, so one weight is 1 and not all of them vanish when it is cold.
         self.weights.clear();
         self.weights.extend(self.places.iter().map(|p| exp_of_negative((p.0 - least) / temperature)));
         let mut left = self.random.unit() * self.weights.iter().sum::<f64>();
@@ -213,6 +222,7 @@ fn repeat(bends: &mut Vec<u64>, first: usize, own: u64, lock: u64, random: &mut 
         return;
     }
     for i in first..last {
+        // Few congruent shifts are all listed; of many a sample is drawn anew at each call, so that none is left out for ever.
         let base = bends[i];
         if turns <= CONGRUENT_MAX {
             bends.extend((1..turns).map(|turn| base + turn * own));
@@ -225,9 +235,11 @@ fn repeat(bends: &mut Vec<u64>, first: usize, own: u64, lock: u64, random: &mut 
 /// `exp(-x)` for `x >= 0`, to a part in a thousand: the 1024th power of `exp(-x / 1024)`, of which three terms are enough. The crate
 /// is `no_std`, and a probability need not be more exact.
 fn exp_of_negative(x: f64) -> f64 {
+    // A place this dear would be drawn once in 500 million draws; and beyond 1,024 the three terms below grow again.
     if x > 20.0 {
         return 0.0;
     }
+    // Ten squarings make the 1024th power; 2,097,152 is twice the square of 1,024.
     let halved = 1.0 - x / 1_024.0 + x * x / 2_097_152.0;
     (0..10).fold(halved, |power, _| power * power)
 }
@@ -243,7 +255,9 @@ pub(super) fn anneal(group: &Group, fixed: &[Option<u64>], start: Incumbent, eno
     let mut landscape = Landscape::new(group, best.shifts.clone());
     let spread = spread(&mut landscape, &order, workspace);
     let mut sweeps = SWEEPS_FIRST;
+    // The budget ends this loop at the latest, because every question charges it.
     for run in 0_u64.. {
+        // Every second run starts from the best shifts known, the others where the last run ended.
         if run % 2 == 1 {
             landscape.stand(best.shifts.clone());
         }
@@ -251,6 +265,7 @@ pub(super) fn anneal(group: &Group, fixed: &[Option<u64>], start: Incumbent, eno
         if best.cost <= enough + PROOF_TOLERANCE || workspace.budget.is_spent() {
             break;
         }
+        // A length that still finds better shifts is kept.
         if !improved && run % 2 == 1 {
             sweeps += sweeps / 2;
         }
@@ -265,12 +280,14 @@ fn spread(landscape: &mut Landscape<'_>, order: &[usize], workspace: &mut Worksp
         landscape.ask(job, workspace);
         let least = landscape.places.iter().map(|p| p.0).fold(f64::INFINITY, f64::min);
         sum += landscape.places.iter().map(|p| p.0 - least).sum::<f64>() / landscape.places.len() as f64;
+        // The question took the job out of the sums; it goes back to where it stood.
         landscape.put(job, landscape.stands);
     }
+    // A spread of 0 would make a temperature of 0, which costs are divided by.
     (sum / order.len() as f64).max(PROOF_TOLERANCE)
 }
 
-/// One run from where the landscape stands. Whether `best` improved.
+/// One run from where the landscape stands; returns whether `best` improved.
 fn run_once(
     landscape: &mut Landscape<'_>,
     order: &mut [usize],
@@ -281,6 +298,7 @@ fn run_once(
 ) -> bool {
     let before = best.cost;
     let mut temperature = HOT * spread;
+    // A constant factor for each sweep, which leads to a twelfth in all.
     let cooling = exp_of_negative(LN_COOLED / sweeps as f64);
     for _ in 0..sweeps {
         landscape.random.shuffle(order);
@@ -301,6 +319,7 @@ fn run_once(
         }
         temperature *= cooling;
     }
+    // The last temperature still leaves jobs beside their best places.
     for _ in 0..DESCENT_SWEEPS {
         let mut gained = 0.0;
         for &job in order.iter() {
@@ -315,7 +334,7 @@ fn run_once(
     keep(landscape, best, before, workspace)
 }
 
-/// Takes over the shifts of the landscape if they are better. Whether anything is better than `before`.
+/// Takes over the shifts of the landscape if they are better; returns whether `best` is better than `before`.
 fn keep(landscape: &Landscape<'_>, best: &mut Incumbent, before: f64, workspace: &mut Workspace) -> bool {
     let cost = landscape.cost(workspace);
     if cost < best.cost - PROOF_TOLERANCE {

@@ -37,11 +37,11 @@ use crate::{
     },
 };
 
-/// What part of the work the first search may use, which is for the optimum itself: most trees end within less.
+/// The part of the work, as a divisor, for the first search, which is for the optimum itself: most trees end within less.
 const FIRST_SHARE: u64 = 2;
 /// How far below the best the searches after it look, in loss of score.
 const MARGINS: [f64; 4] = [3e-2, 3e-3, 3e-4, 0.0];
-/// Where a search starts: the fixed jobs stand, and of every set of jobs that lock with each other, but
+/// The start of a search: the fixed jobs stand, and of every set of jobs that lock with each other, but
 /// with no job outside, the heaviest stands at zero and the others move against it.
 fn rooted(group: &Group, fixed: &[Option<u64>]) -> Vec<Option<u64>> {
     let mut sets = UnionFind::<usize>::new(fixed.len());
@@ -57,11 +57,13 @@ fn rooted(group: &Group, fixed: &[Option<u64>]) -> Vec<Option<u64>> {
     let mut placed = fixed.to_vec();
     let mut stands: Vec<bool> = vec![false; fixed.len()];
     for job in (0..fixed.len()).filter(|&j| fixed[j].is_some()) {
+        // A set with a fixed job cannot be turned as a whole, so no other job of it may be put at zero.
         stands[sets.find_mut(job)] = true;
     }
     let mut order: Vec<usize> = (0..fixed.len()).filter(|&j| fixed[j].is_none()).collect();
     order.sort_by(|&a, &b| group.jobs[b].weight.total_cmp(&group.jobs[a].weight).then(b.cmp(&a)));
     for job in order {
+        // A set that is turned as a whole keeps its cost (docs/model.md, section 2), so one job of it may stand anywhere.
         if !core::mem::replace(&mut stands[sets.find_mut(job)], true) {
             placed[job] = Some(0);
         }
@@ -83,7 +85,7 @@ pub(super) struct Search<'a> {
     pub(super) given_up: f64,
     /// How fast the cost may fall as a job moves, as far as asked.
     slopes: Vec<Option<f64>>,
-    /// What sets of jobs cost alone.
+    /// Lower bounds of the costs of sets of jobs alone.
     pub(super) subsets: Subsets,
     /// Jobs that are added up already, and their sums by circle; empty when none are.
     pub(super) base_jobs: Vec<usize>,
@@ -92,20 +94,20 @@ pub(super) struct Search<'a> {
 
 /// A node of the search tree.
 pub(super) struct Node<'a> {
-    /// Nothing below it costs less.
+    /// No shifts below this node cost less.
     pub(super) bound: f64,
     /// Cost of the placed jobs and of what the others send at least.
     with_floors: f64,
     /// The jobs that are not placed.
     pending: Vec<Pending<'a>>,
-    /// All their alignments were looked at.
+    /// Whether all alignments of those jobs were looked at.
     complete: bool,
 }
 
 /// An unplaced job: what each alignment with each placed job would cost, and the least of it.
 pub(super) struct Pending<'a> {
     pub(super) job: usize,
-    /// How its cost answers to its shift, and what it costs besides.
+    /// The marginal costs of the job by circle, and the cost to add to them at every shift.
     response: Vec<CircleMarginal<'a>>,
     counted: f64,
     /// (place of the head in the queue, added cost, shift), by head.
@@ -115,16 +117,18 @@ pub(super) struct Pending<'a> {
 }
 
 impl Pending<'_> {
-    /// What the job adds at `shift`, at least.
+    /// The least that the job adds at `shift`.
     pub(super) fn cost(&self, shift: u64) -> f64 {
         self.response.iter().map(|r| r.at(shift)).sum::<f64>() + self.counted
     }
 
-    /// Its alignments from that place in the tree on, by cost.
+    /// The alignments of the job from that place in the tree on, by cost.
     pub(super) fn ranked(&self, head: usize, child_min: usize) -> Vec<(f64, u64)> {
+        // A head takes its children in ascending order, so a job below `child_min` has had its turn at this head.
         let from = head + usize::from(self.job < child_min);
         let mut ranked: Vec<(f64, u64)> = self.alignments.iter().filter(|a| a.0 >= from).map(|a| (a.1, a.2)).collect();
         ranked.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        // One shift has one cost, so equal shifts are neighbours: a place under two heads is tried once.
         ranked.dedup_by_key(|a| a.1);
         ranked
     }
@@ -163,6 +167,7 @@ impl<'a> Search<'a> {
         let coarse = grid::is_coarse(self.group, &self.placed);
         let all = self.workspace.budget.left();
         let mut bound = f64::NEG_INFINITY;
+        // The last margin is 0 again: a full search, with all the work that the others left.
         for (margin, work) in [(0.0, all / FIRST_SHARE)].into_iter().chain(MARGINS.map(|margin| (margin, all))) {
             (self.margin, self.given_up) = (margin, f64::INFINITY);
             let outer = self.workspace.budget.narrow(work);
@@ -172,9 +177,10 @@ impl<'a> Search<'a> {
                 self.branch(0, 0, None);
             }
             self.workspace.budget.restore(outer);
+            // The tree holds nothing below the best cost less the margin, but for what was given up.
             let known = self.given_up.min(self.best.cost - margin);
             bound = bound.max(known);
-            // Nothing is left, or nothing to look for it with.
+            // The proof is complete, or the work for it is spent.
             if bound >= self.best.cost - PROOF_TOLERANCE || self.workspace.budget.is_spent() {
                 break;
             }
@@ -187,7 +193,7 @@ impl<'a> Search<'a> {
         self.best.cost - self.margin.max(PROOF_TOLERANCE)
     }
 
-    /// What is known of this node before anything below it is searched.
+    /// The bound of this node, and all that it is made of, before anything below is searched.
     pub(super) fn bound_here(&mut self, known: Option<f64>) -> Node<'a> {
         let (costs, fill) = self.placed_cost(known);
         let with_floors: f64 = costs.iter().sum();
@@ -199,12 +205,12 @@ impl<'a> Search<'a> {
             }
         }
         let added = self.added_by(&pending, None);
-        // An alignment that was left out might have cost nothing.
+        // Bounds 1 or 3, and 2, of docs/model.md, section 6. Bounds 1 and 3 need all alignments: one that was left out might cost nothing.
         let bound = if complete { (with_floors + added).max(fill) } else { fill };
         Node { bound, with_floors, pending, complete }
     }
 
-    /// What the unplaced jobs but `without` add at least.
+    /// The least that the unplaced jobs, but `without`, add together.
     fn added_by(&self, pending: &[Pending<'_>], without: Option<usize>) -> f64 {
         let open = pending.iter().filter(|p| Some(p.job) != without);
         if self.subsets.is_empty() {
@@ -222,6 +228,7 @@ impl<'a> Search<'a> {
             return bound;
         }
         let out_of_work = self.workspace.budget.is_spent();
+        // Not all below this node will be seen, and the unseen part costs at least the bound.
         if !complete || out_of_work {
             self.given_up = self.given_up.min(bound);
         }
@@ -232,10 +239,11 @@ impl<'a> Search<'a> {
             return bound;
         }
         if let [last] = &pending[..] {
-            // One job left: its best alignment is the best of this part, and it is attained.
+            // With one job left, the best alignment of that job is the best of this part, and it is attained.
             self.found(with_floors + last.least, last.job, last.at);
             return bound;
         }
+        // The leaves above are taken even without work left, because their cost is known already.
         if out_of_work {
             return bound;
         }
@@ -243,10 +251,12 @@ impl<'a> Search<'a> {
             self.close_two(head, child_min, [a, b], with_floors, spent);
             return bound;
         }
+        // The bound of the others is the same at every place of one job, so it is computed once for each job.
         let rest: Vec<f64> = pending.iter().map(|p| self.added_by(&pending, Some(p.job))).collect();
         let mut seen: Vec<Slopes> = pending.iter().map(|p| self.slopes_of(p.job)).collect();
         for h in head..self.order.len() {
             for ((p, rest), seen) in pending.iter().zip(&rest).zip(&mut seen) {
+                // Children of one head come in ascending order, so each tree is visited once.
                 if h == head && p.job < child_min {
                     continue;
                 }
@@ -270,31 +280,36 @@ impl<'a> Search<'a> {
                 break;
             }
             if self.workspace.budget.is_spent() {
-                // Ranked: the first that is not looked at has the smallest bound of the rest.
+                // The places are ranked, so the first that is not looked at has the smallest bound of the rest.
                 self.given_up = self.given_up.min(others + added);
                 break;
             }
+            // The ranking knows nothing of slopes: the next place may be open again.
             if seen.at(shift) >= self.enough() {
                 continue;
             }
             self.placed[p.job] = Some(shift);
             self.order.push(p.job);
             let bound = self.branch(h, p.job + 1, Some(with_floors + added));
+            // `branch` bounds all that comes of this shift, so the slope carries the bound on to shifts nearby (section 6).
             seen.learn(shift, bound);
             self.order.pop();
             self.placed[p.job] = None;
         }
     }
 
-    /// What an unplaced job adds at its alignments with the placed jobs, over the floor that is
-    /// counted for it already in `costs`, by circle.
+    /// An unplaced job with the cost that it adds at its alignments with the placed jobs, over its floor, which
+    /// `costs` counts already, by circle.
     fn pending(&mut self, job: usize, costs: &[f64], complete: &mut bool) -> Pending<'a> {
         let response = self.response(job);
+        // `costs` has the floor of this job already; the difference, which is never positive, keeps it from counting twice.
         let counted: f64 = self.group.jobs[job].on.iter().zip(&response).map(|(&(c, _), r)| r.without - costs[c]).sum();
         let mut pending = Pending { job, response, counted, alignments: Vec::new(), least: 0.0, at: 0 };
+        // A job without alignments costs the same at every shift, so any one gives its least cost.
         pending.least = pending.cost(0);
         let mut shifts = Vec::new();
         let mut lookups = 0;
+        // Alignments with all heads give the least cost of the job, also with heads that have had their turn: the bound needs them.
         for (h, &head) in self.order.iter().enumerate() {
             shifts.clear();
             *complete &= self.couplings.vertices(self.group, job, head, &self.placed, &mut shifts);
@@ -341,6 +356,7 @@ impl<'a> Search<'a> {
         };
         let demand = |on: &OnCircle| DemandDistribution::of(&on.folded, presence(on.job));
         let members = &self.group.circles[circle].members;
+        // A base holds the jobs that stood when it was made; those placed since, and floors, come on top.
         let Some(base) = self.base.get(circle) else { return Some(members.iter().filter_map(demand).collect()) };
         let rest = members.iter().filter(|on| !self.base_jobs.contains(&on.job));
         Some(base.iter().cloned().chain(rest.filter_map(demand)).collect())
@@ -349,6 +365,7 @@ impl<'a> Search<'a> {
     /// Cost of the placed jobs and the floors of the others, by circle, and the bound by mean demand.
     /// `known` is the sum of the costs, where the node above has computed it.
     pub(super) fn placed_cost(&mut self, known: Option<f64>) -> (Vec<f64>, f64) {
+        // With one circle the known sum is the cost of that circle.
         if let ([circle], Some(cost)) = (&self.group.circles[..], known) {
             return (vec![cost], cost.max(circle.least_cost));
         }
@@ -366,6 +383,7 @@ impl<'a> Search<'a> {
                 }
             } * circle.weight;
             costs.push(here);
+            // Bound 2 holds on each circle alone, so the better of both bounds is taken circle by circle.
             fill += here.max(circle.least_cost);
         }
         (costs, fill)

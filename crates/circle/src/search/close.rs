@@ -18,17 +18,17 @@ use crate::{
     },
 };
 
-/// Where the last job may stand beside those that stand already.
+/// The places of the last job beside those that stand already.
 #[derive(Default)]
 struct Beside {
-    /// Its (added cost, shift), by cost.
+    /// (added cost, shift) of the last job, by cost.
     known: Vec<(f64, u64)>,
-    /// Or, where they depend on the job placed just before it, the heads.
+    /// The heads instead, where the places depend on the job that is placed just before the last one.
     heads: Vec<usize>,
 }
 
 impl<'a> Search<'a> {
-    /// Where `last` may stand beside the placed jobs once `first` stands: what is known already, unless it depends on `first`.
+    /// The places of `last` beside the placed jobs once `first` stands: those known already, unless they depend on `first`.
     fn beside(&self, first: usize, last: &Pending<'a>, head: usize, child_min: usize) -> Beside {
         let from = head + usize::from(last.job < child_min);
         let mut beside = Beside::default();
@@ -61,9 +61,11 @@ impl<'a> Search<'a> {
         let asked = open(pending[0], pending[1]) + open(pending[1], pending[0]);
         let joints = self.joints([pending[0].job, pending[1].job], asked, spent);
         if joints.is_none() {
-            // What is asked next, many times, is where one fits when the other is placed.
+            // The next question, asked many times, is where one job fits when the other is placed. The placed jobs are added up once for
+            // all answers.
             self.keep_placed();
         }
+        // Either job may be the one that is aligned with the placed jobs while the other is aligned with it: both orders are all trees.
         for which in 0..2 {
             match &joints {
                 Some(joints) => self.close(head, child_min, pending, with_floors, joints, which),
@@ -80,6 +82,7 @@ impl<'a> Search<'a> {
         for circle in &self.group.circles {
             let member = |job: usize| circle.members.iter().find(|on| on.job == job);
             let (Some(a), Some(b)) = (member(jobs[0]), member(jobs[1])) else { continue };
+            // The two jobs tell the others apart modulo both of their periods.
             let seen = a.folded.period.lcm(&b.folded.period);
             let stand: Vec<(&Folded, u64)> = circle.members.iter().filter_map(|on| Some((&on.folded, self.placed[on.job]?))).collect();
             let pieces = interaction::pieces(stand.iter().map(|s| s.0), seen);
@@ -113,7 +116,7 @@ impl<'a> Search<'a> {
                 break;
             }
             if self.workspace.budget.is_spent() {
-                // Ranked: the first that is not looked at has the smallest bound of the rest.
+                // The places are ranked, so the first that is not looked at has the smallest bound of the rest.
                 self.given_up = self.given_up.min(so_far + last.least);
                 break;
             }
@@ -124,8 +127,8 @@ impl<'a> Search<'a> {
     }
 
     /// Two jobs are left: places one of them, `which`, at each of its alignments with the placed jobs, and the other at those
-    /// with it, and, once, with the placed jobs. What each adds alone bounds what both add, and what they add together is
-    /// looked up where that bound is not enough.
+    /// with it, and, once, with the placed jobs. The cost that each adds alone bounds what both add; the interaction
+    /// of both is looked up where that bound is not enough.
     fn close(
         &mut self,
         head: usize,
@@ -136,6 +139,7 @@ impl<'a> Search<'a> {
         which: usize,
     ) {
         let (first, last) = (pending[which], pending[1 - which]);
+        // Two jobs that are both aligned with placed ones are the same pair in either order, so only the first order tries them.
         let beside = if which == 0 { self.beside(first.job, last, head, child_min) } else { Beside::default() };
         let mut shifts = Vec::new();
         let mut open: Vec<(f64, u64)> = Vec::new();
@@ -144,12 +148,15 @@ impl<'a> Search<'a> {
         self.for_each_place(first, last, &first.ranked(head, child_min), with_floors, |search, so_far, shift| {
             shifts.clear();
             if !search.meet(first.job, last.job, &beside.heads, &mut shifts) {
+                // Places that were left out may add nothing to what stands.
                 search.given_up = search.given_up.min(so_far);
             }
             search.workspace.budget.charge(4 + last.work() * shifts.len() as u64);
+            // The interaction is never negative, so a place that is too dear alone is too dear with it (docs/model.md, section 6).
             let room = search.enough() - so_far;
             open.clear();
             open.extend(shifts.iter().map(|&s| (last.cost(s), s)).filter(|c| c.0 < room));
+            // The known places are ranked by cost: the first that is too dear ends them.
             open.extend(beside.known.iter().take_while(|k| k.0 < room));
             if open.is_empty() {
                 return;
@@ -180,7 +187,9 @@ impl<'a> Search<'a> {
         let (first, last) = (pending[which], pending[1 - which]);
         let depends = self.order.iter().any(|&h| self.couplings.depends(self.group, last.job, h, first.job));
         let heads = if depends { self.order.clone() } else { Vec::new() };
+        // Every head counts here, also one before `head`: the result bounds every place of `last`, as `Slopes` needs it.
         let known = if depends { Vec::new() } else { last.ranked(0, 0) };
+        // Sums made anew are dear, so a bound by slope may save one.
         let mut seen = self.slopes_of(first.job);
         let mut shifts = Vec::new();
         self.for_each_place(first, last, &first.ranked(head, child_min), with_floors, |search, so_far, shift| {
@@ -207,17 +216,19 @@ impl<'a> Search<'a> {
     /// costs, or no more, if it is no better than the best.
     fn finish(&mut self, job: usize, so_far: f64, shifts: &[(f64, u64)]) -> f64 {
         let Some(alone) = shifts.first().map(|s| so_far + s.0) else { return so_far };
+        // The best place alone bounds the best place beside `first` as well, and needs no new sum.
         if alone >= self.enough() {
             return alone;
         }
         let (costs, _) = self.placed_cost(Some(so_far));
         let response = self.response(job);
+        // The floor of this job is in `costs` and not in the responses: the difference comes off once.
         let without: f64 = self.group.jobs[job].on.iter().zip(&response).map(|(&(c, _), r)| r.without - costs[c]).sum();
         let placed = costs.iter().sum::<f64>() + without;
         let work = response.iter().map(CircleMarginal::work).sum::<u64>();
         let mut least = f64::INFINITY;
         for &(added, shift) in shifts {
-            // Beside more jobs it adds no less.
+            // Beside more jobs this job adds no less (convexity), and the places are ranked: none of the rest is cheaper.
             if so_far + added >= least {
                 break;
             }
@@ -232,6 +243,7 @@ impl<'a> Search<'a> {
     /// Adds up the placed jobs, as far as the others can see, for all that is asked until the base is cleared.
     fn keep_placed(&mut self) {
         let mut base = Vec::with_capacity(self.group.circles.len());
+        // A base has the sums of all circles, and a circle that is swept has none.
         if self.group.plain.iter().any(|p| *p) {
             return;
         }

@@ -1,9 +1,9 @@
 //! Prunes the candidate shifts of a job against a placed job: all alignments where the periods lock, few where they hardly do.
 //!
 //! Two edges that meet modulo `g` meet at every `g`-th tick, so a job that locks with its head only modulo `g` has one alignment
-//! for each congruent shift. Seen from the head these are alike. They differ by the jobs with which the job is coupled beyond
-//! `g`, its *coupling class*; and as the job moves from one congruent shift to the next, the cost is concave until one of its
-//! edges passes an opposite edge of the class (proof in docs/model.md, section 6). So only the congruent shifts next to such a
+//! for each congruent shift. Seen from the head, the congruent shifts are alike. The difference lies in the jobs with which the job
+//! is coupled beyond `g`, its *coupling class*. As the job moves from one congruent shift to the next, the cost is concave until an
+//! edge of the job passes an opposite edge of the class (proof in docs/model.md, section 6). So only the congruent shifts next to such a
 //! passage are needed, and one is enough while no job of the class is placed.
 
 use alloc::{vec, vec::Vec};
@@ -27,7 +27,7 @@ pub(crate) struct Couplings {
 enum Congruent {
     All,
     One,
-    /// Next to these shifts.
+    /// The congruent shifts next to these shifts.
     Near(Vec<u64>),
 }
 
@@ -35,6 +35,7 @@ impl Couplings {
     pub(crate) fn new(group: &Group) -> Self {
         let jobs = group.jobs.len();
         let mut couplings = Self { jobs, modulus: Vec::new() };
+        // A class is kept as the bits of a `u32`. Without a table `vertices` lists all congruent shifts.
         if jobs > JOBS_MAX {
             return couplings;
         }
@@ -43,6 +44,7 @@ impl Couplings {
             for a in members {
                 for b in members.iter().filter(|b| b.job != a.job) {
                     let both = &mut couplings.modulus[a.job * jobs + b.job];
+                    // Each gcd divides the period of `a`, so the LCM of all of them fits.
                     *both = both.lcm(&a.folded.period.gcd(&b.folded.period));
                 }
             }
@@ -62,6 +64,7 @@ impl Couplings {
         while let Some(a) = open.pop() {
             for b in (0..self.jobs).filter(|&b| self.coupled_beyond(a, b, g)) {
                 if class >> b & 1 == 0 {
+                    // Each job enters `open` once at most, so the loop ends.
                     class |= 1 << b;
                     open.push(b);
                 }
@@ -81,13 +84,15 @@ impl Couplings {
             count += 1;
         }
         let open = &open[..count];
+        // Paths of one step come first: the couplings with placed jobs, where every path ends.
         let mut reach = [1_u64; PROOF_JOBS_MAX];
         for (reach, &a) in reach.iter_mut().zip(open) {
             for p in (0..self.jobs).filter(|p| !open.contains(p)) {
                 *reach = reach.lcm(&self.modulus[a * self.jobs + p]);
             }
         }
-        // A way passes each unplaced job once at most.
+        // A path passes each unplaced job once at most, so `count - 1` rounds reach the end of the longest (as Bellman and Ford do). Prime
+        // by prime the gcd is the narrowest step of a path and the LCM the widest path.
         for _ in 1..count {
             for a in 0..count {
                 for b in (0..count).filter(|&b| b != a) {
@@ -116,21 +121,25 @@ impl Couplings {
             return group.alignments(job, head, shift, true, into);
         }
         let g = self.modulus[job * self.jobs + head];
+        // The shift of this job matters modulo `g` only, so there are no congruent shifts to choose from.
         if lock == g {
             return group.alignments(job, head, shift, true, into);
         }
         let within = self.reach(job, placed).map_or(lock, |reach| reach.gcd(&lock));
         let turns = within / g;
         let all = |into: &mut Vec<u64>| group.alignments_within(job, head, shift, true, within, into);
+        // The rules below are for alignments that repeat modulo `g`; on another circle the two may meet modulo less.
         if turns == 1 || group.jobs[job].on.len() > 1 && !self.same_modulus(group, job, head) {
             return all(into);
         }
         let near = match self.congruent(group, job, head, g, placed) {
             Congruent::All => return all(into),
             Congruent::One => Vec::new(),
+            // Two shifts for each passage would be no fewer than all.
             Congruent::Near(near) if 2 * near.len() as u64 >= turns => return all(into),
             Congruent::Near(near) => near,
         };
+        // `all` takes an even selection of so many, and says so.
         if group.too_many(job, head, 2 * near.len() as u64) {
             return all(into);
         }
@@ -142,6 +151,7 @@ impl Couplings {
             }
             for &at in &near {
                 // The last congruent shift at or before the passage and the first at or after it.
+                // `lock` is a multiple of `within` and at least `after`: adding it only keeps the difference above zero.
                 let after = (at % g + g - base) % g;
                 into.push((at + lock - after) % within);
                 into.push((at + lock - after + if after > 0 { g } else { 0 }) % within);
@@ -163,13 +173,14 @@ impl Couplings {
     fn congruent(&self, group: &Group, job: usize, head: usize, g: u64, placed: &[Option<u64>]) -> Congruent {
         let class = self.coupling_class(job, g);
         let member = |j: usize| class >> j & 1 == 1;
+        // The proof of near passages needs a head outside of the class; without it nothing is known (section 6).
         if member(head) {
             return Congruent::All;
         }
         let others = (0..self.jobs).filter(|&j| j != job && member(j));
         let (stand, open): (Vec<usize>, Vec<usize>) = others.partition(|&j| placed[j].is_some());
         if stand.is_empty() {
-            // The whole class can move by `g`, and no other job meets anything else.
+            // The whole class can move by `g` without any change for other jobs, so one congruent shift stands for all.
             return Congruent::One;
         }
         if !open.is_empty() {

@@ -23,8 +23,8 @@ pub(crate) struct Incumbent {
     pub(crate) shifts: Vec<u64>,
 }
 
-/// The best shift of `job` against the placed ones, and the cost it adds. Without any alignment
-/// (nobody placed meets it, or nothing locks) every shift is alike and it stays at `stay`.
+/// The best shift of `job` against the placed ones, and the cost that `job` adds there. Without any alignment (no placed job meets
+/// it, or nothing locks) all shifts are alike, and the job stays at `stay`.
 pub(crate) fn best_shift(
     group: &Group,
     couplings: &Couplings,
@@ -35,10 +35,12 @@ pub(crate) fn best_shift(
 ) -> (u64, f64) {
     let response = group.response(job, |other| placed[other].into(), workspace);
     let mut best = (stay, response.at(stay));
+    // More demand never has less excess, so no shift adds less than nothing.
     if best.1 <= PROOF_TOLERANCE {
         return best;
     }
     let mut alignments = Vec::new();
+    // A minimum needs an upward bend, and only opposite alignments have one (back-to-back lemma, docs/model.md, section 5).
     for other in (0..placed.len()).filter(|&other| other != job) {
         couplings.vertices(group, job, other, placed, &mut alignments);
     }
@@ -47,6 +49,7 @@ pub(crate) fn best_shift(
     workspace.budget.charge((LOOKUP_WORK * group.spans(job) + 10) * alignments.len() as u64);
     for shift in alignments {
         let cost = response.at(shift);
+        // A gain within the tolerance is rounding: the job stays, so that sweeps come to an end.
         if cost < best.1 - PROOF_TOLERANCE {
             best = (shift, cost);
         }
@@ -66,7 +69,7 @@ fn descend(
 ) -> Incumbent {
     let mut placed: Vec<Option<u64>> = fixed.to_vec();
     for &job in order {
-        // Out of work, the rest stands where it stands.
+        // Without work left, the remaining jobs stay unshifted.
         let shift = if !workspace.budget.is_spent() { best_shift(group, couplings, job, &placed, 0, workspace).0 } else { 0 };
         placed[job] = Some(shift);
     }
@@ -83,6 +86,7 @@ fn descend(
             shifts[job] = shift;
         }
         cost = group.cost(&shifts, workspace);
+        // A sweep without gain has moved no job, so the next one would find the same.
         if cost >= before - PROOF_TOLERANCE {
             break;
         }
@@ -92,9 +96,10 @@ fn descend(
 
 /// The best of `starts` descents of the jobs that `fixed` leaves free: the first in order of decreasing
 /// demand, the others in permutations drawn from a fixed seed. Ends early when the cost reaches `enough`,
-/// a lower bound. Never worse than not shifting them at all. No start and no sweep begins after `work_end`.
+/// a lower bound. Never worse than not shifting them at all. No second start and no sweep begins once the budget is spent.
 pub(crate) fn descent(group: &Group, fixed: &[Option<u64>], starts: usize, enough: f64, workspace: &mut Workspace) -> Incumbent {
     let unshifted: Vec<u64> = fixed.iter().map(|f| f.unwrap_or(0)).collect();
+    // The unshifted jobs are the first answer, so no descent can end with a worse one.
     let mut best = Incumbent { cost: group.cost(&unshifted, workspace), shifts: unshifted };
     let mut order: Vec<usize> = (0..fixed.len()).filter(|&j| fixed[j].is_none()).collect();
     order.sort_by(|&a, &b| group.jobs[b].weight.total_cmp(&group.jobs[a].weight));
@@ -105,6 +110,7 @@ pub(crate) fn descent(group: &Group, fixed: &[Option<u64>], starts: usize, enoug
             break;
         }
         if start > 0 {
+            // Descent ends in a local minimum that depends on the order, so each start takes another one.
             random.shuffle(&mut order);
         }
         let found = descend(group, &couplings, fixed, &order, enough, workspace);

@@ -23,7 +23,7 @@ const PLAIN_REPEATS: u64 = 5;
 const SWEEP_PIECES: u64 = 256;
 /// Fewest alignments of a pair that are kept, however many phases the jobs have.
 const ALIGNMENTS_MIN: u64 = 64;
-/// The same where many groups share the work.
+/// Fewest alignments of a pair that are kept where many groups share the work.
 const ALIGNMENTS_MIN_SHARED: u64 = 8;
 /// A group with less work than this, in units of 10 ns, shares with many.
 const WORK_SHARED: u64 = 1_000_000;
@@ -33,7 +33,7 @@ const WORK_PER_LOOKUP: u64 = 4;
 /// One job of a group.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupJob {
-    /// Its shift matters modulo this: the LCM of its folded periods over the circles it is on.
+    /// The modulus of the job's shift: the LCM of its folded periods over the circles it is on.
     pub(crate) lock: u64,
     /// (circle, member index) pairs.
     pub(crate) on: Vec<(usize, usize)>,
@@ -50,11 +50,11 @@ pub(crate) struct Group {
     pub(crate) circles: Vec<Circle>,
     /// Of each circle, whether it is swept as a whole: otherwise sums of its jobs on smaller circles are shorter (`demand::distribution`).
     pub(crate) plain: Vec<bool>,
-    /// The same where something is asked once only, and folding sums takes longer than a short sweep.
+    /// Of each circle, whether a question that is asked once only is answered by a sweep: folding sums takes longer than a short one.
     swept: Vec<bool>,
     /// Most lookups spent on the alignments of one pair of jobs: alignments times pieces.
     lookups_max: u64,
-    /// But at least so many alignments.
+    /// Fewest alignments of one pair that are kept, whatever `lookups_max` says.
     alignments_min: u64,
 }
 
@@ -85,6 +85,7 @@ impl Group {
     pub(crate) fn limit(&mut self, effort: Effort, work_max: u64) {
         self.lookups_max = effort.lookups_max();
         if effort != Effort::Fast && work_max < WORK_SHARED {
+            // Each ordered pair of jobs may be asked about, so the work is divided evenly among the pairs.
             let pairs = (self.jobs.len() * self.jobs.len().saturating_sub(1)).max(1) as u64;
             self.lookups_max = self.lookups_max.min(work_max / (WORK_PER_LOOKUP * pairs));
             self.alignments_min = ALIGNMENTS_MIN_SHARED;
@@ -97,6 +98,7 @@ impl Group {
     pub(crate) fn only(&self, jobs: &[usize]) -> Self {
         let circles: Vec<Circle> = self.circles.iter().map(|circle| circle.only(jobs)).collect();
         let (lookups_max, alignments_min) = (self.lookups_max, self.alignments_min);
+        // The effort given here is of no consequence: both limits that come from it are those of the whole group.
         Self { lookups_max, alignments_min, ..Self::new(jobs.len(), circles, Effort::Fast) }
     }
 
@@ -118,8 +120,10 @@ impl Group {
 
     /// Mean excess on a circle under those shifts of its jobs.
     pub(crate) fn excess(&self, circle: usize, shift: impl Fn(usize) -> u64, workspace: &mut Workspace) -> f64 {
+        // A sum on smaller circles comes first; a sweep is for short circles, and where such a sum would be too large.
         let at = |job| Presence::At(shift(job));
         let swept = &self.circles[circle];
+        // Nothing is added to this total, so a circle of one tick (`seen` = 1) is enough.
         if let Some((all, _)) = self.sums(circle, None, &at, 1, workspace) {
             return all.excess(swept);
         }
@@ -162,6 +166,7 @@ impl Group {
     pub(crate) fn response(&self, job: usize, others: impl Fn(usize) -> Presence, workspace: &mut Workspace) -> MarginalCost<'_> {
         let part = |&(c, m): &(usize, usize)| {
             let circle = &self.circles[c];
+            // The job tells the others apart modulo its own folded period only, so their total is kept no longer than that.
             let sums = self.sums(c, Some(job), &others, circle.members[m].folded.period, workspace);
             CircleMarginal::new(circle, m, sums, &others, workspace)
         };
@@ -189,19 +194,21 @@ impl Group {
         self.alignments_within(job, other, shift, convex, self.jobs[job].lock, into)
     }
 
-    /// The same below `within`, a multiple of what locks the two, where the shift of `job` matters modulo that only.
+    /// The alignments below `within`, a multiple of what locks the two, where the shift of `job` matters modulo that only.
     pub(crate) fn alignments_within(&self, job: usize, other: usize, shift: u64, convex: bool, within: u64, into: &mut Vec<u64>) -> bool {
         let mut complete = true;
         for common in self.common(job, other) {
             let g = common.modulus;
             let (turns, pairs) = (within / g, common.count().max(1));
             let most = self.alignments_max(common.mine.folded.starts.len() as u64);
+            // Too many alignments are thinned out evenly, pairs of edges first. A selection proves nothing, which `complete` says.
             let (pair_step, turn_step) = (pairs.div_ceil(most), turns.div_ceil((most / pairs).max(1)));
             complete &= pair_step == 1 && turn_step == 1;
             let mut see = |meeting: Meeting| {
                 if convex && !meeting.opposite {
                     return;
                 }
+                // `apart` holds for a head at 0; the shift of the head moves every meeting along.
                 let base = (meeting.apart + shift % g) % g;
                 if turns == 1 {
                     into.push(base);
@@ -225,6 +232,7 @@ impl Group {
 
     /// Whether so many congruent shifts of all opposite meetings of the two are more than are looked at.
     pub(crate) fn too_many(&self, job: usize, other: usize, turns: u64) -> bool {
+        // About half of the meetings of two jobs are opposite.
         let many =
             |common: Common<'_>| common.count().div_ceil(2) * turns.max(1) > self.alignments_max(common.mine.folded.starts.len() as u64);
         self.common(job, other).any(many)
@@ -253,9 +261,9 @@ pub(crate) struct Common<'a> {
 /// Two edges that meet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Meeting {
-    /// Shift of the one job less that of the other at which they do, modulo [`Common::modulus`].
+    /// Shift of the one job less that of the other at which the edges meet, modulo [`Common::modulus`].
     pub(crate) apart: u64,
-    /// One rises and the other falls.
+    /// Whether one edge rises and the other falls.
     pub(crate) opposite: bool,
 }
 
@@ -282,13 +290,14 @@ impl<'a> Common<'a> {
         Meeting { apart: (edge % g + g - own % g) % g, opposite: rises != own_rises }
     }
 
-    /// All meetings in one turn of the modulus. All shifts are congruent modulo 1: there one meeting stands for all.
+    /// All meetings in one turn of the modulus. Every shift is congruent modulo 1: there one meeting stands for all.
     pub(crate) fn for_each_meeting(&self, mut see: impl FnMut(Meeting)) {
         let g = self.modulus;
         if g == 1 {
             return see(Meeting { apart: 0, opposite: true });
         }
         for &(edge, rises) in &self.theirs.edges {
+            // One turn is added before the subtraction, which would else fall below zero.
             let edge = edge % g + g;
             for &(own, own_rises) in &self.mine.edges {
                 see(Meeting { apart: (edge - own % g) % g, opposite: rises != own_rises });
@@ -326,7 +335,8 @@ fn is_plain(circle: &Circle) -> bool {
     if !circle.is_walkable() {
         return false;
     }
-    // The sum of one distribution and nothing is that distribution.
+    // With one unlocked job at most a sweep multiplies no distributions, so it is cheap while the pieces are few.
+    // Of many jobs the sums on smaller circles take a look at all pairs of summands for each sum.
     circle.members.len() > FEW_JOBS
         || circle.members.iter().filter(|on| !on.folded.is_locked()).count() <= 1
             && pieces(circle) <= PLAIN_REPEATS * circle.members.iter().map(|on| on.folded.starts.len() as u64).sum::<u64>()

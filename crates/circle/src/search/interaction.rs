@@ -1,4 +1,4 @@
-//! What two jobs do to each other beyond what each does to the others.
+//! The interaction of two jobs: what both cost beyond what each adds to the others.
 //!
 //! While the others stand, the cost of two more jobs is what each adds alone and an *interaction*, the part of the excess that
 //! is there only because both send. With `Phi(x)` the mean excess of the others and `x` more, it is the mean around the circle
@@ -29,6 +29,7 @@ pub(crate) fn pieces<'a>(of: impl Iterator<Item = &'a Folded> + Clone, seen: u64
     for f in of {
         let folded = f.period.gcd(&seen);
         let turns = if f.starts.len() == 1 { 1 } else { whole / folded };
+        // Saturation is safe: a count that is too high only says that a table is not worth its work.
         pieces = pieces.saturating_add(turns.saturating_mul(f.starts.len() as u64));
         if folded < f.period || !f.is_locked() {
             levels = levels.saturating_mul(f.levels.len() as u64);
@@ -42,9 +43,9 @@ pub(crate) fn pieces<'a>(of: impl Iterator<Item = &'a Folded> + Clone, seen: u64
 struct Stretch {
     from: u64,
     to: u64,
-    /// Which level, counted from the lowest above zero.
+    /// The level, counted from the lowest above zero.
     level: usize,
-    /// How much more often.
+    /// How much more often than the floor.
     more: f64,
 }
 
@@ -53,7 +54,7 @@ struct Stretch {
 struct Tails {
     period: u64,
     stretches: Vec<Stretch>,
-    /// Its levels; the first is zero.
+    /// The levels of the job; the first is zero.
     levels: Vec<f64>,
 }
 
@@ -77,6 +78,7 @@ impl Tails {
         for piece in 0..seen.starts.len() {
             let tail = tail(&mut seen.atoms(piece).iter().copied());
             for (level, (tail, floor)) in tail.iter().zip(&floor).enumerate() {
+                // The floors of both are counted with the placed jobs already (docs/model.md, section 6, bound 1).
                 let more = tail - floor;
                 if more > 0.0 {
                     stretches.push(Stretch { from: seen.starts[piece], to: seen.end(piece), level, more });
@@ -95,7 +97,7 @@ impl Tails {
 #[derive(Clone, Debug)]
 pub(crate) struct PairInteraction {
     jobs: [Tails; 2],
-    /// Circle of all: what is random besides the place on it concerns only one of the two, or the others.
+    /// Circle of all: once the place on it is given, the two jobs and the others are independent.
     perimeter: u64,
     /// Circle of the others.
     period: u64,
@@ -116,10 +118,12 @@ impl PairInteraction {
     ) -> Option<Self> {
         let [a, b] = jobs.map(|f| f.period);
         let wide = |n: u64| u128::from(n);
+        // The first two gcds divide the period of the others, so the LCM fits 128 bits, though maybe not 64.
         let perimeter = wide(others.period.gcd(&a)).lcm(&wide(others.period.gcd(&b))).lcm(&wide(a.gcd(&b)));
         let perimeter = u64::try_from(perimeter).ok()?;
         let table = jobs.map(|f| f.levels.len() as u64).iter().product::<u64>().saturating_mul(others.pieces());
         let stretches = |f: &Folded| (perimeter / f.period.gcd(&perimeter)).saturating_mul(f.spans.len() as u64);
+        // Pieces of the others repeat around the circle of all, which must therefore be a multiple of theirs.
         if table > TABLE_MAX || !perimeter.is_multiple_of(others.period) || jobs.iter().any(|f| stretches(f) > STRETCHES_MAX) {
             return None;
         }
@@ -138,6 +142,7 @@ impl PairInteraction {
             let atoms = others.atoms(piece);
             for (row, &level) in first.levels.iter().enumerate() {
                 for (column, &other) in second.levels.iter().enumerate() {
+                    // Convexity is in the level, so the mean over the atoms of the others keeps it.
                     let both = level + other;
                     excess[row * columns + column] = atoms.iter().map(|&(l, p)| p * circle.excess_at(l + both)).sum();
                 }
@@ -145,6 +150,8 @@ impl PairInteraction {
             budget.charge((atoms.len() * rows * columns) as u64 * circle.background.terms() / 4 + 4);
             for row in 1..rows {
                 let (below, here) = (&excess[(row - 1) * columns..row * columns], &excess[row * columns..(row + 1) * columns]);
+                // A second difference of a convex function is not negative, but for rounding. Times the tails of both jobs, and summed
+                // over their levels, these are the interaction.
                 rate.extend((1..columns).map(|c| (here[c] - below[c] - here[c - 1] + below[c - 1]).max(0.0)));
             }
         }
@@ -164,6 +171,7 @@ impl PairInteraction {
                 let (mut at, mut left) = (from % self.period, length);
                 let mut place = from % free.period;
                 let mut piece = self.starts.partition_point(|&s| s <= at) - 1;
+                // Two circles are walked at once: `at` on that of the others, `place` on that of the free job.
                 while left > 0 {
                     let end = self.starts.get(piece + 1).copied().unwrap_or(self.period);
                     let step = left.min(end - at);
@@ -172,9 +180,11 @@ impl PairInteraction {
                         let i = if which == 0 { stretch.level * columns + level } else { level * columns + stretch.level };
                         table[i] * stretch.more
                     };
+                    // A piece in which both jobs fit has no interaction, and would only add events to sort.
                     if (0..levels).any(|l| interaction(l) > 0.0) {
                         curve.add(place, step, interaction);
                     }
+                    // A stretch that ends within this piece ends the loop, so `at` may run ahead of it.
                     (at, left) = (end % self.period, left - step);
                     place = (place + step) % free.period;
                     piece = if piece + 1 == pieces { 0 } else { piece + 1 };
@@ -227,6 +237,7 @@ impl InteractionCurve {
     /// Adds `value` for each level on `length` ticks from `place` on, around the circle.
     fn add(&mut self, place: u64, length: u64, value: impl Fn(usize) -> f64) {
         let (turns, rest) = (length / self.period, length % self.period);
+        // A stretch that passes the end of the circle is there at 0, and its end takes it away again.
         let over = place + rest > self.period;
         let always = turns as f64 + if over { 1.0 } else { 0.0 };
         for level in 0..self.levels {
@@ -236,7 +247,7 @@ impl InteractionCurve {
             self.change(place, &value, 1.0);
             self.change((place + rest) % self.period, &value, -1.0);
             if place + rest == self.period {
-                // What ends at the end of the circle is not there at its start: nothing to take away.
+                // A stretch that ends with the circle is not there at the start of it, so its end takes nothing away.
                 self.events.pop();
                 self.changes.truncate(self.changes.len() - self.levels);
             }
@@ -257,6 +268,7 @@ impl InteractionCurve {
         self.prefix.resize(self.levels, 0.0);
         for i in 0..self.events.len() {
             let (place, first) = self.events[i];
+            // A change at 0 belongs to the first piece, whose break is there from the start.
             if self.breaks.last() != Some(&place) {
                 self.close_to(place);
                 self.breaks.push(place);
@@ -289,6 +301,7 @@ impl InteractionCurve {
 
     /// Integral from `from` to `to`, at most a turn later, both less than two turns.
     fn between(&self, level: usize, mut from: u64, mut to: u64) -> f64 {
+        // A span that crosses the end of the circle is a whole turn less what lies between its ends.
         let mut part = 0.0;
         if from >= self.period {
             from -= self.period;

@@ -28,7 +28,7 @@ struct Own {
     to: usize,
 }
 
-/// What a job sends, in its own time.
+/// The demand of a job, in the job's own time.
 #[derive(Clone, Debug)]
 struct Wave {
     period: u64,
@@ -48,7 +48,7 @@ pub(super) struct LockedSum<'a> {
     shifts: Vec<Option<u64>>,
     edges: Vec<Edge>,
     merged: Vec<Edge>,
-    /// Level at 0.
+    /// Level at tick 0.
     base: f64,
     /// Pieces of the total around the circle of the asked job: starts, and by piece and level of that job what it adds, and the
     /// integral of that.
@@ -72,9 +72,11 @@ impl Wave {
     fn new(on: &OnCircle) -> Self {
         let f = &on.folded;
         let pieces = f.starts.len();
+        // A locked job has one level in each piece, so the first atom is all there is.
         let level = |piece: usize| f.atoms(piece)[0].0 as usize;
         let edge = |piece: usize| Own { at: f.starts[piece], from: level((piece + pieces - 1) % pieces), to: level(piece) };
         let spans = f.spans.iter().map(|s| (s.from, s.to, s.level as usize)).collect();
+        // The last piece may go on as the first one, and then there is no edge between them.
         Self { period: f.period, levels: f.levels.clone(), edges: (0..pieces).map(edge).filter(|e| e.from != e.to).collect(), spans }
     }
 
@@ -85,7 +87,7 @@ impl Wave {
 }
 
 impl<'a> LockedSum<'a> {
-    /// Nobody stands yet. `None` unless all members are locked, and the circle short.
+    /// The sum of no jobs: none stands yet. `None` unless all members are locked and the circle is short.
     pub(super) fn new(circle: &'a Circle) -> Option<Self> {
         let edges = |on: &OnCircle| (circle.perimeter / on.folded.period).saturating_mul(on.folded.starts.len() as u64);
         if circle.members.iter().any(|on| !on.folded.is_locked())
@@ -117,6 +119,7 @@ impl<'a> LockedSum<'a> {
     pub(super) fn remove(&mut self, member: usize) {
         let Some(shift) = self.shifts[member].take() else { return };
         let wave = &self.waves[member];
+        // At tick 0 the circle sees the job at its own tick `-shift`.
         self.base -= wave.at((wave.period - shift) % wave.period);
         self.edges.retain(|e| e.member != member as u32);
     }
@@ -127,7 +130,7 @@ impl<'a> LockedSum<'a> {
         let shift = shift % wave.period;
         self.shifts[member] = Some(shift);
         self.base += wave.at((wave.period - shift) % wave.period);
-        // In the order of the circle: those that do not wrap come after those that do.
+        // In the order of the circle: edges that wrap come before those that do not.
         let first = wave.edges.partition_point(|e| e.at + shift < wave.period);
         let around = wave.edges[first..].iter().chain(&wave.edges[..first]);
         let turns = self.circle.perimeter / wave.period;
@@ -141,8 +144,9 @@ impl<'a> LockedSum<'a> {
             })
             .peekable();
         self.merged.clear();
-        // The level at 0 has what changes there.
+        // An edge at 0 is in the level at 0 already.
         while new.next_if(|e| e.at == 0).is_some() {}
+        // Both lists ascend, so one pass merges them.
         for edge in &self.edges {
             while let Some(e) = new.next_if(|e| e.at < edge.at) {
                 self.merged.push(e);
@@ -185,6 +189,7 @@ impl<'a> LockedSum<'a> {
                 level += edge.change;
                 next += 1;
             }
+            // No edge lies at 0 (see `insert`), so the first piece has the level at 0.
             let end = self.edges.get(next).map_or(self.circle.perimeter, |e| e.at);
             let (length, before) = ((end - at) as f64, self.prefix.len() - levels.len());
             let idle = self.circle.excess_at(level);
@@ -192,6 +197,7 @@ impl<'a> LockedSum<'a> {
             for (l, own) in levels.iter().enumerate() {
                 let rate = if l == 0 { 0.0 } else { self.circle.excess_at(level + own) - idle };
                 self.rate.push(rate);
+                // One row more than there are pieces: the last row is the integral of the whole circle.
                 self.prefix.push(self.prefix[before + l] + rate * length);
             }
             at = end;
@@ -224,11 +230,13 @@ impl<'a> LockedSum<'a> {
             }
             // `turn` is the first that begins after the piece does.
             let residue = start % period;
+            // A piece that starts with a turn is in `now` already. Piece 0 is one of those, so `piece - 1` exists for the others.
             if residue > 0 {
                 self.residues.push((residue, piece as u32));
             }
         }
         self.residues.sort_unstable();
+        // The rates by piece are still read while the folded ones are written.
         core::mem::swap(&mut self.rate, &mut self.unfolded);
         self.starts.clear();
         self.rate.clear();
@@ -267,6 +275,8 @@ impl<'a> LockedSum<'a> {
             let before = if piece == 0 { pieces - 1 } else { piece - 1 };
             let before = &self.rate[before * levels..(before + 1) * levels];
             for edge in &wave.edges {
+                // As this edge passes this start, the slope of the cost goes from `before[from] - before[to]` to
+                // `here[from] - here[to]`.
                 let bend = (here[edge.from] - before[edge.from]) - (here[edge.to] - before[edge.to]);
                 if bend > BEND_MIN {
                     into.push(wrapped(start + wave.period - edge.at, wave.period));
@@ -304,6 +314,7 @@ impl<'a> LockedSum<'a> {
                 at -= period;
                 sum = whole;
             }
+            // Places ascend, so only the first one and one that has passed the end of the circle need a search.
             if piece == usize::MAX || at < before {
                 piece = starts.partition_point(|&s| s <= at) - 1;
             } else {

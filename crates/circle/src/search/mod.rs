@@ -67,8 +67,10 @@ pub(crate) fn optimum_around(group: &Group, fixed: &[Option<u64>], effort: Effor
         return if effort == Effort::Fast { answer } else { improved(group, fixed, answer, workspace) };
     }
     let all = workspace.budget.left();
+    // The bound comes first: descent and annealing end as soon as the cost reaches it.
     let bound = workspace.within(all / BOUND_SHARE, |workspace| {
         if fixed.iter().any(Option::is_some) {
+            // Circle by circle the fixed jobs would be free to move, which weakens the bound.
             Search::new(group, fixed, workspace).bound_here(None).bound
         } else {
             bound_by_circles(group, effort, workspace)
@@ -76,9 +78,11 @@ pub(crate) fn optimum_around(group: &Group, fixed: &[Option<u64>], effort: Effor
     });
     let bound = bound.max(least);
     let mut found = descent(group, fixed, STARTS_SMALL, bound, workspace);
+    // Without a search for proof, annealing may take all that is left.
     if bodies > PROOF_JOBS_MAX || effort == Effort::Fast {
         return Optimum { found: anneal(group, fixed, found, bound, workspace), bound };
     }
+    // Good shifts first: the search for proof prunes by the cost of the best known ones.
     found = workspace.within(all / ANNEAL_SHARE, |workspace| anneal(group, fixed, found, bound, workspace));
     let answer = workspace.within(all / 2, |workspace| proven(group, fixed, found, bound, workspace));
     improved(group, fixed, answer, workspace)
@@ -97,6 +101,7 @@ fn proven(group: &Group, fixed: &[Option<u64>], found: Incumbent, bound: f64, wo
     if found.cost <= bound + PROOF_TOLERANCE {
         return Optimum { found, bound };
     }
+    // Few jobs are proven without the bounds of subsets, and these bounds know nothing of fixed jobs.
     let many = group.bodies() > EXACT_JOBS_MAX && fixed.iter().all(Option::is_none);
     let subsets = if many {
         workspace.within(workspace.budget.left() / SUBSETS_SHARE, |workspace| Subsets::new(group, workspace))
@@ -106,15 +111,16 @@ fn proven(group: &Group, fixed: &[Option<u64>], found: Incumbent, bound: f64, wo
     let mut search = Search::new(group, fixed, workspace);
     search.subsets = subsets;
     search.best = found;
+    // Both are lower bounds, and a search that ran out of work may know less than its caller did.
     let bound = search.prove().max(bound);
     Optimum { found: search.best, bound }
 }
 
-/// What part of the work on a group that may be proven goes into finding good shifts first.
+/// The part of the work on a group that may be proven, as a divisor, that goes into finding good shifts first.
 const ANNEAL_SHARE: u64 = 16;
-/// What part of the work on its proof goes into the bounds of its subsets.
+/// The part of the work on a proof, as a divisor, that goes into the bounds of subsets of the group.
 const SUBSETS_SHARE: u64 = 3;
-/// What part of the work on a large group goes into its bound.
+/// The part of the work on a large group, as a divisor, that goes into its bound.
 const BOUND_SHARE: u64 = 4;
 
 /// A lower bound for a large group: every circle for itself, as if its jobs need not agree with

@@ -10,7 +10,10 @@ impl Random {
     }
 
     pub(super) fn next(&mut self) -> u64 {
+        // An odd increment (2^64 over the golden ratio) leads through all 2^64 states. SplitMix64 is defined modulo 2^64, hence
+        // wrapping.
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        // The mixer is variant 13 of Stafford, with the constants of the published code.
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -19,11 +22,13 @@ impl Random {
 
     /// Below `end`, which is not 0.
     pub(super) fn below(&mut self, end: u64) -> u64 {
+        // The modulo prefers small numbers by at most `end` in 2^64, which is of no weight for a search.
         self.next() % end
     }
 
     /// From 0 up to, but not 1.
     pub(super) fn unit(&mut self) -> f64 {
+        // An f64 holds 53 bits exactly, so the quotient is never rounded up to 1.
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 

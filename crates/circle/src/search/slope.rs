@@ -26,9 +26,11 @@ fn rise(folded: &Folded) -> f64 {
     let pieces = demand.starts.len();
     let mut rise = 0.0;
     for (level, below) in folded.levels.iter().skip(1).zip(&folded.levels) {
+        // The piece before the first one is the last: rises are counted around the circle.
         let mut before = tail(pieces - 1, *level);
         for piece in 0..pieces {
             let here = tail(piece, *level);
+            // Only rises count: behind a falling edge a later job sends more, which never lowers the cost.
             rise += (level - below) * (here - before).max(0.0);
             before = here;
         }
@@ -48,13 +50,15 @@ impl Slopes {
         Self { slope, known: BTreeMap::new() }
     }
 
-    /// All that comes of `shift` costs at least `bound`.
+    /// Takes note that all that comes of `shift` costs at least `bound`.
     pub(crate) fn learn(&mut self, shift: u64, bound: f64) {
         self.known.insert(shift, bound);
     }
 
-    /// What comes of `shift` costs at least this.
+    /// A lower bound of all that comes of `shift`, from the nearest known shift on either side.
     pub(crate) fn at(&self, shift: u64) -> f64 {
+        // Rises and falls around a circle add up to the same, so one slope serves both directions. The distance is not taken around the
+        // circle, which only weakens the bound.
         let from = |(&at, &bound): (&u64, &f64)| bound - self.slope * at.abs_diff(shift) as f64;
         let before = self.known.range(..=shift).next_back().map_or(f64::NEG_INFINITY, from);
         self.known.range(shift..).next().map_or(f64::NEG_INFINITY, from).max(before)

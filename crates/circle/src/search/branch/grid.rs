@@ -20,7 +20,7 @@ pub(super) fn is_coarse(group: &Group, fixed: &[Option<u64>]) -> bool {
     group.jobs.iter().zip(fixed).all(|(job, fixed)| fixed.is_some() || job.lock <= most)
 }
 
-/// What a job that is not placed adds at each of its shifts.
+/// A job that is not placed, and what it adds at each of its shifts.
 struct Open {
     job: usize,
     /// (added cost, shift), ascending.
@@ -37,6 +37,7 @@ impl Search<'_> {
         }
         let jobs = (0..self.placed.len()).filter(|&j| self.placed[j].is_none()).collect::<Vec<_>>();
         let open: Vec<Open> = jobs.into_iter().map(|job| self.open(job, &costs)).collect();
+        // The reach is at least 1, so every job has a first place, which is its cheapest.
         let least_of = |o: &Open| (o.job, o.places[0].0);
         let bound = least.max(so_far + self.subsets.added(&open.iter().map(least_of).collect::<Vec<_>>()));
         if bound >= self.enough() {
@@ -46,20 +47,23 @@ impl Search<'_> {
             self.given_up = self.given_up.min(bound);
             return;
         }
-        // The job that is hardest to place leaves the fewest places worth a look.
+        // The job that is hardest to place leaves the fewest places worth a look; of equal jobs, the one with fewer places comes first.
         let hardest = open.iter().max_by(|a, b| a.places[0].0.total_cmp(&b.places[0].0).then(b.places.len().cmp(&a.places.len())));
         let Some(first) = hardest else {
+            // All jobs are placed, and the test above has let only a cost below the best come here.
             let shifts = self.placed.iter().map(|s| s.unwrap_or(0)).collect();
             self.best = Incumbent { cost: so_far, shifts };
             return;
         };
         if open.len() == 1 {
+            // The cheapest place of the last job is attained, so nothing better comes of the placed jobs.
             let (added, shift) = first.places[0];
             self.found(so_far + added, first.job, shift);
             return;
         }
         let rest = self.subsets.added(&open.iter().filter(|o| o.job != first.job).map(least_of).collect::<Vec<_>>());
         for &(added, shift) in &first.places {
+            // The places ascend in cost, so the first that is too dear ends them.
             if so_far + added + rest >= self.enough() {
                 break;
             }
@@ -80,6 +84,7 @@ impl Search<'_> {
         let lock = self.group.jobs[job].lock;
         let reach = self.couplings.reach(job, &self.placed).map_or(lock, |reach| num_integer::gcd(reach, lock));
         let cost = |shift: u64| response.iter().map(|r| r.at(shift)).sum::<f64>() + counted;
+        // A shift beyond the reach attains nothing new, because jobs still to be placed can move along (docs/model.md, section 6).
         let mut places: Vec<(f64, u64)> = (0..reach).map(|shift| (cost(shift), shift)).collect();
         places.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         self.workspace.budget.charge(reach * (4 + response.iter().map(|r| r.work()).sum::<u64>()));

@@ -1,4 +1,4 @@
-//! What sets of jobs cost at least when nobody else is there.
+//! Lower bounds of what sets of jobs cost when no other job is there.
 //!
 //! Excess is superadditive: with `phi(x)` the mean excess at level `x` over that at level 0, `phi(x + y) >= phi(x) + phi(y)` for
 //! `x, y >= 0`. So whatever stands already, some jobs `U` that are still to be placed add at least what the jobs of `U` without
@@ -15,13 +15,13 @@ use crate::{
 
 /// Smallest sets that are searched: two jobs alone mostly fit.
 const SET_MIN: u32 = 2;
-/// What part of the work on all sets one of them may take.
+/// The part of the work on all sets, as a divisor, that one of them may take.
 const SET_SHARE: u64 = 24;
 
 /// Lower bounds by set of jobs, as bits.
 #[derive(Clone, Debug, Default)]
 pub(in crate::search) struct Subsets {
-    /// What the set costs at least beyond what it costs when nobody sends; empty when nothing is known.
+    /// The least that a set costs beyond the cost of idle links; empty when nothing is known.
     alone: Vec<f64>,
 }
 
@@ -34,10 +34,11 @@ impl Subsets {
         if jobs > PROOF_JOBS_MAX || members().any(|on| on.folded.floor().is_some()) {
             return Self::default();
         }
+        // A set that is hard to prove must not take the work of all others; a search that ends early still gives a bound.
         let each = workspace.budget.left() / SET_SHARE;
         let mut subsets = Self { alone: vec![0.0; 1 << jobs] };
         for set in 1_usize..1 << jobs {
-            // Ascending, so all subsets are known.
+            // Sets come in ascending order, so all subsets of a set are known before it.
             subsets.alone[set] = subsets.best_split(set);
             if (SET_MIN..=jobs as u32 - 2).contains(&set.count_ones()) && !workspace.budget.is_spent() {
                 let bound = workspace.within(each, |workspace| subsets.searched(group, set, workspace));
@@ -54,6 +55,7 @@ impl Subsets {
     /// The best of what two parts of a set are known to cost.
     fn best_split(&self, set: usize) -> f64 {
         let mut best = 0.0_f64;
+        // All proper subsets of `set`, in descending order: the subtraction borrows through the bits that are not in the set.
         let mut part = (set - 1) & set;
         while part > 0 {
             best = best.max(self.alone[part] + self.alone[set & !part]);
@@ -67,8 +69,10 @@ impl Subsets {
         let alone = group.only(&jobs);
         let free = vec![None; jobs.len()];
         let idle: f64 = alone.circles.iter().map(|c| c.cost(c.excess_at(0.0))).sum();
+        // `alone` leaves out the cost of an idle link, which every search of a group includes.
         let known = self.alone[set] + idle;
         let found = descent(&alone, &free, 1, known, workspace);
+        // Shifts that attain the bound leave nothing to search for.
         if found.cost <= known + crate::PROOF_TOLERANCE {
             return self.alone[set];
         }
@@ -78,19 +82,20 @@ impl Subsets {
         search.prove() - idle
     }
 
-    /// The same for some of the jobs, renumbered.
+    /// The bounds for some of the jobs, renumbered.
     fn of(&self, jobs: &[usize]) -> Self {
         let whole = |set: usize| jobs.iter().enumerate().filter(|(i, _)| set >> i & 1 == 1).fold(0, |all, (_, job)| all | 1 << job);
         Self { alone: (0..1 << jobs.len()).map(|set| self.alone[whole(set)]).collect() }
     }
 
-    /// What jobs that are still to be placed add at least, given what each adds alone: (job, least).
+    /// The least that jobs still to be placed add, given what each adds alone: (job, least).
     pub(super) fn added(&self, open: &[(usize, f64)]) -> f64 {
         let one_by_one: f64 = open.iter().map(|o| o.1).sum();
         if self.is_empty() || open.len() < 2 {
             return one_by_one;
         }
         let mut best = one_by_one;
+        // At most 256 subsets: there are no bounds by set for groups of more than eight jobs.
         for chosen in 1_usize..1 << open.len() {
             let (mut set, mut rest) = (0, one_by_one);
             for (i, &(job, least)) in open.iter().enumerate() {
