@@ -64,8 +64,10 @@ pub(crate) fn settled(layout: &Layout, gates: Option<&[Gate]>, undisturbed: &[u6
     if !exact.iter().zip(&first).any(moved) {
         return exact;
     }
+    // Jobs of a large component are a sample by themselves, and its runs are long, so it has only one.
     let runs = (JOB_ITERATIONS / (jobs * ITERATIONS)).clamp(1, RUNS_MAX) as u64;
     let mut sums = first;
+    // Seed 1 is the run that was made for the test. Seeds are fixed, so equal inputs give equal means.
     for seed in 2..=runs {
         for (sum, one) in sums.iter_mut().zip(jittered(seed)) {
             sum.mean = sum.mean.saturating_add(one.mean);

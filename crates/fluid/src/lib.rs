@@ -131,7 +131,7 @@ pub fn predict_held(
 fn gated(layout: &Layout, jobs: &[FluidJob], tolerance: u32, jitter: u32, held: impl Fn(usize) -> bool) -> Vec<steady::Measured> {
     let gate = |(j, job): (usize, &FluidJob)| {
         let solo = layout.solo(j);
-        // A slot shorter than the iteration itself could never be met.
+        // A gate could never meet slots that are closer together than the iteration alone is long.
         let period = job.period.0.max(solo);
         if held(j) { (Gate::new(job.shift.0, period, tolerance), period) } else { (Gate::open(), solo) }
     };

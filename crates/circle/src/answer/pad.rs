@@ -74,6 +74,7 @@ fn harmonics(problem: &Problem, job: JobId, ppm: u32) -> Vec<u64> {
             let o = problem.period(other.job);
             for q in 1..=HARMONIC_MAX {
                 for p in 1..=HARMONIC_MAX {
+                    // A ratio that does not give whole ticks would not lock exactly, so only whole quotients are taken.
                     let padded = u128::from(o) * u128::from(p) / u128::from(q);
                     if (u128::from(o) * u128::from(p)).is_multiple_of(u128::from(q)) && padded > u128::from(t) && padded <= u128::from(most)
                     {
@@ -120,6 +121,7 @@ fn pad_within(problem: &Problem, options: &Options, ppm: u32, work_max: u64) -> 
         PadDecision { paddings: Vec::new(), price: 0.0, saving: 0.0, before: before.clone(), problem: problem.clone(), after: before };
     let (mut trials, mut work) = (0, 0_u64);
     let mut effort_of_best = options.effort;
+    // Each round fixes the best padding of one job; the loop ends with the first round that gains nothing.
     'search: loop {
         let current = best.clone();
         for j in 0..problem.periods().len() {
@@ -130,12 +132,14 @@ fn pad_within(problem: &Problem, options: &Options, ppm: u32, work_max: u64) -> 
                     break 'search;
                 }
                 let trial_problem = current.problem.with_period(job, Ticks(padded));
+                // Trials in order share the work, so the same problem has the same trials at full effort on any machine.
                 let effort = if work < work_max { options.effort } else { Effort::Fast };
                 let (after, spent) = solve_counted(&trial_problem, &Options { effort, ..*options }, None)?;
                 work += spent;
                 let price: f64 =
                     trial_problem.periods().iter().zip(problem.periods()).map(|(new, old)| (new.0 - old.0) as f64 / old.0 as f64).sum();
                 let saving = lost_before - lost(&trial_problem, &after);
+                // A job may be stretched in several rounds; the limit counts from its period as given.
                 let within = (padded - problem.period(job)) as u128 * 1_000_000 <= u128::from(problem.period(job)) * u128::from(ppm);
                 if within && saving - price > best.saving - best.price + PROOF_TOLERANCE {
                     best = PadDecision { price, saving, problem: trial_problem, after, ..best };
@@ -147,6 +151,7 @@ fn pad_within(problem: &Problem, options: &Options, ppm: u32, work_max: u64) -> 
             break;
         }
     }
+    // A fast trial finds mostly the same shifts but proves less, so the proposal is solved again in full.
     if effort_of_best != options.effort {
         let after = solve(&best.problem, options)?;
         let saving = lost_before - lost(&best.problem, &after);

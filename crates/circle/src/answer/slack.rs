@@ -62,6 +62,7 @@ fn room(group: &Group, job: usize, shifts: &[u64], workspace: &mut Workspace) ->
     }
     kinks.sort_unstable();
     kinks.dedup();
+    // Without alignments the cost is one line around the circle, hence constant.
     let Some(&last) = kinks.last() else { return Room::Everywhere };
     let response = group.response(job, |other| Presence::At(shifts[other]), workspace);
     let allowed = response.at(here) + PROOF_TOLERANCE;
@@ -72,9 +73,11 @@ fn room(group: &Group, job: usize, shifts: &[u64], workspace: &mut Workspace) ->
     };
     // The cost is linear between kinks: the room ends at the last kink before one that costs more.
     let later = kinks.iter().copied().take_while(|&d| flat(d)).last().unwrap_or(0);
+    // The walk passed every kink without a rise, so the cost is the same all around.
     if later == last {
         return Room::Everywhere;
     }
+    // Distances count forwards around the lock, so the way back begins at the largest.
     let earlier = kinks.iter().rev().copied().take_while(|&d| flat(d)).last().map_or(0, |d| (lock - d) % lock);
     Room::Within { earlier, later }
 }
@@ -85,6 +88,7 @@ fn room(group: &Group, job: usize, shifts: &[u64], workspace: &mut Workspace) ->
 pub(crate) fn centre(group: &Group, shifts: &mut [u64], may_move: impl Fn(usize) -> bool, workspace: &mut Workspace) -> Vec<Option<u64>> {
     let middle = |job: usize, shift: u64, earlier: u64, later: u64| {
         let lock = group.jobs[job].lock;
+        // A distance is below the lock, so the sum never falls below zero.
         (shift % lock + lock - earlier + (earlier + later) / 2) % lock
     };
     if shifts.len() == 2 && may_move(0) && may_move(1) {
@@ -98,6 +102,7 @@ pub(crate) fn centre(group: &Group, shifts: &mut [u64], may_move: impl Fn(usize)
         let mut slacks = vec![None; shifts.len()];
         for job in 0..shifts.len() {
             if workspace.budget.is_spent() {
+                // The cost has not changed so far, but rooms that were seen before a neighbour moved promise nothing.
                 return vec![Some(0); shifts.len()];
             }
             let room = room(group, job, shifts, workspace);
@@ -109,10 +114,12 @@ pub(crate) fn centre(group: &Group, shifts: &mut [u64], may_move: impl Fn(usize)
                 shifts[job] = centred;
             }
         }
+        // In a pass without a move all rooms were seen with the final shifts, so its slacks hold.
         if !moved {
             return slacks;
         }
     }
+    // The last pass moved jobs after some rooms were seen, so all slacks are measured again.
     slacks(group, shifts, workspace)
 }
 
