@@ -93,7 +93,7 @@ impl Rates {
 
     /// A speed that is counted in 2^-`bits` of full speed, `bits` at least [`SPEED_BITS_MAX`]; rounded up, never none.
     pub(crate) fn speed_of(&self, pace: u64, bits: u32) -> u64 {
-        // Rounding up hides that paces are rounded down: a job that gets just enough keeps its full speed.
+        // A pace is rounded down by far less than a unit of speed, so rounding up here hides that.
         pace.div_ceil(1 << (bits - self.bits)).clamp(1, self.one())
     }
 }

@@ -207,7 +207,7 @@ impl<'a> Sharing<'a> {
         self.parts.clear();
         for &(l, demand) in self.rates.used(&self.uses[j]) {
             let link = &self.links[l as usize];
-            // A link that is not full leaves nothing to hand on that anybody wants; part 0 is never above the least.
+            // A link that is not full has enough for all its jobs; its part of 0 is never above the least.
             let mut part = 0;
             if let Level { rest, jobs: jobs @ 1.. } = link.level {
                 part = self.rates.speed(rest, demand.saturating_mul(jobs));
@@ -250,7 +250,7 @@ impl<'a> Sharing<'a> {
         self.filling.fill(first, self.rates, &self.links, &self.uses);
         for &l in self.filling.links() {
             let link = &mut self.links[l as usize];
-            // A link that nobody leaves anything on shares for itself again from here on.
+            // A link on which no job leaves anything over shares for itself again from here on.
             (link.due, link.handed) = (false, link.leaving > 0);
         }
         for (j, speed) in self.filling.speeds(self.rates) {

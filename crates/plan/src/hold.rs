@@ -86,6 +86,7 @@ pub fn advise(question: &Question<'_>, sets: &[Vec<usize>]) -> Advice {
     if sets.is_empty() || question.times.len() != jobs {
         return nobody.advice;
     }
+    // No choice may make the slowest job slower than it is without gates, whatever the sum gains.
     let bound = nobody.slowest;
     let everybody = search.everybody();
     let mut best = nobody.clone();
@@ -99,7 +100,7 @@ pub fn advise(question: &Question<'_>, sets: &[Vec<usize>]) -> Advice {
 /// What the jobs take when exactly those of `hold` are held: [`Advice::times`] for a choice that was made before.
 #[must_use]
 pub fn times_of(question: &Question<'_>, hold: &[bool]) -> Vec<Nanos> {
-    // Nobody and everybody are known.
+    // The times of nobody held and of all held are known already, and a run of the model is what costs.
     if !hold.contains(&true) {
         question.times.iter().map(|t| t.contended).collect()
     } else if question.jobs.len() == hold.len() && !hold.contains(&false) {
@@ -177,17 +178,20 @@ impl Search<'_> {
             self.take(self.choice(sets), bound, best);
             runs < runs_max
         };
+        // The first attempt assumes that the groups do not matter to each other: what gains while all are held gains alone.
         let promising: Vec<bool> = gains.iter().map(|g| *g > 0.0).collect();
+        // A choice of all or of none was tried before, and an attempt costs a run of the model.
         let trivial = promising.iter().all(|p| *p == promising[0]);
         if !trivial && !attempt(promising, best) {
             return;
         }
         let mut order: Vec<usize> = (0..self.sets.len()).collect();
         order.sort_by(|a, b| gains[*a].total_cmp(&gains[*b]));
+        // Each set is changed once, from the best choice so far, so there are at most as many runs as sets.
         for set in order {
             let mut sets = best.sets.clone();
             sets[set] = !sets[set];
-            // Nobody and everybody are known.
+            // The choices to hold no set and to hold all sets are tried before.
             if sets.iter().any(|s| *s != sets[0]) && !attempt(sets, best) {
                 return;
             }
@@ -198,6 +202,7 @@ impl Search<'_> {
     fn kept(&self, known: &[&Choice], bound: f64, best: Choice) -> Choice {
         let now = |j: &usize| self.of.before.get(*j).copied().flatten();
         let as_now = |(set, chosen): (&&Vec<usize>, &bool)| {
+            // A set with a new job has no state to keep; a set that runs counts as held only if all its jobs are.
             let runs = set.iter().all(|j| now(j).is_some());
             if runs { set.iter().all(|j| now(j) == Some(true)) } else { *chosen }
         };
@@ -207,11 +212,13 @@ impl Search<'_> {
             return best;
         }
         let known = known.iter().find(|k| k.advice.hold == hold);
+        // A run for a component of this size takes too long for a commit that waits (`JOBS_MAX`).
         if known.is_none() && self.of.jobs.len() > JOBS_MAX {
             return best;
         }
         let kept = known.map_or_else(|| self.choice(sets), |k| (*k).clone());
         let enough = KEEP * (0..self.of.jobs.len()).map(|j| self.weight(j)).sum::<f64>();
+        // A choice that is kept must still be no worse than nobody held, in sum and for the slowest job.
         let fair = kept.slowest <= bound + PROOF_TOLERANCE && kept.gain >= -PROOF_TOLERANCE;
         if fair && kept.gain + enough >= best.gain { kept } else { best }
     }

@@ -57,6 +57,7 @@ pub fn rank_until(
 /// Sorts evaluations as [`rank`] does.
 pub fn sort(evaluations: &mut [Evaluation], objective: Objective) {
     // Costs closer than the rounding of their sums are equal.
+    // A comparison with a tolerance would not be transitive, so costs are rounded before they are compared.
     let rounded = |cost: f64| (cost / PROOF_TOLERANCE) as i64;
     evaluations.sort_by_key(|e| {
         let (loss, time) = (e.scores.map(|s| rounded(-s.score)), e.times.map(|t| rounded(t.interleaved)));
@@ -64,6 +65,7 @@ pub fn sort(evaluations: &mut [Evaluation], objective: Objective) {
             Objective::Score => (loss, time),
             Objective::Time => (time, loss),
         };
+        // `None` sorts before all costs, so the first key puts candidates without a cost last; the index makes the order total.
         (cost.is_none(), cost, tie, e.shared_links, e.index)
     });
 }
@@ -78,6 +80,7 @@ pub fn problem(cluster: &Cluster<'_>, candidate: &Candidate) -> Result<(Problem,
     let (items, moves) = planner.distinct_placements(core::slice::from_ref(candidate))?;
     let (routed, demands) = route_all(cluster, &items)?;
     let mut placed: Vec<&Routed> = routed.iter().take(planner.jobs.len()).collect();
+    // Base routes stand first and by number (`distinct_placements`); a move replaces those of its job.
     for &(number, item) in moves.iter().flatten() {
         placed[number as usize] = &routed[item];
     }
@@ -154,6 +157,7 @@ impl<'a> Planner<'a> {
         cluster.jobs.iter().try_for_each(Job::validate)?;
         let mut jobs: Vec<JobId> = (0..count).filter_map(JobId::from_index).collect();
         jobs.sort_by_key(|j| &cluster.jobs[j.index()].name);
+        // Jobs are in order of name, so equal names are neighbours.
         if let Some(pair) = jobs.windows(2).find(|p| cluster.jobs[p[0].index()].name == cluster.jobs[p[1].index()].name) {
             return Err(PlanError::DuplicateJob { name: cluster.jobs[pair[0].index()].name.clone() });
         }
@@ -174,6 +178,7 @@ impl<'a> Planner<'a> {
         let base: Vec<&Routed> = routed.iter().take(self.jobs.len()).collect();
         let table = Table::build(self.cluster.fabric, &base, &demands)?;
         let prepared = self.prepared(&table, &demands, &routed, candidates, &moves)?;
+        // The map leaves each component once and in order of content, so `find` can search by halves.
         let contents: Vec<&Content> = {
             let mut distinct: BTreeMap<&Content, ()> = BTreeMap::new();
             distinct.extend(prepared.iter().flat_map(Prepared::components).map(|c| (&c.content, ())));
@@ -225,6 +230,7 @@ impl<'a> Planner<'a> {
                 let job = self.jobs[pair[0].0 as usize].index();
                 return Err(PlanError::PlacedTwice { candidate: candidate.id.clone(), job: self.cluster.jobs[job].name.clone() });
             }
+            // An item at the number of its job is the base placement, so that job does not move.
             moves.retain(|(number, item)| *number as usize != *item);
             all.push(moves);
         }
@@ -233,6 +239,7 @@ impl<'a> Planner<'a> {
 
     /// Solves every distinct coupled group of the components once, and then puts the components together.
     fn solve(&self, contents: &[&Content], demands: &Demands) -> Vec<Arc<Solved>> {
+        // Candidates share most coupled groups, so groups are made distinct before they are solved, and not components only.
         let whole = solve_whole(&self.options);
         let sets: Vec<Vec<CoupledGroup>> = contents.par_iter().map(|c| coupled_groups(c, whole)).collect();
         let mut distinct: BTreeMap<&Content, usize> = sets.iter().flatten().map(|s| (&s.content, 0)).collect();
@@ -251,6 +258,7 @@ impl<'a> Planner<'a> {
         candidates: &[Candidate],
         moves: &[Moves],
     ) -> Result<Vec<Prepared>, PlanError> {
+        // An overlay is as large as the fabric, so candidates of one thread share it.
         let start = || Overlay::new(self.cluster.fabric, table, demands, self.jobs.len());
         let prepared = |overlay: &mut Overlay<'_>, moves: &Moves| {
             let moves: Vec<Move<'_>> =
@@ -268,11 +276,12 @@ impl<'a> Planner<'a> {
         };
         let named = |overlay: &mut Overlay<'_>, (moves, candidate): (&Moves, &Candidate)| {
             prepared(overlay, moves).map_err(|e| match e {
-                // Without moves it is the base, and the link says enough.
+                // A candidate without moves is the base, and the name of the link says enough.
                 PlanError::Fabric(source) if !moves.is_empty() => PlanError::InCandidate { candidate: candidate.id.clone(), source },
                 other => other,
             })
         };
+        // Results are in the order of the candidates, so the first that is refused is named, whichever thread met one first.
         let prepared: Vec<Result<Prepared, PlanError>> = moves.par_iter().zip(candidates).map_init(start, named).collect();
         prepared.into_iter().collect()
     }
@@ -308,6 +317,7 @@ impl<'a> Planner<'a> {
             Prepared::Contended(contention, _) => contention,
         };
         (out.shared_links, out.never_overloaded_links) = (contention.shared, contention.never_overloaded);
+        // A mean over the other links would rank the candidate as if the refused link were none.
         let failed = parts.iter().find_map(|p| p.solved.answer.as_ref().err().map(|e| (p, e)));
         if let Some((part, unsolved)) = failed {
             let link = unsolved.link.and_then(|l| part.links_of(l).first().copied());
@@ -329,7 +339,7 @@ impl<'a> Planner<'a> {
 
     fn mean_times(&self, parts: &[Part], placed: &[bool]) -> MeanTimes {
         let weight = |job: JobId| f64::from(self.cluster.jobs[job.index()].gpus.max(1));
-        // Every placed job takes its period, and those in components what they take beyond it.
+        // A placed job outside of all components takes its period, so the mean is 1 and what components take beyond that.
         let total: f64 = self.jobs.iter().zip(placed).filter(|(_, placed)| **placed).map(|(job, _)| weight(*job)).sum();
         let mut excess = [0.0; 4];
         for part in parts {
@@ -398,6 +408,7 @@ fn mean_scores(contention: &Contention, parts: &[Part]) -> MeanScores {
             zero_loss += count * (1.0 - scores.zero_shift_score);
         }
         means.proven &= answer.optimality.proven;
+        // The gap of a component is one of its own mean, so it counts by the part of the shared links.
         means.bound_gap += answer.optimality.bound_gap * shared / all;
         if let Some(loss) = answer.robust_loss {
             robust.get_or_insert_default().add(&loss, &answer.optimality, shared / all);

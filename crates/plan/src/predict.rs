@@ -26,7 +26,7 @@ pub enum Holding<'h> {
     /// By coupled group, whom holding helps ([`hold`]). Per job: whether it is held now, if it runs already and met others; a job that it
     /// does not name is new.
     Advised(&'h [Option<bool>]),
-    /// Those, per job: they were chosen before.
+    /// Per job: whether to hold it, as was chosen before.
     Kept(&'h [bool]),
 }
 
@@ -52,6 +52,7 @@ pub(crate) fn predict<'p>(
         links.push(FluidLink { capacity: Rate(link.capacity), demands });
     }
     let times = predict_with(&jobs, &links, tolerance_permille, jitter_permille);
+    // A choice that is kept has nothing to compare itself with, so the present state does not matter.
     let before = if let Holding::Advised(before) = holding { before } else { &[] };
     let question = Question { jobs: &jobs, gpus: &content.gpus, links: &links, times: &times, before, tolerance_permille, jitter_permille };
     let advice = match holding {

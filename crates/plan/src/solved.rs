@@ -89,7 +89,7 @@ pub(crate) struct SolvedGroup {
 pub(crate) struct RobustLoss {
     /// By how much it falls.
     pub(crate) loss: f64,
-    /// Otherwise it falls by no more than that.
+    /// Otherwise the mean falls by no more than that.
     pub(crate) exact: bool,
     /// While nobody drifts the mean can be at most this much better.
     pub(crate) plain_gap: f64,
@@ -143,7 +143,7 @@ pub(crate) fn assemble<'s>(
     let phases: Vec<Vec<Arc<[Phase]>>> =
         content.links.iter().map(|l| l.members.iter().map(|(_, d)| demands.phases[*d as usize].clone()).collect()).collect();
     let mut found: Vec<(&CoupledGroup, &SolvedGroup)> = Vec::with_capacity(sets.len());
-    // Nobody waits for the predictions.
+    // After a cancel no caller waits for the predictions, so the component counts as refused.
     let cancelled = Unsolved { link: None, error: UnsolvedBecause::Solve(SolveError::Cancelled) };
     let mut refused = cancel.is_cancelled().then_some(cancelled);
     for set in sets {
@@ -174,8 +174,8 @@ pub(crate) fn answer(content: &Content, sets: &[(&CoupledGroup, &SolvedGroup)], 
     for (set, solved) in sets {
         for (&job, s) in set.jobs.iter().zip(&solved.shifts) {
             let shift = &mut shifts[job as usize];
-            // A drift costs as soon as it costs in one of the sets, and a shift that matters in none is one that is a
-            // multiple of every lock.
+            // A drift costs as soon as it costs in one of the sets. A shift that matters in none of the sets is a multiple of
+            // every lock.
             shift.slack = shift.slack.min(s.slack);
             let first = !core::mem::replace(&mut locked[job as usize], true);
             shift.lock = if first { s.lock } else { lcm(shift.lock, s.lock) };
@@ -185,10 +185,13 @@ pub(crate) fn answer(content: &Content, sets: &[(&CoupledGroup, &SolvedGroup)], 
         }
         let links: u64 = set.links.iter().map(|l| u64::from(content.links[*l as usize].weight)).sum();
         optimality.proven &= solved.optimality.proven;
+        // The gap of a set is one of the mean over its own links, so it counts by their part of the component.
         optimality.bound_gap += solved.optimality.bound_gap * links as f64 / all as f64;
+        // In robust mode the component is one set (`solve_whole`), so there is one loss at most.
         robust_loss = robust_loss.or(solved.robust_loss);
     }
     for (link, scores) in content.links.iter().zip(&mut scores).filter(|(l, _)| l.weight == 0) {
+        // A link of one job is in no set: its score follows from the job alone, whatever the shift.
         let (job, demand) = link.members[0];
         let score = overrun_score(&demands.phases[demand as usize], content.periods[job as usize], link.capacity);
         *scores = Scores { score, true_score: score, zero_shift_score: score, uncertainty: 0.0 };

@@ -87,6 +87,7 @@ impl Table {
     pub(crate) fn build(fabric: &Fabric, routed: &[&Routed], demands: &Demands) -> Result<Self, PlanError> {
         let links = fabric.links().len();
         let mut offsets = vec![0u32; links + 1];
+        // This is a counting sort by link: the first pass counts the members, the second one places them.
         for (link, _) in routed.iter().flat_map(|r| &r.links) {
             offsets[link.index() + 1] += 1;
         }
@@ -116,7 +117,7 @@ impl Table {
         for l in 0..links {
             let link = LinkId(l as u32);
             let (state, capacity) = match state(fabric, link, table.members(link), &demands.peaks) {
-                // Candidates may leave it, so the base alone is no reason to refuse.
+                // Candidates may take all jobs off such a link, so the base alone is no reason to refuse.
                 Err(PlanError::Fabric(FabricError::UnknownCapacity { .. })) => {
                     table.unknown.push(link);
                     (State::Unknown, 0)
@@ -158,6 +159,7 @@ impl Table {
 
 /// Share of the time in which one job alone is above `capacity`, weighted by how much: what it takes off the score.
 pub(crate) fn overrun_score(phases: &[Phase], period: u64, capacity: u64) -> f64 {
+    // A rate and a length may have more than 64 bits together, so the sum is taken in 128.
     let excess: u128 = phases.iter().map(|p| u128::from(p.rate.0.saturating_sub(capacity)) * u128::from(p.end.0 - p.start.0)).sum();
     1.0 - excess as f64 / (period as f64 * capacity as f64)
 }
