@@ -230,6 +230,7 @@ impl Reader {
         };
         for (i, link) in job.links.iter().enumerate() {
             let place = format!("{at}.links[{i}]");
+            // The name is checked first: of a misspelt link, missing phases would be the wrong complaint.
             self.link(link, &place)?;
             let Some(phases) = per_link.get(link) else {
                 return Err(error(format!("{at}.demand"), format!("no phases for link {link:?}")));

@@ -53,7 +53,7 @@ pub const TOLERANCE_PERMILLE: u32 = 150;
 pub const ITERATIONS_MAX: usize = 24;
 /// Iterations of that job before averages start, where no state recurs.
 pub const WARM_UP_ITERATIONS: usize = 8;
-/// Most segment ends simulated per job of a component: 24 iterations of 680 phases. It bounds the work where one
+/// Most segment ends simulated per job of a component: 24 iterations of 680 phases. This limit bounds the work where one
 /// job's period is thousands of times another's.
 pub const EVENTS_PER_JOB_MAX: usize = 1 << 15;
 

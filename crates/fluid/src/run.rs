@@ -111,6 +111,7 @@ impl Run<'_> {
             }
             // All due jobs have stepped before links are shared, so the order among them changes no share.
             self.share_again(now);
+            // Every cycle has a start of the pivot in it, so comparing states at these starts misses none.
             let recurs = pivot_started && self.looks(&mut steady, now);
             if recurs || steady.is_over() || events >= EVENTS_PER_JOB_MAX.saturating_mul(n) {
                 return steady.measure(now, |j| self.rest(j, now));
@@ -237,6 +238,7 @@ impl Run<'_> {
                 down += u128::from(left);
             } else {
                 up += u128::from(left);
+                // The segment under way counts into the pace with what it has done so far.
                 let whole = spec.solo;
                 let (so_far, done) = wide((now - self.entered[j], whole.saturating_sub(left)));
                 (took, alone) = (took + so_far, alone + done);

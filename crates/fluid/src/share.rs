@@ -42,11 +42,11 @@ fn level(capacity: u64, demands: impl ExactSizeIterator<Item = u64>, sorted: &mu
     level
 }
 
-/// A link and who is Up on it.
+/// A link and the jobs that are Up on it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shared {
     pub(crate) active: Vec<Active>,
-    /// What they demand together.
+    /// What these jobs demand together.
     sum: u128,
     pub(crate) level: Level,
     /// How many of these jobs get less on another of their links.
@@ -71,7 +71,8 @@ impl Shared {
 /// Each link first shares for itself, as if nobody were held back elsewhere. Where all links of a job would give it the same,
 /// or only one of them is too full, that is already max-min fair, and most events end there. A link *hands on* if one of
 /// its jobs gets less on another link than here: what that job leaves over is shared by `filling`, for links that hand on and
-/// hang together. A link that does not hand on is not touched by what they do: whoever is held back there is held back by it.
+/// hang together. A link that does not hand on is not touched by what they do: a job that is held back
+/// there is held back by that link.
 #[derive(Debug)]
 pub struct Sharing<'a> {
     rates: &'a Rates,
@@ -99,7 +100,7 @@ pub struct Sharing<'a> {
 }
 
 impl<'a> Sharing<'a> {
-    /// Nobody is Up. Jobs are numbered below `jobs`.
+    /// No job is Up yet. Jobs are numbered below `jobs`.
     #[must_use]
     pub fn new(rates: &'a Rates, jobs: usize) -> Self {
         Self {

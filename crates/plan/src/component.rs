@@ -82,6 +82,7 @@ impl Content {
     pub(crate) fn link_of_copy(&self, copy: usize) -> Option<usize> {
         let mut before = 0;
         self.links.iter().position(|l| {
+            // Copies of a link stand side by side, in order of link (`problem`), so a running sum tells where each ends.
             before += l.weight as usize;
             copy < before
         })

@@ -154,6 +154,7 @@ impl<'a> Overlay<'a> {
             return Err(e);
         }
         let fresh = Classes::group(&pool, &mut hot);
+        // Touched links leave the classes of the base; those that can still be over capacity come back with the fresh ones.
         let classes = self.table.classes.merged(|l| self.head[l.index()] != UNTOUCHED, &fresh);
         Ok(Contention { shared, never_overloaded, classes })
     }

@@ -1,4 +1,4 @@
-//! A component by itself: for callers that keep jobs and their demands, and plan again only who meets whom.
+//! A component by itself: for callers that keep jobs and their demands, and plan again only the jobs that meet.
 
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::ops::Range;

@@ -179,6 +179,7 @@ impl JobReport {
 
 impl Part {
     pub(crate) fn links_of(&self, class: usize) -> &[LinkId] {
+        // The first class begins at 0, and every other one where the class before ends.
         let from = class.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
         &self.links[from..self.ends[class] as usize]
     }

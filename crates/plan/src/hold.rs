@@ -6,10 +6,10 @@
 //! its sets is.
 //!
 //! The choice is a local search from three beginnings: hold nobody, hold all, hold the sets that gain while all are held.
-//! It is never predicted to be worse than holding nobody, for the sum over the jobs and for the one that suffers most alike: a
+//! The choice is never predicted to be worse than holding nobody, neither in the sum over the jobs nor for the slowest job: a
 //! large job does not gain at the cost of a small one that would then be the slowest of all.
 //!
-//! Of jobs that run already, what is held stays held and what is free stays free, unless changing it gains more than [`KEEP`].
+//! Of jobs that run already, held jobs stay held and free jobs stay free, unless a change gains more than [`KEEP`].
 
 use alloc::{vec, vec::Vec};
 
@@ -50,7 +50,7 @@ pub struct Question<'a> {
     pub jitter_permille: u32,
 }
 
-/// Who is to be held, and what is predicted then.
+/// The jobs to hold, and what is predicted then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Advice {
     /// Per job: whether to hold it to its slots.
@@ -62,6 +62,7 @@ pub struct Advice {
 /// The jobs of each coupled group of these links, in order of the sets' first links. A link of one job is in no set.
 #[must_use]
 pub fn groups(jobs: usize, links: &[FluidLink<'_>]) -> Vec<Vec<usize>> {
+    // Demands of unknown jobs are ignored here as the fluid model ignores them.
     let members = |l: &FluidLink<'_>| l.demands.iter().map(|d| d.0).filter(|j| *j < jobs).collect::<Vec<usize>>();
     let shared: Vec<Vec<usize>> = links.iter().map(members).filter(|m| m.len() > 1).collect();
     let jobs_of = |set: Vec<usize>| {
@@ -83,6 +84,7 @@ pub fn advise(question: &Question<'_>, sets: &[Vec<usize>]) -> Advice {
     let sets: Vec<&Vec<usize>> = sets.iter().filter(|set| set.iter().all(can_be_held)).collect();
     let search = Search { of: *question, sets: &sets };
     let nobody = search.nobody();
+    // Gains are differences of predictions, so without one for each job there is nothing to choose by.
     if sets.is_empty() || question.times.len() != jobs {
         return nobody.advice;
     }
@@ -187,7 +189,7 @@ impl Search<'_> {
         }
         let mut order: Vec<usize> = (0..self.sets.len()).collect();
         order.sort_by(|a, b| gains[*a].total_cmp(&gains[*b]));
-        // Each set is changed once, from the best choice so far, so there are at most as many runs as sets.
+        // Each set is changed once, from the best choice so far, so there is at most one more run for each set.
         for set in order {
             let mut sets = best.sets.clone();
             sets[set] = !sets[set];

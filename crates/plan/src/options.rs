@@ -27,8 +27,8 @@ pub enum Objective {
     Score,
     /// Lowest GPU-weighted iteration time: sum over jobs of `gpus * predicted / period`, divided by the sum of
     /// `gpus` ([`crate::MeanTimes::interleaved`]). `predicted` is the mean iteration of the [`fluid`] model when jobs
-    /// are held where that helps ([`crate::hold`]). The declared period is the yardstick, not the solo run in this placement, so that a placement which makes a
-    /// job exceed a link on its own is not excused.
+    /// are held where that helps ([`crate::hold`]). The declared period is the yardstick, not the solo run in this placement, so
+    /// that a placement which makes a job exceed a link on its own is not excused.
     Time,
 }
 
@@ -39,7 +39,7 @@ pub struct Options {
     pub mode: Mode,
     /// Robust mode of the solver: allow for this much drift of any one job.
     pub robust: Option<Nanos>,
-    /// How much work the solver may spend on each component. [`Effort::Fast`] by default: candidates are many.
+    /// How much work the solver may spend on each component. The default is [`Effort::Fast`], because candidates are many.
     pub effort: Effort,
     /// What [`crate::rank`] sorts by.
     pub objective: Objective,

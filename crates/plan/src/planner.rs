@@ -95,6 +95,7 @@ pub fn problem(cluster: &Cluster<'_>, candidate: &Candidate) -> Result<(Problem,
     }
     let mut links = Vec::new();
     for link in (0..table.states.len()).filter_map(LinkId::from_index) {
+        // These are the states of links with two or more jobs; other links have no score that shifts could change.
         if !matches!(table.states[link.index()], State::NeverOverloaded | State::Contended) {
             continue;
         }
@@ -112,6 +113,7 @@ pub fn problem(cluster: &Cluster<'_>, candidate: &Candidate) -> Result<(Problem,
 /// # Errors
 /// As [`evaluate`].
 pub fn unknown_base_links(cluster: &Cluster<'_>) -> Result<Vec<LinkId>, PlanError> {
+    // Where every capacity is known, the answer needs no routes.
     if cluster.fabric.links().iter().all(|l| l.capacity.is_some()) {
         return Ok(Vec::new());
     }
@@ -258,7 +260,7 @@ impl<'a> Planner<'a> {
         candidates: &[Candidate],
         moves: &[Moves],
     ) -> Result<Vec<Prepared>, PlanError> {
-        // An overlay is as large as the fabric, so candidates of one thread share it.
+        // An overlay is as large as the fabric, so many candidates share one, one after the other.
         let start = || Overlay::new(self.cluster.fabric, table, demands, self.jobs.len());
         let prepared = |overlay: &mut Overlay<'_>, moves: &Moves| {
             let moves: Vec<Move<'_>> =
@@ -443,6 +445,7 @@ struct Drifts {
 impl Drifts {
     /// Adds a component that is `share` of the shared links.
     fn add(&mut self, drift: &RobustLoss, optimality: &Optimality, share: f64) {
+        // A loss is one of the mean of the component; its share makes it one of the mean over all shared links.
         let loss = drift.loss * share;
         self.loss = self.loss.max(loss);
         self.known_loss = self.known_loss.max(if drift.exact { loss } else { 0.0 });

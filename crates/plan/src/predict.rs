@@ -1,4 +1,4 @@
-//! What the iterations of a component take, and whom to hold.
+//! What the iterations of a component take, and which jobs to hold.
 
 use alloc::vec::Vec;
 
@@ -20,11 +20,11 @@ pub struct Gates {
     pub jitter_permille: u32,
 }
 
-/// Who is to be held.
+/// Which jobs are to be held.
 #[derive(Clone, Copy, Debug)]
 pub enum Holding<'h> {
-    /// By coupled group, whom holding helps ([`hold`]). Per job: whether it is held now, if it runs already and met others; a job that it
-    /// does not name is new.
+    /// The jobs that holding helps, by coupled group ([`hold`]). Per job: whether the job is held now, if it runs already and met
+    /// others; a job that the list does not name is new.
     Advised(&'h [Option<bool>]),
     /// Per job: whether to hold it, as was chosen before.
     Kept(&'h [bool]),

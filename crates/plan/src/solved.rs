@@ -27,7 +27,7 @@ pub(crate) struct Scores {
     pub(crate) uncertainty: f64,
 }
 
-/// What came of a component. It refers to jobs by their number in the component.
+/// What came of a component. Jobs are named by their number in the component.
 #[derive(Debug)]
 pub(crate) struct Solved {
     pub(crate) content: Content,

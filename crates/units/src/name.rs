@@ -19,7 +19,8 @@ pub enum NameError {
 }
 
 /// Checks a name: 1 to [`NAME_BYTES_MAX`] of the ASCII letters and digits, `.`, `_` and `-`, the first no dot. The planner, the
-/// service, agents and gates all ask here, so whoever takes a job's name takes it everywhere.
+/// service, agents and gates all ask here, so a name that one of them takes is taken
+/// by all.
 ///
 /// ```
 /// use antiphase_units::{NameError, check_name};

@@ -139,9 +139,11 @@ fn in_place(view: &View<'_>, problem: &Problem, effort: Effort, current: &[Optio
     let blur: f64 = settled + components.iter().map(|c| c.part.group.blur()).sum::<f64>();
     let mut moved = Vec::new();
     let parts: Vec<Part> = components.into_iter().map(|c| c.settle(&mut shifts, &mut moved)).collect();
+    // The blur counts twice: the cost and the bound are both off by it at most.
     let gap = if above + blur > PROOF_TOLERANCE { (above + 2.0 * blur) / shared.max(1.0) } else { 0.0 };
     let solution = view.report(Outcome::Solved, &parts, &shifts, Optimality { proven: gap == 0.0, bound_gap: gap });
     let best_mean_score = solution.mean_score + gap;
+    // `finish` moves only new jobs here, and no answer moves fewer running jobs than none.
     Some(Adjustment { solution, moved, best_mean_score, fewest: true })
 }
 
@@ -149,8 +151,8 @@ fn cost(components: &[Component]) -> f64 {
     components.iter().map(|c| c.choice.cost).sum()
 }
 
-/// Moves jobs until all components together cost at most `budget`, those first that gain most per job; then puts back
-/// whom the budget allows.
+/// Moves jobs until all components together cost at most `budget`, the jobs first that gain most per move; then puts back
+/// the jobs that the budget allows.
 fn grow_until(budget: f64, components: &mut [Component]) {
     // The loop ends: each round lowers the cost of one component, and a component at the cost of its optimum has no step
     // left that is worth something.
@@ -230,6 +232,7 @@ impl Component {
 
     /// How many running jobs a choice moves.
     fn moves(&self, choice: &Choice) -> usize {
+        // Both sides are modulo the lock, so a difference is a move that matters.
         self.running.iter().zip(&choice.shifts).filter(|(r, s)| r.is_some_and(|r| r != **s)).count()
     }
 
@@ -290,6 +293,7 @@ impl Component {
     /// The best that moves at most `count` running jobs: every set of them is tried.
     fn any_of(&mut self, count: usize) -> Choice {
         let jobs = self.running.len();
+        // The present choice stays unless a set is better by more than rounding; the bounds count in any case.
         let (mut best, mut least) = (self.choice.clone(), f64::INFINITY);
         // Only components of up to `EXACT_JOBS_MAX` jobs come here, so there are 32 sets at most. A set names running jobs;
         // new jobs are free in any case.
@@ -338,8 +342,8 @@ impl Component {
         best
     }
 
-    /// Puts back whom `limit` allows and centres the jobs that are new or moved; both again while the one makes room for
-    /// the other.
+    /// Puts back the jobs that `limit` allows and centres the jobs that are new or moved; both again while the one makes room
+    /// for the other.
     fn finish(&mut self, limit: f64) {
         let mut choice = self.choice.clone();
         for _ in 0..FINISHES_MAX {

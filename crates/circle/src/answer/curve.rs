@@ -196,6 +196,7 @@ impl Curve {
             points.extend(self.kinks.iter().flat_map(|k| [(k + drift) % lock, (k + lock - drift) % lock]));
             tidy(&mut points);
         }
+        // The three lines of section 9: the cost in place with the addition of other jobs, and the cost at both ends of the drift.
         let lines = |s: u64| {
             let middle = self.at(s) + others;
             all.map_or_else(|| [middle, self.at(s + lock - drift), self.at(s + drift)], |all| [middle, all, all])

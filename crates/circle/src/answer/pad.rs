@@ -76,6 +76,7 @@ fn harmonics(problem: &Problem, job: JobId, ppm: u32) -> Vec<u64> {
                 for p in 1..=HARMONIC_MAX {
                     // A ratio that does not give whole ticks would not lock exactly, so only whole quotients are taken.
                     let padded = u128::from(o) * u128::from(p) / u128::from(q);
+                    // A gate makes iterations longer only, so shorter periods are no candidates.
                     if (u128::from(o) * u128::from(p)).is_multiple_of(u128::from(q)) && padded > u128::from(t) && padded <= u128::from(most)
                     {
                         out.push(padded as u64);

@@ -79,6 +79,7 @@ impl View<'_> {
         let mut uncut = self.uncut(parts);
         let scores = self.scores(parts, shifts, &mut uncut);
         let zeros = vec![0; shifts.len()];
+        // Equal shifts have equal scores, and the sums are what costs.
         let zero_scores = if shifts == zeros { scores.clone() } else { self.scores(parts, &zeros, &mut uncut) };
         let link = |(l, (own, zero)): (usize, (&Score, &Score))| LinkScore {
             link: LinkId(l as u32),

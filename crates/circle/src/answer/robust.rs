@@ -129,6 +129,7 @@ pub(crate) fn harden(components: &mut [Component], drift: u64, effort: Effort, b
         |(component, (stand, lowest)): (&Component, &(Stand, bool))| lowest.then(|| bounds - component.bound + stand.cost + stand.added());
     let bound = components.iter().zip(&alone).filter_map(one).fold(bounds, f64::max);
     let added = best.iter().map(Stand::added).fold(0.0, f64::max);
+    // An addition that is only a bound does no harm where a known one is at least as large.
     let known = best.iter().filter(|s| s.exact()).map(Stand::added).fold(0.0, f64::max);
     Robustness { cost: best.iter().map(|s| s.cost).sum(), added, exact: added <= known, bound }
 }

@@ -65,6 +65,7 @@ fn room(group: &Group, job: usize, shifts: &[u64], workspace: &mut Workspace) ->
     // Without alignments the cost is one line around the circle, hence constant.
     let Some(&last) = kinks.last() else { return Room::Everywhere };
     let response = group.response(job, |other| Presence::At(shifts[other]), workspace);
+    // A rise within the tolerance is rounding and no loss.
     let allowed = response.at(here) + PROOF_TOLERANCE;
     let work = LOOKUP_WORK * group.spans(job);
     let mut flat = |distance: u64| {
@@ -95,6 +96,7 @@ pub(crate) fn centre(group: &Group, shifts: &mut [u64], may_move: impl Fn(usize)
         // Only the distance of two jobs matters, so their rooms are mirror images.
         let Room::Within { earlier, later } = room(group, 1, shifts, workspace) else { return vec![None; 2] };
         shifts[1] = middle(1, shifts[1], earlier, later);
+        // The second job stands in the middle now, so either job may drift half of the room.
         return vec![Some((earlier + later) / 2); 2];
     }
     for _ in 0..CENTRING_PASSES {

@@ -185,6 +185,7 @@ impl Part {
 
     /// Takes over the shifts of all jobs, and looks for their slacks.
     pub(super) fn stand_at(&mut self, shifts: &[u64], workspace: &mut Workspace) {
+        // What a shift holds beyond the lock changes nothing on the links of the part (docs/model.md, section 3).
         self.rotations = self.jobs.iter().zip(&self.group.jobs).map(|(&j, own)| shifts[j] % own.lock).collect();
         self.slacks = slack::slacks(&self.group, &self.rotations, workspace);
     }
@@ -203,6 +204,7 @@ fn solve_parts(parts: &mut [Part], options: &Options, cancel: Option<&Cancel>) {
     let most = options.effort.work_max();
     let all = |parts: &mut [&mut Part], share: u64| {
         if parts.len() >= PARALLEL_SETS_MIN {
+            // Every part has its own budget, so threads change the time that this takes and not the answer.
             parts.par_iter_mut().for_each(|part| part.solve(options, share, cancel));
         } else {
             parts.iter_mut().for_each(|part| part.solve(options, share, cancel));
@@ -222,6 +224,7 @@ fn solve_parts(parts: &mut [Part], options: &Options, cancel: Option<&Cancel>) {
 
 impl<'a> View<'a> {
     pub(crate) fn new(problem: &'a Problem, effort: Effort) -> Self {
+        // A link of one job is in no mean, and no shift changes its score.
         let classes = affinity::merge(problem, 2);
         let circle = |class: &LinkClass| Circle::of_link(problem, &problem.links()[class.link], class.links.len(), effort);
         let all = classes.iter().enumerate().filter_map(|(c, class)| circle(class).map(|circle| (c, circle)));
@@ -287,6 +290,7 @@ impl<'a> View<'a> {
         let settled: f64 = self.settled.iter().map(|s| s.circle.cost(s.circle.blur)).sum();
         let blur = settled + parts.iter().map(|p| p.group.blur()).sum::<f64>();
         let Some(drift) = options.robust else {
+            // With a blur the search looked at circles that are not the true ones, so nothing is called proven (section 2).
             let proven = parts.iter().all(|p| p.proven) && blur == 0.0;
             let optimality = Optimality { proven, bound_gap: 0.0 };
             let mut solution = self.report(Outcome::Solved, &parts, &shifts, optimality);
@@ -321,6 +325,7 @@ impl<'a> View<'a> {
     /// How much better than the reported ones the scores of other shifts can be. A bound holds on circles that are off by their
     /// blur; that demand beyond the capacity must exceed it holds on any.
     fn gap(&self, solution: &Solution, parts: &[Part]) -> f64 {
+        // A reported score may be off by its uncertainty, so the loss is taken at its largest.
         let lost = |class: usize| -> f64 {
             self.classes[class].links.iter().map(|&l| 1.0 - solution.links[l].score + solution.links[l].uncertainty).sum()
         };

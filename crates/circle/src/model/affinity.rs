@@ -234,6 +234,7 @@ pub fn compose(periods: &[u64], sets: &[Rotated]) -> Vec<u64> {
         if shift[root].is_some() {
             continue;
         }
+        // A component can be turned as a whole, so its first job may stand at 0.
         shift[root] = Some(0);
         let mut queue = vec![root];
         // On a forest each job is reached by one path only, so the order of the walk changes no shift.

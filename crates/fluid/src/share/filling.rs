@@ -2,8 +2,8 @@
 //!
 //! An allocation is fair when every job that is not at full speed has a link on which it is held back: that link is full, and
 //! no job gets more of it. The allocation is found from what is certain. Each link shares what those leave whose pace is known among
-//! those whose pace is not, which is the least that each of these can get there, because whoever gets less elsewhere can only
-//! leave more. Where the link gives to all of them no more than their other links, it is the one that holds them back, and
+//! those whose pace is not, which is the least that each of these can get there, because a job that gets less elsewhere can
+//! only leave more. Where the link gives to all of them no more than their other links, it is the one that holds them back, and
 //! their pace is known. Where all jobs demand the same of each of their links this is progressive filling: the link with the
 //! lowest share is always such a link.
 //!
