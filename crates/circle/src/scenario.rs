@@ -279,7 +279,7 @@ pub struct SolutionDoc {
     pub outcome: &'static str,
     /// Mean score over links that two or more jobs cross.
     pub mean_score: f64,
-    /// The same when nobody is shifted.
+    /// The same when no job is shifted.
     pub zero_shift_mean_score: f64,
     /// Robust mode: worst mean score while one job drifts.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -366,6 +366,7 @@ pub struct LinkScoreDoc {
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
 fn is_zero(uncertainty: &f64) -> bool {
+    // Exact scores have an uncertainty of exactly 0, so no tolerance is meant here.
     *uncertainty == 0.0
 }
 

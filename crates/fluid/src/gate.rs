@@ -6,10 +6,10 @@ use units::{Nanos, NodeTime};
 /// The gate of one job.
 #[derive(Clone, Debug)]
 pub(crate) struct Gate {
-    /// `None` for a job that nobody holds.
+    /// `None` for a job that is not held.
     schedule: Option<Schedule>,
     lock: PhaseLock,
-    /// The due start that the iteration under way took; 0 for a job that nobody holds.
+    /// The due start that the iteration under way took; 0 for a job that is not held.
     due: u64,
     pub(crate) slips: u64,
 }
@@ -36,11 +36,12 @@ impl Gate {
             clock_bound: Nanos(0),
         };
         let mut gate = Self { schedule: Some(schedule), lock: PhaseLock::default(), due: shift, slips: 0 };
+        // The first iteration starts in the first slot, so that slot is taken from the beginning.
         gate.take(shift, 0);
         gate
     }
 
-    /// The gate of a job that nobody holds: it lets go at once.
+    /// The gate of a job that is not held: every start goes at once.
     pub(crate) fn open() -> Self {
         Self { schedule: None, lock: PhaseLock::default(), due: 0, slips: 0 }
     }

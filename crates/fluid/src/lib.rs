@@ -6,7 +6,7 @@
 //! of its links gives it, so that an Up segment stretches and everything after it moves. What a job cannot use on
 //! one link because another holds it back goes to the others there (`filling`).
 //!
-//! Each component runs three times: every job alone (`solo`); all from time 0 with nobody waiting (`contended`); and
+//! Each component runs three times: every job alone (`solo`); all from time 0 with no job waiting (`contended`); and
 //! with time-shifts, all held by the gate's rule (`all_held`): early, wait for the slot; late by at most the
 //! tolerance, go; later than that, slip to the next slot.
 //!
@@ -14,7 +14,7 @@
 //! when a state recurs, and then means are exact over that cycle; jobs whose periods do not lock may never
 //! repeat a state, and are averaged after a warm-up over a bounded number of iterations.
 //!
-//! An exact cycle need not be one that anybody sees ([`jitter`]): it is kept if it survives jitter, and else the mean under
+//! An exact cycle may be one that real jobs leave ([`jitter`]): the cycle is kept if it survives jitter, and else the mean under
 //! jitter stands for it.
 
 #![cfg_attr(not(test), no_std)]

@@ -8,7 +8,7 @@ use core::ops::Range;
 use self::filling::Filling;
 use crate::rates::Rates;
 
-/// What a job may get of a link that shares for itself: at most `rest / jobs` Mbit/s. `jobs` is 0 when everybody is satisfied.
+/// What a job may get of a link that shares for itself: at most `rest / jobs` Mbit/s. `jobs` is 0 when all jobs are satisfied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Level {
     pub(crate) rest: u64,
@@ -68,7 +68,7 @@ impl Shared {
 
 /// The speeds of all jobs that are Up.
 ///
-/// Each link first shares for itself, as if nobody were held back elsewhere. Where all links of a job would give it the same,
+/// Each link first shares for itself, as if no job were held back elsewhere. Where all links of a job would give it the same,
 /// or only one of them is too full, that is already max-min fair, and most events end there. A link *hands on* if one of
 /// its jobs gets less on another link than here: what that job leaves over is shared by `filling`, for links that hand on and
 /// hang together. A link that does not hand on is not touched by what they do: a job that is held back

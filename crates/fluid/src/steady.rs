@@ -39,7 +39,7 @@ impl Steady {
         Self {
             jobs,
             bound,
-            // As many as the pivot has, if nobody's period is shorter.
+            // A job has about as many starts as the pivot, unless its period is shorter.
             starts: (0..jobs).map(|_| Vec::with_capacity(bound + 1)).collect(),
             states: Vec::new(),
             times: Vec::with_capacity(bound + 1),

@@ -79,6 +79,7 @@ impl Timers {
     /// Moves every timer that runs on by as much.
     pub fn shift(&mut self, by: u64) {
         self.tree[self.width..].iter_mut().filter(|time| **time < u64::MAX).for_each(|time| *time = time.saturating_add(by));
+        // Stopped timers stay at the end of time, so minima are found anew and not moved on.
         self.find_minima();
     }
 

@@ -61,6 +61,7 @@ impl Classes {
                 links: links..out.links.len() as u32,
             });
         }
+        // The order by hash was good for grouping only; callers merge classes by content (`merged`).
         out.sort_by_content();
         out
     }

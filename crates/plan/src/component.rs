@@ -36,7 +36,7 @@ pub(crate) struct Content {
     pub(crate) periods: Vec<u64>,
     /// Its iteration alone, within which its phases lie. Empty in a coupled group, whose shifts do not depend on it.
     pub(crate) iterations: Vec<u64>,
-    /// GPUs of each job: whom to hold depends on them. Empty in a coupled group, whose shifts do not.
+    /// GPUs of each job: the jobs to hold depend on them. Empty in a coupled group, whose shifts do not.
     pub(crate) gpus: Vec<u32>,
     pub(crate) links: Vec<ContentLink>,
 }
@@ -139,6 +139,7 @@ pub(crate) fn components(classes: &Classes, iterations: &[u64], gpus: &[u32], he
         let content = &mut component.content;
         // Contents are compared as wholes: reduced weights make components equal that have the same links in the same ratio.
         reduce_weights(&mut content.links);
+        // The periods of a component are made together, so that one rounding serves all and their ratios stay.
         let solos: Vec<Nanos> = content.iterations.iter().copied().map(Nanos).collect();
         content.periods = slot::periods(&solos, headroom_permille).into_iter().map(|p| p.0).collect();
     }

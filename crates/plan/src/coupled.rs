@@ -64,7 +64,7 @@ pub struct Standing {
     pub slacks: Vec<Nanos>,
     /// Mean over the links of two and more jobs.
     pub score: f64,
-    /// The same when nobody is shifted.
+    /// The same when no job is shifted.
     pub zero_shift_score: f64,
     /// (score, score without shifts) of each of [`Content::links`]; `None` for links of one job.
     links: Vec<Option<(f64, f64)>>,
@@ -160,7 +160,7 @@ impl Coupled {
         })
     }
 
-    /// What the iterations take under these shifts, and whom to hold.
+    /// What the iterations take under these shifts, and which jobs to hold.
     #[must_use]
     pub fn predict(&self, standing: &Standing, gates: Gates, holding: Holding<'_>) -> (Vec<IterationTimes>, Advice) {
         let shifts: Vec<u64> = standing.shifts.iter().map(|s| s.0).collect();

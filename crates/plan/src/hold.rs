@@ -5,8 +5,8 @@
 //! shifts only make sense together, and between two of them nothing but a common job counts. A job is held when one of
 //! its sets is.
 //!
-//! The choice is a local search from three beginnings: hold nobody, hold all, hold the sets that gain while all are held.
-//! The choice is never predicted to be worse than holding nobody, neither in the sum over the jobs nor for the slowest job: a
+//! The choice is a local search from three beginnings: hold none, hold all, hold the sets that gain while all are held.
+//! The choice is never predicted to be worse than holding none, neither in the sum over the jobs nor for the slowest job: a
 //! large job does not gain at the cost of a small one that would then be the slowest of all.
 //!
 //! Of jobs that run already, held jobs stay held and free jobs stay free, unless a change gains more than [`KEEP`].
@@ -18,7 +18,7 @@ use units::Nanos;
 
 use fluid::{FluidJob, FluidLink, HELD_PERIOD_MAX, IterationTimes, predict_held};
 
-/// Most choices that are tried for one component, beyond nobody, all, and those who are held now. Nearly all components have
+/// Most choices that are tried for one component, beyond none, all, and those that are held now. Nearly all components have
 /// fewer sets; of a larger one the sets that look worst are tried.
 pub const RUNS_MAX: usize = 8;
 /// Jobs times choices for one component, for each choice is a run of the fluid model whose cost grows with the jobs: up to 16
@@ -74,7 +74,7 @@ pub fn groups(jobs: usize, links: &[FluidLink<'_>]) -> Vec<Vec<usize>> {
     circle::coupled_groups(jobs, &shared).into_iter().map(jobs_of).collect()
 }
 
-/// Advises whom to hold, so that the sum over the jobs of iteration over period is least, each weighted by its GPUs. `sets` are
+/// Advises which jobs to hold, so that the sum over the jobs of iteration over period is least, each weighted by its GPUs. `sets` are
 /// the jobs of each coupled group ([`groups`]). A set of which a gate could not keep all jobs ([`HELD_PERIOD_MAX`]) is not held, and one
 /// that names an unknown job is ignored.
 #[must_use]
@@ -102,7 +102,7 @@ pub fn advise(question: &Question<'_>, sets: &[Vec<usize>]) -> Advice {
 /// What the jobs take when exactly those of `hold` are held: [`Advice::times`] for a choice that was made before.
 #[must_use]
 pub fn times_of(question: &Question<'_>, hold: &[bool]) -> Vec<Nanos> {
-    // The times of nobody held and of all held are known already, and a run of the model is what costs.
+    // The times with none held and with all held are known already, and a run of the model is what costs.
     if !hold.contains(&true) {
         question.times.iter().map(|t| t.contended).collect()
     } else if question.jobs.len() == hold.len() && !hold.contains(&false) {
@@ -117,7 +117,7 @@ struct Search<'a> {
     sets: &'a [&'a Vec<usize>],
 }
 
-/// Sets that are held, what is predicted, and how much shorter the iterations are than with nobody held: the sum over the
+/// Sets that are held, what is predicted, and how much shorter the iterations are than with none held: the sum over the
 /// jobs, each by its period and weighted by its GPUs.
 #[derive(Clone, Debug)]
 struct Choice {
@@ -137,7 +137,7 @@ impl Search<'_> {
         self.choice(vec![true; self.sets.len()])
     }
 
-    /// Takes what is better by more than rounding and makes nobody slower than `bound`.
+    /// Takes a choice that is better by more than rounding and makes no job slower than `bound`.
     fn take(&self, next: Choice, bound: f64, best: &mut Choice) {
         if next.gain > best.gain + PROOF_TOLERANCE && next.slowest <= bound + PROOF_TOLERANCE {
             *best = next;
@@ -188,6 +188,7 @@ impl Search<'_> {
             return;
         }
         let mut order: Vec<usize> = (0..self.sets.len()).collect();
+        // The runs are few, so the set that loses most while it is held comes first. The sort is stable: ties keep their order.
         order.sort_by(|a, b| gains[*a].total_cmp(&gains[*b]));
         // Each set is changed once, from the best choice so far, so there is at most one more run for each set.
         for set in order {
@@ -220,7 +221,7 @@ impl Search<'_> {
         }
         let kept = known.map_or_else(|| self.choice(sets), |k| (*k).clone());
         let enough = KEEP * (0..self.of.jobs.len()).map(|j| self.weight(j)).sum::<f64>();
-        // A choice that is kept must still be no worse than nobody held, in sum and for the slowest job.
+        // A choice that is kept must still be no worse than none held, in sum and for the slowest job.
         let fair = kept.slowest <= bound + PROOF_TOLERANCE && kept.gain >= -PROOF_TOLERANCE;
         if fair && kept.gain + enough >= best.gain { kept } else { best }
     }

@@ -50,7 +50,7 @@ pub struct Options {
     pub headroom_permille: u32,
     /// How late a job may be and still start at once, in thousandths of its period.
     pub tolerance_permille: u32,
-    /// How much Down phases vary where nobody holds the jobs, in thousandths: see [`fluid::jitter`]. 0 takes jobs that
+    /// How much Down phases vary where no gate holds the jobs, in thousandths: see [`fluid::jitter`]. 0 takes jobs that
     /// repeat themselves to the nanosecond.
     pub jitter_permille: u32,
 }

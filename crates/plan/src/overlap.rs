@@ -54,6 +54,7 @@ fn pair(capacity: u64, a: TimedPhases<'_>, b: TimedPhases<'_>) -> Option<u64> {
     let (ta, tb) = (a.0.0, b.0.0);
     let g = gcd(ta, tb);
     let (levels_a, levels_b) = (levels(a.2), levels(b.2));
+    // The work grows with the pairs of levels; beyond the limit the caller walks along the edges instead.
     if levels_a.len() * levels_b.len() > LEVEL_PAIRS_MAX {
         return None;
     }
@@ -143,6 +144,7 @@ fn walk(capacity: u64, jobs: &[TimedPhases<'_>], longest: u64) -> Overlap {
         return none;
     }
     let lcm = jobs.iter().try_fold(1u128, |l, j| l.checked_mul(u128::from(j.0.0) / gcd(l, u128::from(j.0.0))));
+    // A job with the period `T` begins up to `longest / T + 1` iterations within one of the longest.
     let per_iteration: u128 = jobs.iter().map(|j| (u128::from(longest / j.0.0) + 1) * (2 * j.2.len() as u128)).sum();
     let affordable = (EDGES_MAX / per_iteration.max(1)).max(1);
     // An LCM is a multiple of the longest period, so the division is exact.
@@ -173,6 +175,7 @@ impl Cursor<'_> {
     }
 
     fn pass(&mut self) {
+        // Phases are disjoint, so between the end of one and the start of the next the job is silent.
         self.level = if self.edge.is_multiple_of(2) { self.phases[self.edge / 2].rate.0 } else { 0 };
         self.edge += 1;
         if self.edge == 2 * self.phases.len() {

@@ -25,6 +25,7 @@ use job::{Candidate, Job, JobError, Placement};
 /// [`PlanError`]: the cluster or the candidate is malformed, or a link that carries demand has no capacity.
 pub fn evaluate(cluster: &Cluster<'_>, candidate: &Candidate, options: &Options) -> Result<Evaluation, PlanError> {
     let mut all = Planner::new(*cluster, *options)?.evaluate_all(core::slice::from_ref(candidate))?;
+    // One candidate has one evaluation, so the list is not empty.
     Ok(all.swap_remove(0))
 }
 
@@ -266,7 +267,9 @@ impl<'a> Planner<'a> {
             let moves: Vec<Move<'_>> =
                 moves.iter().map(|&(job, item)| Move { job, old: &routed[job as usize], new: &routed[item] }).collect();
             overlay.lay(&moves);
+            // Moves are in order of job, so a search by halves finds out whether a job moves.
             table.refuse_unknown(self.cluster.fabric, |job| moves.binary_search_by_key(&job, |m| m.job).is_err())?;
+            // The paper discards a placement with a loop before it scores any link (Algorithm 2).
             if self.options.mode == Mode::Cassini
                 && let Some(found) = overlay.first_loop()
             {
@@ -403,6 +406,7 @@ fn mean_scores(contention: &Contention, parts: &[Part]) -> MeanScores {
         let mut shared = 0.0;
         let weighted = part.solved.content.links.iter().zip(&answer.scores).enumerate();
         for (i, (_, scores)) in weighted.filter(|(_, (link, _))| link.weight > 0) {
+            // The weights of the content are reduced, so the links themselves are counted.
             let count = part.links_of(i).len() as f64;
             shared += count;
             loss += count * (1.0 - scores.score);
@@ -423,20 +427,21 @@ fn mean_scores(contention: &Contention, parts: &[Part]) -> MeanScores {
         means.robust_score = Some(means.score - drifts.loss);
         means.robust_is_bound = drifts.loss > drifts.known_loss;
         means.bound_gap = drifts.gap();
+        // A score that may be off proves nothing, however small the gap is.
         let exact = |p: &Part| p.solved.answer.as_ref().is_ok_and(|a| a.scores.iter().all(|s| s.uncertainty == 0.0));
         means.proven = means.bound_gap <= PROOF_TOLERANCE && parts.iter().all(exact);
     }
     means
 }
 
-/// The components' answers to a drift put together: whoever drifts, only one component loses by it, and all others still
+/// The components' answers to a drift put together: whichever job drifts, only one component loses by it, and all others still
 /// cost at least what they cost at best.
 #[derive(Clone, Copy, Debug, Default)]
 struct Drifts {
     /// The largest loss of a component, and the largest that is exact.
     loss: f64,
     known_loss: f64,
-    /// How much better the mean could be while nobody drifts.
+    /// How much better the mean could be while no job drifts.
     plain_gap: f64,
     /// How much less that is at least, in robust mode: the most that one component makes certain.
     certain_loss: f64,

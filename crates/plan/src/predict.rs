@@ -30,7 +30,7 @@ pub enum Holding<'h> {
     Kept(&'h [bool]),
 }
 
-/// Predicts the iterations of a component under these shifts, and says whom to hold. The iteration alone is compared with the
+/// Predicts the iterations of a component under these shifts, and says which jobs to hold. The iteration alone is compared with the
 /// scheduled period, so what the headroom costs counts against holding.
 pub(crate) fn predict<'p>(
     content: &Content,
@@ -47,6 +47,7 @@ pub(crate) fn predict<'p>(
     };
     let jobs: Vec<FluidJob> = content.iterations.iter().zip(&content.periods).zip(shifts).map(job).collect();
     let mut links: Vec<FluidLink<'p>> = Vec::with_capacity(content.links.len());
+    // A link of one job is no link of the circle, but it slows the job, so the fluid model has it.
     for link in &content.links {
         let demands = link.members.iter().map(|&(job, demand)| (job as usize, phases(demand))).collect();
         links.push(FluidLink { capacity: Rate(link.capacity), demands });

@@ -91,7 +91,7 @@ pub(crate) struct RobustLoss {
     pub(crate) loss: f64,
     /// Otherwise the mean falls by no more than that.
     pub(crate) exact: bool,
-    /// While nobody drifts the mean can be at most this much better.
+    /// How much better the mean can be at most while no job drifts.
     pub(crate) plain_gap: f64,
 }
 
@@ -106,6 +106,7 @@ pub(crate) fn solve_group(content: &Content, demands: &Demands, options: &Option
         content.problem(|d| &demands.phases[d as usize]).map_err(|(link, e)| Unsolved { link, error: UnsolvedBecause::Problem(e) })?;
     let circle_options = circle::Options { mode: options.mode, robust: options.robust.map(|n| Ticks(n.0)), effort: options.effort };
     let solution = circle::solve_until(&problem, &circle_options, cancel).map_err(|e| {
+        // The circle names one of the copies that a link has there for its weight; callers know the link only.
         let link = match &e {
             SolveError::PerimeterOverflow { link } => content.link_of_copy(link.index()),
             _ => None,

@@ -24,7 +24,7 @@ pub(crate) enum State {
     NeverOverloaded,
     /// Two or more jobs that can exceed the link.
     Contended,
-    /// There are jobs, and nobody stated the capacity.
+    /// There are jobs, and the capacity is not stated.
     Unknown,
 }
 
@@ -33,6 +33,7 @@ pub(crate) enum State {
 /// # Errors
 /// The link has members, but its capacity is unknown or zero.
 pub(crate) fn state(fabric: &Fabric, link: LinkId, members: &[Member], peaks: &[u64]) -> Result<(State, u64), PlanError> {
+    // A link that carries nothing needs no capacity, so an unknown one is no error here.
     if members.is_empty() {
         return Ok((State::Free, 0));
     }
@@ -74,7 +75,7 @@ pub(crate) struct Table {
     pub(crate) never_overloaded: usize,
     /// Links that can be over capacity, grouped.
     pub(crate) classes: Classes,
-    /// Links with jobs of which nobody stated the capacity. No candidate may leave a job on them; whether one does is
+    /// Links with jobs whose capacity is not stated. No candidate may leave a job on them; whether one does is
     /// for [`Table::refuse_unknown`] to say.
     unknown: Vec<LinkId>,
 }
@@ -142,10 +143,11 @@ impl Table {
     /// [`FabricError::UnknownCapacity`] for the first such link.
     pub(crate) fn refuse_unknown(&self, fabric: &Fabric, stays: impl Fn(u32) -> bool) -> Result<(), PlanError> {
         let left = self.unknown.iter().find(|l| self.members(**l).iter().any(|m| stays(m.job)));
+        // The fabric makes the error, because it knows the name of the link.
         left.map_or(Ok(()), |link| Ok(fabric.capacity(*link).map(|_| ())?))
     }
 
-    /// The links with jobs of which nobody stated the capacity.
+    /// The links with jobs whose capacity is not stated.
     pub(crate) fn unknown(&self) -> &[LinkId] {
         &self.unknown
     }

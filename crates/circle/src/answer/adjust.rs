@@ -384,6 +384,7 @@ impl Component {
 
     /// No shifts that move fewer running jobs than the choice cost less than this.
     fn least_with_fewer(&self) -> f64 {
+        // Without a bound for every smaller number of moves nothing is known, and minus infinity claims nothing.
         let known = self.least.get(..self.moved());
         known.map_or(f64::NEG_INFINITY, |least| least.iter().copied().fold(f64::INFINITY, f64::min))
     }

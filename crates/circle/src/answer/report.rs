@@ -135,6 +135,7 @@ impl View<'_> {
         for on in &link.members {
             let others = link.members.iter().filter(|o| o.job != on.job);
             let own = self.problem.period(on.job);
+            // The LCM of the gcds with all others is `G_j` of docs/model.md, section 2, which needs no circle.
             let lock = others.fold(1_u64, |l, other| l.lcm(&own.gcd(&self.problem.period(other.job))));
             let o = &mut out[on.job.index()];
             o.lock = Ticks(o.lock.0.lcm(&lock));

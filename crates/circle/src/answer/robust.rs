@@ -35,7 +35,7 @@ pub(crate) struct Component {
 /// The worst case of all components together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Robustness {
-    /// Cost while nobody drifts.
+    /// Cost while no job drifts.
     pub(crate) cost: f64,
     /// The most that the drift of one job adds.
     pub(crate) added: f64,
@@ -141,7 +141,8 @@ fn worst(stands: &[Stand]) -> f64 {
 /// Levels of the shared addition worth a try: what the components add when left alone and when hardened each for itself.
 fn levels(plain: &[Stand], alone: &[(Stand, bool)]) -> Vec<f64> {
     let mut levels: Vec<f64> = plain.iter().chain(alone.iter().map(|a| &a.0)).map(Stand::added).collect();
-    // Below the largest of those hardened for themselves only that one counts; from the largest plain one on nobody moves.
+    // Below the largest addition of a component hardened for itself, only that one counts; from the largest plain addition
+    // on, no component moves.
     let from = alone.iter().map(|a| a.0.added()).fold(0.0, f64::max);
     levels.retain(|l| *l >= from);
     levels.sort_unstable_by(f64::total_cmp);

@@ -93,7 +93,7 @@ pub struct Solution {
     pub outcome: Outcome,
     /// Mean of `score` over the links with two or more jobs; 1 when there is none.
     pub mean_score: f64,
-    /// Mean exact score of the same links when nobody is shifted.
+    /// Mean exact score of the same links when no job is shifted.
     pub zero_shift_mean_score: f64,
     /// How sure the answer is.
     pub optimality: Optimality,
@@ -114,7 +114,7 @@ pub struct Robust {
     pub mean_score: f64,
     /// `mean_score` is the worst mean score. Otherwise there was too much to look at, and the worst is only never lower.
     pub exact: bool,
-    /// The mean score while nobody drifts can be at most this much better.
+    /// How much better the mean score can be at most while no job drifts.
     pub plain_gap: f64,
 }
 

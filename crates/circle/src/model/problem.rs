@@ -157,6 +157,7 @@ impl Problem {
     pub(crate) fn with_period(&self, job: JobId, period: Ticks) -> Self {
         let mut stretched = self.clone();
         debug_assert!(period >= self.periods[job.index()], "invariant: a gate never shortens an iteration");
+        // All phases end within the old period, so they lie within the longer one.
         stretched.periods[job.index()] = period;
         stretched
     }
@@ -190,6 +191,7 @@ impl ProblemBuilder {
     /// # Errors
     /// [`ProblemError::Period`], [`ProblemError::TooMany`].
     pub fn job(&mut self, period: Ticks) -> Result<JobId, ProblemError> {
+        // A period of 0 has no circle, and sums of periods above the limit could leave 64 bits.
         if period.0 == 0 || period.0 > PERIOD_TICKS_MAX {
             return Err(ProblemError::Period { period: period.0 });
         }
@@ -247,6 +249,7 @@ impl ProblemBuilder {
     /// # Errors
     /// [`ProblemError::Rate`], [`ProblemError::DuplicateMember`], [`ProblemError::TooMany`], [`ProblemError::Unknown`].
     pub fn link(&mut self, capacity: Rate, mut members: Vec<Member>) -> Result<LinkId, ProblemError> {
+        // Scores are parts of the capacity, so a capacity of 0 has none.
         if capacity.0 == 0 || capacity.0 > RATE_MBPS_MAX {
             return Err(ProblemError::Rate { what: "capacity", mbps: capacity.0, min: 1 });
         }

@@ -100,6 +100,7 @@ impl Filling {
                 }
                 self.jobs.push(a.job);
                 for &(other, _) in rates.used(&uses[a.job as usize]) {
+                    // A link that does not hand on stays outside, because nothing that is shared here changes its level.
                     if self.places[other as usize] == OUTSIDE && links[other as usize].hands_on() {
                         self.places[other as usize] = self.links.len() as u32;
                         self.links.push(other);
@@ -243,9 +244,10 @@ fn fair(free: u128, demands: &mut [u64]) -> (u128, u64) {
     (rest, jobs)
 }
 
-/// The part of full speed that an equal share of `rest` is, at most all of it; all of it where nobody has to share.
+/// The part of full speed that an equal share of `rest` is, at most all of it; all of it where no job has to share.
 fn pace(rest: u128, jobs: u64, demand: u64) -> u64 {
     let whole = u128::from(jobs) * u128::from(demand);
+    // Without open jobs there is nothing to divide by, and the link holds no job back.
     rest.checked_div(whole).map_or(FULL, |pace| pace.min(u128::from(FULL)) as u64)
 }
 

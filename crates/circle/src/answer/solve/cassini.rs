@@ -61,6 +61,7 @@ impl Grid {
             let phases = problem.phases(m.demand);
             let mut wave = [0; ANGLES];
             for (k, sample) in wave.iter_mut().enumerate() {
+                // Demand changes at whole ticks only, so rounding an angle down to a tick changes no sample.
                 let at = (k as u128 * perimeter / ANGLES as u128 % t) as u64;
                 *sample = phases.iter().find(|p| p.start.0 <= at && at < p.end.0).map_or(0, |p| p.rate.0 as i64);
             }
@@ -193,6 +194,7 @@ pub(crate) fn solve(view: &View<'_>, mut budget: Budget) -> Result<Solution, Sol
     }
     let shifts = affinity::compose(&problem.periods().iter().map(|t| t.0).collect::<Vec<_>>(), &rotated);
     let mut solution = view.report(Outcome::Solved, &parts, &shifts, unproven);
+    // The report has scored the shifts exactly; the score of the paper takes the place of `score`, and `true_score` stays.
     for link in &mut solution.links {
         if let Some(score) = grid_scores[link.link.index()] {
             link.score = score;
