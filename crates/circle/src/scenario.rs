@@ -122,7 +122,7 @@ impl<'de> Deserialize<'de> for PerLink {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PerLink, A::Error> {
                 let mut out = BTreeMap::new();
                 while let Some((link, phases)) = map.next_entry::<String, Vec<PhaseDoc>>()? {
-                    // A map would keep the last of two equal keys in silence, and JSON allows both.
+                    // A map would keep the last of two equal keys in silence, and RFC 8259 does not forbid them.
                     if out.contains_key(&link) {
                         return Err(serde::de::Error::custom(format!("link {link:?} appears twice")));
                     }

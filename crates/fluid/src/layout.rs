@@ -32,6 +32,7 @@ impl Layout {
         let capacities = links.iter().map(|l| l.capacity.0).collect();
         // (job, link) for every demand, so that each job's links stand together.
         let mut demands: Vec<(usize, usize, usize)> = Vec::new();
+        // A link without capacity would stop its jobs for ever, so its demands are left out (`predict`).
         for (l, link) in links.iter().enumerate().filter(|(_, l)| l.capacity.0 > 0) {
             demands.extend(link.demands.iter().enumerate().filter(|(_, (j, _))| *j < jobs.len()).map(|(d, (j, _))| (*j, l, d)));
         }
@@ -89,6 +90,7 @@ impl Layout {
 
     /// What is left to do of a whole segment.
     pub(crate) fn work(&self, segment: &Segment) -> u64 {
+        // The bits are no more than the longest segment leaves free (`Layout::new`), so none is shifted out.
         segment.length << self.rates.speed_bits()
     }
 

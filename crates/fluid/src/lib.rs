@@ -102,6 +102,7 @@ pub fn predict(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permille: u
 pub fn predict_with(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permille: u32, jitter_permille: u32) -> Vec<IterationTimes> {
     let layout = Layout::new(jobs, links);
     let solo: Vec<u64> = (0..jobs.len()).map(|j| layout.solo(j)).collect();
+    // Without gates an undisturbed job takes its time alone, and so that is what the runs are compared with.
     let contended = jitter::settled(&layout, None, &solo, jitter_permille);
     let all_held = gated(&layout, jobs, tolerance_permille, jitter_permille, |_| true);
     let times = |j: usize| IterationTimes {
@@ -133,6 +134,7 @@ fn gated(layout: &Layout, jobs: &[FluidJob], tolerance: u32, jitter: u32, held: 
         let solo = layout.solo(j);
         // A gate could never meet slots that are closer together than the iteration alone is long.
         let period = job.period.0.max(solo);
+        // A held job that meets no other takes its period, a free one its time alone.
         if held(j) { (Gate::new(job.shift.0, period, tolerance), period) } else { (Gate::open(), solo) }
     };
     let (gates, undisturbed): (Vec<Gate>, Vec<u64>) = jobs.iter().enumerate().map(gate).unzip();

@@ -63,6 +63,7 @@ struct Run<'a> {
 pub(crate) fn run(layout: &Layout, rules: Rules) -> Vec<Measured> {
     let Rules { gates, jitter } = rules;
     let n = layout.segments.len();
+    // Without a job no event would ever end the loop.
     if n == 0 {
         return Vec::new();
     }
@@ -175,6 +176,7 @@ impl Run<'_> {
 
     fn set_until(&mut self, j: usize, until: u64) {
         self.jobs[j].until = until;
+        // A job may change more than once in an instant, so the tree takes over its time only at the end of it (`share_again`).
         self.touched.push(j as u32);
     }
 

@@ -71,8 +71,8 @@ impl Shared {
 /// Each link first shares for itself, as if no job were held back elsewhere. Where all links of a job would give it the same,
 /// or only one of them is too full, that is already max-min fair, and most events end there. A link *hands on* if one of
 /// its jobs gets less on another link than here: what that job leaves over is shared by `filling`, for links that hand on and
-/// hang together. A link that does not hand on is not touched by what they do: a job that is held back
-/// there is held back by that link.
+/// hang together. A link that does not hand on is not touched by what they do: a job that is held back there is held back by
+/// no other link.
 #[derive(Debug)]
 pub struct Sharing<'a> {
     rates: &'a Rates,

@@ -88,6 +88,7 @@ type Shares = Vec<(u32, Share)>;
 type Load = (LinkId, u32, Share);
 
 fn route_one(cluster: &Cluster<'_>, scratch: &mut RouteScratch, job: &Job, placement: &Placement) -> Result<Local, PlanError> {
+    // A job that stands nowhere demands nothing, and its phases may name ranks that it does not have now.
     if placement.ranks.is_empty() {
         return Ok(Local { links: Vec::new(), demands: Vec::new() });
     }

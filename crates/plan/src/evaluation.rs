@@ -235,6 +235,7 @@ impl Evaluation {
                     report.shift = Nanos(shift.shift);
                     report.slack = Nanos(shift.slack);
                     report.lock = Nanos(shift.lock);
+                    // Advice is empty unless predictions were asked for, and without a prediction no job is held.
                     report.hold = answer.advice.hold.get(i).copied().unwrap_or(false);
                     report.times = answer.times.get(i).copied();
                     report.interleaved = answer.advice.times.get(i).copied();

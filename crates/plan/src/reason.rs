@@ -138,6 +138,7 @@ fn list(names: &[String]) -> String {
     let (listed, rest) = names.split_at(names.len().min(LISTED_MAX));
     match (listed, rest.len()) {
         ([], _) => String::new(),
+        // Lists are cut after more than one name, so a single listed name is the only one.
         ([only], _) => only.clone(),
         ([first @ .., last], 0) => format!("{} and {last}", first.join(", ")),
         (all, more) => format!("{} and {more} more", all.join(", ")),
@@ -192,6 +193,7 @@ impl fmt::Display for Explanation {
             Reason::Separated { before, moved, slack } => {
                 write!(f, "{}; shifting {} removes it; slack {}", Met(jobs, before), shifts(moved), Time(*slack))
             }
+            // Shifts serve all links together, so on a single link the overlap may even grow.
             Reason::Remains { before, after, moved, why } if moved.is_empty() || after.over >= before.over => {
                 write!(f, "{}, and no shift shortens it: {why}", Met(jobs, before))
             }

@@ -164,6 +164,7 @@ pub(crate) fn answer(content: &Content, sets: &[(&CoupledGroup, &SolvedGroup)], 
     let own: Vec<_> = sets.iter().map(|(set, solved)| (*set, solved.shifts.iter().map(|s| s.shift).collect())).collect();
     let mut shifts: Vec<Shift> = content.periods.iter().map(Shift::free).collect();
     for (shift, composed) in shifts.iter_mut().zip(compose(&content.periods, &own)) {
+        // The sets were solved apart, so their own shifts of a common job differ; composition makes them one.
         shift.shift = composed;
     }
     let mut scores = vec![Scores::FULL; content.links.len()];

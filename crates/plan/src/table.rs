@@ -95,6 +95,7 @@ impl Table {
         for i in 0..links {
             offsets[i + 1] += offsets[i];
         }
+        // `next` is where the next member of each link goes, and ends where the members of the next link begin.
         let mut next = offsets.clone();
         let mut members = vec![Member { job: 0, demand: 0 }; offsets[links] as usize];
         // Jobs are visited in order, so each link's members come out in order of job.

@@ -19,8 +19,7 @@ pub enum NameError {
 }
 
 /// Checks a name: 1 to [`NAME_BYTES_MAX`] of the ASCII letters and digits, `.`, `_` and `-`, the first no dot. The planner, the
-/// service, agents and gates all ask here, so a name that one of them takes is taken
-/// by all.
+/// service, agents and gates all ask here, so all of them take the same names.
 ///
 /// ```
 /// use antiphase_units::{NameError, check_name};

@@ -283,6 +283,7 @@ impl Component {
             if found.cost < self.choice.cost - PROOF_TOLERANCE {
                 return found;
             }
+            // A large component frees one more job at a time; where no single job helps, only the optimum is left.
             if !small {
                 break;
             }

@@ -57,6 +57,7 @@ fn lost(problem: &Problem, solution: &Solution) -> f64 {
     let mut worst = alloc::vec![0.0_f64; problem.periods().len()];
     for (link, score) in problem.links().iter().zip(&solution.links) {
         for m in &link.members {
+            // The link that gives least sets the pace of a job (docs/model.md, section 13), so only the worst link counts.
             let w = &mut worst[m.job.index()];
             *w = w.max(1.0 - score.true_score);
         }
@@ -67,6 +68,7 @@ fn lost(problem: &Problem, solution: &Solution) -> f64 {
 /// Stretched periods of `job` that make a small ratio with a neighbour's period.
 fn harmonics(problem: &Problem, job: JobId, ppm: u32) -> Vec<u64> {
     let t = problem.period(job);
+    // The product needs more than 64 bits; the limit of periods makes the result fit again.
     let most = (u128::from(t) * u128::from(1_000_000 + ppm) / 1_000_000).min(u128::from(PERIOD_TICKS_MAX)) as u64;
     let mut out = Vec::new();
     for link in problem.links().iter().filter(|l| l.members.iter().any(|m| m.job == job)) {

@@ -215,6 +215,7 @@ fn solve_parts(parts: &mut [Part], options: &Options, cancel: Option<&Cancel>) {
     all(&mut parts.iter_mut().collect::<Vec<_>>(), share);
     let left = work_max.saturating_sub(parts.iter().map(|p| p.spent).sum());
     let mut open: Vec<&mut Part> = parts.iter_mut().filter(|p| !p.proven).collect();
+    // Proven parts have nothing to gain, so what they leave is shared among the open parts only.
     let again = most.min(left / open.len().max(1) as u64);
     // A second search starts from nothing, so with less than twice the work of the first it would mostly repeat it.
     if again >= 2 * share.max(1) {

@@ -150,6 +150,7 @@ impl Blocks<'_> {
     }
 
     fn enter(&mut self, v: usize) {
+        // The clock counts vertices, and a problem has at most `LINKS_MAX` + `JOBS_MAX` of them, far below 2^32.
         self.clock += 1;
         self.entered[v] = self.clock;
         self.low[v] = self.clock;
@@ -245,6 +246,7 @@ pub fn compose(periods: &[u64], sets: &[Rotated]) -> Vec<u64> {
                     continue;
                 }
                 let set = &sets[s];
+                // The set names `j`, because `of_job` led here; the turn of the set is `t_j` less this rotation.
                 let anchor = set.jobs.iter().position(|&k| k == j).map_or(0, |i| set.rotations[i]);
                 let t_j = shift[j].unwrap_or(0);
                 for (&k, &rotation) in set.jobs.iter().zip(&set.rotations) {
