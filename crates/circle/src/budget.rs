@@ -67,6 +67,7 @@ pub struct Cancel(Arc<AtomicBool>);
 impl Cancel {
     /// Every solve that was given this flag ends within about a millisecond.
     pub fn cancel(&self) {
+        // The flag guards no other data, so relaxed order is enough; a late read costs only some more work.
         self.0.store(true, Ordering::Relaxed);
     }
 
@@ -101,6 +102,7 @@ impl Budget {
     }
 
     pub(crate) fn charge(&mut self, work: u64) {
+        // A saturated sum is at least every limit, so the budget then counts as spent.
         self.spent = self.spent.saturating_add(work);
     }
 
@@ -109,6 +111,7 @@ impl Budget {
     }
 
     pub(crate) fn left(&self) -> u64 {
+        // A cancelled budget has nothing left, so loops that ask for what is left need no check of their own.
         if self.is_cancelled() { 0 } else { self.end.saturating_sub(self.spent) }
     }
 
@@ -123,6 +126,7 @@ impl Budget {
     /// Lowers the limit to `work` from now on; returns the limit that was there, for [`Self::restore`].
     pub(crate) fn narrow(&mut self, work: u64) -> u64 {
         let outer = self.end;
+        // The outer limit stays in force: a part of a search never gets more than the whole has left.
         self.end = outer.min(self.spent.saturating_add(work));
         outer
     }

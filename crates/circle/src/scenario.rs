@@ -68,6 +68,7 @@ fn at_most<'de, D: Deserializer<'de>, T: Deserialize<'de>, const MAX: usize>(des
         fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Vec<T>, A::Error> {
             let mut out = Vec::new();
             while let Some(entry) = entries.next_element()? {
+                // The check stands before the push, so a hostile document costs the memory of one entry too many at most.
                 if out.len() == MAX {
                     return Err(serde::de::Error::custom(format!("more than {MAX} entries")));
                 }
@@ -121,6 +122,7 @@ impl<'de> Deserialize<'de> for PerLink {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PerLink, A::Error> {
                 let mut out = BTreeMap::new();
                 while let Some((link, phases)) = map.next_entry::<String, Vec<PhaseDoc>>()? {
+                    // A map would keep the last of two equal keys in silence, and RFC 8259 does not forbid them.
                     if out.contains_key(&link) {
                         return Err(serde::de::Error::custom(format!("link {link:?} appears twice")));
                     }
@@ -154,7 +156,7 @@ impl Scenario {
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
         let doc: ScenarioDoc = serde_json::from_str(text).map_err(|e| {
             let full = e.to_string();
-            // serde_json ends its message with the place; we say the place first.
+            // The message of serde_json ends with the place; an error of ours begins with it.
             let problem = full.rsplit_once(" at line ").map_or(full.as_str(), |m| m.0);
             error(format!("line {}, column {}", e.line(), e.column()), problem)
         })?;
@@ -183,6 +185,7 @@ struct Reader {
 
 impl Reader {
     fn read(mut self, doc: ScenarioDoc) -> Result<Scenario, ScenarioError> {
+        // Links are numbered before any job is read, because jobs refer to links by name.
         for (i, link) in doc.links.iter().enumerate() {
             if self.link_index.insert(link.id.clone(), i).is_some() {
                 return Err(error(format!("links[{i}].id"), format!("{:?} appears twice", link.id)));
@@ -197,6 +200,7 @@ impl Reader {
             }
             self.job(&at, job)?;
         }
+        // Links enter the builder last, because only now all their members are known. Link `i` gets the id `i`.
         for (i, (link, members)) in doc.links.iter().zip(core::mem::take(&mut self.members)).enumerate() {
             self.builder.link(Rate(link.capacity_mbps), members).map_err(|e| error(format!("links[{i}] ({:?})", link.id), e))?;
         }
@@ -215,6 +219,7 @@ impl Reader {
             (Some(_), Some(_)) => return Err(error(&at, "gives both phases and demand; give one")),
             (None, None) => return Err(error(&at, "gives neither phases nor demand")),
             (Some(phases), None) => {
+                // One demand serves all links of the job; equal ids let equal links merge later (docs/model.md, section 7).
                 let member = self.demand(id, phases, &format!("{at}.phases"))?;
                 for (i, link) in job.links.iter().enumerate() {
                     self.join(link, member, &format!("{at}.links[{i}]"))?;
@@ -225,6 +230,7 @@ impl Reader {
         };
         for (i, link) in job.links.iter().enumerate() {
             let place = format!("{at}.links[{i}]");
+            // The name is checked first: of a misspelt link, missing phases would be the wrong complaint.
             self.link(link, &place)?;
             let Some(phases) = per_link.get(link) else {
                 return Err(error(format!("{at}.demand"), format!("no phases for link {link:?}")));
@@ -232,6 +238,7 @@ impl Reader {
             let member = self.demand(id, phases, &format!("{at}.demand[{link:?}]"))?;
             self.join(link, member, &place)?;
         }
+        // Phases of a link that the job does not cross are mostly a misspelt name; without this check they would be lost.
         match per_link.keys().find(|l| !job.links.contains(l)) {
             Some(extra) => Err(error(format!("{at}.demand"), format!("link {extra:?} is not among the job's links"))),
             None => Ok(()),
@@ -272,7 +279,7 @@ pub struct SolutionDoc {
     pub outcome: &'static str,
     /// Mean score over links that two or more jobs cross.
     pub mean_score: f64,
-    /// The same when nobody is shifted.
+    /// The same when no job is shifted.
     pub zero_shift_mean_score: f64,
     /// Robust mode: worst mean score while one job drifts.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -359,6 +366,7 @@ pub struct LinkScoreDoc {
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
 fn is_zero(uncertainty: &f64) -> bool {
+    // Exact scores have an uncertainty of exactly 0, so no tolerance is meant here.
     *uncertainty == 0.0
 }
 
@@ -408,6 +416,7 @@ impl SolutionDoc {
                     id: scenario.links[l.link.index()].clone(),
                     jobs: scenario.problem.links()[l.link.index()].members.iter().map(|m| scenario.jobs[m.job.index()].clone()).collect(),
                     score: l.score,
+                    // In exact mode both scores are the same number (`View::report`), so the document holds only one of them.
                     true_score: cassini.then_some(l.true_score),
                     zero_shift_score: l.zero_shift_score,
                     approximate: l.is_approximate(),

@@ -6,10 +6,10 @@ use units::{Nanos, NodeTime};
 /// The gate of one job.
 #[derive(Clone, Debug)]
 pub(crate) struct Gate {
-    /// `None` for a job that nobody holds.
+    /// `None` for a job that is not held.
     schedule: Option<Schedule>,
     lock: PhaseLock,
-    /// The due start that the iteration under way took; 0 for a job that nobody holds.
+    /// The due start that the iteration under way took; 0 for a job that is not held.
     due: u64,
     pub(crate) slips: u64,
 }
@@ -36,11 +36,12 @@ impl Gate {
             clock_bound: Nanos(0),
         };
         let mut gate = Self { schedule: Some(schedule), lock: PhaseLock::default(), due: shift, slips: 0 };
+        // The first iteration starts in the first slot, so that slot is taken from the beginning.
         gate.take(shift, 0);
         gate
     }
 
-    /// The gate of a job that nobody holds: it lets go at once.
+    /// The gate of a job that is not held: every start goes at once.
     pub(crate) fn open() -> Self {
         Self { schedule: None, lock: PhaseLock::default(), due: 0, slips: 0 }
     }
@@ -50,7 +51,7 @@ impl Gate {
         self.due
     }
 
-    /// When the iteration starts that is ready at `now`. It takes the slot of that start, if it is in one.
+    /// When the iteration starts that is ready at `now`. A start in a slot takes it.
     pub(crate) fn release(&mut self, now: u64) -> u64 {
         let Some(schedule) = &self.schedule else { return now };
         match self.lock.decide(NodeTime(now), schedule) {
@@ -63,7 +64,7 @@ impl Gate {
                 self.take(now, late.0);
                 now
             }
-            // It is let through, and takes no slot.
+            // A start that is let through for another reason, as one that would have to wait too long, takes no slot.
             Decision::Go { .. } => now,
         }
     }
@@ -82,6 +83,7 @@ impl Gate {
     /// What decides the gate's future answers, relative to `now`: equal numbers, equal answers.
     pub(crate) fn state(&self, now: u64) -> u64 {
         let Some(schedule) = &self.schedule else { return 0 };
+        // A due start that lies ahead wraps to a huge number, which still is one number for each distance.
         let (since, period) = (now.wrapping_sub(self.due), schedule.period.0);
         // A slot that was taken two periods ago is past: only where `now` is between two slots matters.
         if self.due <= now && since / period >= 2 { 2 * period + since % period } else { since }

@@ -1,7 +1,7 @@
 //! Whether an exact cycle survives jitter, and what jobs take if it does not.
 //!
 //! Jobs that begin together and are equal stay together, in the model for ever. Whether real ones do depends on what a
-//! small lead does. Two jobs that halve a link keep it: whoever begins `d` earlier ends `d` earlier. A third job tips the
+//! small lead does. Two jobs that halve a link keep it: the job that begins `d` earlier ends `d` earlier. A third job tips the
 //! balance. In a chain a - b - c with NICs of 0.9 of a link, c holds b to half a link. A job a that is `d` early has sent
 //! `0.9 d` when b begins, for which it would need `1.8 d` at half a link: it is `1.8 d` early the next time. If it is `d` late,
 //! half of `d` is left when b ends, and takes `0.56 d`: it comes back. Sooner or later some jitter puts it in front, and it runs
@@ -15,7 +15,7 @@
 //! are not, or where held jobs slip, the exact cycle is as fragile as without gates: the free ones drift along the held ones, and
 //! the mean over the tour is what is seen. So every run with more than one job is put to the same test.
 //!
-//! Two jobs diffuse too, but slowly: by about the jitter times the root of the number of iterations. That is not followed for
+//! Two jobs diffuse too, but slowly: by about the jitter times the root of the number of iterations. No run follows that for
 //! days; what is predicted holds for the first hundred iterations or so after jobs began together, and is what jobs
 //! fear most. Later, they may have drifted apart by themselves.
 
@@ -64,8 +64,10 @@ pub(crate) fn settled(layout: &Layout, gates: Option<&[Gate]>, undisturbed: &[u6
     if !exact.iter().zip(&first).any(moved) {
         return exact;
     }
+    // Jobs of a large component are a sample by themselves, and its runs are long, so it has only one.
     let runs = (JOB_ITERATIONS / (jobs * ITERATIONS)).clamp(1, RUNS_MAX) as u64;
     let mut sums = first;
+    // Seed 1 is the run that was made for the test. Seeds are fixed, so equal inputs give equal means.
     for seed in 2..=runs {
         for (sum, one) in sums.iter_mut().zip(jittered(seed)) {
             sum.mean = sum.mean.saturating_add(one.mean);

@@ -32,6 +32,7 @@ impl Layout {
         let capacities = links.iter().map(|l| l.capacity.0).collect();
         // (job, link) for every demand, so that each job's links stand together.
         let mut demands: Vec<(usize, usize, usize)> = Vec::new();
+        // A link without capacity would stop its jobs for ever, so its demands are left out (`predict`).
         for (l, link) in links.iter().enumerate().filter(|(_, l)| l.capacity.0 > 0) {
             demands.extend(link.demands.iter().enumerate().filter(|(_, (j, _))| *j < jobs.len()).map(|(d, (j, _))| (*j, l, d)));
         }
@@ -39,6 +40,7 @@ impl Layout {
         let mut layout = Self { segments: Vec::with_capacity(jobs.len()), rates: Rates::new(capacities, 0), pivot: 0 };
         let mut rest = demands.as_slice();
         for (j, job) in jobs.iter().enumerate() {
+            // Demands are in order of job, so those of job `j` are the first of the rest.
             let (mine, others) = rest.split_at(rest.partition_point(|d| d.0 == j));
             rest = others;
             let phases: Vec<_> = mine.iter().map(|&(_, l, d)| (l as u32, links[l].demands[d].1)).collect();
@@ -47,12 +49,14 @@ impl Layout {
         let longest = layout.segments.iter().flatten().map(|s| s.length).max().unwrap_or(0);
         // One bit to spare, so that a step beyond the end of a segment cannot overflow.
         layout.rates.set_speed_bits(longest.leading_zeros().saturating_sub(1));
+        // The times alone are known only now, because they are computed with the bits of a speed.
         for j in 0..layout.segments.len() {
             for s in 0..layout.segments[j].len() {
                 let segment = &layout.segments[j][s];
                 layout.segments[j][s].solo = layout.alone(segment, layout.work(segment));
             }
         }
+        // `max_by_key` keeps the last of equals, so the reversed order makes the first of the longest jobs the pivot.
         layout.pivot = (0..jobs.len()).rev().max_by_key(|&j| jobs[j].iteration).unwrap_or(0);
         layout
     }
@@ -70,6 +74,7 @@ impl Layout {
         let mut segments: Vec<Segment> = Vec::with_capacity(edges.len());
         for span in edges.windows(2) {
             let uses = self.rates.add(demands.iter().zip(&mut next).filter_map(|((link, phases), next)| {
+                // Spans come in order of time, so each list of phases is walked once for all of them.
                 while phases.get(*next).is_some_and(|p| p.end.0 <= span[0]) {
                     *next += 1;
                 }
@@ -85,6 +90,7 @@ impl Layout {
 
     /// What is left to do of a whole segment.
     pub(crate) fn work(&self, segment: &Segment) -> u64 {
+        // The bits are no more than the longest segment leaves free (`Layout::new`), so none is shifted out.
         segment.length << self.rates.speed_bits()
     }
 

@@ -6,7 +6,7 @@
 //! of its links gives it, so that an Up segment stretches and everything after it moves. What a job cannot use on
 //! one link because another holds it back goes to the others there (`filling`).
 //!
-//! Each component runs three times: every job alone (`solo`); all from time 0 with nobody waiting (`contended`); and
+//! Each component runs three times: every job alone (`solo`); all from time 0 with no job waiting (`contended`); and
 //! with time-shifts, all held by the gate's rule (`all_held`): early, wait for the slot; late by at most the
 //! tolerance, go; later than that, slip to the next slot.
 //!
@@ -14,7 +14,7 @@
 //! when a state recurs, and then means are exact over that cycle; jobs whose periods do not lock may never
 //! repeat a state, and are averaged after a warm-up over a bounded number of iterations.
 //!
-//! An exact cycle need not be one that anybody sees ([`jitter`]): it is kept if it survives jitter, and else the mean under
+//! An exact cycle may be one that real jobs leave ([`jitter`]): the cycle is kept if it survives jitter, and else the mean under
 //! jitter stands for it.
 
 #![cfg_attr(not(test), no_std)]
@@ -53,7 +53,7 @@ pub const TOLERANCE_PERMILLE: u32 = 150;
 pub const ITERATIONS_MAX: usize = 24;
 /// Iterations of that job before averages start, where no state recurs.
 pub const WARM_UP_ITERATIONS: usize = 8;
-/// Most segment ends simulated per job of a component: 24 iterations of 680 phases. It bounds the work where one
+/// Most segment ends simulated per job of a component: 24 iterations of 680 phases. This limit bounds the work where one
 /// job's period is thousands of times another's.
 pub const EVENTS_PER_JOB_MAX: usize = 1 << 15;
 
@@ -102,6 +102,7 @@ pub fn predict(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permille: u
 pub fn predict_with(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permille: u32, jitter_permille: u32) -> Vec<IterationTimes> {
     let layout = Layout::new(jobs, links);
     let solo: Vec<u64> = (0..jobs.len()).map(|j| layout.solo(j)).collect();
+    // Without gates an undisturbed job takes its time alone, and so that is what the runs are compared with.
     let contended = jitter::settled(&layout, None, &solo, jitter_permille);
     let all_held = gated(&layout, jobs, tolerance_permille, jitter_permille, |_| true);
     let times = |j: usize| IterationTimes {
@@ -131,8 +132,9 @@ pub fn predict_held(
 fn gated(layout: &Layout, jobs: &[FluidJob], tolerance: u32, jitter: u32, held: impl Fn(usize) -> bool) -> Vec<steady::Measured> {
     let gate = |(j, job): (usize, &FluidJob)| {
         let solo = layout.solo(j);
-        // A slot shorter than the iteration itself could never be met.
+        // A gate could never meet slots that are closer together than the iteration alone is long.
         let period = job.period.0.max(solo);
+        // A held job that meets no other takes its period, a free one its time alone.
         if held(j) { (Gate::new(job.shift.0, period, tolerance), period) } else { (Gate::open(), solo) }
     };
     let (gates, undisturbed): (Vec<Gate>, Vec<u64>) = jobs.iter().enumerate().map(gate).unzip();

@@ -37,6 +37,7 @@ impl Rates {
     pub(crate) fn merge_last(&mut self, before: &Range<u32>, last: &Range<u32>) -> bool {
         let same = self.used(before) == self.used(last);
         if same {
+            // `last` is the end of the list, so no other range refers to what is cut off.
             self.uses.truncate(last.start as usize);
         }
         same
@@ -81,15 +82,18 @@ impl Rates {
         if numerator >= denominator {
             return self.one();
         }
+        // `checked_shl` refuses only a shift that is too far; the filter finds bits that were shifted out.
         let scaled = match numerator.checked_shl(self.bits).filter(|s| s >> self.bits == numerator) {
             Some(scaled) => scaled.div_ceil(denominator),
             None => (u128::from(numerator) << self.bits).div_ceil(u128::from(denominator)) as u64,
         };
+        // A job without any speed would never end its segment.
         scaled.max(1)
     }
 
     /// A speed that is counted in 2^-`bits` of full speed, `bits` at least [`SPEED_BITS_MAX`]; rounded up, never none.
     pub(crate) fn speed_of(&self, pace: u64, bits: u32) -> u64 {
+        // A pace is rounded down by far less than a unit of speed, so rounding up here hides that.
         pace.div_ceil(1 << (bits - self.bits)).clamp(1, self.one())
     }
 }

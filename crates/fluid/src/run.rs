@@ -63,6 +63,7 @@ struct Run<'a> {
 pub(crate) fn run(layout: &Layout, rules: Rules) -> Vec<Measured> {
     let Rules { gates, jitter } = rules;
     let n = layout.segments.len();
+    // Without a job no event would ever end the loop.
     if n == 0 {
         return Vec::new();
     }
@@ -93,9 +94,11 @@ impl Run<'_> {
         loop {
             let now = self.times.first();
             let mut pivot_started = false;
+            // At most events a single job is due, which one descent in the tree finds out.
             let (mut from, only) = (0, self.times.only(now));
             while let Some(j) = only.or_else(|| self.times.due(now, from)) {
                 from = j + 1;
+                // The bound is asked here too, so that segments without length cannot keep the time from moving on.
                 while self.jobs[j].until == now && events < EVENTS_PER_JOB_MAX.saturating_mul(n) {
                     events += 1;
                     if self.step(j, now) {
@@ -107,7 +110,9 @@ impl Run<'_> {
                     break;
                 }
             }
+            // All due jobs have stepped before links are shared, so the order among them changes no share.
             self.share_again(now);
+            // Every cycle has a start of the pivot in it, so comparing states at these starts misses none.
             let recurs = pivot_started && self.looks(&mut steady, now);
             if recurs || steady.is_over() || events >= EVENTS_PER_JOB_MAX.saturating_mul(n) {
                 return steady.measure(now, |j| self.rest(j, now));
@@ -128,6 +133,7 @@ impl Run<'_> {
     /// Ends what job `j` is doing and begins the next thing; true when that is a new iteration.
     fn step(&mut self, j: usize, now: u64) -> bool {
         let next = match self.jobs[j].doing {
+            // The slot was taken when the wait began (`Gate::release`), so the gate is not asked a second time.
             Doing::Waiting => 0,
             Doing::Segment(s) => {
                 self.leave(j, s, now);
@@ -158,6 +164,7 @@ impl Run<'_> {
         self.sharing.enter(j, &spec.uses);
         let (left, speed) = (self.layout.work(spec), self.layout.rates.one());
         let length = match &mut self.jitter {
+            // Only Down phases vary: an Up phase carries a fixed volume.
             Some(jitter) if spec.uses.is_empty() => jitter.vary(j, spec.length),
             _ => spec.length,
         };
@@ -169,12 +176,14 @@ impl Run<'_> {
 
     fn set_until(&mut self, j: usize, until: u64) {
         self.jobs[j].until = until;
+        // A job may change more than once in an instant, so the tree takes over its time only at the end of it (`share_again`).
         self.touched.push(j as u32);
     }
 
     fn leave(&mut self, j: usize, segment: u32, now: u64) {
         let spec = &self.layout.segments[j][segment as usize];
         if !spec.uses.is_empty() {
+            // The pace of the Up segments so far stands for the rest of an iteration that does not end in time (`rest`).
             self.ups[j].0 = self.ups[j].0.saturating_add(now - self.entered[j]);
             self.ups[j].1 = self.ups[j].1.saturating_add(spec.solo);
         }
@@ -195,6 +204,7 @@ impl Run<'_> {
     fn adjust(&mut self, j: usize, speed: u64, now: u64) {
         let job = &mut self.jobs[j];
         if speed != job.speed {
+            // Ends are rounded up to a nanosecond, so by then the job may have done more than was left.
             job.left = job.left.saturating_sub((now - job.since).saturating_mul(job.speed));
             (job.since, job.speed) = (now, speed);
             // An end in this very instant waits one nanosecond, so that time always moves on.
@@ -206,8 +216,11 @@ impl Run<'_> {
     /// Everything about job `j` that decides its future, relative to `now`.
     fn state(&self, j: usize, now: u64) -> [u64; 3] {
         let job = &self.jobs[j];
+        // Speeds are not part of the state: they follow from the segments in which the jobs are. Times are relative, because
+        // absolute ones never recur.
         let slot = self.gates.as_ref().map_or(0, |g| g[j].state(now));
         match job.doing {
+            // No segment has the largest number, so a wait is no segment.
             Doing::Waiting => [u64::MAX, job.until - now, slot],
             Doing::Segment(s) => [u64::from(s), job.left.saturating_sub((now - job.since).saturating_mul(job.speed)), slot],
         }
@@ -227,6 +240,7 @@ impl Run<'_> {
                 down += u128::from(left);
             } else {
                 up += u128::from(left);
+                // The segment under way counts into the pace with what it has done so far.
                 let whole = spec.solo;
                 let (so_far, done) = wide((now - self.entered[j], whole.saturating_sub(left)));
                 (took, alone) = (took + so_far, alone + done);
@@ -237,6 +251,7 @@ impl Run<'_> {
             let length = u128::from(spec.solo);
             *(if spec.uses.is_empty() { &mut down } else { &mut up }) += length;
         }
+        // A pace above that of the job alone is only rounding, so the rest is never shorter than alone.
         let up = (up * took.max(alone)).checked_div(alone).unwrap_or(up);
         u64::try_from(down + up).unwrap_or(u64::MAX)
     }

@@ -8,7 +8,7 @@ use core::ops::Range;
 use self::filling::Filling;
 use crate::rates::Rates;
 
-/// What a job may get of a link that shares for itself: at most `rest / jobs` Mbit/s. `jobs` is 0 when everybody is satisfied.
+/// What a job may get of a link that shares for itself: at most `rest / jobs` Mbit/s. `jobs` is 0 when all jobs are satisfied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Level {
     pub(crate) rest: u64,
@@ -31,6 +31,8 @@ fn level(capacity: u64, demands: impl ExactSizeIterator<Item = u64>, sorted: &mu
     sorted.extend(demands);
     sorted.sort_unstable();
     for &demand in sorted.iter() {
+        // A satisfied demand only raises the equal share of the others, so the first demand above it ends the walk. A saturated
+        // product is still above what is left.
         if demand.saturating_mul(level.jobs) > level.rest {
             break;
         }
@@ -40,20 +42,20 @@ fn level(capacity: u64, demands: impl ExactSizeIterator<Item = u64>, sorted: &mu
     level
 }
 
-/// A link and who is Up on it.
+/// A link and the jobs that are Up on it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shared {
     pub(crate) active: Vec<Active>,
-    /// What they demand together.
+    /// What these jobs demand together.
     sum: u128,
     pub(crate) level: Level,
-    /// How many of them get less on another of their links.
+    /// How many of these jobs get less on another of their links.
     leaving: u32,
     /// What it gives came from a filling.
     handed: bool,
     /// Its jobs changed at this instant.
     changed: bool,
-    /// It is in the list of those to be filled again.
+    /// The link is in the list of those to be filled again.
     due: bool,
 }
 
@@ -66,10 +68,11 @@ impl Shared {
 
 /// The speeds of all jobs that are Up.
 ///
-/// Each link first shares for itself, as if nobody were held back elsewhere. Where all links of a job would give it the same,
+/// Each link first shares for itself, as if no job were held back elsewhere. Where all links of a job would give it the same,
 /// or only one of them is too full, that is already max-min fair, and most events end there. A link *hands on* if one of
 /// its jobs gets less on another link than here: what that job leaves over is shared by `filling`, for links that hand on and
-/// hang together. A link that does not hand on is not touched by what they do: whoever is held back there is held back by it.
+/// hang together. A link that does not hand on is not touched by what they do: a job that is held back there is held back by
+/// no other link.
 #[derive(Debug)]
 pub struct Sharing<'a> {
     rates: &'a Rates,
@@ -97,7 +100,7 @@ pub struct Sharing<'a> {
 }
 
 impl<'a> Sharing<'a> {
-    /// Nobody is Up. Jobs are numbered below `jobs`.
+    /// No job is Up yet. Jobs are numbered below `jobs`.
     #[must_use]
     pub fn new(rates: &'a Rates, jobs: usize) -> Self {
         Self {
@@ -132,6 +135,7 @@ impl<'a> Sharing<'a> {
                 self.changed.push(l);
             }
         }
+        // The job is looked at even if no level changes, because its speed follows from links that it was not on before.
         self.uses[j] = uses.clone();
         self.stale[j] = true;
         self.stale_list.push(j as u32);
@@ -143,6 +147,7 @@ impl<'a> Sharing<'a> {
         for (entry, &(l, demand)) in (uses.start..).zip(self.rates.used(&uses)) {
             let link = &mut self.links[l as usize];
             if let Some(at) = link.active.iter().position(|a| a.job as usize == j) {
+                // No share depends on the order of the active jobs, so the last one may take the free place.
                 link.active.swap_remove(at);
                 link.sum -= u128::from(demand);
             }
@@ -151,17 +156,20 @@ impl<'a> Sharing<'a> {
                 self.changed.push(l);
             }
         }
+        // The list of stale jobs may still name the job; the flag decides.
         self.stale[j] = false;
         self.leaves[j] = false;
     }
 
     /// Shares the changed links anew. [`Sharing::next_moved`] then tells whose speed may be another.
     pub fn share_again(&mut self) {
+        // Levels come first, then the jobs on them, then the links that hand on: each step needs all results of the one before.
         while let Some(l) = self.changed.pop() {
             let (link, capacity) = (&mut self.links[l as usize], self.rates.capacities()[l as usize]);
             link.changed = false;
             let full = link.sum > u128::from(capacity);
             let next = if full { level(capacity, link.active.iter().map(|a| a.demand), &mut self.sorted) } else { Level::default() };
+            // A level that stays gives its jobs what it gave before, so most events touch few jobs.
             if next != link.level {
                 link.level = next;
                 link.active.iter().for_each(|a| self.stale[a.job as usize] = true);
@@ -200,6 +208,7 @@ impl<'a> Sharing<'a> {
         self.parts.clear();
         for &(l, demand) in self.rates.used(&self.uses[j]) {
             let link = &self.links[l as usize];
+            // A link that is not full has enough for all its jobs; its part of 0 is never above the least.
             let mut part = 0;
             if let Level { rest, jobs: jobs @ 1.. } = link.level {
                 part = self.rates.speed(rest, demand.saturating_mul(jobs));
@@ -208,7 +217,8 @@ impl<'a> Sharing<'a> {
             self.parts.push(part);
             hands_on |= link.hands_on();
         }
-        // What else a link hands on is not changed by a job that leaves as much as before; where it came or went, the links know.
+        // A job that leaves as much as before changes nothing that a link hands on; a link marks itself where a job came or
+        // went (`share_again`).
         let moved = core::mem::replace(&mut self.apart[j], least) != least;
         if !hands_on {
             self.speeds[j] = least;
@@ -228,6 +238,7 @@ impl<'a> Sharing<'a> {
             let link = &mut self.links[l as usize];
             let leaves = part > least;
             let left = core::mem::replace(&mut self.leaves_over[entry as usize], leaves);
+            // The addition comes first, so the count never falls below zero on the way.
             link.leaving = link.leaving + u32::from(leaves) - u32::from(left);
             if (moved && link.hands_on() || leaves != left) && !core::mem::replace(&mut link.due, true) {
                 self.refill.push(l);
@@ -240,6 +251,7 @@ impl<'a> Sharing<'a> {
         self.filling.fill(first, self.rates, &self.links, &self.uses);
         for &l in self.filling.links() {
             let link = &mut self.links[l as usize];
+            // A link on which no job leaves anything over shares for itself again from here on.
             (link.due, link.handed) = (false, link.leaving > 0);
         }
         for (j, speed) in self.filling.speeds(self.rates) {

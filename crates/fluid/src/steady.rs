@@ -39,7 +39,7 @@ impl Steady {
         Self {
             jobs,
             bound,
-            // As many as the pivot has, if nobody's period is shorter.
+            // A job has about as many starts as the pivot, unless its period is shorter.
             starts: (0..jobs).map(|_| Vec::with_capacity(bound + 1)).collect(),
             states: Vec::new(),
             times: Vec::with_capacity(bound + 1),
@@ -53,12 +53,14 @@ impl Steady {
         self.starts[job].push((now, slips));
     }
 
-    /// Records the state at a start of the pivot; true when it has been there before.
+    /// Records the state at a start of the pivot; true when the same state was there before.
     pub(crate) fn recurs(&mut self, now: u64, state: impl Iterator<Item = u64>, slips: impl Iterator<Item = u64>) -> bool {
         let before = self.states.len();
         self.states.extend(state);
         let width = self.states.len() - before;
         let (old, new) = self.states.split_at(before);
+        // States are compared number by number, because a hash that collides would end the run in a false cycle. There are at
+        // most `bound` states, so the walk over all of them is short.
         self.cycle = if width == 0 { None } else { old.chunks_exact(width).position(|s| s == new) };
         self.slips.extend(slips);
         self.passes(now);
@@ -86,18 +88,19 @@ impl Steady {
         let starts = &self.starts[j];
         let count = |state: usize| self.counts.get(state * self.jobs + j).copied().unwrap_or(0) as usize;
         if let Some(from) = self.cycle {
+            // The model is deterministic, so equal states repeat for ever, and the mean over one cycle is exact.
             let to = self.times.len() - 1;
             let (first, last) = (count(from), count(to));
             let slips = |state: usize| self.slips.get(state * self.jobs + j).copied().unwrap_or(0);
             return mean(self.times[to] - self.times[from], (last - first) as u64, slips(to) - slips(from));
         }
-        // Where the pivot never got that far, everything counts.
+        // The last start before the end of the warm-up opens the window. Where the pivot never got that far, all starts count.
         let warm = if self.times.len() > WARM_UP_ITERATIONS { count(WARM_UP_ITERATIONS).saturating_sub(1) } else { 0 };
         let window = starts.get(warm..).filter(|w| w.len() > 1).unwrap_or(starts);
         let start = |i: usize| -> Option<Start> { window.get(i).map(|(time, slips)| (i as u64, *time, *slips)) };
         match (start(0), start(window.len().saturating_sub(1))) {
             (Some(a), Some(b)) if b.0 > 0 => mean(b.1 - a.1, b.0, b.2 - a.2),
-            // Not one whole iteration within the bounds: what it took so far, and the rest.
+            // The job did no whole iteration within the bounds: the time that it took so far counts, and the rest is estimated.
             (a, _) => Measured { mean: a.map_or(0, |a| now - a.1).saturating_add(rest(j)), slips: 0.0 },
         }
     }

@@ -18,6 +18,7 @@ impl Timers {
     #[must_use]
     pub fn new(times: impl ExactSizeIterator<Item = u64>) -> Self {
         let timers = times.len();
+        // No timers still make one leaf, which never runs, so the root always exists.
         let width = timers.next_power_of_two();
         let mut tree = vec![u64::MAX; 2 * width];
         times.zip(&mut tree[width..]).for_each(|(time, leaf)| *leaf = time);
@@ -78,6 +79,7 @@ impl Timers {
     /// Moves every timer that runs on by as much.
     pub fn shift(&mut self, by: u64) {
         self.tree[self.width..].iter_mut().filter(|time| **time < u64::MAX).for_each(|time| *time = time.saturating_add(by));
+        // Stopped timers stay at the end of time, so minima are found anew and not moved on.
         self.find_minima();
     }
 
@@ -86,6 +88,7 @@ impl Timers {
         let mut node = 1;
         while node < self.width {
             let [left, right] = [self.tree[2 * node], self.tree[2 * node + 1]];
+            // The walk stays at nodes whose minimum is `now`, so equal children hold a due timer each.
             if left == right {
                 return None;
             }
@@ -102,6 +105,7 @@ impl Timers {
         }
         // Up until a tree to the right has one, then down to its first.
         while self.tree[node] != now {
+            // A right child has no tree to its right below its parent. The root ends the climb.
             while node % 2 == 1 {
                 node /= 2;
                 if node == 0 {

@@ -23,6 +23,7 @@ impl Jitter {
     pub(crate) fn new(jobs: usize, seed: u64, permille: u32) -> Self {
         // A uniform distribution has sqrt(3) standard deviations to each side.
         let width = u64::from(permille.min(JITTER_PERMILLE_MAX)) * 1_732;
+        // The upper half of a seed names the run and the lower half the job, so no two jobs of any runs begin alike.
         Self { seeds: (0..jobs as u64).map(|j| (seed << 32) + j).collect(), width }
     }
 
@@ -35,12 +36,14 @@ impl Jitter {
         };
         // 32 random bits are finer than any clock, and leave room for the product.
         let drawn = ((2 * half + 1) * u128::from(splitmix(&mut self.seeds[j]) >> 32)) >> 32;
+        // At the largest jitter `half` is 0.866 of the length, so the difference stays above zero.
         u64::try_from((u128::from(length) + drawn).saturating_sub(half)).unwrap_or(u64::MAX)
     }
 }
 
 /// Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (OOPSLA 2014).
 pub(crate) fn splitmix(state: &mut u64) -> u64 {
+    // The generator is defined modulo 2^64, so wrapping is the arithmetic that the paper means.
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

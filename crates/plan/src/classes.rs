@@ -47,6 +47,7 @@ impl Classes {
             a.0.cmp(&b.0).then_with(|| slice(&x.2).cmp(slice(&y.2))).then_with(|| (x.1, x.0).cmp(&(y.1, y.0)))
         });
         let mut out = Self::default();
+        // Different content with equal hashes is told apart here, so a collision costs time only.
         for run in order.chunk_by(|a, b| {
             a.0 == b.0 && hot[a.1 as usize].1 == hot[b.1 as usize].1 && slice(&hot[a.1 as usize].2) == slice(&hot[b.1 as usize].2)
         }) {
@@ -60,6 +61,7 @@ impl Classes {
                 links: links..out.links.len() as u32,
             });
         }
+        // The order by hash was good for grouping only; callers merge classes by content (`merged`).
         out.sort_by_content();
         out
     }
@@ -79,6 +81,7 @@ impl Classes {
         };
         let (mut a, mut b) = (self.classes.iter().peekable(), other.classes.iter().peekable());
         loop {
+            // Both lists are in order of content, so one pass merges them; each round takes a class of at least one list.
             let order = match (a.peek(), b.peek()) {
                 (None, None) => return out,
                 (Some(_), None) => core::cmp::Ordering::Less,
@@ -100,9 +103,11 @@ impl Classes {
                 content = Some((other.members_of(class), class.capacity));
             }
             let Some((members, capacity)) = content else { return out };
+            // A class that lost all of its links is no class of the candidate.
             if out.links.len() == links {
                 continue;
             }
+            // The links of either class are in order of id, but those of the other may lie between them.
             if order.is_eq() {
                 out.links[links..].sort_unstable();
             }

@@ -36,7 +36,7 @@ pub(crate) struct Content {
     pub(crate) periods: Vec<u64>,
     /// Its iteration alone, within which its phases lie. Empty in a coupled group, whose shifts do not depend on it.
     pub(crate) iterations: Vec<u64>,
-    /// GPUs of each job: whom to hold depends on them. Empty in a coupled group, whose shifts do not.
+    /// GPUs of each job: the jobs to hold depend on them. Empty in a coupled group, whose shifts do not.
     pub(crate) gpus: Vec<u32>,
     pub(crate) links: Vec<ContentLink>,
 }
@@ -82,6 +82,7 @@ impl Content {
     pub(crate) fn link_of_copy(&self, copy: usize) -> Option<usize> {
         let mut before = 0;
         self.links.iter().position(|l| {
+            // Copies of a link stand side by side, in order of link (`problem`), so a running sum tells where each ends.
             before += l.weight as usize;
             copy < before
         })
@@ -114,6 +115,7 @@ pub(crate) fn components(classes: &Classes, iterations: &[u64], gpus: &[u32], he
     let mut component_of_root = vec![NONE; iterations.len()];
     let mut local = vec![NONE; iterations.len()];
     let mut out: Vec<Component> = Vec::new();
+    // Jobs come in ascending order, so components are in order of their first job, and equal ones get equal local numbers.
     for job in (0..iterations.len() as u32).filter(|j| hot[*j as usize]) {
         let root = joined.find_mut(job) as usize;
         if component_of_root[root] == NONE {
@@ -127,6 +129,7 @@ pub(crate) fn components(classes: &Classes, iterations: &[u64], gpus: &[u32], he
         component.content.gpus.push(gpus[job as usize]);
     }
     for (i, class) in classes.classes.iter().enumerate() {
+        // All members of a class are in one component, so the first stands for them.
         let root = joined.find_mut(classes.members_of(class)[0].job) as usize;
         let component = &mut out[component_of_root[root] as usize];
         component.content.links.push(content_link(classes, class, |job| local[job as usize]));
@@ -134,7 +137,9 @@ pub(crate) fn components(classes: &Classes, iterations: &[u64], gpus: &[u32], he
     }
     for component in &mut out {
         let content = &mut component.content;
+        // Contents are compared as wholes: reduced weights make components equal that have the same links in the same ratio.
         reduce_weights(&mut content.links);
+        // The periods of a component are made together, so that one rounding serves all and their ratios stay.
         let solos: Vec<Nanos> = content.iterations.iter().copied().map(Nanos).collect();
         content.periods = slot::periods(&solos, headroom_permille).into_iter().map(|p| p.0).collect();
     }
@@ -150,6 +155,7 @@ pub(crate) fn content_links(classes: &Classes) -> Vec<ContentLink> {
 
 fn content_link(classes: &Classes, class: &Class, local: impl Fn(u32) -> u32) -> ContentLink {
     let members: Vec<_> = classes.members_of(class).iter().map(|m| (local(m.job), m.demand)).collect();
+    // A link of one job has no part in the mean score, so no copies of it are solved.
     let weight = if members.len() < 2 { 0 } else { class.links.end - class.links.start };
     ContentLink { members, capacity: class.capacity, weight }
 }

@@ -74,6 +74,7 @@ impl<'a> Overlay<'a> {
 
     /// Puts the moves of a candidate, sorted by job, over the base table.
     pub(crate) fn lay(&mut self, moves: &[Move<'_>]) {
+        // Only what the last candidate touched is reset: a fabric has far more links than a few moves reach.
         for link in self.touched.drain(..) {
             self.head[link.index()] = UNTOUCHED;
         }
@@ -104,6 +105,7 @@ impl<'a> Overlay<'a> {
     /// Appends the members of a touched link, in order of job.
     fn members_into(&self, link: LinkId, out: &mut Vec<Member>) {
         let mut next = self.head[link.index()];
+        // Both lists are in order of job, and so is what they merge into; equal links then have equal members.
         let mut stay = self.table.members(link).iter().filter(|m| !self.moved[m.job as usize]).copied().peekable();
         while next >= FIRST {
             let (member, after) = self.added[(next - FIRST) as usize];
@@ -127,6 +129,7 @@ impl<'a> Overlay<'a> {
         let mut error: Option<(LinkId, PlanError)> = None;
         for &link in &self.touched {
             let was = self.table.states[link.index()];
+            // A touched link leaves the counts of the base and enters those of the candidate with its new state.
             shared -= usize::from(matches!(was, State::NeverOverloaded | State::Contended));
             never_overloaded -= usize::from(was == State::NeverOverloaded);
             let first = pool.len();
@@ -138,9 +141,11 @@ impl<'a> Overlay<'a> {
                     if matches!(now, State::Overrun | State::Contended) {
                         hot.push((link, capacity, first as u32..pool.len() as u32));
                     } else {
+                        // A link that cannot be over capacity is in no class, so its members make room for those of the next link.
                         pool.truncate(first);
                     }
                 }
+                // Links are touched in the order of the moves, so the lowest id has to be looked for.
                 Err(e) if error.as_ref().is_none_or(|(l, _)| link < *l) => error = Some((link, e)),
                 Err(_) => {}
             }
@@ -149,6 +154,7 @@ impl<'a> Overlay<'a> {
             return Err(e);
         }
         let fresh = Classes::group(&pool, &mut hot);
+        // Touched links leave the classes of the base; those that can still be over capacity come back with the fresh ones.
         let classes = self.table.classes.merged(|l| self.head[l.index()] != UNTOUCHED, &fresh);
         Ok(Contention { shared, never_overloaded, classes })
     }
@@ -176,12 +182,14 @@ impl<'a> Overlay<'a> {
             }
             shared += 1;
             members.iter().for_each(|m| sharing[m.job as usize] = true);
+            // Two jobs that are joined already meet elsewhere, so one more edge between them closes a loop.
             for m in rest.iter().filter(|m| !joined.union(first.job, m.job)) {
                 loops += 1;
                 first_closed.get_or_insert((link, [first.job, m.job]));
             }
         }
         let (link, jobs) = first_closed?;
+        // The representative of a component is itself on a shared link, because only such jobs are joined.
         let components = (0..self.moved.len() as u32).filter(|&j| sharing[j as usize] && joined.find(j) == j).count();
         Some(Loop { link, jobs, shared, affinity: Affinity { components, loops, merged_links: 0 } })
     }

@@ -1,4 +1,4 @@
-//! A component by itself: for callers that keep jobs and their demands, and plan again only who meets whom.
+//! A component by itself: for callers that keep jobs and their demands, and plan again only the jobs that meet.
 
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::ops::Range;
@@ -64,7 +64,7 @@ pub struct Standing {
     pub slacks: Vec<Nanos>,
     /// Mean over the links of two and more jobs.
     pub score: f64,
-    /// The same when nobody is shifted.
+    /// The same when no job is shifted.
     pub zero_shift_score: f64,
     /// (score, score without shifts) of each of [`Content::links`]; `None` for links of one job.
     links: Vec<Option<(f64, f64)>>,
@@ -78,6 +78,7 @@ impl Coupled {
     pub fn new(members: &[Member<'_>], capacity: impl Fn(LinkId) -> u64) -> Result<Self, (Option<LinkId>, ProblemError)> {
         // In order of content, as the planner numbers demands, so that both state one problem alike.
         let demands = members.iter().flat_map(|m| m.demands.demands.iter().map(Vec::as_slice).zip(m.peaks.iter().copied()));
+        // Equal phases have equal peaks, so the entry that comes last in the map is as good as any.
         let mut numbers: BTreeMap<&[Phase], (u32, u64)> = demands.map(|(phases, peak)| (phases, (0, peak))).collect();
         numbers.values_mut().zip(0..).for_each(|((number, _), n)| *number = n);
         let phases = numbers.keys().map(|phases| Arc::from(*phases)).collect();
@@ -91,6 +92,7 @@ impl Coupled {
         let pool: Vec<classes::Member> = on.iter().map(|(_, m)| *m).collect();
         let mut hot: Vec<(LinkId, u64, Range<u32>)> = Vec::new();
         let mut from = 0;
+        // Members are in order of link, so each link is one chunk, and its members are one range of the pool.
         for chunk in on.chunk_by(|a, b| a.0 == b.0) {
             let (link, range) = (chunk[0].0, from..from + chunk.len());
             from = range.end;
@@ -131,7 +133,7 @@ impl Coupled {
         }
         let answer = answer(&self.content, &groups.iter().zip(&found).collect::<Vec<_>>(), &self.demands, options);
         let shifts: Vec<Ticks> = answer.shifts.iter().map(|s| Ticks(s.shift)).collect();
-        // Scored as whoever reads the shifts later will score them, to the last bit.
+        // The shifts are scored again as every later reader scores them, so that both get the same score to the last bit.
         let scored = circle::evaluate(&self.problem, &shifts).map_err(SolverRefusal::Solve)?;
         Ok(Standing { slacks: answer.shifts.iter().map(|s| Nanos(s.slack)).collect(), ..self.standing(&scored) })
     }
@@ -158,7 +160,7 @@ impl Coupled {
         })
     }
 
-    /// What the iterations take under these shifts, and whom to hold.
+    /// What the iterations take under these shifts, and which jobs to hold.
     #[must_use]
     pub fn predict(&self, standing: &Standing, gates: Gates, holding: Holding<'_>) -> (Vec<IterationTimes>, Advice) {
         let shifts: Vec<u64> = standing.shifts.iter().map(|s| s.0).collect();

@@ -62,8 +62,9 @@ pub fn link_demands(cluster: &Cluster<'_>, job: &Job, placement: &Placement) -> 
 pub(crate) fn route_all(cluster: &Cluster<'_>, items: &[(&Job, &Placement)]) -> Result<(Vec<Routed>, Demands), PlanError> {
     let routed: Vec<Result<Local, PlanError>> =
         items.par_iter().map_init(RouteScratch::new, |scratch, (job, placement)| route_one(cluster, scratch, job, placement)).collect();
-    // The first error in order of items, whichever thread met one first.
+    // The first error in order of items is reported, whichever thread met one first.
     let locals = routed.into_iter().collect::<Result<Vec<_>, _>>()?;
+    // A sorted map numbers demands by content, so the numbers do not depend on the order of jobs and candidates.
     let mut ranks: BTreeMap<&[Phase], u32> = locals.iter().flat_map(|l| &l.demands).map(|d| (d.as_slice(), 0)).collect();
     let mut demands = Demands::default();
     for (content, rank) in &mut ranks {
@@ -87,6 +88,7 @@ type Shares = Vec<(u32, Share)>;
 type Load = (LinkId, u32, Share);
 
 fn route_one(cluster: &Cluster<'_>, scratch: &mut RouteScratch, job: &Job, placement: &Placement) -> Result<Local, PlanError> {
+    // A job that stands nowhere demands nothing, and its phases may name ranks that it does not have now.
     if placement.ranks.is_empty() {
         return Ok(Local { links: Vec::new(), demands: Vec::new() });
     }
@@ -106,6 +108,7 @@ fn route_one(cluster: &Cluster<'_>, scratch: &mut RouteScratch, job: &Job, place
     for (i, source) in sources.iter().enumerate() {
         loads.extend(source_loads(cluster, scratch, job, placement, source)?.into_iter().map(|(link, share)| (link, i as u32, share)));
     }
+    // The loads of one source are in order of link already (`source_loads`).
     if sources.len() > 1 {
         loads.sort_unstable();
     }
@@ -123,6 +126,7 @@ fn route_one(cluster: &Cluster<'_>, scratch: &mut RouteScratch, job: &Job, place
             None => {
                 let phases = demand_of(job, &source_of, &key)
                     .ok_or_else(|| PlanError::DemandOverflow { job: job.name.clone(), link: cluster.fabric.link_name(chunk[0].0) })?;
+                // A share can have nothing to carry, because phases of rate 0 are allowed; such a link is not crossed.
                 let demand = if phases.is_empty() {
                     None
                 } else {
@@ -178,6 +182,7 @@ fn demand_of(job: &Job, source_of: &[u32], shares: &[(u32, Share)]) -> Option<Ve
     let (mut level, mut since) = (0u64, 0u64);
     for chunk in edges.chunk_by(|a, b| a.0 == b.0) {
         let time = chunk[0].0;
+        // The stretch from `since` to `time` has one level; it is written before the edges at `time` change the level.
         if level > 0 && time > since {
             match phases.last_mut() {
                 Some(last) if last.end.0 == since && last.rate.0 == level => last.end = Ticks(time),
@@ -192,6 +197,7 @@ fn demand_of(job: &Job, source_of: &[u32], shares: &[(u32, Share)]) -> Option<Ve
         }
         since = time;
     }
+    // Phases of several sources that overlap can make more steps than each source has phases.
     (phases.len() <= PHASES_PER_DEMAND_MAX).then_some(phases)
 }
 

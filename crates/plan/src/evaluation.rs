@@ -12,7 +12,7 @@ use crate::{
 };
 use fluid::IterationTimes;
 
-/// What became of a candidate. Only a solved one has means; the others rank last.
+/// What became of a candidate. Only a solved candidate has means; all others rank last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Shifts were found; they may all be zero.
@@ -36,10 +36,10 @@ pub enum Outcome {
 /// Why a component could not be solved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SolverRefusal {
-    /// It cannot be stated as a circle problem.
+    /// The component cannot be stated as a circle problem.
     #[error(transparent)]
     Problem(#[from] ProblemError),
-    /// It can be stated but not solved.
+    /// The problem can be stated but not solved.
     #[error(transparent)]
     Solve(#[from] SolveError),
 }
@@ -52,15 +52,15 @@ pub struct MeanScores {
     pub score: f64,
     /// Exact, under the reported shifts, whatever the mode.
     pub true_score: f64,
-    /// Exact, when nobody is shifted.
+    /// Exact, when no job is shifted.
     pub zero_shift_score: f64,
     /// Robust mode: the worst mean while any one job drifts by up to the asked amount.
     pub robust_score: Option<f64>,
-    /// There was too much to look at: the worst mean is not below `robust_score`, and may be better.
+    /// The work limit ended the look at all drifts: the worst mean is not below `robust_score`, and may be better.
     pub robust_is_bound: bool,
     /// No shifts give a better mean; in robust mode, a better worst mean.
     pub proven: bool,
-    /// That mean can be at most this much better.
+    /// How much better that mean can be at most.
     pub bound_gap: f64,
 }
 
@@ -129,7 +129,7 @@ pub struct LinkReport<'a> {
     pub score: f64,
     /// Exact score under the reported shifts.
     pub true_score: f64,
-    /// Exact score when nobody is shifted.
+    /// Exact score when no job is shifted.
     pub zero_shift_score: f64,
     /// How far the scores may be off, either way: the periods of the jobs entangle so much that the solver did not tell all
     /// alignments apart. 0 where they are exact.
@@ -147,9 +147,9 @@ pub struct JobReport {
     pub meets_others: bool,
     /// Delay of its iterations.
     pub shift: Nanos,
-    /// How far it alone may drift, either way, before a score falls.
+    /// How far the job alone may drift, either way, before a score falls.
     pub slack: Nanos,
-    /// Its shift matters only modulo this.
+    /// The shift of the job matters only modulo this.
     pub lock: Nanos,
     /// Whether to hold this job to its slots: with those of its coupled groups that are held, all together are predicted to be
     /// faster so.
@@ -179,6 +179,7 @@ impl JobReport {
 
 impl Part {
     pub(crate) fn links_of(&self, class: usize) -> &[LinkId] {
+        // The first class begins at 0, and every other one where the class before ends.
         let from = class.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
         &self.links[from..self.ends[class] as usize]
     }
@@ -209,6 +210,7 @@ impl Evaluation {
     pub fn jobs(&self, cluster: &Cluster<'_>) -> Vec<JobReport> {
         let untouched = |(i, job): (usize, &job::Job)| {
             let (alone, period) = (job.period, slot::period(job.period, self.headroom_permille));
+            // A job in no component meets no limit: it runs as alone, and a gate would hold it to its period.
             let times = self.times.map(|_| IterationTimes { solo: alone, contended: alone, all_held: period, slips: 0.0 });
             JobReport {
                 job: JobId(i as u32),
@@ -227,11 +229,13 @@ impl Evaluation {
             let Ok(answer) = &part.solved.answer else { continue };
             for (i, (job, shift)) in part.jobs.iter().zip(&answer.shifts).enumerate() {
                 if let Some(report) = out.get_mut(job.index()) {
+                    // A link of one job joins no jobs, so in a component with a shared link every job is on one.
                     report.meets_others = part.solved.content.links.iter().any(|l| l.weight > 0);
                     report.period = Nanos(part.solved.content.periods[i]);
                     report.shift = Nanos(shift.shift);
                     report.slack = Nanos(shift.slack);
                     report.lock = Nanos(shift.lock);
+                    // Advice is empty unless predictions were asked for, and without a prediction no job is held.
                     report.hold = answer.advice.hold.get(i).copied().unwrap_or(false);
                     report.times = answer.times.get(i).copied();
                     report.interleaved = answer.advice.times.get(i).copied();

@@ -12,7 +12,7 @@ use crate::{
     solved::{Answer, Shift},
 };
 
-/// A job's shift matters little when it matters only modulo less than this part of the period.
+/// The shift of a job matters little if its lock is below this part of the period.
 const LOCK_PART: u64 = 100;
 
 impl Evaluation {
@@ -41,6 +41,7 @@ impl Evaluation {
             let Ok(answer) = &part.solved.answer else { continue };
             out.extend((0..part.solved.content.links.len()).filter_map(|l| explain_link(cluster, part, answer, l)));
         }
+        // The sort is stable, so links of equal scores stay in the order of components.
         out.sort_by(|a, b| a.score.unwrap_or(1.0).total_cmp(&b.score.unwrap_or(1.0)));
         if out.is_empty() {
             out.push(about(None, Vec::new(), Reason::NoSharedLink { never_overloaded: self.never_overloaded_links }));
@@ -83,6 +84,7 @@ fn explain_link(cluster: &Cluster<'_>, part: &Part, answer: &Answer, l: usize) -
 
 fn reason(sharers: &[Sharer<'_>], capacity: Rate, proven: bool) -> Reason {
     let peak = |s: &Sharer<'_>| s.phases.iter().map(|p| p.rate).max().unwrap_or(Rate::ZERO);
+    // A link of one job is reported only if the job exceeds it alone (`State::Overrun`).
     if let [only] = sharers {
         return Reason::AloneExceeds { job: only.name.clone(), peak: peak(only), capacity };
     }
@@ -109,6 +111,7 @@ fn reason(sharers: &[Sharer<'_>], capacity: Rate, proven: bool) -> Reason {
 
 fn remainder(sharers: &[Sharer<'_>], capacity: Rate, proven: bool) -> Remainder {
     let busy = |s: &Sharer<'_>| s.phases.iter().map(|p| p.end.0 - p.start.0).sum::<u64>();
+    // Phases are disjoint, so their lengths add up to the period only if they leave no gap.
     if let Some(s) = sharers.iter().find(|s| busy(s) == s.period) {
         return Remainder::AlwaysOn { job: s.name.clone() };
     }
@@ -122,6 +125,7 @@ fn remainder(sharers: &[Sharer<'_>], capacity: Rate, proven: bool) -> Remainder 
         return Remainder::Duty { percent };
     }
     let loosest = sharers.iter().min_by(|a, b| {
+        // Two fractions lock / period are compared crosswise, which needs no rounding.
         let part = |s: &Sharer<'_>, t: &Sharer<'_>| u128::from(s.shift.lock) * u128::from(t.period);
         part(a, b).cmp(&part(b, a))
     });

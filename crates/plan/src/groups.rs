@@ -45,10 +45,13 @@ fn coupled_group(content: &Content, links: Vec<u32>) -> CoupledGroup {
     let mut jobs: Vec<u32> = links.iter().flat_map(|l| of(l).members.iter().map(|m| m.0)).collect();
     jobs.sort_unstable();
     jobs.dedup();
+    // `jobs` is sorted and names every member, so the point is the place of the job.
     let local = |j: u32| jobs.partition_point(|k| *k < j) as u32;
     let link = |l: &u32| ContentLink { members: of(l).members.iter().map(|&(j, d)| (local(j), d)).collect(), ..of(l).clone() };
     let periods = jobs.iter().map(|j| content.periods[*j as usize]).collect();
+    // Shifts depend on periods and links only; iterations and GPUs would make equal groups unequal.
     let mut own = Content { periods, iterations: Vec::new(), gpus: Vec::new(), links: links.iter().map(link).collect() };
+    // Reduced weights make groups of different components equal, so that each is solved once.
     reduce_weights(&mut own.links);
     CoupledGroup { content: own, jobs, links }
 }

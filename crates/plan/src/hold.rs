@@ -5,11 +5,11 @@
 //! shifts only make sense together, and between two of them nothing but a common job counts. A job is held when one of
 //! its sets is.
 //!
-//! The choice is a local search from three beginnings: hold nobody, hold all, hold the sets that gain while all are held.
-//! It is never predicted to be worse than holding nobody, for the sum over the jobs and for the one that suffers most alike: a
+//! The choice is a local search from three beginnings: hold none, hold all, hold the sets that gain while all are held.
+//! The choice is never predicted to be worse than holding none, neither in the sum over the jobs nor for the slowest job: a
 //! large job does not gain at the cost of a small one that would then be the slowest of all.
 //!
-//! Of jobs that run already, what is held stays held and what is free stays free, unless changing it gains more than [`KEEP`].
+//! Of jobs that run already, held jobs stay held and free jobs stay free, unless a change gains more than [`KEEP`].
 
 use alloc::{vec, vec::Vec};
 
@@ -18,7 +18,7 @@ use units::Nanos;
 
 use fluid::{FluidJob, FluidLink, HELD_PERIOD_MAX, IterationTimes, predict_held};
 
-/// Most choices that are tried for one component, beyond nobody, all, and those who are held now. Nearly all components have
+/// Most choices that are tried for one component, beyond none, all, and those that are held now. Nearly all components have
 /// fewer sets; of a larger one the sets that look worst are tried.
 pub const RUNS_MAX: usize = 8;
 /// Jobs times choices for one component, for each choice is a run of the fluid model whose cost grows with the jobs: up to 16
@@ -50,7 +50,7 @@ pub struct Question<'a> {
     pub jitter_permille: u32,
 }
 
-/// Who is to be held, and what is predicted then.
+/// The jobs to hold, and what is predicted then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Advice {
     /// Per job: whether to hold it to its slots.
@@ -62,6 +62,7 @@ pub struct Advice {
 /// The jobs of each coupled group of these links, in order of the sets' first links. A link of one job is in no set.
 #[must_use]
 pub fn groups(jobs: usize, links: &[FluidLink<'_>]) -> Vec<Vec<usize>> {
+    // Demands of unknown jobs are ignored here as the fluid model ignores them.
     let members = |l: &FluidLink<'_>| l.demands.iter().map(|d| d.0).filter(|j| *j < jobs).collect::<Vec<usize>>();
     let shared: Vec<Vec<usize>> = links.iter().map(members).filter(|m| m.len() > 1).collect();
     let jobs_of = |set: Vec<usize>| {
@@ -73,7 +74,7 @@ pub fn groups(jobs: usize, links: &[FluidLink<'_>]) -> Vec<Vec<usize>> {
     circle::coupled_groups(jobs, &shared).into_iter().map(jobs_of).collect()
 }
 
-/// Advises whom to hold, so that the sum over the jobs of iteration over period is least, each weighted by its GPUs. `sets` are
+/// Advises which jobs to hold, so that the sum over the jobs of iteration over period is least, each weighted by its GPUs. `sets` are
 /// the jobs of each coupled group ([`groups`]). A set of which a gate could not keep all jobs ([`HELD_PERIOD_MAX`]) is not held, and one
 /// that names an unknown job is ignored.
 #[must_use]
@@ -83,9 +84,11 @@ pub fn advise(question: &Question<'_>, sets: &[Vec<usize>]) -> Advice {
     let sets: Vec<&Vec<usize>> = sets.iter().filter(|set| set.iter().all(can_be_held)).collect();
     let search = Search { of: *question, sets: &sets };
     let nobody = search.nobody();
+    // Gains are differences of predictions, so without one for each job there is nothing to choose by.
     if sets.is_empty() || question.times.len() != jobs {
         return nobody.advice;
     }
+    // No choice may make the slowest job slower than it is without gates, whatever the sum gains.
     let bound = nobody.slowest;
     let everybody = search.everybody();
     let mut best = nobody.clone();
@@ -99,7 +102,7 @@ pub fn advise(question: &Question<'_>, sets: &[Vec<usize>]) -> Advice {
 /// What the jobs take when exactly those of `hold` are held: [`Advice::times`] for a choice that was made before.
 #[must_use]
 pub fn times_of(question: &Question<'_>, hold: &[bool]) -> Vec<Nanos> {
-    // Nobody and everybody are known.
+    // The times with none held and with all held are known already, and a run of the model is what costs.
     if !hold.contains(&true) {
         question.times.iter().map(|t| t.contended).collect()
     } else if question.jobs.len() == hold.len() && !hold.contains(&false) {
@@ -114,7 +117,7 @@ struct Search<'a> {
     sets: &'a [&'a Vec<usize>],
 }
 
-/// Sets that are held, what is predicted, and how much shorter the iterations are than with nobody held: the sum over the
+/// Sets that are held, what is predicted, and how much shorter the iterations are than with none held: the sum over the
 /// jobs, each by its period and weighted by its GPUs.
 #[derive(Clone, Debug)]
 struct Choice {
@@ -134,7 +137,7 @@ impl Search<'_> {
         self.choice(vec![true; self.sets.len()])
     }
 
-    /// Takes what is better by more than rounding and makes nobody slower than `bound`.
+    /// Takes a choice that is better by more than rounding and makes no job slower than `bound`.
     fn take(&self, next: Choice, bound: f64, best: &mut Choice) {
         if next.gain > best.gain + PROOF_TOLERANCE && next.slowest <= bound + PROOF_TOLERANCE {
             *best = next;
@@ -177,17 +180,21 @@ impl Search<'_> {
             self.take(self.choice(sets), bound, best);
             runs < runs_max
         };
+        // The first attempt assumes that the groups do not matter to each other: what gains while all are held gains alone.
         let promising: Vec<bool> = gains.iter().map(|g| *g > 0.0).collect();
+        // A choice of all or of none was tried before, and an attempt costs a run of the model.
         let trivial = promising.iter().all(|p| *p == promising[0]);
         if !trivial && !attempt(promising, best) {
             return;
         }
         let mut order: Vec<usize> = (0..self.sets.len()).collect();
+        // The runs are few, so the set that loses most while it is held comes first. The sort is stable: ties keep their order.
         order.sort_by(|a, b| gains[*a].total_cmp(&gains[*b]));
+        // Each set is changed once, from the best choice so far, so there is at most one more run for each set.
         for set in order {
             let mut sets = best.sets.clone();
             sets[set] = !sets[set];
-            // Nobody and everybody are known.
+            // The choices to hold no set and to hold all sets are tried before.
             if sets.iter().any(|s| *s != sets[0]) && !attempt(sets, best) {
                 return;
             }
@@ -198,6 +205,7 @@ impl Search<'_> {
     fn kept(&self, known: &[&Choice], bound: f64, best: Choice) -> Choice {
         let now = |j: &usize| self.of.before.get(*j).copied().flatten();
         let as_now = |(set, chosen): (&&Vec<usize>, &bool)| {
+            // A set with a new job has no state to keep; a set that runs counts as held only if all its jobs are.
             let runs = set.iter().all(|j| now(j).is_some());
             if runs { set.iter().all(|j| now(j) == Some(true)) } else { *chosen }
         };
@@ -207,11 +215,13 @@ impl Search<'_> {
             return best;
         }
         let known = known.iter().find(|k| k.advice.hold == hold);
+        // A run for a component of this size takes too long for a commit that waits (`JOBS_MAX`).
         if known.is_none() && self.of.jobs.len() > JOBS_MAX {
             return best;
         }
         let kept = known.map_or_else(|| self.choice(sets), |k| (*k).clone());
         let enough = KEEP * (0..self.of.jobs.len()).map(|j| self.weight(j)).sum::<f64>();
+        // A choice that is kept must still be no worse than none held, in sum and for the slowest job.
         let fair = kept.slowest <= bound + PROOF_TOLERANCE && kept.gain >= -PROOF_TOLERANCE;
         if fair && kept.gain + enough >= best.gain { kept } else { best }
     }

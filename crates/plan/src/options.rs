@@ -27,8 +27,8 @@ pub enum Objective {
     Score,
     /// Lowest GPU-weighted iteration time: sum over jobs of `gpus * predicted / period`, divided by the sum of
     /// `gpus` ([`crate::MeanTimes::interleaved`]). `predicted` is the mean iteration of the [`fluid`] model when jobs
-    /// are held where that helps ([`crate::hold`]). The declared period is the yardstick, not the solo run in this placement, so that a placement which makes a
-    /// job exceed a link on its own is not excused.
+    /// are held where that helps ([`crate::hold`]). The declared period is the yardstick, not the solo run in this placement, so
+    /// that a placement which makes a job exceed a link on its own is not excused.
     Time,
 }
 
@@ -39,7 +39,7 @@ pub struct Options {
     pub mode: Mode,
     /// Robust mode of the solver: allow for this much drift of any one job.
     pub robust: Option<Nanos>,
-    /// How much work the solver may spend on each component. [`Effort::Fast`] by default: candidates are many.
+    /// How much work the solver may spend on each component. The default is [`Effort::Fast`], because candidates are many.
     pub effort: Effort,
     /// What [`crate::rank`] sorts by.
     pub objective: Objective,
@@ -50,7 +50,7 @@ pub struct Options {
     pub headroom_permille: u32,
     /// How late a job may be and still start at once, in thousandths of its period.
     pub tolerance_permille: u32,
-    /// How much Down phases vary where nobody holds the jobs, in thousandths: see [`fluid::jitter`]. 0 takes jobs that
+    /// How much Down phases vary where no gate holds the jobs, in thousandths: see [`fluid::jitter`]. 0 takes jobs that
     /// repeat themselves to the nanosecond.
     pub jitter_permille: u32,
 }

@@ -54,6 +54,7 @@ fn pair(capacity: u64, a: TimedPhases<'_>, b: TimedPhases<'_>) -> Option<u64> {
     let (ta, tb) = (a.0.0, b.0.0);
     let g = gcd(ta, tb);
     let (levels_a, levels_b) = (levels(a.2), levels(b.2));
+    // The work grows with the pairs of levels; beyond the limit the caller walks along the edges instead.
     if levels_a.len() * levels_b.len() > LEVEL_PAIRS_MAX {
         return None;
     }
@@ -66,6 +67,7 @@ fn pair(capacity: u64, a: TimedPhases<'_>, b: TimedPhases<'_>) -> Option<u64> {
     for ((u, count_u), alone_u) in folded_a.iter().zip(&mut alone_a) {
         for ((v, count_v), alone_v) in folded_b.iter().zip(&mut alone_b) {
             let together = product(count_u, count_v, g);
+            // A level meets each level of the other job at different times, so the meetings together are no longer than its own time.
             *alone_u -= together;
             *alone_v -= together;
             if u.saturating_add(*v) > capacity {
@@ -77,6 +79,7 @@ fn pair(capacity: u64, a: TimedPhases<'_>, b: TimedPhases<'_>) -> Option<u64> {
         folded.iter().zip(alone).filter(|((level, _), _)| *level > capacity).map(|(_, t)| t).sum()
     };
     over += over_alone(&folded_a, &alone_a) + over_alone(&folded_b, &alone_b);
+    // One LCM holds `ta * tb / g` ticks, so it holds this many iterations of the longer job.
     let iterations = u128::from(ta.min(tb) / g);
     u64::try_from((over + iterations / 2) / iterations).ok()
 }
@@ -95,6 +98,7 @@ fn fold((_, shift, phases): TimedPhases<'_>, level: u64, g: u64) -> Counts {
     let mut counts = Counts { base: 0, edges: Vec::new() };
     for phase in phases.iter().filter(|p| p.rate.0 == level) {
         let length = phase.end.0 - phase.start.0;
+        // Every whole `g` of a phase covers each residue once; only the rest depends on where the phase begins.
         counts.base += u128::from(length / g);
         let rest = length % g;
         if rest == 0 {
@@ -105,7 +109,7 @@ fn fold((_, shift, phases): TimedPhases<'_>, level: u64, g: u64) -> Counts {
         if start + rest < g {
             counts.edges.push((start + rest, -1));
         } else {
-            // It wraps: it covers the beginning of the circle too.
+            // The rest of the phase wraps, so it covers the beginning of the circle too.
             counts.base += 1;
             counts.edges.push((start + rest - g, -1));
         }
@@ -140,8 +144,10 @@ fn walk(capacity: u64, jobs: &[TimedPhases<'_>], longest: u64) -> Overlap {
         return none;
     }
     let lcm = jobs.iter().try_fold(1u128, |l, j| l.checked_mul(u128::from(j.0.0) / gcd(l, u128::from(j.0.0))));
+    // A job with the period `T` begins up to `longest / T + 1` iterations within one of the longest.
     let per_iteration: u128 = jobs.iter().map(|j| (u128::from(longest / j.0.0) + 1) * (2 * j.2.len() as u128)).sum();
     let affordable = (EDGES_MAX / per_iteration.max(1)).max(1);
+    // An LCM is a multiple of the longest period, so the division is exact.
     let wanted = lcm.map(|l| l / u128::from(longest)).filter(|i| *i <= affordable);
     let iterations = wanted.unwrap_or(affordable);
     let Ok(end) = u64::try_from(iterations.saturating_mul(u128::from(longest))) else {
@@ -169,6 +175,7 @@ impl Cursor<'_> {
     }
 
     fn pass(&mut self) {
+        // Phases are disjoint, so between the end of one and the start of the next the job is silent.
         self.level = if self.edge.is_multiple_of(2) { self.phases[self.edge / 2].rate.0 } else { 0 };
         self.edge += 1;
         if self.edge == 2 * self.phases.len() {
@@ -181,6 +188,7 @@ impl Cursor<'_> {
 fn walk_until(capacity: u64, jobs: &[TimedPhases<'_>], end: u64) -> u64 {
     let mut cursors: Vec<Cursor<'_>> = vec![];
     for (period, shift, phases) in jobs.iter().filter(|j| !j.2.is_empty()) {
+        // The walk begins an iteration early, so that a phase which is under way at time 0 has its level.
         let origin = i128::from(shift.0 % period.0) - i128::from(period.0);
         let mut cursor = Cursor { phases, period: period.0, origin, edge: 0, level: 0 };
         while cursor.next() <= 0 {
@@ -191,6 +199,7 @@ fn walk_until(capacity: u64, jobs: &[TimedPhases<'_>], end: u64) -> u64 {
     let (mut now, mut over) = (0i128, 0i128);
     while now < i128::from(end) {
         let next = cursors.iter().map(Cursor::next).min().unwrap_or(i128::from(end)).min(i128::from(end));
+        // A saturated sum is above every capacity but the largest number there is.
         if cursors.iter().fold(0u64, |sum, c| sum.saturating_add(c.level)) > capacity {
             over += next - now;
         }

@@ -25,6 +25,7 @@ use job::{Candidate, Job, JobError, Placement};
 /// [`PlanError`]: the cluster or the candidate is malformed, or a link that carries demand has no capacity.
 pub fn evaluate(cluster: &Cluster<'_>, candidate: &Candidate, options: &Options) -> Result<Evaluation, PlanError> {
     let mut all = Planner::new(*cluster, *options)?.evaluate_all(core::slice::from_ref(candidate))?;
+    // One candidate has one evaluation, so the list is not empty.
     Ok(all.swap_remove(0))
 }
 
@@ -57,6 +58,7 @@ pub fn rank_until(
 /// Sorts evaluations as [`rank`] does.
 pub fn sort(evaluations: &mut [Evaluation], objective: Objective) {
     // Costs closer than the rounding of their sums are equal.
+    // A comparison with a tolerance would not be transitive, so costs are rounded before they are compared.
     let rounded = |cost: f64| (cost / PROOF_TOLERANCE) as i64;
     evaluations.sort_by_key(|e| {
         let (loss, time) = (e.scores.map(|s| rounded(-s.score)), e.times.map(|t| rounded(t.interleaved)));
@@ -64,6 +66,7 @@ pub fn sort(evaluations: &mut [Evaluation], objective: Objective) {
             Objective::Score => (loss, time),
             Objective::Time => (time, loss),
         };
+        // `None` sorts before all costs, so the first key puts candidates without a cost last; the index makes the order total.
         (cost.is_none(), cost, tie, e.shared_links, e.index)
     });
 }
@@ -78,6 +81,7 @@ pub fn problem(cluster: &Cluster<'_>, candidate: &Candidate) -> Result<(Problem,
     let (items, moves) = planner.distinct_placements(core::slice::from_ref(candidate))?;
     let (routed, demands) = route_all(cluster, &items)?;
     let mut placed: Vec<&Routed> = routed.iter().take(planner.jobs.len()).collect();
+    // Base routes stand first and by number (`distinct_placements`); a move replaces those of its job.
     for &(number, item) in moves.iter().flatten() {
         placed[number as usize] = &routed[item];
     }
@@ -92,6 +96,7 @@ pub fn problem(cluster: &Cluster<'_>, candidate: &Candidate) -> Result<(Problem,
     }
     let mut links = Vec::new();
     for link in (0..table.states.len()).filter_map(LinkId::from_index) {
+        // These are the states of links with two or more jobs; other links have no score that shifts could change.
         if !matches!(table.states[link.index()], State::NeverOverloaded | State::Contended) {
             continue;
         }
@@ -109,6 +114,7 @@ pub fn problem(cluster: &Cluster<'_>, candidate: &Candidate) -> Result<(Problem,
 /// # Errors
 /// As [`evaluate`].
 pub fn unknown_base_links(cluster: &Cluster<'_>) -> Result<Vec<LinkId>, PlanError> {
+    // Where every capacity is known, the answer needs no routes.
     if cluster.fabric.links().iter().all(|l| l.capacity.is_some()) {
         return Ok(Vec::new());
     }
@@ -154,6 +160,7 @@ impl<'a> Planner<'a> {
         cluster.jobs.iter().try_for_each(Job::validate)?;
         let mut jobs: Vec<JobId> = (0..count).filter_map(JobId::from_index).collect();
         jobs.sort_by_key(|j| &cluster.jobs[j.index()].name);
+        // Jobs are in order of name, so equal names are neighbours.
         if let Some(pair) = jobs.windows(2).find(|p| cluster.jobs[p[0].index()].name == cluster.jobs[p[1].index()].name) {
             return Err(PlanError::DuplicateJob { name: cluster.jobs[pair[0].index()].name.clone() });
         }
@@ -174,6 +181,7 @@ impl<'a> Planner<'a> {
         let base: Vec<&Routed> = routed.iter().take(self.jobs.len()).collect();
         let table = Table::build(self.cluster.fabric, &base, &demands)?;
         let prepared = self.prepared(&table, &demands, &routed, candidates, &moves)?;
+        // The map leaves each component once and in order of content, so `find` can search by halves.
         let contents: Vec<&Content> = {
             let mut distinct: BTreeMap<&Content, ()> = BTreeMap::new();
             distinct.extend(prepared.iter().flat_map(Prepared::components).map(|c| (&c.content, ())));
@@ -225,6 +233,7 @@ impl<'a> Planner<'a> {
                 let job = self.jobs[pair[0].0 as usize].index();
                 return Err(PlanError::PlacedTwice { candidate: candidate.id.clone(), job: self.cluster.jobs[job].name.clone() });
             }
+            // An item at the number of its job is the base placement, so that job does not move.
             moves.retain(|(number, item)| *number as usize != *item);
             all.push(moves);
         }
@@ -233,6 +242,7 @@ impl<'a> Planner<'a> {
 
     /// Solves every distinct coupled group of the components once, and then puts the components together.
     fn solve(&self, contents: &[&Content], demands: &Demands) -> Vec<Arc<Solved>> {
+        // Candidates share most coupled groups, so groups are made distinct before they are solved, and not components only.
         let whole = solve_whole(&self.options);
         let sets: Vec<Vec<CoupledGroup>> = contents.par_iter().map(|c| coupled_groups(c, whole)).collect();
         let mut distinct: BTreeMap<&Content, usize> = sets.iter().flatten().map(|s| (&s.content, 0)).collect();
@@ -251,12 +261,15 @@ impl<'a> Planner<'a> {
         candidates: &[Candidate],
         moves: &[Moves],
     ) -> Result<Vec<Prepared>, PlanError> {
+        // An overlay is as large as the fabric, so many candidates share one, one after the other.
         let start = || Overlay::new(self.cluster.fabric, table, demands, self.jobs.len());
         let prepared = |overlay: &mut Overlay<'_>, moves: &Moves| {
             let moves: Vec<Move<'_>> =
                 moves.iter().map(|&(job, item)| Move { job, old: &routed[job as usize], new: &routed[item] }).collect();
             overlay.lay(&moves);
+            // Moves are in order of job, so a search by halves finds out whether a job moves.
             table.refuse_unknown(self.cluster.fabric, |job| moves.binary_search_by_key(&job, |m| m.job).is_err())?;
+            // The paper discards a placement with a loop before it scores any link (Algorithm 2).
             if self.options.mode == Mode::Cassini
                 && let Some(found) = overlay.first_loop()
             {
@@ -268,11 +281,12 @@ impl<'a> Planner<'a> {
         };
         let named = |overlay: &mut Overlay<'_>, (moves, candidate): (&Moves, &Candidate)| {
             prepared(overlay, moves).map_err(|e| match e {
-                // Without moves it is the base, and the link says enough.
+                // A candidate without moves is the base, and the name of the link says enough.
                 PlanError::Fabric(source) if !moves.is_empty() => PlanError::InCandidate { candidate: candidate.id.clone(), source },
                 other => other,
             })
         };
+        // Results are in the order of the candidates, so the first that is refused is named, whichever thread met one first.
         let prepared: Vec<Result<Prepared, PlanError>> = moves.par_iter().zip(candidates).map_init(start, named).collect();
         prepared.into_iter().collect()
     }
@@ -308,6 +322,7 @@ impl<'a> Planner<'a> {
             Prepared::Contended(contention, _) => contention,
         };
         (out.shared_links, out.never_overloaded_links) = (contention.shared, contention.never_overloaded);
+        // A mean over the other links would rank the candidate as if the refused link were none.
         let failed = parts.iter().find_map(|p| p.solved.answer.as_ref().err().map(|e| (p, e)));
         if let Some((part, unsolved)) = failed {
             let link = unsolved.link.and_then(|l| part.links_of(l).first().copied());
@@ -329,7 +344,7 @@ impl<'a> Planner<'a> {
 
     fn mean_times(&self, parts: &[Part], placed: &[bool]) -> MeanTimes {
         let weight = |job: JobId| f64::from(self.cluster.jobs[job.index()].gpus.max(1));
-        // Every placed job takes its period, and those in components what they take beyond it.
+        // A placed job outside of all components takes its period, so the mean is 1 and what components take beyond that.
         let total: f64 = self.jobs.iter().zip(placed).filter(|(_, placed)| **placed).map(|(job, _)| weight(*job)).sum();
         let mut excess = [0.0; 4];
         for part in parts {
@@ -391,6 +406,7 @@ fn mean_scores(contention: &Contention, parts: &[Part]) -> MeanScores {
         let mut shared = 0.0;
         let weighted = part.solved.content.links.iter().zip(&answer.scores).enumerate();
         for (i, (_, scores)) in weighted.filter(|(_, (link, _))| link.weight > 0) {
+            // The weights of the content are reduced, so the links themselves are counted.
             let count = part.links_of(i).len() as f64;
             shared += count;
             loss += count * (1.0 - scores.score);
@@ -398,6 +414,7 @@ fn mean_scores(contention: &Contention, parts: &[Part]) -> MeanScores {
             zero_loss += count * (1.0 - scores.zero_shift_score);
         }
         means.proven &= answer.optimality.proven;
+        // The gap of a component is one of its own mean, so it counts by the part of the shared links.
         means.bound_gap += answer.optimality.bound_gap * shared / all;
         if let Some(loss) = answer.robust_loss {
             robust.get_or_insert_default().add(&loss, &answer.optimality, shared / all);
@@ -410,20 +427,21 @@ fn mean_scores(contention: &Contention, parts: &[Part]) -> MeanScores {
         means.robust_score = Some(means.score - drifts.loss);
         means.robust_is_bound = drifts.loss > drifts.known_loss;
         means.bound_gap = drifts.gap();
+        // A score that may be off proves nothing, however small the gap is.
         let exact = |p: &Part| p.solved.answer.as_ref().is_ok_and(|a| a.scores.iter().all(|s| s.uncertainty == 0.0));
         means.proven = means.bound_gap <= PROOF_TOLERANCE && parts.iter().all(exact);
     }
     means
 }
 
-/// The components' answers to a drift put together: whoever drifts, only one component loses by it, and all others still
+/// The components' answers to a drift put together: whichever job drifts, only one component loses by it, and all others still
 /// cost at least what they cost at best.
 #[derive(Clone, Copy, Debug, Default)]
 struct Drifts {
     /// The largest loss of a component, and the largest that is exact.
     loss: f64,
     known_loss: f64,
-    /// How much better the mean could be while nobody drifts.
+    /// How much better the mean could be while no job drifts.
     plain_gap: f64,
     /// How much less that is at least, in robust mode: the most that one component makes certain.
     certain_loss: f64,
@@ -432,6 +450,7 @@ struct Drifts {
 impl Drifts {
     /// Adds a component that is `share` of the shared links.
     fn add(&mut self, drift: &RobustLoss, optimality: &Optimality, share: f64) {
+        // A loss is one of the mean of the component; its share makes it one of the mean over all shared links.
         let loss = drift.loss * share;
         self.loss = self.loss.max(loss);
         self.known_loss = self.known_loss.max(if drift.exact { loss } else { 0.0 });

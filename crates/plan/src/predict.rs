@@ -1,4 +1,4 @@
-//! What the iterations of a component take, and whom to hold.
+//! What the iterations of a component take, and which jobs to hold.
 
 use alloc::vec::Vec;
 
@@ -20,17 +20,17 @@ pub struct Gates {
     pub jitter_permille: u32,
 }
 
-/// Who is to be held.
+/// Which jobs are to be held.
 #[derive(Clone, Copy, Debug)]
 pub enum Holding<'h> {
-    /// By coupled group, whom holding helps ([`hold`]). Per job: whether it is held now, if it runs already and met others; a job that it
-    /// does not name is new.
+    /// The jobs that holding helps, by coupled group ([`hold`]). Per job: whether the job is held now, if it runs already and met
+    /// others; a job that the list does not name is new.
     Advised(&'h [Option<bool>]),
-    /// Those, per job: they were chosen before.
+    /// Per job: whether to hold it, as was chosen before.
     Kept(&'h [bool]),
 }
 
-/// Predicts the iterations of a component under these shifts, and says whom to hold. The iteration alone is compared with the
+/// Predicts the iterations of a component under these shifts, and says which jobs to hold. The iteration alone is compared with the
 /// scheduled period, so what the headroom costs counts against holding.
 pub(crate) fn predict<'p>(
     content: &Content,
@@ -47,11 +47,13 @@ pub(crate) fn predict<'p>(
     };
     let jobs: Vec<FluidJob> = content.iterations.iter().zip(&content.periods).zip(shifts).map(job).collect();
     let mut links: Vec<FluidLink<'p>> = Vec::with_capacity(content.links.len());
+    // A link of one job is no link of the circle, but it slows the job, so the fluid model has it.
     for link in &content.links {
         let demands = link.members.iter().map(|&(job, demand)| (job as usize, phases(demand))).collect();
         links.push(FluidLink { capacity: Rate(link.capacity), demands });
     }
     let times = predict_with(&jobs, &links, tolerance_permille, jitter_permille);
+    // A choice that is kept has nothing to compare itself with, so the present state does not matter.
     let before = if let Holding::Advised(before) = holding { before } else { &[] };
     let question = Question { jobs: &jobs, gpus: &content.gpus, links: &links, times: &times, before, tolerance_permille, jitter_permille };
     let advice = match holding {

@@ -33,18 +33,18 @@ pub enum Reason {
         /// Smallest slack of the jobs.
         slack: Nanos,
     },
-    /// They would exceed it, and the shifts remove that.
+    /// The jobs would exceed the link, and the shifts remove that.
     Separated {
-        /// Over capacity when nobody is shifted.
+        /// Over capacity when no job is shifted.
         before: Overlap,
         /// Jobs with a shift, and the shift.
         moved: Vec<(String, Nanos)>,
         /// Smallest slack of the jobs.
         slack: Nanos,
     },
-    /// They exceed it even with the shifts.
+    /// The jobs exceed the link even with the shifts.
     Remains {
-        /// Over capacity when nobody is shifted.
+        /// Over capacity when no job is shifted.
         before: Overlap,
         /// Over capacity with the shifts.
         after: Overlap,
@@ -93,7 +93,7 @@ pub enum Remainder {
         /// The job.
         job: String,
     },
-    /// Together they send more than the link carries.
+    /// The jobs together send more than the link carries.
     Duty {
         /// Mean demand over capacity, in percent, rounded up.
         percent: u64,
@@ -102,7 +102,7 @@ pub enum Remainder {
     Unlocked {
         /// The job whose shift matters least, relative to its period.
         job: String,
-        /// Its shift matters only modulo this.
+        /// The shift of that job matters only modulo this.
         lock: Nanos,
         /// Its period.
         period: Nanos,
@@ -125,7 +125,9 @@ impl fmt::Display for Time {
             ns if ns < 1_000_000 => (1_000, "us"),
             _ => (1_000_000, "ms"),
         };
+        // The product needs more than 64 bits, and the quotient fits: the unit is at least 1,000 where the time is large.
         let thousandths = (u128::from(self.0.0) * 1_000 / unit) as u64;
+        // Zeros are cut before the point is, so whole numbers lose both.
         let text = format!("{}.{:03}", thousandths / 1_000, thousandths % 1_000);
         write!(f, "{} {name}", text.trim_end_matches('0').trim_end_matches('.'))
     }
@@ -136,13 +138,14 @@ fn list(names: &[String]) -> String {
     let (listed, rest) = names.split_at(names.len().min(LISTED_MAX));
     match (listed, rest.len()) {
         ([], _) => String::new(),
+        // Lists are cut after more than one name, so a single listed name is the only one.
         ([only], _) => only.clone(),
         ([first @ .., last], 0) => format!("{} and {last}", first.join(", ")),
         (all, more) => format!("{} and {more} more", all.join(", ")),
     }
 }
 
-/// `vgg-7 by 141 ms and bert-2 by 3 ms`; empty when nobody moves.
+/// `vgg-7 by 141 ms and bert-2 by 3 ms`; empty when no job moves.
 fn shifts(moved: &[(String, Nanos)]) -> String {
     list(&moved.iter().map(|(job, by)| format!("{job} by {}", Time(*by))).collect::<Vec<_>>())
 }
@@ -190,6 +193,7 @@ impl fmt::Display for Explanation {
             Reason::Separated { before, moved, slack } => {
                 write!(f, "{}; shifting {} removes it; slack {}", Met(jobs, before), shifts(moved), Time(*slack))
             }
+            // Shifts serve all links together, so on a single link the overlap may even grow.
             Reason::Remains { before, after, moved, why } if moved.is_empty() || after.over >= before.over => {
                 write!(f, "{}, and no shift shortens it: {why}", Met(jobs, before))
             }

@@ -33,9 +33,11 @@ pub fn periods(solos: &[Nanos], headroom_permille: u32) -> Vec<Nanos> {
     if headroom_permille == 0 {
         return solos.to_vec();
     }
+    // A divisor of zero, of no jobs or of jobs without length, ends here too, so the division below is safe.
     if divisor < LOCK_MIN.0 {
         return solos.iter().map(|&solo| longer(solo, PERIOD_STEP_NS)).collect();
     }
+    // Only the unit is rounded, so the periods keep their ratio to the nanosecond.
     let unit = longer(Nanos(divisor), 1);
     solos.iter().map(|solo| Nanos((solo.0 / divisor).saturating_mul(unit.0))).collect()
 }
@@ -72,6 +74,7 @@ impl SlotTimes {
     /// The slot of a job whose solution has this shift and slack.
     #[must_use]
     pub fn new(period: Nanos, shift: Nanos, slack: Nanos, tolerance_permille: u32) -> Self {
+        // The upper limit comes last: half of the period wins over the floor.
         let slack = slack.max(share(period, SLACK_FLOOR_PERMILLE)).min(Nanos(period.0 / 2));
         let offset = Nanos(shift.0.checked_rem(period.0).unwrap_or(0));
         Self { period, offset, tolerance: share(period, tolerance_permille), slack, hold_max: period }

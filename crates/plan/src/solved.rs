@@ -27,7 +27,7 @@ pub(crate) struct Scores {
     pub(crate) uncertainty: f64,
 }
 
-/// What came of a component. It refers to jobs by their number in the component.
+/// What came of a component. Jobs are named by their number in the component.
 #[derive(Debug)]
 pub(crate) struct Solved {
     pub(crate) content: Content,
@@ -89,9 +89,9 @@ pub(crate) struct SolvedGroup {
 pub(crate) struct RobustLoss {
     /// By how much it falls.
     pub(crate) loss: f64,
-    /// Otherwise it falls by no more than that.
+    /// Otherwise the mean falls by no more than that.
     pub(crate) exact: bool,
-    /// While nobody drifts the mean can be at most this much better.
+    /// How much better the mean can be at most while no job drifts.
     pub(crate) plain_gap: f64,
 }
 
@@ -106,6 +106,7 @@ pub(crate) fn solve_group(content: &Content, demands: &Demands, options: &Option
         content.problem(|d| &demands.phases[d as usize]).map_err(|(link, e)| Unsolved { link, error: UnsolvedBecause::Problem(e) })?;
     let circle_options = circle::Options { mode: options.mode, robust: options.robust.map(|n| Ticks(n.0)), effort: options.effort };
     let solution = circle::solve_until(&problem, &circle_options, cancel).map_err(|e| {
+        // The circle names one of the copies that a link has there for its weight; callers know the link only.
         let link = match &e {
             SolveError::PerimeterOverflow { link } => content.link_of_copy(link.index()),
             _ => None,
@@ -143,7 +144,7 @@ pub(crate) fn assemble<'s>(
     let phases: Vec<Vec<Arc<[Phase]>>> =
         content.links.iter().map(|l| l.members.iter().map(|(_, d)| demands.phases[*d as usize].clone()).collect()).collect();
     let mut found: Vec<(&CoupledGroup, &SolvedGroup)> = Vec::with_capacity(sets.len());
-    // Nobody waits for the predictions.
+    // After a cancel no caller waits for the predictions, so the component counts as refused.
     let cancelled = Unsolved { link: None, error: UnsolvedBecause::Solve(SolveError::Cancelled) };
     let mut refused = cancel.is_cancelled().then_some(cancelled);
     for set in sets {
@@ -163,6 +164,7 @@ pub(crate) fn answer(content: &Content, sets: &[(&CoupledGroup, &SolvedGroup)], 
     let own: Vec<_> = sets.iter().map(|(set, solved)| (*set, solved.shifts.iter().map(|s| s.shift).collect())).collect();
     let mut shifts: Vec<Shift> = content.periods.iter().map(Shift::free).collect();
     for (shift, composed) in shifts.iter_mut().zip(compose(&content.periods, &own)) {
+        // The sets were solved apart, so their own shifts of a common job differ; composition makes them one.
         shift.shift = composed;
     }
     let mut scores = vec![Scores::FULL; content.links.len()];
@@ -174,8 +176,8 @@ pub(crate) fn answer(content: &Content, sets: &[(&CoupledGroup, &SolvedGroup)], 
     for (set, solved) in sets {
         for (&job, s) in set.jobs.iter().zip(&solved.shifts) {
             let shift = &mut shifts[job as usize];
-            // A drift costs as soon as it costs in one of the sets, and a shift that matters in none is one that is a
-            // multiple of every lock.
+            // A drift costs as soon as it costs in one of the sets. A shift that matters in none of the sets is a multiple of
+            // every lock.
             shift.slack = shift.slack.min(s.slack);
             let first = !core::mem::replace(&mut locked[job as usize], true);
             shift.lock = if first { s.lock } else { lcm(shift.lock, s.lock) };
@@ -185,10 +187,13 @@ pub(crate) fn answer(content: &Content, sets: &[(&CoupledGroup, &SolvedGroup)], 
         }
         let links: u64 = set.links.iter().map(|l| u64::from(content.links[*l as usize].weight)).sum();
         optimality.proven &= solved.optimality.proven;
+        // The gap of a set is one of the mean over its own links, so it counts by their part of the component.
         optimality.bound_gap += solved.optimality.bound_gap * links as f64 / all as f64;
+        // In robust mode the component is one set (`solve_whole`), so there is one loss at most.
         robust_loss = robust_loss.or(solved.robust_loss);
     }
     for (link, scores) in content.links.iter().zip(&mut scores).filter(|(l, _)| l.weight == 0) {
+        // A link of one job is in no set: its score follows from the job alone, whatever the shift.
         let (job, demand) = link.members[0];
         let score = overrun_score(&demands.phases[demand as usize], content.periods[job as usize], link.capacity);
         *scores = Scores { score, true_score: score, zero_shift_score: score, uncertainty: 0.0 };

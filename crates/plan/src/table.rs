@@ -24,7 +24,7 @@ pub(crate) enum State {
     NeverOverloaded,
     /// Two or more jobs that can exceed the link.
     Contended,
-    /// There are jobs, and nobody stated the capacity.
+    /// There are jobs, and the capacity is not stated.
     Unknown,
 }
 
@@ -33,6 +33,7 @@ pub(crate) enum State {
 /// # Errors
 /// The link has members, but its capacity is unknown or zero.
 pub(crate) fn state(fabric: &Fabric, link: LinkId, members: &[Member], peaks: &[u64]) -> Result<(State, u64), PlanError> {
+    // A link that carries nothing needs no capacity, so an unknown one is no error here.
     if members.is_empty() {
         return Ok((State::Free, 0));
     }
@@ -74,7 +75,7 @@ pub(crate) struct Table {
     pub(crate) never_overloaded: usize,
     /// Links that can be over capacity, grouped.
     pub(crate) classes: Classes,
-    /// Links with jobs of which nobody stated the capacity. No candidate may leave a job on them; whether one does is
+    /// Links with jobs whose capacity is not stated. No candidate may leave a job on them; whether one does is
     /// for [`Table::refuse_unknown`] to say.
     unknown: Vec<LinkId>,
 }
@@ -87,12 +88,14 @@ impl Table {
     pub(crate) fn build(fabric: &Fabric, routed: &[&Routed], demands: &Demands) -> Result<Self, PlanError> {
         let links = fabric.links().len();
         let mut offsets = vec![0u32; links + 1];
+        // This is a counting sort by link: the first pass counts the members, the second one places them.
         for (link, _) in routed.iter().flat_map(|r| &r.links) {
             offsets[link.index() + 1] += 1;
         }
         for i in 0..links {
             offsets[i + 1] += offsets[i];
         }
+        // `next` is where the next member of each link goes, and ends where the members of the next link begin.
         let mut next = offsets.clone();
         let mut members = vec![Member { job: 0, demand: 0 }; offsets[links] as usize];
         // Jobs are visited in order, so each link's members come out in order of job.
@@ -116,7 +119,7 @@ impl Table {
         for l in 0..links {
             let link = LinkId(l as u32);
             let (state, capacity) = match state(fabric, link, table.members(link), &demands.peaks) {
-                // Candidates may leave it, so the base alone is no reason to refuse.
+                // Candidates may take all jobs off such a link, so the base alone is no reason to refuse.
                 Err(PlanError::Fabric(FabricError::UnknownCapacity { .. })) => {
                     table.unknown.push(link);
                     (State::Unknown, 0)
@@ -141,10 +144,11 @@ impl Table {
     /// [`FabricError::UnknownCapacity`] for the first such link.
     pub(crate) fn refuse_unknown(&self, fabric: &Fabric, stays: impl Fn(u32) -> bool) -> Result<(), PlanError> {
         let left = self.unknown.iter().find(|l| self.members(**l).iter().any(|m| stays(m.job)));
+        // The fabric makes the error, because it knows the name of the link.
         left.map_or(Ok(()), |link| Ok(fabric.capacity(*link).map(|_| ())?))
     }
 
-    /// The links with jobs of which nobody stated the capacity.
+    /// The links with jobs whose capacity is not stated.
     pub(crate) fn unknown(&self) -> &[LinkId] {
         &self.unknown
     }
@@ -158,6 +162,7 @@ impl Table {
 
 /// Share of the time in which one job alone is above `capacity`, weighted by how much: what it takes off the score.
 pub(crate) fn overrun_score(phases: &[Phase], period: u64, capacity: u64) -> f64 {
+    // A rate and a length may have more than 64 bits together, so the sum is taken in 128.
     let excess: u128 = phases.iter().map(|p| u128::from(p.rate.0.saturating_sub(capacity)) * u128::from(p.end.0 - p.start.0)).sum();
     1.0 - excess as f64 / (period as f64 * capacity as f64)
 }

@@ -1,4 +1,4 @@
-//! Points in time on the two clocks that Antiphase knows. They are never mixed without a [`ClockOffset`].
+//! Points in time on the two clocks that Antiphase knows. Times of different clocks never mix without a [`ClockOffset`].
 
 use core::fmt;
 
@@ -32,6 +32,7 @@ macro_rules! instant {
             /// This point minus another in nanoseconds, saturating: negative when the other is later.
             #[must_use]
             pub const fn minus(self, other: Self) -> i64 {
+                // The difference of two 64-bit times needs 65 bits, and 128 are the next size.
                 let difference = self.0 as i128 - other.0 as i128;
                 if difference > i64::MAX as i128 {
                     i64::MAX
@@ -69,6 +70,7 @@ impl ClockOffset {
     /// The node's time at a point of fabric time; `None` before the node's clock began or past its end.
     #[must_use]
     pub fn node(self, at: FabricTime) -> Option<NodeTime> {
+        // In 128 bits neither sum nor difference overflows; the conversion refuses what is no time of the other clock.
         u64::try_from(i128::from(at.0) - i128::from(self.0)).ok().map(NodeTime)
     }
 

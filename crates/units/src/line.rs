@@ -30,6 +30,7 @@ impl<W: Write> Write for Escaped<'_, W> {
         let mut rest = text;
         // Messages may be megabytes long, and hardly a character is escaped.
         while let Some((at, found)) = rest.char_indices().find(|(_, c)| leaves_the_line(*c)) {
+            // Both cuts are at the borders of a character, so slicing cannot panic.
             self.0.write_str(&rest[..at])?;
             write!(self.0, "{}", found.escape_debug())?;
             rest = &rest[at + found.len_utf8()..];

@@ -8,18 +8,18 @@ pub const NAME_BYTES_MAX: usize = 253;
 /// Why text is no name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameError {
-    /// It has no characters.
+    /// The name has no characters.
     Empty,
-    /// It has more than [`NAME_BYTES_MAX`] bytes: so many.
+    /// The name has more than [`NAME_BYTES_MAX`] bytes: so many.
     TooLong(usize),
-    /// It begins with a dot, as hidden files do.
+    /// The name begins with a dot, as hidden files do.
     Dot,
-    /// It has this character.
+    /// The name has this character, which no name may have.
     Character(char),
 }
 
 /// Checks a name: 1 to [`NAME_BYTES_MAX`] of the ASCII letters and digits, `.`, `_` and `-`, the first no dot. The planner, the
-/// service, agents and gates all ask here, so whoever takes a job's name takes it everywhere.
+/// service, agents and gates all ask here, so all of them take the same names.
 ///
 /// ```
 /// use antiphase_units::{NameError, check_name};
@@ -33,6 +33,7 @@ pub fn check_name(name: &str) -> Result<(), NameError> {
     let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     match name {
         "" => Err(NameError::Empty),
+        // The length is looked at before the characters, so a name of megabytes is not walked through.
         _ if name.len() > NAME_BYTES_MAX => Err(NameError::TooLong(name.len())),
         _ if name.starts_with('.') => Err(NameError::Dot),
         _ => name.chars().find(|c| !plain(c)).map_or(Ok(()), |c| Err(NameError::Character(c))),

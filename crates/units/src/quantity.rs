@@ -115,6 +115,7 @@ impl Rate {
     pub fn scaled(self, share: Share) -> Option<Self> {
         let product = u128::from(self.0) * u128::from(share.0);
         let one = u128::from(Share::ONE.0);
+        // The product of two 64-bit numbers is at most 2^128 - 2^65 + 1, so half of the divisor can be added.
         let rounded = (product + one / 2) / one;
         let floor = u128::from(product > 0);
         u64::try_from(rounded.max(floor)).ok().map(Self)
@@ -124,6 +125,7 @@ impl Rate {
     /// on overflow. 1 Mbit/s moves one bit in 1000 ns, so the product is exact.
     #[must_use]
     pub fn time_for(self, size: Bytes) -> Option<Nanos> {
+        // The product has at most 77 bits. The rate is in bits per microsecond, hence the factor to nanoseconds.
         let bit_ns = u128::from(size.0) * 8 * 1_000;
         let rate = u128::from(self.0);
         if rate == 0 {

@@ -1,6 +1,6 @@
 //! Shifts for a cluster that runs: new jobs find their place while few running ones move.
 //!
-//! To move a running job costs it a pause, so the question is not which shifts are best but which are good enough
+//! A move costs a running job a pause, so the question is not which shifts are best but which are good enough
 //! and nearest to those that hold. Only jobs that meet matter to each other, directly or through others, and of
 //! their shifts only the differences: what stands still is a rigid body around which the others are placed.
 //! Component by component the number of moved jobs grows until the mean score is within the tolerance: first none
@@ -87,7 +87,7 @@ pub fn adjust(problem: &Problem, options: &Options, current: &[Option<Ticks>], t
     }
     let best = view.solve_exact(&Options { mode: Mode::Exact, robust: None, effort: options.effort });
     if current.iter().all(Option::is_none) {
-        // Nobody runs, so nobody can be moved: the answer is that of solve, to the last tick.
+        // No job runs, so no job can be moved: the answer is that of solve, to the last tick.
         return Ok(Adjustment { best_mean_score: best.mean_score, solution: best, moved: Vec::new(), fewest: true });
     }
     let mut shifts = standing(problem, current);
@@ -96,6 +96,7 @@ pub fn adjust(problem: &Problem, options: &Options, current: &[Option<Ticks>], t
         view.components().into_iter().map(|part| Component::new(part, &shifts, current, Some(&best_shifts), options.effort)).collect();
     let shared = view.shared_links() as f64;
     let best_cost: f64 = components.iter().map(|c| c.best.cost).sum();
+    // The tolerance is one of the mean score, and costs are sums over the shared links.
     let budget = best_cost + tolerance * shared + PROOF_TOLERANCE;
     grow_until(budget, &mut components);
     let fewest = no_fewer(&components, budget, best.optimality.bound_gap * shared);
@@ -103,6 +104,7 @@ pub fn adjust(problem: &Problem, options: &Options, current: &[Option<Ticks>], t
     let parts: Vec<Part> = components.into_iter().map(|c| c.settle(&mut shifts, &mut moved)).collect();
     moved.sort_unstable();
     let mut solution = view.report(Outcome::Solved, &parts, &shifts, Optimality { proven: false, bound_gap: 0.0 });
+    // Where the best is not proven, the shifts found here can be better than it, and the difference is below zero.
     let gap = best.mean_score - solution.mean_score + best.optimality.bound_gap;
     let proven = best.optimality.proven && gap <= PROOF_TOLERANCE;
     solution.optimality = Optimality { proven, bound_gap: if proven { 0.0 } else { gap.max(0.0) } };
@@ -122,6 +124,7 @@ fn in_place(view: &View<'_>, problem: &Problem, effort: Effort, current: &[Optio
         return None;
     }
     let mut shifts = standing(problem, current);
+    // This bound holds for any shifts (bound 2 of docs/model.md, section 6), so no search is needed to judge by it.
     let bound: f64 = parts.iter().map(|part| part.group.least_cost()).sum();
     let mut components: Vec<Component> = parts.into_iter().map(|part| Component::new(part, &shifts, current, None, effort)).collect();
     let shared = view.shared_links() as f64;
@@ -136,9 +139,11 @@ fn in_place(view: &View<'_>, problem: &Problem, effort: Effort, current: &[Optio
     let blur: f64 = settled + components.iter().map(|c| c.part.group.blur()).sum::<f64>();
     let mut moved = Vec::new();
     let parts: Vec<Part> = components.into_iter().map(|c| c.settle(&mut shifts, &mut moved)).collect();
+    // The blur counts twice: the cost and the bound are both off by it at most.
     let gap = if above + blur > PROOF_TOLERANCE { (above + 2.0 * blur) / shared.max(1.0) } else { 0.0 };
     let solution = view.report(Outcome::Solved, &parts, &shifts, Optimality { proven: gap == 0.0, bound_gap: gap });
     let best_mean_score = solution.mean_score + gap;
+    // `finish` moves only new jobs here, and no answer moves fewer running jobs than none.
     Some(Adjustment { solution, moved, best_mean_score, fewest: true })
 }
 
@@ -146,12 +151,14 @@ fn cost(components: &[Component]) -> f64 {
     components.iter().map(|c| c.choice.cost).sum()
 }
 
-/// Moves jobs until all components together cost at most `budget`, those first that gain most per job; then puts back
-/// whom the budget allows.
+/// Moves jobs until all components together cost at most `budget`, the jobs first that gain most per move; then puts back
+/// the jobs that the budget allows.
 fn grow_until(budget: f64, components: &mut [Component]) {
-    // Each round lowers the cost of a component towards that of its optimum, where it stops to be worth anything.
+    // The loop ends: each round lowers the cost of one component, and a component at the cost of its optimum has no step
+    // left that is worth something.
     while cost(components) > budget {
         let worth = |(i, c): (usize, &mut Component)| c.worth().map(|gain| (gain, i));
+        // `max_by` keeps the last of equals, so indices are compared the other way round and the first component wins.
         let Some((_, i)) = components.iter_mut().enumerate().filter_map(worth).max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)))
         else {
             break;
@@ -159,6 +166,7 @@ fn grow_until(budget: f64, components: &mut [Component]) {
         components[i].take();
     }
     for i in 0..components.len() {
+        // What one component leaves of the budget is there for the components after it.
         let others = cost(components) - components[i].choice.cost;
         components[i].finish(budget - others);
     }
@@ -168,6 +176,7 @@ fn grow_until(budget: f64, components: &mut [Component]) {
 /// the true ones, in sum.
 fn no_fewer(components: &[Component], budget: f64, gap: f64) -> bool {
     let mut moving = components.iter().filter(|c| c.moved() > 0);
+    // With moves in two components, a move less in one could be paid for in the other, and such trades are not tried.
     let (Some(only), None) = (moving.next(), moving.next()) else {
         return components.iter().all(|c| c.moved() == 0);
     };
@@ -204,14 +213,17 @@ impl Component {
         let locks: Vec<u64> = part.group.jobs.iter().map(|j| j.lock).collect();
         let local = |shifts: &[u64]| -> Vec<u64> { part.jobs.iter().zip(&locks).map(|(&j, lock)| shifts[j] % lock).collect() };
         let running: Vec<Option<u64>> = part.jobs.iter().zip(local(shifts)).map(|(&j, s)| current[j].map(|_| s)).collect();
+        // Searches get one half of the budget (`out_of_work`); the other half is for putting back and for centring.
         let mut workspace = Workspace::new(Budget::new(2 * effort.work_max(), None));
         let best_is_known = best.is_some();
         let shifts = best.map_or_else(|| local(shifts), |best| turned(&local(best), &running, &locks));
         let best = Choice { cost: part.group.cost(&shifts, &mut workspace), shifts };
         let mut component = Self { part, running, choice: best.clone(), best, next: None, least: Vec::new(), effort, workspace };
+        // No job of this component runs, so its optimum moves none and is the answer.
         if best_is_known && component.running.iter().all(Option::is_none) {
             return component;
         }
+        // The first choice moves no running job, so its bound is the one for zero moves.
         let (unmoved, least) = component.around(&component.running.clone());
         component.least.push(least);
         component.choice = unmoved;
@@ -220,6 +232,7 @@ impl Component {
 
     /// How many running jobs a choice moves.
     fn moves(&self, choice: &Choice) -> usize {
+        // Both sides are modulo the lock, so a difference is a move that matters.
         self.running.iter().zip(&choice.shifts).filter(|(r, s)| r.is_some_and(|r| r != **s)).count()
     }
 
@@ -243,9 +256,11 @@ impl Component {
     /// What the next step gains per job that it moves; `None` if there is none.
     fn worth(&mut self) -> Option<f64> {
         if self.next.is_none() && self.choice.cost > self.best.cost + PROOF_TOLERANCE {
+            // A step is kept until it is taken, because `grow_until` asks every component for its worth in every round.
             self.next = Some(self.step());
         }
         let next = self.next.as_ref()?;
+        // A step may move no more jobs than before, or fewer; it counts as one move then.
         let more = self.moves(next).saturating_sub(self.moved()).max(1);
         Some((self.choice.cost - next.cost) / more as f64)
     }
@@ -259,6 +274,7 @@ impl Component {
     /// Something cheaper that moves few more jobs, at last the optimum.
     fn step(&mut self) -> Choice {
         let mut best = self.best.clone();
+        // The optimum may move jobs without need. Once these are back, its number of moves bounds the numbers worth a try.
         self.put_back_in(&mut best, self.best.cost + PROOF_TOLERANCE);
         let most = self.moves(&best);
         let small = self.running.len() <= EXACT_JOBS_MAX;
@@ -267,6 +283,7 @@ impl Component {
             if found.cost < self.choice.cost - PROOF_TOLERANCE {
                 return found;
             }
+            // A large component frees one more job at a time; where no single job helps, only the optimum is left.
             if !small {
                 break;
             }
@@ -277,7 +294,10 @@ impl Component {
     /// The best that moves at most `count` running jobs: every set of them is tried.
     fn any_of(&mut self, count: usize) -> Choice {
         let jobs = self.running.len();
+        // The present choice stays unless a set is better by more than rounding; the bounds count in any case.
         let (mut best, mut least) = (self.choice.clone(), f64::INFINITY);
+        // Only components of up to `EXACT_JOBS_MAX` jobs come here, so there are 32 sets at most. A set names running jobs;
+        // new jobs are free in any case.
         for set in 0_u32..1 << jobs {
             let free = |j: usize| set >> j & 1 == 1;
             if set.count_ones() as usize != count || (0..jobs).any(|j| free(j) && self.running[j].is_none()) {
@@ -309,6 +329,7 @@ impl Component {
             let (_, there) = best_shift(group, &couplings, job, &placed, here[job], &mut self.workspace);
             gains.push((added(group, job, &here, here[job], &mut self.workspace) - there, job));
         }
+        // Of equal gains the job of the smaller number comes first, so that the order does not depend on the sort.
         gains.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut best = self.choice.clone();
         for &(_, job) in gains.iter().take(TRIED_MAX) {
@@ -322,13 +343,14 @@ impl Component {
         best
     }
 
-    /// Puts back whom `limit` allows and centres the jobs that are new or moved; both again while the one makes room for
-    /// the other.
+    /// Puts back the jobs that `limit` allows and centres the jobs that are new or moved; both again while the one makes room
+    /// for the other.
     fn finish(&mut self, limit: f64) {
         let mut choice = self.choice.clone();
         for _ in 0..FINISHES_MAX {
             let before = self.moves(&choice);
             self.put_back_in(&mut choice, limit);
+            // The first round always centres; later rounds only if putting back changed something.
             if before == self.moves(&choice) && !self.part.slacks.is_empty() {
                 break;
             }
@@ -341,6 +363,7 @@ impl Component {
     /// Puts back moved jobs while the component costs at most `limit`, the cheapest first.
     fn put_back_in(&mut self, choice: &mut Choice, limit: f64) {
         let group = &self.part.group;
+        // Each round puts one job back for good, so there are at most as many rounds as jobs.
         loop {
             let mut cheapest: Option<(f64, usize, u64)> = None;
             for (job, running) in self.running.iter().enumerate() {
@@ -362,6 +385,7 @@ impl Component {
 
     /// No shifts that move fewer running jobs than the choice cost less than this.
     fn least_with_fewer(&self) -> f64 {
+        // Without a bound for every smaller number of moves nothing is known, and minus infinity claims nothing.
         let known = self.least.get(..self.moved());
         known.map_or(f64::NEG_INFINITY, |least| least.iter().copied().fold(f64::INFINITY, f64::min))
     }
@@ -369,6 +393,7 @@ impl Component {
     /// Writes the shifts of all jobs and the ids of the moved.
     fn settle(mut self, shifts: &mut [u64], moved: &mut Vec<JobId>) -> Part {
         for ((&job, &rotation), running) in self.part.jobs.iter().zip(&self.choice.shifts).zip(&self.running) {
+            // A job that stays keeps its shift as given; the rotation is only what is left of it modulo the lock.
             if *running == Some(rotation) {
                 continue;
             }
@@ -394,6 +419,7 @@ fn turned(shifts: &[u64], running: &[Option<u64>], locks: &[u64]) -> Vec<u64> {
     let wanted = |job: usize| running[job].map(|r| (r + locks[job] - shifts[job] % locks[job]) % locks[job]);
     let jobs: Vec<(u64, u64)> = (0..shifts.len()).filter_map(|j| wanted(j).map(|w| (w, locks[j]))).collect();
     let mut best = (0, 0_u128);
+    // The choice is greedy: jobs are added in order of number, and one that disagrees with those before it stays out.
     for root in 0..jobs.len().min(TURNS_MAX) {
         let mut agreed = (u128::from(jobs[root].0), u128::from(jobs[root].1));
         let mut count = 0;
@@ -413,14 +439,18 @@ fn turned(shifts: &[u64], running: &[Option<u64>], locks: &[u64]) -> Vec<u64> {
 /// The number that is `a.0` modulo `a.1` and `b.0` modulo `b.1`, and the modulus of both; `None` if there is none or it is
 /// too large to go on with. `b.1` is below 2^48.
 fn join(a: (u128, u128), b: (u128, u128)) -> Option<(u128, u128)> {
+    // Chinese remainder theorem for moduli with a common factor: both congruences agree only if the gcd divides their
+    // difference. All operands of the division are below 2^48.
     let ExtendedGcd { gcd, x, .. } = ((a.1 % b.1) as i128).extended_gcd(&(b.1 as i128));
     let apart = b.0 as i128 - (a.0 % b.1) as i128;
     if apart % gcd != 0 {
         return None;
     }
     let rest = b.1 as i128 / gcd;
+    // Both factors are below 2^48, so their product fits 128 bits.
     let steps = (apart / gcd).rem_euclid(rest) * x.rem_euclid(rest) % rest;
     let modulus = a.1.checked_mul(rest as u128).filter(|m| *m < 1 << 100)?;
+    // The sum is below the new modulus, and so below 2^100.
     Some((a.0 + a.1 * steps as u128, modulus))
 }
 

@@ -31,9 +31,11 @@ fn kinks(group: &Group, job: usize, shifts: &[u64], from: u64, length: u64, most
             let before = out.len();
             let mut too_many = false;
             common.for_each_meeting(|meeting| {
+                // The meeting repeats modulo `g`; this is its first place at or after `from`.
                 let first = (meeting.apart + shifts[other] % g + g - from % g) % g;
                 let turns = if first > length || too_many { 0 } else { (length - first) / g + 1 };
                 for turn in 0..turns {
+                    // Sorting only at twice the limit keeps the cost of a kink logarithmic, and the memory bounded.
                     if out.len() >= 2 * most {
                         tidy(&mut out);
                         if out.len() > most {
@@ -86,6 +88,7 @@ impl Drift {
         };
         workspace.budget.charge(LOOKUP_WORK * group.spans(job) * (kinks.len() as u64 + 3));
         let cost = at(here);
+        // The cost is linear between kinks, so the worst case lies at a kink or at an end of the window.
         let worst = kinks.into_iter().chain([0, length]).map(|d| at(from + d)).fold(cost, f64::max);
         Self { added: worst - cost, exact: true }
     }
@@ -93,6 +96,7 @@ impl Drift {
 
 /// Whether a drift of that much reaches every shift.
 fn covers(drift: u64, lock: u64) -> bool {
+    // The window has `2 * drift + 1` ticks, which is the whole lock from here on, for even and odd locks.
     drift >= lock / 2
 }
 
@@ -119,6 +123,7 @@ impl Curve {
     pub(crate) fn new(group: &Group, job: usize, shifts: &[u64], work: u64, workspace: &mut Workspace) -> Option<Self> {
         let lock = group.jobs[job].lock;
         let mut kinks = kinks(group, job, shifts, 0, lock - 1, kinks_max(group, job, work), workspace)?;
+        // A cost without kinks is constant, and one point describes it.
         if kinks.is_empty() {
             kinks.push(0);
         }
@@ -126,6 +131,7 @@ impl Curve {
         let n = kinks.len();
         let mut largest = vec![0.0; n];
         largest.extend(kinks.iter().map(|&k| response.at(k)));
+        // Node `i` covers nodes `2 * i` and `2 * i + 1`, and the leaves are nodes `n` to `2 * n - 1`; any `n` will do.
         for i in (1..n).rev() {
             largest[i] = f64::max(largest[2 * i], largest[2 * i + 1]);
         }
@@ -142,6 +148,7 @@ impl Curve {
         let apart = |from: u64, to: u64| (to + self.lock - from) % self.lock;
         let (low, high) = (self.largest[n + before], self.largest[n + after]);
         match apart(self.kinks[before], self.kinks[after]) {
+            // Only a single kink is its own neighbour on both sides.
             0 => low,
             length => low + (high - low) * (apart(self.kinks[before], shift) as f64 / length as f64),
         }
@@ -160,6 +167,8 @@ impl Curve {
     fn largest_of(&self, from: usize, to: usize) -> f64 {
         let (mut from, mut to) = (from + self.kinks.len(), to + self.kinks.len());
         let mut out = f64::NEG_INFINITY;
+        // A right child at the left border, or a left child at the right border, has its sibling outside and is taken by itself;
+        // the rest is left to the parents. There are as many rounds as levels.
         while from < to {
             if from % 2 == 1 {
                 out = out.max(self.largest[from]);
@@ -180,12 +189,14 @@ impl Curve {
     /// at both ends and in the middle are linear. Their maximum is convex, hence smallest at an end or where two of them cross.
     pub(crate) fn lowest(&self, drift: u64, others: f64) -> (u64, f64) {
         let lock = self.lock;
+        // A drift that reaches every shift has the same worst case everywhere, so no moved kinks are needed.
         let all = covers(drift, lock).then(|| self.largest_of(0, self.kinks.len()));
         let mut points = self.kinks.clone();
         if all.is_none() {
             points.extend(self.kinks.iter().flat_map(|k| [(k + drift) % lock, (k + lock - drift) % lock]));
             tidy(&mut points);
         }
+        // The three lines of section 9: the cost in place with the addition of other jobs, and the cost at both ends of the drift.
         let lines = |s: u64| {
             let middle = self.at(s) + others;
             all.map_or_else(|| [middle, self.at(s + lock - drift), self.at(s + drift)], |all| [middle, all, all])
@@ -194,14 +205,17 @@ impl Curve {
         let first = lines(points[0]);
         let mut left = first;
         for (i, &from) in points.iter().enumerate() {
+            // The stretch behind the last point leads around to the first.
             let (to, right) = points.get(i + 1).map_or((points[0] + lock, first), |&to| (to, lines(to)));
             let inside = match all {
                 None if to - from <= 2 * drift => {
+                    // Kinks from `to - drift` to `from + drift` are within the drift for every shift of the stretch.
                     let start = (to + lock - drift) % lock;
                     self.largest(start, start + 2 * drift - (to - from))
                 }
                 _ => f64::NEG_INFINITY,
             };
+            // The kinks inside bound the worst case of the stretch from below, so a stretch that cannot win is passed over.
             if inside < best.1 {
                 let length = (to - from) as f64;
                 let value = |d: u64| {
@@ -212,6 +226,7 @@ impl Curve {
                     let (a, b) = (left[i] - left[j], right[i] - right[j]);
                     (a * b < 0.0).then(|| (length * (a / (a - b))) as u64)
                 };
+                // A crossing lies between two ticks; the maximum is convex, so one of these two is the best tick near it.
                 let crossings = [(0, 1), (0, 2), (1, 2)].into_iter().filter_map(crossing).flat_map(|d| [d, d + 1]);
                 for d in [0].into_iter().chain(crossings.filter(|d| *d < to - from)) {
                     let worst = value(d);

@@ -57,6 +57,7 @@ fn lost(problem: &Problem, solution: &Solution) -> f64 {
     let mut worst = alloc::vec![0.0_f64; problem.periods().len()];
     for (link, score) in problem.links().iter().zip(&solution.links) {
         for m in &link.members {
+            // The link that gives least sets the pace of a job (docs/model.md, section 13), so only the worst link counts.
             let w = &mut worst[m.job.index()];
             *w = w.max(1.0 - score.true_score);
         }
@@ -67,6 +68,7 @@ fn lost(problem: &Problem, solution: &Solution) -> f64 {
 /// Stretched periods of `job` that make a small ratio with a neighbour's period.
 fn harmonics(problem: &Problem, job: JobId, ppm: u32) -> Vec<u64> {
     let t = problem.period(job);
+    // The product needs more than 64 bits; the limit of periods makes the result fit again.
     let most = (u128::from(t) * u128::from(1_000_000 + ppm) / 1_000_000).min(u128::from(PERIOD_TICKS_MAX)) as u64;
     let mut out = Vec::new();
     for link in problem.links().iter().filter(|l| l.members.iter().any(|m| m.job == job)) {
@@ -74,7 +76,9 @@ fn harmonics(problem: &Problem, job: JobId, ppm: u32) -> Vec<u64> {
             let o = problem.period(other.job);
             for q in 1..=HARMONIC_MAX {
                 for p in 1..=HARMONIC_MAX {
+                    // A ratio that does not give whole ticks would not lock exactly, so only whole quotients are taken.
                     let padded = u128::from(o) * u128::from(p) / u128::from(q);
+                    // A gate makes iterations longer only, so shorter periods are no candidates.
                     if (u128::from(o) * u128::from(p)).is_multiple_of(u128::from(q)) && padded > u128::from(t) && padded <= u128::from(most)
                     {
                         out.push(padded as u64);
@@ -120,6 +124,7 @@ fn pad_within(problem: &Problem, options: &Options, ppm: u32, work_max: u64) -> 
         PadDecision { paddings: Vec::new(), price: 0.0, saving: 0.0, before: before.clone(), problem: problem.clone(), after: before };
     let (mut trials, mut work) = (0, 0_u64);
     let mut effort_of_best = options.effort;
+    // Each round fixes the best padding of one job; the loop ends with the first round that gains nothing.
     'search: loop {
         let current = best.clone();
         for j in 0..problem.periods().len() {
@@ -130,12 +135,14 @@ fn pad_within(problem: &Problem, options: &Options, ppm: u32, work_max: u64) -> 
                     break 'search;
                 }
                 let trial_problem = current.problem.with_period(job, Ticks(padded));
+                // Trials in order share the work, so the same problem has the same trials at full effort on any machine.
                 let effort = if work < work_max { options.effort } else { Effort::Fast };
                 let (after, spent) = solve_counted(&trial_problem, &Options { effort, ..*options }, None)?;
                 work += spent;
                 let price: f64 =
                     trial_problem.periods().iter().zip(problem.periods()).map(|(new, old)| (new.0 - old.0) as f64 / old.0 as f64).sum();
                 let saving = lost_before - lost(&trial_problem, &after);
+                // A job may be stretched in several rounds; the limit counts from its period as given.
                 let within = (padded - problem.period(job)) as u128 * 1_000_000 <= u128::from(problem.period(job)) * u128::from(ppm);
                 if within && saving - price > best.saving - best.price + PROOF_TOLERANCE {
                     best = PadDecision { price, saving, problem: trial_problem, after, ..best };
@@ -147,6 +154,7 @@ fn pad_within(problem: &Problem, options: &Options, ppm: u32, work_max: u64) -> 
             break;
         }
     }
+    // A fast trial finds mostly the same shifts but proves less, so the proposal is solved again in full.
     if effort_of_best != options.effort {
         let after = solve(&best.problem, options)?;
         let saving = lost_before - lost(&best.problem, &after);

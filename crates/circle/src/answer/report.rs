@@ -47,6 +47,7 @@ impl View<'_> {
             let class = &self.classes[class];
             let (excess, blur) = uncut.excess(class.link, shifts).unwrap_or((excess, circle.blur));
             let score = Score { score: 1.0 - excess / circle.capacity, uncertainty: circle.uncertainty(excess, blur) / circle.capacity };
+            // Links of a class have equal capacities and members, hence equal scores.
             class.links.iter().for_each(|&l| scores[l] = Some(score));
         };
         for part in parts {
@@ -68,6 +69,7 @@ impl View<'_> {
         let few = links.filter(|&link| members(link).members.len() <= UNCUT_JOBS_MAX);
         let circles: BTreeMap<usize, Circle> = few.map(|link| (link, Circle::uncut(self.problem, members(link)))).collect();
         let work = if self.effort == Effort::Fast { EXACT_WORK_FAST } else { EXACT_WORK };
+        // Each circle is summed twice: under the shifts of the answer, and without shifts.
         let each = work / (2 * circles.len().max(1)) as u64;
         Uncut { circles, each }
     }
@@ -77,6 +79,7 @@ impl View<'_> {
         let mut uncut = self.uncut(parts);
         let scores = self.scores(parts, shifts, &mut uncut);
         let zeros = vec![0; shifts.len()];
+        // Equal shifts have equal scores, and the sums are what costs.
         let zero_scores = if shifts == zeros { scores.clone() } else { self.scores(parts, &zeros, &mut uncut) };
         let link = |(l, (own, zero)): (usize, (&Score, &Score))| LinkScore {
             link: LinkId(l as u32),
@@ -106,6 +109,7 @@ impl View<'_> {
         for part in parts {
             for (local, &job) in part.jobs.iter().enumerate() {
                 let o = &mut out[job];
+                // A shift that matters in no part is a multiple of all locks, and a drift costs as soon as it costs in one part.
                 o.lock = Ticks(o.lock.0.lcm(&part.group.jobs[local].lock));
                 if let Some(slack) = part.slacks.get(local).copied().flatten() {
                     o.slack = o.slack.min(Ticks(slack));
@@ -118,7 +122,8 @@ impl View<'_> {
             let link = &self.problem.links()[self.classes[class].link];
             self.lock_as_given(link, &mut out);
             if !circle.is_faithful() {
-                // Also of those jobs that have no edges on the circle: only the couplings that it lacks know how far they may drift.
+                // Jobs without edges on the circle are meant as well: only the couplings that the circle lacks tell how far these
+                // may drift.
                 link.members.iter().for_each(|m| out[m.job.index()].slack = Ticks(0));
             }
         }
@@ -130,6 +135,7 @@ impl View<'_> {
         for on in &link.members {
             let others = link.members.iter().filter(|o| o.job != on.job);
             let own = self.problem.period(on.job);
+            // The LCM of the gcds with all others is `G_j` of docs/model.md, section 2, which needs no circle.
             let lock = others.fold(1_u64, |l, other| l.lcm(&own.gcd(&self.problem.period(other.job))));
             let o = &mut out[on.job.index()];
             o.lock = Ticks(o.lock.0.lcm(&lock));
@@ -164,7 +170,7 @@ impl Uncut {
         let jobs = circle.members.iter().map(|on| DemandDistribution::job(&on.folded, shifts[on.job])).collect();
         let excess = distribution::excess(jobs, circle, &mut Budget::new(self.each, None));
         if excess.is_none() {
-            // Other shifts would be as much work.
+            // The work depends on the jobs and hardly on their shifts, so a second try would fail as well.
             self.circles.remove(&link);
             return None;
         }
@@ -175,10 +181,12 @@ impl Uncut {
 /// Score of a link on which shifts change nothing: no overload, or one job that alone exceeds it.
 fn constant_score(problem: &Problem, link: &ProblemLink) -> f64 {
     let capacity = link.capacity.0;
+    // The sum fits: there are at most 1,024 jobs of 2^40 Mbit/s on a link.
     let peaks: u64 = link.members.iter().map(|m| problem.phases(m.demand).iter().map(|p| p.rate.0).max().unwrap_or(0)).sum();
     if peaks <= capacity {
         return 1.0;
     }
+    // At most one job sends here (`Circle::of_link`), so the excess of each job alone adds up to that of the link.
     let lost: f64 = link
         .members
         .iter()

@@ -35,7 +35,7 @@ pub(crate) struct Component {
 /// The worst case of all components together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Robustness {
-    /// Cost while nobody drifts.
+    /// Cost while no job drifts.
     pub(crate) cost: f64,
     /// The most that the drift of one job adds.
     pub(crate) added: f64,
@@ -87,6 +87,7 @@ impl Rules<'_> {
     /// For one look at a component: it is looked at as it stands, alone, and once for each level.
     fn workspace(self) -> Workspace {
         let mut budget = self.budget.clone();
+        // Each look has a budget of its own, so the answer does not depend on the order in which threads come.
         budget.narrow(budget.left() / (LEVELS_MAX as u64 + 2));
         Workspace::new(budget)
     }
@@ -102,9 +103,11 @@ pub(crate) fn harden(components: &mut [Component], drift: u64, effort: Effort, b
     let mut least = worst(&best);
     for level in levels(&plain, &alone) {
         let stands = components.par_iter().zip(&plain).zip(&alone).map(|((component, plain), (alone, _))| {
+            // An addition up to the level is free, so the component stays where its score is best.
             if plain.added() <= level {
                 plain.clone()
             } else if level <= alone.added() {
+                // Hardened alone, the component adds at least the level, so its worst case is the same with the level as without.
                 alone.clone()
             } else {
                 lowered(component, plain, level, rules).0
@@ -112,6 +115,7 @@ pub(crate) fn harden(components: &mut [Component], drift: u64, effort: Effort, b
         });
         let stands: Vec<Stand> = stands.collect();
         let worst = worst(&stands);
+        // The plain shifts win a tie: their score while no job drifts is the best that was found.
         if worst < least - PROOF_TOLERANCE {
             (best, least) = (stands, worst);
         }
@@ -125,6 +129,7 @@ pub(crate) fn harden(components: &mut [Component], drift: u64, effort: Effort, b
         |(component, (stand, lowest)): (&Component, &(Stand, bool))| lowest.then(|| bounds - component.bound + stand.cost + stand.added());
     let bound = components.iter().zip(&alone).filter_map(one).fold(bounds, f64::max);
     let added = best.iter().map(Stand::added).fold(0.0, f64::max);
+    // An addition that is only a bound does no harm where a known one is at least as large.
     let known = best.iter().filter(|s| s.exact()).map(Stand::added).fold(0.0, f64::max);
     Robustness { cost: best.iter().map(|s| s.cost).sum(), added, exact: added <= known, bound }
 }
@@ -136,13 +141,16 @@ fn worst(stands: &[Stand]) -> f64 {
 /// Levels of the shared addition worth a try: what the components add when left alone and when hardened each for itself.
 fn levels(plain: &[Stand], alone: &[(Stand, bool)]) -> Vec<f64> {
     let mut levels: Vec<f64> = plain.iter().chain(alone.iter().map(|a| &a.0)).map(Stand::added).collect();
-    // Below the largest of those hardened for themselves only that one counts; from the largest plain one on nobody moves.
+    // Below the largest addition of a component hardened for itself, only that one counts; from the largest plain addition
+    // on, no component moves.
     let from = alone.iter().map(|a| a.0.added()).fold(0.0, f64::max);
     levels.retain(|l| *l >= from);
     levels.sort_unstable_by(f64::total_cmp);
     levels.dedup();
+    // Every `step`-th level is tried, so the levels that are tried spread over the whole range.
     let step = levels.len().div_ceil(LEVELS_MAX).max(1);
     let mut levels: Vec<f64> = levels.into_iter().step_by(step).collect();
+    // At level 0 every component is hardened for itself.
     levels.insert(0, 0.0);
     levels
 }
@@ -154,9 +162,12 @@ fn lowered(component: &Component, plain: &Stand, others: f64, rules: Rules<'_>) 
     let mut stand = plain.clone();
     let jobs = stand.shifts.len();
     let mut seen = false;
+    // A move of one job changes the worst cases of its neighbours, so one sweep is not enough; the bound on sweeps is one
+    // on time, since each sweep lowers the cost or ends the loop.
     for _ in 0..SWEEPS_MAX {
         let before = stand.cost + stand.added().max(others);
         for job in 0..jobs {
+            // An addition below that of the other components is free, so nothing is left to lower.
             if stand.added() <= others + PROOF_TOLERANCE || workspace.budget.is_spent() {
                 break;
             }
@@ -166,6 +177,7 @@ fn lowered(component: &Component, plain: &Stand, others: f64, rules: Rules<'_>) 
             break;
         }
     }
+    // A stand whose cost is its bound, and which adds no more than the others do, cannot be beaten.
     let unharmed = stand.cost + stand.added().max(others) <= component.bound + others + PROOF_TOLERANCE;
     // Of two jobs only the difference counts, so one look at all shifts of either sees everything.
     let lowest = stand.exact() && (jobs == 2 && seen || unharmed);
@@ -177,6 +189,7 @@ fn turn(group: &Group, job: usize, stand: &mut Stand, others: f64, rules: Rules<
     let Some(curve) = Curve::new(group, job, &stand.shifts, rules.effort.work_max() / 2, workspace) else { return false };
     let near = neighbours(group, job);
     let is_near = |j: &usize| near.binary_search(j).is_ok();
+    // A job that shares no circle with `job` has the same worst case wherever `job` stands.
     let elsewhere = (0..stand.shifts.len()).filter(|j| !is_near(j)).map(|j| stand.drifts[j].added).fold(others, f64::max);
     workspace.budget.charge(stand.shifts.len() as u64);
     let (shift, _) = curve.lowest(rules.drift, elsewhere);
@@ -189,6 +202,7 @@ fn turn(group: &Group, job: usize, stand: &mut Stand, others: f64, rules: Rules<
     let response = group.response(job, |other| Presence::At(stand.shifts[other]), workspace);
     let cost = stand.cost - response.at(old) + response.at(shift);
     let added = drifts.iter().map(|d| d.added).fold(elsewhere, f64::max);
+    // The curve knows the worst case of `job` only; the neighbours are looked at where it leads, and may veto the move.
     let compared = drifts.iter().all(|d| d.exact);
     if cost + added < stand.cost + stand.added().max(others) - PROOF_TOLERANCE {
         stand.cost = cost;

@@ -62,8 +62,10 @@ fn room(group: &Group, job: usize, shifts: &[u64], workspace: &mut Workspace) ->
     }
     kinks.sort_unstable();
     kinks.dedup();
+    // Without alignments the cost is one line around the circle, hence constant.
     let Some(&last) = kinks.last() else { return Room::Everywhere };
     let response = group.response(job, |other| Presence::At(shifts[other]), workspace);
+    // A rise within the tolerance is rounding and no loss.
     let allowed = response.at(here) + PROOF_TOLERANCE;
     let work = LOOKUP_WORK * group.spans(job);
     let mut flat = |distance: u64| {
@@ -72,9 +74,11 @@ fn room(group: &Group, job: usize, shifts: &[u64], workspace: &mut Workspace) ->
     };
     // The cost is linear between kinks: the room ends at the last kink before one that costs more.
     let later = kinks.iter().copied().take_while(|&d| flat(d)).last().unwrap_or(0);
+    // The walk passed every kink without a rise, so the cost is the same all around.
     if later == last {
         return Room::Everywhere;
     }
+    // Distances count forwards around the lock, so the way back begins at the largest.
     let earlier = kinks.iter().rev().copied().take_while(|&d| flat(d)).last().map_or(0, |d| (lock - d) % lock);
     Room::Within { earlier, later }
 }
@@ -85,12 +89,14 @@ fn room(group: &Group, job: usize, shifts: &[u64], workspace: &mut Workspace) ->
 pub(crate) fn centre(group: &Group, shifts: &mut [u64], may_move: impl Fn(usize) -> bool, workspace: &mut Workspace) -> Vec<Option<u64>> {
     let middle = |job: usize, shift: u64, earlier: u64, later: u64| {
         let lock = group.jobs[job].lock;
+        // A distance is below the lock, so the sum never falls below zero.
         (shift % lock + lock - earlier + (earlier + later) / 2) % lock
     };
     if shifts.len() == 2 && may_move(0) && may_move(1) {
         // Only the distance of two jobs matters, so their rooms are mirror images.
         let Room::Within { earlier, later } = room(group, 1, shifts, workspace) else { return vec![None; 2] };
         shifts[1] = middle(1, shifts[1], earlier, later);
+        // The second job stands in the middle now, so either job may drift half of the room.
         return vec![Some((earlier + later) / 2); 2];
     }
     for _ in 0..CENTRING_PASSES {
@@ -98,6 +104,7 @@ pub(crate) fn centre(group: &Group, shifts: &mut [u64], may_move: impl Fn(usize)
         let mut slacks = vec![None; shifts.len()];
         for job in 0..shifts.len() {
             if workspace.budget.is_spent() {
+                // The cost has not changed so far, but rooms that were seen before a neighbour moved promise nothing.
                 return vec![Some(0); shifts.len()];
             }
             let room = room(group, job, shifts, workspace);
@@ -109,10 +116,12 @@ pub(crate) fn centre(group: &Group, shifts: &mut [u64], may_move: impl Fn(usize)
                 shifts[job] = centred;
             }
         }
+        // In a pass without a move all rooms were seen with the final shifts, so its slacks hold.
         if !moved {
             return slacks;
         }
     }
+    // The last pass moved jobs after some rooms were seen, so all slacks are measured again.
     slacks(group, shifts, workspace)
 }
 

@@ -43,7 +43,7 @@ pub enum Outcome {
 pub struct Optimality {
     /// No assignment of shifts has a better mean score, or in robust mode a better worst one (to [`crate::PROOF_TOLERANCE`]).
     pub proven: bool,
-    /// That score can be at most this much better; 0 when proven.
+    /// How much better that score can be at most; 0 when proven.
     pub bound_gap: f64,
 }
 
@@ -56,8 +56,8 @@ pub struct JobShift {
     pub shift: Ticks,
     /// How far it alone may drift, either way, before the mean score falls; at most half its period.
     pub slack: Ticks,
-    /// Its shift matters only modulo this: gcd of its period with those it meets. Small against
-    /// its period means that the periods do not lock and no shift can help this job much.
+    /// The shift of the job matters only modulo its lock: the gcd of its period with the periods of those that it meets. A lock
+    /// that is small against the period means that the periods do not lock and no shift can help this job much.
     pub lock: Ticks,
 }
 
@@ -79,7 +79,7 @@ pub struct LinkScore {
     pub score: f64,
     /// Exact score under the reported shifts, whatever the mode.
     pub true_score: f64,
-    /// Exact score when nobody is shifted.
+    /// Exact score when no job is shifted.
     pub zero_shift_score: f64,
     /// The scores may be off by this much either way, where so many periods entangle that weak couplings had to be averaged out
     /// (docs/model.md, section 2); 0 where they are exact.
@@ -93,7 +93,7 @@ pub struct Solution {
     pub outcome: Outcome,
     /// Mean of `score` over the links with two or more jobs; 1 when there is none.
     pub mean_score: f64,
-    /// Mean exact score of the same links when nobody is shifted.
+    /// Mean exact score of the same links when no job is shifted.
     pub zero_shift_mean_score: f64,
     /// How sure the answer is.
     pub optimality: Optimality,
@@ -112,9 +112,9 @@ pub struct Solution {
 pub struct Robust {
     /// Worst mean score, or no more than it.
     pub mean_score: f64,
-    /// It is the worst mean score. Otherwise there was too much to look at, and it is only never lower than `mean_score`.
+    /// `mean_score` is the worst mean score. Otherwise there was too much to look at, and the worst is only never lower.
     pub exact: bool,
-    /// The mean score while nobody drifts can be at most this much better.
+    /// How much better the mean score can be at most while no job drifts.
     pub plain_gap: f64,
 }
 

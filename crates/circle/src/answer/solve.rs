@@ -68,6 +68,7 @@ pub fn solve(problem: &Problem, options: &Options) -> Result<Solution, SolveErro
 /// As [`solve`], and [`SolveError::Cancelled`].
 pub fn solve_until(problem: &Problem, options: &Options, cancel: &Cancel) -> Result<Solution, SolveError> {
     let answer = solve_counted(problem, options, Some(cancel))?.0;
+    // Where a search was cut short depends on the clock, so such an answer is not repeatable and is dropped.
     if cancel.is_cancelled() { Err(SolveError::Cancelled) } else { Ok(answer) }
 }
 
@@ -97,12 +98,14 @@ pub fn evaluate(problem: &Problem, shifts: &[Ticks]) -> Result<Solution, SolveEr
     let shifts: Vec<u64> = shifts.iter().zip(problem.periods()).map(|(s, t)| s.0 % t.0).collect();
     let mut parts = view.parts();
     let work_max = share(Effort::Thorough, parts.len());
+    // Every part has a budget of its own, so the slacks of one do not depend on the work of another.
     for part in &mut parts {
         part.group.limit(Effort::Thorough, work_max);
         part.stand_at(&shifts, &mut Workspace::new(Budget::new(work_max, None)));
     }
     let optimality = Optimality { proven: false, bound_gap: 0.0 };
     let mut solution = view.report(Outcome::Evaluated, &parts, &shifts, optimality);
+    // No score exceeds 1, so no shifts can be better by more than what is missing to 1.
     solution.optimality.bound_gap = (1.0 - solution.mean_score).max(0.0);
     Ok(solution)
 }
@@ -131,6 +134,7 @@ pub(super) struct Settled {
 impl Settled {
     fn new((class, circle): (usize, Circle)) -> Self {
         let mut workspace = Workspace::default();
+        // No shift changes this excess, so shift 0 stands for all shifts.
         workspace.sum.sweep(&circle, |_| Presence::At(0), &mut workspace.budget);
         let excess = workspace.sum.excess(&circle) / circle.perimeter as f64;
         Self { class, circle, excess }
@@ -157,7 +161,7 @@ impl Part {
         let mut workspace = Workspace::new(Budget::new(work_max + work_max / CENTRING_SHARE, cancel));
         self.group.limit(options.effort, work_max);
         let Optimum { found, bound } = workspace.within(work_max, |workspace| optimum(&self.group, options.effort, workspace));
-        // An earlier bound holds as well.
+        // The bound of an earlier search of the part holds as well: both bound the same optimum.
         self.bound = bound.max(self.bound);
         self.proven = found.cost <= self.bound + PROOF_TOLERANCE;
         self.rotations = found.shifts;
@@ -174,12 +178,14 @@ impl Part {
     /// solved by itself is composed with others as one that is solved among them.
     fn rotated(&self) -> Rotated {
         let turn = self.rotations.first().copied().unwrap_or(0);
+        // One lock is added before the subtraction, so the difference of two residues stays above zero.
         let rotate = |(rotation, own): (&u64, &GroupJob)| (rotation + own.lock - turn % own.lock) % own.lock;
         Rotated { jobs: self.jobs.clone(), rotations: self.rotations.iter().zip(&self.group.jobs).map(rotate).collect() }
     }
 
     /// Takes over the shifts of all jobs, and looks for their slacks.
     pub(super) fn stand_at(&mut self, shifts: &[u64], workspace: &mut Workspace) {
+        // What a shift holds beyond the lock changes nothing on the links of the part (docs/model.md, section 3).
         self.rotations = self.jobs.iter().zip(&self.group.jobs).map(|(&j, own)| shifts[j] % own.lock).collect();
         self.slacks = slack::slacks(&self.group, &self.rotations, workspace);
     }
@@ -198,16 +204,20 @@ fn solve_parts(parts: &mut [Part], options: &Options, cancel: Option<&Cancel>) {
     let most = options.effort.work_max();
     let all = |parts: &mut [&mut Part], share: u64| {
         if parts.len() >= PARALLEL_SETS_MIN {
+            // Every part has its own budget, so threads change the time that this takes and not the answer.
             parts.par_iter_mut().for_each(|part| part.solve(options, share, cancel));
         } else {
             parts.iter_mut().for_each(|part| part.solve(options, share, cancel));
         }
     };
+    // A single part has no other to leave work to, so there is no second half to keep for later.
     let share = if parts.len() == 1 { most.min(work_max) } else { most.min(work_max / 2 / parts.len().max(1) as u64) };
     all(&mut parts.iter_mut().collect::<Vec<_>>(), share);
     let left = work_max.saturating_sub(parts.iter().map(|p| p.spent).sum());
     let mut open: Vec<&mut Part> = parts.iter_mut().filter(|p| !p.proven).collect();
+    // Proven parts have nothing to gain, so what they leave is shared among the open parts only.
     let again = most.min(left / open.len().max(1) as u64);
+    // A second search starts from nothing, so with less than twice the work of the first it would mostly repeat it.
     if again >= 2 * share.max(1) {
         all(&mut open, again);
     }
@@ -215,9 +225,12 @@ fn solve_parts(parts: &mut [Part], options: &Options, cancel: Option<&Cancel>) {
 
 impl<'a> View<'a> {
     pub(crate) fn new(problem: &'a Problem, effort: Effort) -> Self {
+        // A link of one job is in no mean, and no shift changes its score.
         let classes = affinity::merge(problem, 2);
         let circle = |class: &LinkClass| Circle::of_link(problem, &problem.links()[class.link], class.links.len(), effort);
         let all = classes.iter().enumerate().filter_map(|(c, class)| circle(class).map(|circle| (c, circle)));
+        // Jobs without edges are in the background of a circle (docs/model.md, section 2). Where at most one job is left, no
+        // shift changes the score.
         let (contended, settled): (Vec<_>, Vec<_>) = all.partition(|(_, circle)| circle.members.len() > 1);
         let settled = settled.into_iter().map(Settled::new).collect();
         Self { problem, effort, cancel: None, classes, contended, settled }
@@ -249,6 +262,7 @@ impl<'a> View<'a> {
                 jobs.dedup();
                 let mut circles: Vec<Circle> = set.iter().map(|&i| self.contended[i].1.clone()).collect();
                 for m in circles.iter_mut().flat_map(|c| &mut c.members) {
+                    // `jobs` is sorted and names every member, so the point is the place of the job in the part.
                     m.job = jobs.partition_point(|&j| j < m.job);
                 }
                 let group = Group::new(jobs.len(), circles, self.effort);
@@ -270,17 +284,20 @@ impl<'a> View<'a> {
 
     fn combine(&self, mut parts: Vec<Part>, options: &Options) -> Solution {
         let rotated: Vec<Rotated> = parts.iter().map(Part::rotated).collect();
+        // Composition turns each part as a whole, so every part keeps its cost (docs/model.md, section 7).
         let mut shifts = self.compose(&rotated);
         let shared = self.shared_links().max(1) as f64;
         let bound: f64 = parts.iter().map(|p| p.bound).sum();
         let settled: f64 = self.settled.iter().map(|s| s.circle.cost(s.circle.blur)).sum();
         let blur = settled + parts.iter().map(|p| p.group.blur()).sum::<f64>();
         let Some(drift) = options.robust else {
+            // With a blur the search looked at circles that are not the true ones, so nothing is called proven (section 2).
             let proven = parts.iter().all(|p| p.proven) && blur == 0.0;
             let optimality = Optimality { proven, bound_gap: 0.0 };
             let mut solution = self.report(Outcome::Solved, &parts, &shifts, optimality);
             if solution.mean_score < solution.zero_shift_mean_score {
-                // The circles on which the search looked are not quite the true ones.
+                // Dropped couplings can make the shifts that were found worse than none; the reported scores count all couplings
+                // where they can, and so zero shifts are the better answer.
                 shifts.fill(0);
                 let mut workspace = Workspace::new(Budget::new(share(options.effort, 1), self.cancel.as_ref()));
                 parts.iter_mut().for_each(|part| part.stand_at(&shifts, &mut workspace));
@@ -292,11 +309,13 @@ impl<'a> View<'a> {
             return solution;
         };
         let worst = self.harden(&mut parts, &mut shifts, drift.0, options.effort);
+        // The blur counts twice: the cost that was measured and the bound are both off by it at most.
         let gap = ((worst.cost + worst.added - worst.bound + 2.0 * blur) / shared).max(0.0);
         let proven = gap <= PROOF_TOLERANCE && blur == 0.0;
         let optimality = Optimality { proven, bound_gap: if proven { 0.0 } else { gap } };
         let mut solution = self.report(Outcome::Solved, &parts, &shifts, optimality);
         solution.robust = Some(Robust {
+            // The addition is a difference of two costs, and each of them is off by the blur at most.
             mean_score: solution.mean_score - (worst.added + 2.0 * blur) / shared,
             exact: worst.exact && blur == 0.0,
             plain_gap: ((worst.cost - bound + 2.0 * blur) / shared).max(0.0),
@@ -307,6 +326,7 @@ impl<'a> View<'a> {
     /// How much better than the reported ones the scores of other shifts can be. A bound holds on circles that are off by their
     /// blur; that demand beyond the capacity must exceed it holds on any.
     fn gap(&self, solution: &Solution, parts: &[Part]) -> f64 {
+        // A reported score may be off by its uncertainty, so the loss is taken at its largest.
         let lost = |class: usize| -> f64 {
             self.classes[class].links.iter().map(|&l| 1.0 - solution.links[l].score + solution.links[l].uncertainty).sum()
         };
@@ -322,6 +342,8 @@ impl<'a> View<'a> {
     /// Moves the shifts to lower the worst case of a drift, component by component: a job may drift on the links of several sets.
     fn harden(&self, parts: &mut [Part], shifts: &mut [u64], drift: u64, effort: Effort) -> Robustness {
         let own = |component: &Part| {
+            // A component is a union of sets (docs/model.md, section 7), so their bounds add up to one of the component, and the
+            // first job of a set tells in which component the set lies.
             let sets = parts.iter().filter(|p| p.jobs.first().is_some_and(|j| component.jobs.binary_search(j).is_ok()));
             sets.map(|p| p.bound).sum()
         };
@@ -338,6 +360,7 @@ impl<'a> View<'a> {
         let worst = robust::harden(&mut stands, drift, effort, &Budget::new(work_max, self.cancel.as_ref()));
         let rotated: Vec<Rotated> =
             components.into_iter().zip(stands).map(|(c, stand)| Rotated { jobs: c.jobs, rotations: stand.shifts }).collect();
+        // Components share no job, so this only turns each of them as a whole.
         shifts.copy_from_slice(&self.compose(&rotated));
         parts.iter_mut().for_each(|part| part.stand_at(shifts, &mut Workspace::new(Budget::new(work_max, self.cancel.as_ref()))));
         worst

@@ -30,6 +30,7 @@ pub(crate) fn merge(problem: &Problem, members_min: usize) -> Vec<LinkClass> {
         if link.members.len() < members_min {
             continue;
         }
+        // Members are in order of job and equal demands share an id, so equal links have equal keys.
         let class = *seen.entry((link.capacity.0, &link.members)).or_insert(classes.len());
         if class == classes.len() {
             classes.push(LinkClass { link: index, links: Vec::new() });
@@ -54,7 +55,8 @@ pub(crate) fn shape<'a>(jobs: usize, links: impl Iterator<Item = &'a [Member]>) 
     }
     vertices += on_shared.iter().filter(|&&s| s).count();
     let components = (0..jobs).filter(|&j| on_shared[j] && sets.find(j) == j).count();
-    // A component's representative is itself on a shared link, for only such jobs are united.
+    // The representative of a component is itself on a shared link, because only such jobs are united.
+    // The number of independent loops of a graph is edges - vertices + components.
     (components, edges + components - vertices)
 }
 
@@ -93,7 +95,9 @@ pub fn coupled_groups(jobs: usize, links: &[Vec<usize>]) -> Vec<Vec<usize>> {
             of_job[j].push(l);
         }
     }
+    // Each link and each job is entered once, so the search is linear in the edges of the graph.
     let mut blocks = Blocks { links, of_job: &of_job, entered: vec![0; links.len() + jobs], low: vec![0; links.len() + jobs], clock: 0 };
+    // Links are enough as roots: a job on no link has no edge and belongs to no set.
     for root in 0..links.len() {
         if blocks.entered[root] == 0 {
             blocks.search(root, &mut sets);
@@ -104,6 +108,7 @@ pub fn coupled_groups(jobs: usize, links: &[Vec<usize>]) -> Vec<Vec<usize>> {
         grouped.entry(sets.find_mut(l)).or_default().push(l);
     }
     let mut out: Vec<Vec<usize>> = grouped.into_values().collect();
+    // The representatives come in no useful order; sets are disjoint, so their first links decide.
     out.sort_unstable();
     out
 }
@@ -117,6 +122,7 @@ pub(crate) fn connected(jobs: usize, links: &[Vec<usize>]) -> Vec<Vec<usize>> {
         });
     }
     let mut grouped: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    // A link without members belongs to no component and has no first member to look up.
     for (l, members) in links.iter().enumerate().filter(|l| !l.1.is_empty()) {
         grouped.entry(sets.find_mut(members[0])).or_default().push(l);
     }
@@ -144,6 +150,7 @@ impl Blocks<'_> {
     }
 
     fn enter(&mut self, v: usize) {
+        // The clock counts vertices, and a problem has at most `LINKS_MAX` + `JOBS_MAX` of them, far below 2^32.
         self.clock += 1;
         self.entered[v] = self.clock;
         self.low[v] = self.clock;
@@ -160,6 +167,7 @@ impl Blocks<'_> {
             let at = *i;
             *i += 1;
             if let Some(w) = self.neighbour(v, at) {
+                // A job is on a link once, so this edge is the one by which `v` was entered, and closes no loop.
                 if w == parent {
                     continue;
                 }
@@ -168,6 +176,7 @@ impl Blocks<'_> {
                     open.push(w);
                     path.push((w, v, 0));
                 } else {
+                    // A visited neighbour is an ancestor or a descendant of `v` (depth-first search), and only an ancestor is lower.
                     self.low[v] = self.low[v].min(self.entered[w]);
                 }
                 continue;
@@ -177,8 +186,10 @@ impl Blocks<'_> {
                 break;
             }
             self.low[parent] = self.low[parent].min(self.low[v]);
+            // No edge from below `v` leads above `parent`, so `parent` separates `v` from the rest or is the root.
             if self.low[v] >= self.entered[parent] {
-                // `parent` and everything above `v` form a block.
+                // `parent` and everything above `v` form a block. A link that is the parent unites the blocks that meet in it;
+                // a job that is the parent does not, because blocks turn against each other around a job (section 7).
                 let mut first_link = (parent < self.links.len()).then_some(parent);
                 while let Some(w) = open.pop() {
                     if w < self.links.len() {
@@ -224,14 +235,18 @@ pub fn compose(periods: &[u64], sets: &[Rotated]) -> Vec<u64> {
         if shift[root].is_some() {
             continue;
         }
+        // A component can be turned as a whole, so its first job may stand at 0.
         shift[root] = Some(0);
         let mut queue = vec![root];
+        // On a forest each job is reached by one path only, so the order of the walk changes no shift.
         while let Some(j) = queue.pop() {
             for &s in &of_job[j] {
+                // Two sets share at most one job (docs/model.md, section 7), so a set is entered through one job only.
                 if core::mem::replace(&mut done[s], true) {
                     continue;
                 }
                 let set = &sets[s];
+                // The set names `j`, because `of_job` led here; the turn of the set is `t_j` less this rotation.
                 let anchor = set.jobs.iter().position(|&k| k == j).map_or(0, |i| set.rotations[i]);
                 let t_j = shift[j].unwrap_or(0);
                 for (&k, &rotation) in set.jobs.iter().zip(&set.rotations) {

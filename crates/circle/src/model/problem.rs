@@ -157,6 +157,7 @@ impl Problem {
     pub(crate) fn with_period(&self, job: JobId, period: Ticks) -> Self {
         let mut stretched = self.clone();
         debug_assert!(period >= self.periods[job.index()], "invariant: a gate never shortens an iteration");
+        // All phases end within the old period, so they lie within the longer one.
         stretched.periods[job.index()] = period;
         stretched
     }
@@ -190,12 +191,14 @@ impl ProblemBuilder {
     /// # Errors
     /// [`ProblemError::Period`], [`ProblemError::TooMany`].
     pub fn job(&mut self, period: Ticks) -> Result<JobId, ProblemError> {
+        // A period of 0 has no circle, and sums of periods above the limit could leave 64 bits.
         if period.0 == 0 || period.0 > PERIOD_TICKS_MAX {
             return Err(ProblemError::Period { period: period.0 });
         }
         if self.problem.periods.len() >= JOBS_MAX {
             return Err(ProblemError::TooMany { what: "jobs", count: JOBS_MAX + 1, limit: JOBS_MAX });
         }
+        // The number fits: there are at most `JOBS_MAX` jobs.
         let id = JobId(self.problem.periods.len() as u32);
         self.problem.periods.push(period);
         Ok(id)
@@ -225,6 +228,7 @@ impl ProblemBuilder {
                 return Err(ProblemError::Rate { what: "rate", mbps: phase.rate.0, min: 0 });
             }
             previous_end = end;
+            // Silent spans are dropped and equal neighbours merged: demands that are the same become the same phases and share an id.
             match clean.last_mut() {
                 Some(last) if last.end == phase.start && last.rate == phase.rate => last.end = phase.end,
                 _ if phase.rate == Rate::ZERO => {}
@@ -232,6 +236,7 @@ impl ProblemBuilder {
             }
         }
         let next = DemandId(self.problem.demands.len() as u32);
+        // The entry takes the next id only where the phases are new, so an id equal to `next` says that they are.
         let demand = *self.interned.entry((job, clean.clone())).or_insert(next);
         if demand == next {
             self.problem.demands.push(clean);
@@ -244,6 +249,7 @@ impl ProblemBuilder {
     /// # Errors
     /// [`ProblemError::Rate`], [`ProblemError::DuplicateMember`], [`ProblemError::TooMany`], [`ProblemError::Unknown`].
     pub fn link(&mut self, capacity: Rate, mut members: Vec<Member>) -> Result<LinkId, ProblemError> {
+        // Scores are parts of the capacity, so a capacity of 0 has none.
         if capacity.0 == 0 || capacity.0 > RATE_MBPS_MAX {
             return Err(ProblemError::Rate { what: "capacity", mbps: capacity.0, min: 1 });
         }
@@ -253,6 +259,7 @@ impl ProblemBuilder {
         if self.problem.links.len() >= LINKS_MAX {
             return Err(ProblemError::TooMany { what: "links", count: LINKS_MAX + 1, limit: LINKS_MAX });
         }
+        // Members in order make equal links comparable, and put a job that is there twice next to itself.
         members.sort_unstable();
         for pair in members.windows(2) {
             if pair[0].job == pair[1].job {
@@ -262,6 +269,7 @@ impl ProblemBuilder {
         if let Some(m) = members.iter().find(|m| m.demand.0 as usize >= self.problem.demands.len()) {
             return Err(ProblemError::Unknown { what: "demand", id: m.demand.0 });
         }
+        // The number fits: there are at most `LINKS_MAX` links.
         let id = LinkId(self.problem.links.len() as u32);
         self.problem.links.push(ProblemLink { capacity, members });
         Ok(id)

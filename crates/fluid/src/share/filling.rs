@@ -1,9 +1,9 @@
 //! What a job leaves over on one link, because another one holds it back, goes to the others there.
 //!
 //! An allocation is fair when every job that is not at full speed has a link on which it is held back: that link is full, and
-//! nobody gets more of it. It is found from what is certain. Each link shares what those leave whose pace is known among
-//! those whose pace is not, which is the least that each of these can get there, because whoever gets less elsewhere can only
-//! leave more. Where the link gives to all of them no more than their other links, it is the one that holds them back, and
+//! no job gets more of it. The allocation is found from what is certain. Each link shares what those leave whose pace is known among
+//! those whose pace is not, which is the least that each of these can get there, because a job that gets less elsewhere can
+//! only leave more. Where the link gives to all of them no more than their other links, it is the one that holds them back, and
 //! their pace is known. Where all jobs demand the same of each of their links this is progressive filling: the link with the
 //! lowest share is always such a link.
 //!
@@ -72,7 +72,7 @@ impl Filling {
 
     /// Finds the pace of every job on the links that hand on and hang together with `first`, which is one of them.
     pub(crate) fn fill(&mut self, first: u32, rates: &Rates, links: &[Shared], uses: &[Range<u32>]) {
-        // Most runs never come here.
+        // Most runs never hand anything on, so the working memory is made on first use.
         if self.places.is_empty() {
             self.places.resize(links.len(), OUTSIDE);
             self.parts.resize(rates.entries(), FULL);
@@ -91,6 +91,7 @@ impl Filling {
         self.links.push(first);
         self.places[first as usize] = 0;
         let mut next = 0;
+        // The list is queue and result at once: each link enters it once, and so the walk ends.
         while let Some(&link) = self.links.get(next) {
             next += 1;
             for a in &links[link as usize].active {
@@ -99,6 +100,7 @@ impl Filling {
                 }
                 self.jobs.push(a.job);
                 for &(other, _) in rates.used(&uses[a.job as usize]) {
+                    // A link that does not hand on stays outside, because nothing that is shared here changes its level.
                     if self.places[other as usize] == OUTSIDE && links[other as usize].hands_on() {
                         self.places[other as usize] = self.links.len() as u32;
                         self.links.push(other);
@@ -106,6 +108,7 @@ impl Filling {
                 }
             }
         }
+        // Only the flags that were set are cleared, because a filling may concern few of many jobs.
         self.jobs.iter().for_each(|j| self.known[*j as usize] = false);
         self.filled.clear();
         self.filled.resize(self.links.len(), Link::default());
@@ -115,11 +118,14 @@ impl Filling {
     fn settle(&mut self, rates: &Rates, links: &[Shared], uses: &[Range<u32>]) {
         self.open.clear();
         for &j in &self.jobs {
+            // A full link outside hands nothing on, so it gives each of its jobs no more than their other links do: what happens inside
+            // cannot make such a job faster.
             let pace = outside(rates.used(&uses[j as usize]), links, |l| self.places[l as usize] == OUTSIDE);
             self.paces[j as usize] = pace.unwrap_or(FULL);
             self.is_open[j as usize] = pace.is_none();
             self.open.extend(pace.is_none().then_some(j));
         }
+        // Each round stops at least one open job, so there are at most as many rounds as jobs.
         while !self.open.is_empty() {
             for place in 0..self.links.len() {
                 self.share(place, rates, links);
@@ -149,7 +155,7 @@ impl Filling {
         self.filled[place] = Link { free, rest, jobs, waits: false };
     }
 
-    /// What each link gives to an open job. Those that give more than another one wait for it.
+    /// What each link gives to an open job. Links that give more than another one wait for it.
     fn look(&mut self, job: u32, rates: &Rates, uses: &[Range<u32>]) {
         let uses = &uses[job as usize];
         let mut least = FULL;
@@ -181,6 +187,7 @@ impl Filling {
             let holds = |(entry, &(link, _)): (u32, &(u32, u64))| {
                 parts[entry as usize] == pace && filled.get(places[link as usize] as usize).is_some_and(|l| !l.waits)
             };
+            // A link that waits may still give more once others are known, so only links that do not wait hold a job back for good.
             is_open[j as usize] = pace < FULL && !(uses.start..).zip(rates.used(uses)).any(holds);
             is_open[j as usize]
         });
@@ -196,6 +203,7 @@ impl Filling {
             // No link that is shared is without demand, and the speed is that at which it is full, so below full speed.
             (sum > 0).then(|| ((self.filled[place].free / sum).min(u128::from(FULL)) as u64, place))
         };
+        // At the least of these speeds one link is full and no other is beyond its capacity.
         let Some((speed, place)) = (0..self.links.len()).filter_map(full_at).min() else {
             self.open.clear();
             return;
@@ -226,6 +234,7 @@ fn fair(free: u128, demands: &mut [u64]) -> (u128, u64) {
     demands.sort_unstable();
     let (mut rest, mut jobs) = (free, demands.len() as u64);
     for &demand in demands.iter() {
+        // A whole number is above `rest` exactly if it is above the whole part of it, so the shift loses nothing.
         if u128::from(demand) * u128::from(jobs) > rest >> PACE_BITS {
             break;
         }
@@ -235,9 +244,10 @@ fn fair(free: u128, demands: &mut [u64]) -> (u128, u64) {
     (rest, jobs)
 }
 
-/// The part of full speed that an equal share of `rest` is, at most all of it; all of it where nobody has to share.
+/// The part of full speed that an equal share of `rest` is, at most all of it; all of it where no job has to share.
 fn pace(rest: u128, jobs: u64, demand: u64) -> u64 {
     let whole = u128::from(jobs) * u128::from(demand);
+    // Without open jobs there is nothing to divide by, and the link holds no job back.
     rest.checked_div(whole).map_or(FULL, |pace| pace.min(u128::from(FULL)) as u64)
 }
 

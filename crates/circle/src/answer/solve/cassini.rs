@@ -47,8 +47,10 @@ impl Grid {
         let mut perimeter: u128 = 1;
         for m in &link.members {
             let t = u128::from(problem.period(m.job));
+            // The division comes first, so only an LCM that is itself beyond 128 bits is refused.
             perimeter = (perimeter / perimeter.gcd(&t)).checked_mul(t).ok_or_else(|| overflow.clone())?;
         }
+        // Angles and rotations are computed as up to 72 perimeters, so that product must fit too.
         if perimeter.checked_mul(ANGLES as u128).is_none() {
             return Err(overflow);
         }
@@ -59,11 +61,14 @@ impl Grid {
             let phases = problem.phases(m.demand);
             let mut wave = [0; ANGLES];
             for (k, sample) in wave.iter_mut().enumerate() {
+                // Demand changes at whole ticks only, so rounding an angle down to a tick changes no sample.
                 let at = (k as u128 * perimeter / ANGLES as u128 % t) as u64;
                 *sample = phases.iter().find(|p| p.start.0 <= at && at < p.end.0).map_or(0, |p| p.rate.0 as i64);
             }
             waves.push(wave);
             let turns = perimeter / t;
+            // Only differences of rotations matter, so the first job stands still; job `j` has gone around its own circle after
+            // 2 pi / r_j, and its rotations repeat from there (paper, section 3).
             ranges.push(if i == 0 { 1 } else { (ANGLES as u128).div_ceil(turns) as usize });
         }
         Ok(Self { capacity: link.capacity.0 as i64, waves, ranges, perimeter })
@@ -75,6 +80,7 @@ impl Grid {
 
     fn rotated(&self, demand: &[i64; ANGLES], job: usize, rotation: usize) -> [i64; ANGLES] {
         let wave = &self.waves[job];
+        // A rotation is below 72, so the place exists. The last samples of the wave come round to the front.
         let (tail, head) = wave.split_at(ANGLES - rotation);
         let mut out = *demand;
         for (sum, d) in out.iter_mut().zip(head.iter().chain(tail)) {
@@ -111,6 +117,7 @@ impl GridSearch<'_> {
             }
         }
         let bound = base + pending.iter().map(|p| p.2).sum::<i64>();
+        // A tie is cut too: the first of equal answers wins, and no rotation at all is the first of all.
         if bound >= self.best {
             return;
         }
@@ -121,8 +128,10 @@ impl GridSearch<'_> {
             return;
         };
         let mut order: Vec<usize> = (0..added.len()).collect();
+        // The sort is stable, so of equal rotations the smaller one is tried first.
         order.sort_by_key(|&r| added[r]);
         for rotation in order {
+            // Later rotations add more, so the first that is cut cuts all of them.
             if bound - least + added[rotation] >= self.best || self.budget.is_spent() {
                 break;
             }
@@ -157,6 +166,7 @@ pub(crate) fn solve(view: &View<'_>, mut budget: Budget) -> Result<Solution, Sol
         let mut solution = view.report(Outcome::Loop, &parts, &vec![0; jobs], unproven);
         solution.shifts.clear();
         solution.affinity = Affinity { components, loops, merged_links: 0 };
+        // A placement that the paper discards has no shifts; what is reported is the score of zero shifts.
         solution.optimality.bound_gap = (1.0 - solution.mean_score).max(0.0);
         return Ok(solution);
     }
@@ -166,6 +176,7 @@ pub(crate) fn solve(view: &View<'_>, mut budget: Budget) -> Result<Solution, Sol
     for &l in &shared {
         let link = &problem.links()[l];
         let grid = Grid::new(problem, LinkId(l as u32), link)?;
+        // One hard link must not take the work of the links after it.
         let outer = budget.narrow(LINK_WORK);
         let (score, rotations, complete) = best_rotations(&grid, &mut budget);
         budget.restore(outer);
@@ -183,6 +194,7 @@ pub(crate) fn solve(view: &View<'_>, mut budget: Budget) -> Result<Solution, Sol
     }
     let shifts = affinity::compose(&problem.periods().iter().map(|t| t.0).collect::<Vec<_>>(), &rotated);
     let mut solution = view.report(Outcome::Solved, &parts, &shifts, unproven);
+    // The report has scored the shifts exactly; the score of the paper takes the place of `score`, and `true_score` stays.
     for link in &mut solution.links {
         if let Some(score) = grid_scores[link.link.index()] {
             link.score = score;
