@@ -53,6 +53,7 @@ pub fn export(fabric: &Fabric, format: &Format) -> Result<Export, FabricError> {
         Format::SlurmConf => slurm::conf(fabric, tree),
         Format::KubernetesLabels(keys) => labels::manifests(fabric, tree, keys),
         Format::HyperNode => hypernode::manifests(fabric, tree),
+        // The native format has been answered above; its name here only completes the match.
         Format::SlurmYaml | Format::Native => slurm::yaml(fabric, tree),
     }
 }

@@ -57,6 +57,7 @@ impl FromStr for Layer {
     type Err = AssumptionError;
 
     fn from_str(text: &str) -> Result<Self, AssumptionError> {
+        // Tier 0 marks a tier that is not known, so nobody may state it.
         let numbered = || text.strip_prefix("tier").and_then(|n| n.parse::<u8>().ok()).filter(|&n| n > 0);
         match text {
             "host" => Ok(Self::Host),
@@ -108,6 +109,7 @@ impl FromStr for Assumption {
         let shape = || AssumptionError(format!("{} is not TIER-TIER=RATE or TIER-TIER=RATE*CABLES", quoted(text)));
         let (pair, value) = text.split_once('=').ok_or_else(shape)?;
         let (a, b) = pair.split_once('-').ok_or_else(shape)?;
+        // `spine-leaf` means the same as `leaf-spine`: the lower layer comes first, hosts below all tiers.
         let mut layers: [Layer; 2] = [a.trim().parse()?, b.trim().parse()?];
         layers.sort();
         if layers == [Layer::Host; 2] {
@@ -138,6 +140,7 @@ fn capacity(text: &str) -> Result<Rate, AssumptionError> {
 
 /// The assumption about two layers, if there is one; the last of several holds.
 pub(crate) fn about(assumptions: &[Assumption], a: NodeKind, b: NodeKind) -> Option<usize> {
+    // A switch of unknown tier is in no layer, so no assumption holds for its cables.
     let mut layers = [Layer::of(a)?, Layer::of(b)?];
     layers.sort();
     assumptions.iter().rposition(|assumption| assumption.layers == layers)

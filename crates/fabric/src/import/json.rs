@@ -36,10 +36,12 @@ pub(crate) fn read(text: &str) -> Result<Json, FabricError> {
     let text = bounded(text)?;
     let mut reader = serde_json::Deserializer::from_str(text);
     let mut left = VALUES_MAX;
+    // A second value behind the first one is an error and not ignored.
     let value = Seed(&mut left).deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
     value.map_err(|error| {
         let place = format!("line {}, column {}", error.line(), error.column());
         let text = error.to_string();
+        // serde_json repeats the place at the end of its text, and the error names it separately.
         let problem = text.split(" at line ").next().unwrap_or(&text);
         document(place, problem)
     })
@@ -51,6 +53,7 @@ impl<'de> DeserializeSeed<'de> for Seed<'_> {
     type Value = Json;
 
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
+        // Each value is charged before it is read, at any depth, so one allowance bounds the whole tree.
         *self.0 = self.0.checked_sub(1).ok_or_else(|| D::Error::custom(format!("more than {VALUES_MAX} values")))?;
         deserializer.deserialize_any(self)
     }
@@ -96,6 +99,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         while let Some(item) = items.next_element_seed(Seed(self.0))? {
             list.push(item);
         }
+        // lldpd's json0 puts nearly every value into a list of its own, so the spare room of short lists is given back.
         list.shrink_to_fit();
         Ok(Json::List(list))
     }
@@ -106,6 +110,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
             let value = entries.next_value_seed(Seed(self.0))?;
             object.push((key, value));
         }
+        // `At::get` searches by bisection, and a repeated key lies beside its twin.
         object.sort_by(|(a, _), (b, _)| a.cmp(b));
         if let Some(twice) = object.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             return Err(A::Error::custom(format!("key {} occurs twice in one object", quoted(&twice[0].0))));

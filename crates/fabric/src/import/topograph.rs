@@ -58,12 +58,15 @@ pub fn graph(text: &str) -> Result<Imported, FabricError> {
                 return Err(above.error(format!("more than {LAYERS_MAX} layers")));
             }
             let switch = cabling.node(name)?;
+            // Hosts are in layer 0, so a switch with the name of an instance is refused here.
             let known = *layers.entry(switch).or_insert(i + 1);
             if known != i + 1 {
                 return Err(layer.error(format!("{} is in layer {} here and in layer {known} elsewhere", quoted(name), i + 1)));
             }
+            // LAYERS_MAX keeps the tier within a u8.
             let kind = NodeKind::Switch { tier: i as u8 + 1 };
             findings.extend(cabling.state_kind(switch, kind, Provenance::Intended));
+            // Instances share their upper layers, so most edges come again and are stated once.
             if edges.insert((below, switch)) {
                 cabling.edge(below, switch, Provenance::Intended)?;
             }

@@ -23,6 +23,7 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, FabricError> {
             max_depth: DEPTH_MAX,
             flow_nesting_limit: DEPTH_MAX,
             max_nodes: NODES_MAX,
+            // A collection has two events, its start and its end.
             max_events: 2 * NODES_MAX,
             max_anchors: 1_000,
             max_aliases: 10_000,
@@ -31,6 +32,7 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, FabricError> {
         alias_limits: serde_saphyr::alias_limits! {
             max_total_replayed_events: ALIAS_EVENTS_MAX,
         },
+        // A repeated key would lose the first value in silence.
         duplicate_keys: DuplicateKeyPolicy::Error,
         with_snippet: false,
         emit_comments: false,

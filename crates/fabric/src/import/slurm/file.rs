@@ -71,6 +71,7 @@ pub fn topology_yaml(text: &str, wanted: Option<&str>) -> Result<Imported, Fabri
         check_name(|| place(&topology.topology), name(topology))?;
     }
     let mut names: Vec<&Spanned<String>> = topologies.iter().map(|t| &t.topology).collect();
+    // Equal names become neighbours, and the stable sort keeps the first declaration first.
     names.sort_by_key(|name| &name.value);
     if let Some(twice) = names.windows(2).find(|pair| pair[0].value == pair[1].value) {
         let problem = format!("topology {} is declared twice, first at {}", quoted(&twice[1].value), place(twice[0]));
@@ -129,6 +130,7 @@ fn read(topology: &Topology) -> Result<Imported, FabricError> {
         }
         return tree::tree(&switches);
     }
+    // Rings and tori are parsed as anything at all, so that the refusal can name them.
     let Some(given) = &topology.block else {
         return fail(match topology.flat {
             Some(_) => format!("topology {named} is flat: it names no nodes and no switches, so there is nothing to import"),
