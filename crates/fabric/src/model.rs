@@ -326,6 +326,7 @@ impl FabricBuilder {
             let known = &mut self.nodes[id.index()].kind;
             match (*known, kind) {
                 (a, b) if a == b => {}
+                // A known tier replaces an unknown one, whichever was declared first.
                 (NodeKind::Switch { tier: 0 }, NodeKind::Switch { .. }) => *known = kind,
                 (NodeKind::Switch { .. }, NodeKind::Switch { tier: 0 }) => {}
                 (a, b) => {
@@ -337,6 +338,7 @@ impl FabricBuilder {
         if self.nodes.len() >= NODES_MAX {
             return Err(FabricError::TooLarge { what: "nodes", count: self.nodes.len() + 1, limit: NODES_MAX });
         }
+        // NODES_MAX is below 2^32, so the cast loses nothing.
         let id = NodeId(self.nodes.len() as u32);
         self.nodes.push(Node { name: name.into(), kind });
         self.ports.push(BTreeMap::new());
@@ -355,6 +357,7 @@ impl FabricBuilder {
     /// ([`Fabric::is_numbered`]).
     pub fn next_port(&mut self, node: NodeId) -> String {
         loop {
+            // The loop ends, because each turn tries a new number and a node has finitely many ports.
             let n = &mut self.auto_ports[node.index()];
             let name = format!("p{n}");
             *n += 1;
@@ -375,6 +378,7 @@ impl FabricBuilder {
     /// # Errors
     /// [`FabricError::SelfLink`], [`FabricError::PortTaken`], [`FabricError::TooLarge`].
     pub fn link(&mut self, from: Port, to: Port, capacity: Option<Rate>, provenance: Provenance) -> Result<LinkId, FabricError> {
+        // All checks come before the first change, so a refused link leaves the builder as it was.
         if from.node == to.node {
             return Err(FabricError::SelfLink { name: self.nodes[from.node.index()].name.clone() });
         }
@@ -385,6 +389,7 @@ impl FabricBuilder {
         for (port, taken) in [(&from, links(&from).out), (&to, links(&to).into)] {
             if let Some(taken) = taken {
                 let other = &self.links[taken.index()];
+                // The earlier link may leave the port or enter it; a person needs to know its other end.
                 let far = if other.from == *port { &other.to } else { &other.from };
                 return Err(FabricError::PortTaken {
                     node: self.nodes[port.node.index()].name.clone(),
@@ -438,6 +443,7 @@ impl FabricBuilder {
     pub fn build(self) -> Fabric {
         let mut out = alloc::vec![Vec::new(); self.nodes.len()];
         for (i, link) in self.links.iter().enumerate() {
+            // Links come in order of id, and so does each list.
             out[link.from.node.index()].push(LinkId(i as u32));
         }
         Fabric {

@@ -88,7 +88,7 @@ pub fn read<T: DeserializeOwned>(text: &str, limits: Limits) -> Result<T, Malfor
         path = track.path().to_string();
         result
     });
-    // A step without a name is a "?", and the root is a ".".
+    // serde_path_to_error writes "?" for a step without a name and "." for the root: neither tells a person anything.
     read.map_err(|e| Malformed { path: cut(path.trim_end_matches(['.', '?'])), ..Malformed::new(text, &e) })
 }
 
@@ -140,6 +140,7 @@ pub(crate) fn cut(text: &str) -> String {
 
 /// The word of the document at a byte offset, cut to a few characters.
 fn word(document: &str, start: usize) -> Option<&str> {
+    // An offset inside a character yields nothing here, where a slice would panic.
     let rest = document.get(start..)?;
     let end = rest.char_indices().take(FOUND_CHARS_MAX).find(|(_, c)| ",]}\n\r".contains(*c)).map(|(i, _)| i);
     let end = end.or_else(|| rest.char_indices().nth(FOUND_CHARS_MAX).map(|(i, _)| i)).unwrap_or(rest.len());

@@ -70,6 +70,7 @@ impl Job {
     /// [`JobError`] names the job and the value.
     pub fn validate(&self) -> Result<(), JobError> {
         let refuse = |problem: &'static str, value: u64| Err(JobError { job: self.name.clone(), problem, value });
+        // The limits are those of the crate `circle`, which wraps the phases around the period.
         if self.period.0 == 0 || self.period.0 > PERIOD_TICKS_MAX {
             return refuse("its period is out of range (ns)", self.period.0);
         }

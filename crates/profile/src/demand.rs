@@ -39,6 +39,7 @@ impl Profile {
                 parts.push((phase, rate));
             }
         }
+        // The sum changes at these edges only. `parts` keeps the order by start, which the sweep needs.
         let mut edges: Vec<u64> = parts.iter().flat_map(|(p, _)| [p.start.0, p.end().0]).collect();
         edges.sort_unstable();
         edges.dedup();
@@ -70,6 +71,7 @@ impl Profile {
             phases.fold(0_u64, |sum, p| sum.saturating_add(p.bytes().0))
         };
         let (forward, backward) = (sent(Collective::PipelineForward), sent(Collective::PipelineBackward));
+        // Between two hosts a NIC is at one end of the pipeline and sends one way only (docs/profiles.md).
         let one_way = forward.min(backward) > 0 && self.dims().hosts_of_group(scope) <= 2;
         one_way.then_some(if forward < backward { Collective::PipelineForward } else { Collective::PipelineBackward })
     }
@@ -80,6 +82,7 @@ impl Profile {
         let mut busy = 0;
         let mut until = 0;
         for p in self.phases() {
+            // Phases come by start: what lies before `until` is counted, and a phase inside an earlier one adds nothing.
             busy += p.end().0.saturating_sub(p.start.0.max(until));
             until = until.max(p.end().0);
         }
@@ -104,6 +107,7 @@ fn sweep(parts: &[(Phase, Rate)], edges: &[u64]) -> Result<Vec<Level>, DemandErr
         let rate = sum.ok_or(DemandError::Overflow { at_ns: start })?;
         match levels.last_mut() {
             Some(last) if last.end.0 == start && last.rate == rate => last.end = Ticks(end),
+            // A gap is no level: the time outside all levels is Down.
             _ if rate == Rate::ZERO => {}
             _ => levels.push(Level { start: Ticks(start), end: Ticks(end), rate }),
         }

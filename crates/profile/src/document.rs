@@ -177,6 +177,7 @@ pub fn parse(text: &str) -> Result<Profile, DocumentError> {
 fn from_json(text: &str) -> Result<ProfileDocument, ProfileError> {
     let mut de = serde_json::Deserializer::from_str(text.trim_start_matches('\u{feff}'));
     let document = serde_path_to_error::deserialize(&mut de).map_err(|e| located(&e.path().to_string(), e.inner().to_string()))?;
+    // A second value behind the first one would otherwise be ignored.
     de.end().map_err(|e| refuse("document", e.to_string()))?;
     Ok(document)
 }
@@ -188,7 +189,7 @@ fn from_yaml(text: &str) -> Result<ProfileDocument, ProfileError> {
     })
 }
 
-/// The root's path is ".", and a step without a name "?": they tell a person nothing.
+/// A refusal at a path, without the "." of the root and the "?" of a step without a name, which tell a person nothing.
 fn located(path: &str, problem: String) -> ProfileError {
     let path = path.trim_end_matches(['.', '?']);
     refuse(if path.is_empty() { "document" } else { path }, problem)

@@ -3,10 +3,10 @@
 //! The time line is that of the first pipeline stage, which starts first and ends last: it sends
 //! activations, and the second stage gradients to it. The hops between later stages are drawn at
 //! the same times; they have the right volume, but in truth activations leave each stage a pass
-//! later than the one before, and gradients a pass earlier. It is laid out on a grid of [`ROUND_NS`], so that every edge of a phase is a multiple of it; what
-//! is finer than the grid is drawn as one phase of its mean rate. The period is rounded up to
-//! [`PERIOD_ROUND_NS`]. Both for the same reason: two jobs lock only modulo the greatest common
-//! divisor of their periods. Periods of 255,000,000 ns and 200,000,000 ns share 5 ms; a
+//! later than the one before, and gradients a pass earlier. The time line is laid out on a grid of
+//! [`ROUND_NS`], so that every edge of a phase is a multiple of it; what is finer than the grid is
+//! drawn as one phase of its mean rate. The period is rounded up to [`PERIOD_ROUND_NS`]. Both grids
+//! have one reason: two jobs lock only modulo the greatest common divisor of their periods. Periods of 255,000,000 ns and 200,000,000 ns share 5 ms; a
 //! measured-looking 255,137,291 ns shares 1 ns, and no shift can help for longer than a moment.
 //! 1 ms is 0.4 % of a 255 ms iteration: less than the jitter that a gate absorbs anyway.
 //!
@@ -162,6 +162,7 @@ pub fn synthesise(model: &Model, parallelism: &Parallelism, hardware: &Hardware,
         DataParallel::Replicated => staged::lay(&mut line, &work, parallelism)?,
         DataParallel::Sharded => sharded::lay(&mut line, &work)?,
     };
+    // `Timeline::cells` bounds a single transfer but not their sum, so the end is checked here.
     let period_ns = end.checked_mul(ROUND_NS).and_then(|ns| ns.checked_next_multiple_of(PERIOD_ROUND_NS)).ok_or(SynthError::TooLong)?;
     if period_ns > PERIOD_TICKS_MAX {
         return Err(SynthError::TooLong);
@@ -187,6 +188,7 @@ fn phase(piece: &timeline::Piece) -> PhaseDocument {
     PhaseDocument {
         start_ns: piece.start * ROUND_NS,
         duration_ns: (piece.end - piece.start) * ROUND_NS,
+        // A group's part is rounded up, so the parts together carry at least the volume.
         rate_mbps: piece.rate.div_ceil(piece.tag.sharers),
         collective: name_of(piece.tag.collective),
         scope: piece.tag.scope,
@@ -215,12 +217,14 @@ fn check(model: &Model, parallelism: &Parallelism, hardware: &Hardware, batch: u
     let d = &parallelism.dims;
     d.check()?;
     in_range("batch", batch, 1, BATCH_MAX)?;
+    // A micro-batch has at least one sample.
     in_range("micro_batches", parallelism.micro_batches.into(), 1, batch.min(PHASES_PER_DEMAND_MAX as u64))?;
     in_range("overlap_percent", parallelism.overlap_percent.into(), 0, 100)?;
     in_range("nic_rate", hardware.nic_rate.0, 1, RATE_MBPS_MAX)?;
     in_range("nics_per_host", hardware.nics_per_host.into(), 1, d.gpus_per_host.into())?;
     in_range("efficiency_percent", hardware.efficiency_percent.into(), 1, 100)?;
     in_range("gpu_gflops", hardware.gpu_gflops, 1, 1 << 40)?;
+    // A stage has at least one block.
     in_range("pp", d.pp.into(), 1, model.layers.value.into())?;
     let experts = model.experts().map_or(0, |e| e.count.value);
     if d.ep > 1 && (experts == 0 || !experts.is_multiple_of(d.ep)) {

@@ -78,6 +78,7 @@ impl Request {
             _ if dims.pp > 1 => dims.pp.saturating_mul(2),
             _ => 1,
         };
+        // No micro-batch is smaller than one sample, so the batch bounds the default.
         let micro_batches = self.micro_batches.unwrap_or_else(|| micro_batches.min(u32::try_from(batch.max(1)).unwrap_or(u32::MAX)));
         Ok(Setup {
             strategy,
@@ -100,6 +101,7 @@ impl Request {
     fn dims(&self, model: &Model, strategy: Strategy, degrees_given: bool) -> Result<Dims, SynthError> {
         let reference = model.reference.dims;
         let gpus_per_host = self.gpus_per_host.unwrap_or(reference.gpus_per_host);
+        // Nothing about the split differs from the reference, so all of it holds, `ep` included.
         if !degrees_given && strategy == model.reference.strategy && self.ranks.is_none_or(|r| r == reference.ranks()) {
             return Ok(Dims { gpus_per_host, ..reference });
         }
@@ -114,8 +116,10 @@ impl Request {
         let mut dp = if tp.is_none() || pp.is_none() { self.dp.or(Some(1)) } else { self.dp };
         let given = [tp, cp, pp, dp].into_iter().flatten().fold(1_u64, |product, d| product.saturating_mul(d.into()));
         let refused = SynthError::Ranks { ranks: ranks.unwrap_or(0), given };
+        // At most one of the three is open: the strategy names one of tp and pp, and dp is then given.
         let open = [&mut tp, &mut pp, &mut dp].into_iter().find(|d| d.is_none());
         match (ranks, open) {
+            // A given degree of 0 makes the product 0, by which the next line would divide.
             (Some(ranks), Some(open)) if given > 0 && u64::from(ranks).is_multiple_of(given) && ranks > 0 => {
                 *open = u32::try_from(u64::from(ranks) / given).ok();
             }
@@ -126,6 +130,7 @@ impl Request {
         }
         let (tp, cp, pp, dp) = (tp.unwrap_or(1), cp.unwrap_or(1), pp.unwrap_or(1), dp.unwrap_or(1));
         let experts = model.experts().map_or(1, |e| e.count.value);
+        // The default is the largest degree that divides both the experts and the replicas.
         let ep = self.ep.unwrap_or_else(|| if strategy == Strategy::Expert { common_divisor(experts, dp) } else { 1 });
         Ok(Dims { tp, cp, pp, dp, ep, gpus_per_host })
     }
