@@ -142,6 +142,7 @@ pub fn diff(intended: &Fabric, observed: &Fabric, by: MatchBy) -> Diff {
         MatchBy::Nodes => pair_by_nodes(&ours, &theirs),
     };
     for (our_key, their_key) in pairs {
+        // Compared cables leave both maps, so the rest at the end is missing or extra.
         if let (Some(our), Some(their)) = (ours.remove(&our_key), theirs.remove(&their_key)) {
             // A port that our plan does not name is shown by the name that was observed.
             let [a, b] =
@@ -268,6 +269,7 @@ fn pair_by_ports(ours: &Cables, theirs: &Cables) -> Pairs {
 
 /// Whether two cables join the same nodes by the same ports, as far as both name them.
 fn alike_ends(ours: &CableEnds, theirs: &CableEnds) -> bool {
+    // A numbered port agrees with every name, because its document names none.
     let alike = |a: &End, b: &End| a.node == b.node && (a.numbered || b.numbered || a.port == b.port);
     alike(&ours.a, &theirs.a) && alike(&ours.b, &theirs.b)
 }

@@ -271,6 +271,7 @@ impl Fabric {
     #[must_use]
     pub fn link_name(&self, id: LinkId) -> String {
         let link = self.link(id);
+        // The sending port is shown only where parallel cables make it necessary, so most names stay short.
         let parallel = self.links_from(link.from.node).iter().filter(|&&l| self.link(l).to.node == link.to.node).count() > 1;
         let (from, to) = (&self.node(link.from.node).name, &self.node(link.to.node).name);
         if parallel { format!("{from}:{}->{to}", link.from.name) } else { format!("{from}->{to}") }
@@ -361,6 +362,7 @@ impl FabricBuilder {
             let n = &mut self.auto_ports[node.index()];
             let name = format!("p{n}");
             *n += 1;
+            // A document may name some ports of a node and not others, so a number may be taken already.
             if !self.ports[node.index()].contains_key(&name) {
                 self.numbered(Port { node, name: name.clone() });
                 return name;
@@ -416,6 +418,7 @@ impl FabricBuilder {
     /// # Errors
     /// As [`FabricBuilder::link`].
     pub fn cable(&mut self, a: Port, b: Port, capacity: Option<Rate>, provenance: Provenance) -> Result<(LinkId, LinkId), FabricError> {
+        // Two links and not one: the directions congest separately (module text).
         let there = self.link(a.clone(), b.clone(), capacity, provenance)?;
         let back = self.link(b, a, capacity, provenance)?;
         Ok((there, back))

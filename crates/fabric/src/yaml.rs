@@ -19,7 +19,7 @@ const PROBLEM_CHARS_MAX: usize = 300;
 /// How many characters of the document a refusal repeats.
 const FOUND_CHARS_MAX: usize = 40;
 
-/// What a document may ask of the parser. Anchors and aliases are always refused: our documents
+/// The work that a document may ask of the parser. Anchors and aliases are always refused: our documents
 /// have no use for them, and they are how small documents become large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -120,6 +120,7 @@ fn plain(problem: &str) -> String {
             _ => format!("{count} values and brackets; no more are read here"),
         };
     }
+    // The parser names the Rust type that was wanted; a person needs the range.
     let most = match problem {
         "invalid u8" => u64::from(u8::MAX),
         "invalid u16" => u64::from(u16::MAX),
@@ -132,6 +133,7 @@ fn plain(problem: &str) -> String {
 
 /// The text, cut after [`PROBLEM_CHARS_MAX`] characters; a parser may repeat a key of millions.
 pub(crate) fn cut(text: &str) -> String {
+    // The cut falls between two characters, where a slice cannot panic.
     match text.char_indices().nth(PROBLEM_CHARS_MAX) {
         None => text.into(),
         Some((end, _)) => format!("{}...", &text[..end]),

@@ -78,6 +78,7 @@ impl Job {
             return refuse("it has too many phases", self.phases.len() as u64);
         }
         for (i, phase) in self.phases.iter().enumerate() {
+            // A phase over the end of the iteration is written as two, so no phase wraps around.
             if phase.start >= phase.end || phase.end > self.period {
                 return refuse("a phase does not satisfy start < end <= period; phase", i as u64);
             }

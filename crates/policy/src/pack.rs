@@ -51,6 +51,7 @@ pub fn pack(fabric: &Fabric, sizes: &[u32], seed: u64, departures_permille: u32)
     let mut order: Vec<usize> = (0..sizes.len()).collect();
     shuffle(&mut rng, &mut order);
     let (early, late) = order.split_at(sizes.len() / 2);
+    // The share is at most 1,000 permille, so at most as many jobs leave as there are.
     let leaving = (sizes.len() as u64 * u64::from(departures_permille) / 1_000) as usize;
     // `None` = a job that leaves again.
     let mut arrivals: Vec<(Option<usize>, u32)> = early.iter().map(|&j| (Some(j), sizes[j])).collect();

@@ -54,6 +54,7 @@ impl Policy {
     #[must_use]
     pub fn propose(self, now: Nanos, view: &ClusterView<'_>, n: usize) -> Proposal {
         let mut free = FreeNics::new(view.fabric);
+        // Running jobs stay where they are, so their NICs are not free.
         view.jobs.iter().flat_map(|job| &job.placement.ranks).for_each(|nic| free.remove(*nic));
         // A job without GPUs takes no NIC, so there is nothing to place.
         let mut waiting: Vec<&JobView> = view.jobs.iter().filter(|job| job.placement.ranks.is_empty() && job.gpus > 0).collect();

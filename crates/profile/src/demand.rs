@@ -24,7 +24,7 @@ pub enum DemandError {
 }
 
 impl Profile {
-    /// What a link carries over one iteration, in ticks of 1 ns: sorted, disjoint, no zeros,
+    /// The demand on a link over one iteration, in ticks of 1 ns: sorted, disjoint, no zeros,
     /// neighbours of equal rate merged. `share` says how much of the busiest NIC's rate of a
     /// collective crosses the link; zero leaves it out.
     ///
@@ -46,7 +46,7 @@ impl Profile {
         sweep(&parts, &edges)
     }
 
-    /// What the busiest NIC sends that takes part in one group of every collective; see [`Profile::demand`]. Of a pipeline over
+    /// The demand of the busiest NIC that takes part in one group of every collective; see [`Profile::demand`]. Of a pipeline over
     /// two hosts it sends one direction, the one with more to send, or else forward.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl Profile {
         self.demand(|scope, collective| if self.unsent_direction(scope) == Some(collective) { Share(0) } else { Share::ONE })
     }
 
-    /// What the busiest NIC sends in one iteration when it takes part in one group of every
+    /// The volume of the busiest NIC in one iteration when it takes part in one group of every
     /// collective, saturating; of a pipeline over two hosts, in the direction of [`Profile::levels`].
     #[must_use]
     pub fn bytes_per_iteration(&self) -> Bytes {

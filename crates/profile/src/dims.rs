@@ -173,9 +173,11 @@ impl Dims {
 
     /// Distance between two neighbouring ranks of a group of `scope`.
     const fn stride(&self, scope: Scope) -> u32 {
+        // Tensor is fastest and pipeline slowest (module text), so a stride is the product of the faster degrees.
         match scope {
             Scope::Tensor | Scope::All => 1,
             Scope::Context => self.tp,
+            // Expert ranks are neighbours in the data dimension, so the two have one stride.
             Scope::Expert | Scope::Data => self.tp.saturating_mul(self.cp),
             Scope::Pipeline => self.tp.saturating_mul(self.cp).saturating_mul(self.dp),
         }

@@ -166,9 +166,11 @@ pub enum DocumentError {
 /// # Errors
 /// [`DocumentError`] with the key path and the value.
 pub fn parse(text: &str) -> Result<Profile, DocumentError> {
+    // The size comes first, so no parser meets an unbounded text.
     if text.len() > DOCUMENT_BYTES_MAX {
         return Err(DocumentError::TooLarge { bytes: text.len() });
     }
+    // A byte order mark and white space may stand before the brace of a JSON document.
     let json = text.trim_start_matches('\u{feff}').trim_start().starts_with('{');
     let document = if json { from_json(text) } else { from_yaml(text) }?;
     Ok(Profile::try_from(document)?)
@@ -185,6 +187,7 @@ fn from_json(text: &str) -> Result<ProfileDocument, ProfileError> {
 fn from_yaml(text: &str) -> Result<ProfileDocument, ProfileError> {
     yaml::read(text, YAML_LIMITS).map_err(|e| {
         let problem = format!("{}: {}", e.place, e.problem);
+        // A refusal outside all keys, such as a broken text, has only its place to be named by.
         if e.path.is_empty() { refuse(e.place, e.problem) } else { refuse(e.path, problem) }
     })
 }

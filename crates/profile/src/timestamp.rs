@@ -33,7 +33,7 @@ fn days_in(year: u32, month: u32) -> u32 {
     }
 }
 
-/// What follows an optional `.digits`; unchanged when there is no digit, which no zone accepts.
+/// The text behind an optional `.digits`. A dot without a digit stays, and no zone accepts it.
 fn skip_fraction(tail: &[u8]) -> &[u8] {
     match tail.strip_prefix(b".") {
         Some(rest) if rest.first().is_some_and(u8::is_ascii_digit) => {

@@ -85,7 +85,7 @@ impl Tree {
             for (a, b) in links {
                 sets.union(a.0, b.0);
             }
-            // Switches of tier 1 stand in the first level already, whatever links join them later.
+            // Switches of tier 1 belong to the first level, whatever links join them later.
             let of_tier = |i: &usize| tier_of[*i] >= 2 && level_of(tier_of[*i]) == tier;
             let switches = (0..tier_of.len()).filter(of_tier).map(|i| NodeId(i as u32)).collect();
             tree.push_level(fabric, tier, &mut sets, &cabled, &switches, &mut names);
@@ -178,6 +178,7 @@ fn joining_links(fabric: &Fabric, tier_of: &[u8]) -> BTreeMap<u8, Vec<(NodeId, N
     for link in fabric.links() {
         let (a, b) = (link.from.node, link.to.node);
         if [a, b].iter().all(|&n| fabric.node(n).kind != NodeKind::Host) {
+            // A link joins at the tier of its higher end, from which on both ends take part.
             joining.entry(level_of(tier_of[a.index()].max(tier_of[b.index()]))).or_default().push((a, b));
         }
     }

@@ -87,6 +87,7 @@ pub fn clos3(spec: &Clos3) -> Result<Fabric, FabricError> {
             .push((0..cores_per_spine).map(|c| plan.switch(&format!("core{}", s * cores_per_spine + c + 1), 3)).collect::<Result<_, _>>()?);
     }
     for p in 0..pods {
+        // Hosts are numbered along the leaves of all pods, so the leaves of earlier pods count.
         let prefix = format!("pod{}-leaf", p + 1);
         let leaf_ids = leaves_with_hosts(&mut plan, &prefix, leaves, hosts_per_leaf, spec.host_rate, p * leaves)?;
         for (s, cores) in groups.iter().enumerate() {

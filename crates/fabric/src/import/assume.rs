@@ -116,6 +116,7 @@ impl FromStr for Assumption {
             return Err(AssumptionError(format!("{}: no link joins two hosts", quoted(text))));
         }
         let (rate, cables) = value.split_once('*').map_or((value, None), |(rate, cables)| (rate, Some(cables)));
+        // A missing number means one cable; 0 or a number above PARALLEL_MAX is a mistake.
         let parallel = match cables {
             None => 1,
             Some(cables) => cables
@@ -132,6 +133,7 @@ impl FromStr for Assumption {
 /// A capacity that a cable can have.
 fn capacity(text: &str) -> Result<Rate, AssumptionError> {
     let rate = capacity::parse(text).map_err(|e| AssumptionError(e.to_string()))?;
+    // `capacity::parse` takes any u64; a cable has a narrower limit.
     if rate.mbps() > CAPACITY_MBPS_MAX {
         return Err(AssumptionError(format!("capacity {}: over the limit of {}T", quoted(text), CAPACITY_MBPS_MAX / 1_000_000)));
     }

@@ -137,6 +137,7 @@ fn adjacency(nodes: usize, cables: &[Cable]) -> Vec<Vec<NodeIndex>> {
 /// stated tier stays, and a switch of a higher tier with hosts of its own is a finding.
 fn place_in_tiers(cabling: &Cabling, kinds: &mut [NodeKind], neighbours: &[Vec<NodeIndex>], findings: &mut Vec<Finding>) {
     let hosts = (0..kinds.len()).filter(|&i| kinds[i] == NodeKind::Host);
+    // Kinds are settled by now, so the search starts from the hosts that the fabric will have.
     let hops = hops_from_hosts(kinds.len(), hosts, |node| neighbours[node].iter().map(|&next| next as usize));
     for (i, kind) in kinds.iter_mut().enumerate() {
         let NodeKind::Switch { tier } = kind else { continue };
@@ -198,6 +199,7 @@ impl Capacities<'_> {
     /// Capacity, provenance and number of parallel cables. An assumed capacity makes the link an
     /// assertion, however well its existence is known: a person has to vouch for it.
     fn of(&mut self, cable: &Cable) -> (Option<units::Rate>, Provenance, u32) {
+        // A stated capacity is that of one cable, so no assumption multiplies it.
         if let Some((rate, _)) = cable.capacity {
             return (Some(rate), cable.provenance, 1);
         }

@@ -1,4 +1,4 @@
-//! What documents state about nodes and cables, before it is a fabric.
+//! Statements of documents about nodes and cables, before a fabric is built.
 //!
 //! An importer only writes down what its document says. Whether two statements are about the same
 //! cable, and which one holds when they differ, is decided once, in `join`, over the statements of

@@ -135,6 +135,7 @@ fn parse_item(item: &str) -> Result<Vec<Part<'_>>, String> {
     while let Some((text, after)) = rest.split_once('[') {
         // `split_outside_brackets` has found all brackets closed and flat.
         let (inside, tail) = after.split_once(']').ok_or("'[' without ']'")?;
+        // The limit also bounds how often `multiply` copies the names.
         if parts.len() == BRACKETS_MAX {
             return Err(format!("more than {BRACKETS_MAX} brackets"));
         }

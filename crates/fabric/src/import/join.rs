@@ -89,6 +89,7 @@ impl Joiner<'_> {
 
     fn add(&mut self, claim: &CableClaim) {
         let mut ends = [0, 1].map(|i| (claim.ends[i].node, self.port_of(&claim.ends[i])));
+        // A claim has the stating node's own end first; a plan speaks for both ends.
         let mut said = [true, claim.plan];
         // The smaller node comes first, so that a pair of nodes has one key in `by_pair`.
         if ends[0].0 > ends[1].0 {
@@ -268,6 +269,7 @@ impl Joiner<'_> {
 
     /// A cable that one end states and the other does not.
     fn report_one_sided(&mut self) {
+        // The messages are collected first, because a note changes the joiner.
         let mut found = Vec::new();
         for cable in self.cables.iter().flatten() {
             let silent = match cable.said {

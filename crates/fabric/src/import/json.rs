@@ -79,6 +79,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
+        // serde_json hands every integer from 0 on to `visit_u64`, so this one is negative.
         Ok(Json::OtherNumber(value.to_string()))
     }
 
@@ -147,6 +148,7 @@ impl<'a> At<'a> {
         while let Some(here) = at {
             steps.push(match here.step {
                 Step::Root => "$".into(),
+                // Only keys that read as one step of a path stand bare; all others are quoted and cut.
                 Step::Key(key) if !key.is_empty() && key.len() <= 60 && key.chars().all(|c| c.is_alphanumeric() || "-_/|".contains(c)) => {
                     format!(".{key}")
                 }
@@ -180,6 +182,7 @@ impl<'a> At<'a> {
     /// The value under `key`; none where there is no such key, a null or not an object.
     pub(crate) fn get(&'a self, key: &'a str) -> Option<At<'a>> {
         let Json::Object(object) = self.json else { return None };
+        // `visit_map` has sorted the keys, so bisection finds one.
         let index = object.binary_search_by(|(known, _)| known.as_str().cmp(key)).ok()?;
         let json = &object[index].1;
         (*json != Json::Null).then_some(At { json, up: Some(self), step: Step::Key(key) })

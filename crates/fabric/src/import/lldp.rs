@@ -145,6 +145,7 @@ impl Neighbour {
             self.chassis.get_or_insert(id_value);
         }
         if let Some(capabilities) = body.get("capability") {
+            // LLDP announces what a system could do and what is enabled (IEEE 802.1AB); only the latter says what it is.
             let mut enabled = BTreeSet::new();
             for capability in one_or_many(&capabilities) {
                 let on = capability.get("enabled").is_some_and(|at| match at.json {
@@ -199,6 +200,7 @@ fn one_or_many<'a>(at: &'a At<'a>) -> Vec<At<'a>> {
 
 /// The text of `"x"`, `{"value": "x"}`, `["x", ...]` or `[{"value": "x"}, ...]`; none when empty.
 fn value_of(at: &At<'_>) -> Result<Option<String>, FabricError> {
+    // Of several values the first counts; json0 writes a single value as a list too.
     let first = match at.json {
         Json::List(_) => match at.items()?.next() {
             None => return Ok(None),

@@ -141,6 +141,7 @@ fn neighbours(imported: &mut Imported, root: &At<'_>, own: NodeIndex, speeds: &B
         if let Some(kind) = entry.get("type") {
             state_type(imported, far, kind.text()?);
         }
+        // The speed of the local port is the capacity of the cable, as the table has none for cables.
         let capacity = speeds.get(&local).copied();
         let ends = [End { node: own, ports: vec![local] }, End { node: far, ports: far_port.into_iter().collect::<Vec<_>>() }];
         imported.cabling.cable(CableClaim { ends, plan: false, capacity, provenance: INTENDED })?;

@@ -12,7 +12,7 @@ const DEPTH_MAX: usize = 32;
 /// Scalars and collections in one document: four per cable of the largest containerlab or per
 /// switch of the largest topology.yaml, with room, and read within a second.
 const NODES_MAX: usize = 1_250_000;
-/// What aliases may add; a document that repeats one group definition per node stays far below.
+/// Most events that aliases may add; a document that repeats one group definition per node stays far below.
 const ALIAS_EVENTS_MAX: usize = 200_000;
 
 /// Reads a document into `T`; the error names line and column.

@@ -86,13 +86,13 @@ pub(super) struct Cable {
 }
 
 impl Cable {
-    /// What it says about both directions.
+    /// The cable's statement about both directions.
     pub(super) fn direction(&self) -> Direction {
         Direction { capacity: self.capacity, mbps: self.mbps, provenance: self.provenance }
     }
 }
 
-/// What can be said about a direction.
+/// A statement about one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Direction {

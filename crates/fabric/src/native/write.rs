@@ -19,7 +19,7 @@ use crate::{Fabric, Link, NodeKind, Port};
 
 /// The document in YAML, one line per node and per cable.
 ///
-/// What [`super::read`] makes of it has the same nodes, ports, links, capacities and
+/// The fabric that [`super::read`] makes of the document has the same nodes, ports, links, capacities and
 /// provenance, and the same order of NICs on each host.
 #[must_use]
 pub fn write_yaml(fabric: &Fabric) -> String {
@@ -78,7 +78,7 @@ fn says(link: &Link) -> Direction {
     Direction { capacity: Some(Capacity(link.capacity)), mbps: None, provenance: Some(link.provenance.into()) }
 }
 
-/// What most links have in common, so that cables need to say only what differs.
+/// The statement that most links have in common, so that cables need to say only what differs.
 fn most_common(fabric: &Fabric) -> Option<Direction> {
     let mut counts: BTreeMap<_, usize> = BTreeMap::new();
     for link in fabric.links() {
@@ -118,7 +118,7 @@ fn cable(fabric: &Fabric, id: LinkId, defaults: Direction, numbering: &mut Numbe
     }
 }
 
-/// Which numbers a reader of the document has given to ports that it does not name.
+/// The numbers that a reader of the document has given to its unnamed ports.
 struct Numbering {
     /// By node: names of the ports written so far, and the next number.
     nodes: Vec<(BTreeSet<String>, u32)>,

@@ -113,6 +113,7 @@ impl<'f> Router<'f> {
     }
 
     fn with_table(fabric: &'f Fabric, ecmp: Ecmp, pins: &[Pin], table: Table) -> Result<Self, FabricError> {
+        // The keys of all links are made once, so that a walk hashes numbers and not names.
         let hash = match ecmp {
             Ecmp::Spread => None,
             Ecmp::Hashed { seed } => Some(Arc::new(FlowHash::new(fabric, seed))),
@@ -217,6 +218,7 @@ impl<'f> Router<'f> {
 
     fn no_route(&self, from: Endpoint, to: Endpoint) -> FabricError {
         let name = |e: Endpoint| {
+            // A host of another fabric has no name here, so its id is shown.
             let node = self.fabric.nodes().get(e.host.index());
             node.map_or_else(|| format!("{}", e.host), |n| n.name.clone())
         };

@@ -46,7 +46,7 @@ pub struct RouteLink {
     pub hop: u32,
     /// Fraction of the flow.
     pub share: Share,
-    /// What that rests on.
+    /// The assumption behind the share.
     pub assumption: Assumption,
 }
 
@@ -104,6 +104,7 @@ impl Router<'_> {
         let assumption = |share| if share == Share::ONE { Assumption::Sole } else { Assumption::Spread };
         let links = spread.iter().map(|(&link, &share)| RouteLink { link, hop: hop(link), share, assumption: assumption(share) });
         let mut links: Vec<RouteLink> = links.collect();
+        // The scratch yields links by id; a person reads them along the way.
         links.sort_unstable_by_key(|l| (l.hop, l.link));
         Ok(Routes { links, paths: self.list_paths(ends, source, leaf, limit.min(PATHS_MAX)), path_count })
     }
@@ -132,6 +133,7 @@ impl Router<'_> {
 
     /// How many shortest paths there are, layer by layer.
     fn count_paths(&self, source: u32, leaf: u32) -> u64 {
+        // Counts and not paths are carried, so the work grows with the layers and not with their product.
         let mut layer = BTreeMap::from([(source, 1_u64)]);
         for _ in 0..self.table.distance(leaf, source) {
             let mut nearer: BTreeMap<u32, u64> = BTreeMap::new();

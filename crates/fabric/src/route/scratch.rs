@@ -13,7 +13,7 @@ pub struct RouteScratch {
     load: Vec<u64>,
     /// One bit per link with a sum: reading it in order yields sorted links without a sort.
     touched: Vec<u64>,
-    /// What has arrived at a switch and is still to be sent on.
+    /// The amount that has arrived at each switch and is still to be sent on.
     amount: Vec<u64>,
     /// Switches with an amount, by their distance to the destination.
     layers: Vec<Vec<u32>>,

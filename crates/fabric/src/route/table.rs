@@ -79,6 +79,7 @@ impl Table {
         self.next = vec![0; leaves.len() * count];
         self.dist = vec![UNREACHABLE; leaves.len() * count];
         let hops: Vec<Vec<Hop>> = switches.iter().map(|&s| self.hops_from(fabric, s)).collect();
+        // Equal sets are stored once: `known` finds them, and set 0 is the empty one.
         let mut known: BTreeMap<Vec<LinkId>, u32> = BTreeMap::new();
         let mut last = vec![0_u32; count];
         let (mut queue, mut set) = (Vec::new(), Vec::new());

@@ -168,6 +168,7 @@ pub fn synthesise(model: &Model, parallelism: &Parallelism, hardware: &Hardware,
         return Err(SynthError::TooLong);
     }
     let pieces = line.finish();
+    // This limit counts phases after merging; the time line bounds its pieces before that.
     if pieces.len() > PHASES_PER_DEMAND_MAX {
         return Err(SynthError::TooManyPhases);
     }
@@ -181,6 +182,7 @@ pub fn synthesise(model: &Model, parallelism: &Parallelism, hardware: &Hardware,
         source: Source::Synthesised,
         ..ProfileDocument::declared(&name(model, parallelism, batch), period_ns)
     };
+    // A synthesised profile passes the same checks as one that a person has written.
     Ok(Profile::try_from(document)?)
 }
 
@@ -227,6 +229,7 @@ fn check(model: &Model, parallelism: &Parallelism, hardware: &Hardware, batch: u
     // A stage has at least one block.
     in_range("pp", d.pp.into(), 1, model.layers.value.into())?;
     let experts = model.experts().map_or(0, |e| e.count.value);
+    // 0 is a multiple of every number, so a model without experts needs a test of its own.
     if d.ep > 1 && (experts == 0 || !experts.is_multiple_of(d.ep)) {
         return Err(SynthError::Experts { ep: d.ep, model: model.name, experts });
     }

@@ -5,7 +5,7 @@ use units::Rate;
 use super::{DEFAULT_OVERLAP_PERCENT, DataParallel, Hardware, Parallelism, SynthError};
 use crate::{dims::Dims, model::Model, strategy::Strategy};
 
-/// What the caller says; everything left out comes from the model's reference setting, as far
+/// The caller's part of a setting; everything left out comes from the model's reference setting, as far
 /// as it fits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
@@ -107,6 +107,7 @@ impl Request {
         }
         // A person who gives degrees but no ranks wants their product.
         let ranks = self.ranks.or(if degrees_given && self.dp.is_some() { None } else { Some(reference.ranks()) });
+        // Only a hybrid without given degrees takes over those of the reference; other strategies fill one dimension.
         let inherit = |ours: u32| if strategy == Strategy::Hybrid && !degrees_given { ours } else { 1 };
         let fixed = |given: Option<u32>, ours: u32, all: bool| given.or(if all { None } else { Some(inherit(ours)) });
         let mut tp = fixed(self.tp, reference.tp, strategy == Strategy::Tensor);

@@ -90,6 +90,7 @@ impl Timeline {
             return Ok(at);
         }
         let mut left = bits.saturating_mul(tag.sharers.into());
+        // This is the rate without other traffic; between some edges the NIC has less room.
         let even = left.div_ceil(u128::from(length) * BITS_PER_MBPS);
         let mut edges: Vec<u64> = self.pieces.iter().flat_map(|p| [p.start, p.end]).filter(|e| (at..end).contains(e)).collect();
         edges.extend([at, end]);
@@ -143,6 +144,7 @@ fn busiest(mut pieces: Vec<Piece>) -> Vec<Piece> {
     edges.sort_unstable();
     edges.dedup();
     let mut out: Vec<Piece> = Vec::new();
+    // The sweep visits the edges in order; few pieces are active at once, so the list stays short.
     let mut active: Vec<Piece> = Vec::new();
     let mut next = 0;
     for edge in edges.windows(2) {

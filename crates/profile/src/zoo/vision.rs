@@ -87,7 +87,7 @@ pub(super) const WIDERESNET101: Model = convolutional(
 pub(super) const RESNET50: Model =
     convolutional(Printed { name: "resnet50", parameters: 25_557_032, layers: 50, macs: 413, batch: (256, 1800), memory_mb: 98 }, 4, 1600);
 
-/// What MLPerf's DLRM is run with: Meta's open-source code, which the paper trains too.
+/// Source of DLRM's sizes: Meta's open-source code, with which MLPerf runs it and which the paper trains too.
 const MLPERF: &str = "bench/run_and_time.sh of Meta's open-source DLRM, MLPerf's setting; the paper names the code, not its sizes";
 /// Tables of the Criteo Terabyte data.
 const DLRM_TABLES: u64 = 26;

@@ -31,6 +31,7 @@ const KEYS_MAX: usize = 16;
 /// a switch with two parents, a cycle, or a host list over [`EXPANSION_MAX`](crate::import::EXPANSION_MAX).
 pub fn topology_conf(text: &str) -> Result<Imported, FabricError> {
     let text = bounded(text)?;
+    // One expander for the whole document, so that EXPANSION_MAX bounds all of its lists together.
     let mut expander = Expander::new();
     let (mut switches, mut blocks) = (Vec::new(), Vec::new());
     let mut sizes: Option<(Vec<u64>, String)> = None;
@@ -127,6 +128,7 @@ impl Record {
             let shape = || document(place, format!("{} is not Key=Value", quoted(rest)));
             let (key, after) = rest.split_once('=').ok_or_else(shape)?;
             let key = key.trim().to_ascii_lowercase();
+            // A key of other characters is a sign of a lost `=`, and the error shows where.
             if key.is_empty() || !key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
                 return Err(shape());
             }

@@ -80,6 +80,7 @@ pub fn topology_yaml(text: &str, wanted: Option<&str>) -> Result<Imported, Fabri
     let choice = |names: &mut dyn Iterator<Item = &Topology>| listed(names.map(name).collect::<Vec<_>>(), 8);
     let found = match wanted {
         Some(wanted) => topologies.iter().position(|t| name(t) == wanted),
+        // Slurm marks its default topology; without a mark the first one is taken and a finding names the rest.
         None => topologies.iter().position(|t| t.cluster_default).or(if topologies.is_empty() { None } else { Some(0) }),
     };
     let Some(chosen) = found else {
@@ -116,6 +117,7 @@ fn read(topology: &Topology) -> Result<Imported, FabricError> {
     if kinds.iter().filter(|&&kind| kind).count() != 1 {
         return fail(format!("topology {named} must be exactly one of tree, block and flat"));
     }
+    // One expander for the whole topology, so that EXPANSION_MAX bounds all of its lists together.
     let mut expander = Expander::new();
     let mut expand = |list: &Option<String>, place: &str| list.as_ref().map_or(Ok(Vec::new()), |list| expander.expand(place, list));
     if let Some(given) = &topology.tree {
