@@ -239,6 +239,7 @@ fn pair_by_ports(ours: &Cables, theirs: &Cables) -> Pairs {
     let mut pairs = Pairs::new();
     let mut rest: Vec<&CableEnds> = Vec::new();
     for key in ours.keys() {
+        // A port that both fabrics name holds one cable in each, so it tells parallel cables apart.
         let named = [&key.a, &key.b].into_iter().filter(|end| !end.numbered);
         // The index spares a comparison of every cable of ours with every cable of theirs.
         let found = named.filter_map(|end| by_end.get(&(&end.node[..], &end.port[..]))).flatten();
@@ -345,6 +346,7 @@ fn take_moved(ours: &mut Cables, theirs: &mut Cables, diff: &mut Diff) {
 
 impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A numbered port has no name on the device that a person could look for.
         if self.numbered { f.write_str(&self.node) } else { write!(f, "{}:{}", self.node, self.port) }
     }
 }

@@ -96,6 +96,7 @@ pub struct Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The message may repeat a value of a document, and a value may hold line feeds.
         write!(f, "{}: {}", self.kind, OneLine(&self.message))
     }
 }
@@ -409,6 +410,7 @@ impl FabricBuilder {
             self.reverse[b.index()] = Some(id);
         }
         self.links.push(Link { from, to, capacity, provenance });
+        // The list of opposite directions grows with that of the links, so a link id indexes both.
         self.reverse.push(back);
         Ok(id)
     }

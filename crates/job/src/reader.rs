@@ -140,6 +140,7 @@ impl<'a> Reader<'a> {
 
     /// Counts work against what one document may ask for.
     fn spend(&self, work: u64) -> Result<(), String> {
+        // The sum saturates, so no hostile size can wrap it back below the limit.
         self.work.set(self.work.get().saturating_add(work));
         if self.work.get() > WORK_MAX {
             return Err(format!("with this job the document asks for more than {WORK_MAX} phases, pipeline steps and ranks in groups"));

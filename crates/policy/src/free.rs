@@ -23,6 +23,7 @@ impl FreeNics {
         let mut free = Self { leaves: Vec::new(), leaf_of: Vec::new(), count: 0 };
         for host in fabric.hosts() {
             let nics = fabric.links_from(host);
+            // A host without NICs has nothing to give, and no leaf.
             let Some(first) = nics.first() else { continue };
             let leaf = *number[fabric.link(*first).to.node.index()].get_or_insert_with(|| {
                 free.leaves.push(Vec::new());

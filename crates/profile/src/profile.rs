@@ -171,6 +171,7 @@ impl TryFrom<ProfileDocument> for Profile {
     type Error = ProfileError;
 
     fn try_from(doc: ProfileDocument) -> Result<Self, ProfileError> {
+        // The reader has checked the schema of a text; a document made in code passes here only.
         if doc.schema != SCHEMA {
             return Err(refuse("schema", format!("{:?}; must be {SCHEMA:?}", doc.schema)));
         }

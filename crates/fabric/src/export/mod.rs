@@ -48,6 +48,7 @@ pub fn export(fabric: &Fabric, format: &Format) -> Result<Export, FabricError> {
     if *format == Format::Native {
         return Ok(Export { text: native::write_yaml(fabric), findings: Vec::new() });
     }
+    // All other formats know only which hosts are near each other, so they are written from one tree.
     let tree = Tree::of(fabric)?;
     match format {
         Format::SlurmConf => slurm::conf(fabric, tree),

@@ -67,6 +67,7 @@ impl Plan {
 
 /// Sum of products, saturating.
 fn total(terms: &[&[u32]]) -> u64 {
+    // A saturated sum is over every limit, so overflow ends in a refusal.
     let product = |factors: &&[u32]| factors.iter().fold(1_u64, |p, &f| p.saturating_mul(u64::from(f)));
     terms.iter().map(product).fold(0, u64::saturating_add)
 }

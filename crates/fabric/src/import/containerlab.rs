@@ -79,6 +79,7 @@ pub fn topology(text: &str) -> Result<Imported, FabricError> {
     let Lab { topology } = yaml::read(text)?;
     let mut imported = Imported::default();
     let Imported { cabling, findings } = &mut imported;
+    // Nodes are collected by rule, so that a large lab gives a handful of findings.
     let mut rules: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     // Nodes are declared before the links are read, because a link may name declared nodes only.
     for (name, node) in &topology.nodes {
@@ -110,6 +111,7 @@ pub fn topology(text: &str) -> Result<Imported, FabricError> {
             check_name(place, interface)?;
             match cabling.find(name) {
                 Some(node) => {
+                    // An interface holds one cable, so a second link is a mistake in the document.
                     if !taken.insert((node, interface.into())) {
                         return Err(document(place(), format!("interface {interface} of {} has two links", quoted(name))));
                     }

@@ -33,6 +33,7 @@ pub fn topo_csv(text: &str) -> Result<Imported, FabricError> {
     let text = bounded(text)?;
     check_widths(text)?;
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
+    // The header is copied, because the records borrow the reader.
     let header = reader.headers().map_err(|e| csv_error(&e))?.clone();
     let column = |name: &str| {
         let found = header.iter().position(|column| column == name);

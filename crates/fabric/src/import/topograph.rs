@@ -72,12 +72,14 @@ pub fn graph(text: &str) -> Result<Imported, FabricError> {
             }
             below = switch;
         }
+        // An empty list of layers says as little as none.
         if below == node {
             findings.push(Finding { kind: "isolated-host", message: format!("{} has no network layers", quoted(host)) });
         }
     }
     let mut parents: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     edges.iter().for_each(|&(below, above)| parents.entry(below).or_default().push(above));
+    // One instance lists one way up, so several parents come from several instances.
     for (below, above) in parents.iter().filter(|(_, above)| above.len() > 1) {
         let message = format!(
             "{} is below {}; a cable to each is taken",

@@ -175,6 +175,7 @@ fn state(line: u32, direction: &Direction, otherwise: &Stated) -> Result<Stated,
         (_, Some(0)) => return Err(at_line(line, "mbps: 0 is a link that carries nothing; leave it out")),
         (Some(capacity), None) => capacity.0,
         (None, Some(mbps)) => Some(Rate(mbps)),
+        // Both keys may be given where they agree.
         (Some(capacity), Some(mbps)) if capacity.0 == Some(Rate(mbps)) => capacity.0,
         (Some(capacity), Some(mbps)) => {
             let stated = capacity.0.map_or_else(|| "unknown".to_string(), crate::capacity::text);

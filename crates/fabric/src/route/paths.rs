@@ -111,6 +111,7 @@ impl Router<'_> {
 
     /// The even spread over all shortest paths, whatever the router's own rule.
     fn spread_shares(&self, ends: Ends, source: u32, leaf: u32) -> BTreeMap<LinkId, Share> {
+        // A router with a hash needs the even spread too, as it shows which links are on all paths.
         let mut scratch = RouteScratch::new();
         scratch.fit(self.fabric.links().len(), self.table.switch_count());
         scratch.add(ends.out, Share::ONE.0);

@@ -166,6 +166,7 @@ fn refuse_large(leaves: usize, switches: usize, links: usize) -> Result<(), Fabr
 
 fn number_switches(fabric: &Fabric) -> (Vec<u32>, Vec<NodeId>) {
     let mut switches = Vec::new();
+    // Numbers of their own keep hosts, the most of all nodes, out of the dense table.
     let number = |(i, node): (usize, &crate::Node)| {
         if node.kind == NodeKind::Host {
             return NONE;
@@ -181,6 +182,7 @@ fn number_switches(fabric: &Fabric) -> (Vec<u32>, Vec<NodeId>) {
 fn number_leaves(fabric: &Fabric, switch_of: &[u32], switches: usize, hosts: Option<&[NodeId]>) -> (Vec<u32>, Vec<u32>) {
     let mut wanted = vec![hosts.is_none(); fabric.nodes().len()];
     for host in hosts.unwrap_or(&[]) {
+        // Ids of another fabric are passed over; a route to them fails later.
         if let Some(wanted) = wanted.get_mut(host.index()) {
             *wanted = true;
         }

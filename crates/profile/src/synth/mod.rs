@@ -203,6 +203,7 @@ fn name(model: &Model, parallelism: &Parallelism, batch: u64) -> String {
     let mut name = String::from(model.name);
     let data = if parallelism.data == DataParallel::Sharded { "fsdp" } else { "dp" };
     for (label, degree) in [("tp", d.tp), ("cp", d.cp), ("pp", d.pp), (data, d.dp), ("ep", d.ep)] {
+        // A degree of one says nothing about the split.
         if degree > 1 {
             name.push_str(&format!("-{label}{degree}"));
         }

@@ -36,6 +36,7 @@ impl Wire {
             for run in runs() {
                 let ranks = run.len() as u32;
                 (fewest, most) = (fewest.min(ranks), most.max(ranks));
+                // A run is never empty; the default only spares a panic.
                 *groups_on.entry(run.first().map_or(0, host)).or_insert(0) += 1;
             }
         }

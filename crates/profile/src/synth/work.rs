@@ -153,6 +153,7 @@ impl Work {
         match parallelism.data {
             DataParallel::Replicated => self.gradients = data.map(|w| Traffic::new(&w, Collective::Ring, w.all_reduce(resident * bits))),
             DataParallel::Sharded => {
+                // FSDP gathers and scatters block by block, so one transfer carries the part of one block.
                 self.shard = data.map(|w| Traffic::new(&w, Collective::Ring, w.gather(resident * bits / u128::from(self.blocks))));
             }
         }
