@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
         if self.by_name.contains_key(&doc.id) {
             return Err(refuse("another job has that id".into()));
         }
-        // Hosts of a candidate are checked with the candidate, whose key the error then names.
+        // Hosts that a candidate gives are checked by `candidates`, whose errors name its key.
         if doc.hosts.is_some() {
             let unknown = hosts.iter().enumerate().find_map(|(i, name)| Some((i, self.host(name).err()?)));
             unknown.map_or(Ok(()), |(i, e)| Err(JobsError::document(format!("{at}.hosts[{i}]: {e}"))))?;

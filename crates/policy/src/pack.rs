@@ -126,7 +126,7 @@ fn below(rng: &mut ChaCha8Rng, bound: u64) -> u64 {
     if bound == 0 {
         return 0;
     }
-    // Draws below a multiple of `bound` are even. At least half of all draws are, so the loop ends soon.
+    // Draws below a multiple of `bound` give each number the same chance. At least half of all draws are below, so the loop ends soon.
     let whole = u64::MAX - u64::MAX % bound;
     loop {
         let draw = rng.next_u64();

@@ -35,11 +35,12 @@ impl Profile {
         for &phase in self.phases() {
             let overflow = DemandError::Overflow { at_ns: phase.start.0 };
             let rate = phase.rate.scaled(share(phase.scope, phase.collective)).ok_or(overflow)?;
+            // `Rate::scaled` never rounds a share above zero down to zero, so only links outside the phase drop it.
             if rate > Rate::ZERO {
                 parts.push((phase, rate));
             }
         }
-        // The sum changes at these edges only. `parts` keeps the order by start, which the sweep needs.
+        // Rates change at these edges only. `parts` keeps the order by start, which the sweep needs.
         let mut edges: Vec<u64> = parts.iter().flat_map(|(p, _)| [p.start.0, p.end().0]).collect();
         edges.sort_unstable();
         edges.dedup();

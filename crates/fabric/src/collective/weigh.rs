@@ -18,6 +18,7 @@ pub(super) fn normalise(mut pairs: Vec<Pair>) -> Vec<Flow> {
         }
         same
     });
+    // The profile's rate is that of the busiest NIC, so its units are the measure of all shares.
     let busiest = busiest_units(&pairs);
     let mut flows = Vec::with_capacity(pairs.len());
     for sender in pairs.chunk_by(|a, b| a.0 == b.0) {
@@ -48,7 +49,7 @@ fn scale_sender(sender: &[Pair], busiest: u64, flows: &mut Vec<Flow>) {
     flows.extend(sender.iter().map(|&(from, to, _)| Flow { from, to, share: Share(0) }));
     let mut total = 0_u64;
     for i in (start..sender.len()).chain(0..start) {
-        // Differences of rounded totals add up to the rounded sum, so the busiest NIC gets exactly one whole share.
+        // Differences of rounded totals add up to the rounded sum, so the busiest NIC sends exactly `Share::ONE`.
         let before = shares(total);
         total = total.saturating_add(sender[i].2);
         flows[first + i].share = Share(u64::try_from(shares(total) - before).unwrap_or(u64::MAX));

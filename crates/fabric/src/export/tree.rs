@@ -206,6 +206,7 @@ impl Names {
     fn choose(&mut self, fabric: &Fabric, tier: u8, number: usize, switches: &[NodeId]) -> String {
         if let [only] = switches {
             let name = &fabric.node(*only).name;
+            // A switch may be alone in groups of several levels; the lowest of them keeps its name.
             if self.used.insert(name.clone()) {
                 return name.clone();
             }

@@ -11,6 +11,7 @@ use crate::NodeKind;
 pub(crate) fn sort(cables: &mut [Cable], kinds: &[NodeKind]) {
     let place = |cable: &Cable| {
         let named = cable.ends.iter().all(|(_, port)| port.is_some());
+        // Cables without a host sort behind all hosts: no node index reaches u32::MAX.
         (!named, host_end(cable, kinds).map_or(u32::MAX, |(host, _)| host))
     };
     let port_order = |a: &Cable, b: &Cable| match (host_end(a, kinds), host_end(b, kinds)) {

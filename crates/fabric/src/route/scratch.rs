@@ -86,6 +86,7 @@ impl RouteScratch {
                 let ways = hops.len() as u64;
                 let (part, mut remainder) = (held / ways, held % ways);
                 for hop in hops {
+                    // One unit each uses up the remainder, so the parts add up to what was held.
                     let part = part + u64::from(remainder > 0);
                     remainder = remainder.saturating_sub(1);
                     // The remainder went to the hops before, so all hops behind this one get nothing either.
@@ -112,6 +113,7 @@ impl RouteScratch {
         for (i, word) in self.touched.iter_mut().enumerate() {
             let mut bits = core::mem::take(word);
             while bits != 0 {
+                // The words come in order and each word from its lowest bit, so the links come sorted.
                 let link = i * 64 + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
                 loads.push((LinkId(link as u32), Share(core::mem::take(&mut self.load[link]))));

@@ -6,9 +6,10 @@
 //! later than the one before, and gradients a pass earlier. The time line is laid out on a grid of
 //! [`ROUND_NS`], so that every edge of a phase is a multiple of it; what is finer than the grid is
 //! drawn as one phase of its mean rate. The period is rounded up to [`PERIOD_ROUND_NS`]. Both grids
-//! have one reason: two jobs lock only modulo the greatest common divisor of their periods. Periods of 255,000,000 ns and 200,000,000 ns share 5 ms; a
-//! measured-looking 255,137,291 ns shares 1 ns, and no shift can help for longer than a moment.
-//! 1 ms is 0.4 % of a 255 ms iteration: less than the jitter that a gate absorbs anyway.
+//! have one reason: two jobs lock only modulo the greatest common divisor of their periods. Periods
+//! of 255,000,000 ns and 200,000,000 ns share 5 ms; a measured-looking 255,137,291 ns shares 1 ns,
+//! and no shift can help for longer than a moment. 1 ms is 0.4 % of a 255 ms iteration: less than
+//! the jitter that a gate absorbs anyway.
 //!
 //! What the model leaves out: optimizer time, data loading, DDP's last bucket after the
 //! backward pass, activation recomputation, stages of unequal work.

@@ -92,6 +92,7 @@ impl Timeline {
         let mut left = bits.saturating_mul(tag.sharers.into());
         // This is the rate without other traffic; between some edges the NIC has less room.
         let even = left.div_ceil(u128::from(length) * BITS_PER_MBPS);
+        // Between these edges the traffic of others is constant, so one rate holds.
         let mut edges: Vec<u64> = self.pieces.iter().flat_map(|p| [p.start, p.end]).filter(|e| (at..end).contains(e)).collect();
         edges.extend([at, end]);
         edges.sort_unstable();
