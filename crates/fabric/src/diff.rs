@@ -74,9 +74,9 @@ pub struct CableEnds {
 pub struct KindMismatch {
     /// Its name.
     pub node: String,
-    /// What it should be.
+    /// Its kind in the plan.
     pub intended: String,
-    /// What it is.
+    /// Its kind as observed.
     pub observed: String,
 }
 

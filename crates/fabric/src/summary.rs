@@ -1,4 +1,4 @@
-//! What a fabric consists of: nodes per tier, links per class, oversubscription.
+//! The parts of a fabric in numbers: nodes per tier, links per class, oversubscription.
 
 use alloc::{collections::BTreeMap, string::String, vec, vec::Vec};
 

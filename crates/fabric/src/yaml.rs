@@ -52,7 +52,7 @@ impl fmt::Display for Malformed {
 impl core::error::Error for Malformed {}
 
 impl Malformed {
-    /// What the parser says of `text`, in words for people.
+    /// The parser's refusal of `text`, in words for people.
     #[must_use]
     pub fn new(text: &str, error: &serde_saphyr::Error) -> Self {
         let location = error.location();

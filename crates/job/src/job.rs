@@ -28,7 +28,7 @@ pub struct TrafficPhase {
     pub end: Nanos,
     /// Rate of the busiest NIC during the phase.
     pub rate: Rate,
-    /// What the groups run.
+    /// The collective that the groups run.
     pub collective: Collective,
     /// Groups of ranks, by index into [`Placement::ranks`]; each group runs its own collective.
     /// Phases that share the allocation share their routes.

@@ -38,7 +38,7 @@ pub struct Choice {
     pub before: usize,
 }
 
-/// What a policy proposes.
+/// The proposal of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proposal {
     /// The jobs that start, in order.
@@ -63,7 +63,7 @@ impl Policy {
         let (mut left, mut sizes) = (free.count, Vec::new());
         for (before, job) in waiting.iter().enumerate() {
             if job.gpus as usize > left {
-                // Nobody overtakes: the jobs behind the first that does not fit wait as well.
+                // Jobs never overtake: those behind the first that does not fit wait as well.
                 out.blocked = Some((job.id, u32::try_from(left).unwrap_or(u32::MAX)));
                 break;
             }

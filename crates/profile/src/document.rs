@@ -29,7 +29,7 @@ pub struct PhaseDocument {
     pub start_ns: u64,
     /// Length, at least 1.
     pub duration_ns: u64,
-    /// What the busiest NIC of one group sends for this collective.
+    /// Rate of the busiest NIC of one group for this collective.
     pub rate_mbps: u64,
     /// `ring`, `tree`, `all-to-all`, `pipeline-forward`, `pipeline-backward`, `pipeline` (both
     /// directions at once) or `hierarchical`.

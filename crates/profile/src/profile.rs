@@ -49,7 +49,7 @@ pub struct Phase {
     pub start: Nanos,
     /// How long it lasts; never zero.
     pub duration: Nanos,
-    /// What the busiest NIC of one group sends for this collective; never zero.
+    /// Rate of the busiest NIC of one group for this collective; never zero.
     pub rate: Rate,
     /// The pattern of traffic within a group.
     pub collective: Collective,
@@ -64,7 +64,7 @@ impl Phase {
         Nanos(self.start.0.saturating_add(self.duration.0))
     }
 
-    /// What the busiest NIC of one group sends during the phase, saturating.
+    /// Volume that the busiest NIC of one group sends during the phase, saturating.
     #[must_use]
     pub fn bytes(&self) -> Bytes {
         // 1 Mbit/s for 1 ns is 1/1000 bit.
@@ -87,7 +87,7 @@ pub(crate) fn refuse(path: impl Into<String>, problem: impl Into<String>) -> Pro
     ProfileError { path: path.into(), problem: problem.into() }
 }
 
-/// What a job sends during one iteration, and when.
+/// The traffic of a job during one iteration: how much, and when.
 ///
 /// Phases of one collective and scope never overlap; phases of different ones may. What is not
 /// in a phase is Down. A phase that runs over the end of the iteration is written as two.

@@ -15,7 +15,7 @@ use alloc::{string::String, vec::Vec};
 
 use crate::{Fabric, FabricError, Finding, native};
 
-/// What to write.
+/// The format to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Our own YAML; loses nothing.
@@ -35,7 +35,7 @@ pub enum Format {
 pub struct Export {
     /// The document.
     pub text: String,
-    /// What it leaves out or changes.
+    /// The parts of the fabric that it leaves out or changes.
     pub findings: Vec<Finding>,
 }
 

@@ -15,7 +15,7 @@ use crate::{Fabric, FabricError, Finding};
 /// Longest label value and longest part of a DNS name in Kubernetes.
 pub(super) const LABEL_CHARS_MAX: usize = 63;
 
-/// What a format allows in a name.
+/// The characters that a format allows in a name.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Alphabet {
     /// Slurm: letters, digits, `.`, `_`, `-`.

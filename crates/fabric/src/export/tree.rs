@@ -24,7 +24,7 @@ pub const LEVELS_MAX: usize = 16;
 pub struct Tree {
     /// The first level holds the leaves; each further one joins groups of the one before.
     pub levels: Vec<Level>,
-    /// What the tree leaves out.
+    /// The parts of the fabric that the tree leaves out.
     pub findings: Vec<Finding>,
 }
 

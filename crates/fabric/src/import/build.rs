@@ -22,7 +22,7 @@ use crate::{Fabric, FabricBuilder, FabricError, Finding, NodeKind, Port, Provena
 /// How many names a finding about many nodes repeats.
 const NAMES_LISTED_MAX: usize = 6;
 
-/// What a person adds to the documents.
+/// Settings that a person adds to the documents.
 #[derive(Clone, Debug, Default)]
 pub struct BuildOptions {
     /// The fabric's name.

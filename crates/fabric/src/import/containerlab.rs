@@ -147,7 +147,7 @@ impl Endpoint {
 }
 
 impl Topology {
-    /// What a node is, and the rule that says so; a setting of the node beats that of its group,
+    /// The kind of a node, and the rule that says so; a setting of the node beats that of its group,
     /// of its kind and of the defaults, as in containerlab.
     fn kind_of(&self, node: Option<&Node>) -> Option<(NodeKind, String)> {
         let first = |node: Option<&Node>, key: fn(&Node) -> Option<&String>| node.and_then(key).cloned();

@@ -1,4 +1,4 @@
-//! What `lldpctl -f json` and `-f json0` print, per host and switch (lldpd, lldpcli(8)).
+//! The output of `lldpctl -f json` and `-f json0`, per host and switch (lldpd, lldpcli(8)).
 //!
 //! The document has three shapes: `json` with an object of interfaces, `json` with a list of
 //! one-key objects (when an interface occurs twice), and `json0`, where everything is a list.

@@ -168,7 +168,7 @@ fn state_default(line: u32, defaults: &Direction) -> Result<Stated, FabricError>
     state(line, defaults, &(None, Provenance::Intended))
 }
 
-/// What a direction says, completed from `otherwise`.
+/// The statement about a direction, completed from `otherwise`.
 fn state(line: u32, direction: &Direction, otherwise: &Stated) -> Result<Stated, FabricError> {
     let rate = match (direction.capacity, direction.mbps) {
         (None, None) => otherwise.0,

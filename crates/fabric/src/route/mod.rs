@@ -33,7 +33,7 @@ use crate::{
 use hash::FlowHash;
 use table::{NONE, Table};
 
-/// What is assumed about a switch that has several equally short next hops.
+/// The assumption about a switch that has several equally short next hops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecmp {
     /// Even spread over all of them, at each switch (packet spraying, or many queue pairs).

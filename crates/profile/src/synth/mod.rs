@@ -11,7 +11,7 @@
 //! and no shift can help for longer than a moment. 1 ms is 0.4 % of a 255 ms iteration: less than
 //! the jitter that a gate absorbs anyway.
 //!
-//! What the model leaves out: optimizer time, data loading, DDP's last bucket after the
+//! The model leaves out: optimizer time, data loading, DDP's last bucket after the
 //! backward pass, activation recomputation, stages of unequal work.
 
 mod request;
@@ -52,7 +52,7 @@ const CONFIDENCE: f64 = 0.5;
 /// Largest batch per data-parallel rank; beyond any GPU's memory.
 const BATCH_MAX: u64 = 1 << 20;
 
-/// What replicas exchange.
+/// The exchange among replicas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DataParallel {
     /// Whole replicas: one all-reduce of the gradients, overlapping the end of the last backward pass.
@@ -68,7 +68,7 @@ pub enum DataParallel {
 pub struct Parallelism {
     /// Degrees and ranks per host.
     pub dims: Dims,
-    /// What replicas exchange.
+    /// The exchange among replicas.
     pub data: DataParallel,
     /// Micro-batches per iteration.
     pub micro_batches: u32,
@@ -76,7 +76,7 @@ pub struct Parallelism {
     pub overlap_percent: u32,
 }
 
-/// What a job runs on.
+/// The machines that a job runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Hardware {
     /// Line rate of one NIC.

@@ -48,7 +48,7 @@ pub struct Setup {
     pub strategy: Strategy,
     /// How the job is split.
     pub parallelism: Parallelism,
-    /// What it runs on.
+    /// The machines that it runs on.
     pub hardware: Hardware,
     /// Samples per data-parallel rank and iteration.
     pub batch: u64,
@@ -101,7 +101,7 @@ impl Request {
     fn dims(&self, model: &Model, strategy: Strategy, degrees_given: bool) -> Result<Dims, SynthError> {
         let reference = model.reference.dims;
         let gpus_per_host = self.gpus_per_host.unwrap_or(reference.gpus_per_host);
-        // Nothing about the split differs from the reference, so all of it holds, `ep` included.
+        // The split is that of the reference, so all of the reference holds, `ep` included.
         if !degrees_given && strategy == model.reference.strategy && self.ranks.is_none_or(|r| r == reference.ranks()) {
             return Ok(Dims { gpus_per_host, ..reference });
         }

@@ -35,7 +35,7 @@ pub(super) struct Piece {
 
 #[derive(Clone, Debug)]
 pub(super) struct Timeline {
-    /// What collectives reach of the line rate, Mbit/s.
+    /// The part of the line rate that collectives reach, Mbit/s.
     usable: u64,
     pieces: Vec<Piece>,
 }
@@ -155,7 +155,7 @@ fn busiest(mut pieces: Vec<Piece>) -> Vec<Piece> {
             active.push(p);
             next += 1;
         }
-        // Nothing active means a gap between two pieces.
+        // A span without an active piece is a gap between two others.
         let Some(&top) = active.iter().max_by_key(|p| p.rate) else { continue };
         match out.last_mut() {
             Some(last) if last.end == start && last.rate == top.rate => last.end = end,

@@ -1,4 +1,4 @@
-//! What one rank computes and sends per iteration, before it is laid out in time.
+//! The compute and the traffic of one rank per iteration, before they are laid out in time.
 
 use fabric::collective::Collective;
 

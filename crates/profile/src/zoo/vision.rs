@@ -22,7 +22,7 @@ const fn scaled_from_vgg16(macs: u64) -> Figure<u64> {
     Figure::derived(VGG16_FLOPS / VGG16_MACS * macs, "VGG16's calibrated operations x ratio of multiply-adds in torchvision's model table")
 }
 
-/// What is printed about a network.
+/// Printed numbers of a network.
 struct Printed {
     name: &'static str,
     parameters: u64,
