@@ -29,6 +29,7 @@ pub struct CapacityError {
 /// ```
 pub fn parse(text: &str) -> Result<Rate, CapacityError> {
     let refuse = |problem| CapacityError { value: text.chars().take(40).collect(), problem };
+    // A letter of any script counts to the unit, so a foreign unit is refused as a whole.
     let (number, unit) = text.split_at(text.trim_end_matches(char::is_alphabetic).len());
     let decimals = match unit {
         "M" => 0,
@@ -37,18 +38,22 @@ pub fn parse(text: &str) -> Result<Rate, CapacityError> {
         _ => return Err(refuse("expected a number with the unit M, G or T, for example 400G")),
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    // The digits are checked here, because the parser of u64 would take a leading `+`.
     let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
     if !digits(whole) || !digits(fraction) {
         return Err(refuse("expected a number with the unit M, G or T, for example 400G"));
     }
+    // Zeros at the end carry no value: `1.0M` is a whole number of Mbit/s.
     let fraction = fraction.trim_end_matches('0');
     if fraction.len() > decimals {
         return Err(refuse("not a whole number of Mbit/s"));
     }
+    // The decimal point moves as text, so the result is exact where a float would round.
     let padded = format!("{whole}{fraction:0<decimals$}");
     match padded.parse() {
         Ok(0) => Err(refuse("a link that carries nothing; leave it out")),
         Ok(mbps) => Ok(Rate(mbps)),
+        // Only digits are left, so overflow is the one error that parsing can return.
         Err(_) => Err(refuse("too large")),
     }
 }

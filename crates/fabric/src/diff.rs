@@ -1,4 +1,4 @@
-//! What is cabled otherwise than intended.
+//! Differences between the cabling of a plan and the cabling that is there.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -74,9 +74,9 @@ pub struct CableEnds {
 pub struct KindMismatch {
     /// Its name.
     pub node: String,
-    /// What it should be.
+    /// Its kind in the plan.
     pub intended: String,
-    /// What it is.
+    /// Its kind as observed.
     pub observed: String,
 }
 
@@ -136,18 +136,21 @@ pub fn diff(intended: &Fabric, observed: &Fabric, by: MatchBy) -> Diff {
     let mut diff = Diff::default();
     compare_nodes(intended, observed, &mut diff);
     let (mut ours, mut theirs) = (cables(intended), cables(observed));
+    // Pairs come before moved cables: a cable that has a partner stands where it should.
     let pairs = match by {
         MatchBy::Ports => pair_by_ports(&ours, &theirs),
         MatchBy::Nodes => pair_by_nodes(&ours, &theirs),
     };
     for (our_key, their_key) in pairs {
+        // Compared cables leave both maps, so the rest at the end is missing or extra.
         if let (Some(our), Some(their)) = (ours.remove(&our_key), theirs.remove(&their_key)) {
-            // By the names that either of them has.
+            // A port that our plan does not name is shown by the name that was observed.
             let [a, b] =
                 [(&our_key.a, &their_key.a), (&our_key.b, &their_key.b)].map(|(our, their)| if our.numbered { their } else { our });
             compare_sides(a, b, &our, &their, &mut diff);
         }
     }
+    // A match by nodes ignores ports, so one kept end would prove nothing there.
     if by == MatchBy::Ports {
         take_moved(&mut ours, &mut theirs, &mut diff);
     }
@@ -173,6 +176,7 @@ fn compare_nodes(intended: &Fabric, observed: &Fabric, diff: &mut Diff) {
 
 fn alike(a: NodeKind, b: NodeKind) -> bool {
     match (a, b) {
+        // Tier 0 means unknown, and an unknown tier contradicts none.
         (NodeKind::Switch { tier: a }, NodeKind::Switch { tier: b }) => a == 0 || b == 0 || a == b,
         _ => a == b,
     }
@@ -186,7 +190,8 @@ fn describe(kind: NodeKind) -> String {
     }
 }
 
-/// What is known about the two directions of a cable: from `a` to `b`, and back.
+/// The two directions of a cable: from `a` to `b`, and back. The outer option says whether the direction is known, the inner
+/// one whether its capacity is.
 #[derive(Clone, Copy, Debug, Default)]
 struct Directions {
     there: Option<Option<Rate>>,
@@ -207,6 +212,7 @@ fn cables(fabric: &Fabric) -> Cables {
     let mut cables = Cables::new();
     let mut add = |link: &Link| {
         let (from, to) = (end(&link.from), end(&link.to));
+        // Both directions of a cable have the same key, the smaller end first, so they meet in one entry.
         let forward = from <= to;
         let (a, b) = if forward { (from, to) } else { (to, from) };
         let directions = cables.entry(CableEnds { a, b }).or_default();
@@ -222,6 +228,7 @@ type Pairs = Vec<(CableEnds, CableEnds)>;
 /// Cables whose ports agree as far as both fabrics name them: first those that a port named by both tells apart, then the
 /// others between the same nodes, in order.
 fn pair_by_ports(ours: &Cables, theirs: &Cables) -> Pairs {
+    // A numbered port says nothing about the port of that name on the device, so it finds no partner.
     let mut by_end: BTreeMap<(&str, &str), Vec<&CableEnds>> = BTreeMap::new();
     for key in theirs.keys() {
         for end in [&key.a, &key.b].into_iter().filter(|end| !end.numbered) {
@@ -232,7 +239,9 @@ fn pair_by_ports(ours: &Cables, theirs: &Cables) -> Pairs {
     let mut pairs = Pairs::new();
     let mut rest: Vec<&CableEnds> = Vec::new();
     for key in ours.keys() {
+        // A port that both fabrics name holds one cable in each, so it tells parallel cables apart.
         let named = [&key.a, &key.b].into_iter().filter(|end| !end.numbered);
+        // The index spares a comparison of every cable of ours with every cable of theirs.
         let found = named.filter_map(|end| by_end.get(&(&end.node[..], &end.port[..]))).flatten();
         match found.copied().find(|their| alike_ends(key, their) && !taken.contains(their)) {
             Some(their) => {
@@ -242,15 +251,17 @@ fn pair_by_ports(ours: &Cables, theirs: &Cables) -> Pairs {
             None => rest.push(key),
         }
     }
-    // What is left and may be a pair has at each end a number in one of the two: by which ends are named there are four kinds.
+    // Two cables that are left and may be a pair have a number at each end, in one fabric or in both. Which ends are named
+    // makes four kinds of cables.
     let mut left: BTreeMap<(&str, &str, bool, bool), VecDeque<&CableEnds>> = BTreeMap::new();
     for key in theirs.keys().filter(|key| !taken.contains(key)) {
         left.entry((&key.a.node, &key.b.node, key.a.numbered, key.b.numbered)).or_default().push_back(key);
     }
     for key in rest {
-        // A named end needs a number there. Those of theirs that name most go first.
+        // An end that we name needs a number on their side. Their cables with most names go first, because they fit fewest of ours.
         let kinds = [(false, false), (false, true), (true, false), (true, true)];
         let fits = kinds.into_iter().filter(|(a, b)| (*a || key.a.numbered) && (*b || key.b.numbered));
+        // The queues keep the order of names, so the result does not depend on the order of a document.
         let found = fits.into_iter().find_map(|(a, b)| left.get_mut(&(&key.a.node[..], &key.b.node[..], a, b))?.pop_front());
         pairs.extend(found.map(|their| (key.clone(), their.clone())));
     }
@@ -259,6 +270,7 @@ fn pair_by_ports(ours: &Cables, theirs: &Cables) -> Pairs {
 
 /// Whether two cables join the same nodes by the same ports, as far as both name them.
 fn alike_ends(ours: &CableEnds, theirs: &CableEnds) -> bool {
+    // A numbered port agrees with every name, because its document names none.
     let alike = |a: &End, b: &End| a.node == b.node && (a.numbered || b.numbered || a.port == b.port);
     alike(&ours.a, &theirs.a) && alike(&ours.b, &theirs.b)
 }
@@ -273,6 +285,7 @@ fn pair_by_nodes(ours: &Cables, theirs: &Cables) -> Pairs {
         groups
     }
     let theirs = group(theirs);
+    // The shorter list ends a group, so surplus parallel cables stay behind as missing or extra.
     let pairs = group(ours).into_iter().filter_map(|(nodes, ours)| Some((ours, theirs.get(&nodes)?)));
     pairs.flat_map(|(ours, theirs)| ours.into_iter().zip(theirs).map(|(a, b)| (a.clone(), (*b).clone())).collect::<Vec<_>>()).collect()
 }
@@ -288,6 +301,7 @@ fn compare_sides(a: &End, b: &End, our: &Directions, their: &Directions, diff: &
             (Some(Some(a)), Some(Some(b))) if a != b => {
                 diff.capacities.push(CapacityMismatch { from, to, intended_mbps: a.mbps(), observed_mbps: b.mbps() });
             }
+            // An unknown capacity contradicts nothing.
             _ => {}
         }
     }
@@ -304,6 +318,7 @@ fn take_moved(ours: &mut Cables, theirs: &mut Cables, diff: &mut Diff) {
     let mut taken: BTreeSet<&CableEnds> = BTreeSet::new();
     let (mut ours_gone, mut theirs_gone) = (Vec::new(), Vec::new());
     for (key, our) in ours.iter() {
+        // Either end may be the one that stayed; the smaller end is tried first, so the outcome is fixed.
         let shared = [(&key.a, &key.b), (&key.b, &key.a)].into_iter().find_map(|(kept, intended)| {
             let found = by_end.get(kept)?.iter().copied().find(|found| !taken.contains(found))?;
             Some((kept, intended, found))
@@ -312,6 +327,7 @@ fn take_moved(ours: &mut Cables, theirs: &mut Cables, diff: &mut Diff) {
             let observed = if found.a == *kept { &found.b } else { &found.a };
             diff.moved.push(Moved { kept: kept.clone(), intended: intended.clone(), observed: observed.clone() });
             if let Some(their) = theirs.get(found) {
+                // A moved cable may differ in capacity too, so both fabrics are turned to face the end that stayed.
                 compare_sides(kept, observed, &our.seen_from(kept, key), &their.seen_from(kept, found), diff);
             }
             taken.insert(found);
@@ -319,6 +335,7 @@ fn take_moved(ours: &mut Cables, theirs: &mut Cables, diff: &mut Diff) {
             theirs_gone.push(found.clone());
         }
     }
+    // The loop above borrows both maps, so the removal waits for its end.
     for key in &ours_gone {
         ours.remove(key);
     }
@@ -329,6 +346,7 @@ fn take_moved(ours: &mut Cables, theirs: &mut Cables, diff: &mut Diff) {
 
 impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A numbered port has no name on the device that a person could look for.
         if self.numbered { f.write_str(&self.node) } else { write!(f, "{}:{}", self.node, self.port) }
     }
 }

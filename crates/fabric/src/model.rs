@@ -96,6 +96,7 @@ pub struct Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The message may repeat a value of a document, and a value may hold line feeds.
         write!(f, "{}: {}", self.kind, OneLine(&self.message))
     }
 }
@@ -271,6 +272,7 @@ impl Fabric {
     #[must_use]
     pub fn link_name(&self, id: LinkId) -> String {
         let link = self.link(id);
+        // The sending port is shown only where parallel cables make it necessary, so most names stay short.
         let parallel = self.links_from(link.from.node).iter().filter(|&&l| self.link(l).to.node == link.to.node).count() > 1;
         let (from, to) = (&self.node(link.from.node).name, &self.node(link.to.node).name);
         if parallel { format!("{from}:{}->{to}", link.from.name) } else { format!("{from}->{to}") }
@@ -326,6 +328,7 @@ impl FabricBuilder {
             let known = &mut self.nodes[id.index()].kind;
             match (*known, kind) {
                 (a, b) if a == b => {}
+                // A known tier replaces an unknown one, whichever was declared first.
                 (NodeKind::Switch { tier: 0 }, NodeKind::Switch { .. }) => *known = kind,
                 (NodeKind::Switch { .. }, NodeKind::Switch { tier: 0 }) => {}
                 (a, b) => {
@@ -337,6 +340,7 @@ impl FabricBuilder {
         if self.nodes.len() >= NODES_MAX {
             return Err(FabricError::TooLarge { what: "nodes", count: self.nodes.len() + 1, limit: NODES_MAX });
         }
+        // NODES_MAX is below 2^32, so the cast loses nothing.
         let id = NodeId(self.nodes.len() as u32);
         self.nodes.push(Node { name: name.into(), kind });
         self.ports.push(BTreeMap::new());
@@ -355,9 +359,11 @@ impl FabricBuilder {
     /// ([`Fabric::is_numbered`]).
     pub fn next_port(&mut self, node: NodeId) -> String {
         loop {
+            // The loop ends, because each turn tries a new number and a node has finitely many ports.
             let n = &mut self.auto_ports[node.index()];
             let name = format!("p{n}");
             *n += 1;
+            // A document may name some ports of a node and not others, so a number may be taken already.
             if !self.ports[node.index()].contains_key(&name) {
                 self.numbered(Port { node, name: name.clone() });
                 return name;
@@ -375,6 +381,7 @@ impl FabricBuilder {
     /// # Errors
     /// [`FabricError::SelfLink`], [`FabricError::PortTaken`], [`FabricError::TooLarge`].
     pub fn link(&mut self, from: Port, to: Port, capacity: Option<Rate>, provenance: Provenance) -> Result<LinkId, FabricError> {
+        // All checks come before the first change, so a refused link leaves the builder as it was.
         if from.node == to.node {
             return Err(FabricError::SelfLink { name: self.nodes[from.node.index()].name.clone() });
         }
@@ -385,6 +392,7 @@ impl FabricBuilder {
         for (port, taken) in [(&from, links(&from).out), (&to, links(&to).into)] {
             if let Some(taken) = taken {
                 let other = &self.links[taken.index()];
+                // The earlier link may leave the port or enter it; a person needs to know its other end.
                 let far = if other.from == *port { &other.to } else { &other.from };
                 return Err(FabricError::PortTaken {
                     node: self.nodes[port.node.index()].name.clone(),
@@ -402,6 +410,7 @@ impl FabricBuilder {
             self.reverse[b.index()] = Some(id);
         }
         self.links.push(Link { from, to, capacity, provenance });
+        // The list of opposite directions grows with that of the links, so a link id indexes both.
         self.reverse.push(back);
         Ok(id)
     }
@@ -411,6 +420,7 @@ impl FabricBuilder {
     /// # Errors
     /// As [`FabricBuilder::link`].
     pub fn cable(&mut self, a: Port, b: Port, capacity: Option<Rate>, provenance: Provenance) -> Result<(LinkId, LinkId), FabricError> {
+        // Two links and not one: the directions congest separately (module text).
         let there = self.link(a.clone(), b.clone(), capacity, provenance)?;
         let back = self.link(b, a, capacity, provenance)?;
         Ok((there, back))
@@ -438,6 +448,7 @@ impl FabricBuilder {
     pub fn build(self) -> Fabric {
         let mut out = alloc::vec![Vec::new(); self.nodes.len()];
         for (i, link) in self.links.iter().enumerate() {
+            // Links come in order of id, and so does each list.
             out[link.from.node.index()].push(LinkId(i as u32));
         }
         Fabric {

@@ -1,4 +1,4 @@
-//! What a fabric consists of: nodes per tier, links per class, oversubscription.
+//! The parts of a fabric in numbers: nodes per tier, links per class, oversubscription.
 
 use alloc::{collections::BTreeMap, string::String, vec, vec::Vec};
 
@@ -75,6 +75,7 @@ impl Oversubscription {
 impl core::fmt::Display for Oversubscription {
     /// `2:1`, `1.33:1`.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        // A summary makes ratios of switches with uplinks only; the maximum guards values that others make.
         if self.down_mbps.is_multiple_of(self.up_mbps.max(1)) {
             write!(f, "{}:1", self.down_mbps / self.up_mbps.max(1))
         } else {
@@ -105,6 +106,7 @@ pub fn summarise(fabric: &Fabric) -> Summary {
     let tier_of = tiers(fabric);
     let ids = (0..fabric.links().len()).filter_map(LinkId::from_index);
     let unknown: Vec<LinkId> = ids.clone().filter(|&l| fabric.link(l).capacity.is_none()).collect();
+    // The order of the keys (tiers, capacity, provenance) is the order of the result.
     let mut classes: BTreeMap<_, usize> = BTreeMap::new();
     for link in fabric.links() {
         let tiers = (tier_of[link.from.node.index()], tier_of[link.to.node.index()]);
@@ -140,6 +142,7 @@ pub fn summarise(fabric: &Fabric) -> Summary {
 /// Number of connected pieces, directions aside.
 fn pieces(fabric: &Fabric) -> usize {
     let mut sets = UnionFind::<u32>::new(fabric.nodes().len());
+    // Each union of two sets leaves one piece fewer than before.
     let joins = fabric.links().iter().filter(|l| sets.union(l.from.node.0, l.to.node.0)).count();
     fabric.nodes().len() - joins
 }
@@ -149,8 +152,10 @@ fn summarise_tiers(fabric: &Fabric, tier_of: &[u8]) -> Vec<TierSummary> {
     let mut sums = vec![Some((0_u64, 0_u64)); fabric.nodes().len()];
     for link in fabric.links() {
         let (from, to) = (link.from.node.index(), link.to.node.index());
+        // Only the direction upwards is summed: the lower switch sends it up, and the upper one gets it from below.
         if tier_of[from] < tier_of[to] {
             for (switch, is_up) in [(from, true), (to, false)] {
+                // One unknown capacity makes the sum of its switch unknown for good.
                 sums[switch] = sums[switch].zip(link.capacity).map(|((down, up), rate)| match is_up {
                     true => (down, up.saturating_add(rate.mbps())),
                     false => (down.saturating_add(rate.mbps()), up),
@@ -165,6 +170,7 @@ fn summarise_tiers(fabric: &Fabric, tier_of: &[u8]) -> Vec<TierSummary> {
         }
     }
     let summary = |(tier, switches): (u8, Vec<NodeId>)| {
+        // A single switch without a sum leaves the whole tier without a ratio.
         let sums: Option<Vec<_>> = switches.iter().map(|s| sums[s.index()]).collect();
         let both_ways = sums.into_iter().flatten().filter(|&(down, up)| down > 0 && up > 0);
         let ratios = both_ways.map(|(down_mbps, up_mbps)| Oversubscription { down_mbps, up_mbps });

@@ -30,10 +30,12 @@ pub(crate) fn hops_from_hosts<I: IntoIterator<Item = usize>>(
 ) -> Vec<Option<u8>> {
     let mut hops: Vec<Option<u8>> = vec![None; nodes];
     let mut queue: VecDeque<usize> = hosts.collect();
+    // All hosts start at distance 0, so the first visit of a node comes from its nearest host.
     for &host in &queue {
         hops[host] = Some(0);
     }
     while let Some(at) = queue.pop_front() {
+        // A tier is a u8, so a longer chain keeps the highest tier.
         let next = hops[at].map(|hops| hops.saturating_add(1));
         for to in neighbours(at) {
             if hops[to].is_none() {

@@ -19,7 +19,7 @@ const PROBLEM_CHARS_MAX: usize = 300;
 /// How many characters of the document a refusal repeats.
 const FOUND_CHARS_MAX: usize = 40;
 
-/// What a document may ask of the parser. Anchors and aliases are always refused: our documents
+/// The work that a document may ask of the parser. Anchors and aliases are always refused: our documents
 /// have no use for them, and they are how small documents become large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -52,7 +52,7 @@ impl fmt::Display for Malformed {
 impl core::error::Error for Malformed {}
 
 impl Malformed {
-    /// What the parser says of `text`, in words for people.
+    /// The parser's refusal of `text`, in words for people.
     #[must_use]
     pub fn new(text: &str, error: &serde_saphyr::Error) -> Self {
         let location = error.location();
@@ -88,7 +88,7 @@ pub fn read<T: DeserializeOwned>(text: &str, limits: Limits) -> Result<T, Malfor
         path = track.path().to_string();
         result
     });
-    // A step without a name is a "?", and the root is a ".".
+    // serde_path_to_error writes "?" for a step without a name and "." for the root: neither tells a person anything.
     read.map_err(|e| Malformed { path: cut(path.trim_end_matches(['.', '?'])), ..Malformed::new(text, &e) })
 }
 
@@ -120,6 +120,7 @@ fn plain(problem: &str) -> String {
             _ => format!("{count} values and brackets; no more are read here"),
         };
     }
+    // The parser names the Rust type that was wanted; a person needs the range.
     let most = match problem {
         "invalid u8" => u64::from(u8::MAX),
         "invalid u16" => u64::from(u16::MAX),
@@ -132,6 +133,7 @@ fn plain(problem: &str) -> String {
 
 /// The text, cut after [`PROBLEM_CHARS_MAX`] characters; a parser may repeat a key of millions.
 pub(crate) fn cut(text: &str) -> String {
+    // The cut falls between two characters, where a slice cannot panic.
     match text.char_indices().nth(PROBLEM_CHARS_MAX) {
         None => text.into(),
         Some((end, _)) => format!("{}...", &text[..end]),
@@ -140,6 +142,7 @@ pub(crate) fn cut(text: &str) -> String {
 
 /// The word of the document at a byte offset, cut to a few characters.
 fn word(document: &str, start: usize) -> Option<&str> {
+    // An offset inside a character yields nothing here, where a slice would panic.
     let rest = document.get(start..)?;
     let end = rest.char_indices().take(FOUND_CHARS_MAX).find(|(_, c)| ",]}\n\r".contains(*c)).map(|(i, _)| i);
     let end = end.or_else(|| rest.char_indices().nth(FOUND_CHARS_MAX).map(|(i, _)| i)).unwrap_or(rest.len());

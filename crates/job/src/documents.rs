@@ -53,7 +53,7 @@ pub struct JobDoc {
     pub hosts: Option<Vec<String>>,
 }
 
-/// What `antiphase profile synth` takes, as keys; what is left out comes from the model's reference.
+/// The parameters of `antiphase profile synth`, as keys; those left out come from the model's reference.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelDoc {

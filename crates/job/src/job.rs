@@ -28,7 +28,7 @@ pub struct TrafficPhase {
     pub end: Nanos,
     /// Rate of the busiest NIC during the phase.
     pub rate: Rate,
-    /// What the groups run.
+    /// The collective that the groups run.
     pub collective: Collective,
     /// Groups of ranks, by index into [`Placement::ranks`]; each group runs its own collective.
     /// Phases that share the allocation share their routes.
@@ -70,6 +70,7 @@ impl Job {
     /// [`JobError`] names the job and the value.
     pub fn validate(&self) -> Result<(), JobError> {
         let refuse = |problem: &'static str, value: u64| Err(JobError { job: self.name.clone(), problem, value });
+        // The limits are those of the crate `circle`, which wraps the phases around the period.
         if self.period.0 == 0 || self.period.0 > PERIOD_TICKS_MAX {
             return refuse("its period is out of range (ns)", self.period.0);
         }
@@ -77,6 +78,7 @@ impl Job {
             return refuse("it has too many phases", self.phases.len() as u64);
         }
         for (i, phase) in self.phases.iter().enumerate() {
+            // A phase over the end of the iteration is written as two, so no phase wraps around.
             if phase.start >= phase.end || phase.end > self.period {
                 return refuse("a phase does not satisfy start < end <= period; phase", i as u64);
             }

@@ -104,20 +104,23 @@ impl<'a> Reader<'a> {
         let Some(hosts) = doc.hosts.as_deref().or(elsewhere) else {
             return Err(refuse("no hosts here and none in the candidates".into()));
         };
-        // Before the work of synthesis, of which a document may ask much.
+        // This check comes before the synthesis, for which a document may ask much work.
         if self.by_name.contains_key(&doc.id) {
             return Err(refuse("another job has that id".into()));
         }
+        // Hosts that a candidate gives are checked by `candidates`, whose errors name its key.
         if doc.hosts.is_some() {
             let unknown = hosts.iter().enumerate().find_map(|(i, name)| Some((i, self.host(name).err()?)));
             unknown.map_or(Ok(()), |(i, e)| Err(JobsError::document(format!("{at}.hosts[{i}]: {e}"))))?;
         }
         let profile = self.profile(&at, doc, hosts)?;
         let dims = profile.dims();
+        // The groups are charged before `traffic` makes them.
         self.spend(u64::from(dims.ranks()) * GROUPS_PER_RANK + profile.phases().len() as u64).map_err(refuse)?;
         let job = traffic(doc.id.clone(), &profile).map_err(|e| refuse(e.to_string()))?;
         let gpus_per_host = dims.gpus_per_host;
         let id = JobId(index as u32);
+        // `place` looks up the job by its id, so the lists are filled before.
         self.by_name.insert(doc.id.clone(), id);
         self.gpus_per_host.push(gpus_per_host);
         self.jobs.push(job);
@@ -137,6 +140,7 @@ impl<'a> Reader<'a> {
 
     /// Counts work against what one document may ask for.
     fn spend(&self, work: u64) -> Result<(), String> {
+        // The sum saturates, so no hostile size can wrap it back below the limit.
         self.work.set(self.work.get().saturating_add(work));
         if self.work.get() > WORK_MAX {
             return Err(format!("with this job the document asks for more than {WORK_MAX} phases, pipeline steps and ranks in groups"));
@@ -151,6 +155,7 @@ impl<'a> Reader<'a> {
             (None, Some(profile), None) => Profile::try_from(profile.clone()).map_err(|e| refuse(format!(".profile.{e}"))),
             (None, None, Some(path)) => {
                 let text = (self.files)(path).map_err(|problem| JobsError::ProfileFile { path: path.clone(), problem })?;
+                // The text is charged before it is parsed.
                 self.spend(text.len() as u64 / BYTES_PER_WORK).map_err(|problem| refuse(format!(": {problem}")))?;
                 profile::parse(&text).map_err(|e| JobsError::ProfileFile { path: path.clone(), problem: e.to_string() })
             }
@@ -171,6 +176,7 @@ impl<'a> Reader<'a> {
         let strategy = doc.strategy.as_deref().map(str::parse).transpose().map_err(|e: profile::UnknownStrategy| e.to_string())?;
         let request = Request {
             strategy,
+            // A saturated product is above `profile::RANKS_MAX` and therefore refused.
             ranks: Some(doc.ranks.unwrap_or((hosts.len() as u32).saturating_mul(gpus_per_host))),
             gpus_per_host: Some(gpus_per_host),
             batch: doc.batch,
@@ -187,11 +193,12 @@ impl<'a> Reader<'a> {
             ..Request::default()
         };
         let setup = request.resolve(model).map_err(|e| e.to_string())?;
+        // The 1F1B schedule takes a step per stage and micro-batch, which is charged before it runs.
         self.spend(u64::from(setup.parallelism.dims.pp) * u64::from(setup.parallelism.micro_batches))?;
         profile::synthesise(model, &setup.parallelism, &setup.hardware, setup.batch).map_err(|e| e.to_string())
     }
 
-    /// How many NICs the host with the fewest has: it is what the others wait for.
+    /// Number of NICs of the host that has fewest: the other hosts wait for that one.
     fn nics(&self, hosts: &[String]) -> Option<u32> {
         let count = |name: &String| u32::try_from(data_nics(self.fabric, self.host(name).ok()?).len()).ok();
         hosts.iter().filter_map(count).min().filter(|&n| n > 0)
@@ -201,6 +208,7 @@ impl<'a> Reader<'a> {
     fn nic_rate(&self, hosts: &[String]) -> Result<Rate, String> {
         let rate = |name: &String| {
             let host = self.host(name)?;
+            // Data NICs of known rates are equally fast, so the first speaks for all of them.
             let nic = data_nics(self.fabric, host).first().copied().ok_or_else(|| format!("host {name:?} has no NIC"))?;
             self.fabric.capacity(self.fabric.links_from(host)[usize::from(nic)]).map_err(|e| e.to_string())
         };
@@ -216,14 +224,15 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Ranks on hosts in order, each on one of the host's [`data_nics`]. Where a host has fewer NICs than ranks, neighbouring ranks share one: a rail that no NIC has would
-    /// count as a NIC of its own, and the job would send a multiple of what it does.
+    /// Ranks on hosts in order, each on one of the host's [`data_nics`]. Where a host has fewer NICs than ranks, neighbouring ranks
+    /// share one: a rail that no NIC has would count as a NIC of its own, and the job would send a multiple of what it does.
     ///
     /// # Errors
     /// The key, what is wrong and the value.
     pub fn place(&self, job: JobId, hosts: &[String]) -> Result<Placement, String> {
         let per_host = self.gpus_per_host[job.index()] as usize;
         let wanted = self.jobs[job.index()].gpus as usize;
+        // `Dims::check` has refused zero GPUs per host; the maximum only guards the division.
         if hosts.len() != wanted.div_ceil(per_host.max(1)) {
             return Err(format!(
                 "hosts: {} given, but {wanted} ranks at {per_host} per host need {}",
@@ -238,10 +247,11 @@ impl<'a> Reader<'a> {
                 return Err(format!("hosts[{i}]: {name:?} is also hosts[{first}]"));
             }
             let host = self.host(name).map_err(|e| format!("hosts[{i}]: {e}"))?;
+            // The last host may have fewer ranks than the others (`Dims::gpus_per_host`).
             let here = per_host.min(wanted - ranks.len());
             let nics = data_nics(self.fabric, host);
             let nic = |r: usize| if nics.len() < per_host { r * nics.len() / per_host } else { r };
-            // A host without NICs has no route, and that is said when one is asked for.
+            // A host without NICs keeps rail 0: the router names the host when a route is asked for.
             ranks.extend((0..here).map(|r| Endpoint { host, rail: nics.get(nic(r)).copied().unwrap_or(0) }));
         }
         Ok(Placement { ranks })
@@ -280,8 +290,9 @@ impl<'a> Reader<'a> {
 pub fn data_nics(fabric: &Fabric, host: NodeId) -> Vec<u16> {
     let rate = |link: &LinkId| fabric.link(*link).capacity;
     let links = fabric.links_from(host);
+    // An unknown rate orders below every known one, so it is the fastest only where no rate is known.
     let fastest = links.iter().map(rate).max().flatten();
-    // One of unknown rate stays, so that it is refused by name when it matters.
+    // A NIC of unknown rate stays, so that it is refused by name when it matters.
     let nics = links.iter().enumerate().filter(|(_, link)| [fastest, None].contains(&rate(link)));
     nics.filter_map(|(i, _)| u16::try_from(i).ok()).collect()
 }
@@ -307,6 +318,7 @@ fn traffic(name: String, profile: &Profile) -> Result<Job, profile::DimsError> {
     let mut phases = Vec::with_capacity(profile.phases().len());
     for phase in profile.phases() {
         let members = match groups.get(&phase.scope) {
+            // Phases of one scope share one allocation, by which their routes are shared too (`TrafficPhase::groups`).
             Some(members) => Arc::clone(members),
             None => {
                 let members: Arc<[Vec<u32>]> = profile::groups(profile.dims(), phase.scope)?.into();

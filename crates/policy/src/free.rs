@@ -23,13 +23,16 @@ impl FreeNics {
         let mut free = Self { leaves: Vec::new(), leaf_of: Vec::new(), count: 0 };
         for host in fabric.hosts() {
             let nics = fabric.links_from(host);
+            // A host without NICs has nothing to give, and no leaf.
             let Some(first) = nics.first() else { continue };
             let leaf = *number[fabric.link(*first).to.node.index()].get_or_insert_with(|| {
                 free.leaves.push(Vec::new());
                 free.leaves.len() as u32 - 1
             });
             leaf_of[host.index()] = Some(leaf);
+            // A rail is a u16, so NICs beyond its range have no name and are not given out.
             let nics = u16::try_from(nics.len()).unwrap_or(u16::MAX);
+            // Hosts come in order of id, so each list is sorted, as `put` and `remove` need it.
             free.leaves[leaf as usize].extend((0..nics).map(|rail| Endpoint { host, rail }));
             free.count += usize::from(nics);
         }
@@ -39,6 +42,7 @@ impl FreeNics {
 
     /// Takes `ranks` NICs, looking at leaves from `first` on and around.
     pub(crate) fn take(&mut self, ranks: usize, first: usize) -> Option<Vec<Endpoint>> {
+        // With enough free NICs in sum, one turn around the leaves always finds them.
         if ranks > self.count {
             return None;
         }
@@ -46,6 +50,7 @@ impl FreeNics {
         let mut taken = Vec::with_capacity(ranks);
         for l in (0..leaves).map(|i| (first + i) % leaves) {
             let some = (ranks - taken.len()).min(self.leaves[l].len());
+            // The lowest NICs go first, so equal requests get equal NICs.
             taken.extend(self.leaves[l].drain(..some));
             if taken.len() == ranks {
                 break;
@@ -59,6 +64,7 @@ impl FreeNics {
     pub(crate) fn put(&mut self, nic: Endpoint) {
         let Some(leaf) = self.leaf_of.get(nic.host.index()).copied().flatten() else { return };
         let leaf = &mut self.leaves[leaf as usize];
+        // A NIC that is free already is not counted twice.
         if let Err(at) = leaf.binary_search(&nic) {
             leaf.insert(at, nic);
             self.count += 1;
@@ -69,6 +75,7 @@ impl FreeNics {
     pub(crate) fn remove(&mut self, nic: Endpoint) {
         let Some(leaf) = self.leaf_of.get(nic.host.index()).copied().flatten() else { return };
         let leaf = &mut self.leaves[leaf as usize];
+        // Placements may name a NIC twice; only the first mention takes it off the count.
         if let Ok(at) = leaf.binary_search(&nic) {
             leaf.remove(at);
             self.count -= 1;

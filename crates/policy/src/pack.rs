@@ -51,9 +51,11 @@ pub fn pack(fabric: &Fabric, sizes: &[u32], seed: u64, departures_permille: u32)
     let mut order: Vec<usize> = (0..sizes.len()).collect();
     shuffle(&mut rng, &mut order);
     let (early, late) = order.split_at(sizes.len() / 2);
+    // The share is at most 1,000 permille, so at most as many jobs leave as there are.
     let leaving = (sizes.len() as u64 * u64::from(departures_permille) / 1_000) as usize;
     // `None` = a job that leaves again.
     let mut arrivals: Vec<(Option<usize>, u32)> = early.iter().map(|&j| (Some(j), sizes[j])).collect();
+    // No sizes mean no departures, so the index below is never drawn from an empty list.
     for _ in 0..leaving {
         arrivals.push((None, sizes[below(&mut rng, sizes.len() as u64) as usize]));
     }
@@ -73,6 +75,7 @@ pub fn pack(fabric: &Fabric, sizes: &[u32], seed: u64, departures_permille: u32)
             (None, ranks) => departing.extend(ranks.into_iter().flatten()),
         }
     }
+    // The departures leave holes, into which the late half goes.
     departing.into_iter().for_each(|nic| free.put(nic));
     for &job in late {
         let ranks = sizes[job] as usize;
@@ -91,6 +94,7 @@ pub fn variants(fabric: &Fabric, base: &[Placement], n: usize, moved_permille: u
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut packed = FreeNics::new(fabric);
     base.iter().flat_map(|p| &p.ranks).for_each(|nic| packed.remove(*nic));
+    // The upper end is at least 1, because `clamp` panics on a range that is empty.
     let moved = ((base.len() as u64 * u64::from(moved_permille)).div_ceil(1_000) as usize).clamp(1, base.len().max(1));
     let mut out = Vec::with_capacity(n);
     for i in 0..n {
@@ -98,6 +102,7 @@ pub fn variants(fabric: &Fabric, base: &[Placement], n: usize, moved_permille: u
         let mut jobs: Vec<usize> = (0..base.len()).collect();
         shuffle(&mut rng, &mut jobs);
         jobs.truncate(moved);
+        // All moved jobs give their NICs back before the first is packed, so they may also swap places.
         jobs.iter().flat_map(|j| &base[*j].ranks).for_each(|nic| free.put(*nic));
         let mut candidate = Candidate { id: alloc::format!("variant-{i}"), placements: Vec::with_capacity(jobs.len()) };
         for &job in &jobs {
@@ -116,11 +121,12 @@ fn permille(what: &'static str, permille: u32) -> Result<(), PackError> {
     if permille > 1_000 { Err(PackError::Permille { what, permille }) } else { Ok(()) }
 }
 
-/// A number below `bound`, each with equal chance; 0 for bound 0. What would make some likelier is drawn again.
+/// A number below `bound`, each with equal chance; 0 for bound 0. A draw that would make some numbers likelier is repeated.
 fn below(rng: &mut ChaCha8Rng, bound: u64) -> u64 {
     if bound == 0 {
         return 0;
     }
+    // Draws below a multiple of `bound` give each number the same chance. At least half of all draws are below, so the loop ends soon.
     let whole = u64::MAX - u64::MAX % bound;
     loop {
         let draw = rng.next_u64();

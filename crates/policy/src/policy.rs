@@ -38,7 +38,7 @@ pub struct Choice {
     pub before: usize,
 }
 
-/// What a policy proposes.
+/// The proposal of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proposal {
     /// The jobs that start, in order.
@@ -54,28 +54,33 @@ impl Policy {
     #[must_use]
     pub fn propose(self, now: Nanos, view: &ClusterView<'_>, n: usize) -> Proposal {
         let mut free = FreeNics::new(view.fabric);
+        // Running jobs stay where they are, so their NICs are not free.
         view.jobs.iter().flat_map(|job| &job.placement.ranks).for_each(|nic| free.remove(*nic));
+        // A job without GPUs takes no NIC, so there is nothing to place.
         let mut waiting: Vec<&JobView> = view.jobs.iter().filter(|job| job.placement.ranks.is_empty() && job.gpus > 0).collect();
         waiting.sort_by_key(|job| self.key(job));
         let mut out = Proposal::default();
         let (mut left, mut sizes) = (free.count, Vec::new());
         for (before, job) in waiting.iter().enumerate() {
             if job.gpus as usize > left {
+                // Jobs never overtake: those behind the first that does not fit wait as well.
                 out.blocked = Some((job.id, u32::try_from(left).unwrap_or(u32::MAX)));
                 break;
             }
             left -= job.gpus as usize;
             sizes.push((job.id, job.gpus as usize));
+            // A job with a later submission than `now` has not waited.
             out.starts.push(Choice { job: job.id, waited: Nanos(now.0.saturating_sub(job.submitted.0)), before });
         }
         if sizes.is_empty() {
             return out;
         }
-        // A leaf further on each time: after all of them, nothing is new.
+        // Each turn begins one leaf further on, with as many turns as there are leaves.
         for turn in 0..free.leaves.len() {
             if out.candidates.len() >= n {
                 break;
             }
+            // The sizes fit together (`left`), so a placement always exists.
             let Some(placements) = place(free.clone(), &sizes, turn) else { break };
             if out.candidates.iter().all(|c| c.placements != placements) {
                 out.candidates.push(Candidate { id: format!("{self}-{}", out.candidates.len()), placements });
@@ -84,7 +89,7 @@ impl Policy {
         out
     }
 
-    /// What jobs are ordered by; the id makes the order total.
+    /// The key by which jobs are ordered; the id makes the order total.
     fn key(self, job: &JobView) -> (Nanos, Nanos, JobId) {
         match self {
             Self::Fifo => (job.submitted, Nanos(0), job.id),
@@ -114,6 +119,7 @@ fn place(mut free: FreeNics, sizes: &[(JobId, usize)], turn: usize) -> Option<Ve
 
 fn on_one_leaf(free: &mut FreeNics, size: usize, turn: usize) -> Option<Vec<Endpoint>> {
     let mut enough: Vec<(usize, usize)> = free.leaves.iter().map(Vec::len).zip(0..).filter(|(room, _)| *room >= size).collect();
+    // The tightest leaf comes first, so large holes stay for large jobs; the leaf's number breaks a tie.
     enough.sort_unstable();
     let (_, leaf) = *enough.get(turn.checked_rem(enough.len())?)?;
     free.take(size, leaf)

@@ -1,4 +1,4 @@
-//! What a policy sees of a cluster.
+//! The view of a cluster that a policy gets.
 
 use alloc::vec::Vec;
 

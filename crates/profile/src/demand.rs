@@ -24,7 +24,7 @@ pub enum DemandError {
 }
 
 impl Profile {
-    /// What a link carries over one iteration, in ticks of 1 ns: sorted, disjoint, no zeros,
+    /// The demand on a link over one iteration, in ticks of 1 ns: sorted, disjoint, no zeros,
     /// neighbours of equal rate merged. `share` says how much of the busiest NIC's rate of a
     /// collective crosses the link; zero leaves it out.
     ///
@@ -35,17 +35,19 @@ impl Profile {
         for &phase in self.phases() {
             let overflow = DemandError::Overflow { at_ns: phase.start.0 };
             let rate = phase.rate.scaled(share(phase.scope, phase.collective)).ok_or(overflow)?;
+            // `Rate::scaled` never rounds a share above zero down to zero, so only links outside the phase drop it.
             if rate > Rate::ZERO {
                 parts.push((phase, rate));
             }
         }
+        // Rates change at these edges only. `parts` keeps the order by start, which the sweep needs.
         let mut edges: Vec<u64> = parts.iter().flat_map(|(p, _)| [p.start.0, p.end().0]).collect();
         edges.sort_unstable();
         edges.dedup();
         sweep(&parts, &edges)
     }
 
-    /// What the busiest NIC sends that takes part in one group of every collective; see [`Profile::demand`]. Of a pipeline over
+    /// The demand of the busiest NIC that takes part in one group of every collective; see [`Profile::demand`]. Of a pipeline over
     /// two hosts it sends one direction, the one with more to send, or else forward.
     ///
     /// # Errors
@@ -54,7 +56,7 @@ impl Profile {
         self.demand(|scope, collective| if self.unsent_direction(scope) == Some(collective) { Share(0) } else { Share::ONE })
     }
 
-    /// What the busiest NIC sends in one iteration when it takes part in one group of every
+    /// The volume of the busiest NIC in one iteration when it takes part in one group of every
     /// collective, saturating; of a pipeline over two hosts, in the direction of [`Profile::levels`].
     #[must_use]
     pub fn bytes_per_iteration(&self) -> Bytes {
@@ -70,6 +72,7 @@ impl Profile {
             phases.fold(0_u64, |sum, p| sum.saturating_add(p.bytes().0))
         };
         let (forward, backward) = (sent(Collective::PipelineForward), sent(Collective::PipelineBackward));
+        // Between two hosts a NIC is at one end of the pipeline and sends one way only (docs/profiles.md).
         let one_way = forward.min(backward) > 0 && self.dims().hosts_of_group(scope) <= 2;
         one_way.then_some(if forward < backward { Collective::PipelineForward } else { Collective::PipelineBackward })
     }
@@ -80,6 +83,7 @@ impl Profile {
         let mut busy = 0;
         let mut until = 0;
         for p in self.phases() {
+            // Phases come by start: what lies before `until` is counted, and a phase inside an earlier one adds nothing.
             busy += p.end().0.saturating_sub(p.start.0.max(until));
             until = until.max(p.end().0);
         }
@@ -104,6 +108,7 @@ fn sweep(parts: &[(Phase, Rate)], edges: &[u64]) -> Result<Vec<Level>, DemandErr
         let rate = sum.ok_or(DemandError::Overflow { at_ns: start })?;
         match levels.last_mut() {
             Some(last) if last.end.0 == start && last.rate == rate => last.end = Ticks(end),
+            // A gap is no level: the time outside all levels is Down.
             _ if rate == Rate::ZERO => {}
             _ => levels.push(Level { start: Ticks(start), end: Ticks(end), rate }),
         }

@@ -139,6 +139,7 @@ impl Dims {
         if self.gpus_per_host == 0 || self.gpus_per_host > GPUS_PER_HOST_MAX {
             return Err(DimsError::Degree { name: "gpus_per_host", value: self.gpus_per_host, limit: GPUS_PER_HOST_MAX });
         }
+        // Each degree is at most 2^20 by now, so the product fits in 128 bits.
         let ranks = [self.tp, self.cp, self.pp, self.dp].into_iter().map(u128::from).product();
         if ranks > u128::from(RANKS_MAX) {
             return Err(DimsError::TooManyRanks { ranks });
@@ -166,14 +167,17 @@ impl Dims {
     pub(crate) const fn hosts_of_group(&self, scope: Scope) -> u32 {
         // Neighbours that are further apart than a host is wide stand on different hosts.
         let (degree, stride) = (self.degree(scope), self.stride(scope));
+        // The first group begins at rank 0, so its last rank stands on host (degree - 1) x stride / gpus_per_host.
         if stride >= self.gpus_per_host { degree } else { degree.saturating_sub(1).saturating_mul(stride) / self.gpus_per_host + 1 }
     }
 
     /// Distance between two neighbouring ranks of a group of `scope`.
     const fn stride(&self, scope: Scope) -> u32 {
+        // Tensor is fastest and pipeline slowest (module text), so a stride is the product of the faster degrees.
         match scope {
             Scope::Tensor | Scope::All => 1,
             Scope::Context => self.tp,
+            // Expert ranks are neighbours in the data dimension, so the two have one stride.
             Scope::Expert | Scope::Data => self.tp.saturating_mul(self.cp),
             Scope::Pipeline => self.tp.saturating_mul(self.cp).saturating_mul(self.dp),
         }
@@ -195,6 +199,7 @@ impl Dims {
 pub fn groups(dims: &Dims, scope: Scope) -> Result<Vec<Vec<u32>>, DimsError> {
     dims.check()?;
     let (degree, stride, ranks) = (dims.degree(scope), dims.stride(scope), dims.ranks());
+    // A rank leads its group if its index in the dimension of the scope is 0; each group has one such rank.
     let leads = (0..ranks).filter(|rank| (rank / stride).is_multiple_of(degree));
     Ok(leads.map(|lead| (0..degree).map(|i| lead + i * stride).collect()).collect())
 }

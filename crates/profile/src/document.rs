@@ -29,7 +29,7 @@ pub struct PhaseDocument {
     pub start_ns: u64,
     /// Length, at least 1.
     pub duration_ns: u64,
-    /// What the busiest NIC of one group sends for this collective.
+    /// Rate of the busiest NIC of one group for this collective.
     pub rate_mbps: u64,
     /// `ring`, `tree`, `all-to-all`, `pipeline-forward`, `pipeline-backward`, `pipeline` (both
     /// directions at once) or `hierarchical`.
@@ -166,9 +166,11 @@ pub enum DocumentError {
 /// # Errors
 /// [`DocumentError`] with the key path and the value.
 pub fn parse(text: &str) -> Result<Profile, DocumentError> {
+    // The size comes first, so no parser meets an unbounded text.
     if text.len() > DOCUMENT_BYTES_MAX {
         return Err(DocumentError::TooLarge { bytes: text.len() });
     }
+    // A byte order mark and white space may stand before the brace of a JSON document.
     let json = text.trim_start_matches('\u{feff}').trim_start().starts_with('{');
     let document = if json { from_json(text) } else { from_yaml(text) }?;
     Ok(Profile::try_from(document)?)
@@ -177,6 +179,7 @@ pub fn parse(text: &str) -> Result<Profile, DocumentError> {
 fn from_json(text: &str) -> Result<ProfileDocument, ProfileError> {
     let mut de = serde_json::Deserializer::from_str(text.trim_start_matches('\u{feff}'));
     let document = serde_path_to_error::deserialize(&mut de).map_err(|e| located(&e.path().to_string(), e.inner().to_string()))?;
+    // A second value behind the first one would otherwise be ignored.
     de.end().map_err(|e| refuse("document", e.to_string()))?;
     Ok(document)
 }
@@ -184,11 +187,12 @@ fn from_json(text: &str) -> Result<ProfileDocument, ProfileError> {
 fn from_yaml(text: &str) -> Result<ProfileDocument, ProfileError> {
     yaml::read(text, YAML_LIMITS).map_err(|e| {
         let problem = format!("{}: {}", e.place, e.problem);
+        // A refusal outside all keys, such as a broken text, has only its place to be named by.
         if e.path.is_empty() { refuse(e.place, e.problem) } else { refuse(e.path, problem) }
     })
 }
 
-/// The root's path is ".", and a step without a name "?": they tell a person nothing.
+/// A refusal at a path, without the "." of the root and the "?" of a step without a name, which tell a person nothing.
 fn located(path: &str, problem: String) -> ProfileError {
     let path = path.trim_end_matches(['.', '?']);
     refuse(if path.is_empty() { "document" } else { path }, problem)

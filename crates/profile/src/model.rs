@@ -1,4 +1,4 @@
-//! What is known about a model, and how each number came to be known.
+//! The known numbers of a model, and how each came to be known.
 
 use core::fmt;
 
@@ -106,7 +106,7 @@ pub struct Transformer {
     pub experts: Option<Experts>,
 }
 
-/// What kind of model it is, with the numbers that its communication depends on.
+/// The kind of a model, with the numbers that its communication depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Architecture {
     /// Convolutional network.
@@ -146,7 +146,7 @@ pub struct Reference {
 pub struct Model {
     /// Lower-case name.
     pub name: &'static str,
-    /// What kind of model.
+    /// Kind of the model.
     pub architecture: Architecture,
     /// All parameters that are trained with gradients exchanged densely.
     pub parameters: Figure<u64>,

@@ -49,7 +49,7 @@ pub struct Phase {
     pub start: Nanos,
     /// How long it lasts; never zero.
     pub duration: Nanos,
-    /// What the busiest NIC of one group sends for this collective; never zero.
+    /// Rate of the busiest NIC of one group for this collective; never zero.
     pub rate: Rate,
     /// The pattern of traffic within a group.
     pub collective: Collective,
@@ -64,7 +64,7 @@ impl Phase {
         Nanos(self.start.0.saturating_add(self.duration.0))
     }
 
-    /// What the busiest NIC of one group sends during the phase, saturating.
+    /// Volume that the busiest NIC of one group sends during the phase, saturating.
     #[must_use]
     pub fn bytes(&self) -> Bytes {
         // 1 Mbit/s for 1 ns is 1/1000 bit.
@@ -87,7 +87,7 @@ pub(crate) fn refuse(path: impl Into<String>, problem: impl Into<String>) -> Pro
     ProfileError { path: path.into(), problem: problem.into() }
 }
 
-/// What a job sends during one iteration, and when.
+/// The traffic of a job during one iteration: how much, and when.
 ///
 /// Phases of one collective and scope never overlap; phases of different ones may. What is not
 /// in a phase is Down. A phase that runs over the end of the iteration is written as two.
@@ -171,6 +171,7 @@ impl TryFrom<ProfileDocument> for Profile {
     type Error = ProfileError;
 
     fn try_from(doc: ProfileDocument) -> Result<Self, ProfileError> {
+        // The reader has checked the schema of a text; a document made in code passes here only.
         if doc.schema != SCHEMA {
             return Err(refuse("schema", format!("{:?}; must be {SCHEMA:?}", doc.schema)));
         }
@@ -179,6 +180,7 @@ impl TryFrom<ProfileDocument> for Profile {
         if doc.period_ns == 0 || doc.period_ns > PERIOD_TICKS_MAX {
             return Err(refuse("period_ns", format!("{}; must be 1 to {PERIOD_TICKS_MAX}", doc.period_ns)));
         }
+        // The dimensions are checked before the phases, whose scopes refer to them.
         doc.ranks.check().map_err(|e| refuse("ranks", format!("{e}")))?;
         let phases = check_phases(&doc)?;
         check_fraction("variance", doc.variance)?;
@@ -215,6 +217,7 @@ fn check_name(path: &str, name: &str, least: usize) -> Result<(), ProfileError> 
 }
 
 fn check_fraction(path: &str, value: f64) -> Result<(), ProfileError> {
+    // NaN is in no range, so it is refused as well.
     if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(refuse(path, format!("{value}; must be 0 to 1"))) }
 }
 
@@ -223,12 +226,13 @@ fn check_phases(doc: &ProfileDocument) -> Result<Vec<Phase>, ProfileError> {
         return Err(refuse("phases", format!("{} phases; the limit is {PHASES_PER_DEMAND_MAX}", doc.phases.len())));
     }
     let mut phases: Vec<Phase> = Vec::with_capacity(doc.phases.len());
-    // Where the last phase of each collective and scope ended. At most 7 x 6 entries.
+    // The list holds where the last phase of each collective and scope ended: at most 7 x 6 entries.
     let mut busy: Vec<(Collective, Scope, u64)> = Vec::new();
     let mut last_start = 0;
     for (i, p) in doc.phases.iter().enumerate() {
         let at = |key: &str, problem: String| refuse(format!("phases[{i}].{key}"), problem);
         let collective: Collective = p.collective.parse().map_err(|e| at("collective", format!("{e}")))?;
+        // A sum that overflows lies beyond every period and is refused alike.
         let end = p.start_ns.checked_add(p.duration_ns).filter(|&end| end <= doc.period_ns);
         let Some(end) = end else {
             return Err(at(
@@ -242,10 +246,12 @@ fn check_phases(doc: &ProfileDocument) -> Result<Vec<Phase>, ProfileError> {
         if p.rate_mbps == 0 || p.rate_mbps > RATE_MBPS_MAX {
             return Err(at("rate_mbps", format!("{}; must be 1 to {RATE_MBPS_MAX}", p.rate_mbps)));
         }
+        // The sweeps over phases (`demand`, `duty`) rely on the order by start.
         if p.start_ns < last_start {
             return Err(at("start_ns", format!("{}; must not be before the phase before it ({last_start})", p.start_ns)));
         }
         last_start = p.start_ns;
+        // A group of one rank has nobody to send to.
         if doc.ranks.degree(p.scope) < 2 {
             return Err(at("scope", format!("{}; ranks has only one rank in each of those groups", p.scope)));
         }

@@ -4,8 +4,10 @@
 /// `2026-11-21T10:00:00.5+01:00`. A leap second (60) is taken at any minute.
 pub(crate) fn is_rfc3339(text: &str) -> bool {
     let b = text.as_bytes();
+    // Date and time have 19 bytes; the fraction and the zone follow. The check keeps the indices below in range.
     let Some((head, tail)) = b.split_at_checked(19) else { return false };
     let separators = [(4, b'-'), (7, b'-'), (13, b':'), (16, b':')];
+    // RFC 3339, section 5.6, allows a lower-case `t`, and a space for readability.
     if separators.iter().any(|&(at, byte)| head[at] != byte) || !matches!(head[10], b'T' | b't' | b' ') {
         return false;
     }
@@ -18,6 +20,7 @@ pub(crate) fn is_rfc3339(text: &str) -> bool {
 }
 
 fn number(digits: &[u8]) -> Option<u32> {
+    // Callers pass at most four digits, so the number does not overflow.
     digits.iter().try_fold(0, |n, d| d.is_ascii_digit().then(|| n * 10 + u32::from(d - b'0')))
 }
 
@@ -30,7 +33,7 @@ fn days_in(year: u32, month: u32) -> u32 {
     }
 }
 
-/// What follows an optional `.digits`; unchanged when there is no digit, which no zone accepts.
+/// The text behind an optional `.digits`. A dot without a digit stays, and no zone accepts it.
 fn skip_fraction(tail: &[u8]) -> &[u8] {
     match tail.strip_prefix(b".") {
         Some(rest) if rest.first().is_some_and(u8::is_ascii_digit) => {

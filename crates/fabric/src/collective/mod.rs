@@ -63,6 +63,7 @@ pub fn flows(collective: Collective, ranks: &[Endpoint]) -> Vec<Flow> {
 /// # Errors
 /// [`FabricError::TooLarge`] before any flow is made.
 pub fn try_flows(collective: Collective, ranks: &[Endpoint]) -> Result<Vec<Flow>, FabricError> {
+    // The bound costs one pass over the ranks, while the flows may be quadratic in them.
     let count = pattern::pairs_bound(collective, ranks);
     if count > FLOWS_MAX {
         return Err(FabricError::TooLarge { what: "flows of one collective", count, limit: FLOWS_MAX });

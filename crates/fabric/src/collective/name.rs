@@ -62,6 +62,7 @@ impl FromStr for Collective {
     type Err = UnknownCollective;
 
     fn from_str(s: &str) -> Result<Self, Self::Err> {
+        // Names are read from the list that writes them, so the two cannot differ.
         Self::ALL.into_iter().find(|c| c.name() == s).ok_or_else(|| UnknownCollective(s.into()))
     }
 }

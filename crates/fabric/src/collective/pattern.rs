@@ -24,6 +24,7 @@ pub(super) fn pairs(collective: Collective, ranks: &[Endpoint]) -> Vec<Pair> {
 
 /// Never less than the number of [`pairs`].
 pub(super) fn pairs_bound(collective: Collective, ranks: &[Endpoint]) -> usize {
+    // Each channel visits each stop once. A saturated product is above FLOWS_MAX, so overflow ends in a refusal.
     let channels = |stops: &[Stop], per_stop: usize| stops.len().saturating_mul(channel_count(stops)).saturating_mul(per_stop);
     match collective {
         Collective::Ring => channels(&hosts_once(ranks, true), 1),
@@ -33,6 +34,7 @@ pub(super) fn pairs_bound(collective: Collective, ranks: &[Endpoint]) -> usize {
         Collective::PipelineForward | Collective::PipelineBackward => ranks.len(),
         Collective::Pipeline => ranks.len().saturating_mul(2),
         Collective::AllToAll => {
+            // Ranks that share a NIC are merged, so the number of NICs is squared and not that of ranks.
             let nics = rank_counts(ranks).len();
             nics.saturating_mul(nics)
         }
@@ -63,10 +65,12 @@ fn hosts_once(ranks: &[Endpoint], distinct: bool) -> Vec<Stop> {
     let mut seen: BTreeMap<NodeId, usize> = BTreeMap::new();
     let mut seen_nics = BTreeMap::new();
     for &rank in ranks {
+        // The first rank of a host fixes its place, so rings and trees follow the rank order.
         let at = *seen.entry(rank.host).or_insert_with(|| {
             stops.push(Stop { host: rank.host, rails: Vec::new() });
             stops.len() - 1
         });
+        // A second rank on the same NIC opens no further channel: libraries run one channel per NIC.
         if !distinct || seen_nics.insert(rank, ()).is_none() {
             stops[at].rails.push(rank.rail);
         }
@@ -76,17 +80,19 @@ fn hosts_once(ranks: &[Endpoint], distinct: bool) -> Vec<Stop> {
 
 fn rings(stops: &[Stop]) -> Vec<Pair> {
     let mut pairs = Vec::new();
+    // A ring of one host would send to itself, and that touches no link.
     if stops.len() < 2 {
         return pairs;
     }
     for c in 0..channel_count(stops) {
+        // The cycle closes the ring: the last stop sends to the first.
         let next = stops.iter().cycle().skip(1);
         pairs.extend(stops.iter().zip(next).map(|(a, b)| (a.nic(c), b.nic(c), 1)));
     }
     pairs
 }
 
-/// What `pairs_of` makes of each rank and the next one, where a host lies between them.
+/// The pairs that `pairs_of` makes of each rank and the next one, where the two stand on different hosts.
 fn hops<const N: usize>(ranks: &[Endpoint], pairs_of: impl Fn(Endpoint, Endpoint) -> [Pair; N]) -> Vec<Pair> {
     ranks.windows(2).filter(|two| two[0].host != two[1].host).flat_map(|two| pairs_of(two[0], two[1])).collect()
 }
@@ -96,6 +102,7 @@ fn trees(stops: &[Stop]) -> Vec<Pair> {
     let mut pairs = Vec::new();
     for c in 0..channel_count(stops) {
         for i in 0..n {
+            // An edge carries the reduction up and the broadcast down, so it makes a pair each way; a root has no parent.
             for parent in [tree_parent(i, n), second_tree_parent(i, n)].into_iter().flatten() {
                 let (a, b) = (stops[i].nic(c), stops[parent].nic(c));
                 pairs.extend([(a, b, 1), (b, a, 1)]);
@@ -111,14 +118,17 @@ fn tree_parent(i: usize, n: usize) -> Option<usize> {
     if i == 0 {
         return None;
     }
+    // The negative in two's complement isolates the lowest set bit, which exists because `i` is not 0.
     let low = i & i.wrapping_neg();
     let up = (i ^ low) | (low << 1);
+    // The lowest set bit rises with every step, so each chain of parents ends at 0.
     Some(if up < n { up } else { i ^ low })
 }
 
 /// The second tree is the first one mirrored (n even) or shifted by one (n odd), so that a node
 /// with children in one tree has none in the other.
 fn second_tree_parent(i: usize, n: usize) -> Option<usize> {
+    // Adding `n - 1` instead of subtracting 1 keeps the index of node 0 above zero.
     if n.is_multiple_of(2) { tree_parent(n - 1 - i, n).map(|p| n - 1 - p) } else { tree_parent((i + n - 1) % n, n).map(|p| (p + 1) % n) }
 }
 
@@ -134,6 +144,7 @@ fn all_to_all(ranks: &[Endpoint]) -> Vec<Pair> {
     let counts = rank_counts(ranks);
     let mut pairs = Vec::new();
     for (&a, &from) in &counts {
+        // A pair of NICs carries one unit per pair of ranks behind it. Ranks of one host exchange without a link.
         pairs.extend(counts.iter().filter(|(b, _)| b.host != a.host).map(|(&b, &to)| (a, b, from.saturating_mul(to))));
     }
     pairs

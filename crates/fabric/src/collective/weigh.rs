@@ -9,6 +9,7 @@ use super::{Endpoint, Flow, pattern::Pair};
 /// Merges pairs of the same NICs and scales them so that the busiest NIC sends
 /// [`Share::ONE`].
 pub(super) fn normalise(mut pairs: Vec<Pair>) -> Vec<Flow> {
+    // The order by sender and receiver serves the merge here, the chunks below and the promised order of the result.
     pairs.sort_unstable();
     pairs.dedup_by(|next, kept| {
         let same = (kept.0, kept.1) == (next.0, next.1);
@@ -17,6 +18,7 @@ pub(super) fn normalise(mut pairs: Vec<Pair>) -> Vec<Flow> {
         }
         same
     });
+    // The profile's rate is that of the busiest NIC, so its units are the measure of all shares.
     let busiest = busiest_units(&pairs);
     let mut flows = Vec::with_capacity(pairs.len());
     for sender in pairs.chunk_by(|a, b| a.0 == b.0) {
@@ -39,12 +41,15 @@ fn busiest_units(pairs: &[Pair]) -> u64 {
 /// totals start at the first receiver after the sender itself: in an all-to-all the rounding
 /// then falls on each receiver equally too.
 fn scale_sender(sender: &[Pair], busiest: u64, flows: &mut Vec<Flow>) {
+    // The product of two 64-bit numbers fits in 128 bits. Each pair has at least one unit, so the maximum only guards the division.
     let shares = |units: u64| u128::from(units) * u128::from(Share::ONE.0) / u128::from(busiest.max(1));
+    // The pairs of one sender are sorted by receiver, so bisection finds the first receiver after the sender.
     let start = sender.partition_point(|p| p.1 <= p.0);
     let first = flows.len();
     flows.extend(sender.iter().map(|&(from, to, _)| Flow { from, to, share: Share(0) }));
     let mut total = 0_u64;
     for i in (start..sender.len()).chain(0..start) {
+        // Differences of rounded totals add up to the rounded sum, so the busiest NIC sends exactly `Share::ONE`.
         let before = shares(total);
         total = total.saturating_add(sender[i].2);
         flows[first + i].share = Share(u64::try_from(shares(total) - before).unwrap_or(u64::MAX));

@@ -10,6 +10,7 @@ pub(super) fn compress<'n>(names: impl Iterator<Item = &'n str>) -> String {
     for name in names {
         let (prefix, digits) = name.split_at(name.trim_end_matches(|c: char| c.is_ascii_digit()).len());
         let width = if digits.starts_with('0') { digits.len() } else { 0 };
+        // A name without digits, or with a number above u64, is written out in full.
         match digits.parse::<u64>() {
             Ok(number) => numbered.entry((prefix, width)).or_default().push(number),
             Err(_) => plain.push(String::from(name)),
@@ -19,6 +20,7 @@ pub(super) fn compress<'n>(names: impl Iterator<Item = &'n str>) -> String {
     for ((prefix, width), mut numbers) in numbered {
         numbers.sort_unstable();
         numbers.dedup();
+        // The checked sum ends a run at the largest number instead of wrapping around to 0.
         let runs: Vec<String> = numbers.chunk_by(|a, b| a.checked_add(1) == Some(*b)).map(|run| range(run, width)).collect();
         match runs.as_slice() {
             [only] if !only.contains('-') => parts.push(format!("{prefix}{only}")),
@@ -30,6 +32,7 @@ pub(super) fn compress<'n>(names: impl Iterator<Item = &'n str>) -> String {
 }
 
 fn range(run: &[u64], width: usize) -> String {
+    // A width of 0 pads nothing, so one format serves numbers with and without leading zeros.
     match run {
         [] => String::new(),
         [one] => format!("{one:0width$}"),

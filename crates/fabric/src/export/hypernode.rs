@@ -45,7 +45,9 @@ struct Selector<'n> {
 
 pub(super) fn manifests(fabric: &Fabric, mut tree: Tree) -> Result<Export, FabricError> {
     let hosts = || tree.levels.iter().take(1).flat_map(|l| l.groups.iter().flat_map(|g| g.hosts.iter().copied()));
+    // Members are matched by the names of Kubernetes nodes, so a host's name must be one and must not change.
     check_hosts(fabric, hosts(), Alphabet::Object)?;
+    // Each group becomes an object of its own, whose name nobody outside the manifest refers to.
     rename_groups(&mut tree, Alphabet::Object);
     let member = |kind, name| Member { kind, selector: Selector { exact_match: Name { name } } };
     let mut documents = Vec::new();
@@ -58,6 +60,7 @@ pub(super) fn manifests(fabric: &Fabric, mut tree: Tree) -> Result<Export, Fabri
                     group.children.iter().filter_map(|&c| below.groups.get(c)).map(|g| member("HyperNode", g.name.as_str())).collect()
                 }
             };
+            // Tiers are counted without gaps from the leaves, whatever tiers the fabric states.
             documents.push(HyperNode {
                 api_version: "topology.volcano.sh/v1alpha1",
                 kind: "HyperNode",

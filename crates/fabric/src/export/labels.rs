@@ -41,6 +41,7 @@ impl FromStr for LabelKeys {
         match s {
             "nvidia" => Ok(Self::Nvidia),
             "topograph" => Ok(Self::Topograph),
+            // The trial number has three digits, the most that a tier (u8) can have.
             pattern if pattern.contains("{tier}") && is_label_key(&pattern.replace("{tier}", "255")) => Ok(Self::Pattern(s.into())),
             _ => Err(UnknownLabelKeys(s.chars().take(80).collect())),
         }
@@ -70,10 +71,12 @@ impl LabelKeys {
 
 /// An optional DNS prefix and a name, as Kubernetes wants them.
 fn is_label_key(key: &str) -> bool {
+    // The prefix is optional in Kubernetes; a valid one stands in where it is missing.
     let (prefix, name) = key.split_once('/').unwrap_or(("prefix.example", key));
     let inner = |c: char, more: &str| c.is_ascii_alphanumeric() || more.contains(c);
     let edges = |s: &str| s.starts_with(|c| inner(c, "")) && s.ends_with(|c| inner(c, ""));
     let name_fits = edges(name) && name.len() <= LABEL_CHARS_MAX && name.chars().all(|c| inner(c, "._-"));
+    // Parts of the prefix are DNS labels (RFC 1123), without upper case; the whole prefix has at most 253 characters.
     let part_fits = |p: &str| edges(p) && p.len() <= LABEL_CHARS_MAX && p.chars().all(|c| inner(c, "-") && !c.is_ascii_uppercase());
     name_fits && prefix.len() <= 253 && prefix.split('.').all(part_fits)
 }
@@ -94,9 +97,12 @@ struct Metadata<'n> {
 
 pub(super) fn manifests(fabric: &Fabric, mut tree: Tree, keys: &LabelKeys) -> Result<Export, FabricError> {
     let hosts = || tree.levels.iter().take(1).flat_map(|l| l.groups.iter().flat_map(|g| g.hosts.iter().copied()));
+    // A renamed host would put labels on a node that does not exist, so an unfit name is an error.
     check_hosts(fabric, hosts(), Alphabet::Object)?;
+    // A group's name becomes a label value, which may hold more than an object name.
     rename_groups(&mut tree, Alphabet::Label);
     let mut labels: BTreeMap<units::NodeId, BTreeMap<String, String>> = BTreeMap::new();
+    // Renaming adds findings, so they are taken after it.
     let mut findings = core::mem::take(&mut tree.findings);
     for (i, level) in tree.levels.iter().enumerate() {
         let Some(key) = keys.key(i) else {

@@ -15,7 +15,7 @@ use alloc::{string::String, vec::Vec};
 
 use crate::{Fabric, FabricError, Finding, native};
 
-/// What to write.
+/// The format to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Our own YAML; loses nothing.
@@ -35,7 +35,7 @@ pub enum Format {
 pub struct Export {
     /// The document.
     pub text: String,
-    /// What it leaves out or changes.
+    /// The parts of the fabric that it leaves out or changes.
     pub findings: Vec<Finding>,
 }
 
@@ -48,11 +48,13 @@ pub fn export(fabric: &Fabric, format: &Format) -> Result<Export, FabricError> {
     if *format == Format::Native {
         return Ok(Export { text: native::write_yaml(fabric), findings: Vec::new() });
     }
+    // All other formats know only which hosts are near each other, so they are written from one tree.
     let tree = Tree::of(fabric)?;
     match format {
         Format::SlurmConf => slurm::conf(fabric, tree),
         Format::KubernetesLabels(keys) => labels::manifests(fabric, tree, keys),
         Format::HyperNode => hypernode::manifests(fabric, tree),
+        // The native format has been answered above; its name here only completes the match.
         Format::SlurmYaml | Format::Native => slurm::yaml(fabric, tree),
     }
 }

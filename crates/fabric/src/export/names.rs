@@ -15,7 +15,7 @@ use crate::{Fabric, FabricError, Finding};
 /// Longest label value and longest part of a DNS name in Kubernetes.
 pub(super) const LABEL_CHARS_MAX: usize = 63;
 
-/// What a format allows in a name.
+/// The characters that a format allows in a name.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Alphabet {
     /// Slurm: letters, digits, `.`, `_`, `-`.
@@ -38,6 +38,7 @@ impl Alphabet {
 
     fn fits(self, name: &str) -> bool {
         let edges = name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.ends_with(|c: char| c.is_ascii_alphanumeric());
+        // A DNS name, and with it a Kubernetes object name, has at most 253 characters (RFC 1123).
         let (edges, length) = match self {
             Self::Slurm => (!name.is_empty(), 253),
             Self::Object => (edges, 253),
@@ -71,6 +72,7 @@ fn describe(alphabet: Alphabet) -> &'static str {
 /// matter to nobody outside the document.
 pub(super) fn rename_groups(tree: &mut Tree, alphabet: Alphabet) {
     let groups = || tree.levels.iter().flat_map(|l| &l.groups);
+    // Names that fit are reserved first, so that a renamed group never takes one of them.
     let mut used: BTreeSet<String> = groups().map(|g| g.name.clone()).filter(|n| alphabet.fits(n)).collect();
     let mut renamed: Vec<Finding> = Vec::new();
     for group in tree.levels.iter_mut().flat_map(|l| &mut l.groups) {
@@ -78,6 +80,7 @@ pub(super) fn rename_groups(tree: &mut Tree, alphabet: Alphabet) {
             continue;
         }
         let base = fit(&group.name, alphabet);
+        // The numbers never end and the used names do, so the search always finds a name.
         let numbered = (2_u64..).map(|n| format!("{base}-{n}"));
         let name = core::iter::once(base.clone()).chain(numbered).find(|name| used.insert(name.clone())).unwrap_or(base);
         renamed.push(Finding { kind: "switch-renamed", message: format!("{:?} is {name} in this format", group.name) });
@@ -90,7 +93,9 @@ pub(super) fn rename_groups(tree: &mut Tree, alphabet: Alphabet) {
 fn fit(name: &str, alphabet: Alphabet) -> String {
     let lower = name.to_ascii_lowercase();
     let source = if matches!(alphabet, Alphabet::Object) { lower.as_str() } else { name };
+    // Kept characters are ASCII, so they count as bytes. 20 of them stay free for the number that `rename_groups` may append.
     let replaced: String = source.chars().map(|c| if alphabet.allows(c) { c } else { '-' }).take(LABEL_CHARS_MAX - 20).collect();
+    // Kubernetes wants a letter or digit at both ends, so replacements there are cut off.
     let trimmed = replaced.trim_matches(|c: char| !c.is_ascii_alphanumeric());
     if trimmed.is_empty() { "switch".to_string() } else { trimmed.to_string() }
 }

@@ -48,6 +48,7 @@ pub(super) fn yaml(fabric: &Fabric, tree: Tree) -> Result<Export, FabricError> {
 
 pub(super) fn conf(fabric: &Fabric, tree: Tree) -> Result<Export, FabricError> {
     let (switches, tree) = switches(fabric, tree)?;
+    // A record of topology.conf(5) has either `Switches` or `Nodes`, and `switches` fills exactly one of the two.
     let line = |s: Switch| match (s.children, s.nodes) {
         (Some(children), _) => format!("SwitchName={} Switches={children}\n", s.switch),
         (None, nodes) => format!("SwitchName={} Nodes={}\n", s.switch, nodes.unwrap_or_default()),
@@ -59,6 +60,7 @@ pub(super) fn conf(fabric: &Fabric, tree: Tree) -> Result<Export, FabricError> {
 /// Switches from the root downwards. A group with a single child is left out: it would be a
 /// switch that joins nothing.
 fn switches(fabric: &Fabric, mut tree: Tree) -> Result<(Vec<Switch>, Tree), FabricError> {
+    // The first level holds all hosts of the tree, so the levels above need no check.
     check_hosts(fabric, tree.levels.iter().take(1).flat_map(|l| l.groups.iter().flat_map(|g| g.hosts.iter().copied())), Alphabet::Slurm)?;
     rename_groups(&mut tree, Alphabet::Slurm);
     let mut lines = Vec::new();
@@ -68,6 +70,7 @@ fn switches(fabric: &Fabric, mut tree: Tree) -> Result<(Vec<Switch>, Tree), Fabr
         let mut here = BTreeMap::new();
         for (i, group) in level.groups.iter().enumerate() {
             let below: Vec<&str> = group.children.iter().filter_map(|c| stands.get(c).map(String::as_str)).collect();
+            // The only child takes the place of its parent, so groups above refer to the child by its name.
             if let [only] = below.as_slice() {
                 here.insert(i, only.to_string());
                 continue;
@@ -82,6 +85,7 @@ fn switches(fabric: &Fabric, mut tree: Tree) -> Result<(Vec<Switch>, Tree), Fabr
         }
         stands = here;
     }
+    // The levels were walked from the leaves up, and the document begins at the root.
     lines.reverse();
     Ok((lines, tree))
 }

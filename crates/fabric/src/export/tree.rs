@@ -24,7 +24,7 @@ pub const LEVELS_MAX: usize = 16;
 pub struct Tree {
     /// The first level holds the leaves; each further one joins groups of the one before.
     pub levels: Vec<Level>,
-    /// What the tree leaves out.
+    /// The parts of the fabric that the tree leaves out.
     pub findings: Vec<Finding>,
 }
 
@@ -64,6 +64,7 @@ impl Tree {
         let mut leaves = BTreeSet::new();
         let mut cabled = BTreeSet::new();
         for link in fabric.links() {
+            // Both directions are tried, so a link that is known one way only still joins its host.
             for (host, switch) in [(link.from.node, link.to.node), (link.to.node, link.from.node)] {
                 if is_host(host) && !is_host(switch) {
                     sets.union(host.0, switch.0);
@@ -79,10 +80,12 @@ impl Tree {
         let mut names = Names::new(fabric);
         let mut tree = Self { levels: Vec::new(), findings: Vec::new() };
         tree.push_level(fabric, 1, &mut sets, &cabled, &leaves, &mut names);
+        // Tiers come in ascending order, so each level unites groups of the level before.
         for (tier, links) in joining_links(fabric, &tier_of) {
             for (a, b) in links {
                 sets.union(a.0, b.0);
             }
+            // Switches of tier 1 belong to the first level, whatever links join them later.
             let of_tier = |i: &usize| tier_of[*i] >= 2 && level_of(tier_of[*i]) == tier;
             let switches = (0..tier_of.len()).filter(of_tier).map(|i| NodeId(i as u32)).collect();
             tree.push_level(fabric, tier, &mut sets, &cabled, &switches, &mut names);
@@ -104,12 +107,14 @@ impl Tree {
         let mut groups: Vec<Group> = Vec::new();
         let mut at: BTreeMap<u32, usize> = BTreeMap::new();
         for &host in hosts {
+            // Hosts come in order of id, so groups come in order of their first host.
             let i = *at.entry(sets.find_mut(host.0)).or_insert_with(|| {
                 groups.push(Group { name: String::new(), switches: Vec::new(), hosts: Vec::new(), children: Vec::new() });
                 groups.len() - 1
             });
             groups[i].hosts.push(host);
         }
+        // Unions only merge, so an equal number of groups means the same groups.
         if self.levels.last().is_some_and(|below| below.groups.len() == groups.len()) {
             return;
         }
@@ -118,6 +123,7 @@ impl Tree {
                 groups[i].switches.push(switch);
             }
         }
+        // The first host speaks for its whole group, because a group is never parted again.
         for (child, below) in self.levels.last().iter().flat_map(|l| l.groups.iter().enumerate()) {
             if let Some(&i) = below.hosts.first().and_then(|h| at.get(&sets.find_mut(h.0))) {
                 groups[i].children.push(child);
@@ -143,6 +149,7 @@ impl Tree {
                 }
             }
         }
+        // A cabled host is in every level, so only switches and hosts without cables can be left out.
         let apart = |n: &NodeId, host: bool| (fabric.node(*n).kind == NodeKind::Host) == host && !held.contains(n) && !cabled.contains(n);
         let all = || (0..fabric.nodes().len()).map(|i| NodeId(i as u32));
         for (host, kind, what) in
@@ -171,6 +178,7 @@ fn joining_links(fabric: &Fabric, tier_of: &[u8]) -> BTreeMap<u8, Vec<(NodeId, N
     for link in fabric.links() {
         let (a, b) = (link.from.node, link.to.node);
         if [a, b].iter().all(|&n| fabric.node(n).kind != NodeKind::Host) {
+            // A link joins at the tier of its higher end, from which on both ends take part.
             joining.entry(level_of(tier_of[a.index()].max(tier_of[b.index()]))).or_default().push((a, b));
         }
     }
@@ -198,11 +206,13 @@ impl Names {
     fn choose(&mut self, fabric: &Fabric, tier: u8, number: usize, switches: &[NodeId]) -> String {
         if let [only] = switches {
             let name = &fabric.node(*only).name;
+            // A switch may be alone in groups of several levels; the lowest of them keeps its name.
             if self.used.insert(name.clone()) {
                 return name.clone();
             }
         }
         let mut name = format!("tier{tier}-{number}");
+        // Each try is longer than the one before, so a name that nobody uses is found.
         while self.nodes.contains(&name) || !self.used.insert(name.clone()) {
             name.push_str("-x");
         }

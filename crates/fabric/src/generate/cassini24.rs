@@ -28,13 +28,14 @@ use crate::{Fabric, FabricError};
 /// 6 + 4 + 3 = 13 switches, 24 + 12 + 12 = 48 links, 2:1 at the leaves and 1:1 above.
 ///
 /// # Errors
-/// None in practice; the builder's own.
+/// The builder's own; none in practice.
 pub fn cassini24() -> Result<Fabric, FabricError> {
     /// ConnectX-5 at 50 Gb/s, and loopback cables of the same speed.
     const RATE: Rate = Rate(50_000);
     let mut plan = Plan::new("cassini24", &[], &[])?;
     let mut spines: Vec<NodeId> = Vec::new();
     for pod in 0..2 {
+        // The spines of a pod are declared before its leaves, because a cable needs both of its nodes.
         let pod_spines = [1, 2].map(|s| plan.switch(&format!("spine{}", pod * 2 + s), 2));
         for leaf in pod * 3 + 1..=pod * 3 + 3 {
             let id = plan.switch(&format!("leaf{leaf}"), 1)?;

@@ -32,6 +32,7 @@ pub fn clos2(spec: &Clos2) -> Result<Fabric, FabricError> {
     let &Clos2 { leaves, spines, hosts_per_leaf, host_rate, uplink_rate, uplinks } = spec;
     at_least_one(&[("leaves", leaves), ("spines", spines), ("hosts-per-leaf", hosts_per_leaf), ("uplinks", uplinks)])?;
     some_rate(&[("host-rate", host_rate), ("uplink-rate", uplink_rate)])?;
+    // Nodes and cables are counted as sums of products, so that a fabric over the limits is refused before it is built.
     let cables: [&[u32]; 2] = [&[leaves, hosts_per_leaf], &[leaves, spines, uplinks]];
     let mut plan = Plan::new("clos2", &[&[leaves, hosts_per_leaf], &[leaves], &[spines]], &cables)?;
     let leaf_ids = leaves_with_hosts(&mut plan, "leaf", leaves, hosts_per_leaf, host_rate, 0)?;
@@ -80,11 +81,13 @@ pub fn clos3(spec: &Clos3) -> Result<Fabric, FabricError> {
     let cables: [&[u32]; 3] = [nodes[0], &[pods, leaves, spines], &[pods, spines, cores_per_spine]];
     let mut plan = Plan::new("clos3", &nodes, &cables)?;
     let mut groups: Vec<Vec<NodeId>> = Vec::new();
+    // Group s of the cores joins the s-th spine of every pod. NODES_MAX bounds the cores, so their numbers fit in a u32.
     for s in 0..spines {
         groups
             .push((0..cores_per_spine).map(|c| plan.switch(&format!("core{}", s * cores_per_spine + c + 1), 3)).collect::<Result<_, _>>()?);
     }
     for p in 0..pods {
+        // Hosts are numbered along the leaves of all pods, so the leaves of earlier pods count.
         let prefix = format!("pod{}-leaf", p + 1);
         let leaf_ids = leaves_with_hosts(&mut plan, &prefix, leaves, hosts_per_leaf, spec.host_rate, p * leaves)?;
         for (s, cores) in groups.iter().enumerate() {
@@ -113,6 +116,8 @@ fn leaves_with_hosts(
     for l in 0..leaves {
         let leaf = plan.switch(&format!("{prefix}{}", l + 1), 1)?;
         for h in 0..hosts_per_leaf {
+            // The number is at most that of all hosts, which `Plan::new` has held below NODES_MAX, so the product does not
+            // overflow.
             let host = plan.host(&format!("h{}", (leaves_before + l) * hosts_per_leaf + h + 1))?;
             plan.cable(host, "eth0".into(), leaf, host_rate)?;
         }

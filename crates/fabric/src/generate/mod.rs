@@ -1,6 +1,6 @@
 //! Fabrics made from a few numbers: for trials, for capacity planning and for benchmarks.
 //!
-//! Everything generated is marked [`Provenance::Asserted`]: nobody has seen it.
+//! Generated fabrics are marked [`Provenance::Asserted`], because nobody has seen them.
 
 mod cassini24;
 mod clos;
@@ -26,10 +26,12 @@ impl Plan {
     /// `nodes` and `cables` are the factors and terms of the sums: see [`total`].
     fn new(name: &str, nodes: &[&[u32]], cables: &[&[u32]]) -> Result<Self, FabricError> {
         let refuse = |what, count: u64, limit: usize| {
+            // A count beyond the platform's range is over every limit, so the largest number may stand for it.
             let count = usize::try_from(count).unwrap_or(usize::MAX);
             if count > limit { Err(FabricError::TooLarge { what, count, limit }) } else { Ok(()) }
         };
         refuse("nodes", total(nodes), model::NODES_MAX)?;
+        // Each cable is two directed links.
         refuse("links", total(cables).saturating_mul(2), model::LINKS_MAX)?;
         Ok(Self { builder: FabricBuilder::new(name) })
     }
@@ -65,6 +67,7 @@ impl Plan {
 
 /// Sum of products, saturating.
 fn total(terms: &[&[u32]]) -> u64 {
+    // A saturated sum is over every limit, so overflow ends in a refusal.
     let product = |factors: &&[u32]| factors.iter().fold(1_u64, |p, &f| p.saturating_mul(u64::from(f)));
     terms.iter().map(product).fold(0, u64::saturating_add)
 }

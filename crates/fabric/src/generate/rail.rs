@@ -36,6 +36,7 @@ pub fn rail(spec: &Rail) -> Result<Fabric, FabricError> {
     let &Rail { groups, hosts_per_group, rails, spines, uplinks, .. } = spec;
     at_least_one(&[("groups", groups), ("hosts-per-group", hosts_per_group), ("rails", rails)])?;
     some_rate(&[("host-rate", spec.host_rate), ("uplink-rate", spec.uplink_rate)])?;
+    // Without spines nothing reads `uplinks`, so any value of it is taken.
     if spines > 0 {
         at_least_one(&[("uplinks", uplinks)])?;
     } else if groups > 1 {
@@ -46,6 +47,7 @@ pub fn rail(spec: &Rail) -> Result<Fabric, FabricError> {
     let mut plan = Plan::new("rail", &[&[groups, hosts_per_group], &[groups, rails], &[spines]], &cables)?;
     let mut leaves: Vec<NodeId> = Vec::new();
     for g in 0..groups {
+        // The leaves of earlier groups stand before `first`: a host is cabled to the rails of its own group only.
         let first = leaves.len();
         for r in 1..=rails {
             leaves.push(plan.switch(&format!("su{}-rail{r}", g + 1), 1)?);

@@ -57,6 +57,7 @@ impl FromStr for Layer {
     type Err = AssumptionError;
 
     fn from_str(text: &str) -> Result<Self, AssumptionError> {
+        // Tier 0 marks a tier that is not known, so nobody may state it.
         let numbered = || text.strip_prefix("tier").and_then(|n| n.parse::<u8>().ok()).filter(|&n| n > 0);
         match text {
             "host" => Ok(Self::Host),
@@ -108,12 +109,14 @@ impl FromStr for Assumption {
         let shape = || AssumptionError(format!("{} is not TIER-TIER=RATE or TIER-TIER=RATE*CABLES", quoted(text)));
         let (pair, value) = text.split_once('=').ok_or_else(shape)?;
         let (a, b) = pair.split_once('-').ok_or_else(shape)?;
+        // `spine-leaf` means the same as `leaf-spine`: the lower layer comes first, hosts below all tiers.
         let mut layers: [Layer; 2] = [a.trim().parse()?, b.trim().parse()?];
         layers.sort();
         if layers == [Layer::Host; 2] {
             return Err(AssumptionError(format!("{}: no link joins two hosts", quoted(text))));
         }
         let (rate, cables) = value.split_once('*').map_or((value, None), |(rate, cables)| (rate, Some(cables)));
+        // A missing number means one cable; 0 or a number above PARALLEL_MAX is a mistake.
         let parallel = match cables {
             None => 1,
             Some(cables) => cables
@@ -130,6 +133,7 @@ impl FromStr for Assumption {
 /// A capacity that a cable can have.
 fn capacity(text: &str) -> Result<Rate, AssumptionError> {
     let rate = capacity::parse(text).map_err(|e| AssumptionError(e.to_string()))?;
+    // `capacity::parse` takes any u64; a cable has a narrower limit.
     if rate.mbps() > CAPACITY_MBPS_MAX {
         return Err(AssumptionError(format!("capacity {}: over the limit of {}T", quoted(text), CAPACITY_MBPS_MAX / 1_000_000)));
     }
@@ -138,6 +142,7 @@ fn capacity(text: &str) -> Result<Rate, AssumptionError> {
 
 /// The assumption about two layers, if there is one; the last of several holds.
 pub(crate) fn about(assumptions: &[Assumption], a: NodeKind, b: NodeKind) -> Option<usize> {
+    // A switch of unknown tier is in no layer, so no assumption holds for its cables.
     let mut layers = [Layer::of(a)?, Layer::of(b)?];
     layers.sort();
     assumptions.iter().rposition(|assumption| assumption.layers == layers)

@@ -22,7 +22,7 @@ use crate::{Fabric, FabricBuilder, FabricError, Finding, NodeKind, Port, Provena
 /// How many names a finding about many nodes repeats.
 const NAMES_LISTED_MAX: usize = 6;
 
-/// What a person adds to the documents.
+/// Settings that a person adds to the documents.
 #[derive(Clone, Debug, Default)]
 pub struct BuildOptions {
     /// The fabric's name.
@@ -37,6 +37,7 @@ pub struct BuildOptions {
 
 /// Builds the fabric and reports what a person should read.
 pub(crate) fn build(cabling: &Cabling, options: &BuildOptions) -> Result<(Fabric, Vec<Finding>), FabricError> {
+    // Statements are joined first, because kinds, tiers and parts are judged by the cables that remain.
     let (mut cables, mut findings) = join(cabling);
     findings.extend(similar_names(cabling));
     let mut kinds = stated_kinds(cabling, &options.hosts, &mut findings);
@@ -50,6 +51,7 @@ pub(crate) fn build(cabling: &Cabling, options: &BuildOptions) -> Result<(Fabric
         ids.push(builder.node(&claim.name, kind)?);
     }
     let mut capacities = Capacities { options, kinds: &kinds, used: vec![(0, 0); options.assumptions.len()], unknown: BTreeMap::new() };
+    // The numbering of a host's NICs follows the order in which its cables are added, so the sort comes before that.
     order::sort(&mut cables, &kinds);
     let (mut expanded, mut links) = (Vec::with_capacity(cables.len()), 0_usize);
     for cable in &cables {
@@ -69,6 +71,7 @@ pub(crate) fn build(cabling: &Cabling, options: &BuildOptions) -> Result<(Fabric
             let [a, b] = [0, 1].map(|i| {
                 let (node, port) = &cable.ends[i];
                 let node = ids[*node as usize];
+                // Cables with an unnamed port come last, so a name made up here never takes a stated one.
                 let name = port.clone().unwrap_or_else(|| builder.next_port(node));
                 Port { node, name }
             });
@@ -88,6 +91,7 @@ fn stated_kinds(cabling: &Cabling, patterns: &[String], findings: &mut Vec<Findi
         findings.push(Finding { kind: "pattern-unused", message });
     }
     let mut kind_of = |name: &str, stated: Option<(NodeKind, Provenance)>| {
+        // A pattern beats every document, because a person has said it about this cluster.
         if patterns.iter().any(|pattern| pattern.matches(name)) {
             if let Some((kind @ NodeKind::Switch { .. }, by)) = stated {
                 let message = format!("{} is {} ({by}) but matches a host pattern; taken as a host", quoted(name), kind_text(kind));
@@ -97,6 +101,7 @@ fn stated_kinds(cabling: &Cabling, patterns: &[String], findings: &mut Vec<Findi
         }
         match stated {
             Some((kind, _)) => kind,
+            // A person who gives patterns is taken to have named all hosts.
             None if !patterns.is_empty() => NodeKind::Switch { tier: 0 },
             None => {
                 let message =
@@ -118,6 +123,7 @@ fn stated_kinds(cabling: &Cabling, patterns: &[String], findings: &mut Vec<Findi
 }
 
 fn adjacency(nodes: usize, cables: &[Cable]) -> Vec<Vec<NodeIndex>> {
+    // Parallel cables repeat a neighbour, which costs the searches below a second look and no more.
     let mut neighbours = vec![Vec::new(); nodes];
     for cable in cables {
         let [a, b] = [cable.ends[0].0, cable.ends[1].0];
@@ -131,6 +137,7 @@ fn adjacency(nodes: usize, cables: &[Cable]) -> Vec<Vec<NodeIndex>> {
 /// stated tier stays, and a switch of a higher tier with hosts of its own is a finding.
 fn place_in_tiers(cabling: &Cabling, kinds: &mut [NodeKind], neighbours: &[Vec<NodeIndex>], findings: &mut Vec<Finding>) {
     let hosts = (0..kinds.len()).filter(|&i| kinds[i] == NodeKind::Host);
+    // Kinds are settled by now, so the search starts from the hosts that the fabric will have.
     let hops = hops_from_hosts(kinds.len(), hosts, |node| neighbours[node].iter().map(|&next| next as usize));
     for (i, kind) in kinds.iter_mut().enumerate() {
         let NodeKind::Switch { tier } = kind else { continue };
@@ -155,11 +162,13 @@ fn report_parts(cabling: &Cabling, neighbours: &[Vec<NodeIndex>], findings: &mut
             continue;
         }
         seen[start] = true;
+        // A stack of its own replaces recursion: a chain of NODES_MAX nodes would overflow the stack of the thread.
         let mut stack = vec![start];
         let mut size = 0;
         while let Some(node) = stack.pop() {
             size += 1;
             for &next in &neighbours[node] {
+                // A node is marked when it is pushed, so the stack never holds it twice.
                 if !core::mem::replace(&mut seen[next as usize], true) {
                     stack.push(next as usize);
                 }
@@ -190,6 +199,7 @@ impl Capacities<'_> {
     /// Capacity, provenance and number of parallel cables. An assumed capacity makes the link an
     /// assertion, however well its existence is known: a person has to vouch for it.
     fn of(&mut self, cable: &Cable) -> (Option<units::Rate>, Provenance, u32) {
+        // A stated capacity is that of one cable, so no assumption multiplies it.
         if let Some((rate, _)) = cable.capacity {
             return (Some(rate), cable.provenance, 1);
         }
@@ -198,6 +208,7 @@ impl Capacities<'_> {
             return (None, cable.provenance, 1);
         };
         let assumption = self.options.assumptions[index];
+        // A named port proves a single cable; only an edge without ports may stand for several.
         let portless = cable.ends.iter().all(|(_, port)| port.is_none());
         self.used[index].0 += 1;
         self.used[index].1 += usize::from(!portless);
@@ -207,6 +218,7 @@ impl Capacities<'_> {
     fn note_unknown(&mut self, cabling: &Cabling, cable: &Cable) {
         let mut layers = [0, 1].map(|i| Layer::of(self.kinds[cable.ends[i].0 as usize]));
         layers.sort();
+        // The layers are sorted, so leaf-spine and spine-leaf are counted together.
         let entry = self.unknown.entry(layers).or_insert_with(|| {
             let [a, b] = [0, 1].map(|i| cabling.name(cable.ends[i].0));
             (0, format!("{a} - {b}"))

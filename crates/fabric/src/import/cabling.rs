@@ -1,4 +1,4 @@
-//! What documents state about nodes and cables, before it is a fabric.
+//! Statements of documents about nodes and cables, before a fabric is built.
 //!
 //! An importer only writes down what its document says. Whether two statements are about the same
 //! cable, and which one holds when they differ, is decided once, in `join`, over the statements of
@@ -40,7 +40,7 @@ pub struct Cabling {
 #[derive(Clone, Debug)]
 pub(crate) struct NodeClaim {
     pub(crate) name: String,
-    /// What it was said to be, and by how strong a source; `None` = nobody said.
+    /// The kind that was stated, and by how strong a source; `None` = nobody stated one.
     pub(crate) kind: Option<(NodeKind, Provenance)>,
     /// A document of the node's own (its LLDP table, its configuration) was read.
     pub(crate) reported: bool,
@@ -100,10 +100,12 @@ impl Cabling {
             return None;
         };
         let kept = match (known, kind) {
+            // The strongest provenance orders first, so the minimum keeps the stronger source.
             (a, b) if a == b => (known, by.min(source)),
             (NodeKind::Switch { tier: 0 }, NodeKind::Switch { .. }) => (kind, by.min(source)),
             (NodeKind::Switch { .. }, NodeKind::Switch { tier: 0 }) => (known, by.min(source)),
             _ => {
+                // An equally strong source does not replace: the first statement holds.
                 let kept = if source < by { (kind, source) } else { (known, by) };
                 claim.kind = Some(kept);
                 let message = format!(
@@ -138,6 +140,7 @@ impl Cabling {
 
     /// Takes over everything `other` states.
     pub(crate) fn absorb(&mut self, other: Self, findings: &mut Vec<Finding>) -> Result<(), FabricError> {
+        // Node indices of `other` count in its own list, so every one is mapped to the merged list.
         let mut index = Vec::with_capacity(other.nodes.len());
         for claim in &other.nodes {
             let node = self.node(&claim.name)?;

@@ -1,6 +1,6 @@
 //! containerlab topologies (`*.clab.yml`): nodes with a kind, links between interfaces.
 //!
-//! What a node is, is not in the file; these rules decide, first match first, and a finding says
+//! The file does not say what a node is; these rules decide, first match first, and a finding says
 //! by which rule: (1) `group`, or the labels `graph-icon` and `role`: leaf, tor and access are
 //! switches of tier 1, spine and aggregation of tier 2, core and super-spine of tier 3, switch,
 //! router and bridge switches, host, server, client and gpu hosts; (2) kind: a network system or a
@@ -79,7 +79,9 @@ pub fn topology(text: &str) -> Result<Imported, FabricError> {
     let Lab { topology } = yaml::read(text)?;
     let mut imported = Imported::default();
     let Imported { cabling, findings } = &mut imported;
+    // Nodes are collected by rule, so that a large lab gives a handful of findings.
     let mut rules: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    // Nodes are declared before the links are read, because a link may name declared nodes only.
     for (name, node) in &topology.nodes {
         check_name(|| "topology.nodes".into(), name)?;
         let index = cabling.node(name)?;
@@ -109,11 +111,13 @@ pub fn topology(text: &str) -> Result<Imported, FabricError> {
             check_name(place, interface)?;
             match cabling.find(name) {
                 Some(node) => {
+                    // An interface holds one cable, so a second link is a mistake in the document.
                     if !taken.insert((node, interface.into())) {
                         return Err(document(place(), format!("interface {interface} of {} has two links", quoted(name))));
                     }
                     ends.push(End { node, ports: vec![interface.into()] });
                 }
+                // A reserved name means the machine of the lab only where no node bears it.
                 None if LAB_MACHINE.contains(&name) => {
                     let message = format!("{}: the link to {}:{} leaves the lab; left out", place(), name, interface);
                     findings.push(Finding { kind: "link-left-out", message });
@@ -121,8 +125,10 @@ pub fn topology(text: &str) -> Result<Imported, FabricError> {
                 None => return Err(document(place(), format!("unknown node {}", quoted(name)))),
             }
         }
+        // A link that leaves the lab has one end left and makes no cable; its finding is written above.
         if let Ok(ends) = <[End; 2]>::try_from(ends) {
             for end in &ends {
+                // The plan speaks for both ends, so both interface names are final.
                 cabling.own_ports.extend(end.ports.iter().map(|port| (end.node, port.clone())));
             }
             cabling.cable(CableClaim { ends, plan: true, capacity: None, provenance: Provenance::Intended })?;
@@ -141,17 +147,20 @@ impl Endpoint {
 }
 
 impl Topology {
-    /// What a node is, and the rule that says so; a setting of the node beats that of its group,
+    /// The kind of a node, and the rule that says so; a setting of the node beats that of its group,
     /// of its kind and of the defaults, as in containerlab.
     fn kind_of(&self, node: Option<&Node>) -> Option<(NodeKind, String)> {
         let first = |node: Option<&Node>, key: fn(&Node) -> Option<&String>| node.and_then(key).cloned();
         let defaults = self.defaults.as_ref();
+        // A group brings settings only where the node itself names it.
         let own_group = first(node, |n| n.group.as_ref());
         let group = own_group.as_ref().and_then(|g| self.groups.get(g)).and_then(Option::as_ref);
         let kind =
             first(node, |n| n.kind.as_ref()).or_else(|| first(group, |n| n.kind.as_ref())).or_else(|| first(defaults, |n| n.kind.as_ref()));
+        // The settings of a kind are found by the kind, so they cannot say which kind it is.
         let of_kind = kind.as_ref().and_then(|k| self.kinds.get(k)).and_then(Option::as_ref);
         let levels = [node, group, of_kind, defaults];
+        // A group that a kind or the defaults name is a word for the role and brings no settings.
         let group = own_group.or_else(|| levels.iter().find_map(|level| first(*level, |n| n.group.as_ref())));
         if let Some((kind, group)) = group.and_then(|group| Some((kind_of_role(&group)?, group))) {
             return Some((kind, format!("group {} is {}", quoted(&group), super::cabling::kind_text(kind))));
@@ -167,7 +176,7 @@ impl Topology {
         let kind = kind?;
         let what = match kind.as_str() {
             "linux" | "host" => NodeKind::Host,
-            // These wrap something else, which may be either.
+            // Containers, clusters and virtual machines of these kinds may hold a host or a switch.
             "ext-container" | "k8s-kind" | "generic_vm" => return None,
             _ => NodeKind::Switch { tier: 0 },
         };
@@ -175,7 +184,7 @@ impl Topology {
     }
 }
 
-/// What a word for a role means, whatever its case and however many of them are numbered.
+/// The kind that a word for a role means, in any case and with or without a number behind it.
 fn kind_of_role(role: &str) -> Option<NodeKind> {
     let role = role.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches(['-', '_']).to_ascii_lowercase();
     let switch = |tier| Some(NodeKind::Switch { tier });

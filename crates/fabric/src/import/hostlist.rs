@@ -46,9 +46,11 @@ impl Expander {
 
     fn expand_item(&mut self, item: &str, names: &mut Vec<String>) -> Result<(), String> {
         let parts = parse_item(item)?;
+        // Names and their bytes are counted before anything is built, because a few bytes of input may ask for billions of names.
         let mut count = 1_u128;
         let mut bytes = 0_usize;
         for part in &parts {
+            // The widest number of each bracket counts, so no expanded name is longer than this sum.
             bytes += part.text.len() + part.ranges.iter().map(Range::width_max).max().unwrap_or(0);
             if part.bracketed {
                 // Eight brackets of 2^64 numbers each would overflow; saturating is over the limit too.
@@ -59,6 +61,7 @@ impl Expander {
             return Err(format!("names longer than {NAME_BYTES_MAX} bytes"));
         }
         match usize::try_from(count) {
+            // The allowance falls over the whole document, so many small lists are bounded like a large one.
             Ok(n) if n <= self.left && n <= NODES_MAX => self.left -= n,
             Ok(n) if n <= NODES_MAX => return Err(format!("{n} names more are over the limit of {EXPANSION_MAX} in one document")),
             _ => {
@@ -67,6 +70,7 @@ impl Expander {
             }
         }
         let first = names.len();
+        // One empty name is the seed that every part multiplies.
         names.push(String::new());
         for part in &parts {
             multiply(names, first, part);
@@ -104,6 +108,7 @@ impl Range {
 fn split_outside_brackets(list: &str) -> Result<Vec<&str>, String> {
     let mut items = Vec::new();
     let (mut start, mut open) = (0, false);
+    // Brackets and commas are ASCII, so their positions are character boundaries.
     for (i, byte) in list.bytes().enumerate() {
         match byte {
             b'[' if open => return Err("'[' inside '['".into()),
@@ -128,7 +133,9 @@ fn parse_item(item: &str) -> Result<Vec<Part<'_>>, String> {
     let mut parts = Vec::new();
     let mut rest = item;
     while let Some((text, after)) = rest.split_once('[') {
+        // `split_outside_brackets` has found all brackets closed and flat.
         let (inside, tail) = after.split_once(']').ok_or("'[' without ']'")?;
+        // The limit also bounds how often `multiply` copies the names.
         if parts.len() == BRACKETS_MAX {
             return Err(format!("more than {BRACKETS_MAX} brackets"));
         }
@@ -144,6 +151,7 @@ fn parse_range(text: &str) -> Result<Range, String> {
     let text = text.trim();
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let number = |digits: &str| {
+        // The parser of u64 alone would take a leading `+`.
         let decimal = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
         decimal.then(|| digits.parse::<u64>().ok()).flatten().ok_or_else(|| format!("{} is not a number or a range", quoted(text)))
     };
@@ -160,6 +168,7 @@ fn multiply(names: &mut Vec<String>, from: usize, part: &Part<'_>) {
         names[from..].iter_mut().for_each(|name| name.push_str(part.text));
         return;
     }
+    // Names of earlier items stay as they are. `expand_item` has charged the product, so the loop is bounded by NODES_MAX.
     let prefixes = names.split_off(from);
     for prefix in &prefixes {
         for range in &part.ranges {

@@ -25,7 +25,7 @@ pub(crate) struct Cable {
     /// Capacity and who stated it.
     pub(crate) capacity: Option<(Rate, Provenance)>,
     pub(crate) provenance: Provenance,
-    /// Which ends have said so themselves; a plan speaks for both.
+    /// The ends whose own documents state the cable; a plan speaks for both.
     said: [bool; 2],
 }
 
@@ -34,12 +34,14 @@ pub(crate) struct Cable {
 pub(crate) fn join(cabling: &Cabling) -> (Vec<Cable>, Vec<Finding>) {
     let mut joiner = Joiner { cabling, cables: Vec::new(), by_port: BTreeMap::new(), by_pair: BTreeMap::new(), findings: Vec::new() };
     let mut claims: Vec<&CableClaim> = cabling.cables.iter().collect();
+    // The sort is stable and puts the strongest source first, so among equals the first statement holds.
     claims.sort_by_key(|claim| claim.provenance);
     let portless = |claim: &CableClaim| claim.ends.iter().all(|end| end.ports.is_empty());
     for claim in claims.iter().filter(|claim| !portless(claim)) {
         joiner.add(claim);
     }
     joiner.pair_by_elimination();
+    // Edges without ports come last, because they count only between nodes without a known cable.
     for claim in claims.iter().filter(|claim| portless(claim)) {
         joiner.add_edge(claim);
     }
@@ -87,7 +89,9 @@ impl Joiner<'_> {
 
     fn add(&mut self, claim: &CableClaim) {
         let mut ends = [0, 1].map(|i| (claim.ends[i].node, self.port_of(&claim.ends[i])));
+        // A claim has the stating node's own end first; a plan speaks for both ends.
         let mut said = [true, claim.plan];
+        // The smaller node comes first, so that a pair of nodes has one key in `by_pair`.
         if ends[0].0 > ends[1].0 {
             ends.swap(0, 1);
             said.swap(0, 1);
@@ -103,8 +107,10 @@ impl Joiner<'_> {
             [None, None] => {
                 self.push(Cable { ends, capacity: claim.capacity.map(|rate| (rate, claim.provenance)), provenance: claim.provenance, said })
             }
+            // The two ports belong to two known cables, so the claim contradicts both; the first one is reported.
             [Some(a), Some(b)] if a != b => self.contradict(&ends, claim, a),
             [Some(known), _] | [_, Some(known)] => {
+                // A shared port between the same two nodes is the same cable, whatever the far port is called.
                 let same_pair =
                     self.cables[known].as_ref().is_some_and(|cable| [0, 1].map(|i| cable.ends[i].0) == [0, 1].map(|i| ends[i].0));
                 if same_pair { self.confirm(known, &ends, said, claim) } else { self.contradict(&ends, claim, known) }
@@ -151,12 +157,14 @@ impl Joiner<'_> {
 
     /// One more statement about a known cable between the same nodes.
     fn confirm(&mut self, known: usize, ends: &[(NodeIndex, Option<String>); 2], said: [bool; 2], claim: &CableClaim) {
+        // The cable is taken out while `self` writes findings and renames; it goes back at the end.
         let Some(mut cable) = self.cables[known].take() else { return };
         for i in 0..2 {
             let (node, port) = &ends[i];
             if *port == cable.ends[i].1 || port.is_none() {
                 continue;
             }
+            // A name that the port's own node uses is final. Between two foreign names the first stays.
             let (known_final, new_final) = (self.is_own(*node, &cable.ends[i].1), self.is_own(*node, port));
             if known_final && new_final {
                 let message = format!("{} is also stated as {}; the first is kept", self.text(&cable.ends), self.text(ends));
@@ -171,6 +179,7 @@ impl Joiner<'_> {
     }
 
     fn rename(&mut self, index: usize, end: &mut (NodeIndex, Option<String>), port: Option<String>) {
+        // The index follows the name, so later claims find the cable under the new one only.
         if let Some(old) = end.1.take() {
             self.by_port.remove(&(end.0, old));
         }
@@ -186,7 +195,9 @@ impl Joiner<'_> {
             return;
         };
         let kept = match new_by.cmp(&known_by) {
+            // The stronger provenance orders first, so less means stronger.
             core::cmp::Ordering::Less => (new, new_by),
+            // The lower capacity is the cautious choice: no overload is missed.
             core::cmp::Ordering::Equal => (new.min(known), known_by),
             core::cmp::Ordering::Greater => (known, known_by),
         };
@@ -201,6 +212,7 @@ impl Joiner<'_> {
     /// Two nodes with one unmatched cable each to the other, whose far ports are named in a way
     /// the other does not use (a MAC address, say): that is one cable, and it is said.
     fn pair_by_elimination(&mut self) {
+        // The lists are copied, because the loop changes the joiner.
         let pairs: Vec<([NodeIndex; 2], Vec<usize>)> = self.by_pair.iter().map(|(pair, list)| (*pair, list.clone())).collect();
         for (_, list) in pairs.iter().filter(|(_, list)| list.len() > 1) {
             let loose = |end: usize| {
@@ -211,6 +223,7 @@ impl Joiner<'_> {
                 });
                 (found.next(), found.next())
             };
+            // A second loose cable at either end would make the pairing a guess.
             let ((Some(a), None), (Some(b), None)) = (loose(0), loose(1)) else { continue };
             let (Some(mut first), Some(second)) = (self.cables[a].take(), self.cables[b].take()) else { continue };
             let message = format!(
@@ -219,6 +232,7 @@ impl Joiner<'_> {
                 self.text(&second.ends)
             );
             self.note("paired-by-elimination", message);
+            // The second cable knows end 0 by a foreign name only, under which nothing may be found any more.
             if let Some(unused) = second.ends[0].1.clone() {
                 self.by_port.remove(&(second.ends[0].0, unused));
             }
@@ -230,8 +244,8 @@ impl Joiner<'_> {
         }
     }
 
-    /// An edge of a tree: it says that two nodes are cabled, not how often. Where cables are known
-    /// it adds nothing.
+    /// An edge of a tree says that two nodes are cabled, not how often. Where cables are known, the
+    /// edge adds no cable and at most a capacity.
     fn add_edge(&mut self, claim: &CableClaim) {
         let mut ends = [0, 1].map(|i| (claim.ends[i].node, None));
         ends.sort();
@@ -255,6 +269,7 @@ impl Joiner<'_> {
 
     /// A cable that one end states and the other does not.
     fn report_one_sided(&mut self) {
+        // The messages are collected first, because a note changes the joiner.
         let mut found = Vec::new();
         for cable in self.cables.iter().flatten() {
             let silent = match cable.said {

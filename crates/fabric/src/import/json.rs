@@ -36,10 +36,12 @@ pub(crate) fn read(text: &str) -> Result<Json, FabricError> {
     let text = bounded(text)?;
     let mut reader = serde_json::Deserializer::from_str(text);
     let mut left = VALUES_MAX;
+    // A second value behind the first one is an error and not ignored.
     let value = Seed(&mut left).deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
     value.map_err(|error| {
         let place = format!("line {}, column {}", error.line(), error.column());
         let text = error.to_string();
+        // serde_json repeats the place at the end of its text, and the error names it separately.
         let problem = text.split(" at line ").next().unwrap_or(&text);
         document(place, problem)
     })
@@ -51,6 +53,7 @@ impl<'de> DeserializeSeed<'de> for Seed<'_> {
     type Value = Json;
 
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
+        // Each value is charged before it is read, at any depth, so one allowance bounds the whole tree.
         *self.0 = self.0.checked_sub(1).ok_or_else(|| D::Error::custom(format!("more than {VALUES_MAX} values")))?;
         deserializer.deserialize_any(self)
     }
@@ -76,6 +79,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
+        // serde_json hands every integer from 0 on to `visit_u64`, so this one is negative.
         Ok(Json::OtherNumber(value.to_string()))
     }
 
@@ -96,6 +100,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         while let Some(item) = items.next_element_seed(Seed(self.0))? {
             list.push(item);
         }
+        // lldpd's json0 puts nearly every value into a list of its own, so the spare room of short lists is given back.
         list.shrink_to_fit();
         Ok(Json::List(list))
     }
@@ -106,6 +111,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
             let value = entries.next_value_seed(Seed(self.0))?;
             object.push((key, value));
         }
+        // `At::get` searches by bisection, and a repeated key lies beside its twin.
         object.sort_by(|(a, _), (b, _)| a.cmp(b));
         if let Some(twice) = object.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             return Err(A::Error::custom(format!("key {} occurs twice in one object", quoted(&twice[0].0))));
@@ -142,6 +148,7 @@ impl<'a> At<'a> {
         while let Some(here) = at {
             steps.push(match here.step {
                 Step::Root => "$".into(),
+                // Only keys that read as one step of a path stand bare; all others are quoted and cut.
                 Step::Key(key) if !key.is_empty() && key.len() <= 60 && key.chars().all(|c| c.is_alphanumeric() || "-_/|".contains(c)) => {
                     format!(".{key}")
                 }
@@ -175,6 +182,7 @@ impl<'a> At<'a> {
     /// The value under `key`; none where there is no such key, a null or not an object.
     pub(crate) fn get(&'a self, key: &'a str) -> Option<At<'a>> {
         let Json::Object(object) = self.json else { return None };
+        // `visit_map` has sorted the keys, so bisection finds one.
         let index = object.binary_search_by(|(known, _)| known.as_str().cmp(key)).ok()?;
         let json = &object[index].1;
         (*json != Json::Null).then_some(At { json, up: Some(self), step: Step::Key(key) })

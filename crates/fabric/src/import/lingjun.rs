@@ -33,6 +33,7 @@ pub fn topo_csv(text: &str) -> Result<Imported, FabricError> {
     let text = bounded(text)?;
     check_widths(text)?;
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
+    // The header is copied, because the records borrow the reader.
     let header = reader.headers().map_err(|e| csv_error(&e))?.clone();
     let column = |name: &str| {
         let found = header.iter().position(|column| column == name);
@@ -49,6 +50,7 @@ pub fn topo_csv(text: &str) -> Result<Imported, FabricError> {
     for record in reader.records() {
         let record = record.map_err(|e| csv_error(&e))?;
         let place = || format!("line {}", record.position().map_or(0, csv::Position::line));
+        // A switch is named by the whole way to it, because ASW names recur below other PSWs.
         let mut path = String::new();
         let mut above: Option<u32> = None;
         for &(column, tier, index) in &columns {
@@ -58,9 +60,11 @@ pub fn topo_csv(text: &str) -> Result<Imported, FabricError> {
                 path.push('/');
             }
             path.push_str(part);
+            // The joined name has a limit too: three long parts may pass theirs one by one.
             check_name(place, &path)?;
             let node = cabling.node(&path)?;
             findings.extend(cabling.state_kind(node, NodeKind::Switch { tier }, Provenance::Asserted));
+            // Every host repeats the way to the top, so an edge is stated the first time only.
             if let Some(above) = above.filter(|&above| edges.insert((node, above))) {
                 cabling.edge(node, above, Provenance::Asserted)?;
             }
@@ -68,6 +72,7 @@ pub fn topo_csv(text: &str) -> Result<Imported, FabricError> {
         }
         let host = record.get(host_column).unwrap_or_default();
         check_name(|| format!("{}, ip", place()), host)?;
+        // A host with the name of a group of switches is refused here as well.
         if cabling.find(host).is_some() {
             return Err(document(place(), format!("{} is listed twice", quoted(host))));
         }
@@ -101,11 +106,13 @@ fn check_widths(text: &str) -> Result<(), FabricError> {
         line += usize::from(byte == b'\n');
         at = match (at, byte) {
             (At::Quoted, b'"') => At::Quote,
+            // A quote opens a field only at its start, and two quotes in a quoted field are one (RFC 4180, section 2).
             (At::Quoted, _) | (At::Start | At::Quote, b'"') => At::Quoted,
             (_, b',') => {
                 fields += 1;
                 At::Start
             }
+            // A line break ends the row wherever no quote hides it.
             (_, b'\n' | b'\r') => {
                 fields = 1;
                 At::Start

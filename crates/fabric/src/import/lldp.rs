@@ -1,8 +1,8 @@
-//! What `lldpctl -f json` and `-f json0` print, per host and switch (lldpd, lldpcli(8)).
+//! The output of `lldpctl -f json` and `-f json0`, per host and switch (lldpd, lldpcli(8)).
 //!
 //! The document has three shapes: `json` with an object of interfaces, `json` with a list of
 //! one-key objects (when an interface occurs twice), and `json0`, where everything is a list.
-//! It names the neighbours of a system and not the system itself, so the caller does.
+//! The document names the neighbours of a system and not the system itself, so the caller names it.
 //!
 //! A system is known by its name, else by its chassis id; a port by its interface name, its alias
 //! (`local` subtype: SONiC sends `Eth1/1` for `Ethernet0`), its description, or its MAC address;
@@ -58,6 +58,7 @@ pub fn report(system: &str, text: &str) -> Result<Report, FabricError> {
     let lldp = root.get("lldp").ok_or_else(|| root.error("no key \"lldp\": not the output of lldpctl -f json or json0"))?;
     let mut report = Report { system: system.into(), neighbours: Vec::new(), findings: Vec::new() };
     for part in one_or_many(&lldp) {
+        // A table without neighbours is legal, but it still has to be an object.
         let Some(interfaces) = part.get("interface") else {
             part.object()?;
             continue;
@@ -110,6 +111,7 @@ impl Report {
 impl Neighbour {
     /// `{"leaf1": {"id": ...}}`, or the inside of it: `{"id": ..., "name": [...]}`.
     fn read_chassis(&mut self, chassis: &At<'_>) -> Result<(), FabricError> {
+        // A system may bear the name `id` or `name`. Only a plain value, or an object with `value`, is the field itself.
         let is_value = |at: &At<'_>| match at.json {
             Json::Object(_) => at.get("value").is_some(),
             _ => true,
@@ -119,6 +121,7 @@ impl Neighbour {
             return self.read_chassis_body(chassis, name);
         }
         let mut entries = chassis.entries()?;
+        // The `json` shape has the system's name as its only key; among several keys we would have to guess.
         match (entries.next(), entries.next()) {
             (None, _) => Ok(()),
             (Some((name, body)), None) => {
@@ -130,6 +133,7 @@ impl Neighbour {
     }
 
     fn read_chassis_body(&mut self, body: &At<'_>, name: Option<String>) -> Result<(), FabricError> {
+        // Of several chassis entries the first name and the first id hold.
         if let Some(name) = name.filter(|name| !name.is_empty()) {
             check_name(|| body.place(), &name)?;
             self.name.get_or_insert(name);
@@ -141,6 +145,7 @@ impl Neighbour {
             self.chassis.get_or_insert(id_value);
         }
         if let Some(capabilities) = body.get("capability") {
+            // LLDP announces what a system could do and what is enabled (IEEE 802.1AB); only the latter says what it is.
             let mut enabled = BTreeSet::new();
             for capability in one_or_many(&capabilities) {
                 let on = capability.get("enabled").is_some_and(|at| match at.json {
@@ -163,6 +168,7 @@ impl Neighbour {
     }
 
     fn read_port(&mut self, port: &At<'_>) -> Result<(), FabricError> {
+        // Names are ranked: interface name, then local name or alias, then description, then others such as a MAC address.
         let (mut best, mut rest) = (Vec::new(), Vec::new());
         if let Some(ids) = port.get("id") {
             for id in one_or_many(&ids) {
@@ -194,6 +200,7 @@ fn one_or_many<'a>(at: &'a At<'a>) -> Vec<At<'a>> {
 
 /// The text of `"x"`, `{"value": "x"}`, `["x", ...]` or `[{"value": "x"}, ...]`; none when empty.
 fn value_of(at: &At<'_>) -> Result<Option<String>, FabricError> {
+    // Of several values the first counts; json0 writes a single value as a list too.
     let first = match at.json {
         Json::List(_) => match at.items()?.next() {
             None => return Ok(None),
@@ -224,12 +231,14 @@ pub fn join(reports: impl IntoIterator<Item = Report>) -> Result<Imported, Fabri
     let reports: Vec<Report> = reports.into_iter().collect();
     let mut findings = Vec::new();
     let names = names_of_chassis(&reports, &mut findings);
+    // Reporting systems are declared before their neighbours, so nodes come in the order of the documents.
     let mut cabling = Cabling::default();
     for report in &reports {
         let own = cabling.node(&report.system)?;
         cabling.nodes[own as usize].reported = true;
     }
     let far_name = |neighbour: &'_ Neighbour| -> Option<String> {
+        // A chassis that announces several names has none here, and its id names the node.
         let by_chassis = || neighbour.chassis.as_deref().map(|id| names.get(id).copied().flatten().unwrap_or(id).into());
         neighbour.name.clone().or_else(by_chassis)
     };
@@ -245,6 +254,7 @@ pub fn join(reports: impl IntoIterator<Item = Report>) -> Result<Imported, Fabri
             }
             cabling.own_ports.insert((own, neighbour.local_port.clone()));
             let mut ports = neighbour.ports.clone();
+            // A repeated description stays where the port has no other name.
             if let Some(text) = &neighbour.description
                 && ports.iter().any(|port| port != text)
                 && repeated.contains(&(name, text.clone()))
@@ -264,6 +274,7 @@ fn repeated_descriptions(reports: &[Report], far_name: impl Fn(&Neighbour) -> Op
     for report in reports {
         for neighbour in &report.neighbours {
             if let (Some(name), Some(text)) = (far_name(neighbour), &neighbour.description) {
+                // A reporter and its local port identify a cable, so an entry that occurs twice counts once.
                 cables.entry((name, text.clone())).or_default().insert((&report.system, &neighbour.local_port));
             }
         }

@@ -55,12 +55,12 @@ pub use place::{DOCUMENT_BYTES_MAX, NAME_BYTES_MAX};
 
 use crate::{Fabric, FabricError, Finding};
 
-/// What one document, or several merged ones, state.
+/// The statements of one document, or of several merged ones.
 #[derive(Clone, Debug, Default)]
 pub struct Imported {
     /// Nodes and cables as stated.
     pub cabling: Cabling,
-    /// What was noticed while reading.
+    /// Findings made while reading.
     pub findings: Vec<Finding>,
 }
 

@@ -11,12 +11,14 @@ use crate::NodeKind;
 pub(crate) fn sort(cables: &mut [Cable], kinds: &[NodeKind]) {
     let place = |cable: &Cable| {
         let named = cable.ends.iter().all(|(_, port)| port.is_some());
+        // Cables without a host sort behind all hosts: no node index reaches u32::MAX.
         (!named, host_end(cable, kinds).map_or(u32::MAX, |(host, _)| host))
     };
     let port_order = |a: &Cable, b: &Cable| match (host_end(a, kinds), host_end(b, kinds)) {
         (Some((_, a)), Some((_, b))) => natural(a, b),
         _ => Ordering::Equal,
     };
+    // The sort is stable, so cables between switches keep the order in which they were stated.
     cables.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| port_order(a, b)));
 }
 
@@ -32,6 +34,7 @@ pub(crate) fn natural(a: &str, b: &str) -> Ordering {
     while !left.is_empty() && !right.is_empty() {
         let ((x, x_digits, rest_x), (y, y_digits, rest_y)) = (first_run(left), first_run(right));
         let order = if x_digits && y_digits {
+            // Without leading zeros the longer run is the larger number, so numbers of any length compare without overflow.
             let (x, y) = (x.trim_start_matches('0'), y.trim_start_matches('0'));
             x.len().cmp(&y.len()).then_with(|| x.cmp(y))
         } else {
@@ -42,6 +45,7 @@ pub(crate) fn natural(a: &str, b: &str) -> Ordering {
         }
         (left, right) = (rest_x, rest_y);
     }
+    // `eth02` and `eth2` are equal as numbers; their bytes decide, so the order is total.
     left.len().cmp(&right.len()).then_with(|| a.cmp(b))
 }
 

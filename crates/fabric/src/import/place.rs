@@ -23,6 +23,7 @@ pub(crate) fn document(place: impl Into<String>, problem: impl Into<String>) -> 
 
 /// The value in quotes with control characters escaped, cut after [`QUOTED_CHARS_MAX`].
 pub(crate) fn quoted(value: &str) -> String {
+    // The cut falls between two characters, where a slice cannot panic.
     match value.char_indices().nth(QUOTED_CHARS_MAX) {
         Some((cut, _)) => format!("{:?}... ({} bytes)", &value[..cut], value.len()),
         None => format!("{value:?}"),
@@ -48,6 +49,7 @@ pub(crate) fn bounded(text: &str) -> Result<&str, FabricError> {
         let mib = DOCUMENT_BYTES_MAX >> 20;
         return Err(document("document", format!("{} bytes are over the limit of {mib} MiB", text.len())));
     }
+    // serde_json refuses a byte order mark, which some editors write.
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 

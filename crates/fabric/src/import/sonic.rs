@@ -36,6 +36,7 @@ pub fn config_db(fallback_name: &str, text: &str) -> Result<Imported, FabricErro
     }
     let mut imported = Imported::default();
     let own = own_node(&mut imported, &root, fallback_name)?;
+    // Ports are read before neighbours, which look up speeds and aliases.
     let speeds = ports(&mut imported, &root, own)?;
     neighbours(&mut imported, &root, own, &speeds)?;
     metadata(&mut imported, &root)?;
@@ -105,6 +106,7 @@ fn ports(imported: &mut Imported, root: &At<'_>, own: NodeIndex) -> Result<BTree
 fn speed_of(at: &At<'_>) -> Result<Rate, FabricError> {
     let mbps = match at.json {
         Json::Unsigned(n) => Some(*n),
+        // SONiC writes numbers as texts. The digits are checked, because the parser of u64 would take a leading `+`.
         Json::Text(text) if text.bytes().all(|b| b.is_ascii_digit()) => text.parse().ok(),
         _ => None,
     };
@@ -117,6 +119,7 @@ fn neighbours(imported: &mut Imported, root: &At<'_>, own: NodeIndex, speeds: &B
         entry.object()?;
         let text = |name| entry.get(name).map(|at| at.text().map(String::from)).transpose();
         let (name, local, far_port) = match (text("name")?, text("local_port")?) {
+            // An entry with `local_port` has the older layout and is keyed by the neighbour.
             (name, Some(local)) => (name.unwrap_or_else(|| key.into()), local, text("port")?),
             (Some(name), None) => (name, key.into(), text("port")?),
             (None, None) => return Err(entry.error("neither \"name\" nor \"local_port\"")),
@@ -124,6 +127,7 @@ fn neighbours(imported: &mut Imported, root: &At<'_>, own: NodeIndex, speeds: &B
         for value in [Some(&name), Some(&local), far_port.as_ref()].into_iter().flatten() {
             check_name(|| entry.place(), value)?;
         }
+        // A neighbour entry may use the alias of a port; speeds and final names are under the port's own name.
         let local = imported.cabling.aliases.get(&(own, local.clone())).cloned().unwrap_or(local);
         if !imported.cabling.own_ports.contains(&(own, local.clone())) {
             let message = format!(
@@ -137,6 +141,7 @@ fn neighbours(imported: &mut Imported, root: &At<'_>, own: NodeIndex, speeds: &B
         if let Some(kind) = entry.get("type") {
             state_type(imported, far, kind.text()?);
         }
+        // The speed of the local port is the capacity of the cable, as the table has none for cables.
         let capacity = speeds.get(&local).copied();
         let ends = [End { node: own, ports: vec![local] }, End { node: far, ports: far_port.into_iter().collect::<Vec<_>>() }];
         imported.cabling.cable(CableClaim { ends, plan: false, capacity, provenance: INTENDED })?;

@@ -58,23 +58,28 @@ pub fn graph(text: &str) -> Result<Imported, FabricError> {
                 return Err(above.error(format!("more than {LAYERS_MAX} layers")));
             }
             let switch = cabling.node(name)?;
+            // Hosts are in layer 0, so a switch with the name of an instance is refused here.
             let known = *layers.entry(switch).or_insert(i + 1);
             if known != i + 1 {
                 return Err(layer.error(format!("{} is in layer {} here and in layer {known} elsewhere", quoted(name), i + 1)));
             }
+            // LAYERS_MAX keeps the tier within a u8.
             let kind = NodeKind::Switch { tier: i as u8 + 1 };
             findings.extend(cabling.state_kind(switch, kind, Provenance::Intended));
+            // Instances share their upper layers, so most edges come again and are stated once.
             if edges.insert((below, switch)) {
                 cabling.edge(below, switch, Provenance::Intended)?;
             }
             below = switch;
         }
+        // An empty list of layers says as little as none.
         if below == node {
             findings.push(Finding { kind: "isolated-host", message: format!("{} has no network layers", quoted(host)) });
         }
     }
     let mut parents: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     edges.iter().for_each(|&(below, above)| parents.entry(below).or_default().push(above));
+    // One instance lists one way up, so several parents come from several instances.
     for (below, above) in parents.iter().filter(|(_, above)| above.len() > 1) {
         let message = format!(
             "{} is below {}; a cable to each is taken",

@@ -12,7 +12,7 @@ const DEPTH_MAX: usize = 32;
 /// Scalars and collections in one document: four per cable of the largest containerlab or per
 /// switch of the largest topology.yaml, with room, and read within a second.
 const NODES_MAX: usize = 1_250_000;
-/// What aliases may add; a document that repeats one group definition per node stays far below.
+/// Most events that aliases may add; a document that repeats one group definition per node stays far below.
 const ALIAS_EVENTS_MAX: usize = 200_000;
 
 /// Reads a document into `T`; the error names line and column.
@@ -23,6 +23,7 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, FabricError> {
             max_depth: DEPTH_MAX,
             flow_nesting_limit: DEPTH_MAX,
             max_nodes: NODES_MAX,
+            // A collection has two events, its start and its end.
             max_events: 2 * NODES_MAX,
             max_anchors: 1_000,
             max_aliases: 10_000,
@@ -31,6 +32,7 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, FabricError> {
         alias_limits: serde_saphyr::alias_limits! {
             max_total_replayed_events: ALIAS_EVENTS_MAX,
         },
+        // A repeated key would lose the first value in silence.
         duplicate_keys: DuplicateKeyPolicy::Error,
         with_snippet: false,
         emit_comments: false,

@@ -86,13 +86,13 @@ pub(super) struct Cable {
 }
 
 impl Cable {
-    /// What it says about both directions.
+    /// The cable's statement about both directions.
     pub(super) fn direction(&self) -> Direction {
         Direction { capacity: self.capacity, mbps: self.mbps, provenance: self.provenance }
     }
 }
 
-/// What can be said about a direction.
+/// A statement about one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Direction {
@@ -138,7 +138,7 @@ pub(super) struct Capacity(pub(super) Option<Rate>);
 
 impl<'de> Deserialize<'de> for Capacity {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // As text whatever it looks like, so that `400` is told about its unit.
+        // The value is read as text whatever it looks like, so that a bare `400` is refused for its missing unit.
         match String::deserialize(deserializer)?.as_str() {
             "unknown" => Ok(Self(None)),
             text => capacity::parse(text).map(|rate| Self(Some(rate))).map_err(de::Error::custom),
@@ -190,6 +190,7 @@ impl<'de> Deserialize<'de> for End {
                 EndKeys::deserialize(MapAccessDeserializer::new(map)).map(End::Keys)
             }
         }
+        // The YAML value itself says which of the two forms it has.
         deserializer.deserialize_any(EndVisitor)
     }
 }

@@ -30,12 +30,14 @@ pub fn read(text: &str) -> Result<Fabric, FabricError> {
     })?;
     check_name(1, "fabric", &document.name, true)?;
     let mut builder = FabricBuilder::new(&document.name);
+    // All nodes come before the cables, because an end as text is resolved against the declared names.
     for host in &document.hosts {
         declare(&mut builder, host.line, &host.value, NodeKind::Host)?;
     }
     for switch in &document.switches {
         declare(&mut builder, switch.line, &switch.value.name, NodeKind::Switch { tier: switch.value.tier })?;
     }
+    // The sum is checked while the cables are made, so a short document cannot make a large fabric.
     let mut parallel = 0_u32;
     for cable in &document.cables {
         parallel = parallel.saturating_add(cable.value.parallel.unwrap_or(0));
@@ -60,7 +62,7 @@ fn options() -> serde_saphyr::Options {
             max_anchors: 0,
         },
         with_snippet: false,
-        // Otherwise a switch named y would be a boolean.
+        // Without this a switch named `y` would be a boolean, as in YAML 1.1.
         strict_booleans: true,
     }
 }
@@ -84,6 +86,7 @@ fn check_name(line: u32, what: &str, name: &str, may_be_empty: bool) -> Result<(
 
 fn declare(builder: &mut FabricBuilder, line: u32, name: &str, kind: NodeKind) -> Result<(), FabricError> {
     check_name(line, "node", name, false)?;
+    // The builder takes a repeated declaration of the same kind, and a document must not repeat itself.
     if builder.find(name).is_some() {
         return Err(at_line(line, format!("node {name:?} is declared twice")));
     }
@@ -95,6 +98,7 @@ fn add_cable(builder: &mut FabricBuilder, defaults: &Direction, cable: &Lined<Ca
     let [a, b] = &cable.ends;
     let ends = (resolve(builder, *line, a)?, resolve(builder, *line, b)?);
     let there = state(*line, &cable.direction(), &state_default(*line, defaults)?)?;
+    // The opposite direction completes what it leaves out from the cable, not from the defaults.
     let back = match (&cable.reverse, cable.one_way) {
         (Some(_), true) => return Err(at_line(*line, "one_way: true contradicts reverse")),
         (_, true) => None,
@@ -111,6 +115,7 @@ fn add_cable(builder: &mut FabricBuilder, defaults: &Direction, cable: &Lined<Ca
     for _ in 0..count {
         let (from, to) = (port(builder, &ends.0), port(builder, &ends.1));
         for (end, port) in [(a, &from), (b, &to)] {
+            // The mark keeps a number a number when a written fabric is read again.
             if matches!(end, End::Keys(keys) if keys.numbered) {
                 builder.numbered(port.clone());
             }
@@ -163,13 +168,14 @@ fn state_default(line: u32, defaults: &Direction) -> Result<Stated, FabricError>
     state(line, defaults, &(None, Provenance::Intended))
 }
 
-/// What a direction says, completed from `otherwise`.
+/// The statement about a direction, completed from `otherwise`.
 fn state(line: u32, direction: &Direction, otherwise: &Stated) -> Result<Stated, FabricError> {
     let rate = match (direction.capacity, direction.mbps) {
         (None, None) => otherwise.0,
         (_, Some(0)) => return Err(at_line(line, "mbps: 0 is a link that carries nothing; leave it out")),
         (Some(capacity), None) => capacity.0,
         (None, Some(mbps)) => Some(Rate(mbps)),
+        // Both keys may be given where they agree.
         (Some(capacity), Some(mbps)) if capacity.0 == Some(Rate(mbps)) => capacity.0,
         (Some(capacity), Some(mbps)) => {
             let stated = capacity.0.map_or_else(|| "unknown".to_string(), crate::capacity::text);

@@ -19,7 +19,7 @@ use crate::{Fabric, Link, NodeKind, Port};
 
 /// The document in YAML, one line per node and per cable.
 ///
-/// What [`super::read`] makes of it has the same nodes, ports, links, capacities and
+/// The fabric that [`super::read`] makes of the document has the same nodes, ports, links, capacities and
 /// provenance, and the same order of NICs on each host.
 #[must_use]
 pub fn write_yaml(fabric: &Fabric) -> String {
@@ -36,6 +36,7 @@ pub fn write_json(fabric: &Fabric) -> String {
 fn document(fabric: &Fabric) -> DocumentOut {
     let defaults = most_common(fabric);
     let mut numbering = Numbering::new(fabric);
+    // The cables are written in this order, because a reader numbers unnamed ports in the order of the document.
     let cables = cables(fabric).into_iter().map(|id| FlowMap(cable(fabric, id, defaults.unwrap_or_default(), &mut numbering))).collect();
     let switch = |node: &crate::Node| match node.kind {
         NodeKind::Host => None,
@@ -65,6 +66,7 @@ fn cables(fabric: &Fabric) -> Vec<LinkId> {
             continue;
         }
         if let Some(back) = fabric.reverse(id) {
+            // The opposite direction belongs to the same entry, so it gets none of its own.
             done[back.index()] = true;
         }
         cables.push(id);
@@ -76,19 +78,21 @@ fn says(link: &Link) -> Direction {
     Direction { capacity: Some(Capacity(link.capacity)), mbps: None, provenance: Some(link.provenance.into()) }
 }
 
-/// What most links have in common, so that cables need to say only what differs.
+/// The statement that most links have in common, so that cables need to say only what differs.
 fn most_common(fabric: &Fabric) -> Option<Direction> {
     let mut counts: BTreeMap<_, usize> = BTreeMap::new();
     for link in fabric.links() {
         *counts.entry((link.capacity, link.provenance)).or_insert(0) += 1;
     }
     let most = counts.values().max()?;
+    // Of equal counts the first in the map's order is taken, so equal fabrics give equal documents.
     let ((rate, provenance), _) = counts.iter().find(|(_, count)| *count == most)?;
     Some(Direction { capacity: rate.map(|r| Capacity(Some(r))), mbps: None, provenance: Some((*provenance).into()) })
 }
 
 /// `said` without what `known` says already.
 fn difference(said: Direction, known: Direction) -> Direction {
+    // A default without capacity means unknown, so an unknown capacity need not be written again.
     let known_capacity = known.capacity.or(Some(Capacity(None)));
     Direction {
         capacity: said.capacity.filter(|_| said.capacity != known_capacity),
@@ -100,19 +104,21 @@ fn difference(said: Direction, known: Direction) -> Direction {
 fn cable(fabric: &Fabric, id: LinkId, defaults: Direction, numbering: &mut Numbering) -> Cable {
     let link = fabric.link(id);
     let there = difference(says(link), defaults);
+    // A reader completes `reverse` from the cable itself, so only the difference to that is written.
     let back = fabric.reverse(id).map(|back| difference(says(fabric.link(back)), says(link)));
     Cable {
         ends: [numbering.end(fabric, &link.from), numbering.end(fabric, &link.to)],
         capacity: there.capacity,
         mbps: None,
         provenance: there.provenance,
+        // Each cable is an entry of its own, because each has its own ports.
         parallel: None,
         reverse: back.filter(|back| *back != Direction::default()),
         one_way: back.is_none(),
     }
 }
 
-/// Which numbers a reader of the document has given to ports that it does not name.
+/// The numbers that a reader of the document has given to its unnamed ports.
 struct Numbering {
     /// By node: names of the ports written so far, and the next number.
     nodes: Vec<(BTreeSet<String>, u32)>,
@@ -123,14 +129,15 @@ impl Numbering {
         Self { nodes: vec![(BTreeSet::new(), 0); fabric.nodes().len()] }
     }
 
-    /// Without its port where that is numbered and a reader would give it the same number; as text where that reads back as the
-    /// same end; otherwise in keys.
+    /// The end without its port, where the port is numbered and a reader would give it the same number; as text, where the text
+    /// reads back as the same end; otherwise in keys.
     fn end(&mut self, fabric: &Fabric, port: &Port) -> End {
         let node = &fabric.node(port.node).name;
         let numbered = fabric.is_numbered(port);
         let (written, next) = &mut self.nodes[port.node.index()];
         if numbered {
             let mut number = *next;
+            // The reader's rule is that of `FabricBuilder::next_port`: the counter skips names that are taken and never goes back.
             while written.contains(&format!("p{number}")) {
                 number += 1;
             }
@@ -142,6 +149,7 @@ impl Numbering {
         }
         written.insert(port.name.clone());
         let text = format!("{node}:{}", port.name);
+        // Names may hold colons, so the text is read back before it is trusted.
         if !numbered && split_end(&text, |name| fabric.find(name)) == Some((port.node, Some(port.name.as_str()))) {
             End::Text(text)
         } else {

@@ -19,6 +19,7 @@ impl FlowHash {
     pub(super) fn new(fabric: &Fabric, seed: u64) -> Self {
         let key = |link: &crate::Link| {
             let end = |hash, port: &Port| fnv1a(fnv1a(hash, &fabric.node(port.node).name), &port.name);
+            // The seed is mixed, so that neighbouring seeds do not start with nearly the same bits.
             mix(end(end(FNV_OFFSET ^ mix(seed), &link.from), &link.to))
         };
         Self { link_keys: fabric.links().iter().map(key).collect() }
@@ -26,6 +27,7 @@ impl FlowHash {
 
     /// Key of the flow between two NIC links; the two directions of a pair draw apart.
     pub(super) fn flow(&self, out: LinkId, into: LinkId) -> u64 {
+        // The rotation tells the pair from its reverse: without it a flow and the answer to it would have one key.
         mix(self.link_keys[out.index()].rotate_left(32) ^ self.link_keys[into.index()])
     }
 
@@ -40,11 +42,13 @@ const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
 /// FNV-1a over the bytes and a terminator that no UTF-8 text contains.
 fn fnv1a(hash: u64, text: &str) -> u64 {
+    // FNV-1a is defined modulo 2^64, hence the wrapping product.
     text.bytes().chain([0xff]).fold(hash, |h, b| (h ^ u64::from(b)).wrapping_mul(FNV_PRIME))
 }
 
 /// The finaliser of SplitMix64 (Steele, Lea, Flood 2014).
 fn mix(x: u64) -> u64 {
+    // SplitMix64 is defined modulo 2^64, hence the wrapping operations.
     let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

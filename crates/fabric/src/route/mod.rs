@@ -33,7 +33,7 @@ use crate::{
 use hash::FlowHash;
 use table::{NONE, Table};
 
-/// What is assumed about a switch that has several equally short next hops.
+/// The assumption about a switch that has several equally short next hops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecmp {
     /// Even spread over all of them, at each switch (packet spraying, or many queue pairs).
@@ -113,6 +113,7 @@ impl<'f> Router<'f> {
     }
 
     fn with_table(fabric: &'f Fabric, ecmp: Ecmp, pins: &[Pin], table: Table) -> Result<Self, FabricError> {
+        // The keys of all links are made once, so that a walk hashes numbers and not names.
         let hash = match ecmp {
             Ecmp::Spread => None,
             Ecmp::Hashed { seed } => Some(Arc::new(FlowHash::new(fabric, seed))),
@@ -157,11 +158,13 @@ impl<'f> Router<'f> {
     fn place(&self, scratch: &mut RouteScratch, flows: &[Flow]) -> Result<(), FabricError> {
         for flow in flows.iter().filter(|f| f.from.host != f.to.host) {
             let ends = self.ends(flow.from, flow.to)?;
+            // A pin replaces the whole route, the links of both NICs included.
             if let Some(route) = self.pinned(ends) {
                 route.iter().for_each(|&link| scratch.add(link, flow.share.0));
                 continue;
             }
             scratch.add(ends.out, flow.share.0);
+            // Two hosts on one cable share a single link, which has been counted.
             if ends.out == ends.into {
                 continue;
             }
@@ -172,6 +175,7 @@ impl<'f> Router<'f> {
                 Some(hash) => self.walk_hashed(hash, ends, source, leaf, |link| scratch.add(link, flow.share.0)),
             }
         }
+        // Flows to the same leaf are spread together, so the spread waits for all of them.
         scratch.spread(&self.table);
         Ok(())
     }
@@ -180,6 +184,7 @@ impl<'f> Router<'f> {
     fn walk_hashed(&self, hash: &FlowHash, ends: Ends, source: u32, leaf: u32, mut visit: impl FnMut(LinkId)) {
         let key = hash.flow(ends.out, ends.into);
         let mut at = source;
+        // Each hop is nearer to the leaf than the one before, so the walk ends after at most HOPS_MAX of them.
         while let Some(hop) = self.table.next_hops(leaf, at).iter().max_by_key(|hop| hash.rank(key, hop.link)) {
             visit(hop.link);
             at = hop.to;
@@ -190,6 +195,7 @@ impl<'f> Router<'f> {
     fn ends(&self, from: Endpoint, to: Endpoint) -> Result<Ends, FabricError> {
         let ends = || {
             let sender = self.table.nic(from)?;
+            // A cable straight to the other host is both the first link and the last.
             if self.fabric.link(sender.out).to.node == to.host {
                 return Some(Ends { out: sender.out, into: sender.out });
             }
@@ -201,6 +207,7 @@ impl<'f> Router<'f> {
     /// First switch and number of the last one as a destination, when the first reaches it.
     fn inner_ends(&self, ends: Ends) -> Option<(u32, u32)> {
         let source = self.table.switch(self.fabric.link(ends.out).to.node)?;
+        // Under `Router::toward` a switch without a wanted host is no leaf, so other destinations have no route.
         let leaf = self.table.leaf(self.fabric.link(ends.into).from.node)?;
         (self.table.distance(leaf, source) != NONE).then_some((source, leaf))
     }
@@ -211,6 +218,7 @@ impl<'f> Router<'f> {
 
     fn no_route(&self, from: Endpoint, to: Endpoint) -> FabricError {
         let name = |e: Endpoint| {
+            // A host of another fabric has no name here, so its id is shown.
             let node = self.fabric.nodes().get(e.host.index());
             node.map_or_else(|| format!("{}", e.host), |n| n.name.clone())
         };

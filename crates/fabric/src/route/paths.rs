@@ -46,7 +46,7 @@ pub struct RouteLink {
     pub hop: u32,
     /// Fraction of the flow.
     pub share: Share,
-    /// What that rests on.
+    /// The assumption behind the share.
     pub assumption: Assumption,
 }
 
@@ -83,6 +83,7 @@ impl Router<'_> {
         }
         let ends = self.ends(from, to)?;
         let inner = self.inner_ends(ends);
+        // Without switches on the way there is one path: a direct cable, or a pin.
         let path_count = inner.map_or(1, |(source, leaf)| self.count_paths(source, leaf));
         let pinned = self.pinned(ends);
         if let Some(single) = pinned.map(<[LinkId]>::to_vec).or_else(|| (ends.out == ends.into).then(|| vec![ends.out])) {
@@ -95,6 +96,7 @@ impl Router<'_> {
             let mut links = vec![ends.out];
             self.walk_hashed(hash, ends, source, leaf, |link| links.push(link));
             links.push(ends.into);
+            // A link that gets the whole flow in an even spread is on all shortest paths, so the hash has not chosen it.
             let assumption = |link| if spread.get(&link) == Some(&Share::ONE) { Assumption::Sole } else { Assumption::Hashed };
             return Ok(single_path(links, path_count, assumption));
         }
@@ -102,12 +104,14 @@ impl Router<'_> {
         let assumption = |share| if share == Share::ONE { Assumption::Sole } else { Assumption::Spread };
         let links = spread.iter().map(|(&link, &share)| RouteLink { link, hop: hop(link), share, assumption: assumption(share) });
         let mut links: Vec<RouteLink> = links.collect();
+        // The scratch yields links by id; a person reads them along the way.
         links.sort_unstable_by_key(|l| (l.hop, l.link));
         Ok(Routes { links, paths: self.list_paths(ends, source, leaf, limit.min(PATHS_MAX)), path_count })
     }
 
     /// The even spread over all shortest paths, whatever the router's own rule.
     fn spread_shares(&self, ends: Ends, source: u32, leaf: u32) -> BTreeMap<LinkId, Share> {
+        // A router with a hash needs the even spread too, as it shows which links are on all paths.
         let mut scratch = RouteScratch::new();
         scratch.fit(self.fabric.links().len(), self.table.switch_count());
         scratch.add(ends.out, Share::ONE.0);
@@ -121,6 +125,7 @@ impl Router<'_> {
     fn hop(&self, ends: Ends, source: u32, leaf: u32, link: LinkId) -> u32 {
         let from_source = |at: u32| self.table.distance(leaf, source).saturating_sub(self.table.distance(leaf, at));
         match self.table.switch(self.fabric.link(link).from.node) {
+            // A host sends on the first link only, because hosts never forward.
             None => 0,
             Some(_) if link == ends.into => self.table.distance(leaf, source).saturating_add(1),
             Some(at) => from_source(at).saturating_add(1),
@@ -129,6 +134,7 @@ impl Router<'_> {
 
     /// How many shortest paths there are, layer by layer.
     fn count_paths(&self, source: u32, leaf: u32) -> u64 {
+        // Counts and not paths are carried, so the work grows with the layers and not with their product.
         let mut layer = BTreeMap::from([(source, 1_u64)]);
         for _ in 0..self.table.distance(leaf, source) {
             let mut nearer: BTreeMap<u32, u64> = BTreeMap::new();
@@ -151,6 +157,7 @@ impl Router<'_> {
         let mut links = vec![ends.out];
         while let Some((at, share, branch)) = stack.last_mut() {
             let hops = self.table.next_hops(leaf, *at);
+            // Only the leaf has no next hops here: `inner_ends` has found that the source reaches it.
             if hops.is_empty() && paths.len() < limit {
                 let whole = links.iter().copied().chain([ends.into]).collect();
                 paths.push(Path { links: whole, share: Share(*share) });
@@ -158,6 +165,7 @@ impl Router<'_> {
             let ways = hops.len() as u64;
             match hops.get(*branch) {
                 Some(hop) if paths.len() < limit => {
+                    // The first hops take the remainder, one unit each, as in `RouteScratch::spread_to_leaf`.
                     let part = *share / ways + u64::from((*branch as u64) < *share % ways);
                     *branch += 1;
                     // A share of zero is not carried, as in the loads.
@@ -168,6 +176,7 @@ impl Router<'_> {
                 }
                 _ => {
                     stack.pop();
+                    // There is one link per entry of the stack, the outgoing NIC for the first.
                     links.pop();
                 }
             }

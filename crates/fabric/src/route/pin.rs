@@ -39,9 +39,11 @@ impl Pin {
     fn problem(&self, fabric: &Fabric) -> Option<String> {
         let name = |id: NodeId| fabric.node(id).name.clone();
         let nodes = fabric.nodes().len();
+        // The ids are checked first, because everything after that indexes with them.
         if self.from.index() >= nodes || self.to.index() >= nodes || self.links.iter().any(|l| l.index() >= fabric.links().len()) {
             return Some("ids of another fabric".into());
         }
+        // A route has one link more at each end than the path between its switches.
         if self.links.len() > usize::from(super::HOPS_MAX) + 2 {
             return Some(format!("{} links, more than a packet survives", self.links.len()));
         }
@@ -51,6 +53,7 @@ impl Pin {
             if link.from.node != at {
                 return Some(format!("link {} does not start at {:?}", fabric.link_name(id), name(at)));
             }
+            // Hosts never forward, so a host may stand at the ends only.
             if i > 0 && fabric.node(at).kind == NodeKind::Host {
                 return Some(format!("passes through host {:?}", name(at)));
             }
@@ -99,6 +102,7 @@ pub(super) fn index(fabric: &Fabric, pins: &[Pin]) -> Result<BTreeMap<(LinkId, L
         if let Some(problem) = pin.problem(fabric) {
             return Err(bad(problem));
         }
+        // `problem` has refused an empty list already.
         let (Some(&first), Some(&last)) = (pin.links.first(), pin.links.last()) else {
             return Err(bad("has no links".into()));
         };

@@ -23,6 +23,7 @@ impl Routing {
     /// # Errors
     /// As [`Router::new`].
     pub fn new(fabric: Arc<Fabric>, ecmp: Ecmp, pins: &[Pin]) -> Result<Self, FabricError> {
+        // The router borrows the fabric and is taken apart; its tables are shared and stay.
         let Router { table, hash, pins, .. } = Router::new(&fabric, ecmp, pins)?;
         Ok(Self { fabric, ecmp, table, hash, pins })
     }

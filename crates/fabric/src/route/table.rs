@@ -66,6 +66,7 @@ impl Table {
         let (leaf_of, leaves) = number_leaves(fabric, &switch_of, switches.len(), hosts);
         let upstream = upstream(fabric, &switch_of, switches.len());
         let between = |l: &&crate::Link| [l.from.node, l.to.node].iter().all(|n| switch_of[n.index()] != NONE);
+        // The limits stand before the two dense arrays, which are the memory of the table.
         refuse_large(leaves.len(), switches.len(), fabric.links().iter().filter(between).count())?;
         let mut table =
             Self { switch_of, leaf_of, nic_start, nics, sets: vec![(0, 0)], pool: Vec::new(), next: Vec::new(), dist: Vec::new() };
@@ -78,6 +79,7 @@ impl Table {
         self.next = vec![0; leaves.len() * count];
         self.dist = vec![UNREACHABLE; leaves.len() * count];
         let hops: Vec<Vec<Hop>> = switches.iter().map(|&s| self.hops_from(fabric, s)).collect();
+        // Equal sets are stored once: `known` finds them, and set 0 is the empty one.
         let mut known: BTreeMap<Vec<LinkId>, u32> = BTreeMap::new();
         let mut last = vec![0_u32; count];
         let (mut queue, mut set) = (Vec::new(), Vec::new());
@@ -89,10 +91,12 @@ impl Table {
                     continue;
                 }
                 set.clear();
+                // The hops keep the order of link ids, so equal sets are equal lists.
                 set.extend(hops[at].iter().filter(|h| dist[h.to as usize] == dist[at] - 1));
                 // Towards the next leaf most switches use the same hops again.
                 let (start, end) = self.sets[last[at] as usize];
                 if self.pool[start as usize..end as usize] != set[..] {
+                    // The links alone identify a set, because each leads to one switch.
                     let key: Vec<LinkId> = set.iter().map(|h| h.link).collect();
                     last[at] = *known.entry(key).or_insert_with(|| {
                         let start = self.pool.len() as u32;
@@ -162,6 +166,7 @@ fn refuse_large(leaves: usize, switches: usize, links: usize) -> Result<(), Fabr
 
 fn number_switches(fabric: &Fabric) -> (Vec<u32>, Vec<NodeId>) {
     let mut switches = Vec::new();
+    // Numbers of their own keep hosts, the most of all nodes, out of the dense table.
     let number = |(i, node): (usize, &crate::Node)| {
         if node.kind == NodeKind::Host {
             return NONE;
@@ -177,6 +182,7 @@ fn number_switches(fabric: &Fabric) -> (Vec<u32>, Vec<NodeId>) {
 fn number_leaves(fabric: &Fabric, switch_of: &[u32], switches: usize, hosts: Option<&[NodeId]>) -> (Vec<u32>, Vec<u32>) {
     let mut wanted = vec![hosts.is_none(); fabric.nodes().len()];
     for host in hosts.unwrap_or(&[]) {
+        // Ids of another fabric are passed over; a route to them fails later.
         if let Some(wanted) = wanted.get_mut(host.index()) {
             *wanted = true;
         }
@@ -203,9 +209,11 @@ fn list_nics(fabric: &Fabric, into: &BTreeMap<(NodeId, &str), LinkId>) -> (Vec<u
     for (i, node) in fabric.nodes().iter().enumerate() {
         let id = NodeId(i as u32);
         if node.kind == NodeKind::Host {
+            // A NIC is one port, so its incoming link is the one of the same port.
             let nic = |&out: &LinkId| Nic { out, into: into.get(&(id, fabric.link(out).from.name.as_str())).copied() };
             nics.extend(fabric.links_from(id).iter().map(nic));
         }
+        // Switches have entries too, of no NICs, so that a node's id is its index.
         start.push(nics.len() as u32);
     }
     (start, nics)
@@ -218,9 +226,10 @@ fn upstream(fabric: &Fabric, switch_of: &[u32], switches: usize) -> Upstream {
     let ends = |link: &crate::Link| (switch_of[link.to.node.index()], switch_of[link.from.node.index()]);
     let mut edges: Vec<(u32, u32)> = fabric.links().iter().map(ends).filter(|&(to, from)| to != NONE && from != NONE).collect();
     edges.sort_unstable();
+    // Parallel cables are one step of the search, and petgraph refuses repeated edges here.
     edges.dedup();
     let mut upstream = Upstream::from_sorted_edges(&edges).expect("invariant: edges are sorted and unique");
-    // It stops at the last switch that has an edge.
+    // The graph from edges stops at the last switch that has one, so the others are added.
     while upstream.node_count() < switches {
         upstream.add_node(());
     }
@@ -230,12 +239,14 @@ fn upstream(fabric: &Fabric, switch_of: &[u32], switches: usize) -> Upstream {
 /// Hops from each switch to `leaf`, by breadth-first search against the links.
 fn distances(upstream: &Upstream, leaf: u32, dist: &mut [u8], queue: &mut Vec<u32>) {
     dist[leaf as usize] = 0;
+    // The queue is read by index and never popped, so its memory serves all leaves.
     queue.clear();
     queue.push(leaf);
     let mut next = 0;
     while let Some(&at) = queue.get(next) {
         next += 1;
         let hops = dist[at as usize];
+        // One hop more than HOPS_MAX would be the mark for unreachable.
         if hops >= HOPS_MAX {
             continue;
         }

@@ -3,14 +3,15 @@
 //! The time line is that of the first pipeline stage, which starts first and ends last: it sends
 //! activations, and the second stage gradients to it. The hops between later stages are drawn at
 //! the same times; they have the right volume, but in truth activations leave each stage a pass
-//! later than the one before, and gradients a pass earlier. It is laid out on a grid of [`ROUND_NS`], so that every edge of a phase is a multiple of it; what
-//! is finer than the grid is drawn as one phase of its mean rate. The period is rounded up to
-//! [`PERIOD_ROUND_NS`]. Both for the same reason: two jobs lock only modulo the greatest common
-//! divisor of their periods. Periods of 255,000,000 ns and 200,000,000 ns share 5 ms; a
-//! measured-looking 255,137,291 ns shares 1 ns, and no shift can help for longer than a moment.
-//! 1 ms is 0.4 % of a 255 ms iteration: less than the jitter that a gate absorbs anyway.
+//! later than the one before, and gradients a pass earlier. The time line is laid out on a grid of
+//! [`ROUND_NS`], so that every edge of a phase is a multiple of it; what is finer than the grid is
+//! drawn as one phase of its mean rate. The period is rounded up to [`PERIOD_ROUND_NS`]. Both grids
+//! have one reason: two jobs lock only modulo the greatest common divisor of their periods. Periods
+//! of 255,000,000 ns and 200,000,000 ns share 5 ms; a measured-looking 255,137,291 ns shares 1 ns,
+//! and no shift can help for longer than a moment. 1 ms is 0.4 % of a 255 ms iteration: less than
+//! the jitter that a gate absorbs anyway.
 //!
-//! What the model leaves out: optimizer time, data loading, DDP's last bucket after the
+//! The model leaves out: optimizer time, data loading, DDP's last bucket after the
 //! backward pass, activation recomputation, stages of unequal work.
 
 mod request;
@@ -51,7 +52,7 @@ const CONFIDENCE: f64 = 0.5;
 /// Largest batch per data-parallel rank; beyond any GPU's memory.
 const BATCH_MAX: u64 = 1 << 20;
 
-/// What replicas exchange.
+/// The exchange among replicas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DataParallel {
     /// Whole replicas: one all-reduce of the gradients, overlapping the end of the last backward pass.
@@ -67,7 +68,7 @@ pub enum DataParallel {
 pub struct Parallelism {
     /// Degrees and ranks per host.
     pub dims: Dims,
-    /// What replicas exchange.
+    /// The exchange among replicas.
     pub data: DataParallel,
     /// Micro-batches per iteration.
     pub micro_batches: u32,
@@ -75,7 +76,7 @@ pub struct Parallelism {
     pub overlap_percent: u32,
 }
 
-/// What a job runs on.
+/// The machines that a job runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Hardware {
     /// Line rate of one NIC.
@@ -162,11 +163,13 @@ pub fn synthesise(model: &Model, parallelism: &Parallelism, hardware: &Hardware,
         DataParallel::Replicated => staged::lay(&mut line, &work, parallelism)?,
         DataParallel::Sharded => sharded::lay(&mut line, &work)?,
     };
+    // `Timeline::cells` bounds a single transfer but not their sum, so the end is checked here.
     let period_ns = end.checked_mul(ROUND_NS).and_then(|ns| ns.checked_next_multiple_of(PERIOD_ROUND_NS)).ok_or(SynthError::TooLong)?;
     if period_ns > PERIOD_TICKS_MAX {
         return Err(SynthError::TooLong);
     }
     let pieces = line.finish();
+    // This limit counts phases after merging; the time line bounds its pieces before that.
     if pieces.len() > PHASES_PER_DEMAND_MAX {
         return Err(SynthError::TooManyPhases);
     }
@@ -180,6 +183,7 @@ pub fn synthesise(model: &Model, parallelism: &Parallelism, hardware: &Hardware,
         source: Source::Synthesised,
         ..ProfileDocument::declared(&name(model, parallelism, batch), period_ns)
     };
+    // A synthesised profile passes the same checks as one that a person has written.
     Ok(Profile::try_from(document)?)
 }
 
@@ -187,6 +191,7 @@ fn phase(piece: &timeline::Piece) -> PhaseDocument {
     PhaseDocument {
         start_ns: piece.start * ROUND_NS,
         duration_ns: (piece.end - piece.start) * ROUND_NS,
+        // A group's part is rounded up, so the parts together carry at least the volume.
         rate_mbps: piece.rate.div_ceil(piece.tag.sharers),
         collective: name_of(piece.tag.collective),
         scope: piece.tag.scope,
@@ -199,6 +204,7 @@ fn name(model: &Model, parallelism: &Parallelism, batch: u64) -> String {
     let mut name = String::from(model.name);
     let data = if parallelism.data == DataParallel::Sharded { "fsdp" } else { "dp" };
     for (label, degree) in [("tp", d.tp), ("cp", d.cp), ("pp", d.pp), (data, d.dp), ("ep", d.ep)] {
+        // A degree of one says nothing about the split.
         if degree > 1 {
             name.push_str(&format!("-{label}{degree}"));
         }
@@ -215,14 +221,17 @@ fn check(model: &Model, parallelism: &Parallelism, hardware: &Hardware, batch: u
     let d = &parallelism.dims;
     d.check()?;
     in_range("batch", batch, 1, BATCH_MAX)?;
+    // A micro-batch has at least one sample.
     in_range("micro_batches", parallelism.micro_batches.into(), 1, batch.min(PHASES_PER_DEMAND_MAX as u64))?;
     in_range("overlap_percent", parallelism.overlap_percent.into(), 0, 100)?;
     in_range("nic_rate", hardware.nic_rate.0, 1, RATE_MBPS_MAX)?;
     in_range("nics_per_host", hardware.nics_per_host.into(), 1, d.gpus_per_host.into())?;
     in_range("efficiency_percent", hardware.efficiency_percent.into(), 1, 100)?;
     in_range("gpu_gflops", hardware.gpu_gflops, 1, 1 << 40)?;
+    // A stage has at least one block.
     in_range("pp", d.pp.into(), 1, model.layers.value.into())?;
     let experts = model.experts().map_or(0, |e| e.count.value);
+    // 0 is a multiple of every number, so a model without experts needs a test of its own.
     if d.ep > 1 && (experts == 0 || !experts.is_multiple_of(d.ep)) {
         return Err(SynthError::Experts { ep: d.ep, model: model.name, experts });
     }

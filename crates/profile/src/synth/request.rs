@@ -5,7 +5,7 @@ use units::Rate;
 use super::{DEFAULT_OVERLAP_PERCENT, DataParallel, Hardware, Parallelism, SynthError};
 use crate::{dims::Dims, model::Model, strategy::Strategy};
 
-/// What the caller says; everything left out comes from the model's reference setting, as far
+/// The caller's part of a setting; everything left out comes from the model's reference setting, as far
 /// as it fits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
@@ -48,7 +48,7 @@ pub struct Setup {
     pub strategy: Strategy,
     /// How the job is split.
     pub parallelism: Parallelism,
-    /// What it runs on.
+    /// The machines that it runs on.
     pub hardware: Hardware,
     /// Samples per data-parallel rank and iteration.
     pub batch: u64,
@@ -78,6 +78,7 @@ impl Request {
             _ if dims.pp > 1 => dims.pp.saturating_mul(2),
             _ => 1,
         };
+        // No micro-batch is smaller than one sample, so the batch bounds the default.
         let micro_batches = self.micro_batches.unwrap_or_else(|| micro_batches.min(u32::try_from(batch.max(1)).unwrap_or(u32::MAX)));
         Ok(Setup {
             strategy,
@@ -100,11 +101,13 @@ impl Request {
     fn dims(&self, model: &Model, strategy: Strategy, degrees_given: bool) -> Result<Dims, SynthError> {
         let reference = model.reference.dims;
         let gpus_per_host = self.gpus_per_host.unwrap_or(reference.gpus_per_host);
+        // The split is that of the reference, so all of the reference holds, `ep` included.
         if !degrees_given && strategy == model.reference.strategy && self.ranks.is_none_or(|r| r == reference.ranks()) {
             return Ok(Dims { gpus_per_host, ..reference });
         }
         // A person who gives degrees but no ranks wants their product.
         let ranks = self.ranks.or(if degrees_given && self.dp.is_some() { None } else { Some(reference.ranks()) });
+        // Only a hybrid without given degrees takes over those of the reference; other strategies fill one dimension.
         let inherit = |ours: u32| if strategy == Strategy::Hybrid && !degrees_given { ours } else { 1 };
         let fixed = |given: Option<u32>, ours: u32, all: bool| given.or(if all { None } else { Some(inherit(ours)) });
         let mut tp = fixed(self.tp, reference.tp, strategy == Strategy::Tensor);
@@ -114,8 +117,10 @@ impl Request {
         let mut dp = if tp.is_none() || pp.is_none() { self.dp.or(Some(1)) } else { self.dp };
         let given = [tp, cp, pp, dp].into_iter().flatten().fold(1_u64, |product, d| product.saturating_mul(d.into()));
         let refused = SynthError::Ranks { ranks: ranks.unwrap_or(0), given };
+        // At most one of the three is open: the strategy names one of tp and pp, and dp is then given.
         let open = [&mut tp, &mut pp, &mut dp].into_iter().find(|d| d.is_none());
         match (ranks, open) {
+            // A given degree of 0 makes the product 0, by which the next line would divide.
             (Some(ranks), Some(open)) if given > 0 && u64::from(ranks).is_multiple_of(given) && ranks > 0 => {
                 *open = u32::try_from(u64::from(ranks) / given).ok();
             }
@@ -126,6 +131,7 @@ impl Request {
         }
         let (tp, cp, pp, dp) = (tp.unwrap_or(1), cp.unwrap_or(1), pp.unwrap_or(1), dp.unwrap_or(1));
         let experts = model.experts().map_or(1, |e| e.count.value);
+        // The default is the largest degree that divides both the experts and the replicas.
         let ep = self.ep.unwrap_or_else(|| if strategy == Strategy::Expert { common_divisor(experts, dp) } else { 1 });
         Ok(Dims { tp, cp, pp, dp, ep, gpus_per_host })
     }

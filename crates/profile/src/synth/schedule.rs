@@ -46,6 +46,7 @@ pub(super) fn one_forward_one_backward(stages: usize, micro_batches: usize, pass
     let mut spans = [vec![vec![None; micro_batches]; stages], vec![vec![None; micro_batches]; stages]];
     let mut done = vec![0; stages];
     let mut free = vec![0_u64; stages];
+    // Each round runs all passes whose input is there. 1F1B has no circular wait, so every round makes progress.
     while done.iter().zip(&orders).any(|(&d, o)| d < o.len()) {
         // Alternating directions lets forward and backward waves run through in one sweep each.
         for s in (0..stages).chain((0..stages).rev()) {
@@ -53,6 +54,7 @@ pub(super) fn one_forward_one_backward(stages: usize, micro_batches: usize, pass
                 let input: Option<(u64, u64)> = match forward {
                     true if s == 0 => Some((0, 0)),
                     true => spans[1][s - 1][i],
+                    // The last stage turns round: its backward pass needs its own forward pass.
                     false if s + 1 == stages => spans[1][s][i],
                     false => spans[0][s + 1][i],
                 };
@@ -60,6 +62,7 @@ pub(super) fn one_forward_one_backward(stages: usize, micro_batches: usize, pass
                 let start = arrival.max(free[s]);
                 let sends = if forward { s + 1 < stages } else { s > 0 };
                 let work = if forward { pass.forward } else { pass.backward };
+                // The sender waits for its hop (`Pass::hop`), so the hop ends both its work and the wait of the receiver.
                 free[s] = start + work + if sends { pass.hop } else { 0 };
                 spans[usize::from(forward)][s][i] = Some((start, free[s]));
                 done[s] += 1;

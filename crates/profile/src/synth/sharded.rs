@@ -32,12 +32,15 @@ pub(super) fn lay(line: &mut Timeline, work: &Work) -> Result<u64, SynthError> {
     let share = |total: u64, i: u64| total * (i + 1) / blocks - total * i / blocks;
     let mut gathered = network.transfer(0)?;
     let mut compute = 0;
+    // The first `blocks` steps are the forward pass, the others the backward pass.
     for i in 0..2 * blocks {
         let start = gathered.max(compute);
+        // The next block is gathered while this one computes: one block ahead (docs/profiles.md).
         if i + 1 < 2 * blocks {
             gathered = network.transfer(start)?;
         }
         compute = start + if i < blocks { share(work.forward, i) } else { share(work.backward, i - blocks) };
+        // Gradients of a block exist once its backward pass is done.
         if i >= blocks {
             network.transfer(compute)?;
         }

@@ -35,7 +35,7 @@ pub(super) struct Piece {
 
 #[derive(Clone, Debug)]
 pub(super) struct Timeline {
-    /// What collectives reach of the line rate, Mbit/s.
+    /// The part of the line rate that collectives reach, Mbit/s.
     usable: u64,
     pieces: Vec<Piece>,
 }
@@ -43,6 +43,7 @@ pub(super) struct Timeline {
 impl Timeline {
     pub(super) fn new(hardware: &Hardware) -> Self {
         let usable = u128::from(hardware.nic_rate.0) * u128::from(hardware.efficiency_percent) / 100;
+        // A slow NIC at a low efficiency may round to 0, by which `cells` would divide.
         Self { usable: u64::try_from(usable).unwrap_or(u64::MAX).max(1), pieces: Vec::new() }
     }
 
@@ -53,6 +54,7 @@ impl Timeline {
 
     /// Cells that one group's `bits` need at full rate, all sharers sending theirs too.
     pub(super) fn cells(&self, bits: u128, tag: Tag) -> Result<u64, SynthError> {
+        // A saturated product needs more cells than CELLS_MAX, so overflow ends as `TooLong`.
         let cells = bits.saturating_mul(tag.sharers.into()).div_ceil(u128::from(self.usable) * BITS_PER_MBPS);
         if cells > CELLS_MAX {
             return Err(SynthError::TooLong);
@@ -73,6 +75,7 @@ impl Timeline {
         if bits == 0 || cells == 0 {
             return Ok(());
         }
+        // The rate is rounded up, so the whole volume fits in the span.
         let rate = bits.saturating_mul(tag.sharers.into()).div_ceil(cells * BITS_PER_MBPS);
         self.push(Piece { start: at, end, tag, rate: u64::try_from(rate).unwrap_or(u64::MAX) })
     }
@@ -87,11 +90,14 @@ impl Timeline {
             return Ok(at);
         }
         let mut left = bits.saturating_mul(tag.sharers.into());
+        // This is the rate without other traffic; between some edges the NIC has less room.
         let even = left.div_ceil(u128::from(length) * BITS_PER_MBPS);
+        // Between these edges the traffic of others is constant, so one rate holds.
         let mut edges: Vec<u64> = self.pieces.iter().flat_map(|p| [p.start, p.end]).filter(|e| (at..end).contains(e)).collect();
         edges.extend([at, end]);
         edges.sort_unstable();
         edges.dedup();
+        // The copy leaves out the pieces that this transfer adds, which must not displace its own rest.
         let others = self.pieces.clone();
         for edge in edges.windows(2) {
             let (from, to) = (edge[0], edge[1]);
@@ -100,6 +106,7 @@ impl Timeline {
             if rate > 0 {
                 self.push(Piece { start: from, end: to, tag, rate: rate as u64 })?;
             }
+            // Rates are rounded up, so the last piece may carry a little more than what is left.
             left = left.saturating_sub(rate * u128::from(to - from) * BITS_PER_MBPS);
         }
         self.burst(end, left.div_ceil(tag.sharers.into()), tag)
@@ -138,6 +145,7 @@ fn busiest(mut pieces: Vec<Piece>) -> Vec<Piece> {
     edges.sort_unstable();
     edges.dedup();
     let mut out: Vec<Piece> = Vec::new();
+    // The sweep visits the edges in order; few pieces are active at once, so the list stays short.
     let mut active: Vec<Piece> = Vec::new();
     let mut next = 0;
     for edge in edges.windows(2) {
@@ -147,6 +155,7 @@ fn busiest(mut pieces: Vec<Piece>) -> Vec<Piece> {
             active.push(p);
             next += 1;
         }
+        // A span without an active piece is a gap between two others.
         let Some(&top) = active.iter().max_by_key(|p| p.rate) else { continue };
         match out.last_mut() {
             Some(last) if last.end == start && last.rate == top.rate => last.end = end,

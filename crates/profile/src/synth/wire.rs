@@ -29,16 +29,19 @@ impl Wire {
         for group in groups(dims, scope)? {
             let host = |rank: &u32| rank / dims.gpus_per_host;
             let runs = || group.chunk_by(|a, b| host(a) == host(b));
+            // Groups ascend and hosts are filled in rank order, so one run means one host.
             if runs().nth(1).is_none() {
                 continue;
             }
             for run in runs() {
                 let ranks = run.len() as u32;
                 (fewest, most) = (fewest.min(ranks), most.max(ranks));
+                // A run is never empty; the default only spares a panic.
                 *groups_on.entry(run.first().map_or(0, host)).or_insert(0) += 1;
             }
         }
         let Some(&crowd) = groups_on.values().max() else { return Ok(None) };
+        // The most crowded host decides: its groups use so many NICs each, divided over the NICs that it has.
         let sharers = (u64::from(crowd) * u64::from(most.min(nics_per_host))).div_ceil(nics_per_host.into());
         Ok(Some(Self {
             scope,
@@ -75,6 +78,7 @@ impl Wire {
 
     /// Bits per NIC of a ring all-gather, or reduce-scatter, of `bits` over the group.
     pub(super) const fn gather(&self, bits: u128) -> u128 {
+        // A ring sends (N - 1) / N of the data past each rank (docs/profiles.md), divided over its channels.
         (bits * (self.degree - 1)).div_ceil(self.degree * self.channels)
     }
 
@@ -86,6 +90,7 @@ impl Wire {
     /// Bits per NIC when every rank spreads `bits` evenly over the group, itself included: only
     /// the part for ranks on other hosts leaves.
     pub(super) const fn all_to_all(&self, bits: u128) -> u128 {
+        // Each local rank sends to the ranks of the group that stand on other hosts.
         (bits * self.local * (self.degree - self.local)).div_ceil(self.degree * self.channels)
     }
 }

@@ -1,4 +1,4 @@
-//! What one rank computes and sends per iteration, before it is laid out in time.
+//! The compute and the traffic of one rank per iteration, before they are laid out in time.
 
 use fabric::collective::Collective;
 
@@ -93,10 +93,12 @@ impl Work {
         }
         if let Architecture::Recommender { tables, dimension } = &model.architecture {
             let bits = u128::from(batch) * u128::from(tables.value) * u128::from(dimension.value) * LOOKUP_BITS / micro;
+            // Looked-up vectors travel in the forward pass, and their gradients in the backward pass: one all-to-all each.
             work.exchange = wire(Scope::All)?.map(|w| Traffic::new(&w, Collective::AllToAll, w.all_to_all(bits)));
             work.exchanges = 1;
         }
         work.parameters(model, parallelism, wire(Scope::Data)?, wire(Scope::Pipeline)?);
+        // `sharded::lay` draws one queue of blocks and has no place for other traffic.
         if parallelism.data == DataParallel::Sharded {
             let waits = work.tensor.is_some() || work.context.is_some() || work.exchange.is_some();
             if d.pp > 1 || parallelism.micro_batches > 1 || waits {
@@ -143,6 +145,7 @@ impl Work {
         };
         let experts = model.experts().map_or(0, |e| u128::from(e.parameters.value));
         let (tp, pp, ep) = (u128::from(d.tp), u128::from(d.pp), u128::from(d.ep));
+        // The first stage holds the whole embedding; the blocks are divided over the stages.
         let dense = (all.saturating_sub(embedding + experts) / pp + embedding) / tp;
         // Expert gradients are summed over dp / ep replicas only; their ring is drawn with the
         // data groups', which differs by less than one part in dp / ep.
@@ -150,6 +153,7 @@ impl Work {
         match parallelism.data {
             DataParallel::Replicated => self.gradients = data.map(|w| Traffic::new(&w, Collective::Ring, w.all_reduce(resident * bits))),
             DataParallel::Sharded => {
+                // FSDP gathers and scatters block by block, so one transfer carries the part of one block.
                 self.shard = data.map(|w| Traffic::new(&w, Collective::Ring, w.gather(resident * bits / u128::from(self.blocks))));
             }
         }

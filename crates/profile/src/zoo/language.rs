@@ -67,6 +67,7 @@ pub(super) const XLM: Model = encoder(
 
 /// Parameters of a decoder: 12 x blocks x hidden^2, a vocabulary of 50257 and learned positions.
 const fn decoder_parameters(layers: u64, hidden: u64, sequence: u64) -> u64 {
+    // A block has 4 hidden^2 weights for attention and 8 hidden^2 in its feed-forward layers; biases and norms are left out.
     12 * layers * hidden * hidden + (50_257 + sequence) * hidden
 }
 

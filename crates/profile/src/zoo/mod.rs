@@ -42,6 +42,7 @@ pub static MODELS: [Model; 16] = [
 /// The model of that name; case, `-`, `_`, `.` and spaces do not matter.
 #[must_use]
 pub fn find_model(name: &str) -> Option<&'static Model> {
+    // Names of the zoo are in lower case, so only the wanted name is folded.
     let plain = |name: &'static str| name.bytes().filter(u8::is_ascii_alphanumeric);
     let wanted = || name.bytes().filter(|b| !matches!(b, b'-' | b'_' | b'.' | b' ')).map(|b| b.to_ascii_lowercase());
     MODELS.iter().find(|m| plain(m.name).eq(wanted()))

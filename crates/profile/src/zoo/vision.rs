@@ -18,10 +18,11 @@ const VGG16_MACS: u64 = 1_547;
 /// Operations per sample of a network with `macs` x 10^7 multiply-adds at 224 x 224 pixels,
 /// at the image size that VGG16's calibration implies.
 const fn scaled_from_vgg16(macs: u64) -> Figure<u64> {
+    // The quotient is cut to whole operations, which is wrong by less than one part in a million.
     Figure::derived(VGG16_FLOPS / VGG16_MACS * macs, "VGG16's calibrated operations x ratio of multiply-adds in torchvision's model table")
 }
 
-/// What is printed about a network.
+/// Printed numbers of a network.
 struct Printed {
     name: &'static str,
     parameters: u64,
@@ -86,7 +87,7 @@ pub(super) const WIDERESNET101: Model = convolutional(
 pub(super) const RESNET50: Model =
     convolutional(Printed { name: "resnet50", parameters: 25_557_032, layers: 50, macs: 413, batch: (256, 1800), memory_mb: 98 }, 4, 1600);
 
-/// What MLPerf's DLRM is run with: Meta's open-source code, which the paper trains too.
+/// Source of DLRM's sizes: Meta's open-source code, with which MLPerf runs it and which the paper trains too.
 const MLPERF: &str = "bench/run_and_time.sh of Meta's open-source DLRM, MLPerf's setting; the paper names the code, not its sizes";
 /// Tables of the Criteo Terabyte data.
 const DLRM_TABLES: u64 = 26;

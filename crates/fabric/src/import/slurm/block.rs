@@ -35,6 +35,7 @@ pub(super) fn blocks(blocks: &[Block], sizes: &[u64], sizes_place: &str) -> Resu
         findings.extend(cabling.state_kind(node, NodeKind::Switch { tier: 1 }, Provenance::Intended));
         level.push(node);
     }
+    // All blocks are declared by now, so a host with the name of a block is an error and not a new node.
     let mut block_of: BTreeMap<u32, &str> = BTreeMap::new();
     for block in blocks {
         let hosts = attach_hosts(cabling, findings, &block.name, &block.place, &block.hosts)?;
@@ -52,14 +53,17 @@ pub(super) fn blocks(blocks: &[Block], sizes: &[u64], sizes_place: &str) -> Resu
     }
     let mut below = 1;
     for (k, (&size, &ratio)) in sizes.iter().skip(1).zip(&ratios).enumerate() {
+        // One switch joins everything already; a further level would be a switch above a single switch.
         if level.len() < 2 {
             break;
         }
         // SIZES_MAX keeps the tier within a u8.
         let kind = NodeKind::Switch { tier: k as u8 + 2 };
+        // Both ratios are powers of two and grow, so the division is exact.
         let group = usize::try_from(ratio / below).unwrap_or(usize::MAX);
         below = ratio;
         let mut above = Vec::new();
+        // The maximum guards `chunks`, which panics on 0.
         for (i, members) in level.chunks(group.max(1)).enumerate() {
             let name = format!("blocks-of-{size}-{i}");
             if first_at.contains_key(name.as_str()) {

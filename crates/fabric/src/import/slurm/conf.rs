@@ -31,6 +31,7 @@ const KEYS_MAX: usize = 16;
 /// a switch with two parents, a cycle, or a host list over [`EXPANSION_MAX`](crate::import::EXPANSION_MAX).
 pub fn topology_conf(text: &str) -> Result<Imported, FabricError> {
     let text = bounded(text)?;
+    // One expander for the whole document, so that EXPANSION_MAX bounds all of its lists together.
     let mut expander = Expander::new();
     let (mut switches, mut blocks) = (Vec::new(), Vec::new());
     let mut sizes: Option<(Vec<u64>, String)> = None;
@@ -39,6 +40,7 @@ pub fn topology_conf(text: &str) -> Result<Imported, FabricError> {
         let place = format!("line {number}");
         let mut record = Record::parse(&place, &line)?;
         let Some((key, name)) = record.first() else { continue };
+        // A dozen bytes declare a switch, so a document within its size limit could declare millions.
         if switches.len() + blocks.len() == NODES_MAX {
             return Err(document(place, format!("more switches and blocks than the {NODES_MAX} nodes that a fabric may have")));
         }
@@ -69,6 +71,7 @@ pub fn topology_conf(text: &str) -> Result<Imported, FabricError> {
         record.finish(&place)?;
     }
     let mut imported = match (switches.is_empty(), blocks.is_empty()) {
+        // `BlockSizes` beside switches is refused by the last arm.
         (false, true) if sizes.is_none() => tree::tree(&switches)?,
         (true, false) => {
             let (sizes, place) = sizes.unwrap_or_default();
@@ -88,10 +91,12 @@ fn logical_lines(text: &str) -> impl Iterator<Item = (usize, Cow<'_, str>)> {
     core::iter::from_fn(move || {
         let mut open: Option<(usize, String)> = None;
         for (i, line) in lines.by_ref() {
+            // The comment goes first, because it may hide a backslash that does not continue the line.
             let line = line.split_once('#').map_or(line, |(before, _)| before).trim_end();
             let (line, continues) = line.strip_suffix('\\').map_or((line, false), |before| (before, true));
             let Some((number, joined)) = &mut open else {
                 if continues {
+                    // The space keeps the words of two joined lines apart.
                     open = Some((i + 1, format!("{line} ")));
                 } else if !line.is_empty() {
                     return Some((i + 1, Cow::Borrowed(line)));
@@ -107,6 +112,7 @@ fn logical_lines(text: &str) -> impl Iterator<Item = (usize, Cow<'_, str>)> {
                 open = None;
             }
         }
+        // A backslash on the last line continues into nothing, and its line still counts.
         open.take().filter(|(_, line)| !line.trim().is_empty()).map(|(number, line)| (number, Cow::Owned(line)))
     })
 }
@@ -122,6 +128,7 @@ impl Record {
             let shape = || document(place, format!("{} is not Key=Value", quoted(rest)));
             let (key, after) = rest.split_once('=').ok_or_else(shape)?;
             let key = key.trim().to_ascii_lowercase();
+            // A key of other characters is a sign of a lost `=`, and the error shows where.
             if key.is_empty() || !key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
                 return Err(shape());
             }
@@ -135,6 +142,7 @@ impl Record {
             if value.is_empty() {
                 return Err(document(place, format!("{key} has no value")));
             }
+            // The linear search is cheap, because KEYS_MAX bounds the list.
             if pairs.iter().any(|(known, _)| *known == key) {
                 return Err(document(place, format!("{} is given twice in one record", quoted(&key))));
             }

@@ -71,6 +71,7 @@ pub fn topology_yaml(text: &str, wanted: Option<&str>) -> Result<Imported, Fabri
         check_name(|| place(&topology.topology), name(topology))?;
     }
     let mut names: Vec<&Spanned<String>> = topologies.iter().map(|t| &t.topology).collect();
+    // Equal names become neighbours, and the stable sort keeps the first declaration first.
     names.sort_by_key(|name| &name.value);
     if let Some(twice) = names.windows(2).find(|pair| pair[0].value == pair[1].value) {
         let problem = format!("topology {} is declared twice, first at {}", quoted(&twice[1].value), place(twice[0]));
@@ -79,6 +80,7 @@ pub fn topology_yaml(text: &str, wanted: Option<&str>) -> Result<Imported, Fabri
     let choice = |names: &mut dyn Iterator<Item = &Topology>| listed(names.map(name).collect::<Vec<_>>(), 8);
     let found = match wanted {
         Some(wanted) => topologies.iter().position(|t| name(t) == wanted),
+        // Slurm marks its default topology; without a mark the first one is taken and a finding names the rest.
         None => topologies.iter().position(|t| t.cluster_default).or(if topologies.is_empty() { None } else { Some(0) }),
     };
     let Some(chosen) = found else {
@@ -115,6 +117,7 @@ fn read(topology: &Topology) -> Result<Imported, FabricError> {
     if kinds.iter().filter(|&&kind| kind).count() != 1 {
         return fail(format!("topology {named} must be exactly one of tree, block and flat"));
     }
+    // One expander for the whole topology, so that EXPANSION_MAX bounds all of its lists together.
     let mut expander = Expander::new();
     let mut expand = |list: &Option<String>, place: &str| list.as_ref().map_or(Ok(Vec::new()), |list| expander.expand(place, list));
     if let Some(given) = &topology.tree {
@@ -129,6 +132,7 @@ fn read(topology: &Topology) -> Result<Imported, FabricError> {
         }
         return tree::tree(&switches);
     }
+    // Rings and tori are parsed as anything at all, so that the refusal can name them.
     let Some(given) = &topology.block else {
         return fail(match topology.flat {
             Some(_) => format!("topology {named} is flat: it names no nodes and no switches, so there is nothing to import"),

@@ -23,12 +23,14 @@ const LEVELS_MAX: u8 = 20;
 
 /// Builds the statements of a tree.
 pub(super) fn tree(switches: &[Switch]) -> Result<Imported, FabricError> {
+    // The shape is checked first: the loops below rely on one parent for each switch and on no cycle.
     let by_name = index_by_name(switches)?;
     let parents = parents(switches, &by_name)?;
     let tiers = tiers(switches, &parents)?;
 
     let mut imported = Imported::default();
     let Imported { cabling, findings } = &mut imported;
+    // Switches are declared before hosts, so that a host with the name of a switch is found out.
     for (switch, &tier) in switches.iter().zip(&tiers) {
         let node = cabling.node(&switch.name)?;
         findings.extend(cabling.state_kind(node, NodeKind::Switch { tier }, Provenance::Intended));
@@ -67,6 +69,7 @@ pub(super) fn attach_hosts(
     hosts: &[String],
 ) -> Result<Vec<u32>, FabricError> {
     let to = cabling.node(switch)?;
+    // Repetitions are found in a sorted copy, because the hosts keep their own order.
     let mut sorted: Vec<&str> = hosts.iter().map(String::as_str).collect();
     sorted.sort_unstable();
     let twice: Vec<&str> = sorted.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
@@ -134,6 +137,7 @@ fn parents(switches: &[Switch], by_name: &BTreeMap<&str, usize>) -> Result<Vec<O
 /// The tier of each switch, 1 for one without child switches; an error when the parents run in a
 /// circle or the tree is too deep.
 fn tiers(switches: &[Switch], parents: &[Option<usize>]) -> Result<Vec<u8>, FabricError> {
+    // Kahn's algorithm from the leaves: a switch is ready when all of its children are done.
     let mut open = vec![0_usize; switches.len()];
     parents.iter().flatten().for_each(|&parent| open[parent] += 1);
     let mut tiers = vec![1_u8; switches.len()];
@@ -142,6 +146,7 @@ fn tiers(switches: &[Switch], parents: &[Option<usize>]) -> Result<Vec<u8>, Fabr
     while let Some(i) = ready.pop() {
         done += 1;
         let Some(parent) = parents[i] else { continue };
+        // LEVELS_MAX is checked at every step, so the sum stays far below 255.
         tiers[parent] = tiers[parent].max(tiers[i] + 1);
         if tiers[parent] > LEVELS_MAX {
             let problem = format!("switch {} is above {LEVELS_MAX} levels of switches", quoted(&switches[parent].name));
@@ -155,11 +160,12 @@ fn tiers(switches: &[Switch], parents: &[Option<usize>]) -> Result<Vec<u8>, Fabr
     if done == switches.len() {
         return Ok(tiers);
     }
-    // A switch that still waits for a child is in a cycle: the parent of a member is a member, as it has
-    // only the one.
+    // A switch that still waits for a child is in a cycle: a cycle lies below it, and the only parent of a
+    // member is a member.
     let at = open.iter().position(|&n| n > 0).unwrap_or_default();
     let mut cycle = vec![at];
     let mut next = parents[at];
+    // The walk comes back to `at`; the length only guards the loop.
     while let Some(i) = next.filter(|&i| i != at && cycle.len() <= switches.len()) {
         cycle.push(i);
         next = parents[i];
