@@ -123,6 +123,7 @@ impl Record {
     #[must_use]
     pub fn erases(&self) -> Vec<String> {
         match self {
+            // A slot lives as long as its job: a slot without a job would be found by no later release.
             Self::JobGone { name } => vec![format!("job/{name}"), format!("slot/{name}")],
             Self::KeyGone { .. } => vec![self.key()],
             _ => Vec::new(),

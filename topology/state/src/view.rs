@@ -90,9 +90,9 @@ pub struct DemandView<'a> {
 /// How an agent does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgentState {
-    /// It has a session.
+    /// The agent has a session.
     Connected,
-    /// It has none; its pages live until the plan expires.
+    /// The agent has no session; its pages live until the plan expires.
     Lost,
     /// Its clock is worse than the slack of a job that it leads.
     Quarantined,
@@ -163,7 +163,9 @@ impl View {
     }
 
     fn link_view<'a>(&'a self, id: LinkId, here: &'a [Presence]) -> LinkView<'a> {
+        // All jobs of a link that can be exceeded are in one component, so the first one speaks for all.
         let shared = here.first().filter(|_| here.len() > 1).and_then(|p| self.plan.job(&p.job));
+        // A shared link outside every component can never be exceeded: it scores 1 whatever the shifts.
         let scores = shared.map(|j| j.component.as_ref().and_then(|c| c.scores(id)).unwrap_or((1.0, 1.0)));
         LinkView {
             view: self,
@@ -214,6 +216,7 @@ impl<'a> JobView<'a> {
     /// Its slot; it expires as told to the leader's agent, at 0 if no agent was told yet.
     #[must_use]
     pub fn slot(&self) -> Slot {
+        // The expiry is what the leader's agent was told with its latest plan: the plan itself keeps none.
         let expires = self.view.agents.at(&self.job.slot.leader_host).map_or(FabricTime(0), |a| a.expires);
         Slot { expires, ..self.job.slot.clone() }
     }
@@ -242,6 +245,7 @@ impl<'a> JobView<'a> {
     #[must_use]
     pub fn report(&self) -> Option<(FabricTime, &'a GateReport)> {
         let last = self.view.watches.get(&self.job.name).and_then(|w| w.last.as_ref());
+        // The product saturates: a period too long to multiply is a report that never grows old.
         let holds = self.view.config.idle_timeout.0.max(self.job.slot.period.0.saturating_mul(REPORT_PERIODS));
         last.filter(|(at, _)| self.view.now.since(*at).0 <= holds).map(|(at, report)| (*at, report))
     }
