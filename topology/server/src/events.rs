@@ -49,10 +49,12 @@ impl EventLog {
         let mut ring = self.ring();
         let sequence = ring.next;
         ring.next += 1;
+        // The oldest event goes: a reader that is too slow sees a gap in the numbers and holds nothing back.
         if ring.events.len() == EVENTS_MAX {
             ring.events.pop_front();
         }
         ring.events.push_back(event(sequence, notice));
+        // The event is in the ring before readers wake, and the lock is free when they look.
         drop(ring);
         self.0.newest.send_replace(sequence);
     }
@@ -60,10 +62,12 @@ impl EventLog {
     /// The oldest events after a sequence number, `limit` of them (0: the default). After 0: the newest ones.
     #[must_use]
     pub fn list(&self, after: u64, limit: u32) -> ListEventsResponse {
+        // `LIST_MAX` bounds the copy that is made under the lock.
         let limit = if limit == 0 { LIST_DEFAULT } else { (limit as usize).min(LIST_MAX) };
         let ring = self.ring();
         let from = match after {
             0 => ring.events.len().saturating_sub(limit),
+            // Numbers rise along the ring, so the search is binary.
             _ => ring.events.partition_point(|e| e.sequence <= after),
         };
         let events = ring.events.iter().skip(from).take(limit).cloned().collect();

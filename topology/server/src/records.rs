@@ -25,6 +25,7 @@ pub(crate) fn changes(record: &Record) -> Result<Vec<Change>, String> {
             let (plan_version, moved, score) = (answer.plan_version, answer.moved.clone(), answer.score);
             store::Record::Answer(key.clone(), AnswerRecord { at_ns: at.0, plan_version, slots, moved, score })
         }
+        // Job and slot go in one transaction, because a start refuses a job without its slot.
         Record::JobGone { name } => return Ok(vec![Change::Remove(Key::Job(name.clone())), Change::Remove(Key::Slot(name.clone()))]),
         Record::KeyGone { key } => return Ok(vec![Change::Remove(Key::Answer(key.clone()))]),
     };
@@ -73,7 +74,7 @@ fn slot(job: String, kept: SlotRecord) -> Slot {
         slack: Nanos(kept.slack_ns),
         hold_max: Nanos(kept.hold_max_ns),
         hold: kept.hold,
-        // Expiry is not kept: nobody trusts a plan before it is sent again.
+        // The expiry is not kept: nobody trusts a plan before it is sent again.
         expires: FabricTime(0),
         leader_host: kept.leader_host,
     }

@@ -25,6 +25,7 @@ pub(crate) fn documents(specs: &[JobSpec]) -> Result<Vec<Arc<JobDoc>>, String> {
 /// # Errors
 /// One line that names the job, the key and the value.
 pub(crate) fn document(index: usize, spec: &JobSpec) -> Result<JobDoc, String> {
+    // The name may be of any length and anything, so the message shows a cut and quoted one.
     let refuse = |problem: &dyn std::fmt::Display| format!("jobs[{index}] ({:?}): {}", cut(&spec.id), one_line(problem));
     units::check_name(&spec.id).map_err(|problem| refuse(&format!("id: {problem}")))?;
     let JobSpec { id, model, profile, hosts } = spec;

@@ -28,7 +28,7 @@ impl Shutdown {
 
     /// Returns once it has begun.
     pub async fn wait(&self) {
-        // The sender lives as long as this: it cannot be closed.
+        // `self` holds the sender, so the channel cannot be closed while this waits.
         let _ = self.sender.subscribe().wait_for(|begun| *begun).await;
     }
 }

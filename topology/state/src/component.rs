@@ -69,7 +69,7 @@ pub(crate) fn groups(plan: &Plan, dirty: &BTreeSet<Name>) -> Vec<Vec<Arc<Job>>> 
         let mut queue = alloc::vec![job];
         while let Some(job) = queue.pop() {
             for (link, _) in &job.load.demands.links {
-                // A link that its jobs cannot exceed joins nobody. Each link is walked once and each job is queued once, which bounds the search.
+                // A link that its jobs cannot exceed joins nobody. Each link is walked and each job queued once: that bounds the search.
                 if plan.on(*link).len() < 2 || !walked.insert(*link) || !plan.is_contended(*link) {
                     continue;
                 }

@@ -34,6 +34,7 @@ impl Revision {
     /// The revision of the next batch.
     #[must_use]
     pub const fn next(self) -> Self {
+        // Saturation is out of reach: a batch a microsecond for half a million years ends below it.
         Self(self.0.saturating_add(1))
     }
 }

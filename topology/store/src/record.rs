@@ -190,6 +190,7 @@ impl Record {
             _ => {}
         }
         if let Some(name) = name(JOB) {
+            // The name stands twice, in the key and in the document; two that differ are damage and not a choice.
             let job: JobRecord = read(key, bytes)?;
             let id = &job.document.id;
             return if *id == name { Ok(Self::Job(job)) } else { Err(RecordError::new(key, &format!("the job in it is {id:?}"))) };
@@ -200,6 +201,7 @@ impl Record {
         if let Some(used) = name(ANSWER) {
             return read(key, bytes).map(|answer| Self::Answer(used, answer));
         }
+        // A kind that this schema does not know is refused: without it the service would run on a part of its state.
         Err(RecordError::new(key, &"unknown kind"))
     }
 }
@@ -224,6 +226,7 @@ impl fmt::Display for Key {
 }
 
 pub(crate) fn read<'a, D: Deserialize<'a>>(key: &str, bytes: &'a [u8]) -> Result<D, RecordError> {
+    // Every record type denies unknown fields, so a field that this version would drop is an error here.
     serde_json::from_slice(bytes).map_err(|e| RecordError::new(key, &e))
 }
 
