@@ -61,6 +61,7 @@ const RPCS: [Rpc; 13] = [
 /// The RPC at a path.
 pub(crate) fn rpc(path: &str) -> Option<&'static Rpc> {
     let name = path.strip_prefix("/antiphase.v1alpha1.Topology/")?;
+    // The whole name has to match, so no path passes for an RPC of a lesser role.
     RPCS.iter().find(|rpc| rpc.name == name)
 }
 
@@ -140,6 +141,7 @@ impl Topology for Rpcs {
     type WatchEventsStream = Events;
 
     async fn watch_events(&self, request: Request<pb::WatchEventsRequest>) -> Result<Response<Events>, Status> {
+        // The stream ends with the service: a watch that went on would outlast the grace of a shutdown.
         let end = self.shutdown.clone();
         self.answer(request, async |r| {
             let watcher = self.api.watch(r.after)?;

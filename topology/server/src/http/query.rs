@@ -17,9 +17,11 @@ impl Query {
     pub fn parse(text: &str) -> Result<Self, ApiError> {
         let mut out = Vec::new();
         for part in text.split('&').filter(|part| !part.is_empty()) {
+            // `KEYS_MAX` bounds the list before it grows.
             if out.len() == KEYS_MAX {
                 return Err(ApiError::invalid(format!("query: more than {KEYS_MAX} keys")));
             }
+            // Keys are split before they are decoded: an escaped `=` or `&` belongs to a value.
             let (key, value) = part.split_once('=').unwrap_or((part, ""));
             out.push((decode(key)?, decode(value)?));
         }
@@ -102,6 +104,7 @@ fn decode(text: &str) -> Result<String, ApiError> {
             b'+' => b' ',
             b'%' => {
                 let mut digit = || bytes.next().and_then(|b| char::from(b).to_digit(16)).ok_or_else(bad);
+                // Two hexadecimal digits are at most 255.
                 (digit()? * 16 + digit()?) as u8
             }
             other => other,
