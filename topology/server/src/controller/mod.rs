@@ -202,7 +202,7 @@ impl Task {
                     Event::Report { report, .. } => gates.extend(report.gates.iter().take(GATES_PER_REPORT_MAX).map(|g| g.job.clone())),
                     _ => {}
                 }
-                // Reports that the state machine takes are stamped from here on; `record` tells them by that from those that it passes over.
+                // Reports that the state machine takes are stamped from here on, which tells `record` those that count.
                 let before = self.around.clock.now();
                 self.handle(event);
                 self.record(before, &gates);
