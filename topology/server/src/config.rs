@@ -249,10 +249,12 @@ impl Config {
             Some(file) => Self::parse(&read(file)?).map_err(|e| ConfigError(format!("{}: {e}", file.display())))?,
             None => Self::default(),
         };
+        // The order is the rank: the file, then the environment, then the command line, each over the one before.
         config.environment(env)?;
         config.listen = overrides.listen.unwrap_or(config.listen);
         config.state = overrides.state.clone().unwrap_or(config.state);
         config.fabric = overrides.fabric.clone().or(config.fabric);
+        // The check comes after all three: a value is judged as it will be used, wherever it came from.
         config.check().map_err(|e| match file {
             Some(file) => ConfigError(format!("{}: {e}", file.display())),
             None => e,
@@ -266,6 +268,7 @@ impl Config {
     /// [`ConfigError`] names the line.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         toml::from_str(text).map_err(|e| {
+            // toml's span is in bytes and may end at the end of the text.
             let line = e.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
             let message = e.message();
             ConfigError(line.map_or_else(|| message.to_owned(), |line| format!("line {line}: {message}")))
@@ -304,6 +307,7 @@ impl Config {
         // An agent keeps to these bounds whatever it is told (agent/daemon/src/session/connect.rs).
         range("agents.report_ms", self.agents.report_ms, 100, 10_000)?;
         range("agents.probe_ms", self.agents.probe_ms, 100, 60_000)?;
+        // Two reports fit into the silence, so one lost report ends no session. `report_ms` was checked above, so the product fits.
         range("agents.silence_ms", self.agents.silence_ms, 2 * self.agents.report_ms, 30_000)?;
         range("agents.sessions", self.agents.sessions, 1, 100_000)?;
         range("limits.connections", self.limits.connections, 1, 100_000)?;
@@ -316,6 +320,7 @@ impl Config {
         if self.state.as_os_str().is_empty() {
             return Err(ConfigError("state: empty".into()));
         }
+        // Without certificates everybody is admin, so nobody beyond this machine may reach the port.
         if self.tls.is_none() && !is_loopback(self.listen.ip()) {
             return Err(ConfigError(format!("listen: {} is not a loopback address, and without tls only loopback is served", self.listen)));
         }
@@ -342,6 +347,7 @@ impl Config {
 fn read(file: &Path) -> Result<String, ConfigError> {
     let refuse = |e: &dyn std::fmt::Display| ConfigError(format!("{}: {e}", file.display()));
     let length = std::fs::metadata(file).map_err(|e| refuse(&e))?.len();
+    // The length is asked before reading: a mistaken path must not fill memory.
     if length > CONFIG_BYTES_MAX {
         return Err(refuse(&format!("{length} bytes; a configuration has at most {CONFIG_BYTES_MAX}")));
     }

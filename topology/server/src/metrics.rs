@@ -33,6 +33,7 @@ impl Metrics {
     /// # Errors
     /// Two metrics of one name: our own bug.
     pub fn new() -> Result<Self, prometheus::Error> {
+        // The registry is the service's own and not the global one, so that tests start several services in one process.
         let registry = Registry::new_custom(Some("antiphase".into()), None)?;
         let build = GaugeVec::new(Opts::new("build_info", "Version of the running program; always 1."), &["version"])?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1.0);

@@ -16,6 +16,7 @@ impl Metrics {
     /// # Errors
     /// A metric that cannot be written: our own bug.
     pub fn text(&self, now: &Now<'_>) -> Result<String, prometheus::Error> {
+        // The state gets a registry of its own for each scrape: series of jobs and links that are gone leave no trace.
         let state = Registry::new_custom(Some("antiphase".into()), None)?;
         links(&state, now.links)?;
         jobs(&state, now.snapshot)?;
@@ -45,6 +46,7 @@ impl Metrics {
         )?;
         let mut families = self.registry.gather();
         families.extend(state.gather());
+        // Two registries are joined, so the order by name is made here.
         families.sort_by(|a, b| a.name().cmp(b.name()));
         let mut out = Vec::new();
         TextEncoder::new().encode(&families, &mut out)?;
@@ -85,6 +87,7 @@ fn links(registry: &Registry, table: &LinkTable) -> Result<(), prometheus::Error
     let shared = gauges(registry, "shared_links", "Links with two or more jobs.", [])?;
     let all: Vec<_> = table.links.iter().filter(|l| l.score.is_some()).collect();
     shared.with_label_values::<&str>(&[]).set(all.len() as f64);
+    // The table is sorted worst first, so the bound cuts the links that matter least.
     for link in all.into_iter().take(LINKS_MAX) {
         score.with_label_values(&[&link.id]).set(link.score.unwrap_or(1.0));
         zero.with_label_values(&[&link.id]).set(link.zero_shift_score.unwrap_or(1.0));
@@ -145,6 +148,7 @@ fn agents(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Er
     let mut connected = 0;
     for state in [pb::AgentState::Connected, pb::AgentState::Lost, pb::AgentState::Quarantined] {
         let agents = snapshot.agents.iter().filter(|a| a.state() == state).count();
+        // An agent in quarantine has a session too.
         connected += if state == pb::AgentState::Lost { 0 } else { agents };
         count.with_label_values(&[word(state.as_str_name(), "AGENT_STATE_")]).set(agents as f64);
     }
