@@ -228,7 +228,7 @@ impl LimitsConfig {
     }
 }
 
-/// What the command line says; it wins over the environment, which wins over the file.
+/// What the command line says. The command line wins over the environment, which wins over the file.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// `--listen`.

@@ -91,7 +91,7 @@ impl EventLog {
     }
 }
 
-/// A place in the log. It holds nothing back: a reader that is too slow misses events and sees the gap in the numbers.
+/// A place in the log, which holds nothing back: a reader that is too slow misses events and sees the gap in the numbers.
 #[derive(Debug)]
 pub struct EventReader {
     log: EventLog,

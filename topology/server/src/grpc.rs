@@ -25,9 +25,9 @@ const CANDIDATE: Shape = Shape(&[(2, &FLAT)]);
 /// What is decided of an RPC before its message is decoded.
 pub(crate) struct Rpc {
     name: &'static str,
-    /// Who may call it.
+    /// The role that may call the RPC.
     pub(crate) needed: Role,
-    /// Its largest message; `None`: as large as a body.
+    /// The RPC's largest message; `None`: as large as a body.
     pub(crate) bytes_max: Option<usize>,
     /// Where messages stand in its message.
     pub(crate) shape: &'static Shape,
@@ -41,7 +41,7 @@ const fn large(name: &'static str, needed: Role, shape: &'static Shape) -> Rpc {
     Rpc { name, needed, bytes_max: None, shape }
 }
 
-/// All RPCs; one that is not here cannot be called.
+/// All RPCs: an RPC that is not in this list cannot be called.
 const RPCS: [Rpc; 13] = [
     large("Solve", Role::Evaluate, &Shape(&[(4, &FLAT)])),
     large("Evaluate", Role::Evaluate, &Shape(&[(1, &JOB), (2, &CANDIDATE)])),

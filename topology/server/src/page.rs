@@ -22,7 +22,7 @@ use crate::{
 
 /// What `/` is.
 const INDEX: &str = "index.html";
-/// Where the style of pictures is. It is no file of `page/`: the crate `render` has it.
+/// The path of the style of pictures, which comes from the crate `render` and is no file of `page/`.
 const PICTURE_CSS: &str = "/picture.css";
 
 /// Everything comes from here and nothing else runs: a name that somehow became markup could not load or start a thing. Attributes

@@ -79,7 +79,7 @@ pub(crate) fn definitions(fabric: &Fabric, docs: &[Arc<JobDoc>]) -> Result<Vec<J
 /// The document from which [`definitions`] made a job.
 ///
 /// # Errors
-/// One line that names the job: it was made elsewhere.
+/// One line that names the job whose document was made elsewhere.
 pub(crate) fn kept(name: &str, document: &Document) -> Result<Arc<JobDoc>, String> {
     document.get().ok_or_else(|| format!("job {name:?}: it was not made from the document of a job"))
 }

@@ -238,7 +238,7 @@ async fn service(config: Config, reload: Reload) -> Result<(), Failure> {
             clients.await.map_err(|e| other(&e))
         }
     };
-    // `stop` waits for the disk, which no thread of the runtime may do; it runs after a failed start too, to close the file.
+    // `stop` waits for the disk, which no thread of the runtime may do. A failed start stops the controller too, which closes the file.
     tokio::task::spawn_blocking(|| controller.stop()).await.map_err(|e| other(&e))?;
     tracing::info!("stopped");
     result
@@ -386,7 +386,7 @@ impl Reload {
     }
 }
 
-/// Signals that are meant for the service. Taken from the very start: by default each of them would end the process at once.
+/// Signals that are meant for the service, taken from the very start: by default each of them would end the process at once.
 #[derive(Debug)]
 struct Signals {
     terminate: Signal,

@@ -17,7 +17,7 @@ use crate::quic::{FabricClock, TelemetrySink};
 pub const STEP_NS: u64 = 1_000_000_000;
 /// Steps held per series: ten minutes.
 pub const STEPS_MAX: usize = 600;
-/// Ports held; with the limits below at most 250 MiB, and 150 for jobs. Those that come later are dropped and counted.
+/// Ports held; with the limits below at most 250 MiB, and 150 for jobs. Ports that come later are dropped and counted.
 pub const PORTS_MAX: usize = 2_048;
 /// Counters of one port: bytes and packets both ways, marks, CNPs, pauses, losses.
 pub const COUNTERS_MAX: usize = 24;

@@ -93,7 +93,7 @@ fn run(
     mut done: impl FnMut(Outcome),
 ) {
     loop {
-        // A store that is well has nothing to do without a batch; one in doubt is tried again every `RESYNC_EVERY`.
+        // A store that is well has nothing to do without a batch; a store in doubt is tried again every `RESYNC_EVERY`.
         let first = if store.doubt().is_some() { queue.recv_timeout(RESYNC_EVERY) } else { queue.recv().map_err(Into::into) };
         let batches: Vec<_> = match first {
             // Whatever waits goes into the same transaction: one sync serves up to `BATCHES_MAX` batches.

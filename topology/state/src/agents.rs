@@ -19,7 +19,7 @@ use crate::{
 pub(crate) struct Agent {
     pub(crate) host: Name,
     pub(crate) session: Option<SessionId>,
-    /// The latest session it ever had: an older one that comes late is not let back.
+    /// The latest session of the host: an older session that comes late is not let back.
     pub(crate) latest: SessionId,
     pub(crate) version: String,
     pub(crate) ports: Vec<String>,
@@ -169,7 +169,7 @@ impl Agents {
     /// Changes what is known of a host's agent and keeps its timer.
     pub(crate) fn update(&mut self, host: &str, idle: Nanos, change: impl FnOnce(&mut Agent)) {
         let Some(agent) = self.by_host.get_mut(host) else { return };
-        // The key of a timer is computed from its agent: it is taken before the change, to remove it, and after, to insert it.
+        // The key of a timer is computed from its agent: the key is taken before the change, to remove the timer, and after, to insert it.
         let before = agent.due(idle);
         change(agent);
         let after = agent.due(idle);
@@ -183,7 +183,7 @@ impl Agents {
 
     /// Nobody could be heard for so long.
     pub(crate) fn unheard(&mut self, lasted: Nanos, idle: Nanos) {
-        // Who has no session cannot fall silent; the copy of at most `AGENTS_MAX` names lets `update` change the agents.
+        // An agent without a session cannot fall silent; the copy of at most `AGENTS_MAX` names lets `update` change the agents.
         let connected: Vec<Name> = self.sessions.values().cloned().collect();
         for host in connected {
             self.update(&host, idle, |a| a.unheard = Nanos(a.unheard.0.saturating_add(lasted.0)));

@@ -31,8 +31,8 @@ pub(crate) enum Learned {
 }
 
 impl PeriodWatch {
-    /// Takes in a report of a job whose iteration was `declared` and that has this slot. It takes [`MISMATCH_REPORTS`] reports in
-    /// a row to change what is said.
+    /// Takes in a report of a job whose iteration was `declared` and that has this slot. What is said
+    /// changes only after [`MISMATCH_REPORTS`] reports in a row.
     pub(crate) fn report(&mut self, declared: Nanos, slot: &Slot, report: &GateReport) -> Option<Learned> {
         let (learned, differs) = judge(declared, slot, report)?;
         // A report that says the same as before breaks the row: only reports in a row change what is said.

@@ -19,7 +19,7 @@ use crate::{
     view::View,
 };
 
-/// The topology service's controller. It never reads a clock and does no input or output.
+/// The topology service's controller, which never reads a clock and does no input or output.
 ///
 /// ```
 /// use antiphase_state::{Action, Change, Config, Event, RequestId, Service};
@@ -81,7 +81,7 @@ impl Service {
         }
     }
 
-    /// Takes in what happened at `now`, which never goes back. Then call [`Service::poll`] until it has nothing more.
+    /// Takes in what happened at `now`; the caller's clock never goes back. Then call [`Service::poll`] until it has nothing more.
     pub fn handle(&mut self, now: FabricTime, event: Event) {
         // The count begins anew with each event: `NOTICES_MAX` bounds what one event can write into the log.
         self.notices = 0;
@@ -151,7 +151,7 @@ impl Service {
         }
     }
 
-    /// Queues a change; one for which there is no room is refused at once.
+    /// Queues a change. A change for which there is no room is refused at once.
     pub(crate) fn enqueue(&mut self, change: Queued) -> bool {
         let waiting = self.queue.len();
         if waiting < QUEUE_MAX {

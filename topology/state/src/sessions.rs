@@ -39,7 +39,7 @@ impl Service {
             Welcome::Refused => return self.disconnect(session, format!("host {host} has a later session")),
             Welcome::Full => return self.disconnect(session, format!("there are {AGENTS_MAX} agents, and no more are served")),
             Welcome::New(old) => {
-                // An agent that restarted leaves a session that was not missed yet: it ends now and not after its silence.
+                // An agent that restarted leaves a session that nobody missed yet: the old session ends now and not after its silence.
                 if let Some(old) = old {
                     self.disconnect(old, format!("host {host} has a later session"));
                 }
@@ -182,7 +182,7 @@ impl Service {
         true
     }
 
-    /// The host of a live session. Others are told to come again.
+    /// The host of a live session. An agent with another session is told to come again.
     fn host_of(&mut self, session: SessionId) -> Option<Name> {
         let host = self.view.agents.of(session).map(|a| a.host.clone());
         if host.is_none() {

@@ -155,7 +155,7 @@ impl<'a> Transaction<'a> {
         group.iter().enumerate().map(job).collect()
     }
 
-    /// Moves one job to `offset` and nobody else, if no score of its component falls. Who is held stays held.
+    /// Moves one job to `offset` and nobody else, if no score of its component falls. Jobs that are held stay held.
     ///
     /// # Errors
     /// [`Refusal::Policy`]: the solver's limits.

@@ -213,7 +213,7 @@ impl<'a> JobView<'a> {
         &self.job.name
     }
 
-    /// Its slot; it expires as told to the leader's agent, at 0 if no agent was told yet.
+    /// The job's slot. The slot expires as told to the leader's agent, at 0 if no agent was told yet.
     #[must_use]
     pub fn slot(&self) -> Slot {
         // The expiry is what the leader's agent was told with its latest plan: the plan itself keeps none.
@@ -241,7 +241,7 @@ impl<'a> JobView<'a> {
     }
 
     /// The last report of its gate, and when it came; `None` once it is older than the silence after which an agent is given up
-    /// and than a few periods: what it said is no longer so.
+    /// and than a few periods: what the report said is no longer so.
     #[must_use]
     pub fn report(&self) -> Option<(FabricTime, &'a GateReport)> {
         let last = self.view.watches.get(&self.job.name).and_then(|w| w.last.as_ref());
@@ -262,7 +262,7 @@ impl<'a> JobView<'a> {
         self.view.watches.get(&self.job.name).and_then(|w| w.period.mismatch)
     }
 
-    /// When its lease ends; `None`: it stays until released.
+    /// When the job's lease ends; `None`: the job stays until it is released.
     #[must_use]
     pub fn lease_until(&self) -> Option<FabricTime> {
         self.view.leases.of(&self.job.name)
@@ -280,7 +280,7 @@ impl<'a> JobView<'a> {
         self.job.component.as_ref().and_then(|c| c.times(&self.job.name)).map(|t| t.1)
     }
 
-    /// The jobs that it meets, directly or through others, itself included, by name; empty when it meets nobody.
+    /// The jobs that this job meets, directly or through others, itself included, by name; empty when the job meets nobody.
     pub fn component(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.job.component.iter().flat_map(|c| &c.members).map(|n| &**n)
     }

@@ -5,8 +5,8 @@
 //! what the disk has. So two things are never done: going on with a file of which a write failed, and building on a file whose
 //! bytes were not made durable since it was opened.
 //!
-//! - [`open`] writes every byte that it reads back in place and syncs, under the lock. That marks the pages as not written, so the
-//!   sync speaks of them. What a start sees is on the disk, or there is no start.
+//! - [`open`] writes every byte that it reads back in place and syncs, under the lock. The write marks the pages as not
+//!   written, so the sync speaks of them. What a start sees is on the disk, or there is no start.
 //! - [`Fresh`] is a new file. All its pages are new, so its sync speaks of all of them; then it takes the place of the old one by
 //!   a rename and a sync of the folder. A rename that could not be synced is done anew, with another file.
 //!
@@ -137,7 +137,7 @@ pub(super) struct Fresh {
 }
 
 impl Fresh {
-    /// Makes it. What a process that was killed left under its name is overwritten; one that lives keeps it.
+    /// Makes the file. What a killed process left under this name is overwritten; a process that lives keeps its file.
     pub(super) fn create(path: &Path, guard: &SyncGuard) -> Result<Self, OpenError> {
         let mut name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "names no file"))?.to_owned();
         // The new file is in the same folder, because a rename is one step only within a file system.

@@ -33,7 +33,7 @@ pub enum Record {
     Answer(String, AnswerRecord),
 }
 
-/// Under what a record is kept.
+/// The key under which a record is kept.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     /// Of [`Record::Fabric`].
@@ -94,7 +94,7 @@ pub struct JobRecord {
     /// The job as it was committed.
     #[serde(serialize_with = "inside", deserialize_with = "document")]
     pub document: Arc<JobDoc>,
-    /// `None`: it stays until it is released.
+    /// `None`: the job stays until it is released.
     pub lease: Option<LeaseRecord>,
     /// Headroom of its period in thousandths.
     pub headroom_permille: u32,
@@ -151,7 +151,7 @@ pub struct AnswerRecord {
 }
 
 impl Record {
-    /// Under what it is kept.
+    /// The key under which the record is kept.
     #[must_use]
     pub fn key(&self) -> Key {
         match self {
@@ -163,10 +163,10 @@ impl Record {
         }
     }
 
-    /// Its bytes.
+    /// The bytes of the record.
     ///
     /// # Errors
-    /// [`RecordError`]: it cannot be encoded, which would be our own bug.
+    /// [`RecordError`]: the record cannot be encoded, which would be our own bug.
     pub fn encode(&self) -> Result<Vec<u8>, RecordError> {
         let bytes = match self {
             Self::Fabric(fabric) => serde_json::to_vec(fabric),

@@ -30,7 +30,7 @@ pub enum Kind {
     Exhausted,
     /// Not now.
     Unavailable,
-    /// It took too long.
+    /// The answer took too long.
     Timeout,
     /// Our bug.
     Internal,

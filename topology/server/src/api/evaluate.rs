@@ -1,4 +1,4 @@
-//! Ranking candidate placements against the committed jobs. It sees a snapshot and changes nothing.
+//! Ranking candidate placements against the committed jobs: a ranking sees a snapshot and changes nothing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ use units::JobId;
 use super::{Api, ApiError, limit, solve::mode};
 use crate::{controller::Snapshot, resolve};
 
-/// Candidates of one request: ten rounds of a large scheduler; they take seconds on 10,000 hosts.
+/// Candidates of one request: ten rounds of a large scheduler, which take seconds on 10,000 hosts.
 const CANDIDATES_MAX: usize = 1_000;
 /// Jobs of one request that are not committed.
 const JOBS_MAX: usize = 1_000;

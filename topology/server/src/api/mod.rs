@@ -45,8 +45,8 @@ const LEASE_MS_MAX: u64 = 366 * 86_400_000;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 /// Changes that are read at the same time. Reading one takes milliseconds, and 0.5 s for the largest fabric.
 const CHANGES_READ: usize = 2;
-/// Pictures that are drawn at the same time. One takes about a millisecond, but that of a link with all 10,000 jobs up to seconds:
-/// whoever asks for many of those waits, and leaves processors to others.
+/// Pictures that are drawn at the same time. A picture takes about a millisecond, but one of a link with all 10,000 jobs up
+/// to seconds: a caller that asks for many of those waits, and leaves processors to others.
 const PICTURES_DRAWN: usize = 2;
 /// Most names in one request.
 const NAMES_MAX: usize = state::config::JOBS_MAX;

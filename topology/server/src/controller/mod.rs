@@ -63,9 +63,9 @@ pub struct Surroundings {
 /// The running controller.
 #[derive(Debug)]
 pub struct Controller {
-    /// Speaks to it.
+    /// Speaks to the controller.
     pub handle: ControllerHandle,
-    /// How its store is.
+    /// How the controller's store is.
     pub health: StoreHealth,
     stop: watch::Sender<bool>,
     thread: JoinHandle<()>,
@@ -225,7 +225,7 @@ impl Task {
 
     fn change(&mut self, change: Change, reply: Answer) {
         let exclusive = matches!(change, Change::SetFabric { .. });
-        // Changes keep their order: one that could run waits behind a fabric that waits, or the fabric would wait for ever.
+        // Changes keep their order: a change that could run waits behind a fabric that waits, which could otherwise wait for ever.
         let busy = self.fabric_request.is_some() || !self.waiting.is_empty() || (exclusive && !self.answers.is_empty());
         if !busy {
             self.begin(change, reply);

@@ -24,7 +24,7 @@ pub struct Text(pub &'static str, pub String);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Picture(pub(super) String);
 
-/// What a browser that opens a picture by itself may do with it: show it in its own style. It loads nothing and runs nothing.
+/// What a browser that opens a picture by itself may do with it: show it in its own style. The picture loads nothing and runs nothing.
 const PICTURE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 impl IntoResponse for Picture {

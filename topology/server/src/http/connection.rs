@@ -53,7 +53,7 @@ static LINES: LineLimit = LineLimit::new(5, Duration::from_secs(10));
 pub enum Acceptor {
     /// As it comes; everybody on this machine is admin.
     Plain,
-    /// By a function such as a TLS handshake. It is bounded by [`HEAD_MAX`].
+    /// By a function such as a TLS handshake, which [`HEAD_MAX`] bounds.
     With(Arc<AcceptFn>),
 }
 
@@ -150,7 +150,7 @@ impl Drop for Counted {
     }
 }
 
-/// Accepts connections and serves `app` on them until `shutdown`; those that are open then get [`GRACE`].
+/// Accepts connections and serves `app` on them until `shutdown`; connections that are open then get [`GRACE`].
 pub async fn serve(listener: TcpListener, acceptor: Acceptor, app: Router, api: Api, shutdown: Shutdown) {
     let connections = Connections::default();
     loop {

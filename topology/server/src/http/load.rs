@@ -1,7 +1,7 @@
 //! What requests may take of the memory: bytes of their bodies, and what the messages in them come to.
 //!
 //! A message of two bytes can become an object of hundreds, in JSON and in gRPC alike. So a body is weighed before it is decoded,
-//! and all requests together have a budget; one that does not fit is refused at once, because waiting bodies would hold the memory.
+//! and all requests together have a budget. A request that does not fit is refused at once, because waiting bodies hold memory.
 
 use std::sync::{
     Arc,
@@ -133,7 +133,7 @@ pub(crate) fn json(text: &[u8]) -> usize {
     weight
 }
 
-/// What the messages and strings of a protobuf message come to. Any bytes have a weight; it counts at least what a decoder reads.
+/// What the messages and strings of a protobuf message come to. Any bytes have a weight, which is at least that of what a decoder reads.
 pub(crate) fn wire(mut bytes: &[u8], shape: &Shape) -> usize {
     let mut weight = 0_usize;
     while let Some((key, rest)) = varint(bytes) {

@@ -55,7 +55,7 @@ impl Query {
     /// The value of a key.
     ///
     /// # Errors
-    /// It stands there twice.
+    /// The key stands there twice.
     pub fn text(&mut self, key: &str) -> Result<Option<String>, ApiError> {
         let mut all = self.values(key);
         match all.len() {
@@ -67,7 +67,7 @@ impl Query {
     /// The value of a key as a whole number or whatever else can be read from text.
     ///
     /// # Errors
-    /// It is not one.
+    /// The value is no such number.
     pub fn number<T: std::str::FromStr>(&mut self, key: &str) -> Result<Option<T>, ApiError> {
         let Some(text) = self.text(key)? else { return Ok(None) };
         text.parse().map(Some).map_err(|_| ApiError::invalid(format!("query: {key}={text:?} is not a number in range")))
@@ -76,7 +76,7 @@ impl Query {
     /// Whether a key stands there, alone or as `true`.
     ///
     /// # Errors
-    /// It is neither true nor false.
+    /// The value is neither true nor false.
     pub fn flag(&mut self, key: &str) -> Result<bool, ApiError> {
         match self.text(key)?.as_deref() {
             None | Some("false" | "0") => Ok(false),

@@ -1,7 +1,7 @@
 //! Readers that stop reading: what a client was sent and does not take must not be kept for ever.
 //!
 //! Two clocks watch a reader. The kernel's ([`bound_unread`]) ends a connection whose bytes were not taken, and holds for TLS and
-//! for what is left in buffers after an answer is written. Ours ([`Unread`]) sees what the kernel cannot: a client of HTTP/2 that
+//! for what is left in buffers after an answer is written. Our clock ([`Unread`]) sees what the kernel cannot: a client of HTTP/2 that
 //! takes bytes and answers pings, but opens no window for one of its streams.
 
 use std::{

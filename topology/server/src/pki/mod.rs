@@ -204,7 +204,7 @@ pub fn issue(dir: &Path, client: &Client, force: bool) -> Result<Issued, PkiErro
 /// Reads what a certificate says.
 ///
 /// # Errors
-/// [`PkiError`]: it cannot be read.
+/// [`PkiError`]: the certificate cannot be read.
 pub fn show(path: &Path) -> Result<Shown, PkiError> {
     let wrong = |what: String| PkiError::Certificate { at: path.display().to_string(), what };
     let pem = files::read(path)?;

@@ -11,7 +11,7 @@ const READINGS: usize = 16;
 /// A probe takes 17 bytes; longer ones are nothing of ours.
 const PROBE_BYTES_MAX: usize = 64;
 
-/// Fabric time: `CLOCK_REALTIME` as it was when the service started, carried on by `CLOCK_MONOTONIC`. It never steps while
+/// Fabric time: `CLOCK_REALTIME` as it was when the service started, carried on by `CLOCK_MONOTONIC`. Fabric time never steps while
 /// the service runs, whatever is done to the node's time of day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FabricClock {

@@ -298,7 +298,7 @@ impl<'a> Live<'a> {
         // Limits of frames do not see empty packets, which cost a core all the same.
         let datagrams = self.connection.stats().udp_rx.datagrams;
         let allowed = now.duration_since(self.checked).as_millis() as u64 * DATAGRAMS_PER_SECOND_MAX / 1_000;
-        // quinn's count only grows. One second's worth more is allowed, because packets come in bursts.
+        // quinn's count only grows. The packets of one more second are allowed, because packets come in bursts.
         if datagrams - self.datagrams > allowed + DATAGRAMS_PER_SECOND_MAX {
             return Err(End::new(CloseCode::Flood, format!("more than {DATAGRAMS_PER_SECOND_MAX} packets a second")));
         }

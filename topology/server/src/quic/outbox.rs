@@ -38,7 +38,7 @@ impl Shared {
     }
 }
 
-/// The controller's end. Clones are the same outbox; it may outlive its session, and then nobody reads it.
+/// The controller's end. Clones are the same outbox. An outbox may outlive its session, and then nobody reads it.
 #[derive(Clone, Debug)]
 pub struct Outbox(Arc<Shared>);
 
@@ -54,7 +54,7 @@ impl Outbox {
         (Self(Arc::clone(&shared)), Inbox(shared))
     }
 
-    /// Sends a plan. One that is still unsent is forgotten: a plan is whole, so only the newest matters.
+    /// Sends a plan. An earlier plan that is still unsent is forgotten: a plan is whole, so only the newest matters.
     pub fn plan(&self, plan: HostPlan) {
         // One place for one plan: an agent that does not read holds at most this much memory of the controller.
         self.0.lock().plan = Some(plan);

@@ -40,7 +40,7 @@ pub async fn serve(endpoint: Endpoint, tls: Arc<Tls>, seams: Seams, settings: Se
                 }
             }
             Ok(()) = reloads.changed() => {
-                // Sessions that begin from here on handshake with the new authorities; those that began before are told by their own copy.
+                // Sessions that begin from here on handshake with the new authorities; earlier sessions are told by their own copy.
                 authorities.see();
                 endpoint.set_server_config(Some(server_config(&shared.tls, &shared.settings)));
             }
@@ -74,7 +74,7 @@ fn admit(endpoint: &Endpoint, door: &Door, shared: &Shared, incoming: Incoming) 
         Verdict::Admit(handshake) if !full => return Some((incoming, handshake)),
         Verdict::Retry if !full => {
             stats.retried.add();
-            // It fails only for an attempt that may not be retried, and that one counts as proven.
+            // The retry fails only for an attempt that may not be retried, and such an attempt counts as proven.
             let _ = incoming.retry();
         }
         _ => {

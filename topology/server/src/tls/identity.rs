@@ -50,7 +50,7 @@ impl Role {
     pub const fn allows(self, needed: Self) -> bool {
         match (self, needed) {
             (Self::Agent, Self::Agent) => true,
-            // An agent's key lies on a node where jobs of others run: it opens nothing for people, and no person's key speaks for a host.
+            // An agent's key lies on a node where others run jobs: that key opens nothing for people, and no person's key speaks for a host.
             (Self::Agent, _) | (_, Self::Agent) => false,
             // The variants stand in order of their rights.
             (held, needed) => held as u8 >= needed as u8,
@@ -67,7 +67,7 @@ impl fmt::Display for Role {
 /// The identity of a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// What it may do.
+    /// What the peer may do.
     pub role: Role,
     /// DNS names of the certificate, in lower case: the hosts that an agent speaks for.
     pub names: Vec<String>,
@@ -109,7 +109,7 @@ impl Identity {
     /// Reads a certificate that TLS has verified.
     ///
     /// # Errors
-    /// [`IdentityError`]: it names no single role.
+    /// [`IdentityError`]: the certificate names no single role.
     pub fn from_certificate(certificate: &CertificateDer<'_>) -> Result<Self, IdentityError> {
         let malformed = |error: &dyn fmt::Display| IdentityError::Malformed(error.to_string());
         // TLS has verified the chain; here the certificate is only read.

@@ -144,7 +144,7 @@ impl Tls {
         Ok(Self { files: Some(files), configs: RwLock::new(configs), reloads: watch::Sender::new(0), authorities })
     }
 
-    /// A self-signed certificate that lives as long as this process, for loopback only: it asks no certificate of clients.
+    /// A self-signed certificate that lives as long as this process, for loopback only: clients need no certificate.
     ///
     /// # Errors
     /// [`TlsError::Setup`]: no key could be made.
@@ -227,7 +227,7 @@ impl Tls {
 /// The identity of a TCP peer, from its certificate chain; its first certificate is its own.
 ///
 /// # Errors
-/// [`IdentityError`]: it has no certificate or one that names no single role.
+/// [`IdentityError`]: the peer has no certificate, or a certificate that names no single role.
 pub fn identity(peer_certificates: Option<&[CertificateDer<'_>]>) -> Result<Identity, IdentityError> {
     let own = peer_certificates.and_then(<[_]>::first).ok_or(IdentityError::NoCertificate)?;
     Identity::from_certificate(own)
