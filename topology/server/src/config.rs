@@ -303,6 +303,7 @@ impl Config {
             _ => Ok(()),
         };
         range("plan.headroom_permille", self.plan.headroom_permille, 0, HEADROOM_MAX_PERMILLE)?;
+        // Plans are renewed after a third of this time, and 1 s is the shortest third.
         range("plan.ttl_s", self.plan.ttl_s, 3, 3_600)?;
         // An agent keeps to these bounds whatever it is told (agent/daemon/src/session/connect.rs).
         range("agents.report_ms", self.agents.report_ms, 100, 10_000)?;
@@ -316,6 +317,7 @@ impl Config {
         range("limits.stall_s", self.limits.stall_s, 1, 3_600)?;
         range("limits.evaluations", self.limits.evaluations, 1, 256)?;
         range("limits.watchers", self.limits.watchers, 0, 10_000)?;
+        // The text is parsed here only to refuse it early; `run` parses it again when it starts the controller.
         self.ecmp.parse::<fabric::route::Ecmp>().map_err(|e| ConfigError(format!("ecmp: {e}")))?;
         if self.state.as_os_str().is_empty() {
             return Err(ConfigError("state: empty".into()));
@@ -340,6 +342,7 @@ impl Config {
             ("limits.evaluations", self.limits.evaluations != running.limits.evaluations),
             ("log.format", self.log.format != running.log.format),
         ];
+        // The list names whatever `Reload::again` keeps as it runs; a key that is missing here would change nothing and say nothing.
         changed.into_iter().filter_map(|(key, changed)| changed.then_some(key)).collect()
     }
 }

@@ -39,6 +39,7 @@ impl EventLog {
     /// a JSON reader with 53 bits.
     #[must_use]
     pub fn new(now: FabricTime) -> Self {
+        // A service that logs less than an event a millisecond never reaches the numbers with which its next run begins.
         let first = now.0 / NANOS_PER_MILLI;
         let ring = Ring { events: VecDeque::with_capacity(EVENTS_MAX), next: first + 1 };
         Self(Arc::new(Shared { ring: Mutex::new(ring), newest: watch::Sender::new(first) }))

@@ -84,6 +84,7 @@ impl Rpcs {
     where
         F: Future<Output = Result<R, ApiError>>,
     {
+        // Answers of calls are counted here; `admit_rpc` and `in_time` count the requests that never come this far.
         let result = call(request.into_inner()).await;
         self.api.metrics().request("grpc", result.as_ref().err().map_or("ok", |e| e.kind.code()));
         result.map(Response::new).map_err(Status::from)

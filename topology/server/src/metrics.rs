@@ -75,6 +75,7 @@ impl Metrics {
 
     /// A transaction took this long; `rewritten`: because the whole file was written anew.
     pub fn store_commit(&self, took: Duration, ok: bool, rewritten: bool) {
+        // Failures count in the histogram too: a disk in trouble is slow before it fails.
         self.store_commit.observe(took.as_secs_f64());
         if !ok {
             self.store_failures.inc();

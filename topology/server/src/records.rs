@@ -16,6 +16,7 @@ pub(crate) fn changes(record: &Record) -> Result<Vec<Change>, String> {
         Record::PlanVersion { plan_version } => store::Record::PlanVersion(PlanVersionRecord { plan_version: *plan_version }),
         Record::Job { name, document, lease, headroom_permille } => {
             let lease = lease.map(|(length, until)| LeaseRecord { length_ns: length.0, until_ns: until.0 });
+            // The document is opaque to the state machine: it goes through as the value that this server put in.
             let document = resolve::kept(name, document)?;
             store::Record::Job(JobRecord { document, lease, headroom_permille: *headroom_permille })
         }
@@ -38,6 +39,7 @@ pub(crate) fn record(kept: store::Record) -> Record {
         store::Record::Fabric(fabric) => Record::Fabric { version: fabric.version, text: fabric.text },
         store::Record::PlanVersion(plan_version) => Record::PlanVersion { plan_version: plan_version.plan_version },
         store::Record::Job(JobRecord { document, lease, headroom_permille }) => Record::Job {
+            // `decode` made sure that this id is the name in the key.
             name: document.id.clone(),
             document: Document::new(document),
             lease: lease.map(|l| (Nanos(l.length_ns), FabricTime(l.until_ns))),

@@ -124,6 +124,7 @@ fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Erro
         let jobs = snapshot.jobs.iter().filter(|j| j.message.state() == state).count();
         count.with_label_values(&[word(state.as_str_name(), "JOB_STATE_")]).set(jobs as f64);
     }
+    // `JOBS_MAX` bounds the scrape: each job has up to eight series.
     for job in snapshot.jobs.iter().take(JOBS_MAX).map(|j| &j.message) {
         let label = [job.id.as_str()];
         solo.with_label_values(&label).set(job.solo_period_ns as f64 / NANOS_PER_SECOND);
@@ -131,10 +132,12 @@ fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Erro
             period.with_label_values(&label).set(slot.period_ns as f64 / NANOS_PER_SECOND);
             shift.with_label_values(&label).set(slot.offset_ns as f64 / NANOS_PER_SECOND);
         }
+        // A value that was not reported gets no series: a 0 would look like a measurement.
         let set = |gauge: &GaugeVec, value: Option<f64>| value.into_iter().for_each(|v| gauge.with_label_values(&label).set(v));
         set(&iteration, job.iteration_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
         set(&mismatch, job.period_mismatch_ns.map(|ns| (ns as f64 - job.solo_period_ns as f64) / NANOS_PER_SECOND));
         set(&error, job.phase_error_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
+        // The counters are new for each scrape, so the total is added to 0.
         job.slips.into_iter().for_each(|n| slips.with_label_values(&label).inc_by(n));
         job.fail_opens.into_iter().for_each(|n| opens.with_label_values(&label).inc_by(n));
     }
@@ -153,6 +156,7 @@ fn agents(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Er
         count.with_label_values(&[word(state.as_str_name(), "AGENT_STATE_")]).set(agents as f64);
     }
     up.with_label_values::<&str>(&[]).set(connected as f64);
+    // Agents without a session have no bound here (`AgentView::clock`), so the worst is that of a connected agent.
     let worst = snapshot.agents.iter().filter_map(|a| a.clock_bound_ns).max();
     worst.into_iter().for_each(|ns| bound.with_label_values::<&str>(&[]).set(ns as f64 / 1e9));
     Ok(())

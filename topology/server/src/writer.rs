@@ -80,6 +80,7 @@ impl Writer {
 
     /// Writes what is queued and closes the store.
     pub fn finish(self) {
+        // A channel without a sender ends the thread's loop once the queue is empty: nothing that was queued is lost.
         drop(self.batches);
         let _ = self.thread.join();
     }

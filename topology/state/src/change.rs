@@ -115,6 +115,7 @@ fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> 
     limit("bytes of an idempotency key", key.len(), KEY_BYTES_MAX)?;
     let names = distinct(&jobs)?;
     let added = names.iter().filter(|n| plan.job(n).is_none()).count();
+    // Jobs that are committed already are replaced, so only new names count.
     limit("jobs", plan.jobs().len() + added, JOBS_MAX)?;
     let lease = lease.map(|length| Lease { length, until: now.saturating_add(length) });
     let mut checked: Vec<(JobDefinition, Option<Arc<Load>>)> = Vec::with_capacity(jobs.len());
@@ -226,6 +227,7 @@ fn remove(transaction: &mut Transaction<'_>, names: &BTreeSet<Name>) -> Result<S
 }
 
 fn release(now: FabricTime, plan: &mut Plan, config: &Config, jobs: &[String]) -> Result<Done, Refusal> {
+    // There are no more names to release than there can be jobs.
     limit("jobs in one release", jobs.len(), JOBS_MAX)?;
     let asked: BTreeSet<Name> = jobs.iter().map(|n| Name::from(n.as_str())).collect();
     let (known, unknown): (BTreeSet<Name>, BTreeSet<Name>) = asked.into_iter().partition(|n| plan.job(n).is_some());

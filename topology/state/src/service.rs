@@ -59,6 +59,7 @@ impl Service {
     /// # Errors
     /// [`RestoreError`]: the records do not fit together, or are refused today.
     pub fn restore(config: Config, now: FabricTime, restored: Restored) -> Result<Self, RestoreError> {
+        // A state that cannot be restored whole is refused: the operator decides, not the service (P88).
         let plan = restore::plan(&config, now, restored)?;
         let mut service = Self::with_plan(config, plan);
         for job in service.view.plan.jobs() {

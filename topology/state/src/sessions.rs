@@ -163,6 +163,7 @@ impl Service {
         let before = agent.quarantined.clone();
         let led = self.view.plan.at(host).filter(|j| *j.slot.leader_host == *host);
         let after: BTreeSet<Name> = led.filter(|j| agent.distrusts(&j.slot, before.contains(&j.name))).map(|j| j.name.clone()).collect();
+        // Nothing changed for the agent, so no plan is sent and nobody is told again.
         if after == before {
             return false;
         }

@@ -193,6 +193,7 @@ impl View {
     pub(crate) fn host_plan(&self, host: &str, expires: FabricTime) -> Vec<Slot> {
         let agent = self.agents.at(host);
         let slot = |job: &Arc<Job>| {
+            // The committed slot stays as it is: quarantine is of the agent and ends without a change of the plan.
             let hold = job.slot.hold && !agent.is_some_and(|a| a.quarantined.contains(&job.name));
             Slot { hold, expires, ..job.slot.clone() }
         };
@@ -232,6 +233,7 @@ impl<'a> JobView<'a> {
     pub fn state(&self) -> JobState {
         let watch = self.view.watches.get(&self.job.name);
         match watch.zip(self.report().map(|(_, report)| report)) {
+            // The order of the arms is the order of weight: no fresh report, then no hold, then a gate that is open, then a drift.
             None => JobState::Committed,
             Some(_) if !self.job.slot.hold => JobState::Free,
             Some((_, last)) if last.fail_opens.saturating_mul(2) > last.iterations => JobState::Open,
@@ -244,6 +246,7 @@ impl<'a> JobView<'a> {
     /// and than a few periods: what the report said is no longer so.
     #[must_use]
     pub fn report(&self) -> Option<(FabricTime, &'a GateReport)> {
+        // The age is measured on the view's time, which the events move: the same events give the same answer.
         let last = self.view.watches.get(&self.job.name).and_then(|w| w.last.as_ref());
         // The product saturates: a period too long to multiply is a report that never grows old.
         let holds = self.view.config.idle_timeout.0.max(self.job.slot.period.0.saturating_mul(REPORT_PERIODS));
@@ -307,6 +310,7 @@ impl<'a> LinkView<'a> {
     /// What each of them demands.
     pub fn demands(&self) -> impl Iterator<Item = DemandView<'a>> + use<'a> {
         let plan = &self.view.plan;
+        // Both look-ups succeed in a consistent plan; an index in error must not end the service, so such a job is left out.
         self.here.iter().filter_map(|p| {
             let job = plan.job(&p.job)?;
             let phases = job.load.demands.demands.get(p.demand as usize)?;
@@ -365,6 +369,7 @@ impl<'a> AgentView<'a> {
     /// How well it knows fabric time; `None` while it has no session.
     #[must_use]
     pub fn clock(&self) -> Option<ClockQuality> {
+        // The clock of an agent that is gone drifts on: its last bound says nothing any more.
         self.agent.clock.filter(|_| self.agent.session.is_some())
     }
 

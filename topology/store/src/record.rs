@@ -157,6 +157,7 @@ impl Record {
         match self {
             Self::Fabric(_) => Key::Fabric,
             Self::PlanVersion(_) => Key::PlanVersion,
+            // The name of a job is the id in its document and is kept nowhere else in the record.
             Self::Job(job) => Key::Job(job.document.id.clone()),
             Self::Slot(job, _) => Key::Slot(job.clone()),
             Self::Answer(key, _) => Key::Answer(key.clone()),
@@ -185,6 +186,7 @@ impl Record {
     pub fn decode(key: &str, bytes: &[u8]) -> Result<Self, RecordError> {
         let name = |prefix| key.strip_prefix(prefix).map(str::to_owned);
         match key {
+            // The two fixed keys come first; all other kinds are known by their prefix.
             FABRIC => return read(key, bytes).map(Self::Fabric),
             PLAN_VERSION => return read(key, bytes).map(Self::PlanVersion),
             _ => {}

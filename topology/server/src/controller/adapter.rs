@@ -88,6 +88,7 @@ fn job_message(job: &state::JobView<'_>, names: &mut LinkNames<'_>) -> pb::Job {
         iterations: totals.map(|t| t.iterations),
         slips: totals.map(|t| t.slips),
         fail_opens: totals.map(|t| t.fail_opens),
+        // `SHARED_LINKS_MAX` bounds the answer: 10,000 jobs may each cross thousands of links.
         shared_links: job.shared_links().take(SHARED_LINKS_MAX).map(|id| names.of(id)).collect(),
         lease_expires_ns: job.lease_until().map_or(0, |t| t.0),
         observed_period_ns: report.and_then(|r| r.observed_period).map(|t| t.0),

@@ -77,6 +77,7 @@ impl Rest {
         // The handler and the drain share one stream: whoever comes second continues where the first one ended.
         let rest = Self(Arc::new(Mutex::new(body.into_data_stream())));
         let read = rest.clone();
+        // The two ends never wait for each other: the lock is held for one poll only.
         (Body::from_stream(stream::poll_fn(move |cx| read.lock().poll_next_unpin(cx))), rest)
     }
 

@@ -187,6 +187,7 @@ pub fn issue(dir: &Path, client: &Client, force: bool) -> Result<Issued, PkiErro
     }
     let issued = paths(dir, &client.name);
     files::refuse_to_replace(&[&issued], force)?;
+    // The authority is read after every check of the request, so a refusal never touches its key.
     let issuer = authority(dir)?;
 
     let mut params = leaf(client.lifetime, &client.name, ExtendedKeyUsagePurpose::ClientAuth);
@@ -207,6 +208,7 @@ pub fn issue(dir: &Path, client: &Client, force: bool) -> Result<Issued, PkiErro
 /// [`PkiError`]: the certificate cannot be read.
 pub fn show(path: &Path) -> Result<Shown, PkiError> {
     let wrong = |what: String| PkiError::Certificate { at: path.display().to_string(), what };
+    // Nothing is verified here: `show` says what stands in a certificate, whoever issued it.
     let pem = files::read(path)?;
     let der = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|error| wrong(format!("no certificate in PEM: {error}")))?;
     let (_, parsed) = X509Certificate::from_der(&der).map_err(|error| wrong(error.to_string()))?;

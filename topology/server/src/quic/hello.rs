@@ -61,6 +61,7 @@ pub(super) fn identity(connection: &Connection, admission: Admission) -> Result<
         Admission::Loopback => Err(not_loopback(connection.remote_address())),
         Admission::Certificate => {
             let shown = certificates(connection);
+            // The role is not judged here: `admit` says in words what is wrong with it.
             let identity = tls::identity(shown.as_deref()).map_err(|error| End::refused(error.to_string(), false))?;
             Ok(Some(identity))
         }

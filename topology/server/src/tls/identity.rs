@@ -50,7 +50,7 @@ impl Role {
     pub const fn allows(self, needed: Self) -> bool {
         match (self, needed) {
             (Self::Agent, Self::Agent) => true,
-            // An agent's key lies on a node where others run jobs: that key opens nothing for people, and no person's key speaks for a host.
+            // An agent's key lies on a node where others run jobs: the key opens nothing for people, and no person's key speaks for hosts.
             (Self::Agent, _) | (_, Self::Agent) => false,
             // The variants stand in order of their rights.
             (held, needed) => held as u8 >= needed as u8,
