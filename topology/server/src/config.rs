@@ -228,7 +228,7 @@ impl LimitsConfig {
     }
 }
 
-/// What the command line says; it wins over the environment, which wins over the file.
+/// What the command line says. The command line wins over the environment, which wins over the file.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// `--listen`.
@@ -249,10 +249,12 @@ impl Config {
             Some(file) => Self::parse(&read(file)?).map_err(|e| ConfigError(format!("{}: {e}", file.display())))?,
             None => Self::default(),
         };
+        // The order is the rank: the file, then the environment, then the command line, each over the one before.
         config.environment(env)?;
         config.listen = overrides.listen.unwrap_or(config.listen);
         config.state = overrides.state.clone().unwrap_or(config.state);
         config.fabric = overrides.fabric.clone().or(config.fabric);
+        // The check comes after all three: a value is judged as it will be used, wherever it came from.
         config.check().map_err(|e| match file {
             Some(file) => ConfigError(format!("{}: {e}", file.display())),
             None => e,
@@ -266,6 +268,7 @@ impl Config {
     /// [`ConfigError`] names the line.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         toml::from_str(text).map_err(|e| {
+            // toml's span is in bytes and may end at the end of the text.
             let line = e.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
             let message = e.message();
             ConfigError(line.map_or_else(|| message.to_owned(), |line| format!("line {line}: {message}")))
@@ -300,10 +303,12 @@ impl Config {
             _ => Ok(()),
         };
         range("plan.headroom_permille", self.plan.headroom_permille, 0, HEADROOM_MAX_PERMILLE)?;
+        // Plans are renewed after a third of this time, and 1 s is the shortest third.
         range("plan.ttl_s", self.plan.ttl_s, 3, 3_600)?;
         // An agent keeps to these bounds whatever it is told (agent/daemon/src/session/connect.rs).
         range("agents.report_ms", self.agents.report_ms, 100, 10_000)?;
         range("agents.probe_ms", self.agents.probe_ms, 100, 60_000)?;
+        // Two reports fit into the silence, so one lost report ends no session. `report_ms` was checked above, so the product fits.
         range("agents.silence_ms", self.agents.silence_ms, 2 * self.agents.report_ms, 30_000)?;
         range("agents.sessions", self.agents.sessions, 1, 100_000)?;
         range("limits.connections", self.limits.connections, 1, 100_000)?;
@@ -312,10 +317,12 @@ impl Config {
         range("limits.stall_s", self.limits.stall_s, 1, 3_600)?;
         range("limits.evaluations", self.limits.evaluations, 1, 256)?;
         range("limits.watchers", self.limits.watchers, 0, 10_000)?;
+        // The text is parsed here only to refuse it early; `run` parses it again when it starts the controller.
         self.ecmp.parse::<fabric::route::Ecmp>().map_err(|e| ConfigError(format!("ecmp: {e}")))?;
         if self.state.as_os_str().is_empty() {
             return Err(ConfigError("state: empty".into()));
         }
+        // Without certificates everybody is admin, so nobody beyond this machine may reach the port.
         if self.tls.is_none() && !is_loopback(self.listen.ip()) {
             return Err(ConfigError(format!("listen: {} is not a loopback address, and without tls only loopback is served", self.listen)));
         }
@@ -335,6 +342,7 @@ impl Config {
             ("limits.evaluations", self.limits.evaluations != running.limits.evaluations),
             ("log.format", self.log.format != running.log.format),
         ];
+        // The list names whatever `Reload::again` keeps as it runs; a key that is missing here would change nothing and say nothing.
         changed.into_iter().filter_map(|(key, changed)| changed.then_some(key)).collect()
     }
 }
@@ -342,6 +350,7 @@ impl Config {
 fn read(file: &Path) -> Result<String, ConfigError> {
     let refuse = |e: &dyn std::fmt::Display| ConfigError(format!("{}: {e}", file.display()));
     let length = std::fs::metadata(file).map_err(|e| refuse(&e))?.len();
+    // The length is asked before reading: a mistaken path must not fill memory.
     if length > CONFIG_BYTES_MAX {
         return Err(refuse(&format!("{length} bytes; a configuration has at most {CONFIG_BYTES_MAX}")));
     }

@@ -39,6 +39,7 @@ impl EventLog {
     /// a JSON reader with 53 bits.
     #[must_use]
     pub fn new(now: FabricTime) -> Self {
+        // A service that logs less than an event a millisecond never reaches the numbers with which its next run begins.
         let first = now.0 / NANOS_PER_MILLI;
         let ring = Ring { events: VecDeque::with_capacity(EVENTS_MAX), next: first + 1 };
         Self(Arc::new(Shared { ring: Mutex::new(ring), newest: watch::Sender::new(first) }))
@@ -49,10 +50,12 @@ impl EventLog {
         let mut ring = self.ring();
         let sequence = ring.next;
         ring.next += 1;
+        // The oldest event goes: a reader that is too slow sees a gap in the numbers and holds nothing back.
         if ring.events.len() == EVENTS_MAX {
             ring.events.pop_front();
         }
         ring.events.push_back(event(sequence, notice));
+        // The event is in the ring before readers wake, and the lock is free when they look.
         drop(ring);
         self.0.newest.send_replace(sequence);
     }
@@ -60,10 +63,12 @@ impl EventLog {
     /// The oldest events after a sequence number, `limit` of them (0: the default). After 0: the newest ones.
     #[must_use]
     pub fn list(&self, after: u64, limit: u32) -> ListEventsResponse {
+        // `LIST_MAX` bounds the copy that is made under the lock.
         let limit = if limit == 0 { LIST_DEFAULT } else { (limit as usize).min(LIST_MAX) };
         let ring = self.ring();
         let from = match after {
             0 => ring.events.len().saturating_sub(limit),
+            // Numbers rise along the ring, so the search is binary.
             _ => ring.events.partition_point(|e| e.sequence <= after),
         };
         let events = ring.events.iter().skip(from).take(limit).cloned().collect();
@@ -87,7 +92,7 @@ impl EventLog {
     }
 }
 
-/// A place in the log. It holds nothing back: a reader that is too slow misses events and sees the gap in the numbers.
+/// A place in the log, which holds nothing back: a reader that is too slow misses events and sees the gap in the numbers.
 #[derive(Debug)]
 pub struct EventReader {
     log: EventLog,

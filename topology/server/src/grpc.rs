@@ -25,9 +25,9 @@ const CANDIDATE: Shape = Shape(&[(2, &FLAT)]);
 /// What is decided of an RPC before its message is decoded.
 pub(crate) struct Rpc {
     name: &'static str,
-    /// Who may call it.
+    /// The role that may call the RPC.
     pub(crate) needed: Role,
-    /// Its largest message; `None`: as large as a body.
+    /// The RPC's largest message; `None`: as large as a body.
     pub(crate) bytes_max: Option<usize>,
     /// Where messages stand in its message.
     pub(crate) shape: &'static Shape,
@@ -41,7 +41,7 @@ const fn large(name: &'static str, needed: Role, shape: &'static Shape) -> Rpc {
     Rpc { name, needed, bytes_max: None, shape }
 }
 
-/// All RPCs; one that is not here cannot be called.
+/// All RPCs: an RPC that is not in this list cannot be called.
 const RPCS: [Rpc; 13] = [
     large("Solve", Role::Evaluate, &Shape(&[(4, &FLAT)])),
     large("Evaluate", Role::Evaluate, &Shape(&[(1, &JOB), (2, &CANDIDATE)])),
@@ -61,6 +61,7 @@ const RPCS: [Rpc; 13] = [
 /// The RPC at a path.
 pub(crate) fn rpc(path: &str) -> Option<&'static Rpc> {
     let name = path.strip_prefix("/antiphase.v1alpha1.Topology/")?;
+    // The whole name has to match, so no path passes for an RPC of a lesser role.
     RPCS.iter().find(|rpc| rpc.name == name)
 }
 
@@ -83,6 +84,7 @@ impl Rpcs {
     where
         F: Future<Output = Result<R, ApiError>>,
     {
+        // Answers of calls are counted here; `admit_rpc` and `in_time` count the requests that never come this far.
         let result = call(request.into_inner()).await;
         self.api.metrics().request("grpc", result.as_ref().err().map_or("ok", |e| e.kind.code()));
         result.map(Response::new).map_err(Status::from)
@@ -140,6 +142,7 @@ impl Topology for Rpcs {
     type WatchEventsStream = Events;
 
     async fn watch_events(&self, request: Request<pb::WatchEventsRequest>) -> Result<Response<Events>, Status> {
+        // The stream ends with the service: a watch that went on would outlast the grace of a shutdown.
         let end = self.shutdown.clone();
         self.answer(request, async |r| {
             let watcher = self.api.watch(r.after)?;

@@ -2,7 +2,7 @@
 
 use proto::v1alpha1 as pb;
 
-/// Links with demand: those with two or more jobs by score, then the others by how full their jobs could make them.
+/// Links with demand: links with two or more jobs by score, then the others by how full their jobs could make them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkTable {
     /// With the demand of each job.
@@ -16,7 +16,7 @@ impl LinkTable {
     #[must_use]
     pub fn new(mut links: Vec<pb::Link>, plan_version: u64) -> Self {
         let order = |a: &pb::Link, b: &pb::Link| {
-            // A link without a score has one job; it comes after all that have one.
+            // A link without a score has one job and comes after all links with a score.
             let (x, y) = (a.score.unwrap_or(f64::INFINITY), b.score.unwrap_or(f64::INFINITY));
             x.total_cmp(&y).then(b.peak_demand_ratio.total_cmp(&a.peak_demand_ratio)).then_with(|| a.id.cmp(&b.id))
         };

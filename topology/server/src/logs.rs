@@ -25,6 +25,7 @@ impl LevelHandle {
 
 /// What libraries say below a warning is for their authors: one line per HTTP/2 frame.
 fn filter(level: LevelFilter) -> Targets {
+    // `trace` is the one level at which somebody asks for everything.
     let of_libraries = if level == LevelFilter::TRACE { level } else { level.min(LevelFilter::WARN) };
     Targets::new().with_default(of_libraries).with_target("antiphase_topology", level)
 }
@@ -69,6 +70,7 @@ impl LineLimit {
         let mut slot = self.window.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut window = match *slot {
             Some(window) if now.duration_since(window.began) < self.every => window,
+            // The count of lines that were kept back goes on into the new window, so that its first line can say it.
             Some(window) => Window { began: now, lines: 0, dropped: window.dropped },
             None => Window { began: now, lines: 0, dropped: 0 },
         };

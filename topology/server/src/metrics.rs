@@ -33,6 +33,7 @@ impl Metrics {
     /// # Errors
     /// Two metrics of one name: our own bug.
     pub fn new() -> Result<Self, prometheus::Error> {
+        // The registry is the service's own and not the global one, so that tests start several services in one process.
         let registry = Registry::new_custom(Some("antiphase".into()), None)?;
         let build = GaugeVec::new(Opts::new("build_info", "Version of the running program; always 1."), &["version"])?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1.0);
@@ -74,6 +75,7 @@ impl Metrics {
 
     /// A transaction took this long; `rewritten`: because the whole file was written anew.
     pub fn store_commit(&self, took: Duration, ok: bool, rewritten: bool) {
+        // Failures count in the histogram too: a disk in trouble is slow before it fails.
         self.store_commit.observe(took.as_secs_f64());
         if !ok {
             self.store_failures.inc();

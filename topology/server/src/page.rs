@@ -1,5 +1,7 @@
-//! The web page: the files of `page/`, inside the program, and the style of the pictures on it. A debug build without the feature `embed` reads them from the sources at
-//! each request, so that a change is seen without a build.
+//! The web page: the files of `page/`, inside the program, and the style of the pictures on it.
+//!
+//! A debug build without the feature `embed` reads the files from the sources at each request, so that a change is seen without
+//! a build.
 
 use std::borrow::Cow;
 
@@ -20,7 +22,7 @@ use crate::{
 
 /// What `/` is.
 const INDEX: &str = "index.html";
-/// Where the style of pictures is. It is no file of `page/`: the crate `render` has it.
+/// The path of the style of pictures, which comes from the crate `render` and is no file of `page/`.
 const PICTURE_CSS: &str = "/picture.css";
 
 /// Everything comes from here and nothing else runs: a name that somehow became markup could not load or start a thing. Attributes
@@ -43,7 +45,7 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
 
 async fn file(Extension(caller): Extension<Caller>, headers: HeaderMap, name: String) -> Result<Response, ApiError> {
     caller.require(Role::Read)?;
-    // It was there when the routes were made; without `embed` somebody may have taken it away since.
+    // The file was there when the routes were made; without `embed` somebody may have taken it away since.
     let file = Files::get(&name).ok_or_else(|| ApiError::new(Kind::NotFound, &format!("no path {:?}", format!("/{name}"))))?;
     let tag = tag(&file.metadata.sha256_hash());
     Ok(serve(&headers, file.data, &tag, content_type(&name)))
@@ -62,6 +64,7 @@ fn serve(headers: &HeaderMap, content: Cow<'static, [u8]>, tag: &str, kind: &'st
     let known = headers.get(header::IF_NONE_MATCH).is_some_and(|given| matches(given, tag));
     let mut response = if known { StatusCode::NOT_MODIFIED.into_response() } else { Body::from(content).into_response() };
     let own = response.headers_mut();
+    // An answer of 304 has no body whose type could be said.
     if !known {
         own.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     }

@@ -16,6 +16,7 @@ pub(crate) fn changes(record: &Record) -> Result<Vec<Change>, String> {
         Record::PlanVersion { plan_version } => store::Record::PlanVersion(PlanVersionRecord { plan_version: *plan_version }),
         Record::Job { name, document, lease, headroom_permille } => {
             let lease = lease.map(|(length, until)| LeaseRecord { length_ns: length.0, until_ns: until.0 });
+            // The document is opaque to the state machine: it goes through as the value that this server put in.
             let document = resolve::kept(name, document)?;
             store::Record::Job(JobRecord { document, lease, headroom_permille: *headroom_permille })
         }
@@ -25,6 +26,7 @@ pub(crate) fn changes(record: &Record) -> Result<Vec<Change>, String> {
             let (plan_version, moved, score) = (answer.plan_version, answer.moved.clone(), answer.score);
             store::Record::Answer(key.clone(), AnswerRecord { at_ns: at.0, plan_version, slots, moved, score })
         }
+        // Job and slot go in one transaction, because a start refuses a job without its slot.
         Record::JobGone { name } => return Ok(vec![Change::Remove(Key::Job(name.clone())), Change::Remove(Key::Slot(name.clone()))]),
         Record::KeyGone { key } => return Ok(vec![Change::Remove(Key::Answer(key.clone()))]),
     };
@@ -37,6 +39,7 @@ pub(crate) fn record(kept: store::Record) -> Record {
         store::Record::Fabric(fabric) => Record::Fabric { version: fabric.version, text: fabric.text },
         store::Record::PlanVersion(plan_version) => Record::PlanVersion { plan_version: plan_version.plan_version },
         store::Record::Job(JobRecord { document, lease, headroom_permille }) => Record::Job {
+            // `decode` made sure that this id is the name in the key.
             name: document.id.clone(),
             document: Document::new(document),
             lease: lease.map(|l| (Nanos(l.length_ns), FabricTime(l.until_ns))),
@@ -73,7 +76,7 @@ fn slot(job: String, kept: SlotRecord) -> Slot {
         slack: Nanos(kept.slack_ns),
         hold_max: Nanos(kept.hold_max_ns),
         hold: kept.hold,
-        // Expiry is not kept: nobody trusts a plan before it is sent again.
+        // The expiry is not kept: nobody trusts a plan before it is sent again.
         expires: FabricTime(0),
         leader_host: kept.leader_host,
     }

@@ -25,9 +25,11 @@ pub(crate) fn documents(specs: &[JobSpec]) -> Result<Vec<Arc<JobDoc>>, String> {
 /// # Errors
 /// One line that names the job, the key and the value.
 pub(crate) fn document(index: usize, spec: &JobSpec) -> Result<JobDoc, String> {
+    // The name may be of any length and anything, so the message shows a cut and quoted one.
     let refuse = |problem: &dyn std::fmt::Display| format!("jobs[{index}] ({:?}): {}", cut(&spec.id), one_line(problem));
     units::check_name(&spec.id).map_err(|problem| refuse(&format!("id: {problem}")))?;
     let JobSpec { id, model, profile, hosts } = spec;
+    // A profile comes as JSON text inside the message; its own reader judges it when the job is placed.
     let profile = profile.as_deref().map(serde_json::from_str).transpose().map_err(|e| refuse(&format!("profile: {e}")))?;
     Ok(JobDoc {
         id: id.clone(),
@@ -63,6 +65,7 @@ fn model_doc(model: &Model) -> ModelDoc {
 /// # Errors
 /// One line that names the first job that cannot be taken, the key and the value.
 pub(crate) fn definitions(fabric: &Fabric, docs: &[Arc<JobDoc>]) -> Result<Vec<JobDefinition>, String> {
+    // One reader for all jobs: its budget of work bounds the whole request and not each job alone.
     let mut reader = Reader::new(fabric, NO_FILES);
     for doc in docs {
         reader.job(doc, None).map_err(|e| one_line(&e))?;
@@ -78,7 +81,7 @@ pub(crate) fn definitions(fabric: &Fabric, docs: &[Arc<JobDoc>]) -> Result<Vec<J
 /// The document from which [`definitions`] made a job.
 ///
 /// # Errors
-/// One line that names the job: it was made elsewhere.
+/// One line that names the job whose document was made elsewhere.
 pub(crate) fn kept(name: &str, document: &Document) -> Result<Arc<JobDoc>, String> {
     document.get().ok_or_else(|| format!("job {name:?}: it was not made from the document of a job"))
 }

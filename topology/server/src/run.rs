@@ -129,6 +129,7 @@ pub fn run(args: &Args) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
+            // Standard error, because logging may not have begun: a configuration that is refused ends the program before.
             eprintln!("antiphase-topology: {}", one_line(&failure));
             if matches!(failure, Failure::Config(_)) { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
@@ -142,6 +143,7 @@ fn env(name: &str) -> Option<String> {
 
 fn dump(file: &Path) -> Result<(), Failure> {
     if !file.exists() {
+        // Without this a mistyped name would make an empty state file.
         return Err(Failure::Other(format!("{}: no such file", file.display())));
     }
     use std::io::Write as _;
@@ -164,6 +166,7 @@ fn start(args: &Args) -> Result<(), Failure> {
         Some(files) => Tls::load(files.clone()),
         None => Tls::throw_away(),
     };
+    // Certificates are read before anything is opened or bound: a mistake in them costs no lock and no port.
     let tls = Arc::new(tls.map_err(|e| ConfigError(format!("tls: {}", one_line(&e))))?);
     let level = logs::start(&config.log);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|e| Failure::Other(e.to_string()))?;
@@ -177,6 +180,7 @@ fn start(args: &Args) -> Result<(), Failure> {
 /// The service from its first to its last moment.
 async fn service(config: Config, reload: Reload) -> Result<(), Failure> {
     let other = |e: &dyn std::fmt::Display| Failure::Other(e.to_string());
+    // Signals are taken before the file is opened: a SIGTERM during a long start must not end the process in the middle of it.
     let signals = Signals::take().map_err(|e| other(&e))?;
     let clock = FabricClock::start();
     let metrics = Arc::new(Metrics::new().map_err(|e| other(&e))?);
@@ -201,6 +205,7 @@ async fn service(config: Config, reload: Reload) -> Result<(), Failure> {
         config: current,
     });
     let shutdown = Shutdown::default();
+    // The first fabric is in force before the port is open: no client finds a service without the fabric that it was given.
     let started = match first_fabric(&api).await {
         Err(failure) => Err(failure),
         Ok(()) => bind(address, &reload.tls, &settings).await,
@@ -228,10 +233,12 @@ async fn service(config: Config, reload: Reload) -> Result<(), Failure> {
             let clients = tokio::spawn(serve(listener, acceptor, router(api.clone(), shutdown.clone()), api, shutdown.clone()));
             signals.wait(&latest, &reload).await;
             shutdown.begin();
+            // Agents and clients end before the controller stops: what they began may still be answered.
             agents.await.map_err(|e| other(&e))?;
             clients.await.map_err(|e| other(&e))
         }
     };
+    // `stop` waits for the disk, which no thread of the runtime may do. A failed start stops the controller too, which closes the file.
     tokio::task::spawn_blocking(|| controller.stop()).await.map_err(|e| other(&e))?;
     tracing::info!("stopped");
     result
@@ -246,6 +253,7 @@ async fn bind(address: SocketAddr, tls: &Tls, settings: &quic::Settings) -> Resu
         let bound = listener.local_addr().map_err(|e| refuse("TCP", e))?;
         match quic::endpoint(bound, tls, settings) {
             Ok(endpoint) => return Ok((listener, endpoint)),
+            // The listener of a failed try is dropped here, and with it the port that had no partner.
             Err(e) if left == 0 => return Err(refuse("UDP", e)),
             Err(_) => {}
         }
@@ -261,6 +269,7 @@ fn secured(tls: Arc<Tls>) -> Acceptor {
         let acceptor = tls.acceptor();
         Box::pin(async move {
             let stream = acceptor.accept(stream).await?;
+            // The role is read once, from the certificate that TLS just verified; requests cannot change it.
             let identity = tls::identity(stream.get_ref().1.peer_certificates()).map_err(std::io::Error::other)?;
             let caller = Caller { role: Some(identity.role) };
             let until = async move {
@@ -277,6 +286,7 @@ fn secured(tls: Arc<Tls>) -> Acceptor {
 /// Opens the state file and reads it. Damage that the database meets as a panic is an error like any other.
 fn open(path: &Path) -> Result<(StateFile, Loaded), Failure> {
     let hook = std::panic::take_hook();
+    // The default hook would print the panic as if it were a bug of ours; the error below says what it is.
     std::panic::set_hook(Box::new(|_| {}));
     let opened = std::panic::catch_unwind(|| -> Result<_, StoreError> {
         let mut file = StateFile::open(path)?;
@@ -307,6 +317,7 @@ async fn first_fabric(api: &Api) -> Result<(), Failure> {
     }
     let refuse = |e: &dyn std::fmt::Display| ConfigError(format!("{}: {}", path.display(), one_line(e)));
     let length = std::fs::metadata(path).map_err(|e| refuse(&e))?.len();
+    // The document from the file gets the limit of one from a client: both are read into memory whole.
     if length > config.limits.body_bytes() as u64 {
         return Err(refuse(&format!("{length} bytes; limits.body_mib is {}", config.limits.body_mib)).into());
     }
@@ -346,6 +357,7 @@ impl Reload {
             tracing::error!(error = %one_line(&error), "the configuration was not reloaded: tls");
             return;
         }
+        // Certificates are the last thing that can fail, and `reload` swaps all or nothing: after it nothing is refused.
         if let Err(error) = self.tls.reload() {
             tracing::error!(error = %one_line(&error), "the configuration was not reloaded: tls");
             return;
@@ -374,7 +386,7 @@ impl Reload {
     }
 }
 
-/// Signals that are meant for the service. Taken from the very start: by default each of them would end the process at once.
+/// Signals that are meant for the service, taken from the very start: by default each of them would end the process at once.
 #[derive(Debug)]
 struct Signals {
     terminate: Signal,

@@ -16,6 +16,7 @@ impl Metrics {
     /// # Errors
     /// A metric that cannot be written: our own bug.
     pub fn text(&self, now: &Now<'_>) -> Result<String, prometheus::Error> {
+        // The state gets a registry of its own for each scrape: series of jobs and links that are gone leave no trace.
         let state = Registry::new_custom(Some("antiphase".into()), None)?;
         links(&state, now.links)?;
         jobs(&state, now.snapshot)?;
@@ -45,6 +46,7 @@ impl Metrics {
         )?;
         let mut families = self.registry.gather();
         families.extend(state.gather());
+        // Two registries are joined, so the order by name is made here.
         families.sort_by(|a, b| a.name().cmp(b.name()));
         let mut out = Vec::new();
         TextEncoder::new().encode(&families, &mut out)?;
@@ -85,6 +87,7 @@ fn links(registry: &Registry, table: &LinkTable) -> Result<(), prometheus::Error
     let shared = gauges(registry, "shared_links", "Links with two or more jobs.", [])?;
     let all: Vec<_> = table.links.iter().filter(|l| l.score.is_some()).collect();
     shared.with_label_values::<&str>(&[]).set(all.len() as f64);
+    // The table is sorted worst first, so the bound cuts the links that matter least.
     for link in all.into_iter().take(LINKS_MAX) {
         score.with_label_values(&[&link.id]).set(link.score.unwrap_or(1.0));
         zero.with_label_values(&[&link.id]).set(link.zero_shift_score.unwrap_or(1.0));
@@ -121,6 +124,7 @@ fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Erro
         let jobs = snapshot.jobs.iter().filter(|j| j.message.state() == state).count();
         count.with_label_values(&[word(state.as_str_name(), "JOB_STATE_")]).set(jobs as f64);
     }
+    // `JOBS_MAX` bounds the scrape: each job has up to eight series.
     for job in snapshot.jobs.iter().take(JOBS_MAX).map(|j| &j.message) {
         let label = [job.id.as_str()];
         solo.with_label_values(&label).set(job.solo_period_ns as f64 / NANOS_PER_SECOND);
@@ -128,10 +132,12 @@ fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Erro
             period.with_label_values(&label).set(slot.period_ns as f64 / NANOS_PER_SECOND);
             shift.with_label_values(&label).set(slot.offset_ns as f64 / NANOS_PER_SECOND);
         }
+        // A value that was not reported gets no series: a 0 would look like a measurement.
         let set = |gauge: &GaugeVec, value: Option<f64>| value.into_iter().for_each(|v| gauge.with_label_values(&label).set(v));
         set(&iteration, job.iteration_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
         set(&mismatch, job.period_mismatch_ns.map(|ns| (ns as f64 - job.solo_period_ns as f64) / NANOS_PER_SECOND));
         set(&error, job.phase_error_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
+        // The counters are new for each scrape, so the total is added to 0.
         job.slips.into_iter().for_each(|n| slips.with_label_values(&label).inc_by(n));
         job.fail_opens.into_iter().for_each(|n| opens.with_label_values(&label).inc_by(n));
     }
@@ -145,10 +151,12 @@ fn agents(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Er
     let mut connected = 0;
     for state in [pb::AgentState::Connected, pb::AgentState::Lost, pb::AgentState::Quarantined] {
         let agents = snapshot.agents.iter().filter(|a| a.state() == state).count();
+        // An agent in quarantine has a session too.
         connected += if state == pb::AgentState::Lost { 0 } else { agents };
         count.with_label_values(&[word(state.as_str_name(), "AGENT_STATE_")]).set(agents as f64);
     }
     up.with_label_values::<&str>(&[]).set(connected as f64);
+    // Agents without a session have no bound here (`AgentView::clock`), so the worst is that of a connected agent.
     let worst = snapshot.agents.iter().filter_map(|a| a.clock_bound_ns).max();
     worst.into_iter().for_each(|ns| bound.with_label_values::<&str>(&[]).set(ns as f64 / 1e9));
     Ok(())

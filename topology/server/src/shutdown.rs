@@ -15,20 +15,20 @@ impl Default for Shutdown {
 }
 
 impl Shutdown {
-    /// Begins it. It cannot be taken back.
+    /// Begins the shutdown, which cannot be taken back.
     pub fn begin(&self) {
         self.sender.send_replace(true);
     }
 
-    /// Whether it has begun.
+    /// Whether the shutdown has begun.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         *self.sender.borrow()
     }
 
-    /// Returns once it has begun.
+    /// Returns once the shutdown has begun.
     pub async fn wait(&self) {
-        // The sender lives as long as this: it cannot be closed.
+        // `self` holds the sender, so the channel cannot be closed while this waits.
         let _ = self.sender.subscribe().wait_for(|begun| *begun).await;
     }
 }

@@ -17,7 +17,7 @@ use crate::quic::{FabricClock, TelemetrySink};
 pub const STEP_NS: u64 = 1_000_000_000;
 /// Steps held per series: ten minutes.
 pub const STEPS_MAX: usize = 600;
-/// Ports held; with the limits below at most 250 MiB, and 150 for jobs. Those that come later are dropped and counted.
+/// Ports held; with the limits below at most 250 MiB, and 150 for jobs. Ports that come later are dropped and counted.
 pub const PORTS_MAX: usize = 2_048;
 /// Counters of one port: bytes and packets both ways, marks, CNPs, pauses, losses.
 pub const COUNTERS_MAX: usize = 24;
@@ -63,10 +63,12 @@ impl TelemetryHandle {
     /// Adds a frame of one port. What is malformed, too old or too much is dropped and counted.
     pub fn port(&self, now: FabricTime, host: &str, frame: &Telemetry) {
         let mut rings = self.rings();
+        // A frame is judged whole before anything of it is kept: an agent chooses every name and every number in it.
         let well_formed = frame.port.len() <= NAME_BYTES_MAX
             && frame.counters.len() <= COUNTERS_MAX
             && frame.counters.iter().all(|c| c.delta.len() == frame.at_ns.len() && c.name.len() <= NAME_BYTES_MAX);
         let key = (host.to_owned(), frame.port.clone());
+        // A port that is known stays welcome when the table is full: series that run are not cut for new ones.
         if !well_formed || (rings.ports.len() >= PORTS_MAX && !rings.ports.contains_key(&key)) {
             rings.dropped += 1;
             return;
@@ -84,6 +86,7 @@ impl TelemetryHandle {
     /// Adds what the gate of a job saw.
     pub fn job(&self, at: FabricTime, job: &str, iteration: Nanos, phase_error: i64) {
         let mut rings = self.rings();
+        // Jobs that are gone keep their series until the next `prune`, so the table may be full for a while.
         if rings.jobs.len() >= JOBS_MAX && !rings.jobs.contains_key(job) {
             rings.dropped += 1;
             return;
@@ -91,9 +94,11 @@ impl TelemetryHandle {
         let ring = rings.jobs.entry(job.to_owned()).or_default();
         let step = at.0 / STEP_NS;
         match ring.back_mut() {
+            // Two reports in one step: the later one stays, because both are medians and cannot be added.
             Some(last) if last.step >= step => (last.iteration, last.phase_error) = (iteration, phase_error),
             _ => ring.push_back(JobStep { step, iteration, phase_error }),
         }
+        // One step was added at most, so one goes at most.
         if ring.len() > STEPS_MAX {
             ring.pop_front();
         }
@@ -101,6 +106,7 @@ impl TelemetryHandle {
 
     /// Forgets jobs that are gone and ports that sent nothing for as long as a series lasts.
     pub fn prune(&self, now: FabricTime, keep: impl Fn(&str) -> bool) {
+        // A series lasts `STEPS_MAX` steps: a port without a sample since then has nothing left to show.
         let oldest = (now.0 / STEP_NS).saturating_sub(STEPS_MAX as u64);
         let mut rings = self.rings();
         rings.jobs.retain(|job, _| keep(job));
@@ -119,10 +125,11 @@ impl TelemetryHandle {
         let seconds = if request.seconds == 0 { SECONDS_DEFAULT } else { request.seconds };
         let from = (now.0 / STEP_NS).saturating_sub(u64::from(seconds) * 1_000_000_000 / STEP_NS);
         let rings = self.rings();
-        // Named twice is asked once.
+        // A name that stands twice is asked once.
         let (hosts, names): (BTreeSet<&String>, BTreeSet<&str>) =
             (request.hosts.iter().collect(), request.jobs.iter().map(String::as_str).collect());
         let host = |wanted: &String| {
+            // The keys are sorted by host and then port: those of one host are a stretch that begins at the empty port.
             let of_host = rings.ports.range((wanted.clone(), String::new())..).take_while(move |((host, _), _)| host == wanted);
             of_host.map(|((host, name), port)| port.series(host, name, from)).collect::<Vec<_>>()
         };
@@ -160,17 +167,19 @@ impl TelemetrySink for Sink {
 impl Port {
     /// Adds increments to a step; `false` when it is too old or ahead of time.
     fn add<'a>(&mut self, now: u64, step: u64, counters: impl Iterator<Item = (&'a str, u64)>) -> bool {
+        // A sample far ahead would make every honest one that follows too old, so it is refused.
         if step > now + AHEAD_STEPS_MAX || step + (STEPS_MAX as u64) < now {
             return false;
         }
         let index = match self.steps.back() {
             Some(last) if *last >= step => match self.steps.binary_search(&step) {
                 Ok(index) => index,
-                // Between two steps: a late sample of a step that had none.
+                // The sample is late and of a step that had none: to insert a step in the middle would move all rings.
                 Err(_) => return false,
             },
             _ => {
                 self.steps.push_back(step);
+                // Every ring grows with `steps`: the index of a step is the same in all of them.
                 self.counters.values_mut().for_each(|ring| ring.push_back(0));
                 if self.steps.len() > STEPS_MAX {
                     self.steps.pop_front();
@@ -182,10 +191,12 @@ impl Port {
             }
         };
         for (name, delta) in counters {
+            // `port` bounds the names of one frame; here they are bounded over all frames of the port.
             if !self.counters.contains_key(name) && self.counters.len() >= COUNTERS_MAX {
                 return false;
             }
             let ring = self.counters.entry(name.to_owned()).or_insert_with(|| std::iter::repeat_n(0, self.steps.len()).collect());
+            // An increment is what an agent says: a sum that wrapped would show as a step down.
             ring[index] = ring[index].saturating_add(delta);
         }
         true

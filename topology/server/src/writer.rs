@@ -80,6 +80,7 @@ impl Writer {
 
     /// Writes what is queued and closes the store.
     pub fn finish(self) {
+        // A channel without a sender ends the thread's loop once the queue is empty: nothing that was queued is lost.
         drop(self.batches);
         let _ = self.thread.join();
     }
@@ -93,18 +94,23 @@ fn run(
     mut done: impl FnMut(Outcome),
 ) {
     loop {
+        // A store that is well has nothing to do without a batch; a store in doubt is tried again every `RESYNC_EVERY`.
         let first = if store.doubt().is_some() { queue.recv_timeout(RESYNC_EVERY) } else { queue.recv().map_err(Into::into) };
         let batches: Vec<_> = match first {
+            // Whatever waits goes into the same transaction: one sync serves up to `BATCHES_MAX` batches.
             Ok(first) => std::iter::once(first).chain(queue.try_iter().take(BATCHES_MAX - 1)).collect(),
             Err(mpsc::RecvTimeoutError::Timeout) => Vec::new(),
             Err(mpsc::RecvTimeoutError::Disconnected) => break,
         };
         let tickets = batches.iter().map(|(ticket, _)| *ticket).collect();
         let (began, resyncs) = (Instant::now(), store.resyncs());
+        // The revision moves only with a success: the next append builds on what is acknowledged.
         let result = write(&mut store, revision, &batches).map(|now| revision = now);
+        // The health is set before the outcome goes out: a caller that is refused finds `/readyz` saying so.
         health.set(result.as_ref().err().cloned());
         done(Outcome { tickets, result, took: began.elapsed(), resynced: store.resyncs() > resyncs });
     }
+    // The last chance to clear a doubt: once the file is closed, a restart may find what was refused.
     if let Err(reason) = store.verify_and_resync() {
         tracing::error!(%reason, "the store is closed in doubt: the next start may find changes that were refused");
     }
@@ -114,6 +120,7 @@ fn run(
 fn write(store: &mut impl Store, revision: Revision, batches: &[(Ticket, Vec<Record>)]) -> Result<Revision, String> {
     let mut changes = Vec::new();
     for record in batches.iter().flat_map(|(_, records)| records) {
+        // A record that cannot be converted refuses all batches of the transaction before anything is written.
         changes.extend(records::changes(record)?);
     }
     let written = if changes.is_empty() { store.verify_and_resync() } else { store.append(revision, &changes) };

@@ -107,7 +107,7 @@ pub struct Commitment {
 }
 
 impl Record {
-    /// Under what it is kept. `JobGone` and `KeyGone` are not kept: they only erase.
+    /// The key of the record. `JobGone` and `KeyGone` are not kept: such a record only erases.
     #[must_use]
     pub fn key(&self) -> String {
         match self {
@@ -119,10 +119,11 @@ impl Record {
         }
     }
 
-    /// The keys that it takes away; empty for a record that is to be kept.
+    /// The keys that the record takes away; empty for a record that is to be kept.
     #[must_use]
     pub fn erases(&self) -> Vec<String> {
         match self {
+            // A slot lives as long as its job: a slot without a job would be found by no later release.
             Self::JobGone { name } => vec![format!("job/{name}"), format!("slot/{name}")],
             Self::KeyGone { .. } => vec![self.key()],
             _ => Vec::new(),
@@ -218,7 +219,8 @@ pub struct Notice {
     pub at: FabricTime,
     /// How much it matters.
     pub severity: Severity,
-    /// One word: committed, released, moved, drift, period_mismatch, lost, connected, quarantined, trusted, expired, headroom, fabric, store, more.
+    /// One word: committed, released, moved, drift, period_mismatch, lost, connected, quarantined, trusted, expired, headroom, fabric,
+    /// store, more.
     pub kind: &'static str,
     /// One line.
     pub message: String,

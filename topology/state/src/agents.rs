@@ -19,7 +19,7 @@ use crate::{
 pub(crate) struct Agent {
     pub(crate) host: Name,
     pub(crate) session: Option<SessionId>,
-    /// The latest session it ever had: an older one that comes late is not let back.
+    /// The latest session of the host: an older session that comes late is not let back.
     pub(crate) latest: SessionId,
     pub(crate) version: String,
     pub(crate) ports: Vec<String>,
@@ -69,22 +69,27 @@ pub(crate) struct Agents {
 impl Agent {
     /// When it has to be looked at next.
     fn due(&self, idle: Nanos) -> Option<FabricTime> {
+        // An agent without a session gets no plan and cannot fall silent, so it has no timer.
         self.session.map(|_| self.renew.min(self.silent_at(idle)))
     }
 
     fn silent_at(&self, idle: Nanos) -> FabricTime {
+        // A sum beyond the range of time means never, which is what saturation gives.
         self.last_seen.saturating_add(idle).saturating_add(self.unheard)
     }
 
-    /// It said something.
+    /// Notes that the agent said something.
     pub(crate) fn heard(&mut self, now: FabricTime) {
         (self.last_seen, self.unheard) = (now, Nanos(0));
     }
 
     /// Whether the clock is good enough for the slot, given whether it was before.
     pub(crate) fn distrusts(&self, slot: &Slot, before: bool) -> bool {
+        // A session without an estimate yet says nothing about its clock: the earlier verdict stands.
         let Some(clock) = self.clock else { return before };
+        // Trust comes back only well below the slack (`TRUST_PERMILLE`); a bound that wavers around it would flap otherwise.
         let enough = if before { plan::slot::share(slot.slack, TRUST_PERMILLE) } else { slot.slack };
+        // A job that is not held has no slot to miss, whatever the clock.
         slot.hold && clock.bound > enough
     }
 }
@@ -104,12 +109,15 @@ impl Agents {
 
     /// Begins a session.
     pub(crate) fn hello(&mut self, now: FabricTime, session: SessionId, host: &str, idle: Nanos) -> Welcome {
+        // A session stays with the host of its first hello.
         if let Some(known) = self.sessions.get(&session) {
             return if **known == *host { Welcome::Again } else { Welcome::Refused };
         }
+        // Session numbers only grow, so a smaller one is a late hello of a session that was replaced.
         if self.by_host.get(host).is_some_and(|a| a.latest >= session) {
             return Welcome::Refused;
         }
+        // Room is made before anything changes: a refused hello leaves all agents as they were.
         if !self.by_host.contains_key(host) && !self.make_room() {
             return Welcome::Full;
         }
@@ -128,6 +136,7 @@ impl Agents {
             renew: now,
             quarantined: BTreeSet::new(),
         };
+        // The old timer is found by what the old agent says, so the old agent leaves before the new one is in.
         let old = self.forget(&host, idle);
         self.sessions.insert(session, host.clone());
         self.timers.extend(fresh.due(idle).map(|at| (at, host.clone())));
@@ -140,6 +149,7 @@ impl Agents {
         if self.by_host.len() < AGENTS_MAX {
             return true;
         }
+        // Agents with a session are never forgotten. Ties go by name, so that the same events forget the same agent.
         let gone = self.by_host.values().filter(|a| a.session.is_none()).min_by_key(|a| (a.last_seen, a.host.clone()));
         let gone = gone.map(|a| a.host.clone());
         gone.is_some_and(|host| self.by_host.remove(&host).is_some())
@@ -159,6 +169,7 @@ impl Agents {
     /// Changes what is known of a host's agent and keeps its timer.
     pub(crate) fn update(&mut self, host: &str, idle: Nanos, change: impl FnOnce(&mut Agent)) {
         let Some(agent) = self.by_host.get_mut(host) else { return };
+        // The key of a timer is computed from its agent: the key is taken before the change, to remove the timer, and after, to insert it.
         let before = agent.due(idle);
         change(agent);
         let after = agent.due(idle);
@@ -172,6 +183,7 @@ impl Agents {
 
     /// Nobody could be heard for so long.
     pub(crate) fn unheard(&mut self, lasted: Nanos, idle: Nanos) {
+        // An agent without a session cannot fall silent; the copy of at most `AGENTS_MAX` names lets `update` change the agents.
         let connected: Vec<Name> = self.sessions.values().cloned().collect();
         for host in connected {
             self.update(&host, idle, |a| a.unheard = Nanos(a.unheard.0.saturating_add(lasted.0)));
@@ -188,6 +200,7 @@ impl Agents {
     /// Notes that a plan was sent which holds until `expires`.
     pub(crate) fn sent(&mut self, host: &str, now: FabricTime, ttl: Nanos, idle: Nanos) {
         self.update(host, idle, |a| {
+            // A third of the lifetime leaves time for another renewal if the first one is lost.
             a.expires = now.saturating_add(ttl);
             // At least 1 ns, so that time moves on.
             a.renew = now.saturating_add(Nanos((ttl.0 / 3).max(1)));
@@ -199,9 +212,10 @@ impl Agents {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    /// Which hosts are due, and for what.
+    /// The hosts that are due, and for what.
     pub(crate) fn due(&self, now: FabricTime, idle: Nanos) -> Vec<(Name, Due)> {
         let hosts = self.timers.iter().take_while(|(at, _)| *at <= now).filter_map(|(_, h)| self.by_host.get(h));
+        // Silence comes first: a plan for an agent that is given up reaches nobody.
         let what = |a: &Agent| if a.silent_at(idle) <= now { Due::Silence } else { Due::Renewal };
         hosts.map(|a| (a.host.clone(), what(a))).collect()
     }

@@ -46,6 +46,7 @@ impl Batch {
             match (durable.job(name), next.job(name)) {
                 (Some(_), None) => out.push(Record::JobGone { name: name.to_string() }),
                 (old, Some(new)) => job_records(old.map(|j| &**j), new, &mut out),
+                // A job that came and went within the batch was never durable.
                 (None, None) => {}
             }
         }
@@ -55,9 +56,11 @@ impl Batch {
                 (old, Some(new)) if old != Some(new) => {
                     out.push(Record::Key { key: String::from(&**key), at: new.at, answer: new.answer.clone() });
                 }
+                // The key is as it was, or it came and went within the batch.
                 _ => {}
             }
         }
+        // Forgetting keys and refusing changes leave the version alone, so this record is not part of every batch.
         if durable.version != next.version {
             out.push(Record::PlanVersion { plan_version: next.version });
         }
@@ -66,6 +69,7 @@ impl Batch {
 
     /// Copies what the batch touched from one plan to the other.
     pub(crate) fn copy(&self, from: &Plan, to: &mut Plan) {
+        // The two plans are equal outside what the batch touched: to copy that much makes them equal everywhere.
         if self.fabric {
             to.installed.clone_from(&from.installed);
         }
@@ -82,6 +86,7 @@ impl Batch {
 fn job_records(old: Option<&Job>, new: &Job, out: &mut Vec<Record>) {
     let same =
         |o: &Job| o.lease == new.lease && o.headroom_permille == new.headroom_permille && o.definition.document == new.definition.document;
+    // Another slot does not write the document again: a document may have a megabyte, a slot has some hundred bytes.
     if !old.is_some_and(same) {
         out.push(Record::Job {
             name: new.name.to_string(),

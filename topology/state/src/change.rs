@@ -81,6 +81,7 @@ fn drafted<T>(
     match work(&mut transaction) {
         Ok(out) => Ok((out, transaction.finish())),
         Err(refusal) => {
+            // Some jobs may have been replaced before the refusal: a change leaves no trace unless it is applied whole.
             transaction.undo();
             Err(refusal)
         }
@@ -94,6 +95,7 @@ fn moved_notices(now: FabricTime, settled: &Settled, plan_version: u64) -> impl 
 
 fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> Result<Done, Refusal> {
     let Commit { jobs, if_fabric, if_plan_version, lease, key } = commit;
+    // The key comes first: a repetition gets its answer even if plan and fabric moved on since the first try.
     if let Some(answer) = repeated(plan, &jobs, &key)? {
         return Ok(Done { reply: Some(Reply::Committed(answer)), ..Done::default() });
     }
@@ -101,20 +103,24 @@ fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> 
         return Err(Refusal::PlanVersionMoved { plan_version: plan.version, expected });
     }
     let installed = plan.installed.clone().ok_or(Refusal::NoFabric)?;
+    // The ids in a placement mean other nodes on another fabric.
     if let Some(expected) = if_fabric.filter(|version| *version != installed.version) {
         return Err(Refusal::FabricMoved { version: installed.version, expected });
     }
     if jobs.is_empty() {
         return Err(Refusal::Policy("a commit without jobs".into()));
     }
+    // Limits come before `check`, which routes every job and is the expensive part.
     limit("jobs in one commit", jobs.len(), COMMIT_JOBS_MAX)?;
     limit("bytes of an idempotency key", key.len(), KEY_BYTES_MAX)?;
     let names = distinct(&jobs)?;
     let added = names.iter().filter(|n| plan.job(n).is_none()).count();
+    // Jobs that are committed already are replaced, so only new names count.
     limit("jobs", plan.jobs().len() + added, JOBS_MAX)?;
     let lease = lease.map(|length| Lease { length, until: now.saturating_add(length) });
     let mut checked: Vec<(JobDefinition, Option<Arc<Load>>)> = Vec::with_capacity(jobs.len());
     for definition in jobs {
+        // A commit of an unchanged job renews its lease only: the job keeps its routes and counts as running.
         let same = plan.job(&definition.job.name).is_some_and(|j| *j.definition == definition);
         let load = if same { None } else { Some(Arc::new(check(&installed, &definition)?)) };
         checked.push((definition, load));
@@ -126,11 +132,13 @@ fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> 
             let name = Name::from(definition.job.name.as_str());
             let old = transaction.plan.job(&name).cloned();
             dirty.insert(name.clone());
+            // The component that a changed job leaves behind is planned again too: its links carry less from now on.
             dirty.extend(old.iter().flat_map(|o| transaction.members(o)));
             let job = match (load, old) {
                 (None, Some(old)) => Job { lease, ..(*old).clone() },
                 (load, _) => {
                     fresh.insert(name.clone());
+                    // A job that changed is like a new one to the solver. A load is always there: no load means an unchanged job.
                     new_job(name.clone(), definition, load.unwrap_or_else(|| Arc::new(Load::default())), lease, config)
                 }
             };
@@ -139,6 +147,7 @@ fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> 
         transaction.settle(&dirty, &fresh)
     })?;
     let plan_version = plan.version;
+    // Slots are kept without an expiry, which differs with each plan that is sent; the answer says what a plan sent now would.
     let with_expiry = |job: &Arc<Job>| Slot { expires: now.saturating_add(config.plan_ttl), ..job.slot.clone() };
     let answer = Commitment {
         plan_version,
@@ -151,6 +160,7 @@ fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> 
     let only = names.first().filter(|_| count == 1);
     let mut notices = alloc::vec![notice(now, Severity::Info, "committed", only.map(|n| &**n), plan_version, said)];
     notices.extend(moved_notices(now, &settled, plan_version));
+    // Only a success is remembered: a refused commit may be repeated under the same key.
     let keys = if key.is_empty() { BTreeSet::new() } else { remember(plan, now, key, answer.clone()) };
     Ok(Done { reply: Some(Reply::Committed(answer)), notices, touched, keys, fabric: false })
 }
@@ -160,6 +170,7 @@ fn repeated(plan: &Plan, jobs: &[JobDefinition], key: &str) -> Result<Option<Com
     let Some(used) = plan.key(key).filter(|_| !key.is_empty()) else { return Ok(None) };
     let unknown = |d: &&JobDefinition| !used.answer.slots.iter().any(|s| s.job == d.job.name);
     match jobs.iter().find(unknown) {
+        // A key that was used for other jobs is refused: the caller would take their answer for its own.
         Some(d) => Err(Refusal::KeyUsed { key: key.into(), job: d.job.name.clone() }),
         None => Ok(Some(used.answer.clone())),
     }
@@ -168,6 +179,7 @@ fn repeated(plan: &Plan, jobs: &[JobDefinition], key: &str) -> Result<Option<Com
 /// Keeps the answer under the key, and as many keys as are allowed.
 fn remember(plan: &mut Plan, now: FabricTime, key: String, answer: Commitment) -> BTreeSet<Arc<str>> {
     let mut keys = BTreeSet::new();
+    // Each turn forgets a key. An answer has at most `JOBS_MAX` slots, a tenth of `KEY_SLOTS_MAX`, so room is always found.
     while plan.keys().len() >= KEYS_MAX || plan.key_slots() + answer.slots.len() > KEY_SLOTS_MAX {
         let Some((_, oldest)) = plan.oldest_key().cloned() else { break };
         plan.replace_key(&oldest, None);
@@ -207,6 +219,7 @@ fn remove(transaction: &mut Transaction<'_>, names: &BTreeSet<Name>) -> Result<S
     let mut dirty = BTreeSet::new();
     for name in names {
         let Some(job) = transaction.plan.job(name).cloned() else { continue };
+        // The names of jobs that go are among these; `groups` passes over names that it does not find.
         dirty.extend(transaction.members(&job));
         transaction.put(name, None);
     }
@@ -214,10 +227,12 @@ fn remove(transaction: &mut Transaction<'_>, names: &BTreeSet<Name>) -> Result<S
 }
 
 fn release(now: FabricTime, plan: &mut Plan, config: &Config, jobs: &[String]) -> Result<Done, Refusal> {
+    // There are no more names to release than there can be jobs.
     limit("jobs in one release", jobs.len(), JOBS_MAX)?;
     let asked: BTreeSet<Name> = jobs.iter().map(|n| Name::from(n.as_str())).collect();
     let (known, unknown): (BTreeSet<Name>, BTreeSet<Name>) = asked.into_iter().partition(|n| plan.job(n).is_some());
     let unknown: Vec<String> = unknown.iter().map(|n| n.to_string()).collect();
+    // A release that is repeated changes nothing and is no error: the jobs are as gone as the caller wants them.
     if known.is_empty() {
         return Ok(Done { reply: Some(Reply::Released { plan_version: plan.version, unknown }), ..Done::default() });
     }
@@ -255,6 +270,7 @@ fn set_fabric(
     let names = distinct(&jobs)?;
     let as_committed = |d: &JobDefinition| plan.job(&d.job.name).is_some_and(|j| j.definition.document == d.document);
     if names.len() != plan.jobs().len() || !jobs.iter().all(as_committed) {
+        // The caller placed the jobs on the new fabric: a job that is missing in the list would keep ids of the old one.
         return Err(Refusal::Policy("jobs were committed or released while the fabric was read; try again".into()));
     }
     let version = plan.installed.as_ref().map_or(0, |i| i.version) + 1;
@@ -262,14 +278,17 @@ fn set_fabric(
     let installed = Arc::new(Installed { routing, text, version });
     let mut loads = Vec::with_capacity(jobs.len());
     for definition in jobs {
+        // A job that cannot stand on the new fabric refuses the fabric before anything changes (docs/operating.md).
         let load = check(&installed, &definition)?;
         loads.push((definition, Arc::new(load)));
     }
+    // Re-planning reads capacities from the plan, so the new fabric is in place before `settle` and goes back on a refusal.
     let before = plan.installed.replace(installed);
     let all: BTreeSet<Name> = names;
     let drafted = drafted(plan, config, |transaction| {
         for (definition, load) in loads {
             let Some(old) = transaction.plan.job(&definition.job.name).cloned() else { continue };
+            // The old component names links of the old fabric.
             let job = Job { definition: Arc::new(definition), load, component: None, ..(*old).clone() };
             transaction.put(&old.name, Some(Arc::new(job)));
         }
@@ -284,12 +303,14 @@ fn set_fabric(
 }
 
 fn lengthen(now: FabricTime, plan: &mut Plan, config: &Config, name: &Name, plan_version: u64) -> Result<Done, Refusal> {
+    // Slips under a slot that has changed since ask for nothing, and `HEADROOM_MAX_PERMILLE` ends the lengthening.
     let Some(job) = plan.job(name).filter(|j| j.slot.plan_version == plan_version && j.headroom_permille < HEADROOM_MAX_PERMILLE).cloned()
     else {
         return Ok(Done::default());
     };
     let headroom = (job.headroom_permille + HEADROOM_STEP_PERMILLE).min(HEADROOM_MAX_PERMILLE);
     let (_, touched) = drafted(plan, config, |transaction| {
+        // All that meet get the same headroom: with different ones their periods would lose their ratio (`plan::slot::periods`).
         let members: BTreeSet<Name> = transaction.members(&job).into_iter().collect();
         for name in &members {
             let Some(member) = transaction.plan.job(name).cloned() else { continue };
@@ -309,9 +330,12 @@ fn lengthen(now: FabricTime, plan: &mut Plan, config: &Config, name: &Name, plan
 fn realign(now: FabricTime, plan: &mut Plan, config: &Config, name: &Name, plan_version: u64, error: i64) -> Result<Done, Refusal> {
     let Some(job) = plan.job(name).filter(|j| j.slot.plan_version == plan_version).cloned() else { return Ok(Done::default()) };
     let slot = &job.slot;
+    // The error is what an agent says and may be any 64 bits: in 128 bits the sum cannot overflow.
     let period = i128::from(slot.period.0);
     let offset = (i128::from(slot.offset.0) + i128::from(error)).rem_euclid(period.max(1));
+    // The remainder is not negative and below a period of 64 bits, so it always fits.
     let offset = Nanos(u64::try_from(offset).unwrap_or(0));
+    // The refusal only makes `drafted` take everything back: nobody reads its text.
     let stays = |transaction: &mut Transaction<'_>| {
         if transaction.shift_alone(name, offset)? { Ok(()) } else { Err(Refusal::Policy(String::new())) }
     };

@@ -24,6 +24,7 @@ use crate::{
 pub(crate) fn check(installed: &Installed, definition: &JobDefinition) -> Result<Load, Refusal> {
     let name = &definition.job.name;
     let refuse = |problem: &str| Refusal::Policy(format!("job {name:?}: {problem}"));
+    // The name stands in every message below and in a key of the store, so it is checked first.
     check_name(name)?;
     if definition.placement.ranks.is_empty() || definition.hosts.is_empty() {
         return Err(refuse("it has no hosts"));
@@ -37,11 +38,12 @@ pub(crate) fn check(installed: &Installed, definition: &JobDefinition) -> Result
         hosts.push(host.ok_or_else(|| refuse("it was placed on another fabric; try again"))?);
     }
     if hosts.first().copied() != definition.hosts.first().map(|h| &**h) {
+        // The slot's `leader_host` is the first host: its agent would speak for a job whose rank 0 is elsewhere.
         return Err(refuse("its first host is not that of rank 0"));
     }
     hosts.sort_unstable();
     hosts.dedup();
-    // Its period has to fit the circle at the largest headroom that it can get.
+    // The period has to fit the circle at the largest headroom that slips can give the job: `lengthen` does not check it again.
     let longest = plan::slot::period(definition.job.period, HEADROOM_MAX_PERMILLE);
     if longest.0 > PERIOD_TICKS_MAX {
         return Err(refuse(&format!("a period of {} is too long", definition.job.period)));
@@ -51,6 +53,7 @@ pub(crate) fn check(installed: &Installed, definition: &JobDefinition) -> Result
     let demands = link_demands(&cluster, &definition.job, &definition.placement).map_err(policy)?;
     for (link, _) in &demands.links {
         let capacity = fabric.capacity(*link).map_err(|e| policy(e.into()))?;
+        // The score divides by the capacity (CASSINI, equation 2).
         if capacity.0 == 0 {
             return Err(policy(PlanError::ZeroCapacity { link: fabric.link_name(*link) }));
         }
@@ -65,6 +68,7 @@ fn policy(error: PlanError) -> Refusal {
 }
 
 fn check_name(name: &str) -> Result<(), Refusal> {
+    // A name that is refused may be of any length, and the message shows its beginning.
     units::check_name(name).map_err(|e| Refusal::Policy(format!("job {:?}: {e}", name.chars().take(64).collect::<String>())))
 }
 

@@ -60,6 +60,7 @@ pub(crate) fn groups(plan: &Plan, dirty: &BTreeSet<Name>) -> Vec<Vec<Arc<Job>>> 
     let mut walked: BTreeSet<LinkId> = BTreeSet::new();
     let mut out = Vec::new();
     for start in dirty {
+        // A name may be that of a job which this change takes away.
         let Some(job) = plan.job(start) else { continue };
         if !seen.insert(start.clone()) {
             continue;
@@ -68,6 +69,7 @@ pub(crate) fn groups(plan: &Plan, dirty: &BTreeSet<Name>) -> Vec<Vec<Arc<Job>>> 
         let mut queue = alloc::vec![job];
         while let Some(job) = queue.pop() {
             for (link, _) in &job.load.demands.links {
+                // A link that its jobs cannot exceed joins nobody. Each link is walked and each job queued once: that bounds the search.
                 if plan.on(*link).len() < 2 || !walked.insert(*link) || !plan.is_contended(*link) {
                     continue;
                 }
@@ -75,6 +77,7 @@ pub(crate) fn groups(plan: &Plan, dirty: &BTreeSet<Name>) -> Vec<Vec<Arc<Job>>> 
             }
             group.push(job.clone());
         }
+        // Members are found by binary search, and the solver's answer must not depend on where the search began.
         group.sort_by(|a, b| a.name.cmp(&b.name));
         out.push(group);
     }
@@ -122,6 +125,7 @@ impl<'a> Candidate<'a> {
     /// # Errors
     /// [`Refusal::Policy`]: what the solver refuses.
     pub(crate) fn solve(&self, effort: Effort) -> Result<Standing, Refusal> {
+        // Iteration times are predicted by `assess`, which every solution goes through.
         let options = Options { effort, predict: false, ..Options::default() };
         self.coupled.solve(&options).map_err(|e| Refusal::Policy(e.to_string()))
     }
@@ -153,6 +157,7 @@ impl<'a> Candidate<'a> {
             let Some((score, zero_shift_score)) = exceeded.scores else { continue };
             links.extend(exceeded.links.iter().map(|&link| LinkScore { link, score, zero_shift_score }));
         }
+        // `Component::scores` finds a link by binary search.
         links.sort_unstable_by_key(|l| l.link);
         let gates = Gates { tolerance_permille, jitter_permille: JITTER_PERMILLE };
         let (times, advice) = self.coupled.predict(standing, gates, holding);

@@ -49,7 +49,7 @@ pub const RAISES_MAX: u32 = 3;
 pub const SLIP_ITERATIONS_MIN: u64 = 20;
 /// One slip in more iterations than this is no reason to act.
 pub const SLIPS_ONE_IN: u64 = 20;
-/// Consecutive reports beyond the slack that make a drift; one may be an outlier, three reports are a trend.
+/// Consecutive reports beyond the slack that make a drift: one report may be an outlier, three reports are a trend.
 pub const DRIFT_REPORTS: u32 = 3;
 /// The same for reports of another period than the declared one, and for those of the declared one after that.
 pub const MISMATCH_REPORTS: u32 = 3;

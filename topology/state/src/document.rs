@@ -18,7 +18,7 @@ impl<T: Any + fmt::Debug + PartialEq + Send + Sync> Opaque for T {
 }
 
 impl Document {
-    /// Keeps a value. One that does not equal itself is a new document each time.
+    /// Keeps a value. A value that does not equal itself is a new document each time.
     #[must_use]
     pub fn new<T: Any + fmt::Debug + PartialEq + Send + Sync>(value: Arc<T>) -> Self {
         Self(value)

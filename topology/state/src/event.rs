@@ -89,6 +89,7 @@ pub struct GateTotals {
 
 impl GateTotals {
     pub(crate) fn add(&mut self, report: &GateReport) {
+        // Counts are what agents say: totals stop at the end of the range, because a counter must never go back.
         self.iterations = self.iterations.saturating_add(report.iterations);
         self.slips = self.slips.saturating_add(report.slips);
         self.fail_opens = self.fail_opens.saturating_add(report.fail_opens);

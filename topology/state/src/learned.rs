@@ -26,15 +26,16 @@ pub(crate) struct PeriodWatch {
 pub(crate) enum Learned {
     /// The period is not the declared one.
     Differs(Nanos),
-    /// It is again.
+    /// The period is the declared one again.
     Agrees(Nanos),
 }
 
 impl PeriodWatch {
-    /// Takes in a report of a job whose iteration was `declared` and that has this slot. It takes [`MISMATCH_REPORTS`] reports in
-    /// a row to change what is said.
+    /// Takes in a report of a job whose iteration was `declared` and that has this slot. What is said
+    /// changes only after [`MISMATCH_REPORTS`] reports in a row.
     pub(crate) fn report(&mut self, declared: Nanos, slot: &Slot, report: &GateReport) -> Option<Learned> {
         let (learned, differs) = judge(declared, slot, report)?;
+        // A report that says the same as before breaks the row: only reports in a row change what is said.
         if differs == self.mismatch.is_some() {
             self.other = 0;
             self.mismatch = self.mismatch.map(|_| learned);
@@ -52,6 +53,7 @@ impl PeriodWatch {
 
 /// The period that the report shows, and whether it is another than the declared one; `None` if it shows none.
 fn judge(declared: Nanos, slot: &Slot, report: &GateReport) -> Option<(Nanos, bool)> {
+    // A report without a start has medians of nothing.
     if report.iterations == 0 {
         return None;
     }
@@ -60,6 +62,7 @@ fn judge(declared: Nanos, slot: &Slot, report: &GateReport) -> Option<(Nanos, bo
     let differs = |period: u64| !(least..=most).contains(&period);
     // What a held job sends repeats with its slots, whatever it would do alone.
     if let Some(observed) = report.observed_period.filter(|_| report.holds == 0) {
+        // The observed period is what an agent says: saturation keeps a huge one from wrapping into the range.
         let harmonic = (1..=HARMONICS_MAX).any(|n| !differs(observed.0.saturating_mul(n)) || !differs(observed.0 / n));
         return Some((observed, !harmonic));
     }

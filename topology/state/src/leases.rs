@@ -18,6 +18,7 @@ pub(crate) struct Leases {
 
 impl Leases {
     pub(crate) fn set(&mut self, job: &Name, until: Option<FabricTime>) {
+        // Both maps change together: `order` holds exactly the pairs of `until`, and `due` reads nothing else.
         if let Some(old) = self.until.remove(job) {
             self.order.remove(&(old, job.clone()));
         }
@@ -36,7 +37,7 @@ impl Leases {
         self.order.first().map(|(at, _)| *at)
     }
 
-    /// Those that have ended.
+    /// The jobs whose leases have ended.
     pub(crate) fn due(&self, now: FabricTime) -> Vec<Name> {
         self.order.iter().take_while(|(at, _)| *at <= now).map(|(_, job)| job.clone()).collect()
     }

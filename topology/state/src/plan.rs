@@ -129,8 +129,10 @@ impl Plan {
     /// Puts a job in the place of the one of that name, or takes it away.
     pub(crate) fn replace(&mut self, name: &Name, job: Option<Arc<Job>>) {
         let old = self.jobs.get(name).cloned();
+        // A new slot leaves the load as it is, by identity: then the job stands on the same links and the indices stay.
         let same_load = matches!((&old, &job), (Some(a), Some(b)) if Arc::ptr_eq(&a.load, &b.load));
         if !same_load {
+            // The old load leaves before the new one enters: the other order would take the job off the links of both.
             old.iter().for_each(|o| self.leave(name, &o.load));
             job.iter().for_each(|j| self.enter(name, &j.load));
         }
@@ -143,7 +145,9 @@ impl Plan {
     fn enter(&mut self, name: &Name, load: &Load) {
         for &(link, demand) in &load.demands.links {
             let here = self.links.entry(link).or_default();
+            // Jobs of a link stay in order of name, whatever the order of the commits: equal plans give equal answers.
             let at = here.partition_point(|p| p.job < *name);
+            // `check` made one peak for each demand, and `demand` is an index of these.
             here.insert(at, Presence { job: name.clone(), demand, peak: load.peaks[demand as usize] });
         }
         for host in &load.hosts {
@@ -155,6 +159,7 @@ impl Plan {
         for (link, _) in &load.demands.links {
             if let Some(here) = self.links.get_mut(link) {
                 here.retain(|p| p.job != *name);
+                // A link that nobody loads is no link with demand, and must not stay in the index for ever.
                 if here.is_empty() {
                     self.links.remove(link);
                 }
@@ -191,6 +196,7 @@ impl Plan {
     pub(crate) fn replace_key(&mut self, key: &Arc<str>, used: Option<Arc<KeyUse>>) {
         if let Some(old) = self.keys.remove(key) {
             self.keys_by_age.remove(&(old.at, key.clone()));
+            // The same number was added when this key came in, and an answer never changes: the count cannot go below 0.
             self.key_slots -= old.answer.slots.len();
         }
         if let Some(used) = used {

@@ -98,6 +98,7 @@ impl Restored {
     ) -> Result<Self, RestoreError> {
         let mut kept: BTreeMap<String, Record> = BTreeMap::new();
         for record in records {
+            // A record that erases is not kept itself: `JobGone` takes the job and its slot.
             let gone = record.erases();
             gone.iter().for_each(|key| drop(kept.remove(key)));
             if gone.is_empty() {
@@ -105,6 +106,7 @@ impl Restored {
             }
         }
         let mut out = Self::default();
+        // The fabric comes before the jobs, wherever a store keeps it: jobs are read on it.
         if let Some(Record::Fabric { version, text }) = kept.get("fabric") {
             let refuse = |reason| RestoreError::Document { key: "fabric".into(), reason };
             let fabric = Arc::new(fabric(text).map_err(refuse)?);
@@ -133,6 +135,7 @@ pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Resu
     let mut plan = Plan::default();
     plan.version = plan_version;
     if let Some(RestoredFabric { fabric, text, version }) = fabric {
+        // Routes follow from the configuration of today: `ecmp` may be another than when the jobs were committed.
         let routing = Routing::new(fabric, config.ecmp, &[]).map_err(|e| Refusal::Policy(e.to_string()))?;
         plan.installed = Some(Arc::new(Installed { routing, text, version }));
     }
@@ -145,10 +148,12 @@ pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Resu
     for RestoredJob { definition, lease, headroom_permille } in jobs {
         let name = Name::from(definition.job.name.as_str());
         let installed = plan.installed.clone().ok_or_else(|| RestoreError::NoFabric { job: name.to_string() })?;
+        // A job is checked as on a commit: what this version of the service refuses stops the start and is not dropped.
         let load = Arc::new(check(&installed, &definition)?);
+        // A new slot would move a job that may still run in the old one, so a missing slot is an error.
         let slot = slots.remove(&*name).ok_or_else(|| RestoreError::NoSlot { job: name.to_string() })?;
         let slot = Slot { expires: FabricTime(0), ..slot };
-        // Renewals were not kept: agents get a whole lease to come back.
+        // Renewals by reports were not kept: agents get a whole lease to come back.
         let lease = lease.map(|(length, until)| Lease { length, until: until.max(now.saturating_add(length)) });
         let job = Job { name: name.clone(), definition: Arc::new(definition), load, lease, headroom_permille, slot, component: None };
         plan.replace(&name, Some(Arc::new(job)));
@@ -156,6 +161,7 @@ pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Resu
     for group in groups(&plan, &names).into_iter().filter(|g| g.len() > 1) {
         let periods: Vec<Nanos> = group.iter().map(|j| j.slot.period).collect();
         let shifts: Vec<Ticks> = group.iter().map(|j| Ticks(j.slot.offset.0)).collect();
+        // Nothing is solved here: the slots are scored as they stand, so a restart moves nobody and keeps who is held (P141).
         let candidate = Candidate::new(&plan, &group, &periods)?;
         let hold: Vec<bool> = group.iter().map(|j| j.slot.hold).collect();
         let assessed = candidate.assess(&candidate.evaluate(&shifts)?, config.tolerance_permille, Holding::Kept(&hold));

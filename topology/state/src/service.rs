@@ -19,7 +19,7 @@ use crate::{
     view::View,
 };
 
-/// The topology service's controller. It never reads a clock and does no input or output.
+/// The topology service's controller, which never reads a clock and does no input or output.
 ///
 /// ```
 /// use antiphase_state::{Action, Change, Config, Event, RequestId, Service};
@@ -59,6 +59,7 @@ impl Service {
     /// # Errors
     /// [`RestoreError`]: the records do not fit together, or are refused today.
     pub fn restore(config: Config, now: FabricTime, restored: Restored) -> Result<Self, RestoreError> {
+        // A state that cannot be restored whole is refused: the operator decides, not the service (P88).
         let plan = restore::plan(&config, now, restored)?;
         let mut service = Self::with_plan(config, plan);
         for job in service.view.plan.jobs() {
@@ -81,9 +82,11 @@ impl Service {
         }
     }
 
-    /// Takes in what happened at `now`, which never goes back. Then call [`Service::poll`] until it has nothing more.
+    /// Takes in what happened at `now`; the caller's clock never goes back. Then call [`Service::poll`] until it has nothing more.
     pub fn handle(&mut self, now: FabricTime, event: Event) {
+        // The count begins anew with each event: `NOTICES_MAX` bounds what one event can write into the log.
         self.notices = 0;
+        // The view's time never goes back, even if a caller breaks that promise: the age of a report must not shrink.
         self.view.now = self.view.now.max(now);
         match event {
             Event::Asked { request, change } => drop(self.enqueue(Queued::Asked { request, change })),
@@ -94,6 +97,7 @@ impl Service {
             Event::PlanAck { session, plan_version } => self.acknowledged(now, session, plan_version),
             Event::Report { session, report } => self.report(now, session, &report),
             Event::Persisted { ticket } => {
+                // Only the batch under way can be answered: a stray ticket of another batch changes nothing.
                 if let Some(batch) = self.under_way.take_if(|b| b.ticket == ticket) {
                     self.keep(now, batch);
                 }
@@ -104,13 +108,16 @@ impl Service {
                 }
             }
             Event::Stalled { lasted } => {
+                // Time in which the service heard nobody is no agent's silence (P123).
                 let idle = self.idle();
                 self.view.agents.unheard(lasted, idle);
             }
             Event::Tick => self.tick(now),
         }
+        // Every event may have queued a change or freed the store, so each one ends with a look at the queue.
         self.advance(now);
         if self.notices > NOTICES_MAX {
+            // This last notice goes straight to the actions: `notice` would drop it like those that it counts.
             let message = format!("{} more notices", self.notices - NOTICES_MAX);
             let plan_version = self.view.plan_version();
             let more = Notice { at: now, severity: Severity::Warning, kind: "more", message, job: None, host: None, plan_version };
@@ -126,6 +133,7 @@ impl Service {
     /// When to call [`Service::handle`] with [`Event::Tick`], if nothing happens before.
     #[must_use]
     pub fn deadline(&self) -> Option<FabricTime> {
+        // A queued expiry sets no deadline: the lease stays due until the store answers, and the caller would tick without a pause.
         let leases = self.view.leases.first().filter(|_| !self.expiring).map(|at| at.max(self.not_before));
         let agents = self.view.agents.first();
         leases.into_iter().chain(agents).min()
@@ -144,13 +152,14 @@ impl Service {
         }
     }
 
-    /// Queues a change; one for which there is no room is refused at once.
+    /// Queues a change. A change for which there is no room is refused at once.
     pub(crate) fn enqueue(&mut self, change: Queued) -> bool {
         let waiting = self.queue.len();
         if waiting < QUEUE_MAX {
             self.queue.push_back(change);
             return true;
         }
+        // A change of the service itself has no request: its watch or the next tick asks again.
         if let Some(request) = change.request() {
             let refusal = Refusal::Limit { what: "changes waiting for the store", value: waiting as u64 + 1, max: QUEUE_MAX as u64 };
             self.actions.push_back(Action::Reply { request, result: Err(refusal) });
@@ -161,8 +170,10 @@ impl Service {
     fn tick(&mut self, now: FabricTime) {
         self.agents_due(now);
         if !self.expiring && now >= self.not_before && self.view.leases.first().is_some_and(|at| at <= now) {
+            // The jobs are named when the batch begins, because reports may renew leases until then.
             self.expiring = self.enqueue(Queued::Expire { jobs: Vec::new() });
             if !self.expiring {
+                // A full queue is not asked again at once: the next try is after `STORE_RETRY`.
                 self.not_before = now.saturating_add(STORE_RETRY);
             }
         }
@@ -170,15 +181,18 @@ impl Service {
 
     /// Begins batches until one has to wait for the store.
     fn advance(&mut self, now: FabricTime) {
+        // Each turn takes at least one change off the queue, so the loop ends.
         while self.under_way.is_none() && !self.queue.is_empty() {
             let mut batch = self.apply_some(now);
             let records = batch.records(&self.view.plan, &self.next);
+            // A batch of refusals or repetitions changes nothing durable, and its callers need not wait for the store.
             if records.is_empty() {
                 self.keep(now, batch);
                 continue;
             }
             self.last_ticket += 1;
             batch.ticket = Ticket(self.last_ticket);
+            // Durability comes before announcement: replies, notices and plans stay in the batch until `Persisted` names its ticket (P86).
             self.actions.push_back(Action::Persist { ticket: batch.ticket, records });
             self.under_way = Some(batch);
         }
@@ -189,6 +203,7 @@ impl Service {
         let mut batch = Batch { keys: self.forget_keys(now), ..Batch::default() };
         let mut touched = 0;
         for _ in 0..BATCH_MAX {
+            // The check stands before the change, so one change above the bound is still applied; the batch then ends with it (P123).
             if touched >= BATCH_TOUCHED_MAX {
                 break;
             }
@@ -201,6 +216,7 @@ impl Service {
                 _ => {}
             }
             let expires = matches!(change, Queued::Expire { .. });
+            // An expiry that left the queue, applied or refused, makes way for the next one.
             self.expiring &= !expires;
             match change.apply(now, &mut self.next, &self.view.config) {
                 Ok(done) => {
@@ -210,6 +226,7 @@ impl Service {
                 Err(refusal) => match request {
                     Some(request) => batch.replies.push((request, Err(refusal))),
                     None => {
+                        // Nobody waits for this change, so people are told. A lease that failed to end would be due again at once.
                         self.not_before = self.not_before.max(now.saturating_add(STORE_RETRY));
                         batch.notices.push(self.internal_failure(now, &refusal.to_string()));
                     }
@@ -228,6 +245,7 @@ impl Service {
     fn forget_keys(&mut self, now: FabricTime) -> BTreeSet<alloc::sync::Arc<str>> {
         let mut forgotten = BTreeSet::new();
         for _ in 0..KEYS_FORGOTTEN_PER_BATCH {
+            // Keys come in the order of their age, so the first young one ends the search.
             let old = self.next.oldest_key().filter(|(at, _)| now.since(*at) > KEY_AGE_MAX).cloned();
             let Some((_, key)) = old else { break };
             self.next.replace_key(&key, None);
@@ -238,14 +256,17 @@ impl Service {
 
     /// The batch is durable: now it shows, and everybody is told.
     fn keep(&mut self, now: FabricTime, batch: Batch) {
+        // The loop compares the durable plan with the next one, so it comes before `copy` makes them equal.
         let mut hosts: BTreeSet<Name> = BTreeSet::new();
         for name in &batch.jobs {
             let (old, new) = (self.view.plan.job(name), self.next.job(name));
             let (slot, lease) = (new.map(|j| &j.slot), new.and_then(|j| j.lease));
             let placed = |j: Option<&alloc::sync::Arc<crate::plan::Job>>| j.map(|j| j.load.hosts.clone());
+            // A host that lost a job is told as well as one that got it: a slot that is not in the plan must leave its pages.
             if old.map(|j| &j.slot) != slot || placed(old) != placed(new) {
                 hosts.extend([old, new].into_iter().flatten().flat_map(|j| j.load.hosts.iter().cloned()));
             }
+            // Reports renew leases past what the plan says, so an unchanged lease of the plan does not overwrite the renewed one.
             if old.is_none() || old.and_then(|j| j.lease) != lease {
                 self.view.leases.set(name, lease.map(|l| l.until));
             }
@@ -257,6 +278,7 @@ impl Service {
                 Some(_) => {}
             }
         }
+        // From here on reads see the batch; the answers and plans below are about what they can read.
         batch.copy(&self.next, &mut self.view.plan);
         for name in &batch.asked {
             self.view.watches.entry(name.clone()).and_modify(|w| w.decided(true));
@@ -269,6 +291,7 @@ impl Service {
             self.actions.push_back(Action::Reply { request, result });
         }
         for host in hosts {
+            // The clock is judged first: the plan that is sent says which jobs are held, and quarantine decides that.
             self.judge_clock(now, &host);
             self.send_plan(now, &host);
         }
@@ -276,6 +299,7 @@ impl Service {
 
     /// The batch is lost: all that depends on it, and all that waited behind it, is refused.
     fn drop_all(&mut self, now: FabricTime, batch: Batch, reason: &str) {
+        // The next plan goes back to what is durable, so that later changes do not build on what was refused (P117).
         batch.copy(&self.view.plan, &mut self.next);
         let mut asked = batch.asked;
         let mut refused: Vec<_> = batch.replies.into_iter().map(|(request, _)| request).collect();
@@ -292,6 +316,7 @@ impl Service {
         for name in asked {
             self.view.watches.entry(name).and_modify(|w| w.decided(false));
         }
+        // The drained queue may have held the expiry: without this line no lease would ever end again.
         self.expiring = false;
         self.not_before = now.saturating_add(STORE_RETRY);
         let failure = self.internal_failure(now, &format!("the store failed: {reason}"));

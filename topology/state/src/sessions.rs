@@ -29,6 +29,7 @@ impl Service {
         ports: Vec<String>,
         plan_version: u64,
     ) {
+        // The service keeps both texts for each of `AGENTS_MAX` agents, so their lengths are bounded here, whoever calls.
         if host.is_empty() || host.len() > units::NAME_BYTES_MAX || version.len() > units::NAME_BYTES_MAX {
             return self.disconnect(session, "a host's name has 1 to 253 bytes, and a version no more".into());
         }
@@ -38,6 +39,7 @@ impl Service {
             Welcome::Refused => return self.disconnect(session, format!("host {host} has a later session")),
             Welcome::Full => return self.disconnect(session, format!("there are {AGENTS_MAX} agents, and no more are served")),
             Welcome::New(old) => {
+                // An agent that restarted leaves a session that nobody missed yet: the old session ends now and not after its silence.
                 if let Some(old) = old {
                     self.disconnect(old, format!("host {host} has a later session"));
                 }
@@ -51,6 +53,7 @@ impl Service {
             a.ports = ports.into_iter().take(PORTS_MAX).collect();
             a.acknowledged = plan_version;
         });
+        // The plan goes out even to an agent that has this version: its pages may be close to their expiry.
         self.send_plan(now, host);
     }
 
@@ -66,6 +69,7 @@ impl Service {
         let idle = self.idle();
         self.view.agents.update(&host, idle, |a| {
             a.heard(now);
+            // An acknowledgement may be of a plan that was replaced meanwhile: within a session the number never goes back.
             a.acknowledged = a.acknowledged.max(plan_version);
         });
     }
@@ -79,16 +83,20 @@ impl Service {
             a.clock = report.clock;
         });
         let led = self.view.plan.at(&host).filter(|j| *j.slot.leader_host == *host);
+        // Only the leader's agent renews a lease (P122): any other host could keep a job of somebody else alive.
         let renewed: Vec<_> = led.filter_map(|j| j.lease.map(|l| (j.name.clone(), now.saturating_add(l.length)))).collect();
         for (job, until) in renewed {
             // A lease granted by a commit may be longer than what a report gives it.
             let until = self.view.leases.of(&job).map_or(until, |u| u.max(until));
             self.view.leases.set(&job, Some(until));
         }
+        // The clock is judged before the gates: whether a job was held depends on its quarantine.
         if self.judge_clock(now, &host) {
             self.send_plan(now, &host);
         }
+        // Each gate costs look-ups and may queue a change; `GATES_PER_REPORT_MAX` bounds what one report can cost.
         for gate in report.gates.iter().take(GATES_PER_REPORT_MAX) {
+            // A report about a job that another host leads is passed over (P122).
             let Some(job) = self.view.plan.job(&gate.job).filter(|j| *j.slot.leader_host == *host).cloned() else { continue };
             // A job in quarantine is not held, so it has no slot to be late for.
             let held = job.slot.hold && self.view.agents.at(&host).is_some_and(|a| !a.quarantined.contains(&job.name));
@@ -100,6 +108,7 @@ impl Service {
                 Some(Wanted::Headroom) => self.enqueue(Queued::Lengthen { job: name, plan_version }),
                 Some(Wanted::Slot(error)) => self.enqueue(Queued::Realign { job: name, plan_version, error }),
             };
+            // The change found no room: the watch forgets that it asked, or it would never ask again.
             if !queued {
                 self.view.watches.entry(job.name.clone()).and_modify(|w| w.decided(false));
             }
@@ -129,6 +138,7 @@ impl Service {
                 Due::Renewal => self.send_plan(now, &host),
                 Due::Silence => {
                     let Some(session) = self.view.agents.at(&host).and_then(|a| a.session) else { continue };
+                    // The session is over here first, so the `AgentGone` that follows the disconnect finds nothing and tells nobody twice.
                     self.view.agents.gone(session, idle);
                     self.disconnect(session, format!("nothing was heard for {idle}"));
                     self.host_notice(now, Severity::Warning, "lost", &host, format!("the agent of host {host} was silent for {idle}"));
@@ -142,6 +152,7 @@ impl Service {
         let Some(session) = self.view.agents.at(host).and_then(|a| a.session) else { return };
         let (ttl, idle) = (self.view.config.plan_ttl, self.idle());
         let slots = self.view.host_plan(host, now.saturating_add(ttl));
+        // The renewal timer begins anew with every plan, whatever the plan was sent for.
         self.view.agents.sent(host, now, ttl, idle);
         self.actions.push_back(Action::SendPlan { session, plan_version: self.view.plan_version(), slots });
     }
@@ -152,6 +163,7 @@ impl Service {
         let before = agent.quarantined.clone();
         let led = self.view.plan.at(host).filter(|j| *j.slot.leader_host == *host);
         let after: BTreeSet<Name> = led.filter(|j| agent.distrusts(&j.slot, before.contains(&j.name))).map(|j| j.name.clone()).collect();
+        // Nothing changed for the agent, so no plan is sent and nobody is told again.
         if after == before {
             return false;
         }
@@ -163,6 +175,7 @@ impl Service {
             let said = format!("job {job} is not held: the clock of host {host} is wrong by up to {bound}, more than the slack of {slack}");
             self.job_notice(now, Severity::Warning, "quarantined", host, job, said);
         }
+        // A job that is gone left the quarantine without becoming trusted, so nobody is told.
         for job in before.difference(&after).filter(|j| self.view.plan.job(j).is_some()).cloned().collect::<Vec<_>>() {
             let said = format!("job {job} may be held again: the clock of host {host} is wrong by at most {bound}");
             self.job_notice(now, Severity::Info, "trusted", host, &job, said);
@@ -170,7 +183,7 @@ impl Service {
         true
     }
 
-    /// The host of a live session. Others are told to come again.
+    /// The host of a live session. An agent with another session is told to come again.
     fn host_of(&mut self, session: SessionId) -> Option<Name> {
         let host = self.view.agents.of(session).map(|a| a.host.clone());
         if host.is_none() {

@@ -48,6 +48,7 @@ impl<'a> Transaction<'a> {
 
     pub(crate) fn put(&mut self, name: &Name, job: Option<Arc<Job>>) {
         let plan = &self.plan;
+        // Only the first value counts: `undo` goes back to before the transaction and not to a step inside it.
         self.before.entry(name.clone()).or_insert_with(|| plan.job(name).cloned());
         self.plan.replace(name, job);
     }
@@ -78,14 +79,17 @@ impl<'a> Transaction<'a> {
     pub(crate) fn settle(&mut self, dirty: &BTreeSet<Name>, fresh: &BTreeSet<Name>) -> Result<Settled, Refusal> {
         let mut out = Settled { jobs: Vec::new(), moved: Vec::new(), score: 1.0 };
         let (mut loss, mut links) = (0.0, 0usize);
+        // The groups are found once: slots, which are all that the loop changes, do not decide who meets whom.
         for group in groups(self.plan, dirty) {
             let settled = if let [job] = &group[..] { alloc::vec![self.alone(job)] } else { self.together(&group, fresh)? };
             if let Some(component) = settled.first().and_then(|j| j.component.as_ref()) {
+                // The score is a mean over links, so each component weighs as many links as it has.
                 loss += (1.0 - component.score) * component.links.len() as f64;
                 links += component.links.len();
             }
             for (old, new) in group.iter().zip(settled) {
                 let turned = old.slot.offset != new.slot.offset || old.slot.period != new.slot.period;
+                // A fresh job had no slot from which it could move.
                 if turned && !fresh.contains(&old.name) {
                     out.moved.push(old.name.to_string());
                 }
@@ -105,21 +109,26 @@ impl<'a> Transaction<'a> {
     /// A job that meets nobody.
     fn alone(&self, job: &Arc<Job>) -> Job {
         let period = slot::period(job.definition.job.period, job.headroom_permille);
+        // Any offset is good for a job that meets nobody, so the old one stays: nothing moves without need.
         let offset = if job.slot.period == period { job.slot.offset } else { Nanos(0) };
+        // Half of the period is the largest slack that a slot has: this job may drift as it likes.
         self.with_slot(job, job.headroom_permille, (period, offset), Nanos(period.0 / 2), false, None)
     }
 
     /// Jobs that meet: one headroom for all, so that their periods keep their ratio.
     fn together(&self, group: &[Arc<Job>], fresh: &BTreeSet<Name>) -> Result<Vec<Job>, Refusal> {
+        // The largest headroom counts: a job that slipped keeps its room whomever it meets.
         let headroom = group.iter().map(|j| j.headroom_permille).max().unwrap_or(0);
         let solos: Vec<Nanos> = group.iter().map(|j| j.definition.job.period).collect();
         let periods = slot::periods(&solos, headroom);
         let candidate = Candidate::new(self.plan, group, &periods)?;
         let stays = |(job, period): (&Arc<Job>, &Nanos)| {
+            // An offset within another period says nothing about this one.
             (!fresh.contains(&job.name) && job.slot.period == *period).then_some(Ticks(job.slot.offset.0))
         };
         let current: Vec<Option<Ticks>> = group.iter().zip(&periods).map(stays).collect();
         let effort = self.config.effort;
+        // Without a slot to keep, the solver looks for the best shifts and not for the nearest good ones.
         let standing = if current.iter().all(Option::is_none) { candidate.solve(effort)? } else { candidate.adjust(effort, &current)? };
         // A job without a component has no history of being held.
         let held = |job: &Arc<Job>| (!fresh.contains(&job.name) && job.component.is_some()).then_some(job.slot.hold);
@@ -146,7 +155,7 @@ impl<'a> Transaction<'a> {
         group.iter().enumerate().map(job).collect()
     }
 
-    /// Moves one job to `offset` and nobody else, if no score of its component falls. Who is held stays held.
+    /// Moves one job to `offset` and nobody else, if no score of its component falls. Jobs that are held stay held.
     ///
     /// # Errors
     /// [`Refusal::Policy`]: the solver's limits.
@@ -160,9 +169,11 @@ impl<'a> Transaction<'a> {
         let hold: Vec<bool> = group.iter().map(|j| j.slot.hold).collect();
         let moved = self.under(&group, &candidate, &periods, headroom, &candidate.evaluate(&shifts)?, Holding::Kept(&hold));
         let score = moved.first().and_then(|j| j.component.as_ref()).map_or(0.0, |c: &Arc<Component>| c.score);
+        // `PROOF_TOLERANCE` is the rounding of the sums: a difference below it is no fall.
         if score + circle::PROOF_TOLERANCE < component.score {
             return Ok(false);
         }
+        // The whole component is put back, because slacks and predictions of the others follow from the new offset too.
         for job in moved {
             self.put(&job.name.clone(), Some(Arc::new(job)));
         }
@@ -181,6 +192,7 @@ impl<'a> Transaction<'a> {
         let (period, offset) = start;
         let SlotTimes { period, offset, tolerance, slack, hold_max } =
             SlotTimes::new(period, offset, slack, self.config.tolerance_permille);
+        // The old version and no expiry: a slot that differs in nothing else is neither written nor told as changed.
         let mut slot = Slot {
             job: job.name.to_string(),
             plan_version: job.slot.plan_version,

@@ -90,9 +90,9 @@ pub struct DemandView<'a> {
 /// How an agent does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgentState {
-    /// It has a session.
+    /// The agent has a session.
     Connected,
-    /// It has none; its pages live until the plan expires.
+    /// The agent has no session; its pages live until the plan expires.
     Lost,
     /// Its clock is worse than the slack of a job that it leads.
     Quarantined,
@@ -163,7 +163,9 @@ impl View {
     }
 
     fn link_view<'a>(&'a self, id: LinkId, here: &'a [Presence]) -> LinkView<'a> {
+        // All jobs of a link that can be exceeded are in one component, so the first one speaks for all.
         let shared = here.first().filter(|_| here.len() > 1).and_then(|p| self.plan.job(&p.job));
+        // A shared link outside every component can never be exceeded: it scores 1 whatever the shifts.
         let scores = shared.map(|j| j.component.as_ref().and_then(|c| c.scores(id)).unwrap_or((1.0, 1.0)));
         LinkView {
             view: self,
@@ -191,6 +193,7 @@ impl View {
     pub(crate) fn host_plan(&self, host: &str, expires: FabricTime) -> Vec<Slot> {
         let agent = self.agents.at(host);
         let slot = |job: &Arc<Job>| {
+            // The committed slot stays as it is: quarantine is of the agent and ends without a change of the plan.
             let hold = job.slot.hold && !agent.is_some_and(|a| a.quarantined.contains(&job.name));
             Slot { hold, expires, ..job.slot.clone() }
         };
@@ -211,9 +214,10 @@ impl<'a> JobView<'a> {
         &self.job.name
     }
 
-    /// Its slot; it expires as told to the leader's agent, at 0 if no agent was told yet.
+    /// The job's slot. The slot expires as told to the leader's agent, at 0 if no agent was told yet.
     #[must_use]
     pub fn slot(&self) -> Slot {
+        // The expiry is what the leader's agent was told with its latest plan: the plan itself keeps none.
         let expires = self.view.agents.at(&self.job.slot.leader_host).map_or(FabricTime(0), |a| a.expires);
         Slot { expires, ..self.job.slot.clone() }
     }
@@ -229,6 +233,7 @@ impl<'a> JobView<'a> {
     pub fn state(&self) -> JobState {
         let watch = self.view.watches.get(&self.job.name);
         match watch.zip(self.report().map(|(_, report)| report)) {
+            // The order of the arms is the order of weight: no fresh report, then no hold, then a gate that is open, then a drift.
             None => JobState::Committed,
             Some(_) if !self.job.slot.hold => JobState::Free,
             Some((_, last)) if last.fail_opens.saturating_mul(2) > last.iterations => JobState::Open,
@@ -238,10 +243,12 @@ impl<'a> JobView<'a> {
     }
 
     /// The last report of its gate, and when it came; `None` once it is older than the silence after which an agent is given up
-    /// and than a few periods: what it said is no longer so.
+    /// and than a few periods: what the report said is no longer so.
     #[must_use]
     pub fn report(&self) -> Option<(FabricTime, &'a GateReport)> {
+        // The age is measured on the view's time, which the events move: the same events give the same answer.
         let last = self.view.watches.get(&self.job.name).and_then(|w| w.last.as_ref());
+        // The product saturates: a period too long to multiply is a report that never grows old.
         let holds = self.view.config.idle_timeout.0.max(self.job.slot.period.0.saturating_mul(REPORT_PERIODS));
         last.filter(|(at, _)| self.view.now.since(*at).0 <= holds).map(|(at, report)| (*at, report))
     }
@@ -258,7 +265,7 @@ impl<'a> JobView<'a> {
         self.view.watches.get(&self.job.name).and_then(|w| w.period.mismatch)
     }
 
-    /// When its lease ends; `None`: it stays until released.
+    /// When the job's lease ends; `None`: the job stays until it is released.
     #[must_use]
     pub fn lease_until(&self) -> Option<FabricTime> {
         self.view.leases.of(&self.job.name)
@@ -276,7 +283,7 @@ impl<'a> JobView<'a> {
         self.job.component.as_ref().and_then(|c| c.times(&self.job.name)).map(|t| t.1)
     }
 
-    /// The jobs that it meets, directly or through others, itself included, by name; empty when it meets nobody.
+    /// The jobs that this job meets, directly or through others, itself included, by name; empty when the job meets nobody.
     pub fn component(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.job.component.iter().flat_map(|c| &c.members).map(|n| &**n)
     }
@@ -303,6 +310,7 @@ impl<'a> LinkView<'a> {
     /// What each of them demands.
     pub fn demands(&self) -> impl Iterator<Item = DemandView<'a>> + use<'a> {
         let plan = &self.view.plan;
+        // Both look-ups succeed in a consistent plan; an index in error must not end the service, so such a job is left out.
         self.here.iter().filter_map(|p| {
             let job = plan.job(&p.job)?;
             let phases = job.load.demands.demands.get(p.demand as usize)?;
@@ -361,6 +369,7 @@ impl<'a> AgentView<'a> {
     /// How well it knows fabric time; `None` while it has no session.
     #[must_use]
     pub fn clock(&self) -> Option<ClockQuality> {
+        // The clock of an agent that is gone drifts on: its last bound says nothing any more.
         self.agent.clock.filter(|_| self.agent.session.is_some())
     }
 

@@ -42,6 +42,7 @@ impl Watch {
     /// Takes in a report of the gate that follows `slot`; what it says of older slots, or of jobs that are not `held`, is only
     /// kept.
     pub(crate) fn report(&mut self, now: FabricTime, slot: &Slot, held: bool, report: &GateReport) -> Option<Wanted> {
+        // A wish that is not decided yet stands alone: one job never has two changes in the queue.
         let wanted = if held && report.plan_version == slot.plan_version && self.asked.is_none() { self.judge(slot, report) } else { None };
         self.asked = self.asked.or(wanted);
         self.totals.add(report);
@@ -54,18 +55,22 @@ impl Watch {
         self.slips = self.slips.saturating_add(report.slips);
         if self.iterations >= SLIP_ITERATIONS_MIN {
             let often = self.slips.saturating_mul(SLIPS_ONE_IN) > self.iterations;
+            // The window ends here whatever was found, so that no slip is judged twice.
             (self.iterations, self.slips) = (0, 0);
             if often && self.raises < RAISES_MAX {
+                // A report is the job's own word: `RAISES_MAX` bounds what it can cost those that the job meets (P122).
                 self.raises += 1;
                 return Some(Wanted::Headroom);
             }
         }
         let error = report.phase_error.filter(|_| report.iterations > 0)?;
+        // `unsigned_abs` has a value for every error, the least one too, which an agent may send.
         if error.unsigned_abs() <= slot.slack.0 {
             (self.far, self.drifting) = (0, false);
             return None;
         }
         self.far = self.far.saturating_add(1);
+        // A drift asks once: the next wish comes only after a report within the slack ended this one.
         if self.far < DRIFT_REPORTS || self.drifting {
             return None;
         }
@@ -75,14 +80,16 @@ impl Watch {
 
     /// The slot changed: what was counted belongs to the old one.
     pub(crate) fn restart(&mut self) {
+        // What outlives a slot is the job's own. The raises do, because each raise brings a new slot and would pay for the next.
         let period = core::mem::take(&mut self.period);
         *self = Self { last: self.last.take(), totals: self.totals, raises: self.raises, period, ..Self::default() };
     }
 
-    /// The change that was asked for is decided. One that could not be kept is asked for again.
+    /// The change that was asked for is decided. A change that could not be kept is asked for again.
     pub(crate) fn decided(&mut self, kept: bool) {
         let asked = self.asked.take();
         if !kept {
+            // `asked` is `Headroom` only after `raises` grew, and `restart` keeps `raises`: the difference is never below 0.
             self.raises -= u32::from(asked == Some(Wanted::Headroom));
             self.restart();
         }

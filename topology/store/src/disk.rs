@@ -5,8 +5,8 @@
 //! what the disk has. So two things are never done: going on with a file of which a write failed, and building on a file whose
 //! bytes were not made durable since it was opened.
 //!
-//! - [`open`] writes every byte that it reads back in place and syncs, under the lock. That marks the pages as not written, so the
-//!   sync speaks of them. What a start sees is on the disk, or there is no start.
+//! - [`open`] writes every byte that it reads back in place and syncs, under the lock. The write marks the pages as not
+//!   written, so the sync speaks of them. What a start sees is on the disk, or there is no start.
 //! - [`Fresh`] is a new file. All its pages are new, so its sync speaks of all of them; then it takes the place of the old one by
 //!   a rename and a sync of the folder. A rename that could not be synced is done anew, with another file.
 //!
@@ -59,6 +59,7 @@ impl StorageBackend for Disk {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        // The guard stands in for a disk that fails: in the service it always passes.
         (self.guard)()?;
         self.file.sync_data()
     }
@@ -118,10 +119,11 @@ impl From<io::Error> for OpenError {
 pub(super) fn open(path: &Path, guard: &SyncGuard) -> Result<Database, OpenError> {
     let file = OpenOptions::new().read(true).write(true).open(path)?;
     lock(&file)?;
-    // Between opening and locking, its owner may have put another in its place, and gone.
+    // Between opening and locking, the file's owner may have put another file in its place, and ended.
     if !stands_at(&file, path)? {
         return Err(OpenError::InUse);
     }
+    // The bytes become durable before redb reads them: a start must not build on pages that the disk may not have.
     verify_and_sync(&file, guard)?;
     database(file, guard)
 }
@@ -135,21 +137,25 @@ pub(super) struct Fresh {
 }
 
 impl Fresh {
-    /// Makes it. What a process that was killed left under its name is overwritten; one that lives keeps it.
+    /// Makes the file. What a killed process left under this name is overwritten; a process that lives keeps its file.
     pub(super) fn create(path: &Path, guard: &SyncGuard) -> Result<Self, OpenError> {
         let mut name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "names no file"))?.to_owned();
+        // The new file is in the same folder, because a rename is one step only within a file system.
         name.push(".new");
         let new = path.with_file_name(name);
+        // The file is emptied only under its lock: another process may hold it as its new state file.
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&new)?;
         lock(&file)?;
-        // It may have been renamed since it was opened: then it is a state file, and not ours to empty.
+        // The file may have been renamed since it was opened: then it is a state file, and must not be emptied.
         if !stands_at(&file, &new)? {
             return Err(OpenError::InUse);
         }
         file.set_len(0)?;
+        // The rewrite keeps the permissions: a file that only its owner could read stays so.
         if let Ok(old) = fs::metadata(path) {
             file.set_permissions(old.permissions())?;
         }
+        // A file that redb could not begin would only take room; its error matters and the removal's does not.
         let made = database(file, guard);
         if made.is_err() {
             let _ = fs::remove_file(&new);
@@ -170,7 +176,7 @@ impl Fresh {
 
     /// Gives its room on the disk back.
     pub(super) fn discard(self) {
-        // It is overwritten by the next one otherwise.
+        // A file that cannot be removed is overwritten by the next rewrite.
         let _ = fs::remove_file(&self.new);
     }
 }
@@ -178,6 +184,7 @@ impl Fresh {
 /// Makes a rename durable.
 pub(super) fn sync_folder(path: &Path, guard: &SyncGuard) -> io::Result<()> {
     guard()?;
+    // The parent of a bare file name is the empty path, which no system call takes.
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(folder)?.sync_all()
 }
@@ -201,6 +208,7 @@ fn lock(file: &File) -> Result<(), OpenError> {
 }
 
 fn stands_at(file: &File, path: &Path) -> io::Result<bool> {
+    // A name may lead to another file at any moment; device and inode say which file the lock is on.
     let own = file.metadata()?;
     match fs::metadata(path) {
         Ok(there) => Ok((own.dev(), own.ino()) == (there.dev(), there.ino())),
@@ -211,10 +219,12 @@ fn stands_at(file: &File, path: &Path) -> io::Result<bool> {
 
 /// Reads every byte, writes it back as it is, and syncs: what was read is on the disk then, or this is an error.
 fn verify_and_sync(file: &File, guard: &SyncGuard) -> io::Result<()> {
+    // One buffer of `VERIFY_BYTES` serves a file of any length. The lock keeps others from writing between the read and the write.
     let mut bytes = vec![0; VERIFY_BYTES];
     let mut at = 0;
     loop {
         let read = match file.read_at(&mut bytes, at) {
+            // The loop ends at the end of the file, which writing back in place does not move.
             Ok(0) => break,
             Ok(read) => read,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
@@ -224,5 +234,6 @@ fn verify_and_sync(file: &File, guard: &SyncGuard) -> io::Result<()> {
         at += read as u64;
     }
     guard()?;
+    // Every page was just written, so this sync answers for every page (see the head of this file).
     file.sync_all()
 }

@@ -4,17 +4,17 @@ use std::io;
 
 use crate::{RecordError, Revision, SCHEMA};
 
-/// Why a store cannot be used. It is never replaced or emptied because of an error.
+/// Why a store cannot be used. A store is never replaced or emptied because of an error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Another process has it open.
+    /// Another process has the store open.
     #[error("{place}: another process has it open")]
     InUse {
         /// The file.
         place: String,
     },
-    /// Not one of ours, or damaged.
+    /// The store is not one of ours, or is damaged.
     #[error("{place}: not a state file of this service, or damaged: {problem}; restore a backup, or move it away to begin anew")]
     Damaged {
         /// The file.
@@ -22,7 +22,7 @@ pub enum StoreError {
         /// What was found.
         problem: String,
     },
-    /// Written by a later version.
+    /// A later version wrote the store.
     #[error("{place}: written by a later version (schema {found}; this program knows {SCHEMA})")]
     Newer {
         /// The file.

@@ -84,13 +84,16 @@ impl StateFile {
     pub fn open_guarded(path: &Path, guard: SyncGuard) -> Result<Self, StoreError> {
         let io = |source| StoreError::Io { place: place(path), source };
         let exists = path.try_exists().map_err(io)?;
-        // A link stays: what it leads to is replaced.
+        // A symbolic link stays, because the file that it leads to is the one that a rewrite replaces.
         let path = if exists { path.canonicalize().map_err(io)? } else { path.into() };
+        // A start that finds no file makes an empty one; `open` refuses one that is there but empty.
         let made = if exists { None } else { create(&path, &guard)? };
+        // Where another process made the file first, this one opens it as any other, and finds it locked while that process lives.
         let database = match made {
             Some(database) => database,
             None => open(&path, &guard)?,
         };
+        // All records are read into memory: after a failed write this copy says what was acknowledged, and the file does not.
         let kept = records(&database).map_err(|e| damaged(&path, e))?;
         let revision = revision(&database).map_err(|e| damaged(&path, e))?;
         Ok(Self { path, guard, database, kept, revision, doubt: None, resyncs: 0 })
@@ -105,8 +108,10 @@ impl StateFile {
     fn write(&mut self, edits: &[Edit]) -> Result<Revision, AppendError> {
         let next = self.revision.next();
         if self.doubt.is_none() {
+            // `kept` is empty here: the file has the records already, and only the edits are written.
             match transact(&self.database, &BTreeMap::new(), edits, next) {
                 Ok(()) => {
+                    // Memory follows the disk: `kept` never holds an edit whose sync has not returned (P86).
                     self.keep(edits, next);
                     return Ok(next);
                 }
@@ -117,11 +122,13 @@ impl StateFile {
                 }
             }
         }
+        // A file in doubt is not written again, because no later sync of it says what the disk has (docs/operating.md).
         self.write_anew(edits, next)
     }
 
     /// Puts a new file with all that was acknowledged, and with the edits, in the place of this one.
     fn write_anew(&mut self, edits: &[Edit], revision: Revision) -> Result<Revision, AppendError> {
+        // The file stays in doubt and keeps its lock; memory keeps what was acknowledged, without these edits (P117).
         if let Err(doubt) = self.replace(edits, revision) {
             self.doubt = Some(doubt.clone());
             return Err(AppendError::Failed(doubt));
@@ -135,6 +142,7 @@ impl StateFile {
 
     fn replace(&mut self, edits: &[Edit], revision: Revision) -> Result<(), String> {
         let refuse = |problem: &dyn std::fmt::Display| format!("{}: written anew: {}", self.path.display(), one_line(problem));
+        // The new file holds everything and is synced before it gets the name: a crash in between leaves the old file in its place.
         let fresh = Fresh::create(&self.path, &self.guard).map_err(|e| refuse(&failed(&self.path, e)))?;
         if let Err(e) = transact(&fresh.database, &self.kept, edits, revision) {
             fresh.discard();
@@ -142,6 +150,7 @@ impl StateFile {
         }
         // The old file gives its lock up here: the new one, which is locked, has its name.
         self.database = fresh.rename().map_err(|e| refuse(&e))?;
+        // A rename is durable only once the folder is synced: without it a crash may bring the old file back.
         disk::sync_folder(&self.path, &self.guard).map_err(|e| format!("{}: its folder: {}", self.path.display(), one_line(&e)))
     }
 
@@ -167,6 +176,7 @@ impl Store for StateFile {
         if after != self.revision {
             return Err(AppendError::Moved { expected: after, found: self.revision });
         }
+        // Every record is encoded before anything is written, so a record that cannot be encoded costs no doubt.
         let edits = changes.iter().map(Edit::of).collect::<Result<Vec<_>, _>>()?;
         self.write(&edits)
     }
@@ -187,6 +197,7 @@ impl Store for StateFile {
 /// One durable transaction: all of `kept`, then the edits, marked with today's schema and the revision.
 fn transact(database: &Database, kept: &BTreeMap<String, Vec<u8>>, edits: &[Edit], revision: Revision) -> Result<(), redb::Error> {
     let mut transaction = database.begin_write()?;
+    // `Immediate` makes `commit` return only after the sync: what is acknowledged next is on the disk (P86).
     transaction.set_durability(Durability::Immediate)?;
     {
         let mut table = transaction.open_table(RECORDS)?;
@@ -200,6 +211,7 @@ fn transact(database: &Database, kept: &BTreeMap<String, Vec<u8>>, edits: &[Edit
             }
         }
     }
+    // Schema and revision are part of the transaction: no crash leaves records under the marks of others.
     transaction.open_table(META)?.insert(SCHEMA_KEY, SCHEMA)?;
     transaction.open_table(COUNTS)?.insert(REVISION_KEY, revision.0)?;
     transaction.commit()?;
@@ -217,6 +229,7 @@ fn records(database: &Database) -> Result<BTreeMap<String, Vec<u8>>, redb::Error
 
 fn revision(database: &Database) -> Result<Revision, redb::Error> {
     let counts = database.begin_read()?.open_table(COUNTS)?;
+    // A file without a count holds no batch yet.
     Ok(Revision(counts.get(REVISION_KEY)?.map_or(0, |v| v.value())))
 }
 
@@ -224,6 +237,7 @@ fn revision(database: &Database) -> Result<Revision, redb::Error> {
 fn schema(database: &Database) -> Result<Option<u32>, redb::Error> {
     let transaction = database.begin_read()?;
     match transaction.open_table(META) {
+        // A redb database of another program has no such table: the file is foreign and not unreadable.
         Err(TableError::TableDoesNotExist(_)) => Ok(None),
         table => Ok(table?.get(SCHEMA_KEY)?.map(|v| v.value())),
     }
@@ -251,12 +265,14 @@ fn create(path: &Path, guard: &SyncGuard) -> Result<Option<Database>, StoreError
 fn open(path: &Path, guard: &SyncGuard) -> Result<Database, StoreError> {
     // A database of redb is whole pages and begins with its mark; redb itself would make one of an empty file.
     let length = fs::metadata(path).map_err(|source| StoreError::Io { place: place(path), source })?.len();
+    // A file of 0 bytes may be what a failed disk left of a good one, so it is refused and not filled.
     if length == 0 {
         return Err(damaged(path, "it is empty"));
     }
     let mut database = disk::open(path, guard).map_err(|e| failed(path, e))?;
     let found = match schema(&database).map_err(|e| damaged(path, e))? {
         None | Some(0) => return Err(damaged(path, "it has no schema")),
+        // A later schema is known before any record is read: this program could not read them, and must not touch them.
         Some(found) if found > SCHEMA => return Err(StoreError::Newer { place: place(path), found }),
         Some(found) => found,
     };
@@ -270,6 +286,7 @@ fn open(path: &Path, guard: &SyncGuard) -> Result<Database, StoreError> {
         let old = records(&database).map_err(|e| damaged(path, e))?;
         let names: Vec<String> = old.keys().cloned().collect();
         let new = migrate::from_1(old).map_err(|e| damaged(path, e))?;
+        // Keys that the migration renamed would stay beside their new names, so they are removed in the same transaction.
         let gone: Vec<Edit> = names.into_iter().filter(|name| !new.contains_key(name)).map(|key| Edit::Remove { key }).collect();
         // One transaction: a service that is killed meanwhile finds the old file or the new one.
         transact(&database, &new, &gone, Revision::default()).map_err(|e| unwritten(path, e))?;
@@ -281,6 +298,7 @@ fn open(path: &Path, guard: &SyncGuard) -> Result<Database, StoreError> {
 /// Why a file that was read well could not be migrated.
 fn unwritten(path: &Path, error: redb::Error) -> StoreError {
     match error {
+        // A disk that refuses a write leaves a good file: the operator is told of the disk and not of damage.
         redb::Error::Io(source) if !is_content(&source) => StoreError::Io { place: place(path), source },
         e => damaged(path, e),
     }
@@ -290,6 +308,7 @@ fn failed(path: &Path, error: OpenError) -> StoreError {
     match error {
         OpenError::InUse => StoreError::InUse { place: place(path) },
         OpenError::Io(source) => StoreError::Io { place: place(path), source },
+        // An error of the disk may pass, damage does not: the two give the operator different advice.
         OpenError::Database(DatabaseError::Storage(StorageError::Io(source))) if !is_content(&source) => {
             StoreError::Io { place: place(path), source }
         }

@@ -26,7 +26,7 @@ pub use record::{
     AnswerRecord, Change, FabricRecord, JobRecord, Key, LeaseRecord, PlanVersionRecord, Record, RecordError, SCHEMA, SlotRecord,
 };
 
-/// Counts the batches that a store took since it was made or migrated to schema 2. It only grows.
+/// Counts the batches that a store took since it was made or migrated to schema 2. The count only grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
@@ -34,6 +34,7 @@ impl Revision {
     /// The revision of the next batch.
     #[must_use]
     pub const fn next(self) -> Self {
+        // Saturation is out of reach: a batch a microsecond for half a million years ends below it.
         Self(self.0.saturating_add(1))
     }
 }

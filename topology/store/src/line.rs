@@ -16,6 +16,7 @@ pub fn one_line(text: &dyn Display) -> String {
 /// The beginning of a text: at most [`PROBLEM_BYTES_MAX`] bytes, whole characters.
 #[must_use]
 pub fn cut(text: &str) -> &str {
+    // A character has at most four bytes, so the search takes at most four steps back; 0 is always a boundary.
     let end = (0..=PROBLEM_BYTES_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
 }

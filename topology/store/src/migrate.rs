@@ -27,6 +27,7 @@ const EPOCH: &str = "epoch";
 pub(crate) fn from_1(old: BTreeMap<String, Vec<u8>>) -> Result<BTreeMap<String, Vec<u8>>, RecordError> {
     let one = |(key, bytes): (String, Vec<u8>)| {
         if record::is_job(&key) {
+            // The record is read back as today's: a job that this schema cannot read fails now, while the old file is still whole.
             let bytes = job_from_1(&key, &bytes)?;
             return Record::decode(&key, &bytes).map(|_| (key, bytes));
         }
@@ -41,6 +42,7 @@ pub(crate) fn from_1(old: BTreeMap<String, Vec<u8>>) -> Result<BTreeMap<String, 
 /// The bytes of today's record of a job.
 fn job_from_1(key: &str, bytes: &[u8]) -> Result<Vec<u8>, RecordError> {
     let old: JobRecord1 = record::read(key, bytes)?;
+    // Schema 1 kept the document as a text inside the JSON, so it is parsed a second time.
     let document: JobDoc = serde_json::from_str(&old.document).map_err(|e| RecordError::new(key, &format!("document: {e}")))?;
     Record::Job(JobRecord { document: Arc::new(document), lease: old.lease, headroom_permille: old.headroom_permille }).encode()
 }

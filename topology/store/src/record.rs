@@ -33,7 +33,7 @@ pub enum Record {
     Answer(String, AnswerRecord),
 }
 
-/// Under what a record is kept.
+/// The key under which a record is kept.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     /// Of [`Record::Fabric`].
@@ -94,7 +94,7 @@ pub struct JobRecord {
     /// The job as it was committed.
     #[serde(serialize_with = "inside", deserialize_with = "document")]
     pub document: Arc<JobDoc>,
-    /// `None`: it stays until it is released.
+    /// `None`: the job stays until it is released.
     pub lease: Option<LeaseRecord>,
     /// Headroom of its period in thousandths.
     pub headroom_permille: u32,
@@ -151,22 +151,23 @@ pub struct AnswerRecord {
 }
 
 impl Record {
-    /// Under what it is kept.
+    /// The key under which the record is kept.
     #[must_use]
     pub fn key(&self) -> Key {
         match self {
             Self::Fabric(_) => Key::Fabric,
             Self::PlanVersion(_) => Key::PlanVersion,
+            // The name of a job is the id in its document and is kept nowhere else in the record.
             Self::Job(job) => Key::Job(job.document.id.clone()),
             Self::Slot(job, _) => Key::Slot(job.clone()),
             Self::Answer(key, _) => Key::Answer(key.clone()),
         }
     }
 
-    /// Its bytes.
+    /// The bytes of the record.
     ///
     /// # Errors
-    /// [`RecordError`]: it cannot be encoded, which would be our own bug.
+    /// [`RecordError`]: the record cannot be encoded, which would be our own bug.
     pub fn encode(&self) -> Result<Vec<u8>, RecordError> {
         let bytes = match self {
             Self::Fabric(fabric) => serde_json::to_vec(fabric),
@@ -185,11 +186,13 @@ impl Record {
     pub fn decode(key: &str, bytes: &[u8]) -> Result<Self, RecordError> {
         let name = |prefix| key.strip_prefix(prefix).map(str::to_owned);
         match key {
+            // The two fixed keys come first; all other kinds are known by their prefix.
             FABRIC => return read(key, bytes).map(Self::Fabric),
             PLAN_VERSION => return read(key, bytes).map(Self::PlanVersion),
             _ => {}
         }
         if let Some(name) = name(JOB) {
+            // The name stands twice, in the key and in the document; two that differ are damage and not a choice.
             let job: JobRecord = read(key, bytes)?;
             let id = &job.document.id;
             return if *id == name { Ok(Self::Job(job)) } else { Err(RecordError::new(key, &format!("the job in it is {id:?}"))) };
@@ -200,6 +203,7 @@ impl Record {
         if let Some(used) = name(ANSWER) {
             return read(key, bytes).map(|answer| Self::Answer(used, answer));
         }
+        // A kind that this schema does not know is refused: without it the service would run on a part of its state.
         Err(RecordError::new(key, &"unknown kind"))
     }
 }
@@ -224,6 +228,7 @@ impl fmt::Display for Key {
 }
 
 pub(crate) fn read<'a, D: Deserialize<'a>>(key: &str, bytes: &'a [u8]) -> Result<D, RecordError> {
+    // Every record type denies unknown fields, so a field that this version would drop is an error here.
     serde_json::from_slice(bytes).map_err(|e| RecordError::new(key, &e))
 }
 

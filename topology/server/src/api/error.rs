@@ -30,7 +30,7 @@ pub enum Kind {
     Exhausted,
     /// Not now.
     Unavailable,
-    /// It took too long.
+    /// The answer took too long.
     Timeout,
     /// Our bug.
     Internal,
@@ -141,6 +141,7 @@ impl From<Refusal> for ApiError {
             Refusal::FabricMoved { .. } => (Kind::Conflict, "try again"),
             Refusal::NoFabric => (Kind::Precondition, "PUT /v1alpha1/fabric first"),
             Refusal::Limit { .. } => (Kind::Exhausted, ""),
+            // A refused change may still be found by a start that comes before the file is written anew (docs/operating.md).
             Refusal::Store(_) => (
                 Kind::Unavailable,
                 "not in force; if the service ends before /readyz is well, look after the restart whether it is; then try again",
@@ -160,6 +161,7 @@ impl From<Stopped> for ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let body = Body { code: self.kind.code(), message: &self.message, hint: self.hint };
+        // Three strings are always JSON; the default only spares a panic.
         let text = serde_json::to_string(&body).unwrap_or_default();
         let mut response = (self.kind.status(), text).into_response();
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

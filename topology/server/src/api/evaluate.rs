@@ -1,4 +1,4 @@
-//! Ranking candidate placements against the committed jobs. It sees a snapshot and changes nothing.
+//! Ranking candidate placements against the committed jobs: a ranking sees a snapshot and changes nothing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ use units::JobId;
 use super::{Api, ApiError, limit, solve::mode};
 use crate::{controller::Snapshot, resolve};
 
-/// Candidates of one request: ten rounds of a large scheduler; they take seconds on 10,000 hosts.
+/// Candidates of one request: ten rounds of a large scheduler, which take seconds on 10,000 hosts.
 const CANDIDATES_MAX: usize = 1_000;
 /// Jobs of one request that are not committed.
 const JOBS_MAX: usize = 1_000;
@@ -34,12 +34,14 @@ impl Api {
     /// # Errors
     /// [`ApiError`] names the job or the candidate and the value.
     pub async fn evaluate(&self, request: pb::EvaluateRequest) -> Result<pb::EvaluateResponse, ApiError> {
+        // Limits come before the wait for a turn: a request that is refused takes nobody's place.
         limit("candidates", request.candidates.len(), CANDIDATES_MAX)?;
         limit("jobs", request.jobs.len(), JOBS_MAX)?;
         let snapshot = self.snapshot().await?;
         let metrics = Arc::clone(self.metrics());
         let headroom_permille = self.config().plan.headroom_permille;
         self.compute(move |cancel| {
+            // The time is that of the work, without the wait for a turn.
             let began = Instant::now();
             let mut response = evaluate(&snapshot, &request, headroom_permille, cancel)?;
             metrics.evaluated(began.elapsed());
@@ -86,6 +88,7 @@ struct Round {
 impl Round {
     fn read(snapshot: &Snapshot, fabric: &fabric::Fabric, request: &pb::EvaluateRequest) -> Result<Self, ApiError> {
         let doc = candidates(request)?;
+        // A job without hosts of its own takes its shape from the first candidate that places it.
         let elsewhere = |job: &str| doc.candidates.iter().find_map(|c| c.hosts.get(job)).map(Vec::as_slice);
         let mut reader = Reader::new(fabric, resolve::NO_FILES);
         let mut names = BTreeSet::new();
@@ -97,6 +100,7 @@ impl Round {
         // Committed jobs that a candidate moves are read again for their shape; the others stand as they are.
         let moved: BTreeSet<&String> = doc.candidates.iter().flat_map(|c| c.hosts.keys()).filter(|job| !names.contains(*job)).collect();
         for name in moved {
+            // A name that is neither sent nor committed is left for the candidates' reader, which names it in its error.
             let Some(view) = snapshot.job(name) else { continue };
             let job = resolve::kept(name, &view.definition.document).map_err(|e| ApiError::new(super::Kind::Internal, &e))?;
             reader.job(&job, None).map_err(ApiError::invalid)?;
@@ -108,6 +112,7 @@ impl Round {
             reader.candidates(&doc).map_err(ApiError::invalid)?
         };
         let (mut jobs, mut placements) = reader.finish();
+        // All other committed jobs stand where they are: a candidate is judged against all that share its links.
         for view in snapshot.jobs.iter().filter(|view| !names.contains(&view.definition.job.name)) {
             jobs.push(view.definition.job.clone());
             placements.push(view.definition.placement.clone());

@@ -45,8 +45,8 @@ const LEASE_MS_MAX: u64 = 366 * 86_400_000;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 /// Changes that are read at the same time. Reading one takes milliseconds, and 0.5 s for the largest fabric.
 const CHANGES_READ: usize = 2;
-/// Pictures that are drawn at the same time. One takes about a millisecond, but that of a link with all 10,000 jobs up to seconds:
-/// whoever asks for many of those waits, and leaves processors to others.
+/// Pictures that are drawn at the same time. A picture takes about a millisecond, but one of a link with all 10,000 jobs up
+/// to seconds: a caller that asks for many of those waits, and leaves processors to others.
 const PICTURES_DRAWN: usize = 2;
 /// Most names in one request.
 const NAMES_MAX: usize = state::config::JOBS_MAX;
@@ -140,6 +140,7 @@ impl Api {
         if request.jobs.is_empty() {
             return Err(ApiError::invalid("jobs: empty"));
         }
+        // Limits of numbers and lengths come before the documents are read, which is the expensive part.
         if request.idempotency_key.len() > KEY_BYTES_MAX {
             let bytes = request.idempotency_key.len();
             return Err(ApiError::invalid(format!("idempotency_key: {bytes} bytes; at most {KEY_BYTES_MAX}")));
@@ -149,15 +150,19 @@ impl Api {
         }
         limit("jobs", request.jobs.len(), state::config::COMMIT_JOBS_MAX)?;
         for spec in &request.jobs {
+            // The document is kept in the state file for as long as the job, so its size is bounded apart from the body's.
             let (what, value, max) = ("bytes of a job's document", spec.encoded_len() as u64, resolve::JOB_BYTES_MAX as u64);
             if value > max {
                 return Err(Refusal::Limit { what, value, max }.into());
             }
         }
+        // The jobs are placed on the fabric of now; its version goes with them, so that the controller notices another one.
         let view = self.0.controller.fabric().await?.ok_or(Refusal::NoFabric)?;
         let (specs, if_fabric) = (request.jobs, Some(view.version));
         let read = move || resolve::documents(&specs).and_then(|documents| resolve::definitions(&view.fabric, &documents));
+        // The documents are read beside the controller, which would otherwise answer nobody for as long.
         let jobs = self.read_change(read).await?.map_err(ApiError::invalid)?;
+        // `LEASE_MS_MAX` keeps the product far below 64 bits.
         let lease = (request.lease_ms > 0).then(|| Nanos(request.lease_ms * NANOS_PER_MILLI));
         let commit = Commit { jobs, if_fabric, if_plan_version: request.if_plan_version, lease, key: request.idempotency_key };
         match self.0.controller.change(Change::Commit(commit)).await?? {
@@ -192,6 +197,7 @@ impl Api {
         let document = Arc::clone(&text);
         let read = move || fabric::native::read(&document).map_err(|e| ApiError::invalid(format!("fabric: {}", one_line(&e))));
         let fabric = Arc::new(self.read_change(read).await??);
+        // The list of jobs stays empty here: only the controller knows which jobs are committed when the change begins.
         match self.0.controller.change(Change::SetFabric { fabric, text, jobs: Vec::new() }).await?? {
             Reply::FabricSet { version, plan_version } => Ok(pb::SetFabricResponse { fabric_version: version, plan_version }),
             other => Err(unexpected(&other)),
@@ -208,12 +214,13 @@ impl Api {
     async fn compute<T: Send + 'static>(&self, work: impl FnOnce(&Cancel) -> T + Send + 'static) -> Result<T, ApiError> {
         let pool = self.0.pool.clone();
         let cancel = Cancel::default();
-        // Dropped with this future, when the client goes away.
+        // `asked` is dropped with this future, when the client goes away.
         let asked = Asked(cancel.clone());
         let there = move || match pool {
             Some(pool) => pool.install(|| work(&cancel)),
             None => work(&cancel),
         };
+        // The work holds a clone of `cancel`; a client that goes away drops this future, and the solver sees it and ends (P144).
         let answer = beside(&self.0.computing, there).await;
         drop(asked);
         answer
@@ -247,10 +254,11 @@ fn limit(what: &str, value: usize, max: usize) -> Result<(), ApiError> {
 /// Runs work on a thread for such work, when it is its turn.
 async fn beside<T: Send + 'static>(turns: &Arc<Semaphore>, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
     let busy = |_| ApiError::new(Kind::Unavailable, &"the service is stopping");
+    // Turns come in order of arrival (tokio's semaphore is fair). A caller that goes away here leaves the line, and its work never begins.
     let permit = Arc::clone(turns).acquire_owned().await.map_err(busy)?;
     let task = tokio::task::spawn_blocking(move || {
         let out = work();
-        // Held by the work and not by the caller, who may go away.
+        // The work holds the permit and not the caller, who may go away: what still computes counts against the limit.
         drop(permit);
         out
     });

@@ -27,6 +27,7 @@ impl JobColours {
             let bad = || ApiError::invalid(format!("query: colour={pair:?}; expected SLOT:JOB with a slot of 1 to {SLOTS}"));
             let (slot, job) = pair.split_once(':').ok_or_else(bad)?;
             let slot: usize = slot.parse().ok().filter(|slot| (1..=SLOTS).contains(slot)).ok_or_else(bad)?;
+            // The range above begins at 1, so the difference is never below 0.
             Ok((job.to_owned(), slot - 1))
         };
         pairs.iter().map(read).collect::<Result<_, _>>().map(Self)
@@ -42,8 +43,10 @@ impl Api {
     /// The service is stopping.
     pub(crate) async fn circles(&self, link: &str, colours: JobColours, alone: bool) -> Result<Option<String>, ApiError> {
         let table = self.0.controller.links().await?;
+        // The position is found here and not in the drawing thread: a link that is missing waits for no turn.
         let Some(at) = table.links.iter().position(|l| l.id == *link) else { return Ok(None) };
         let snapshot = self.snapshot().await?;
+        // A link of 10,000 jobs takes seconds to draw, which no thread that serves requests may lose (docs/operating.md).
         let drawn = beside(&self.0.drawing, move || draw(&table.links[at], &snapshot, &colours)).await?;
         Ok(Some(if alone { drawn.document() } else { drawn.unstyled() }))
     }

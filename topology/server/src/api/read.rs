@@ -53,6 +53,7 @@ impl Api {
     /// Too many names, or the service is stopping.
     pub async fn links(&self, request: &pb::ListLinksRequest) -> Result<pb::ListLinksResponse, ApiError> {
         let names = distinct("links", &request.links)?;
+        // The names are bounded and made distinct before the controller is asked.
         let table = self.0.controller.links().await?;
         let limit = if request.limit == 0 { LINKS_DEFAULT } else { (request.limit as usize).min(LINKS_MAX) };
         let mut links: Vec<pb::Link> = if request.links.is_empty() {
@@ -62,6 +63,7 @@ impl Api {
             names.into_iter().filter_map(find).take(limit).collect()
         };
         if !request.demands {
+            // Demands are most of the answer, so they come only to those who ask for them.
             links.iter_mut().for_each(|l| l.demands.clear());
         }
         Ok(pb::ListLinksResponse { links, total: table.links.len() as u32, plan_version: table.plan_version })
@@ -97,6 +99,7 @@ impl Api {
     pub fn watch(&self, after: Option<u64>) -> Result<Watcher, ApiError> {
         let limit = self.config().limits.watchers;
         let too_many = || ApiError::new(Kind::Exhausted, &format!("{limit} readers of events; no more are taken"));
+        // The count is taken before it is judged, so two readers cannot both get the last place.
         let open = self.0.watchers.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let watcher = Watcher { reader: self.0.events.reader(after), open: Arc::clone(&self.0.watchers) };
         // The count falls again when the watcher is dropped.
@@ -145,6 +148,7 @@ impl Api {
 /// Names, each once, in the order in which they were given.
 fn distinct<'a>(what: &str, names: &'a [String]) -> Result<Vec<&'a str>, ApiError> {
     limit(what, names.len(), NAMES_MAX)?;
+    // A name that stands twice would double its part of the answer, which is bounded by names.
     let mut seen = BTreeSet::new();
     Ok(names.iter().map(String::as_str).filter(|name| seen.insert(*name)).collect())
 }

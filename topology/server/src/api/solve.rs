@@ -24,6 +24,7 @@ impl Api {
     /// # Errors
     /// [`ApiError`] names the place in the document and the value. A loop in paper mode is an answer.
     pub async fn solve(&self, request: pb::SolveRequest) -> Result<pb::SolveResponse, ApiError> {
+        // The length is judged before the wait for a turn and before the text is parsed.
         limit("scenario: bytes", request.scenario.len(), SCENARIO_BYTES_MAX)?;
         let solution = self.compute(move |cancel| solve(&request, cancel)).await??;
         Ok(pb::SolveResponse { solution })
@@ -33,6 +34,7 @@ impl Api {
 fn solve(request: &pb::SolveRequest, cancel: &Cancel) -> Result<String, ApiError> {
     let mode = mode(request.mode)?;
     let scenario = Scenario::parse(&request.scenario).map_err(|e| ApiError::invalid(format!("scenario: {e}")))?;
+    // The number of jobs is known only after parsing; the bytes bounded what that took.
     limit("scenario: jobs", scenario.jobs.len(), JOBS_MAX)?;
     let options = Options { mode, robust: request.robust_ticks.map(Ticks), effort: Effort::Thorough };
     let began = Instant::now();
@@ -48,6 +50,7 @@ fn solve(request: &pb::SolveRequest, cancel: &Cancel) -> Result<String, ApiError
 }
 
 fn shifts(scenario: &Scenario, given: &Shifts) -> Result<Vec<Ticks>, ApiError> {
+    // The problem numbers jobs as the scenario lists them, so shifts are written by that index.
     let mut out = vec![Ticks(0); scenario.jobs.len()];
     for (name, ticks) in given {
         let job = scenario.job(name).ok_or_else(|| ApiError::invalid(format!("shifts: no job {name:?} in the scenario")))?;

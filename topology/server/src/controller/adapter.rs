@@ -17,6 +17,7 @@ use crate::{links::LinkTable, records, resolve};
 pub(super) fn restore(config: &Config, now: FabricTime, records: Vec<store::Record>) -> Result<Service, String> {
     let fabric = |text: &str| fabric::native::read(text).map_err(|e| resolve::one_line(&e));
     let job = |fabric: &Fabric, name: &str, document: &Document| {
+        // Jobs are placed one at a time: an error then names its record.
         let mut made = resolve::definitions(fabric, &[resolve::kept(name, document)?])?;
         made.pop().ok_or_else(|| "no job in it".to_owned())
     };
@@ -35,6 +36,7 @@ pub(super) fn fabric(view: &View) -> Option<FabricView> {
 pub(super) fn snapshot(view: &View, earlier: Option<&Snapshot>) -> Snapshot {
     let fabric = fabric(view);
     let version = |s: &Snapshot| s.fabric.as_ref().map_or(0, |f| f.version);
+    // Equal versions of plan and fabric mean equal definitions, so those are shared and not copied.
     let earlier = earlier.filter(|s| s.plan_version == view.plan_version() && version(s) == view.fabric_version());
     let definition = |job: &state::JobView<'_>| -> Arc<JobDefinition> {
         match earlier.and_then(|s| s.job(job.name())) {
@@ -86,6 +88,7 @@ fn job_message(job: &state::JobView<'_>, names: &mut LinkNames<'_>) -> pb::Job {
         iterations: totals.map(|t| t.iterations),
         slips: totals.map(|t| t.slips),
         fail_opens: totals.map(|t| t.fail_opens),
+        // `SHARED_LINKS_MAX` bounds the answer: 10,000 jobs may each cross thousands of links.
         shared_links: job.shared_links().take(SHARED_LINKS_MAX).map(|id| names.of(id)).collect(),
         lease_expires_ns: job.lease_until().map_or(0, |t| t.0),
         observed_period_ns: report.and_then(|r| r.observed_period).map(|t| t.0),
@@ -131,6 +134,7 @@ pub(super) fn links(view: &View) -> LinkTable {
             jobs: link.jobs().map(str::to_owned).collect(),
             score: link.score,
             zero_shift_score: link.zero_shift_score,
+            // `check` refuses links without capacity; `max` keeps the ratio a number even so.
             peak_demand_ratio: link.peak.0 as f64 / link.capacity.0.max(1) as f64,
             demands: link.demands().map(demand).collect(),
             from_tier: tier(from),

@@ -60,6 +60,7 @@ impl Outboxes {
     }
 
     fn map(&self) -> MutexGuard<'_, BTreeMap<SessionId, Outbox>> {
+        // The map is whole after each call, so a panic elsewhere under the lock leaves nothing half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -73,6 +74,7 @@ impl ControllerHandle {
     pub async fn change(&self, change: Change) -> Result<Result<Reply, Refusal>, Stopped> {
         let (reply, answer) = oneshot::channel();
         self.send(Command::Change { change, reply }).await?;
+        // A controller that stopped drops the sender. Nobody knows then whether the change became durable.
         answer.await.map_err(|_| Stopped)
     }
 
@@ -113,6 +115,7 @@ impl ControllerHandle {
 
 impl quic::Controller for ControllerHandle {
     fn register(&self, session: SessionId, outbox: Outbox) {
+        // The outbox is there before the hello is handled: the first plan comes with the hello.
         self.outboxes.map().insert(session, outbox);
     }
 

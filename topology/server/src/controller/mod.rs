@@ -63,9 +63,9 @@ pub struct Surroundings {
 /// The running controller.
 #[derive(Debug)]
 pub struct Controller {
-    /// Speaks to it.
+    /// Speaks to the controller.
     pub handle: ControllerHandle,
-    /// How its store is.
+    /// How the controller's store is.
     pub health: StoreHealth,
     stop: watch::Sender<bool>,
     thread: JoinHandle<()>,
@@ -77,7 +77,9 @@ impl Controller {
     /// # Errors
     /// One line: what in the store cannot be used, or which thread could not be had.
     pub fn start(config: &Config, store: impl Store + 'static, loaded: Loaded, around: Surroundings) -> Result<Self, String> {
+        // The state is restored before any thread starts: a record that cannot be used ends the start with nothing to stop.
         let service = adapter::restore(config, around.clock.now(), loaded.records)?;
+        // One batch is under way at most, and a store in doubt adds an outcome every few seconds: the channel needs no bound.
         let (send, outcomes) = mpsc::unbounded_channel();
         let metrics = Arc::clone(&around.metrics);
         let writer = Writer::start(store, loaded.revision, move |outcome: Outcome| {
@@ -87,6 +89,7 @@ impl Controller {
         })
         .map_err(|e| format!("cannot start the writer's thread: {e}"))?;
         let health = writer.health();
+        // A full queue makes senders wait: an agent that reports too fast is read more slowly, and memory stays bounded.
         let (commands, queue) = mpsc::channel(QUEUE_MAX);
         let (stop, stopped) = watch::channel(false);
         let runtime =
@@ -146,12 +149,14 @@ impl Task {
         self.act();
         loop {
             let now = self.around.clock.now();
+            // The tick comes before the wait, so a queue that is never empty cannot keep leases and silences waiting.
             if self.service.deadline().is_some_and(|due| due <= now) {
                 self.handle(Event::Tick);
             }
             let wait =
                 self.service.deadline().map_or(PRUNE_EVERY, |due| Duration::from_nanos(due.since(now).0).clamp(TICK_MIN, PRUNE_EVERY));
             tokio::select! {
+                // The disk comes first: an outcome frees callers that wait already, and commands would only add to them.
                 biased;
                 Some(outcome) = outcomes.recv() => self.written(outcome),
                 _ = stop.changed() => break,
@@ -163,6 +168,7 @@ impl Task {
             }
             self.prune();
         }
+        // New commands are refused from here on; what was begun is still written and answered.
         commands.close();
         self.finish(&mut outcomes).await;
     }
@@ -170,12 +176,14 @@ impl Task {
     /// Waits until what was begun is on disk and answered.
     async fn finish(mut self, outcomes: &mut mpsc::UnboundedReceiver<Outcome>) {
         let until = tokio::time::Instant::now() + STOP_MAX;
+        // Every open answer waits for an outcome. `STOP_MAX` bounds the wait where a disk hangs.
         while !self.answers.is_empty() {
             match tokio::time::timeout_at(until, outcomes.recv()).await {
                 Ok(Some(outcome)) => self.written(outcome),
                 _ => break,
             }
         }
+        // The writer's thread syncs the last batches and closes the file, which gives its lock to the next service.
         self.writer.finish();
     }
 
@@ -189,10 +197,12 @@ impl Task {
             Command::Agent(event) => {
                 let mut gates: Vec<String> = Vec::new();
                 match &event {
+                    // The session is over: a plan that a later event causes finds no outbox.
                     Event::AgentGone { session } => self.outboxes.leave(*session),
                     Event::Report { report, .. } => gates.extend(report.gates.iter().take(GATES_PER_REPORT_MAX).map(|g| g.job.clone())),
                     _ => {}
                 }
+                // Reports that the state machine takes are stamped from here on, which tells `record` those that count.
                 let before = self.around.clock.now();
                 self.handle(event);
                 self.record(before, &gates);
@@ -205,6 +215,7 @@ impl Task {
     fn record(&self, before: FabricTime, gates: &[String]) {
         let view = self.service.view();
         for name in gates {
+            // The state machine decides whose report counts (P122); the graphs follow it instead of checking again.
             let taken = view.job(name).and_then(|job| job.report()).filter(|(at, _)| *at >= before);
             if let Some((at, state::GateReport { iteration: Some(iteration), phase_error: Some(error), .. })) = taken {
                 self.around.telemetry.job(at, name, *iteration, *error);
@@ -214,12 +225,14 @@ impl Task {
 
     fn change(&mut self, change: Change, reply: Answer) {
         let exclusive = matches!(change, Change::SetFabric { .. });
+        // Changes keep their order: a change that could run waits behind a fabric that waits, which could otherwise wait for ever.
         let busy = self.fabric_request.is_some() || !self.waiting.is_empty() || (exclusive && !self.answers.is_empty());
         if !busy {
             self.begin(change, reply);
         } else if self.waiting.len() < WAITING_MAX {
             self.waiting.push_back((change, reply));
         } else {
+            // `WAITING_MAX` bounds what waits in memory; a caller that is refused may try again.
             let value = self.waiting.len() as u64 + 1;
             let refusal = Refusal::Limit { what: "changes that wait for a new fabric", value, max: WAITING_MAX as u64 };
             let _ = reply.send(Err(refusal));
@@ -228,6 +241,7 @@ impl Task {
 
     /// Begins what had to wait, as far as it may.
     fn resume(&mut self) {
+        // Each turn takes one change off the line or returns. A fabric that begins makes the next turn return.
         while let Some((change, _)) = self.waiting.front() {
             let exclusive = matches!(change, Change::SetFabric { .. });
             if self.fabric_request.is_some() || (exclusive && !self.answers.is_empty()) {
@@ -246,6 +260,7 @@ impl Task {
         match self.placed(change) {
             Err(problem) => drop(reply.send(Err(Refusal::Policy(problem)))),
             Ok(change) => {
+                // The answer is entered before the event is handled: the state machine may reply within this call.
                 self.answers.insert(request, reply);
                 if exclusive {
                     self.fabric_request = Some(request);
@@ -265,10 +280,12 @@ impl Task {
         match (change, view.fabric()) {
             // The fabric changed while the request was read.
             (Change::Commit(commit), Some(fabric)) if commit.if_fabric.is_some_and(|version| version != view.fabric_version()) => {
+                // The ids of nodes are placed anew, and `if_fabric` names the fabric on which they now stand.
                 let jobs = resolve::definitions(fabric, &documents(&mut commit.jobs.iter())?)?;
                 Ok(Change::Commit(Commit { jobs, if_fabric: Some(view.fabric_version()), ..commit }))
             }
             (Change::SetFabric { fabric, text, .. }, _) => {
+                // The list is complete: no other change runs beside a fabric, so no job comes or goes before it is in force.
                 let jobs: Vec<state::JobView<'_>> = view.jobs().collect();
                 let jobs = resolve::definitions(&fabric, &documents(&mut jobs.iter().map(|job| job.definition()))?)?;
                 Ok(Change::SetFabric { fabric, text, jobs })
@@ -278,6 +295,7 @@ impl Task {
     }
 
     fn written(&mut self, outcome: Outcome) {
+        // A transaction holds whole batches, so all its tickets share one fate.
         for ticket in outcome.tickets {
             let event = match &outcome.result {
                 Ok(()) => Event::Persisted { ticket },
@@ -297,6 +315,7 @@ impl Task {
         // A change of a large plan takes long, and what agents said meanwhile waits in the queue.
         let now = self.around.clock.now();
         let lasted = now.since(began);
+        // Below `DEAF_MIN` the error is a fraction of the silence after which an agent is given up (P123).
         if lasted >= DEAF_MIN {
             self.service.handle(now, Event::Stalled { lasted });
         }
@@ -305,13 +324,15 @@ impl Task {
 
     /// Does everything that the service wants done.
     fn act(&mut self) {
-        // Sent last, so that a client which was answered finds the events of its change.
+        // Answers are sent last, so that a client which was answered finds the events of its change.
         let mut answered = Vec::new();
+        // The queue is emptied before the next command, so its length is that of what one event causes.
         while let Some(action) = self.service.poll() {
             match action {
                 Action::Persist { ticket, records } => self.writer.persist(ticket, records),
                 Action::Reply { request, result } => {
                     self.changed = true;
+                    // A fabric that was refused ends the wait as well as one that is in force.
                     if self.fabric_request == Some(request) {
                         self.fabric_request = None;
                     }
@@ -319,7 +340,7 @@ impl Task {
                 }
                 Action::SendPlan { session, plan_version, slots } => {
                     let plan = pb::HostPlan { plan_version, slots: slots.iter().map(slot_message).collect() };
-                    // A session that is gone is told of next.
+                    // A session without an outbox is gone; its `AgentGone` is on the way or was handled.
                     let _ = self.outboxes.with(session, |outbox| outbox.plan(plan));
                 }
                 Action::Disconnect { session, reason } => {
@@ -332,6 +353,7 @@ impl Task {
             // A client that went away needs no answer.
             let _ = answer.send(result);
         }
+        // This comes last: a change that begins here calls `act` again, and all answers of this turn are out.
         if !self.waiting.is_empty() {
             self.resume();
         }
@@ -350,13 +372,14 @@ impl Task {
 
     fn snapshot(&mut self) -> Arc<Snapshot> {
         let now = Instant::now();
+        // A change makes the snapshot old at once, so a caller reads its own change; reports may be `SNAPSHOT_AGE_MAX` old.
         if let Some((snapshot, made)) = &self.snapshot
             && !self.changed
             && now.duration_since(*made) < SNAPSHOT_AGE_MAX
         {
             return Arc::clone(snapshot);
         }
-        // What was reported grows old even if nothing happens.
+        // Reports grow old even if nothing happens, and the view's time moves with events only.
         self.handle(Event::Tick);
         let earlier = self.snapshot.as_ref().map(|(snapshot, _)| &**snapshot);
         let snapshot = Arc::new(adapter::snapshot(self.service.view(), earlier));
@@ -367,6 +390,7 @@ impl Task {
 
     /// Links change only with the plan.
     fn links(&mut self) -> Arc<LinkTable> {
+        // The plan version stands for the links: whatever changes slots, jobs or fabric raises it.
         if self.links.plan_version != self.service.view().plan_version() {
             self.links = Arc::new(adapter::links(self.service.view()));
         }
@@ -377,6 +401,7 @@ impl Task {
         if self.pruned.elapsed() < PRUNE_EVERY {
             return;
         }
+        // Every job and port is looked at, so this runs once in `PRUNE_EVERY` and not with each command.
         self.pruned = Instant::now();
         let view = self.service.view();
         self.around.telemetry.prune(self.around.clock.now(), |job| view.job(job).is_some());

@@ -24,7 +24,7 @@ pub struct Text(pub &'static str, pub String);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Picture(pub(super) String);
 
-/// What a browser that opens a picture by itself may do with it: show it in its own style. It loads nothing and runs nothing.
+/// What a browser that opens a picture by itself may do with it: show it in its own style. The picture loads nothing and runs nothing.
 const PICTURE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 impl IntoResponse for Picture {
@@ -45,7 +45,7 @@ impl Document {
     /// A message as JSON.
     ///
     /// # Errors
-    /// It cannot be written: our own bug.
+    /// A message that cannot be written: our own bug.
     pub fn of<M: Serialize>(message: &M) -> Result<Self, ApiError> {
         serde_json::to_string(message).map(Self).map_err(|e| ApiError::new(Kind::Internal, &e))
     }
@@ -61,6 +61,7 @@ impl IntoResponse for Text {
     fn into_response(self) -> Response {
         let mut response = (StatusCode::OK, self.1).into_response();
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(self.0));
+        // Answers are states that change, and some need a role: no cache may hand one to somebody else.
         response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response
     }
@@ -73,8 +74,10 @@ pub(super) struct Rest(Arc<Mutex<BodyDataStream>>);
 impl Rest {
     /// A body to hand on, and what will be left of it.
     pub(super) fn of(body: Body) -> (Body, Self) {
+        // The handler and the drain share one stream: whoever comes second continues where the first one ended.
         let rest = Self(Arc::new(Mutex::new(body.into_data_stream())));
         let read = rest.clone();
+        // The two ends never wait for each other: the lock is held for one poll only.
         (Body::from_stream(stream::poll_fn(move |cx| read.lock().poll_next_unpin(cx))), rest)
     }
 
@@ -84,6 +87,7 @@ impl Rest {
         let mut bytes = 0;
         while let Some(Ok(chunk)) = stream::poll_fn(|cx| self.lock().poll_next_unpin(cx)).next().await {
             bytes += chunk.len();
+            // A client that sends without end is left after `max` bytes; its connection is then closed on it.
             if bytes > max {
                 return;
             }
@@ -111,6 +115,7 @@ pub(super) fn text(bytes: Vec<u8>) -> Result<String, ApiError> {
 pub(super) fn message<M: DeserializeOwned>(text: &str) -> Result<M, ApiError> {
     serde_json::from_str(text).map_err(|e| {
         let full = e.to_string();
+        // serde_json ends its message with the place, which this message names first.
         let problem = full.rsplit_once(" at line ").map_or(full.as_str(), |m| m.0);
         ApiError::invalid(format!("body: line {} column {}: {problem}", e.line(), e.column()))
     })

@@ -53,7 +53,7 @@ static LINES: LineLimit = LineLimit::new(5, Duration::from_secs(10));
 pub enum Acceptor {
     /// As it comes; everybody on this machine is admin.
     Plain,
-    /// By a function such as a TLS handshake. It is bounded by [`HEAD_MAX`].
+    /// By a function such as a TLS handshake, which [`HEAD_MAX`] bounds.
     With(Arc<AcceptFn>),
 }
 
@@ -117,6 +117,7 @@ struct Counted {
 impl Connections {
     /// Takes one more, unless there are `max`.
     fn enter(&self, max: u32, api: &Api) -> Option<Counted> {
+        // The count is taken before it is judged: of two callers for the last place only one gets it.
         if self.0.open.fetch_add(1, Ordering::AcqRel) >= max {
             self.0.open.fetch_sub(1, Ordering::AcqRel);
             return None;
@@ -127,6 +128,7 @@ impl Connections {
 
     /// Returns when none is open, or after `limit`: whether none is.
     pub async fn closed(&self, limit: Duration) -> bool {
+        // The subscription comes before the look at the count: a connection that closes in between wakes the wait.
         let mut changed = self.0.changed.subscribe();
         let none = async {
             while self.0.open.load(Ordering::Acquire) > 0 {
@@ -143,11 +145,12 @@ impl Drop for Counted {
     fn drop(&mut self) {
         self.api.metrics().connection(-1);
         self.connections.0.open.fetch_sub(1, Ordering::AcqRel);
+        // The count falls before the waiters wake, or the last one would wake to an old number and sleep for ever.
         self.connections.0.changed.send_replace(());
     }
 }
 
-/// Accepts connections and serves `app` on them until `shutdown`; those that are open then get [`GRACE`].
+/// Accepts connections and serves `app` on them until `shutdown`; connections that are open then get [`GRACE`].
 pub async fn serve(listener: TcpListener, acceptor: Acceptor, app: Router, api: Api, shutdown: Shutdown) {
     let connections = Connections::default();
     loop {
@@ -159,21 +162,25 @@ pub async fn serve(listener: TcpListener, acceptor: Acceptor, app: Router, api: 
             Ok(accepted) => accepted,
             Err(error) => {
                 say(|dropped| tracing::warn!(%error, dropped, "cannot accept a connection"));
+                // An error such as too few file descriptors lasts: without the pause the loop would take a whole core.
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
         let Some(counted) = connections.enter(api.config().limits.connections, &api) else {
+            // The stream is dropped here, which closes it; nothing of it was read.
             api.metrics().connection_refused();
             say(|dropped| tracing::warn!(%peer, dropped, "too many connections (limits.connections)"));
             continue;
         };
         let (acceptor, app, api, shutdown) = (acceptor.clone(), app.clone(), api.clone(), shutdown.clone());
         tokio::spawn(async move {
+            // The count falls when this task ends, however it ends.
             let _counted = counted;
-            // Nagle's algorithm would hold back the end of an answer; without the option it is only slower.
+            // Nagle's algorithm would hold back the end of an answer; where the option cannot be set, answers are only slower.
             let _ = stream.set_nodelay(true);
             let stall = api.config().limits.stall();
+            // The kernel's clock is set on the bare socket, because the stream that a handshake gives back no longer shows it.
             bound_unread(&stream, stall);
             match accept(&acceptor, stream, peer).await {
                 Ok(Accepted { stream, caller, until }) => tokio::select! {
@@ -181,12 +188,14 @@ pub async fn serve(listener: TcpListener, acceptor: Acceptor, app: Router, api: 
                         api.metrics().connection_stalled();
                         say(|dropped| tracing::info!(%peer, dropped, "a connection was cut: its client stopped reading (limits.stall_s)"));
                     },
+                    // The certificate expired or its authority went: dropping the other branch cuts the connection (P124).
                     why = until => say(|dropped| tracing::info!(%peer, why, dropped, "a connection was cut")),
                 },
                 Err(error) => say(|dropped| tracing::info!(%peer, %error, dropped, "a connection was not taken")),
             }
         });
     }
+    // The port is given up before the wait, so new clients are refused at once.
     drop(listener);
     if !connections.closed(GRACE).await {
         tracing::warn!("some requests did not end in {} s and are cut off", GRACE.as_secs());
@@ -194,6 +203,7 @@ pub async fn serve(listener: TcpListener, acceptor: Acceptor, app: Router, api: 
 }
 
 fn say(line: impl FnOnce(u64)) {
+    // Strangers cause these lines: `LINES` bounds how many of them reach the log.
     if let Some(dropped) = LINES.pass(Instant::now()) {
         line(dropped);
     }
@@ -204,6 +214,7 @@ async fn accept(acceptor: &Acceptor, stream: TcpStream, peer: SocketAddr) -> io:
         Acceptor::Plain => Ok(Accepted::for_good(Box::new(stream), Caller::LOOPBACK)),
         Acceptor::With(accept) => {
             let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long");
+            // A stranger may open a connection and send nothing: `HEAD_MAX` ends the handshake.
             tokio::time::timeout(HEAD_MAX, accept(stream, peer)).await.map_err(late)?
         }
     }
@@ -234,6 +245,7 @@ where
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         self.begun.store(true, Ordering::Relaxed);
+        // The role comes from the connection and overwrites whatever the extensions held: no request names its own.
         request.extensions_mut().insert(self.caller);
         let (answer, unread) = (self.app.call(request), self.unread.clone());
         Box::pin(async move { Ok(answer.await?.map(|body| unread.body(body))) })
@@ -264,10 +276,11 @@ async fn connection(stream: Box<dyn Stream>, caller: Caller, app: Router, stall:
         .keep_alive_interval(ALIVE_EVERY)
         .keep_alive_timeout(HEAD_MAX);
     let mut served = pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)));
-    // The library waits for ever for the bytes that tell HTTP/1 from HTTP/2.
+    // hyper-util waits without end for the bytes that tell HTTP/1 from HTTP/2, so the first request has a clock of our own.
     let mut head = pin!(tokio::time::sleep(HEAD_MAX));
     let mut end = pin!(shutdown.wait());
     let mut look = tokio::time::interval(stall / LOOKS_PER_STALL);
+    // After a busy stretch one look is enough: missed looks are not made up for.
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut waiting, mut ending) = (true, false);
     loop {
@@ -285,6 +298,7 @@ async fn connection(stream: Box<dyn Stream>, caller: Caller, app: Router, stall:
             },
             () = end.as_mut(), if !ending => {
                 ending = true;
+                // Requests under way go on and new ones are refused; `serve` bounds the wait by `GRACE`.
                 served.as_mut().graceful_shutdown();
             }
         }

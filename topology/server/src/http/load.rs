@@ -1,7 +1,7 @@
 //! What requests may take of the memory: bytes of their bodies, and what the messages in them come to.
 //!
 //! A message of two bytes can become an object of hundreds, in JSON and in gRPC alike. So a body is weighed before it is decoded,
-//! and all requests together have a budget; one that does not fit is refused at once, because waiting bodies would hold the memory.
+//! and all requests together have a budget. A request that does not fit is refused at once, because waiting bodies hold memory.
 
 use std::sync::{
     Arc,
@@ -50,6 +50,7 @@ impl Loads {
 
 impl Held {
     fn add(&mut self, bytes: usize) -> Result<(), ApiError> {
+        // The bytes are counted before they are judged, so two requests cannot both take the last room; `Drop` gives them back.
         let before = self.budget.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
         if before.saturating_add(bytes) > self.max {
@@ -64,6 +65,7 @@ impl Held {
     /// # Errors
     /// Too much for one request, or for all together.
     pub(crate) fn weigh(&mut self, weight: usize) -> Result<(), ApiError> {
+        // One request is judged alone first: what can never fit gets another answer than what may fit later.
         if weight > WEIGHT_MAX {
             let (mib, max) = (weight >> 20, WEIGHT_MAX >> 20);
             let problem = format!("body: its objects and values count {mib} MiB; at most {max}");
@@ -78,6 +80,7 @@ impl Held {
     /// Larger than `max` bytes, too much for all requests together, or the client stopped sending.
     pub(crate) async fn read(&mut self, body: Body, max: usize) -> Result<Vec<u8>, ApiError> {
         let mut chunks = body.into_data_stream();
+        // The buffer grows with what arrives: a length that a client only announces allocates nothing.
         let mut out = Vec::new();
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk.map_err(|_| ApiError::invalid("body: the client stopped sending"))?;
@@ -86,6 +89,7 @@ impl Held {
                     ApiError::new(Kind::TooLarge, &format!("body: more than {}", size(max))).hint("limits.body_mib in the configuration")
                 );
             }
+            // A chunk is paid for before it is kept, so all bodies together stay within the budget while they arrive.
             self.add(chunk.len())?;
             out.extend_from_slice(&chunk);
         }
@@ -106,6 +110,7 @@ fn size(bytes: usize) -> String {
 /// What the objects and values of a JSON text come to. Any text has a weight.
 pub(crate) fn json(text: &[u8]) -> usize {
     let mut weight = 0_usize;
+    // One pass without a stack: a text nested a million deep costs this no memory.
     let (mut in_string, mut escaped) = (false, false);
     for byte in text {
         if in_string {
@@ -120,6 +125,7 @@ pub(crate) fn json(text: &[u8]) -> usize {
         match byte {
             b'"' => in_string = true,
             b'{' => weight = weight.saturating_add(OBJECT_BYTES),
+            // A comma stands before every value but the first of its list or object, so commas and brackets count the values.
             b'[' | b',' => weight = weight.saturating_add(VALUE_BYTES),
             _ => {}
         }
@@ -127,7 +133,7 @@ pub(crate) fn json(text: &[u8]) -> usize {
     weight
 }
 
-/// What the messages and strings of a protobuf message come to. Any bytes have a weight; it counts at least what a decoder reads.
+/// What the messages and strings of a protobuf message come to. Any bytes have a weight, which is at least that of what a decoder reads.
 pub(crate) fn wire(mut bytes: &[u8], shape: &Shape) -> usize {
     let mut weight = 0_usize;
     while let Some((key, rest)) = varint(bytes) {
@@ -137,6 +143,7 @@ pub(crate) fn wire(mut bytes: &[u8], shape: &Shape) -> usize {
             5 => rest.get(4..),
             2 => varint(rest).and_then(|(length, rest)| {
                 let (field, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+                // Only fields that the schema knows as messages are looked into; the shapes end, and with them the recursion.
                 let inside = shape.0.iter().find(|(number, _)| *number == key >> 3);
                 let counts = inside.map_or(VALUE_BYTES, |(_, shape)| OBJECT_BYTES.saturating_add(wire(field, shape)));
                 weight = weight.saturating_add(counts);
@@ -145,7 +152,7 @@ pub(crate) fn wire(mut bytes: &[u8], shape: &Shape) -> usize {
             // Groups: what stands in one is weighed as if it stood here.
             _ => Some(rest),
         };
-        // A decoder stops here as well.
+        // A decoder refuses the message at such bytes, so the rest of them becomes nothing in memory.
         let Some(rest) = skipped else { break };
         bytes = rest;
     }
@@ -153,6 +160,7 @@ pub(crate) fn wire(mut bytes: &[u8], shape: &Shape) -> usize {
 }
 
 fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    // Ten bytes of seven bits hold any 64-bit number (protobuf's encoding); a longer one is no number.
     const BYTES_MAX: usize = 10;
     let length = 1 + bytes.iter().take(BYTES_MAX).position(|b| b & 0x80 == 0)?;
     let value = bytes[..length].iter().rev().fold(0_u64, |value, b| (value << 7) | u64::from(b & 0x7f));

@@ -16,20 +16,24 @@ use crate::api::{ApiError, Kind};
 pub(super) fn check(method: &Method, uri: &Uri, headers: &HeaderMap, loopback: bool) -> Result<(), ApiError> {
     let text = |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let host = uri.authority().map(|a| a.as_str().to_owned()).or_else(|| text(header::HOST.as_str()));
-    // Without one it is no browser.
+    // A request without a host is from no browser.
     if let Some(host) = host.as_ref().filter(|host| loopback && !is_this_machine(host)) {
         return Err(refused("host", host).hint("without tls the service is asked as localhost or by a loopback address"));
     }
+    // Reads change nothing, and a browser keeps their answers from pages of other sites (same-origin policy).
     if matches!(*method, Method::GET | Method::HEAD) {
         return Ok(());
     }
+    // `none` is a person who typed the address. A program sends no such header and passes.
     if let Some(site) = text("sec-fetch-site").filter(|site| site != "same-origin" && site != "none") {
         return Err(refused("sec-fetch-site", &site));
     }
     let own = |origin: &str| {
         let (scheme, authority) = origin.split_once("://").unwrap_or_default();
+        // Names of hosts and schemes have no case (RFC 3986, section 6.2.2.1).
         host.as_ref().is_some_and(|host| without_port(host, scheme).eq_ignore_ascii_case(without_port(authority, scheme)))
     };
+    // Browsers without Fetch Metadata send the origin with every request that may change something (RFC 6454).
     if let Some(origin) = text(header::ORIGIN.as_str()).filter(|origin| !own(origin)) {
         return Err(refused("origin", &origin));
     }
@@ -42,6 +46,7 @@ pub(super) fn check(method: &Method, uri: &Uri, headers: &HeaderMap, loopback: b
 /// Names the type.
 pub(super) fn is_json(headers: &HeaderMap) -> Result<(), ApiError> {
     let said = headers.get(header::CONTENT_TYPE).map_or(String::new(), |value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    // Parameters such as the character set come after a semicolon.
     let kind = said.split(';').next().unwrap_or_default().trim();
     if kind.eq_ignore_ascii_case("application/json") {
         return Ok(());
@@ -55,6 +60,7 @@ fn refused(name: &str, value: &str) -> ApiError {
 
 fn is_this_machine(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
+        // An IPv6 address stands in brackets, because it has colons of its own (RFC 3986, section 3.2.2).
         Some(rest) => rest.split(']').next().unwrap_or_default(),
         None => host.rsplit_once(':').map_or(host, |(name, _)| name),
     };

@@ -17,9 +17,11 @@ impl Query {
     pub fn parse(text: &str) -> Result<Self, ApiError> {
         let mut out = Vec::new();
         for part in text.split('&').filter(|part| !part.is_empty()) {
+            // `KEYS_MAX` bounds the list before it grows.
             if out.len() == KEYS_MAX {
                 return Err(ApiError::invalid(format!("query: more than {KEYS_MAX} keys")));
             }
+            // Keys are split before they are decoded: an escaped `=` or `&` belongs to a value.
             let (key, value) = part.split_once('=').unwrap_or((part, ""));
             out.push((decode(key)?, decode(value)?));
         }
@@ -53,7 +55,7 @@ impl Query {
     /// The value of a key.
     ///
     /// # Errors
-    /// It stands there twice.
+    /// The key stands there twice.
     pub fn text(&mut self, key: &str) -> Result<Option<String>, ApiError> {
         let mut all = self.values(key);
         match all.len() {
@@ -65,7 +67,7 @@ impl Query {
     /// The value of a key as a whole number or whatever else can be read from text.
     ///
     /// # Errors
-    /// It is not one.
+    /// The value is no such number.
     pub fn number<T: std::str::FromStr>(&mut self, key: &str) -> Result<Option<T>, ApiError> {
         let Some(text) = self.text(key)? else { return Ok(None) };
         text.parse().map(Some).map_err(|_| ApiError::invalid(format!("query: {key}={text:?} is not a number in range")))
@@ -74,7 +76,7 @@ impl Query {
     /// Whether a key stands there, alone or as `true`.
     ///
     /// # Errors
-    /// It is neither true nor false.
+    /// The value is neither true nor false.
     pub fn flag(&mut self, key: &str) -> Result<bool, ApiError> {
         match self.text(key)?.as_deref() {
             None | Some("false" | "0") => Ok(false),
@@ -102,6 +104,7 @@ fn decode(text: &str) -> Result<String, ApiError> {
             b'+' => b' ',
             b'%' => {
                 let mut digit = || bytes.next().and_then(|b| char::from(b).to_digit(16)).ok_or_else(bad);
+                // Two hexadecimal digits are at most 255.
                 (digit()? * 16 + digit()?) as u8
             }
             other => other,

@@ -39,7 +39,7 @@ type Answer = Result<Response, ApiError>;
 
 /// All routes, gRPC and health included. Whoever accepts a connection adds a [`Caller`] to its requests.
 pub fn router(api: Api, shutdown: Shutdown) -> Router {
-    // What a message may be is decided before it is decoded: see `admit_rpc`.
+    // tonic's own limits are off: `admit_rpc` decides how large a message may be before tonic sees it.
     let rpcs = TopologyServer::new(Rpcs::new(api.clone(), shutdown.clone()))
         .max_decoding_message_size(usize::MAX)
         .max_encoding_message_size(usize::MAX);
@@ -67,6 +67,7 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
         .merge(page::routes())
         .method_not_allowed_fallback(async || ApiError::new(Kind::Method, &"this path has no such method"))
         .fallback(async |request: Request| ApiError::new(Kind::NotFound, &format!("no path {:?}", request.uri().path())))
+        // A layer that is added later runs earlier: time, then the count, then the origin, then the handler.
         .layer(middleware::from_fn_with_state(shared.clone(), own_pages))
         .layer(middleware::from_fn_with_state(shared.clone(), count))
         .with_state(shared.clone())
@@ -76,6 +77,7 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
 
 /// Ends requests that take too long. Streams are over for this once they have begun.
 async fn in_time(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    // The limit is read for each request, so SIGHUP changes it without a restart.
     let limit = shared.api.config().limits.request();
     let grpc = request.headers().get("content-type").is_some_and(|v| v.as_bytes().starts_with(b"application/grpc"));
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
@@ -85,6 +87,7 @@ async fn in_time(State(shared): State<Shared>, request: Request, next: Next) -> 
         Err(_) => {
             let error = ApiError::new(Kind::Timeout, &format!("not done within {} s", limit.as_secs()));
             shared.api.metrics().request(if grpc { "grpc" } else { "http" }, error.kind.code());
+            // A gRPC client reads a status only from gRPC's own headers.
             if grpc { tonic::Status::from(error).into_http() } else { error.into_response() }
         }
     };
@@ -114,6 +117,7 @@ async fn admit_rpc(State(shared): State<Shared>, request: Request, next: Next) -
         // The memory counts as taken until the answer is there.
         Ok((request, _held)) => next.run(request).await,
         Err(error) => {
+            // Some clients of HTTP/2 lose an answer that comes while they still send.
             rest.drain(shared.api.config().limits.body_bytes()).await;
             shared.api.metrics().request("grpc", error.kind.code());
             tonic::Status::from(error).into_http()
@@ -122,13 +126,16 @@ async fn admit_rpc(State(shared): State<Shared>, request: Request, next: Next) -
 }
 
 async fn read_rpc(shared: &Shared, request: Request) -> Result<(Request, Held), ApiError> {
+    // The order is that of cost: headers, then the role, then the bytes, then their weight; decoding comes after all four (P119).
     shared.origin(&request)?;
     let path = request.uri().path();
     let rpc = grpc::rpc(path).ok_or_else(|| ApiError::new(Kind::Method, &format!("no RPC {path:?}")))?;
+    // A request without a caller has no role: a way in that forgot to say who calls opens nothing.
     request.extensions().get::<Caller>().copied().unwrap_or(Caller { role: None }).require(rpc.needed)?;
     let limit = shared.api.config().limits.body_bytes();
     let (head, body) = request.into_parts();
     let mut held = shared.loads.begin(rpc.needed == Role::Admin, limit);
+    // A message of names is small by its kind, whatever a body may be.
     let bytes = held.read(body, rpc.bytes_max.unwrap_or(limit).min(limit)).await?;
     held.weigh(load::wire(one_message(&bytes)?, rpc.shape))?;
     Ok((Request::from_parts(head, Body::from(bytes)), held))
@@ -138,6 +145,7 @@ async fn read_rpc(shared: &Shared, request: Request) -> Result<(Request, Held), 
 fn one_message(body: &[u8]) -> Result<&[u8], ApiError> {
     let said = |length: &[u8; 4]| usize::try_from(u32::from_be_bytes(*length)).ok();
     match body.split_first_chunk::<5>() {
+        // A second message behind the first would be decoded without having been weighed, so the frame has to fill the body.
         Some(([_, length @ ..], message)) if said(length) == Some(message.len()) => Ok(message),
         _ => Err(ApiError::invalid(format!("body: {} bytes that are not one message of gRPC", body.len()))),
     }
@@ -166,6 +174,7 @@ async fn read<M: serde::de::DeserializeOwned>(
 ) -> Result<(M, Held), ApiError> {
     origin::is_json(headers)?;
     let (text, mut held) = whole(shared, body, changes).await?;
+    // The weight is known before `message` makes objects of the text (P119).
     held.weigh(load::json(text.as_bytes()))?;
     Ok((message(&text)?, held))
 }
@@ -206,10 +215,12 @@ async fn solve(
     let mut shifts = std::collections::BTreeMap::new();
     for pair in query.list("shifts") {
         let bad = || ApiError::invalid(format!("query: shifts {pair:?}; expected JOB=TICKS"));
+        // The last `=` splits: a job's name may hold one.
         let (job, ticks) = pair.rsplit_once('=').ok_or_else(bad)?;
         shifts.insert(job.to_owned(), ticks.parse().map_err(|_| bad())?);
     }
     query.finish()?;
+    // A scenario is text here and is not weighed: `Api::solve` bounds its bytes before it is parsed.
     let (scenario, _held) = whole(&shared, body, false).await?;
     let request = pb::SolveRequest { scenario, mode: mode.into(), robust_ticks, shifts };
     Ok(Document(shared.api.solve(request).await?.solution).into_response())

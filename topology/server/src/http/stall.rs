@@ -1,7 +1,7 @@
 //! Readers that stop reading: what a client was sent and does not take must not be kept for ever.
 //!
 //! Two clocks watch a reader. The kernel's ([`bound_unread`]) ends a connection whose bytes were not taken, and holds for TLS and
-//! for what is left in buffers after an answer is written. Ours ([`Unread`]) sees what the kernel cannot: a client of HTTP/2 that
+//! for what is left in buffers after an answer is written. Our clock ([`Unread`]) sees what the kernel cannot: a client of HTTP/2 that
 //! takes bytes and answers pings, but opens no window for one of its streams.
 
 use std::{
@@ -22,6 +22,7 @@ const PIECE_BYTES: usize = 16 << 10;
 
 /// Has the kernel end a connection that sent bytes and for so long heard that none were taken (tcp(7), `TCP_USER_TIMEOUT`).
 pub(super) fn bound_unread(socket: impl AsFd, limit: Duration) {
+    // The option takes 32 bits of milliseconds, 49 days; `limits.stall_s` ends at an hour.
     let millis = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
     // Where the kernel refuses, our own clock is left.
     if let Err(error) = sockopt::set_tcp_user_timeout(socket, millis) {
@@ -73,6 +74,7 @@ impl Watched {
     fn piece(&mut self) -> Frame<Bytes> {
         let piece = self.rest.split_to(self.rest.len().min(PIECE_BYTES));
         self.begun = true;
+        // The clock starts with each piece that is handed on, and stops when HTTP asks for the next one.
         self.unread.lock().since.insert(self.number, Instant::now());
         Frame::data(piece)
     }
@@ -83,7 +85,9 @@ impl HttpBody for Watched {
     type Error = axum::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        // HTTP asks again only after the last piece found room: the reader reads.
         self.unread.lock().since.remove(&self.number);
+        // A large frame goes out in pieces, or one frame of megabytes would count as taken at once.
         if !self.rest.is_empty() {
             return Poll::Ready(Some(Ok(self.piece())));
         }
@@ -118,6 +122,7 @@ impl HttpBody for Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
+        // A body that is dropped, finished or not, must not count as waiting for ever.
         self.unread.lock().since.remove(&self.number);
     }
 }

@@ -42,8 +42,9 @@ fn write_one(path: &Path, text: &str, mode: u32, force: bool) -> Result<(), PkiE
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{}.new", std::process::id()));
     let beside = PathBuf::from(beside);
+    // `hard_link` fails where a file is, `rename` replaces it: of two commands without --force only one can win.
     let written = fill(&beside, text, mode).and_then(|()| if force { fs::rename(&beside, path) } else { fs::hard_link(&beside, path) });
-    // After a rename there is none; after anything else it must not stay.
+    // After a rename the file beside is gone; after anything else it must not stay, because it may hold a key.
     let _ = fs::remove_file(&beside);
     match written {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(PkiError::Exists { path: path.to_owned() }),
@@ -55,8 +56,10 @@ fn write_one(path: &Path, text: &str, mode: u32, force: bool) -> Result<(), PkiE
 fn fill(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     // A file of this name is from a process that died with our id.
     let _ = fs::remove_file(path);
+    // The mode is set as the file is made: there is no moment in which others can read a key.
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     file.write_all(text.as_bytes())?;
+    // The text is on the disk before the file gets its name: a crash leaves no empty key.
     file.sync_all()
 }
 

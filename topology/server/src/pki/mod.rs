@@ -146,10 +146,12 @@ pub fn init(dir: &Path, hosts: &[String], force: bool) -> Result<Issued, PkiErro
     }
     let names = hosts.iter().map(|host| service_name(host)).collect::<Result<Vec<_>, _>>()?;
     files::make_folder(dir)?;
+    // Everything that can be refused is refused before the first file is written.
     files::refuse_to_replace(&[&authority, &service], force)?;
 
     let mut params = lasting(AUTHORITY_LIFETIME);
     params.distinguished_name.push(DnType::CommonName, "antiphase authority");
+    // A path length of 0: this authority signs certificates of its own clients, and none of further authorities (RFC 5280, 4.2.1.9).
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     let key = KeyPair::generate().map_err(failed("the authority"))?;
@@ -161,6 +163,7 @@ pub fn init(dir: &Path, hosts: &[String], force: bool) -> Result<Issued, PkiErro
     let issuer = Issuer::from_ca_cert_der(certificate.der(), &key).map_err(failed("the authority"))?;
     let service_certificate = params.signed_by(&service_key, &issuer).map_err(failed("the service"))?;
 
+    // The authority is written first: a certificate of the service whose authority is lost could never be trusted.
     files::write(&authority, &certificate.pem(), &key.serialize_pem(), force)?;
     files::write(&service, &service_certificate.pem(), &service_key.serialize_pem(), force)?;
     Ok(service)
@@ -172,6 +175,7 @@ pub fn init(dir: &Path, hosts: &[String], force: bool) -> Result<Issued, PkiErro
 /// [`PkiError`]: nothing was made.
 pub fn issue(dir: &Path, client: &Client, force: bool) -> Result<Issued, PkiError> {
     check_name("name", &client.name)?;
+    // The name is the name of the files: with `--force` a client of this name would replace the authority's key.
     if [AUTHORITY, SERVICE].contains(&client.name.as_str()) {
         return Err(PkiError::Name { what: "name", name: client.name.clone(), why: "that is the authority's or the service's" });
     }
@@ -183,6 +187,7 @@ pub fn issue(dir: &Path, client: &Client, force: bool) -> Result<Issued, PkiErro
     }
     let issued = paths(dir, &client.name);
     files::refuse_to_replace(&[&issued], force)?;
+    // The authority is read after every check of the request, so a refusal never touches its key.
     let issuer = authority(dir)?;
 
     let mut params = leaf(client.lifetime, &client.name, ExtendedKeyUsagePurpose::ClientAuth);
@@ -200,9 +205,10 @@ pub fn issue(dir: &Path, client: &Client, force: bool) -> Result<Issued, PkiErro
 /// Reads what a certificate says.
 ///
 /// # Errors
-/// [`PkiError`]: it cannot be read.
+/// [`PkiError`]: the certificate cannot be read.
 pub fn show(path: &Path) -> Result<Shown, PkiError> {
     let wrong = |what: String| PkiError::Certificate { at: path.display().to_string(), what };
+    // Nothing is verified here: `show` says what stands in a certificate, whoever issued it.
     let pem = files::read(path)?;
     let der = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|error| wrong(format!("no certificate in PEM: {error}")))?;
     let (_, parsed) = X509Certificate::from_der(&der).map_err(|error| wrong(error.to_string()))?;
@@ -233,6 +239,7 @@ fn leaf(lifetime: Duration, name: &str, purpose: ExtendedKeyUsagePurpose) -> Cer
     let mut params = lasting(lifetime);
     params.distinguished_name.push(DnType::CommonName, name);
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    // The purpose keeps the two sides apart: a client's certificate cannot stand for the service, nor the other way.
     params.extended_key_usages = vec![purpose];
     params.use_authority_key_identifier_extension = true;
     params
@@ -242,6 +249,7 @@ fn lasting(lifetime: Duration) -> CertificateParams {
     let mut params = CertificateParams::default();
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     params.distinguished_name = rcgen::DistinguishedName::new();
+    // rcgen takes dates of the crate `time`; the sum from 1970 on makes one without depending on it.
     params.not_before = date_time_ymd(1970, 1, 1) + now.saturating_sub(CLOCK_ALLOWANCE);
     params.not_after = date_time_ymd(1970, 1, 1) + (now + lifetime);
     params
@@ -262,6 +270,7 @@ fn check_name(what: &'static str, name: &str) -> Result<(), PkiError> {
         [] => "it is empty",
         bytes if bytes.len() > NAME_BYTES_MAX && what == "name" => "longer than 64 bytes",
         bytes if bytes.len() > 253 => "longer than 253 bytes",
+        // A dot would hide the file or lead out of the folder, and a dash would look like an option.
         [b'.' | b'-', ..] => "it begins with a dot or a dash",
         bytes if !bytes.iter().all(|&b| allowed(b)) => "only letters, digits, dots, dashes and underscores",
         _ => return Ok(()),

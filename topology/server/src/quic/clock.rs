@@ -11,7 +11,7 @@ const READINGS: usize = 16;
 /// A probe takes 17 bytes; longer ones are nothing of ours.
 const PROBE_BYTES_MAX: usize = 64;
 
-/// Fabric time: `CLOCK_REALTIME` as it was when the service started, carried on by `CLOCK_MONOTONIC`. It never steps while
+/// Fabric time: `CLOCK_REALTIME` as it was when the service started, carried on by `CLOCK_MONOTONIC`. Fabric time never steps while
 /// the service runs, whatever is done to the node's time of day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FabricClock {
@@ -23,6 +23,7 @@ impl FabricClock {
     #[must_use]
     pub fn start() -> Self {
         let reading = || {
+            // The reading between two others is uncertain by their distance: a process that was interrupted in between shows it.
             let before = nanos(clock_gettime(ClockId::Monotonic));
             let real = nanos(clock_gettime(ClockId::Realtime));
             let after = nanos(clock_gettime(ClockId::Monotonic));
@@ -35,6 +36,7 @@ impl FabricClock {
     /// Now.
     #[must_use]
     pub fn now(&self) -> FabricTime {
+        // Only the monotonic clock is read: a step of the time of day must not move slots that gates wait for.
         let now = nanos(clock_gettime(ClockId::Monotonic)).saturating_add(self.offset.0);
         FabricTime(u64::try_from(now).unwrap_or(0))
     }
@@ -53,11 +55,13 @@ fn nanos(time: Timespec) -> i64 {
 
 /// The answer to a datagram that came at `received`, `None` if it is not a probe. The last stamp is taken as late as can be.
 pub(super) fn echo(clock: FabricClock, received: FabricTime, datagram: &[u8]) -> Option<Bytes> {
+    // The length is judged first, so a datagram that is no probe costs no decoding.
     if datagram.len() > PROBE_BYTES_MAX {
         return None;
     }
     let probe = ClockProbe::decode(datagram).ok()?;
     let mut echo = ClockEcho { sequence: probe.sequence, sent_ns: probe.sent_ns, received_ns: received.0, echoed_ns: 0 };
+    // This stamp is the last step before the encoding: what comes after it counts as travel of the network.
     echo.echoed_ns = clock.now().0;
     Some(echo.encode_to_vec().into())
 }

@@ -9,6 +9,7 @@ use super::{CloseCode, End, GATES_MAX};
 /// A report, or why no agent would send it.
 pub(super) fn report(report: wire::Report) -> Result<AgentReport, End> {
     let gates = report.gates.len();
+    // The count is judged before any gate is converted.
     if gates > GATES_MAX {
         return Err(End::new(CloseCode::Malformed, format!("a report of {gates} jobs; at most {GATES_MAX} are read")));
     }
@@ -18,6 +19,7 @@ pub(super) fn report(report: wire::Report) -> Result<AgentReport, End> {
 }
 
 fn gate(gate: wire::GateReport) -> Result<GateReport, End> {
+    // A name that no job can have is from no agent of this protocol; the session ends.
     if units::check_name(&gate.job).is_err() {
         return Err(End::new(CloseCode::Malformed, format!("a report of the job {:?}", shortened(&gate.job))));
     }
@@ -37,6 +39,7 @@ fn gate(gate: wire::GateReport) -> Result<GateReport, End> {
 
 /// What a stranger sent, for a log line.
 pub(super) fn shortened(text: &str) -> String {
+    // The cut counts characters and not bytes, so it never splits one.
     const SHOWN: usize = 80;
     text.chars().take(SHOWN).collect()
 }

@@ -53,7 +53,7 @@ impl ConnectionIdGenerator for Ids {
     fn generate_cid(&mut self) -> ConnectionId {
         self.drawn += 1;
         let mut id = [0; ID_BYTES];
-        // Without randomness, ids that can be guessed and still differ.
+        // Without randomness the ids can be guessed, but they still differ.
         if rustls::crypto::ring::default_provider().secure_random.fill(&mut id).is_err() {
             id = self.drawn.to_be_bytes();
         }
@@ -79,10 +79,11 @@ fn enlarge_buffers(socket: &UdpSocket) {
     }
 }
 
-/// As of the certificates that `tls` has now.
+/// The configuration as of the certificates that `tls` has now.
 pub(super) fn server_config(tls: &Tls, settings: &Settings) -> ServerConfig {
     let mut config = ServerConfig::with_crypto(tls.quic());
     config.transport_config(Arc::new(transport(settings)));
+    // Attempts that nobody took up yet hold memory too: their number and their bytes are bounded here, before `Door` sees them.
     config.max_incoming(HANDSHAKES_MAX);
     config.incoming_buffer_size(INCOMING_BUFFER_BYTES);
     config.incoming_buffer_size_total(INCOMING_BUFFER_BYTES * HANDSHAKES_MAX as u64);
@@ -93,6 +94,7 @@ pub(super) fn server_config(tls: &Tls, settings: &Settings) -> ServerConfig {
 
 fn transport(settings: &Settings) -> TransportConfig {
     let mut transport = TransportConfig::default();
+    // Windows and streams bound what one agent can make the service hold before anything of it is read (RFC 9000, section 4).
     transport.max_concurrent_bidi_streams(VarInt::from_u32(STREAMS_MAX));
     transport.max_concurrent_uni_streams(VarInt::from_u32(STREAMS_MAX));
     transport.stream_receive_window(VarInt::from_u32(STREAM_WINDOW_BYTES));
@@ -100,6 +102,7 @@ fn transport(settings: &Settings) -> TransportConfig {
     transport.send_window(SEND_WINDOW_BYTES);
     transport.datagram_receive_buffer_size(Some(DATAGRAM_BUFFER_BYTES));
     transport.datagram_send_buffer_size(DATAGRAM_BUFFER_BYTES);
+    // QUIC's own idle timeout ends a connection whose peer sends nothing at all; `Live::check` ends those that send no frames.
     transport.max_idle_timeout(IdleTimeout::try_from(settings.silence_max.min(SILENCE_OFFERED_MAX)).ok());
     // Frames are small: probing for a larger MTU would cost more packets than it saves.
     transport.mtu_discovery_config(None);

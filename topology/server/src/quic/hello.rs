@@ -36,8 +36,10 @@ pub(super) enum Failed {
 pub(super) async fn hello(connection: &Connection) -> Result<(Control, Hello), Failed> {
     let gone = |error: &dyn std::fmt::Display| Failed::Ended(End::new(CloseCode::Done, error.to_string()));
     let (send, mut recv) = connection.accept_bi().await.map_err(|error| gone(&error))?;
+    // A frame that announces more than `CONTROL_FRAME_BYTES_MAX` is refused at its length, before anything is kept for it.
     let mut decoder = Decoder::with_limit(CONTROL_FRAME_BYTES_MAX);
     loop {
+        // The decoder goes on to the session with whatever came behind the hello.
         match decoder.next::<AgentFrame>() {
             Ok(Some(AgentFrame { kind: Some(agent_frame::Kind::Hello(hello)) })) => return Ok((Control { send, recv, decoder }, hello)),
             Ok(Some(_)) => return Err(Failed::Refused(send, End::refused("the first frame was no hello", false))),
@@ -59,6 +61,7 @@ pub(super) fn identity(connection: &Connection, admission: Admission) -> Result<
         Admission::Loopback => Err(not_loopback(connection.remote_address())),
         Admission::Certificate => {
             let shown = certificates(connection);
+            // The role is not judged here: `admit` says in words what is wrong with it.
             let identity = tls::identity(shown.as_deref()).map_err(|error| End::refused(error.to_string(), false))?;
             Ok(Some(identity))
         }
@@ -77,16 +80,19 @@ fn not_loopback(address: SocketAddr) -> End {
 /// Checks a Hello against the peer's identity, and gives the answer and the host.
 pub(super) fn admit(hello: &Hello, identity: Option<&Identity>, settings: &Settings) -> Result<(Welcome, Arc<str>), End> {
     let refuse = |reason: String| Err(End::refused(reason, false));
+    // The protocol comes first: of a hello of another protocol no other field can be judged.
     if hello.protocol < PROTOCOL_MIN {
         return refuse(format!(
             "protocol {} is too old; this service speaks {PROTOCOL_MIN} to {PROTOCOL}: update the agent",
             hello.protocol
         ));
     }
+    // The host is a key of the state and stands in logs, so its name is checked even without certificates.
     if units::check_name(&hello.host).is_err() {
         return refuse(format!("{:?} is no name of a host", shortened(&hello.host)));
     }
     if let Some(who) = identity {
+        // A person's certificate may name the same host: the role decides, and then the host (P89).
         if who.role != Role::Agent {
             return refuse(format!("the certificate of {:?} has the role {}; an agent needs the role agent", who.subject, who.role));
         }
@@ -94,6 +100,7 @@ pub(super) fn admit(hello: &Hello, identity: Option<&Identity>, settings: &Setti
             return refuse(format!("the certificate of {:?} names {}, not the host {:?}", who.subject, listed(&who.names), hello.host));
         }
     }
+    // Version and ports stay in memory for each of up to `SESSIONS_MAX` agents, so their lengths are bounded.
     if hello.version.len() > VERSION_BYTES_MAX {
         return refuse(format!("a version of {} bytes; at most {VERSION_BYTES_MAX}", hello.version.len()));
     }
@@ -106,6 +113,7 @@ pub(super) fn admit(hello: &Hello, identity: Option<&Identity>, settings: &Setti
     }
     let nanos = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).map_or(u64::MAX, |nanos| Nanos(nanos).0);
     let welcome = Welcome {
+        // A newer agent is answered with the newest protocol that both sides know.
         protocol: hello.protocol.min(PROTOCOL),
         version: settings.version.clone(),
         report_interval_ns: nanos(settings.report_interval),

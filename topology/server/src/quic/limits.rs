@@ -41,9 +41,11 @@ pub(super) enum Verdict {
 impl Door {
     /// `proven`: the packet carried a token that only the owner of its address could have.
     pub(super) fn judge(&self, address: IpAddr, proven: bool) -> Verdict {
+        // Addresses are counted by network, or one IPv6 host could come from each of its own.
         let address = network(address);
         let mut counts = self.lock();
         let here = counts.by_address.get(&address).copied().unwrap_or(0);
+        // The retry comes before the refusal: forged addresses must not use up the places of those that they name.
         if !proven && (counts.all >= RETRY_ABOVE || here >= RETRY_PER_ADDRESS_ABOVE) {
             return Verdict::Retry;
         }
@@ -76,6 +78,7 @@ impl Drop for Handshake {
 
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
+        // An IPv4 address inside an IPv6 one was made canonical above, so it counts whole.
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << (128 - V6_PREFIX_BITS))).into(),
         v4 => v4,
     }
@@ -97,6 +100,7 @@ impl Bucket {
 
     /// Whether `cost` more is within the rate.
     pub(super) fn take(&mut self, cost: u32, now: Instant) -> bool {
+        // A clock that stands still earns nothing; what is earned ends at the burst, so silence saves up no flood.
         let earned = now.saturating_duration_since(self.last).as_secs_f64() * f64::from(self.per_second);
         self.tokens = (self.tokens + earned).min(f64::from(self.burst));
         self.last = now;

@@ -107,11 +107,13 @@ impl<'a> Live<'a> {
         if let Err(end) = self.frames_of_control().await {
             return end;
         }
+        // Silence is noticed at most a quarter of its limit late.
         let every = self.silence_max / CHECKS_PER_SILENCE;
         let check = tokio::time::sleep(every);
         tokio::pin!(check);
         loop {
-            // Probes first: every wait before the stamp widens what the agent can know of our clock.
+            // Probes come first: every wait before the stamp widens the bound within which the agent knows our clock.
+            // Branches that lose are dropped; quinn's `read_chunk` and `write` are safe to drop and lose no bytes.
             let next = tokio::select! {
                 biased;
                 datagram = self.connection.read_datagram() => Next::Datagram(datagram),
@@ -135,6 +137,7 @@ impl<'a> Live<'a> {
     /// The stream on which to say farewell. A frame that is half written stays half, and then there is nothing to say on it.
     pub(super) fn into_control(mut self) -> SendStream {
         if !self.pending.is_empty() {
+            // The rest of a frame would stand before the farewell, so the stream is given up.
             let _ = self.send.reset(CloseCode::Ended.into());
         }
         self.send
@@ -155,10 +158,12 @@ impl<'a> Live<'a> {
         let lost = |error: &dyn std::fmt::Display| End::new(CloseCode::Done, error.to_string());
         match next {
             Next::Datagram(datagram) => {
+                // The stamp is taken before anything else is done with the datagram.
                 let received = self.seams.clock.now();
                 self.probe(received, &datagram.map_err(|error| lost(&error))?)
             }
             Next::Control(Ok(Some(chunk))) => {
+                // The read is paid for before it is decoded: a flood of tiny reads ends here.
                 self.charge_frame()?;
                 self.decoder.push(&chunk.bytes);
                 self.frames_of_control().await
@@ -166,6 +171,7 @@ impl<'a> Live<'a> {
             Next::Control(Ok(None)) => Err(End::new(CloseCode::Done, "the agent ended its stream")),
             Next::Control(Err(error)) => Err(lost(&error)),
             Next::Written(written) => {
+                // Bytes that the stream took restart the clock of `check`: slow is allowed, stopped is not.
                 self.pending.advance(written.map_err(|error| lost(&error))?);
                 self.pending_since = Instant::now();
                 Ok(())
@@ -178,6 +184,7 @@ impl<'a> Live<'a> {
             Next::Outgoing(Outgoing::End { reason, retry }) => Err(End { code: CloseCode::Ended, reason, farewell: Some(retry) }),
             Next::Stream(stream) => {
                 let stream = stream.map_err(|error| lost(&error))?;
+                // A new stream costs as much as a frame, so streams that only open and end are a flood too.
                 self.telemetry = Some((stream, Decoder::with_limit(TELEMETRY_FRAME_BYTES_MAX)));
                 self.charge_frame()
             }
@@ -206,6 +213,7 @@ impl<'a> Live<'a> {
     }
 
     fn probe(&mut self, received: units::FabricTime, datagram: &[u8]) -> Result<(), End> {
+        // Echoes cost a packet each: without a limit the service could be made to send as fast as the agent.
         if !self.probes.take(1, Instant::now()) {
             return Err(End::new(CloseCode::Flood, format!("more than {PROBES_PER_SECOND_MAX} datagrams a second")));
         }
@@ -224,6 +232,7 @@ impl<'a> Live<'a> {
         while let Some(frame) = self.decoder.next::<AgentFrame>().map_err(|error| End::new(CloseCode::Malformed, error.to_string()))? {
             self.charge_frame()?;
             self.seams.stats.frames.add();
+            // Only a frame on the control stream is a sign of life: QUIC's own packets also come from an agent that reports no more.
             self.heard = Instant::now();
             // A kind that we do not know is from a newer agent and may be left out.
             if let Some(kind) = frame.kind {
@@ -256,6 +265,7 @@ impl<'a> Live<'a> {
             let reason = format!("more than {TELEMETRY_BYTES_PER_SECOND_MAX} bytes of telemetry a second");
             return Err(End::new(CloseCode::Flood, reason));
         }
+        // The bytes were charged above, before they are kept for decoding.
         let Some((_, decoder)) = &mut self.telemetry else { return Ok(()) };
         decoder.push(&chunk.bytes);
         while let Some(frame) = decoder.next::<Telemetry>().map_err(|error| End::new(CloseCode::Malformed, error.to_string()))? {
@@ -285,8 +295,10 @@ impl<'a> Live<'a> {
         if self.expires.is_some_and(|end| tokio::time::Instant::now() >= end) {
             return Err(End { code: CloseCode::Expired, reason: "the certificate has expired".into(), farewell: Some(true) });
         }
+        // Limits of frames do not see empty packets, which cost a core all the same.
         let datagrams = self.connection.stats().udp_rx.datagrams;
         let allowed = now.duration_since(self.checked).as_millis() as u64 * DATAGRAMS_PER_SECOND_MAX / 1_000;
+        // quinn's count only grows. The packets of one more second are allowed, because packets come in bursts.
         if datagrams - self.datagrams > allowed + DATAGRAMS_PER_SECOND_MAX {
             return Err(End::new(CloseCode::Flood, format!("more than {DATAGRAMS_PER_SECOND_MAX} packets a second")));
         }

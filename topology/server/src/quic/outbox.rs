@@ -33,11 +33,12 @@ struct Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
+        // Both fields are written in one step each, so a panic under the lock leaves no half of a plan.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The controller's end. Clones are the same outbox; it may outlive its session, and then nobody reads it.
+/// The controller's end. Clones are the same outbox. An outbox may outlive its session, and then nobody reads it.
 #[derive(Clone, Debug)]
 pub struct Outbox(Arc<Shared>);
 
@@ -53,8 +54,9 @@ impl Outbox {
         (Self(Arc::clone(&shared)), Inbox(shared))
     }
 
-    /// Sends a plan. One that is still unsent is forgotten: a plan is whole, so only the newest matters.
+    /// Sends a plan. An earlier plan that is still unsent is forgotten: a plan is whole, so only the newest matters.
     pub fn plan(&self, plan: HostPlan) {
+        // One place for one plan: an agent that does not read holds at most this much memory of the controller.
         self.0.lock().plan = Some(plan);
         self.0.wake.notify_one();
     }
@@ -70,6 +72,7 @@ impl Inbox {
     /// Waits for the next thing to do; for a plan only if there is `room`. May be dropped and called again.
     pub async fn next(&self, room: bool) -> Outgoing {
         loop {
+            // The wait is made before the look: what comes in between leaves a permit in `Notify`, and the wait returns at once.
             let woken = self.0.wake.notified();
             if let Some(next) = self.take(room) {
                 return next;
@@ -80,6 +83,7 @@ impl Inbox {
 
     fn take(&self, room: bool) -> Option<Outgoing> {
         let mut waiting = self.0.lock();
+        // The end goes before the plan: a session that is over must not act on one more plan.
         if let Some((reason, retry)) = waiting.end.take() {
             return Some(Outgoing::End { reason, retry });
         }

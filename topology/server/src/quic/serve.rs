@@ -23,7 +23,7 @@ use crate::tls::{Authorities, Tls};
 /// Serves agents until `shutdown`; then every session is told so and ended, and the endpoint is closed.
 pub async fn serve(endpoint: Endpoint, tls: Arc<Tls>, seams: Seams, settings: Settings, shutdown: impl Future<Output = ()>) {
     let door = Door::default();
-    // What a session's handshake asks is never older than what its copy of this has seen.
+    // The copy is made before the configuration is set: a handshake never asks authorities that are older than its session has seen.
     let mut authorities = tls.authorities();
     let mut reloads = tls.reloads();
     endpoint.set_server_config(Some(server_config(&tls, &settings)));
@@ -40,10 +40,12 @@ pub async fn serve(endpoint: Endpoint, tls: Arc<Tls>, seams: Seams, settings: Se
                 }
             }
             Ok(()) = reloads.changed() => {
+                // Sessions that begin from here on handshake with the new authorities; earlier sessions are told by their own copy.
                 authorities.see();
                 endpoint.set_server_config(Some(server_config(&shared.tls, &shared.settings)));
             }
             incoming = endpoint.accept() => {
+                // The endpoint accepts nothing more once it is closed.
                 let Some(incoming) = incoming else { break };
                 if let Some((incoming, handshake)) = admit(&endpoint, &door, &shared, incoming) {
                     sessions.spawn(connect(Arc::clone(&shared), authorities.clone(), incoming, handshake));
@@ -51,6 +53,7 @@ pub async fn serve(endpoint: Endpoint, tls: Arc<Tls>, seams: Seams, settings: Se
             }
         }
     }
+    // The close ends every session at its next read; `SHUTDOWN_WITHIN` bounds the wait for those that do not notice.
     endpoint.close(CloseCode::Stopping.into(), b"the service is stopping");
     let ended = timeout(SHUTDOWN_WITHIN, async {
         while sessions.join_next().await.is_some() {}
@@ -63,17 +66,20 @@ pub async fn serve(endpoint: Endpoint, tls: Arc<Tls>, seams: Seams, settings: Se
 
 fn admit(endpoint: &Endpoint, door: &Door, shared: &Shared, incoming: Incoming) -> Option<(Incoming, Handshake)> {
     let stats = &shared.seams.stats;
+    // The attempt is judged before its handshake, which takes about 1 ms of a core (`HANDSHAKES_MAX`).
     let full = endpoint.open_connections() >= shared.settings.sessions_max;
+    // quinn: an address that is not validated may always be retried, so an attempt that may not be is proven.
     let proven = incoming.remote_address_validated() || !incoming.may_retry();
     match door.judge(incoming.remote_address().ip(), proven) {
         Verdict::Admit(handshake) if !full => return Some((incoming, handshake)),
         Verdict::Retry if !full => {
             stats.retried.add();
-            // It fails only for an attempt that may not be retried, and that one counts as proven.
+            // The retry fails only for an attempt that may not be retried, and such an attempt counts as proven.
             let _ = incoming.retry();
         }
         _ => {
             stats.turned_away.add();
+            // A refused agent hears so at once and does not wait for its own timeout.
             incoming.refuse();
         }
     }
@@ -84,6 +90,7 @@ fn admit(endpoint: &Endpoint, door: &Door, shared: &Shared, incoming: Incoming) 
 async fn connect(shared: Arc<Shared>, authorities: Authorities, incoming: Incoming, handshake: Handshake) {
     let from = incoming.remote_address();
     let connection = match incoming.accept() {
+        // A peer may send a first packet and then nothing: the place at the door is free again after `HANDSHAKE_WITHIN`.
         Ok(connecting) => match timeout(HANDSHAKE_WITHIN, connecting).await {
             Ok(Ok(connection)) => Ok(connection),
             Ok(Err(error)) => Err(error.to_string()),
@@ -102,6 +109,7 @@ async fn connect(shared: Arc<Shared>, authorities: Authorities, incoming: Incomi
 
 async fn session(shared: &Shared, authorities: Authorities, connection: &Connection, handshake: Handshake) {
     let from = connection.remote_address();
+    // The handshake still counts at the door until the hello is in: who never says hello holds a place for seconds only.
     let opened = timeout(HELLO_WITHIN, hello::hello(connection)).await;
     let opened = opened.unwrap_or_else(|_| Err(Failed::Ended(End::refused("no hello in time", true))));
     let (control, said) = match opened {
@@ -114,6 +122,7 @@ async fn session(shared: &Shared, authorities: Authorities, connection: &Connect
         Ok(admitted) => admitted,
         Err(end) => return turn_away(shared, connection, Failed::Refused(control.send, end)).await,
     };
+    // From here on `sessions_max` bounds the session; the place at the door is for the next one.
     drop(handshake);
 
     let session = SessionId(shared.next_session.fetch_add(1, Ordering::Relaxed));
@@ -121,11 +130,13 @@ async fn session(shared: &Shared, authorities: Authorities, connection: &Connect
     let controller = &shared.seams.controller;
     shared.seams.stats.admitted.add();
     tracing::info!(session = session.0, %host, %from, version = %said.version, "an agent said hello");
+    // The outbox comes before the hello: the first plan is the answer to the hello and must find where to go.
     controller.register(session, outbox);
     let event =
         Event::AgentHello { session, host: host.to_string(), version: said.version, ports: said.ports, plan_version: said.plan_version };
     let mut live = Live::new(shared, authorities, connection, session, &host, control, inbox);
     live.expires = identity.map(|who| who.expires());
+    // The welcome is queued before the controller hears of the session, so it is the first frame that the agent reads.
     live.send(ServiceFrame { kind: Some(service_frame::Kind::Welcome(welcome)) });
     let end = match controller.tell(event).await {
         Ok(()) => live.run().await,
@@ -135,6 +146,7 @@ async fn session(shared: &Shared, authorities: Authorities, connection: &Connect
     // The controller may be gone; then there is nobody to tell.
     let _ = controller.tell(Event::AgentGone { session }).await;
     shared.seams.stats.ended.add();
+    // These ends are the agent's fault or its network's, and people should see them; the others are everyday.
     if matches!(end.code, CloseCode::Flood | CloseCode::Malformed | CloseCode::Silent) {
         shared.seams.stats.cut.add();
         tracing::warn!(session = session.0, %host, %from, reason = end.reason, "an agent was cut");
@@ -165,6 +177,7 @@ async fn close(connection: &Connection, send: Option<SendStream>, end: &End) {
                 let _ = send.stopped().await;
             }
         };
+        // The refusal is a courtesy: an agent that does not read cannot hold the connection longer than this.
         let _ = timeout(FAREWELL_WITHIN, farewell).await;
     }
     connection.close(end.code.into(), shortened(&end.reason).as_bytes());

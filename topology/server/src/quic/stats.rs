@@ -57,6 +57,7 @@ impl Count {
     }
 
     pub(super) fn add(&self) {
+        // No other memory depends on a count, so no order with it is needed.
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -50,7 +50,9 @@ impl Role {
     pub const fn allows(self, needed: Self) -> bool {
         match (self, needed) {
             (Self::Agent, Self::Agent) => true,
+            // An agent's key lies on a node where others run jobs: the key opens nothing for people, and no person's key speaks for hosts.
             (Self::Agent, _) | (_, Self::Agent) => false,
+            // The variants stand in order of their rights.
             (held, needed) => held as u8 >= needed as u8,
         }
     }
@@ -65,7 +67,7 @@ impl fmt::Display for Role {
 /// The identity of a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// What it may do.
+    /// What the peer may do.
     pub role: Role,
     /// DNS names of the certificate, in lower case: the hosts that an agent speaks for.
     pub names: Vec<String>,
@@ -79,19 +81,19 @@ pub struct Identity {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdentityError {
-    /// None was shown.
+    /// The peer showed no certificate.
     #[error("no client certificate")]
     NoCertificate,
-    /// It cannot be parsed.
+    /// The certificate cannot be parsed.
     #[error("a certificate that cannot be read: {0}")]
     Malformed(String),
-    /// It names no role of ours.
+    /// The certificate names no role of ours.
     #[error("the certificate of {subject:?} names no role; it needs a URI {ROLE_URI_PREFIX}read, evaluate, admin or agent")]
     NoRole {
         /// Its common name.
         subject: String,
     },
-    /// It names two.
+    /// The certificate names two roles.
     #[error("the certificate of {subject:?} names the roles {first} and {second}; it may name one")]
     TwoRoles {
         /// Its common name.
@@ -107,9 +109,10 @@ impl Identity {
     /// Reads a certificate that TLS has verified.
     ///
     /// # Errors
-    /// [`IdentityError`]: it names no single role.
+    /// [`IdentityError`]: the certificate names no single role.
     pub fn from_certificate(certificate: &CertificateDer<'_>) -> Result<Self, IdentityError> {
         let malformed = |error: &dyn fmt::Display| IdentityError::Malformed(error.to_string());
+        // TLS has verified the chain; here the certificate is only read.
         let (_, parsed) = X509Certificate::from_der(certificate).map_err(|error| malformed(&error))?;
         let subject = parsed.subject().iter_common_name().find_map(|name| name.as_str().ok()).unwrap_or_default().to_owned();
         let alternatives = parsed.subject_alternative_name().map_err(|error| malformed(&error))?;
@@ -118,8 +121,10 @@ impl Identity {
             match name {
                 GeneralName::DNSName(name) => names.push(name.to_ascii_lowercase()),
                 GeneralName::URI(uri) => {
+                    // A URI of another kind, or of a role that this version does not know, names no role.
                     let named = Role::ALL.into_iter().find(|role| uri.strip_prefix(ROLE_URI_PREFIX) == Some(role.word()));
                     if let (Some(first), Some(second)) = (role, named) {
+                        // Two roles are refused and not ranked: whoever issued the certificate meant one of them.
                         return Err(IdentityError::TwoRoles { subject, first, second });
                     }
                     role = role.or(named);
@@ -137,6 +142,7 @@ impl Identity {
         let end = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(self.expires_unix).unwrap_or(0));
         // A certificate that outlives the clock's range is as good as endless.
         const FAR: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+        // The end is fixed on the monotonic clock now: a later step of the time of day moves it no more.
         Instant::now() + end.duration_since(SystemTime::now()).unwrap_or_default().min(FAR)
     }
 

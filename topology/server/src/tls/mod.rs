@@ -104,7 +104,7 @@ struct Configs {
 pub struct Authorities(watch::Receiver<Vec<u8>>);
 
 impl Authorities {
-    /// Ends when they are others than those last seen, which have then been seen. May be dropped and called again.
+    /// Ends when the authorities are others than those last seen, which have then been seen. May be dropped and called again.
     pub async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
             // The service is going down, and ends connections itself.
@@ -112,7 +112,7 @@ impl Authorities {
         }
     }
 
-    /// Those of now have been seen.
+    /// Marks the authorities of now as seen.
     pub fn see(&mut self) {
         self.0.mark_unchanged();
     }
@@ -144,7 +144,7 @@ impl Tls {
         Ok(Self { files: Some(files), configs: RwLock::new(configs), reloads: watch::Sender::new(0), authorities })
     }
 
-    /// A self-signed certificate that lives as long as this process, for loopback only: it asks no certificate of clients.
+    /// A self-signed certificate that lives as long as this process, for loopback only: clients need no certificate.
     ///
     /// # Errors
     /// [`TlsError::Setup`]: no key could be made.
@@ -165,10 +165,13 @@ impl Tls {
     pub fn reload(&self) -> Result<(), TlsError> {
         let Some(files) = &self.files else { return Ok(()) };
         let configs = from_files(files)?;
+        // Everything is read and built before anything is swapped: a broken file leaves the old configuration in force.
         let authorities = read(&files.client_ca)?;
         *self.configs.write().unwrap_or_else(PoisonError::into_inner) = configs;
+        // The configuration is in place before anybody is told: whoever hears of the change and looks finds the new one.
         self.reloads.send_modify(|count| *count += 1);
         self.authorities.send_if_modified(|old| {
+            // Only other bytes end connections: a reload of the same authorities must not cut everybody.
             let changed = *old != authorities;
             *old = authorities;
             changed
@@ -205,6 +208,7 @@ impl Tls {
     /// # Errors
     /// Why not.
     pub fn verify(&self, chain: &[CertificateDer<'_>]) -> Result<(), rustls::Error> {
+        // rustls hands over the chain as the client sent it, its own certificate first.
         let (own, intermediates) = chain.split_first().ok_or(rustls::Error::NoCertificatesPresented)?;
         self.current().verifier.verify_client_cert(own, intermediates, UnixTime::now()).map(drop)
     }
@@ -223,7 +227,7 @@ impl Tls {
 /// The identity of a TCP peer, from its certificate chain; its first certificate is its own.
 ///
 /// # Errors
-/// [`IdentityError`]: it has no certificate or one that names no single role.
+/// [`IdentityError`]: the peer has no certificate, or a certificate that names no single role.
 pub fn identity(peer_certificates: Option<&[CertificateDer<'_>]>) -> Result<Identity, IdentityError> {
     let own = peer_certificates.and_then(<[_]>::first).ok_or(IdentityError::NoCertificate)?;
     Identity::from_certificate(own)
@@ -244,6 +248,7 @@ fn from_files(files: &TlsFiles) -> Result<Configs, TlsError> {
     let chain = certificates(&files.certificate)?;
     let key = PrivateKeyDer::from_pem_slice(&read(&files.key)?)
         .map_err(|error| TlsError::Content { path: files.key.clone(), what: format!("no private key in PEM: {error}") })?;
+    // A key that others can read works all the same, so it is a warning and no reason to refuse the start.
     warn_if_others_can_read(&files.key);
     let mut roots = RootCertStore::empty();
     for authority in certificates(&files.client_ca)? {
@@ -260,16 +265,19 @@ fn build(chain: Vec<CertificateDer<'static>>, key: &PrivateKeyDer<'static>, root
         Some(roots) => {
             WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).build().map_err(|error| error.to_string())?
         }
+        // Without authorities nobody is asked for a certificate; the configuration then allows loopback only.
         None => WebPkiClientVerifier::no_client_auth(),
     };
     let text = |error: rustls::Error| error.to_string();
     let any = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().map_err(text)?;
+    // QUIC is TLS 1.3 by its standard (RFC 9001, section 4.2).
     let tls13 = ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&rustls::version::TLS13]).map_err(text)?;
     let mut tcp = any.with_client_cert_verifier(verifier.clone()).with_single_cert(chain.clone(), key.clone_key()).map_err(text)?;
     let mut quic = tls13.with_client_cert_verifier(Arc::clone(&verifier)).with_single_cert(chain, key.clone_key()).map_err(text)?;
     tcp.alpn_protocols = TCP_ALPN.map(<[u8]>::to_vec).to_vec();
     quic.alpn_protocols = vec![proto::ALPN.to_vec()];
     for config in [&mut tcp, &mut quic] {
+        // A resumed session would skip the look at the client's certificate, and outlive its end (P124, P145).
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
     }
@@ -281,12 +289,14 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let content = |what: String| TlsError::Content { path: path.to_owned(), what };
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(path)?).collect();
     let found = found.map_err(|error| content(format!("not PEM: {error}")))?;
+    // An empty file of authorities would let nobody in, and an empty chain is no identity: both are mistakes.
     if found.is_empty() { Err(content("no certificate in it".into())) } else { Ok(found) }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     let failed = |source| TlsError::Read { path: path.to_owned(), source };
     let bytes = fs::metadata(path).map_err(failed)?.len();
+    // The length is asked first: a path that leads to a huge file by mistake must not fill memory.
     if bytes > PEM_BYTES_MAX {
         return Err(TlsError::TooLarge { path: path.to_owned(), bytes });
     }
@@ -296,6 +306,7 @@ fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
 fn warn_if_others_can_read(key: &Path) {
     use std::os::unix::fs::PermissionsExt;
     let mode = fs::metadata(key).map_or(0, |metadata| metadata.permissions().mode());
+    // The last six bits are those of the group and of all others.
     if mode & 0o077 != 0 {
         tracing::warn!(key = %key.display(), mode = format!("{:o}", mode & 0o7777), "a private key that others can read; chmod 600");
     }

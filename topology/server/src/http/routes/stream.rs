@@ -35,9 +35,11 @@ pub(super) async fn events(
             Some(value.to_str().ok().and_then(|v| v.parse().ok()).ok_or_else(bad)?)
         }
     };
+    // The header wins: a browser that reconnects repeats the address of its first request, `after` included.
     let watcher = shared.api.watch(last.or(after))?;
     let events = batches(watcher).map(stream::iter).flatten().map(|event| Ok::<_, Infallible>(message(&event)));
     let shutdown = shared.shutdown.clone();
+    // The stream ends with the service, or it would hold its connection through the whole grace of a shutdown.
     let until_end = events.take_until(async move { shutdown.wait().await });
     let alive = sse::KeepAlive::new().interval(WATCH_KEEP_ALIVE);
     Ok(Sse::new(until_end).keep_alive(alive).into_response())
