@@ -46,6 +46,7 @@ impl<T> Turns<T> {
     /// `None` while another thread has its turn, and in a child whose parent was using the value.
     pub(crate) fn take(&self) -> Option<Turn<'_, T>> {
         let ours = fork::generation() + 1;
+        // Acquire pairs with the release in `Turn::drop`; a failure reads nothing of the value, so it needs no order.
         self.taken.compare_exchange(FREE, ours, Ordering::Acquire, Ordering::Relaxed).ok()?;
         Some(Turn { turns: self, borrow: PhantomData })
     }
@@ -55,11 +56,13 @@ impl<T> Turns<T> {
     #[inline]
     pub(crate) fn take_or(&self, anew: impl FnOnce() -> Option<T>) -> Option<Turn<'_, T>> {
         let ours = fork::generation() + 1;
+        // A swap is enough: if another thread of this process has its turn, the word holds `ours` before and after.
         let before = self.taken.swap(ours, Ordering::Acquire);
         if before == ours {
             return None;
         }
         if before != FREE {
+            // Another process's number means a parent's thread, which does not exist here and will never free the word.
             self.replace(anew()?);
         }
         Some(Turn { turns: self, borrow: PhantomData })

@@ -1,7 +1,7 @@
 //! Which file of which driver holds which counter.
 //!
 //! Names, widths and units come from the kernel's sources and documentation (`hw_counters` of mlx5, bnxt_re, irdma, efa and
-//! rxe; `counters` as in the InfiniBand sysfs ABI). Only those of rxe were ever read from a live device by this project.
+//! rxe; `counters` as in the InfiniBand sysfs ABI). Only the names of rxe were ever read from a live device by this project.
 
 use crate::counter::{Counter, Width};
 
@@ -66,7 +66,7 @@ const fn q(counter: Counter, file: &'static str) -> Alias {
     Alias { counter, driver: Some(Driver::Mlx5), file, width: Width::Bits32, unit: 1 }
 }
 
-/// Of several aliases of one counter the first whose file can be read counts: later ones are the names of other versions.
+/// Of several aliases of one counter the first whose file can be read counts: later aliases are names of other versions.
 const TABLE: &[Alias] = &[
     port(Counter::RxBytes, "counters/port_rcv_data", 4),
     port(Counter::TxBytes, "counters/port_xmit_data", 4),

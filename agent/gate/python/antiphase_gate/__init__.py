@@ -58,6 +58,7 @@ class Gate:
         self._calls = None
         self._reason = None
         if not (is_leader() if leader is None else leader):
+            # Only one rank of a job is held (ADR 2), so the others need no library and map no page.
             self._reason = "not-leader"
             return
         try:
@@ -84,6 +85,7 @@ class Gate:
 
     def close(self):
         """Closes the gate; later steps go at once. No other thread may be in a step."""
+        # The handle is forgotten before the call: C must see each handle once in `close` and never after it.
         handle, self._handle, self._reason = self._handle, None, "closed"
         if handle is not None:
             self._calls.close(handle)
@@ -103,6 +105,7 @@ def default_gate():
     """The gate of this process's job, opened at the first call."""
     global _gate
     if _gate is None:
+        # The lock is taken for the first call only. The second test is for a thread that waited while another made the gate.
         with _lock:
             if _gate is None:
                 _gate = Gate()
