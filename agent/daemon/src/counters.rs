@@ -1,6 +1,6 @@
 //! The thread that reads counters.
 //!
-//! It wakes by the clock and not by the runtime's timer, which is only as fine as a millisecond and shares its thread with
+//! The thread wakes by the clock and not by the runtime's timer, which is only as fine as a millisecond and shares its thread with
 //! the session. Byte counters are read at every wake, all others once per telemetry step. A port whose driver takes long to
 //! answer is read less often, so that the agent stays cheap on NICs that ask their firmware.
 
@@ -124,11 +124,11 @@ impl Sampling {
         let work = move || {
             sampler.scan();
             sampler.show(&shown);
-            // The caller may have waited long enough.
+            // The caller may have stopped waiting (FIRST_LOOK).
             let _ = looked.send(());
             sampler.run(&shown, &stopped);
         };
-        // Its panic is on standard error; the rest of the agent does without counters.
+        // A panic of the thread is on standard error; the rest of the agent does without counters.
         thread::Builder::new().name("counters".into()).spawn(work)?;
         let sampling = Self { view, stop };
         if timeout(FIRST_LOOK, first_look).await.is_err() {
@@ -140,12 +140,14 @@ impl Sampling {
     /// What is known now.
     #[must_use]
     pub fn view(&self) -> CountersView {
+        // A panic of the thread poisons the lock. The view is replaced in one assignment, so the last one is whole.
         self.view.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 impl Drop for Sampling {
     fn drop(&mut self) {
+        // The flag hands no data over, so relaxed is enough.
         self.stop.store(true, Ordering::Relaxed);
     }
 }
@@ -167,7 +169,7 @@ struct Sampled {
 
 impl Sampled {
     fn new(port: Port, sampling: Nanos) -> Self {
-        // Within its lifespan a driver repeats itself.
+        // Within its lifespan a driver repeats its values, and quicker readings would show rests and rushes that never were.
         let lifespan = if let PortSource::Rdma(rdma) = port.source() { rdma.lifespan() } else { Nanos(0) };
         let every = lifespan.0.div_ceil(sampling.0.max(1)).clamp(1, EVERY_MAX);
         let counters = port.counters().iter().map(|counter| CounterDeltas { name: counter.name().into(), delta: Vec::new() });
@@ -176,7 +178,7 @@ impl Sampled {
         Self { port, series: Series::default(), every, spent: Nanos(0), observed: None, pending, absent }
     }
 
-    /// Its name in the table of interfaces.
+    /// The port's name in the table of interfaces.
     fn listed_as(&self) -> Option<&str> {
         matches!(self.port.source(), PortSource::Interface(_)).then(|| self.port.name())
     }
@@ -249,7 +251,8 @@ struct Sampler {
 
 impl Sampler {
     fn run(mut self, view: &Mutex<CountersView>, stop: &AtomicBool) {
-        // Without it the kernel may wake us 50 us late to save power. Harmless where it is not allowed.
+        // With the default timer slack the kernel may wake the thread 50 us late to save power. Where the change is not allowed,
+        // the readings are a little less even.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let step = self.config.sampling();
         let per = |interval: Nanos| (interval.0 / step.0).max(1);
@@ -268,15 +271,18 @@ impl Sampler {
                 send_at = due.saturating_add(interval);
                 self.show(view);
             }
-            // A port at a time, so that no wake is long.
+            // The ports take turns over the ticks of LEARN, so that no wake is long.
             self.learn(tick, learn_every);
+            // Tick 0 does not scan, because `start` has looked at the ports just before.
             if tick % scan == scan - 1 {
                 self.scan();
             }
             tick += 1;
+            // The next wake follows the last due one and not the clock, so that the work of a wake does not shift the grid.
             due = due.saturating_add(step);
             let behind = now().since(due);
             if behind > BEHIND_MAX {
+                // Readings that were missed are left out in one go, and the grid stays. The configuration refuses a step of zero.
                 let missed = behind.0 / step.0;
                 self.skipped += missed;
                 due = due.saturating_add(Nanos(missed * step.0));
@@ -288,7 +294,7 @@ impl Sampler {
     fn sample(&mut self, tick: u64) {
         let at = now();
         let table = self.table.as_mut().and_then(|table| table.read().then_some(table));
-        // What was read together counts as read at one time, and all share what it took.
+        // Values that were read together count as read at one time, and the ports share the time that the reading took.
         let share = Nanos(now().since(at).0 / self.ports.len().max(1) as u64);
         for port in self.ports.iter_mut().filter(|port| port.has_bytes() && tick.is_multiple_of(port.every)) {
             let bytes = table.as_ref().and_then(|table| table.bytes(port.listed_as()?));
@@ -310,9 +316,11 @@ impl Sampler {
             if spent.0 > LEARN.0 / SHARE_OF_TIME && port.every < EVERY_MAX {
                 port.every *= 2;
                 tracing::info!(port = port.port.name(), every = port.every, %spent, "reading takes long; its bytes are read less often");
+                // A series at two paces would look like two signals. EVERY_MAX bounds the doubling.
                 port.series.clear();
             }
             let every = Nanos(step.0.saturating_mul(port.every));
+            // No period is an answer as well: the one that was found before must not outlive the traffic that had it.
             port.observed = self.learner.learn(&port.series, every).ok();
         }
     }
@@ -322,6 +330,7 @@ impl Sampler {
         let status = *self.status.borrow();
         for port in &mut self.ports {
             let Some(frame) = port.take_frame() else { continue };
+            // This thread never waits for the session: a full channel costs the frame and a count.
             self.dropped += u64::from(status.connected && self.frames.try_send(frame).is_err());
         }
         status.report_interval.clamp(SEND_MIN, SEND_MAX)
@@ -371,6 +380,7 @@ impl Sampler {
         let mut agrees = |port: &&Sampled| {
             let before = port.port.read_bytes()?;
             let listed = table.read().then(|| table.bytes(port.port.name()))??;
+            // The table agrees if its value lies between two readings of the files; the sums may wrap, so differences are compared.
             Some(listed.wrapping_sub(before) <= port.port.read_bytes()?.wrapping_sub(before))
         };
         interfaces.iter().all(|port| agrees(port) == Some(true)).then_some(table)
@@ -388,6 +398,7 @@ impl Sampler {
 /// Sleeps until a time; signals do not end it early.
 fn sleep_until(at: NodeTime) {
     let at = Timespec { tv_sec: (at.0 / 1_000_000_000).cast_signed(), tv_nsec: (at.0 % 1_000_000_000).cast_signed() };
+    // The end is absolute, so signals that come again and again do not extend the sleep.
     while rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &at) == Err(Errno::INTR) {}
 }
 

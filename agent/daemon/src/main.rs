@@ -123,6 +123,7 @@ async fn rounds(config: Config, path: &Path, level: &LevelHandle) -> anyhow::Res
     let mut clock = None;
     loop {
         let Prepared { config, parts, session, .. } = prepared;
+        // The new session begins with the clock of the old one, so a reload lets no gate go for want of an estimate.
         session.clock.send_replace(clock);
         let endpoint = parts.endpoint();
         let mut agent = Agent::new(parts, pages);
@@ -135,7 +136,7 @@ async fn rounds(config: Config, path: &Path, level: &LevelHandle) -> anyhow::Res
         prepared = match next {
             Next::Reload(new) => *new,
             Next::Stop | Next::Broken => {
-                // Gates first: they need not wait for a goodbye.
+                // The gates come first: they need not wait for the goodbye to the service.
                 pages.retire_all();
                 if let Some(connection) = connection {
                     connection.close().await;
@@ -146,10 +147,11 @@ async fn rounds(config: Config, path: &Path, level: &LevelHandle) -> anyhow::Res
             }
         };
         if let Some(connection) = connection {
-            // The heartbeat must not wait for it.
+            // The old session says goodbye beside the new round, because the heartbeat must not wait for it.
             tokio::spawn(connection.close());
         }
         level.set(prepared.config.log.level.filter());
+        // Only another directory or host makes new pages; those in the old place are taken back, rather than left to grow stale.
         if let Some(new) = prepared.pages.take() {
             pages.retire_all();
             pages = new;
@@ -165,6 +167,7 @@ async fn pages(config: &Config) -> anyhow::Result<Pages> {
 
 /// Work with files that may wait, beside the heartbeat.
 async fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<T> {
+    // A thread that hangs in a dead file system is left behind; a task on the one thread would stop the heartbeat with it.
     let work = tokio::task::spawn_blocking(work);
     let done = timeout(FILES_WITHIN, work).await.with_context(|| format!("no answer within {} s", FILES_WITHIN.as_secs()))?;
     done.context("the work was not done")
@@ -190,7 +193,7 @@ impl Signals {
         let Self { terminate, interrupt, hangup } = self;
         let reloaded = async {
             loop {
-                // `None` is for a runtime that ends.
+                // The stream of signals ends with the runtime only.
                 if hangup.recv().await.is_none() {
                     std::future::pending::<()>().await;
                 }

@@ -172,6 +172,7 @@ impl Page {
         });
         metric.set_label(pairs.collect());
         let name = format!("antiphase_agent_{name}");
+        // The text format wants all series of a name in one group, so a later series joins the family that is there.
         if let Some(family) = self.families.iter_mut().find(|family| family.name() == name) {
             family.mut_metric().push(metric);
             return;

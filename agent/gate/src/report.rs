@@ -166,7 +166,7 @@ impl ReportReader {
     #[must_use]
     pub fn read(&self) -> Option<Report> {
         self.keep_size().ok()?;
-        // READ_TRIES bounds the loop: a job that writes all the time must not keep the agent's only thread.
+        // READ_TRIES bounds the loop: a job that writes all the time must not keep the agent's loop, which also beats the heart.
         for _ in 0..READ_TRIES {
             let mut bytes = [0; REPORT_BYTES];
             self.file.read_exact_at(&mut bytes, 0).ok()?;

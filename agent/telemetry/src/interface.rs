@@ -57,6 +57,7 @@ impl Interface {
 
     pub(crate) fn read_bytes(&self) -> Option<u64> {
         let bytes = |wanted| self.files.iter().find(|(counter, _)| *counter == wanted).and_then(|(_, file)| file.read());
+        // A sum that wraps goes back, and `Series` then begins anew: no false rush of bytes.
         Some(bytes(Counter::RxBytes)?.wrapping_add(bytes(Counter::TxBytes)?))
     }
 }
@@ -72,7 +73,7 @@ pub struct InterfaceTable {
 }
 
 impl InterfaceTable {
-    /// Opens it, and reads it once. `None` where it is missing or not one.
+    /// Opens the table, and reads it once. `None` where the file is missing or empty.
     #[must_use]
     pub fn open(root: &Root) -> Option<Self> {
         let file = File::open(root.proc.join("net/dev")).ok()?;
@@ -80,13 +81,15 @@ impl InterfaceTable {
         table.read().then_some(table)
     }
 
-    /// Reads it again. After a failure it lists nothing.
+    /// Reads the table again. After a failure nothing is listed.
     pub fn read(&mut self) -> bool {
         self.listed.clear();
         let length = self.file.read_at(&mut self.buffer[..], 0).unwrap_or(0);
+        // A table that is not UTF-8 lists nothing, and the caller reads the files of its interfaces.
         let text = str::from_utf8(&self.buffer[..length]).unwrap_or_default();
         let mut at = 0;
         for (index, line) in text.split_inclusive('\n').enumerate() {
+            // A last line without its end was cut at TABLE_BYTES, and so may be its numbers.
             if index >= TABLE_HEADER && line.ends_with('\n') {
                 self.listed.extend(interface_of(line).map(|(name, bytes)| (at + name.start..at + name.end, bytes)));
             }
@@ -114,6 +117,7 @@ fn interface_of(line: &str) -> Option<(Range<usize>, u64)> {
     let (name, numbers) = line.rsplit_once(':')?;
     let mut numbers = numbers.split_ascii_whitespace();
     let received: u64 = numbers.next()?.parse().ok()?;
+    // `next` has taken the received bytes already, so the distance is one less.
     let sent: u64 = numbers.nth(SENT_AT - 1)?.parse().ok()?;
     Some((name.len() - name.trim_start().len()..name.len(), received.wrapping_add(sent)))
 }

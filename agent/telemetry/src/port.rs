@@ -79,7 +79,7 @@ impl Port {
         Self::new(IP_PORT, PortSource::Ip(counters))
     }
 
-    /// Its name: of the interface, or `device/port` of RDMA, or [`IP_PORT`].
+    /// The port's name: of the interface, or `device/port` of RDMA, or [`IP_PORT`].
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -109,7 +109,7 @@ impl Port {
         self.resets
     }
 
-    /// Whether it is still there: the last reading had a counter.
+    /// Whether the port is still there: the last reading had a counter.
     #[must_use]
     pub fn is_present(&self) -> bool {
         self.read_at.is_none() || self.last.iter().any(Option::is_some)
@@ -137,6 +137,7 @@ impl Port {
         let elapsed = now.since(self.read_at.replace(now)?);
         let mut increments = increments(&self.widths, &before, &self.last, elapsed);
         for ((increment, unit), total) in increments.iter_mut().zip(&self.units).zip(&mut self.totals) {
+            // Units come last: a wrap can be told only in the words of the device, before they are bytes.
             if let Increment::By(by) = increment {
                 *by = by.saturating_mul(*unit);
                 *total = total.saturating_add(*by);

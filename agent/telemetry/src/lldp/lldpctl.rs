@@ -39,6 +39,7 @@ impl std::error::Error for TableError {}
 /// # Errors
 /// [`TableError`] for text of another shape.
 pub fn neighbours(text: &str) -> Result<Vec<Neighbour>, TableError> {
+    // The length is checked before the parse, because a parsed table takes more memory than its text.
     if text.len() > TABLE_BYTES_MAX {
         return Err(TableError::TooLong { bytes: text.len() });
     }
