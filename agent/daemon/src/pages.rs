@@ -30,7 +30,7 @@ const NAMES_MAX: usize = 12 * PAGES_MAX;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SlotError {
-    /// Its name cannot be that of a file.
+    /// The job's name cannot be that of a file.
     #[error("{0}")]
     Job(String),
     /// Zero, or of a job that is held longer than gates hold.
@@ -130,6 +130,7 @@ impl Pages {
         for slot in plan.slots.iter().filter(|slot| slot.leader_host == self.host) {
             match planned(slot) {
                 Err(error) => {
+                    // The name comes from the wire and may hold control characters, which must not reach a terminal.
                     tracing::warn!(job = %slot.job.escape_debug(), plan_version = plan.plan_version, %error, "slot refused: this job's gate fails open")
                 }
                 Ok(_) if wanted.len() >= PAGES_MAX => {
@@ -151,7 +152,9 @@ impl Pages {
             }
         }
         self.plan_version = plan.plan_version;
+        // The new slots are on the pages now, and not up to a HEARTBEAT later.
         self.beat(clock, now);
+        // The sweep comes last: the pages that still count are claimed by then, with the files that their jobs have mapped.
         if !self.swept {
             self.sweep();
         }
@@ -216,6 +219,7 @@ impl Pages {
             left.remove(&job.stem());
         }
         for job in left {
+            // An error is another agent's lock in the usual case, and its page must stay; anything else waits for the next start.
             if let Ok(page) = PageWriter::create_of(&self.directory, &job) {
                 self.take_back(&job, page);
             }
@@ -225,6 +229,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
+        // After a panic nobody writes the pages: gates that are told go at once, and need not find out by STALE_AFTER.
         if thread::panicking() {
             self.retire_all();
         }
@@ -233,6 +238,7 @@ impl Drop for Pages {
 
 /// A slot as the service sent it, checked.
 fn planned(slot: &Slot) -> Result<PlannedSlot, SlotError> {
+    // A page with such numbers would let the gate go as malformed; a refusal here also says which number is wrong.
     JobName::try_new(&slot.job).map_err(|error| SlotError::Job(error.to_string()))?;
     let period = Nanos(slot.period_ns);
     if period.0 == 0 || (slot.hold && period > HELD_PERIOD_MAX) {

@@ -108,6 +108,7 @@ impl Connection {
     pub fn start(config: &Config, ports: Vec<String>, ends: SessionEnds) -> Option<Self> {
         let config = session_config(&config.service, &config.host, ports)?;
         let (goodbye, shutdown) = oneshot::channel();
+        // A sender that is dropped wakes the receiver as well, so a lost `Connection` ends its session.
         let Session { plans, clock, link, uplink, stats, task, .. } = session::start(config, async { drop(shutdown.await) });
         let counts = Arc::clone(&stats);
         let carrier = tokio::spawn(carry(plans, clock, link, uplink, ends));
@@ -123,7 +124,7 @@ impl Connection {
     /// Says goodbye to the service, and waits a little for it to get out.
     pub async fn close(self) {
         let Self { goodbye, mut session, carrier, .. } = self;
-        // The session is gone already if nobody hears it.
+        // A session that is gone already hears no goodbye.
         let _ = goodbye.send(());
         if !session.is_finished() && timeout(CLOSE_WITHIN, &mut session).await.is_err() {
             session.abort();
@@ -145,6 +146,7 @@ fn session_config(service: &ServiceConfig, host: &str, ports: Vec<String>) -> Op
         Some(tls) if !service.insecure_loopback => {
             Credentials::Files { ca: tls.ca.clone(), certificate: tls.cert.clone(), key: tls.key.clone() }
         }
+        // The configuration was checked: without certificates the address is a loopback one, and tls.rs refuses any other.
         _ => Credentials::InsecureLoopback,
     };
     Some(SessionConfig {
@@ -169,6 +171,7 @@ async fn carry(
         tokio::select! {
             plan = plans.recv() => {
                 let Some(plan) = plan else { return };
+                // A full channel makes this wait, and the session keeps only the newest of the plans that come meanwhile.
                 if ends.plans.send(plan).await.is_err() {
                     return;
                 }
@@ -183,6 +186,7 @@ async fn carry(
             Ok(()) = link.changed() => {
                 let pace = match &*link.borrow_and_update() {
                     LinkState::Up(pace) => Some(*pace),
+                    // The interval and the count of the last session stay: only a welcome brings new ones.
                     LinkState::Down { .. } => None,
                 };
                 ends.status.send_modify(|status| {

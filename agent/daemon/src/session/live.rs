@@ -67,6 +67,8 @@ pub(super) async fn run(admitted: Admitted, ends: &mut Ends, shutdown: &mut (imp
             break Ended::Lost(error);
         }
         let next = tokio::select! {
+            // The order is the priority. Echoes come early, because the time that one waits widens the interval of the clock;
+            // telemetry comes last.
             biased;
             () = &mut *shutdown => Next::Stop(Ended::Shutdown),
             datagram = connection.read_datagram() => Next::Datagram(datagram),
@@ -79,6 +81,7 @@ pub(super) async fn run(admitted: Admitted, ends: &mut Ends, shutdown: &mut (imp
                 }
                 _ => Next::Stop(Ended::Shutdown),
             },
+            // A frame is taken only when the one before is written, so what waits is in the bounded channel and is counted there.
             frame = live.ends.frames.recv(), if live.pending.is_empty() => Next::Frame(frame),
             () = sleep_until(live.probe_at) => Next::Probe,
             () = reload.notified() => Next::Stop(Ended::Reload),
@@ -175,6 +178,7 @@ impl<'a> Live<'a> {
     fn frames(&mut self, decoder: &mut frame::Decoder) -> Result<(), ConnectError> {
         while let Some(frame) = decoder.next::<ServiceFrame>().map_err(|error| ConnectError::Ended(error.to_string()))? {
             match frame.kind {
+                // A newer plan replaces one that the agent has not taken yet.
                 Some(service_frame::Kind::Plan(plan)) => self.plan = Some(plan),
                 Some(service_frame::Kind::Refusal(refusal)) => {
                     return Err(ConnectError::Refused { reason: refusal.reason, retry: refusal.retry });
@@ -188,22 +192,25 @@ impl<'a> Live<'a> {
 
     fn probe(&mut self) {
         let interval = if self.sequence < QUICK_PROBES { QUICK_PROBE_INTERVAL } else { self.probe_interval };
-        // From now, not from when it was due: after a stall one probe is enough.
+        // The next probe is due from now and not from when this one was due: after a stall one probe is enough.
         self.probe_at = Instant::now() + interval;
         if self.probes.len() == PROBES_OPEN_MAX {
             self.probes.pop_front();
         }
+        // A number that wraps does no harm, as an echo has to match the stamp of its probe too.
         self.sequence = self.sequence.wrapping_add(1);
         let sent = node_now();
         self.probes.push_back((self.sequence, sent));
         let probe = ClockProbe { sequence: self.sequence, sent_ns: sent.0 }.encode_to_vec();
-        // A probe that finds no room is a lost one.
+        // A probe that finds no room counts as lost: the next one comes in an interval.
         let _ = self.connection.send_datagram(probe.into());
     }
 
     fn echo(&mut self, came: NodeTime, datagram: &[u8]) {
+        // Datagrams come late, twice or not at all: one that answers no open probe says nothing of the clock.
         let Ok(echo) = ClockEcho::decode(datagram) else { return };
         let Some(at) = self.probes.iter().position(|&(sequence, sent)| (sequence, sent.0) == (echo.sequence, echo.sent_ns)) else { return };
+        // The probe goes with its first echo, so an echo that comes twice counts once.
         let Some((_, sent)) = self.probes.remove(at) else { return };
         let stamps = Exchange { sent, received: FabricTime(echo.received_ns), echoed: FabricTime(echo.echoed_ns), came };
         match self.estimator.take(&stamps) {
@@ -214,6 +221,7 @@ impl<'a> Live<'a> {
             }
             taken @ (Taken::Contradicts | Taken::Impossible) => tracing::warn!(?taken, ?stamps, "a clock sample is strange"),
         }
+        // The estimate leaves after a strange sample as well, because its wider bound is what lets gates go.
         if let Some(estimate) = self.estimator.estimate(came) {
             self.ends.clock.send_replace(Some(estimate));
         }
@@ -236,7 +244,7 @@ async fn goodbye(send: &mut SendStream, pending: &[u8], reason: &str) {
             let _ = send.stopped().await;
         }
     };
-    // A peer that does not hear it finds out by the silence.
+    // A service that does not hear the goodbye finds out by the silence.
     let _ = timeout(GOODBYE_WITHIN, said).await;
 }
 

@@ -118,6 +118,7 @@ impl SessionStats {
     /// session or room, steps of a clock.
     #[must_use]
     pub fn read(&self) -> [(&'static str, u64); 5] {
+        // The counts guard no data and need not agree with each other, so relaxed is enough.
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
         [
             ("admitted", get(&self.admitted)),
@@ -179,8 +180,9 @@ pub struct Session {
 /// Starts the session on the present runtime. It runs until `shutdown`.
 #[must_use]
 pub fn start(config: SessionConfig, shutdown: impl Future<Output = ()> + Send + 'static) -> Session {
-    // One plan on its way; a second one waits in the session, where a third replaces it.
+    // The channel holds one plan; a second waits in the session, where a third replaces it.
     let (to_plans, plans) = mpsc::channel(1);
+    // A watch keeps the last value only: nobody wants an older clock or state of the link.
     let (to_clock, clock) = watch::channel(None);
     let (to_link, link) = watch::channel(LinkState::Down { reason: "".into() });
     let (to_frames, frames) = mpsc::channel(FRAMES_WAITING_MAX);
