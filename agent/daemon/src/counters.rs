@@ -60,7 +60,7 @@ const FRAME_SAMPLES_MAX: usize = 1_024;
 /// What is known of a port, for metrics and reports.
 #[derive(Clone, Debug, Default)]
 pub struct PortView {
-    /// Its name.
+    /// The port's name.
     pub name: String,
     /// `interface`, `rdma` or `ip`.
     pub kind: &'static str,
@@ -210,6 +210,7 @@ impl Sampled {
     fn read(&mut self, at: NodeTime, clock: Option<ClockEstimate>) {
         let Some(delta) = self.port.read(at) else { return };
         let fabric = clock.and_then(|clock| clock.offset.fabric(at));
+        // FRAME_SAMPLES_MAX bounds a frame that nobody takes; without fabric time a sample is of no use to the service.
         let room = self.pending.at_ns.len() < FRAME_SAMPLES_MAX && self.port.is_present();
         let Some(fabric) = fabric.filter(|_| room) else { return };
         self.pending.at_ns.push(fabric.0);
@@ -228,6 +229,7 @@ impl Sampled {
         let counters = self.pending.counters.iter().map(|deltas| CounterDeltas { name: deltas.name.clone(), delta: Vec::new() });
         let empty = Telemetry { port: self.pending.port.clone(), at_ns: Vec::new(), counters: counters.collect() };
         let mut frame = core::mem::replace(&mut self.pending, empty);
+        // `retain` goes in order, so the flags stay beside their counters.
         let mut absent = self.absent.iter();
         frame.counters.retain(|_| absent.next() != Some(&true));
         self.absent.fill(false);
@@ -344,6 +346,7 @@ impl Sampler {
 
     /// Finds ports that came and drops those that went.
     fn scan(&mut self) {
+        // Ports that went go first, so that one that came back under its name is opened anew.
         self.ports.retain(|port| port.port.is_present());
         let step = self.config.sampling();
         let known = |ports: &[Sampled], name: &str| ports.iter().any(|port| port.port.name() == name);

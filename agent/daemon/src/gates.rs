@@ -58,6 +58,7 @@ impl Gates {
         let mut before = core::mem::take(&mut self.jobs);
         let mut first_error = Ok(());
         for job in led {
+            // A job that is still led keeps its reader and totals; what stays in `before` is closed at the end.
             let opened = before.remove(job).map_or_else(|| GateOfJob::open(directory, job, now), Ok);
             match opened {
                 Ok(gate) => drop(self.jobs.insert(job.to_owned(), gate)),
@@ -83,7 +84,7 @@ impl Gates {
 impl GateOfJob {
     fn open(directory: &Path, job: &str, now: NodeTime) -> io::Result<Self> {
         let reader = ReportReader::open_or_create(directory, job)?;
-        // What a gate did before we came was reported by the agent before us.
+        // The agent before us reported the starts up to here.
         let last = reader.read().map(|report| (report.writer, *report.tracker.counters()));
         Ok(Self { reader, last, read_at: now, totals: GateTotals::default() })
     }

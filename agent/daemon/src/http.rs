@@ -67,6 +67,7 @@ async fn answer(mut stream: TcpStream, asked: &mpsc::Sender<Asked>) -> io::Resul
     if !matches!(method, "GET" | "HEAD") {
         return reply(&mut stream, "405 Method Not Allowed", "text/plain", "GET only\n", true).await;
     }
+    // HEAD gets the head of the same answer and no body (RFC 9110, section 9.3.2).
     let body = method == "GET";
     match path {
         "/metrics" => {

@@ -98,6 +98,7 @@ impl Prepared {
     async fn make(config: Config, running: &Config, endpoint: &Endpoint) -> anyhow::Result<Self> {
         let (session, ends) = wiring::channels(None);
         let parts = Parts::make(&config, Root::default(), ends, endpoint).await?;
+        // With the same directory and host the pages go on without a gap; new ones would meet the locks of the old.
         let stay = (&config.page_dir, &config.host) == (&running.page_dir, &running.host);
         // Last, because a directory that was made stays.
         let pages = if stay { None } else { Some(pages(&config).await?) };
@@ -223,6 +224,7 @@ impl Signals {
 
 async fn reload(path: &Path, running: &Config, endpoint: &Endpoint) -> anyhow::Result<Prepared> {
     let file = path.to_owned();
+    // The file may be a FIFO or on a dead file system: FILES_WITHIN bounds the wait, and the heartbeat goes on meanwhile.
     let config = in_time(move || Config::load(&file)).await.with_context(|| path.display().to_string())??;
     Prepared::make(config, running, endpoint).await
 }

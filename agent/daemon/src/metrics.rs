@@ -50,6 +50,7 @@ fn own(page: &mut Page, snapshot: &Snapshot, now: NodeTime) {
     page.gauge("pages", "Schedule pages that are kept alive.", &[], snapshot.pages as f64);
     page.counter("page_errors_total", "Schedule pages that could not be written.", &[], snapshot.page_errors as f64);
     if let Some(clock) = &snapshot.clock {
+        // The bound is that of the scrape: it has grown since the estimate.
         let bound = clock.bound_at(now).0 as f64 / 1e9;
         page.gauge("clock_bound_seconds", "Bound of the error of fabric time on this node.", &[], bound);
         page.gauge("clock_rtt_seconds", "Shortest round trip to the topology service.", &[], clock.rtt.0 as f64 / 1e9);
@@ -81,6 +82,7 @@ fn ports(page: &mut Page, view: &CountersView) {
         page.gauge("port_info", "A port whose counters are read; an RDMA port has a netdev.", &labels, 1.0);
         let labels = [("port", port.name.as_str())];
         page.counter("port_resets_total", "Times that a port's counters began anew.", &labels, port.resets as f64);
+        // An aperiodic port has no series here; a period of 0 would look like a value.
         if let Some(observed) = &port.observed {
             let period = observed.period.0 as f64 / 1e9;
             page.gauge("port_observed_period_seconds", "Period found in a port's byte counter.", &labels, period);

@@ -75,6 +75,7 @@ impl Pages {
     /// # Errors
     /// What the file system says.
     pub fn new(directory: &Path, host: &str) -> io::Result<Self> {
+        // A directory that is there keeps its mode: the operator or systemd has decided on it.
         if !directory.is_dir() {
             fs::create_dir_all(directory)?;
             fs::set_permissions(directory, fs::Permissions::from_mode(DIRECTORY_MODE))?;
@@ -133,6 +134,7 @@ impl Pages {
                     // The name comes from the wire and may hold control characters, which must not reach a terminal.
                     tracing::warn!(job = %slot.job.escape_debug(), plan_version = plan.plan_version, %error, "slot refused: this job's gate fails open")
                 }
+                // PAGES_MAX bounds the files and the time of a heartbeat, however many slots a service sends.
                 Ok(_) if wanted.len() >= PAGES_MAX => {
                     tracing::warn!(job = slot.job, "more than {PAGES_MAX} jobs are led by this host: this job's gate fails open");
                 }
@@ -148,6 +150,7 @@ impl Pages {
         for (job, slot) in wanted {
             match self.led.get_mut(job) {
                 Some(led) => led.slot = slot,
+                // The page itself is made by the beat below, which also tries again after an error.
                 None => drop(self.led.insert(job.to_owned(), Led { slot, page: None, error: None })),
             }
         }
@@ -171,6 +174,7 @@ impl Pages {
                     }
                     Err(error) => {
                         self.errors += 1;
+                        // The beat comes ten times a second, so an error is said when it changes and counted each time.
                         if led.error.replace(error.kind()) != Some(error.kind()) {
                             tracing::error!(job, %error, "no page: this job's gate fails open");
                         }
@@ -188,16 +192,19 @@ impl Pages {
         for (job, led) in core::mem::take(&mut self.led) {
             self.retire(&job, led.page);
         }
+        // No page follows a plan now, so the next plan is a new one whatever its version.
         self.plan_version = 0;
     }
 
     fn retire(&self, job: &str, page: Option<PageWriter>) {
+        // `planned` has checked the name, so no page is left behind for the want of one.
         if let (Some(page), Ok(job)) = (page, JobName::try_new(job)) {
             self.take_back(&job.stem(), page);
         }
     }
 
     fn take_back(&self, job: &Stem, page: PageWriter) {
+        // The flag is on the page even where its file could not be removed, so the gates know in any case.
         if let Err(error) = page.remove() {
             tracing::warn!(%job, %error, "the page was taken back and its file stays");
         }
@@ -213,6 +220,7 @@ impl Pages {
     fn sweep(&mut self) {
         self.swept = true;
         let Ok(entries) = fs::read_dir(&self.directory) else { return };
+        // NAMES_MAX bounds the time of the sweep, because the next heartbeat waits for it.
         let names = entries.take(NAMES_MAX).filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let mut left: BTreeSet<Stem> = names.filter_map(|name| Stem::of_file(&name)).collect();
         for job in self.led.keys().filter_map(|job| JobName::try_new(job).ok()) {

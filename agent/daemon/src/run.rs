@@ -62,7 +62,7 @@ impl Endpoint {
     }
 }
 
-/// What an agent needs of the machine: all of it that can fail to be made.
+/// The parts of the machine that an agent needs: everything that can fail to be made.
 ///
 /// Parts are made while the agent before still works, so that a configuration that cannot be taken changes nothing.
 #[derive(Debug)]
@@ -214,6 +214,7 @@ impl Agent {
             tracing::info!(plan_version = plan.plan_version, slots = plan.slots.len(), pages = self.pages.len(), "plan");
         }
         self.follow();
+        // The acknowledgement says when the pages were written: at the time with which `apply` wrote them.
         let written_ns = clock.and_then(|clock| clock.offset.fabric(at)).map_or(0, |at| at.0);
         self.send(Kind::PlanAck(PlanAck { plan_version: plan.plan_version, written_ns }));
     }

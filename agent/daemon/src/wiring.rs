@@ -26,7 +26,7 @@ pub const REPORT_INTERVAL: Nanos = Nanos::from_millis(1_000);
 const PLANS_MAX: usize = 4;
 /// Control frames that wait to be sent: an acknowledgement per plan, a report, neighbours.
 const FRAMES_MAX: usize = 16;
-/// For the session's goodbye to get out, when the agent stops.
+/// Longest time for the session's goodbye to get out, when the agent stops.
 const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 /// Telemetry frames that wait: a second's worth of all ports, twice.
 const TELEMETRY_MAX: usize = 2 * crate::config::PORTS_MAX;
@@ -126,6 +126,7 @@ impl Connection {
         let Self { goodbye, mut session, carrier, .. } = self;
         // A session that is gone already hears no goodbye.
         let _ = goodbye.send(());
+        // CLOSE_WITHIN bounds the goodbye: an agent that was told to stop must not hang in it.
         if !session.is_finished() && timeout(CLOSE_WITHIN, &mut session).await.is_err() {
             session.abort();
         }
@@ -135,6 +136,7 @@ impl Connection {
     /// Waits for the end of the session by itself, which is a defect of ours: losses of the connection do not end it.
     pub async fn ended(&mut self) {
         tokio::select! {
+            // Both tasks run for as long as the agent does, so the end of either is the defect.
             _ = &mut self.session => {}
             _ = &mut self.carrier => {}
         }
@@ -176,9 +178,10 @@ async fn carry(
                     return;
                 }
             }
+            // A watch whose sender is gone only disables its branch; the end of the session is seen at `plans`.
             Ok(()) = clock.changed() => {
                 let estimate = *clock.borrow_and_update();
-                // What an earlier session knew stays until this one knows better.
+                // The estimate of an earlier session stays until this one has its own.
                 if estimate.is_some() {
                     ends.clock.send_replace(estimate);
                 }
@@ -192,6 +195,7 @@ async fn carry(
                 ends.status.send_modify(|status| {
                     status.connected = pace.is_some();
                     if let Some(pace) = pace {
+                        // A reload brings an `Up` without a `Down` before it, and is a new session all the same.
                         status.sessions += 1;
                         status.report_interval = Nanos(u64::try_from(pace.report_interval.as_nanos()).unwrap_or(u64::MAX));
                     }

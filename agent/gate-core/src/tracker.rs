@@ -47,7 +47,7 @@ impl Counters {
         open.fold(0, |sum, (_, &count)| sum.saturating_add(count))
     }
 
-    /// What was added since `earlier`. Totals that went backwards are those of a job that began anew: all of it counts.
+    /// The difference to `earlier`. Totals that went backwards are of a job that began anew, and count whole.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         // Every start counts as an iteration, so iterations that went back mean another run of the gate.
@@ -108,7 +108,7 @@ impl Default for Tracker {
 }
 
 impl Tracker {
-    /// What a report says; a reader of reports makes its tracker so. `ring` is indexed by iteration modulo [`RING`].
+    /// A tracker with the numbers of a report, for a reader of reports. `ring` is indexed by iteration modulo [`RING`].
     #[must_use]
     pub const fn new(counters: Counters, plan_version: u64, ring: [Sample; RING]) -> Self {
         Self { counters, plan_version, ring }

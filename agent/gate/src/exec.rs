@@ -138,6 +138,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
     // `Plan::try_new` refuses an empty command, so the other branch is never taken.
     let Some((program, arguments)) = plan.command.split_first() else { return USAGE };
     let mut command = Command::new(program);
+    // A program that uses the gate itself finds the directory and the job that were waited for here.
     command.args(arguments).env("ANTIPHASE_DIR", &plan.config.directory);
     match &plan.config.job {
         Some(job) => command.env("ANTIPHASE_JOB", job.as_str()),
@@ -147,6 +148,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
     if let Some(error) = &plan.unnamed {
         say(&format_args!("not held: {error}"));
     }
+    // A gate that is off, or a plan that does not hold the job, is what somebody wanted: only a fail-open is said.
     if let Some(outcome) = plan.wait()
         && outcome.because.is_fail_open()
     {

@@ -96,7 +96,7 @@ fn decode(words: &[u64; REPORT_WORDS]) -> Option<Report> {
     Some(Report { writer, sequence, tracker: Tracker::new(counters, plan_version, ring) })
 }
 
-/// Of all words after the checksum. It finds copies that are half of one write and half of another, not malice.
+/// The checksum of all words after it. A copy that is half of one write and half of another is found; malice is not.
 fn checksum(words: &[u64; REPORT_WORDS]) -> u64 {
     words[WRITER_AT..].iter().fold(MAGIC, |sum, &word| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29))
 }
@@ -228,6 +228,7 @@ impl ReportWriter {
 
     /// Writes a report.
     pub(crate) fn write(&mut self, tracker: &Tracker) -> Written {
+        // A file without a name was removed by the agent, which may have made a new one since.
         let there = fstat(&self.file).is_ok_and(|found| found.st_nlink > 0 && is_sized(&found));
         let mut writer = [0; 8];
         if !there || self.file.read_exact_at(&mut writer, WRITER_AT as u64 * 8).is_err() {

@@ -24,9 +24,10 @@ pub enum Driver {
 }
 
 impl Driver {
-    /// From the name of the kernel module behind the device, or its absence: Soft-RoCE has no device.
+    /// The driver, from the name of the kernel module behind the device, or from its absence: Soft-RoCE has no device.
     #[must_use]
     pub fn of(module: Option<&str>) -> Self {
+        // The link names the driver of the PCI device, which for Broadcom and Intel is the Ethernet driver below the RDMA one.
         match module {
             Some("mlx5_core") => Self::Mlx5,
             Some("bnxt_en" | "bnxt_re") => Self::BnxtRe,
@@ -43,7 +44,7 @@ impl Driver {
 pub struct Alias {
     /// What it counts.
     pub counter: Counter,
-    /// Whose name it is; `None`: of every driver (the InfiniBand port counters).
+    /// The driver that has this name; `None`: every driver (the InfiniBand port counters).
     pub driver: Option<Driver>,
     /// Below `ports/<n>/`.
     pub file: &'static str,
@@ -130,6 +131,7 @@ const TABLE: &[Alias] = &[
 
 /// The aliases to try for a driver, best first per counter.
 pub fn aliases(driver: Driver) -> impl Iterator<Item = &'static Alias> {
+    // An unknown driver gets every name: a file that is not there costs one failed open.
     TABLE.iter().filter(move |alias| driver == Driver::Unknown || alias.driver.is_none_or(|of| of == driver))
 }
 

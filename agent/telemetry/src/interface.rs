@@ -44,6 +44,7 @@ impl Interface {
         let statistics = root.net().join(name).join("statistics");
         let files: Vec<_> =
             FILES.iter().filter_map(|&(counter, file)| Some((counter, NumberFile::open(&statistics.join(file))?))).collect();
+        // A file that cannot be read makes its counter absent, which is not 0; the others count all the same.
         (!files.is_empty()).then_some(Self { files })
     }
 
@@ -68,7 +69,7 @@ impl Interface {
 pub struct InterfaceTable {
     file: File,
     buffer: Box<[u8; TABLE_BYTES]>,
-    /// Of each interface that the last reading listed: where its name is in the buffer, and its bytes both ways.
+    /// The interfaces of the last reading: where the name is in the buffer, and the bytes both ways.
     listed: Vec<(Range<usize>, u64)>,
 }
 
@@ -107,6 +108,7 @@ impl InterfaceTable {
     /// Received and sent bytes together of an interface at the last reading, wrapping. `None` if it was not listed.
     #[must_use]
     pub fn bytes(&self, name: &str) -> Option<u64> {
+        // A search from the front is enough: TABLE_BYTES holds some thirty interfaces.
         self.listed.iter().find(|(listed, _)| &self.buffer[listed.clone()] == name.as_bytes()).map(|&(_, bytes)| bytes)
     }
 }

@@ -8,7 +8,7 @@ const CONTRAST_MIN: f64 = 2.0;
 /// A span of the period in which the port was busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BusyPhase {
-    /// From the period's begin; below the period. The phase may run over the period's end.
+    /// Begin of the phase, counted from the period's begin; below the period. The phase may run over the period's end.
     pub start: Nanos,
     /// Length.
     pub duration: Nanos,

@@ -70,6 +70,7 @@ impl RdmaPort {
             }
         }
         let lifespan = text(&folder.join("hw_counters/lifespan")).and_then(|ms| number(ms.as_bytes()));
+        // A port without any counter that can be read has nothing to report.
         (!files.is_empty()).then(|| Self {
             name: format!("{device}/{port}"),
             netdev: text(&folder.join("gid_attrs/ndevs/0")).filter(|name| !name.is_empty()),
@@ -91,7 +92,7 @@ impl RdmaPort {
         self.netdev.as_deref()
     }
 
-    /// Whose names its counters have.
+    /// The driver whose names the counters have.
     #[must_use]
     pub const fn driver(&self) -> Driver {
         self.driver

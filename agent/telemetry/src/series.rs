@@ -96,6 +96,7 @@ impl Series {
         let (t0, v0) = self.readings[after.saturating_sub(1).min(self.readings.len() - 1)];
         let (t1, v1) = self.readings[after.min(self.readings.len() - 1)];
         let span = t1.since(t0).0;
+        // Only a series of one reading has no span, because `push` refuses a reading that is not later.
         if span == 0 {
             return v0 as f64;
         }

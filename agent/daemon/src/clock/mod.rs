@@ -167,7 +167,7 @@ impl ClockEstimator {
         Taken::Restarted
     }
 
-    /// What is known now; `None` before the first exchange. Goes on between exchanges with a growing bound.
+    /// What is known now; `None` before the first exchange. The estimate goes on between exchanges with a growing bound.
     #[must_use]
     pub fn estimate(&self, now: NodeTime) -> Option<ClockEstimate> {
         let known = self.known(now)?;

@@ -46,7 +46,8 @@ impl Backoff {
     }
 }
 
-/// From the provider of cryptography, which is here anyway. Zero if it fails, which costs the jitter only.
+/// A random number from the provider of cryptography, which is here anyway. Zero if the provider fails, which costs the jitter
+/// only.
 pub(super) fn random() -> u64 {
     let mut bytes = [0; 8];
     match rustls::crypto::ring::default_provider().secure_random.fill(&mut bytes) {

@@ -124,7 +124,7 @@ async fn connect_to(config: &SessionConfig, plan_version: u64, address: SocketAd
     let unreachable = |what: &dyn std::fmt::Display| ConnectError::Unreachable { address, what: what.to_string() };
     let mut client = ClientConfig::new(Arc::new(tls::client_config(&config.credentials, address)?));
     client.transport_config(Arc::new(transport()));
-    // A socket of the other family cannot send to the address.
+    // The socket has the address's family: whether an IPv6 socket carries IPv4 is a setting of the host (bindv6only).
     let local: SocketAddr = if address.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
     let endpoint = Endpoint::client(local).map_err(|error| unreachable(&error))?;
     let name = server_name(config);
@@ -133,7 +133,7 @@ async fn connect_to(config: &SessionConfig, plan_version: u64, address: SocketAd
         timeout(CONNECT_WITHIN, connecting).await.map_err(|_| unreachable(&"no answer"))?.map_err(|error| unreachable(&error))?;
     let admitted = timeout(WELCOME_WITHIN, greet(config, plan_version, &connection)).await;
     let (send, recv, decoder, welcome) = match admitted {
-        // CONNECT_WITHIN and WELCOME_WITHIN bound an attempt, so a silent address costs ten seconds before the next is tried.
+        // CONNECT_WITHIN and WELCOME_WITHIN bound an attempt, so an address costs ten seconds at most before the next is tried.
         Ok(Ok(greeted)) => greeted,
         Ok(Err(Greeting::Lost(error))) => {
             // A TLS 1.3 client learns that its certificate was refused only after its own handshake is done, so the reason is here.
@@ -145,7 +145,7 @@ async fn connect_to(config: &SessionConfig, plan_version: u64, address: SocketAd
             });
         }
         Ok(Err(Greeting::Refused { reason, retry })) => {
-            // The close frees the service's state at once; a connection that is only dropped could live to its idle timeout.
+            // The close tells the service why; a connection that is only dropped closes without a reason.
             connection.close(VarInt::from_u32(0), b"refused");
             return Err(ConnectError::Refused { reason, retry });
         }
@@ -204,7 +204,6 @@ async fn greet(
 /// What the service asks for, within what is sane.
 fn pace(welcome: &Welcome) -> Pace {
     let interval = |nanos: u64| Duration::from_nanos(nanos).clamp(INTERVAL_MIN, INTERVAL_MAX);
-    // A service that asks for no silence at all would end every session at its first quiet moment, hence the lower bound.
     let silence = Duration::from_nanos(welcome.idle_timeout_ns).clamp(2 * INTERVAL_MIN, SILENCE_MAX);
     Pace {
         report_interval: interval(welcome.report_interval_ns),

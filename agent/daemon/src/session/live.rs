@@ -146,6 +146,7 @@ impl<'a> Live<'a> {
             }
             Next::Frame(None) => return Err(Ended::Shutdown),
             Next::Telemetry(frame) => {
+                // The stream begins with the first sample, because an agent that reads no port needs none.
                 if self.telemetry.is_none() {
                     self.telemetry = Some(self.connection.open_uni().await.map_err(|error| self.lost(&error))?);
                 }
@@ -169,7 +170,7 @@ impl<'a> Live<'a> {
         )
     }
 
-    /// What the connection says about its end is closer to the truth than what a stream says.
+    /// The connection's word about its end is closer to the truth than a stream's.
     fn lost(&self, error: &dyn std::fmt::Display) -> Ended {
         let reason = self.connection.close_reason().map_or_else(|| error.to_string(), |reason| reason.to_string());
         Ended::Lost(ConnectError::Ended(reason))
@@ -240,6 +241,7 @@ async fn goodbye(send: &mut SendStream, pending: &[u8], reason: &str) {
     let frame = AgentFrame { kind: Some(agent_frame::Kind::Goodbye(Goodbye { reason: reason.to_owned() })) };
     let frame = frame::encode(&frame).unwrap_or_default();
     let said = async {
+        // The rest of the frame in hand goes first: behind half a frame the goodbye could not be read.
         if send.write_all(pending).await.is_ok() && send.write_all(&frame).await.is_ok() && send.finish().is_ok() {
             let _ = send.stopped().await;
         }

@@ -31,13 +31,14 @@ pub use tls::CredentialsError;
 
 /// Lowest version of the protocol that this agent speaks.
 pub const PROTOCOL_MIN: u32 = 1;
-/// For a handshake; the service allows as much.
+/// Longest time for a handshake; the service allows as much.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// From Hello to Welcome: the first round trip, which is the admission (a TLS 1.3 client learns only then that its certificate was refused).
+/// Longest time from Hello to Welcome: the first round trip, which is the admission (a TLS 1.3 client learns only then that its
+/// certificate was refused).
 const WELCOME_WITHIN: Duration = Duration::from_secs(5);
 /// Silence of the service after which the session is given up, if the service asks for no less.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// For a goodbye to get out.
+/// Longest time for a goodbye to get out.
 const GOODBYE_WITHIN: Duration = Duration::from_millis(500);
 /// Waiting frames: two reports, some acks, neighbours. More means that the service does not read.
 const FRAMES_WAITING_MAX: usize = 64;
@@ -56,7 +57,7 @@ pub enum Credentials {
         ca: PathBuf,
         /// The agent's certificate, then its intermediates.
         certificate: PathBuf,
-        /// Its private key.
+        /// The private key of that certificate.
         key: PathBuf,
     },
     /// No proof on either side. Only for a service on this machine; any other address is refused.
@@ -72,9 +73,9 @@ pub struct SessionConfig {
     pub server_name: Option<String>,
     /// The host that this agent speaks for.
     pub host: String,
-    /// Of this program.
+    /// Version of this program.
     pub version: String,
-    /// Its ports.
+    /// The ports of that host.
     pub ports: Vec<String>,
     /// How both sides prove who they are.
     pub credentials: Credentials,
@@ -145,6 +146,7 @@ pub struct Uplink {
 impl Uplink {
     /// Sends a frame, or drops it when there is no room. The plan version of the last plan ack is said again in the next Hello.
     pub fn send(&self, frame: AgentFrame) {
+        // A full channel means that the service does not read; a frame that waited longer would be old.
         if self.frames.try_send(frame).is_err() {
             SessionStats::add(&self.stats.frames_dropped);
         }

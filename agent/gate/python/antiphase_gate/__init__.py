@@ -36,6 +36,7 @@ class Step(NamedTuple):
 
 def is_leader():
     """Whether this process is rank 0. A process that was not told a rank is alone."""
+    # The first variable that is set decides, as in `gate exec`.
     for name in _RANKS:
         if name in os.environ:
             return os.environ[name] == "0"
@@ -65,6 +66,7 @@ class Gate:
             self._calls = _library.load()
             self._handle = self._calls.open(job, directory)
         except Exception as error:  # the gate fails open
+            # A warning and no exception: a job has to start where the library or its name is missing (ADR 2).
             self._reason = "no-library" if self._calls is None else "no-gate"
             warnings.warn("antiphase_gate: nothing is held: %s" % error, RuntimeWarning, stacklevel=2)
 

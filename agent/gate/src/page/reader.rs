@@ -25,7 +25,7 @@ impl PageReader {
     /// and the directory's owner.
     pub fn open(directory: &Path, job: &JobName) -> Result<Self, Reason> {
         let file = open_page(directory, &job.file("page"))?;
-        // `open_page` has seen 4096 bytes that nobody else may shrink, so no access to the mapping can fault.
+        // `open_page` has seen 4096 bytes, and only users whose pages are believed may shrink them: an access does not fault.
         let words = Words::read_only(&file).map_err(|_| Reason::Unreadable)?;
         Ok(Self { words })
     }

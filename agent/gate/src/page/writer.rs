@@ -61,7 +61,7 @@ impl PageWriter {
         match Self::take_or_make(directory, stem) {
             Ok((path, id, words)) => Ok(Self { path, id, words, claim }),
             Err(error) => {
-                // What cannot be removed is swept, or found again at the next try.
+                // A lock file that cannot be removed is swept later, or found again at the next try.
                 let _ = claim.remove();
                 Err(error)
             }
@@ -137,7 +137,7 @@ fn take_over(path: &Path) -> io::Result<Option<(File, Words)>> {
     fs::remove_file(path).map(|()| None)
 }
 
-/// Of a page whose agent died in the middle of a write or of removing it nothing can be kept.
+/// Lets everything pass on a page whose agent died in the middle of a write or of a removal: its words cannot be kept.
 fn clear(words: &Words) {
     // The claim makes this process the only writer, so no word changes between these loads.
     let retired = words.all()[BODY_AT].load(Ordering::Relaxed) != 0;

@@ -24,7 +24,7 @@ const FRAME_BYTES_MAX: usize = 9_216;
 pub enum CaptureError {
     /// No such interface in this network namespace.
     NoInterface {
-        /// Its name.
+        /// The interface's name.
         name: String,
     },
     /// The kernel refused: usually `CAP_NET_RAW` is missing.

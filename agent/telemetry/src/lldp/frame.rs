@@ -41,7 +41,7 @@ pub enum FrameError {
     },
     /// An id or the TTL has an impossible length or text.
     BadValue {
-        /// Its type.
+        /// The TLV's type.
         tlv: u16,
     },
 }

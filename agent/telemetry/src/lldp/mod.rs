@@ -1,6 +1,6 @@
 //! LLDP neighbours of the host's own ports (IEEE 802.1AB).
 //!
-//! From lldpd, which needs no privilege of ours, or from frames captured here, which needs `CAP_NET_RAW`.
+//! Neighbours come from lldpd, which needs no privilege of ours, or from frames captured here, which needs `CAP_NET_RAW`.
 
 mod capture;
 mod frame;
