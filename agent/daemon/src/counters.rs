@@ -38,7 +38,7 @@ use crate::{
 
 /// How often ports are looked for: an interface that comes up is seen within this.
 const SCAN: Nanos = Nanos::from_millis(10_000);
-/// Longest wait for the first look. It takes milliseconds; a driver that hangs must not keep the agent from its pages.
+/// Longest wait for the first look. A look takes milliseconds; a driver that hangs must not keep the agent from its pages.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// How often periods are learned: a period is known after a few of its kind, and an analysis costs about a millisecond.
 const LEARN: Nanos = Nanos::from_millis(5_000);
@@ -85,7 +85,8 @@ pub struct CountersView {
     pub dropped: u64,
 }
 
-/// A running thread. It ends within a sampling step after the value, and nobody waits for that: a driver may hang.
+/// A running thread. The thread ends within a sampling step after this value is dropped, and nobody waits for the end: a driver
+/// may hang.
 #[derive(Debug)]
 pub struct Sampling {
     view: Arc<Mutex<CountersView>>,
@@ -93,7 +94,7 @@ pub struct Sampling {
 }
 
 impl Sampling {
-    /// Starts it. Frames leave by the session's ends while it is connected and the clock is known; they carry fabric time.
+    /// Starts the thread. Frames leave by the session's ends while it is connected and the clock is known, and carry fabric time.
     /// The ports are known when this returns, unless the first look at them takes longer than a second.
     ///
     /// # Errors
@@ -171,6 +172,7 @@ impl Sampled {
     fn new(port: Port, sampling: Nanos) -> Self {
         // Within its lifespan a driver repeats its values, and quicker readings would show rests and rushes that never were.
         let lifespan = if let PortSource::Rdma(rdma) = port.source() { rdma.lifespan() } else { Nanos(0) };
+        // EVERY_MAX caps what a driver may claim, so every port keeps some readings.
         let every = lifespan.0.div_ceil(sampling.0.max(1)).clamp(1, EVERY_MAX);
         let counters = port.counters().iter().map(|counter| CounterDeltas { name: counter.name().into(), delta: Vec::new() });
         let pending = Telemetry { port: port.name().into(), at_ns: Vec::new(), counters: counters.collect() };

@@ -85,7 +85,7 @@ enum Next {
     Reload(Box<Prepared>),
 }
 
-/// A configuration with all that it needs, made while the one before still works: one that cannot be taken changes nothing.
+/// A configuration with all that it needs, made while the one before still works. A file that cannot be taken changes nothing.
 struct Prepared {
     config: Config,
     parts: Parts,
@@ -189,7 +189,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the end, or for a new configuration that can be taken; one that cannot changes nothing.
+    /// Waits for the end, or for a new configuration that can be taken. A file that cannot be taken changes nothing.
     async fn next(&mut self, path: &Path, running: &Config, endpoint: &Endpoint, connection: Option<&mut Connection>) -> Next {
         let Self { terminate, interrupt, hangup } = self;
         let reloaded = async {

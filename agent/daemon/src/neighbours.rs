@@ -26,7 +26,7 @@ const LLDPCTL_PATIENCE: Duration = Duration::from_secs(10);
 /// How often a thread looks whether it should end, and a child whether it has.
 const NAP: Duration = Duration::from_millis(100);
 
-/// A running thread. It ends soon after the value, and nobody waits for that: an lldpctl may hang.
+/// A running thread. The thread ends soon after this value is dropped, and nobody waits for the end: an lldpctl may hang.
 #[derive(Debug)]
 pub struct Looking {
     stop: Arc<AtomicBool>,

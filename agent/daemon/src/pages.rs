@@ -63,7 +63,7 @@ pub struct Pages {
 #[derive(Debug)]
 struct Led {
     slot: PlannedSlot,
-    /// `None` while the page cannot be made: it is tried at every heartbeat.
+    /// `None` while the page cannot be made: every heartbeat tries again.
     page: Option<PageWriter>,
     /// The last error, so that it is said once and not ten times a second.
     error: Option<io::ErrorKind>,

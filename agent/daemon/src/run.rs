@@ -94,7 +94,7 @@ impl Parts {
     }
 }
 
-/// An agent with its pages. The session is not part of it: it has the other ends of the channels.
+/// An agent with its pages. The session is no part of the agent and has the other ends of the channels.
 #[derive(Debug)]
 pub struct Agent {
     ends: AgentEnds,

@@ -78,8 +78,8 @@ pub struct AgentEnds {
     pub telemetry: mpsc::Sender<Telemetry>,
 }
 
-/// Both sides of new channels. `clock` is what an earlier session knew: it stays good, with a growing bound, until the new
-/// session knows better.
+/// Both sides of new channels. `clock` is the estimate of an earlier session: the estimate stays good, with a growing bound,
+/// until the new session has its own.
 #[must_use]
 pub fn channels(clock: Option<ClockEstimate>) -> (SessionEnds, AgentEnds) {
     let (plans, plans_out) = mpsc::channel(PLANS_MAX);

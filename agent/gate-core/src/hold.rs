@@ -40,7 +40,7 @@ impl Hold {
     /// Asks at `now`, with the schedule as it reads now or the reason why it does not.
     ///
     /// A plan that moved moves the start within the deadline. A start whose slot has come goes, however late the thread
-    /// woke: it was held long enough.
+    /// woke: the hold was long enough.
     pub fn check(&mut self, now: NodeTime, schedule: Result<&Schedule, Reason>) -> Verdict {
         let schedule = match schedule {
             Ok(schedule) => schedule,

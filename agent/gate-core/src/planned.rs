@@ -66,6 +66,7 @@ impl PlannedSlot {
         let at = offset.fabric(now)?;
         // Two u64 differ by less than an i128 holds, and `max(1)` avoids a remainder by zero: gates refuse such a period anyway.
         let wait = (i128::from(self.offset.0) - i128::from(at.0)).rem_euclid(i128::from(self.period.0.max(1)));
+        // A due start that node time cannot hold gives no schedule to follow, and gates go for the bound of the clock.
         offset.node(at.checked_add(Nanos(u64::try_from(wait).ok()?))?)
     }
 }

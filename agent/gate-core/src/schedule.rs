@@ -26,7 +26,7 @@ pub struct Schedule {
     pub mode: Mode,
     /// Version of the plan that the slots come from.
     pub plan_version: u64,
-    /// One due start; it may be past or future. Starts are due every `period` before and after it.
+    /// One due start, past or future. Starts are due every `period` before and after it.
     pub slot: NodeTime,
     /// Scheduled length of an iteration.
     pub period: Nanos,

@@ -175,6 +175,7 @@ impl Config {
     }
 
     fn without_job(value: impl Fn(&str) -> Option<OsString>) -> Self {
+        // An empty variable counts as unset, so a launcher may export all of them.
         let set = |name: &str| value(name).filter(|value| !value.is_empty());
         let directory = set("ANTIPHASE_DIR").map_or_else(|| PathBuf::from(DIRECTORY), PathBuf::from);
         Self { directory, job: None, off: set("ANTIPHASE_GATE").is_some_and(|word| is_off(&word)) }

@@ -80,7 +80,8 @@ impl<T> Turns<T> {
 
 impl<T> Drop for Turns<T> {
     fn drop(&mut self) {
-        // A value that somebody has his turn with, which can only be somebody of our parent's, may be half changed: it leaks.
+        // A turn that is still taken is one of a parent's thread. Its value may be half changed, and to drop it could read that:
+        // the value leaks instead.
         if *self.taken.get_mut() == FREE {
             // SAFETY: nobody uses the value, and nobody will after this.
             unsafe { ManuallyDrop::drop(self.value.get_mut()) };

@@ -17,7 +17,7 @@ pub enum Driver {
     Irdma,
     /// AWS: SRD, which has neither marks nor CNPs.
     Efa,
-    /// Soft-RoCE. It neither sends nor obeys CNPs.
+    /// Soft-RoCE, which neither sends nor obeys CNPs.
     Rxe,
     /// Another: every name that is known is tried.
     Unknown,

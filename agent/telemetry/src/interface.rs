@@ -38,7 +38,7 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// Opens the counters of `name`. `None` when it has none: it is gone, or not an interface.
+    /// Opens the counters of `name`. `None` when there are none: the interface is gone, or the name is of something else.
     #[must_use]
     pub fn open(root: &Root, name: &str) -> Option<Self> {
         let statistics = root.net().join(name).join("statistics");

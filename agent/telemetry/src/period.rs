@@ -74,7 +74,7 @@ impl core::fmt::Display for Aperiodic {
     }
 }
 
-/// Finds periods. It keeps the tables of its transforms, which take longer to make than to use.
+/// Finds periods. A learner keeps the tables of its transforms, which take longer to make than to use.
 #[derive(Default)]
 pub struct Learner {
     planner: RealFftPlanner<f64>,

@@ -52,9 +52,10 @@ pub struct ClockEstimate {
 }
 
 impl ClockEstimate {
-    /// The bound at another time: it grows by [`DRIFT_PPM_MAX`].
+    /// The bound at another time. The bound grows by [`DRIFT_PPM_MAX`] with the distance in time.
     #[must_use]
     pub fn bound_at(&self, now: NodeTime) -> Nanos {
+        // The distance counts both ways: a time before the estimate is as uncertain as one behind it.
         let age = now.0.abs_diff(self.at.0);
         Nanos(self.bound.0.saturating_add(u64::try_from(drift(age)).unwrap_or(u64::MAX)))
     }

@@ -163,7 +163,7 @@ impl Uplink {
 /// The session as the rest of the agent sees it.
 #[derive(Debug)]
 pub struct Session {
-    /// Plans of this host. One that is not taken is replaced by a newer one.
+    /// Plans of this host. A plan that is not taken is replaced by a newer one.
     pub plans: mpsc::Receiver<HostPlan>,
     /// The clock, `None` before the first echo. Kept through losses of the session; its bound grows ([`ClockEstimate::bound_at`]).
     pub clock: watch::Receiver<Option<ClockEstimate>>,
@@ -179,7 +179,7 @@ pub struct Session {
     pub task: JoinHandle<()>,
 }
 
-/// Starts the session on the present runtime. It runs until `shutdown`.
+/// Starts the session on the present runtime. The session runs until `shutdown`.
 #[must_use]
 pub fn start(config: SessionConfig, shutdown: impl Future<Output = ()> + Send + 'static) -> Session {
     // The channel holds one plan; a second waits in the session, where a third replaces it.

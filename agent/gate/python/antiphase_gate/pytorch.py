@@ -7,7 +7,7 @@ import warnings
 
 from . import default_gate
 
-# How long the end of the process waits for the last callbacks. They need microseconds; a busy machine may need a moment more.
+# How long the end of the process waits for the last callbacks. A callback needs microseconds, on a busy machine a little more.
 LAST_CALLBACKS = 0.05
 
 # The process groups that live to the end of the process.

@@ -20,7 +20,7 @@ pub struct Advert {
     pub chassis: String,
     /// Port id.
     pub port: String,
-    /// How long this holds; 0: it says goodbye.
+    /// How long the advert holds; 0 is a goodbye.
     pub ttl: Nanos,
     /// System name, if it gives one.
     pub system: Option<String>,

@@ -34,7 +34,7 @@ impl core::fmt::Display for TableError {
 
 impl std::error::Error for TableError {}
 
-/// The neighbours in a table, sorted. Those without a name, id or port are left out, as are any beyond [`HELD_MAX`].
+/// The neighbours in a table, sorted. Neighbours without a name, id or port are left out, as are any beyond [`HELD_MAX`].
 ///
 /// # Errors
 /// [`TableError`] for text of another shape.
