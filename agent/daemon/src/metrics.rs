@@ -101,6 +101,7 @@ fn gates(page: &mut Page, gates: &[(String, GateTotals)]) {
         page.counter("gate_holds_total", "Starts that were held.", &labels, totals.holds as f64);
         page.counter("gate_slips_total", "Starts that missed a slot.", &labels, totals.slips as f64);
         page.counter("gate_held_seconds_total", "Time spent in holds.", &labels, totals.held.0 as f64 / 1e9);
+        // Only reasons that occurred have a series, which keeps a job at a few of them.
         for &(reason, count) in &totals.fail_opens {
             let labels = [("job_id", job.as_str()), ("reason", reason)];
             page.counter("gate_fail_open_total", "Starts let go because the plan could not be trusted.", &labels, count as f64);

@@ -25,6 +25,7 @@ impl Summary {
     #[must_use]
     pub fn of<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Self {
         let samples: Vec<Sample> = samples.into_iter().copied().collect();
+        // A start without a plan has no lateness, and a zero in its place would flatter the median.
         let mut errors: Vec<i64> = samples.iter().filter_map(|sample| sample.late).collect();
         let mut lengths = Vec::new();
         let mut solos = Vec::new();

@@ -161,6 +161,7 @@ impl Inner {
         let page = PageReader::open(&directory, &job);
         let (writer, tracker) = (new_writer(), Tracker::default());
         let report = Destination::open(&directory, &job, writer, &tracker);
+        // The files were looked for just above, so the first new look waits its time too.
         let reopen_at = now().saturating_add(REOPEN_EVERY);
         Self {
             directory,

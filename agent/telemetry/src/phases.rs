@@ -23,6 +23,7 @@ pub struct BusyPhase {
 #[must_use]
 pub fn fold(bytes: &[f64], step: Nanos, period: Nanos) -> Vec<BusyPhase> {
     let bins = (period.0 / step.0.max(1)) as usize;
+    // One bin has no silent and busy level to tell apart, and a period below a step has none at all.
     if bins < 2 || bytes.is_empty() {
         return Vec::new();
     }
