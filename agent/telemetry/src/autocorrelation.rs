@@ -9,7 +9,7 @@ use realfft::RealFftPlanner;
 pub(crate) fn autocorrelation(planner: &mut RealFftPlanner<f64>, signal: &[f64], lag_max: usize) -> Option<Vec<f64>> {
     let n = signal.len();
     let mean = signal.iter().sum::<f64>() / n.max(1) as f64;
-    // Rounding leaves a constant with a variance of about 1e-16 of its square, which must not pass for a signal.
+    // Rounding leaves a constant with a tiny variance, which must not pass for a signal.
     let power = signal.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>() / n.max(1) as f64;
     if power.is_nan() || power <= mean * mean * 1e-9 {
         return None;

@@ -45,7 +45,7 @@ impl Claim {
 
     /// `None` if what was there could not be used, and is there no more.
     fn try_take(path: &Path) -> io::Result<Option<Self>> {
-        // NOFOLLOW turns a link into ELOOP, and NONBLOCK keeps a FIFO from stopping the agent's thread.
+        // NOFOLLOW turns a link into ELOOP, and NONBLOCK keeps the open of whatever else is there from waiting.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(PERMISSIONS).custom_flags(flags.bits().cast_signed());
