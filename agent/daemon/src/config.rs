@@ -28,7 +28,7 @@ const PATTERNS_MAX: usize = 256;
 /// Most ports: 8 NICs with an interface and an RDMA port each, and as many again.
 pub const PORTS_MAX: usize = 64;
 
-/// What cannot be taken: the file, the line or key, and the value, on one line.
+/// Why a configuration cannot be taken: the file, the line or key, and the value, on one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", OneLine(.0))]
 pub struct ConfigError(pub String);
@@ -205,6 +205,7 @@ impl CountersConfig {
     #[must_use]
     pub fn takes(&self, name: &str) -> bool {
         let any = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, name));
+        // `exclude` wins where both match, because `include` is `*` by default.
         any(&self.include) && !any(&self.exclude)
     }
 
@@ -246,6 +247,7 @@ impl Config {
         let fail = |what: String| ConfigError(format!("{}: {what}", path.display()));
         let mut text = String::new();
         let file = File::open(path).map_err(|error| fail(error.to_string()))?;
+        // One byte more than allowed tells a file that is too long. Its length is not asked for: a device has none.
         let read = file.take(CONFIG_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| fail(error.to_string()))?;
         if read as u64 > CONFIG_BYTES_MAX {
             return Err(fail(format!("longer than {CONFIG_BYTES_MAX} bytes")));
@@ -259,10 +261,12 @@ impl Config {
     /// [`ConfigError`] with one line.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let mut config: Self = toml::from_str(text).map_err(|error| {
+            // An error is one line (docs/agent.md), so the parser's excerpt of the file stays out of it.
             let line = error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
             ConfigError(format!("line {line}: {}", error.message()))
         })?;
         if config.host.is_empty() {
+            // The kernel knows the name at once; a name server that hangs must not keep the agent from its pages.
             let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
             name.trim().clone_into(&mut config.host);
         }
@@ -273,9 +277,11 @@ impl Config {
     fn check(&self) -> Result<(), ConfigError> {
         let bad = |key: &str, value: &dyn core::fmt::Display, wanted: &str| Err(ConfigError(format!("{key} = {value}: {wanted}")));
         let fits = |host: &str| (1..=HOST_BYTES_MAX).contains(&host.len()) && !host.chars().any(|c| c.is_control() || c.is_whitespace());
+        // The name goes to the service and into log lines, so white space and control characters stay out of it.
         if !fits(&self.host) {
             return bad("host", &format_args!("{:?}", self.host), "must be 1 to 253 bytes without white space");
         }
+        // A relative path would depend on where the agent was started, and gates look in one place.
         if !self.page_dir.is_absolute() {
             return bad("page_dir", &self.page_dir.display(), "must be an absolute path");
         }
@@ -283,11 +289,13 @@ impl Config {
         if !(SAMPLING_MS_MIN..=SAMPLING_MS_MAX).contains(&counters.sampling_ms) {
             return bad("counters.sampling_ms", &counters.sampling_ms, "must be 1 to 1000");
         }
+        // The thread reads all counters at every so many sampling steps, so one interval has to be a multiple of the other.
         let multiple = counters.telemetry_ms.is_multiple_of(counters.sampling_ms);
         if !multiple || !(counters.sampling_ms..=TELEMETRY_MS_MAX).contains(&counters.telemetry_ms) {
             return bad("counters.telemetry_ms", &counters.telemetry_ms, "must be a multiple of counters.sampling_ms up to 60000");
         }
         for (key, patterns) in [("counters.include", &counters.include), ("counters.exclude", &counters.exclude)] {
+            // Every scan compares each name with each pattern, so their number is bounded.
             if patterns.len() > PATTERNS_MAX {
                 return bad(key, &patterns.len(), "at most 256 patterns");
             }
@@ -303,19 +311,24 @@ impl ServiceConfig {
     /// Host and port of the address.
     #[must_use]
     pub fn host_and_port(&self) -> Option<(&str, u16)> {
+        // An IPv6 address has colons of its own, so it must stand in brackets: without them nobody can tell where the port begins.
         let (host, port) = self.address.as_deref()?.rsplit_once(':')?;
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        // Port 0 means any port to the kernel, and nobody can be called there.
         let port = port.parse().ok().filter(|port| *port > 0)?;
         let host = bare.unwrap_or(host);
         (!host.is_empty() && (bare.is_some() || !host.contains(':'))).then_some((host, port))
     }
 
     fn check(&self) -> Result<(), ConfigError> {
+        // An agent without a service is allowed: it reads counters, and its jobs go at once.
         let Some(address) = &self.address else { return Ok(()) };
         let Some((host, _)) = self.host_and_port() else {
             return Err(ConfigError(format!("service.address = {address:?}: must be HOST:PORT")));
         };
+        // A name may resolve to anything, so tls.rs checks the address again that is really called.
         let loopback = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+        // Without certificates anybody on the way could send plans, so the way must not leave the host.
         if self.insecure_loopback && !loopback {
             return Err(ConfigError(format!("service.insecure_loopback = true: {address:?} is not a loopback address; give service.tls")));
         }
@@ -333,6 +346,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut name) = name.strip_prefix(first) else { return false };
     let Some((middle, last)) = rest.rsplit_once('*') else { return name.ends_with(rest) };
+    // Each part is taken where it first occurs: an earlier place never leaves less room for the parts behind it.
     for part in middle.split('*') {
         let Some(at) = name.find(part) else { return false };
         name = &name[at + part.len()..];

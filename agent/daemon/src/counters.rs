@@ -1,6 +1,6 @@
 //! The thread that reads counters.
 //!
-//! It wakes by the clock and not by the runtime's timer, which is only as fine as a millisecond and shares its thread with
+//! The thread wakes by the clock and not by the runtime's timer, which is only as fine as a millisecond and shares its thread with
 //! the session. Byte counters are read at every wake, all others once per telemetry step. A port whose driver takes long to
 //! answer is read less often, so that the agent stays cheap on NICs that ask their firmware.
 
@@ -38,7 +38,7 @@ use crate::{
 
 /// How often ports are looked for: an interface that comes up is seen within this.
 const SCAN: Nanos = Nanos::from_millis(10_000);
-/// Longest wait for the first look. It takes milliseconds; a driver that hangs must not keep the agent from its pages.
+/// Longest wait for the first look. A look takes milliseconds; a driver that hangs must not keep the agent from its pages.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// How often periods are learned: a period is known after a few of its kind, and an analysis costs about a millisecond.
 const LEARN: Nanos = Nanos::from_millis(5_000);
@@ -60,7 +60,7 @@ const FRAME_SAMPLES_MAX: usize = 1_024;
 /// What is known of a port, for metrics and reports.
 #[derive(Clone, Debug, Default)]
 pub struct PortView {
-    /// Its name.
+    /// The port's name.
     pub name: String,
     /// `interface`, `rdma` or `ip`.
     pub kind: &'static str,
@@ -85,7 +85,8 @@ pub struct CountersView {
     pub dropped: u64,
 }
 
-/// A running thread. It ends within a sampling step after the value, and nobody waits for that: a driver may hang.
+/// A running thread. The thread ends within a sampling step after this value is dropped, and nobody waits for the end: a driver
+/// may hang.
 #[derive(Debug)]
 pub struct Sampling {
     view: Arc<Mutex<CountersView>>,
@@ -93,7 +94,7 @@ pub struct Sampling {
 }
 
 impl Sampling {
-    /// Starts it. Frames leave by the session's ends while it is connected and the clock is known; they carry fabric time.
+    /// Starts the thread. Frames leave by the session's ends while it is connected and the clock is known, and carry fabric time.
     /// The ports are known when this returns, unless the first look at them takes longer than a second.
     ///
     /// # Errors
@@ -124,11 +125,11 @@ impl Sampling {
         let work = move || {
             sampler.scan();
             sampler.show(&shown);
-            // The caller may have waited long enough.
+            // The caller may have stopped waiting (FIRST_LOOK).
             let _ = looked.send(());
             sampler.run(&shown, &stopped);
         };
-        // Its panic is on standard error; the rest of the agent does without counters.
+        // A panic of the thread is on standard error; the rest of the agent does without counters.
         thread::Builder::new().name("counters".into()).spawn(work)?;
         let sampling = Self { view, stop };
         if timeout(FIRST_LOOK, first_look).await.is_err() {
@@ -140,12 +141,14 @@ impl Sampling {
     /// What is known now.
     #[must_use]
     pub fn view(&self) -> CountersView {
+        // A panic of the thread poisons the lock. The view is replaced in one assignment, so the last one is whole.
         self.view.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 impl Drop for Sampling {
     fn drop(&mut self) {
+        // The flag hands no data over, so relaxed is enough.
         self.stop.store(true, Ordering::Relaxed);
     }
 }
@@ -167,8 +170,9 @@ struct Sampled {
 
 impl Sampled {
     fn new(port: Port, sampling: Nanos) -> Self {
-        // Within its lifespan a driver repeats itself.
+        // Within its lifespan a driver repeats its values, and quicker readings would show rests and rushes that never were.
         let lifespan = if let PortSource::Rdma(rdma) = port.source() { rdma.lifespan() } else { Nanos(0) };
+        // EVERY_MAX caps what a driver may claim, so every port keeps some readings.
         let every = lifespan.0.div_ceil(sampling.0.max(1)).clamp(1, EVERY_MAX);
         let counters = port.counters().iter().map(|counter| CounterDeltas { name: counter.name().into(), delta: Vec::new() });
         let pending = Telemetry { port: port.name().into(), at_ns: Vec::new(), counters: counters.collect() };
@@ -176,7 +180,7 @@ impl Sampled {
         Self { port, series: Series::default(), every, spent: Nanos(0), observed: None, pending, absent }
     }
 
-    /// Its name in the table of interfaces.
+    /// The port's name in the table of interfaces.
     fn listed_as(&self) -> Option<&str> {
         matches!(self.port.source(), PortSource::Interface(_)).then(|| self.port.name())
     }
@@ -208,6 +212,7 @@ impl Sampled {
     fn read(&mut self, at: NodeTime, clock: Option<ClockEstimate>) {
         let Some(delta) = self.port.read(at) else { return };
         let fabric = clock.and_then(|clock| clock.offset.fabric(at));
+        // FRAME_SAMPLES_MAX bounds a frame that nobody takes; without fabric time a sample is of no use to the service.
         let room = self.pending.at_ns.len() < FRAME_SAMPLES_MAX && self.port.is_present();
         let Some(fabric) = fabric.filter(|_| room) else { return };
         self.pending.at_ns.push(fabric.0);
@@ -226,6 +231,7 @@ impl Sampled {
         let counters = self.pending.counters.iter().map(|deltas| CounterDeltas { name: deltas.name.clone(), delta: Vec::new() });
         let empty = Telemetry { port: self.pending.port.clone(), at_ns: Vec::new(), counters: counters.collect() };
         let mut frame = core::mem::replace(&mut self.pending, empty);
+        // `retain` goes in order, so the flags stay beside their counters.
         let mut absent = self.absent.iter();
         frame.counters.retain(|_| absent.next() != Some(&true));
         self.absent.fill(false);
@@ -249,7 +255,8 @@ struct Sampler {
 
 impl Sampler {
     fn run(mut self, view: &Mutex<CountersView>, stop: &AtomicBool) {
-        // Without it the kernel may wake us 50 us late to save power. Harmless where it is not allowed.
+        // With the default timer slack the kernel may wake the thread 50 us late to save power. Where the change is not allowed,
+        // the readings are a little less even.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let step = self.config.sampling();
         let per = |interval: Nanos| (interval.0 / step.0).max(1);
@@ -268,15 +275,18 @@ impl Sampler {
                 send_at = due.saturating_add(interval);
                 self.show(view);
             }
-            // A port at a time, so that no wake is long.
+            // The ports take turns over the ticks of LEARN, so that no wake is long.
             self.learn(tick, learn_every);
+            // Tick 0 does not scan, because `start` has looked at the ports just before.
             if tick % scan == scan - 1 {
                 self.scan();
             }
             tick += 1;
+            // The next wake follows the last due one and not the clock, so that the work of a wake does not shift the grid.
             due = due.saturating_add(step);
             let behind = now().since(due);
             if behind > BEHIND_MAX {
+                // Readings that were missed are left out in one go, and the grid stays. The configuration refuses a step of zero.
                 let missed = behind.0 / step.0;
                 self.skipped += missed;
                 due = due.saturating_add(Nanos(missed * step.0));
@@ -288,7 +298,7 @@ impl Sampler {
     fn sample(&mut self, tick: u64) {
         let at = now();
         let table = self.table.as_mut().and_then(|table| table.read().then_some(table));
-        // What was read together counts as read at one time, and all share what it took.
+        // Values that were read together count as read at one time, and the ports share the time that the reading took.
         let share = Nanos(now().since(at).0 / self.ports.len().max(1) as u64);
         for port in self.ports.iter_mut().filter(|port| port.has_bytes() && tick.is_multiple_of(port.every)) {
             let bytes = table.as_ref().and_then(|table| table.bytes(port.listed_as()?));
@@ -310,9 +320,11 @@ impl Sampler {
             if spent.0 > LEARN.0 / SHARE_OF_TIME && port.every < EVERY_MAX {
                 port.every *= 2;
                 tracing::info!(port = port.port.name(), every = port.every, %spent, "reading takes long; its bytes are read less often");
+                // A series at two paces would look like two signals. EVERY_MAX bounds the doubling.
                 port.series.clear();
             }
             let every = Nanos(step.0.saturating_mul(port.every));
+            // No period is an answer as well: the one that was found before must not outlive the traffic that had it.
             port.observed = self.learner.learn(&port.series, every).ok();
         }
     }
@@ -322,6 +334,7 @@ impl Sampler {
         let status = *self.status.borrow();
         for port in &mut self.ports {
             let Some(frame) = port.take_frame() else { continue };
+            // This thread never waits for the session: a full channel costs the frame and a count.
             self.dropped += u64::from(status.connected && self.frames.try_send(frame).is_err());
         }
         status.report_interval.clamp(SEND_MIN, SEND_MAX)
@@ -335,6 +348,7 @@ impl Sampler {
 
     /// Finds ports that came and drops those that went.
     fn scan(&mut self) {
+        // Ports that went go first, so that one that came back under its name is opened anew.
         self.ports.retain(|port| port.port.is_present());
         let step = self.config.sampling();
         let known = |ports: &[Sampled], name: &str| ports.iter().any(|port| port.port.name() == name);
@@ -371,6 +385,7 @@ impl Sampler {
         let mut agrees = |port: &&Sampled| {
             let before = port.port.read_bytes()?;
             let listed = table.read().then(|| table.bytes(port.port.name()))??;
+            // The table agrees if its value lies between two readings of the files; the sums may wrap, so differences are compared.
             Some(listed.wrapping_sub(before) <= port.port.read_bytes()?.wrapping_sub(before))
         };
         interfaces.iter().all(|port| agrees(port) == Some(true)).then_some(table)
@@ -388,6 +403,7 @@ impl Sampler {
 /// Sleeps until a time; signals do not end it early.
 fn sleep_until(at: NodeTime) {
     let at = Timespec { tv_sec: (at.0 / 1_000_000_000).cast_signed(), tv_nsec: (at.0 % 1_000_000_000).cast_signed() };
+    // The end is absolute, so signals that come again and again do not extend the sleep.
     while rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &at) == Err(Errno::INTR) {}
 }
 

@@ -58,6 +58,7 @@ impl Gates {
         let mut before = core::mem::take(&mut self.jobs);
         let mut first_error = Ok(());
         for job in led {
+            // A job that is still led keeps its reader and totals; what stays in `before` is closed at the end.
             let opened = before.remove(job).map_or_else(|| GateOfJob::open(directory, job, now), Ok);
             match opened {
                 Ok(gate) => drop(self.jobs.insert(job.to_owned(), gate)),
@@ -83,7 +84,7 @@ impl Gates {
 impl GateOfJob {
     fn open(directory: &Path, job: &str, now: NodeTime) -> io::Result<Self> {
         let reader = ReportReader::open_or_create(directory, job)?;
-        // What a gate did before we came was reported by the agent before us.
+        // The agent before us reported the starts up to here.
         let last = reader.read().map(|report| (report.writer, *report.tracker.counters()));
         Ok(Self { reader, last, read_at: now, totals: GateTotals::default() })
     }
@@ -92,6 +93,7 @@ impl GateOfJob {
         let report = self.reader.read()?;
         let counters = *report.tracker.counters();
         let before = match self.last {
+            // Another writer is another run of the gate, and its totals began at zero.
             Some((writer, before)) if writer == report.writer => before,
             _ => Counters::default(),
         };
@@ -102,15 +104,17 @@ impl GateOfJob {
         if passed.iterations == 0 {
             return None;
         }
-        // One iteration more than passed, so that the first of them has a length.
+        // The sample before the first new one gives that one a length. `bounded` has made the number small: adding 1 is safe.
         let samples = report.tracker.last((passed.iterations + 1).min(RING as u64));
         let samples: Vec<Sample> = samples.filter(|sample| sample.start <= now && now.since(sample.start) <= LOOK_BACK).copied().collect();
         let summary = Summary::of(&samples);
+        // No start is further than half a period from the slot nearest to it, so more than that is not true of this plan.
         let half = (slot.period.0 / 2).cast_signed();
         let phase_error = summary.phase_error.map(|error| error.clamp(-half, half));
         self.add(&passed, phase_error, summary.iteration_p50);
         Some(GateReport {
             job: job.into(),
+            // A job cannot have followed a plan that is not on its page yet.
             plan_version: report.tracker.plan_version().min(slot.plan_version),
             iterations: passed.iterations,
             holds: passed.holds,
@@ -127,6 +131,7 @@ impl GateOfJob {
 
     fn add(&mut self, passed: &Counters, phase_error: Option<i64>, iteration_p50: Option<Nanos>) {
         let totals = &mut self.totals;
+        // `bounded` limits each addend by the time that passed, so the sums do not overflow in an agent's life.
         totals.iterations += passed.iterations;
         totals.holds += passed.holds;
         totals.slips += passed.slips;

@@ -28,6 +28,7 @@ pub type Asked = oneshot::Sender<String>;
 pub async fn serve(listener: Arc<TcpListener>, asked: mpsc::Sender<Asked>) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
+        // The place comes before the accept: beyond CONNECTIONS_MAX clients wait in the kernel and cost the agent nothing.
         let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
@@ -39,6 +40,7 @@ pub async fn serve(listener: Arc<TcpListener>, asked: mpsc::Sender<Asked>) {
                 });
             }
             Err(error) => {
+                // Such an accept fails at once: without the pause this loop would take the thread from the heartbeat.
                 tracing::warn!(%error, "metrics: accept");
                 tokio::time::sleep(BACK_OFF).await;
             }
@@ -49,6 +51,7 @@ pub async fn serve(listener: Arc<TcpListener>, asked: mpsc::Sender<Asked>) {
 async fn answer(mut stream: TcpStream, asked: &mpsc::Sender<Asked>) -> io::Result<()> {
     let mut head = Vec::with_capacity(1_024);
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        // HEAD_BYTES_MAX bounds the loop, and PATIENCE of the caller bounds a client that sends a byte now and then.
         let mut piece = [0; 1_024];
         let read = stream.read(&mut piece).await?;
         head.extend_from_slice(&piece[..read]);
@@ -64,9 +67,11 @@ async fn answer(mut stream: TcpStream, asked: &mpsc::Sender<Asked>) -> io::Resul
     if !matches!(method, "GET" | "HEAD") {
         return reply(&mut stream, "405 Method Not Allowed", "text/plain", "GET only\n", true).await;
     }
+    // HEAD gets the head of the same answer and no body (RFC 9110, section 9.3.2).
     let body = method == "GET";
     match path {
         "/metrics" => {
+            // The agent's loop makes the text; if it is ending, either channel is closed and nobody waits.
             let (sender, receiver) = oneshot::channel();
             let text = if asked.send(sender).await.is_ok() { receiver.await.ok() } else { None };
             match text {

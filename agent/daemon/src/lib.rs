@@ -1,8 +1,8 @@
 //! The agent on every node: clock, plan, schedule pages, counters.
 //!
-//! It puts the service's plan on the pages that gates read ([`pages`]), reports what the gates did ([`gates`]), reads
-//! counters and finds periods in them ([`counters`]), and tells Prometheus ([`metrics`]). [`run`] holds it together;
-//! the [`session`] with the service is behind the channels of [`wiring`].
+//! The agent puts the service's plan on the pages that gates read ([`pages`]), reports what the gates did ([`gates`]), reads
+//! counters and finds periods in them ([`counters`]), and tells Prometheus ([`metrics`]). The loop that does all this is
+//! [`run`]; the [`session`] with the service is behind the channels of [`wiring`].
 #![forbid(unsafe_code)]
 
 pub mod clock;

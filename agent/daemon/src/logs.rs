@@ -22,8 +22,9 @@ impl LevelHandle {
     }
 }
 
-/// What libraries say below a warning is for their authors: several lines per packet of QUIC.
+/// Lines of libraries below a warning are for their authors: QUIC writes several per packet.
 fn filter(level: LevelFilter) -> Targets {
+    // TRACE is for a defect that is being looked for, so libraries speak as well.
     let of_libraries = if level == LevelFilter::TRACE { level } else { level.min(LevelFilter::WARN) };
     Targets::new().with_default(of_libraries).with_target("antiphase_agent", level)
 }

@@ -85,7 +85,7 @@ enum Next {
     Reload(Box<Prepared>),
 }
 
-/// A configuration with all that it needs, made while the one before still works: one that cannot be taken changes nothing.
+/// A configuration with all that it needs, made while the one before still works. A file that cannot be taken changes nothing.
 struct Prepared {
     config: Config,
     parts: Parts,
@@ -98,6 +98,7 @@ impl Prepared {
     async fn make(config: Config, running: &Config, endpoint: &Endpoint) -> anyhow::Result<Self> {
         let (session, ends) = wiring::channels(None);
         let parts = Parts::make(&config, Root::default(), ends, endpoint).await?;
+        // With the same directory and host the pages go on without a gap; new ones would meet the locks of the old.
         let stay = (&config.page_dir, &config.host) == (&running.page_dir, &running.host);
         // Last, because a directory that was made stays.
         let pages = if stay { None } else { Some(pages(&config).await?) };
@@ -123,6 +124,7 @@ async fn rounds(config: Config, path: &Path, level: &LevelHandle) -> anyhow::Res
     let mut clock = None;
     loop {
         let Prepared { config, parts, session, .. } = prepared;
+        // The new session begins with the clock of the old one, so a reload lets no gate go for want of an estimate.
         session.clock.send_replace(clock);
         let endpoint = parts.endpoint();
         let mut agent = Agent::new(parts, pages);
@@ -135,7 +137,7 @@ async fn rounds(config: Config, path: &Path, level: &LevelHandle) -> anyhow::Res
         prepared = match next {
             Next::Reload(new) => *new,
             Next::Stop | Next::Broken => {
-                // Gates first: they need not wait for a goodbye.
+                // The gates come first: they need not wait for the goodbye to the service.
                 pages.retire_all();
                 if let Some(connection) = connection {
                     connection.close().await;
@@ -146,10 +148,11 @@ async fn rounds(config: Config, path: &Path, level: &LevelHandle) -> anyhow::Res
             }
         };
         if let Some(connection) = connection {
-            // The heartbeat must not wait for it.
+            // The old session says goodbye beside the new round, because the heartbeat must not wait for it.
             tokio::spawn(connection.close());
         }
         level.set(prepared.config.log.level.filter());
+        // Only another directory or host makes new pages; those in the old place are taken back, rather than left to grow stale.
         if let Some(new) = prepared.pages.take() {
             pages.retire_all();
             pages = new;
@@ -165,6 +168,7 @@ async fn pages(config: &Config) -> anyhow::Result<Pages> {
 
 /// Work with files that may wait, beside the heartbeat.
 async fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<T> {
+    // A thread that hangs in a dead file system is left behind; a task on the one thread would stop the heartbeat with it.
     let work = tokio::task::spawn_blocking(work);
     let done = timeout(FILES_WITHIN, work).await.with_context(|| format!("no answer within {} s", FILES_WITHIN.as_secs()))?;
     done.context("the work was not done")
@@ -185,12 +189,12 @@ impl Signals {
         })
     }
 
-    /// Waits for the end, or for a new configuration that can be taken; one that cannot changes nothing.
+    /// Waits for the end, or for a new configuration that can be taken. A file that cannot be taken changes nothing.
     async fn next(&mut self, path: &Path, running: &Config, endpoint: &Endpoint, connection: Option<&mut Connection>) -> Next {
         let Self { terminate, interrupt, hangup } = self;
         let reloaded = async {
             loop {
-                // `None` is for a runtime that ends.
+                // The stream of signals ends with the runtime only.
                 if hangup.recv().await.is_none() {
                     std::future::pending::<()>().await;
                 }
@@ -220,6 +224,7 @@ impl Signals {
 
 async fn reload(path: &Path, running: &Config, endpoint: &Endpoint) -> anyhow::Result<Prepared> {
     let file = path.to_owned();
+    // The file may be a FIFO or on a dead file system: FILES_WITHIN bounds the wait, and the heartbeat goes on meanwhile.
     let config = in_time(move || Config::load(&file)).await.with_context(|| path.display().to_string())??;
     Prepared::make(config, running, endpoint).await
 }

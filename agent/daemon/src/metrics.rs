@@ -50,6 +50,7 @@ fn own(page: &mut Page, snapshot: &Snapshot, now: NodeTime) {
     page.gauge("pages", "Schedule pages that are kept alive.", &[], snapshot.pages as f64);
     page.counter("page_errors_total", "Schedule pages that could not be written.", &[], snapshot.page_errors as f64);
     if let Some(clock) = &snapshot.clock {
+        // The bound is that of the scrape: it has grown since the estimate.
         let bound = clock.bound_at(now).0 as f64 / 1e9;
         page.gauge("clock_bound_seconds", "Bound of the error of fabric time on this node.", &[], bound);
         page.gauge("clock_rtt_seconds", "Shortest round trip to the topology service.", &[], clock.rtt.0 as f64 / 1e9);
@@ -81,6 +82,7 @@ fn ports(page: &mut Page, view: &CountersView) {
         page.gauge("port_info", "A port whose counters are read; an RDMA port has a netdev.", &labels, 1.0);
         let labels = [("port", port.name.as_str())];
         page.counter("port_resets_total", "Times that a port's counters began anew.", &labels, port.resets as f64);
+        // An aperiodic port has no series here; a period of 0 would look like a value.
         if let Some(observed) = &port.observed {
             let period = observed.period.0 as f64 / 1e9;
             page.gauge("port_observed_period_seconds", "Period found in a port's byte counter.", &labels, period);
@@ -99,6 +101,7 @@ fn gates(page: &mut Page, gates: &[(String, GateTotals)]) {
         page.counter("gate_holds_total", "Starts that were held.", &labels, totals.holds as f64);
         page.counter("gate_slips_total", "Starts that missed a slot.", &labels, totals.slips as f64);
         page.counter("gate_held_seconds_total", "Time spent in holds.", &labels, totals.held.0 as f64 / 1e9);
+        // Only reasons that occurred have a series, which keeps a job at a few of them.
         for &(reason, count) in &totals.fail_opens {
             let labels = [("job_id", job.as_str()), ("reason", reason)];
             page.counter("gate_fail_open_total", "Starts let go because the plan could not be trusted.", &labels, count as f64);
@@ -172,6 +175,7 @@ impl Page {
         });
         metric.set_label(pairs.collect());
         let name = format!("antiphase_agent_{name}");
+        // The text format wants all series of a name in one group, so a later series joins the family that is there.
         if let Some(family) = self.families.iter_mut().find(|family| family.name() == name) {
             family.mut_metric().push(metric);
             return;

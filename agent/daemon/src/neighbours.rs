@@ -26,7 +26,7 @@ const LLDPCTL_PATIENCE: Duration = Duration::from_secs(10);
 /// How often a thread looks whether it should end, and a child whether it has.
 const NAP: Duration = Duration::from_millis(100);
 
-/// A running thread. It ends soon after the value, and nobody waits for that: an lldpctl may hang.
+/// A running thread. The thread ends soon after this value is dropped, and nobody waits for the end: an lldpctl may hang.
 #[derive(Debug)]
 pub struct Looking {
     stop: Arc<AtomicBool>,
@@ -60,6 +60,7 @@ fn capture(ports: &[String], promiscuous: bool, found: &watch::Sender<Vec<Neighb
     let mut capture = None;
     let mut said = false;
     while !stop.load(Ordering::Relaxed) {
+        // A capture that failed is tried again at every POLL, as a port may come later; `said` keeps the log to one line.
         if capture.is_none() {
             match Capture::open(ports, promiscuous) {
                 Ok(opened) => capture = Some(opened),
@@ -83,6 +84,7 @@ fn ask_lldpd(ports: &[String], found: &watch::Sender<Vec<Neighbour>>, stop: &Ato
     while !stop.load(Ordering::Relaxed) {
         match lldpctl(stop) {
             Ok(mut neighbours) => {
+                // lldpd knows every cable of the host; only those of the ports that are read are ours to report.
                 neighbours.retain(|neighbour| ports.contains(&neighbour.port));
                 tell(found, neighbours);
                 said = false;
@@ -101,7 +103,7 @@ fn lldpctl(stop: &AtomicBool) -> Result<Vec<Neighbour>, String> {
     let mut command = Command::new("lldpctl");
     command.args(["-f", "json0"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|error| format!("lldpctl: {error}"))?;
-    // Its output may be longer than a pipe holds, so it is read while it runs.
+    // The output may be longer than a pipe holds, so a thread reads it while lldpctl runs: a full pipe would stop lldpctl.
     let mut output = child.stdout.take().ok_or("lldpctl: no output")?;
     let reader = thread::spawn(move || {
         let mut text = String::new();
@@ -113,11 +115,13 @@ fn lldpctl(stop: &AtomicBool) -> Result<Vec<Neighbour>, String> {
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break Ok(status),
+            // LLDPCTL_PATIENCE bounds the loop in steps of NAP, and a stop ends it within one of them.
             Ok(None) if waited < LLDPCTL_PATIENCE && !stop.load(Ordering::Relaxed) => {
                 thread::sleep(NAP);
                 waited += NAP;
             }
             other => {
+                // The kill closes the pipe, so the reader below ends, and the wait leaves no zombie behind.
                 let _ = child.kill();
                 let _ = child.wait();
                 break Err(other.err().map_or_else(|| "lldpctl: no answer".to_owned(), |error| format!("lldpctl: {error}")));
@@ -144,6 +148,7 @@ fn tell(found: &watch::Sender<Vec<Neighbour>>, neighbours: Vec<Neighbour>) {
 fn nap(length: Duration, stop: &AtomicBool) {
     let mut left = length;
     while !left.is_zero() && !stop.load(Ordering::Relaxed) {
+        // Short naps instead of one sleep, so that a stop is seen within NAP.
         let nap = left.min(NAP);
         thread::sleep(nap);
         left -= nap;

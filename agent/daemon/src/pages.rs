@@ -30,7 +30,7 @@ const NAMES_MAX: usize = 12 * PAGES_MAX;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SlotError {
-    /// Its name cannot be that of a file.
+    /// The job's name cannot be that of a file.
     #[error("{0}")]
     Job(String),
     /// Zero, or of a job that is held longer than gates hold.
@@ -63,7 +63,7 @@ pub struct Pages {
 #[derive(Debug)]
 struct Led {
     slot: PlannedSlot,
-    /// `None` while the page cannot be made: it is tried at every heartbeat.
+    /// `None` while the page cannot be made: every heartbeat tries again.
     page: Option<PageWriter>,
     /// The last error, so that it is said once and not ten times a second.
     error: Option<io::ErrorKind>,
@@ -75,6 +75,7 @@ impl Pages {
     /// # Errors
     /// What the file system says.
     pub fn new(directory: &Path, host: &str) -> io::Result<Self> {
+        // A directory that is there keeps its mode: the operator or systemd has decided on it.
         if !directory.is_dir() {
             fs::create_dir_all(directory)?;
             fs::set_permissions(directory, fs::Permissions::from_mode(DIRECTORY_MODE))?;
@@ -130,8 +131,10 @@ impl Pages {
         for slot in plan.slots.iter().filter(|slot| slot.leader_host == self.host) {
             match planned(slot) {
                 Err(error) => {
+                    // The name comes from the wire and may hold control characters, which must not reach a terminal.
                     tracing::warn!(job = %slot.job.escape_debug(), plan_version = plan.plan_version, %error, "slot refused: this job's gate fails open")
                 }
+                // PAGES_MAX bounds the files and the time of a heartbeat, however many slots a service sends.
                 Ok(_) if wanted.len() >= PAGES_MAX => {
                     tracing::warn!(job = slot.job, "more than {PAGES_MAX} jobs are led by this host: this job's gate fails open");
                 }
@@ -147,11 +150,14 @@ impl Pages {
         for (job, slot) in wanted {
             match self.led.get_mut(job) {
                 Some(led) => led.slot = slot,
+                // The page itself is made by the beat below, which also tries again after an error.
                 None => drop(self.led.insert(job.to_owned(), Led { slot, page: None, error: None })),
             }
         }
         self.plan_version = plan.plan_version;
+        // The new slots are on the pages now, and not up to a HEARTBEAT later.
         self.beat(clock, now);
+        // The sweep comes last: the pages that still count are claimed by then, with the files that their jobs have mapped.
         if !self.swept {
             self.sweep();
         }
@@ -168,6 +174,7 @@ impl Pages {
                     }
                     Err(error) => {
                         self.errors += 1;
+                        // The beat comes ten times a second, so an error is said when it changes and counted each time.
                         if led.error.replace(error.kind()) != Some(error.kind()) {
                             tracing::error!(job, %error, "no page: this job's gate fails open");
                         }
@@ -185,16 +192,19 @@ impl Pages {
         for (job, led) in core::mem::take(&mut self.led) {
             self.retire(&job, led.page);
         }
+        // No page follows a plan now, so the next plan is a new one whatever its version.
         self.plan_version = 0;
     }
 
     fn retire(&self, job: &str, page: Option<PageWriter>) {
+        // `planned` has checked the name, so no page is left behind for the want of one.
         if let (Some(page), Ok(job)) = (page, JobName::try_new(job)) {
             self.take_back(&job.stem(), page);
         }
     }
 
     fn take_back(&self, job: &Stem, page: PageWriter) {
+        // The flag is on the page even where its file could not be removed, so the gates know in any case.
         if let Err(error) = page.remove() {
             tracing::warn!(%job, %error, "the page was taken back and its file stays");
         }
@@ -210,12 +220,14 @@ impl Pages {
     fn sweep(&mut self) {
         self.swept = true;
         let Ok(entries) = fs::read_dir(&self.directory) else { return };
+        // NAMES_MAX bounds the time of the sweep, because the next heartbeat waits for it.
         let names = entries.take(NAMES_MAX).filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let mut left: BTreeSet<Stem> = names.filter_map(|name| Stem::of_file(&name)).collect();
         for job in self.led.keys().filter_map(|job| JobName::try_new(job).ok()) {
             left.remove(&job.stem());
         }
         for job in left {
+            // An error is another agent's lock in the usual case, and its page must stay; anything else waits for the next start.
             if let Ok(page) = PageWriter::create_of(&self.directory, &job) {
                 self.take_back(&job, page);
             }
@@ -225,6 +237,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
+        // After a panic nobody writes the pages: gates that are told go at once, and need not find out by STALE_AFTER.
         if thread::panicking() {
             self.retire_all();
         }
@@ -233,6 +246,7 @@ impl Drop for Pages {
 
 /// A slot as the service sent it, checked.
 fn planned(slot: &Slot) -> Result<PlannedSlot, SlotError> {
+    // A page with such numbers would let the gate go as malformed; a refusal here also says which number is wrong.
     JobName::try_new(&slot.job).map_err(|error| SlotError::Job(error.to_string()))?;
     let period = Nanos(slot.period_ns);
     if period.0 == 0 || (slot.hold && period > HELD_PERIOD_MAX) {

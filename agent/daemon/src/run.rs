@@ -1,6 +1,6 @@
 //! The agent at work: one loop that puts plans on pages, keeps them alive, reports, and answers Prometheus.
 //!
-//! It runs on one thread beside the session; counters and cables have threads of their own, because they wait.
+//! The loop runs on one thread beside the session; counters and cables have threads of their own, because they wait.
 
 use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -62,9 +62,9 @@ impl Endpoint {
     }
 }
 
-/// What an agent needs of the machine: all of it that can fail to be made.
+/// The parts of the machine that an agent needs: everything that can fail to be made.
 ///
-/// They are made while the agent before still works, so that a configuration that cannot be taken changes nothing.
+/// Parts are made while the agent before still works, so that a configuration that cannot be taken changes nothing.
 #[derive(Debug)]
 pub struct Parts {
     host: String,
@@ -80,6 +80,7 @@ impl Parts {
     /// # Errors
     /// When the metrics address cannot be taken or a thread cannot be made.
     pub async fn make(config: &Config, root: Root, ends: AgentEnds, before: &Endpoint) -> io::Result<Self> {
+        // The address comes first: where it is taken, no thread has been started in vain.
         let endpoint = Endpoint::listen(&config.metrics, before).await?;
         let (clock, status, frames) = (ends.clock.clone(), ends.status.clone(), ends.telemetry.clone());
         let counters = Sampling::start(root, config.counters.clone(), clock, status, frames).await?;
@@ -93,7 +94,7 @@ impl Parts {
     }
 }
 
-/// An agent with its pages. The session is not part of it: it has the other ends of the channels.
+/// An agent with its pages. The session is no part of the agent and has the other ends of the channels.
 #[derive(Debug)]
 pub struct Agent {
     ends: AgentEnds,
@@ -101,7 +102,7 @@ pub struct Agent {
     gates: Gates,
     counters: Sampling,
     neighbours: watch::Receiver<Vec<telemetry::lldp::Neighbour>>,
-    // Held so that it looks as long as the agent lives.
+    // The thread looks for neighbours for as long as this value lives.
     looking: Option<Looking>,
     endpoint: Endpoint,
     sequence: u64,
@@ -158,11 +159,13 @@ impl Agent {
         let (asked_in, mut asked) = mpsc::channel(ASKED_MAX);
         let server = self.endpoint.listener.take().map(|listener| tokio::spawn(http::serve(listener, asked_in)));
         let mut beat = tokio::time::interval(Duration::from_nanos(HEARTBEAT.0));
+        // After a stall one heartbeat is enough: a burst of them would write the same pages again.
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut report_at = Instant::now() + self.report_interval();
         tokio::pin!(stop);
         loop {
             tokio::select! {
+                // The order is the priority: a stop, then the heartbeat that gates rely on, and metrics last.
                 biased;
                 () = &mut stop => break,
                 _ = beat.tick() => self.beat(),
@@ -172,14 +175,14 @@ impl Agent {
                     report_at = Instant::now() + self.report_interval();
                 }
                 Some(answer) = asked.recv() => {
-                    // The caller may be gone.
+                    // The scraper may have gone away meanwhile.
                     let _ = answer.send(metrics::text(&self.snapshot(), now()));
                 }
             }
         }
         if let Some(server) = server {
             server.abort();
-            // Gone before whoever comes next listens on it; an aborted task ends at its next turn.
+            // The next agent may serve the same listener, so this server is gone first; an aborted task ends at its next turn.
             let _ = server.await;
         }
         self.looking.take();
@@ -188,6 +191,7 @@ impl Agent {
     }
 
     fn clock(&mut self) -> Option<ClockEstimate> {
+        // A new session without an estimate does not erase the last one, whose bound grows with its age.
         self.clock = self.ends.clock.borrow().or(self.clock);
         self.clock
     }
@@ -210,6 +214,7 @@ impl Agent {
             tracing::info!(plan_version = plan.plan_version, slots = plan.slots.len(), pages = self.pages.len(), "plan");
         }
         self.follow();
+        // The acknowledgement says when the pages were written: at the time with which `apply` wrote them.
         let written_ns = clock.and_then(|clock| clock.offset.fabric(at)).map_or(0, |at| at.0);
         self.send(Kind::PlanAck(PlanAck { plan_version: plan.plan_version, written_ns }));
     }
@@ -236,6 +241,7 @@ impl Agent {
         let at = now();
         let clock =
             self.clock().map(|clock| ClockQuality { offset_ns: clock.offset.0, bound_ns: clock.bound_at(at).0, rtt_ns: clock.rtt.0 });
+        // The reports are read without a session too, because the totals of the metrics come from them.
         let mut gates = self.gates.report(self.pages.led(), at);
         // Bytes do not say whose they are: a period is a job's only where one job runs.
         if let [only] = gates.as_mut_slice() {
@@ -247,6 +253,7 @@ impl Agent {
         }
         self.sequence += 1;
         self.send(Kind::Report(Report { sequence: self.sequence, clock, gates }));
+        // Each session hears the neighbours once and later what changed. No neighbours are news only to a session that was told some.
         if self.neighbours.has_changed().unwrap_or(false) || self.told != status.sessions {
             let seen = self.neighbours.borrow_and_update().clone();
             if !seen.is_empty() || self.told == status.sessions {

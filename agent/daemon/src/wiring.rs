@@ -26,7 +26,7 @@ pub const REPORT_INTERVAL: Nanos = Nanos::from_millis(1_000);
 const PLANS_MAX: usize = 4;
 /// Control frames that wait to be sent: an acknowledgement per plan, a report, neighbours.
 const FRAMES_MAX: usize = 16;
-/// For the session's goodbye to get out, when the agent stops.
+/// Longest time for the session's goodbye to get out, when the agent stops.
 const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 /// Telemetry frames that wait: a second's worth of all ports, twice.
 const TELEMETRY_MAX: usize = 2 * crate::config::PORTS_MAX;
@@ -78,8 +78,8 @@ pub struct AgentEnds {
     pub telemetry: mpsc::Sender<Telemetry>,
 }
 
-/// Both sides of new channels. `clock` is what an earlier session knew: it stays good, with a growing bound, until the new
-/// session knows better.
+/// Both sides of new channels. `clock` is the estimate of an earlier session: the estimate stays good, with a growing bound,
+/// until the new session has its own.
 #[must_use]
 pub fn channels(clock: Option<ClockEstimate>) -> (SessionEnds, AgentEnds) {
     let (plans, plans_out) = mpsc::channel(PLANS_MAX);
@@ -108,6 +108,7 @@ impl Connection {
     pub fn start(config: &Config, ports: Vec<String>, ends: SessionEnds) -> Option<Self> {
         let config = session_config(&config.service, &config.host, ports)?;
         let (goodbye, shutdown) = oneshot::channel();
+        // A sender that is dropped wakes the receiver as well, so a lost `Connection` ends its session.
         let Session { plans, clock, link, uplink, stats, task, .. } = session::start(config, async { drop(shutdown.await) });
         let counts = Arc::clone(&stats);
         let carrier = tokio::spawn(carry(plans, clock, link, uplink, ends));
@@ -123,8 +124,9 @@ impl Connection {
     /// Says goodbye to the service, and waits a little for it to get out.
     pub async fn close(self) {
         let Self { goodbye, mut session, carrier, .. } = self;
-        // The session is gone already if nobody hears it.
+        // A session that is gone already hears no goodbye.
         let _ = goodbye.send(());
+        // CLOSE_WITHIN bounds the goodbye: an agent that was told to stop must not hang in it.
         if !session.is_finished() && timeout(CLOSE_WITHIN, &mut session).await.is_err() {
             session.abort();
         }
@@ -134,6 +136,7 @@ impl Connection {
     /// Waits for the end of the session by itself, which is a defect of ours: losses of the connection do not end it.
     pub async fn ended(&mut self) {
         tokio::select! {
+            // Both tasks run for as long as the agent does, so the end of either is the defect.
             _ = &mut self.session => {}
             _ = &mut self.carrier => {}
         }
@@ -145,6 +148,7 @@ fn session_config(service: &ServiceConfig, host: &str, ports: Vec<String>) -> Op
         Some(tls) if !service.insecure_loopback => {
             Credentials::Files { ca: tls.ca.clone(), certificate: tls.cert.clone(), key: tls.key.clone() }
         }
+        // The configuration was checked: without certificates the address is a loopback one, and tls.rs refuses any other.
         _ => Credentials::InsecureLoopback,
     };
     Some(SessionConfig {
@@ -169,13 +173,15 @@ async fn carry(
         tokio::select! {
             plan = plans.recv() => {
                 let Some(plan) = plan else { return };
+                // A full channel makes this wait, and the session keeps only the newest of the plans that come meanwhile.
                 if ends.plans.send(plan).await.is_err() {
                     return;
                 }
             }
+            // A watch whose sender is gone only disables its branch; the end of the session is seen at `plans`.
             Ok(()) = clock.changed() => {
                 let estimate = *clock.borrow_and_update();
-                // What an earlier session knew stays until this one knows better.
+                // The estimate of an earlier session stays until this one has its own.
                 if estimate.is_some() {
                     ends.clock.send_replace(estimate);
                 }
@@ -183,11 +189,13 @@ async fn carry(
             Ok(()) = link.changed() => {
                 let pace = match &*link.borrow_and_update() {
                     LinkState::Up(pace) => Some(*pace),
+                    // The interval and the count of the last session stay: only a welcome brings new ones.
                     LinkState::Down { .. } => None,
                 };
                 ends.status.send_modify(|status| {
                     status.connected = pace.is_some();
                     if let Some(pace) = pace {
+                        // A reload brings an `Up` without a `Down` before it, and is a new session all the same.
                         status.sessions += 1;
                         status.report_interval = Nanos(u64::try_from(pace.report_interval.as_nanos()).unwrap_or(u64::MAX));
                     }

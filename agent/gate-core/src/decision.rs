@@ -8,8 +8,9 @@ use crate::{Reason, Schedule};
 /// by default in PyTorch with NCCL); the gate must stay far below the shortest such limit that people set.
 pub const HOLD_LIMIT: Nanos = Nanos(60_000_000_000);
 
-/// Longest scheduled period of a job that is held. A start of a longer one may have to wait for longer than [`HOLD_LIMIT`], then
-/// goes at once, and never finds its slot. Plans hold no such job, and agents refuse a slot that does.
+/// Longest scheduled period of a job that is held. With a longer period a start may have to wait for longer than
+/// [`HOLD_LIMIT`]; the start then goes at once, and the job never finds its slot. Plans hold no such job, and agents refuse
+/// a slot that does.
 pub const HELD_PERIOD_MAX: Nanos = HOLD_LIMIT;
 
 /// What a rank that is ready to start does now.
@@ -38,11 +39,12 @@ impl Schedule {
         self.period.min(self.hold_max).min(HOLD_LIMIT)
     }
 
-    /// Of a start that is `late` for one slot, and waits for the next if it may be held for so long.
+    /// Decides for a start that is `late` for one slot: the start waits for the next slot if it may be held for so long.
     #[inline]
     pub(crate) fn wait_for_next(&self, now: NodeTime, late: Nanos, slip: bool) -> Decision {
-        // The phase is below the period, so this is above zero.
+        // The phase is below the period, so the wait is above zero.
         let wait = Nanos(self.period.0 - late.0);
+        // A slot beyond the end of u64 counts as a wait that is too long: an overflow must never become a slot in the past.
         let until = now.checked_add(wait).filter(|_| wait <= self.hold_bound());
         match until {
             None => Decision::Go { because: Reason::HoldTooLong, late },
@@ -60,14 +62,17 @@ impl Schedule {
 #[inline]
 pub fn decide(now: NodeTime, schedule: &Schedule) -> Decision {
     let open = |because| Decision::Go { because, late: Nanos(0) };
+    // Trust comes before arithmetic: the numbers of a page that must not be followed cannot delay the job (ADR 2).
     if let Some(because) = schedule.distrust(now) {
         return open(because);
     }
+    // `distrust` has refused a period of zero already; this branch keeps `decide` total without that knowledge.
     let Some(late) = schedule.phase(now) else { return open(Reason::Malformed) };
     if late <= schedule.tolerance {
         return Decision::Go { because: Reason::OnTime, late };
     }
-    // Nearer to the slot behind, or as near: that one was missed.
+    // A start that is nearer to the slot behind, or as near to both, missed the slot behind: that is a slip.
+    // The subtraction is safe, because a phase is below its period.
     schedule.wait_for_next(now, late, late.0 <= schedule.period.0 - late.0)
 }
 

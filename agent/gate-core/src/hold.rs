@@ -4,7 +4,8 @@ use units::NodeTime;
 
 use crate::{Decision, PhaseLock, Reason, Schedule};
 
-/// One hold of one start, made by [`PhaseLock::hold`]. Its end is bounded when it begins, and no later schedule moves that bound.
+/// One hold of one start, made by [`PhaseLock::hold`]. The bound of a hold's end is fixed when the hold begins, and no later
+/// schedule moves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
     lock: PhaseLock,
@@ -24,7 +25,9 @@ pub enum Verdict {
 impl Hold {
     /// A hold that begins at `now`, because `lock` said to wait until `until` under `schedule`.
     pub(crate) fn new(lock: PhaseLock, now: NodeTime, until: NodeTime, schedule: &Schedule) -> Self {
+        // The deadline is fixed here and nothing changes it later: point 2 of the bound in ADR 2.
         let deadline = now.saturating_add(schedule.hold_bound());
+        // `decide` keeps `until` within the bound already; `min` makes it an invariant of the hold for any caller.
         Self { lock, until: until.min(deadline), deadline }
     }
 
@@ -37,17 +40,21 @@ impl Hold {
     /// Asks at `now`, with the schedule as it reads now or the reason why it does not.
     ///
     /// A plan that moved moves the start within the deadline. A start whose slot has come goes, however late the thread
-    /// woke: it was held long enough.
+    /// woke: the hold was long enough.
     pub fn check(&mut self, now: NodeTime, schedule: Result<&Schedule, Reason>) -> Verdict {
         let schedule = match schedule {
             Ok(schedule) => schedule,
+            // A page that cannot be read any more ends the hold at once: fail-open, with its reason in the report.
             Err(reason) => return Verdict::Start(reason),
         };
+        // This test stands before `decide`, which would send a thread that woke beyond the tolerance on to the next slot.
+        // Distrust changes only the reason in the report here: the start goes in any case.
         if now >= self.until {
             return Verdict::Start(schedule.distrust(now).unwrap_or(Reason::OnTime));
         }
         match self.lock.decide(now, schedule) {
             Decision::Go { because, .. } => Verdict::Start(because),
+            // Plans that move the slot back again and again end here: the job goes rather than wait beyond its deadline.
             Decision::Wait { until, .. } if until > self.deadline => Verdict::Start(Reason::HoldTooLong),
             Decision::Wait { until, .. } => {
                 self.until = until;

@@ -8,7 +8,7 @@
 //! - later than that: wait for the next slot, which is called a slip;
 //! - the schedule cannot be trusted, or the wait would be too long: go at once, and say why ([`Reason`]).
 //!
-//! This is a phase lock and not a rigid grid: where every start had to be on a slot to within a few milliseconds, each
+//! The rule is a phase lock and not a rigid grid: where every start had to be on a slot to within a few milliseconds, each
 //! small lateness cost a whole period and jobs ran slower than with no gate at all.
 //!
 //! [`PhaseLock`] is the rule with a memory of one slot: an iteration shorter than the tolerance does not start twice in it.

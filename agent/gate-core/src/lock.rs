@@ -10,8 +10,8 @@ use crate::{Decision, Reason, Schedule, StepOutcome, decide};
 /// within the tolerance of the slot that it already used, and the job would send twice where the plan has room for once. So
 /// a slot that was taken is passed over, and the start waits for the next one.
 ///
-/// That costs no more than a slip: the wait is at most a period, and the slot that it ends in is never the one taken, so one
-/// start goes in every period. A new plan (another plan version) has other slots, and none of them is taken.
+/// The passed slot costs no more than a slip: the wait is at most a period, and it never ends in the slot that was taken, so
+/// one start goes in every period. A new plan (another plan version) has other slots, and none of them is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PhaseLock {
     taken: Option<Taken>,
@@ -32,6 +32,7 @@ impl PhaseLock {
     #[inline]
     pub fn decide(&self, now: NodeTime, schedule: &Schedule) -> Decision {
         match decide(now, schedule) {
+            // Only a start that is on time can use a slot twice: fail-open starts go whatever the slots are.
             Decision::Go { because: Reason::OnTime, late } if self.has_taken(now, late, schedule) => {
                 schedule.wait_for_next(now, late, false)
             }
@@ -45,6 +46,7 @@ impl PhaseLock {
         let (Reason::OnTime, Some(late)) = (outcome.because, outcome.late) else { return };
         // Lateness is to the nearest due start. With a tolerance above half of the period, a start can be in the slot
         // before that one.
+        // Lateness is at most half a period either way, so the subtraction saturates only for outcomes that no gate makes.
         let behind = if late < 0 { schedule.period.0.saturating_sub(late.unsigned_abs()) } else { late.unsigned_abs() };
         let due = if late >= 0 || behind <= schedule.tolerance.0 {
             NodeTime(outcome.start.0.saturating_sub(behind))
@@ -64,6 +66,7 @@ impl PhaseLock {
     /// the nearest counts and not the equal.
     #[inline]
     fn has_taken(&self, now: NodeTime, late: Nanos, schedule: &Schedule) -> bool {
+        // The due start may lie before the clock's zero soon after boot; `min` then takes zero for it.
         self.taken.is_some_and(|taken| {
             taken.plan_version == schedule.plan_version && (now.0 - late.0.min(now.0)).abs_diff(taken.due.0) < schedule.period.0 / 2
         })

@@ -45,6 +45,7 @@ impl PlannedSlot {
     #[must_use]
     pub fn schedule(&self, clock: Option<NodeClock>, now: NodeTime) -> Schedule {
         let known = clock.and_then(|clock| Some((self.due(clock.offset, now)?, node_time(clock.offset, self.expires), clock.bound)));
+        // An expiry at the end of time leaves the endless bound as the reason that gates give: `clock-bound`, and not `expired`.
         let (slot, expires, clock_bound) = known.unwrap_or((NodeTime(0), NodeTime(u64::MAX), Nanos(u64::MAX)));
         Schedule {
             mode: if self.hold { Mode::Hold } else { Mode::Pass },
@@ -63,14 +64,17 @@ impl PlannedSlot {
 
     fn due(&self, offset: ClockOffset, now: NodeTime) -> Option<NodeTime> {
         let at = offset.fabric(now)?;
+        // Two u64 differ by less than an i128 holds, and `max(1)` avoids a remainder by zero: gates refuse such a period anyway.
         let wait = (i128::from(self.offset.0) - i128::from(at.0)).rem_euclid(i128::from(self.period.0.max(1)));
+        // A due start that node time cannot hold gives no schedule to follow, and gates go for the bound of the clock.
         offset.node(at.checked_add(Nanos(u64::try_from(wait).ok()?))?)
     }
 }
 
-/// The node's time, its beginning for what was before it and its end for what is past it: an old plan is expired, and one for
-/// ever is not.
+/// Fabric time as node time, clamped to what node time can say: a plan that ended before the node's boot is expired, and a
+/// plan without an end does not expire.
 fn node_time(offset: ClockOffset, at: FabricTime) -> NodeTime {
+    // An i128 holds any u64 minus any i64, so only the last conversion has to clamp.
     let time = i128::from(at.0) - i128::from(offset.0);
     NodeTime(u64::try_from(time.max(0)).unwrap_or(u64::MAX))
 }

@@ -77,6 +77,7 @@ impl Reason {
     /// The reason of a number; `None` for one of a later version.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
+        // The numbers begin at 0 and have no gaps, so a code is its own index.
         Self::ALL.get(usize::from(code)).copied()
     }
 }

@@ -26,7 +26,7 @@ pub struct Schedule {
     pub mode: Mode,
     /// Version of the plan that the slots come from.
     pub plan_version: u64,
-    /// One due start; it may be past or future. Starts are due every `period` before and after it.
+    /// One due start, past or future. Starts are due every `period` before and after it.
     pub slot: NodeTime,
     /// Scheduled length of an iteration.
     pub period: Nanos,
@@ -51,12 +51,15 @@ impl Schedule {
     #[must_use]
     #[inline]
     pub fn distrust(&self, now: NodeTime) -> Option<Reason> {
+        // The order is that of the table in docs/schedule-page.md: the first check that fails gives the reason.
         if self.mode == Mode::Pass {
             return Some(Reason::NotHeld);
         }
+        // With a tolerance of a period every moment would be on time, and a page with such numbers is a defect of its writer.
         if self.period.0 == 0 || self.tolerance >= self.period {
             return Some(Reason::Malformed);
         }
+        // The sum saturates only in the last millisecond of u64, where no heartbeat can be later.
         if self.written > now.saturating_add(FUTURE_MAX) {
             return Some(Reason::ClockStep);
         }
@@ -73,6 +76,7 @@ impl Schedule {
     #[must_use]
     #[inline]
     pub const fn is_stale(&self, now: NodeTime) -> bool {
+        // `since` gives zero for a heartbeat in the future, which is therefore never stale; `distrust` has refused it before.
         now.since(self.written).0 > self.stale_after.0
     }
 
@@ -81,10 +85,11 @@ impl Schedule {
     #[inline]
     pub fn phase(&self, now: NodeTime) -> Option<Nanos> {
         let period = self.period.0;
-        // One division, because a gate makes this at every start.
+        // A gate computes the phase at every start, so each way has one division only.
         if now >= self.slot {
             return now.since(self.slot).0.checked_rem(period).map(Nanos);
         }
+        // Before the slot the phase counts backwards, and a whole number of periods before it is phase 0, not a period.
         let before = self.slot.since(now).0.checked_rem(period)?;
         Some(Nanos(if before == 0 { 0 } else { period - before }))
     }
@@ -100,7 +105,7 @@ impl Schedule {
     #[inline]
     pub const fn signed(&self, phase: Nanos) -> i64 {
         let ahead = self.period.0.saturating_sub(phase.0);
-        // The smaller of the two is at most half of the largest u64, so it fits.
+        // The smaller of the two is at most half of the largest u64, so it fits an i64, and its negation does not wrap.
         if phase.0 <= ahead { phase.0.cast_signed() } else { ahead.cast_signed().wrapping_neg() }
     }
 }

@@ -13,26 +13,29 @@ pub struct Summary {
     pub phase_error: Option<i64>,
     /// Median time from start to start; `None` below two iterations.
     pub iteration_p50: Option<Nanos>,
-    /// 75th percentile of it.
+    /// 75th percentile of the time from start to start.
     pub iteration_p75: Option<Nanos>,
     /// 75th percentile of the time from a start until the job came to the gate again: what it would take alone.
     pub solo_p75: Option<Nanos>,
 }
 
 impl Summary {
-    /// Summarises samples in the order of their iterations. Nothing in them is trusted: pairs whose starts do not
+    /// Summarises samples in the order of their iterations. No number of a sample is trusted: pairs whose starts do not
     /// increase are left out.
     #[must_use]
     pub fn of<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Self {
         let samples: Vec<Sample> = samples.into_iter().copied().collect();
+        // A start without a plan has no lateness, and a zero in its place would flatter the median.
         let mut errors: Vec<i64> = samples.iter().filter_map(|sample| sample.late).collect();
         let mut lengths = Vec::new();
         let mut solos = Vec::new();
         for pair in samples.windows(2) {
             let [before, after] = pair else { continue };
+            // `since` gives zero for a start that went back, so a report that lies about its order adds no length.
             let length = after.start.since(before.start);
             if length.0 > 0 {
                 lengths.push(length);
+                // The hold of `after` lies within this length. A report that claims a longer hold gives zero and no huge number.
                 solos.push(Nanos(length.0.saturating_sub(after.held.0)));
             }
         }
@@ -49,6 +52,7 @@ impl Summary {
 fn percentile<T: Copy + Ord>(values: &mut [T], percent: usize) -> Option<T> {
     values.sort_unstable();
     let rank = (values.len() * percent).div_ceil(100);
+    // No values have rank 0 and no first element, so `get` answers `None`.
     values.get(rank.saturating_sub(1)).copied()
 }
 

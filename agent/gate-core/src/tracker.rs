@@ -16,7 +16,7 @@ pub struct StepOutcome {
     pub start: NodeTime,
     /// How long it was held.
     pub held: Nanos,
-    /// It missed a slot and waited for the next.
+    /// Whether the start missed a slot and waited for the next.
     pub slip: bool,
     /// Start minus the nearest due start in nanoseconds: negative is early. `None` without a plan.
     pub late: Option<i64>,
@@ -29,9 +29,9 @@ pub struct StepOutcome {
 pub struct Counters {
     /// Starts that passed the gate.
     pub iterations: u64,
-    /// Those that were held.
+    /// Starts that were held.
     pub holds: u64,
-    /// Those that missed a slot.
+    /// Starts that missed a slot.
     pub slips: u64,
     /// Starts by reason, indexed by [`Reason::code`].
     pub by_reason: [u64; Reason::COUNT],
@@ -47,12 +47,14 @@ impl Counters {
         open.fold(0, |sum, (_, &count)| sum.saturating_add(count))
     }
 
-    /// What was added since `earlier`. Totals that went backwards are those of a job that began anew: all of it counts.
+    /// The difference to `earlier`. Totals that went backwards are of a job that began anew, and count whole.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
+        // Every start counts as an iteration, so iterations that went back mean another run of the gate.
         if self.iterations < earlier.iterations {
             return *self;
         }
+        // The job writes its own report, so a single total may go back although the iterations did not: then nothing was added.
         let mut by_reason = self.by_reason;
         for (now, then) in by_reason.iter_mut().zip(&earlier.by_reason) {
             *now = now.saturating_sub(*then);
@@ -68,9 +70,11 @@ impl Counters {
 
     #[inline]
     fn add(&mut self, outcome: &StepOutcome) {
+        // A total that wrapped to zero would look like a job that began anew (`since`), so totals stay at their end.
         self.iterations = self.iterations.saturating_add(1);
         self.holds = self.holds.saturating_add(u64::from(outcome.held.0 > 0));
         self.slips = self.slips.saturating_add(u64::from(outcome.slip));
+        // Every code is below `Reason::COUNT`; `get_mut` only keeps a panic out of the gate's path.
         if let Some(count) = self.by_reason.get_mut(usize::from(outcome.because.code())) {
             *count = count.saturating_add(1);
         }
@@ -104,7 +108,7 @@ impl Default for Tracker {
 }
 
 impl Tracker {
-    /// What a report says; a reader of reports makes its tracker so. `ring` is indexed by iteration modulo [`RING`].
+    /// A tracker with the numbers of a report, for a reader of reports. `ring` is indexed by iteration modulo [`RING`].
     #[must_use]
     pub const fn new(counters: Counters, plan_version: u64, ring: [Sample; RING]) -> Self {
         Self { counters, plan_version, ring }
@@ -113,6 +117,7 @@ impl Tracker {
     /// Adds one start.
     #[inline]
     pub fn record(&mut self, outcome: &StepOutcome) {
+        // Iteration n, from zero, is at n modulo RING (docs/schedule-page.md), so the place comes before the count.
         let place = (self.counters.iterations % RING as u64) as usize;
         self.ring[place] = Sample { start: outcome.start, late: outcome.late, held: outcome.held };
         self.counters.add(outcome);
@@ -140,6 +145,7 @@ impl Tracker {
     /// The last `count` iterations that the ring still has, oldest first.
     pub fn last(&self, count: u64) -> impl Iterator<Item = &Sample> {
         let iterations = self.counters.iterations;
+        // A report may claim any count: the first `min` prevents an underflow, and RING bounds the loop.
         let first = iterations - count.min(iterations).min(RING as u64);
         (first..iterations).map(|iteration| &self.ring[(iteration % RING as u64) as usize])
     }

@@ -17,13 +17,13 @@ use crate::{Config, Gate, JobName};
 /// Version of this interface: raised when a caller must be compiled anew.
 const ABI: u32 = 1;
 
-/// `outcome`: it went at once.
+/// `outcome`: the start went at once.
 const WENT: i32 = 0;
-/// It was held for its slot.
+/// The start was held for its slot.
 const HELD: i32 = 1;
-/// It had missed its slot and was held for the next.
+/// The start had missed its slot and was held for the next.
 const SLIPPED: i32 = 2;
-/// It went because the plan could not be trusted or followed.
+/// The start went because the plan could not be trusted or followed.
 const FAIL_OPEN: i32 = 3;
 
 /// In place of a lateness that there is none of.
@@ -44,6 +44,7 @@ pub struct Step {
 impl Step {
     fn new(outcome: &StepOutcome) -> Self {
         let word = match outcome {
+            // Fail-open stands first: a hold that a bad page ended was a hold, and the caller has to hear of the page.
             outcome if outcome.because.is_fail_open() => FAIL_OPEN,
             outcome if outcome.slip => SLIPPED,
             outcome if outcome.held.0 > 0 => HELD,
@@ -59,7 +60,7 @@ impl Step {
         }
     }
 
-    /// Of a call that could not be made.
+    /// The step of a call that could not be made.
     const fn failed() -> Self {
         Self { outcome: FAIL_OPEN, reason: Reason::Internal as i32, held_ns: 0, late_ns: NO_LATENESS, start_ns: 0, plan_version: 0 }
     }
@@ -70,8 +71,9 @@ thread_local! {
 }
 
 fn set_error(text: &str) {
+    // A zero byte would end the text early in C, and `CString::new` refuses one.
     let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
-    // A thread that is going away has no place for it, and nobody who asks.
+    // A thread that is ending has no thread-local storage left, and asks for no error.
     let _ = LAST_ERROR.try_with(|last| last.replace(text));
 }
 
@@ -94,7 +96,7 @@ unsafe fn open(job: *const c_char, directory: *const c_char) -> Result<Gate, Str
     // SAFETY: the caller's promise, for both.
     let (job, directory) = unsafe { (text(job, "job name")?, text(directory, "directory")?) };
     let mut config = match job {
-        // A bad name in the environment does not matter to a caller who gives one.
+        // A caller who gives a name does not care about a bad one in the environment.
         Some(job) => {
             let job = JobName::try_new(job).map_err(|error| error.to_string())?;
             Config { job: Some(job), ..Config::from_env_without_job() }
@@ -115,6 +117,7 @@ unsafe fn open(job: *const c_char, directory: *const c_char) -> Result<Gate, Str
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn antiphase_gate_open(job: *const c_char, directory: *const c_char) -> *mut Gate {
     // SAFETY: the caller's promise.
+    // A panic that left an `extern "C"` function would abort the job; here it ends as null, which every other call accepts.
     let opened = catch_unwind(|| unsafe { open(job, directory) });
     match opened.unwrap_or_else(|_| Err("the gate met a defect of its own".to_owned())) {
         Ok(gate) => Box::into_raw(Box::new(gate)),
@@ -133,6 +136,7 @@ pub unsafe extern "C" fn antiphase_gate_open(job: *const c_char, directory: *con
 pub unsafe extern "C" fn antiphase_gate_step(gate: *const Gate, step: *mut Step) -> i32 {
     // SAFETY: null or a gate that lives, by the caller's promise; gates are shared by threads.
     let gate = unsafe { gate.as_ref() };
+    // `Gate::step` catches its own panics and marks the gate as broken; this second net is for what is outside of that.
     let done = catch_unwind(AssertUnwindSafe(|| gate.map_or_else(Step::failed, |gate| Step::new(&gate.step()))));
     let done = done.unwrap_or_else(|_| Step::failed());
     if !step.is_null() {
@@ -169,6 +173,7 @@ pub unsafe extern "C" fn antiphase_gate_close(gate: *mut Gate) {
 /// Why the last call of this thread that failed did; empty before that. Valid until the thread's next call that fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn antiphase_gate_last_error() -> *const c_char {
+    // The text of a thread that is ending is gone; a static string stays valid for whoever still reads.
     LAST_ERROR.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
@@ -197,6 +202,7 @@ const fn c_word(reason: Reason) -> &'static CStr {
         Reason::Malformed => c"malformed",
         Reason::HoldTooLong => c"hold-too-long",
         Reason::Internal => c"internal",
+        // `Reason` may grow in its crate; a test compares all words and fails when one is missing here.
         _ => c"",
     }
 }
@@ -204,6 +210,7 @@ const fn c_word(reason: Reason) -> &'static CStr {
 /// The version of the library, as `major.minor.patch`.
 #[unsafe(no_mangle)]
 pub extern "C" fn antiphase_gate_version() -> *const c_char {
+    // The literal is static and ends in a zero byte, so C may keep the pointer for ever.
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 

@@ -44,6 +44,7 @@ pub struct NameError {
 
 impl fmt::Display for NameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The name may be any text of the environment: 64 characters bound the line.
         let shown: String = self.name.chars().take(64).collect();
         write!(f, "job name {shown:?}: {}", self.because)
     }
@@ -70,6 +71,7 @@ impl JobName {
     /// What its files are named after.
     #[must_use]
     pub fn stem(&self) -> Stem {
+        // `units::check_name` lets ASCII through only, so the cut is at the end of a character.
         match self.0.get(..STEM_MAX) {
             Some(begin) if self.0.len() > STEM_MAX => Stem(format!("{begin}~{:016x}", fnv1a(self.0.as_bytes()))),
             _ => Stem(self.0.clone()),
@@ -88,11 +90,12 @@ impl JobName {
 pub struct Stem(String);
 
 impl Stem {
-    /// Of a name in the directory; `None` for one that is no page's, report's or lock's.
+    /// The stem of a file's name in the directory; `None` for a name that is no page's, report's or lock's.
     #[must_use]
     pub fn of_file(name: &str) -> Option<Self> {
         let seen = name.strip_suffix(".page").or_else(|| name.strip_suffix(".report"));
         let stem = seen.or_else(|| name.strip_prefix('.')?.strip_suffix(LOCK_END))?;
+        // Exactly the names that `JobName::stem` makes are taken: an agent that sweeps must not remove a foreign file.
         let fits = match stem.split_once('~') {
             None => stem.len() <= STEM_MAX && JobName::try_new(stem).is_ok(),
             Some((begin, hash)) => {
@@ -127,6 +130,7 @@ impl fmt::Display for JobName {
 }
 
 fn fnv1a(bytes: &[u8]) -> u64 {
+    // Offset basis and prime of FNV-1a with 64 bits, whose arithmetic is modulo 2^64.
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
@@ -157,7 +161,7 @@ impl Config {
         Self::from_values(|name| env::var_os(name))
     }
 
-    /// As [`Self::from_env`] for who has another name than `ANTIPHASE_JOB`, or none.
+    /// As [`Self::from_env`], for a caller that takes the job's name from elsewhere, or has none.
     #[must_use]
     pub fn from_env_without_job() -> Self {
         Self::without_job(|name| env::var_os(name))
@@ -165,11 +169,13 @@ impl Config {
 
     fn from_values(value: impl Fn(&str) -> Option<OsString>) -> Result<Self, NameError> {
         let name = value("ANTIPHASE_JOB").filter(|name| !name.is_empty());
+        // A name that is not UTF-8 gets a replacement character here, which no job's name may have, so it is refused below.
         let job = name.map(|name| JobName::try_new(&name.to_string_lossy())).transpose()?;
         Ok(Self { job, ..Self::without_job(value) })
     }
 
     fn without_job(value: impl Fn(&str) -> Option<OsString>) -> Self {
+        // An empty variable counts as unset, so a launcher may export all of them.
         let set = |name: &str| value(name).filter(|value| !value.is_empty());
         let directory = set("ANTIPHASE_DIR").map_or_else(|| PathBuf::from(DIRECTORY), PathBuf::from);
         Self { directory, job: None, off: set("ANTIPHASE_GATE").is_some_and(|word| is_off(&word)) }
@@ -184,21 +190,26 @@ fn is_off(word: &OsStr) -> bool {
 /// a regular file of the right size on a local file system, which belongs to root, to us or to the directory's owner, and
 /// which others cannot write or shrink.
 pub(crate) fn open_page(directory: &Path, name: &str) -> Result<File, Reason> {
+    // NOFOLLOW refuses a link that somebody planted; NONBLOCK keeps a FIFO from waiting for its other end (ADR 2, point 5).
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = open(directory.join(name), flags, Mode::empty()).map_err(|error| match error {
         Errno::NOENT | Errno::NOTDIR => Reason::NoPage,
         _ => Reason::Unreadable,
     })?;
     let unreadable = |_| Reason::Unreadable;
+    // The checks are on the open file and not on its name, so nobody can put another file there between check and use.
     let found = fstat(&file).map_err(unreadable)?;
+    // The directory's owner counts, because agents run without privileges and the host's root is another user in a container.
     let owners = [0, geteuid().as_raw(), stat(directory).map_err(unreadable)?.st_uid];
     let others_write = Mode::from_raw_mode(found.st_mode).intersects(Mode::WGRP | Mode::WOTH);
+    // A file that others may write can be shrunk under the mapping (SIGBUS), and a remote one may never answer.
     let trusted = is_sized(&found) && owners.contains(&found.st_uid) && !others_write && is_local(&file).map_err(|_| Reason::Unreadable)?;
     if trusted { Ok(File::from(file)) } else { Err(Reason::Unreadable) }
 }
 
 /// Whether a file is a regular one of the size of a page.
 pub(crate) fn is_sized(found: &Stat) -> bool {
+    // A shorter file has no byte behind the end of the mapping, and the access would be a SIGBUS.
     FileType::from_raw_mode(found.st_mode) == FileType::RegularFile && usize::try_from(found.st_size) == Ok(FILE_BYTES)
 }
 

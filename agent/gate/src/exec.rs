@@ -5,8 +5,8 @@
 //! programs that make one run of traffic (a benchmark, an RDMA writer) and are called again for the next. A program that
 //! uses the gate itself finds its job in the environment.
 //!
-//! It fails open as the gate does: a name that no job can have, and a standard error that takes no more lines, do not keep CMD
-//! from running. Only arguments that do not say what to run do.
+//! The command fails open as the gate does: a name that no job can have, and a standard error that takes no more lines, do not
+//! keep CMD from running. Only arguments that do not say what to run keep CMD from running.
 
 use std::{
     env,
@@ -26,7 +26,7 @@ use crate::{Config, Gate, JobName, NameError};
 pub const USAGE: i32 = 2;
 /// Exit code for a program that is not there, as in shells.
 pub const NOT_FOUND: i32 = 127;
-/// Exit code for one that is there and cannot be run, as in shells.
+/// Exit code for a program that is there and cannot be run, as in shells.
 pub const NOT_RUN: i32 = 126;
 
 /// How to call it.
@@ -74,7 +74,7 @@ impl std::error::Error for ExecError {}
 
 impl Plan {
     /// Reads arguments; what they do not say comes from `environment`, which is the gate's own. A bad name there (`unnamed`)
-    /// does not matter to who gives one here.
+    /// does not matter if the arguments give another.
     ///
     /// # Errors
     /// [`ExecError`].
@@ -87,6 +87,7 @@ impl Plan {
                 Some("--all-ranks") => plan.all_ranks = true,
                 Some("--job") => {
                     let name = args.next().ok_or(ExecError::NoValue(arg))?;
+                    // A bad name is no bad argument: the program runs all the same, and nothing is held (ADR 2).
                     let job = JobName::try_new(&name.to_string_lossy());
                     (plan.config.job, plan.unnamed) = match job {
                         Ok(job) => (Some(job), None),
@@ -96,6 +97,7 @@ impl Plan {
                 Some("--dir") => plan.config.directory = PathBuf::from(args.next().ok_or(ExecError::NoValue(arg))?),
                 Some(option) if option.starts_with('-') => return Err(ExecError::Unknown(arg)),
                 _ => {
+                    // The first word that is no option begins the program; whatever follows is the program's, options included.
                     plan.command.push(arg);
                     break;
                 }
@@ -108,6 +110,7 @@ impl Plan {
     /// Waits for the slot, if this process is the one that waits.
     fn wait(&self) -> Option<StepOutcome> {
         let rank = RANKS.iter().find_map(env::var_os);
+        // The gate is dropped with this expression, so its report is written before `exec` replaces the process.
         (self.all_ranks || is_leader(rank.as_deref())).then(|| Gate::open(&self.config).step())
     }
 }
@@ -132,8 +135,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
             return USAGE;
         }
     };
+    // `Plan::try_new` refuses an empty command, so the other branch is never taken.
     let Some((program, arguments)) = plan.command.split_first() else { return USAGE };
     let mut command = Command::new(program);
+    // A program that uses the gate itself finds the directory and the job that were waited for here.
     command.args(arguments).env("ANTIPHASE_DIR", &plan.config.directory);
     match &plan.config.job {
         Some(job) => command.env("ANTIPHASE_JOB", job.as_str()),
@@ -143,17 +148,19 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
     if let Some(error) = &plan.unnamed {
         say(&format_args!("not held: {error}"));
     }
+    // A gate that is off, or a plan that does not hold the job, is what somebody wanted: only a fail-open is said.
     if let Some(outcome) = plan.wait()
         && outcome.because.is_fail_open()
     {
         say(&format_args!("not held ({})", outcome.because));
     }
+    // `exec` returns on failure only. The program takes this process over, so signals and the exit code are its own.
     let error = command.exec();
     say(&format_args!("{}: {error}", program.display()));
     if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_RUN }
 }
 
-/// One line on standard error. It may be a full disk or a pipe that nobody reads, and the program must run all the same.
+/// One line on standard error. Standard error may be a full disk or a pipe that nobody reads; the program runs all the same.
 fn say(what: &dyn fmt::Display) {
     let _ = writeln!(io::stderr(), "gate exec: {what}");
 }

@@ -22,13 +22,13 @@ use crate::{
 /// How often a gate without a page it can follow looks for one. Looking costs some system calls, about 10 us.
 const REOPEN_EVERY: Nanos = Nanos::from_millis(200);
 
-/// How often a gate that never waits writes its report. One that waits writes it while it has time, before a wait.
+/// How often a gate that never waits writes its report. A gate that waits writes it while it has time, before a wait.
 const REPORT_EVERY: Nanos = Nanos::from_millis(100);
 
 /// The gate of one job. The leader rank calls [`Self::step`] once per iteration.
 ///
-/// It can be shared by threads: while one is held, the others go. It can be used after a fork, also of a process in which
-/// another thread is held: a child that steps writes the report from then on, and one that does not leaves it to its parent.
+/// Threads can share a gate: while one is held, the others go. A gate can be used after a fork, also of a process in which
+/// another thread is held: a child that steps writes the report from then on; a child that does not step leaves it to its parent.
 #[derive(Debug)]
 pub struct Gate {
     /// Set when the gate met a defect of its own: from then on everything goes.
@@ -43,8 +43,10 @@ impl Gate {
     /// Opens the gate of a job. There is no error: without a page the job goes, and the gate keeps looking for one.
     #[must_use]
     pub fn open(config: &Config) -> Self {
+        // Without a job, or switched off, there is no page to map: every step then goes with the reason `off`.
         let job = config.job.as_ref().filter(|_| !config.off);
         let inner = job.map(|job| {
+            // The handler comes before the first turn, so that no fork of a process in the gate goes uncounted.
             fork::watch();
             Turns::new(Inner::new(config.directory.clone(), job.clone()))
         });
@@ -55,23 +57,26 @@ impl Gate {
     /// at the job's slot, at most [`Schedule::hold_bound`] later. Never fails and never panics.
     pub fn step(&self) -> StepOutcome {
         let Some(inner) = &self.inner else { return passed(Reason::Off) };
+        // The flag guards no data: a thread that sees it late meets the same `catch_unwind` again.
         if self.broken.load(Ordering::Relaxed) {
             return passed(Reason::Internal);
         }
+        // A gate that another thread has is never waited for: to wait for a lock is the way to hang a job (ADR 2).
         let Some(mut inner) = inner.take_or(|| self.anew()) else { return passed(Reason::Busy) };
         self.guarded(|| inner.step())
     }
 
-    /// For a child of a fork in which another thread was in this gate. It has no part of what its parent did.
+    /// The state of a child of a fork in which another thread was in this gate: nothing of what the parent did.
     #[cold]
     fn anew(&self) -> Option<Inner> {
         let job = self.config.job.as_ref()?;
         catch_unwind(AssertUnwindSafe(|| Inner::new(self.config.directory.clone(), job.clone()))).ok()
     }
 
-    /// A panic is a defect of ours and not the job's. What it left behind is not used again.
+    /// A panic is a defect of ours and not the job's. The state that a panic left behind is not used again.
     #[inline]
     fn guarded(&self, step: impl FnOnce() -> StepOutcome) -> StepOutcome {
+        // AssertUnwindSafe holds because `step` looks at `broken` before it touches the state again.
         catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_| {
             self.broken.store(true, Ordering::Relaxed);
             passed(Reason::Internal)
@@ -94,6 +99,7 @@ impl Gate {
 
 impl Drop for Gate {
     fn drop(&mut self) {
+        // The last held start is in no report yet, and no next start will come to write it.
         self.flush();
     }
 }
@@ -111,6 +117,7 @@ fn may_be_replaced(because: Reason, at: NodeTime, page: &Result<Schedule, Reason
         Reason::Stale | Reason::ClockStep | Reason::Malformed => true,
         // Passing needs no trust, so nobody asked how old this is.
         Reason::NotHeld => page.is_ok_and(|schedule| schedule.is_stale(at)),
+        // Expiry and the bounds are the word of an agent that is alive: another file would say the same.
         _ => false,
     }
 }
@@ -154,6 +161,7 @@ impl Inner {
         let page = PageReader::open(&directory, &job);
         let (writer, tracker) = (new_writer(), Tracker::default());
         let report = Destination::open(&directory, &job, writer, &tracker);
+        // The files were looked for just above, so the first new look waits its time too.
         let reopen_at = now().saturating_add(REOPEN_EVERY);
         Self {
             directory,
@@ -161,6 +169,7 @@ impl Inner {
             page,
             reopen_at,
             report,
+            // The first start that is not held writes a report, so that the agent hears of the job at once.
             report_at: NodeTime(0),
             report_open_at: reopen_at,
             writer,
@@ -175,7 +184,7 @@ impl Inner {
         if self.process != fork::generation() {
             self.begin_in_child();
         }
-        // The page first: a heartbeat in the future then means another clock, and not a slow reader.
+        // The page is read before the clock: a heartbeat in the future then means another clock, and not a slow reader.
         let mut page = self.read();
         let mut came = now();
         let mut decision = answer(&self.lock, came, &page);
@@ -183,6 +192,7 @@ impl Inner {
             && came >= self.reopen_at
             && may_be_replaced(because, came, &page)
         {
+            // Both are read anew: with the time from before the reopening, a fresh heartbeat could seem to be in the future.
             self.reopen(came);
             page = self.read();
             came = now();
@@ -196,16 +206,18 @@ impl Inner {
                 outcome
             }
             (Decision::Go { because, .. }, Err(_)) => StepOutcome { start: came, ..absent(because) },
+            // `answer` never waits without a schedule; this arm fails open should it ever do so.
             (Decision::Wait { .. }, Err(reason)) => StepOutcome { start: came, ..absent(reason) },
         };
         self.tracker.record(&outcome);
+        // A held start writes nothing here: a system call between slot and start would make the job late. The next start does.
         if outcome.held.0 == 0 && outcome.start >= self.report_at {
             self.write_report(outcome.start);
         }
         outcome
     }
 
-    /// A child that did nothing yet has nothing to report, and what it has of its parent's is old.
+    /// A child that did nothing yet has nothing to report, and its copy of the parent's totals is old.
     fn flush(&mut self, at: NodeTime) {
         if self.process == fork::generation() {
             self.write_report(at);
@@ -218,9 +230,10 @@ impl Inner {
     }
 
     fn hold(&mut self, came: NodeTime, until: NodeTime, slip: bool, schedule: &Schedule) -> StepOutcome {
-        // There is time for it now, and there may be none at the slot.
+        // The report is written before the wait: there is time now, and there may be none at the slot.
         self.write_report(came);
         let mut hold = self.lock.hold(came, until, schedule);
+        // The last schedule that could be read says how late the start was, also if the page vanishes during the hold.
         let mut followed = *schedule;
         let mut wake = self.wake;
         let because = wait(&mut hold, &mut wake, || {
@@ -230,6 +243,7 @@ impl Inner {
         });
         let start = now();
         self.wake = wake;
+        // A plan that stopped holding the job has no slot that the start could be late for.
         let late = if because == Reason::NotHeld { None } else { followed.phase_error(start) };
         let outcome = StepOutcome { because, start, held: start.since(came), slip, late, plan_version: followed.plan_version };
         self.lock.started(&outcome, &followed);
@@ -242,10 +256,12 @@ impl Inner {
     }
 
     fn write_report(&mut self, at: NodeTime) {
+        // The next time is set on every path, so a report that cannot be written costs one attempt per REPORT_EVERY.
         self.report_at = at.saturating_add(REPORT_EVERY);
         let written = match &mut self.report {
             Destination::File(report) => report.write(&self.tracker),
             Destination::Missing if at >= self.report_open_at => Written::Gone,
+            // A gate that was taken over stays silent for good: two writers would make the agent begin the totals anew all the time.
             Destination::Missing | Destination::Another => return,
         };
         match written {
@@ -260,6 +276,7 @@ impl Inner {
 
     /// The report belongs to the parent, and so do the totals so far.
     fn begin_in_child(&mut self) {
+        // The page stays: a fork keeps the mapping, and the gate only reads it.
         self.process = fork::generation();
         self.lock = PhaseLock::default();
         self.tracker = Tracker::default();
@@ -280,6 +297,7 @@ fn answer(lock: &PhaseLock, at: NodeTime, page: &Result<Schedule, Reason>) -> De
 #[inline]
 fn went(start: NodeTime, because: Reason, late: Nanos, schedule: &Schedule) -> StepOutcome {
     let late = match because {
+        // `decide` has measured the phase of these two, so a second division is saved.
         Reason::OnTime | Reason::HoldTooLong => Some(schedule.signed(late)),
         Reason::NotHeld => None,
         // Not followed, but how far the job is from its slots is worth knowing.

@@ -49,7 +49,7 @@ const READ_TRIES: usize = 3;
 /// A report as it was read. No number in it can be relied on.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Tells one run of a gate from another: when it changes, totals begin anew. It stays when a gate finds a new file.
+    /// Tells one run of a gate from another: when it changes, totals begin anew. The number stays when a gate finds a new file.
     pub writer: u64,
     /// Counts the writes of that run to this file.
     pub sequence: u64,
@@ -84,6 +84,7 @@ fn decode(words: &[u64; REPORT_WORDS]) -> Option<Report> {
     if words[0] != MAGIC || words[1] != LAYOUT || words[CHECKSUM_AT] != checksum(words) {
         return None;
     }
+    // The words may hold anything, as the job writes the file: every length here is a constant, and no word is an index.
     let &[writer, sequence, plan_version, iterations, holds, slips, held] = words[WRITER_AT..].first_chunk()?;
     let by_reason = *words[REASONS_AT..].first_chunk()?;
     let mut ring = [Sample::default(); RING];
@@ -95,7 +96,7 @@ fn decode(words: &[u64; REPORT_WORDS]) -> Option<Report> {
     Some(Report { writer, sequence, tracker: Tracker::new(counters, plan_version, ring) })
 }
 
-/// Of all words after the checksum. It finds copies that are half of one write and half of another, not malice.
+/// The checksum of all words after it. A copy that is half of one write and half of another is found; malice is not.
 fn checksum(words: &[u64; REPORT_WORDS]) -> u64 {
     words[WRITER_AT..].iter().fold(MAGIC, |sum, &word| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29))
 }
@@ -103,6 +104,8 @@ fn checksum(words: &[u64; REPORT_WORDS]) -> u64 {
 fn open(directory: &Path, job: &JobName, create: bool) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let mut options = OpenOptions::new();
+    // The mode is 0666, because the job runs as another user than the agent. A link or a FIFO of that name is not followed
+    // and not waited for.
     options.read(true).write(true).create(create).mode(0o666).custom_flags(flags.bits().cast_signed());
     options.open(directory.join(job.file("report")))
 }
@@ -163,6 +166,7 @@ impl ReportReader {
     #[must_use]
     pub fn read(&self) -> Option<Report> {
         self.keep_size().ok()?;
+        // READ_TRIES bounds the loop: a job that writes all the time must not keep the agent's loop, which also beats the heart.
         for _ in 0..READ_TRIES {
             let mut bytes = [0; REPORT_BYTES];
             self.file.read_exact_at(&mut bytes, 0).ok()?;
@@ -183,7 +187,7 @@ impl ReportReader {
 /// What became of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
-    /// It is in the file.
+    /// The report is in the file.
     Whole,
     /// The file is not there any more, or is broken; there may be a new one.
     Gone,
@@ -193,6 +197,7 @@ pub(crate) enum Written {
 
 /// A number that differs between two gates of one process, between processes, and between runs.
 pub(crate) fn new_writer() -> u64 {
+    // The rotation moves the fast bits of the clock away from those of the process id, so the two do not cancel out.
     clock::now().0.rotate_left(32) ^ u64::from(process::id())
 }
 
@@ -208,11 +213,12 @@ impl ReportWriter {
     /// Opens the report that the agent made and writes the totals so far; `None` if it made none or if it cannot be written
     /// safely.
     pub(crate) fn open(directory: &Path, job: &JobName, writer: u64, tracker: &Tracker) -> Option<Self> {
-        // Writing beyond this limit is a signal that kills.
+        // A write beyond RLIMIT_FSIZE is a signal (SIGXFSZ) that kills the job, so such a job goes without a report.
         if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < FILE_BYTES as u64) {
             return None;
         }
         let file = open(directory, job, false).ok()?;
+        // A write to a remote file may never return, and a file of another size is not the one that the agent made.
         if !is_sized(&fstat(&file).ok()?) || !is_local(&file).ok()? {
             return None;
         }
@@ -222,11 +228,13 @@ impl ReportWriter {
 
     /// Writes a report.
     pub(crate) fn write(&mut self, tracker: &Tracker) -> Written {
+        // A file without a name was removed by the agent, which may have made a new one since.
         let there = fstat(&self.file).is_ok_and(|found| found.st_nlink > 0 && is_sized(&found));
         let mut writer = [0; 8];
         if !there || self.file.read_exact_at(&mut writer, WRITER_AT as u64 * 8).is_err() {
             return Written::Gone;
         }
+        // Two gates that write at once settle it at their next write: the file has one number, and the other gate stops.
         match u64::from_le_bytes(writer) {
             // An agent emptied the file and made it anew.
             0 => Written::Gone,

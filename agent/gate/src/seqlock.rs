@@ -52,18 +52,22 @@ impl<W: Word> Seqlock<'_, W> {
 
     /// Replaces the words. There must be one writer at a time; a write that its writer left unfinished is taken over.
     pub(crate) fn write(&self, values: &[u64]) {
+        // A sequence that is odd already is that of a writer that died: this write takes it over.
         let odd = self.sequence.load() | 1;
         self.sequence.store(odd, Ordering::Relaxed);
+        // The release fence keeps every store to a word behind the odd sequence: a reader that sees such a word sees it as well.
         W::fence(Ordering::Release);
         for (word, &value) in self.words.iter().zip(values) {
             word.store(value, Ordering::Relaxed);
         }
+        // The release store publishes the words before the even sequence. At ten writes a second the number never wraps.
         self.sequence.store(odd.wrapping_add(1), Ordering::Release);
     }
 
     /// The words of one write; `None` when a write was going on.
     #[inline]
     fn try_read<const N: usize>(&self) -> Option<[u64; N]> {
+        // The fence behind this load keeps the loads of the words behind it, and the second fence keeps them before the last load.
         let before = self.sequence.load();
         W::fence(Ordering::Acquire);
         let mut values = [0; N];
@@ -77,6 +81,7 @@ impl<W: Word> Seqlock<'_, W> {
     /// The words of one write; `None` when none could be had in [`READ_TRIES`].
     #[inline]
     pub(crate) fn read<const N: usize>(&self) -> Option<[u64; N]> {
+        // The bound is the fail-open: without it a writer that died in a write would hold the job for ever (ADR 2, point 4).
         for _ in 0..READ_TRIES {
             if let Some(values) = self.try_read() {
                 return Some(values);

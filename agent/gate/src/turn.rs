@@ -46,6 +46,7 @@ impl<T> Turns<T> {
     /// `None` while another thread has its turn, and in a child whose parent was using the value.
     pub(crate) fn take(&self) -> Option<Turn<'_, T>> {
         let ours = fork::generation() + 1;
+        // Acquire pairs with the release in `Turn::drop`; a failure reads nothing of the value, so it needs no order.
         self.taken.compare_exchange(FREE, ours, Ordering::Acquire, Ordering::Relaxed).ok()?;
         Some(Turn { turns: self, borrow: PhantomData })
     }
@@ -55,11 +56,13 @@ impl<T> Turns<T> {
     #[inline]
     pub(crate) fn take_or(&self, anew: impl FnOnce() -> Option<T>) -> Option<Turn<'_, T>> {
         let ours = fork::generation() + 1;
+        // A swap is enough: if another thread of this process has its turn, the word holds `ours` before and after.
         let before = self.taken.swap(ours, Ordering::Acquire);
         if before == ours {
             return None;
         }
         if before != FREE {
+            // Another process's number means a parent's thread, which does not exist here and will never free the word.
             self.replace(anew()?);
         }
         Some(Turn { turns: self, borrow: PhantomData })
@@ -77,7 +80,8 @@ impl<T> Turns<T> {
 
 impl<T> Drop for Turns<T> {
     fn drop(&mut self) {
-        // A value that somebody has his turn with, which can only be somebody of our parent's, may be half changed: it leaks.
+        // A turn that is still taken is one of a parent's thread. Its value may be half changed, and to drop it could read that:
+        // the value leaks instead.
         if *self.taken.get_mut() == FREE {
             // SAFETY: nobody uses the value, and nobody will after this.
             unsafe { ManuallyDrop::drop(self.value.get_mut()) };

@@ -76,8 +76,9 @@ impl Wake {
     /// Takes in a sleep that was to end at `until` and ended at `awake`.
     fn learn(&mut self, until: NodeTime, awake: NodeTime) {
         let late = awake.since(until);
-        // A quarter more, so that the next one that is as late and a little is covered too.
+        // A quarter more covers a next sleep that ends a little later than this one. The sum is small, as `late` is at most SPIN_MAX.
         let wanted = if late <= SPIN_MAX { Nanos(late.0 + late.0 / 4) } else { Nanos(0) };
+        // The spin falls by one part in FORGET per sleep, so a single quick sleep does not undo what many have taught.
         let kept = Nanos(self.spin.0 - self.spin.0 / FORGET);
         self.spin = wanted.max(kept).max(SPIN_MIN).min(SPIN_MAX);
         (self.overslept, self.awake) = (Some(late), awake);
@@ -92,21 +93,26 @@ pub(crate) fn wait(hold: &mut Hold, wake: &mut Wake, mut read: impl FnMut() -> R
     let mut tight = None;
     wake.overslept = None;
     loop {
+        // A turn sleeps for SLICE at most or spins for the learned spin, so the page is read every 10 ms (ADR 2, point 3).
         let before = now();
         if hold.until().since(before) > wake.spin {
+            // The slot is more than the spin away here, so the subtraction does not underflow.
             let nap = NodeTime(hold.until().0 - wake.spin.0).min(before.saturating_add(SLICE));
             tight.get_or_insert_with(TightTimer::new);
             if sleep_until(nap).is_err() {
+                // Without sleep the loop would burn a processor until the slot: the job goes instead.
                 return Reason::Internal;
             }
             wake.learn(nap, now());
         } else {
-            // A system call, so now and not at the slot.
+            // The restored timer slack is a system call, so it comes before the spin and not at the slot.
             tight = None;
+            // The spin ends by itself: the slot is at most `wake.spin` away, and CLOCK_MONOTONIC neither stops nor steps.
             while now() < hold.until() {
                 hint::spin_loop();
             }
         }
+        // The page is read after the spin as well: the start's reason is that of the page as it is at the slot.
         let page = read();
         if let Verdict::Start(because) = hold.check(now(), page.as_ref().map_err(|&reason| reason)) {
             return because;

@@ -12,7 +12,7 @@ pub(crate) const FILE_BYTES: usize = 4096;
 /// Words in it.
 pub(crate) const FILE_WORDS: usize = FILE_BYTES / 8;
 
-/// A mapped page. It stays mapped when the file is unlinked.
+/// A mapped page. The mapping outlives the file's name.
 pub(crate) struct Words {
     map: MmapRaw,
 }

@@ -1,7 +1,7 @@
 //! Which file of which driver holds which counter.
 //!
 //! Names, widths and units come from the kernel's sources and documentation (`hw_counters` of mlx5, bnxt_re, irdma, efa and
-//! rxe; `counters` as in the InfiniBand sysfs ABI). Only those of rxe were ever read from a live device by this project.
+//! rxe; `counters` as in the InfiniBand sysfs ABI). Only the names of rxe were ever read from a live device by this project.
 
 use crate::counter::{Counter, Width};
 
@@ -17,16 +17,17 @@ pub enum Driver {
     Irdma,
     /// AWS: SRD, which has neither marks nor CNPs.
     Efa,
-    /// Soft-RoCE. It neither sends nor obeys CNPs.
+    /// Soft-RoCE, which neither sends nor obeys CNPs.
     Rxe,
     /// Another: every name that is known is tried.
     Unknown,
 }
 
 impl Driver {
-    /// From the name of the kernel module behind the device, or its absence: Soft-RoCE has no device.
+    /// The driver, from the name of the kernel module behind the device, or from its absence: Soft-RoCE has no device.
     #[must_use]
     pub fn of(module: Option<&str>) -> Self {
+        // The link names the driver of the PCI device, which for Broadcom and Intel is the Ethernet driver below the RDMA one.
         match module {
             Some("mlx5_core") => Self::Mlx5,
             Some("bnxt_en" | "bnxt_re") => Self::BnxtRe,
@@ -43,7 +44,7 @@ impl Driver {
 pub struct Alias {
     /// What it counts.
     pub counter: Counter,
-    /// Whose name it is; `None`: of every driver (the InfiniBand port counters).
+    /// The driver that has this name; `None`: every driver (the InfiniBand port counters).
     pub driver: Option<Driver>,
     /// Below `ports/<n>/`.
     pub file: &'static str,
@@ -66,7 +67,7 @@ const fn q(counter: Counter, file: &'static str) -> Alias {
     Alias { counter, driver: Some(Driver::Mlx5), file, width: Width::Bits32, unit: 1 }
 }
 
-/// Of several aliases of one counter the first whose file can be read counts: later ones are the names of other versions.
+/// Of several aliases of one counter the first whose file can be read counts: later aliases are names of other versions.
 const TABLE: &[Alias] = &[
     port(Counter::RxBytes, "counters/port_rcv_data", 4),
     port(Counter::TxBytes, "counters/port_xmit_data", 4),
@@ -130,6 +131,7 @@ const TABLE: &[Alias] = &[
 
 /// The aliases to try for a driver, best first per counter.
 pub fn aliases(driver: Driver) -> impl Iterator<Item = &'static Alias> {
+    // An unknown driver gets every name: a file that is not there costs one failed open.
     TABLE.iter().filter(move |alias| driver == Driver::Unknown || alias.driver.is_none_or(|of| of == driver))
 }
 

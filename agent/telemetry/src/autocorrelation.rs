@@ -9,12 +9,12 @@ use realfft::RealFftPlanner;
 pub(crate) fn autocorrelation(planner: &mut RealFftPlanner<f64>, signal: &[f64], lag_max: usize) -> Option<Vec<f64>> {
     let n = signal.len();
     let mean = signal.iter().sum::<f64>() / n.max(1) as f64;
-    // What rounding leaves of a constant is not a signal.
+    // Rounding leaves a constant with a tiny variance, which must not pass for a signal.
     let power = signal.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>() / n.max(1) as f64;
     if power.is_nan() || power <= mean * mean * 1e-9 {
         return None;
     }
-    // Zeros behind the signal keep its end from meeting its beginning.
+    // Zeros behind the signal keep its end from meeting its beginning: a product of spectra is a circular correlation.
     let length = (2 * n).next_power_of_two();
     let (forward, inverse) = (planner.plan_fft_forward(length), planner.plan_fft_inverse(length));
     let mut time = forward.make_input_vec();
@@ -24,9 +24,11 @@ pub(crate) fn autocorrelation(planner: &mut RealFftPlanner<f64>, signal: &[f64],
     }
     forward.process(&mut time, &mut spectrum).ok()?;
     for bin in &mut spectrum {
+        // The squared spectrum is the transform of the autocorrelation (Wiener-Khinchin).
         *bin = (bin.norm_sqr()).into();
     }
     inverse.process(&mut spectrum, &mut time).ok()?;
+    // Lag 0 carries the same scale as every other lag, so the factor of the unscaled transforms cancels out.
     let power = time[0] / n as f64;
     Some((0..=lag_max.min(n.saturating_sub(1))).map(|lag| time[lag] / (n - lag) as f64 / power).collect())
 }

@@ -125,7 +125,7 @@ pub enum Increment {
     By(u64),
     /// The counter went back: its driver or device began anew. What passed is not known.
     Reset,
-    /// One of the readings has no such counter.
+    /// At least one of the two readings has no such counter.
     Absent,
 }
 
@@ -153,13 +153,16 @@ pub const EVENTS_PER_SECOND_MAX: u64 = 600_000_000;
 /// Never: the shortest slice counts.
 #[must_use]
 pub fn increments(widths: &[Width], before: &[Option<u64>], after: &[Option<u64>], elapsed: Nanos) -> Vec<Increment> {
+    // A u128 holds the product of any two u64, so an absurd time between readings does not overflow.
     let wrap_max = u128::from(elapsed.0) * u128::from(EVENTS_PER_SECOND_MAX) / 1_000_000_000;
     let readings = || widths.iter().zip(before.iter().zip(after));
     let wrapped = |width: Width, before: u64, after: u64| {
+        // A value above 32 bits is not of a 32-bit counter, and half of the range is as far as forward and back can be told apart.
         let by = (after.wrapping_sub(before)) & u64::from(u32::MAX);
         let fits = width == Width::Bits32 && before <= u64::from(u32::MAX) && u128::from(by) <= wrap_max.min(1 << 31);
         fits.then_some(by)
     };
+    // A device begins anew as a whole, so one counter that went back without a wrap casts doubt on every wrap beside it.
     let device_reset = readings().any(|(&width, pair)| match pair {
         (&Some(before), &Some(after)) => after < before && wrapped(width, before, after).is_none(),
         _ => false,

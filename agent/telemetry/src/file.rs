@@ -50,17 +50,19 @@ pub(crate) struct NumberFile {
 }
 
 impl NumberFile {
-    /// Opens it, and reads it once: `None` for a file that is missing, unreadable or holds no number.
+    /// Opens a file, and reads it once: `None` for a file that is missing, unreadable or holds no number.
     ///
     /// A port without a PMA answers "N/A (no PMA)", EINVAL or EOPNOTSUPP; none of them is a failure.
     pub(crate) fn open(path: &Path) -> Option<Self> {
         let opened = Self { file: File::open(path).ok()? };
+        // A file of a port may exist and never hold a number; the first reading keeps it from the list for good.
         opened.read().map(|_| opened)
     }
 
     /// The number now. `None` when the device is gone or the file stopped to be a number.
     pub(crate) fn read(&self) -> Option<u64> {
         let mut buffer = [0; NUMBER_BYTES_MAX];
+        // A read at offset 0 makes the kernel write the value anew, so the descriptor can stay open for years.
         let length = self.file.read_at(&mut buffer, 0).ok()?;
         number(&buffer[..length])
     }
@@ -103,6 +105,7 @@ impl TableFile {
 /// A small file as text without white space around it.
 pub(crate) fn text(path: &Path) -> Option<String> {
     let mut buffer = [0; 256];
+    // 256 bytes bound the text: the callers read names of interfaces and a few digits.
     let length = File::open(path).ok()?.read_at(&mut buffer, 0).ok()?;
     Some(str::from_utf8(&buffer[..length]).ok()?.trim().to_owned())
 }
@@ -110,6 +113,7 @@ pub(crate) fn text(path: &Path) -> Option<String> {
 /// Names in a folder, sorted, at most [`NAMES_MAX`]; a folder that is not there has none.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    // NAMES_MAX bounds the list before it is sorted. A name that is not UTF-8 is of no interface that we could report.
     let mut names: Vec<String> = entries.take(NAMES_MAX).filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
     names.sort();
     names

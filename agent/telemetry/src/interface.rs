@@ -38,12 +38,13 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// Opens the counters of `name`. `None` when it has none: it is gone, or not an interface.
+    /// Opens the counters of `name`. `None` when there are none: the interface is gone, or the name is of something else.
     #[must_use]
     pub fn open(root: &Root, name: &str) -> Option<Self> {
         let statistics = root.net().join(name).join("statistics");
         let files: Vec<_> =
             FILES.iter().filter_map(|&(counter, file)| Some((counter, NumberFile::open(&statistics.join(file))?))).collect();
+        // A file that cannot be read makes its counter absent, which is not 0; the others count all the same.
         (!files.is_empty()).then_some(Self { files })
     }
 
@@ -57,6 +58,7 @@ impl Interface {
 
     pub(crate) fn read_bytes(&self) -> Option<u64> {
         let bytes = |wanted| self.files.iter().find(|(counter, _)| *counter == wanted).and_then(|(_, file)| file.read());
+        // A sum that wraps goes back, and `Series` then begins anew: no false rush of bytes.
         Some(bytes(Counter::RxBytes)?.wrapping_add(bytes(Counter::TxBytes)?))
     }
 }
@@ -67,12 +69,12 @@ impl Interface {
 pub struct InterfaceTable {
     file: File,
     buffer: Box<[u8; TABLE_BYTES]>,
-    /// Of each interface that the last reading listed: where its name is in the buffer, and its bytes both ways.
+    /// The interfaces of the last reading: where the name is in the buffer, and the bytes both ways.
     listed: Vec<(Range<usize>, u64)>,
 }
 
 impl InterfaceTable {
-    /// Opens it, and reads it once. `None` where it is missing or not one.
+    /// Opens the table, and reads it once. `None` where the file is missing or empty.
     #[must_use]
     pub fn open(root: &Root) -> Option<Self> {
         let file = File::open(root.proc.join("net/dev")).ok()?;
@@ -80,13 +82,15 @@ impl InterfaceTable {
         table.read().then_some(table)
     }
 
-    /// Reads it again. After a failure it lists nothing.
+    /// Reads the table again. After a failure nothing is listed.
     pub fn read(&mut self) -> bool {
         self.listed.clear();
         let length = self.file.read_at(&mut self.buffer[..], 0).unwrap_or(0);
+        // A table that is not UTF-8 lists nothing, and the caller reads the files of its interfaces.
         let text = str::from_utf8(&self.buffer[..length]).unwrap_or_default();
         let mut at = 0;
         for (index, line) in text.split_inclusive('\n').enumerate() {
+            // A last line without its end was cut at TABLE_BYTES, and so may be its numbers.
             if index >= TABLE_HEADER && line.ends_with('\n') {
                 self.listed.extend(interface_of(line).map(|(name, bytes)| (at + name.start..at + name.end, bytes)));
             }
@@ -104,6 +108,7 @@ impl InterfaceTable {
     /// Received and sent bytes together of an interface at the last reading, wrapping. `None` if it was not listed.
     #[must_use]
     pub fn bytes(&self, name: &str) -> Option<u64> {
+        // A search from the front is enough: TABLE_BYTES holds some thirty interfaces.
         self.listed.iter().find(|(listed, _)| &self.buffer[listed.clone()] == name.as_bytes()).map(|&(_, bytes)| bytes)
     }
 }
@@ -114,6 +119,7 @@ fn interface_of(line: &str) -> Option<(Range<usize>, u64)> {
     let (name, numbers) = line.rsplit_once(':')?;
     let mut numbers = numbers.split_ascii_whitespace();
     let received: u64 = numbers.next()?.parse().ok()?;
+    // `next` has taken the received bytes already, so the distance is one less.
     let sent: u64 = numbers.nth(SENT_AT - 1)?.parse().ok()?;
     Some((name.len() - name.trim_start().len()..name.len(), received.wrapping_add(sent)))
 }

@@ -1,6 +1,6 @@
 //! Marks that IP saw, of the whole network namespace: `/proc/net/netstat`.
 //!
-//! They count TCP, QUIC and Soft-RoCE alike. RoCE that a NIC handles itself passes IP by; its marks are RDMA counters.
+//! The marks are of TCP, QUIC and Soft-RoCE alike. RoCE that a NIC handles itself passes IP by; its marks are RDMA counters.
 
 use crate::{
     counter::{Counter, Width},
@@ -42,6 +42,7 @@ impl IpCounters {
     }
 
     pub(crate) fn read(&mut self, into: &mut Vec<Option<u64>>) {
+        // Each name is looked up anew: a table that lost one gives an absent value, and the values stay parallel to `present`.
         let now = self.table.read().map(counters).unwrap_or_default();
         into.extend(self.present.iter().map(|wanted| now.iter().find(|(counter, _)| counter == wanted).map(|(_, value)| *value)));
     }
@@ -51,9 +52,11 @@ impl IpCounters {
 fn counters(table: &str) -> Vec<(Counter, u64)> {
     let mut found = Vec::with_capacity(NAMES.len());
     let mut lines = table.lines();
+    // The loop ends with the table, which has at most 64 KiB (`TABLE_BYTES_MAX` of file.rs).
     while let (Some(names), Some(values)) = (lines.next(), lines.next()) {
         let mut columns = names.split_ascii_whitespace().zip(values.split_ascii_whitespace());
         let Some((section, same)) = columns.next() else { continue };
+        // Two lines that are no pair mean another format (net/ipv4/proc.c writes pairs), so nothing of it is believed.
         if section != same {
             return Vec::new();
         }

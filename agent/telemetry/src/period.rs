@@ -57,7 +57,7 @@ pub enum Aperiodic {
     },
     /// Nothing varies: silent, or busy throughout.
     Constant,
-    /// It varies without repeating itself.
+    /// The rate varies without repeating itself.
     NoPeak {
         /// Highest autocorrelation at any lag that was tried.
         confidence: f64,
@@ -74,7 +74,7 @@ impl core::fmt::Display for Aperiodic {
     }
 }
 
-/// Finds periods. It keeps the tables of its transforms, which take longer to make than to use.
+/// Finds periods. A learner keeps the tables of its transforms, which take longer to make than to use.
 #[derive(Default)]
 pub struct Learner {
     planner: RealFftPlanner<f64>,
@@ -96,6 +96,7 @@ impl Learner {
         if grid.len() < STEPS_MIN * PERIODS_MIN {
             return Err(Aperiodic::TooShort { steps: grid.len() });
         }
+        // A lag beyond half of the window has few pairs and so a noisy value, and the longest period sought is a quarter of it.
         let correlation = autocorrelation(&mut self.planner, &grid, grid.len() / 2).ok_or(Aperiodic::Constant)?;
         let lag_max = grid.len() / PERIODS_MIN;
         let lag = first_high_peak(&correlation, lag_max)?;
@@ -103,7 +104,7 @@ impl Learner {
         let confidence = share_explained(&grid, steps);
         let period = Nanos((steps * step.0 as f64).round() as u64);
         let window = Nanos(step.0 * grid.len() as u64);
-        // The fold is over the window's end, where the port is now.
+        // The fold is over the window's end, where the port is now, and over whole periods, so that no phase counts once more.
         let folded = period.0.saturating_mul(FOLDED_PERIODS).min(window.0) / period.0 * period.0;
         let skipped = ((window.0 - folded) / step.0) as usize;
         let origin = NodeTime(start.0 + skipped as u64 * step.0);
@@ -123,7 +124,8 @@ pub fn learn(series: &Series, step: Nanos) -> Result<Observation, Aperiodic> {
 /// The shortest lag that is a local maximum and nearly as high as the highest.
 fn first_high_peak(correlation: &[f64], lag_max: usize) -> Result<usize, Aperiodic> {
     let is_peak = |&lag: &usize| correlation[lag] >= correlation[lag - 1] && correlation[lag] >= correlation[lag + 1];
-    // Below the first dip a signal is like itself only because it changes slowly.
+    // Below the first dip a signal is like itself only because it changes slowly. STEPS_MIN and `last` keep the neighbours of
+    // every lag inside the slice.
     let dip = correlation.iter().position(|value| *value <= 0.0).unwrap_or(correlation.len());
     let last = lag_max.min(correlation.len().saturating_sub(2));
     let peaks: Vec<usize> = (dip.max(STEPS_MIN)..=last).filter(is_peak).collect();
@@ -141,6 +143,7 @@ fn sharpened(correlation: &[f64], lag: usize) -> f64 {
     let mut multiple = 2;
     // Jitter rounds the peaks, so the first may be off by a few steps, and its double by twice as many.
     let reach = 1 + lag / REACH;
+    // The multiple doubles each time, so the loop ends after few turns; the filter keeps every index inside the slice.
     while let Some(predicted) = Some((period * multiple as f64).round() as usize).filter(|at| at + reach + 1 < correlation.len()) {
         let near = predicted - reach..=predicted + reach;
         let Some(peak) = near.max_by(|a, b| correlation[*a].total_cmp(&correlation[*b])) else { break };
@@ -168,6 +171,7 @@ fn shortest(signal: &[f64], correlation: &[f64], period: f64) -> f64 {
         let as_well = AS_WELL - 1.0 / part;
         shows && part >= STEPS_MIN as f64 && explained(signal, part, bins) >= as_well * explained(signal, period, parts * bins)
     };
+    // The largest number of parts comes first, because the shortest part that repeats is wanted; PARTS_MAX bounds the passes.
     let parts = (2..=PARTS_MAX).rev().find(repeats_as_well).unwrap_or(1);
     period / parts as f64
 }
@@ -177,7 +181,9 @@ fn explained(signal: &[f64], period: f64, bins: usize) -> f64 {
     let mean = signal.iter().sum::<f64>() / signal.len().max(1) as f64;
     let mut sums = vec![(0.0, 0.0); bins];
     for (i, value) in signal.iter().enumerate() {
+        // A value stands for its whole step, so the middle of the step says the bin.
         let phase = (i as f64 + 0.5) / period;
+        // `fract` is below 1, but the product may round up to `bins`.
         let bin = ((phase.fract() * bins as f64) as usize).min(bins - 1);
         sums[bin].0 += value - mean;
         sums[bin].1 += 1.0;
@@ -189,6 +195,7 @@ fn explained(signal: &[f64], period: f64, bins: usize) -> f64 {
 fn share_explained(signal: &[f64], period: f64) -> f64 {
     let mean = signal.iter().sum::<f64>() / signal.len().max(1) as f64;
     let power: f64 = signal.iter().map(|value| (value - mean) * (value - mean)).sum();
+    // The power is not zero: `autocorrelation` has refused a constant signal before. Rounding may pass 1 a little.
     (explained(signal, period, period.ceil() as usize) / power).clamp(0.0, 1.0)
 }
 
@@ -197,5 +204,6 @@ fn vertex(correlation: &[f64], peak: usize) -> f64 {
     let (left, top, right) = (correlation[peak - 1], correlation[peak], correlation[peak + 1]);
     let bend = left - 2.0 * top + right;
     let offset = if bend < 0.0 { (left - right) / (2.0 * bend) } else { 0.0 };
+    // The top of a true peak is within half a step; the clamp is for a plateau, where the bend is nearly zero.
     peak as f64 + offset.clamp(-0.5, 0.5)
 }

@@ -8,7 +8,7 @@ const CONTRAST_MIN: f64 = 2.0;
 /// A span of the period in which the port was busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BusyPhase {
-    /// From the period's begin; below the period. The phase may run over the period's end.
+    /// Begin of the phase, counted from the period's begin; below the period. The phase may run over the period's end.
     pub start: Nanos,
     /// Length.
     pub duration: Nanos,
@@ -23,6 +23,7 @@ pub struct BusyPhase {
 #[must_use]
 pub fn fold(bytes: &[f64], step: Nanos, period: Nanos) -> Vec<BusyPhase> {
     let bins = (period.0 / step.0.max(1)) as usize;
+    // One bin has no silent and busy level to tell apart, and a period below a step has none at all.
     if bins < 2 || bytes.is_empty() {
         return Vec::new();
     }
@@ -45,6 +46,7 @@ pub fn fold(bytes: &[f64], step: Nanos, period: Nanos) -> Vec<BusyPhase> {
             BusyPhase {
                 start: Nanos((first as f64 * width) as u64),
                 duration: Nanos((count as f64 * width) as u64),
+                // Bytes per nanosecond are 8,000 Mbit/s, the unit of `Rate`.
                 rate: Rate((mean * 8_000.0 / step.0.max(1) as f64).round() as u64),
             }
         })
@@ -60,7 +62,7 @@ fn threshold(levels: &[f64]) -> Option<f64> {
     };
     let mut threshold = highest / 2.0;
     let mut levels = (0.0, 0.0);
-    // It settles within a few rounds; the bound only keeps rounding from going on forever.
+    // The threshold settles within a few rounds; the bound of 32 only keeps rounding from going on for ever.
     for _ in 0..32 {
         levels = (mean(&|level| level <= threshold)?, mean(&|level| level > threshold)?);
         let next = levels.0.midpoint(levels.1);
@@ -76,6 +78,7 @@ fn threshold(levels: &[f64]) -> Option<f64> {
 fn runs(levels: &[f64], threshold: f64) -> impl Iterator<Item = (usize, usize)> {
     let bins = levels.len();
     let busy = move |bin: usize| levels[bin % bins] > threshold;
+    // `bin + bins - 1` is the bin before, around the circle and without an underflow at bin 0.
     (0..bins).filter(move |&bin| busy(bin) && !busy(bin + bins - 1)).map(move |first| {
         let count = (0..bins).take_while(|i| busy(first + i)).count();
         (first, count)
@@ -87,6 +90,7 @@ fn runs(levels: &[f64], threshold: f64) -> impl Iterator<Item = (usize, usize)> 
 pub fn phase_error(observed: u64, planned: u64, period: Nanos) -> i64 {
     let period = i128::from(period.0.max(1));
     let late = (i128::from(observed) - i128::from(planned)).rem_euclid(period);
+    // `late` is below the period, so the larger half is the shorter way round from the other side.
     let signed = if 2 * late > period { late - period } else { late };
     i64::try_from(signed).unwrap_or(i64::MAX)
 }

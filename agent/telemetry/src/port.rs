@@ -79,7 +79,7 @@ impl Port {
         Self::new(IP_PORT, PortSource::Ip(counters))
     }
 
-    /// Its name: of the interface, or `device/port` of RDMA, or [`IP_PORT`].
+    /// The port's name: of the interface, or `device/port` of RDMA, or [`IP_PORT`].
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -109,9 +109,10 @@ impl Port {
         self.resets
     }
 
-    /// Whether it is still there: the last reading had a counter.
+    /// Whether the port is still there: the last reading had a counter.
     #[must_use]
     pub fn is_present(&self) -> bool {
+        // A port that was never read counts as there, or a scan would drop it before its first reading.
         self.read_at.is_none() || self.last.iter().any(Option::is_some)
     }
 
@@ -134,15 +135,18 @@ impl Port {
             PortSource::Ip(ip) => ip.read(&mut values),
         }
         let before = core::mem::replace(&mut self.last, values);
+        // The values and the time are kept before the `?`, so the first reading is the base of the second.
         let elapsed = now.since(self.read_at.replace(now)?);
         let mut increments = increments(&self.widths, &before, &self.last, elapsed);
         for ((increment, unit), total) in increments.iter_mut().zip(&self.units).zip(&mut self.totals) {
+            // Units come last: a wrap can be told only in the words of the device, before they are bytes.
             if let Increment::By(by) = increment {
                 *by = by.saturating_mul(*unit);
                 *total = total.saturating_add(*by);
             }
         }
         let delta = PortDelta { increments, elapsed };
+        // A device begins anew as a whole, so many counters that went back are one reset.
         self.resets += u64::from(delta.has_reset());
         Some(delta)
     }

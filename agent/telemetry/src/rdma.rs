@@ -40,6 +40,7 @@ pub fn rdma_ports(root: &Root) -> Vec<RdmaPort> {
     for device in names(&root.infiniband()) {
         let folder = root.infiniband().join(&device);
         for port in names(&folder.join("ports")) {
+            // PORTS_MAX bounds the open files: each port holds one descriptor per counter.
             if ports.len() < PORTS_MAX {
                 ports.extend(RdmaPort::open(&folder, &device, &port));
             }
@@ -52,6 +53,7 @@ impl RdmaPort {
     fn open(folder: &Path, device: &str, port: &str) -> Option<Self> {
         let module = std::fs::read_link(folder.join("device/driver")).ok();
         let has_device = folder.join("device").exists();
+        // Only Soft-RoCE has no device at all; a device without the link of a driver is an unknown one.
         let driver = match module.as_deref().and_then(Path::file_name).and_then(|name| name.to_str()) {
             None if has_device => Driver::Unknown,
             module => Driver::of(module),
@@ -59,6 +61,7 @@ impl RdmaPort {
         let folder = folder.join("ports").join(port);
         let mut files: Vec<OpenAlias> = Vec::new();
         for alias in aliases(driver) {
+            // The best name of a counter stands first in the table, so a later name would count the same again.
             if files.iter().any(|open| open.counter == alias.counter) {
                 continue;
             }
@@ -67,6 +70,7 @@ impl RdmaPort {
             }
         }
         let lifespan = text(&folder.join("hw_counters/lifespan")).and_then(|ms| number(ms.as_bytes()));
+        // A port without any counter that can be read has nothing to report.
         (!files.is_empty()).then(|| Self {
             name: format!("{device}/{port}"),
             netdev: text(&folder.join("gid_attrs/ndevs/0")).filter(|name| !name.is_empty()),
@@ -88,7 +92,7 @@ impl RdmaPort {
         self.netdev.as_deref()
     }
 
-    /// Whose names its counters have.
+    /// The driver whose names the counters have.
     #[must_use]
     pub const fn driver(&self) -> Driver {
         self.driver
@@ -116,6 +120,7 @@ impl RdmaPort {
     pub(crate) fn read_bytes(&self) -> Option<u64> {
         let bytes = |wanted| {
             let open = self.files.iter().find(|open| open.counter == wanted)?;
+            // `Series` begins anew where the product or the sum wraps.
             Some(open.file.read()?.wrapping_mul(open.unit))
         };
         Some(bytes(Counter::RxBytes)?.wrapping_add(bytes(Counter::TxBytes)?))

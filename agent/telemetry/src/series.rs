@@ -16,7 +16,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// Adds a reading of the device's value. One that went back begins the series anew, and so does a gap (`None`):
+    /// Adds a reading of the device's value. A value that went back begins the series anew, and so does a gap (`None`):
     /// what passed in between is not known. A reading that is not later than the one before is dropped.
     pub fn push(&mut self, at: NodeTime, value: Option<u64>) {
         let (Some(value), last) = (value, self.last) else {
@@ -28,6 +28,7 @@ impl Series {
                 if at <= before {
                     return;
                 }
+                // The total never exceeds the device's value, so the sum fits a u64.
                 total + (value - last)
             }
             _ => {
@@ -70,6 +71,7 @@ impl Series {
             return (NodeTime(0), Vec::new());
         };
         let step = step.0.max(1);
+        // The cap keeps a tiny step from asking for memory without bound, and steps * step stays below the readings' span.
         let steps = usize::try_from(last.since(first).0 / step).unwrap_or(usize::MAX).min(SAMPLES_MAX);
         let start = last.0 - steps as u64 * step;
         let mut grid = Vec::with_capacity(steps);
@@ -94,6 +96,7 @@ impl Series {
         let (t0, v0) = self.readings[after.saturating_sub(1).min(self.readings.len() - 1)];
         let (t1, v1) = self.readings[after.min(self.readings.len() - 1)];
         let span = t1.since(t0).0;
+        // Only a series of one reading has no span, because `push` refuses a reading that is not later.
         if span == 0 {
             return v0 as f64;
         }

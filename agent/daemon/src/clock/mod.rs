@@ -20,7 +20,7 @@ pub const WINDOW: Nanos = Nanos(60_000_000_000);
 /// Most samples that are kept: one a second over [`WINDOW`], and the quick ones of the start.
 pub const SAMPLES_MAX: usize = 72;
 /// Samples in a row that must agree with each other and not with those before until the estimate starts again from them.
-/// One may be a single bad stamp; meanwhile the bound covers both sides.
+/// A lone sample may be a bad stamp; meanwhile the bound covers both sides.
 pub const STEP_SAMPLES: usize = 3;
 
 const PPM: u128 = 1_000_000;
@@ -30,11 +30,11 @@ const PPM: u128 = 1_000_000;
 pub struct Exchange {
     /// The probe left the node.
     pub sent: NodeTime,
-    /// It reached the service.
+    /// The probe reached the service.
     pub received: FabricTime,
     /// The echo left the service.
     pub echoed: FabricTime,
-    /// It reached the node.
+    /// The echo reached the node.
     pub came: NodeTime,
 }
 
@@ -52,9 +52,10 @@ pub struct ClockEstimate {
 }
 
 impl ClockEstimate {
-    /// The bound at another time: it grows by [`DRIFT_PPM_MAX`].
+    /// The bound at another time. The bound grows by [`DRIFT_PPM_MAX`] with the distance in time.
     #[must_use]
     pub fn bound_at(&self, now: NodeTime) -> Nanos {
+        // The distance counts both ways: a time before the estimate is as uncertain as one behind it.
         let age = now.0.abs_diff(self.at.0);
         Nanos(self.bound.0.saturating_add(u64::try_from(drift(age)).unwrap_or(u64::MAX)))
     }
@@ -63,9 +64,9 @@ impl ClockEstimate {
 /// What an exchange did to the estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// It agrees with what was known.
+    /// The exchange agrees with what was known.
     Agrees,
-    /// It contradicts what was known. The bound covers both until more samples decide.
+    /// The exchange contradicts what was known. The bound covers both until more samples decide.
     Contradicts,
     /// A clock stepped: the estimate starts again from the last [`STEP_SAMPLES`] samples.
     Restarted,
@@ -101,20 +102,24 @@ struct Sample {
 
 impl Sample {
     fn try_new(stamps: &Exchange) -> Option<Self> {
+        // An i128 holds the difference of any two stamps, whatever the service says.
         let there = i128::from(stamps.received.0) - i128::from(stamps.sent.0);
         let back = i128::from(stamps.echoed.0) - i128::from(stamps.came.0);
         let ordered = stamps.came >= stamps.sent && stamps.echoed >= stamps.received;
-        // A service that holds the probe for long may drift meanwhile by more than the way took.
+        // A service that holds the probe for long may drift meanwhile by more than the way took, so a round trip that is a little
+        // below zero is possible, and one that is further below is not.
         let slop = drift(stamps.came.since(stamps.sent).0);
         if !ordered || there + slop < back - slop {
             return None;
         }
+        // Such a round trip counts as zero. A longer one than u64 cannot be, as it is at most the time between `sent` and `came`.
         let rtt = Nanos(u64::try_from(there - back).unwrap_or(0));
         Some(Self { interval: Interval { low: back, high: there }, sent: stamps.sent, rtt })
     }
 
     fn at(&self, now: NodeTime) -> Interval {
         let slop = drift(now.0.abs_diff(self.sent.0));
+        // Both ends move outwards, because nobody knows which of the clocks is the faster one.
         Interval { low: self.interval.low - slop, high: self.interval.high + slop }
     }
 }
@@ -154,6 +159,7 @@ impl ClockEstimator {
             self.contradicting.clear();
         }
         self.contradicting.push(sample);
+        // Until enough samples agree, `estimate` covers both sides, and gates go where that bound exceeds the slack.
         if self.contradicting.len() < STEP_SAMPLES {
             return Taken::Contradicts;
         }
@@ -162,13 +168,15 @@ impl ClockEstimator {
         Taken::Restarted
     }
 
-    /// What is known now; `None` before the first exchange. Goes on between exchanges with a growing bound.
+    /// What is known now; `None` before the first exchange. The estimate goes on between exchanges with a growing bound.
     #[must_use]
     pub fn estimate(&self, now: NodeTime) -> Option<ClockEstimate> {
         let known = self.known(now)?;
         let range = meet_all(self.contradicting.iter(), now).map_or(known, |other| known.hull(other));
         let middle = range.low + (range.high - range.low).div_euclid(2);
+        // A service with an absurd clock gives no estimate rather than a wrong one.
         let offset = i64::try_from(middle).ok()?;
+        // The middle is rounded down, so the upper half may be longer by one nanosecond.
         let bound = u64::try_from((range.high - middle).max(middle - range.low)).unwrap_or(u64::MAX);
         let rtt = self.samples.iter().map(|sample| sample.rtt).min()?;
         Some(ClockEstimate { offset: ClockOffset(offset), bound: Nanos(bound), rtt, at: now })
@@ -186,6 +194,7 @@ impl ClockEstimator {
     }
 
     fn drop_old(&mut self, now: NodeTime) {
+        // The last sample stays whatever its age: its interval still widens truly, and without it there would be no clock.
         while self.samples.len() > 1 && self.samples.front().is_some_and(|first| now.since(first.sent) > WINDOW) {
             self.samples.pop_front();
         }

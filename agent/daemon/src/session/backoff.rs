@@ -33,17 +33,21 @@ impl Backoff {
         let most = if hopeless {
             REFUSED_WAIT_MAX
         } else {
+            // From 32 failures on the shift has no result and the largest factor stands in; WAIT_MAX caps every product.
             FIRST_MAX.saturating_mul(1_u32.checked_shl(self.failures).unwrap_or(u32::MAX)).min(WAIT_MAX)
         };
         // A hopeless case must not come early by luck.
         let least = if hopeless { REFUSED_WAIT_MAX / 2 } else { WAIT_MIN };
+        // The count only grows while the service is away, and must not wrap to a short wait.
         self.failures = self.failures.saturating_add(1);
         let span = u64::try_from((most - least).as_nanos()).unwrap_or(u64::MAX);
+        // The spans are at most half a minute, so the remainder of a u64 is even enough for a jitter.
         least + Duration::from_nanos(random % span.max(1))
     }
 }
 
-/// From the provider of cryptography, which is here anyway. Zero if it fails, which costs the jitter only.
+/// A random number from the provider of cryptography, which is here anyway. Zero if the provider fails, which costs the jitter
+/// only.
 pub(super) fn random() -> u64 {
     let mut bytes = [0; 8];
     match rustls::crypto::ring::default_provider().secure_random.fill(&mut bytes) {

@@ -75,7 +75,7 @@ pub enum ConnectError {
         /// Whether it says that trying again can help.
         retry: bool,
     },
-    /// It speaks a protocol that this agent does not.
+    /// The service speaks a protocol that this agent does not.
     #[error("the service speaks protocol {protocol}; this agent speaks {PROTOCOL_MIN} to {PROTOCOL}")]
     Protocol {
         /// The service's.
@@ -124,6 +124,7 @@ async fn connect_to(config: &SessionConfig, plan_version: u64, address: SocketAd
     let unreachable = |what: &dyn std::fmt::Display| ConnectError::Unreachable { address, what: what.to_string() };
     let mut client = ClientConfig::new(Arc::new(tls::client_config(&config.credentials, address)?));
     client.transport_config(Arc::new(transport()));
+    // The socket has the address's family: whether an IPv6 socket carries IPv4 is a setting of the host (bindv6only).
     let local: SocketAddr = if address.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
     let endpoint = Endpoint::client(local).map_err(|error| unreachable(&error))?;
     let name = server_name(config);
@@ -132,8 +133,10 @@ async fn connect_to(config: &SessionConfig, plan_version: u64, address: SocketAd
         timeout(CONNECT_WITHIN, connecting).await.map_err(|_| unreachable(&"no answer"))?.map_err(|error| unreachable(&error))?;
     let admitted = timeout(WELCOME_WITHIN, greet(config, plan_version, &connection)).await;
     let (send, recv, decoder, welcome) = match admitted {
+        // CONNECT_WITHIN and WELCOME_WITHIN bound an attempt, so an address costs ten seconds at most before the next is tried.
         Ok(Ok(greeted)) => greeted,
         Ok(Err(Greeting::Lost(error))) => {
+            // A TLS 1.3 client learns that its certificate was refused only after its own handshake is done, so the reason is here.
             return Err(match (&config.credentials, connection.close_reason()) {
                 (Credentials::Files { certificate, .. }, Some(reason)) if is_about_certificate(&reason) => {
                     ConnectError::Certificate { address, certificate: certificate.clone(), what: reason.to_string() }
@@ -142,6 +145,7 @@ async fn connect_to(config: &SessionConfig, plan_version: u64, address: SocketAd
             });
         }
         Ok(Err(Greeting::Refused { reason, retry })) => {
+            // The close tells the service why; a connection that is only dropped closes without a reason.
             connection.close(VarInt::from_u32(0), b"refused");
             return Err(ConnectError::Refused { reason, retry });
         }
@@ -176,7 +180,7 @@ async fn greet(
     let hello =
         Hello { host: config.host.clone(), version: config.version.clone(), protocol: PROTOCOL, ports: config.ports.clone(), plan_version };
     let hello = frame::encode(&AgentFrame { kind: Some(agent_frame::Kind::Hello(hello)) }).map_err(|error| lost(&error))?;
-    // A write may fail because the service refused already; what it says is read below.
+    // The write may fail because the service refused already; its refusal is read below.
     let written = send.write_all(&hello).await;
     let mut decoder = Decoder::default();
     loop {
@@ -188,6 +192,7 @@ async fn greet(
             Some(_) => return Err(lost(&"the first frame was no welcome")),
             None => {}
         }
+        // WELCOME_WITHIN of the caller bounds this loop.
         match recv.read_chunk(READ_BYTES, true).await {
             Ok(Some(chunk)) => decoder.push(&chunk.bytes),
             Ok(None) => return Err(lost(&written.err().map_or("no welcome".to_owned(), |error| error.to_string()))),
@@ -214,9 +219,10 @@ fn server_name(config: &SessionConfig) -> &str {
 
 fn transport() -> TransportConfig {
     let mut transport = TransportConfig::default();
-    // The service opens nothing.
+    // The service opens no stream, so none is allowed to it.
     transport.max_concurrent_bidi_streams(VarInt::from_u32(0));
     transport.max_concurrent_uni_streams(VarInt::from_u32(0));
+    // 30 s fit the integer of QUIC, so the fallback is never taken. The smaller value of both sides holds (RFC 9000, 10.1).
     transport.max_idle_timeout(Some(SILENCE_MAX.try_into().unwrap_or_else(|_| VarInt::from_u32(30_000).into())));
     transport.keep_alive_interval(Some(KEEP_ALIVE));
     transport.datagram_receive_buffer_size(Some(DATAGRAM_BUFFER_BYTES));

@@ -16,13 +16,14 @@ pub(super) struct Ends {
     pub(super) telemetry: mpsc::Receiver<Telemetry>,
     pub(super) stats: Arc<SessionStats>,
     pub(super) reload: Arc<Notify>,
-    /// Of the last plan that the agent acknowledged: what is on its pages.
+    /// Version of the last plan that the agent acknowledged: the plan that is on its pages.
     pub(super) plan_version: u64,
 }
 
 impl Ends {
     /// Takes note of a frame that goes out, or would.
     pub(super) fn note(&mut self, frame: &AgentFrame) {
+        // A frame that is dropped counts as well: the next Hello says what is on the pages, not what the service has heard of.
         if let Some(agent_frame::Kind::PlanAck(ack)) = &frame.kind {
             self.plan_version = ack.plan_version;
         }

@@ -67,6 +67,8 @@ pub(super) async fn run(admitted: Admitted, ends: &mut Ends, shutdown: &mut (imp
             break Ended::Lost(error);
         }
         let next = tokio::select! {
+            // The order is the priority. Echoes come early, because the time that one waits widens the interval of the clock;
+            // telemetry comes last.
             biased;
             () = &mut *shutdown => Next::Stop(Ended::Shutdown),
             datagram = connection.read_datagram() => Next::Datagram(datagram),
@@ -79,6 +81,7 @@ pub(super) async fn run(admitted: Admitted, ends: &mut Ends, shutdown: &mut (imp
                 }
                 _ => Next::Stop(Ended::Shutdown),
             },
+            // A frame is taken only when the one before is written, so what waits is in the bounded channel and is counted there.
             frame = live.ends.frames.recv(), if live.pending.is_empty() => Next::Frame(frame),
             () = sleep_until(live.probe_at) => Next::Probe,
             () = reload.notified() => Next::Stop(Ended::Reload),
@@ -143,6 +146,7 @@ impl<'a> Live<'a> {
             }
             Next::Frame(None) => return Err(Ended::Shutdown),
             Next::Telemetry(frame) => {
+                // The stream begins with the first sample, because an agent that reads no port needs none.
                 if self.telemetry.is_none() {
                     self.telemetry = Some(self.connection.open_uni().await.map_err(|error| self.lost(&error))?);
                 }
@@ -166,7 +170,7 @@ impl<'a> Live<'a> {
         )
     }
 
-    /// What the connection says about its end is closer to the truth than what a stream says.
+    /// The connection's word about its end is closer to the truth than a stream's.
     fn lost(&self, error: &dyn std::fmt::Display) -> Ended {
         let reason = self.connection.close_reason().map_or_else(|| error.to_string(), |reason| reason.to_string());
         Ended::Lost(ConnectError::Ended(reason))
@@ -175,6 +179,7 @@ impl<'a> Live<'a> {
     fn frames(&mut self, decoder: &mut frame::Decoder) -> Result<(), ConnectError> {
         while let Some(frame) = decoder.next::<ServiceFrame>().map_err(|error| ConnectError::Ended(error.to_string()))? {
             match frame.kind {
+                // A newer plan replaces one that the agent has not taken yet.
                 Some(service_frame::Kind::Plan(plan)) => self.plan = Some(plan),
                 Some(service_frame::Kind::Refusal(refusal)) => {
                     return Err(ConnectError::Refused { reason: refusal.reason, retry: refusal.retry });
@@ -188,22 +193,25 @@ impl<'a> Live<'a> {
 
     fn probe(&mut self) {
         let interval = if self.sequence < QUICK_PROBES { QUICK_PROBE_INTERVAL } else { self.probe_interval };
-        // From now, not from when it was due: after a stall one probe is enough.
+        // The next probe is due from now and not from when this one was due: after a stall one probe is enough.
         self.probe_at = Instant::now() + interval;
         if self.probes.len() == PROBES_OPEN_MAX {
             self.probes.pop_front();
         }
+        // A number that wraps does no harm, as an echo has to match the stamp of its probe too.
         self.sequence = self.sequence.wrapping_add(1);
         let sent = node_now();
         self.probes.push_back((self.sequence, sent));
         let probe = ClockProbe { sequence: self.sequence, sent_ns: sent.0 }.encode_to_vec();
-        // A probe that finds no room is a lost one.
+        // A probe that finds no room counts as lost: the next one comes in an interval.
         let _ = self.connection.send_datagram(probe.into());
     }
 
     fn echo(&mut self, came: NodeTime, datagram: &[u8]) {
+        // Datagrams come late, twice or not at all: one that answers no open probe says nothing of the clock.
         let Ok(echo) = ClockEcho::decode(datagram) else { return };
         let Some(at) = self.probes.iter().position(|&(sequence, sent)| (sequence, sent.0) == (echo.sequence, echo.sent_ns)) else { return };
+        // The probe goes with its first echo, so an echo that comes twice counts once.
         let Some((_, sent)) = self.probes.remove(at) else { return };
         let stamps = Exchange { sent, received: FabricTime(echo.received_ns), echoed: FabricTime(echo.echoed_ns), came };
         match self.estimator.take(&stamps) {
@@ -214,6 +222,7 @@ impl<'a> Live<'a> {
             }
             taken @ (Taken::Contradicts | Taken::Impossible) => tracing::warn!(?taken, ?stamps, "a clock sample is strange"),
         }
+        // The estimate leaves after a strange sample as well, because its wider bound is what lets gates go.
         if let Some(estimate) = self.estimator.estimate(came) {
             self.ends.clock.send_replace(Some(estimate));
         }
@@ -232,11 +241,12 @@ async fn goodbye(send: &mut SendStream, pending: &[u8], reason: &str) {
     let frame = AgentFrame { kind: Some(agent_frame::Kind::Goodbye(Goodbye { reason: reason.to_owned() })) };
     let frame = frame::encode(&frame).unwrap_or_default();
     let said = async {
+        // The rest of the frame in hand goes first: behind half a frame the goodbye could not be read.
         if send.write_all(pending).await.is_ok() && send.write_all(&frame).await.is_ok() && send.finish().is_ok() {
             let _ = send.stopped().await;
         }
     };
-    // A peer that does not hear it finds out by the silence.
+    // A service that does not hear the goodbye finds out by the silence.
     let _ = timeout(GOODBYE_WITHIN, said).await;
 }
 

@@ -31,13 +31,14 @@ pub use tls::CredentialsError;
 
 /// Lowest version of the protocol that this agent speaks.
 pub const PROTOCOL_MIN: u32 = 1;
-/// For a handshake; the service allows as much.
+/// Longest time for a handshake; the service allows as much.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// From Hello to Welcome: the first round trip, which is the admission (a TLS 1.3 client learns only then that its certificate was refused).
+/// Longest time from Hello to Welcome: the first round trip, which is the admission (a TLS 1.3 client learns only then that its
+/// certificate was refused).
 const WELCOME_WITHIN: Duration = Duration::from_secs(5);
 /// Silence of the service after which the session is given up, if the service asks for no less.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// For a goodbye to get out.
+/// Longest time for a goodbye to get out.
 const GOODBYE_WITHIN: Duration = Duration::from_millis(500);
 /// Waiting frames: two reports, some acks, neighbours. More means that the service does not read.
 const FRAMES_WAITING_MAX: usize = 64;
@@ -56,7 +57,7 @@ pub enum Credentials {
         ca: PathBuf,
         /// The agent's certificate, then its intermediates.
         certificate: PathBuf,
-        /// Its private key.
+        /// The private key of that certificate.
         key: PathBuf,
     },
     /// No proof on either side. Only for a service on this machine; any other address is refused.
@@ -72,9 +73,9 @@ pub struct SessionConfig {
     pub server_name: Option<String>,
     /// The host that this agent speaks for.
     pub host: String,
-    /// Of this program.
+    /// Version of this program.
     pub version: String,
-    /// Its ports.
+    /// The ports of that host.
     pub ports: Vec<String>,
     /// How both sides prove who they are.
     pub credentials: Credentials,
@@ -118,6 +119,7 @@ impl SessionStats {
     /// session or room, steps of a clock.
     #[must_use]
     pub fn read(&self) -> [(&'static str, u64); 5] {
+        // The counts guard no data and need not agree with each other, so relaxed is enough.
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
         [
             ("admitted", get(&self.admitted)),
@@ -144,6 +146,7 @@ pub struct Uplink {
 impl Uplink {
     /// Sends a frame, or drops it when there is no room. The plan version of the last plan ack is said again in the next Hello.
     pub fn send(&self, frame: AgentFrame) {
+        // A full channel means that the service does not read; a frame that waited longer would be old.
         if self.frames.try_send(frame).is_err() {
             SessionStats::add(&self.stats.frames_dropped);
         }
@@ -160,7 +163,7 @@ impl Uplink {
 /// The session as the rest of the agent sees it.
 #[derive(Debug)]
 pub struct Session {
-    /// Plans of this host. One that is not taken is replaced by a newer one.
+    /// Plans of this host. A plan that is not taken is replaced by a newer one.
     pub plans: mpsc::Receiver<HostPlan>,
     /// The clock, `None` before the first echo. Kept through losses of the session; its bound grows ([`ClockEstimate::bound_at`]).
     pub clock: watch::Receiver<Option<ClockEstimate>>,
@@ -176,11 +179,12 @@ pub struct Session {
     pub task: JoinHandle<()>,
 }
 
-/// Starts the session on the present runtime. It runs until `shutdown`.
+/// Starts the session on the present runtime. The session runs until `shutdown`.
 #[must_use]
 pub fn start(config: SessionConfig, shutdown: impl Future<Output = ()> + Send + 'static) -> Session {
-    // One plan on its way; a second one waits in the session, where a third replaces it.
+    // The channel holds one plan; a second waits in the session, where a third replaces it.
     let (to_plans, plans) = mpsc::channel(1);
+    // A watch keeps the last value only: nobody wants an older clock or state of the link.
     let (to_clock, clock) = watch::channel(None);
     let (to_link, link) = watch::channel(LinkState::Down { reason: "".into() });
     let (to_frames, frames) = mpsc::channel(FRAMES_WAITING_MAX);

@@ -22,6 +22,7 @@ pub(super) async fn run(config: SessionConfig, mut ends: Ends, shutdown: impl Fu
     tokio::pin!(shutdown);
     let mut backoff = Backoff::default();
     loop {
+        // The version is read at each attempt: the Hello says what is on the pages now.
         let plan_version = ends.plan_version;
         let connected = tokio::select! {
             () = &mut shutdown => return,
@@ -35,6 +36,7 @@ pub(super) async fn run(config: SessionConfig, mut ends: Ends, shutdown: impl Fu
                 ends.link.send_replace(LinkState::Up(admitted.pace));
                 let begun = Instant::now();
                 let ended = live::run(admitted, &mut ends, &mut shutdown).await;
+                // A session that ends at once counts as a failure, so a service that admits and drops does not get calls without a pause.
                 backoff.lasted(begun.elapsed());
                 match ended {
                     live::Ended::Shutdown => {
@@ -59,6 +61,7 @@ pub(super) async fn run(config: SessionConfig, mut ends: Ends, shutdown: impl Fu
 }
 
 async fn pause(backoff: &mut Backoff, error: &ConnectError, ends: &mut Ends, shutdown: &mut (impl Future<Output = ()> + Unpin)) -> Woken {
+    // The cap on the wait is the backoff's; a reload of the files or a stop ends it early.
     let wait = backoff.wait(error.is_hopeless(), random());
     tracing::warn!(%error, wait_ms = wait.as_millis() as u64, "no session with the service");
     ends.link.send_replace(LinkState::Down { reason: error.to_string().into() });

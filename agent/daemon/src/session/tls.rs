@@ -53,9 +53,11 @@ pub enum CredentialsError {
 
 /// The configuration for one attempt to reach `address`, from the files as they are now.
 pub(super) fn client_config(credentials: &Credentials, address: SocketAddr) -> Result<QuicClientConfig, CredentialsError> {
+    // QUIC has no older TLS than 1.3 (RFC 9001, section 4.2).
     let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&rustls::version::TLS13]);
     let builder = builder.map_err(|error| content(Path::new("TLS 1.3"), &error))?;
     let mut config = match credentials {
+        // The resolved address is checked, not the name. `to_canonical` finds 127.0.0.1 in an IPv4-mapped IPv6 address too.
         Credentials::InsecureLoopback if address.ip().to_canonical().is_loopback() => {
             builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyOnLoopback(provider()))).with_no_client_auth()
         }
@@ -65,6 +67,7 @@ pub(super) fn client_config(credentials: &Credentials, address: SocketAddr) -> R
             for authority in certificates(ca)? {
                 roots.add(authority).map_err(|error| content(ca, &error))?;
             }
+            // The files are read at each attempt, so a renewed certificate needs no restart.
             let chain = certificates(certificate)?;
             let key_der = PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|error| content(key, &error))?;
             builder.with_root_certificates(roots).with_client_auth_cert(chain, key_der).map_err(|error| content(certificate, &error))?
@@ -89,6 +92,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Credentials
 
 fn read(path: &Path) -> Result<Vec<u8>, CredentialsError> {
     let failed = |source| CredentialsError::Read { path: path.to_owned(), source };
+    // The length is asked for before the read, so that a mistaken path does not fill memory.
     let bytes = fs::metadata(path).map_err(failed)?.len();
     if bytes > PEM_BYTES_MAX {
         return Err(content(path, &format!("{bytes} bytes; at most {PEM_BYTES_MAX} are read")));
@@ -113,6 +117,7 @@ impl ServerCertVerifier for AnyOnLoopback {
         _: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        // `client_config` makes this verifier for a loopback address only, which no other host can answer.
         Ok(ServerCertVerified::assertion())
     }
 

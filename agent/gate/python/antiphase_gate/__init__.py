@@ -36,6 +36,7 @@ class Step(NamedTuple):
 
 def is_leader():
     """Whether this process is rank 0. A process that was not told a rank is alone."""
+    # The first variable that is set decides, as in `gate exec`.
     for name in _RANKS:
         if name in os.environ:
             return os.environ[name] == "0"
@@ -58,12 +59,14 @@ class Gate:
         self._calls = None
         self._reason = None
         if not (is_leader() if leader is None else leader):
+            # Only one rank of a job is held (ADR 2), so the others need no library and map no page.
             self._reason = "not-leader"
             return
         try:
             self._calls = _library.load()
             self._handle = self._calls.open(job, directory)
         except Exception as error:  # the gate fails open
+            # A warning and no exception: a job has to start where the library or its name is missing (ADR 2).
             self._reason = "no-library" if self._calls is None else "no-gate"
             warnings.warn("antiphase_gate: nothing is held: %s" % error, RuntimeWarning, stacklevel=2)
 
@@ -84,6 +87,7 @@ class Gate:
 
     def close(self):
         """Closes the gate; later steps go at once. No other thread may be in a step."""
+        # The handle is forgotten before the call: C must see each handle once in `close` and never after it.
         handle, self._handle, self._reason = self._handle, None, "closed"
         if handle is not None:
             self._calls.close(handle)
@@ -103,6 +107,7 @@ def default_gate():
     """The gate of this process's job, opened at the first call."""
     global _gate
     if _gate is None:
+        # The lock is taken for the first call only. The second test is for a thread that waited while another made the gate.
         with _lock:
             if _gate is None:
                 _gate = Gate()

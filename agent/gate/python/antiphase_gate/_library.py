@@ -25,12 +25,14 @@ class Calls:
     """The functions of one loaded library."""
 
     def __init__(self, path):
-        # CDLL, and not PyDLL: the interpreter's lock is free while a call waits.
+        # CDLL and not PyDLL: the interpreter's lock is free while a call waits, so other threads run during a hold.
         library = ctypes.CDLL(path)
         library.antiphase_gate_abi.restype = ctypes.c_uint32
         found = library.antiphase_gate_abi()
+        # Another interface may have another layout of `_Step`, and C would then write past the end of ours.
         if found != ABI:
             raise OSError("%s has interface %d, this package needs %d" % (path, found, ABI))
+        # Every type is declared, because ctypes takes an undeclared result for an int and cuts a pointer to 32 bits.
         self._open = library.antiphase_gate_open
         self._open.argtypes, self._open.restype = [ctypes.c_char_p, ctypes.c_char_p], ctypes.c_void_p
         self._step = library.antiphase_gate_step
@@ -75,6 +77,7 @@ def _paths():
     named = os.environ.get("ANTIPHASE_GATE_LIBRARY")
     if named:
         return [named]
+    # The library beside this package comes first: the loader's own path may hold one of another version.
     return [os.path.join(os.path.dirname(os.path.abspath(__file__)), NAME), NAME]
 
 
@@ -88,6 +91,7 @@ def load():
                 try:
                     _calls = Calls(path)
                     break
+                # AttributeError is a library of that name that lacks one of the functions.
                 except (OSError, AttributeError) as found:
                     error = found
             else:

@@ -7,7 +7,7 @@ import warnings
 
 from . import default_gate
 
-# How long the end of the process waits for the last callbacks. They need microseconds; a busy machine may need a moment more.
+# How long the end of the process waits for the last callbacks. A callback needs microseconds, on a busy machine a little more.
 LAST_CALLBACKS = 0.05
 
 # The process groups that live to the end of the process.
@@ -23,6 +23,7 @@ def _keep_to_the_end(state):
     thread that waits for the lock when the interpreter ends takes the process with it. So the group outlives the
     model, and its threads get the lock once more before the end.
     """
+    # A module that is not imported yet has no group to keep, and this package must not be the one that imports it.
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_initialized():
         return
@@ -37,6 +38,7 @@ def _keep_to_the_end(state):
 
 
 def _let_go():
+    # A sleep gives the interpreter's lock away, which is what the last callbacks wait for.
     time.sleep(LAST_CALLBACKS)
     _kept.clear()
 

@@ -45,25 +45,29 @@ impl Claim {
 
     /// `None` if what was there could not be used, and is there no more.
     fn try_take(path: &Path) -> io::Result<Option<Self>> {
+        // NOFOLLOW turns a link into ELOOP, and NONBLOCK keeps the open of whatever else is there from waiting.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(PERMISSIONS).custom_flags(flags.bits().cast_signed());
         let file = match options.open(path) {
             Ok(file) => file,
+            // The directory is the agent's own, so a link under this name is of no use to anybody: it is removed and never followed.
             Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => return fs::remove_file(path).map(|()| None),
             Err(error) => return Err(error),
         };
         let found = fstat(&file)?;
         let ours = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile && found.st_uid == geteuid().as_raw();
         if !ours || Mode::from_raw_mode(found.st_mode).intersects(Mode::RWXG | Mode::RWXO) {
-            // Others may have it open, so a lock on it says nothing.
+            // Other users may have opened the file and may lock it, so a lock on it says nothing.
             return fs::remove_file(path).map(|()| None);
         }
+        // The kernel drops the lock when the last descriptor closes (flock(2)), so a lock that is held means an agent that lives.
         flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
             Errno::WOULDBLOCK => io::Error::new(ErrorKind::ResourceBusy, format!("another agent holds {}", path.display())),
             other => other.into(),
         })?;
-        // Its agent may have removed it between our opening and our locking it, and another one made the next.
+        // The agent that had the lock may have removed the file between our open and our flock, and another may have made a new
+        // one. A lock on an unlinked file keeps nobody out.
         let same = fs::symlink_metadata(path).is_ok_and(|there| (there.dev(), there.ino()) == (found.st_dev, found.st_ino));
         Ok(same.then(|| Self { path: path.to_owned(), _file: file }))
     }

@@ -69,9 +69,11 @@ fn encode(schedule: &Schedule, flags: u64) -> [u64; BODY_WORDS] {
 fn decode(body: [u64; BODY_WORDS]) -> Result<Schedule, Reason> {
     let [flags, mode, plan_version, slot, period, tolerance, hold_max, slack, expires, written, stale_after, clock_bound] = body;
     let mode = match (flags, mode) {
+        // A page that was taken back counts as none, whatever its other words say.
         (RETIRED, _) => return Err(Reason::NoPage),
         (0, 0) => Mode::Pass,
         (0, 1) => Mode::Hold,
+        // An unknown flag or mode may give the other words another meaning, so the job goes.
         _ => return Err(Reason::Malformed),
     };
     Ok(Schedule {

@@ -25,6 +25,7 @@ impl PageReader {
     /// and the directory's owner.
     pub fn open(directory: &Path, job: &JobName) -> Result<Self, Reason> {
         let file = open_page(directory, &job.file("page"))?;
+        // `open_page` has seen 4096 bytes, and only users whose pages are believed may shrink them: an access does not fault.
         let words = Words::read_only(&file).map_err(|_| Reason::Unreadable)?;
         Ok(Self { words })
     }
@@ -37,6 +38,7 @@ impl PageReader {
     #[inline]
     pub fn read(&self) -> Result<Schedule, Reason> {
         let all = self.words.all();
+        // Magic and layout are written before the file has its name and never again, so they need no order with the sequence.
         if all[MAGIC_AT].load(Ordering::Relaxed) != MAGIC || all[LAYOUT_AT].load(Ordering::Relaxed) != LAYOUT {
             return Err(Reason::Layout);
         }

@@ -30,7 +30,7 @@ const PERMISSIONS: u32 = 0o644;
 
 /// The schedule page of one job, mapped for writing and claimed against other agents while this lives.
 ///
-/// Dropping it leaves the page in place: an agent that is restarted finds it again, and until then its heartbeat grows old.
+/// A dropped writer leaves the page in place: an agent that is restarted finds it again, and until then its heartbeat grows old.
 #[derive(Debug)]
 pub struct PageWriter {
     path: PathBuf,
@@ -61,7 +61,7 @@ impl PageWriter {
         match Self::take_or_make(directory, stem) {
             Ok((path, id, words)) => Ok(Self { path, id, words, claim }),
             Err(error) => {
-                // What cannot be removed is swept, or found again at the next try.
+                // A lock file that cannot be removed is swept later, or found again at the next try.
                 let _ = claim.remove();
                 Err(error)
             }
@@ -94,15 +94,16 @@ impl PageWriter {
     /// # Errors
     /// What the file system says; the gates have been told all the same.
     pub fn remove(self) -> io::Result<()> {
+        // The flag comes before the unlink: gates that have the page mapped see no names, only words.
         lock(&self.words).write(&encode(&Schedule::default(), RETIRED));
         match fs::symlink_metadata(&self.path) {
             Ok(there) if id(&there) == self.id => fs::remove_file(&self.path)?,
-            // Somebody removed or replaced it behind our back; what is there now is not ours.
+            // Somebody replaced the file behind our back; the file that is there now is not ours to remove.
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        // Last, so that whoever has the claim next finds nothing of ours.
+        // The claim goes last, so that its next holder finds nothing of ours.
         self.claim.remove()
     }
 }
@@ -122,6 +123,7 @@ fn take_over(path: &Path) -> io::Result<Option<(File, Words)>> {
         Err(error) => return Err(error),
     };
     let found = fstat(&file)?;
+    // A user who may write the file may also shrink it under our mapping, and our next write would be a SIGBUS.
     let others_write = Mode::from_raw_mode(found.st_mode).intersects(Mode::WGRP | Mode::WOTH);
     if is_sized(&found) && found.st_uid == geteuid().as_raw() && !others_write {
         let words = Words::writable(&file)?;
@@ -131,12 +133,13 @@ fn take_over(path: &Path) -> io::Result<Option<(File, Words)>> {
             return Ok(Some((file, words)));
         }
     }
-    // Not a page of ours, so no gate follows it. It is unlinked, never truncated: somebody may have it mapped.
+    // The file is no page of ours, so no gate follows it. An unlink and no truncation, because somebody may have it mapped.
     fs::remove_file(path).map(|()| None)
 }
 
-/// Of a page whose agent died in the middle of a write or of removing it nothing can be kept.
+/// Lets everything pass on a page whose agent died in the middle of a write or of a removal: its words cannot be kept.
 fn clear(words: &Words) {
+    // The claim makes this process the only writer, so no word changes between these loads.
     let retired = words.all()[BODY_AT].load(Ordering::Relaxed) != 0;
     if retired || lock(words).is_torn() {
         lock(words).write(&encode(&Schedule::default(), 0));
@@ -145,12 +148,13 @@ fn clear(words: &Words) {
 
 /// A new page; `None` if somebody else made one meanwhile.
 fn make(path: &Path, temporary: &Path) -> io::Result<Option<(File, Words)>> {
-    // Left by an agent that died here and had our process id.
+    // An agent that died at this point and had our process id left its temporary file.
     match fs::remove_file(temporary) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let mut file = OpenOptions::new().read(true).write(true).create_new(true).mode(PERMISSIONS).open(temporary)?;
+    // link(2) fails where the name exists, and never replaces a page that a gate may have mapped as rename(2) would.
     let made = fill(&mut file).and_then(|words| match fs::hard_link(temporary, path) {
         Ok(()) => Ok(Some(words)),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(None),
@@ -166,6 +170,7 @@ fn fill(file: &mut File) -> io::Result<Words> {
     bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
     bytes[8..16].copy_from_slice(&LAYOUT.to_le_bytes());
     file.write_all(&bytes)?;
+    // The umask may have cut the mode of the open; jobs of other users have to read the page.
     fchmod(&*file, Mode::from_raw_mode(PERMISSIONS))?;
     Words::writable(file)
 }

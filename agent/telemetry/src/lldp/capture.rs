@@ -24,7 +24,7 @@ const FRAME_BYTES_MAX: usize = 9_216;
 pub enum CaptureError {
     /// No such interface in this network namespace.
     NoInterface {
-        /// Its name.
+        /// The interface's name.
         name: String,
     },
     /// The kernel refused: usually `CAP_NET_RAW` is missing.
@@ -92,11 +92,14 @@ impl Capture {
     pub fn poll(&mut self, now: NodeTime) {
         for (port, socket) in &mut self.sockets {
             for _ in 0..FRAMES_MAX {
+                // An error is a socket without a frame, as the timeout is zero, or a port that is gone: the other ports come next.
                 let Ok(payload) = socket.next() else { break };
+                // Anybody on the cable can send anything, so a frame that is no LLDP is passed over.
                 let Ok(advert) = parse(payload) else { continue };
                 let chassis = advert.system.unwrap_or(advert.chassis);
                 let neighbour = Neighbour { port: port.clone(), chassis, remote_port: advert.port };
-                // A TTL of 0 is a goodbye: it is over at once.
+                // A TTL of 0 is a goodbye: `retain` below drops the neighbour at once. HELD_MAX bounds what a sender of ever new
+                // names can fill.
                 if self.held.len() < HELD_MAX || self.held.contains_key(&neighbour) {
                     self.held.insert(neighbour, now.saturating_add(advert.ttl));
                 }

@@ -20,7 +20,7 @@ pub struct Advert {
     pub chassis: String,
     /// Port id.
     pub port: String,
-    /// How long this holds; 0: it says goodbye.
+    /// How long the advert holds; 0 is a goodbye.
     pub ttl: Nanos,
     /// System name, if it gives one.
     pub system: Option<String>,
@@ -30,7 +30,7 @@ pub struct Advert {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FrameError {
-    /// It ends within a TLV.
+    /// The frame ends within a TLV.
     Cut,
     /// Chassis id, port id and TTL must come first, in this order.
     OutOfOrder {
@@ -41,7 +41,7 @@ pub enum FrameError {
     },
     /// An id or the TTL has an impossible length or text.
     BadValue {
-        /// Its type.
+        /// The TLV's type.
         tlv: u16,
     },
 }
@@ -64,21 +64,26 @@ impl std::error::Error for FrameError {}
 /// [`FrameError`] at the first thing that is not LLDP.
 pub fn parse(payload: &[u8]) -> Result<Advert, FrameError> {
     let mut rest = payload;
+    // Chassis id, port id and TTL begin every frame, in this order (IEEE 802.1AB, clause 8).
     let chassis = mandatory(&mut rest, CHASSIS_ID)?;
+    // Subtype 4 of a chassis id is a MAC address, and 5 a network address.
     let chassis = id(chassis, 4, 5).ok_or(FrameError::BadValue { tlv: CHASSIS_ID })?;
     let port = mandatory(&mut rest, PORT_ID)?;
+    // A port id numbers the same subtypes one lower.
     let port = id(port, 3, 4).ok_or(FrameError::BadValue { tlv: PORT_ID })?;
     let ttl = mandatory(&mut rest, TTL)?;
     let seconds = ttl.first_chunk::<2>().map(|seconds| u16::from_be_bytes(*seconds)).ok_or(FrameError::BadValue { tlv: TTL })?;
     let ttl = Nanos::from_millis(u64::from(seconds) * 1_000);
     let mut advert = Advert { chassis, port, ttl, system: None };
     for _ in 0..TLVS_MAX {
-        // Ethernet pads short frames with zeros, which read as the end; a frame without an end is taken as it is.
+        // Ethernet pads short frames with zeros, which read as the end; a frame without an end is taken as it is. TLVS_MAX bounds
+        // the loop for a sender who fills a frame with empty TLVs.
         if rest.is_empty() {
             break;
         }
         match tlv(&mut rest)? {
             (END, _) => break,
+            // A second name that is not printable must not erase a good one.
             (SYSTEM_NAME, value) => advert.system = name(value).or(advert.system),
             _ => {}
         }
@@ -89,6 +94,7 @@ pub fn parse(payload: &[u8]) -> Result<Advert, FrameError> {
 fn tlv<'a>(rest: &mut &'a [u8]) -> Result<(u16, &'a [u8]), FrameError> {
     let (header, body) = rest.split_first_chunk::<2>().ok_or(FrameError::Cut)?;
     let header = u16::from_be_bytes(*header);
+    // The length is the sender's word, so the bytes that came have the last one.
     let (value, after) = body.split_at_checked(usize::from(header & 0x1ff)).ok_or(FrameError::Cut)?;
     *rest = after;
     Ok((header >> 9, value))

@@ -13,7 +13,7 @@ pub const TABLE_BYTES_MAX: usize = 4 << 20;
 pub enum TableError {
     /// Longer than four MiB.
     TooLong {
-        /// Its length.
+        /// The table's length.
         bytes: usize,
     },
     /// Not JSON.
@@ -34,17 +34,19 @@ impl core::fmt::Display for TableError {
 
 impl std::error::Error for TableError {}
 
-/// The neighbours in a table, sorted. Those without a name, id or port are left out, as are any beyond [`HELD_MAX`].
+/// The neighbours in a table, sorted. Neighbours without a name, id or port are left out, as are any beyond [`HELD_MAX`].
 ///
 /// # Errors
 /// [`TableError`] for text of another shape.
 pub fn neighbours(text: &str) -> Result<Vec<Neighbour>, TableError> {
+    // The length is checked before the parse, because a parsed table takes more memory than its text.
     if text.len() > TABLE_BYTES_MAX {
         return Err(TableError::TooLong { bytes: text.len() });
     }
     let document: Value = serde_json::from_str(text).map_err(TableError::Json)?;
     let table = document.get("lldp").and_then(Value::as_array).ok_or(TableError::NoTable)?;
     let mut found: Vec<Neighbour> = table.iter().flat_map(|part| list(part, "interface")).filter_map(neighbour).take(HELD_MAX).collect();
+    // lldpd speaks other protocols beside LLDP, so one neighbour may be listed twice: hence the `dedup`.
     found.sort();
     found.dedup();
     Ok(found)
@@ -54,6 +56,7 @@ fn neighbour(interface: &Value) -> Option<Neighbour> {
     let port = name(interface.get("name")?.as_str()?.as_bytes())?;
     let chassis = list(interface, "chassis").next()?;
     let remote = list(interface, "port").next()?;
+    // People know a switch by its name and a port by its id; the other word stands in where that one is missing.
     let chassis = first_value(chassis, "name").or_else(|| first_value(chassis, "id"))?;
     let remote_port = first_value(remote, "id").or_else(|| first_value(remote, "descr"))?;
     Some(Neighbour { port, chassis, remote_port })

@@ -1,6 +1,6 @@
 //! LLDP neighbours of the host's own ports (IEEE 802.1AB).
 //!
-//! From lldpd, which needs no privilege of ours, or from frames captured here, which needs `CAP_NET_RAW`.
+//! Neighbours come from lldpd, which needs no privilege of ours, or from frames captured here, which needs `CAP_NET_RAW`.
 
 mod capture;
 mod frame;
@@ -22,12 +22,13 @@ pub struct Neighbour {
     pub port: String,
     /// The other system: its name, else its chassis id.
     pub chassis: String,
-    /// Its port.
+    /// The other system's port.
     pub remote_port: String,
 }
 
 /// Text of a neighbour, which anybody on the cable can choose: printable, or nothing.
 pub(crate) fn name(bytes: &[u8]) -> Option<String> {
+    // A control character in a name could rewrite the terminal or the log of whoever reads it.
     let text = str::from_utf8(bytes).ok()?.trim();
     let plain = !text.is_empty() && text.len() <= NAME_BYTES_MAX && !text.chars().any(char::is_control);
     plain.then(|| text.to_owned())
