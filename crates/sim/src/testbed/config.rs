@@ -38,7 +38,7 @@ pub struct Config {
     pub clocks: Vec<AgentClock>,
     /// What goes wrong, in any order.
     pub faults: Vec<Fault>,
-    /// Jobs that are not there all the time; each at most once. They take no part in the warm-up.
+    /// Jobs that are not there all the time; each at most once. Such jobs take no part in the warm-up.
     pub lifetimes: Vec<Lifetime>,
     /// Copy cycles that repeat themselves instead of simulating them again. The report is the same but for
     /// [`crate::testbed::Report::copied_cycles`]. Nothing is copied with jitter, a service or lifetimes, nor before the last fault.
@@ -137,9 +137,9 @@ pub struct AgentClock {
 pub struct Lifetime {
     /// The job, by its index in the case.
     pub job: u32,
-    /// It comes to its gate for the first time; its [`SimJob::begins`] counts from here.
+    /// The job comes to its gate for the first time; [`SimJob::begins`] counts from here.
     pub arrives: Nanos,
-    /// It is gone, in the middle of what it does; `None`: it stays.
+    /// The job is gone, even in the middle of an iteration; `None`: the job stays.
     pub departs: Option<Nanos>,
 }
 
@@ -215,6 +215,7 @@ impl Config {
         let ecn = &self.ecn;
         let mut known = vec![false; jobs];
         for life in &self.lifetimes {
+            // An unknown job and a second lifetime of one job are found in one look-up.
             let twice = known.get_mut(life.job as usize).is_none_or(|known| core::mem::replace(known, true));
             if twice {
                 return refuse("lifetime: job", u64::from(life.job), "unknown, or has another lifetime");
@@ -226,6 +227,7 @@ impl Config {
         if ecn.packet.0 == 0 {
             return refuse("packets of bytes", 0, "expected at least 1");
         }
+        // A length in bytes and one in time can be compared only at a given rate, and links differ in their rates.
         let inverted = match (ecn.kmin, ecn.kmax) {
             (Depth::Bytes(kmin), Depth::Bytes(kmax)) => kmin >= kmax,
             (Depth::Time(kmin), Depth::Time(kmax)) => kmin >= kmax,

@@ -32,6 +32,7 @@ pub(crate) struct Watch {
 impl Watch {
     /// What had been counted when the run was in this state before. Remembers it otherwise.
     pub(crate) fn seen(&mut self, state: Vec<u64>, counts: Counts) -> Option<Counts> {
+        // The first recurrence ends the watch, so the state can leave the map.
         if let Some(before) = self.states.remove(&state) {
             return Some(before);
         }
@@ -51,6 +52,7 @@ impl Watch {
 pub(crate) fn cycles(records: &[(usize, usize)], target: u64, room: u64) -> u64 {
     let open = records.iter().filter(|(now, _)| (*now as u64) < target);
     // The run goes on as long as one job is not done.
+    // One record less than the target, so that the event loop itself ends the run. A job without progress asks for no end.
     let wanted = open.map(|(now, before)| (target - 1 - *now as u64).checked_div((now - before) as u64).unwrap_or(u64::MAX));
     wanted.max().unwrap_or(0).min(room)
 }

@@ -66,11 +66,13 @@ impl Workload {
         edges.sort_unstable();
         edges.dedup();
         let mut steps: Vec<Step> = Vec::new();
+        // A phase that ends beyond the period is cut there; `edges` holds the period itself.
         for span in edges.windows(2).filter(|span| span[1] <= job.period) {
             let active = job.phases.iter().filter(|p| p.start <= span[0] && span[1] <= p.end && p.rate > Rate::ZERO);
             let transfers: Vec<Transfer> =
                 active.map(|p| Transfer { collective: p.collective, groups: Arc::clone(&p.groups), rate: p.rate }).collect();
             let length = span[1].0 - span[0].0;
+            // A step ends when all of its flows have delivered, so spans with equal transfers are one step, and no flow waits in between.
             match steps.last_mut() {
                 Some(last) if last.transfers == transfers => last.length.0 += length,
                 _ => steps.push(Step { length: Nanos(length), transfers }),
