@@ -193,6 +193,7 @@ pub fn find_case(name: &str) -> Result<Case> {
             });
         }
     };
+    // The fabric's path is relative to the case and not to the working directory.
     let folder = path.parent().unwrap_or(Path::new("."));
     let files = |file: &str| fs::read_to_string(folder.join(file)).map_err(|e| e.to_string());
     Case::read(&text, &files).with_context(|| name.to_owned())
@@ -216,8 +217,10 @@ fn play(args: &RunArgs, program: &Program) -> Result<String> {
 }
 
 fn on_kernel(case: Case, args: &RunArgs, program: &Program) -> Result<Report> {
+    // Programs and PyTorch are looked for before anything is built.
     control::check(args.control, args.programs.as_deref())?;
     let starter = Starter::find(program, args.trainer, args.programs.as_deref())?;
+    // Listening begins before the first namespace: a signal while the fabric is built would otherwise leave half a lab behind.
     let interrupt = Interrupt::listen()?;
     let lab = Lab::up(case)?;
     let options = Options {

@@ -61,6 +61,7 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
+        // Dropping the sender ends the `select`, and the runtime's end closes the connections that are still open.
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -71,6 +72,7 @@ impl Drop for Gateway {
 async fn carry(listener: &TcpListener, connector: &TlsConnector) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
+        // A place is taken before the connection: beyond `CONNECTIONS_MAX` browsers wait in the kernel's backlog.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;

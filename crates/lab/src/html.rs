@@ -96,6 +96,7 @@ fn table(page: &mut Html, report: &Report) {
 
 /// Nanoseconds of a time of the report. What is not a time is 0.
 fn ns(ms: f64) -> u64 {
+    // The cast saturates: a time that is negative or no number becomes 0.
     (ms * 1e6).round() as u64
 }
 
@@ -118,6 +119,7 @@ fn link_views(report: &Report) -> Vec<LinkView> {
         };
         match rows.iter_mut().find(same) {
             Some(row) => row.1 += 1,
+            // Links with equal jobs, demands and capacity would give equal pictures.
             None => rows.push((link, 0)),
         }
     }

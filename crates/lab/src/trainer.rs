@@ -105,6 +105,7 @@ impl Starter {
                 }
             }
         }
+        // The script is written anew each time, so that a rank never runs that of another build.
         let script = script(lab);
         if self.torch.is_some() { fs::write(&script, SCRIPT).with_context(|| script.display().to_string()) } else { Ok(()) }
     }
@@ -129,6 +130,7 @@ impl Starter {
             torch.environment(&mut command);
             command.arg(script(lab)).env("RANK", rank.to_string()).env("GLOO_SOCKET_IFNAME", RANK_LABEL);
             match gates {
+                // The user's own `ANTIPHASE_GATE=off` would be inherited and open the gate that is measured.
                 Some(gates) => command.env("ANTIPHASE_JOB", &spec.id).env("ANTIPHASE_DIR", gates).env_remove("ANTIPHASE_GATE"),
                 None => command.env("ANTIPHASE_GATE", "off"),
             };
@@ -137,6 +139,7 @@ impl Starter {
             let addresses = &lab.wiring.ranks[job];
             options.extend([("--job", spec.id.clone()), ("--listen", addresses[rank].to_string())]);
             options.push(("--successor", addresses[(rank + 1) % addresses.len()].to_string()));
+            // The leader alone passes a gate and writes a trace; the other ranks follow its bytes.
             if rank == 0 {
                 options.push(("--trace", trace));
                 options.extend(gates.map(|gates| ("--gate", gates.display().to_string())));
@@ -158,6 +161,7 @@ impl Torch {
         let interpreters = named.as_deref().map_or(INTERPRETERS.to_vec(), |name| vec![name]);
         let mut problems: Vec<String> = Vec::new();
         for python in interpreters {
+            // The probe runs with the same variables as a rank will, so what it found is what ranks find.
             let mut torch = Self { python: python.to_owned(), version: String::new(), variables: variables.to_vec() };
             let mut probe = Command::new(python);
             torch.environment(&mut probe);
@@ -192,6 +196,7 @@ fn variables(program: &Program, programs: Option<&Path>) -> Vec<(&'static str, P
     });
     if let Some(package) = package {
         let others = env::var_os("PYTHONPATH").unwrap_or_default();
+        // The package comes first, so that an installed one of another version does not win.
         let all = std::iter::once(package.clone()).chain(env::split_paths(&others).filter(|path| !path.as_os_str().is_empty()));
         variables.push(("PYTHONPATH", env::join_paths(all).map_or(package, PathBuf::from)));
     }
