@@ -68,6 +68,7 @@ pub fn draw(fabric: &FabricView, jobs: &[JobView]) -> Svg {
 
 /// What is drawn of what there is.
 fn note(fabric: &FabricView, edges: &[Edge], drawn: &[&Edge], whole: bool) -> String {
+    // An edge stands for all parallel links and both directions, so the note counts links and not lines.
     let is_shared = |link: &&usize| fabric.links.get(**link).is_some_and(|l| l.score.is_some());
     let shared = |edges: &mut dyn Iterator<Item = &Edge>| edges.map(|e| e.links.iter().filter(is_shared).count()).sum::<usize>();
     let all = quantity::counted(fabric.links.len(), "directed link", "directed links");

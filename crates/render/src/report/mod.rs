@@ -70,6 +70,7 @@ fn css() -> String {
 }
 
 fn head(page: &mut Html, view: &ReportView, source_hash: fn(&str) -> String) {
+    // The style is made once: the policy holds the hash of the very bytes that stand in the page.
     let css = css();
     let (style, script) = (source_hash(&css), source_hash(PAGE_JS));
     let policy = format!("default-src 'none'; style-src {style}; script-src {script}; base-uri 'none'; form-action 'none'");
@@ -88,6 +89,7 @@ fn header(page: &mut Html, context: &Context<'_>) {
     let view = context.view;
     let fabric = &view.fabric;
     page.raw("<header>\n<h1>").name(&view.title).raw("</h1>\n<p class=\"lead\">");
+    // A row stands for all links like it, so the sentence counts `alike` as well.
     let all = |links: &mut dyn Iterator<Item = &&LinkView>| links.map(|l| 1 + l.alike).sum::<usize>();
     let over = |score: fn(&LinkView) -> f64| all(&mut context.links.iter().filter(|l| !quantity::is_compatible(score(l))));
     if context.links.is_empty() {

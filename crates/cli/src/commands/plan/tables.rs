@@ -35,6 +35,7 @@ pub(super) fn plan(ranking: &Ranking<'_>) -> String {
         ranking.elapsed.as_secs_f64() * 1e3
     );
     out.push_str(&candidates(ranking));
+    // Candidates are ranked, so one without scores at the head means that none has any.
     let Some(best) = ranking.best().filter(|e| e.scores.is_some()) else {
         out.push_str("\nno candidate was solved\n");
         let reasons = ranking.evaluations.iter().flat_map(|e| e.explain(&ranking.cluster).into_iter().map(move |s| (&e.id, s)));
@@ -136,6 +137,7 @@ fn jobs(ranking: &Ranking<'_>, best: &Evaluation) -> String {
     let ms = |n: Nanos| format!("{:.1}", n.as_millis_f64());
     let mut reports = best.jobs(&ranking.cluster);
     let all = reports.len();
+    // In a large cluster most jobs meet nobody, and those that meet somebody are what a reader looks for.
     if all > JOBS_MAX {
         reports.retain(|r| r.meets_others);
     }

@@ -74,6 +74,7 @@ pub(crate) struct SynthArgs {
 
 pub(super) fn run(args: &SynthArgs) -> Result<String, CliError> {
     let model = find_model(&args.model)?;
+    // What the user leaves out is filled in by the profile crate, as it is for jobs documents, so both give the same profile.
     let setup = args.request()?.resolve(model).map_err(usage)?;
     let profile = profile::synthesise(model, &setup.parallelism, &setup.hardware, setup.batch).map_err(usage)?;
     render(&profile, args.output)
