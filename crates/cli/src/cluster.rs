@@ -28,7 +28,7 @@ pub(crate) struct ClusterArgs {
     pub(crate) ecmp: Ecmp,
 }
 
-/// What was read; [`Loaded::router`] makes it a [`plan::Cluster`].
+/// The documents that were read; [`Loaded::router`] makes them a [`plan::Cluster`].
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) fabric: Fabric,

@@ -82,7 +82,7 @@ pub(crate) fn write_files(files: &[(&Path, &str)]) -> Result<(), CliError> {
     // No file is renamed before all are written: a full disk leaves the old files as they were.
     let placed = written.and_then(|()| files.iter().try_for_each(|(file, _)| fs::rename(partial(file), file).map_err(|e| failed(file, e))));
     if placed.is_err() {
-        // What is left beside the files is of no use.
+        // Partial files beside their places are of no use to anybody.
         files.iter().for_each(|(file, _)| drop(fs::remove_file(partial(file))));
     }
     placed

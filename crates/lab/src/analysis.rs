@@ -1,4 +1,4 @@
-//! What a take says: iteration times, overlap, marks; by the statistics that the simulator uses too. Pure.
+//! Iteration times, overlap and marks of a take, by the statistics that the simulator uses too. Pure.
 
 use std::collections::BTreeSet;
 

@@ -179,6 +179,7 @@ pub fn run(command: &Command, program: &Program, out: &mut dyn Write) -> Result<
 /// # Errors
 /// A [`CaseError`], with the file in front.
 pub fn find_case(name: &str) -> Result<Case> {
+    // Built-in names come first, so that `two-equal` means the same in every folder.
     if let Some(text) = builtin(name) {
         return Ok(Case::read(text, &|_| Err("cases that come with the program name no files".into()))?);
     }
@@ -236,7 +237,7 @@ fn on_kernel(case: Case, args: &RunArgs, program: &Program) -> Result<Report> {
         }
     };
     let report = experiment::run(&lab, &starter, &options, &interrupt, &mut progress);
-    // What would not go is worth knowing even beside a result.
+    // The lab goes down before the result is looked at, and a namespace that would not go is reported even beside a result.
     let gone = lab.down();
     let report = report?;
     gone?;
@@ -259,6 +260,7 @@ fn show(args: &ShowArgs, out: &mut dyn Write) -> Result<()> {
     let refuse = |problem: String| CaseError::Value { place: args.file.display().to_string(), problem };
     let text = fs::read_to_string(&args.file).map_err(|e| refuse(e.to_string()))?;
     let report: Report = serde_json::from_str(&text).map_err(|e| refuse(e.to_string()))?;
+    // A document of another schema may parse, because unknown keys are let pass, and would print wrong numbers.
     if report.schema != REPORT_SCHEMA {
         bail!(refuse(format!("schema is {:?}, expected {REPORT_SCHEMA:?}", report.schema)));
     }
@@ -281,6 +283,7 @@ fn down(args: &DownArgs, out: &mut dyn Write) -> Result<()> {
         }
     }
     for lab in labs.iter().filter(|lab| args.ids.is_empty() || args.ids.contains(&lab.id)) {
+        // A lab that somebody else plays would lose its ranks in the middle of a take.
         if lab.running() && !args.force {
             writeln!(out, "lab {} ({}) runs; --force removes it all the same", lab.id, lab.case)?;
             continue;

@@ -45,7 +45,7 @@ pub enum Control {
     Service,
 }
 
-/// What a gate did in one take.
+/// Totals of a gate in one take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateTotals {
     /// Starts that passed the gate.
@@ -59,7 +59,7 @@ pub struct GateTotals {
 }
 
 impl GateTotals {
-    /// What the gate of a job reported so far in the job's folder; nothing, where there is no report. An agent that starts takes
+    /// Totals that the gate of a job has reported in the job's folder; zeros where there is no report. An agent that starts takes
     /// back files that it did not make, so the file is looked for when it is read.
     pub(crate) fn of(folder: &Path, job: &str) -> Self {
         // A missing or half-written report counts as nothing: totals are for people, and a take must not fail for them.

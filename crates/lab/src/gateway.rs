@@ -81,7 +81,7 @@ async fn carry(listener: &TcpListener, connector: &TlsConnector) {
         let connector = connector.clone();
         tokio::spawn(async move {
             let _place = place;
-            // What goes wrong is seen by the browser: its connection ends.
+            // The browser sees a failure by itself: its connection ends.
             let _ = one(stream, &connector).await;
         });
     }

@@ -27,7 +27,7 @@ const SOLO_ITERATIONS: u32 = 6;
 /// How often it is seen whether everybody still runs.
 const WATCH: Duration = Duration::from_millis(500);
 
-/// What is to be watched.
+/// Options of a lab to watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Where the page is; on loopback.

@@ -26,7 +26,7 @@ const SETTINGS: [(&str, &str); 7] = [
     ("ipv6/conf/all/disable_ipv6", "1"),
     ("ipv6/conf/default/disable_ipv6", "1"),
 ];
-/// What a rate limiter may send at once: a few packets, so that a queue stands where the model has it.
+/// Burst of a rate limiter: a few packets, so that a queue stands where the model has it.
 const SHAPER_BURST_BYTES: u32 = 16_000;
 /// How much of one job is sent before the next one's turn: four packets.
 const FAIR_QUANTUM_BYTES: u32 = 6_056;
@@ -38,7 +38,7 @@ const DATA_CLASS: u32 = 0x10;
 const ACK_CLASS: u32 = 0xfff;
 /// Name by which programs that want a device and no address, such as gloo, find the address of a rank.
 pub(crate) const RANK_LABEL: &str = "lo:rank";
-/// What is promised to acknowledgements, in percent: those of a full link make 3.
+/// Share of a link that acknowledgements are promised, in percent: those of a full link make 3.
 const ACK_PERCENT: u64 = 5;
 
 /// A lab that is up; the lab goes when this is dropped, unless it is left.
@@ -227,7 +227,7 @@ fn shaping(port: &LabPort) -> Vec<String> {
     // HTB has two buckets per class, one for `rate` and one for `ceil`; both are small, or a burst would pass the link unshaped.
     let bursts = format!("burst {SHAPER_BURST_BYTES} cburst {SHAPER_BURST_BYTES}");
     // `r2q` sizes the quantum of class 1:1 only, which names none; with its default of 10 the kernel warns of a large quantum.
-    // Whatever no filter matches (ARP is one) goes to the class of acknowledgements, as it is small and must not wait.
+    // Packets that no filter matches, such as ARP, go to the class of acknowledgements: they are few and must not wait.
     let mut lines = vec![
         format!("qdisc add dev {device} root handle 1: htb default {ACK_CLASS:x} r2q 1000"),
         format!("class add dev {device} parent 1: classid 1:1 htb rate {0}mbit ceil {0}mbit {bursts}", rate.mbps()),

@@ -48,7 +48,7 @@ impl LinkPlan {
     }
 }
 
-/// What one job is told and what is expected of it.
+/// The slot of one job, and its predicted iterations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobPlan {
     /// Solo iteration, stretched so that all periods keep their ratio; the Up phase as measured.

@@ -33,7 +33,7 @@ const CONNECT_RETRY: Duration = Duration::from_millis(10);
 const SILENCE_MAX: Duration = Duration::from_secs(180);
 /// Size of one read or write.
 const CHUNK_BYTES: usize = 1 << 16;
-/// What ends an iteration's data.
+/// The byte that ends an iteration's data.
 const TOKEN: u8 = 1;
 /// Ranks go before other programs, or the other programs' use of two cores is what is measured.
 const NICENESS: i32 = -10;
@@ -87,7 +87,7 @@ pub struct Iteration {
     pub comm_end: u64,
 }
 
-/// What a rank prints when it only waits to be told when to start.
+/// The line of a rank that waits to be told when to start.
 pub(crate) const READY: &str = "ready";
 
 /// When the iterations of a job are to start, in ns of CLOCK_MONOTONIC.

@@ -1,4 +1,4 @@
-//! What stands on this machine, written down before it is built, so that a lab whose process was killed can be removed.
+//! The labs of this machine, written down before they are built, so that a lab whose process was killed can be removed.
 
 use std::{
     fs,

@@ -127,6 +127,7 @@ impl Service {
 
     fn start_topology(&mut self, lab: &Lab, binaries: &Binaries, folder: &Path) -> Result<()> {
         let (config, fabric) = (folder.join("topology.toml"), folder.join("fabric.yaml"));
+        // The service gets the fabric as the case was read and not its file, so that an inline fabric works as well.
         fs::write(&fabric, fabric::native::write_yaml(&lab.case.fabric)).with_context(|| fabric.display().to_string())?;
         let text = format!(
             "listen = \"{}:{PORT}\"\nstate = {:?}\nfabric = {:?}\necmp = \"{}\"\n[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {:?}\n",

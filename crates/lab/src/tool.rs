@@ -82,7 +82,7 @@ fn missing(program: &str, error: &std::io::Error) -> anyhow::Error {
     anyhow::anyhow!("cannot run {program:?}: {error}; Debian has it in the package {package}")
 }
 
-/// What the lab runs, and the Debian package that has it.
+/// The tools of the lab, and the Debian package of each.
 pub const TOOLS: [(&str, &str); 5] =
     [("ip", "iproute2"), ("tc", "iproute2"), ("ethtool", "ethtool"), ("clang", "clang"), ("bpftool", "bpftool")];
 

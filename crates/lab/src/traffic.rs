@@ -47,9 +47,9 @@ pub struct Window {
 /// How long a run is, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lengths {
-    /// What is not measured.
+    /// The time before the measurement.
     pub warm_up: u64,
-    /// What is.
+    /// The measured time.
     pub measured: u64,
 }
 
@@ -61,7 +61,7 @@ impl Window {
     }
 }
 
-/// What was seen in the window.
+/// The result of one play: iterations, and the counters of the window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Take {
     /// When.
@@ -120,7 +120,7 @@ pub(crate) struct Ranks {
 struct Running {
     name: String,
     child: Child,
-    /// What it printed: [`READY`].
+    /// The file of its standard output, which holds [`READY`] once the rank waits.
     said: PathBuf,
     complaints: PathBuf,
 }

@@ -61,7 +61,7 @@ pub fn run(case: &Case, repeats: u32, iterations: u32) -> Result<Report> {
     })
 }
 
-/// What a calibration on a kernel would see of a job alone: third quartiles.
+/// The third quartiles that a calibration on a kernel would see of a job alone.
 fn calibrated(job: &LabJob) -> Timing {
     let Timing { period, up } = job.nominal();
     Timing { period: Nanos(period.0.saturating_add(job.drawn().third_quartile.0)), up }
@@ -92,6 +92,7 @@ fn three(rounds: &[Comparison], of: impl Fn(&Comparison) -> [f64; 3]) -> Three {
 
 fn job_row(case: &Case, plan: &Plan, rounds: &[Comparison], job: usize) -> JobRow {
     let slot = &plan.jobs[job];
+    // The same columns as on the kernel, so that one report type and one table serve both.
     let times = |of: fn(&sim::stats::Summary) -> f64| {
         three(rounds, |r| [of(&r.jobs[job].solo), of(&r.jobs[job].contended), of(&r.jobs[job].interleaved)])
     };

@@ -1,4 +1,4 @@
-//! What a case becomes on a kernel: namespaces, devices, addresses, routes, and which jobs cross which link. Pure.
+//! A case on a kernel: namespaces, devices, addresses, routes, and which jobs cross which link. Pure.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -57,7 +57,7 @@ pub struct LabPort {
     pub jobs: Vec<usize>,
 }
 
-/// What stands at a port.
+/// The shaping of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A host's NIC: limited to its rate.
@@ -133,7 +133,7 @@ pub fn wire(case: &Case, lab: &str) -> Result<Wiring, CaseError> {
     Ok(out)
 }
 
-/// What the namespaces of a lab begin with.
+/// Prefix of the names of a lab's namespaces.
 pub(crate) fn prefix(lab: &str) -> String {
     format!("ap-{lab}-")
 }

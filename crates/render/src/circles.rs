@@ -115,7 +115,7 @@ pub fn draw(link: &LinkView, jobs: &[JobView], colours: &Colours) -> Svg {
     svg
 }
 
-/// What one turn is.
+/// The sentence on the length of one turn.
 fn caption(rings: &[Ring<'_>], perimeter: Option<u64>) -> String {
     let Some(perimeter) = perimeter else {
         return "No common turn: each ring is one turn of its own period. The timeline shows the total.".to_owned();

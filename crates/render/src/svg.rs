@@ -123,7 +123,7 @@ impl Svg {
         self.node("text", class).n("x", x).n("y", y).text(line);
     }
 
-    /// What the enclosing element shows on hover.
+    /// The text that the enclosing element shows on hover.
     pub fn title(&mut self, line: &str) {
         self.body.push_str("<title>");
         text::escape(&mut self.body, line);

@@ -82,7 +82,7 @@ pub struct LabJob {
     pub nic: Rate,
 }
 
-/// What is added to a Down phase at random.
+/// The random addition to a Down phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drawn {
     /// Its mean.
@@ -150,6 +150,7 @@ impl LabJob {
     /// Rate of the busiest NIC while it sends its bytes in `up`: what a measured Up phase means for the link.
     #[must_use]
     pub fn rate(&self, up: Nanos) -> Rate {
+        // Payload becomes bytes on the wire, because HTB and the marking queue count whole frames.
         let bits = u128::from(self.bytes.0) * u128::from(SEGMENT_FRAME) * 8 / u128::from(SEGMENT_PAYLOAD);
         let mbps = (bits * 1_000).div_ceil(u128::from(up.0.max(1)));
         // A measured Up phase may be a little shorter than the wire allows, but the NIC sends no faster than its rate.
@@ -179,6 +180,7 @@ impl Case {
     /// [`CaseError`] names the place and the value.
     pub fn read(text: &str, files: &dyn Fn(&str) -> Result<String, String>) -> Result<Self, CaseError> {
         let document = document::Document::parse(text)?;
+        // With two fabrics nobody could say which one is meant; with none there is nothing to play on.
         let fabric = match (&document.fabric, &document.fabric_file) {
             (Some(inline), None) => native::read(&inline.to_string()).map_err(|e| CaseError::Fabric(e.to_string()))?,
             (None, Some(path)) => {
@@ -190,6 +192,7 @@ impl Case {
         // The fabric is checked before jobs are read, because the jobs' hosts and NICs are looked up in it.
         check_fabric(&fabric)?;
         let ecmp = match document.routes.as_deref().unwrap_or("hashed:0").parse() {
+            // A kernel route has one next hop here, so a plan with spread routes would be about other links than the ones played.
             Ok(Ecmp::Spread) => return Err(value("routes", "spread: a kernel sends a flow one way; use hashed:SEED")),
             Ok(ecmp) => ecmp,
             Err(e) => return Err(value("routes", e)),

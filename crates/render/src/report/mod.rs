@@ -42,7 +42,7 @@ struct Context<'a> {
 #[must_use]
 pub fn html(view: &ReportView, source_hash: fn(&str) -> String) -> String {
     let mut links: Vec<&LinkView> = view.links.iter().collect();
-    // What is not a number is worst; ties go to the one that was worse unshifted, then by name.
+    // NaN is worst; equal scores go by the score without shifts, and then by name.
     let rank = |score: f64| if score.is_nan() { f64::NEG_INFINITY } else { score };
     links.sort_by(|a, b| {
         let by_score = rank(a.score).total_cmp(&rank(b.score));
@@ -73,6 +73,7 @@ fn head(page: &mut Html, view: &ReportView, source_hash: fn(&str) -> String) {
     // The style is made once: the policy holds the hash of the very bytes that stand in the page.
     let css = css();
     let (style, script) = (source_hash(&css), source_hash(PAGE_JS));
+    // Everything is forbidden but the style and the script with these hashes: a name that slipped through escaping could not run.
     let policy = format!("default-src 'none'; style-src {style}; script-src {script}; base-uri 'none'; form-action 'none'");
     page.raw("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n");
     page.raw("<meta http-equiv=\"Content-Security-Policy\" content=\"").text(&policy).raw("\"/>\n");

@@ -1,4 +1,4 @@
-//! What is going to happen to the control: faults, and messages on their way.
+//! The agenda: faults to come, and messages on their way.
 
 use alloc::{collections::BTreeMap, vec::Vec};
 

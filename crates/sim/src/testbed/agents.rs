@@ -36,7 +36,7 @@ pub(crate) struct Agents {
     /// Agent of each job's rank 0; `None` where the job has no rank.
     leader: Vec<Option<u32>>,
     pages: Vec<Option<Page>>,
-    /// What the gate of each job reports.
+    /// The report of each job's gate.
     trackers: Vec<Tracker>,
 }
 
@@ -112,7 +112,7 @@ impl Agents {
         self.pages.iter().flatten().map(move |p| now % p.slot.period.0.max(1))
     }
 
-    /// What the agent says of the error of its clock.
+    /// The agent's own bound for the error of its clock.
     pub(crate) fn bound(&self, agent: u32) -> Nanos {
         self.agents[agent as usize].bound
     }
@@ -149,7 +149,7 @@ impl Agents {
         self.agent_of(job).and_then(|a| a.offset.fabric(node)).map_or(u64::MAX, |t| t.0)
     }
 
-    /// What the job's gate reads at `now`.
+    /// The page as the job's gate reads it at `now`.
     pub(crate) fn schedule(&self, job: u32, now: u64) -> Result<Schedule, Reason> {
         let page = self.pages[job as usize].as_ref().ok_or(Reason::NoPage)?;
         let agent = self.agent_of(job).ok_or(Reason::NoPage)?;

@@ -37,7 +37,7 @@ const RELEASE: RequestId = RequestId(2);
 const COMMIT: RequestId = RequestId(3);
 const ARRIVALS: u64 = 4;
 
-/// What became of the service.
+/// State and notices of the service at the end of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServiceReport {
     /// Plan version of its plan at the end; 0 when it was down.
@@ -75,7 +75,7 @@ pub(crate) struct ControlPlane<'a> {
     service: Option<Service>,
     /// Counts starts of the service: writes of an earlier start are lost.
     incarnation: u64,
-    /// What is durable.
+    /// The durable records.
     store: Vec<Record>,
     /// Batches on their way to the store.
     writing: BTreeMap<u64, Vec<Record>>,
@@ -235,6 +235,7 @@ impl<'a> ControlPlane<'a> {
         }
         let jobs = self.initial.clone();
         if !jobs.is_empty() {
+            // The key makes a commit that is asked twice count once; the jobs of the beginning have one key, and each arrival has its own.
             let change = Change::Commit(Commit { jobs, key: "commit".into(), ..Commit::default() });
             self.handle(now, Event::Asked { request: COMMIT, change }, agenda);
         }
@@ -368,7 +369,7 @@ impl<'a> ControlPlane<'a> {
         agents: &mut Agents,
         agenda: &mut Agenda,
     ) -> Option<u32> {
-        // What belongs to an earlier session arrives nowhere.
+        // A message of an earlier session is dropped, as the bytes of a closed connection are.
         if self.peers[agent as usize].session != Some(session) || agents.is_dead(agent) {
             return None;
         }

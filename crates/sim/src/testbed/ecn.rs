@@ -16,7 +16,7 @@ use units::{Bytes, Nanos, Rate};
 pub enum Depth {
     /// In bytes, as switches are configured.
     Bytes(Bytes),
-    /// What the link sends in that time, so that links of different rates mark alike.
+    /// As the link's traffic of that time, so that links of different rates mark alike.
     Time(Nanos),
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Span {
     pub(crate) length: Nanos,
     /// Whether anything is sent.
     pub(crate) sends: bool,
-    /// What it demands of classes of overloadable links, in [`Layout::overloadable`].
+    /// The demand of this step on classes of overloadable links, in [`Layout::overloadable`].
     pub(crate) demands: Range<u32>,
 }
 
@@ -84,7 +84,6 @@ impl Layout {
             let demands = job.workload.steps.iter().map(|s| demands(router, &mut scratch, &mut known, job, s));
             steps.push(demands.collect::<Result<_, _>>()?);
         }
-        // What each job demands of each link, step by step.
         // Each load comes out sorted by job and step, on which `chunk_by` below and the classes rely.
         let mut loads: BTreeMap<LinkId, Load> = BTreeMap::new();
         for (j, steps) in (0..).zip(&steps) {
@@ -131,7 +130,7 @@ impl Layout {
     }
 }
 
-/// What jobs demand of one link: (job, step, Mbit/s), in order.
+/// Demands of jobs on one link: (job, step, Mbit/s), in order.
 type Load = Vec<(u32, u32, u64)>;
 
 fn validate(job: &SimJob) -> Result<(), SimError> {
@@ -150,7 +149,7 @@ fn validate(job: &SimJob) -> Result<(), SimError> {
 /// Loads of sets of transfers that were routed before, by collective and groups.
 type Known<'a> = Vec<(&'a Transfer, Vec<(LinkId, units::Share)>)>;
 
-/// What a step demands of every link, sorted by link.
+/// The demand of a step on every link, sorted by link.
 fn demands<'a>(
     router: &Router<'_>,
     scratch: &mut RouteScratch,

@@ -19,7 +19,7 @@ const FULL_BITS: u32 = 20;
 struct Sending {
     /// Index of the step.
     step: u32,
-    /// What was left at `since`, in ns at full speed with [`SPEED_BITS_MAX`] after the point.
+    /// The rest at `since`, in ns at full speed with [`SPEED_BITS_MAX`] after the point.
     left: u128,
     since: u64,
     speed: u64,
@@ -127,7 +127,7 @@ impl<'a> Network<'a> {
     /// Gives a transfer its speed; its new end if that changed.
     fn adjust(&mut self, job: u32, now: u64, speed: u64) -> Option<u64> {
         let sending = self.sending[job as usize].as_mut().filter(|s| s.speed != speed)?;
-        // What was sent until now went at the old speed; the new one counts from here.
+        // The transfer went at the old speed until now; the new speed counts from here.
         let done = u128::from(now - sending.since) * u128::from(sending.speed);
         *sending = Sending { left: sending.left.saturating_sub(done), since: now, speed, ..*sending };
         // An end in this very instant waits one nanosecond, so that time always moves on.

@@ -1,4 +1,4 @@
-//! What a run says.
+//! The result of a run.
 
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
@@ -90,7 +90,7 @@ pub struct LinkReport {
     pub overlap_share: f64,
 }
 
-/// What a run says.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// The end of the warm-up of all jobs: what is counted begins here.
@@ -107,18 +107,18 @@ pub struct Report {
     pub jobs: Vec<JobReport>,
     /// Links, in order of id.
     pub links: Vec<LinkReport>,
-    /// What became of the service, where there was one.
+    /// The service at the end, where there was one.
     pub service: Option<ServiceReport>,
 }
 
-/// What a run remembers of a job.
+/// Records of one job during a run.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     pub(crate) records: Vec<IterationRecord>,
     pub(crate) comms: Vec<Interval>,
 }
 
-/// What a run remembers of a link.
+/// Totals of one link at the end of a run.
 #[derive(Debug)]
 pub(crate) struct LinkMemory {
     pub(crate) link: LinkId,

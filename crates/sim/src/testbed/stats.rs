@@ -16,7 +16,7 @@ pub struct Interval {
     pub end: Nanos,
 }
 
-/// What a list of times looks like.
+/// Mean, percentiles and extremes of a list of times.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Summary {
     /// How many there are.
@@ -121,7 +121,7 @@ pub fn overlap_share(mine: &[Interval], others: &[&[Interval]]) -> f64 {
     share(Nanos(both), Nanos(mine.iter().map(|i| i.end.0 - i.start.0).sum()))
 }
 
-/// What lies between `from` and `to`; an interval that reaches beyond is cut.
+/// The parts of the intervals between `from` and `to`; an interval that reaches beyond is cut.
 #[must_use]
 pub fn clip(intervals: &[Interval], from: Nanos, to: Nanos) -> Vec<Interval> {
     let cut = intervals.iter().map(|i| Interval { start: i.start.max(from), end: i.end.min(to) });

@@ -24,7 +24,7 @@ use crate::testbed::{
 /// Most events of one run: about a minute of work.
 pub const EVENTS_MAX: u64 = 100_000_000;
 
-/// What a job is doing.
+/// The present activity of a job.
 #[derive(Clone, Copy, Debug)]
 enum Doing {
     /// Not begun yet.
@@ -40,7 +40,7 @@ enum Doing {
 #[derive(Debug)]
 struct JobState {
     doing: Doing,
-    /// What its gate remembers.
+    /// The memory of the job's gate: the slot that was taken last.
     lock: PhaseLock,
     noise: Noise,
     /// The iteration under way.
@@ -432,7 +432,7 @@ impl<'a> Run<'a> {
             links.push(LinkMemory { link, name, jobs: crossed.jobs.clone(), marks: marks.unwrap_or(0.0) });
         }
         for (state, steps) in self.jobs.iter_mut().zip(&self.layout.jobs) {
-            // What is being sent when the run ends was sent up to here.
+            // A transfer that the end of the run cuts off counts up to here.
             if let Doing::Step { step, since } = state.doing
                 && since < now
                 && steps[step as usize].sends
