@@ -41,6 +41,7 @@ pub(crate) struct Loaded {
 impl Loaded {
     /// Reads all documents.
     pub(crate) fn read(args: &ClusterArgs) -> Result<Self, CliError> {
+        // The fabric comes first: jobs and candidates name its hosts, and their errors need it.
         let fabric = read_fabric(&args.fabric)?;
         let doc = JobsDoc::parse(&read_document(&args.jobs)?).map_err(|e| CliError::input(&args.jobs, e))?;
         let candidates: Option<(&Path, CandidatesDoc)> = match &args.candidates {

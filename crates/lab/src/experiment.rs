@@ -91,6 +91,7 @@ pub(crate) fn alone(
     let mut seen = Vec::new();
     for (job, spec) in lab.case.jobs.iter().enumerate() {
         progress(&format!("{} alone", spec.id));
+        // The gates stay out of solo takes: a plan is made from these times, so no plan can exist yet.
         let take = play(lab, starter, &[job], lengths(lab, &[job], WARM_UP_ITERATIONS, iterations), None, interrupt)?;
         let few = || format!("job {:?} alone made fewer than {} iterations", spec.id, analysis::ITERATIONS_MIN);
         let timing = analysis::calibrate(&take, job).with_context(few)?;

@@ -34,6 +34,7 @@ impl Gateway {
     /// # Errors
     /// The service has made no certificates, or the kernel refuses a thread.
     pub(crate) fn start(lab: &Lab, listener: std::net::TcpListener) -> Result<Self> {
+        // Tokio takes over only listeners that do not block.
         listener.set_nonblocking(true)?;
         let connector = TlsConnector::from(client::config(&service::pki(lab), service::READER)?);
         let namespace = management::namespace(lab);

@@ -42,6 +42,7 @@ impl Interrupt {
                 let hung_up = async {
                     match &mut hang_up {
                         Some(signal) => signal.recv().await,
+                        // A branch that never completes stands for the signal that nobody listens to.
                         None => std::future::pending().await,
                     }
                 };

@@ -81,6 +81,7 @@ fn play(
     let page = listener.local_addr()?;
     let _gateway = Gateway::start(lab, listener)?;
     say(&format!("the page is http://{page}/ while this runs"));
+    // The service already runs, so the page shows the fabric and the agents while profiles are learned.
     let alone = experiment::alone(lab, starter, SOLO_ITERATIONS, interrupt, &mut |what| say(what))?;
     let measured: Vec<Timing> = alone.into_iter().map(|(_, timing)| timing).collect();
     let mut plan = plan(&lab.case, &measured)?;

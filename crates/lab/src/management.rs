@@ -28,6 +28,7 @@ pub(crate) fn hosts(lab: &Lab) -> impl Iterator<Item = (usize, usize)> {
 /// The kernel refuses.
 pub(crate) fn build(lab: &Lab) -> Result<()> {
     let name = namespace(lab);
+    // Every round of an experiment starts a service, and the network between them stays.
     if tool::namespaces(&name)?.contains(&name) {
         return Ok(());
     }

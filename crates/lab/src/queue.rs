@@ -117,6 +117,7 @@ pub(crate) fn maps(device: &str) -> Result<Maps> {
     // The lab attaches one program per port, so the first filter with a program is the marking queue.
     let program = filters.into_iter().find_map(|f| f.options?.prog);
     let program = program.with_context(|| format!("no marking queue at {device}"))?.id.to_string();
+    // Ids of programs and maps count for the whole machine, so this look-up needs no namespace.
     let info: ProgramInfo = serde_json::from_str(&tool::run("bpftool", &["-j", "prog", "show", "id", &program], "")?)?;
     for id in info.map_ids {
         let map: MapInfo = serde_json::from_str(&tool::run("bpftool", &["-j", "map", "show", "id", &id.to_string()], "")?)?;

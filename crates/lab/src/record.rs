@@ -133,6 +133,7 @@ impl Record {
         ids.dedup();
         // Ids become names of folders that are deleted, so nothing but six hexadecimal digits passes.
         ids.retain(|id| is_id(id));
+        // A record that cannot be read still names a lab: with its id alone the lab can be removed.
         let read = |id: String| {
             let text = fs::read_to_string(Path::new(FOLDER).join(&id).join("lab.json")).ok();
             text.and_then(|t| serde_json::from_str(&t).ok()).unwrap_or(Self { id, case: "unknown".into(), owner: None })

@@ -183,6 +183,7 @@ impl Report {
         // A link of one job has no shifts to compare; its row is in the JSON only.
         for link in self.links.iter().filter(|l| l.shared) {
             let marks = &link.marks_per_iteration;
+            // The table shows medians of marks only; the spread is in the JSON.
             let text = |s: Spread| format!("{:.1}", s.median);
             links.push(row([
                 &link.link,
@@ -213,6 +214,7 @@ fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
 }
 
 fn columns(out: &mut String, rows: &[Vec<String>]) {
+    // Widths are counted in characters, as `format!` pads by characters.
     let width = |column: usize| rows.iter().filter_map(|r| r.get(column)).map(|c| c.chars().count()).max().unwrap_or(0);
     for row in rows {
         let mut line = String::new();

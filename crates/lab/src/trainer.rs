@@ -97,6 +97,7 @@ impl Starter {
     /// disturb them, and an interpreter that starts reads the rank's program.
     pub(crate) fn prepare(&self, lab: &Lab, jobs: &[usize]) -> Result<()> {
         for &job in jobs {
+            // A trace or a store of an earlier take would be taken for this one's: gloo's store is a file in which ranks find each other.
             let id = &lab.case.jobs[job].id;
             for path in [trace_path(&lab.record().folder(), id), store(lab, id)] {
                 match fs::remove_file(&path) {
@@ -157,6 +158,7 @@ impl Starter {
 
 impl Torch {
     fn find(variables: &[(&'static str, PathBuf)]) -> Result<Self> {
+        // A named interpreter is the only one tried: falling back to another would hide a typing error.
         let named = env::var("ANTIPHASE_PYTHON").ok().filter(|name| !name.is_empty());
         let interpreters = named.as_deref().map_or(INTERPRETERS.to_vec(), |name| vec![name]);
         let mut problems: Vec<String> = Vec::new();
@@ -200,6 +202,7 @@ fn variables(program: &Program, programs: Option<&Path>) -> Vec<(&'static str, P
         let all = std::iter::once(package.clone()).chain(env::split_paths(&others).filter(|path| !path.as_os_str().is_empty()));
         variables.push(("PYTHONPATH", env::join_paths(all).map_or(package, PathBuf::from)));
     }
+    // A library that the user names is inherited by the rank as it is.
     if env::var_os("ANTIPHASE_GATE_LIBRARY").is_none() {
         // Cargo leaves the library of a crate that others depend on in `deps`.
         let folders = programs.into_iter().chain(here).flat_map(|folder| [folder.to_owned(), folder.join("deps")]);

@@ -116,6 +116,7 @@ pub fn wire(case: &Case, lab: &str) -> Result<Wiring, CaseError> {
         return Err(CaseError::Fabric(format!("{} cables; the lab plays at most {CABLES_MAX}", fabric.links().len() / 2)));
     }
     let mut out = Wiring { namespaces: Vec::new(), cables: Vec::new(), crossings: BTreeMap::new(), ranks: Vec::new() };
+    // Namespaces have the order of the fabric's nodes, so a node's index finds its namespace.
     for node in fabric.nodes() {
         let name = format!("{}{}", prefix(lab), node.name);
         out.namespaces.push(Namespace { name, node: node.name.clone(), address: None, routes: Vec::new(), ports: Vec::new() });

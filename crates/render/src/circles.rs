@@ -125,6 +125,7 @@ fn caption(rings: &[Ring<'_>], perimeter: Option<u64>) -> String {
     if one {
         return format!("One turn is {turn}: one iteration of every job. Time runs clockwise.");
     }
+    // Periods divide the perimeter here, so the counts of iterations are whole.
     let counts: Vec<String> =
         rings.iter().take(RINGS_MAX).map(|r| format!("{} × {}", perimeter / r.before.period_ns(), r.letter)).collect();
     let line = format!("One turn is {turn}: {}. Time runs clockwise.", counts.join(", "));

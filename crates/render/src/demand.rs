@@ -37,6 +37,7 @@ pub(crate) struct Demand {
 impl Demand {
     /// Takes the phases that lie within the period, in order; others are left out.
     pub(crate) fn new(phases: &[PhaseView], period_ns: u64, shift_ns: u64) -> Self {
+        // A period of 0 would divide by zero below, and a very long one would overflow sums of a few periods.
         let period_ns = period_ns.clamp(1, PERIOD_NS_MAX);
         let mut kept: Vec<PhaseView> = Vec::with_capacity(phases.len());
         let mut before = vec![0_u128];
@@ -100,6 +101,7 @@ impl Demand {
         for (start_ns, end_ns) in bin_edges(window_ns, bins) {
             let mbps = self.mean_in(start_ns, end_ns);
             match spans.last_mut() {
+                // Equal neighbours become one span, because each span is an arc or a bar in the file.
                 Some(last) if last.end_ns == start_ns && last.mbps == mbps => last.end_ns = end_ns,
                 _ if mbps > 0.0 => spans.push(Span { start_ns, end_ns, mbps }),
                 _ => {}

@@ -105,6 +105,7 @@ pub(crate) fn count(n: usize) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, c) in digits.chars().enumerate() {
+        // The separator does not break at the end of a line.
         if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push('\u{202f}');
         }

@@ -67,6 +67,7 @@ fn em(c: char) -> f64 {
         'f' | 'r' | 't' | '-' | '(' | ')' | '/' => 0.42,
         'm' | 'w' | 'M' | 'W' | '@' | '%' | '>' | '<' => 0.88,
         'A'..='Z' | '…' => 0.7,
+        // Wide scripts begin here; a few narrow ones are overestimated, which only cuts a name earlier.
         '\u{1100}'.. => 1.05,
         _ => 0.6,
     }

@@ -148,6 +148,7 @@ fn draw_row(svg: &mut Svg, row: &Row<'_>, (largest, bars): (f64, u64), before: b
         path.rect(x(span.start_ns), y + height * (1.0 - share), x(span.end_ns) - x(span.start_ns), height * share);
     }
     svg.path(&row.class, &path);
+    // The shift may leave room for one start fewer than periods fit, so the filter below has the last word.
     let iterations = window / demand.period_ns() + 1;
     if iterations <= 64 {
         for at in (0..iterations).map(|k| demand.shift_ns() + k * demand.period_ns()).filter(|at| *at < window) {
@@ -170,6 +171,7 @@ fn draw_row(svg: &mut Svg, row: &Row<'_>, (largest, bars): (f64, u64), before: b
 fn draw_strip(svg: &mut Svg, link: &LinkView, rows: &[Row<'_>], before: bool, window: u64, y: f64) {
     let of = |shifted: bool| -> Vec<(usize, Demand)> {
         let rows_of = |index| rows.iter().find(|r| r.index == index);
+        // Demands are made anew from this link's phases: the row holds those of the job's first link.
         let shift = |row: &Row<'_>| if shifted { row.job.shift_ns } else { 0 };
         link.members.iter().filter_map(|m| rows_of(m.job).map(|r| (m.job, Demand::new(&m.phases, r.job.period_ns, shift(r))))).collect()
     };

@@ -111,6 +111,7 @@ fn synth(args: &SynthArgs) -> Result<ExitCode, CliError> {
     // Where there is no room, the largest jobs shrink, and what then finds none is left out.
     let hosts = fabric.hosts().count() as u32;
     let wanted: u32 = drawn.iter().map(|d| d.hosts).sum();
+    // Only a cluster that is too small changes the jobs, so a seed gives the same jobs on every fabric with room for them.
     if wanted > hosts {
         fit(&mut drawn, hosts);
         if drawn.is_empty() {

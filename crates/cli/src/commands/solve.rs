@@ -225,6 +225,7 @@ fn table(scenario: &Scenario, solution: &Solution, mode: Mode) -> String {
         let slack = if mode == Mode::Cassini { "–".into() } else { ms(s.slack.0) };
         jobs.row([scenario.jobs[s.job.index()].clone(), ms(period), ms(s.shift.0), slack, lock]);
     }
+    // A large scenario has more rows than anybody reads on a terminal.
     let rest = |rows: usize, what: &str| match rows.saturating_sub(TABLE_ROWS_MAX) {
         0 => String::new(),
         more => format!("and {more} more {what}; -o json has them all\n"),
@@ -267,6 +268,7 @@ fn svg(scenario: &Scenario, solution: &Solution, mode: Mode) -> Result<String, C
             ..JobView::default()
         })
         .collect();
+    // Of links with equal scores the one that gained most is drawn, because its two circles differ most.
     let by_score = |a: &&circle::LinkScore, b: &&circle::LinkScore| {
         a.score.total_cmp(&b.score).then(a.zero_shift_score.total_cmp(&b.zero_shift_score))
     };

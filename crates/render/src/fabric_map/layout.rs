@@ -151,6 +151,7 @@ impl Layout {
             }
             groups[at].hosts.push(host);
         }
+        // There are more than `HOSTS_WHOLE_MAX` hosts here, so there is a group to divide by.
         let spacing = (RIGHT - LEFT) / groups.len() as f64;
         for (at, group) in groups.iter_mut().enumerate() {
             group.x = LEFT + (at as f64 + 0.5) * spacing;
@@ -259,6 +260,7 @@ impl Layout {
     /// worst links first; one that would touch another is left to the hover.
     fn label_row(&self, svg: &mut Svg, fabric: &FabricView, row: &Row) {
         let inside = 2.0 * self.place(row.nodes[0]).map_or(0.0, |p| p.half_width) - 6.0;
+        // Labels are inside for all nodes of a row or for none: a mixture would look like a difference in kind.
         let fits = |n: &usize| text::width(&text::name(&fabric.nodes[*n].name), FONT) <= inside;
         if row.nodes.iter().all(fits) {
             for &node in &row.nodes {
@@ -285,6 +287,7 @@ impl Layout {
             if from < LEFT - 20.0 || to > WIDTH - 2.0 {
                 continue;
             }
+            // The label takes the first lane without another one at that place; a label without a lane is left to the hover.
             let free = lanes.iter().position(|lane| lane.iter().all(|&(a, b)| to <= a || b <= from));
             if let Some(lane) = free {
                 lanes[lane].push((from, to));

@@ -48,6 +48,7 @@ pub fn html(view: &ReportView, source_hash: fn(&str) -> String) -> String {
         let by_score = rank(a.score).total_cmp(&rank(b.score));
         by_score.then(rank(a.zero_shift_score).total_cmp(&rank(b.zero_shift_score))).then_with(|| a.name.cmp(&b.name))
     });
+    // Colours are assigned once for all links of the report, so a job has one colour on every picture.
     let context = Context { view, colours: Colours::assign(view.jobs.len(), &view.links), links };
 
     let mut page = Html::default();

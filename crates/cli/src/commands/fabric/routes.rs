@@ -96,6 +96,7 @@ fn endpoint(found: &Fabric, name: &str, rail: u16, args: &RoutesArgs) -> Result<
         return Err(CliError::input(&args.file, format!("{name:?} is a switch; routes run between hosts")));
     }
     // A placement may number more ranks than NICs, and shares the NICs out; a user who names a NIC means that one.
+    // A host without cables falls through to the router, whose error says that there is no route.
     let nics = found.links_from(host).len();
     if nics > 0 && usize::from(rail) >= nics {
         return Err(CliError::Usage(format!("NIC {rail} of {name:?}: it has {nics}, counted from 0")));

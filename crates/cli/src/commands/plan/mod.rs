@@ -83,6 +83,7 @@ struct SolverArgs {
 impl SolverArgs {
     fn options(&self, objective: Objective) -> Result<Options, CliError> {
         self.mode.admits(self.robust.is_some())?;
+        // A drift of 0 would be no robustness at all, and is refused rather than ignored.
         let robust = match self.robust {
             // The negated form also refuses what is not a number; below 10^6 ms the product below fits 64 bits.
             Some(ms) if !(ms > 0.0 && ms < 1e6) => {
@@ -201,6 +202,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, CliError> {
         }
         let mut lines = 0;
         for e in evaluation.explain(&ranking.cluster) {
+            // Both filters must agree; a filter that is not given lets everything pass.
             let on_link = args.link.as_ref().is_none_or(|text| e.link.as_ref().is_some_and(|l| l.contains(&text[..])));
             let of_job = args.job.as_ref().is_none_or(|job| e.jobs.contains(job));
             if on_link && of_job {

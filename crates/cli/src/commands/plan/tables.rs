@@ -115,12 +115,14 @@ fn candidates(ranking: &Ranking<'_>) -> String {
 
 fn links(ranking: &Ranking<'_>, best: &Evaluation) -> Table {
     let mut all: Vec<_> = best.links().collect();
+    // Worst first, so that the rows cut off at `ROWS_MAX` are those with the best scores.
     all.sort_by(|a, b| a.score.total_cmp(&b.score).then(a.zero_shift_score.total_cmp(&b.zero_shift_score)));
     let mut t = Table::new(&["LINK", ">CAPACITY", ">NO SHIFT", ">SCORE", "JOBS"]);
     for l in all.iter().take(ROWS_MAX) {
         let name = l.links.first().map_or_else(String::new, |&id| ranking.cluster.fabric.link_name(id));
         let like = if l.links.len() > 1 { format!(" (+{} like it)", l.links.len() - 1) } else { String::new() };
         let jobs: Vec<&str> = l.jobs.iter().map(|j| &ranking.cluster.jobs[j.index()].name[..]).collect();
+        // The tilde marks a score that is not exact (docs/glossary.md, "uncertainty").
         let approximate = if l.uncertainty > 0.0 { "~" } else { "" };
         t.row([
             format!("{name}{like}"),

@@ -69,6 +69,7 @@ fn candidate(e: &Evaluation, mode: Mode, chosen: bool) -> CandidateView {
         name: e.id.clone(),
         chosen: chosen && e.scores.is_some(),
         mean_score: e.scores.map(|s| s.score),
+        // A candidate without shared links has the score 1, from which the fold begins.
         worst_score: e.scores.map(|_| e.links().filter(|l| l.jobs.len() > 1).map(|l| l.score).fold(1.0, f64::min)),
         shared_links: e.shared_links,
         contended_time: e.times.map(|t| t.contended),
