@@ -98,7 +98,7 @@ fn play(
     say(&format!("committed: {held} of {} jobs are held to their slots, for {} s or until Ctrl-C", jobs.len(), options.held.as_secs()));
     let mut ranks = Ranks::start(lab, starter, &jobs, Some(&gates), interrupt)?;
     let ended = watch(&mut ranks, &mut service, options.held, interrupt);
-    // Totals are printed also after an interrupt, which is how most watches end.
+    // Totals are printed also after an interrupt: Ctrl-C is the ordinary end of a watch.
     for (job, folder) in lab.case.jobs.iter().zip(&folders) {
         let GateTotals { iterations, holds, slips, fail_opens } = GateTotals::of(folder, &job.id);
         say(&format!("{}: {iterations} starts, {holds} held, {slips} slips, {fail_opens} failed open", job.id));

@@ -116,7 +116,7 @@ impl Lab {
     }
 
     fn build(&mut self) -> Result<()> {
-        // One `ip` runs all commands: starting a process per cable would dominate in a case of 64 nodes.
+        // One `ip` runs all commands, instead of a process for each namespace and cable.
         tool::run("ip", &["-batch", "-"], &cabling(&self.wiring))?;
         let mut objects: BTreeMap<Rate, String> = BTreeMap::new();
         // RATE and the thresholds are compiled in, so there is one object for each rate.
