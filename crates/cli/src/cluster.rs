@@ -28,7 +28,7 @@ pub(crate) struct ClusterArgs {
     pub(crate) ecmp: Ecmp,
 }
 
-/// What was read; [`Loaded::router`] makes it a [`plan::Cluster`].
+/// The documents that were read; [`Loaded::router`] makes them a [`plan::Cluster`].
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) fabric: Fabric,
@@ -41,6 +41,7 @@ pub(crate) struct Loaded {
 impl Loaded {
     /// Reads all documents.
     pub(crate) fn read(args: &ClusterArgs) -> Result<Self, CliError> {
+        // The fabric comes first: jobs and candidates name its hosts, and their errors need it.
         let fabric = read_fabric(&args.fabric)?;
         let doc = JobsDoc::parse(&read_document(&args.jobs)?).map_err(|e| CliError::input(&args.jobs, e))?;
         let candidates: Option<(&Path, CandidatesDoc)> = match &args.candidates {
@@ -50,9 +51,11 @@ impl Loaded {
         if doc.jobs.is_empty() {
             return Err(CliError::input(&args.jobs, "jobs: empty"));
         }
+        // A jobs document names its profile files relative to itself, so that a folder can be moved as a whole.
         let beside = |path: &str| args.jobs.parent().unwrap_or(Path::new("")).join(path);
         let files = |path: &str| read_document(&beside(path)).map_err(|e| e.problem());
         let mut reader = Reader::new(&fabric, &files);
+        // A problem inside a profile file is reported with that file's name, because its line numbers are of that file.
         let refuse = |file: &Path, error: JobsError| match error {
             JobsError::ProfileFile { path, problem } => CliError::input(&beside(&path), problem),
             other => CliError::input(file, other),
@@ -64,6 +67,7 @@ impl Loaded {
         }
         let candidates = match candidates {
             Some((file, doc)) => reader.candidates(&doc).map_err(|e| refuse(file, e))?,
+            // A candidate that moves nobody makes one ranking of the jobs where they stand.
             None => vec![Candidate { id: "as placed".into(), placements: Vec::new() }],
         };
         let (jobs, placements) = reader.finish();

@@ -75,6 +75,7 @@ impl CliError {
 /// On one line, and cut in the middle: the place stands at the beginning, and what is wrong mostly at the end.
 fn cut(problem: &str) -> String {
     let problem = OneLine(problem).to_string();
+    // Positions are counted in characters and taken in bytes, so that no cut falls inside a character.
     let head = problem.char_indices().nth(PROBLEM_CHARS_MAX * 2 / 3).map(|(at, _)| at);
     let tail = problem.char_indices().rev().nth(PROBLEM_CHARS_MAX / 3 - 1).map(|(at, _)| at);
     match (problem.char_indices().nth(PROBLEM_CHARS_MAX), head, tail) {
@@ -91,6 +92,7 @@ static STDIN_READ: AtomicBool = AtomicBool::new(false);
 pub(crate) fn read_document(file: &Path) -> Result<String, CliError> {
     let refuse = |e: std::io::Error| CliError::input(file, e);
     let bytes = if file.as_os_str() == "-" {
+        // `swap` tests and sets at once. The flag guards no other data, so relaxed order is enough.
         if STDIN_READ.swap(true, Ordering::Relaxed) {
             return Err(CliError::input(file, "standard input is named twice; only one document can come from it"));
         }
@@ -99,6 +101,7 @@ pub(crate) fn read_document(file: &Path) -> Result<String, CliError> {
         let open = File::open(file).map_err(refuse)?;
         match open.metadata() {
             Ok(m) if m.is_dir() => return Err(CliError::input(file, "is a directory, not a document")),
+            // A file is refused by its length before it is read; pipes and devices have none, and are bounded while they are read.
             Ok(m) if m.is_file() && m.len() > DOCUMENT_BYTES_MAX => return Err(too_large(file)),
             _ => bounded(open).map_err(refuse)?,
         }
@@ -107,6 +110,7 @@ pub(crate) fn read_document(file: &Path) -> Result<String, CliError> {
         return Err(too_large(file));
     }
     String::from_utf8(bytes).map_err(|e| {
+        // Everything before `at` is valid, so counting line breaks there gives the line in which the bad byte stands.
         let at = e.utf8_error().valid_up_to();
         let line = 1 + e.as_bytes()[..at].iter().filter(|b| **b == b'\n').count();
         CliError::input(file, format!("line {line}: byte {at} is 0x{:02x}, which is not UTF-8", e.as_bytes()[at]))
@@ -116,11 +120,13 @@ pub(crate) fn read_document(file: &Path) -> Result<String, CliError> {
 /// Refuses JSON with a text of more than [`TEXT_BYTES_MAX`].
 pub(crate) fn check_texts(file: &Path, json: &str) -> Result<(), CliError> {
     let (mut line, mut line_began, mut escaped, mut began) = (1_usize, 0, false, None::<usize>);
+    // Only quotes and backslashes matter here: all bytes of a character beyond ASCII are above 0x7f, so none looks like either.
     for (at, byte) in json.bytes().enumerate() {
         if byte == b'\n' {
             (line, line_began) = (line + 1, at + 1);
         }
         began = match began {
+            // The byte after a backslash ends nothing, whatever it is.
             Some(_) if escaped => {
                 escaped = false;
                 began
@@ -145,6 +151,7 @@ pub(crate) fn check_texts(file: &Path, json: &str) -> Result<(), CliError> {
 
 fn bounded(source: impl Read) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
+    // One byte more than allowed tells a document that is too large from one that just fits.
     source.take(DOCUMENT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

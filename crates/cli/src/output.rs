@@ -58,6 +58,7 @@ pub(crate) fn print(text: &str) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| if text.ends_with('\n') { Ok(()) } else { out.write_all(b"\n") });
     match written.and_then(|()| out.flush()) {
+        // `head` closes its end when it has enough; all that it asked for was printed.
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(CliError::Failure(format!("standard output: {e}"))),
         _ => Ok(()),
     }
@@ -72,14 +73,16 @@ pub(crate) fn say(line: &str) {
 pub(crate) fn write_files(files: &[(&Path, &str)]) -> Result<(), CliError> {
     let partial = |file: &Path| {
         let mut name = file.as_os_str().to_owned();
+        // The name beside the place keeps the rename within one file system, and the process id keeps two runs apart.
         name.push(format!(".{}.partial", std::process::id()));
         PathBuf::from(name)
     };
     let failed = |file: &Path, e: std::io::Error| CliError::Failure(format!("{}: {e}", file.display()));
     let written = files.iter().try_for_each(|(file, text)| fs::write(partial(file), text).map_err(|e| failed(file, e)));
+    // No file is renamed before all are written: a full disk leaves the old files as they were.
     let placed = written.and_then(|()| files.iter().try_for_each(|(file, _)| fs::rename(partial(file), file).map_err(|e| failed(file, e))));
     if placed.is_err() {
-        // What is left beside the files is of no use.
+        // Partial files beside their places are of no use to anybody.
         files.iter().for_each(|(file, _)| drop(fs::remove_file(partial(file))));
     }
     placed

@@ -55,6 +55,7 @@ impl Table {
         let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
         let mut out = String::new();
         let headings: Vec<String> = self.columns.iter().map(|c| c.0.clone()).collect();
+        // Tables of facts have no headings, and an empty first line would look like a mistake.
         let headed = headings.iter().any(|h| !h.is_empty());
         for row in headed.then_some(&headings).into_iter().chain(&self.rows) {
             let mut line = String::new();

@@ -1,4 +1,4 @@
-//! What a take says: iteration times, overlap, marks; by the statistics that the simulator uses too. Pure.
+//! Iteration times, overlap and marks of a take, by the statistics that the simulator uses too. Pure.
 
 use std::collections::BTreeSet;
 
@@ -46,6 +46,7 @@ fn measured(iterations: &[Iteration], window: Window) -> impl Iterator<Item = &I
 /// Lengths of the iterations of a job in the window, from one Up phase to the next; nothing when there are fewer than
 /// [`ITERATIONS_MIN`].
 fn lengths(take: &Take, job: usize) -> Option<Vec<Nanos>> {
+    // An iteration counts from Up phase to Up phase: what a gate holds is then part of the iteration before.
     let starts: Vec<u64> = measured(take.iterations.get(&job)?, take.window).map(|i| i.comm_start).collect();
     let lengths: Vec<Nanos> = starts.windows(2).map(|w| Nanos(w[1] - w[0])).collect();
     (lengths.len() >= ITERATIONS_MIN).then_some(lengths)
@@ -60,6 +61,7 @@ pub fn times(take: &Take, job: usize) -> Option<Summary> {
 /// Third quartiles of a solo take, by nearest rank: what the plan is made from. Nothing when there are too few iterations.
 #[must_use]
 pub fn calibrate(take: &Take, job: usize) -> Option<Timing> {
+    // A mean would be late in half of the iterations; the third quartile leaves a quarter of them to the headroom and the tolerance.
     let third_quartile = |mut values: Vec<Nanos>| {
         values.sort_unstable();
         values.get((values.len() * 3).div_ceil(4).max(1) - 1).copied()
@@ -72,6 +74,7 @@ pub fn calibrate(take: &Take, job: usize) -> Option<Timing> {
 fn communication(take: &Take, job: usize) -> Vec<Interval> {
     let all = take.iterations.get(&job).into_iter().flatten();
     let intervals: Vec<Interval> = all.map(|i| Interval { start: Nanos(i.comm_start), end: Nanos(i.comm_end) }).collect();
+    // Iterations that reach over an end of the window count with the part inside, as the queues' counters do.
     stats::clip(&intervals, Nanos(take.window.from), Nanos(take.window.until))
 }
 

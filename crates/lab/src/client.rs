@@ -36,6 +36,7 @@ impl Client {
     /// Sends a request and reads the JSON that answers it; empty for an empty answer.
     pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> Result<Value> {
         let stream = TcpStream::connect_timeout(&self.address, TIMEOUT)?;
+        // Every step has the bound `TIMEOUT`, so that a service that hangs is an error and not a wait without end.
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         let name = ServerName::IpAddress(self.address.ip().into());
@@ -48,6 +49,7 @@ impl Client {
         )?;
         let mut answer = Vec::new();
         // A peer that closes without a last word of TLS has still said all that its length promised.
+        // `connection: close` makes the end of the stream the end of the answer, so no length has to be parsed.
         if let Err(e) = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)
             && e.kind() != std::io::ErrorKind::UnexpectedEof
         {

@@ -179,6 +179,7 @@ pub fn run(command: &Command, program: &Program, out: &mut dyn Write) -> Result<
 /// # Errors
 /// A [`CaseError`], with the file in front.
 pub fn find_case(name: &str) -> Result<Case> {
+    // Built-in names come first, so that `two-equal` means the same in every folder.
     if let Some(text) = builtin(name) {
         return Ok(Case::read(text, &|_| Err("cases that come with the program name no files".into()))?);
     }
@@ -193,6 +194,7 @@ pub fn find_case(name: &str) -> Result<Case> {
             });
         }
     };
+    // The fabric's path is relative to the case and not to the working directory.
     let folder = path.parent().unwrap_or(Path::new("."));
     let files = |file: &str| fs::read_to_string(folder.join(file)).map_err(|e| e.to_string());
     Case::read(&text, &files).with_context(|| name.to_owned())
@@ -216,8 +218,10 @@ fn play(args: &RunArgs, program: &Program) -> Result<String> {
 }
 
 fn on_kernel(case: Case, args: &RunArgs, program: &Program) -> Result<Report> {
+    // Programs and PyTorch are looked for before anything is built.
     control::check(args.control, args.programs.as_deref())?;
     let starter = Starter::find(program, args.trainer, args.programs.as_deref())?;
+    // Listening begins before the first namespace: a signal while the fabric is built would otherwise leave half a lab behind.
     let interrupt = Interrupt::listen()?;
     let lab = Lab::up(case)?;
     let options = Options {
@@ -233,7 +237,7 @@ fn on_kernel(case: Case, args: &RunArgs, program: &Program) -> Result<Report> {
         }
     };
     let report = experiment::run(&lab, &starter, &options, &interrupt, &mut progress);
-    // What would not go is worth knowing even beside a result.
+    // The lab goes down before the result is looked at, and a namespace that would not go is reported even beside a result.
     let gone = lab.down();
     let report = report?;
     gone?;
@@ -256,6 +260,7 @@ fn show(args: &ShowArgs, out: &mut dyn Write) -> Result<()> {
     let refuse = |problem: String| CaseError::Value { place: args.file.display().to_string(), problem };
     let text = fs::read_to_string(&args.file).map_err(|e| refuse(e.to_string()))?;
     let report: Report = serde_json::from_str(&text).map_err(|e| refuse(e.to_string()))?;
+    // A document of another schema may parse, because unknown keys are let pass, and would print wrong numbers.
     if report.schema != REPORT_SCHEMA {
         bail!(refuse(format!("schema is {:?}, expected {REPORT_SCHEMA:?}", report.schema)));
     }
@@ -278,6 +283,7 @@ fn down(args: &DownArgs, out: &mut dyn Write) -> Result<()> {
         }
     }
     for lab in labs.iter().filter(|lab| args.ids.is_empty() || args.ids.contains(&lab.id)) {
+        // A lab that somebody else plays would lose its ranks in the middle of a take.
         if lab.running() && !args.force {
             writeln!(out, "lab {} ({}) runs; --force removes it all the same", lab.id, lab.case)?;
             continue;

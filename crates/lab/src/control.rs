@@ -1,4 +1,4 @@
-//! Who writes the schedule pages that the leaders' gates read.
+//! The writers of the schedule pages that the leaders' gates read.
 //!
 //! `direct`: this process, from its own plan. One machine has one clock, so node time is fabric time, and what is measured is
 //! the gate and the plan alone. `service`: the topology service and its agents, from the jobs committed to it.
@@ -45,23 +45,24 @@ pub enum Control {
     Service,
 }
 
-/// What a gate did in one take.
+/// Totals of a gate in one take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateTotals {
     /// Starts that passed the gate.
     pub iterations: u64,
-    /// Those that were held.
+    /// Starts that were held.
     pub holds: u64,
-    /// Those that missed a slot and waited for the next.
+    /// Starts that missed a slot and waited for the next.
     pub slips: u64,
-    /// Those that went because the plan could not be trusted.
+    /// Starts that went because the plan could not be trusted.
     pub fail_opens: u64,
 }
 
 impl GateTotals {
-    /// What the gate of a job reported so far in the job's folder; nothing, where there is no report. An agent that starts takes
+    /// Totals that the gate of a job has reported in the job's folder; zeros where there is no report. An agent that starts takes
     /// back files that it did not make, so the file is looked for when it is read.
     pub(crate) fn of(folder: &Path, job: &str) -> Self {
+        // A missing or half-written report counts as nothing: totals are for people, and a take must not fail for them.
         let report = ReportReader::open_or_create(folder, job).ok().and_then(|report| report.read());
         let Some(report) = report else { return Self::default() };
         let counters = report.tracker.counters();
@@ -78,7 +79,7 @@ pub(crate) struct Session {
     _keeper: Keeper,
 }
 
-/// Who keeps the pages fresh.
+/// The keeper of fresh pages.
 #[derive(Debug)]
 enum Keeper {
     Heart(#[allow(dead_code, reason = "held for its drop")] Heart),
@@ -92,7 +93,7 @@ struct Heart {
     thread: Option<thread::JoinHandle<()>>,
 }
 
-/// The gate of a leader rank. It never fails: without a page the job goes.
+/// The gate of a leader rank. Opening a gate never fails: without a page the job goes.
 pub(crate) fn open_gate(folder: &Path, job: &str) -> Result<Gate> {
     Ok(Gate::open(&gate::Config::new(folder, JobName::try_new(job)?)))
 }
@@ -158,11 +159,13 @@ impl Heart {
                 slot: origin.saturating_add(slot.shift),
                 period: slot.period,
                 tolerance: slot.tolerance,
+                // A gate never holds for longer than one period (docs/glossary.md, "hold").
                 hold_max: slot.period,
                 slack: slot.slack,
                 stale_after: STALE_AFTER,
                 ..Schedule::default()
             };
+            // Every page stands before the thread begins, so a rank that starts at once finds its slot.
             let mut page = PageWriter::create(folder, &job.id).with_context(|| folder.display().to_string())?;
             page.write(&beat(&schedule));
             pages.push((page, schedule));
@@ -170,6 +173,7 @@ impl Heart {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = thread::Builder::new().name("pages".into()).spawn(move || {
+            // The flag guards no other data, so a relaxed load is enough; the drop waits for at most one `HEARTBEAT`.
             while !stopped.load(Ordering::Relaxed) {
                 for (page, schedule) in &mut pages {
                     page.write(&beat(schedule));

@@ -65,14 +65,17 @@ pub fn run(lab: &Lab, starter: &Starter, options: &Options, interrupt: &Interrup
 fn round(lab: &Lab, starter: &Starter, options: &Options, interrupt: &Interrupt, progress: &mut dyn FnMut(&str)) -> Result<Round> {
     let jobs: Vec<usize> = (0..lab.case.jobs.len()).collect();
     let (solo, measured): (Vec<Take>, Vec<Timing>) = alone(lab, starter, options.iterations, interrupt, progress)?.into_iter().unzip();
+    // Each round plans anew from its own solo times, so that the spread over rounds holds the spread of calibrations.
     let mut plan = plan(&lab.case, &measured)?;
     progress("all together, as they come");
     let free = lengths(lab, &jobs, WARM_UP_CONTENDED, options.contended);
     let contended = play(lab, starter, &jobs, free, None, interrupt)?;
     progress("all together, held to their slots");
+    // The session lives until the end of this function: pages must stay fresh until the last rank has stopped.
     let session = control::start(lab, &mut plan, options.control, options.programs.as_deref())?;
     let held = lengths(lab, &jobs, WARM_UP_ITERATIONS, options.iterations);
     let interleaved = play(lab, starter, &jobs, held, Some(session.folder()), interrupt)?;
+    // Totals are read before the session goes, because the gates' files belong to its folder.
     let gates = session.totals();
     Ok(Round { plan, solo, contended, interleaved, gates })
 }
@@ -88,6 +91,7 @@ pub(crate) fn alone(
     let mut seen = Vec::new();
     for (job, spec) in lab.case.jobs.iter().enumerate() {
         progress(&format!("{} alone", spec.id));
+        // The gates stay out of solo takes: a plan is made from these times, so no plan can exist yet.
         let take = play(lab, starter, &[job], lengths(lab, &[job], WARM_UP_ITERATIONS, iterations), None, interrupt)?;
         let few = || format!("job {:?} alone made fewer than {} iterations", spec.id, analysis::ITERATIONS_MIN);
         let timing = analysis::calibrate(&take, job).with_context(few)?;
@@ -98,6 +102,7 @@ pub(crate) fn alone(
 
 fn lengths(lab: &Lab, jobs: &[usize], warm_up: u64, iterations: u32) -> Lengths {
     let slowest = jobs.iter().map(|&j| lab.case.jobs[j].nominal().period.0 + lab.case.jobs[j].jitter.0).max().unwrap_or(0);
+    // A take is measured in time and not in iterations, so the length allows for iterations that the others stretch.
     let stretched = slowest / 100 * STRETCH_PERCENT;
     Lengths { warm_up: stretched * warm_up, measured: stretched * u64::from(iterations) }
 }
@@ -133,6 +138,7 @@ fn job_row(lab: &Lab, rounds: &[Round], last: &Round, job: usize) -> Result<JobR
         Three { solo: spread(&solo), contended: spread(&contended), interleaved: spread(&interleaved) }
     };
     let overlap = |of: &dyn Fn(&Round) -> &Take| Spread::of(rounds.iter().map(|r| analysis::overlap(of(r), job, others)).collect());
+    // Gains are formed per round, so that a slow machine in one round slows both sides of one quotient.
     let gains = contended.iter().zip(&interleaved).map(|(before, after)| 1.0 - after.mean / before.mean);
     let plan = &last.plan.jobs[job];
     let said: Vec<Prediction> = rounds.iter().map(|round| Prediction::of(&round.plan.jobs[job])).collect();
@@ -169,6 +175,7 @@ fn link_row(lab: &Lab, rounds: &[Round], link: LinkId, jobs: &[usize]) -> LinkRo
     let marks = |of: &dyn Fn(&Round) -> Vec<&Take>| {
         let per_iteration = |round: &Round| {
             let takes = of(round);
+            // Solo takes of all jobs count together here, because a link is marked by each of its jobs in a take of its own.
             let marks: u64 = takes.iter().filter_map(|t| t.marks.get(&link)).sum();
             let iterations: usize = takes.iter().map(|t| analysis::iterations(t, jobs)).sum();
             marks_per_iteration(marks as f64, iterations as u64)
@@ -178,6 +185,7 @@ fn link_row(lab: &Lab, rounds: &[Round], link: LinkId, jobs: &[usize]) -> LinkRo
     let shared =
         |of: &dyn Fn(&Round) -> &Take| Spread::of(rounds.iter().map(|r| analysis::link_use(of(r), jobs).overlap_share()).collect());
     let carried = |of: &dyn Fn(&Round) -> &Take| {
+        // Bytes per nanosecond times 8,000 are Mbit/s.
         let mbps =
             |take: &Take| take.bytes.get(&link).map_or(0.0, |&bytes| bytes as f64 * 8e3 / (take.window.until - take.window.from) as f64);
         Spread::of(rounds.iter().map(|r| mbps(of(r))).collect())

@@ -34,6 +34,7 @@ impl Gateway {
     /// # Errors
     /// The service has made no certificates, or the kernel refuses a thread.
     pub(crate) fn start(lab: &Lab, listener: std::net::TcpListener) -> Result<Self> {
+        // Tokio takes over only listeners that do not block.
         listener.set_nonblocking(true)?;
         let connector = TlsConnector::from(client::config(&service::pki(lab), service::READER)?);
         let namespace = management::namespace(lab);
@@ -61,6 +62,7 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
+        // Dropping the sender ends the `select`, and the runtime's end closes the connections that are still open.
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -71,6 +73,7 @@ impl Drop for Gateway {
 async fn carry(listener: &TcpListener, connector: &TlsConnector) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
+        // A place is taken before the connection: beyond `CONNECTIONS_MAX` browsers wait in the kernel's backlog.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -79,7 +82,7 @@ async fn carry(listener: &TcpListener, connector: &TlsConnector) {
         let connector = connector.clone();
         tokio::spawn(async move {
             let _place = place;
-            // What goes wrong is seen by the browser: its connection ends.
+            // The browser sees a failure by itself: its connection ends.
             let _ = one(stream, &connector).await;
         });
     }

@@ -60,6 +60,7 @@ pub(crate) fn page(report: &Report) -> String {
 
 /// How long the iterations of each job are: alone, as they come, and held.
 fn iterations(page: &mut Html, report: &Report, colours: &Colours) {
+    // One scale for all jobs, so that bars of two jobs can be compared as well.
     let longest = report.jobs.iter().flat_map(|j| [j.mean_ms.solo, j.mean_ms.contended, j.mean_ms.interleaved]).map(|s| s.median);
     let longest = longest.fold(1.0, f64::max);
     page.raw("<h2>Iterations</h2>");
@@ -96,6 +97,7 @@ fn table(page: &mut Html, report: &Report) {
 
 /// Nanoseconds of a time of the report. What is not a time is 0.
 fn ns(ms: f64) -> u64 {
+    // The cast saturates: a time that is negative or no number becomes 0.
     (ms * 1e6).round() as u64
 }
 
@@ -118,15 +120,18 @@ fn link_views(report: &Report) -> Vec<LinkView> {
         };
         match rows.iter_mut().find(same) {
             Some(row) => row.1 += 1,
+            // Links with equal jobs, demands and capacity would give equal pictures.
             None => rows.push((link, 0)),
         }
     }
+    // Equal scores go by name, so that a report always gives the same page.
     rows.sort_by(|(a, _), (b, _)| a.score.total_cmp(&b.score).then_with(|| a.link.cmp(&b.link)));
     rows.into_iter().map(|(link, alike)| link_view(report, link, alike)).collect()
 }
 
 fn link_view(report: &Report, link: &LinkRow, alike: usize) -> LinkView {
     let member = |(id, mbps): (&String, &u64)| {
+        // A report read from a file may name a job that it does not hold; such a member is left out.
         let job = report.jobs.iter().position(|j| j.id == *id)?;
         // A job of the lab begins each iteration with its one Up phase.
         Some(MemberView { job, phases: vec![PhaseView { start_ns: 0, end_ns: ns(report.jobs[job].up_ms), mbps: *mbps }] })

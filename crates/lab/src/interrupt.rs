@@ -31,6 +31,7 @@ impl Interrupt {
         let set = flag.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (mut terminate, mut hang_up) = {
+            // `signal` wants to be called inside a runtime; called here, both handlers are in place before the thread begins.
             let _inside = runtime.enter();
             // A user who started this with nohup wants it to go on.
             let hang_up = if ignores_hang_up() { None } else { Some(signal(SignalKind::hangup())?) };
@@ -41,6 +42,7 @@ impl Interrupt {
                 let hung_up = async {
                     match &mut hang_up {
                         Some(signal) => signal.recv().await,
+                        // A branch that never completes stands for the signal that nobody listens to.
                         None => std::future::pending().await,
                     }
                 };
@@ -50,6 +52,7 @@ impl Interrupt {
                     _ = hung_up => {}
                 }
             });
+            // The flag guards no other data. The first signal ends the thread; later ones change nothing.
             set.0.store(true, Ordering::Relaxed);
         })?;
         Ok(flag)
@@ -83,6 +86,7 @@ impl Interrupt {
             if left == 0 {
                 return Ok(());
             }
+            // Short sleeps bound the reaction to a signal by `POLL`.
             thread::sleep(POLL.min(Duration::from_nanos(left)));
         }
     }

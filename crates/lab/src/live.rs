@@ -27,7 +27,7 @@ const SOLO_ITERATIONS: u32 = 6;
 /// How often it is seen whether everybody still runs.
 const WATCH: Duration = Duration::from_millis(500);
 
-/// What is to be watched.
+/// Options of a lab to watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Where the page is; on loopback.
@@ -55,6 +55,7 @@ pub fn run(case: Case, starter: &Starter, options: &Options, interrupt: &Interru
     // Before anything is built: somebody else may have the port.
     let listener = TcpListener::bind(options.listen).with_context(|| format!("--listen {}", options.listen))?;
     let lab = Lab::up(case)?;
+    // All programs and ranks end inside `play`, by drop, before the lab's namespaces go.
     let played = play(&lab, starter, &binaries, listener, options, interrupt, say);
     let gone = lab.down();
     match played {
@@ -75,24 +76,29 @@ fn play(
     say: &mut dyn FnMut(&str),
 ) -> Result<()> {
     let (gates, folders) = control::folders(lab)?;
+    // Locals are dropped in reverse order: ranks end before the gateway, and the gateway before the service.
     let mut service = Service::start(lab, binaries, &folders)?;
     let page = listener.local_addr()?;
     let _gateway = Gateway::start(lab, listener)?;
     say(&format!("the page is http://{page}/ while this runs"));
+    // The service already runs, so the page shows the fabric and the agents while profiles are learned.
     let alone = experiment::alone(lab, starter, SOLO_ITERATIONS, interrupt, &mut |what| say(what))?;
     let measured: Vec<Timing> = alone.into_iter().map(|(_, timing)| timing).collect();
     let mut plan = plan(&lab.case, &measured)?;
     let jobs: Vec<usize> = (0..lab.case.jobs.len()).collect();
     if !options.free.is_zero() {
         say(&format!("all together, as they come, for {} s", options.free.as_secs()));
+        // These ranks end with this block, so the held jobs below start afresh and pass their gates from the first iteration on.
         let mut ranks = Ranks::start(lab, starter, &jobs, None, interrupt)?;
         watch(&mut ranks, &mut service, options.free, interrupt)?;
     }
+    // The commit waits for the leaders' pages, so no held job starts before its slot is known.
     service.commit(lab, &mut plan, &folders)?;
     let held = plan.jobs.iter().filter(|job| job.hold).count();
     say(&format!("committed: {held} of {} jobs are held to their slots, for {} s or until Ctrl-C", jobs.len(), options.held.as_secs()));
     let mut ranks = Ranks::start(lab, starter, &jobs, Some(&gates), interrupt)?;
     let ended = watch(&mut ranks, &mut service, options.held, interrupt);
+    // Totals are printed also after an interrupt: Ctrl-C is the ordinary end of a watch.
     for (job, folder) in lab.case.jobs.iter().zip(&folders) {
         let GateTotals { iterations, holds, slips, fail_opens } = GateTotals::of(folder, &job.id);
         say(&format!("{}: {iterations} starts, {holds} held, {slips} slips, {fail_opens} failed open", job.id));

@@ -28,10 +28,12 @@ pub(crate) fn hosts(lab: &Lab) -> impl Iterator<Item = (usize, usize)> {
 /// The kernel refuses.
 pub(crate) fn build(lab: &Lab) -> Result<()> {
     let name = namespace(lab);
+    // Every round of an experiment starts a service, and the network between them stays.
     if tool::namespaces(&name)?.contains(&name) {
         return Ok(());
     }
     let hosts: Vec<&str> = hosts(lab).map(|(job, rank)| lab.namespace(job, rank)).collect();
+    // A host has one cable to the bridge, `m0`; on the bridge's side the devices are numbered.
     let mut cables = format!("netns add {name}\n");
     for (n, host) in hosts.iter().enumerate() {
         let _ = writeln!(cables, "link add m0 netns {host} type veth peer name m{n} netns {name}");
@@ -44,6 +46,7 @@ pub(crate) fn build(lab: &Lab) -> Result<()> {
     tool::enter(&name, || tool::run("ip", &["-batch", "-"], &inside))?;
     for (n, host) in hosts.iter().enumerate() {
         let [a, b, c, first] = SERVICE.octets();
+        // A case has at most 64 nodes (`case::NODES_MAX`), so the last byte does not overflow.
         let address = Ipv4Addr::new(a, b, c, first + 1 + n as u8);
         tool::enter(host, || tool::run("ip", &["-batch", "-"], &format!("addr add {address}/24 dev m0\nlink set m0 up\n")))?;
     }

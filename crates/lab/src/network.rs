@@ -26,7 +26,7 @@ const SETTINGS: [(&str, &str); 7] = [
     ("ipv6/conf/all/disable_ipv6", "1"),
     ("ipv6/conf/default/disable_ipv6", "1"),
 ];
-/// What a rate limiter may send at once: a few packets, so that a queue stands where the model has it.
+/// Burst of a rate limiter: a few packets, so that a queue stands where the model has it.
 const SHAPER_BURST_BYTES: u32 = 16_000;
 /// How much of one job is sent before the next one's turn: four packets.
 const FAIR_QUANTUM_BYTES: u32 = 6_056;
@@ -38,15 +38,15 @@ const DATA_CLASS: u32 = 0x10;
 const ACK_CLASS: u32 = 0xfff;
 /// Name by which programs that want a device and no address, such as gloo, find the address of a rank.
 pub(crate) const RANK_LABEL: &str = "lo:rank";
-/// What is promised to acknowledgements, in percent: those of a full link make 3.
+/// Share of a link that acknowledgements are promised, in percent: those of a full link make 3.
 const ACK_PERCENT: u64 = 5;
 
-/// A lab that is up; it goes when this is dropped, unless it is left.
+/// A lab that is up; the lab goes when this is dropped, unless it is left.
 #[derive(Debug)]
 pub struct Lab {
-    /// What it plays.
+    /// The case that is played.
     pub case: Case,
-    /// How.
+    /// The namespaces and cables that it became.
     pub wiring: Wiring,
     record: Record,
     queues: BTreeMap<LinkId, Maps>,
@@ -62,6 +62,7 @@ impl Lab {
         anyhow::ensure!(rustix::process::geteuid().is_root(), "the lab makes network namespaces and needs root");
         let missing = tool::missing_tools();
         anyhow::ensure!(missing.is_empty(), "the lab needs {}", missing.join(", "));
+        // The record is written before anything is built, so that `antiphase lab down` finds a lab whose process was killed meanwhile.
         let record = Record::create(&case.name)?;
         let wiring = match wire(&case, &record.id) {
             Ok(wiring) => wiring,
@@ -71,6 +72,7 @@ impl Lab {
             }
         };
         let mut lab = Self { case, wiring, record, queues: BTreeMap::new(), left: false };
+        // `lab` exists before it is built: if a step fails, its drop removes what was built so far.
         lab.build()?;
         Ok(lab)
     }
@@ -86,6 +88,7 @@ impl Lab {
     /// # Errors
     /// The record cannot be written; then the lab goes.
     pub fn leave(mut self) -> Result<Record> {
+        // The record changes first: if that fails, `left` is still false and the drop removes the lab.
         self.record.leave()?;
         self.left = true;
         Ok(self.record.clone())
@@ -96,6 +99,7 @@ impl Lab {
     /// # Errors
     /// As [`Record::remove`].
     pub fn down(mut self) -> Result<()> {
+        // The drop below must not remove a second time, and must not print an error that the caller gets anyway.
         self.left = true;
         self.record.remove()
     }
@@ -112,8 +116,10 @@ impl Lab {
     }
 
     fn build(&mut self) -> Result<()> {
+        // One `ip` runs all commands, instead of a process for each namespace and cable.
         tool::run("ip", &["-batch", "-"], &cabling(&self.wiring))?;
         let mut objects: BTreeMap<Rate, String> = BTreeMap::new();
+        // RATE and the thresholds are compiled in, so there is one object for each rate.
         let marked = self.wiring.namespaces.iter().flat_map(|n| &n.ports).filter(|p| p.role == Role::Fabric);
         for port in marked {
             objects.insert(port.rate, queue::build(&self.record.folder(), port.rate)?);
@@ -140,6 +146,7 @@ impl Drop for Lab {
 fn cabling(wiring: &Wiring) -> String {
     let mut batch = String::new();
     for namespace in &wiring.namespaces {
+        // Every namespace comes before every cable, because a cable names both of its ends.
         let _ = writeln!(batch, "netns add {}", namespace.name);
     }
     for [a, b] in &wiring.cables {
@@ -153,6 +160,7 @@ fn cabling(wiring: &Wiring) -> String {
 /// Everything inside one namespace; returns the maps of its marking queues.
 fn set_up(namespace: &Namespace, objects: &BTreeMap<Rate, String>) -> Result<Vec<(LinkId, Maps)>> {
     for (key, value) in SETTINGS {
+        // This thread has entered the namespace, and `/proc/sys/net` shows the namespace of the thread that opens it.
         let path = format!("/proc/sys/net/{key}");
         match fs::write(&path, value) {
             // A kernel without IPv6 has nothing to turn off.
@@ -179,6 +187,7 @@ fn set_up(namespace: &Namespace, objects: &BTreeMap<Rate, String>) -> Result<Vec
         }
     }
     if !batch.is_empty() {
+        // `tc -batch` stops at the first line that fails, so a class is never added to a missing qdisc.
         tool::run("tc", &["-batch", "-"], &batch)?;
     }
     let marked = namespace.ports.iter().filter(|p| p.role == Role::Fabric);
@@ -190,6 +199,7 @@ fn set_up(namespace: &Namespace, objects: &BTreeMap<Rate, String>) -> Result<Vec
 fn addressing(namespace: &Namespace) -> String {
     let mut batch = String::from("link set lo up\n");
     if let Some(address) = namespace.address {
+        // A rank's address is a /32 on `lo`, because the ports have the /31 addresses of their cables.
         let _ = writeln!(batch, "addr add {address}/32 dev lo label {RANK_LABEL}");
     }
     for port in &namespace.ports {
@@ -197,6 +207,7 @@ fn addressing(namespace: &Namespace) -> String {
         let _ = writeln!(batch, "link set {} up", port.device);
     }
     for route in &namespace.routes {
+        // `src` makes packets carry the rank's address, whose third byte is the job's number in the marking queue.
         let source = namespace.address.map(|a| format!(" src {a} congctl {CONGESTION_CONTROL}")).unwrap_or_default();
         let _ = writeln!(batch, "route add {}/32 via {} dev {}{source}", route.to, route.via, route.device);
     }
@@ -213,24 +224,30 @@ fn shaping(port: &LabPort) -> Vec<String> {
         Role::Nic => vec![(DATA_CLASS, None)],
         Role::Fabric => port.jobs.iter().map(|&job| (DATA_CLASS + job as u32, Some(job))).collect(),
     };
+    // HTB has two buckets per class, one for `rate` and one for `ceil`; both are small, or a burst would pass the link unshaped.
     let bursts = format!("burst {SHAPER_BURST_BYTES} cburst {SHAPER_BURST_BYTES}");
+    // `r2q` sizes the quantum of class 1:1 only, which names none; with its default of 10 the kernel warns of a large quantum.
+    // Packets that no filter matches, such as ARP, go to the class of acknowledgements: they are few and must not wait.
     let mut lines = vec![
         format!("qdisc add dev {device} root handle 1: htb default {ACK_CLASS:x} r2q 1000"),
         format!("class add dev {device} parent 1: classid 1:1 htb rate {0}mbit ceil {0}mbit {bursts}", rate.mbps()),
     ];
     let kbit = |percent: u64| rate.mbps() * 10 * percent;
+    // The shares add up to the link, and `ceil` lets a job borrow what others leave: the link is shared max-min fairly.
     let share = kbit(100 - ACK_PERCENT) / (classes.len() as u64).max(1);
     let mut class = |class: u32, priority: u32, kbit: u64| {
         lines.push(format!(
             "class add dev {device} parent 1:1 classid 1:{class:x} htb prio {priority} rate {kbit}kbit ceil {}mbit {bursts} quantum {FAIR_QUANTUM_BYTES}",
             rate.mbps()
         ));
+        // 1 Mbit/s is 125 bytes per ms. The queue counts bytes, so that its length in time does not depend on the size of packets.
         lines.push(format!("qdisc add dev {device} parent 1:{class:x} bfifo limit {}", rate.mbps() * 125 * QUEUE_MS));
     };
     class(ACK_CLASS, 0, kbit(ACK_PERCENT));
     classes.iter().for_each(|&(data, _)| class(data, 1, share));
     // TCP of a total length below 128 bytes and without the push flag: an acknowledgement. Data ends with a pushed packet, and
     // one that overtook the rest of its data would arrive out of order.
+    // Byte 33 holds the TCP flags only behind an IP header without options, and the lab's programs set no IP options.
     let filter = format!("filter add dev {device} parent 1: protocol ip");
     lines.push(format!(
         "{filter} prio 1 u32 match u16 0x0000 0xff80 at 2 match ip protocol 6 0xff match u8 0x00 0x08 at 33 flowid 1:{ACK_CLASS:x}"

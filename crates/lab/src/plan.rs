@@ -48,7 +48,7 @@ impl LinkPlan {
     }
 }
 
-/// What one job is told and what is expected of it.
+/// The slot of one job, and its predicted iterations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobPlan {
     /// Solo iteration, stretched so that all periods keep their ratio; the Up phase as measured.
@@ -75,6 +75,7 @@ pub struct JobPlan {
 /// What the planner refuses: a job or a link out of its range.
 pub fn plan(case: &Case, measured: &[Timing]) -> Result<Plan> {
     let solo = in_ratio(case, measured);
+    // The headroom is the service's default, so that `direct` plans as `service` does.
     let options = Options { headroom_permille: HEADROOM_PERMILLE, ..Options::default() };
     let (reports, evaluation) = evaluate(case, &solo, &options)?;
     let scores = evaluation.scores.context("the planner solved it and gave no scores")?;
@@ -88,6 +89,7 @@ pub fn plan(case: &Case, measured: &[Timing]) -> Result<Plan> {
             tolerance: slot.tolerance,
             hold: report.hold,
             contended: report.times.map_or(timing.period, |t| t.contended),
+            // Where the planner predicts nothing, the iteration is taken to be as long as the period.
             interleaved: report.interleaved.unwrap_or(slot.period),
         }
     };
@@ -112,10 +114,12 @@ fn link_plans(case: &Case, row: &plan::LinkReport<'_>) -> Vec<LinkPlan> {
 /// Stretches the case's own periods by the worst factor seen.
 fn in_ratio(case: &Case, measured: &[Timing]) -> Vec<Timing> {
     let factor = |(job, seen): (&crate::case::LabJob, &Timing)| {
+        // Factors are in millionths and rounded up: a period too short would make every iteration of its job late.
         (u128::from(seen.period.0) * 1_000_000).div_ceil(u128::from(job.nominal().period.0.max(1)))
     };
     let worst = case.jobs.iter().zip(measured).map(factor).max().unwrap_or(1_000_000);
     let shortest = case.jobs.iter().map(|j| j.nominal().period.0.max(1)).min().unwrap_or(1);
+    // The shortest period becomes a whole number of grains, so its multiples are whole as well.
     let base = (u128::from(shortest) * worst).div_ceil(1_000_000).div_ceil(u128::from(PERIOD_GRAIN)) * u128::from(PERIOD_GRAIN);
     let stretch = |(job, seen): (&crate::case::LabJob, &Timing)| {
         // Through the shortest period, so that whole multiples of it stay whole after rounding.

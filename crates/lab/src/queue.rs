@@ -82,10 +82,12 @@ struct Formatted {
 
 /// Builds the program for links of that rate into `folder` and returns its path. Built once per rate and source.
 pub(crate) fn build(folder: &Path, rate: Rate) -> Result<String> {
+    // `case::RATE_MAX` is 10 Gbit/s, so the product with 20 ms in ns stays below 2^55.
     let bytes_per_second = rate.mbps() * 125_000;
     let bytes = |time: Nanos| bytes_per_second * time.0 / 1_000_000_000;
     let object = folder.join(format!("ecn-queue-{}M.o", rate.mbps()));
     let object = object.to_str().context("the lab's folder has a name of plain text")?.to_owned();
+    // Two links of one rate share an object, and the folder belongs to this lab alone.
     if Path::new(&object).exists() {
         return Ok(object);
     }
@@ -93,6 +95,7 @@ pub(crate) fn build(folder: &Path, rate: Rate) -> Result<String> {
     fs::File::create(&source).and_then(|mut file| file.write_all(SOURCE.as_bytes())).with_context(|| source.clone())?;
     let defines =
         [format!("-DRATE={bytes_per_second}ULL"), format!("-DK_MIN={}U", bytes(MARK_FROM)), format!("-DK_MAX={}U", bytes(MARK_ALL))];
+    // `-g` writes BTF: the kernel wants it for the spin lock in a map, and bpftool for the `formatted` values that `read` parses.
     let mut args = vec!["-O2", "-g", "-target", "bpf", "-c", &source, "-o", &object];
     args.extend(defines.iter().map(String::as_str));
     tool::run("clang", &args, "").context("building the marking queue")?;
@@ -102,6 +105,7 @@ pub(crate) fn build(folder: &Path, rate: Rate) -> Result<String> {
 /// The commands, for `tc -batch`, that put the program at the sending end of a link.
 pub(crate) fn attach(device: &str, object: &str) -> [String; 2] {
     [
+        // The egress hook of `clsact` runs before the root qdisc, so the program sees packets before HTB delays them.
         format!("qdisc add dev {device} clsact"),
         format!("filter add dev {device} egress prio 1 bpf direct-action object-file {object} section tc"),
     ]
@@ -110,8 +114,10 @@ pub(crate) fn attach(device: &str, object: &str) -> [String; 2] {
 /// Finds the maps of the queue at `device`, from inside its namespace.
 pub(crate) fn maps(device: &str) -> Result<Maps> {
     let filters: Vec<Filter> = serde_json::from_str(&tool::run("tc", &["-j", "filter", "show", "dev", device, "egress"], "")?)?;
+    // The lab attaches one program per port, so the first filter with a program is the marking queue.
     let program = filters.into_iter().find_map(|f| f.options?.prog);
     let program = program.with_context(|| format!("no marking queue at {device}"))?.id.to_string();
+    // Ids of programs and maps count for the whole machine, so this look-up needs no namespace.
     let info: ProgramInfo = serde_json::from_str(&tool::run("bpftool", &["-j", "prog", "show", "id", &program], "")?)?;
     for id in info.map_ids {
         let map: MapInfo = serde_json::from_str(&tool::run("bpftool", &["-j", "map", "show", "id", &id.to_string()], "")?)?;
@@ -126,6 +132,7 @@ pub(crate) fn maps(device: &str) -> Result<Maps> {
 pub(crate) fn read(maps: &Maps) -> Result<Counters> {
     let dump = tool::run("bpftool", &["-j", "map", "dump", "id", &maps.traffic.to_string()], "")?;
     let entries: Vec<Entry> = serde_json::from_str(&dump).context("counters of a marking queue")?;
+    // The map is an array with a place for every job number (JOBS in ecn_queue.c); most places stay empty.
     Ok(Counters { traffic: entries.into_iter().map(|e| (e.formatted.key, e.formatted.value)).filter(|(_, t)| t.packets > 0).collect() })
 }
 
@@ -133,6 +140,7 @@ impl Counters {
     /// Marks of all jobs since `earlier`.
     pub(crate) fn marks_since(&self, earlier: &Self) -> u64 {
         let sum = |c: &Self| c.traffic.values().map(|t| t.marks).sum::<u64>();
+        // Counters only grow while a lab stands; saturation is for a dump that was read out of order.
         sum(self).saturating_sub(sum(earlier))
     }
 

@@ -33,7 +33,7 @@ const CONNECT_RETRY: Duration = Duration::from_millis(10);
 const SILENCE_MAX: Duration = Duration::from_secs(180);
 /// Size of one read or write.
 const CHUNK_BYTES: usize = 1 << 16;
-/// What ends an iteration's data.
+/// The byte that ends an iteration's data.
 const TOKEN: u8 = 1;
 /// Ranks go before other programs, or the other programs' use of two cores is what is measured.
 const NICENESS: i32 = -10;
@@ -87,7 +87,7 @@ pub struct Iteration {
     pub comm_end: u64,
 }
 
-/// What a rank prints when it only waits to be told when to start.
+/// The line of a rank that waits to be told when to start.
 pub(crate) const READY: &str = "ready";
 
 /// When the iterations of a job are to start, in ns of CLOCK_MONOTONIC.
@@ -135,10 +135,12 @@ pub(crate) fn sleep_until(at: u64) {
 /// # Errors
 /// A peer cannot be reached, goes away in the middle of an iteration, or says nothing for too long.
 pub fn run(args: &RankArgs) -> Result<()> {
+    // Listening comes first, so that a rank also ends with its lab while it still looks for its peers.
     let told = listen();
-    // Without the right to it, it runs as it is.
+    // A rank without the right to a better priority keeps the priority that it has.
     let _ = rustix::process::nice(NICENESS);
     let mut ring = Ring::connect(args)?;
+    // The rank is part of the seed, because all ranks of a job get the same one.
     let mut down = Down { compute: args.compute_ns, jitter: args.jitter_ns, seed: args.seed ^ (u64::from(args.rank) << 32) };
     let mut out = stdout();
     writeln!(out, "{READY}").and_then(|()| out.flush())?;
@@ -146,7 +148,7 @@ pub fn run(args: &RankArgs) -> Result<()> {
     if args.rank == 0 { lead(args, span, &mut ring, &mut down) } else { follow(args, &mut ring, &mut down) }
 }
 
-/// What the lab says on standard input. It holds the other end: however the lab ends, its ranks end with it.
+/// What the lab says on standard input. The lab holds the other end: however the lab ends, its ranks end with it.
 fn listen() -> Receiver<Span> {
     let (tell, told) = channel();
     thread::spawn(move || {
@@ -161,8 +163,10 @@ fn listen() -> Receiver<Span> {
 
 fn lead(args: &RankArgs, span: Span, ring: &mut Ring, down: &mut Down) -> Result<()> {
     let mut trace = args.trace.as_ref().map(|path| File::create(path).with_context(|| path.display().to_string())).transpose()?;
+    // Only the leader has a gate: the other ranks start with its first bytes, so holding one rank holds the job.
     let gate = args.gate.as_ref().map(|folder| crate::control::open_gate(folder, &args.job)).transpose()?;
     sleep_until(span.start);
+    // The loop ends at `span.until`; each of its waits is bounded by `SILENCE_MAX` or by the gate's longest hold.
     for iteration in 0.. {
         let start = monotonic_ns();
         if start >= span.until {
@@ -172,9 +176,11 @@ fn lead(args: &RankArgs, span: Span, ring: &mut Ring, down: &mut Down) -> Result
             gate.step();
         }
         let comm_start = monotonic_ns();
+        // Sending is a thread's work, so both directions are busy at once, as in a ring collective.
         ring.send(args.bytes)?;
         ring.receive(args.bytes)?;
         ring.sent()?;
+        // The token passes each rank after that rank has sent and received all; back here it says that all ranks have.
         ring.pass_token()?;
         ring.receive_token()?;
         let comm_end = monotonic_ns();
@@ -189,8 +195,10 @@ fn lead(args: &RankArgs, span: Span, ring: &mut Ring, down: &mut Down) -> Result
 fn follow(args: &RankArgs, ring: &mut Ring, down: &mut Down) -> Result<()> {
     while ring.begun()? {
         ring.send(args.bytes)?;
+        // `begun` has read the first byte; `bytes` is at least 1 (`case::read_jobs`).
         ring.receive(args.bytes - 1)?;
         ring.sent()?;
+        // A follower passes the token on only now, after all of its own data: its order is the reverse of the leader's.
         ring.receive_token()?;
         ring.pass_token()?;
         down.sleep(monotonic_ns());
@@ -237,6 +245,8 @@ impl Ring {
         listener.set_nonblocking(true)?;
         let end = Instant::now() + CONNECT_TIMEOUT;
         let (mut to, mut from) = (None, None);
+        // Each rank calls its successor and accepts its predecessor in turns: waiting for one of them first could lock the whole ring.
+        // `CONNECT_TIMEOUT` bounds the loop.
         while to.is_none() || from.is_none() {
             if Instant::now() > end {
                 bail!("job {} rank {}: the ring did not close within {CONNECT_TIMEOUT:?}", args.job, args.rank);
@@ -254,9 +264,11 @@ impl Ring {
         let (Some(to), Some(from)) = (to, from) else { bail!("invariant: both are there") };
         from.set_nonblocking(false)?;
         for stream in [&to, &from] {
+            // The token is one byte, which Nagle's algorithm would hold back until earlier data is acknowledged.
             stream.set_nodelay(true)?;
             stream.set_read_timeout(Some(SILENCE_MAX))?;
             stream.set_write_timeout(Some(SILENCE_MAX))?;
+            // Some machines default to bbr, which does not react to ECN marks as cubic does.
             rustix::net::sockopt::set_tcp_congestion(stream, CONGESTION_CONTROL)
                 .with_context(|| format!("congestion control {CONGESTION_CONTROL}"))?;
         }
@@ -315,6 +327,7 @@ impl Ring {
 fn send_orders(mut to: TcpStream, inbox: &Receiver<Order>, reply: &Sender<std::io::Result<()>>) {
     let zeros = vec![0; CHUNK_BYTES];
     while let Ok(order) = inbox.recv() {
+        // Every order has exactly one reply, in order, so `sent` always answers the last order.
         let result = match order {
             Order::Send(bytes) => send(&mut to, &zeros, bytes),
             Order::Token => to.write_all(&[TOKEN]),

@@ -1,4 +1,4 @@
-//! What stands on this machine, written down before it is built, so that a lab whose process was killed can be removed.
+//! The labs of this machine, written down before they are built, so that a lab whose process was killed can be removed.
 
 use std::{
     fs,
@@ -67,6 +67,7 @@ fn started(pid: i32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name, field 2, may hold spaces and brackets; field 3 follows its last bracket.
     let rest = &stat[stat.rfind(')')? + 1..];
+    // Field 3 of stat(5) is the first word here, so field 22 is the one with index 19.
     rest.split_whitespace().nth(19)?.parse().ok()
 }
 
@@ -80,6 +81,7 @@ impl Record {
         let owner = Owner::this()?;
         for attempt in 0..ID_TRIES {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().subsec_nanos();
+            // The id only has to be free: `create_dir` fails for one that is taken, and `attempt` changes the upper four bits.
             let id = format!("{:06x}", (now ^ owner.pid.unsigned_abs().rotate_left(12) ^ (attempt << 20)) & 0xff_ffff);
             match fs::create_dir(Path::new(FOLDER).join(&id)) {
                 Ok(()) => {
@@ -125,10 +127,13 @@ impl Record {
             Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
             Err(e) => return Err(e).context(FOLDER),
         };
+        // A namespace without a record is a lab whose folder was lost; it must be removable as well.
         ids.extend(tool::namespaces("ap-")?.iter().filter_map(|name| Some(name.split('-').nth(1)?.to_owned())));
         ids.sort();
         ids.dedup();
+        // Ids become names of folders that are deleted, so nothing but six hexadecimal digits passes.
         ids.retain(|id| is_id(id));
+        // A record that cannot be read still names a lab: with its id alone the lab can be removed.
         let read = |id: String| {
             let text = fs::read_to_string(Path::new(FOLDER).join(&id).join("lab.json")).ok();
             text.and_then(|t| serde_json::from_str(&t).ok()).unwrap_or(Self { id, case: "unknown".into(), owner: None })
@@ -171,6 +176,7 @@ impl Record {
     pub fn remove(&self) -> Result<()> {
         let end = Instant::now() + KILL_TIMEOUT;
         loop {
+            // The list is read anew each time, because a process may fork between the look and the kill; `KILL_TIMEOUT` bounds the loop.
             let pids = self.processes()?;
             if pids.is_empty() {
                 break;
@@ -179,15 +185,17 @@ impl Record {
                 bail!("lab {}: processes {pids:?} do not end", self.id);
             }
             for pid in pids.into_iter().filter_map(Pid::from_raw) {
-                // It may have ended since.
+                // The process may have ended since the look.
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
             }
             thread::sleep(POLL);
         }
+        // A namespace lives on while a process is in it, so processes go first. Its devices, qdiscs and programs go with it.
         let deletions: String = self.namespaces()?.iter().map(|name| format!("netns del {name}\n")).collect();
         if !deletions.is_empty() {
             tool::run("ip", &["-batch", "-"], &deletions)?;
         }
+        // The folder goes last: until then a second `down` still finds the lab.
         match fs::remove_dir_all(self.folder()) {
             Err(e) if e.kind() != ErrorKind::NotFound => Err(e).with_context(|| self.folder().display().to_string()),
             _ => Ok(()),

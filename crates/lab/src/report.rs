@@ -45,6 +45,7 @@ impl Prediction {
         Self {
             solo_ms: plan.solo.period.as_millis_f64(),
             contended_ms: plan.contended.as_millis_f64(),
+            // A job that is not held runs as it comes, also in the interleaved run.
             interleaved_ms: if plan.hold { plan.interleaved } else { plan.contended }.as_millis_f64(),
         }
     }
@@ -179,8 +180,10 @@ impl Report {
         columns(&mut out, &jobs);
         out.push_str("\niterations in ms: mean (least to most over the repeats); predicted: solo / contended / interleaved\n\n");
         let mut links = vec![row(["link", "Mbit/s", "jobs", "score", "marks solo", "contended", "interleaved", "overlap"])];
+        // A link of one job has no shifts to compare; its row is in the JSON only.
         for link in self.links.iter().filter(|l| l.shared) {
             let marks = &link.marks_per_iteration;
+            // The table shows medians of marks only; the spread is in the JSON.
             let text = |s: Spread| format!("{:.1}", s.median);
             links.push(row([
                 &link.link,
@@ -211,6 +214,7 @@ fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
 }
 
 fn columns(out: &mut String, rows: &[Vec<String>]) {
+    // Widths are counted in characters, as `format!` pads by characters.
     let width = |column: usize| rows.iter().filter_map(|r| r.get(column)).map(|c| c.chars().count()).max().unwrap_or(0);
     for row in rows {
         let mut line = String::new();

@@ -52,7 +52,7 @@ impl Binaries {
     /// In `folder`, or beside this program.
     ///
     /// # Errors
-    /// One of them is not there.
+    /// A program is missing.
     pub(crate) fn find(folder: Option<&Path>) -> Result<Self> {
         let here = std::env::current_exe()?;
         let folder = folder.or(here.parent()).unwrap_or(Path::new("."));
@@ -74,6 +74,7 @@ impl Service {
     pub(crate) fn start(lab: &Lab, binaries: &Binaries, gates: &[PathBuf]) -> Result<Self> {
         management::build(lab)?;
         let folder = folder(lab);
+        // The state file of an earlier take would give the service jobs that nobody runs.
         if folder.exists() {
             fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
         }
@@ -83,9 +84,11 @@ impl Service {
         let mut service = Self { programs: Vec::new() };
         service.start_topology(lab, binaries, &folder)?;
         for at @ (job, rank) in management::hosts(lab) {
+            // Only the leader's host has a gate, so the other agents write to a folder that nobody reads.
             let pages = if rank == 0 { gates[job].clone() } else { folder.join(format!("{}.pages", host(lab, at))) };
             service.start_agent(lab, binaries, at, &pages)?;
         }
+        // A commit waits for the agents' pages; an agent that cannot connect is found here, where the reason is still clear.
         let known = || {
             let answer = client.ask("GET", "/v1alpha1/agents", "").ok()?;
             Some(answer["agents"].as_array()?.iter().filter(|agent| agent["state"] == "connected").count())
@@ -104,6 +107,7 @@ impl Service {
         let asked = commit_request(lab, plan).to_string();
         let answer = tool::enter(&management::namespace(lab), || client.ask("POST", "/v1alpha1/commit", &asked))?;
         adopt(lab, plan, &answer)?;
+        // The answer says that the plan is durable; the pages say that the agents have it.
         let pages = || lab.case.jobs.iter().zip(gates).all(|(job, gates)| gates.join(format!("{}.page", job.id)).exists());
         self.until("an agent has written no page", pages)
     }
@@ -123,6 +127,7 @@ impl Service {
 
     fn start_topology(&mut self, lab: &Lab, binaries: &Binaries, folder: &Path) -> Result<()> {
         let (config, fabric) = (folder.join("topology.toml"), folder.join("fabric.yaml"));
+        // The service gets the fabric as the case was read and not its file, so that an inline fabric works as well.
         fs::write(&fabric, fabric::native::write_yaml(&lab.case.fabric)).with_context(|| fabric.display().to_string())?;
         let text = format!(
             "listen = \"{}:{PORT}\"\nstate = {:?}\nfabric = {:?}\necmp = \"{}\"\n[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {:?}\n",
@@ -161,6 +166,7 @@ impl Service {
         command.process_group(0);
         command.arg("--config").arg(config).stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(fs::File::create(&log).with_context(|| log.display().to_string())?);
+        // A child inherits the namespace of the thread that spawns it.
         let child = tool::enter(namespace, || command.spawn().with_context(|| program.display().to_string()))?;
         self.programs.push(Running { name, child, log });
         Ok(())
@@ -168,6 +174,7 @@ impl Service {
 
     /// Waits until something is so, while every program runs.
     fn until(&mut self, otherwise: &str, so: impl Fn() -> bool) -> Result<()> {
+        // A program that has ended is reported at once by `check`; only one that hangs costs the whole `READY_TIMEOUT`.
         let end = Instant::now() + READY_TIMEOUT;
         while !so() {
             self.check()?;
@@ -185,6 +192,7 @@ impl Drop for Service {
     fn drop(&mut self) {
         for running in &mut self.programs {
             let _ = running.child.kill();
+            // Without the wait the killed program would stay as a zombie until this process ends.
             let _ = running.child.wait();
         }
     }

@@ -39,9 +39,11 @@ pub(crate) fn run(program: &str, args: &[&str], input: &str) -> Result<String> {
             String::from_utf8_lossy(&text).into_owned()
         })
     };
+    // Both outputs are drained while input is written: a full pipe would stop the tool, and this function would wait for it.
     let (stdout, stderr) = (drain(Box::new(stdout)), drain(Box::new(stderr)));
     // A tool that ends early closes its input; its status says why.
     let _ = stdin.write_all(input.as_bytes());
+    // The end of input is what tells `ip -batch` and `tc -batch` that they are done.
     drop(stdin);
     let status = wait(&mut child, program)?;
     let (stdout, stderr) = (stdout.join().unwrap_or_default(), stderr.join().unwrap_or_default());
@@ -58,6 +60,7 @@ fn wait(child: &mut Child, program: &str) -> Result<std::process::ExitStatus> {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
+        // A tool that waits for a lock of the kernel would otherwise hold the lab for ever; `TOOL_TIMEOUT` ends it.
         if Instant::now() > end {
             let _ = child.kill();
             let _ = child.wait();
@@ -79,7 +82,7 @@ fn missing(program: &str, error: &std::io::Error) -> anyhow::Error {
     anyhow::anyhow!("cannot run {program:?}: {error}; Debian has it in the package {package}")
 }
 
-/// What the lab runs, and the Debian package that has it.
+/// The tools of the lab, and the Debian package of each.
 pub const TOOLS: [(&str, &str); 5] =
     [("ip", "iproute2"), ("tc", "iproute2"), ("ethtool", "ethtool"), ("clang", "clang"), ("bpftool", "bpftool")];
 
@@ -102,6 +105,7 @@ pub(crate) fn enter<T: Send>(namespace: &str, inside: impl FnOnce() -> Result<T>
         rustix::thread::move_into_link_name_space(std::os::fd::AsFd::as_fd(&file), Some(LinkNameSpaceType::Network))?;
         inside()
     };
+    // A thread keeps its namespace until it ends, so a thread of its own leaves the caller where the caller was.
     thread::scope(|scope| scope.spawn(body).join())
         .unwrap_or_else(|_| bail!("invariant: the thread in {namespace} panicked"))
         .with_context(|| format!("in namespace {namespace}"))

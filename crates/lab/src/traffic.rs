@@ -47,9 +47,9 @@ pub struct Window {
 /// How long a run is, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lengths {
-    /// What is not measured.
+    /// The time before the measurement.
     pub warm_up: u64,
-    /// What is.
+    /// The measured time.
     pub measured: u64,
 }
 
@@ -61,7 +61,7 @@ impl Window {
     }
 }
 
-/// What was seen in the window.
+/// The result of one play: iterations, and the counters of the window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Take {
     /// When.
@@ -80,19 +80,23 @@ pub struct Take {
 /// A rank fails, or somebody interrupts.
 pub fn play(lab: &Lab, starter: &Starter, jobs: &[usize], lengths: Lengths, gates: Option<&Path>, interrupt: &Interrupt) -> Result<Take> {
     let mut ranks = Ranks::start(lab, starter, jobs, gates, interrupt)?;
+    // The window begins after all ranks are ready, so the time to load PyTorch is not in it.
     let window = Window::soon(lengths);
     ranks.go(Span { start: window.start, until: window.until })?;
     interrupt.sleep_until(window.from)?;
+    // A rank that failed in the warm-up is reported now and not after the whole take.
     ranks.check()?;
     let before = lab.counters()?;
     interrupt.sleep_until(window.until)?;
     let after = lab.counters()?;
+    // Traces are read after the ranks have ended, because a rank writes its last line when it stops.
     ranks.finish(window.until + END_TIMEOUT_NS, interrupt)?;
     let mut iterations = BTreeMap::new();
     for &job in jobs {
         iterations.insert(job, read_trace(&trace_path(&lab.record().folder(), &lab.case.jobs[job].id))?);
     }
     let since = |of: fn(&Counters, &Counters) -> u64| {
+        // Counters run since the lab came up, so a take is the difference of two readings.
         after.iter().map(|(link, c)| (*link, before.get(link).map_or(0, |earlier| of(c, earlier)))).collect::<BTreeMap<_, _>>()
     };
     Ok(Take { window, iterations, marks: since(Counters::marks_since), bytes: since(Counters::bytes_since) })
@@ -116,7 +120,7 @@ pub(crate) struct Ranks {
 struct Running {
     name: String,
     child: Child,
-    /// What it printed: [`READY`].
+    /// The file of its standard output, which holds [`READY`] once the rank waits.
     said: PathBuf,
     complaints: PathBuf,
 }
@@ -125,6 +129,7 @@ impl Ranks {
     /// Starts the ranks of `jobs` and waits until all are ready.
     pub(crate) fn start(lab: &Lab, starter: &Starter, jobs: &[usize], gates: Option<&Path>, interrupt: &Interrupt) -> Result<Self> {
         let mut ranks = Self { running: Vec::new(), told: false };
+        // All files of the last take go before any rank starts: a rank that is early would find the store of its predecessors.
         starter.prepare(lab, jobs)?;
         let seed = monotonic_ns();
         for &job in jobs {
@@ -137,6 +142,7 @@ impl Ranks {
         while !ranks.running.iter().all(ready) {
             interrupt.check()?;
             ranks.check()?;
+            // `READY_TIMEOUT_NS` bounds the wait; a rank that has failed ends it at once through `check`.
             ensure!(monotonic_ns() < end, "not all ranks are ready after {} s", READY_TIMEOUT_NS / 1_000_000_000);
             thread::sleep(POLL);
         }
@@ -167,12 +173,13 @@ impl Ranks {
 
     /// Fails when a rank has failed; forgets those that ended well.
     pub(crate) fn check(&mut self) -> Result<()> {
+        // All ranks are looked at before an error returns, so that the rest stays in `running` and is killed by the drop.
         let mut left = Vec::new();
         let mut failed = None;
         for mut running in self.running.drain(..) {
             match running.child.try_wait()? {
                 None => left.push(running),
-                // Nobody has reason to end before it was told to start.
+                // A rank that ends before it was told to start has failed, whatever its status.
                 Some(status) if status.success() && self.told => {}
                 Some(status) => failed = failed.or(Some((running.name, status, running.complaints))),
             }

@@ -97,6 +97,7 @@ impl Starter {
     /// disturb them, and an interpreter that starts reads the rank's program.
     pub(crate) fn prepare(&self, lab: &Lab, jobs: &[usize]) -> Result<()> {
         for &job in jobs {
+            // A trace or a store of an earlier take would be taken for this one's: gloo's store is a file in which ranks find each other.
             let id = &lab.case.jobs[job].id;
             for path in [trace_path(&lab.record().folder(), id), store(lab, id)] {
                 match fs::remove_file(&path) {
@@ -105,6 +106,7 @@ impl Starter {
                 }
             }
         }
+        // The script is written anew each time, so that a rank never runs that of another build.
         let script = script(lab);
         if self.torch.is_some() { fs::write(&script, SCRIPT).with_context(|| script.display().to_string()) } else { Ok(()) }
     }
@@ -129,6 +131,7 @@ impl Starter {
             torch.environment(&mut command);
             command.arg(script(lab)).env("RANK", rank.to_string()).env("GLOO_SOCKET_IFNAME", RANK_LABEL);
             match gates {
+                // The user's own `ANTIPHASE_GATE=off` would be inherited and open the gate that is measured.
                 Some(gates) => command.env("ANTIPHASE_JOB", &spec.id).env("ANTIPHASE_DIR", gates).env_remove("ANTIPHASE_GATE"),
                 None => command.env("ANTIPHASE_GATE", "off"),
             };
@@ -137,6 +140,7 @@ impl Starter {
             let addresses = &lab.wiring.ranks[job];
             options.extend([("--job", spec.id.clone()), ("--listen", addresses[rank].to_string())]);
             options.push(("--successor", addresses[(rank + 1) % addresses.len()].to_string()));
+            // The leader alone passes a gate and writes a trace; the other ranks follow its bytes.
             if rank == 0 {
                 options.push(("--trace", trace));
                 options.extend(gates.map(|gates| ("--gate", gates.display().to_string())));
@@ -154,10 +158,12 @@ impl Starter {
 
 impl Torch {
     fn find(variables: &[(&'static str, PathBuf)]) -> Result<Self> {
+        // A named interpreter is the only one tried: falling back to another would hide a typing error.
         let named = env::var("ANTIPHASE_PYTHON").ok().filter(|name| !name.is_empty());
         let interpreters = named.as_deref().map_or(INTERPRETERS.to_vec(), |name| vec![name]);
         let mut problems: Vec<String> = Vec::new();
         for python in interpreters {
+            // The probe runs with the same variables as a rank will, so what it found is what ranks find.
             let mut torch = Self { python: python.to_owned(), version: String::new(), variables: variables.to_vec() };
             let mut probe = Command::new(python);
             torch.environment(&mut probe);
@@ -192,9 +198,11 @@ fn variables(program: &Program, programs: Option<&Path>) -> Vec<(&'static str, P
     });
     if let Some(package) = package {
         let others = env::var_os("PYTHONPATH").unwrap_or_default();
+        // The package comes first, so that an installed one of another version does not win.
         let all = std::iter::once(package.clone()).chain(env::split_paths(&others).filter(|path| !path.as_os_str().is_empty()));
         variables.push(("PYTHONPATH", env::join_paths(all).map_or(package, PathBuf::from)));
     }
+    // A library that the user names is inherited by the rank as it is.
     if env::var_os("ANTIPHASE_GATE_LIBRARY").is_none() {
         // Cargo leaves the library of a crate that others depend on in `deps`.
         let folders = programs.into_iter().chain(here).flat_map(|folder| [folder.to_owned(), folder.join("deps")]);

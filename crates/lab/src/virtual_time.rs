@@ -1,6 +1,6 @@
 //! The same experiment in virtual time: the simulator runs the service and the gates as they are, on a fluid fabric.
 //!
-//! It needs neither root nor Linux, and takes milliseconds. What it does not know is what a kernel adds: slow start, queues that
+//! Virtual time needs neither root nor Linux, and takes milliseconds. The model leaves out what a kernel adds: slow start, queues that
 //! take turns, processes that wait for a core (docs/limits.md).
 
 use std::sync::Arc;
@@ -32,6 +32,7 @@ pub fn run(case: &Case, repeats: u32, iterations: u32) -> Result<Report> {
     let jobs: Vec<SimJob> = case.jobs.iter().map(sim_job).collect();
     let rounds = (1..=u64::from(repeats)).map(|seed| {
         let mut service = ServiceControl::default();
+        // The service must route as the simulated fabric does, or it would plan for other links.
         service.config.ecmp = case.ecmp;
         let config = Config {
             seed,
@@ -60,7 +61,7 @@ pub fn run(case: &Case, repeats: u32, iterations: u32) -> Result<Report> {
     })
 }
 
-/// What a calibration on a kernel would see of a job alone: third quartiles.
+/// The third quartiles that a calibration on a kernel would see of a job alone.
 fn calibrated(job: &LabJob) -> Timing {
     let Timing { period, up } = job.nominal();
     Timing { period: Nanos(period.0.saturating_add(job.drawn().third_quartile.0)), up }
@@ -69,6 +70,7 @@ fn calibrated(job: &LabJob) -> Timing {
 /// Spread of Down phases in thousandths of their length, of the job where it is largest: the simulator takes one for all.
 fn jitter_permille(case: &Case) -> u32 {
     let permille = |job: &LabJob| (job.drawn().deviation.0 as f64 / job.compute.0.max(1) as f64 * 1e3).round() as u32;
+    // The simulator refuses a spread above `SIGMA_PERMILLE_MAX`, so a case with more is played with that.
     case.jobs.iter().map(permille).max().unwrap_or(0).clamp(JITTER_PERMILLE_MIN, sim::SIGMA_PERMILLE_MAX)
 }
 
@@ -90,6 +92,7 @@ fn three(rounds: &[Comparison], of: impl Fn(&Comparison) -> [f64; 3]) -> Three {
 
 fn job_row(case: &Case, plan: &Plan, rounds: &[Comparison], job: usize) -> JobRow {
     let slot = &plan.jobs[job];
+    // The same columns as on the kernel, so that one report type and one table serve both.
     let times = |of: fn(&sim::stats::Summary) -> f64| {
         three(rounds, |r| [of(&r.jobs[job].solo), of(&r.jobs[job].contended), of(&r.jobs[job].interleaved)])
     };

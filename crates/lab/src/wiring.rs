@@ -1,4 +1,4 @@
-//! What a case becomes on a kernel: namespaces, devices, addresses, routes, and which jobs cross which link. Pure.
+//! A case on a kernel: namespaces, devices, addresses, routes, and which jobs cross which link. Pure.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -57,7 +57,7 @@ pub struct LabPort {
     pub jobs: Vec<usize>,
 }
 
-/// What stands at a port.
+/// The shaping of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A host's NIC: limited to its rate.
@@ -116,6 +116,7 @@ pub fn wire(case: &Case, lab: &str) -> Result<Wiring, CaseError> {
         return Err(CaseError::Fabric(format!("{} cables; the lab plays at most {CABLES_MAX}", fabric.links().len() / 2)));
     }
     let mut out = Wiring { namespaces: Vec::new(), cables: Vec::new(), crossings: BTreeMap::new(), ranks: Vec::new() };
+    // Namespaces have the order of the fabric's nodes, so a node's index finds its namespace.
     for node in fabric.nodes() {
         let name = format!("{}{}", prefix(lab), node.name);
         out.namespaces.push(Namespace { name, node: node.name.clone(), address: None, routes: Vec::new(), ports: Vec::new() });
@@ -133,7 +134,7 @@ pub fn wire(case: &Case, lab: &str) -> Result<Wiring, CaseError> {
     Ok(out)
 }
 
-/// What the namespaces of a lab begin with.
+/// Prefix of the names of a lab's namespaces.
 pub(crate) fn prefix(lab: &str) -> String {
     format!("ap-{lab}-")
 }
@@ -144,7 +145,9 @@ impl Wiring {
         let fabric = &case.fabric;
         let mut ports: BTreeMap<LinkId, (usize, usize)> = BTreeMap::new();
         for there in (0..fabric.links().len()).filter_map(LinkId::from_index) {
+            // Each cable is met twice, once per direction; the lower id stands for both.
             let Some(back) = fabric.reverse(there).filter(|back| there < *back) else { continue };
+            // An even number and the next odd one are the two addresses of a /31; `CABLES_MAX` keeps both within 16 bits.
             let number = 2 * self.cables.len() as u16;
             let ends = [(there, number), (back, number + 1)].map(|(link, last)| {
                 let node = fabric.link(link).from.node.index();
@@ -159,6 +162,7 @@ impl Wiring {
                     device: format!("e{}", self.namespaces[node].ports.len()),
                     address: Ipv4Addr::new(10, 76, high, low),
                     link,
+                    // `case::check_fabric` has refused links without a capacity, so the 1 is never used.
                     rate: fabric.link(link).capacity.unwrap_or(Rate(1)),
                     role,
                     jobs: Vec::new(),
@@ -180,6 +184,7 @@ impl Wiring {
         let router = case.router().map_err(|e| CaseError::Fabric(e.to_string()))?;
         let mut next: BTreeMap<(usize, Ipv4Addr), LinkId> = BTreeMap::new();
         let mut leaving: BTreeMap<LinkId, BTreeSet<usize>> = BTreeMap::new();
+        // The order gives the data its own way: acknowledgements and other pairs take what the data of another flow has already fixed.
         for pass in [Pass::Data, Pass::Acknowledgements, Pass::Others] {
             for (j, job) in case.jobs.iter().enumerate() {
                 let (_, placement) = job.planned(Timing { period: job.nominal().period, up: job.nominal().up });
@@ -188,6 +193,7 @@ impl Wiring {
                     let ways = router.paths(from, to, 1).map_err(|e| CaseError::Fabric(e.to_string()))?;
                     for link in ways.paths.iter().flat_map(|path| &path.links) {
                         let node = case.fabric.link(*link).from.node.index();
+                        // A kernel routes by destination alone, so the first way through a node to a host is the way for everybody.
                         let link = *next.entry((node, to_address)).or_insert(*link);
                         leaving.entry(link).or_default().insert(j);
                         if pass == Pass::Data && ports.get(&link).is_some_and(|&(n, p)| self.namespaces[n].ports[p].role == Role::Fabric) {
@@ -201,6 +207,7 @@ impl Wiring {
             }
         }
         for ((node, to), link) in next {
+            // Every link has a port at both ends, because `case::check_fabric` has refused links known in one direction only.
             let (Some(&(n, p)), Some(&(far, q))) = (ports.get(&link), case.fabric.reverse(link).and_then(|l| ports.get(&l))) else {
                 continue;
             };

@@ -16,6 +16,7 @@ pub(crate) fn ticks(window_ns: u64, count_max: u64) -> Ticks {
     let mut step = 1_u64;
     let mut mantissa = 0;
     while window_ns / step > count_max.max(1) {
+        // The steps go 1, 2, 5, 10: times 2, times 5/2, times 2. A decade takes three rounds, so the loop ends within 60.
         let factor = if mantissa == 1 { (5, 2) } else { (2, 1) };
         match step.checked_mul(factor.0) {
             Some(next) => step = next / factor.1,

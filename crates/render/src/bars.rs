@@ -34,6 +34,7 @@ pub struct BarView {
 pub fn draw(label: &str, class: &str, bars: &[BarView], longest: f64) -> Svg {
     let bars = &bars[..bars.len().min(BARS_MAX)];
     let mut svg = Svg::new(WIDTH, label);
+    // NaN fails the comparison, and gets no length as negative values do.
     let share = |value: f64| if longest > 0.0 && value > 0.0 { (value / longest).min(1.0) } else { 0.0 };
     for (n, bar) in bars.iter().enumerate() {
         let (y, width) = (n as f64 * PITCH, LENGTH * share(bar.value));

@@ -70,6 +70,7 @@ pub fn draw(link: &LinkView, jobs: &[JobView], colours: &Colours) -> Svg {
             after: Demand::new(&member.phases, job.period_ns, job.shift_ns),
         })
         .collect();
+    // Periods without a short common multiple have no common turn; each ring then has a turn of its own, and there is no total.
     let perimeter = common_perimeter(rings.iter().map(|r| r.before.period_ns()), TURNS_MAX);
 
     let label = format!(
@@ -90,7 +91,9 @@ pub fn draw(link: &LinkView, jobs: &[JobView], colours: &Colours) -> Svg {
             Total::of(&demands, link.capacity_mbps, perimeter, STEPS_MAX)
         })
     });
+    // Both circles have one scale, or a reader would compare lengths that mean different demands.
     let scale = totals.iter().flatten().map(|t| t.peak_mbps).fold(link.capacity_mbps.max(1) as f64, f64::max);
+    // A shift moves demand and does not change it, so the largest of `before` is that of `after` too.
     let largest = rings.iter().map(|r| r.before.peak_mbps()).fold(1.0, f64::max);
     for (before, x, head) in [(true, 182.0, "before: no shifts"), (false, 542.0, "after: shifted")] {
         let panel = Panel {
@@ -112,7 +115,7 @@ pub fn draw(link: &LinkView, jobs: &[JobView], colours: &Colours) -> Svg {
     svg
 }
 
-/// What one turn is.
+/// The sentence on the length of one turn.
 fn caption(rings: &[Ring<'_>], perimeter: Option<u64>) -> String {
     let Some(perimeter) = perimeter else {
         return "No common turn: each ring is one turn of its own period. The timeline shows the total.".to_owned();
@@ -122,6 +125,7 @@ fn caption(rings: &[Ring<'_>], perimeter: Option<u64>) -> String {
     if one {
         return format!("One turn is {turn}: one iteration of every job. Time runs clockwise.");
     }
+    // Periods divide the perimeter here, so the counts of iterations are whole.
     let counts: Vec<String> =
         rings.iter().take(RINGS_MAX).map(|r| format!("{} × {}", perimeter / r.before.period_ns(), r.letter)).collect();
     let line = format!("One turn is {turn}: {}. Time runs clockwise.", counts.join(", "));
@@ -145,6 +149,7 @@ struct Panel<'a> {
 
 impl Panel<'_> {
     fn draw(&self, svg: &mut Svg, rings: &[Ring<'_>]) {
+        // SVG paints in order: tracks first, then the wedges of overload, the rings over them, and the text last.
         let shown = &rings[..rings.len().min(RINGS_MAX)];
         let rim = self.rim();
         let band = ((rim - HOLE_MIN) / shown.len().max(1) as f64).min(RING_MAX);
@@ -155,6 +160,7 @@ impl Panel<'_> {
             self.track(svg, (outer - band + gap, outer));
         }
         self.wedges(svg, hole);
+        // The bound is for the whole picture, which has two circles.
         let limit = ARCS_MAX / 2 / shown.len().max(1) as u64;
         for (n, ring) in shown.iter().enumerate() {
             let outer = rim - band * n as f64;
@@ -211,6 +217,7 @@ impl Panel<'_> {
             quantity::time(demand.shift_ns())
         ));
         let shifted = demand.shift_ns() > 0;
+        // The dotted arc from the top to the first start is the shift itself; a thin band has no room for it.
         if shifted && !thin {
             let middle = f64::midpoint(inner, outer);
             let mut arc = Path::default();
@@ -220,6 +227,7 @@ impl Panel<'_> {
         }
         svg.path(&ring.class, &path);
         let iterations = perimeter / demand.period_ns();
+        // More lines than this would cover the ring; the arcs still show the iterations.
         if iterations <= 64 {
             for k in 0..iterations {
                 let at = turn(demand.shift_ns() + k * demand.period_ns());
@@ -233,7 +241,9 @@ impl Panel<'_> {
         }
         let middle = f64::midpoint(inner, outer);
         let widest = spans.iter().max_by_key(|s| s.end_ns - s.start_ns);
+        // A letter needs about 14 px of arc; a shorter arc goes without.
         if let Some(span) = widest.filter(|s| !thin && turn(s.end_ns - s.start_ns) * middle * core::f64::consts::TAU > 14.0) {
+            // Halves are added, because the sum of two times could pass 64 bits.
             let (x, y) = point(self.centre, middle, turn(span.start_ns / 2 + span.end_ns / 2));
             svg.text("tag", x, y + 3.8, &ring.letter);
         }
@@ -249,6 +259,7 @@ impl Panel<'_> {
         let (mut under, mut over) = (Path::default(), Path::default());
         for step in &total.steps {
             let turns = (step.start_ns as f64 / perimeter as f64, step.end_ns as f64 / perimeter as f64);
+            // A step may be the mean of several levels: the mean fills the ring, and the peak says whether it was ever over capacity.
             sector(&mut under, self.centre, (TOTAL.0, radius(step.mean_mbps.min(capacity))), turns);
             if step.peak_mbps > capacity {
                 sector(&mut over, self.centre, (radius(capacity), radius(step.peak_mbps).max(radius(capacity) + OVER_MIN)), turns);

@@ -37,10 +37,12 @@ pub(crate) struct Demand {
 impl Demand {
     /// Takes the phases that lie within the period, in order; others are left out.
     pub(crate) fn new(phases: &[PhaseView], period_ns: u64, shift_ns: u64) -> Self {
+        // A period of 0 would divide by zero below, and a very long one would overflow sums of a few periods.
         let period_ns = period_ns.clamp(1, PERIOD_NS_MAX);
         let mut kept: Vec<PhaseView> = Vec::with_capacity(phases.len());
         let mut before = vec![0_u128];
         for &phase in phases {
+            // The searches below need phases that are sorted and disjoint, and a caller's are not trusted to be.
             let free_from = kept.last().map_or(0, |p| p.end_ns);
             if phase.mbps > 0 && free_from <= phase.start_ns && phase.start_ns < phase.end_ns && phase.end_ns <= period_ns {
                 let area = u128::from(phase.end_ns - phase.start_ns) * u128::from(phase.mbps);
@@ -70,6 +72,7 @@ impl Demand {
     fn area(&self, t_ns: u64) -> u128 {
         let iterations = u128::from(t_ns / self.period_ns);
         let rest = t_ns % self.period_ns;
+        // Whole phases come from the prefix sums and the one under way is added: logarithmic, also for thousands of phases.
         let whole = self.phases.partition_point(|p| p.end_ns <= rest);
         let part = self.phases.get(whole).filter(|p| p.start_ns < rest).map_or(0, |p| u128::from(rest - p.start_ns) * u128::from(p.mbps));
         let total = self.before.last().copied().unwrap_or(0);
@@ -81,6 +84,7 @@ impl Demand {
         if to_ns <= from_ns {
             return 0.0;
         }
+        // The lead turns a time of the window into one since an unshifted start, and is positive because a shift is below the period.
         let lead = self.period_ns - self.shift_ns;
         let area = self.area(to_ns.saturating_add(lead)).saturating_sub(self.area(from_ns.saturating_add(lead)));
         area as f64 / (to_ns - from_ns) as f64
@@ -97,6 +101,7 @@ impl Demand {
         for (start_ns, end_ns) in bin_edges(window_ns, bins) {
             let mbps = self.mean_in(start_ns, end_ns);
             match spans.last_mut() {
+                // Equal neighbours become one span, because each span is an arc or a bar in the file.
                 Some(last) if last.end_ns == start_ns && last.mbps == mbps => last.end_ns = end_ns,
                 _ if mbps > 0.0 => spans.push(Span { start_ns, end_ns, mbps }),
                 _ => {}
@@ -108,6 +113,7 @@ impl Demand {
     /// Spans on a circle whose perimeter is a multiple of the period, unclipped: a span that
     /// starts before the perimeter may end after it. At most about `limit` of them.
     pub(crate) fn on_circle(&self, perimeter_ns: u64, limit: u64) -> Vec<Span> {
+        // A circle holds whole iterations only, so the two that `span_count` adds for a window are allowed for.
         if self.span_count(perimeter_ns) > limit.saturating_add(2 * self.phases.len() as u64) {
             return self.binned(perimeter_ns, limit);
         }
@@ -145,6 +151,7 @@ impl Demand {
 
 /// `bins` equal parts of a window.
 fn bin_edges(window_ns: u64, bins: u64) -> impl Iterator<Item = (u64, u64)> {
+    // No bin is empty: there are at most as many as nanoseconds.
     let bins = bins.clamp(1, window_ns.max(1));
     let edge = move |i: u64| (u128::from(window_ns) * u128::from(i) / u128::from(bins)) as u64;
     (0..bins).map(move |i| (edge(i), edge(i + 1)))
@@ -178,6 +185,7 @@ impl Total {
     /// Sums the demands over the window, in at most about `limit` steps.
     pub(crate) fn of(demands: &[Demand], capacity_mbps: u64, window_ns: u64, limit: u64) -> Self {
         let edges = demands.iter().map(|d| d.span_count(window_ns).saturating_mul(2)).fold(0_u64, u64::saturating_add);
+        // Means cannot tell how long the demand was over capacity, so `over_ns` is unknown on this way.
         if edges > EDGES_MAX {
             let steps = bin_edges(window_ns, limit).map(|(start_ns, end_ns)| {
                 let mean_mbps = demands.iter().map(|d| d.mean_in(start_ns, end_ns)).sum();
@@ -189,6 +197,7 @@ impl Total {
         }
         let steps = sweep(demands, window_ns);
         let peak_mbps = steps.iter().map(|s| s.peak_mbps).fold(0.0, f64::max);
+        // The time over capacity is taken from the exact steps, before they are made coarse for the picture.
         let over = steps.iter().filter(|s| s.peak_mbps > capacity_mbps as f64);
         let over_ns = Some(over.map(|s| s.end_ns - s.start_ns).sum());
         let steps = if steps.len() as u64 > limit { coarsen(&steps, window_ns, limit) } else { steps };
@@ -210,8 +219,10 @@ impl Total {
 
 /// The exact total: a sweep over the edges, in integers.
 fn sweep(demands: &[Demand], window_ns: u64) -> Vec<Step> {
+    // The two edges without a rate make the steps cover the window from end to end.
     let mut edges: Vec<(u64, i128)> = vec![(0, 0), (window_ns, 0)];
     for span in demands.iter().flat_map(|d| d.in_window(window_ns, u64::MAX)) {
+        // Spans that are not binned hold whole Mbit/s, so the running sum is exact and returns to 0.
         let rate = span.mbps as i128;
         edges.push((span.start_ns, rate));
         edges.push((span.end_ns, -rate));
@@ -223,6 +234,7 @@ fn sweep(demands: &[Demand], window_ns: u64) -> Vec<Step> {
         rate += pair[0].1;
         let (start_ns, end_ns, mbps) = (pair[0].0, pair[1].0, rate as f64);
         match steps.last_mut() {
+            // All edges of one time are added before a step has a length, so their order does not show.
             _ if start_ns == end_ns => {}
             Some(last) if last.mean_mbps == mbps => last.end_ns = end_ns,
             _ => steps.push(Step { start_ns, end_ns, mean_mbps: mbps, peak_mbps: mbps }),
@@ -242,6 +254,7 @@ fn coarsen(steps: &[Step], window_ns: u64, bins: u64) -> Vec<Step> {
             if overlap > 0 {
                 step.peak_mbps = step.peak_mbps.max(fine.peak_mbps);
             }
+            // A fine step that reaches into the next bin is looked at again there, so `at` stays on it.
             if fine.end_ns > end_ns {
                 break;
             }
@@ -255,6 +268,7 @@ fn coarsen(steps: &[Step], window_ns: u64, bins: u64) -> Vec<Step> {
 /// The smallest multiple of the longest period that is a multiple of all, if it is at most
 /// `turns_max` times the longest: their LCM without computing it.
 pub(crate) fn common_perimeter(periods_ns: impl Iterator<Item = u64> + Clone, turns_max: u64) -> Option<u64> {
+    // A common multiple is a multiple of the longest period, so `turns_max` tries find the least one or show that it is too long.
     let longest = periods_ns.clone().max()?;
     (1..=turns_max).filter_map(|k| longest.checked_mul(k)).find(|p| periods_ns.clone().all(|t| t > 0 && p % t == 0))
 }

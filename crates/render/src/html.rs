@@ -70,6 +70,7 @@ impl Html {
     pub fn number(&mut self, value: Option<f64>, said: &str) {
         match value {
             Some(value) if value.is_finite() => self.raw(&format!("<td class=\"n\" data-v=\"{value}\">")).text(said).raw("</td>"),
+            // A cell without a value has no `data-v`, and the script sorts it last in either direction.
             _ => self.raw("<td class=\"n muted\">–</td>"),
         };
     }

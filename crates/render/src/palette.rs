@@ -83,6 +83,7 @@ pub const SCORE_CLASSES: [(f64, &str); 5] =
 
 /// Position in [`SCORE_CLASSES`]; what is not a number counts as worst.
 pub fn score_class(score: f64) -> usize {
+    // NaN fails every comparison and falls through to the worst class.
     SCORE_CLASSES.iter().position(|&(low, _)| score >= low).unwrap_or(SCORE_CLASSES.len() - 1)
 }
 
@@ -103,8 +104,10 @@ impl Colours {
                 }
             }
         }
+        // One bit per slot: `SLOTS` is 24 and fits 32 bits.
         let mut taken = vec![0_u32; links.len()];
         let slots = links_of.iter().enumerate().map(|(job, mine)| {
+            // Greedy and in order, so the first jobs of a report keep their colours when others are added behind them.
             let used = mine.iter().fold(0, |mask, &link| mask | taken[link]);
             let slot = if links.is_empty() { job % SLOTS } else { (0..SLOTS).find(|slot| used & (1 << slot) == 0).unwrap_or(job % SLOTS) };
             for &link in mine {
@@ -119,6 +122,7 @@ impl Colours {
     /// that no job has, or its position modulo [`SLOTS`] where all are taken.
     #[must_use]
     pub fn given(slots: &[Option<usize>]) -> Self {
+        // All given slots are taken before the first is chosen, so a new job gets the colour of no coloured one.
         let mut taken = slots.iter().flatten().fold(0_u32, |mask, slot| mask | 1 << (slot % SLOTS));
         let choose = |(job, slot): (usize, &Option<usize>)| {
             let slot = slot.map(|slot| slot % SLOTS).or_else(|| (0..SLOTS).find(|slot| taken & (1 << slot) == 0)).unwrap_or(job % SLOTS);

@@ -27,6 +27,7 @@ pub(crate) fn sector(path: &mut Path, centre: (f64, f64), radii: (f64, f64), tur
     path.move_to(point(centre, radii.1, from));
     path.arc_to(radii.1, large, true, point(centre, radii.1, to));
     path.line_to(point(centre, radii.0, to));
+    // The inner arc runs back, so the outline encloses the part of the ring and not the disc.
     path.arc_to(radii.0, large, false, point(centre, radii.0, from));
     path.close();
 }

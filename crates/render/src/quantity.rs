@@ -15,6 +15,7 @@ fn trimmed(value: f64, decimals: usize) -> String {
     if out.contains('.') {
         out.truncate(out.trim_end_matches('0').trim_end_matches('.').len());
     }
+    // A negative number that rounds to nothing has no sign.
     if value < 0.0 && out != "0" { format!("−{out}") } else { out }
 }
 
@@ -60,6 +61,7 @@ pub(crate) fn score(score: f64) -> String {
     if !score.is_finite() {
         return "n/a".to_owned();
     }
+    // The epsilon undoes the rounding error of a sum that should be 1, and is far below what three decimals show.
     let thousandths = libm::floor((score + SCORE_EPSILON) * 1_000.0);
     let sign = if thousandths < 0.0 { "−" } else { "" };
     format!("{sign}{:.3}", thousandths.abs() / 1_000.0)
@@ -87,6 +89,7 @@ pub(crate) fn change(before: u64, after: u64) -> String {
     let share = (after as f64 - before as f64) / before as f64;
     match share {
         s if s.abs() < 0.000_5 => "±0 %".to_owned(),
+        // The floor keeps a small rise from reading `+< 0.1 %`.
         s if s > 0.0 => format!("+{}", percent(s.max(0.001))),
         s => percent(s),
     }
@@ -102,6 +105,7 @@ pub(crate) fn count(n: usize) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, c) in digits.chars().enumerate() {
+        // The separator does not break at the end of a line.
         if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push('\u{202f}');
         }

@@ -91,6 +91,7 @@ pub fn page() -> String {
 pub fn stylesheet() -> String {
     let mut css = String::from(SHAPES);
     css.push_str(&theme_rules(&LIGHT));
+    // Colours beyond the plain ones are patterns, which take their own colours from the theme that is on.
     for n in 1..=HUES {
         let _ = write!(css, ".j{}{{fill:url(#stripes{n})}}.j{}{{fill:url(#dots{n})}}", n + HUES, n + 2 * HUES);
     }

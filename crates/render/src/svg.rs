@@ -8,6 +8,7 @@ use super::{style, text};
 /// A coordinate with at most two decimals. What is not finite becomes 0: a picture with a mark
 /// out of place is better than a file that no viewer opens.
 fn number(value: f64) -> f64 {
+    // Adding 0 turns a negative zero into a plain one.
     if value.is_finite() { libm::round(value * 100.0) / 100.0 + 0.0 } else { 0.0 }
 }
 
@@ -122,7 +123,7 @@ impl Svg {
         self.node("text", class).n("x", x).n("y", y).text(line);
     }
 
-    /// What the enclosing element shows on hover.
+    /// The text that the enclosing element shows on hover.
     pub fn title(&mut self, line: &str) {
         self.body.push_str("<title>");
         text::escape(&mut self.body, line);
@@ -130,6 +131,7 @@ impl Svg {
     }
 
     fn finish(mut self, head: &str, paper: &str) -> String {
+        // A group that the caller left open would make the file no XML.
         while !self.open.is_empty() {
             self.close();
         }

@@ -25,6 +25,7 @@ pub(crate) fn clean(text: &str, chars_max: usize) -> String {
             c => c,
         });
     }
+    // The text goes on beyond the limit, so the last character kept makes room for the ellipsis.
     if chars.next().is_some() {
         out.pop();
         out.push('…');
@@ -66,6 +67,7 @@ fn em(c: char) -> f64 {
         'f' | 'r' | 't' | '-' | '(' | ')' | '/' => 0.42,
         'm' | 'w' | 'M' | 'W' | '@' | '%' | '>' | '<' => 0.88,
         'A'..='Z' | '…' => 0.7,
+        // Wide scripts begin here; a few narrow ones are overestimated, which only cuts a name earlier.
         '\u{1100}'.. => 1.05,
         _ => 0.6,
     }
@@ -83,8 +85,10 @@ pub(crate) fn fit(text: &str, room_px: f64, font_px: f64) -> String {
     if width(&whole, font_px) <= room_px {
         return whole;
     }
+    // A name that `clean` has cut has an ellipsis already; one is enough.
     let chars: Vec<char> = whole.chars().filter(|&c| c != '…').collect();
     for keep in (2..chars.len()).rev() {
+        // The longest cut that fits is found first; a name has at most `NAME_CHARS_MAX` characters, which bounds the tries.
         let (head, tail) = (keep.div_ceil(2), keep / 2);
         let cut: String = chars[..head].iter().chain(&['…']).chain(&chars[chars.len() - tail..]).collect();
         if width(&cut, font_px) <= room_px {

@@ -67,6 +67,7 @@ fn rows<'a>(links: &[&LinkView], jobs: &'a [JobView], colours: &Colours) -> Vec<
     for link in links {
         for member in &link.members {
             let Some(job) = jobs.get(member.job) else { continue };
+            // Links come worst first, so a job's row shows its demand on the worst of its links.
             if !core::mem::replace(&mut seen[member.job], true) {
                 rows.push(Row {
                     job,
@@ -86,6 +87,7 @@ fn rows<'a>(links: &[&LinkView], jobs: &'a [JobView], colours: &Colours) -> Vec<
 fn window_ns(periods: impl Iterator<Item = u64> + Clone) -> u64 {
     let longest = periods.clone().max().unwrap_or(1);
     match common_perimeter(periods, 3) {
+        // One period alone would not show that it repeats.
         Some(perimeter) if perimeter == longest => longest.saturating_mul(2),
         Some(perimeter) => perimeter,
         None => longest.saturating_mul(3),
@@ -94,6 +96,7 @@ fn window_ns(periods: impl Iterator<Item = u64> + Clone) -> u64 {
 
 /// Bars for each of so many rows.
 fn bars_each(rows: usize) -> u64 {
+    // At least 60 bars per row even in a crowd, or a row would show nothing of its phases.
     (BARS_MAX / (rows as u64).max(1)).clamp(60, BARS_PER_ROW_MAX)
 }
 
@@ -140,10 +143,12 @@ fn draw_row(svg: &mut Svg, row: &Row<'_>, (largest, bars): (f64, u64), before: b
     svg.rect("back", LEFT, y, RIGHT - LEFT, height).end();
     let mut path = Path::default();
     for span in demand.in_window(window, bars) {
+        // A small demand keeps a quarter of the height, so that it is seen.
         let share = (span.mbps / largest).clamp(0.25, 1.0);
         path.rect(x(span.start_ns), y + height * (1.0 - share), x(span.end_ns) - x(span.start_ns), height * share);
     }
     svg.path(&row.class, &path);
+    // The shift may leave room for one start fewer than periods fit, so the filter below has the last word.
     let iterations = window / demand.period_ns() + 1;
     if iterations <= 64 {
         for at in (0..iterations).map(|k| demand.shift_ns() + k * demand.period_ns()).filter(|at| *at < window) {
@@ -166,6 +171,7 @@ fn draw_row(svg: &mut Svg, row: &Row<'_>, (largest, bars): (f64, u64), before: b
 fn draw_strip(svg: &mut Svg, link: &LinkView, rows: &[Row<'_>], before: bool, window: u64, y: f64) {
     let of = |shifted: bool| -> Vec<(usize, Demand)> {
         let rows_of = |index| rows.iter().find(|r| r.index == index);
+        // Demands are made anew from this link's phases: the row holds those of the job's first link.
         let shift = |row: &Row<'_>| if shifted { row.job.shift_ns } else { 0 };
         link.members.iter().filter_map(|m| rows_of(m.job).map(|r| (m.job, Demand::new(&m.phases, r.job.period_ns, shift(r))))).collect()
     };
@@ -183,6 +189,7 @@ fn draw_strip(svg: &mut Svg, link: &LinkView, rows: &[Row<'_>], before: bool, wi
     let height = |mbps: f64| STRIP * mbps / peak;
     let capacity = link.capacity_mbps as f64;
     svg.rect("back", LEFT, y, RIGHT - LEFT, STRIP).end();
+    // Jobs are stacked on the steps of the total, so that the bars of all jobs share their edges.
     let mut floor = vec![0.0; total.steps.len()];
     for (index, demand) in &demands {
         let Some(row) = rows.iter().find(|r| r.index == *index) else { continue };

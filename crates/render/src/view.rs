@@ -1,4 +1,4 @@
-//! What the pictures are drawn from: names, times and scores, free of any solver's types.
+//! The input of all pictures: names, times and scores, free of any solver's types.
 //!
 //! Times are nanoseconds, rates Mbit/s. Jobs are named once, in a list; everything else refers
 //! to them by position in it. A position outside the list is skipped, never a panic.

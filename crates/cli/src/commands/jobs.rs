@@ -111,6 +111,7 @@ fn synth(args: &SynthArgs) -> Result<ExitCode, CliError> {
     // Where there is no room, the largest jobs shrink, and what then finds none is left out.
     let hosts = fabric.hosts().count() as u32;
     let wanted: u32 = drawn.iter().map(|d| d.hosts).sum();
+    // Only a cluster that is too small changes the jobs, so a seed gives the same jobs on every fabric with room for them.
     if wanted > hosts {
         fit(&mut drawn, hosts);
         if drawn.is_empty() {
@@ -122,10 +123,12 @@ fn synth(args: &SynthArgs) -> Result<ExitCode, CliError> {
     let refuse = |e: policy::PackError| CliError::Usage(format!("--count {} --departures {}: {e}", args.count, args.departures));
     let sizes: Vec<u32> = drawn.iter().map(|d| d.hosts).collect();
     // Jobs take whole hosts, so a host is one slot, and all of its NICs belong to its job.
+    // Both fabrics number their nodes alike, so a placement on `slots` names hosts of `fabric`.
     let slots = one_nic_each(&fabric).map_err(|e| CliError::input(&args.fabric, e))?;
     let nics = || fabric.hosts().map(|h| data_nics(&fabric, h).len()).min().and_then(|n| u32::try_from(n).ok());
     let gpus_per_host = args.gpus_per_host.or_else(nics).unwrap_or(1).max(1);
     let placements = pack(&slots, &sizes, args.seed, args.departures * 10).map_err(refuse)?;
+    // Percent become the thousandths that `policy` counts in.
     let candidates = variants(&slots, &placements, args.candidates as usize, args.moved * 10, args.seed).map_err(refuse)?;
     let ids: Vec<String> = drawn.iter().enumerate().map(|(i, d)| format!("{}-{i}", d.model)).collect();
     let jobs = ids.iter().zip(&drawn).zip(&placements).map(|((id, d), placement)| JobDoc {
@@ -161,6 +164,7 @@ struct Drawn {
 /// A job of any of the models, sizes and batches.
 fn draw(rng: &mut ChaCha8Rng, models: &[&'static str], batches: u32) -> Drawn {
     let model = models[below(rng, models.len())];
+    // The order of the draws must stay as it is: a seed promises the same bytes.
     let hosts = size(rng);
     let eighths = below(rng, batches as usize) as u64;
     let reference = profile::find_model(model).filter(|_| eighths > 0).map(|m| m.reference.batch);
@@ -176,10 +180,12 @@ fn known_model(name: &str) -> Result<&'static str, String> {
 fn fit(drawn: &mut Vec<Drawn>, hosts: u32) {
     let mut wanted: u32 = drawn.iter().map(|d| d.hosts).sum();
     let mut largest: BinaryHeap<(u32, usize)> = drawn.iter().enumerate().map(|(i, d)| (d.hosts, i)).collect();
+    // Each round makes the largest job smaller, so the loop ends when all fit or no job has more than two hosts.
     while wanted > hosts {
         match largest.pop() {
             Some((size, i)) if size > 2 => {
                 drawn[i].hosts = size.div_ceil(2);
+                // `div_ceil` keeps the larger half, so the floor of the half is what was given up.
                 wanted -= size / 2;
                 largest.push((drawn[i].hosts, i));
             }
@@ -187,6 +193,7 @@ fn fit(drawn: &mut Vec<Drawn>, hosts: u32) {
         }
     }
     while wanted > hosts {
+        // The jobs drawn last go first; an empty list ends the loop.
         wanted -= drawn.pop().map_or(wanted, |d| d.hosts);
     }
 }
@@ -194,10 +201,11 @@ fn fit(drawn: &mut Vec<Drawn>, hosts: u32) {
 /// The same nodes, with the cable of the first NIC that each host trains with and all cables between switches.
 fn one_nic_each(fabric: &Fabric) -> Result<Fabric, FabricError> {
     let mut builder = FabricBuilder::new(fabric.name());
+    // Nodes keep their order and with it their ids, on which the caller relies.
     for node in fabric.nodes() {
         builder.node(&node.name, node.kind)?;
     }
-    // That way out of a host, or any way out of a switch.
+    // The way out of a host's first training NIC, and every way out of a switch.
     let first = |id: LinkId| {
         let from = fabric.link(id).from.node;
         let nic = || data_nics(fabric, from).first().map(|nic| fabric.links_from(from)[usize::from(*nic)]);
@@ -224,6 +232,7 @@ fn size(rng: &mut ChaCha8Rng) -> u32 {
         }
         left -= percent;
     }
+    // The percentages add up to 100, so the loop has returned.
     SIZES[0].0
 }
 

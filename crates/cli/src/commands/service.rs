@@ -55,6 +55,7 @@ pub(crate) fn gate(command: GateCommand) -> ExitCode {
             Err(e) => e.exit_code(),
         };
     }
+    // On success the gate becomes the other program and never returns here; a code is always a failure to start it.
     let code = gate::exec::run(args.arguments);
     ExitCode::from(u8::try_from(code).unwrap_or(1))
 }

@@ -109,10 +109,12 @@ pub(super) fn below_the_optimum(gap: f64) -> String {
 pub(crate) fn run(args: &SolveArgs) -> Result<ExitCode, CliError> {
     args.mode.admits(args.robust.is_some())?;
     let text = read_document(&args.file)?;
+    // The check comes before the parser, whose error for a text of megabytes would take seconds to make.
     check_texts(&args.file, &text)?;
     let mut scenario = Scenario::parse(&text).map_err(|e| CliError::input(&args.file, e))?;
     let effort = if args.prove { Effort::Proof } else { Effort::Thorough };
     let options = Options { mode: args.mode.into(), robust: args.robust.map(Ticks), effort };
+    // Reading and parsing are not counted: `elapsed_us` is the solver's time.
     let start = Instant::now();
     let (solution, padding) = answer(args, &mut scenario, &options)?;
     let elapsed_us = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -147,11 +149,13 @@ fn answer(args: &SolveArgs, scenario: &mut Scenario, options: &Options) -> Resul
         return Ok((circle::solve(&scenario.problem, options).map_err(failed)?, None));
     };
     let most = f64::from(pad::PAD_PPM_MAX) / 1e4;
+    // The negated form also refuses what is not a number, and the bound keeps the cast below within 32 bits.
     if !(percent > 0.0 && percent <= most) {
         return Err(CliError::Usage(format!("--pad {percent}: must be above 0 and at most {most}")));
     }
     let decision = pad::pad(&scenario.problem, options, (percent * 1e4) as u32).map_err(failed)?;
     let padding = PaddingDoc::new(scenario, &decision);
+    // Tables and pictures below print the scenario, and its shifts hold for the stretched periods only.
     scenario.problem = decision.problem;
     Ok((decision.after, Some(padding)))
 }
@@ -181,10 +185,12 @@ fn in_words(args: &SolveArgs, solution: &Solution, padding: Option<&PaddingDoc>)
 fn parse_shifts(text: &str, scenario: &Scenario) -> Result<Vec<Ticks>, CliError> {
     let mut shifts = vec![None; scenario.jobs.len()];
     for part in text.split(',').filter(|p| !p.is_empty()) {
+        // The last `=` splits, because a job's name may hold one and a number does not.
         let (name, value) = part.rsplit_once('=').ok_or_else(|| CliError::Usage(format!("--shifts {part:?}: expected JOB=TICKS")))?;
         let job = scenario.job(name).ok_or_else(|| CliError::Usage(format!("--shifts: no job {name:?} in the scenario")))?;
         let bad = |_| CliError::Usage(format!("--shifts {part:?}: {value:?} is not a whole number of ticks"));
         let ticks = value.parse().map_err(bad)?;
+        // A job that is named twice is more likely a slip of the hand than a wish for the second value.
         if shifts[job.index()].replace(Ticks(ticks)).is_some() {
             return Err(CliError::Usage(format!("--shifts: job {name:?} is named twice")));
         }
@@ -208,6 +214,7 @@ fn table(scenario: &Scenario, solution: &Solution, mode: Mode) -> String {
     let mut jobs = Table::new(&["JOB", ">PERIOD ms", ">SHIFT ms", ">SLACK ms", "LOCK"]);
     for s in solution.shifts.iter().take(TABLE_ROWS_MAX) {
         let period = scenario.problem.period(s.job);
+        // A shift modulo 1 tick is no constraint, and modulo the period it is a full one.
         let lock = if s.lock.0 == 1 {
             "free".into()
         } else if s.lock.0 == period {
@@ -218,6 +225,7 @@ fn table(scenario: &Scenario, solution: &Solution, mode: Mode) -> String {
         let slack = if mode == Mode::Cassini { "–".into() } else { ms(s.slack.0) };
         jobs.row([scenario.jobs[s.job.index()].clone(), ms(period), ms(s.shift.0), slack, lock]);
     }
+    // A large scenario has more rows than anybody reads on a terminal.
     let rest = |rows: usize, what: &str| match rows.saturating_sub(TABLE_ROWS_MAX) {
         0 => String::new(),
         more => format!("and {more} more {what}; -o json has them all\n"),
@@ -260,6 +268,7 @@ fn svg(scenario: &Scenario, solution: &Solution, mode: Mode) -> Result<String, C
             ..JobView::default()
         })
         .collect();
+    // Of links with equal scores the one that gained most is drawn, because its two circles differ most.
     let by_score = |a: &&circle::LinkScore, b: &&circle::LinkScore| {
         a.score.total_cmp(&b.score).then(a.zero_shift_score.total_cmp(&b.zero_shift_score))
     };

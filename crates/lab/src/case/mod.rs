@@ -82,7 +82,7 @@ pub struct LabJob {
     pub nic: Rate,
 }
 
-/// What is added to a Down phase at random.
+/// The random addition to a Down phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drawn {
     /// Its mean.
@@ -133,6 +133,7 @@ impl LabJob {
     pub fn drawn(&self) -> Drawn {
         let (ranks, most) = (self.hosts.len().max(1) as f64, self.jitter.0 as f64);
         Drawn {
+            // A Down phase ends with the slowest rank: the largest of n uniform draws has mean n/(n+1), and the quartile 0.75^(1/n).
             mean: Nanos((most * ranks / (ranks + 1.0)) as u64),
             deviation: Nanos((most * (ranks / (ranks + 2.0)).sqrt() / (ranks + 1.0)) as u64),
             third_quartile: Nanos((most * 0.75_f64.powf(1.0 / ranks)) as u64),
@@ -149,8 +150,10 @@ impl LabJob {
     /// Rate of the busiest NIC while it sends its bytes in `up`: what a measured Up phase means for the link.
     #[must_use]
     pub fn rate(&self, up: Nanos) -> Rate {
+        // Payload becomes bytes on the wire, because HTB and the marking queue count whole frames.
         let bits = u128::from(self.bytes.0) * u128::from(SEGMENT_FRAME) * 8 / u128::from(SEGMENT_PAYLOAD);
         let mbps = (bits * 1_000).div_ceil(u128::from(up.0.max(1)));
+        // A measured Up phase may be a little shorter than the wire allows, but the NIC sends no faster than its rate.
         Rate(u64::try_from(mbps).unwrap_or(u64::MAX).clamp(1, self.nic.mbps()))
     }
 
@@ -177,6 +180,7 @@ impl Case {
     /// [`CaseError`] names the place and the value.
     pub fn read(text: &str, files: &dyn Fn(&str) -> Result<String, String>) -> Result<Self, CaseError> {
         let document = document::Document::parse(text)?;
+        // With two fabrics nobody could say which one is meant; with none there is nothing to play on.
         let fabric = match (&document.fabric, &document.fabric_file) {
             (Some(inline), None) => native::read(&inline.to_string()).map_err(|e| CaseError::Fabric(e.to_string()))?,
             (None, Some(path)) => {
@@ -185,8 +189,10 @@ impl Case {
             }
             _ => return Err(value("document", "needs exactly one of fabric and fabric_file")),
         };
+        // The fabric is checked before jobs are read, because the jobs' hosts and NICs are looked up in it.
         check_fabric(&fabric)?;
         let ecmp = match document.routes.as_deref().unwrap_or("hashed:0").parse() {
+            // A kernel route has one next hop here, so a plan with spread routes would be about other links than the ones played.
             Ok(Ecmp::Spread) => return Err(value("routes", "spread: a kernel sends a flow one way; use hashed:SEED")),
             Ok(ecmp) => ecmp,
             Err(e) => return Err(value("routes", e)),
@@ -194,6 +200,7 @@ impl Case {
         check_name("name", &document.name)?;
         let jobs = read_jobs(&fabric, &document.jobs)?;
         let case = Self { name: document.name, about: document.about, fabric: Arc::new(fabric), ecmp, jobs, expect: document.expect };
+        // A router is made once here, so that a case without routes is refused when it is read and not when it is played.
         case.router().map_err(|e| CaseError::Fabric(e.to_string()))?;
         Ok(case)
     }
@@ -272,6 +279,7 @@ fn read_jobs(fabric: &Fabric, documents: &[document::JobDocument]) -> Result<Vec
         let mut nic = RATE_MAX;
         for (r, name) in document.hosts.iter().enumerate() {
             let (host, rate) = find_host(fabric, name).map_err(|problem| value(at(&format!("hosts[{r}]")), problem))?;
+            // A namespace has one rank address, by which traffic is counted, so a host carries one rank.
             if let Some(other) = taken.insert(host, document.id.clone()) {
                 return Err(value(at(&format!("hosts[{r}]")), format!("{name:?} already carries a rank of {other:?}")));
             }

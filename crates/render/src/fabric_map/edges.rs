@@ -27,6 +27,7 @@ pub(super) fn fold(fabric: &FabricView) -> Vec<Edge> {
         if link.from == link.to {
             continue;
         }
+        // The pair is in one order for both directions of a cable; between equal tiers the position decides.
         let low_first = (from.tier, link.from) < (to.tier, link.to);
         let pair = if low_first { (link.from, link.to) } else { (link.to, link.from) };
         by_pair.entry(pair).or_default().push(at);
@@ -42,6 +43,7 @@ pub(super) fn fold(fabric: &FabricView) -> Vec<Edge> {
         Edge { low, high, score, links }
     };
     let mut edges: Vec<Edge> = by_pair.into_iter().map(fold_one).collect();
+    // The sort is stable and starts from the order of a map, so equal scores keep the order of their nodes.
     edges.sort_by(|a, b| rank(b.score).total_cmp(&rank(a.score)));
     edges
 }

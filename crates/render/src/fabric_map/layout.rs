@@ -74,6 +74,7 @@ impl Layout {
     pub(super) fn new(fabric: &FabricView, edges: &[Edge], drawn: &[&Edge], whole: bool) -> Self {
         let count = fabric.nodes.len();
         let (mut above, mut below) = (vec![Vec::new(); count], vec![Vec::new(); count]);
+        // Links within a tier do not say what is above what.
         for edge in edges.iter().filter(|e| fabric.nodes[e.low].tier < fabric.nodes[e.high].tier) {
             above[edge.low].push(edge.high);
             below[edge.high].push(edge.low);
@@ -88,6 +89,7 @@ impl Layout {
         let mut position = vec![0.0; count];
         let mut lowest = true;
         for nodes in tiers.values_mut() {
+            // One pass from the bottom to the top: each row stands above the mean of what is below it, as in layered graph drawing.
             if !lowest {
                 nodes.sort_by_cached_key(|&node| (barycentre(&below[node], &position), node));
             }
@@ -100,6 +102,7 @@ impl Layout {
         let mut places = vec![None; count];
         let mut rows = Vec::new();
         let mut y = TOP;
+        // The highest tier is at the top of the picture.
         for (tier, nodes) in tiers.into_iter().rev() {
             let spacing = (RIGHT - LEFT) / nodes.len() as f64;
             let half_width = ((spacing - 5.0).min(BOX_MAX) / 2.0).max(1.5);
@@ -110,6 +113,7 @@ impl Layout {
             y += ROW_GAP;
         }
         let mut wanted: Vec<usize> = Vec::new();
+        // `drawn` is best first, so the reverse labels the ends of the worst links first.
         for edge in drawn.iter().rev().filter(|e| e.score.is_some()) {
             wanted.extend([edge.low, edge.high]);
         }
@@ -136,6 +140,7 @@ impl Layout {
             return;
         }
         let mut groups: Vec<Group> = Vec::new();
+        // Hosts below the same set of leaves are one group, however the leaves are ordered in their links.
         let mut index: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
         for host in hosts {
             let mut parents = above[host].clone();
@@ -146,12 +151,14 @@ impl Layout {
             }
             groups[at].hosts.push(host);
         }
+        // There are more than `HOSTS_WHOLE_MAX` hosts here, so there is a group to divide by.
         let spacing = (RIGHT - LEFT) / groups.len() as f64;
         for (at, group) in groups.iter_mut().enumerate() {
             group.x = LEFT + (at as f64 + 0.5) * spacing;
             group.half_width = ((spacing * 0.82).min(BOX_MAX) / 2.0).max(0.5);
             for (n, &host) in group.hosts.iter().enumerate() {
                 let along = (n as f64 + 0.5) / group.hosts.len() as f64 * 2.0 - 1.0;
+                // A host in a bar has a place without a width, at which its links end and by which `in_bar` knows it.
                 self.places[host] = Some(Place { x: group.x + along * group.half_width, y, half_width: 0.0, half_height: HALF_HEIGHT });
             }
         }
@@ -253,6 +260,7 @@ impl Layout {
     /// worst links first; one that would touch another is left to the hover.
     fn label_row(&self, svg: &mut Svg, fabric: &FabricView, row: &Row) {
         let inside = 2.0 * self.place(row.nodes[0]).map_or(0.0, |p| p.half_width) - 6.0;
+        // Labels are inside for all nodes of a row or for none: a mixture would look like a difference in kind.
         let fits = |n: &usize| text::width(&text::name(&fabric.nodes[*n].name), FONT) <= inside;
         if row.nodes.iter().all(fits) {
             for &node in &row.nodes {
@@ -275,9 +283,11 @@ impl Layout {
             let label = text::fit(&fabric.nodes[node].name, 110.0, FONT);
             let half = text::width(&label, FONT) / 2.0 + 3.0;
             let (from, to) = (place.x - half, place.x + half);
+            // A label that leaves the picture would be cut by the viewer.
             if from < LEFT - 20.0 || to > WIDTH - 2.0 {
                 continue;
             }
+            // The label takes the first lane without another one at that place; a label without a lane is left to the hover.
             let free = lanes.iter().position(|lane| lane.iter().all(|&(a, b)| to <= a || b <= from));
             if let Some(lane) = free {
                 lanes[lane].push((from, to));

@@ -42,6 +42,7 @@ pub fn draw(fabric: &FabricView, jobs: &[JobView]) -> Svg {
         edges.iter().collect()
     } else {
         let scored: Vec<&Edge> = edges.iter().filter(|e| e.score.is_some()).collect();
+        // Edges come best first, so the worst are at the end.
         scored[scored.len().saturating_sub(WORST_MAX)..].to_vec()
     };
     let layout = Layout::new(fabric, &edges, &drawn, whole);
@@ -66,8 +67,9 @@ pub fn draw(fabric: &FabricView, jobs: &[JobView]) -> Svg {
     svg
 }
 
-/// What is drawn of what there is.
+/// The note on how many of the links are drawn.
 fn note(fabric: &FabricView, edges: &[Edge], drawn: &[&Edge], whole: bool) -> String {
+    // An edge stands for all parallel links and both directions, so the note counts links and not lines.
     let is_shared = |link: &&usize| fabric.links.get(**link).is_some_and(|l| l.score.is_some());
     let shared = |edges: &mut dyn Iterator<Item = &Edge>| edges.map(|e| e.links.iter().filter(is_shared).count()).sum::<usize>();
     let all = quantity::counted(fabric.links.len(), "directed link", "directed links");
@@ -94,6 +96,7 @@ fn draw_edge(svg: &mut Svg, edge: &Edge, fabric: &FabricView, jobs: &[JobView], 
     svg.node("g", "link").open();
     svg.title(&hover(edge, fabric, jobs));
     svg.path(&format!("edge s{class} w{class}"), &path);
+    // The invisible wide line catches the pointer, because a thin one is hard to hover.
     svg.path("hit", &path);
     svg.close();
 }
@@ -103,6 +106,7 @@ fn curve(low: Place, high: Place) -> Path {
     let mut path = Path::default();
     if (low.y - high.y).abs() < 1.0 {
         let y = low.y + low.half_height;
+        // Links within a row dip deeper the farther apart their ends are, so that they do not lie on each other.
         let dip = 26.0 + (low.x - high.x).abs() / 40.0;
         path.move_to((low.x, y));
         path.curve_to((low.x, y + dip), (high.x, y + dip), (high.x, y));
@@ -135,7 +139,7 @@ fn hover(edge: &Edge, fabric: &FabricView, jobs: &[JobView]) -> String {
     lines.join("\n")
 }
 
-/// What the colours mean and how many links have each; gives the picture's height.
+/// The meaning of the colours and how many links have each; gives the picture's height.
 fn legend(svg: &mut Svg, fabric: &FabricView, whole: bool, y: f64) -> f64 {
     let mut counts = [0_usize; SCORE_CLASSES.len()];
     for score in fabric.links.iter().filter_map(|l| l.score) {

@@ -23,6 +23,7 @@ pub(super) fn worst(page: &mut Html, context: &Context<'_>) {
         page.raw("</p>\n");
     }
     for (at, link) in context.links.iter().enumerate().take(PICTURES_MAX) {
+        // The id is the place in the order of scores, to which the table's rows lead.
         page.raw(&format!("<details id=\"link-{at}\"{}>\n<summary><strong>", if at < OPEN { " open=\"\"" } else { "" }));
         page.name(&link.name).raw("</strong> score <b>").text(&quantity::score(link.score)).raw("</b>");
         page.meter(link.score);

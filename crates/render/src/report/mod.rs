@@ -42,12 +42,13 @@ struct Context<'a> {
 #[must_use]
 pub fn html(view: &ReportView, source_hash: fn(&str) -> String) -> String {
     let mut links: Vec<&LinkView> = view.links.iter().collect();
-    // What is not a number is worst; ties go to the one that was worse unshifted, then by name.
+    // NaN is worst; equal scores go by the score without shifts, and then by name.
     let rank = |score: f64| if score.is_nan() { f64::NEG_INFINITY } else { score };
     links.sort_by(|a, b| {
         let by_score = rank(a.score).total_cmp(&rank(b.score));
         by_score.then(rank(a.zero_shift_score).total_cmp(&rank(b.zero_shift_score))).then_with(|| a.name.cmp(&b.name))
     });
+    // Colours are assigned once for all links of the report, so a job has one colour on every picture.
     let context = Context { view, colours: Colours::assign(view.jobs.len(), &view.links), links };
 
     let mut page = Html::default();
@@ -70,8 +71,10 @@ fn css() -> String {
 }
 
 fn head(page: &mut Html, view: &ReportView, source_hash: fn(&str) -> String) {
+    // The style is made once: the policy holds the hash of the very bytes that stand in the page.
     let css = css();
     let (style, script) = (source_hash(&css), source_hash(PAGE_JS));
+    // Everything is forbidden but the style and the script with these hashes: a name that slipped through escaping could not run.
     let policy = format!("default-src 'none'; style-src {style}; script-src {script}; base-uri 'none'; form-action 'none'");
     page.raw("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n");
     page.raw("<meta http-equiv=\"Content-Security-Policy\" content=\"").text(&policy).raw("\"/>\n");
@@ -88,6 +91,7 @@ fn header(page: &mut Html, context: &Context<'_>) {
     let view = context.view;
     let fabric = &view.fabric;
     page.raw("<header>\n<h1>").name(&view.title).raw("</h1>\n<p class=\"lead\">");
+    // A row stands for all links like it, so the sentence counts `alike` as well.
     let all = |links: &mut dyn Iterator<Item = &&LinkView>| links.map(|l| 1 + l.alike).sum::<usize>();
     let over = |score: fn(&LinkView) -> f64| all(&mut context.links.iter().filter(|l| !quantity::is_compatible(score(l))));
     if context.links.is_empty() {

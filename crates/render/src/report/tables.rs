@@ -77,6 +77,7 @@ pub(super) fn links(page: &mut Html, context: &Context<'_>) {
 
 fn link_row(page: &mut Html, context: &Context<'_>, at: usize, link: &LinkView) {
     page.raw("<tr><th scope=\"row\">");
+    // Only the first rows have a picture to lead to.
     if at < PICTURES_MAX {
         page.raw(&format!("<a href=\"#link-{at}\">")).name(&link.name).raw("</a>");
     } else {
@@ -91,6 +92,7 @@ fn link_row(page: &mut Html, context: &Context<'_>, at: usize, link: &LinkView) 
     for (n, name) in names.take(JOBS_NAMED_MAX).enumerate() {
         page.raw(if n > 0 { ", " } else { "" }).name(name);
     }
+    // A link of a large cluster may carry hundreds of jobs, which would make one row a page.
     if let Some(more) = link.members.len().checked_sub(JOBS_NAMED_MAX).filter(|more| *more > 0) {
         page.text(&format!(" and {} more", quantity::count(more)));
     }

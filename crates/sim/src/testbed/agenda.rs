@@ -1,4 +1,4 @@
-//! What is going to happen to the control: faults, and messages on their way.
+//! The agenda: faults to come, and messages on their way.
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
@@ -18,7 +18,7 @@ pub(crate) enum SimEvent {
     Commit,
     /// A job's lifetime begins.
     Arrives(u32),
-    /// And ends.
+    /// A job's lifetime ends.
     Departs(u32),
     /// The scheduler tries again to commit or release a job, because there was no service.
     Again(u32),
@@ -30,7 +30,7 @@ pub(crate) enum SimEvent {
     Connect(u32),
     /// An agent reports.
     Report(u32),
-    /// The store is done. Of that incarnation of the service.
+    /// The store has taken a batch of that incarnation of the service.
     Persisted(u64, Ticket),
     Tick,
 }
@@ -63,6 +63,7 @@ pub(crate) struct Agenda {
 
 impl Agenda {
     pub(crate) fn add(&mut self, time: u64, what: SimEvent) {
+        // The sequence number makes every key unique, so no entry replaces another of the same instant.
         self.entries.insert((time, self.sequence), what);
         self.sequence += 1;
     }

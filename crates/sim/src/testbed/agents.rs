@@ -36,7 +36,7 @@ pub(crate) struct Agents {
     /// Agent of each job's rank 0; `None` where the job has no rank.
     leader: Vec<Option<u32>>,
     pages: Vec<Option<Page>>,
-    /// What the gate of each job reports.
+    /// The report of each job's gate.
     trackers: Vec<Tracker>,
 }
 
@@ -44,10 +44,12 @@ impl Agents {
     /// # Errors
     /// A clock or a fault names a host without a rank.
     pub(crate) fn new(case: &Case<'_>, clocks: &[AgentClock], faults: &[Fault]) -> Result<Self, SimError> {
+        // Agents are numbered in the order of their nodes, so that equal cases give equal reports.
         let mut hosts: Vec<NodeId> = case.jobs.iter().flat_map(|j| j.placement.ranks.iter().map(|r| r.host)).collect();
         hosts.sort_unstable();
         hosts.dedup();
         let by_host: BTreeMap<NodeId, u32> = hosts.into_iter().zip(0..).collect();
+        // Node time is fabric time minus the offset, so a negative offset puts every node's clock ahead of the run's beginning.
         let clock = |i: i64| Agent { offset: ClockOffset(-NODE_EPOCH - i * NODE_DISTANCE), error: 0, bound: Nanos(0), dead_since: None };
         let agents = (0..by_host.len() as i64).map(clock).collect();
         let leader = case.jobs.iter().map(|j| j.placement.ranks.first().and_then(|r| by_host.get(&r.host).copied())).collect();
@@ -57,6 +59,7 @@ impl Agents {
             let agent = all.find(case, &clock.host)?;
             all.agents[agent as usize] = Agent { offset: clock.offset, error: clock.error, bound: clock.bound, dead_since: None };
         }
+        // Names in faults are looked up now, so that a wrong one is refused before anything is simulated.
         for fault in faults {
             if let Fault::AgentDies { host, .. } | Fault::AgentReturns { host, .. } | Fault::ClockStep { host, .. } = fault {
                 all.find(case, host)?;
@@ -109,7 +112,7 @@ impl Agents {
         self.pages.iter().flatten().map(move |p| now % p.slot.period.0.max(1))
     }
 
-    /// What the agent says of the error of its clock.
+    /// The agent's own bound for the error of its clock.
     pub(crate) fn bound(&self, agent: u32) -> Nanos {
         self.agents[agent as usize].bound
     }
@@ -146,12 +149,14 @@ impl Agents {
         self.agent_of(job).and_then(|a| a.offset.fabric(node)).map_or(u64::MAX, |t| t.0)
     }
 
-    /// What the job's gate reads at `now`.
+    /// The page as the job's gate reads it at `now`.
     pub(crate) fn schedule(&self, job: u32, now: u64) -> Result<Schedule, Reason> {
         let page = self.pages[job as usize].as_ref().ok_or(Reason::NoPage)?;
         let agent = self.agent_of(job).ok_or(Reason::NoPage)?;
+        // An agent writes at every multiple of `HEARTBEAT` until it dies; the last one is computed, which saves an event per heartbeat.
         let beat = now.min(agent.dead_since.unwrap_or(u64::MAX));
         let written = (beat - beat % HEARTBEAT.0).max(page.written);
+        // The page holds what the agent believes: its estimate is off by `error`, while the gate reads the node's true clock.
         let clock = NodeClock { offset: ClockOffset(agent.offset.0.saturating_add(agent.error)), bound: agent.bound };
         Ok(page.slot.schedule(Some(clock), agent.offset.node(FabricTime(written)).ok_or(Reason::NoPage)?))
     }
@@ -160,6 +165,7 @@ impl Agents {
     pub(crate) fn distrusted_at(&self, job: u32, schedule: &Schedule) -> u64 {
         let expires = self.time_of(job, schedule.expires);
         match self.agent_of(job).and_then(|a| a.dead_since) {
+            // A dead agent writes no more, so its last heartbeat goes stale. A heartbeat of just that age is still good: hence 1 ns more.
             Some(_) => expires.min(self.time_of(job, schedule.written.saturating_add(schedule.stale_after)).saturating_add(1)),
             None => expires,
         }

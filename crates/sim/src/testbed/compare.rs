@@ -60,6 +60,7 @@ pub fn compare(case: &Case<'_>, config: &Config) -> Result<Comparison, SimError>
     let interleaved = run(case, config)?;
     let mut jobs = Vec::with_capacity(case.jobs.len());
     for (i, (before, after)) in contended.jobs.iter().zip(&interleaved.jobs).enumerate() {
+        // Lifetimes name jobs by their place in the whole case, which a solo run does not have; the solo job begins at once.
         let alone = SimJob { begins: units::Nanos(0), ..case.jobs[i].clone() };
         let solo = run(&Case { router: case.router, jobs: &[alone] }, &Config { lifetimes: vec![], ..free.clone() })?;
         jobs.push(JobRow {

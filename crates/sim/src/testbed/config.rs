@@ -1,4 +1,4 @@
-//! What a run is given besides fabric and jobs.
+//! The inputs of a run besides fabric and jobs.
 
 use alloc::{string::String, vec, vec::Vec};
 
@@ -8,7 +8,7 @@ use units::{ClockOffset, Nanos};
 
 use crate::testbed::{Depth, EcnModel, SimError, SimJob, noise::SIGMA_PERMILLE_MAX};
 
-/// What is simulated. The router knows the fabric.
+/// The fabric and the jobs of a run. The router knows the fabric.
 #[derive(Clone, Copy, Debug)]
 pub struct Case<'a> {
     /// Routes of the fabric.
@@ -32,13 +32,13 @@ pub struct Config {
     pub jitter_permille: u32,
     /// Marking ramp of every link.
     pub ecn: EcnModel,
-    /// Who holds the jobs to their slots.
+    /// The control that holds the jobs to their slots.
     pub control: Control,
     /// Clocks that are not perfect.
     pub clocks: Vec<AgentClock>,
-    /// What goes wrong, in any order.
+    /// Faults, in any order.
     pub faults: Vec<Fault>,
-    /// Jobs that are not there all the time; each at most once. They take no part in the warm-up.
+    /// Jobs that are not there all the time; each at most once. Such jobs take no part in the warm-up.
     pub lifetimes: Vec<Lifetime>,
     /// Copy cycles that repeat themselves instead of simulating them again. The report is the same but for
     /// [`crate::testbed::Report::copied_cycles`]. Nothing is copied with jitter, a service or lifetimes, nor before the last fault.
@@ -79,7 +79,7 @@ pub enum Control {
 /// The service in virtual time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceControl {
-    /// What the service is told. Its ECMP rule should be the router's.
+    /// The service's configuration. Its ECMP rule should be the router's.
     pub config: state::Config,
     /// When all jobs are committed.
     pub commit_at: Nanos,
@@ -91,7 +91,7 @@ pub struct ServiceControl {
     pub way: Way,
 }
 
-/// What messages between agents and the service go through, each way.
+/// Delay and loss of messages between agents and the service, each way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
     /// Least time that one takes.
@@ -127,7 +127,7 @@ pub struct AgentClock {
     pub offset: ClockOffset,
     /// Estimate minus truth, in nanoseconds.
     pub error: i64,
-    /// What the agent says of its error. A bound below the error is a lie, and a case to be tried.
+    /// The agent's own bound for its error. A bound below the error is a lie, and a case to be tried.
     pub bound: Nanos,
 }
 
@@ -137,9 +137,9 @@ pub struct AgentClock {
 pub struct Lifetime {
     /// The job, by its index in the case.
     pub job: u32,
-    /// It comes to its gate for the first time; its [`SimJob::begins`] counts from here.
+    /// The job comes to its gate for the first time; [`SimJob::begins`] counts from here.
     pub arrives: Nanos,
-    /// It is gone, in the middle of what it does; `None`: it stays.
+    /// The job is gone, even in the middle of an iteration; `None`: the job stays.
     pub departs: Option<Nanos>,
 }
 
@@ -215,6 +215,7 @@ impl Config {
         let ecn = &self.ecn;
         let mut known = vec![false; jobs];
         for life in &self.lifetimes {
+            // An unknown job and a second lifetime of one job are found in one look-up.
             let twice = known.get_mut(life.job as usize).is_none_or(|known| core::mem::replace(known, true));
             if twice {
                 return refuse("lifetime: job", u64::from(life.job), "unknown, or has another lifetime");
@@ -226,6 +227,7 @@ impl Config {
         if ecn.packet.0 == 0 {
             return refuse("packets of bytes", 0, "expected at least 1");
         }
+        // A length in bytes and one in time can be compared only at a given rate, and links differ in their rates.
         let inverted = match (ecn.kmin, ecn.kmax) {
             (Depth::Bytes(kmin), Depth::Bytes(kmax)) => kmin >= kmax,
             (Depth::Time(kmin), Depth::Time(kmax)) => kmin >= kmax,

@@ -37,7 +37,7 @@ const RELEASE: RequestId = RequestId(2);
 const COMMIT: RequestId = RequestId(3);
 const ARRIVALS: u64 = 4;
 
-/// What became of the service.
+/// State and notices of the service at the end of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServiceReport {
     /// Plan version of its plan at the end; 0 when it was down.
@@ -46,7 +46,7 @@ pub struct ServiceReport {
     pub plans: u64,
     /// Mean score that the commit was answered with.
     pub score: Option<f64>,
-    /// What it said, the first 10,000.
+    /// Notices of the service, the first 10,000.
     pub notices: Vec<Notice>,
 }
 
@@ -69,13 +69,13 @@ pub(crate) struct ControlPlane<'a> {
     jobs: Vec<JobDefinition>,
     /// Whether each job is there: from the beginning, or since it arrived and until it departs.
     present: Vec<bool>,
-    /// Those that are there from the beginning.
+    /// The jobs that are there from the beginning.
     initial: Vec<JobDefinition>,
     hosts: Vec<String>,
     service: Option<Service>,
-    /// Counts starts of the service: what belongs to an earlier one is lost.
+    /// Counts starts of the service: writes of an earlier start are lost.
     incarnation: u64,
-    /// What is durable.
+    /// The durable records.
     store: Vec<Record>,
     /// Batches on their way to the store.
     writing: BTreeMap<u64, Vec<Record>>,
@@ -101,6 +101,7 @@ impl<'a> ControlPlane<'a> {
             hosts: j.placement.ranks.iter().map(|r| fabric.node(r.host).name.clone()).collect(),
             document: Document::new(Arc::new(j.job.name.clone())),
         };
+        // The first start is a restart from an empty store, so that both take the same way.
         agenda.add(0, SimEvent::ServiceReturns);
         agenda.add(control.commit_at.0, SimEvent::Commit);
         let every = control.report_every.0.max(1);
@@ -146,6 +147,7 @@ impl<'a> ControlPlane<'a> {
                 self.present[job as usize] = false;
                 self.release(now, job, agenda);
             }
+            // The job may have left while there was no service: what the scheduler wants now is what decides, and not what it asked first.
             SimEvent::Again(job) if self.present[job as usize] => self.commit_one(now, job, agenda),
             SimEvent::Again(job) => self.release(now, job, agenda),
             SimEvent::ToService(session, message) => self.receive(now, session, message, agenda),
@@ -153,6 +155,7 @@ impl<'a> ControlPlane<'a> {
             SimEvent::Connect(agent) => self.connect(now, agent, agents, agenda),
             SimEvent::Report(agent) => self.send_report(now, agent, agents, agenda),
             SimEvent::Persisted(incarnation, ticket) => {
+                // A write that a killed service began must not become durable for the next incarnation.
                 if incarnation == self.incarnation
                     && let Some(records) = self.writing.remove(&ticket.0)
                 {
@@ -166,7 +169,7 @@ impl<'a> ControlPlane<'a> {
             }
             SimEvent::AgentDies(agent) => self.peers[agent as usize].session = None,
             SimEvent::AgentReturns(agent) => {
-                // What the gates did meanwhile is nobody's report.
+                // Gates go on counting without an agent; the new agent reports only what happens from here on.
                 let reported = agents.led_by(agent).map(|job| (job, *agents.tracker(job).counters())).collect();
                 self.peers[agent as usize] = Peer { reported, ..Peer::default() };
                 agenda.add(now, SimEvent::Connect(agent));
@@ -188,6 +191,7 @@ impl<'a> ControlPlane<'a> {
 
     /// The process is gone; connections break, which agents see at once.
     fn die(&mut self, now: u64, agenda: &mut Agenda) {
+        // Batches on their way are lost and the store keeps what is durable, as after the kill of a real process.
         self.service = None;
         self.incarnation += 1;
         self.writing.clear();
@@ -215,6 +219,7 @@ impl<'a> ControlPlane<'a> {
             // A store that cannot be read leaves the service down, as in production.
             Err(error) => return self.refused = Some(SimError::Refused(error.to_string())),
         }
+        // A service that died before its first batch was durable begins anew, and needs its fabric again.
         if self.store.is_empty() {
             let change = Change::SetFabric { fabric: Arc::clone(&self.fabric), text: Arc::from(""), jobs: Vec::new() };
             self.handle(now, Event::Asked { request: SET_FABRIC, change }, agenda);
@@ -230,6 +235,7 @@ impl<'a> ControlPlane<'a> {
         }
         let jobs = self.initial.clone();
         if !jobs.is_empty() {
+            // The key makes a commit that is asked twice count once; the jobs of the beginning have one key, and each arrival has its own.
             let change = Change::Commit(Commit { jobs, key: "commit".into(), ..Commit::default() });
             self.handle(now, Event::Asked { request: COMMIT, change }, agenda);
         }
@@ -238,6 +244,7 @@ impl<'a> ControlPlane<'a> {
     /// A job that arrived; asked again until there is a service.
     fn commit_one(&mut self, now: u64, job: u32, agenda: &mut Agenda) {
         if self.service.is_none() {
+            // The retry carries the job alone; `happen` decides when it fires whether to commit or to release.
             return agenda.add(now.saturating_add(RECONNECT.0), SimEvent::Again(job));
         }
         let definition = self.jobs[job as usize].clone();
@@ -257,6 +264,7 @@ impl<'a> ControlPlane<'a> {
 
     /// Hands the service an event and does what it says.
     fn handle(&mut self, now: u64, event: Event, agenda: &mut Agenda) {
+        // The service leaves `self` for the loop, because `act` changes the rest of `self` for each action.
         let Some(mut service) = self.service.take() else { return };
         service.handle(FabricTime(now), event);
         while let Some(action) = service.poll() {
@@ -267,7 +275,9 @@ impl<'a> ControlPlane<'a> {
     }
 
     fn tick_when_due(&mut self, now: u64, agenda: &mut Agenda) {
+        // A deadline in the past ticks 1 ns from now: a tick at this instant could follow itself without end.
         let due = self.service.as_ref().and_then(Service::deadline).map(|at| at.0.max(now.saturating_add(1)));
+        // Only an earlier deadline needs another entry; the entry for a later one stays on the agenda and ticks as well.
         if let Some(due) = due.filter(|due| self.tick.is_none_or(|planned| *due < planned)) {
             self.tick = Some(due);
             agenda.add(due, SimEvent::Tick);
@@ -283,6 +293,7 @@ impl<'a> ControlPlane<'a> {
             Action::Reply { request, result } => match result {
                 Ok(Reply::Committed(commitment)) => self.report.score = Some(commitment.score),
                 Ok(_) => {}
+                // Only a refused commit ends the run: the release of a job that was never committed is refused and changes nothing.
                 Err(refusal) if request >= COMMIT => self.refused = Some(SimError::Refused(refusal.to_string())),
                 Err(_) => {}
             },
@@ -291,6 +302,7 @@ impl<'a> ControlPlane<'a> {
                 self.send_down(now, session, Down::Plan { plan_version, slots }, agenda);
             }
             Action::Disconnect { session, .. } => {
+                // The message goes first, because `send_down` finds the agent by its session.
                 self.send_down(now, session, Down::Closed, agenda);
                 self.agents.remove(&session.0);
             }
@@ -306,6 +318,7 @@ impl<'a> ControlPlane<'a> {
     fn delay(&mut self) -> u64 {
         let way = &self.control.way;
         let mut delay = way.delay.0.saturating_add(self.noise.below(way.jitter.0));
+        // A loss of 1,000 per mille is a valid input, so only the bound ends the loop.
         for _ in 0..RESENDS_MAX {
             if self.noise.below(1_000) >= u64::from(way.loss_permille) {
                 break;
@@ -319,6 +332,7 @@ impl<'a> ControlPlane<'a> {
         let Some(&agent) = self.agents.get(&session.0) else { return };
         let arrives = now.saturating_add(self.delay());
         let peer = &mut self.peers[agent as usize];
+        // A session is a stream: no message overtakes the one before it. The agenda keeps the order of messages at one instant.
         peer.down = peer.down.max(arrives);
         agenda.add(peer.down, SimEvent::ToAgent(agent, session, message));
     }
@@ -355,7 +369,7 @@ impl<'a> ControlPlane<'a> {
         agents: &mut Agents,
         agenda: &mut Agenda,
     ) -> Option<u32> {
-        // What belongs to an earlier session arrives nowhere.
+        // A message of an earlier session is dropped, as the bytes of a closed connection are.
         if self.peers[agent as usize].session != Some(session) || agents.is_dead(agent) {
             return None;
         }
@@ -367,6 +381,7 @@ impl<'a> ControlPlane<'a> {
             }
             Down::Plan { plan_version, slots } => {
                 self.write_pages(now, agent, &slots, agents);
+                // The acknowledgement follows the pages, so a plan that the service counts as received is one that gates can read.
                 self.peers[agent as usize].plan_version = plan_version;
                 self.send_up(now, agent, session, Up::Ack { plan_version }, agenda);
                 Some(agent)
@@ -379,6 +394,7 @@ impl<'a> ControlPlane<'a> {
         let host = &self.hosts[agent as usize];
         for (job, definition) in (0..).zip(&self.jobs) {
             let mine = slots.iter().find(|s| s.job == definition.job.name && s.leader_host == *host);
+            // Only the agent of a job's first rank writes its page; the other agents of the job get no slot to write.
             if agents.is_led_by(job, agent) {
                 agents.write(job, mine.cloned(), now);
             }
@@ -395,12 +411,14 @@ impl<'a> ControlPlane<'a> {
         self.last_session += 1;
         let session = SessionId(self.last_session);
         let peer = &mut self.peers[agent as usize];
+        // A new connection orders its own messages; those of the old one do not delay it.
         (peer.session, peer.up, peer.down) = (Some(session), 0, 0);
         let plan_version = peer.plan_version;
         self.send_up(now, agent, session, Up::Hello { agent, plan_version }, agenda);
     }
 
     fn send_report(&mut self, now: u64, agent: u32, agents: &Agents, agenda: &mut Agenda) {
+        // The next report is planned first, so an agent that is dead or cut off leaves out this report and not all later ones.
         agenda.add(now.saturating_add(self.control.report_every.0.max(1)), SimEvent::Report(agent));
         let Some(session) = self.peers[agent as usize].session.filter(|_| !agents.is_dead(agent)) else { return };
         let mut gates = Vec::new();
@@ -412,6 +430,7 @@ impl<'a> ControlPlane<'a> {
                 continue;
             }
             // One more than happened since, for the time from the last of the report before to the first of this.
+            // `RING` samples are all that a gate keeps, so a report after a long silence covers the last ones only.
             let summary = Summary::of(tracker.last((since.iterations + 1).min(RING as u64)));
             gates.push(GateReport {
                 job: self.jobs[job as usize].job.name.clone(),

@@ -19,6 +19,7 @@ pub fn direct_slots(case: &Case<'_>, options: &Options) -> Result<Vec<Slot>, Sim
     let placements: Vec<Placement> = case.jobs.iter().map(|j| j.placement.clone()).collect();
     let fabric = case.router.fabric();
     let cluster = Cluster { fabric, router: case.router, jobs: &jobs, placements: &placements };
+    // Whether to hold a job is decided from predicted iterations, so prediction is on whatever `options` say.
     let evaluation = evaluate(&cluster, &Candidate::default(), &Options { predict: true, ..*options })?;
     let slot = |report: plan::JobReport| {
         let job = &jobs[report.job.index()];
@@ -33,6 +34,7 @@ pub fn direct_slots(case: &Case<'_>, options: &Options) -> Result<Vec<Slot>, Sim
             slack,
             hold_max,
             hold: report.hold,
+            // No service renews these slots, so they last for the whole run.
             expires: FabricTime(u64::MAX),
             leader_host: leader.map_or_else(String::new, |l| fabric.node(l.host).name.clone()),
         }

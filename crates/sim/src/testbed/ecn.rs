@@ -6,7 +6,7 @@
 //! rises linearly from 0 at Kmin to Pmax at Kmax (RED's ramp, as DCQCN uses it). A lone job whose NICs cannot exceed the
 //! link never makes a queue, hence no mark.
 //!
-//! This counts marks; it does not slow anybody down, because the shares are already those of a control that converged. How a
+//! The model counts marks and slows no job down, because the shares are already those of a control that converged. How a
 //! control gets there (DCQCN's timers, TCP's windows) is not modelled but by those two lengths, nor are drops.
 
 use units::{Bytes, Nanos, Rate};
@@ -16,7 +16,7 @@ use units::{Bytes, Nanos, Rate};
 pub enum Depth {
     /// In bytes, as switches are configured.
     Bytes(Bytes),
-    /// What the link sends in that time, so that links of different rates mark alike.
+    /// As the link's traffic of that time, so that links of different rates mark alike.
     Time(Nanos),
 }
 
@@ -49,7 +49,7 @@ pub struct EcnModel {
 
 impl EcnModel {
     /// The testbed of DCQCN: Kmin 5 kB, Kmax 200 kB, Pmax 1 %, on links of 40 Gbit/s (Zhu and others, "Congestion Control for
-    /// Large-Scale RDMA Deployments", SIGCOMM 2015, section 5.3). Those are what others take for its defaults. The queue is
+    /// Large-Scale RDMA Deployments", SIGCOMM 2015, section 5.3). Others take these numbers for the defaults of DCQCN. The queue is
     /// taken to settle at Kmax, so marks are an upper bound. Packets carry 1 KiB.
     ///
     /// Faster links have other thresholds: simulators that descend from that of HPCC (SIGCOMM 2019) take 100 and 400 kB at
@@ -99,6 +99,7 @@ pub(crate) struct Queue {
 impl Queue {
     pub(crate) fn new(model: &EcnModel, capacity: Rate) -> Self {
         let kmin = model.kmin.millibits(capacity);
+        // The clamps keep settles <= peaks <= Kmax, on which `marks` relies: a queue never leaves the linear part of the ramp.
         let kmax = model.kmax.millibits(capacity).max(kmin);
         let peaks = model.peaks.millibits(capacity).min(kmax);
         let settles = model.settles.millibits(capacity).min(peaks);
@@ -109,8 +110,10 @@ impl Queue {
     /// full with it.
     pub(crate) fn update(&mut self, now: u64, offered: u64, full: bool) {
         self.advance(now);
+        // A full link never drains and a link with room never grows, whatever the rounding of speeds makes of the difference.
         let difference = i128::from(offered) - i128::from(self.capacity);
         self.slope = if full { difference.max(0) } else { difference.min(0) };
+        // The queue peaks again only after the link had room: a job that joins a full link meets a control that has converged.
         self.answered &= full;
     }
 
@@ -119,9 +122,11 @@ impl Queue {
         self.since = now;
         let (before, speed) = (self.length, self.slope.unsigned_abs());
         if speed == 0 || (self.slope > 0 && self.answered) {
+            // A queue stands still when nothing changes it, or once the senders' control holds it at `settles`.
             self.area += self.above(before) * time;
             return;
         }
+        // Saturation is safe, because the length is clamped to the peak or to 0 in the next line.
         let change = u64::try_from(speed.saturating_mul(time)).unwrap_or(u64::MAX);
         self.length = if self.slope > 0 { before.saturating_add(change).min(self.peaks) } else { before.saturating_sub(change) };
         // The triangle between the two lengths, above Kmin.
@@ -129,6 +134,7 @@ impl Queue {
         if self.slope > 0 && self.length == self.peaks {
             // From the peak to where it is held is within a round trip: no time in this model.
             (self.length, self.answered) = (self.settles, true);
+            // The rest of the span, after the peak was reached, is spent at the settled length.
             self.area += self.above(self.settles) * time.saturating_sub(u128::from(self.peaks.saturating_sub(before)) / speed);
         }
     }
@@ -156,7 +162,9 @@ impl Queue {
 
     /// Marks so far, on average: packets that left, each with its probability.
     pub(crate) fn marks(&self, model: &EcnModel) -> f64 {
+        // A link with a queue sends at its capacity, and the area is only above 0 while there is a queue.
         let packets_per_ns = self.capacity as f64 / (model.packet.0.max(1) as f64 * MILLIBITS_PER_BYTE as f64);
+        // The ramp is linear, so the mean probability is the area above Kmin divided by the ramp's width, times Pmax.
         let range = (self.kmax - self.kmin).max(1) as f64;
         self.area as f64 / range * packets_per_ns * f64::from(model.pmax_permille) / 1_000.0
     }

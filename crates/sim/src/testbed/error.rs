@@ -22,7 +22,7 @@ pub enum SimError {
     /// A number of the configuration is out of range.
     #[error("{what} {value}: {problem}")]
     Config {
-        /// Which one.
+        /// The number's name.
         what: &'static str,
         /// The offending value.
         value: u64,

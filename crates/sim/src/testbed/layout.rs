@@ -32,7 +32,7 @@ pub(crate) struct Span {
     pub(crate) length: Nanos,
     /// Whether anything is sent.
     pub(crate) sends: bool,
-    /// What it demands of classes of overloadable links, in [`Layout::overloadable`].
+    /// The demand of this step on classes of overloadable links, in [`Layout::overloadable`].
     pub(crate) demands: Range<u32>,
 }
 
@@ -79,11 +79,12 @@ impl Layout {
         let mut steps: Vec<Vec<Vec<(LinkId, u64)>>> = Vec::with_capacity(jobs.len());
         for job in jobs {
             validate(job)?;
+            // Routes are known per job only: another job has other ranks, and so other links for the same groups.
             let mut known = Vec::new();
             let demands = job.workload.steps.iter().map(|s| demands(router, &mut scratch, &mut known, job, s));
             steps.push(demands.collect::<Result<_, _>>()?);
         }
-        // What each job demands of each link, step by step.
+        // Each load comes out sorted by job and step, on which `chunk_by` below and the classes rely.
         let mut loads: BTreeMap<LinkId, Load> = BTreeMap::new();
         for (j, steps) in (0..).zip(&steps) {
             for (s, demands) in (0..).zip(steps) {
@@ -97,8 +98,10 @@ impl Layout {
             let capacity = router.fabric().capacity(link)?;
             let on: Vec<(u32, u64)> =
                 load.chunk_by(|a, b| a.0 == b.0).map(|steps| (steps[0].0, steps.iter().map(|s| s.2).max().unwrap_or(0))).collect();
+            // The largest step of each job counts, because jobs may meet in any combination of steps.
             let is_tight = plan::can_exceed(on.iter().map(|(_, peak)| *peak), capacity.0);
             let overloadable = is_tight.then(|| {
+                // Links of one class fill and empty together, so one queue and one share stand for all of them.
                 *classes.entry((capacity, load)).or_insert_with(|| {
                     capacities.push(capacity.0);
                     capacities.len() as u32 - 1
@@ -108,6 +111,7 @@ impl Layout {
         }
         let mut layout = Self { jobs: Vec::with_capacity(jobs.len()), links, overloadable: Rates::new(capacities, SPEED_BITS_MAX) };
         for (job, steps) in jobs.iter().zip(steps) {
+            // Steps of no length are left out, so that every step moves the time on.
             let spans = job.workload.steps.iter().zip(steps).filter(|(step, _)| step.length > Nanos(0));
             let spans = spans.map(|(step, demands)| layout.span(step, &demands)).collect();
             layout.jobs.push(spans);
@@ -120,12 +124,13 @@ impl Layout {
             |link: &LinkId| self.links.binary_search_by_key(link, |l| l.link).ok().and_then(|at| self.links[at].overloadable);
         let mut demands: Vec<(u32, u64)> = demands.iter().filter_map(|(link, rate)| Some((overloadable(link)?, *rate))).collect();
         demands.sort_unstable();
+        // Links of one class carry the same demand, so the class is listed once.
         demands.dedup_by_key(|(class, _)| *class);
         Span { length: step.length, sends: !step.transfers.is_empty(), demands: self.overloadable.add(demands.into_iter()) }
     }
 }
 
-/// What jobs demand of one link: (job, step, Mbit/s), in order.
+/// Demands of jobs on one link: (job, step, Mbit/s), in order.
 type Load = Vec<(u32, u32, u64)>;
 
 fn validate(job: &SimJob) -> Result<(), SimError> {
@@ -144,7 +149,7 @@ fn validate(job: &SimJob) -> Result<(), SimError> {
 /// Loads of sets of transfers that were routed before, by collective and groups.
 type Known<'a> = Vec<(&'a Transfer, Vec<(LinkId, units::Share)>)>;
 
-/// What a step demands of every link, sorted by link.
+/// The demand of a step on every link, sorted by link.
 fn demands<'a>(
     router: &Router<'_>,
     scratch: &mut RouteScratch,
@@ -154,6 +159,7 @@ fn demands<'a>(
 ) -> Result<Vec<(LinkId, u64)>, SimError> {
     let mut sums: BTreeMap<LinkId, u64> = BTreeMap::new();
     for transfer in &step.transfers {
+        // Collective and groups decide the routes, and the rate only scales them: routing is the expensive part and is done once.
         let at = match known.iter().position(|(t, _)| t.collective == transfer.collective && t.groups == transfer.groups) {
             Some(at) => at,
             None => {
@@ -162,6 +168,7 @@ fn demands<'a>(
             }
         };
         for (link, share) in &known[at].1 {
+            // The bound on every partial sum keeps later sums over 2^16 jobs within 64 bits.
             let rate = transfer.rate.scaled(*share).filter(|r| r.0 <= RATE_MAX);
             let sum = sums.entry(*link).or_default();
             *sum = rate.and_then(|r| sum.checked_add(r.0)).filter(|s| *s <= RATE_MAX).ok_or_else(|| SimError::Job {

@@ -19,7 +19,7 @@ const FULL_BITS: u32 = 20;
 struct Sending {
     /// Index of the step.
     step: u32,
-    /// What was left at `since`, in ns at full speed with [`SPEED_BITS_MAX`] after the point.
+    /// The rest at `since`, in ns at full speed with [`SPEED_BITS_MAX`] after the point.
     left: u128,
     since: u64,
     speed: u64,
@@ -57,6 +57,7 @@ impl<'a> Network<'a> {
     /// Notes that a step's links have other jobs, or jobs of another speed.
     fn touch(&mut self, span: &Span) {
         for &(link, _) in self.layout.overloadable.used(&span.demands) {
+            // The flag keeps a link on the list once, however many of its jobs change at this instant.
             if !core::mem::replace(&mut self.is_changed[link as usize], true) {
                 self.changed.push(link);
             }
@@ -68,6 +69,7 @@ impl<'a> Network<'a> {
         let span = self.span(job, step);
         self.sharing.enter(job as usize, &span.demands);
         self.touch(span);
+        // A length of 64 bits and 30 bits after the point fit 128 bits, so transfers need no rounding here.
         let left = u128::from(span.length.0) << SPEED_BITS_MAX;
         self.sending[job as usize] = Some(Sending { step, left, since: now, speed: self.layout.overloadable.one() });
         now.saturating_add(span.length.0)
@@ -83,12 +85,15 @@ impl<'a> Network<'a> {
     /// Shares the links anew that changed at this instant, and all that hang together with them through jobs that send.
     /// Reports the new end of every transfer whose speed changed.
     pub(crate) fn settle(&mut self, now: u64, mut ends: impl FnMut(u32, u64)) {
+        // Speeds come first and queues second: what is offered to a queue depends on the speeds of all of its jobs.
         self.sharing.share_again();
+        // `next_moved` may name a job twice; `adjust` answers only where the speed differs, so the end is reported once.
         while let Some((job, speed)) = self.sharing.next_moved() {
             let job = job as u32;
             if let Some(end) = self.adjust(job, now, speed) {
                 ends(job, end);
                 let step = self.sending[job as usize].map_or(0, |s| s.step);
+                // A job that changes speed changes what it offers on each of its links, also on those that nobody entered or left.
                 self.touch(self.span(job, step));
             }
         }
@@ -105,6 +110,7 @@ impl<'a> Network<'a> {
         let one = self.layout.overloadable.one();
         let (mut demand, mut passes, mut carried, mut held) = (0_u64, 0_u64, 0_u128, false);
         for (job, rate) in self.sharing.on(link) {
+            // Sums fit 64 bits: at most 2^16 jobs (`JOBS_MAX`) with 2^40 Mbit/s each (`RATE_MAX`).
             let speed = self.sending[job].map_or(one, |s| s.speed);
             let part = u128::from(rate) * u128::from(speed);
             demand = demand.saturating_add(rate);
@@ -113,6 +119,7 @@ impl<'a> Network<'a> {
             held |= speed < one;
         }
         let capacity = u128::from(self.layout.overloadable.capacities()[link as usize]) << SPEED_BITS_MAX;
+        // A link can carry its capacity and slow nobody; what is offered then passes, and makes no queue.
         let full = held && carried + (capacity >> FULL_BITS) >= capacity;
         (if full { demand } else { passes }, full)
     }
@@ -120,9 +127,11 @@ impl<'a> Network<'a> {
     /// Gives a transfer its speed; its new end if that changed.
     fn adjust(&mut self, job: u32, now: u64, speed: u64) -> Option<u64> {
         let sending = self.sending[job as usize].as_mut().filter(|s| s.speed != speed)?;
+        // The transfer went at the old speed until now; the new speed counts from here.
         let done = u128::from(now - sending.since) * u128::from(sending.speed);
         *sending = Sending { left: sending.left.saturating_sub(done), since: now, speed, ..*sending };
         // An end in this very instant waits one nanosecond, so that time always moves on.
+        // Rounding up keeps a transfer from ending before its last byte; `fluid::Rates` gives no speed of 0.
         let time = sending.left.div_ceil(u128::from(speed)).max(1);
         Some(now.saturating_add(u64::try_from(time).unwrap_or(u64::MAX)))
     }
@@ -146,7 +155,7 @@ impl<'a> Network<'a> {
         self.queues.iter_mut().zip(areas_before).for_each(|(q, before)| q.skip(cycles, length, *before));
     }
 
-    /// Marks of a overloadable link up to `now`.
+    /// Marks of an overloadable link up to `now`.
     pub(crate) fn marks(&mut self, link: u32, now: u64, ecn: &EcnModel) -> f64 {
         let queue = &mut self.queues[link as usize];
         queue.advance(now);

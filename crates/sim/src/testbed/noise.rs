@@ -36,6 +36,7 @@ impl Noise {
         if self.sigma == 0.0 {
             return time;
         }
+        // A lognormal factor exp(s N) has the mean exp(s^2 / 2), which the second term takes away.
         let factor = exp(self.sigma * self.normal() - self.sigma * self.sigma / 2.0);
         Nanos((time.0 as f64 * factor + 0.5) as u64)
     }
@@ -43,6 +44,7 @@ impl Noise {
     /// A number below `bound`; 0 for a bound of 0. The bias is below 2^-32 for bounds below 2^32.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         let draw = u128::from(self.rng.next_u64());
+        // The upper half of the product is the multiplication method of Lemire (2019), without its rejection step.
         ((draw * u128::from(bound)) >> 64) as u64
     }
 
@@ -51,6 +53,7 @@ impl Noise {
         for _ in 0..TRIES_MAX {
             let (u, v) = (self.symmetric(), self.symmetric());
             let s = u * u + v * v;
+            // A point on the disc is taken; its centre is left out, because its logarithm does not exist.
             if s > 0.0 && s < 1.0 {
                 return u * sqrt(-2.0 * ln(s) / s);
             }
@@ -60,6 +63,7 @@ impl Noise {
 
     /// Uniform in [-1, 1).
     fn symmetric(&mut self) -> f64 {
+        // A double holds 53 bits, so the upper 53 of the draw make every value exact.
         let bits = self.rng.next_u64() >> 11;
         bits as f64 / (1_u64 << 52) as f64 - 1.0
     }
@@ -70,6 +74,7 @@ fn ln(x: f64) -> f64 {
     let bits = x.to_bits();
     let mut exponent = ((bits >> 52) & 0x7ff) as i64 - 1023;
     let mut m = f64::from_bits((bits & ((1 << 52) - 1)) | (1023 << 52));
+    // A mantissa between 1/sqrt(2) and sqrt(2) keeps |t| small, on which the number of terms below rests.
     if m > core::f64::consts::SQRT_2 {
         m /= 2.0;
         exponent += 1;

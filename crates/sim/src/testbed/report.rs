@@ -1,4 +1,4 @@
-//! What a run says.
+//! The result of a run.
 
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
@@ -90,7 +90,7 @@ pub struct LinkReport {
     pub overlap_share: f64,
 }
 
-/// What a run says.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// The end of the warm-up of all jobs: what is counted begins here.
@@ -107,18 +107,18 @@ pub struct Report {
     pub jobs: Vec<JobReport>,
     /// Links, in order of id.
     pub links: Vec<LinkReport>,
-    /// What became of the service, where there was one.
+    /// The service at the end, where there was one.
     pub service: Option<ServiceReport>,
 }
 
-/// What a run remembers of a job.
+/// Records of one job during a run.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     pub(crate) records: Vec<IterationRecord>,
     pub(crate) comms: Vec<Interval>,
 }
 
-/// What a run remembers of a link.
+/// Totals of one link at the end of a run.
 #[derive(Debug)]
 pub(crate) struct LinkMemory {
     pub(crate) link: LinkId,
@@ -129,10 +129,12 @@ pub(crate) struct LinkMemory {
 
 impl JobReport {
     fn of(name: &str, memory: Memory, others: &[&[Interval]], mine: &[Interval], from: Nanos) -> Self {
+        // Records are in the order of their starts, so the counted ones are a suffix.
         let counted = &memory.records[memory.records.partition_point(|r| r.start < from)..];
         let open = counted.iter().filter(|r| r.because.is_fail_open()).count();
         Self {
             name: name.into(),
+            // An iteration lasts from start to start, so the last record has no length (`Config::records_wanted` asks for one more).
             iteration: Summary::of(counted.windows(2).map(|w| Nanos(w[1].start.0 - w[0].start.0))),
             comm: Summary::of(counted.iter().map(|r| r.comm)),
             held: Summary::of(counted.iter().map(IterationRecord::held)),
@@ -170,6 +172,7 @@ pub(crate) fn report(names: &[&str], memories: Vec<Memory>, links: Vec<LinkMemor
     let link_reports: Vec<LinkReport> = links.iter().map(link_report).collect();
     let mut jobs = Vec::with_capacity(memories.len());
     for (j, (memory, name)) in memories.into_iter().zip(names).enumerate() {
+        // A job that shares several links with this one counts once.
         let mut others: Vec<u32> = links.iter().filter(|l| l.jobs.contains(&(j as u32))).flat_map(|l| l.jobs.iter().copied()).collect();
         others.sort_unstable();
         others.dedup();

@@ -16,7 +16,7 @@ pub struct Interval {
     pub end: Nanos,
 }
 
-/// What a list of times looks like.
+/// Mean, percentiles and extremes of a list of times.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Summary {
     /// How many there are.
@@ -41,6 +41,7 @@ impl Summary {
         times.sort_unstable();
         let (Some(&min), Some(&max)) = (times.first(), times.last()) else { return Self::default() };
         let sum: u128 = times.iter().map(|t| u128::from(t.0)).sum();
+        // Nearest rank counts from 1: the smallest value with at least that share of the values at or below it.
         let rank = |percent: usize| times[(times.len() * percent).div_ceil(100).max(1) - 1];
         Self { count: times.len() as u64, mean: sum as f64 / times.len() as f64, p50: rank(50), p99: rank(99), min, max }
     }
@@ -59,7 +60,7 @@ pub struct LinkUse {
     pub busy: Nanos,
     /// Communication time of all jobs, added up.
     pub communicating: Nanos,
-    /// That part of it in which another job communicates too.
+    /// The part of `communicating` in which another job communicates too.
     pub overlapped: Nanos,
 }
 
@@ -69,6 +70,7 @@ impl LinkUse {
     pub fn of(jobs: &[&[Interval]]) -> Self {
         let mut edges: Vec<(Nanos, bool)> = jobs.iter().flat_map(|j| j.iter()).flat_map(|i| [(i.start, true), (i.end, false)]).collect();
         // Stable, because it merges the runs that each job's intervals are.
+        // At one instant an end sorts before a beginning (`false` before `true`), so jobs that only touch do not overlap.
         edges.sort();
         let (mut found, mut active, mut since) = (Self::default(), 0_u64, Nanos(0));
         for (time, begins) in edges {
@@ -80,6 +82,7 @@ impl LinkUse {
             if active > 1 {
                 found.overlapped.0 += span * active;
             }
+            // Saturation matters only for intervals that end before they begin, which callers do not make.
             active = if begins { active + 1 } else { active.saturating_sub(1) };
             since = time;
         }
@@ -104,6 +107,7 @@ impl LinkUse {
 #[must_use]
 pub fn overlap_share(mine: &[Interval], others: &[&[Interval]]) -> f64 {
     let mut union: Vec<Interval> = others.iter().flat_map(|o| o.iter().copied()).collect();
+    // `LinkUse` wants disjoint intervals in each list, so those of the other jobs become one list without overlaps.
     union.sort();
     union.dedup_by(|next, kept| {
         let touches = next.start <= kept.end;
@@ -112,12 +116,12 @@ pub fn overlap_share(mine: &[Interval], others: &[&[Interval]]) -> f64 {
         }
         touches
     });
-    // Whatever two jobs do together is overlapped on both sides, so half of it is mine.
+    // `LinkUse` counts common time once for each of the two lists, so half of the sum is the time of `mine`.
     let both = LinkUse::of(&[mine, &union]).overlapped.0 / 2;
     share(Nanos(both), Nanos(mine.iter().map(|i| i.end.0 - i.start.0).sum()))
 }
 
-/// What lies between `from` and `to`; an interval that reaches beyond is cut.
+/// The parts of the intervals between `from` and `to`; an interval that reaches beyond is cut.
 #[must_use]
 pub fn clip(intervals: &[Interval], from: Nanos, to: Nanos) -> Vec<Interval> {
     let cut = intervals.iter().map(|i| Interval { start: i.start.max(from), end: i.end.min(to) });

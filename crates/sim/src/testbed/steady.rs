@@ -12,7 +12,7 @@ use crate::testbed::{IterationRecord, stats::Interval};
 /// Most states remembered. Jobs that lock do so within a few iterations; those that do not never will.
 const STATES_MAX: usize = 1_024;
 
-/// What a run had counted when it was in a state.
+/// The counts of a run at the time of a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) time: u64,
@@ -30,8 +30,9 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// What had been counted when the run was in this state before. Remembers it otherwise.
+    /// The counts when the run was in this state before; a state that is new is remembered.
     pub(crate) fn seen(&mut self, state: Vec<u64>, counts: Counts) -> Option<Counts> {
+        // The first recurrence ends the watch, so the state can leave the map.
         if let Some(before) = self.states.remove(&state) {
             return Some(before);
         }
@@ -39,7 +40,7 @@ impl Watch {
         None
     }
 
-    /// Nothing recurred for so long that nothing will.
+    /// Whether so many states were new that none will come again.
     pub(crate) fn is_over(&self) -> bool {
         self.states.len() >= STATES_MAX
     }
@@ -51,6 +52,7 @@ impl Watch {
 pub(crate) fn cycles(records: &[(usize, usize)], target: u64, room: u64) -> u64 {
     let open = records.iter().filter(|(now, _)| (*now as u64) < target);
     // The run goes on as long as one job is not done.
+    // One record less than the target, so that the event loop itself ends the run. A job without progress asks for no end.
     let wanted = open.map(|(now, before)| (target - 1 - *now as u64).checked_div((now - before) as u64).unwrap_or(u64::MAX));
     wanted.max().unwrap_or(0).min(room)
 }

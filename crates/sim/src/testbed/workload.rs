@@ -1,4 +1,4 @@
-//! What a job does in one iteration, whatever it meets on the way.
+//! The steps of a job's iteration, independent of what other jobs and gates do to them.
 
 use alloc::{sync::Arc, vec, vec::Vec};
 
@@ -13,7 +13,7 @@ pub struct SimJob {
     pub job: Job,
     /// Where its ranks stand.
     pub placement: Placement,
-    /// What it really does. Need not agree with the profile: a wrong profile is a case too.
+    /// The real iteration. The profile may say something else: a wrong profile is a case too.
     pub workload: Workload,
     /// When it first comes to its gate.
     pub begins: Nanos,
@@ -32,7 +32,7 @@ pub struct Workload {
 pub struct Step {
     /// How long it takes when no link holds it back.
     pub length: Nanos,
-    /// What is sent, all at once and in step with each other, as the chunks of a collective are: the slowest link sets
+    /// The transfers, all at once and in step with each other, as the chunks of a collective are: the slowest link sets
     /// the pace of all.
     pub transfers: Vec<Transfer>,
 }
@@ -40,7 +40,7 @@ pub struct Step {
 /// A collective under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// What the groups run.
+    /// The collective that every group runs.
     pub collective: Collective,
     /// Groups of ranks, by index into the placement's ranks.
     pub groups: Arc<[Vec<u32>]>,
@@ -58,7 +58,7 @@ impl Workload {
         Some(Self { steps: vec![communicate, Step { length: compute, transfers: Vec::new() }] })
     }
 
-    /// What the profile of `job` says: phases that overlap are sent together, and the rest of the period is computed.
+    /// The steps of the profile of `job`: phases that overlap are sent together, and the rest of the period is computed.
     #[must_use]
     pub fn of_profile(job: &Job) -> Self {
         let mut edges: Vec<Nanos> = job.phases.iter().flat_map(|p| [p.start, p.end]).collect();
@@ -66,11 +66,13 @@ impl Workload {
         edges.sort_unstable();
         edges.dedup();
         let mut steps: Vec<Step> = Vec::new();
+        // A phase that ends beyond the period is cut there; `edges` holds the period itself.
         for span in edges.windows(2).filter(|span| span[1] <= job.period) {
             let active = job.phases.iter().filter(|p| p.start <= span[0] && span[1] <= p.end && p.rate > Rate::ZERO);
             let transfers: Vec<Transfer> =
                 active.map(|p| Transfer { collective: p.collective, groups: Arc::clone(&p.groups), rate: p.rate }).collect();
             let length = span[1].0 - span[0].0;
+            // A step ends when all of its flows have delivered, so spans with equal transfers are one step, and no flow waits in between.
             match steps.last_mut() {
                 Some(last) if last.transfers == transfers => last.length.0 += length,
                 _ => steps.push(Step { length: Nanos(length), transfers }),

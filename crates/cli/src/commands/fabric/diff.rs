@@ -39,5 +39,6 @@ pub(super) fn run(args: &DiffArgs) -> Result<ExitCode, CliError> {
     };
     let document = Document { schema: "antiphase.fabric-diff/v1", answer: &found };
     print(&args.output.render(&document, summary)?)?;
+    // A difference is a result and no failure, so it has an exit code of its own for scripts.
     Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENT) })
 }

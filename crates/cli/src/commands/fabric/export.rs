@@ -46,6 +46,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode, CliError> {
         FormatName::HyperNode => Format::HyperNode,
     };
     let exported = export(&read_fabric(&args.file)?, &format).map_err(|e| CliError::input(&args.file, e))?;
+    // What the format cannot say goes to standard error, so that standard output stays a document.
     for finding in &exported.findings {
         say(&format!("note: {finding}"));
     }

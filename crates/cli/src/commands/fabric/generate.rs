@@ -126,6 +126,7 @@ pub(crate) struct RailArgs {
 pub(super) fn run(command: &GenerateCommand) -> Result<ExitCode, CliError> {
     let (made, form) = make(command);
     let made = made.map_err(|e| CliError::Usage(e.to_string()))?;
+    // The summary goes to standard error, so that standard output can be redirected into a document.
     say(&line(&summarise(&made)));
     print(&form.render(&made))?;
     Ok(ExitCode::SUCCESS)
@@ -156,5 +157,6 @@ fn line(s: &Summary) -> String {
     let ratios = s.tiers.iter().filter_map(|t| Some(format!("{} at tier {}", t.oversubscription?, t.tier)));
     let ratios: Vec<String> = ratios.collect();
     let ratios = if ratios.is_empty() { "no uplinks".into() } else { format!("oversubscription {}", ratios.join(", ")) };
+    // A generated cable always has both directions, so cables are half of the links.
     format!("{}: {} hosts, {} switches, {} cables; {ratios}", s.name, s.hosts, s.switches, s.links / 2)
 }

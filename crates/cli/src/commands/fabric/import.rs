@@ -120,6 +120,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, CliError> {
             }
         });
     }
+    // What is wrong with all documents together has no file of its own, so the first one is named.
     let together = |e: FabricError| CliError::input(&args.files[0], e);
     if !reports.is_empty() {
         parts.push(import::lldp::join(reports).map_err(together)?);
@@ -130,6 +131,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, CliError> {
         assumptions: args.assume_capacity.clone(),
     };
     let (fabric, findings) = Imported::merge(parts).and_then(|merged| merged.into_fabric(&options)).map_err(together)?;
+    // Findings are printed before `--strict` decides, because with it they are all that the user gets.
     print_findings(&findings);
     if args.strict && !findings.is_empty() {
         return Err(CliError::Failure(format!("{} findings, and --strict allows none", findings.len())));
@@ -144,6 +146,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, CliError> {
 
 /// `NAME=FILE`, unless a file of that whole name exists; else the file and its stem.
 fn system_and_file(argument: &Path) -> (String, PathBuf) {
+    // A file whose own name holds `=` wins over the form NAME=FILE.
     if let Some((name, file)) = argument.to_str().and_then(|text| text.split_once('='))
         && !name.is_empty()
         && !argument.exists()

@@ -81,6 +81,7 @@ pub(super) fn run(args: &RoutesArgs) -> Result<ExitCode, CliError> {
     let to = endpoint(&found, &args.to, args.to_rail, args)?;
     let pins = args.pins.iter().map(|route| Pin::through(&found, &route.split(',').map(str::trim).collect::<Vec<_>>()));
     let pins = pins.collect::<Result<Vec<_>, _>>().map_err(|e| refuse(&e))?;
+    // Only routes to one host are asked for, so no tables to the other hosts are made.
     let router = Router::toward(&found, args.ecmp, &pins, &[to.host]).map_err(|e| refuse(&e))?;
     let routes = router.paths(from, to, args.paths).map_err(|e| refuse(&e))?;
     let answer = answer(&found, args, &routes);
@@ -94,7 +95,8 @@ fn endpoint(found: &Fabric, name: &str, rail: u16, args: &RoutesArgs) -> Result<
     if found.node(host).kind != NodeKind::Host {
         return Err(CliError::input(&args.file, format!("{name:?} is a switch; routes run between hosts")));
     }
-    // A placement may number more ranks than NICs and shares them out; who asks for a NIC means that one.
+    // A placement may number more ranks than NICs, and shares the NICs out; a user who names a NIC means that one.
+    // A host without cables falls through to the router, whose error says that there is no route.
     let nics = found.links_from(host).len();
     if nics > 0 && usize::from(rail) >= nics {
         return Err(CliError::Usage(format!("NIC {rail} of {name:?}: it has {nics}, counted from 0")));

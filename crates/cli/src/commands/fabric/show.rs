@@ -57,6 +57,7 @@ fn text(s: &Summary) -> String {
     if s.unknown_capacities > 0 {
         text += &format!("\n{} links without a capacity, which cannot carry demand until it is stated:\n", s.unknown_capacities);
         s.unknown.iter().for_each(|name| text += &format!("  {name}\n"));
+        // The summary holds the names of the first links only; the rest is counted.
         let more = s.unknown_capacities - s.unknown.len();
         if more > 0 {
             text += &format!("  and {more} more\n");

@@ -62,6 +62,7 @@ pub(super) fn read_jobs(file: &Path) -> Result<Vec<JobSpec>, CliError> {
         let job = match &job.profile_file {
             None => job,
             Some(path) => {
+                // The service cannot read the user's files, so a profile file travels inline.
                 let path = file.parent().unwrap_or(Path::new("")).join(path);
                 let profile = profile::parse(&read_document(&path)?).map_err(|e| CliError::input(&path, e))?;
                 JobDoc { profile: Some((&profile).into()), profile_file: None, ..job }
@@ -74,6 +75,7 @@ pub(super) fn read_jobs(file: &Path) -> Result<Vec<JobSpec>, CliError> {
 
 /// A job as a message; its profile travels as the text of its document.
 fn message(job: JobDoc) -> Result<JobSpec, serde_json::Error> {
+    // Every field is named, so that the compiler points here when a document gains one.
     let JobDoc { id, model, profile, profile_file: _, hosts } = job;
     let profile = profile.as_ref().map(serde_json::to_string).transpose()?;
     Ok(JobSpec { id, model: model.map(model_message), profile, hosts: hosts.unwrap_or_default() })

@@ -39,6 +39,7 @@ impl ServerArgs {
     /// Runs `ask` with a connected client.
     pub(super) fn with<T, F: Future<Output = Result<T, CliError>>>(&self, ask: impl FnOnce(Client) -> F) -> Result<T, CliError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        // One thread is enough: a command has one request under way at a time.
         runtime.map_err(|e| CliError::Failure(format!("cannot start: {e}")))?.block_on(async { ask(self.connect().await?).await })
     }
 
@@ -46,6 +47,7 @@ impl ServerArgs {
         let refuse = |problem: String| CliError::Usage(format!("--server {:?}: {problem}", self.server));
         let endpoint = Endpoint::from_shared(self.server.clone()).map_err(|e| refuse(e.to_string()))?;
         let endpoint = match endpoint.uri().scheme_str() {
+            // The scheme alone decides on TLS, so a certificate in the environment does no harm to a plain address.
             Some("http") => endpoint,
             Some("https") => endpoint.tls_config(self.tls()?).map_err(|e| refuse(causes(&e)))?,
             _ => return Err(refuse("needs http:// or https://".into())),
@@ -74,6 +76,7 @@ fn causes(error: &dyn std::error::Error) -> String {
     let mut source = error.source();
     while let Some(cause) = source {
         let said = cause.to_string();
+        // Some errors repeat their cause in their own text.
         if !line.contains(&said) {
             line = format!("{line}: {said}");
         }

@@ -51,6 +51,7 @@ pub(crate) fn evaluate(args: &EvaluateArgs) -> Result<ExitCode, CliError> {
         jobs: args.jobs.as_deref().map(read_jobs).transpose()?.unwrap_or_default(),
         candidates,
         explain: args.explain,
+        // The column TIME needs predictions, which the service leaves out unless asked.
         predict: true,
         ..EvaluateRequest::default()
     };

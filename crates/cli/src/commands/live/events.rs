@@ -41,8 +41,10 @@ pub(crate) fn events(args: &EventsArgs) -> Result<ExitCode, CliError> {
             output::print(&if nothing { "no events".into() } else { args.output.render(&answer, lines)? })?;
         }
         if args.follow {
+            // The stream goes on after the last event that was listed, so no event is lost or printed twice in between.
             let after = answer.events.last().map_or(args.after, |e| e.sequence);
             let mut stream = client.watch_events(WatchEventsRequest { after: Some(after) }).await.map_err(refused)?.into_inner();
+            // The loop ends with the service's stream or with Ctrl-C; a user who follows asks for no other end.
             while let Some(event) = stream.message().await.map_err(refused)? {
                 output::print(&args.output.render(&event, || line(&event))?)?;
             }

@@ -47,6 +47,7 @@ pub(super) fn table(answer: &ListJobsResponse) -> String {
     }
     // Rare, so it gets lines and not a column.
     let learned = answer.jobs.iter().filter_map(|job| {
+        // The service reports a learned period only where it differs from the declared one (docs/limits.md).
         let period = job.period_mismatch_ns?;
         Some(format!("job {} repeats every {}, but {} was declared", job.id, millis(period), millis(job.solo_period_ns)))
     });

@@ -49,6 +49,7 @@ pub(super) fn table(answer: &ListLinksResponse) -> String {
     for link in &answer.links {
         table.row(row(link));
     }
+    // `total` counts all links with demand, and the answer holds at most --limit of them.
     let rest = (answer.total as usize).saturating_sub(answer.links.len());
     let more = if rest == 0 { String::new() } else { format!("\n{rest} more with demand; --limit shows them\n") };
     table.render() + &more

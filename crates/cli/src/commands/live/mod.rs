@@ -44,6 +44,7 @@ impl Watch {
     /// Prints what `draw` makes: once, or until it fails or the program is interrupted.
     async fn print(self, mut draw: impl AsyncFnMut() -> Result<String, CliError>) -> Result<(), CliError> {
         loop {
+            // The answer is fetched before the terminal is cleared, so the table does not flicker and stays after an error.
             let text = draw().await?;
             if !self.watch {
                 return output::print(&text);

@@ -28,10 +28,12 @@ pub(crate) struct TopArgs {
 pub(crate) fn top(args: &TopArgs) -> Result<ExitCode, CliError> {
     args.server.with(async |mut client: Client| {
         let mut left = args.count;
+        // Without --count `left` stays `None`, and the loop ends with Ctrl-C.
         while left != Some(0) {
             let worst = ListLinksRequest { limit: LINKS, ..ListLinksRequest::default() };
             let worst = client.list_links(worst).await.map_err(refused)?.into_inner();
             let all = client.list_jobs(ListJobsRequest::default()).await.map_err(refused)?.into_inner();
+            // A counted run is for a file or a test, in which codes that clear a terminal would be noise.
             let home = if args.count.is_some() { "" } else { CLEAR };
             output::print(&format!(
                 "{home}plan version {}\n\n{}\n\n{}",

@@ -147,6 +147,7 @@ fn candidate<'a>(ranking: &Ranking<'a>, e: &'a Evaluation) -> CandidateDoc<'a> {
             Outcome::Unsolved { .. } => "unsolved",
         },
         certainty: certainty(e, ranking.options.mode),
+        // A score that does not exist is left out of the document: a 0 would be a score.
         mean_score: e.scores.map(|s| s.score),
         true_mean_score: e.scores.map(|s| s.true_score),
         zero_shift_mean_score: e.scores.map(|s| s.zero_shift_score),

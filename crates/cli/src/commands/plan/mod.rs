@@ -83,7 +83,9 @@ struct SolverArgs {
 impl SolverArgs {
     fn options(&self, objective: Objective) -> Result<Options, CliError> {
         self.mode.admits(self.robust.is_some())?;
+        // A drift of 0 would be no robustness at all, and is refused rather than ignored.
         let robust = match self.robust {
+            // The negated form also refuses what is not a number; below 10^6 ms the product below fits 64 bits.
             Some(ms) if !(ms > 0.0 && ms < 1e6) => {
                 return Err(CliError::Usage(format!("--robust {ms}: must be above 0 and below 1000000")));
             }
@@ -174,6 +176,7 @@ fn finite(text: &str) -> Result<f64, String> {
 fn exit_code(args: &PlanArgs, ranking: &Ranking<'_>) -> ExitCode {
     let best = ranking.best().and_then(|e| e.scores);
     match (best, args.min_score) {
+        // Exit code 3 says that the input was good and the paper's rules refuse it; one candidate with another problem makes it a failure.
         (None, _) if ranking.evaluations.iter().all(|e| matches!(e.outcome, Outcome::Loop { .. })) => ExitCode::from(super::EXIT_LOOP),
         // The table says why each was not solved.
         (None, _) => ExitCode::FAILURE,
@@ -199,6 +202,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, CliError> {
         }
         let mut lines = 0;
         for e in evaluation.explain(&ranking.cluster) {
+            // Both filters must agree; a filter that is not given lets everything pass.
             let on_link = args.link.as_ref().is_none_or(|text| e.link.as_ref().is_some_and(|l| l.contains(&text[..])));
             let of_job = args.job.as_ref().is_none_or(|job| e.jobs.contains(job));
             if on_link && of_job {
@@ -248,12 +252,14 @@ fn report_unknown(args: &ClusterArgs, cluster: &Cluster<'_>) -> Result<(), CliEr
 
 /// Runs `work`, showing a spinner on a terminal once it takes longer than [`PROGRESS_AFTER`].
 fn with_progress<T>(message: &str, work: impl FnOnce() -> T) -> T {
+    // A spinner in a log file would be noise, and a pipe cannot be cleared.
     if !std::io::stderr().is_terminal() {
         return work();
     }
     std::thread::scope(|scope| {
         let (done, wait) = mpsc::channel::<()>();
         scope.spawn(move || {
+            // Work that ends earlier drops the sender, which is another error than the timeout, and nothing is drawn.
             if wait.recv_timeout(PROGRESS_AFTER) == Err(RecvTimeoutError::Timeout) {
                 let bar = indicatif::ProgressBar::new_spinner().with_message(message.to_owned());
                 bar.enable_steady_tick(Duration::from_millis(100));
@@ -263,6 +269,7 @@ fn with_progress<T>(message: &str, work: impl FnOnce() -> T) -> T {
             }
         });
         let result = work();
+        // The sender goes before the scope ends, because the scope waits for the thread, and the thread for the sender.
         drop(done);
         result
     })

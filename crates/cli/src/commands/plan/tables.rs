@@ -35,6 +35,7 @@ pub(super) fn plan(ranking: &Ranking<'_>) -> String {
         ranking.elapsed.as_secs_f64() * 1e3
     );
     out.push_str(&candidates(ranking));
+    // Candidates are ranked, so one without scores at the head means that none has any.
     let Some(best) = ranking.best().filter(|e| e.scores.is_some()) else {
         out.push_str("\nno candidate was solved\n");
         let reasons = ranking.evaluations.iter().flat_map(|e| e.explain(&ranking.cluster).into_iter().map(move |s| (&e.id, s)));
@@ -114,12 +115,14 @@ fn candidates(ranking: &Ranking<'_>) -> String {
 
 fn links(ranking: &Ranking<'_>, best: &Evaluation) -> Table {
     let mut all: Vec<_> = best.links().collect();
+    // Worst first, so that the rows cut off at `ROWS_MAX` are those with the best scores.
     all.sort_by(|a, b| a.score.total_cmp(&b.score).then(a.zero_shift_score.total_cmp(&b.zero_shift_score)));
     let mut t = Table::new(&["LINK", ">CAPACITY", ">NO SHIFT", ">SCORE", "JOBS"]);
     for l in all.iter().take(ROWS_MAX) {
         let name = l.links.first().map_or_else(String::new, |&id| ranking.cluster.fabric.link_name(id));
         let like = if l.links.len() > 1 { format!(" (+{} like it)", l.links.len() - 1) } else { String::new() };
         let jobs: Vec<&str> = l.jobs.iter().map(|j| &ranking.cluster.jobs[j.index()].name[..]).collect();
+        // The tilde marks a score that is not exact (docs/glossary.md, "uncertainty").
         let approximate = if l.uncertainty > 0.0 { "~" } else { "" };
         t.row([
             format!("{name}{like}"),
@@ -136,6 +139,7 @@ fn jobs(ranking: &Ranking<'_>, best: &Evaluation) -> String {
     let ms = |n: Nanos| format!("{:.1}", n.as_millis_f64());
     let mut reports = best.jobs(&ranking.cluster);
     let all = reports.len();
+    // In a large cluster most jobs meet nobody, and those that meet somebody are what a reader looks for.
     if all > JOBS_MAX {
         reports.retain(|r| r.meets_others);
     }

@@ -18,6 +18,7 @@ pub(super) fn report(ranking: &Ranking<'_>) -> ReportView {
         jobs: best.map(|e| jobs(ranking, e)).unwrap_or_default(),
         candidates: ranking.evaluations.iter().enumerate().map(|(i, e)| candidate(e, ranking.options.mode, i == 0)).collect(),
         links: best.map(|e| links(ranking, e)).unwrap_or_default(),
+        // A score that does not exist is not a number, which every picture prints as `n/a` or a dash.
         zero_shift_mean_score: scores.map_or(f64::NAN, |s| s.zero_shift_score),
         mean_score: scores.map_or(f64::NAN, |s| s.score),
         mode: match ranking.options.mode {
@@ -68,6 +69,7 @@ fn candidate(e: &Evaluation, mode: Mode, chosen: bool) -> CandidateView {
         name: e.id.clone(),
         chosen: chosen && e.scores.is_some(),
         mean_score: e.scores.map(|s| s.score),
+        // A candidate without shared links has the score 1, from which the fold begins.
         worst_score: e.scores.map(|_| e.links().filter(|l| l.jobs.len() > 1).map(|l| l.score).fold(1.0, f64::min)),
         shared_links: e.shared_links,
         contended_time: e.times.map(|t| t.contended),
@@ -84,6 +86,7 @@ fn links(ranking: &Ranking<'_>, e: &Evaluation) -> Vec<LinkView> {
     let sentences = e.explain(&ranking.cluster);
     let view = |l: LinkReport<'_>| {
         let first = l.links.first().map_or_else(String::new, |&id| ranking.cluster.fabric.link_name(id));
+        // Links that are alike share one sentence, which names the first of them.
         let explanation = sentences.iter().find(|s| s.link.as_ref() == Some(&first)).map(ToString::to_string).unwrap_or_default();
         let name = if l.links.len() > 1 { format!("{first} and {} like it", l.links.len() - 1) } else { first };
         let phase = |p: &circle::Phase| PhaseView { start_ns: p.start.0, end_ns: p.end.0, mbps: p.rate.0 };
@@ -114,6 +117,7 @@ fn fabric_view(ranking: &Ranking<'_>, best: Option<&Evaluation>) -> FabricView {
         .map(|l| MapLinkView { from: l.from.node.index(), to: l.to.node.index(), score: None, jobs: Vec::new() })
         .collect();
     for l in best.iter().flat_map(|e| e.links()) {
+        // A row of the planner stands for all links with the same demands; on the map each of them has the colour.
         for id in l.links {
             let link = &mut links[id.index()];
             link.score = Some(l.score);

@@ -29,10 +29,12 @@ pub(super) fn draw(levels: &[Level], period: Nanos) -> String {
 }
 
 fn edge(period: Nanos, column: u64) -> u64 {
+    // The product of period and column may pass 64 bits; the quotient is at most the period.
     u64::try_from(u128::from(period.0) * u128::from(column) / u128::from(COLUMNS)).unwrap_or(u64::MAX)
 }
 
 fn mean(levels: &[Level], from: u64, to: u64) -> f64 {
+    // The saturating difference is 0 for a level that lies outside the column.
     let overlap = |l: &Level| l.end.0.min(to).saturating_sub(l.start.0.max(from)) as f64 * l.rate.0 as f64;
     levels.iter().map(overlap).sum::<f64>() / to.saturating_sub(from).max(1) as f64
 }

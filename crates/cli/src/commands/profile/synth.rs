@@ -74,6 +74,7 @@ pub(crate) struct SynthArgs {
 
 pub(super) fn run(args: &SynthArgs) -> Result<String, CliError> {
     let model = find_model(&args.model)?;
+    // The profile crate fills in what the user leaves out, by the same rules as for the models of a jobs document.
     let setup = args.request()?.resolve(model).map_err(usage)?;
     let profile = profile::synthesise(model, &setup.parallelism, &setup.hardware, setup.batch).map_err(usage)?;
     render(&profile, args.output)

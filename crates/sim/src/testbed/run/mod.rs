@@ -24,12 +24,12 @@ use crate::testbed::{
 /// Most events of one run: about a minute of work.
 pub const EVENTS_MAX: u64 = 100_000_000;
 
-/// What a job is doing.
+/// The present activity of a job.
 #[derive(Clone, Copy, Debug)]
 enum Doing {
     /// Not begun yet.
     Nothing,
-    /// Its lifetime is over.
+    /// The job's lifetime is over.
     Gone,
     /// Held since it came to its gate.
     Held { hold: Hold, ready: u64, slip: bool },
@@ -40,7 +40,7 @@ enum Doing {
 #[derive(Debug)]
 struct JobState {
     doing: Doing,
-    /// What its gate remembers.
+    /// The memory of the job's gate: the slot that was taken last.
     lock: PhaseLock,
     noise: Noise,
     /// The iteration under way.
@@ -49,7 +49,7 @@ struct JobState {
     /// Extra compute time of this iteration, not spent yet.
     extra: u64,
     stragglers: BTreeMap<u64, u64>,
-    /// It comes or goes, so the end of the warm-up does not wait for it.
+    /// The job has a lifetime, so the end of the warm-up does not wait for it.
     passing: bool,
 }
 
@@ -94,6 +94,7 @@ impl<'a> Run<'a> {
     fn new(case: &'a Case<'a>, config: &'a Config, layout: &'a Layout) -> Result<Self, SimError> {
         let n = case.jobs.len();
         let alone = config.lifetimes.is_empty() && !matches!(config.control, Control::Service(_));
+        // Random numbers, the service and lifetimes are no part of `Run::state`, so a state that comes again proves nothing with them.
         let repeats = config.skip && config.jitter_permille == 0 && alone;
         let mut run = Self {
             case,
@@ -112,6 +113,7 @@ impl<'a> Run<'a> {
             marks_before: Vec::new(),
             events: 0,
             watch: repeats.then(Watch::default),
+            // The longest iteration starts least often, so the fewest states are compared. `rev` makes the first of equal jobs the pivot.
             pivot: (0..n as u32).rev().max_by_key(|j| case.jobs[*j as usize].workload.unhindered()).unwrap_or(0),
             pivot_started: false,
             copied_cycles: 0,
@@ -120,6 +122,7 @@ impl<'a> Run<'a> {
             Control::Free => {}
             Control::Direct(slots) => {
                 for (j, job) in (0..).zip(case.jobs) {
+                    // A job without a slot gets no page, and its gate lets it go at once.
                     run.agents.write(j, slots.iter().find(|s| s.job == job.job.name).cloned(), 0);
                 }
             }
@@ -128,6 +131,7 @@ impl<'a> Run<'a> {
             }
         }
         run.plan_faults()?;
+        // Lifetimes come after the first starts, because they replace the start of each job that they name.
         case.jobs.iter().zip(0..).for_each(|(job, j)| run.timers.set(j, job.begins.0));
         run.plan_lifetimes();
         run.set_agenda_timer();
@@ -137,6 +141,7 @@ impl<'a> Run<'a> {
     fn plan_lifetimes(&mut self) {
         for life in &self.config.lifetimes {
             self.jobs[life.job as usize].passing = true;
+            // The warm-up ends with the last job that stays: a job that comes late would hold the counting back.
             self.warming -= 1;
             self.timers.set(life.job as usize, life.arrives.0.saturating_add(self.case.jobs[life.job as usize].begins.0));
             self.agenda.add(life.arrives.0, SimEvent::Arrives(life.job));
@@ -144,12 +149,13 @@ impl<'a> Run<'a> {
                 self.agenda.add(departs.0, SimEvent::Departs(life.job));
             }
         }
+        // With a lifetime for every job nobody warms up, and everything counts from the beginning.
         if self.warming == 0 {
             self.count_from(0);
         }
     }
 
-    /// What happens from now on is counted.
+    /// Counts everything from now on.
     fn count_from(&mut self, now: u64) {
         self.counting_since = Some(now);
         self.agenda.add(now, SimEvent::Count);
@@ -158,14 +164,17 @@ impl<'a> Run<'a> {
     /// Ends a job in the middle of what it does.
     fn depart(&mut self, job: u32, now: u64) {
         self.timers.stop(job as usize);
+        // A transfer under way ends here, so its links are shared anew among the jobs that stay.
         if let Doing::Step { step, since } = self.jobs[job as usize].doing {
             self.end_step(job, step, since, now);
         }
+        // The service removes the page of a job that departs; without a service nobody else would.
         if matches!(self.config.control, Control::Direct(_)) {
             self.agents.write(job, None, now);
         }
         let state = &mut self.jobs[job as usize];
         state.doing = Doing::Gone;
+        // `end_iteration` has counted a job with all its iterations out of `busy` already.
         if (state.memory.records.len() as u64) < self.config.records_wanted() {
             self.busy -= 1;
         }
@@ -176,6 +185,7 @@ impl<'a> Run<'a> {
             match fault {
                 Fault::AgentDies { host, at } => self.agenda.add(at.0, SimEvent::AgentDies(self.agents.find(self.case, host)?)),
                 Fault::AgentReturns { host, at } => self.agenda.add(at.0, SimEvent::AgentReturns(self.agents.find(self.case, host)?)),
+                // The second step takes the first one back, so that steps of one clock may overlap.
                 Fault::ClockStep { host, at, by, lasts } => {
                     let agent = self.agents.find(self.case, host)?;
                     self.agenda.add(at.0, SimEvent::ClockStep(agent, *by));
@@ -184,6 +194,7 @@ impl<'a> Run<'a> {
                 Fault::ServiceDies { at } => self.agenda.add(at.0, SimEvent::ServiceDies),
                 Fault::ServiceReturns { at } => self.agenda.add(at.0, SimEvent::ServiceReturns),
                 Fault::Straggler { job, iteration, extra } => {
+                    // A straggler's time is added to a compute step, so a job that only sends would never spend it.
                     let computes = self.layout.jobs.get(*job as usize).is_some_and(|steps| steps.iter().any(|s| !s.sends));
                     if !computes {
                         return Err(SimError::Config {
@@ -207,18 +218,22 @@ impl<'a> Run<'a> {
 
     fn until_ended(&mut self) -> Result<(Ended, u64), SimError> {
         let mut now = 0;
+        // The loop ends at `until` or after `EVENTS_MAX` events at the latest; a faulty case cannot run for ever.
         while self.busy > 0 {
             let next = self.timers.first();
             if next >= self.config.until.0 {
                 return Ok((Ended::OutOfTime, self.config.until.0));
             }
             now = next;
+            // Links are shared once, after all that happens at this instant: the order of jobs within an instant changes no share.
+            // A step lasts at least 1 ns, so a step that begins in this loop does not end in it.
             while let Some(timer) = self.timers.take_due(now) {
                 self.events += 1;
                 if timer == self.jobs.len() { self.happen(now)? } else { self.advance(timer as u32, now) }
             }
             let timers = &mut self.timers;
             self.network.settle(now, |job, end| timers.set(job as usize, end));
+            // Speeds are settled before the state is compared, because the state holds the speed of every transfer.
             if core::mem::take(&mut self.pivot_started) {
                 now = self.skip_cycles(now);
             }
@@ -232,6 +247,7 @@ impl<'a> Run<'a> {
     /// Handles what the agenda has for now.
     fn happen(&mut self, now: u64) -> Result<(), SimError> {
         while let Some(what) = self.agenda.take_due(now) {
+            // The agents come first and the service second: the service then sees an agent that has already died or returned.
             let mut touched = None;
             match &what {
                 SimEvent::Count => {
@@ -256,15 +272,18 @@ impl<'a> Run<'a> {
             }
             if let Some(control_plane) = &mut self.control_plane {
                 touched = control_plane.happen(now, what, &mut self.agents, &mut self.agenda).or(touched);
+                // A case whose jobs the service refuses has no result; its numbers would be those of jobs that run free.
                 if let Some(refusal) = control_plane.refusal() {
                     return Err(refusal);
                 }
             }
             if let Some(agent) = touched {
+                // Pages of this agent may read differently now, so its held jobs decide at once and not at their old slots.
                 let jobs: Vec<u32> = self.agents.led_by(agent).collect();
                 jobs.into_iter().for_each(|job| self.look_again(job, now));
             }
         }
+        // The agenda's timer fired and stopped, so it is set for the next entry.
         self.set_agenda_timer();
         Ok(())
     }
@@ -294,9 +313,11 @@ impl<'a> Run<'a> {
         let node = self.agents.node(job, now);
         let lock = self.jobs[job as usize].lock;
         match schedule.map(|s| (lock.decide(node, &s), s)) {
+            // Without a page the gate fails open: the job goes at once, and the reason is counted.
             Err(because) => self.start(job, now, now, because, false),
             Ok((Decision::Go { because, .. }, _)) => self.start(job, now, now, because, false),
             Ok((Decision::Wait { until, slip }, schedule)) => {
+                // `Hold` bounds the wait by the page's `hold_max`, which is what a production gate does.
                 let hold = lock.hold(node, until, &schedule);
                 self.jobs[job as usize].doing = Doing::Held { hold, ready: now, slip };
                 self.wake_at(job, &hold, &schedule);
@@ -314,16 +335,19 @@ impl<'a> Run<'a> {
                 self.wake_at(job, &hold, &schedule);
             }
             (Verdict::Start(because), _) => self.start(job, ready, now, because, slip),
+            // `Hold::check` never waits without a page; this arm keeps the match complete, and fails open as gates do.
             (Verdict::Wait(_), Err(because)) => self.start(job, ready, now, because, slip),
         }
     }
 
     fn wake_at(&mut self, job: u32, hold: &Hold, schedule: &Schedule) {
+        // A production gate looks at its page again and again; here the only two instants that can change its mind are computed.
         let slot = self.agents.time_of(job, hold.until());
         self.timers.set(job as usize, slot.min(self.agents.distrusted_at(job, schedule)));
     }
 
     fn start(&mut self, job: u32, ready: u64, now: u64, because: Reason, slip: bool) {
+        // The page is read again, because a hold may have outlived the page that it began with.
         let schedule = self.agents.schedule(job, now).ok();
         let start = self.agents.node(job, now);
         let late = schedule.and_then(|s| s.phase_error(start));
@@ -333,6 +357,7 @@ impl<'a> Run<'a> {
         self.agents.record(job, &outcome);
         let state = &mut self.jobs[job as usize];
         if let Some(schedule) = schedule {
+            // `PhaseLock::started` ignores a start that failed open: such a start takes no slot.
             state.lock.started(&outcome, &schedule);
         }
         let at = Nanos(now);
@@ -341,10 +366,12 @@ impl<'a> Run<'a> {
         let number = state.memory.records.len() as u64;
         self.pivot_started |= job == self.pivot;
         state.extra = state.stragglers.get(&number).copied().unwrap_or(0);
+        // Counting begins with the slowest job's first iteration after its warm-up, so no job is counted while another settles.
         if number == self.config.warm_up && !state.passing {
             self.warming -= 1;
             if self.warming == 0 {
                 self.count_from(now);
+                // `count_from` has put an entry at this very instant on the agenda, whose timer may be set for later.
                 self.set_agenda_timer();
             }
         }
@@ -357,6 +384,7 @@ impl<'a> Run<'a> {
             self.network.enter(job, step, now)
         } else {
             let state = &mut self.jobs[job as usize];
+            // The first compute step of an iteration spends a straggler's extra time; `take` keeps the later steps from spending it again.
             let time = state.noise.jitter(span.length).0.saturating_add(core::mem::take(&mut state.extra));
             // Time always moves on.
             now.saturating_add(time.max(1))
@@ -373,6 +401,7 @@ impl<'a> Run<'a> {
         let state = &mut self.jobs[job as usize];
         let sent = Interval { start: Nanos(since), end: Nanos(now) };
         state.memory.comms.push(sent);
+        // Every transfer takes at least 1 ns, so no communication time yet means that this was the first transfer of the iteration.
         if state.record.comm == Nanos(0) {
             state.record.comm_start = sent.start;
         }
@@ -384,6 +413,7 @@ impl<'a> Run<'a> {
         let state = &mut self.jobs[job as usize];
         state.record.end = Nanos(now);
         state.memory.records.push(state.record);
+        // Equality and not `>=`: jobs go on until all are done, and each is counted out of `busy` once.
         if state.memory.records.len() as u64 == self.config.records_wanted() {
             self.busy -= 1;
         }
@@ -394,6 +424,7 @@ impl<'a> Run<'a> {
         // A run that never came out of its warm-up counts nothing.
         let from = Nanos(self.counting_since.unwrap_or(now));
         let mut links = Vec::new();
+        // A link with one job that cannot fill it has no overlap and no marks, so there is nothing to report.
         for crossed in self.layout.links.iter().filter(|l| l.jobs.len() > 1 || l.overloadable.is_some()) {
             let before = |l: u32| self.marks_before.get(l as usize).copied();
             let marks = crossed.overloadable.and_then(|l| Some(self.network.marks(l, now, &self.config.ecn) - before(l)?));
@@ -401,7 +432,7 @@ impl<'a> Run<'a> {
             links.push(LinkMemory { link, name, jobs: crossed.jobs.clone(), marks: marks.unwrap_or(0.0) });
         }
         for (state, steps) in self.jobs.iter_mut().zip(&self.layout.jobs) {
-            // What is being sent when the run ends was sent up to here.
+            // A transfer that the end of the run cuts off counts up to here.
             if let Doing::Step { step, since } = state.doing
                 && since < now
                 && steps[step as usize].sends

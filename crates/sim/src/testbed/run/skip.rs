@@ -9,14 +9,18 @@ impl Run<'_> {
     /// When the state has been there before: copies as many cycles as the run has room for, and returns the time after
     /// them.
     pub(super) fn skip_cycles(&mut self, now: u64) -> u64 {
+        // A fault, an expiry or a straggler to come would make the simulated future differ from the copied one.
         let quiet = self.counting_since.is_some() && self.agenda.is_empty() && self.agents.are_steady() && !self.straggler_to_come();
         let Some(mut watch) = self.watch.take_if(|_| quiet) else { return now };
         let counts = self.counts(now);
+        // A watch that has found its cycle is not put back: the iterations after the copied cycles are simulated to the end.
         let Some(before) = watch.seen(self.state(now), counts.clone()) else {
             self.watch = (!watch.is_over()).then_some(watch);
             return now;
         };
+        // States are taken at starts of the pivot, which are at least 1 ns apart; `max(1)` only guards the division.
         let length = counts.time - before.time;
+        // The last cycle before `until` and before `EVENTS_MAX` is simulated, so that the run ends for the same reason as without copies.
         let room_in_time = (self.config.until.0 - 1).saturating_sub(now) / length.max(1);
         let room_in_work = EVENTS_MAX.saturating_sub(1).saturating_sub(self.events) / (counts.events - before.events).max(1);
         let records: Vec<(usize, usize)> = counts.jobs.iter().zip(&before.jobs).map(|(now, then)| (now.0, then.0)).collect();
@@ -48,6 +52,7 @@ impl Run<'_> {
                 Doing::Step { step, since } => [2 + u64::from(step), now - since, 0],
             };
             state.extend(kind);
+            // All times are relative to `now`, and a timer that does not run has no distance.
             state.push(self.timers.time_of(id).map_or(u64::MAX, |t| t - now));
             // The record under way decides nothing, but is copied with the rest.
             let record = &job.record;
@@ -68,11 +73,13 @@ impl Run<'_> {
         self.network.skip(times, length, &before.areas);
         self.timers.shift(by);
         for (id, (records, comms)) in (0..).zip(&before.jobs) {
+            // The page is read as of the time after the copies, because a hold that is made again takes its bound from that page.
             let schedule = self.agents.schedule(id, now + by).ok();
             let job = &mut self.jobs[id as usize];
             let had = job.memory.records.len() as u64;
             repeat_records(&mut job.memory.records, *records, times, length);
             repeat_intervals(&mut job.memory.comms, *comms, times, length);
+            // Copied records count a job out of `busy`, as `end_iteration` would have done.
             if had < target && job.memory.records.len() as u64 >= target {
                 self.busy -= 1;
             }
@@ -80,6 +87,7 @@ impl Run<'_> {
             job.lock = job.lock.later(units::Nanos(by));
             job.doing = match (job.doing, schedule) {
                 (Doing::Held { hold, ready, slip }, Some(schedule)) => {
+                    // A hold has an absolute deadline, so the hold is made anew as of the shifted arrival.
                     let (ready, until) = (ready + by, hold.until().saturating_add(units::Nanos(by)));
                     Doing::Held { hold: job.lock.hold(self.agents.node(id, ready), until, &schedule), ready, slip }
                 }
