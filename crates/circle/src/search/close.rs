@@ -83,7 +83,7 @@ impl<'a> Search<'a> {
             let member = |job: usize| circle.members.iter().find(|on| on.job == job);
             let (Some(a), Some(b)) = (member(jobs[0]), member(jobs[1])) else { continue };
             // The two jobs tell the others apart modulo both of their periods.
-            let seen = a.folded.period.lcm(&b.folded.period);
+            let seen = common_multiple(a.folded.period, b.folded.period)?;
             let stand: Vec<(&Folded, u64)> = circle.members.iter().filter_map(|on| Some((&on.folded, self.placed[on.job]?))).collect();
             let pieces = interaction::pieces(stand.iter().map(|s| s.0), seen);
             let table = (a.folded.levels.len() * b.folded.levels.len()) as u64;
@@ -252,7 +252,11 @@ impl<'a> Search<'a> {
             for on in &circle.members {
                 match self.placed[on.job] {
                     Some(shift) => jobs.push(DemandDistribution::job(&on.folded, shift)),
-                    None => seen = seen.lcm(&on.folded.period),
+                    None => match common_multiple(seen, on.folded.period) {
+                        Some(both) => seen = both,
+                        // The sums are made anew for each question then.
+                        None => return,
+                    },
                 }
             }
             let Some(sums) = distribution::gather(jobs, seen, &mut self.workspace.budget) else { return };
@@ -261,4 +265,10 @@ impl<'a> Search<'a> {
         self.base_jobs.clone_from(&self.order);
         self.base = base;
     }
+}
+
+/// The least common multiple of two periods; `None` beyond 64 bits. A circle that cannot be walked around has jobs whose periods have
+/// one: two of about 5 s in nanoseconds without a common factor.
+fn common_multiple(a: u64, b: u64) -> Option<u64> {
+    (a / a.gcd(&b).max(1)).checked_mul(b)
 }
