@@ -219,3 +219,22 @@ fn many_groups_share_one_budget() {
     let bound = solution.mean_score + solution.optimality.bound_gap;
     assert!(bound <= 1.0 + 1e-9, "the bound {bound} is above the score of links that are never over capacity");
 }
+
+/// Two jobs of each of two periods without a common factor, whose least common multiple is beyond 64 bits. Each job sends 7 of 10 for a
+/// third of its period. Apart from its twin, a pair sends 7 for two thirds; the pairs are independent, so both send for 4 of 9:
+/// 1 - 4/10 * 4/9.
+#[test]
+fn periods_whose_common_multiple_is_beyond_64_bits_are_told_apart() {
+    for (p, q) in [(5_000_000_029_u64, 5_000_000_039_u64), (9_000_000_011, 9_000_000_017), (281_474_976_710_655, 281_474_976_710_653)] {
+        let job = |id: &str, period: u64, start: u64| {
+            let end = start + period / 3;
+            format!(r#"{{"id":"{id}","period_ticks":{period},"links":["l"],"phases":[{{"start":{start},"end":{end},"rate_mbps":7}}]}}"#)
+        };
+        let jobs = [job("a", p, 0), job("b", p, 5), job("c", q, 0), job("d", q, 9)].join(",");
+        let document = Scenario::parse(&scenario(r#"{"id":"l","capacity_mbps":10}"#, &jobs)).unwrap();
+        for effort in [Effort::Fast, Effort::Thorough] {
+            let found = solve(&document.problem, &Options { effort, ..Options::default() }).unwrap();
+            assert!((found.mean_score - (1.0 - 0.4 * 4.0 / 9.0)).abs() < 1e-6, "{p} {q}: {}", found.mean_score);
+        }
+    }
+}

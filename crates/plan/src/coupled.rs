@@ -15,7 +15,7 @@ use crate::{
     groups::coupled_groups,
     hold::Advice,
     predict::{Gates, Holding, predict},
-    solved::{answer, solve_group},
+    solved::{answer, solve_group, solve_whole},
     table::{self, State},
 };
 
@@ -125,7 +125,7 @@ impl Coupled {
     /// # Errors
     /// What the solver refuses.
     pub fn solve(&self, options: &Options) -> Result<Standing, SolverRefusal> {
-        let groups = coupled_groups(&self.content, false);
+        let groups = coupled_groups(&self.content, solve_whole(options));
         let cancel = Cancel::default();
         let mut found = Vec::with_capacity(groups.len());
         for group in &groups {

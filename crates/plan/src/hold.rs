@@ -94,7 +94,7 @@ pub fn advise(question: &Question<'_>, sets: &[Vec<usize>]) -> Advice {
     let mut best = nobody.clone();
     search.take(everybody.clone(), bound, &mut best);
     if sets.len() > 1 && jobs <= JOBS_MAX {
-        search.improve((JOB_RUNS_MAX / jobs).clamp(1, RUNS_MAX), bound, &mut best);
+        search.improve((JOB_RUNS_MAX / jobs.max(1)).clamp(1, RUNS_MAX), bound, &mut best);
     }
     search.kept(&[&nobody, &everybody], bound, best).advice
 }
