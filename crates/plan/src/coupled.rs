@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use circle::{Cancel, Phase, Problem, ProblemError, Solution};
 use fluid::IterationTimes;
-use units::{LinkId, Nanos, Rate, Ticks};
+use units::{LinkId, Nanos, Ticks};
 
 use crate::{
     LinkDemands, Options, SolverRefusal,
@@ -39,8 +39,6 @@ pub struct Member<'a> {
 pub struct Exceeded<'a> {
     /// The links, by id.
     pub links: &'a [LinkId],
-    /// Capacity of each.
-    pub capacity: Rate,
     /// (score, score without shifts); `None` for links of one job, which are in no mean.
     pub scores: Option<(f64, f64)>,
 }
@@ -153,11 +151,7 @@ impl Coupled {
 
     /// The links that the jobs can exceed, with their scores.
     pub fn exceeded<'s>(&'s self, standing: &'s Standing) -> impl Iterator<Item = Exceeded<'s>> {
-        self.content.links.iter().zip(&self.links).zip(&standing.links).map(|((link, links), scores)| Exceeded {
-            links,
-            capacity: Rate(link.capacity),
-            scores: *scores,
-        })
+        self.links.iter().zip(&standing.links).map(|(links, scores)| Exceeded { links, scores: *scores })
     }
 
     /// What the iterations take under these shifts, and which jobs to hold.

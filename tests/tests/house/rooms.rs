@@ -108,12 +108,7 @@ pub(crate) const ROOMS: &[Room] = &[
         own: &[UNITS, CIRCLE, FABRIC, JOB, FLUID, PLAN],
         external: Some(&["rand_chacha", "thiserror"]),
     },
-    Room {
-        folder: STATE,
-        kind: Kind::SansIo,
-        own: &[UNITS, CIRCLE, FABRIC, JOB, FLUID, PLAN],
-        external: Some(&["num-integer", "thiserror"]),
-    },
+    Room { folder: STATE, kind: Kind::SansIo, own: &[UNITS, CIRCLE, FABRIC, JOB, FLUID, PLAN], external: Some(&["thiserror"]) },
     Room {
         folder: SIM,
         kind: Kind::Pure,
@@ -126,12 +121,7 @@ pub(crate) const ROOMS: &[Room] = &[
     Room { folder: VERBS, kind: Kind::Edge, own: &[UNITS], external: None },
     Room { folder: DAEMON, kind: Kind::Edge, own: &[UNITS, GATE_CORE, GATE, TELEMETRY, PROTO], external: None },
     Room { folder: STORE, kind: Kind::Edge, own: &[UNITS, JOB], external: None },
-    Room {
-        folder: SERVER,
-        kind: Kind::Edge,
-        own: &[UNITS, RENDER, CIRCLE, FABRIC, PROFILE, JOB, PLAN, STATE, STORE, PROTO],
-        external: None,
-    },
+    Room { folder: SERVER, kind: Kind::Edge, own: &[UNITS, RENDER, CIRCLE, FABRIC, JOB, PLAN, STATE, STORE, PROTO], external: None },
     Room {
         folder: LAB,
         kind: Kind::Edge,

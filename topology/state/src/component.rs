@@ -93,12 +93,12 @@ pub(crate) struct Assessed {
 }
 
 /// A component before it has slots.
-pub(crate) struct Candidate<'a> {
+pub(crate) struct ComponentProblem<'a> {
     jobs: &'a [Arc<Job>],
     coupled: Coupled,
 }
 
-impl<'a> Candidate<'a> {
+impl<'a> ComponentProblem<'a> {
     /// Whom `jobs` meet and where, at these periods.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use units::{FabricTime, Nanos};
 use crate::{
     Commitment, Config, Document, JobDefinition, Record, Refusal, Slot,
     check::{check, distinct},
-    component::{Candidate, groups},
+    component::{ComponentProblem, groups},
     plan::{Installed, Job, KeyUse, Lease, Name, Plan},
 };
 
@@ -162,9 +162,9 @@ pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Resu
         let periods: Vec<Nanos> = group.iter().map(|j| j.slot.period).collect();
         let shifts: Vec<Ticks> = group.iter().map(|j| Ticks(j.slot.offset.0)).collect();
         // Nothing is solved here: the slots are scored as they stand, so a restart moves nobody and keeps who is held (P141).
-        let candidate = Candidate::new(&plan, &group, &periods)?;
+        let problem = ComponentProblem::new(&plan, &group, &periods)?;
         let hold: Vec<bool> = group.iter().map(|j| j.slot.hold).collect();
-        let assessed = candidate.assess(&candidate.evaluate(&shifts)?, config.tolerance_permille, Holding::Kept(&hold));
+        let assessed = problem.assess(&problem.evaluate(&shifts)?, config.tolerance_permille, Holding::Kept(&hold));
         let component = Arc::new(assessed.component);
         for job in &group {
             plan.replace(&job.name, Some(Arc::new(Job { component: Some(component.clone()), ..(**job).clone() })));

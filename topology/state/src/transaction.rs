@@ -16,7 +16,7 @@ use units::{FabricTime, Nanos};
 
 use crate::{
     Config, Refusal, Slot,
-    component::{Assessed, Candidate, Component, groups},
+    component::{Assessed, Component, ComponentProblem, groups},
     plan::{Job, Name, Plan},
 };
 
@@ -121,7 +121,7 @@ impl<'a> Transaction<'a> {
         let headroom = group.iter().map(|j| j.headroom_permille).max().unwrap_or(0);
         let solos: Vec<Nanos> = group.iter().map(|j| j.definition.job.period).collect();
         let periods = slot::periods(&solos, headroom);
-        let candidate = Candidate::new(self.plan, group, &periods)?;
+        let problem = ComponentProblem::new(self.plan, group, &periods)?;
         let stays = |(job, period): (&Arc<Job>, &Nanos)| {
             // An offset within another period says nothing about this one.
             (!fresh.contains(&job.name) && job.slot.period == *period).then_some(Ticks(job.slot.offset.0))
@@ -129,24 +129,24 @@ impl<'a> Transaction<'a> {
         let current: Vec<Option<Ticks>> = group.iter().zip(&periods).map(stays).collect();
         let effort = self.config.effort;
         // Without a slot to keep, the solver looks for the best shifts and not for the nearest good ones.
-        let standing = if current.iter().all(Option::is_none) { candidate.solve(effort)? } else { candidate.adjust(effort, &current)? };
+        let standing = if current.iter().all(Option::is_none) { problem.solve(effort)? } else { problem.adjust(effort, &current)? };
         // A job without a component has no history of being held.
         let held = |job: &Arc<Job>| (!fresh.contains(&job.name) && job.component.is_some()).then_some(job.slot.hold);
         let before: Vec<Option<bool>> = group.iter().map(held).collect();
-        Ok(self.under(group, &candidate, &periods, headroom, &standing, Holding::Advised(&before)))
+        Ok(self.under(group, &problem, &periods, headroom, &standing, Holding::Advised(&before)))
     }
 
     /// The jobs of a component under a solution of its problem.
     fn under(
         &self,
         group: &[Arc<Job>],
-        candidate: &Candidate<'_>,
+        problem: &ComponentProblem<'_>,
         periods: &[Nanos],
         headroom: u32,
         standing: &Standing,
         holding: Holding<'_>,
     ) -> Vec<Job> {
-        let Assessed { component, slacks, hold } = candidate.assess(standing, self.config.tolerance_permille, holding);
+        let Assessed { component, slacks, hold } = problem.assess(standing, self.config.tolerance_permille, holding);
         let component = Arc::new(component);
         let job = |(i, job): (usize, &Arc<Job>)| {
             let start = (periods[i], standing.shifts[i]);
@@ -163,11 +163,11 @@ impl<'a> Transaction<'a> {
         let Some(component) = self.plan.job(name).and_then(|j| j.component.clone()) else { return Ok(false) };
         let group: Vec<Arc<Job>> = component.members.iter().filter_map(|n| self.plan.job(n).cloned()).collect();
         let periods: Vec<Nanos> = group.iter().map(|j| j.slot.period).collect();
-        let candidate = Candidate::new(self.plan, &group, &periods)?;
+        let problem = ComponentProblem::new(self.plan, &group, &periods)?;
         let shifts: Vec<Ticks> = group.iter().map(|j| Ticks(if j.name == *name { offset.0 } else { j.slot.offset.0 })).collect();
         let headroom = group.iter().map(|j| j.headroom_permille).max().unwrap_or(0);
         let hold: Vec<bool> = group.iter().map(|j| j.slot.hold).collect();
-        let moved = self.under(&group, &candidate, &periods, headroom, &candidate.evaluate(&shifts)?, Holding::Kept(&hold));
+        let moved = self.under(&group, &problem, &periods, headroom, &problem.evaluate(&shifts)?, Holding::Kept(&hold));
         let score = moved.first().and_then(|j| j.component.as_ref()).map_or(0.0, |c: &Arc<Component>| c.score);
         // `PROOF_TOLERANCE` is the rounding of the sums: a difference below it is no fall.
         if score + circle::PROOF_TOLERANCE < component.score {
