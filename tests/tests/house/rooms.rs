@@ -42,6 +42,7 @@ const CIRCLE: &str = "crates/circle";
 const FABRIC: &str = "crates/fabric";
 const PROFILE: &str = "crates/profile";
 const JOB: &str = "crates/job";
+const TURNS: &str = "crates/turns";
 const FLUID: &str = "crates/fluid";
 const PLAN: &str = "crates/plan";
 const RENDER: &str = "crates/render";
@@ -62,7 +63,7 @@ pub(crate) const TESTS: &str = "tests";
 
 /// Everything but the tests, for the crates at the top.
 pub(crate) const ALL: &[&str] = &[
-    UNITS, RENDER, CIRCLE, FABRIC, PROFILE, JOB, FLUID, PLAN, POLICY, SIM, LAB, CLI, STATE, STORE, SERVER, GATE_CORE, GATE, TELEMETRY,
+    UNITS, RENDER, CIRCLE, FABRIC, PROFILE, JOB, TURNS, FLUID, PLAN, POLICY, SIM, LAB, CLI, STATE, STORE, SERVER, GATE_CORE, GATE, TELEMETRY,
     VERBS, DAEMON, PROTO,
 ];
 
@@ -95,11 +96,12 @@ pub(crate) const ROOMS: &[Room] = &[
         external: Some(&["serde", "serde-saphyr", "serde_json", "serde_path_to_error", "thiserror"]),
     },
     Room { folder: GATE_CORE, kind: Kind::SansIo, own: &[UNITS], external: Some(&[]) },
-    Room { folder: FLUID, kind: Kind::Pure, own: &[UNITS, CIRCLE, GATE_CORE], external: Some(&[]) },
+    Room { folder: TURNS, kind: Kind::Pure, own: &[UNITS], external: Some(&[]) },
+    Room { folder: FLUID, kind: Kind::Pure, own: &[UNITS, CIRCLE, GATE_CORE, TURNS], external: Some(&[]) },
     Room {
         folder: PLAN,
         kind: Kind::Pure,
-        own: &[UNITS, CIRCLE, FABRIC, JOB, FLUID],
+        own: &[UNITS, CIRCLE, FABRIC, JOB, TURNS, FLUID],
         external: Some(&["num-integer", "petgraph", "rayon", "thiserror"]),
     },
     Room {
@@ -108,11 +110,11 @@ pub(crate) const ROOMS: &[Room] = &[
         own: &[UNITS, CIRCLE, FABRIC, JOB, FLUID, PLAN],
         external: Some(&["rand_chacha", "thiserror"]),
     },
-    Room { folder: STATE, kind: Kind::SansIo, own: &[UNITS, CIRCLE, FABRIC, JOB, FLUID, PLAN], external: Some(&["thiserror"]) },
+    Room { folder: STATE, kind: Kind::SansIo, own: &[UNITS, CIRCLE, FABRIC, JOB, TURNS, FLUID, PLAN], external: Some(&["thiserror"]) },
     Room {
         folder: SIM,
         kind: Kind::Pure,
-        own: &[UNITS, CIRCLE, FABRIC, JOB, FLUID, PLAN, STATE, GATE_CORE],
+        own: &[UNITS, CIRCLE, FABRIC, JOB, TURNS, FLUID, PLAN, STATE, GATE_CORE],
         external: Some(&["rand_chacha", "rayon", "serde", "serde_json", "thiserror"]),
     },
     Room { folder: PROTO, kind: Kind::Edge, own: &[], external: None },

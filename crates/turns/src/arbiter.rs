@@ -1,0 +1,588 @@
+//! The arbiter of one group.
+
+use alloc::{
+    collections::{BTreeSet, VecDeque},
+    vec::Vec,
+};
+
+use units::{FabricTime, Nanos, Rate};
+
+use crate::{
+    Ask, Group,
+    demand::{Demand, Left, Profile},
+    learned::{Learned, lease},
+};
+
+/// How long a permission that was given ahead may stay unanswered when it is withdrawn. After this the job counts as one that has not
+/// started: its agent is gone, or its messages are lost.
+pub const WITHDRAW_WITHIN: Nanos = Nanos::from_millis(10);
+/// Most times at which a waiting start is tried without an event: beyond it the next end decides.
+const CANDIDATES_MAX: usize = 32;
+
+/// What happens to a job of the group, by its index. Unknown jobs are ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// It is ready and asks.
+    Ready {
+        /// Which.
+        job: u32,
+        /// For what.
+        ask: Ask,
+    },
+    /// It started without a [`Action::Grant`] to this start: it had the permission ahead, or could not wait.
+    Started {
+        /// Which.
+        job: u32,
+        /// For what.
+        ask: Ask,
+    },
+    /// It has sent everything.
+    Ended {
+        /// Which.
+        job: u32,
+        /// From the start to the end.
+        sent: Nanos,
+    },
+    /// It has not started, and gives the permission back.
+    Withdrawn {
+        /// Which.
+        job: u32,
+    },
+    /// Nothing can be heard of it. What it sends ends with its lease.
+    Absent {
+        /// Which.
+        job: u32,
+    },
+    /// [`Arbiter::deadline`] has come.
+    Tick,
+}
+
+/// Why a start was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Because {
+    /// Nobody is in the way.
+    Free,
+    /// It waited for as long as an iteration of its own takes.
+    Bound,
+    /// Nobody tells the ends of its starts, so it takes no turns.
+    NoEnds,
+}
+
+/// What a job is to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Start now.
+    Grant {
+        /// Which.
+        job: u32,
+        /// How long the start keeps others waiting at most.
+        lease: Nanos,
+        /// Why.
+        because: Because,
+    },
+    /// The next start needs not ask.
+    GrantAhead {
+        /// Which.
+        job: u32,
+    },
+    /// Wait: those ahead have so much left at most. Said again when that changes.
+    Hold {
+        /// Which.
+        job: u32,
+        /// From now on.
+        at_most: Nanos,
+    },
+    /// The next start has to ask after all. Answered by [`Event::Withdrawn`], [`Event::Started`] or [`Event::Ready`].
+    Withdraw {
+        /// Which.
+        job: u32,
+    },
+}
+
+/// What a job is doing, as far as is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Doing {
+    /// It computes, or nobody knows.
+    Away,
+    /// It computes and has the permission for its next start; the time from which the permission is asked back.
+    Ahead { withdrawn: Option<FabricTime> },
+    /// It is ready. It goes at `until` at the latest, and was told that those ahead end at `told`.
+    Waiting { since: FabricTime, until: FabricTime, ask: Ask, overtaken_by: Vec<u32>, told: Option<FabricTime> },
+    /// It sends, for others at most until its lease ends.
+    Sending { start: FabricTime, lease: FabricTime, demand: Demand },
+}
+
+#[derive(Clone, Debug)]
+struct Job {
+    profile: Profile,
+    /// As declared.
+    iteration: Nanos,
+    /// Sorted.
+    opponents: Vec<u32>,
+    learned: Learned,
+    doing: Doing,
+    /// What its last start was for.
+    asked: Ask,
+    /// When it ended last, if no permission was given ahead since.
+    ended: Option<FabricTime>,
+    /// Its entry in the timers.
+    due: Option<FabricTime>,
+}
+
+/// Gives turns to the jobs of one group. It reads no clock: time comes with the events, and never goes back.
+#[derive(Clone, Debug)]
+pub struct Arbiter {
+    jobs: Vec<Job>,
+    limits: Vec<Rate>,
+    /// Per link: the jobs that send on it or have a permission ahead. They are few, whatever the group.
+    present: Vec<Vec<u32>>,
+    ahead: bool,
+    /// Those that wait, in the order in which they came.
+    queue: BTreeSet<(FabricTime, u32)>,
+    timers: BTreeSet<(FabricTime, u32)>,
+    actions: VecDeque<Action>,
+    /// Reused, so that asking allocates nothing.
+    left: Vec<Left>,
+    now: FabricTime,
+}
+
+impl Arbiter {
+    /// Nobody sends and nobody waits. Opponents and links that do not exist are left out.
+    #[must_use]
+    pub fn new(group: Group) -> Self {
+        let (n, links) = (group.members.len() as u32, group.limits.len() as u32);
+        let job = |(index, member): (u32, crate::Member)| {
+            let mut opponents: Vec<u32> = member.opponents.into_iter().filter(|&o| o < n && o != index).collect();
+            opponents.sort_unstable();
+            opponents.dedup();
+            let uses = member.uses.into_iter().filter(|u| u.link < links).collect();
+            let profile = Profile::new(uses);
+            let learned = Learned::default();
+            let (asked, doing) = (Ask::Iteration, Doing::Away);
+            Job { profile, iteration: member.iteration, opponents, learned, doing, asked, ended: None, due: None }
+        };
+        Self {
+            jobs: (0..).zip(group.members).map(job).collect(),
+            present: group.limits.iter().map(|_| Vec::new()).collect(),
+            limits: group.limits,
+            ahead: group.ahead,
+            queue: BTreeSet::new(),
+            timers: BTreeSet::new(),
+            actions: VecDeque::new(),
+            left: Vec::new(),
+            now: FabricTime(0),
+        }
+    }
+
+    /// Takes in what happened at `now`. Then call [`Arbiter::poll`] until it has nothing more.
+    pub fn handle(&mut self, now: FabricTime, event: Event) {
+        // A caller whose clock goes back must not make a lease longer than it is.
+        self.now = self.now.max(now);
+        let known = |job: u32, jobs: &[Job]| (job as usize) < jobs.len();
+        match event {
+            Event::Ready { job, ask } if known(job, &self.jobs) => self.ready(job, ask),
+            Event::Started { job, ask } if known(job, &self.jobs) => self.started(job, ask),
+            Event::Ended { job, sent } if known(job, &self.jobs) => self.ended(job, sent),
+            Event::Withdrawn { job } if known(job, &self.jobs) => {
+                if matches!(self.jobs[job as usize].doing, Doing::Ahead { .. }) {
+                    self.away(job);
+                }
+            }
+            Event::Absent { job } if known(job, &self.jobs) => {
+                if !matches!(self.jobs[job as usize].doing, Doing::Sending { .. }) {
+                    self.away(job);
+                }
+            }
+            Event::Tick => self.tick(),
+            _ => {}
+        }
+    }
+
+    /// What to tell next.
+    pub fn poll(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// When to call [`Arbiter::handle`] with [`Event::Tick`], if nothing happens before.
+    #[must_use]
+    pub fn deadline(&self) -> Option<FabricTime> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// Jobs in the group.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Whether there is no job in the group.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// Whether the job sends now, as far as is known, and when its lease ends.
+    #[must_use]
+    pub fn sends_until(&self, job: u32) -> Option<FabricTime> {
+        match self.jobs.get(job as usize)?.doing {
+            Doing::Sending { lease, .. } => Some(lease),
+            _ => None,
+        }
+    }
+
+    /// Since when the job waits.
+    #[must_use]
+    pub fn waits_since(&self, job: u32) -> Option<FabricTime> {
+        match self.jobs.get(job as usize)?.doing {
+            Doing::Waiting { since, .. } => Some(since),
+            _ => None,
+        }
+    }
+
+    /// The opponents of a job that send, and so are in the way of its next start or may be.
+    pub fn ahead_of(&self, job: u32) -> impl Iterator<Item = u32> {
+        let state = self.jobs.get(job as usize);
+        let opponents = state.map_or(&[][..], |j| &j.opponents);
+        let links = state.into_iter().flat_map(|j| j.profile.peaks()).map(|(link, _)| link);
+        let mut found: Vec<u32> = links.flat_map(|link| self.present[link as usize].iter().copied()).collect();
+        found.sort_unstable();
+        found.dedup();
+        let sends = |o: &u32| matches!(self.jobs[*o as usize].doing, Doing::Sending { .. });
+        found.into_iter().filter(move |o| opponents.binary_search(o).is_ok()).filter(sends)
+    }
+
+    /// Whether nobody tells the ends of the job's starts, so that it takes no turns.
+    #[must_use]
+    pub fn has_no_ends(&self, job: u32) -> bool {
+        self.jobs.get(job as usize).is_some_and(|j| j.learned.is_mute())
+    }
+
+    /// Longest wait of the job: one iteration, as measured, or as declared while nothing is.
+    #[must_use]
+    pub fn bound(&self, job: u32) -> Nanos {
+        self.jobs.get(job as usize).map_or(Nanos(0), |j| j.learned.iteration.unwrap_or(j.iteration))
+    }
+
+    /// Takes over what an arbiter of an earlier plan knows of a job: who sends goes on sending, who waits goes on waiting. To be called
+    /// for each job that stays, before any event. A permission that was given ahead is withdrawn.
+    pub fn take_over(&mut self, job: u32, from: &Self, was: u32) {
+        let Some(old) = from.jobs.get(was as usize) else { return };
+        let Some(new) = self.jobs.get_mut(job as usize) else { return };
+        self.now = self.now.max(from.now);
+        (new.learned, new.asked) = (old.learned.clone(), old.asked);
+        match &old.doing {
+            Doing::Away => {}
+            Doing::Ahead { .. } => {
+                self.set_doing(job, Doing::Ahead { withdrawn: Some(from.now) });
+                self.actions.push_back(Action::Withdraw { job });
+                self.set_timer(job, Some(from.now.saturating_add(WITHDRAW_WITHIN)));
+            }
+            Doing::Waiting { since, until, ask, .. } => {
+                self.wait(job, *since, *until, *ask);
+                // The first tick of the new group decides.
+                self.set_timer(job, Some(from.now));
+            }
+            Doing::Sending { start, lease, .. } => {
+                let demand = new.profile.demand(new.asked, &new.learned);
+                self.set_doing(job, Doing::Sending { start: *start, lease: *lease, demand });
+                self.set_timer(job, Some(*lease));
+            }
+        }
+    }
+
+    fn ready(&mut self, job: u32, ask: Ask) {
+        let (now, at) = (self.now, job as usize);
+        match self.jobs[at].doing {
+            // Said twice.
+            Doing::Waiting { .. } => return,
+            // Who has the permission already needs no other.
+            Doing::Ahead { withdrawn: None } => {
+                self.jobs[at].learned.ready(now, Profile::is_first(ask));
+                return self.grant(job, ask, Because::Free);
+            }
+            // Whoever is ready again has ended, though nobody said so. Whoever asks gives a permission back that was asked back.
+            Doing::Sending { .. } | Doing::Ahead { .. } => self.away(job),
+            Doing::Away => {}
+        }
+        self.jobs[at].learned.ready(now, Profile::is_first(ask));
+        if self.jobs[at].learned.is_mute() {
+            return self.grant(job, ask, Because::NoEnds);
+        }
+        let until = now.saturating_add(self.bound(job));
+        self.wait(job, now, until, ask);
+        self.withdraw_from_opponents(job);
+        self.consider(job);
+    }
+
+    fn wait(&mut self, job: u32, since: FabricTime, until: FabricTime, ask: Ask) {
+        self.set_doing(job, Doing::Waiting { since, until, ask, overtaken_by: Vec::new(), told: None });
+        self.queue.insert((since, job));
+    }
+
+    fn started(&mut self, job: u32, ask: Ask) {
+        match self.jobs[job as usize].doing {
+            Doing::Waiting { since, .. } => {
+                self.leave_queue(job, since);
+            }
+            // A start that asked has been counted as an iteration already; this one has not asked.
+            _ => self.jobs[job as usize].learned.ready(self.now, Profile::is_first(ask)),
+        }
+        self.send(job, ask);
+        // The permission of an opponent that was given ahead would now be in conflict.
+        self.withdraw_from_opponents(job);
+    }
+
+    fn ended(&mut self, job: u32, sent: Nanos) {
+        let now = self.now;
+        let state = &mut self.jobs[job as usize];
+        // An end that comes after its lease is late, and still says how long the job sends.
+        state.learned.ended(state.asked, sent);
+        // A job that waits again has told of an earlier end late.
+        if matches!(state.doing, Doing::Sending { .. } | Doing::Away) {
+            state.ended = Some(now);
+            self.away(job);
+        }
+    }
+
+    /// The job is in nobody's way any more.
+    fn away(&mut self, job: u32) {
+        if let Doing::Waiting { since, .. } = self.jobs[job as usize].doing {
+            self.leave_queue(job, since);
+        }
+        self.set_doing(job, Doing::Away);
+        self.set_timer(job, None);
+        self.consider_opponents(job);
+        self.offer_around(job);
+    }
+
+    /// Looks at those that may go now that `job` is out of the way, in the order in which they came.
+    fn consider_opponents(&mut self, job: u32) {
+        let opponents = &self.jobs[job as usize].opponents;
+        let waiting: Vec<u32> = self.queue.iter().map(|(_, j)| *j).filter(|j| opponents.binary_search(j).is_ok()).collect();
+        for next in waiting {
+            self.consider(next);
+        }
+    }
+
+    /// Lets a job that waits go, or says how long it has to wait at most.
+    fn consider(&mut self, job: u32) {
+        let Doing::Waiting { since, until, ask, .. } = self.jobs[job as usize].doing else { return };
+        if self.now >= until {
+            return self.release(job, since, ask, Because::Bound);
+        }
+        let demand = self.jobs[job as usize].profile.demand(ask, &self.jobs[job as usize].learned);
+        if self.is_free(job, &demand, self.now.0) && self.may_overtake(job, since) {
+            self.overtake(job, since);
+            return self.release(job, since, ask, Because::Free);
+        }
+        let again = self.next_try(job, &demand).map_or(until, |at| at.min(until));
+        self.set_timer(job, Some(again));
+        self.tell(job, Nanos(self.ahead_left(job, since, until.since(self.now).0)));
+    }
+
+    /// Says how long a job has to wait at most: at first, when it became longer, and when it became much shorter. Smaller news are
+    /// not worth a message, because the grant comes by itself.
+    fn tell(&mut self, job: u32, at_most: Nanos) {
+        let now = self.now;
+        let Doing::Waiting { told, .. } = &mut self.jobs[job as usize].doing else { return };
+        let end = now.saturating_add(at_most);
+        if told.is_none_or(|before| end > before || at_most.0 < before.since(now).0 / 2) {
+            *told = Some(end);
+            self.actions.push_back(Action::Hold { job, at_most });
+        }
+    }
+
+    fn release(&mut self, job: u32, since: FabricTime, ask: Ask, because: Because) {
+        self.leave_queue(job, since);
+        self.grant(job, ask, because);
+    }
+
+    fn leave_queue(&mut self, job: u32, since: FabricTime) {
+        self.queue.remove(&(since, job));
+        let waited = self.now.since(since);
+        self.jobs[job as usize].learned.waited(waited);
+    }
+
+    fn grant(&mut self, job: u32, ask: Ask, because: Because) {
+        let lease = self.send(job, ask);
+        self.actions.push_back(Action::Grant { job, lease, because });
+    }
+
+    /// The job sends from now on; returns its lease.
+    fn send(&mut self, job: u32, ask: Ask) -> Nanos {
+        let (now, state) = (self.now, &mut self.jobs[job as usize]);
+        state.learned.started();
+        (state.ended, state.asked) = (None, ask);
+        let demand = state.profile.demand(ask, &state.learned);
+        let lease = lease(demand.expected());
+        if state.learned.is_mute() {
+            // Nobody would tell its end, so it is in nobody's way.
+            self.set_doing(job, Doing::Away);
+            self.set_timer(job, None);
+        } else {
+            let until = now.saturating_add(lease);
+            self.set_doing(job, Doing::Sending { start: now, lease: until, demand });
+            self.set_timer(job, Some(until));
+        }
+        lease
+    }
+
+    /// Whether a start of `job` at `at` is in conflict with none of its opponents.
+    fn is_free(&mut self, job: u32, demand: &Demand, at: u64) -> bool {
+        let mut left = core::mem::take(&mut self.left);
+        let free = demand.links.iter().all(|(link, _)| {
+            // Whoever has a permission ahead may start at any time; it was asked back when this job came.
+            self.left_on(job, *link, &mut left) && demand.fits(*link, at, &left, self.limits[*link as usize])
+        });
+        self.left = left;
+        free
+    }
+
+    /// What the opponents of `job` still send on a link; false where one of them has a permission ahead.
+    fn left_on(&self, job: u32, link: u32, out: &mut Vec<Left>) -> bool {
+        out.clear();
+        let opponents = &self.jobs[job as usize].opponents;
+        for other in self.present[link as usize].iter().filter(|o| opponents.binary_search(o).is_ok()) {
+            match &self.jobs[*other as usize].doing {
+                Doing::Sending { start, lease, demand } => demand.left(link, *start, *lease, self.now, out),
+                Doing::Ahead { .. } => return false,
+                Doing::Away | Doing::Waiting { .. } => {}
+            }
+        }
+        true
+    }
+
+    /// When the start of a job may fit, if nobody tells anything before.
+    fn next_try(&mut self, job: u32, demand: &Demand) -> Option<FabricTime> {
+        let mut left = Vec::new();
+        let mut times = Vec::new();
+        for (link, _) in &demand.links {
+            self.left_on(job, *link, &mut left);
+            demand.candidates(*link, self.now, &left, &mut times);
+        }
+        times.sort_unstable();
+        times.dedup();
+        times.truncate(CANDIDATES_MAX);
+        times.into_iter().find(|&at| self.is_free(job, demand, at)).map(FabricTime)
+    }
+
+    /// Whether no opponent that came before and still waits was overtaken by this job already.
+    fn may_overtake(&self, job: u32, since: FabricTime) -> bool {
+        !self.earlier_opponents(job, since).any(|earlier| match &self.jobs[earlier as usize].doing {
+            Doing::Waiting { overtaken_by, .. } => overtaken_by.contains(&job),
+            _ => false,
+        })
+    }
+
+    fn overtake(&mut self, job: u32, since: FabricTime) {
+        let earlier: Vec<u32> = self.earlier_opponents(job, since).collect();
+        for opponent in earlier {
+            if let Doing::Waiting { overtaken_by, .. } = &mut self.jobs[opponent as usize].doing {
+                overtaken_by.push(job);
+            }
+        }
+    }
+
+    fn earlier_opponents(&self, job: u32, since: FabricTime) -> impl Iterator<Item = u32> {
+        let opponents = &self.jobs[job as usize].opponents;
+        self.queue.range(..(since, job)).map(|(_, j)| *j).filter(|j| opponents.binary_search(j).is_ok())
+    }
+
+    /// What those ahead of a waiting job have left together, at most `most`: the leases of those that send, and of those that came
+    /// before.
+    fn ahead_left(&self, job: u32, since: FabricTime, most: u64) -> u64 {
+        let sending = self.ahead_of(job).filter_map(|o| self.sends_until(o)).map(|lease| lease.since(self.now).0);
+        let mut sum = sending.fold(0, u64::saturating_add);
+        for earlier in self.earlier_opponents(job, since) {
+            // A long queue needs not be walked to its end.
+            if sum >= most {
+                break;
+            }
+            let state = &self.jobs[earlier as usize];
+            let Doing::Waiting { ask, .. } = state.doing else { continue };
+            sum = sum.saturating_add(lease(state.profile.demand(ask, &state.learned).expected()).0);
+        }
+        // With nobody ahead, it is a permission that was asked back and is not answered yet.
+        if sum == 0 { WITHDRAW_WITHIN.0.min(most) } else { sum.min(most) }
+    }
+
+    /// Asks permissions back that opponents of `job` were given ahead.
+    fn withdraw_from_opponents(&mut self, job: u32) {
+        let opponents = core::mem::take(&mut self.jobs[job as usize].opponents);
+        let links: Vec<u32> = self.jobs[job as usize].profile.peaks().map(|(link, _)| link).collect();
+        let mut near: Vec<u32> = links.into_iter().flat_map(|link| self.present[link as usize].iter().copied()).collect();
+        near.retain(|o| opponents.binary_search(o).is_ok());
+        for opponent in near {
+            if let Doing::Ahead { withdrawn: withdrawn @ None } = &mut self.jobs[opponent as usize].doing {
+                *withdrawn = Some(self.now);
+                self.actions.push_back(Action::Withdraw { job: opponent });
+                self.set_timer(opponent, Some(self.now.saturating_add(WITHDRAW_WITHIN)));
+            }
+        }
+        self.jobs[job as usize].opponents = opponents;
+    }
+
+    /// Gives permissions ahead to `job` and its opponents where nobody is in the way: first to whoever will be ready first.
+    fn offer_around(&mut self, job: u32) {
+        if !self.ahead {
+            return;
+        }
+        let around = core::iter::once(job).chain(self.jobs[job as usize].opponents.iter().copied());
+        let mut near: Vec<(FabricTime, u32)> = around
+            .filter_map(|j| {
+                let state = &self.jobs[j as usize];
+                let ended = state.ended.filter(|_| state.doing == Doing::Away && !state.learned.is_mute())?;
+                Some((state.learned.next_ready(ended), j))
+            })
+            .collect();
+        near.sort_unstable();
+        for (_, next) in near {
+            // Somebody who sends, waits or has a permission is in the way, whatever the demands: the start may be at any time.
+            let opponents = &self.jobs[next as usize].opponents;
+            if opponents.iter().all(|&o| self.jobs[o as usize].doing == Doing::Away) {
+                self.jobs[next as usize].ended = None;
+                self.set_doing(next, Doing::Ahead { withdrawn: None });
+                self.actions.push_back(Action::GrantAhead { job: next });
+            }
+        }
+    }
+
+    fn tick(&mut self) {
+        // Each turn takes an entry that is due off the timers, and what it sets anew is later than now.
+        while let Some(&(at, job)) = self.timers.first()
+            && at <= self.now
+        {
+            self.set_timer(job, None);
+            match self.jobs[job as usize].doing {
+                Doing::Waiting { .. } => self.consider(job),
+                // The lease is over, or the permission was never given back.
+                Doing::Sending { .. } | Doing::Ahead { withdrawn: Some(_) } => self.away(job),
+                Doing::Ahead { withdrawn: None } | Doing::Away => {}
+            }
+        }
+    }
+
+    /// Changes what a job does, and keeps `present`.
+    fn set_doing(&mut self, job: u32, doing: Doing) {
+        let is_present = |d: &Doing| matches!(d, Doing::Sending { .. } | Doing::Ahead { .. });
+        let state = &mut self.jobs[job as usize];
+        let before = core::mem::replace(&mut state.doing, doing);
+        let (was, is) = (is_present(&before), is_present(&state.doing));
+        if was != is {
+            for (link, _) in state.profile.peaks() {
+                let here = &mut self.present[link as usize];
+                if is { here.push(job) } else { here.retain(|j| *j != job) }
+            }
+        }
+    }
+
+    fn set_timer(&mut self, job: u32, due: Option<FabricTime>) {
+        let before = core::mem::replace(&mut self.jobs[job as usize].due, due);
+        if let Some(at) = before {
+            self.timers.remove(&(at, job));
+        }
+        if let Some(at) = due {
+            self.timers.insert((at, job));
+        }
+    }
+}
