@@ -14,19 +14,21 @@ const CAPACITY: u64 = 100_000;
 const TWO_PERCENT: u32 = 12;
 const FIVE_PERCENT: u32 = 29;
 
-/// A job: its iteration and its Up phases (from, to, rate in hundredths of a link), all in hundredths, and its links.
+/// A job: its iteration and its Up phases (from, to, rate in hundredths of a link), in units, and its links.
+type Spec = (u64, Vec<(u64, u64, u64)>, Vec<usize>);
+
 struct Case {
-    jobs: Vec<(u64, Vec<(u64, u64, u64)>, Vec<usize>)>,
+    jobs: Vec<Spec>,
     asks: Asks,
     price_permille: u32,
 }
 
-fn one(iteration: u64, up: u64, links: &[usize]) -> (u64, Vec<(u64, u64, u64)>, Vec<usize>) {
+fn one(iteration: u64, up: u64, links: &[usize]) -> Spec {
     (iteration, vec![(0, up, 100)], links.to_vec())
 }
 
 impl Case {
-    fn new(jobs: Vec<(u64, Vec<(u64, u64, u64)>, Vec<usize>)>) -> Self {
+    fn new(jobs: Vec<Spec>) -> Self {
         Self { jobs, asks: Asks::Iteration, price_permille: 1_000 }
     }
 
@@ -43,11 +45,7 @@ impl Case {
             rate: Rate(rate * CAPACITY / 100),
         };
         let phases: Vec<Vec<Phase>> = self.jobs.iter().map(|j| j.1.iter().map(up).collect()).collect();
-        let job = |j: &(u64, Vec<(u64, u64, u64)>, Vec<usize>)| FluidJob {
-            iteration: Nanos(j.0 * UNIT),
-            period: Nanos(j.0 * UNIT),
-            shift: Nanos(0),
-        };
+        let job = |j: &Spec| FluidJob { iteration: Nanos(j.0 * UNIT), period: Nanos(j.0 * UNIT), shift: Nanos(0) };
         let jobs: Vec<FluidJob> = self.jobs.iter().map(job).collect();
         let count = self.jobs.iter().flat_map(|j| &j.2).max().unwrap() + 1;
         let on = |l: usize| (0..jobs.len()).filter(|&j| self.jobs[j].2.contains(&l)).map(|j| (j, &phases[j][..])).collect();
