@@ -197,11 +197,8 @@ impl Arbiter {
                     self.away(job);
                 }
             }
-            Event::Absent { job } if known(job, &self.jobs) => {
-                if !matches!(self.jobs[job as usize].doing, Doing::Sending { .. }) {
-                    self.away(job);
-                }
-            }
+            // What an absent job sends ends with its lease.
+            Event::Absent { job } if known(job, &self.jobs) && self.sends_until(job).is_none() => self.away(job),
             Event::Left { job } if known(job, &self.jobs) => self.away(job),
             Event::Tick => self.tick(),
             _ => {}

@@ -10,9 +10,9 @@ use alloc::{vec, vec::Vec};
 use units::Nanos;
 
 /// A job that waits for a smaller share of its time than this loses nothing worth a comparison.
-pub const WAIT_SHARE_MAX: f64 = 0.01;
+const WAIT_SHARE_MAX: f64 = 0.01;
 /// Iterations of each job in one stretch, held or free. With less, a comparison would be about chance.
-pub const STRETCH_ITERATIONS: u64 = 24;
+const STRETCH_ITERATIONS: u64 = 24;
 /// Iterations of each job that are not counted after a change: they begin as the stretch before left them.
 const SETTLING: u64 = 4;
 /// A job that pauses ends no stretch: it ends when another job has done so many times as much.
@@ -22,12 +22,12 @@ const APART_MAX: u64 = 1_024;
 /// How much the next trial is later than the one before.
 const APART_GROWS: u64 = 4;
 /// What turns have to gain in the mean over the jobs; less is chance.
-pub const GAIN_MIN: f64 = 0.002;
+const GAIN_MIN: f64 = 0.002;
 /// How much longer than free the iterations of any job may be when held. Predictions allow 1 %, and measuring adds as much.
-pub const SLOWER_MAX: f64 = 0.02;
+const SLOWER_MAX: f64 = 0.02;
 
 /// Mean and number.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MeanOf {
     /// How many.
     pub count: u64,
