@@ -1,0 +1,345 @@
+//! Who takes turns with whom.
+//!
+//! A job that waits for its turn on one link leaves its other links idle. Where periods lock, or nearly, a wait pays once and is
+//! repaid every iteration; where they do not, turns for everybody cost more than they bring. So the pairs of jobs that are kept apart are
+//! chosen by predicted times ([`fluid::predict_turns`]): the GPU-weighted mean of iteration over iteration alone is to be least, and no
+//! job may take longer than [`SLOWER_MAX`] allows beside what it takes with nobody kept apart. What is chosen is judged by runs
+//! that the search has not seen, and falls back to less, at last to nobody.
+//!
+//! Candidates are nobody, everybody, everybody at a price ([`PRICES_PERMILLE`]: so much together is no conflict), and from there on
+//! coupled groups, links, jobs and pairs, added or left out one at a time: whole groups too, because some sets of pairs pay
+//! only together.
+//!
+//! Where turns bring no time they may still bring quiet: links are above capacity for a fraction of the time. That is a choice of the
+//! operator, so it is told apart ([`Brings`]).
+
+mod search;
+
+use alloc::{vec, vec::Vec};
+
+use fluid::{Asks, Begin, FluidJob, FluidLink, Trial, TurnTimes, predict_turns, turn_group};
+use turns::Group;
+use units::Nanos;
+
+use self::search::Search;
+
+/// How much demands may be together, in thousandths of a link's capacity: exactly what fits, or a quarter more. Where demands fit badly,
+/// a small overload costs less than a wait.
+pub const PRICES_PERMILLE: [u32; 2] = [1_000, 1_250];
+/// How much longer a job may take than with nobody kept apart, as a share. What is predicted is no better than that.
+pub const SLOWER_MAX: f64 = 0.01;
+/// What of that a choice may use up in the runs that it is judged by: other runs differ from them by as much again.
+const SLOWER_JUDGED: f64 = SLOWER_MAX / 2.0;
+/// What a choice has to gain in the mean over the jobs; less is noise of few runs.
+pub const GAIN_MIN: f64 = 0.002;
+/// Most choices that are tried for candidates that are ranked: one round over the groups of a usual component.
+pub const TRIED_RANKING: usize = 24;
+/// Most choices that are tried for what is committed: a few rounds over the pairs of ten jobs.
+pub const TRIED_COMMIT: usize = 240;
+/// Jobs times choices for one component, for each choice is some runs of the fluid model whose cost grows with the jobs.
+pub const JOBS_TRIED_MAX: usize = 4_096;
+/// How much longer iterations may be on average for the sake of quiet, as a share, and how much longer any job's.
+pub const QUIET_MEAN_MAX: f64 = 0.02;
+/// See [`QUIET_MEAN_MAX`].
+pub const QUIET_SLOWER_MAX: f64 = 0.1;
+/// Quiet has to be at least this part less time above capacity than what is chosen for time.
+pub const QUIET_LESS: f64 = 0.5;
+/// Runs by which choices are compared, and runs by which the best are judged, of few jobs. Jobs start anywhere in each.
+const SEARCH: Trial = Trial { jitter_permille: 0, seed: 1, runs: 3, begin: Begin::Anywhere };
+/// Up to so many jobs have all these runs.
+const RUNS_OF_JOBS_MAX: u32 = 12;
+const JUDGE: Trial = Trial { jitter_permille: 0, seed: 1_001, runs: 8, begin: Begin::Anywhere };
+
+/// What is asked of [`advise`].
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// The jobs of a component.
+    pub jobs: &'a [FluidJob],
+    /// GPUs of each job, its weight; one, where it does not say.
+    pub gpus: &'a [u32],
+    /// Where they meet.
+    pub links: &'a [FluidLink<'a>],
+    /// Where each job asks; once an iteration, where it does not say.
+    pub asks: &'a [Asks],
+    /// How much Down phases vary ([`fluid::jitter`]).
+    pub jitter_permille: u32,
+    /// Most choices to try: [`TRIED_RANKING`] or [`TRIED_COMMIT`]; 0 predicts nobody and everybody only.
+    pub tried_max: usize,
+}
+
+/// Who takes turns with whom, and at which price.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taking {
+    /// Per job: its opponents, by index, ascending. Whoever is named names back.
+    pub opponents: Vec<Vec<u32>>,
+    /// Per link: how much demands may be together, in thousandths of its capacity.
+    pub price_permille: Vec<u32>,
+}
+
+/// A choice, and what is predicted then.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Predicted {
+    /// The choice.
+    pub taking: Taking,
+    /// Per job: mean time from one start of an iteration to the next, of jobs that start anywhere.
+    pub times: Vec<Nanos>,
+    /// Mean of iteration over iteration alone, weighted by GPUs.
+    pub mean: f64,
+    /// The share of the time in use in which links are above capacity ([`TurnTimes::overlap`]).
+    pub overlap: f64,
+}
+
+/// What taking turns brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Brings {
+    /// Neither time nor quiet.
+    Nothing,
+    /// Shorter iterations.
+    Time,
+    /// No time, but links that are less often above capacity, and so fewer marks.
+    Quiet,
+}
+
+/// Who should take turns with whom. All of it is predicted by the same runs, which chose nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Advice {
+    /// With nobody kept apart.
+    pub free: Predicted,
+    /// What to do for the sake of time; equal to `free` where turns bring none.
+    pub chosen: Predicted,
+    /// With everybody who can exceed a link with another kept apart, at no price.
+    pub everybody: Predicted,
+    /// What to do for the sake of quiet, where that brings more of it than `chosen`.
+    pub quiet: Option<Predicted>,
+}
+
+/// A group of jobs that take turns, directly or through others: what one arbiter is asked about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arbitrated {
+    /// The jobs, ascending; member `i` of the group is the `i`-th of them.
+    pub jobs: Vec<usize>,
+    /// What [`turns::Arbiter::new`] takes. Links keep their numbers; those that no member uses have none of its demands.
+    pub group: Group,
+}
+
+impl Advice {
+    /// What the chosen turns bring.
+    #[must_use]
+    pub fn brings(&self) -> Brings {
+        match (self.chosen.taking.is_nobody(), self.quiet.is_some()) {
+            (false, _) => Brings::Time,
+            (true, true) => Brings::Quiet,
+            (true, false) => Brings::Nothing,
+        }
+    }
+}
+
+impl Taking {
+    /// Whether no job has an opponent.
+    #[must_use]
+    pub fn is_nobody(&self) -> bool {
+        self.opponents.iter().all(Vec::is_empty)
+    }
+
+    /// The choice as the jobs' arbiters need it: one group for each set of jobs that take turns, directly or through others, in order of
+    /// their first job. A job without opponents is in none.
+    #[must_use]
+    pub fn groups(&self, jobs: &[FluidJob], links: &[FluidLink<'_>]) -> Vec<Arbitrated> {
+        let whole = turn_group(jobs, links, &self.opponents, |l| self.price_of(l));
+        let mut number: Vec<Option<u32>> = vec![None; jobs.len()];
+        let mut found = Vec::new();
+        for first in 0..jobs.len() {
+            if number[first].is_some() || whole.members[first].opponents.is_empty() {
+                continue;
+            }
+            let mut set = vec![first];
+            number[first] = Some(0);
+            let mut next = 0;
+            // Each job comes into the set once, so the walk ends.
+            while next < set.len() {
+                for &other in &whole.members[set[next]].opponents {
+                    if let Some(unseen @ None) = number.get_mut(other as usize) {
+                        *unseen = Some(0);
+                        set.push(other as usize);
+                    }
+                }
+                next += 1;
+            }
+            set.sort_unstable();
+            (0..).zip(&set).for_each(|(i, job)| number[*job] = Some(i));
+            let member = |job: &usize| {
+                let mut member = whole.members[*job].clone();
+                member.opponents = member.opponents.iter().filter_map(|o| number.get(*o as usize).copied().flatten()).collect();
+                member
+            };
+            let members = set.iter().map(member).collect();
+            found.push(Arbitrated { group: Group { members, limits: whole.limits.clone(), ahead: whole.ahead }, jobs: set });
+        }
+        found
+    }
+
+    fn price_of(&self, link: usize) -> u32 {
+        self.price_permille.get(link).copied().unwrap_or(PRICES_PERMILLE[0])
+    }
+}
+
+/// Advises who should take turns with whom. A choice is never predicted to make a job more than [`SLOWER_MAX`] slower than nobody kept
+/// apart, and is made only where the mean gains [`GAIN_MIN`].
+#[must_use]
+pub fn advise(question: &Question<'_>) -> Advice {
+    let search = Search::new(question);
+    let free = predict(question, JUDGE, search.nobody());
+    if !search.can_choose() {
+        return Advice { chosen: free.clone(), everybody: free.clone(), free, quiet: None };
+    }
+    let everybody = predict(question, JUDGE, search.everybody());
+    let judged: Vec<Predicted> = search.best().into_iter().map(|taking| predict(question, JUDGE, taking)).collect();
+    let gains = |p: &&Predicted| p.mean <= free.mean - GAIN_MIN && slowest(p, &free) <= 1.0 + SLOWER_JUDGED;
+    let best = judged.iter().chain([&everybody]).filter(gains).min_by(|a, b| a.mean.total_cmp(&b.mean));
+    let chosen = best.unwrap_or(&free).clone();
+    let quiet = |p: &&Predicted| {
+        let slower = p.mean <= free.mean * (1.0 + QUIET_MEAN_MAX) && slowest(p, &free) <= 1.0 + QUIET_SLOWER_MAX;
+        slower && p.overlap < chosen.overlap * (1.0 - QUIET_LESS)
+    };
+    let quiet = judged.iter().chain([&everybody]).filter(quiet).min_by(|a, b| a.overlap.total_cmp(&b.overlap)).cloned();
+    Advice { free, chosen, everybody, quiet }
+}
+
+/// What is predicted for a choice that was made before, as [`advise`] would say it.
+#[must_use]
+pub fn predicted(question: &Question<'_>, taking: Taking) -> Predicted {
+    predict(question, JUDGE, taking)
+}
+
+fn predict(question: &Question<'_>, trial: Trial, taking: Taking) -> Predicted {
+    let group = turn_group(question.jobs, question.links, &taking.opponents, |l| taking.price_of(l));
+    // Jobs of a large component are a sample by themselves, and its runs are long, so it has fewer.
+    let runs = (trial.runs * RUNS_OF_JOBS_MAX / question.jobs.len().max(1) as u32).clamp(1, trial.runs);
+    let trial = Trial { jitter_permille: question.jitter_permille, runs, ..trial };
+    let TurnTimes { times, overlap } = predict_turns(question.jobs, question.links, &group, question.asks, trial);
+    let weight = |j: usize| f64::from(question.gpus.get(j).copied().unwrap_or(1));
+    let all: f64 = (0..times.len()).map(weight).sum();
+    let sum: f64 = times.iter().zip(question.jobs).enumerate().map(|(j, (t, job))| weight(j) * ratio(*t, job.iteration)).sum();
+    Predicted { taking, times, mean: if all > 0.0 { sum / all } else { 1.0 }, overlap }
+}
+
+/// The longest time of a job beside what it takes with nobody kept apart.
+fn slowest(of: &Predicted, free: &Predicted) -> f64 {
+    of.times.iter().zip(&free.times).map(|(t, f)| ratio(*t, *f)).fold(0.0, f64::max)
+}
+
+fn ratio(time: Nanos, of: Nanos) -> f64 {
+    time.0 as f64 / of.0.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use circle::Phase;
+    use fluid::jitter::JITTER_PERMILLE;
+    use units::{Rate, Ticks};
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Jobs of one Up phase, (iteration, Up, rate) in ms and hundredths of a link, and the jobs of each link.
+    struct Case {
+        jobs: Vec<FluidJob>,
+        phases: Vec<[Phase; 1]>,
+        links: Vec<Vec<usize>>,
+    }
+
+    impl Case {
+        fn new(jobs: &[(u64, u64, u64)], links: &[&[usize]]) -> Self {
+            let phase = |j: &(u64, u64, u64)| [Phase { start: Ticks(0), end: Ticks(j.1 * MS), rate: Rate(j.2) }];
+            let job = |j: &(u64, u64, u64)| FluidJob { iteration: Nanos(j.0 * MS), period: Nanos(j.0 * MS), shift: Nanos(0) };
+            Self {
+                jobs: jobs.iter().map(job).collect(),
+                phases: jobs.iter().map(phase).collect(),
+                links: links.iter().map(|l| l.to_vec()).collect(),
+            }
+        }
+
+        fn links(&self) -> Vec<FluidLink<'_>> {
+            let link = |l: &Vec<usize>| FluidLink { capacity: Rate(100), demands: l.iter().map(|&j| (j, &self.phases[j][..])).collect() };
+            self.links.iter().map(link).collect()
+        }
+
+        fn advise(&self) -> Advice {
+            let links = self.links();
+            let question = Question {
+                jobs: &self.jobs,
+                gpus: &[],
+                links: &links,
+                asks: &[],
+                jitter_permille: JITTER_PERMILLE,
+                tried_max: TRIED_COMMIT,
+            };
+            let advice = advise(&question);
+            assert_eq!(predicted(&question, advice.chosen.taking.clone()), advice.chosen);
+            advice
+        }
+    }
+
+    #[test]
+    fn whoever_fits_one_after_the_other_takes_turns() {
+        let advice = Case::new(&[(250, 110, 100), (250, 110, 100)], &[&[0, 1]]).advise();
+        assert_eq!((advice.brings(), advice.chosen.taking.opponents.clone()), (Brings::Time, vec![vec![1], vec![0]]));
+        assert!(advice.free.mean > 1.1 && advice.chosen.mean < 1.002, "{advice:?}");
+        assert!(advice.free.overlap > 0.3 && advice.chosen.overlap < 0.01, "{advice:?}");
+        // 369 for both: 1.042 and 1.
+        let near = Case::new(&[(354, 154, 100), (369, 169, 100)], &[&[0, 1]]).advise();
+        assert!(near.chosen.times.iter().all(|t| t.0.abs_diff(369 * MS) < MS), "{near:?}");
+        // No pair of a loop is enough.
+        let three = Case::new(&[(250, 77, 100); 3], &[&[0, 1], &[1, 2], &[0, 2]]).advise();
+        assert_eq!(three.chosen.taking.opponents, [[1, 2], [0, 2], [0, 1]]);
+    }
+
+    #[test]
+    fn where_demands_fit_badly_nobody_waits() {
+        // 1.2 of the link together: both 1.14 with nobody kept apart, 1.4 in turns.
+        let advice = Case::new(&[(250, 175, 60), (250, 175, 60)], &[&[0, 1]]).advise();
+        assert_eq!((advice.brings(), &advice.chosen), (Brings::Nothing, &advice.free));
+        assert!(advice.everybody.mean > 1.39, "{advice:?}");
+    }
+
+    #[test]
+    fn periods_that_do_not_lock_gain_quiet_only() {
+        let advice = Case::new(&[(200, 60, 100), (340, 120, 100)], &[&[0, 1]]).advise();
+        assert_eq!((advice.brings(), &advice.chosen), (Brings::Quiet, &advice.free));
+        let quiet = advice.quiet.unwrap();
+        assert!(quiet.overlap < 0.01 && advice.free.overlap > 0.2 && quiet.mean < advice.free.mean + 0.01, "{quiet:?} {:?}", advice.free);
+    }
+
+    /// Two jobs that want 1.2 of the link together, and one that wants all of it: 0.45 + 0.45 + 0.25 does not fit one after the other.
+    /// The two go together, for 0.54 at most.
+    #[test]
+    fn a_small_overload_goes_together() {
+        let advice = Case::new(&[(250, 112, 60), (250, 112, 60), (250, 62, 100)], &[&[0, 1, 2]]).advise();
+        assert_eq!(advice.brings(), Brings::Time);
+        assert!(advice.everybody.mean > 1.14 && advice.chosen.mean < 1.1 && advice.free.mean > 1.1, "{advice:?}");
+        let priced = advice.chosen.taking.price_permille == [PRICES_PERMILLE[1]];
+        assert!(priced || advice.chosen.taking.opponents == [[2], [2], [2]], "{advice:?}");
+    }
+
+    #[test]
+    fn jobs_that_never_exceed_a_link_have_nothing_to_choose() {
+        let advice = Case::new(&[(250, 200, 40), (250, 200, 50), (250, 100, 100)], &[&[0, 1], &[2]]).advise();
+        assert_eq!((advice.brings(), &advice.chosen, &advice.everybody), (Brings::Nothing, &advice.free, &advice.free));
+        assert_eq!(advise(&Question { jobs: &[], gpus: &[], links: &[], asks: &[], jitter_permille: 0, tried_max: 9 }).free.mean, 1.0);
+    }
+
+    #[test]
+    fn each_set_of_opponents_has_an_arbiter() {
+        let case = Case::new(&[(250, 110, 100); 5], &[&[0, 3], &[1, 4], &[2, 3], &[0, 1]]);
+        let opponents = vec![vec![3], vec![4], vec![3], vec![0, 2], vec![1]];
+        let taking = Taking { opponents, price_permille: vec![1_000, 1_250, 1_000, 1_000] };
+        let groups = taking.groups(&case.jobs, &case.links());
+        assert_eq!(groups.iter().map(|g| g.jobs.clone()).collect::<Vec<_>>(), [vec![0, 2, 3], vec![1, 4]]);
+        let opponents = |g: usize| groups[g].group.members.iter().map(|m| m.opponents.clone()).collect::<Vec<_>>();
+        assert_eq!((opponents(0), opponents(1)), (vec![vec![2], vec![2], vec![0, 1]], vec![vec![1], vec![0]]));
+        assert_eq!(groups[1].group.limits, [100, 125, 100, 100].map(Rate));
+        let uses = groups[1].group.members[1].uses.iter().map(|u| u.link);
+        assert_eq!(uses.collect::<Vec<_>>(), [1]);
+    }
+}
