@@ -1,7 +1,7 @@
 //! Random mixes of jobs on links, and what four ways to run them take: for the test `turns` and the example `turns_mixes`.
 
 use antiphase_plan::{
-    Coupled, Control, Gates, Holding, LinkDemands, Member, Options, slot,
+    Control, Coupled, Gates, Holding, LinkDemands, Member, Options, slot,
     turns::{self, Taking},
 };
 use circle::Phase;
