@@ -1,7 +1,7 @@
 //! Random mixes of jobs on links, and what four ways to run them take: for the test `turns` and the example `turns_mixes`.
 
 use antiphase_plan::{
-    Coupled, Gates, Holding, LinkDemands, Member, Options, slot,
+    Control, Coupled, Gates, Holding, LinkDemands, Member, Options, slot,
     turns::{self, Taking},
 };
 use circle::Phase;
@@ -160,7 +160,7 @@ pub(crate) fn judge(setting: &Setting, seed: u64, tried_max: usize) -> Judged {
     let coupled = Coupled::new(&members, |_| CAPACITY).expect("invariant: the mix is within the limits of the circle");
     let advice = coupled.take_turns(&[], JITTER_PERMILLE, tried_max);
     let standing = coupled.solve(&Options::default()).expect("invariant: the mix is within the limits of the solver");
-    let gates = Gates { tolerance_permille: TOLERANCE_PERMILLE, jitter_permille: JITTER_PERMILLE };
+    let gates = Gates { tolerance_permille: TOLERANCE_PERMILLE, jitter_permille: JITTER_PERMILLE, control: Control::Slots, tried_max: 0 };
     let (_, slots) = coupled.predict(&standing, gates, Holding::Advised(&[]));
     let (free, free_overlap) = mix.times(&Taking::default(), |_| 1_000);
     let judged = |p: &turns::Predicted| {
