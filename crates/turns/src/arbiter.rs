@@ -53,6 +53,11 @@ pub enum Event {
         /// Which.
         job: u32,
     },
+    /// Its process is gone, or is another one: it neither sends nor waits.
+    Left {
+        /// Which.
+        job: u32,
+    },
     /// [`Arbiter::deadline`] has come.
     Tick,
 }
@@ -193,6 +198,7 @@ impl Arbiter {
                     self.away(job);
                 }
             }
+            Event::Left { job } if known(job, &self.jobs) => self.away(job),
             Event::Tick => self.tick(),
             _ => {}
         }
@@ -235,6 +241,15 @@ impl Arbiter {
     pub fn waits_since(&self, job: u32) -> Option<FabricTime> {
         match self.jobs.get(job as usize)?.doing {
             Doing::Waiting { since, .. } => Some(since),
+            _ => None,
+        }
+    }
+
+    /// Until when those ahead of a waiting job have something left at most, as it was told last.
+    #[must_use]
+    pub fn waits_until(&self, job: u32) -> Option<FabricTime> {
+        match self.jobs.get(job as usize)?.doing {
+            Doing::Waiting { told, until, .. } => Some(told.unwrap_or(until)),
             _ => None,
         }
     }
@@ -405,6 +420,8 @@ impl Arbiter {
 
     fn grant(&mut self, job: u32, ask: Ask, because: Because) {
         let lease = self.send(job, ask);
+        // With this start, too many have gone without an end.
+        let because = if self.jobs[job as usize].learned.is_mute() { Because::NoEnds } else { because };
         self.actions.push_back(Action::Grant { job, lease, because });
     }
 

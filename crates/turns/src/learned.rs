@@ -98,7 +98,10 @@ impl Learned {
 
     /// When the job will be ready again, if it ended at `ended`.
     pub(crate) fn next_ready(&self, ended: FabricTime) -> FabricTime {
-        let down = self.iteration.zip(self.sent.or(self.phases.first().copied().flatten())).map_or(0, |(whole, sent)| whole.0.saturating_sub(sent.0));
+        let down = self
+            .iteration
+            .zip(self.sent.or(self.phases.first().copied().flatten()))
+            .map_or(0, |(whole, sent)| whole.0.saturating_sub(sent.0));
         ended.saturating_add(Nanos(down))
     }
 }

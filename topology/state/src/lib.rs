@@ -32,6 +32,7 @@ mod service;
 mod sessions;
 mod slot;
 mod transaction;
+pub mod turns;
 mod view;
 mod watch;
 

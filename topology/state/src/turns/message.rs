@@ -1,0 +1,75 @@
+//! What agents and service say to each other about turns.
+
+use alloc::sync::Arc;
+
+use units::Nanos;
+
+/// Where a job is, in the order in which it happens: of one number, a later kind takes the place of an earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NoteKind {
+    /// It has not asked for this start, and gives the permission for it back.
+    Withdrawn,
+    /// It asks for this start.
+    Ready,
+    /// It started without having been told to.
+    Started,
+    /// It has sent everything of this start.
+    Ended,
+}
+
+/// What an agent says of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The job.
+    pub job: Arc<str>,
+    /// The run of its gate.
+    pub writer: u64,
+    /// Which start of that run, from 1.
+    pub number: u64,
+    /// Where it is.
+    pub kind: NoteKind,
+    /// 0: the start of an iteration; k: of its k-th Up phase, from 1.
+    pub phase: u32,
+    /// How long ago that was.
+    pub age: Nanos,
+    /// Of [`NoteKind::Ended`]: from the start to the end.
+    pub sent: Nanos,
+}
+
+/// What the service says to a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OrderKind {
+    /// The note came; there is nothing to say.
+    Heard,
+    /// Start.
+    Grant,
+    /// This start, the next one, needs not ask.
+    GrantAhead,
+    /// Wait for the grant.
+    Hold,
+    /// This start, the next one, has to ask after all.
+    Withdraw,
+}
+
+/// An order for the gate of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// The job.
+    pub job: Arc<str>,
+    /// The run of its gate.
+    pub writer: u64,
+    /// Which start of that run.
+    pub number: u64,
+    /// What to do.
+    pub kind: OrderKind,
+    /// Of [`OrderKind::Hold`]: those ahead have so much left at most. Of [`OrderKind::Grant`]: so long the start keeps others waiting at
+    /// most. Else zero.
+    pub at_most: Nanos,
+}
+
+impl Note {
+    /// An order that answers this note.
+    pub(super) fn answer(&self, kind: OrderKind) -> Order {
+        Order { job: self.job.clone(), writer: self.writer, number: self.number, kind, at_most: Nanos(0) }
+    }
+}

@@ -1,0 +1,576 @@
+//! Turns on the service's side: numbered messages of agents in, orders to agents out, an arbiter for each group in between.
+//!
+//! Messages are datagrams: they come late, twice, out of order or not at all. So each says a state and not a change: of one job,
+//! (number, kind) only grows, a note that says less than is known is old, and one that says the same is answered again. Every
+//! note has an answer, so an agent repeats what was not answered; [`OrderKind::Withdraw`], which answers nothing, is repeated here.
+//!
+//! Nothing of this is durable. After a restart agents say again where their jobs are.
+
+mod message;
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    vec::Vec,
+};
+
+use turns::{Action, Arbiter, Ask, Event};
+use units::{FabricTime, Nanos};
+
+use crate::SessionId;
+
+pub use message::{Note, NoteKind, Order, OrderKind};
+
+/// A withdrawal is said so often, [`WITHDRAW_EVERY`] apart: the arbiter waits for its answer for as long.
+const WITHDRAWALS: u32 = 3;
+/// Above the way there and back within a data centre, and well below [`turns::WITHDRAW_WITHIN`].
+const WITHDRAW_EVERY: Nanos = Nanos::from_millis(3);
+
+/// Jobs that take turns, and the rules among them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnGroup {
+    /// In the order of [`turns::Group::members`].
+    pub jobs: Vec<TurnJob>,
+    /// What they demand, and who takes turns with whom.
+    pub group: turns::Group,
+}
+
+/// A job that takes turns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnJob {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The host whose agent speaks for it.
+    pub leader_host: Arc<str>,
+}
+
+/// What happens to the turns.
+#[derive(Clone, Debug)]
+pub enum TurnEvent {
+    /// These groups are in force, in place of all before. Groups that stay are the same by identity and go on as they were.
+    Groups(Vec<Arc<TurnGroup>>),
+    /// An agent was admitted.
+    Session {
+        /// Its session, greater than every earlier one.
+        session: SessionId,
+        /// Its host.
+        host: Arc<str>,
+    },
+    /// A session ended.
+    Gone {
+        /// The session.
+        session: SessionId,
+    },
+    /// An agent says where a job is.
+    Note {
+        /// Its session.
+        session: SessionId,
+        /// What it says.
+        note: Note,
+    },
+    /// [`Turns::deadline`] has come.
+    Tick,
+}
+
+/// Where a job is in its turns, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnView<'a> {
+    /// The job.
+    pub job: &'a str,
+    /// Since when it waits.
+    pub waits_since: Option<FabricTime>,
+    /// Until when its start keeps others waiting at most.
+    pub sends_until: Option<FabricTime>,
+    /// Those that are in its way.
+    pub ahead: Vec<&'a str>,
+    /// Nobody tells the ends of its starts, so it takes no turns.
+    pub has_no_ends: bool,
+    /// Starts that asked, were granted ahead, and waited, since the job came.
+    pub counts: TurnCounts,
+}
+
+/// Totals of one job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TurnCounts {
+    /// Starts that asked.
+    pub asked: u64,
+    /// Starts that did not ask: permitted ahead, or gone by themselves.
+    pub unasked: u64,
+    /// Starts that asked and did not go at once.
+    pub waited: u64,
+    /// Time from asking to the grant, summed.
+    pub waiting: Nanos,
+}
+
+/// Where a message stands: of one writer, this only grows.
+type Place = (u64, NoteKind);
+
+#[derive(Debug)]
+struct Entry {
+    name: Arc<str>,
+    leader_host: Arc<str>,
+    group: u64,
+    index: u32,
+    /// The run of the gate that is heard, and the one before, whose late messages are passed over.
+    writer: u64,
+    writer_before: Option<u64>,
+    /// What is known; `None` before the first note of this writer.
+    known: Option<Place>,
+    /// What was ordered since, and for which start.
+    ordered: Option<(u64, OrderKind)>,
+    asked_at: FabricTime,
+    session: Option<SessionId>,
+    /// A withdrawal that is to be said again: when, and how often still.
+    again: Option<(FabricTime, u32)>,
+    counts: TurnCounts,
+}
+
+#[derive(Debug)]
+struct Running {
+    of: Arc<TurnGroup>,
+    arbiter: Arbiter,
+    due: Option<FabricTime>,
+}
+
+/// The turns of all groups. It reads no clock and does no input or output.
+#[derive(Debug, Default)]
+pub struct Turns {
+    groups: BTreeMap<u64, Running>,
+    jobs: BTreeMap<Arc<str>, Entry>,
+    sessions: BTreeMap<SessionId, Arc<str>>,
+    /// Deadlines of groups.
+    due: BTreeSet<(FabricTime, u64)>,
+    /// Withdrawals that are to be said again.
+    again: BTreeSet<(FabricTime, Arc<str>)>,
+    orders: VecDeque<(SessionId, Order)>,
+    last_group: u64,
+    now: FabricTime,
+}
+
+impl Turns {
+    /// Takes in what happened at `now`. Then call [`Turns::poll`] until it has nothing more.
+    pub fn handle(&mut self, now: FabricTime, event: TurnEvent) {
+        self.now = self.now.max(now);
+        match event {
+            TurnEvent::Groups(groups) => self.replace(groups),
+            TurnEvent::Session { session, host } => drop(self.sessions.insert(session, host)),
+            TurnEvent::Gone { session } => self.gone(session),
+            TurnEvent::Note { session, note } => self.note(session, &note),
+            TurnEvent::Tick => self.tick(),
+        }
+    }
+
+    /// What to send next, and to whom.
+    pub fn poll(&mut self) -> Option<(SessionId, Order)> {
+        self.orders.pop_front()
+    }
+
+    /// When to call [`Turns::handle`] with [`TurnEvent::Tick`], if nothing happens before.
+    #[must_use]
+    pub fn deadline(&self) -> Option<FabricTime> {
+        let group = self.due.first().map(|(at, _)| *at);
+        let again = self.again.first().map(|(at, _)| *at);
+        group.into_iter().chain(again).min()
+    }
+
+    /// Every job that takes turns, by name.
+    pub fn view(&self) -> impl Iterator<Item = TurnView<'_>> {
+        self.jobs.values().filter_map(|entry| {
+            let running = self.groups.get(&entry.group)?;
+            let name = |job: u32| running.of.jobs.get(job as usize).map(|j| &*j.name);
+            Some(TurnView {
+                job: &entry.name,
+                waits_since: running.arbiter.waits_since(entry.index),
+                sends_until: running.arbiter.sends_until(entry.index),
+                ahead: running.arbiter.ahead_of(entry.index).filter_map(name).collect(),
+                has_no_ends: running.arbiter.has_no_ends(entry.index),
+                counts: entry.counts,
+            })
+        })
+    }
+
+    /// Puts other groups in force. Jobs keep what is known of them and where they are.
+    fn replace(&mut self, groups: Vec<Arc<TurnGroup>>) {
+        let mut before = core::mem::take(&mut self.groups);
+        let same: BTreeMap<*const TurnGroup, u64> = before.iter().map(|(id, r)| (Arc::as_ptr(&r.of), *id)).collect();
+        let mut fresh = Vec::new();
+        for of in groups {
+            match same.get(&Arc::as_ptr(&of)).and_then(|id| Some((*id, before.remove(id)?))) {
+                Some((id, running)) => drop(self.groups.insert(id, running)),
+                None => fresh.push(of),
+            }
+        }
+        let mut left: BTreeSet<Arc<str>> = before.values().flat_map(|r| r.of.jobs.iter().map(|j| j.name.clone())).collect();
+        self.due.retain(|(_, id)| !before.contains_key(id));
+        for of in fresh {
+            self.last_group += 1;
+            let id = self.last_group;
+            let mut arbiter = Arbiter::new(of.group.clone());
+            for (index, job) in (0..).zip(&of.jobs) {
+                left.remove(&job.name);
+                let entry = self.jobs.entry(job.name.clone()).or_insert_with(|| Entry::new(job));
+                if let Some(running) = before.get(&entry.group) {
+                    arbiter.take_over(index, &running.arbiter, entry.index);
+                }
+                (entry.group, entry.index, entry.leader_host) = (id, index, job.leader_host.clone());
+            }
+            self.groups.insert(id, Running { of, arbiter, due: None });
+            self.settle(id);
+        }
+        for name in left {
+            // A job that takes no turns any more must not wait for one.
+            let Some(entry) = self.jobs.remove(&name) else { continue };
+            if let Some((number, NoteKind::Ready)) = entry.known {
+                self.orders.extend(entry.order(number, OrderKind::Grant, Nanos(0)));
+            }
+        }
+        self.again.retain(|(_, name)| self.jobs.contains_key(name));
+    }
+
+    fn gone(&mut self, session: SessionId) {
+        self.sessions.remove(&session);
+        let mut lost = Vec::new();
+        for entry in self.jobs.values_mut().filter(|e| e.session == Some(session)) {
+            entry.session = None;
+            lost.push((entry.group, entry.index));
+        }
+        for (group, job) in lost {
+            self.tell(group, Event::Absent { job });
+        }
+    }
+
+    fn note(&mut self, session: SessionId, note: &Note) {
+        let Some(host) = self.sessions.get(&session) else { return };
+        let Some(entry) = self.jobs.get_mut(&note.job) else {
+            // The job takes no turns here, or not yet: it must not wait for an answer.
+            return self.orders.push_back((session, note.answer(OrderKind::Grant)));
+        };
+        // Only the leader's agent speaks for a job, and only in its last session.
+        if entry.leader_host != *host || entry.session.is_some_and(|last| last > session) {
+            return;
+        }
+        entry.session = Some(session);
+        if entry.writer != note.writer {
+            if entry.writer_before == Some(note.writer) {
+                return;
+            }
+            entry.begin(note.writer);
+            let (group, job) = (entry.group, entry.index);
+            self.tell(group, Event::Left { job });
+        }
+        let place = (note.number, note.kind);
+        let Some(entry) = self.jobs.get_mut(&note.job) else { return };
+        match entry.known {
+            Some(known) if place < known => return,
+            Some(known) if place == known => return self.answer_again(note),
+            _ => {}
+        }
+        let known = entry.known.replace(place);
+        entry.ordered = None;
+        if let Some((at, _)) = entry.again.take() {
+            self.again.remove(&(at, note.job.clone()));
+        }
+        self.take(note, known);
+        // What the arbiter said is the answer; where it said nothing, this is.
+        let unanswered = self.jobs.get(&note.job).filter(|entry| entry.ordered.is_none());
+        self.orders.extend(unanswered.and_then(|entry| entry.order(note.number, OrderKind::Heard, Nanos(0))));
+    }
+
+    /// Tells the arbiter what a note says beyond what was known.
+    fn take(&mut self, note: &Note, known: Option<Place>) {
+        let ask = note.phase.checked_sub(1).map_or(Ask::Iteration, Ask::Phase);
+        let now = self.now;
+        let Some(entry) = self.jobs.get_mut(&note.job) else { return };
+        let (group, job) = (entry.group, entry.index);
+        let asked = known == Some((note.number, NoteKind::Ready));
+        let started = asked || known == Some((note.number, NoteKind::Started));
+        match note.kind {
+            NoteKind::Withdrawn => self.tell(group, Event::Withdrawn { job }),
+            NoteKind::Ready => {
+                entry.counts.asked += 1;
+                entry.asked_at = now;
+                self.tell(group, Event::Ready { job, ask });
+            }
+            NoteKind::Started => {
+                entry.counts.unasked += u64::from(!asked);
+                self.tell(group, Event::Started { job, ask });
+            }
+            NoteKind::Ended => {
+                entry.counts.unasked += u64::from(!started);
+                // It started by itself, and the note that said so was lost. A start whose lease is over is no news.
+                let waits = self.groups.get(&group).is_some_and(|r| r.arbiter.waits_since(job).is_some());
+                if waits || !started {
+                    self.tell(group, Event::Started { job, ask });
+                }
+                self.tell(group, Event::Ended { job, sent: note.sent });
+            }
+        }
+    }
+
+    /// The answer to a note that was heard before: the last order, or that it was heard.
+    fn answer_again(&mut self, note: &Note) {
+        let Some(entry) = self.jobs.get(&note.job) else { return };
+        let (number, kind) = entry.ordered.unwrap_or((note.number, OrderKind::Heard));
+        let until = self.groups.get(&entry.group).and_then(|r| r.arbiter.waits_until(entry.index));
+        let at_most = until.filter(|_| kind == OrderKind::Hold).map_or(Nanos(0), |until| until.since(self.now));
+        self.orders.extend(entry.order(number, kind, at_most));
+    }
+
+    /// Gives an event to the arbiter of a group and sends what it says.
+    fn tell(&mut self, group: u64, event: Event) {
+        if let Some(running) = self.groups.get_mut(&group) {
+            running.arbiter.handle(self.now, event);
+        }
+        self.settle(group);
+    }
+
+    /// Sends what an arbiter says, and notes its deadline.
+    fn settle(&mut self, group: u64) {
+        // Each action is taken off the arbiter, and sending gives it none.
+        while let Some(action) = self.groups.get_mut(&group).and_then(|r| r.arbiter.poll()) {
+            self.act(group, action);
+        }
+        let Some(running) = self.groups.get_mut(&group) else { return };
+        let due = running.arbiter.deadline();
+        let before = core::mem::replace(&mut running.due, due);
+        if before != due {
+            before.map(|at| self.due.remove(&(at, group)));
+            due.map(|at| self.due.insert((at, group)));
+        }
+    }
+
+    fn act(&mut self, group: u64, action: Action) {
+        let (job, kind, at_most) = match action {
+            Action::Grant { job, lease, .. } => (job, OrderKind::Grant, lease),
+            Action::GrantAhead { job } => (job, OrderKind::GrantAhead, Nanos(0)),
+            Action::Hold { job, at_most } => (job, OrderKind::Hold, at_most),
+            Action::Withdraw { job } => (job, OrderKind::Withdraw, Nanos(0)),
+        };
+        let now = self.now;
+        let name = self.groups.get(&group).and_then(|r| r.of.jobs.get(job as usize)).map(|j| j.name.clone());
+        let Some((name, entry)) = name.and_then(|name| Some((name.clone(), self.jobs.get_mut(&name)?))) else { return };
+        let Some((known, _)) = entry.known else { return };
+        // Grants and holds answer the number that asked; what is given or taken ahead is about the next one.
+        let ahead = matches!(kind, OrderKind::GrantAhead | OrderKind::Withdraw);
+        let number = known.saturating_add(u64::from(ahead));
+        let before = entry.ordered.replace((number, kind)).map(|(_, kind)| kind);
+        match kind {
+            OrderKind::Hold => entry.counts.waited += u64::from(before != Some(OrderKind::Hold)),
+            OrderKind::Grant => entry.counts.waiting = Nanos(entry.counts.waiting.0.saturating_add(now.since(entry.asked_at).0)),
+            _ => {}
+        }
+        self.orders.extend(entry.order(number, kind, at_most));
+        if kind == OrderKind::Withdraw {
+            entry.again = Some((now.saturating_add(WITHDRAW_EVERY), WITHDRAWALS - 1));
+            self.again.insert((now.saturating_add(WITHDRAW_EVERY), name));
+        }
+    }
+
+    fn tick(&mut self) {
+        while let Some(&(at, group)) = self.due.first()
+            && at <= self.now
+        {
+            // The arbiter's next deadline is later than now, or it has none.
+            self.tell(group, Event::Tick);
+        }
+        let next = self.now.saturating_add(WITHDRAW_EVERY);
+        while let Some((at, name)) = self.again.first().filter(|(at, _)| *at <= self.now).cloned() {
+            self.again.remove(&(at, name.clone()));
+            let Some(entry) = self.jobs.get_mut(&name) else { continue };
+            let Some((_, left @ 1..)) = entry.again.take() else { continue };
+            entry.again = Some((next, left - 1));
+            if let Some((number, kind)) = entry.ordered {
+                self.orders.extend(entry.order(number, kind, Nanos(0)));
+            }
+            self.again.insert((next, name));
+        }
+    }
+}
+
+impl Entry {
+    fn new(job: &TurnJob) -> Self {
+        Self {
+            name: job.name.clone(),
+            leader_host: job.leader_host.clone(),
+            group: 0,
+            index: 0,
+            writer: 0,
+            writer_before: None,
+            known: None,
+            ordered: None,
+            asked_at: FabricTime(0),
+            session: None,
+            again: None,
+            counts: TurnCounts::default(),
+        }
+    }
+
+    /// Another run of the job's gate is heard from now on.
+    fn begin(&mut self, writer: u64) {
+        self.writer_before = Some(self.writer);
+        (self.writer, self.known, self.ordered) = (writer, None, None);
+    }
+
+    /// An order for the job, and to whom; `None` while its agent is not there.
+    fn order(&self, number: u64, kind: OrderKind, at_most: Nanos) -> Option<(SessionId, Order)> {
+        Some((self.session?, Order { job: self.name.clone(), writer: self.writer, number, kind, at_most }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{vec, vec::Vec};
+
+    use turns::{Group, Member, Up, Use, WITHDRAW_WITHIN};
+    use units::Rate;
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Jobs a, b, c of hosts ha, hb, hc: each sends 40 of 100 ms at the rate of the one link, and takes turns with the others.
+    fn group(names: &[&str], ahead: bool) -> Arc<TurnGroup> {
+        let up = Up { start: Nanos(0), end: Nanos(40 * MS), rate: Rate(50_000) };
+        let others = |index: usize| (0..names.len() as u32).filter(|&o| o != index as u32).collect();
+        let member = |index| Member { iteration: Nanos(100 * MS), uses: vec![Use { link: 0, ups: vec![up] }], opponents: others(index) };
+        let job = |name: &&str| TurnJob { name: (*name).into(), leader_host: alloc::format!("h{name}").into() };
+        let members = (0..names.len()).map(member).collect();
+        Arc::new(TurnGroup { jobs: names.iter().map(job).collect(), group: Group { members, limits: vec![Rate(50_000)], ahead } })
+    }
+
+    struct World {
+        turns: Turns,
+        now: u64,
+    }
+
+    impl World {
+        fn new(ahead: bool) -> Self {
+            let mut world = Self { turns: Turns::default(), now: 0 };
+            world.handle(TurnEvent::Groups(vec![group(&["a", "b", "c"], ahead)]));
+            for (session, host) in [(1, "ha"), (2, "hb"), (3, "hc")] {
+                world.handle(TurnEvent::Session { session: SessionId(session), host: host.into() });
+            }
+            world
+        }
+
+        fn handle(&mut self, event: TurnEvent) -> Vec<(u64, u64, OrderKind)> {
+            self.turns.handle(FabricTime(self.now * MS), event);
+            core::iter::from_fn(|| self.turns.poll()).map(|(session, order)| (session.0, order.number, order.kind)).collect()
+        }
+
+        fn note(&mut self, session: u64, job: &str, number: u64, kind: NoteKind) -> Vec<(u64, u64, OrderKind)> {
+            self.say(session, job, 7, number, kind)
+        }
+
+        fn say(&mut self, session: u64, job: &str, writer: u64, number: u64, kind: NoteKind) -> Vec<(u64, u64, OrderKind)> {
+            let note = Note { job: job.into(), writer, number, kind, phase: 0, age: Nanos(0), sent: Nanos(40 * MS) };
+            self.handle(TurnEvent::Note { session: SessionId(session), note })
+        }
+    }
+
+    use NoteKind::{Ended, Ready, Started, Withdrawn};
+    use OrderKind::{Grant, GrantAhead, Heard, Hold, Withdraw};
+
+    #[test]
+    fn one_after_the_other() {
+        let mut world = World::new(false);
+        assert_eq!(world.note(1, "a", 1, Ready), [(1, 1, Grant)]);
+        assert_eq!(world.note(2, "b", 1, Ready), [(2, 1, Hold)]);
+        world.now = 40;
+        assert_eq!(world.note(1, "a", 1, Ended), [(2, 1, Grant), (1, 1, Heard)]);
+        let b = world.turns.view().find(|view| view.job == "b").unwrap();
+        assert_eq!((b.counts.asked, b.counts.waited, b.counts.waiting), (1, 1, Nanos(40 * MS)));
+        assert_eq!(b.sends_until, Some(FabricTime((40 + 52) * MS)));
+    }
+
+    #[test]
+    fn a_note_that_comes_again_is_answered_again_and_an_old_one_is_not() {
+        let mut world = World::new(false);
+        world.note(1, "a", 1, Ready);
+        assert_eq!(world.note(1, "a", 1, Ready), [(1, 1, Grant)]);
+        world.note(2, "b", 1, Ready);
+        assert_eq!(world.note(2, "b", 1, Ready), [(2, 1, Hold)]);
+        assert_eq!(world.note(1, "a", 2, Ready), [(2, 1, Grant), (1, 2, Hold)], "whoever is ready again has ended");
+        assert_eq!(world.note(1, "a", 1, Ended), [], "older than what is known");
+        let asked = world.turns.view().find(|view| view.job == "a").unwrap().counts.asked;
+        assert_eq!(asked, 2);
+    }
+
+    #[test]
+    fn an_end_whose_start_was_lost_is_a_start_and_an_end() {
+        let mut world = World::new(false);
+        world.note(1, "a", 1, Ready);
+        world.note(2, "b", 1, Ready);
+        // b waited in vain and went by itself.
+        assert_eq!(world.note(2, "b", 1, Ended), [(2, 1, Heard)]);
+        let b = world.turns.view().find(|view| view.job == "b").unwrap();
+        assert_eq!((b.waits_since, b.sends_until), (None, None));
+        assert_eq!(world.note(3, "c", 4, Ended), [(3, 4, Heard)]);
+        assert_eq!(world.turns.view().find(|view| view.job == "c").unwrap().counts.unasked, 1);
+    }
+
+    #[test]
+    fn whoever_takes_no_turns_is_never_kept_waiting() {
+        let mut world = World::new(false);
+        assert_eq!(world.note(1, "x", 1, Ready), [(1, 1, Grant)]);
+        world.note(1, "a", 1, Ready);
+        world.note(2, "b", 1, Ready);
+        assert_eq!(world.handle(TurnEvent::Groups(vec![group(&["a", "c"], false)])), [(2, 1, Grant)]);
+        assert_eq!(world.note(3, "c", 1, Ready), [(3, 1, Hold)], "a goes on sending in the new group");
+    }
+
+    #[test]
+    fn only_the_leaders_agent_speaks_for_a_job() {
+        let mut world = World::new(false);
+        assert_eq!(world.note(2, "a", 1, Ready), []);
+        assert_eq!(world.note(9, "a", 1, Ready), []);
+        world.handle(TurnEvent::Session { session: SessionId(9), host: "ha".into() });
+        assert_eq!(world.note(9, "a", 1, Ready), [(9, 1, Grant)]);
+        assert_eq!(world.note(1, "a", 2, Ready), [], "an earlier session of the host");
+    }
+
+    #[test]
+    fn another_run_of_a_gate_takes_the_place_of_the_one_before() {
+        let mut world = World::new(false);
+        world.note(1, "a", 5, Ready);
+        world.note(2, "b", 1, Ready);
+        // The process of a died while it sent.
+        assert_eq!(world.say(1, "a", 8, 1, Ready), [(2, 1, Grant), (1, 1, Hold)]);
+        assert_eq!(world.say(1, "a", 7, 5, Ended), [], "a late message of the dead process");
+    }
+
+    #[test]
+    fn a_permission_ahead_is_asked_back_until_it_is_answered() {
+        let mut world = World::new(true);
+        world.note(1, "a", 1, Ready);
+        world.now = 40;
+        assert_eq!(world.note(1, "a", 1, Ended), [(1, 2, GrantAhead)]);
+        assert_eq!(world.note(2, "b", 1, Ready), [(1, 2, Withdraw), (2, 1, Hold)]);
+        let mut said = 0;
+        while let Some(at) = world.turns.deadline().filter(|at| at.0 < 40 * MS + WITHDRAW_WITHIN.0) {
+            world.now = at.0 / MS;
+            said += world.handle(TurnEvent::Tick).iter().filter(|order| order.2 == Withdraw).count();
+        }
+        assert_eq!(said, 2);
+        assert_eq!(world.note(1, "a", 2, Withdrawn), [(2, 1, Grant), (1, 2, Heard)]);
+        // And if it started meanwhile, the start counts.
+        let mut world = World::new(true);
+        world.note(1, "a", 1, Ready);
+        world.note(1, "a", 1, Ended);
+        world.note(2, "b", 1, Ready);
+        assert_eq!(world.note(1, "a", 2, Started), [(1, 2, Heard)]);
+        assert!(world.turns.view().find(|view| view.job == "b").unwrap().waits_since.is_some());
+    }
+
+    #[test]
+    fn an_agent_that_is_gone_blocks_nobody_for_longer_than_a_lease() {
+        let mut world = World::new(false);
+        world.note(1, "a", 1, Ready);
+        world.note(2, "b", 1, Ready);
+        assert_eq!(world.handle(TurnEvent::Gone { session: SessionId(1) }), []);
+        let due = world.turns.deadline().unwrap();
+        assert_eq!(due, FabricTime(52 * MS), "the lease of a");
+        world.now = 52;
+        assert_eq!(world.handle(TurnEvent::Tick), [(2, 1, Grant)]);
+    }
+}
