@@ -127,7 +127,12 @@ fn gates(page: &mut Page, gates: &[(String, GateTotals)]) {
 fn turns(page: &mut Page, snapshot: &Snapshot) {
     let NoteCounts { heard, strange, dropped } = snapshot.notes;
     page.counter("turn_notes_total", "Notes of gates that take turns.", &[], heard as f64);
-    page.counter("turn_notes_strange_total", "Datagrams that were no note of a job that takes turns here.", &[], strange as f64);
+    page.counter(
+        "turn_notes_strange_total",
+        "Datagrams that were no note of a job that takes turns here, or past the limit of one.",
+        &[],
+        strange as f64,
+    );
     page.counter("turn_notes_dropped_total", "Notes for the service that found no room on the way to the session.", &[], dropped as f64);
     for (job, counts) in &snapshot.turns {
         let labels = [("job_id", job.as_str())];

@@ -26,6 +26,9 @@ use crate::{clock::ClockEstimate, pages::Pages};
 
 /// Notes read at once. All jobs of a node are ready at the same time at worst, and anybody on the node may send any number.
 const NOTES_AT_ONCE: usize = 64;
+/// Notes of one job within a second that are told on: those of 60 starts. A job that starts more often than that, or somebody who
+/// writes in its name, is not heard, and its gate goes by itself after some milliseconds and then without asking.
+const NOTES_PER_JOB_MAX: u32 = 200;
 /// How long reading rests after so many: who floods the socket then takes a tenth of the loop, and not all of it.
 const REST: Duration = Duration::from_millis(1);
 
@@ -34,7 +37,7 @@ const REST: Duration = Duration::from_millis(1);
 pub struct NoteCounts {
     /// Notes of gates of this node's jobs.
     pub heard: u64,
-    /// Datagrams that were no note of a job that takes turns here.
+    /// Datagrams that were no note of a job that takes turns here, or past the limit of one.
     pub strange: u64,
     /// Notes for the service that found no room; each is repeated, or overtaken by a later one.
     pub dropped: u64,
@@ -43,7 +46,7 @@ pub struct NoteCounts {
 /// The turns of the jobs that this host leads.
 #[derive(Debug, Default)]
 pub struct Turns {
-    jobs: BTreeMap<String, TurnAgent>,
+    jobs: BTreeMap<String, Job>,
     /// Bound while a job takes turns: a node without turns has no socket.
     socket: Option<Socket>,
     /// The last error, so that it is said once.
@@ -52,6 +55,25 @@ pub struct Turns {
     connected: bool,
     sessions: u64,
     counts: NoteCounts,
+}
+
+#[derive(Debug)]
+struct Job {
+    agent: TurnAgent,
+    /// The second under way, and the notes in it.
+    second: NodeTime,
+    notes: u32,
+}
+
+impl Job {
+    /// Whether one more note is within the limit.
+    fn may_say(&mut self, now: NodeTime) -> bool {
+        if now.since(self.second) >= Nanos::from_millis(1_000) {
+            (self.second, self.notes) = (now, 0);
+        }
+        self.notes = self.notes.saturating_add(1);
+        self.notes <= NOTES_PER_JOB_MAX
+    }
 }
 
 /// The socket of the notes, and the same socket as the loop waits for it.
@@ -92,8 +114,9 @@ impl Turns {
     pub(crate) fn follow(&mut self, pages: &Pages) {
         let mut before = core::mem::take(&mut self.jobs);
         for job in pages.turning() {
-            let agent = before.remove(job).unwrap_or_else(|| TurnAgent::new(self.connected));
-            self.jobs.insert(job.to_owned(), agent);
+            let new = || Job { agent: TurnAgent::new(self.connected), second: NodeTime(0), notes: 0 };
+            let kept = before.remove(job).unwrap_or_else(new);
+            self.jobs.insert(job.to_owned(), kept);
         }
         if self.jobs.is_empty() {
             self.close();
@@ -127,12 +150,12 @@ impl Turns {
     /// Counts of each job, in order of their names.
     #[must_use]
     pub fn totals(&self) -> Vec<(String, TurnCounts)> {
-        self.jobs.iter().map(|(job, agent)| (job.clone(), agent.counts())).collect()
+        self.jobs.iter().map(|(name, job)| (name.clone(), job.agent.counts())).collect()
     }
 
     /// Waits until there are notes to read, or a repeat is due. Never ends where no job takes turns.
     pub(crate) async fn due(&self, now: NodeTime) {
-        let deadline = self.jobs.values().filter_map(TurnAgent::deadline).min();
+        let deadline = self.jobs.values().filter_map(|job| job.agent.deadline()).min();
         let tick = async {
             match deadline {
                 Some(at) => tokio::time::sleep(Duration::from_nanos(at.since(now).0)).await,
@@ -156,8 +179,8 @@ impl Turns {
     /// Reads what gates said, and repeats what is due.
     pub(crate) fn work(&mut self, around: &mut Around<'_>) {
         self.read(around);
-        let due = |agent: &TurnAgent| agent.deadline().is_some_and(|at| at <= around.now);
-        let due: Vec<String> = self.jobs.iter().filter(|(_, agent)| due(agent)).map(|(job, _)| job.clone()).collect();
+        let due = |job: &Job| job.agent.deadline().is_some_and(|at| at <= around.now);
+        let due: Vec<String> = self.jobs.iter().filter(|(_, job)| due(job)).map(|(name, _)| name.clone()).collect();
         for job in due {
             self.with(&job, around, |agent, now| agent.handle_tick(now));
         }
@@ -195,7 +218,7 @@ impl Turns {
         for _ in 0..NOTES_AT_ONCE {
             let Some(socket) = &self.socket else { return };
             match socket.recv() {
-                Ok(Some(JobNote { job, note })) if self.jobs.contains_key(job.as_str()) => {
+                Ok(Some(JobNote { job, note })) if self.jobs.get_mut(job.as_str()).is_some_and(|job| job.may_say(around.now)) => {
                     self.counts.heard += 1;
                     self.with(job.as_str(), around, |agent, now| agent.handle_note(now, note));
                 }
@@ -212,7 +235,7 @@ impl Turns {
 
     /// Gives a job's agent something, and does at once what it wants.
     fn with(&mut self, job: &str, around: &mut Around<'_>, act: impl FnOnce(&mut TurnAgent, NodeTime)) {
-        let Some(agent) = self.jobs.get_mut(job) else { return };
+        let Some(Job { agent, .. }) = self.jobs.get_mut(job) else { return };
         act(agent, around.now);
         if let Some(change) = agent.poll_page() {
             // The page comes before the note: the gate waits for the page, and the service for the network anyway.
