@@ -146,6 +146,8 @@ fn gated(layout: &Layout, jobs: &[FluidJob], tolerance: u32, jitter: u32, held: 
 }
 
 #[cfg(test)]
+mod cycle_tests;
+#[cfg(test)]
 mod mixtures;
 #[cfg(test)]
 mod tests;

@@ -63,8 +63,8 @@ pub(crate) const TESTS: &str = "tests";
 
 /// Everything but the tests, for the crates at the top.
 pub(crate) const ALL: &[&str] = &[
-    UNITS, RENDER, CIRCLE, FABRIC, PROFILE, JOB, TURNS, FLUID, PLAN, POLICY, SIM, LAB, CLI, STATE, STORE, SERVER, GATE_CORE, GATE, TELEMETRY,
-    VERBS, DAEMON, PROTO,
+    UNITS, RENDER, CIRCLE, FABRIC, PROFILE, JOB, TURNS, FLUID, PLAN, POLICY, SIM, LAB, CLI, STATE, STORE, SERVER, GATE_CORE, GATE,
+    TELEMETRY, VERBS, DAEMON, PROTO,
 ];
 
 /// The whole house, bottom first: a room depends only on rooms above it in this list.

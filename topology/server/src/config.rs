@@ -54,7 +54,7 @@ pub struct Config {
     pub log: LogConfig,
 }
 
-/// How jobs are kept apart that gain by it, as [`state::Control`].
+/// How jobs are kept apart that gain by it, as [`plan::Control`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Control {
@@ -67,7 +67,7 @@ pub enum Control {
     Observe,
 }
 
-impl From<Control> for state::Control {
+impl From<Control> for plan::Control {
     fn from(control: Control) -> Self {
         match control {
             Control::Turns => Self::Turns,

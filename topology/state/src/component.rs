@@ -2,18 +2,18 @@
 //!
 //! No shift in one component changes a score in another, so a change re-plans only those that it touches.
 
-use alloc::{collections::BTreeSet, format, string::ToString, sync::Arc, vec, vec::Vec};
+use alloc::{collections::BTreeSet, format, string::ToString, sync::Arc, vec::Vec};
 
 use circle::{Effort, Ticks};
 use fluid::{IterationTimes, jitter::JITTER_PERMILLE};
 use plan::{
     Coupled, Gates, Holding, Member, Options, Standing,
-    turns::{Arbitrated, TRIED_COMMIT, Taking},
+    turns::{Arbitrated, TRIED_RANKING, Taking},
 };
 use units::{LinkId, Nanos};
 
 use crate::{
-    Config, Control, Refusal,
+    Config, Refusal,
     config::MOVE_TOLERANCE,
     plan::{Job, Name, Plan},
     turns::{TurnGroup, TurnJob},
@@ -166,18 +166,15 @@ impl<'a> ComponentProblem<'a> {
         }
         // `Component::scores` finds a link by binary search.
         links.sort_unstable_by_key(|l| l.link);
-        let gates = Gates { tolerance_permille: config.tolerance_permille, jitter_permille: JITTER_PERMILLE };
-        let nobody = vec![false; self.jobs.len()];
-        let holding = if config.control == Control::Slots { holding } else { Holding::Kept(&nobody) };
-        let (times, mut advice) = self.coupled.predict(standing, gates, holding);
-        let mut turns = Vec::new();
-        if config.control == Control::Turns {
-            let chosen = self.coupled.take_turns(&[], JITTER_PERMILLE, TRIED_COMMIT).chosen;
-            if !chosen.taking.is_nobody() {
-                turns = self.turn_groups(&chosen.taking);
-                advice.times = chosen.times;
-            }
-        }
+        let gates = Gates {
+            tolerance_permille: config.tolerance_permille,
+            jitter_permille: JITTER_PERMILLE,
+            control: config.control,
+            // An evaluation tries as much, so what it says is what a commit does.
+            tried_max: TRIED_RANKING,
+        };
+        let (times, advice) = self.coupled.predict(standing, gates, holding);
+        let turns = self.turn_groups(&advice.turns);
         let takes = |name: &Name| turns.iter().any(|g: &Arc<TurnGroup>| g.jobs.iter().any(|j| j.name == *name));
         let takes_turns: Vec<bool> = self.jobs.iter().map(|j| takes(&j.name)).collect();
         let component = Component {

@@ -3,7 +3,7 @@
 use circle::Effort;
 use fabric::route::Ecmp;
 use fluid::TOLERANCE_PERMILLE;
-use plan::slot::HEADROOM_PERMILLE;
+use plan::{Control, slot::HEADROOM_PERMILLE};
 use units::Nanos;
 
 /// Most committed jobs: ten times the largest cluster that the benchmarks rank.
@@ -57,18 +57,6 @@ pub const MISMATCH_REPORTS: u32 = 3;
 pub const TRUST_PERMILLE: u32 = 750;
 /// How long internal changes wait after the store failed.
 pub const STORE_RETRY: Nanos = Nanos(1_000_000_000);
-
-/// How jobs are kept apart that gain by it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Control {
-    /// By event: whoever is ready goes when those ahead of it have ended ([`crate::turns`]).
-    Turns,
-    /// By time: each job starts in its slot. Slots need nothing but plans, also where there is no fast way between agents and service.
-    #[default]
-    Slots,
-    /// Not at all: what holding would bring is predicted and shown.
-    Observe,
-}
 
 /// What the service can be told.
 #[derive(Clone, Debug, PartialEq, Eq)]

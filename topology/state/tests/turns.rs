@@ -3,7 +3,8 @@
 
 mod world;
 
-use antiphase_state::{Config, Control, JobState, Service};
+use antiphase_state::{Config, JobState, Service};
+use plan::Control;
 use world::{Driver, restored};
 
 /// Between leaves 1 and 2, one after the other; C is elsewhere.
