@@ -123,7 +123,7 @@ pub(crate) const ROOMS: &[Room] = &[
     Room { folder: VERBS, kind: Kind::Edge, own: &[UNITS], external: None },
     Room { folder: DAEMON, kind: Kind::Edge, own: &[UNITS, GATE_CORE, GATE, TELEMETRY, PROTO], external: None },
     Room { folder: STORE, kind: Kind::Edge, own: &[UNITS, JOB], external: None },
-    Room { folder: SERVER, kind: Kind::Edge, own: &[UNITS, RENDER, CIRCLE, FABRIC, JOB, PLAN, STATE, STORE, PROTO], external: None },
+    Room { folder: SERVER, kind: Kind::Edge, own: &[UNITS, RENDER, CIRCLE, FABRIC, JOB, TURNS, PLAN, STATE, STORE, PROTO], external: None },
     Room {
         folder: LAB,
         kind: Kind::Edge,
