@@ -156,7 +156,9 @@ pub struct JobReport {
     pub hold: bool,
     /// Predicted iteration times, when asked for.
     pub times: Option<IterationTimes>,
-    /// Predicted iteration when exactly the jobs with `hold` are held, when asked for.
+    /// Whether this job takes turns with others ([`crate::turns`]), where turns are the control; then `hold` is false.
+    pub turns: bool,
+    /// Predicted iteration when exactly the jobs with `hold` are held, or those with `turns` take turns, when asked for.
     pub interleaved: Option<Nanos>,
 }
 
@@ -220,6 +222,7 @@ impl Evaluation {
                 slack: Nanos(period.0 / 2),
                 lock: period,
                 hold: false,
+                turns: false,
                 times,
                 interleaved: times.map(|t| t.contended),
             }
@@ -238,6 +241,7 @@ impl Evaluation {
                     // Advice is empty unless predictions were asked for, and without a prediction no job is held.
                     report.hold = answer.advice.hold.get(i).copied().unwrap_or(false);
                     report.times = answer.times.get(i).copied();
+                    report.turns = answer.advice.turns.opponents.get(i).is_some_and(|opponents| !opponents.is_empty());
                     report.interleaved = answer.advice.times.get(i).copied();
                 }
             }

@@ -16,6 +16,7 @@ use alloc::{vec, vec::Vec};
 use circle::PROOF_TOLERANCE;
 use units::Nanos;
 
+use crate::turns::Taking;
 use fluid::{FluidJob, FluidLink, HELD_PERIOD_MAX, IterationTimes, predict_held};
 
 /// Most choices that are tried for one component, beyond none, all, and those that are held now. Nearly all components have
@@ -55,8 +56,10 @@ pub struct Question<'a> {
 pub struct Advice {
     /// Per job: whether to hold it to its slots.
     pub hold: Vec<bool>,
-    /// Per job: mean time between starts of iterations when exactly these are held.
+    /// Per job: mean time between starts of iterations when exactly these are held, or those of `turns` take turns.
     pub times: Vec<Nanos>,
+    /// Who takes turns with whom, where turns are the control and not slots.
+    pub turns: Taking,
 }
 
 /// The jobs of each coupled group of these links, in order of the sets' first links. A link of one job is in no set.
@@ -150,7 +153,7 @@ impl Search<'_> {
         let known = 0..self.of.jobs.len().min(times.len());
         let gain = known.clone().map(|j| self.gain(j, times[j])).sum();
         let slowest = known.map(|j| times[j].0 as f64 / self.of.jobs[j].period.0.max(1) as f64).fold(0.0, f64::max);
-        Choice { sets, advice: Advice { hold, times }, gain, slowest }
+        Choice { sets, advice: Advice { hold, times, turns: Taking::default() }, gain, slowest }
     }
 
     fn weight(&self, job: usize) -> f64 {

@@ -29,6 +29,7 @@ mod reason;
 pub mod slot;
 mod solved;
 mod table;
+pub mod turns;
 
 pub use coupled::{Coupled, Exceeded, Member, Standing};
 pub use demand::{LinkDemands, link_demands};
@@ -37,6 +38,6 @@ pub use evaluation::{Evaluation, JobReport, LinkReport, MeanScores, MeanTimes, O
 pub use options::{Cluster, Objective, Options};
 pub use overlap::{Overlap, TimedPhases, over_capacity};
 pub use planner::{evaluate, problem, rank, rank_until, sort, unknown_base_links};
-pub use predict::{Gates, Holding};
+pub use predict::{Control, Gates, Holding};
 pub use reason::{Explanation, Reason, Remainder};
 pub use table::can_exceed;

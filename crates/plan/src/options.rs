@@ -6,6 +6,8 @@ use fluid::{TOLERANCE_PERMILLE, jitter::JITTER_PERMILLE};
 use job::{Job, Placement};
 use units::Nanos;
 
+use crate::{Control, Gates, turns::TRIED_RANKING};
+
 /// What candidates are judged on.
 #[derive(Clone, Copy, Debug)]
 pub struct Cluster<'a> {
@@ -50,6 +52,8 @@ pub struct Options {
     pub headroom_permille: u32,
     /// How late a job may be and still start at once, in thousandths of its period.
     pub tolerance_permille: u32,
+    /// How jobs are kept apart that gain by it.
+    pub control: Control,
     /// How much Down phases vary where no gate holds the jobs, in thousandths: see [`fluid::jitter`]. 0 takes jobs that
     /// repeat themselves to the nanosecond.
     pub jitter_permille: u32,
@@ -65,12 +69,19 @@ impl Default for Options {
             predict: true,
             headroom_permille: 0,
             tolerance_permille: TOLERANCE_PERMILLE,
+            control: Control::default(),
             jitter_permille: JITTER_PERMILLE,
         }
     }
 }
 
 impl Options {
+    /// How gates and jobs behave, for a prediction.
+    pub(crate) fn gates(&self) -> Gates {
+        let Self { tolerance_permille, jitter_permille, control, .. } = *self;
+        Gates { tolerance_permille, jitter_permille, control, tried_max: TRIED_RANKING }
+    }
+
     /// Whether the fluid model has to run.
     pub(crate) fn predicts(&self) -> bool {
         self.predict || self.objective == Objective::Time

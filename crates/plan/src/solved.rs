@@ -12,7 +12,7 @@ use crate::{
     demand::Demands,
     groups::{CoupledGroup, compose},
     hold::Advice,
-    predict::{Gates, Holding, predict},
+    predict::{Holding, predict},
     table::overrun_score,
 };
 use fluid::IterationTimes;
@@ -202,8 +202,8 @@ pub(crate) fn answer(content: &Content, sets: &[(&CoupledGroup, &SolvedGroup)], 
         Answer { shifts, scores, optimality, affinity: affinity(content), robust_loss, times: Vec::new(), advice: Advice::default() };
     if options.predicts() {
         let shifts: Vec<u64> = answer.shifts.iter().map(|s| s.shift).collect();
-        let gates = Gates { tolerance_permille: options.tolerance_permille, jitter_permille: options.jitter_permille };
-        (answer.times, answer.advice) = predict(content, |d| &demands.phases[d as usize], &shifts, gates, Holding::Advised(&[]));
+        let phases = |d: u32| &*demands.phases[d as usize];
+        (answer.times, answer.advice) = predict(content, phases, &shifts, options.gates(), Holding::Advised(&[]));
     }
     answer
 }

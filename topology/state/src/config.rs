@@ -3,7 +3,7 @@
 use circle::Effort;
 use fabric::route::Ecmp;
 use fluid::TOLERANCE_PERMILLE;
-use plan::slot::HEADROOM_PERMILLE;
+use plan::{Control, slot::HEADROOM_PERMILLE};
 use units::Nanos;
 
 /// Most committed jobs: ten times the largest cluster that the benchmarks rank.
@@ -73,6 +73,8 @@ pub struct Config {
     pub tolerance_permille: u32,
     /// How much work the solver may spend on a component.
     pub effort: Effort,
+    /// How jobs are kept apart.
+    pub control: Control,
 }
 
 impl Default for Config {
@@ -84,6 +86,7 @@ impl Default for Config {
             headroom_permille: HEADROOM_PERMILLE,
             tolerance_permille: TOLERANCE_PERMILLE,
             effort: Effort::Fast,
+            control: Control::default(),
         }
     }
 }

@@ -18,7 +18,7 @@ fn an_evaluation_says_what_a_commit_will_do() {
         (seed >> 8) % n
     };
     let mut contended = 0;
-    for _ in 0..60 {
+    for round in 0..60 {
         let mut specs: Vec<(String, String)> = Vec::new();
         for j in 0..2 + below(5) {
             let period = [100, 100, 150, 200, 130, 97][below(6) as usize];
@@ -35,18 +35,19 @@ fn an_evaluation_says_what_a_commit_will_do() {
         let placements: Vec<job::Placement> = definitions.iter().map(|d| d.placement.clone()).collect();
         let router = fabric::route::Router::new(&fabric, fabric::route::Ecmp::Spread, &[]).unwrap();
         let cluster = plan::Cluster { fabric: &fabric, router: &router, jobs: &jobs, placements: &placements };
-        let options = plan::Options { headroom_permille: Config::default().headroom_permille, ..plan::Options::default() };
+        let control = [plan::Control::Slots, plan::Control::Turns, plan::Control::Turns][round % 3];
+        let options = plan::Options { headroom_permille: Config::default().headroom_permille, control, ..plan::Options::default() };
         let evaluation = plan::evaluate(&cluster, &job::Candidate::default(), &options).unwrap();
 
-        let mut driver = Driver::new(Service::new(Config::default()));
+        let mut driver = Driver::new(Service::new(Config { control, ..Config::default() }));
         driver.set_fabric("6 4 2").unwrap();
         let borrowed: Vec<(&str, &str)> = specs.iter().map(|(n, d)| (n.as_str(), d.as_str())).collect();
         driver.commit(&borrowed);
         for report in evaluation.jobs(&cluster) {
             let name = &jobs[report.job.index()].name;
             let (slot, expected) = (driver.slot(name), report.slot(Config::default().tolerance_permille));
-            let seen = (slot.period, slot.offset, slot.tolerance, slot.slack, slot.hold_max, slot.hold);
-            let expected = (expected.period, expected.offset, expected.tolerance, expected.slack, expected.hold_max, report.hold);
+            let seen = (slot.period, slot.offset, slot.tolerance, slot.slack, slot.hold_max, slot.hold, slot.turns);
+            let expected = (expected.period, expected.offset, expected.tolerance, expected.slack, expected.hold_max, report.hold, report.turns);
             assert_eq!(seen, expected, "{name} of {specs:?}");
             let view = driver.service.view();
             let view = view.job(name).unwrap();

@@ -39,11 +39,12 @@ impl Api {
         limit("jobs", request.jobs.len(), JOBS_MAX)?;
         let snapshot = self.snapshot().await?;
         let metrics = Arc::clone(self.metrics());
-        let headroom_permille = self.config().plan.headroom_permille;
+        let config = self.config();
+        let planned = Options { headroom_permille: config.plan.headroom_permille, control: config.control.into(), ..Options::default() };
         self.compute(move |cancel| {
             // The time is that of the work, without the wait for a turn.
             let began = Instant::now();
-            let mut response = evaluate(&snapshot, &request, headroom_permille, cancel)?;
+            let mut response = evaluate(&snapshot, &request, &planned, cancel)?;
             metrics.evaluated(began.elapsed());
             response.elapsed_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
             Ok(response)
@@ -52,15 +53,15 @@ impl Api {
     }
 }
 
-/// Periods get the headroom with which a commit begins, so that an evaluation says what a commit will.
+/// Headroom and control are `planned`, those with which a commit begins, so that an evaluation says what a commit will.
 fn evaluate(
     snapshot: &Snapshot,
     request: &pb::EvaluateRequest,
-    headroom_permille: u32,
+    planned: &Options,
     cancel: &Cancel,
 ) -> Result<pb::EvaluateResponse, ApiError> {
     let view = snapshot.fabric.as_ref().ok_or(state::Refusal::NoFabric)?;
-    let options = Options { headroom_permille, ..options(request)? };
+    let options = options(request, planned)?;
     let round = Round::read(snapshot, &view.fabric, request)?;
     let router = view.routing.router();
     let cluster = Cluster { fabric: &view.fabric, router: &router, jobs: &round.jobs, placements: &round.placements };
@@ -69,13 +70,13 @@ fn evaluate(
     Ok(pb::EvaluateResponse { ranked, fabric_version: view.version, plan_version: snapshot.plan_version, elapsed_us: 0 })
 }
 
-fn options(request: &pb::EvaluateRequest) -> Result<Options, ApiError> {
+fn options(request: &pb::EvaluateRequest, planned: &Options) -> Result<Options, ApiError> {
     let objective = match pb::Objective::try_from(request.objective) {
         Ok(pb::Objective::Unspecified | pb::Objective::Score) => Objective::Score,
         Ok(pb::Objective::Time) => Objective::Time,
         Err(_) => return Err(ApiError::invalid(format!("objective: unknown value {}", request.objective))),
     };
-    Ok(Options { mode: mode(request.mode)?, objective, predict: request.predict, ..Options::default() })
+    Ok(Options { mode: mode(request.mode)?, objective, predict: request.predict, ..*planned })
 }
 
 /// Committed jobs and those of the request, with their placements, and the candidates.
