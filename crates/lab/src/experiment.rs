@@ -196,7 +196,7 @@ fn job_row(lab: &Lab, options: &Options, (rounds, last): (&[Round], &Round), job
         period_ms: plan.period.as_millis_f64(),
         shift_ms: plan.shift.as_millis_f64(),
         slack_ms: plan.slack.as_millis_f64(),
-        hold: plan.hold,
+        hold: plan.is_held(options.hold),
         mean_ms: runs(Summary::mean_ms),
         median_ms: runs(|t| t.p50.as_millis_f64()),
         p99_ms: runs(|t| t.p99.as_millis_f64()),

@@ -96,7 +96,7 @@ fn play(
     }
     // The commit waits for the leaders' pages, so no held job starts before its slot is known.
     service.commit(lab, &mut plan, &folders)?;
-    let held = plan.jobs.iter().filter(|job| job.hold).count();
+    let held = plan.jobs.iter().filter(|job| job.is_held(options.hold)).count();
     say(&format!(
         "committed: {held} of {} jobs are held by {}, for {} s or until Ctrl-C",
         jobs.len(),

@@ -6,7 +6,7 @@
 
 use anyhow::{Context, Result};
 use job::{Candidate, Job, Placement};
-use plan::{Cluster, Evaluation, JobReport, Options, Outcome, slot::HEADROOM_PERMILLE};
+use plan::{Cluster, Control, Evaluation, JobReport, Options, Outcome, slot::HEADROOM_PERMILLE};
 use units::Nanos;
 
 use crate::{
@@ -67,24 +67,34 @@ pub struct JobPlan {
     pub slack: Nanos,
     /// How late it may be and still start at once.
     pub tolerance: Nanos,
-    /// Whether it is held.
+    /// Whether it is held to its slots, where slots hold jobs.
     pub hold: bool,
+    /// Whether it takes turns with others, where turns hold jobs.
+    pub turns: bool,
     /// Predicted mean iteration beside the others, nobody held.
     pub contended: Nanos,
-    /// Predicted mean iteration when those are held to slots that help, if all profiles are true.
+    /// Predicted mean iteration when those are held to slots that gain by it, if all profiles are true.
     pub by_slots: Nanos,
-    /// The same by turns; nothing where nobody predicted it.
-    pub by_turns: Option<Nanos>,
+    /// The same when those take turns that gain by it, and ask once an iteration.
+    pub by_turns: Nanos,
 }
 
 impl JobPlan {
     /// Predicted mean iteration when the jobs are held.
     #[must_use]
-    pub fn held(&self, by: Hold) -> Option<Nanos> {
+    pub fn predicted(&self, by: Hold) -> Nanos {
         match by {
             Hold::Turns => self.by_turns,
-            // A job that is not held runs as it comes, also among others that are.
-            Hold::Slots => Some(if self.hold { self.by_slots } else { self.contended }),
+            Hold::Slots => self.by_slots,
+        }
+    }
+
+    /// Whether the job is held.
+    #[must_use]
+    pub fn is_held(&self, by: Hold) -> bool {
+        match by {
+            Hold::Turns => self.turns,
+            Hold::Slots => self.hold,
         }
     }
 }
@@ -102,10 +112,14 @@ pub fn plan(case: &Case, measured: &[Timing]) -> Result<Plan> {
     // Slots are made from what is declared; how long jobs take as they come depends on what they do.
     let truth = if is == said { None } else { Some(evaluate(case, &is, &options)?.0) };
     let (reports, evaluation) = evaluate(case, &said, &options)?;
+    let (turns, _) = evaluate(case, &said, &Options { control: Control::Turns, ..options })?;
     let scores = evaluation.scores.context("the planner solved it and gave no scores")?;
-    let job = |(position, (timing, report)): (usize, (&Timing, &JobReport))| {
+    let job = |(position, timing): (usize, &Timing)| {
+        // The planner reports every job of the case, in its order.
+        let (report, by_turns) = (&reports[position], &turns[position]);
         let slot = report.slot(options.tolerance_permille);
-        let free = truth.as_ref().and_then(|truth| truth.get(position)).unwrap_or(report);
+        let free = truth.as_ref().map_or(report, |truth| &truth[position]);
+        let contended = free.times.map_or(timing.period, |t| t.contended);
         JobPlan {
             solo: timing.clone(),
             period: slot.period,
@@ -113,14 +127,15 @@ pub fn plan(case: &Case, measured: &[Timing]) -> Result<Plan> {
             slack: slot.slack,
             tolerance: slot.tolerance,
             hold: report.hold,
-            contended: free.times.map_or(timing.period, |t| t.contended),
-            // Where the planner predicts nothing, the iteration is taken to be as long as the period.
-            by_slots: report.interleaved.unwrap_or(slot.period),
-            // [pending] The planner's prediction by turns.
-            by_turns: None,
+            turns: by_turns.turns,
+            contended,
+            // A job that is not held runs as it comes, also among others that are. Where the planner predicts nothing, the iteration
+            // is taken to be as long as the period.
+            by_slots: if report.hold { report.interleaved.unwrap_or(slot.period) } else { contended },
+            by_turns: if by_turns.turns { by_turns.interleaved.unwrap_or(contended) } else { contended },
         }
     };
-    let jobs = solo.iter().zip(&reports).enumerate().map(job).collect();
+    let jobs = solo.iter().enumerate().map(job).collect();
     let links = evaluation.links().filter(|l| l.jobs.len() > 1).flat_map(|l| link_plans(case, &l)).collect();
     Ok(Plan { jobs, score: scores.score, zero_shift_score: scores.zero_shift_score, links })
 }
@@ -189,9 +204,14 @@ mod tests {
             assert!((plan.score - expected).abs() < 0.03, "{name}: score {} and not {expected}", plan.score);
             let helps = case.expect.helps(true).unwrap();
             assert_eq!(plan.jobs.iter().all(|j| j.hold), helps, "{name}: {:?}", plan.jobs);
+            // The planner predicts turns as they are where jobs ask once an iteration.
+            if case.jobs.iter().all(|job| job.phases.len() == 1) {
+                assert_eq!(plan.jobs.iter().all(|j| j.turns), case.expect.helps(false).unwrap(), "{name}: {:?}", plan.jobs);
+            }
             if helps {
                 for job in &plan.jobs {
                     assert_eq!(job.by_slots, job.period, "{name}: held jobs keep their period");
+                    assert!(!job.turns || job.by_turns < job.by_slots, "{name}: turns have no headroom: {job:?}");
                     assert!(job.contended > job.period, "{name}: {job:?}");
                 }
             }

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
-use units::Nanos;
 
 use crate::{
     analysis::Spread,
@@ -39,7 +38,7 @@ impl Runs {
     }
 }
 
-/// What the fluid model says of the runs. It says nothing of a run that was not played, and of turns where nobody predicted them.
+/// What the fluid model says of the runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Formula<T> {
     /// The measured solo iteration that the plan was made from, in ratio with the others'.
@@ -47,14 +46,13 @@ pub struct Formula<T> {
     /// All together, as they come.
     pub contended: T,
     /// Held to slots.
-    #[serde(default = "nothing", skip_serializing_if = "Option::is_none")]
+    #[serde(default = "not_played", skip_serializing_if = "Option::is_none")]
     pub slots: Option<T>,
     /// Held by what was asked for.
-    #[serde(default = "nothing")]
-    pub held: Option<T>,
+    pub held: T,
 }
 
-fn nothing<T>() -> Option<T> {
+fn not_played<T>() -> Option<T> {
     None
 }
 
@@ -64,8 +62,8 @@ impl Formula<f64> {
         Self {
             solo: plan.solo.period.as_millis_f64(),
             contended: plan.contended.as_millis_f64(),
-            slots: if with_slots { plan.held(Hold::Slots).map(Nanos::as_millis_f64) } else { None },
-            held: plan.held(held_by).map(Nanos::as_millis_f64),
+            slots: with_slots.then(|| plan.predicted(Hold::Slots).as_millis_f64()),
+            held: plan.predicted(held_by).as_millis_f64(),
         }
     }
 }
@@ -74,11 +72,9 @@ impl Formula<Spread> {
     /// Of several repeats, each with its own calibration.
     pub(crate) fn over(said: &[Formula<f64>]) -> Self {
         let spread = |of: fn(&Formula<f64>) -> f64| Spread::of(said.iter().map(of).collect());
-        let known = |of: fn(&Formula<f64>) -> Option<f64>| {
-            let all: Option<Vec<f64>> = said.iter().map(of).collect();
-            all.filter(|all| !all.is_empty()).map(Spread::of)
-        };
-        Self { solo: spread(|f| f.solo), contended: spread(|f| f.contended), slots: known(|f| f.slots), held: known(|f| f.held) }
+        let slots: Vec<f64> = said.iter().filter_map(|f| f.slots).collect();
+        let slots = (!slots.is_empty()).then(|| Spread::of(slots));
+        Self { solo: spread(|f| f.solo), contended: spread(|f| f.contended), slots, held: spread(|f| f.held) }
     }
 }
 
@@ -246,6 +242,7 @@ impl Report {
             row.extend([ms(means.held), format!("{:.1} %", 100.0 * job.gain.median)]);
             row.extend([overlaps(job.overlap_contended, job.overlap_slots, job.overlap_held)]);
             row.push(if job.hold { "yes".into() } else { "no".into() });
+            // A slot of a job that is not held means nothing.
             let at = |ms: f64| if job.hold { format!("{ms:.1}") } else { unknown() };
             row.extend(slot("").into_iter().flat_map(|_| [at(job.period_ms), at(job.shift_ms)]));
             let counted = if self.held_by == Hold::Slots { job.gates.slips } else { job.gates.holds };
@@ -253,11 +250,9 @@ impl Report {
                 0 => format!("{counted}/{}", job.gates.iterations),
                 open => format!("{counted}/{}, {open} open", job.gates.iterations),
             });
-            let said = |spread: Option<Spread>| spread.map_or_else(unknown, |s| format!("{:.0}", s.median));
             let formula = &job.formula_ms;
-            let mut predicted = vec![said(Some(formula.solo)), said(Some(formula.contended))];
-            predicted.extend(with_slots.then(|| said(formula.slots)));
-            predicted.push(said(formula.held));
+            let predicted = [Some(formula.solo), Some(formula.contended), formula.slots, Some(formula.held)];
+            let predicted: Vec<String> = predicted.into_iter().flatten().map(|s| format!("{:.0}", s.median)).collect();
             row.push(predicted.join(" / "));
             rows.push(row);
         }

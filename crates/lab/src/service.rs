@@ -16,15 +16,7 @@ use job::TrafficPhase;
 use serde_json::{Value, json};
 use units::Nanos;
 
-use crate::{
-    case::Case,
-    client::Client,
-    control::{Control, Hold, Place},
-    management,
-    network::Lab,
-    plan::Plan,
-    tool,
-};
+use crate::{case::Case, client::Client, control::Hold, management, network::Lab, plan::Plan, tool};
 
 /// Port of the service.
 pub(crate) const PORT: u16 = 7_480;
@@ -139,12 +131,12 @@ impl Service {
         // The service gets the fabric as the case was read and not its file, so that an inline fabric works as well.
         fs::write(&fabric, fabric::native::write_yaml(&lab.case.fabric)).with_context(|| fabric.display().to_string())?;
         let text = format!(
-            "listen = \"{}:{PORT}\"\nstate = {:?}\nfabric = {:?}\necmp = \"{}\"\n{}[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {:?}\n",
+            "listen = \"{}:{PORT}\"\nstate = {:?}\nfabric = {:?}\necmp = \"{}\"\ncontrol = \"{}\"\n[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {:?}\n",
             management::SERVICE,
             folder.join("state.redb"),
             fabric,
             lab.case.ecmp,
-            control_key(hold),
+            hold.word(),
             folder.join("pki/server.pem"),
             folder.join("pki/server.key"),
             folder.join("pki/ca.pem"),
@@ -239,13 +231,6 @@ fn certificates(lab: &Lab, binaries: &Binaries, pki: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The line of the service's configuration that says what jobs are held by.
-fn control_key(hold: Hold) -> String {
-    // A service that knows slots only refuses a key that it does not know.
-    let choice = Place::Kernel(Control::Service).holds().len() > 1;
-    if choice { format!("control = {:?}\n", hold.word()) } else { String::new() }
-}
-
 /// The jobs with the profiles that their solo runs gave, or with what the case declares in their place: Up phases from the gate
 /// on, and Down phases after them.
 fn commit_request(case: &Case, plan: &Plan) -> Value {
@@ -280,6 +265,7 @@ fn adopt(lab: &Lab, plan: &mut Plan, answer: &Value) -> Result<()> {
         planned.slack = Nanos(number("slack_ns"));
         planned.tolerance = Nanos(number("tolerance_ns"));
         planned.hold = slot["hold"].as_bool().unwrap_or(false);
+        planned.turns = slot["turns"].as_bool().unwrap_or(false);
     }
     Ok(())
 }

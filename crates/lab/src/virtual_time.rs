@@ -75,6 +75,7 @@ fn control(case: &Case, hold: Hold) -> SimControl {
             let mut service = ServiceControl::default();
             // The service must route as the simulated fabric does, or it would plan for other links.
             service.config.ecmp = case.ecmp;
+            service.config.control = ::plan::Control::Slots;
             SimControl::Service(service)
         }
     }
@@ -144,7 +145,7 @@ fn job_row(case: &Case, (plan, hold): (&Plan, Hold), rounds: &[Round], job: usiz
         period_ms: slot.period.as_millis_f64(),
         shift_ms: slot.shift.as_millis_f64(),
         slack_ms: slot.slack.as_millis_f64(),
-        hold: slot.hold,
+        hold: slot.is_held(hold),
         mean_ms: times(|s| s.mean_ms()),
         median_ms: times(|s| s.p50.as_millis_f64()),
         p99_ms: times(|s| s.p99.as_millis_f64()),
@@ -208,7 +209,7 @@ mod tests {
                 let pairs = [
                     (job.mean_ms.solo.median, job.formula_ms.solo.median),
                     (job.mean_ms.contended.median, job.formula_ms.contended.median),
-                    (job.mean_ms.held.median, job.formula_ms.held.unwrap().median),
+                    (job.mean_ms.held.median, job.formula_ms.held.median),
                 ];
                 for (seen, predicted) in pairs {
                     assert!((seen / predicted - 1.0).abs() < 0.05, "{name} {}: {seen} ms and not {predicted} ms", job.id);
