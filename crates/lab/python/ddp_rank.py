@@ -75,6 +75,10 @@ class Timed:
         self.gate.step()
         self.went = time.monotonic_ns()
 
+    def done(self):
+        # What DDP's hook says when the last bucket is sent.
+        self.gate.done()
+
 
 def build(torch, count):
     """A model of `count` parameters, the last of which is the vote on whether to stop."""
@@ -139,7 +143,8 @@ def main():
         done_ns = time.monotonic_ns()
         stop = model.module.vote.grad.item() > 0
         if not stop:
-            iterations.append({"iteration": len(iterations), "start": gate.came, "comm_start": gate.went, "comm_end": done_ns})
+            up = {"ready": gate.came, "start": gate.went, "end": done_ns}
+            iterations.append({"iteration": len(iterations), "ups": [up]})
         resume_ns = done_ns + args.compute_ns + (jitter.randrange(args.jitter_ns + 1) if args.jitter_ns else 0)
         sgd.step()
     antiphase_gate.default_gate().flush()

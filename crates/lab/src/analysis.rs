@@ -40,14 +40,14 @@ impl Spread {
 
 /// The iterations that begin to communicate inside the window.
 fn measured(iterations: &[Iteration], window: Window) -> impl Iterator<Item = &Iteration> {
-    iterations.iter().filter(move |i| (window.from..window.until).contains(&i.comm_start))
+    iterations.iter().filter(move |i| (window.from..window.until).contains(&i.began()))
 }
 
 /// Lengths of the iterations of a job in the window, from one Up phase to the next; nothing when there are fewer than
 /// [`ITERATIONS_MIN`].
 fn lengths(take: &Take, job: usize) -> Option<Vec<Nanos>> {
     // An iteration counts from Up phase to Up phase: what a gate holds is then part of the iteration before.
-    let starts: Vec<u64> = measured(take.iterations.get(&job)?, take.window).map(|i| i.comm_start).collect();
+    let starts: Vec<u64> = measured(take.iterations.get(&job)?, take.window).map(Iteration::began).collect();
     let lengths: Vec<Nanos> = starts.windows(2).map(|w| Nanos(w[1] - w[0])).collect();
     (lengths.len() >= ITERATIONS_MIN).then_some(lengths)
 }
@@ -66,14 +66,17 @@ pub fn calibrate(take: &Take, job: usize) -> Option<Timing> {
         values.sort_unstable();
         values.get((values.len() * 3).div_ceil(4).max(1) - 1).copied()
     };
-    let ups = measured(take.iterations.get(&job)?, take.window).map(|i| Nanos(i.comm_end - i.comm_start)).collect();
-    Some(Timing { period: third_quartile(lengths(take, job)?)?, up: third_quartile(ups)? })
+    let all: Vec<&Iteration> = measured(take.iterations.get(&job)?, take.window).collect();
+    let phase = |k: usize| third_quartile(all.iter().filter_map(|i| i.ups.get(k)).map(|up| Nanos(up.end - up.start)).collect());
+    let ups = (0..all.first()?.ups.len()).map(phase).collect::<Option<Vec<Nanos>>>()?;
+    Some(Timing { period: third_quartile(lengths(take, job)?)?, ups })
 }
 
 /// When a job communicated in the window.
 fn communication(take: &Take, job: usize) -> Vec<Interval> {
     let all = take.iterations.get(&job).into_iter().flatten();
-    let intervals: Vec<Interval> = all.map(|i| Interval { start: Nanos(i.comm_start), end: Nanos(i.comm_end) }).collect();
+    let ups = all.flat_map(|i| &i.ups);
+    let intervals: Vec<Interval> = ups.map(|up| Interval { start: Nanos(up.start), end: Nanos(up.end) }).collect();
     // Iterations that reach over an end of the window count with the part inside, as the queues' counters do.
     stats::clip(&intervals, Nanos(take.window.from), Nanos(take.window.until))
 }
@@ -103,10 +106,12 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::rank::Up;
 
     fn take(spans: &[(usize, &[(u64, u64)])]) -> Take {
         let iterations = |all: &[(u64, u64)]| {
-            all.iter().enumerate().map(|(n, &(s, e))| Iteration { iteration: n as u64, start: s, comm_start: s, comm_end: e }).collect()
+            let up = |&(start, end): &(u64, u64)| Up { ready: start, start, end };
+            all.iter().enumerate().map(|(n, span)| Iteration { iteration: n as u64, ups: vec![up(span)] }).collect()
         };
         Take {
             window: Window { start: 0, from: 100, until: 1_000 },
@@ -134,8 +139,16 @@ mod tests {
         let take = take(&[(0, &[(0, 10), (100, 130), (200, 240), (310, 350), (410, 440), (1_000, 1_010)])]);
         let times = times(&take, 0).unwrap();
         assert_eq!((times.count, times.p50, times.max), (3, Nanos(100), Nanos(110)));
-        assert_eq!(calibrate(&take, 0).unwrap(), Timing { period: Nanos(110), up: Nanos(40) });
+        assert_eq!(calibrate(&take, 0).unwrap(), Timing { period: Nanos(110), ups: vec![Nanos(40)] });
         assert_eq!(iterations(&take, &[0]), 4);
+        // A second Up phase of 5 in each: another length to plan with, and no other iterations.
+        let mut twice = take.clone();
+        for iteration in twice.iterations.values_mut().flatten() {
+            let after = iteration.ups[0].end + 20;
+            iteration.ups.push(Up { ready: after, start: after, end: after + 5 });
+        }
+        assert_eq!(calibrate(&twice, 0).unwrap(), Timing { period: Nanos(110), ups: vec![Nanos(40), Nanos(5)] });
+        assert_eq!(link_use(&twice, &[0]).communicating, Nanos(link_use(&take, &[0]).communicating.0 + 4 * 5));
         assert!(super::times(&take, 1).is_none());
     }
 

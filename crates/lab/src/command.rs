@@ -13,7 +13,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::{
     case::{BUILTIN, Case, CaseError, builtin},
-    control::{self, Control},
+    control::{self, Control, Hold, Place},
     experiment::{self, Options},
     html,
     interrupt::Interrupt,
@@ -40,7 +40,7 @@ const SECONDS_MAX: i64 = 86_400;
 pub enum Command {
     /// Build the fabric of a case and leave it up.
     Up(UpArgs),
-    /// Play a case: every job alone, all together, all together held to their slots.
+    /// Play a case: every job alone, all together as they come, all together held.
     Run(RunArgs),
     /// Build the fabric of a case and let its jobs run, with the page of the service to watch, until Ctrl-C.
     Live(LiveArgs),
@@ -82,6 +82,12 @@ pub struct RunArgs {
     /// Who holds the jobs.
     #[arg(long, value_enum, default_value_t)]
     pub control: Control,
+    /// What they are held by; by default turns where there are any, else slots.
+    #[arg(long, value_enum)]
+    pub hold: Option<Hold>,
+    /// Play a run more, held to slots, beside one that is held by turns.
+    #[arg(long)]
+    pub with_slots: bool,
     /// Folder of antiphase-topology and antiphase-agent for --control service; by default that of this program.
     #[arg(long, value_name = "DIR")]
     pub programs: Option<PathBuf>,
@@ -113,6 +119,9 @@ pub struct LiveArgs {
     /// How long they are held before everything is taken down, in seconds.
     #[arg(long = "for", value_name = "SECONDS", default_value_t = 3_600, value_parser = clap::value_parser!(u32).range(1..=SECONDS_MAX))]
     pub held: u32,
+    /// What they are held by; by default turns where there are any, else slots.
+    #[arg(long, value_enum)]
+    pub hold: Option<Hold>,
     /// Folder of antiphase-topology and antiphase-agent; by default that of this program.
     #[arg(long, value_name = "DIR")]
     pub programs: Option<PathBuf>,
@@ -212,15 +221,21 @@ fn up(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
 
 fn play(args: &RunArgs, program: &Program) -> Result<String> {
     let case = find_case(&args.case)?;
-    let report =
-        if args.in_virtual_time { virtual_time::run(&case, args.repeats, args.iterations)? } else { on_kernel(case, args, program)? };
+    let report = if args.in_virtual_time {
+        let hold = Hold::decide(args.hold, Place::VirtualTime)?;
+        virtual_time::run(&case, args.repeats, args.iterations, (hold, args.with_slots))?
+    } else {
+        on_kernel(case, args, program)?
+    };
     print(&report, args.output)
 }
 
 fn on_kernel(case: Case, args: &RunArgs, program: &Program) -> Result<Report> {
     // Programs and PyTorch are looked for before anything is built.
+    let hold = Hold::decide(args.hold, Place::Kernel(args.control))?;
     control::check(args.control, args.programs.as_deref())?;
     let starter = Starter::find(program, args.trainer, args.programs.as_deref())?;
+    starter.check(&case)?;
     // Listening begins before the first namespace: a signal while the fabric is built would otherwise leave half a lab behind.
     let interrupt = Interrupt::listen()?;
     let lab = Lab::up(case)?;
@@ -229,6 +244,8 @@ fn on_kernel(case: Case, args: &RunArgs, program: &Program) -> Result<Report> {
         iterations: args.iterations,
         contended: args.contended_iterations.unwrap_or(args.iterations),
         control: args.control,
+        hold,
+        with_slots: args.with_slots,
         programs: args.programs.clone(),
     };
     let mut progress = |what: &str| {
@@ -246,11 +263,14 @@ fn on_kernel(case: Case, args: &RunArgs, program: &Program) -> Result<Report> {
 
 fn watch(args: &LiveArgs, program: &Program) -> Result<()> {
     let case = find_case(&args.case)?;
+    let hold = Hold::decide(args.hold, Place::Kernel(Control::Service))?;
     let starter = Starter::find(program, args.trainer, args.programs.as_deref())?;
+    starter.check(&case)?;
     let options = live::Options {
         listen: args.listen,
         free: Duration::from_secs(args.free.into()),
         held: Duration::from_secs(args.held.into()),
+        hold,
         programs: args.programs.clone(),
     };
     live::run(case, &starter, &options, &Interrupt::listen()?, &mut |what| eprintln!("{what}"))

@@ -5,6 +5,7 @@
 
 use std::{
     fs,
+    iter::Sum,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -21,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use units::Nanos;
 
 use crate::{
-    case::Case,
+    case::{Case, CaseError},
     network::Lab,
     plan::Plan,
     service::{Binaries, Service},
@@ -34,7 +35,7 @@ const STALE_AFTER: Nanos = Nanos::from_millis(2_000);
 /// How long a plan may be believed after the last heartbeat.
 const EXPIRES_AFTER: Nanos = Nanos::from_millis(60_000);
 
-/// Who holds the jobs in the interleaved run.
+/// Who holds the jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Control {
@@ -43,6 +44,79 @@ pub enum Control {
     Direct,
     /// The topology service and one agent beside every rank, over a network of their own.
     Service,
+}
+
+/// What the jobs are held by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Hold {
+    /// A ready job goes when those ahead of it have ended.
+    Turns,
+    /// A ready job goes at its next slot.
+    Slots,
+}
+
+/// Where a case is played: what can hold jobs differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Kernel(Control),
+    VirtualTime,
+}
+
+impl Hold {
+    /// The word for people and for documents.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Turns => "turns",
+            Self::Slots => "slots",
+        }
+    }
+
+    /// What holds the jobs there: what was asked for, else the first of what is there. The one place that decides it.
+    ///
+    /// # Errors
+    /// A [`CaseError`] for what cannot hold jobs there.
+    pub(crate) fn decide(asked: Option<Self>, place: Place) -> Result<Self, CaseError> {
+        let there = place.holds();
+        let hold = asked.or(there.first().copied()).unwrap_or(Self::Slots);
+        if there.contains(&hold) {
+            return Ok(hold);
+        }
+        let known: Vec<&str> = there.iter().map(|hold| hold.word()).collect();
+        let problem = format!("{}: {} {}", hold.word(), place.words(), known.join(" or "));
+        Err(CaseError::Value { place: "--hold".into(), problem })
+    }
+}
+
+impl Place {
+    /// What jobs can be held by, the default first.
+    pub(crate) fn holds(self) -> &'static [Hold] {
+        match self {
+            // Turns need somebody who hears that a job has ended, and pages written by hand hear nothing.
+            Self::Kernel(Control::Direct) => &[Hold::Slots],
+            // [pending] Turns are the first of both, once agents and service, and the simulator, carry them.
+            Self::Kernel(Control::Service) => &[Hold::Slots],
+            Self::VirtualTime => &[Hold::Slots],
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Kernel(Control::Direct) => "pages that the lab writes itself hold jobs by",
+            Self::Kernel(Control::Service) => "the service and its agents hold jobs by",
+            Self::VirtualTime => "in virtual time jobs are held by",
+        }
+    }
+}
+
+/// The gates that leaders pass in a take.
+#[derive(Clone, Copy, Debug)]
+pub struct Gates<'a> {
+    /// Where their files are, in a folder named after each job.
+    pub folder: &'a Path,
+    /// What their jobs are held by.
+    pub hold: Hold,
 }
 
 /// Totals of a gate in one take.
@@ -56,6 +130,17 @@ pub struct GateTotals {
     pub slips: u64,
     /// Starts that went because the plan could not be trusted.
     pub fail_opens: u64,
+}
+
+impl Sum for GateTotals {
+    fn sum<I: Iterator<Item = Self>>(totals: I) -> Self {
+        totals.fold(Self::default(), |sum, one| Self {
+            iterations: sum.iterations + one.iterations,
+            holds: sum.holds + one.holds,
+            slips: sum.slips + one.slips,
+            fail_opens: sum.fail_opens + one.fail_opens,
+        })
+    }
 }
 
 impl GateTotals {
@@ -74,6 +159,7 @@ impl GateTotals {
 #[derive(Debug)]
 pub(crate) struct Session {
     folder: PathBuf,
+    hold: Hold,
     /// The folder and the name of each job.
     jobs: Vec<(PathBuf, String)>,
     _keeper: Keeper,
@@ -113,18 +199,18 @@ pub(crate) fn check(control: Control, programs: Option<&Path>) -> Result<()> {
 ///
 /// # Errors
 /// Pages cannot be written, or the service does not work.
-pub(crate) fn start(lab: &Lab, plan: &mut Plan, control: Control, programs: Option<&Path>) -> Result<Session> {
+pub(crate) fn start(lab: &Lab, plan: &mut Plan, control: Control, hold: Hold, programs: Option<&Path>) -> Result<Session> {
     let (folder, folders) = folders(lab)?;
     let keeper = match control {
         Control::Direct => Keeper::Heart(Heart::start(&lab.case, plan, &folders)?),
         Control::Service => {
-            let mut service = Service::start(lab, &Binaries::find(programs)?, &folders)?;
+            let mut service = Service::start(lab, &Binaries::find(programs)?, &folders, hold)?;
             service.commit(lab, plan, &folders)?;
             Keeper::Service(service)
         }
     };
     let names = lab.case.jobs.iter().map(|job| job.id.clone());
-    Ok(Session { folder, jobs: folders.into_iter().zip(names).collect(), _keeper: keeper })
+    Ok(Session { folder, hold, jobs: folders.into_iter().zip(names).collect(), _keeper: keeper })
 }
 
 /// Makes anew where gates' files are, and the folder of each job in it.
@@ -186,9 +272,9 @@ impl Heart {
 }
 
 impl Session {
-    /// Where the gates' files are: one folder per job.
-    pub(crate) fn folder(&self) -> &Path {
-        &self.folder
+    /// What the leaders pass.
+    pub(crate) fn gates(&self) -> Gates<'_> {
+        Gates { folder: &self.folder, hold: self.hold }
     }
 
     /// What each gate did so far, in the order of the case.
@@ -209,5 +295,21 @@ impl Drop for Heart {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nothing is held in another way than it was asked for, and without a wish in the first way that the place knows.
+    #[test]
+    fn what_holds_jobs_is_decided_by_the_place() {
+        for place in [Place::Kernel(Control::Direct), Place::Kernel(Control::Service), Place::VirtualTime] {
+            assert_eq!(Hold::decide(None, place), Ok(place.holds()[0]));
+            assert_eq!(Hold::decide(Some(Hold::Slots), place), Ok(Hold::Slots));
+        }
+        let refused = Hold::decide(Some(Hold::Turns), Place::Kernel(Control::Direct)).unwrap_err().to_string();
+        assert_eq!(refused, "--hold: turns: pages that the lab writes itself hold jobs by slots");
     }
 }

@@ -1,4 +1,4 @@
-//! The experiment: every job alone, all together as they come, all together held to their slots; several times over.
+//! The experiment: every job alone, all together as they come, all together held; several times over.
 
 use std::{fs, path::PathBuf};
 
@@ -9,11 +9,11 @@ use units::LinkId;
 use crate::{
     analysis::{self, Spread},
     case::Timing,
-    control::{self, Control, GateTotals},
+    control::{self, Control, GateTotals, Hold},
     interrupt::Interrupt,
     network::Lab,
     plan::{Plan, plan},
-    report::{JobRow, LinkRow, Prediction, REPORT_SCHEMA, Report, Three},
+    report::{Formula, JobRow, LinkRow, REPORT_SCHEMA, Report, Runs, UpRow},
     traffic::{Lengths, Take, play},
     trainer::Starter,
 };
@@ -36,17 +36,41 @@ pub struct Options {
     pub contended: u32,
     /// Who holds the jobs.
     pub control: Control,
+    /// What they are held by.
+    pub hold: Hold,
+    /// Whether they are held to slots in a run of its own, beside that; nothing is added where `hold` is slots.
+    pub with_slots: bool,
     /// Folder of the programs of the service; by default that of this program.
     pub programs: Option<PathBuf>,
 }
 
 /// One round of the experiment.
 struct Round {
-    plan: Plan,
     solo: Vec<Take>,
     contended: Take,
-    interleaved: Take,
+    slots: Option<Held>,
+    held: Held,
+}
+
+/// A run in which the jobs are held.
+struct Held {
+    plan: Plan,
+    take: Take,
     gates: Vec<GateTotals>,
+}
+
+/// What a row of the report is made from: a number of each run, where it was played.
+struct OfRuns<T> {
+    solo: T,
+    contended: T,
+    slots: Option<T>,
+    held: T,
+}
+
+impl<T> OfRuns<T> {
+    fn runs(&self, of: impl Fn(&T) -> Spread) -> Runs {
+        Runs { solo: of(&self.solo), contended: of(&self.contended), slots: self.slots.as_ref().map(&of), held: of(&self.held) }
+    }
 }
 
 /// Does the experiment. `progress` is told what is being played.
@@ -66,18 +90,33 @@ fn round(lab: &Lab, starter: &Starter, options: &Options, interrupt: &Interrupt,
     let jobs: Vec<usize> = (0..lab.case.jobs.len()).collect();
     let (solo, measured): (Vec<Take>, Vec<Timing>) = alone(lab, starter, options.iterations, interrupt, progress)?.into_iter().unzip();
     // Each round plans anew from its own solo times, so that the spread over rounds holds the spread of calibrations.
-    let mut plan = plan(&lab.case, &measured)?;
+    let plan = plan(&lab.case, &measured)?;
     progress("all together, as they come");
     let free = lengths(lab, &jobs, WARM_UP_CONTENDED, options.contended);
     let contended = play(lab, starter, &jobs, free, None, interrupt)?;
-    progress("all together, held to their slots");
+    let slots = if options.with_slots && options.hold != Hold::Slots {
+        progress("all together, held to their slots");
+        Some(held(lab, starter, options, (plan.clone(), Hold::Slots), interrupt)?)
+    } else {
+        None
+    };
+    progress(match options.hold {
+        Hold::Turns => "all together, held by turns",
+        Hold::Slots => "all together, held to their slots",
+    });
+    let held = held(lab, starter, options, (plan, options.hold), interrupt)?;
+    Ok(Round { solo, contended, slots, held })
+}
+
+fn held(lab: &Lab, starter: &Starter, options: &Options, (mut plan, hold): (Plan, Hold), interrupt: &Interrupt) -> Result<Held> {
+    let jobs: Vec<usize> = (0..lab.case.jobs.len()).collect();
     // The session lives until the end of this function: pages must stay fresh until the last rank has stopped.
-    let session = control::start(lab, &mut plan, options.control, options.programs.as_deref())?;
-    let held = lengths(lab, &jobs, WARM_UP_ITERATIONS, options.iterations);
-    let interleaved = play(lab, starter, &jobs, held, Some(session.folder()), interrupt)?;
+    let session = control::start(lab, &mut plan, options.control, hold, options.programs.as_deref())?;
+    let lengths = lengths(lab, &jobs, WARM_UP_ITERATIONS, options.iterations);
+    let take = play(lab, starter, &jobs, lengths, Some(session.gates()), interrupt)?;
     // Totals are read before the session goes, because the gates' files belong to its folder.
     let gates = session.totals();
-    Ok(Round { plan, solo, contended, interleaved, gates })
+    Ok(Held { plan, take, gates })
 }
 
 /// Plays every job alone and returns what was seen and what to plan with, in the order of the case.
@@ -101,7 +140,7 @@ pub(crate) fn alone(
 }
 
 fn lengths(lab: &Lab, jobs: &[usize], warm_up: u64, iterations: u32) -> Lengths {
-    let slowest = jobs.iter().map(|&j| lab.case.jobs[j].nominal().period.0 + lab.case.jobs[j].jitter.0).max().unwrap_or(0);
+    let slowest = jobs.iter().map(|&j| lab.case.jobs[j].longest().0).max().unwrap_or(0);
     // A take is measured in time and not in iterations, so the length allows for iterations that the others stretch.
     let stretched = slowest / 100 * STRETCH_PERCENT;
     Lengths { warm_up: stretched * warm_up, measured: stretched * u64::from(iterations) }
@@ -109,69 +148,72 @@ fn lengths(lab: &Lab, jobs: &[usize], warm_up: u64, iterations: u32) -> Lengths 
 
 fn report(lab: &Lab, starter: &Starter, options: &Options, rounds: &[Round], load: [f64; 2]) -> Result<Report> {
     let last = rounds.last().context("no round was played")?;
-    let jobs: Result<Vec<JobRow>> = (0..lab.case.jobs.len()).map(|job| job_row(lab, rounds, last, job)).collect();
+    let jobs: Result<Vec<JobRow>> = (0..lab.case.jobs.len()).map(|job| job_row(lab, options, (rounds, last), job)).collect();
     Ok(Report {
         schema: REPORT_SCHEMA.into(),
         case: lab.case.name.clone(),
         about: lab.case.about.clone(),
         control: options.control,
+        held_by: options.hold,
         torch: starter.torch().map(str::to_owned),
         repeats: options.repeats,
         load: Some(load),
-        score: last.plan.score,
-        zero_shift_score: last.plan.zero_shift_score,
+        score: last.held.plan.score,
+        zero_shift_score: last.held.plan.zero_shift_score,
         jobs: jobs?,
         links: lab.wiring.crossings.iter().map(|(link, jobs)| link_row(lab, rounds, *link, jobs)).collect(),
     })
 }
 
-fn job_row(lab: &Lab, rounds: &[Round], last: &Round, job: usize) -> Result<JobRow> {
-    let id = lab.case.jobs[job].id.clone();
-    let others = &lab.wiring.meets()[job];
-    let times = |of: &dyn Fn(&Round) -> &Take| -> Result<Vec<Summary>> {
+fn job_row(lab: &Lab, options: &Options, (rounds, last): (&[Round], &Round), job: usize) -> Result<JobRow> {
+    let spec = &lab.case.jobs[job];
+    let (id, others) = (spec.id.clone(), &lab.wiring.meets()[job]);
+    let times = |of: &dyn Fn(&Round) -> Option<&Take>| -> Result<Vec<Summary>> {
         let few = || format!("job {id:?} made fewer than {} iterations; ask for more with --iterations", analysis::ITERATIONS_MIN);
-        rounds.iter().map(|round| analysis::times(of(round), job).with_context(few)).collect()
+        rounds.iter().filter_map(of).map(|take| analysis::times(take, job).with_context(few)).collect()
     };
-    let (solo, contended, interleaved) = (times(&|r| &r.solo[job])?, times(&|r| &r.contended)?, times(&|r| &r.interleaved)?);
-    let three = |value: fn(&Summary) -> f64| {
-        let spread = |times: &[Summary]| Spread::of(times.iter().map(value).collect());
-        Three { solo: spread(&solo), contended: spread(&contended), interleaved: spread(&interleaved) }
+    // All rounds are played alike, so a run that one has not, none has.
+    let slots = times(&|r| Some(&r.slots.as_ref()?.take))?;
+    let seen = OfRuns {
+        solo: times(&|r| r.solo.get(job))?,
+        contended: times(&|r| Some(&r.contended))?,
+        slots: Some(slots).filter(|slots| !slots.is_empty()),
+        held: times(&|r| Some(&r.held.take))?,
     };
-    let overlap = |of: &dyn Fn(&Round) -> &Take| Spread::of(rounds.iter().map(|r| analysis::overlap(of(r), job, others)).collect());
+    let runs = |value: fn(&Summary) -> f64| seen.runs(|times: &Vec<Summary>| Spread::of(times.iter().map(value).collect()));
+    let overlap = |of: &dyn Fn(&Round) -> Option<&Take>| {
+        let shares: Vec<f64> = rounds.iter().filter_map(of).map(|take| analysis::overlap(take, job, others)).collect();
+        (!shares.is_empty()).then(|| Spread::of(shares))
+    };
     // Gains are formed per round, so that a slow machine in one round slows both sides of one quotient.
-    let gains = contended.iter().zip(&interleaved).map(|(before, after)| 1.0 - after.mean / before.mean);
-    let plan = &last.plan.jobs[job];
-    let said: Vec<Prediction> = rounds.iter().map(|round| Prediction::of(&round.plan.jobs[job])).collect();
-    let formula = |of: fn(&Prediction) -> f64| Spread::of(said.iter().map(of).collect());
-    let formula_ms =
-        Three { solo: formula(|p| p.solo_ms), contended: formula(|p| p.contended_ms), interleaved: formula(|p| p.interleaved_ms) };
-    let sum = |of: fn(&GateTotals) -> u64| rounds.iter().map(|r| of(&r.gates[job])).sum();
+    let gains = seen.contended.iter().zip(&seen.held).map(|(before, after)| 1.0 - after.mean / before.mean);
+    let plan = &last.held.plan.jobs[job];
+    let said = |r: &Round| Formula::of(&r.held.plan.jobs[job], options.hold, r.slots.is_some());
+    let gates = |of: &dyn Fn(&Round) -> Option<&Held>| rounds.iter().filter_map(of).filter_map(|h| h.gates.get(job)).copied().sum();
     Ok(JobRow {
-        up_ms: plan.solo.up.as_millis_f64(),
+        up_ms: plan.solo.up().as_millis_f64(),
+        ups: UpRow::of(spec, plan),
         period_ms: plan.period.as_millis_f64(),
         shift_ms: plan.shift.as_millis_f64(),
         slack_ms: plan.slack.as_millis_f64(),
-        hold: plan.hold,
-        mean_ms: three(Summary::mean_ms),
-        median_ms: three(|t| t.p50.as_millis_f64()),
-        p99_ms: three(|t| t.p99.as_millis_f64()),
+        hold: plan.is_held(options.hold),
+        mean_ms: runs(Summary::mean_ms),
+        median_ms: runs(|t| t.p50.as_millis_f64()),
+        p99_ms: runs(|t| t.p99.as_millis_f64()),
         gain: Spread::of(gains.collect()),
-        overlap_contended: overlap(&|r| &r.contended),
-        overlap_interleaved: overlap(&|r| &r.interleaved),
-        predicted: Prediction::middle(&formula_ms),
-        formula_ms,
-        gates: GateTotals {
-            iterations: sum(|g| g.iterations),
-            holds: sum(|g| g.holds),
-            slips: sum(|g| g.slips),
-            fail_opens: sum(|g| g.fail_opens),
-        },
+        overlap_contended: overlap(&|r| Some(&r.contended)).unwrap_or_default(),
+        overlap_slots: overlap(&|r| Some(&r.slots.as_ref()?.take)),
+        overlap_held: overlap(&|r| Some(&r.held.take)).unwrap_or_default(),
+        formula_ms: Formula::over(&rounds.iter().map(said).collect::<Vec<_>>()),
+        gates: gates(&|r| Some(&r.held)),
+        gates_slots: seen.slots.is_some().then(|| gates(&|r| r.slots.as_ref())),
         id,
     })
 }
 
 fn link_row(lab: &Lab, rounds: &[Round], link: LinkId, jobs: &[usize]) -> LinkRow {
     let name = lab.case.fabric.link_name(link);
+    let with_slots = rounds.iter().any(|r| r.slots.is_some());
     let marks = |of: &dyn Fn(&Round) -> Vec<&Take>| {
         let per_iteration = |round: &Round| {
             let takes = of(round);
@@ -182,15 +224,16 @@ fn link_row(lab: &Lab, rounds: &[Round], link: LinkId, jobs: &[usize]) -> LinkRo
         };
         Spread::of(rounds.iter().map(per_iteration).collect())
     };
-    let shared =
-        |of: &dyn Fn(&Round) -> &Take| Spread::of(rounds.iter().map(|r| analysis::link_use(of(r), jobs).overlap_share()).collect());
+    let shared = |of: &dyn Fn(&Round) -> Option<&Take>| {
+        Spread::of(rounds.iter().filter_map(of).map(|take| analysis::link_use(take, jobs).overlap_share()).collect())
+    };
     let carried = |of: &dyn Fn(&Round) -> &Take| {
         // Bytes per nanosecond times 8,000 are Mbit/s.
         let mbps =
             |take: &Take| take.bytes.get(&link).map_or(0.0, |&bytes| bytes as f64 * 8e3 / (take.window.until - take.window.from) as f64);
         Spread::of(rounds.iter().map(|r| mbps(of(r))).collect())
     };
-    let plan = rounds.last().and_then(|r| r.plan.links.iter().find(|l| l.name == name));
+    let plan = rounds.last().and_then(|r| r.held.plan.links.iter().find(|l| l.name == name));
     LinkRow {
         capacity_mbps: lab.case.fabric.link(link).capacity.map_or(0, units::Rate::mbps),
         jobs: jobs.iter().map(|&j| lab.case.jobs[j].id.clone()).collect(),
@@ -199,15 +242,17 @@ fn link_row(lab: &Lab, rounds: &[Round], link: LinkId, jobs: &[usize]) -> LinkRo
         zero_shift_score: plan.map(|l| l.zero_shift_score),
         demand_mbps: plan.map_or_else(Vec::new, |l| jobs.iter().map(|&j| l.demand_mbps(j)).collect()),
         shared: jobs.len() > 1,
-        marks_per_iteration: Three {
+        marks_per_iteration: Runs {
             solo: marks(&|r| jobs.iter().map(|&j| &r.solo[j]).collect()),
             contended: marks(&|r| vec![&r.contended]),
-            interleaved: marks(&|r| vec![&r.interleaved]),
+            slots: with_slots.then(|| marks(&|r| r.slots.iter().map(|slots| &slots.take).collect())),
+            held: marks(&|r| vec![&r.held.take]),
         },
         carried_mbps_contended: Some(carried(&|r| &r.contended)),
-        carried_mbps_interleaved: Some(carried(&|r| &r.interleaved)),
-        overlap_contended: shared(&|r| &r.contended),
-        overlap_interleaved: shared(&|r| &r.interleaved),
+        carried_mbps_held: Some(carried(&|r| &r.held.take)),
+        overlap_contended: shared(&|r| Some(&r.contended)),
+        overlap_slots: with_slots.then(|| shared(&|r| Some(&r.slots.as_ref()?.take))),
+        overlap_held: shared(&|r| Some(&r.held.take)),
         link: name,
     }
 }

@@ -9,7 +9,10 @@ use render::{
     view::{JobView, LinkView, MemberView, PhaseView},
 };
 
-use crate::report::{JobRow, LinkRow, Report};
+use crate::{
+    analysis::Spread,
+    report::{JobRow, LinkRow, Report, UpRow},
+};
 
 /// Links whose circles are drawn, the worst first: the links of a case that differ in their jobs are seldom more.
 const CIRCLES_MAX: usize = 4;
@@ -61,12 +64,13 @@ pub(crate) fn page(report: &Report) -> String {
 /// How long the iterations of each job are: alone, as they come, and held.
 fn iterations(page: &mut Html, report: &Report, colours: &Colours) {
     // One scale for all jobs, so that bars of two jobs can be compared as well.
-    let longest = report.jobs.iter().flat_map(|j| [j.mean_ms.solo, j.mean_ms.contended, j.mean_ms.interleaved]).map(|s| s.median);
+    let longest = report.jobs.iter().flat_map(|j| j.mean_ms.named(report.held_by)).map(|(_, s)| s.median);
     let longest = longest.fold(1.0, f64::max);
     page.raw("<h2>Iterations</h2>");
     for (i, job) in report.jobs.iter().enumerate() {
-        let times = [("alone", job.mean_ms.solo), ("as they come", job.mean_ms.contended), ("held", job.mean_ms.interleaved)];
-        let bars = times.map(|(name, time)| BarView { name: name.into(), value: time.median, said: format!("{:.1} ms", time.median) });
+        let times = job.mean_ms.named(report.held_by).into_iter();
+        let bar = |(name, time): (&str, Spread)| BarView { name: name.into(), value: time.median, said: format!("{:.1} ms", time.median) };
+        let bars: Vec<BarView> = times.map(bar).collect();
         page.raw("<h3>").text(&job.id).raw(" <span class=\"muted\">").text(&format!("gain {:.1} %", 100.0 * job.gain.median));
         page.raw("</span></h3>");
         page.raw(&bars::draw(&format!("iterations of {}", job.id), &colours.class(i), &bars, longest).fragment());
@@ -74,20 +78,24 @@ fn iterations(page: &mut Html, report: &Report, colours: &Colours) {
 }
 
 fn table(page: &mut Html, report: &Report) {
-    page.raw(
-        "<h2>Shared links</h2><table><tr><th>Link</th><th>Jobs</th><th class=\"n\">Score</th><th class=\"n\">ECN marks per \
-         iteration, as they come</th><th class=\"n\">held</th><th class=\"n\">Overlap, as they come</th><th class=\"n\">held</th></tr>",
-    );
+    // A link that was not played held to slots beside the run `held` has no such column; all links are played alike.
+    let runs: Vec<&str> = report
+        .links
+        .first()
+        .map_or_else(Vec::new, |link| link.marks_per_iteration.named(report.held_by).into_iter().skip(1).map(|(name, _)| name).collect());
+    page.raw("<h2>Shared links</h2><table><tr><th>Link</th><th>Jobs</th><th class=\"n\">Score</th>");
+    for quantity in ["ECN marks per iteration", "Overlap"] {
+        for run in &runs {
+            page.raw("<th class=\"n\">").text(&format!("{quantity}, {run}")).raw("</th>");
+        }
+    }
+    page.raw("</tr>");
     for link in report.links.iter().filter(|l| l.shared) {
         page.raw("<tr><td>").text(&link.link).raw("</td><td>").text(&link.jobs.join(", ")).raw("</td>");
-        let marks = &link.marks_per_iteration;
-        for cell in [
-            format!("{:.3}", link.score),
-            format!("{:.1}", marks.contended.median),
-            format!("{:.1}", marks.interleaved.median),
-            format!("{:.2}", link.overlap_contended.median),
-            format!("{:.2}", link.overlap_interleaved.median),
-        ] {
+        let marks = link.marks_per_iteration.named(report.held_by).into_iter().skip(1).map(|(_, s)| format!("{:.1}", s.median));
+        let overlaps = [Some(link.overlap_contended), link.overlap_slots, Some(link.overlap_held)];
+        let overlaps = overlaps.into_iter().flatten().map(|s| format!("{:.2}", s.median));
+        for cell in std::iter::once(format!("{:.3}", link.score)).chain(marks).chain(overlaps) {
             page.raw("<td class=\"n\">").text(&cell).raw("</td>");
         }
         page.raw("</tr>");
@@ -133,8 +141,8 @@ fn link_view(report: &Report, link: &LinkRow, alike: usize) -> LinkView {
     let member = |(id, mbps): (&String, &u64)| {
         // A report read from a file may name a job that it does not hold; such a member is left out.
         let job = report.jobs.iter().position(|j| j.id == *id)?;
-        // A job of the lab begins each iteration with its one Up phase.
-        Some(MemberView { job, phases: vec![PhaseView { start_ns: 0, end_ns: ns(report.jobs[job].up_ms), mbps: *mbps }] })
+        let phase = |up: &UpRow| PhaseView { start_ns: ns(up.start_ms), end_ns: ns(up.end_ms), mbps: *mbps };
+        Some(MemberView { job, phases: report.jobs[job].ups.iter().map(phase).collect() })
     };
     LinkView {
         name: if alike > 0 { format!("{} and {alike} like it", link.link) } else { link.link.clone() },
@@ -150,11 +158,12 @@ fn link_view(report: &Report, link: &LinkRow, alike: usize) -> LinkView {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::Hold;
 
     #[test]
     fn the_page_shows_every_job_and_shared_link() {
         let case = crate::find_case("three-in-a-loop").unwrap();
-        let report = crate::virtual_time::run(&case, 1, 20).unwrap();
+        let report = crate::virtual_time::run(&case, 1, 20, (Hold::Slots, false)).unwrap();
         let page = page(&report);
         assert!(report.jobs.iter().all(|j| page.contains(&format!("<h3>{} ", j.id))));
         let escaped = |name: &str| name.replace('>', "&gt;");
@@ -170,7 +179,7 @@ mod tests {
     #[test]
     fn a_result_without_demands_has_no_circles() {
         let case = crate::find_case("three-in-a-loop").unwrap();
-        let mut report = crate::virtual_time::run(&case, 1, 20).unwrap();
+        let mut report = crate::virtual_time::run(&case, 1, 20, (Hold::Slots, false)).unwrap();
         report.links.iter_mut().for_each(|l| (l.demand_mbps, l.zero_shift_score) = (Vec::new(), None));
         assert!(page(&report).contains("there is nothing to draw"));
     }

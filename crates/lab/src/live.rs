@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     case::{Case, CaseError, Timing},
-    control::{self, GateTotals},
+    control::{self, GateTotals, Gates, Hold},
     experiment,
     gateway::Gateway,
     interrupt::Interrupt,
@@ -36,6 +36,8 @@ pub struct Options {
     pub free: Duration,
     /// How long the jobs are held; then the lab goes.
     pub held: Duration,
+    /// What they are held by.
+    pub hold: Hold,
     /// Folder of the programs of the service; by default that of this program.
     pub programs: Option<PathBuf>,
 }
@@ -77,7 +79,7 @@ fn play(
 ) -> Result<()> {
     let (gates, folders) = control::folders(lab)?;
     // Locals are dropped in reverse order: ranks end before the gateway, and the gateway before the service.
-    let mut service = Service::start(lab, binaries, &folders)?;
+    let mut service = Service::start(lab, binaries, &folders, options.hold)?;
     let page = listener.local_addr()?;
     let _gateway = Gateway::start(lab, listener)?;
     say(&format!("the page is http://{page}/ while this runs"));
@@ -94,9 +96,15 @@ fn play(
     }
     // The commit waits for the leaders' pages, so no held job starts before its slot is known.
     service.commit(lab, &mut plan, &folders)?;
-    let held = plan.jobs.iter().filter(|job| job.hold).count();
-    say(&format!("committed: {held} of {} jobs are held to their slots, for {} s or until Ctrl-C", jobs.len(), options.held.as_secs()));
-    let mut ranks = Ranks::start(lab, starter, &jobs, Some(&gates), interrupt)?;
+    let held = plan.jobs.iter().filter(|job| job.is_held(options.hold)).count();
+    say(&format!(
+        "committed: {held} of {} jobs are held by {}, for {} s or until Ctrl-C",
+        jobs.len(),
+        options.hold.word(),
+        options.held.as_secs()
+    ));
+    let gates = Gates { folder: &gates, hold: options.hold };
+    let mut ranks = Ranks::start(lab, starter, &jobs, Some(gates), interrupt)?;
     let ended = watch(&mut ranks, &mut service, options.held, interrupt);
     // Totals are printed also after an interrupt: Ctrl-C is the ordinary end of a watch.
     for (job, folder) in lab.case.jobs.iter().zip(&folders) {

@@ -5,14 +5,20 @@
 //! and the headroom is added. Up phases keep their measured length; the added time is Down.
 
 use anyhow::{Context, Result};
-use job::Candidate;
-use plan::{Cluster, Evaluation, JobReport, Options, Outcome, slot::HEADROOM_PERMILLE};
-use units::{Nanos, Rate};
+use job::{Candidate, Job, Placement};
+use plan::{Cluster, Control, Evaluation, JobReport, Options, Outcome, slot::HEADROOM_PERMILLE};
+use units::Nanos;
 
-use crate::case::{Case, Timing};
+use crate::{
+    case::{Case, Timing},
+    control::Hold,
+};
 
 /// Periods are whole microseconds.
 const PERIOD_GRAIN: u64 = 1_000;
+
+/// A job as a planner takes it.
+type Planned = (Job, Placement);
 
 /// The slots of a case.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,11 +55,11 @@ impl LinkPlan {
 }
 
 /// The slot of one job, and its predicted iterations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobPlan {
-    /// Solo iteration, stretched so that all periods keep their ratio; the Up phase as measured.
+    /// Solo iteration, stretched so that all periods keep their ratio; Up phases as measured.
     pub solo: Timing,
-    /// Published period: the solo period and the headroom.
+    /// Published period: the solo period, or what is declared in its place, and the headroom.
     pub period: Nanos,
     /// When its iterations start, modulo the period.
     pub shift: Nanos,
@@ -61,12 +67,36 @@ pub struct JobPlan {
     pub slack: Nanos,
     /// How late it may be and still start at once.
     pub tolerance: Nanos,
-    /// Whether it is held to its slots.
+    /// Whether it is held to its slots, where slots hold jobs.
     pub hold: bool,
+    /// Whether it takes turns with others, where turns hold jobs.
+    pub turns: bool,
     /// Predicted mean iteration beside the others, nobody held.
     pub contended: Nanos,
-    /// Predicted mean iteration when those are held that help.
-    pub interleaved: Nanos,
+    /// Predicted mean iteration when those are held to slots that gain by it, if all profiles are true.
+    pub by_slots: Nanos,
+    /// The same when those take turns that gain by it, and ask once an iteration.
+    pub by_turns: Nanos,
+}
+
+impl JobPlan {
+    /// Predicted mean iteration when the jobs are held.
+    #[must_use]
+    pub fn predicted(&self, by: Hold) -> Nanos {
+        match by {
+            Hold::Turns => self.by_turns,
+            Hold::Slots => self.by_slots,
+        }
+    }
+
+    /// Whether the job is held.
+    #[must_use]
+    pub fn is_held(&self, by: Hold) -> bool {
+        match by {
+            Hold::Turns => self.turns,
+            Hold::Slots => self.hold,
+        }
+    }
 }
 
 /// Makes the plan from the measured times of each job, in the order of the case.
@@ -77,23 +107,35 @@ pub fn plan(case: &Case, measured: &[Timing]) -> Result<Plan> {
     let solo = in_ratio(case, measured);
     // The headroom is the service's default, so that `direct` plans as `service` does.
     let options = Options { headroom_permille: HEADROOM_PERMILLE, ..Options::default() };
-    let (reports, evaluation) = evaluate(case, &solo, &options)?;
+    let said: Vec<Planned> = case.jobs.iter().zip(&solo).map(|(job, timing)| job.planned(timing)).collect();
+    let is: Vec<Planned> = case.jobs.iter().zip(&solo).map(|(job, timing)| job.played(timing)).collect();
+    // Slots are made from what is declared; how long jobs take as they come depends on what they do.
+    let truth = if is == said { None } else { Some(evaluate(case, &is, &options)?.0) };
+    let (reports, evaluation) = evaluate(case, &said, &options)?;
+    let (turns, _) = evaluate(case, &said, &Options { control: Control::Turns, ..options })?;
     let scores = evaluation.scores.context("the planner solved it and gave no scores")?;
-    let job = |(timing, report): (&Timing, &JobReport)| {
+    let job = |(position, timing): (usize, &Timing)| {
+        // The planner reports every job of the case, in its order.
+        let (report, by_turns) = (&reports[position], &turns[position]);
         let slot = report.slot(options.tolerance_permille);
+        let free = truth.as_ref().map_or(report, |truth| &truth[position]);
+        let contended = free.times.map_or(timing.period, |t| t.contended);
         JobPlan {
-            solo: *timing,
+            solo: timing.clone(),
             period: slot.period,
             shift: slot.offset,
             slack: slot.slack,
             tolerance: slot.tolerance,
             hold: report.hold,
-            contended: report.times.map_or(timing.period, |t| t.contended),
-            // Where the planner predicts nothing, the iteration is taken to be as long as the period.
-            interleaved: report.interleaved.unwrap_or(slot.period),
+            turns: by_turns.turns,
+            contended,
+            // A job that is not held runs as it comes, also among others that are. Where the planner predicts nothing, the iteration
+            // is taken to be as long as the period.
+            by_slots: if report.hold { report.interleaved.unwrap_or(slot.period) } else { contended },
+            by_turns: if by_turns.turns { by_turns.interleaved.unwrap_or(contended) } else { contended },
         }
     };
-    let jobs = solo.iter().zip(&reports).map(job).collect();
+    let jobs = solo.iter().enumerate().map(job).collect();
     let links = evaluation.links().filter(|l| l.jobs.len() > 1).flat_map(|l| link_plans(case, &l)).collect();
     Ok(Plan { jobs, score: scores.score, zero_shift_score: scores.zero_shift_score, links })
 }
@@ -125,26 +167,21 @@ fn in_ratio(case: &Case, measured: &[Timing]) -> Vec<Timing> {
         // Through the shortest period, so that whole multiples of it stay whole after rounding.
         let period = (u128::from(job.nominal().period.0) * base + u128::from(shortest) / 2) / u128::from(shortest);
         let period = u64::try_from(period).unwrap_or(u64::MAX);
-        Timing { period: Nanos((period + PERIOD_GRAIN / 2) / PERIOD_GRAIN * PERIOD_GRAIN), up: Nanos(seen.up.0.min(period)) }
+        let ups = seen.ups.iter().map(|up| Nanos(up.0.min(period))).collect();
+        Timing { period: Nanos((period + PERIOD_GRAIN / 2) / PERIOD_GRAIN * PERIOD_GRAIN), ups }
     };
     case.jobs.iter().zip(measured).map(stretch).collect()
 }
 
-fn evaluate(case: &Case, timings: &[Timing], options: &Options) -> Result<(Vec<JobReport>, Evaluation)> {
+fn evaluate(case: &Case, planned: &[Planned], options: &Options) -> Result<(Vec<JobReport>, Evaluation)> {
     let router = case.router()?;
-    let (jobs, placements): (Vec<_>, Vec<_>) = case.jobs.iter().zip(timings).map(|(job, timing)| job.planned(*timing)).unzip();
+    let (jobs, placements): (Vec<_>, Vec<_>) = planned.iter().cloned().unzip();
     let cluster = Cluster { fabric: &case.fabric, router: &router, jobs: &jobs, placements: &placements };
     let evaluation = plan::evaluate(&cluster, &Candidate { id: "lab".into(), placements: Vec::new() }, options)?;
     match &evaluation.outcome {
         Outcome::Solved => Ok((evaluation.jobs(&cluster), evaluation)),
         other => anyhow::bail!("the planner could not solve it: {other:?}"),
     }
-}
-
-/// Demand of a job while it communicates, for people.
-#[must_use]
-pub fn up_rate(case: &Case, job: usize, plan: &JobPlan) -> Rate {
-    case.jobs[job].rate(plan.solo.up)
 }
 
 #[cfg(test)]
@@ -165,10 +202,16 @@ mod tests {
             let plan = plan(&case, &nominal).unwrap();
             let expected = case.expect.score.unwrap();
             assert!((plan.score - expected).abs() < 0.03, "{name}: score {} and not {expected}", plan.score);
-            assert_eq!(plan.jobs.iter().all(|j| j.hold), case.expect.hold.unwrap(), "{name}: {:?}", plan.jobs);
-            if case.expect.hold == Some(true) {
+            let helps = case.expect.helps(true).unwrap();
+            assert_eq!(plan.jobs.iter().all(|j| j.hold), helps, "{name}: {:?}", plan.jobs);
+            // The planner predicts turns as they are where jobs ask once an iteration.
+            if case.jobs.iter().all(|job| job.phases.len() == 1) {
+                assert_eq!(plan.jobs.iter().all(|j| j.turns), case.expect.helps(false).unwrap(), "{name}: {:?}", plan.jobs);
+            }
+            if helps {
                 for job in &plan.jobs {
-                    assert_eq!(job.interleaved, job.period, "{name}: held jobs keep their period");
+                    assert_eq!(job.by_slots, job.period, "{name}: held jobs keep their period");
+                    assert!(!job.turns || job.by_turns < job.by_slots, "{name}: turns have no headroom: {job:?}");
                     assert!(job.contended > job.period, "{name}: {job:?}");
                 }
             }

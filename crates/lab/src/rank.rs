@@ -3,21 +3,25 @@
 //!
 //! A rank prints `READY` once its ring is closed, and is then told on standard input when to start and until when.
 //!
-//! An iteration: the leader (rank 0) passes the gate and starts to send; each other rank starts to send when its predecessor's
-//! first bytes arrive, as in a ring collective. When a rank has sent and received all, it passes a token on; once the token is
-//! back at the leader, all ranks have finished. Then everybody computes.
+//! An iteration is one phase or several. In each, the leader (rank 0) starts to send; each other rank starts to send when its
+//! predecessor's first bytes arrive, as in a ring collective. When a rank has sent and received all, it passes a token on; once the
+//! token is back at the leader, all ranks have finished. Then everybody computes. The leader passes its gate before the first
+//! phase, or before each.
 
 use std::{
+    fmt,
     fs::File,
     io::{BufRead, Read, Write, stdin, stdout},
     net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream},
     path::PathBuf,
+    str::FromStr,
     sync::mpsc::{Receiver, Sender, channel},
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
+use gate::Gate;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -53,12 +57,9 @@ pub struct RankArgs {
     /// Address of the next rank on the ring.
     #[arg(long)]
     pub successor: Ipv4Addr,
-    /// Bytes sent per iteration.
-    #[arg(long)]
-    pub bytes: u64,
-    /// Length of the Down phase, in ns.
-    #[arg(long)]
-    pub compute_ns: u64,
+    /// Bytes to send and length of the Down phase after them in ns, of each phase of an iteration: BYTES:NS.
+    #[arg(long = "phase", value_name = "BYTES:NS", required = true)]
+    pub phases: Vec<RankPhase>,
     /// At most this much is added to a Down phase, in ns.
     #[arg(long)]
     pub jitter_ns: u64,
@@ -68,23 +69,68 @@ pub struct RankArgs {
     /// Whether the leader passes a gate, whose files are in this folder.
     #[arg(long)]
     pub gate: Option<PathBuf>,
+    /// Whether it passes its gate before each phase, and not only where an iteration starts.
+    #[arg(long)]
+    pub each_phase: bool,
     /// Where the leader writes its iterations, one JSON line each.
     #[arg(long)]
     pub trace: Option<PathBuf>,
 }
 
-/// One iteration as the leader saw it; times of CLOCK_MONOTONIC, which all namespaces share, in ns.
+/// A phase as a rank plays it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RankPhase {
+    /// Bytes sent to the successor, at least 1.
+    pub bytes: u64,
+    /// Length of the Down phase, in ns.
+    pub compute_ns: u64,
+}
+
+impl fmt::Display for RankPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.bytes, self.compute_ns)
+    }
+}
+
+impl FromStr for RankPhase {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let two = text.split_once(':').and_then(|(bytes, ns)| Some((bytes.parse().ok()?, ns.parse().ok()?)));
+        // A follower reads the first byte before the others.
+        let (bytes, compute_ns) = two.filter(|(bytes, _)| *bytes > 0).ok_or_else(|| format!("{text:?} is not BYTES:NS"))?;
+        Ok(Self { bytes, compute_ns })
+    }
+}
+
+/// One Up phase as the leader saw it; times of CLOCK_MONOTONIC, which all namespaces share, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Up {
+    /// Ready to communicate, before the gate.
+    pub ready: u64,
+    /// Past the gate, if it passes one here: the Up phase begins.
+    pub start: u64,
+    /// Every rank has sent and received everything.
+    pub end: u64,
+}
+
+/// One iteration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Iteration {
     /// Number, from 0.
     pub iteration: u64,
-    /// Ready to communicate, before the gate.
-    pub start: u64,
-    /// Past the gate: the Up phase begins.
-    pub comm_start: u64,
-    /// Every rank has sent and received everything.
-    pub comm_end: u64,
+    /// Its Up phases, at least one.
+    pub ups: Vec<Up>,
+}
+
+impl Iteration {
+    /// When its first Up phase began; 0 for a trace of an iteration without one.
+    #[must_use]
+    pub fn began(&self) -> u64 {
+        self.ups.first().map_or(0, |up| up.start)
+    }
 }
 
 /// The line of a rank that waits to be told when to start.
@@ -141,7 +187,7 @@ pub fn run(args: &RankArgs) -> Result<()> {
     let _ = rustix::process::nice(NICENESS);
     let mut ring = Ring::connect(args)?;
     // The rank is part of the seed, because all ranks of a job get the same one.
-    let mut down = Down { compute: args.compute_ns, jitter: args.jitter_ns, seed: args.seed ^ (u64::from(args.rank) << 32) };
+    let mut down = Down { jitter: args.jitter_ns, seed: args.seed ^ (u64::from(args.rank) << 32) };
     let mut out = stdout();
     writeln!(out, "{READY}").and_then(|()| out.flush())?;
     let span = told.recv().context("the lab did not say when to start")?;
@@ -168,60 +214,82 @@ fn lead(args: &RankArgs, span: Span, ring: &mut Ring, down: &mut Down) -> Result
     sleep_until(span.start);
     // The loop ends at `span.until`; each of its waits is bounded by `SILENCE_MAX` or by the gate's longest hold.
     for iteration in 0.. {
-        let start = monotonic_ns();
-        if start >= span.until {
+        if monotonic_ns() >= span.until {
             break;
         }
-        if let Some(gate) = &gate {
-            gate.step();
+        let mut ups = Vec::with_capacity(args.phases.len());
+        for (k, phase) in args.phases.iter().enumerate() {
+            // By turns each Up phase is a start of its own. A slot is that of the iteration, which ends with its last Up phase.
+            let (asks, says) = if args.each_phase { (true, true) } else { (k == 0, k + 1 == args.phases.len()) };
+            let up = communicate(ring, phase.bytes, gate.as_ref().filter(|_| asks))?;
+            if let Some(gate) = gate.as_ref().filter(|_| says) {
+                gate.done();
+            }
+            ups.push(up);
+            // From the end of the Up phase on: what `done` costs is no part of the Down phase.
+            if k + 1 < args.phases.len() {
+                down.sleep(up.end, phase.compute_ns);
+            }
         }
-        let comm_start = monotonic_ns();
-        // Sending is a thread's work, so both directions are busy at once, as in a ring collective.
-        ring.send(args.bytes)?;
-        ring.receive(args.bytes)?;
-        ring.sent()?;
-        // The token passes each rank after that rank has sent and received all; back here it says that all ranks have.
-        ring.pass_token()?;
-        ring.receive_token()?;
-        let comm_end = monotonic_ns();
+        let ended = ups.last().map_or(0, |up| up.end);
         if let Some(trace) = &mut trace {
-            writeln!(trace, "{}", serde_json::to_string(&Iteration { iteration, start, comm_start, comm_end })?)?;
+            writeln!(trace, "{}", serde_json::to_string(&Iteration { iteration, ups })?)?;
         }
-        down.sleep(comm_end);
+        down.sleep(ended, args.phases.last().map_or(0, |phase| phase.compute_ns));
     }
     ring.finish()
 }
 
+/// The leader's part of an Up phase.
+fn communicate(ring: &mut Ring, bytes: u64, gate: Option<&Gate>) -> Result<Up> {
+    let ready = monotonic_ns();
+    if let Some(gate) = gate {
+        gate.step();
+    }
+    let start = monotonic_ns();
+    // Sending is a thread's work, so both directions are busy at once, as in a ring collective.
+    ring.send(bytes)?;
+    ring.receive(bytes)?;
+    ring.sent()?;
+    // The token passes each rank after that rank has sent and received all; back here it says that all ranks have.
+    ring.pass_token()?;
+    ring.receive_token()?;
+    Ok(Up { ready, start, end: monotonic_ns() })
+}
+
 fn follow(args: &RankArgs, ring: &mut Ring, down: &mut Down) -> Result<()> {
-    while ring.begun()? {
-        ring.send(args.bytes)?;
-        // `begun` has read the first byte; `bytes` is at least 1 (`case::read_jobs`).
-        ring.receive(args.bytes - 1)?;
+    // The leader ends between iterations, so a follower that cycles through the phases stays in step with it.
+    for phase in args.phases.iter().cycle() {
+        if !ring.begun()? {
+            break;
+        }
+        ring.send(phase.bytes)?;
+        // `begun` has read the first byte; there is at least 1 (`RankPhase::from_str`).
+        ring.receive(phase.bytes - 1)?;
         ring.sent()?;
         // A follower passes the token on only now, after all of its own data: its order is the reverse of the leader's.
         ring.receive_token()?;
         ring.pass_token()?;
-        down.sleep(monotonic_ns());
+        down.sleep(monotonic_ns(), phase.compute_ns);
     }
     ring.finish()
 }
 
-/// The Down phase.
+/// The Down phases.
 struct Down {
-    compute: u64,
     jitter: u64,
     seed: u64,
 }
 
 impl Down {
-    fn sleep(&mut self, from: u64) {
+    fn sleep(&mut self, from: u64, compute: u64) {
         // splitmix64: the numbers need to differ, no more.
         self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.seed;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         let jitter = if self.jitter == 0 { 0 } else { (z ^ (z >> 31)) % (self.jitter + 1) };
-        sleep_until(from + self.compute + jitter);
+        sleep_until(from + compute + jitter);
     }
 }
 
@@ -351,32 +419,32 @@ fn send(to: &mut TcpStream, zeros: &[u8], bytes: u64) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
-    /// A ring of two on loopback does its iterations, and both ranks end when the leader does.
-    #[test]
-    fn a_ring_of_two_iterates_and_ends() {
+    /// Plays a ring of two on loopback for 200 ms, and returns what the leader traced.
+    fn play(net: u8, phases: &[RankPhase], gate: Option<&Path>, each_phase: bool) -> Vec<Iteration> {
         let folder = tempfile::tempdir().unwrap();
         let trace = folder.path().join("trace");
         let span = Span { start: monotonic_ns(), until: monotonic_ns() + 200_000_000 };
         assert_eq!(Span::read(&span.line()), Some(span));
-        let args = |rank: u32| RankArgs {
-            job: "a".into(),
-            rank,
-            listen: Ipv4Addr::new(127, 77, 0, rank as u8 + 1),
-            successor: Ipv4Addr::new(127, 77, 0, 2 - rank as u8),
-            bytes: 100_000,
-            compute_ns: 2_000_000,
-            jitter_ns: 1_000_000,
-            seed: 1,
-            gate: None,
-            trace: (rank == 0).then(|| trace.clone()),
-        };
-        let runs = [0, 1].map(|rank| {
-            let args = args(rank);
+        let runs = [0_u32, 1].map(|rank| {
+            let args = RankArgs {
+                job: "a".into(),
+                rank,
+                listen: Ipv4Addr::new(127, 77, net, rank as u8 + 1),
+                successor: Ipv4Addr::new(127, 77, net, 2 - rank as u8),
+                phases: phases.to_vec(),
+                jitter_ns: 1_000_000,
+                seed: 1,
+                gate: gate.filter(|_| rank == 0).map(Path::to_owned),
+                each_phase,
+                trace: (rank == 0).then(|| trace.clone()),
+            };
             thread::spawn(move || {
                 let mut ring = Ring::connect(&args).unwrap();
-                let mut down = Down { compute: args.compute_ns, jitter: args.jitter_ns, seed: args.seed };
+                let mut down = Down { jitter: args.jitter_ns, seed: args.seed };
                 if rank == 0 { lead(&args, span, &mut ring, &mut down) } else { follow(&args, &mut ring, &mut down) }
             })
         });
@@ -384,11 +452,45 @@ mod tests {
             run.join().unwrap().unwrap();
         }
         let text = std::fs::read_to_string(&trace).unwrap();
-        let iterations: Vec<Iteration> = text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
-        assert!(iterations.len() >= 2, "{text}");
+        text.lines().map(|l| serde_json::from_str(l).unwrap()).collect()
+    }
+
+    /// A ring of two on loopback does its iterations, and both ranks end when the leader does.
+    #[test]
+    fn a_ring_of_two_iterates_and_ends() {
+        let iterations = play(0, &[RankPhase { bytes: 100_000, compute_ns: 2_000_000 }], None, false);
+        assert!(iterations.len() >= 2, "{iterations:?}");
         for (i, pair) in iterations.windows(2).enumerate() {
             assert_eq!(pair[0].iteration, i as u64);
-            assert!(pair[0].comm_start < pair[0].comm_end && pair[0].comm_end + 2_000_000 <= pair[1].start, "{pair:?}");
+            let ([first], [second]) = (pair[0].ups.as_slice(), pair[1].ups.as_slice()) else { panic!("one phase: {pair:?}") };
+            assert!(first.start < first.end && first.end + 2_000_000 <= second.ready, "{pair:?}");
+        }
+    }
+
+    /// Two phases follow each other, each after its own Down phase. The gate counts a start per iteration, or one per Up phase.
+    #[test]
+    fn a_gate_is_passed_where_an_iteration_starts_or_before_each_phase() {
+        let phases = ["60000:5000000", "30000:1000000"].map(|text| text.parse::<RankPhase>().unwrap());
+        for (net, each_phase, starts) in [(1, false, 1), (2, true, 2)] {
+            let folder = tempfile::tempdir().unwrap();
+            gate::ReportReader::open_or_create(folder.path(), "a").unwrap();
+            let iterations = play(net, &phases, Some(folder.path()), each_phase);
+            assert!(iterations.len() >= 2, "{iterations:?}");
+            for pair in iterations.windows(2) {
+                let [first, second] = pair[0].ups.as_slice() else { panic!("two phases: {pair:?}") };
+                assert!(first.end + 5_000_000 <= second.ready && second.end + 1_000_000 <= pair[1].began(), "{pair:?}");
+            }
+            let report = gate::ReportReader::open_or_create(folder.path(), "a").unwrap().read().unwrap();
+            assert_eq!(report.tracker.counters().iterations, starts * iterations.len() as u64, "each_phase {each_phase}");
+        }
+    }
+
+    #[test]
+    fn a_phase_is_bytes_and_nanoseconds() {
+        let phase = RankPhase { bytes: 1, compute_ns: 0 };
+        assert_eq!(phase.to_string().parse(), Ok(phase));
+        for bad in ["", "5", "0:7", "5:", "5:6:7", "-1:2"] {
+            assert_eq!(bad.parse::<RankPhase>(), Err(format!("{bad:?} is not BYTES:NS")));
         }
     }
 }

@@ -6,48 +6,92 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     analysis::Spread,
-    control::{Control, GateTotals},
+    case::LabJob,
+    control::{Control, GateTotals, Hold},
     plan::JobPlan,
 };
 
 /// Schema of the document.
 pub const REPORT_SCHEMA: &str = "antiphase.lab-report/v1";
 
-/// One quantity in the three runs.
+/// One quantity in the runs, in the order in which they are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Three {
+pub struct Runs {
     /// Each job alone.
     pub solo: Spread,
     /// All together, as they come, begun at the same moment.
     pub contended: Spread,
-    /// All together, held to their slots where the plan says so.
-    pub interleaved: Spread,
+    /// All together, held to their slots where the plan says so; nothing where that was not played beside `held`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots: Option<Spread>,
+    /// All together, held by what was asked for ([`Report::held_by`]).
+    pub held: Spread,
 }
 
-/// What the fluid model says, in ms: of several repeats, each with its own calibration, the median.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Prediction {
-    /// The measured solo iteration that the plan was made from, in ratio with the others'.
-    pub solo_ms: f64,
-    /// All together, as they come.
-    pub contended_ms: f64,
-    /// All together, under the plan.
-    pub interleaved_ms: f64,
-}
-
-impl Prediction {
-    /// The middle of what the formula said.
-    pub(crate) fn middle(formula: &Three) -> Self {
-        Self { solo_ms: formula.solo.median, contended_ms: formula.contended.median, interleaved_ms: formula.interleaved.median }
+impl Runs {
+    /// What was played, with the name of each run.
+    #[must_use]
+    pub fn named(&self, held_by: Hold) -> Vec<(&'static str, Spread)> {
+        let slots = self.slots.map(|slots| ("held to slots", slots));
+        let held = if held_by == Hold::Turns { "held by turns" } else { "held to slots" };
+        [("alone", self.solo), ("as they come", self.contended)].into_iter().chain(slots).chain([(held, self.held)]).collect()
     }
+}
 
-    pub(crate) fn of(plan: &JobPlan) -> Self {
+/// What the fluid model says of the runs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Formula<T> {
+    /// The measured solo iteration that the plan was made from, in ratio with the others'.
+    pub solo: T,
+    /// All together, as they come.
+    pub contended: T,
+    /// Held to slots.
+    #[serde(default = "not_played", skip_serializing_if = "Option::is_none")]
+    pub slots: Option<T>,
+    /// Held by what was asked for.
+    pub held: T,
+}
+
+fn not_played<T>() -> Option<T> {
+    None
+}
+
+impl Formula<f64> {
+    /// Of a job, in ms.
+    pub(crate) fn of(plan: &JobPlan, held_by: Hold, with_slots: bool) -> Self {
         Self {
-            solo_ms: plan.solo.period.as_millis_f64(),
-            contended_ms: plan.contended.as_millis_f64(),
-            // A job that is not held runs as it comes, also in the interleaved run.
-            interleaved_ms: if plan.hold { plan.interleaved } else { plan.contended }.as_millis_f64(),
+            solo: plan.solo.period.as_millis_f64(),
+            contended: plan.contended.as_millis_f64(),
+            slots: with_slots.then(|| plan.predicted(Hold::Slots).as_millis_f64()),
+            held: plan.predicted(held_by).as_millis_f64(),
         }
+    }
+}
+
+impl Formula<Spread> {
+    /// Of several repeats, each with its own calibration.
+    pub(crate) fn over(said: &[Formula<f64>]) -> Self {
+        let spread = |of: fn(&Formula<f64>) -> f64| Spread::of(said.iter().map(of).collect());
+        let slots: Vec<f64> = said.iter().filter_map(|f| f.slots).collect();
+        let slots = (!slots.is_empty()).then(|| Spread::of(slots));
+        Self { solo: spread(|f| f.solo), contended: spread(|f| f.contended), slots, held: spread(|f| f.held) }
+    }
+}
+
+/// An Up phase of the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UpRow {
+    /// When it starts, in ms from the start of the iteration.
+    pub start_ms: f64,
+    /// When it ends.
+    pub end_ms: f64,
+}
+
+impl UpRow {
+    /// Those of a job's profile.
+    pub(crate) fn of(job: &LabJob, plan: &JobPlan) -> Vec<Self> {
+        let (planned, _) = job.planned(&plan.solo);
+        planned.phases.iter().map(|p| Self { start_ms: p.start.as_millis_f64(), end_ms: p.end.as_millis_f64() }).collect()
     }
 }
 
@@ -56,8 +100,10 @@ impl Prediction {
 pub struct JobRow {
     /// Its id.
     pub id: String,
-    /// Length of its Up phase, which begins an iteration, in ms.
+    /// Length of its Up phases together, as measured, in ms.
     pub up_ms: f64,
+    /// Its Up phases as its profile has them.
+    pub ups: Vec<UpRow>,
     /// Published period, in ms; this and the plan's other numbers are of the last repeat.
     pub period_ms: f64,
     /// Its time-shift, in ms.
@@ -67,23 +113,27 @@ pub struct JobRow {
     /// Whether its gate held it.
     pub hold: bool,
     /// Mean iteration, in ms.
-    pub mean_ms: Three,
+    pub mean_ms: Runs,
     /// Median iteration, in ms.
-    pub median_ms: Three,
+    pub median_ms: Runs,
     /// 99th percentile, in ms.
-    pub p99_ms: Three,
-    /// 1 minus interleaved mean over contended mean.
+    pub p99_ms: Runs,
+    /// 1 minus held mean over contended mean.
     pub gain: Spread,
     /// Share of its communication during which a job that it meets communicated too.
     pub overlap_contended: Spread,
+    /// The same when held to slots beside `held`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap_slots: Option<Spread>,
     /// The same when held.
-    pub overlap_interleaved: Spread,
-    /// What the fluid model expected.
-    pub predicted: Prediction,
-    /// The same with its spread over the repeats, in ms.
-    pub formula_ms: Three,
-    /// What its gate did, over all repeats, warm-up included.
+    pub overlap_held: Spread,
+    /// What the fluid model expected, with its spread over the repeats, in ms.
+    pub formula_ms: Formula<Spread>,
+    /// What its gate did in the held run, over all repeats, warm-up included.
     pub gates: GateTotals,
+    /// The same when held to slots beside that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gates_slots: Option<GateTotals>,
 }
 
 /// One link between switches that carries data.
@@ -106,15 +156,18 @@ pub struct LinkRow {
     #[serde(default)]
     pub demand_mbps: Vec<u64>,
     /// ECN marks set at this link, per iteration of a job on it.
-    pub marks_per_iteration: Three,
+    pub marks_per_iteration: Runs,
     /// What it carried in the mean, headers included, in Mbit/s; not counted in virtual time.
     pub carried_mbps_contended: Option<Spread>,
     /// The same when held.
-    pub carried_mbps_interleaved: Option<Spread>,
+    pub carried_mbps_held: Option<Spread>,
     /// Share of its jobs' communication during which another of them communicated too.
     pub overlap_contended: Spread,
+    /// The same when held to slots beside `held`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap_slots: Option<Spread>,
     /// The same when held.
-    pub overlap_interleaved: Spread,
+    pub overlap_held: Spread,
 }
 
 /// The result.
@@ -128,6 +181,8 @@ pub struct Report {
     pub about: String,
     /// Who held the jobs.
     pub control: Control,
+    /// What they were held by in the run `held`.
+    pub held_by: Hold,
     /// Version of the PyTorch whose DistributedDataParallel trained; nothing for the lab's own ranks.
     #[serde(default)]
     pub torch: Option<String>,
@@ -158,48 +213,80 @@ impl Report {
             Some([before, after]) => format!("on a kernel with a load of {before:.1} to {after:.1}"),
             None => "in virtual time: the service and the gates as they are, on a simulated fabric".to_owned(),
         };
-        let _ = writeln!(out, "score {:.3}, without shifts {:.3}; played {times} {place}\n", self.score, self.zero_shift_score);
-        let mut jobs = vec![row(["job", "solo", "contended", "interleaved", "gain", "overlap", "period", "shift", "slips", "predicted"])];
+        let _ = writeln!(out, "score {:.3}, without shifts {:.3}; played {times} {place}", self.score, self.zero_shift_score);
+        let with_slots = self.jobs.iter().any(|job| job.mean_ms.slots.is_some());
+        let _ = writeln!(out, "held by {}{}\n", self.held_by.word(), if with_slots { ", and in a run of its own to slots" } else { "" });
+        columns(&mut out, &self.job_rows(with_slots));
+        let names: Vec<&str> = ["solo", "contended"].into_iter().chain(with_slots.then_some("slots")).chain(["held"]).collect();
+        let _ = writeln!(
+            out,
+            "\niterations in ms: mean (least to most over the repeats); gain: held against contended; predicted: {}\n",
+            names.join(" / ")
+        );
+        columns(&mut out, &self.link_rows(with_slots));
+        out.push_str("\nECN marks set at the link, per iteration of a job on it\n");
+        out
+    }
+
+    fn job_rows(&self, with_slots: bool) -> Vec<Vec<String>> {
+        let slots = |name: &'static str| with_slots.then_some(name);
+        // Turns have no slot, so there is no period or shift to show.
+        let slot = |name: &'static str| (self.held_by == Hold::Slots).then_some(name);
+        let head = ["job", "solo", "contended"].into_iter().chain(slots("slots")).chain(["held", "gain", "overlap", "held"]);
+        let tail = slot("period").into_iter().chain(slot("shift")).chain(slot("slips").or(Some("waits"))).chain(["predicted"]);
+        let mut rows = vec![head.chain(tail).map(str::to_owned).collect::<Vec<_>>()];
         for job in &self.jobs {
-            jobs.push(row([
-                &job.id,
-                &ms(job.mean_ms.solo),
-                &ms(job.mean_ms.contended),
-                &ms(job.mean_ms.interleaved),
-                &format!("{:.1} %", 100.0 * job.gain.median),
-                &format!("{:.2} -> {:.2}", job.overlap_contended.median, job.overlap_interleaved.median),
-                &if job.hold { format!("{:.1}", job.period_ms) } else { "not held".into() },
-                &if job.hold { format!("{:.1}", job.shift_ms) } else { "-".into() },
-                &match job.gates.fail_opens {
-                    0 => format!("{}/{}", job.gates.slips, job.gates.iterations),
-                    open => format!("{}/{}, {open} open", job.gates.slips, job.gates.iterations),
-                },
-                &format!("{:.0} / {:.0} / {:.0}", job.predicted.solo_ms, job.predicted.contended_ms, job.predicted.interleaved_ms),
-            ]));
+            let means = &job.mean_ms;
+            let mut row = vec![job.id.clone(), ms(means.solo), ms(means.contended)];
+            row.extend(with_slots.then(|| means.slots.map_or_else(unknown, ms)));
+            row.extend([ms(means.held), format!("{:.1} %", 100.0 * job.gain.median)]);
+            row.extend([overlaps(job.overlap_contended, job.overlap_slots, job.overlap_held)]);
+            row.push(if job.hold { "yes".into() } else { "no".into() });
+            // A slot of a job that is not held means nothing.
+            let at = |ms: f64| if job.hold { format!("{ms:.1}") } else { unknown() };
+            row.extend(slot("").into_iter().flat_map(|_| [at(job.period_ms), at(job.shift_ms)]));
+            let counted = if self.held_by == Hold::Slots { job.gates.slips } else { job.gates.holds };
+            row.push(match job.gates.fail_opens {
+                0 => format!("{counted}/{}", job.gates.iterations),
+                open => format!("{counted}/{}, {open} open", job.gates.iterations),
+            });
+            let formula = &job.formula_ms;
+            let predicted = [Some(formula.solo), Some(formula.contended), formula.slots, Some(formula.held)];
+            let predicted: Vec<String> = predicted.into_iter().flatten().map(|s| format!("{:.0}", s.median)).collect();
+            row.push(predicted.join(" / "));
+            rows.push(row);
         }
-        columns(&mut out, &jobs);
-        out.push_str("\niterations in ms: mean (least to most over the repeats); predicted: solo / contended / interleaved\n\n");
-        let mut links = vec![row(["link", "Mbit/s", "jobs", "score", "marks solo", "contended", "interleaved", "overlap"])];
+        rows
+    }
+
+    fn link_rows(&self, with_slots: bool) -> Vec<Vec<String>> {
+        let head = ["link", "Mbit/s", "jobs", "score", "marks solo", "contended"];
+        let head = head.into_iter().chain(with_slots.then_some("slots")).chain(["held", "overlap"]);
+        let mut rows = vec![head.map(str::to_owned).collect::<Vec<_>>()];
         // A link of one job has no shifts to compare; its row is in the JSON only.
         for link in self.links.iter().filter(|l| l.shared) {
             let marks = &link.marks_per_iteration;
             // The table shows medians of marks only; the spread is in the JSON.
             let text = |s: Spread| format!("{:.1}", s.median);
-            links.push(row([
-                &link.link,
-                &link.capacity_mbps.to_string(),
-                &link.jobs.join(" "),
-                &format!("{:.3}", link.score),
-                &text(marks.solo),
-                &text(marks.contended),
-                &text(marks.interleaved),
-                &format!("{:.2} -> {:.2}", link.overlap_contended.median, link.overlap_interleaved.median),
-            ]));
+            let mut row = vec![link.link.clone(), link.capacity_mbps.to_string(), link.jobs.join(" "), format!("{:.3}", link.score)];
+            row.extend([text(marks.solo), text(marks.contended)]);
+            row.extend(with_slots.then(|| marks.slots.map_or_else(unknown, text)));
+            row.extend([text(marks.held), overlaps(link.overlap_contended, link.overlap_slots, link.overlap_held)]);
+            rows.push(row);
         }
-        columns(&mut out, &links);
-        out.push_str("\nECN marks set at the link, per iteration of a job on it\n");
-        out
+        rows
     }
+}
+
+/// What a table shows where nothing is known.
+fn unknown() -> String {
+    "-".to_owned()
+}
+
+/// Overlap in the runs in which all jobs run.
+fn overlaps(contended: Spread, slots: Option<Spread>, held: Spread) -> String {
+    let all: Vec<String> = [Some(contended), slots, Some(held)].into_iter().flatten().map(|s| format!("{:.2}", s.median)).collect();
+    all.join(" -> ")
 }
 
 fn ms(spread: Spread) -> String {
@@ -207,10 +294,6 @@ fn ms(spread: Spread) -> String {
         return format!("{:.1}", spread.median);
     }
     format!("{:.1} ({:.0} to {:.0})", spread.median, spread.least, spread.most)
-}
-
-fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
-    cells.map(str::to_owned).to_vec()
 }
 
 fn columns(out: &mut String, rows: &[Vec<String>]) {

@@ -12,10 +12,11 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use job::TrafficPhase;
 use serde_json::{Value, json};
 use units::Nanos;
 
-use crate::{client::Client, management, network::Lab, plan::Plan, tool};
+use crate::{case::Case, client::Client, control::Hold, management, network::Lab, plan::Plan, tool};
 
 /// Port of the service.
 pub(crate) const PORT: u16 = 7_480;
@@ -67,11 +68,11 @@ impl Binaries {
 
 impl Service {
     /// Starts service and agents, and waits until all agents are known. `gates` is where the agent of each job's leader keeps
-    /// its pages.
+    /// its pages; `hold` is what the service holds jobs by.
     ///
     /// # Errors
     /// A program fails, or does not become ready.
-    pub(crate) fn start(lab: &Lab, binaries: &Binaries, gates: &[PathBuf]) -> Result<Self> {
+    pub(crate) fn start(lab: &Lab, binaries: &Binaries, gates: &[PathBuf], hold: Hold) -> Result<Self> {
         management::build(lab)?;
         let folder = folder(lab);
         // The state file of an earlier take would give the service jobs that nobody runs.
@@ -82,7 +83,7 @@ impl Service {
         certificates(lab, binaries, &pki(lab))?;
         let client = Client::new(SocketAddr::from((management::SERVICE, PORT)), &pki(lab), ADMIN)?;
         let mut service = Self { programs: Vec::new() };
-        service.start_topology(lab, binaries, &folder)?;
+        service.start_topology(lab, binaries, &folder, hold)?;
         for at @ (job, rank) in management::hosts(lab) {
             // Only the leader's host has a gate, so the other agents write to a folder that nobody reads.
             let pages = if rank == 0 { gates[job].clone() } else { folder.join(format!("{}.pages", host(lab, at))) };
@@ -104,7 +105,7 @@ impl Service {
     /// A program fails, the service refuses, or pages do not come.
     pub(crate) fn commit(&mut self, lab: &Lab, plan: &mut Plan, gates: &[PathBuf]) -> Result<()> {
         let client = Client::new(SocketAddr::from((management::SERVICE, PORT)), &pki(lab), ADMIN)?;
-        let asked = commit_request(lab, plan).to_string();
+        let asked = commit_request(&lab.case, plan).to_string();
         let answer = tool::enter(&management::namespace(lab), || client.ask("POST", "/v1alpha1/commit", &asked))?;
         adopt(lab, plan, &answer)?;
         // The answer says that the plan is durable; the pages say that the agents have it.
@@ -125,16 +126,17 @@ impl Service {
         Ok(())
     }
 
-    fn start_topology(&mut self, lab: &Lab, binaries: &Binaries, folder: &Path) -> Result<()> {
+    fn start_topology(&mut self, lab: &Lab, binaries: &Binaries, folder: &Path, hold: Hold) -> Result<()> {
         let (config, fabric) = (folder.join("topology.toml"), folder.join("fabric.yaml"));
         // The service gets the fabric as the case was read and not its file, so that an inline fabric works as well.
         fs::write(&fabric, fabric::native::write_yaml(&lab.case.fabric)).with_context(|| fabric.display().to_string())?;
         let text = format!(
-            "listen = \"{}:{PORT}\"\nstate = {:?}\nfabric = {:?}\necmp = \"{}\"\n[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {:?}\n",
+            "listen = \"{}:{PORT}\"\nstate = {:?}\nfabric = {:?}\necmp = \"{}\"\ncontrol = \"{}\"\n[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {:?}\n",
             management::SERVICE,
             folder.join("state.redb"),
             fabric,
             lab.case.ecmp,
+            hold.word(),
             folder.join("pki/server.pem"),
             folder.join("pki/server.key"),
             folder.join("pki/ca.pem"),
@@ -229,17 +231,21 @@ fn certificates(lab: &Lab, binaries: &Binaries, pki: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The jobs with the profiles that their solo runs gave: an Up phase from the gate on, then the Down phase.
-fn commit_request(lab: &Lab, plan: &Plan) -> Value {
-    let jobs = lab.case.jobs.iter().zip(&plan.jobs).map(|(job, planned)| {
-        let hosts: Vec<&str> = job.hosts.iter().map(|host| lab.case.fabric.node(*host).name.as_str()).collect();
-        let phase = json!({
-            "start_ns": 0, "duration_ns": planned.solo.up.0, "rate_mbps": job.rate(planned.solo.up).mbps(),
-            "collective": "ring", "scope": "all",
-        });
+/// The jobs with the profiles that their solo runs gave, or with what the case declares in their place: Up phases from the gate
+/// on, and Down phases after them.
+fn commit_request(case: &Case, plan: &Plan) -> Value {
+    let jobs = case.jobs.iter().zip(&plan.jobs).map(|(job, planned)| {
+        let hosts: Vec<&str> = job.hosts.iter().map(|host| case.fabric.node(*host).name.as_str()).collect();
+        let (said, _) = job.planned(&planned.solo);
+        let phase = |phase: &TrafficPhase| {
+            json!({
+                "start_ns": phase.start.0, "duration_ns": phase.end.0 - phase.start.0, "rate_mbps": phase.rate.mbps(),
+                "collective": "ring", "scope": "all",
+            })
+        };
         let profile = json!({
-            "schema": "antiphase.profile/v1", "name": job.id, "period_ns": planned.solo.period.0, "phases": [phase],
-            "ranks": {"dp": hosts.len()}, "source": "declared",
+            "schema": "antiphase.profile/v1", "name": job.id, "period_ns": said.period.0,
+            "phases": said.phases.iter().map(phase).collect::<Vec<_>>(), "ranks": {"dp": hosts.len()}, "source": "declared",
         });
         json!({"id": job.id, "profile": profile, "hosts": hosts})
     });
@@ -259,6 +265,39 @@ fn adopt(lab: &Lab, plan: &mut Plan, answer: &Value) -> Result<()> {
         planned.slack = Nanos(number("slack_ns"));
         planned.tolerance = Nanos(number("tolerance_ns"));
         planned.hold = slot["hold"].as_bool().unwrap_or(false);
+        planned.turns = slot["turns"].as_bool().unwrap_or(false);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::builtin;
+
+    /// Two phases, the second of which starts after the first Down phase, under a period that is declared 30 % too long: the commit
+    /// says all of it, in documents that a profile can be read from.
+    #[test]
+    fn a_commit_has_every_phase_as_declared() {
+        let one = "{id: a, hosts: [a0, a1], compute_ms: 200, jitter_ms: 4, bytes: 1600000}";
+        let two = "{id: a, hosts: [a0, a1], declared: {period_percent: 130}, \
+                   phases: [{bytes: 800000, compute_ms: 50}, {bytes: 800000, compute_ms: 150}]}";
+        let text = builtin("two-equal").unwrap().replacen(one, two, 1);
+        let case = Case::read(&text, &|_| Err("no files".into())).unwrap();
+        let seen: Vec<_> = case.jobs.iter().map(|job| job.nominal()).collect();
+        let plan = crate::plan::plan(&case, &seen).unwrap();
+        let asked = commit_request(&case, &plan);
+        let profile = &asked["jobs"][0]["profile"];
+        let period = plan.jobs[0].solo.period.0;
+        assert_eq!(profile["period_ns"], period * 130 / 100);
+        let up = seen[0].ups[0].0;
+        // A quarter of what is not Up lies between the phases.
+        let second = up + (period * 130 / 100 - 2 * up) / 4;
+        let phases = profile["phases"].as_array().unwrap();
+        assert_eq!(phases.len(), 2);
+        assert_eq!((&phases[0]["start_ns"], &phases[0]["duration_ns"]), (&json!(0), &json!(up)));
+        assert_eq!((&phases[1]["start_ns"], &phases[1]["rate_mbps"]), (&json!(second), &json!(90)));
+        profile::parse(&profile.to_string()).unwrap();
+        assert_eq!(asked["jobs"][1]["profile"]["phases"].as_array().map(Vec::len), Some(1));
+    }
 }

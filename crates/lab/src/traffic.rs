@@ -15,6 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use units::LinkId;
 
 use crate::{
+    control::Gates,
     interrupt::Interrupt,
     network::Lab,
     queue::Counters,
@@ -74,11 +75,18 @@ pub struct Take {
     pub bytes: BTreeMap<LinkId, u64>,
 }
 
-/// Plays `jobs` for so long; their leaders pass gates whose files are in `gates`, in a folder named after the job.
+/// Plays `jobs` for so long; their leaders pass gates, if there are any.
 ///
 /// # Errors
 /// A rank fails, or somebody interrupts.
-pub fn play(lab: &Lab, starter: &Starter, jobs: &[usize], lengths: Lengths, gates: Option<&Path>, interrupt: &Interrupt) -> Result<Take> {
+pub fn play(
+    lab: &Lab,
+    starter: &Starter,
+    jobs: &[usize],
+    lengths: Lengths,
+    gates: Option<Gates<'_>>,
+    interrupt: &Interrupt,
+) -> Result<Take> {
     let mut ranks = Ranks::start(lab, starter, jobs, gates, interrupt)?;
     // The window begins after all ranks are ready, so the time to load PyTorch is not in it.
     let window = Window::soon(lengths);
@@ -127,7 +135,7 @@ struct Running {
 
 impl Ranks {
     /// Starts the ranks of `jobs` and waits until all are ready.
-    pub(crate) fn start(lab: &Lab, starter: &Starter, jobs: &[usize], gates: Option<&Path>, interrupt: &Interrupt) -> Result<Self> {
+    pub(crate) fn start(lab: &Lab, starter: &Starter, jobs: &[usize], gates: Option<Gates<'_>>, interrupt: &Interrupt) -> Result<Self> {
         let mut ranks = Self { running: Vec::new(), told: false };
         // All files of the last take go before any rank starts: a rank that is early would find the store of its predecessors.
         starter.prepare(lab, jobs)?;

@@ -15,9 +15,11 @@ use std::{
 use anyhow::{Context, Result};
 
 use crate::{
-    case::CaseError,
+    case::{Case, CaseError},
+    control::{Gates, Hold},
     network::{Lab, RANK_LABEL},
     program::Program,
+    rank::RankPhase,
     record::trace_path,
     tool,
 };
@@ -87,6 +89,17 @@ impl Starter {
         Ok(Self { program: program.clone(), torch })
     }
 
+    /// Whether it can play a case.
+    ///
+    /// # Errors
+    /// A [`CaseError`] names the job that PyTorch does not play.
+    pub fn check(&self, case: &Case) -> Result<(), CaseError> {
+        let Some(job) = case.jobs.iter().find(|job| self.torch.is_some() && job.phases.len() > 1) else { return Ok(()) };
+        // DistributedDataParallel sends while the backward pass computes, which is one Up phase.
+        let problem = format!("job {:?} has {} phases; PyTorch plays one", job.id, job.phases.len());
+        Err(CaseError::Value { place: "--trainer ddp".into(), problem })
+    }
+
     /// Version of PyTorch, if that trains.
     #[must_use]
     pub fn torch(&self) -> Option<&str> {
@@ -113,26 +126,27 @@ impl Starter {
 
     /// The command that is one rank of a job, to be started in its namespace. Every take draws other jitter from another seed, or
     /// repeats would not be repeats; ranks of one job share it.
-    pub(crate) fn command(&self, lab: &Lab, (job, rank): (usize, usize), seed: u64, gates: Option<&Path>) -> Command {
+    pub(crate) fn command(&self, lab: &Lab, (job, rank): (usize, usize), seed: u64, gates: Option<Gates<'_>>) -> Command {
         let spec = &lab.case.jobs[job];
         let trace = trace_path(&lab.record().folder(), &spec.id).display().to_string();
-        let gates = gates.map(|gates| gates.join(&spec.id));
-        let mut options: Vec<(&str, String)> = vec![
-            ("--rank", rank.to_string()),
-            ("--bytes", spec.bytes.0.to_string()),
-            ("--compute-ns", spec.compute.0.to_string()),
-            ("--jitter-ns", spec.jitter.0.to_string()),
-            ("--seed", (seed ^ job as u64).to_string()),
-        ];
+        let gates = gates.map(|gates| (gates.folder.join(&spec.id), gates.hold));
+        let mut options: Vec<(&str, String)> =
+            vec![("--rank", rank.to_string()), ("--jitter-ns", spec.jitter.0.to_string()), ("--seed", (seed ^ job as u64).to_string())];
         let mut command = if let Some(torch) = &self.torch {
             options.extend([("--ranks", spec.hosts.len().to_string()), ("--store", store(lab, &spec.id).display().to_string())]);
             options.push(("--trace", trace));
+            options.extend(
+                spec.phases
+                    .first()
+                    .into_iter()
+                    .flat_map(|phase| [("--bytes", phase.bytes.0.to_string()), ("--compute-ns", phase.compute.0.to_string())]),
+            );
             let mut command = Command::new(&torch.python);
             torch.environment(&mut command);
             command.arg(script(lab)).env("RANK", rank.to_string()).env("GLOO_SOCKET_IFNAME", RANK_LABEL);
             match gates {
                 // The user's own `ANTIPHASE_GATE=off` would be inherited and open the gate that is measured.
-                Some(gates) => command.env("ANTIPHASE_JOB", &spec.id).env("ANTIPHASE_DIR", gates).env_remove("ANTIPHASE_GATE"),
+                Some((folder, _)) => command.env("ANTIPHASE_JOB", &spec.id).env("ANTIPHASE_DIR", folder).env_remove("ANTIPHASE_GATE"),
                 None => command.env("ANTIPHASE_GATE", "off"),
             };
             command
@@ -140,13 +154,17 @@ impl Starter {
             let addresses = &lab.wiring.ranks[job];
             options.extend([("--job", spec.id.clone()), ("--listen", addresses[rank].to_string())]);
             options.push(("--successor", addresses[(rank + 1) % addresses.len()].to_string()));
+            options.extend(spec.phases.iter().map(|p| ("--phase", RankPhase { bytes: p.bytes.0, compute_ns: p.compute.0 }.to_string())));
+            let mut command = Command::new(&self.program.path);
+            command.args(&self.program.prefix).arg("rank");
             // The leader alone passes a gate and writes a trace; the other ranks follow its bytes.
             if rank == 0 {
                 options.push(("--trace", trace));
-                options.extend(gates.map(|gates| ("--gate", gates.display().to_string())));
+                if let Some((folder, hold)) = gates {
+                    options.push(("--gate", folder.display().to_string()));
+                    command.args((hold == Hold::Turns).then_some("--each-phase"));
+                }
             }
-            let mut command = Command::new(&self.program.path);
-            command.args(&self.program.prefix).arg("rank");
             command
         };
         options.iter().for_each(|(key, value)| {

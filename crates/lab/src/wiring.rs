@@ -9,7 +9,7 @@ use fabric::{NodeKind, collective};
 use job::{Collective, Endpoint};
 use units::{LinkId, Rate};
 
-use crate::case::{Case, CaseError, Timing};
+use crate::case::{Case, CaseError};
 
 /// Most cables: two addresses each, out of one /16.
 const CABLES_MAX: usize = 1 << 10;
@@ -187,7 +187,7 @@ impl Wiring {
         // The order gives the data its own way: acknowledgements and other pairs take what the data of another flow has already fixed.
         for pass in [Pass::Data, Pass::Acknowledgements, Pass::Others] {
             for (j, job) in case.jobs.iter().enumerate() {
-                let (_, placement) = job.planned(Timing { period: job.nominal().period, up: job.nominal().up });
+                let (_, placement) = job.planned(&job.nominal());
                 for (from, to) in pass.pairs(&placement.ranks) {
                     let Some(to_address) = self.namespaces[to.host.index()].address else { continue };
                     let ways = router.paths(from, to, 1).map_err(|e| CaseError::Fabric(e.to_string()))?;

@@ -32,10 +32,32 @@ pub(super) struct Document {
 pub(super) struct JobDocument {
     pub(super) id: String,
     pub(super) hosts: Vec<String>,
-    pub(super) compute_ms: u64,
-    pub(super) bytes: u64,
+    #[serde(default)]
+    pub(super) compute_ms: Option<u64>,
+    #[serde(default)]
+    pub(super) bytes: Option<u64>,
+    #[serde(default)]
+    pub(super) phases: Option<Vec<PhaseDocument>>,
     #[serde(default)]
     pub(super) jitter_ms: u64,
+    #[serde(default)]
+    pub(super) declared: DeclaredDocument,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PhaseDocument {
+    pub(super) bytes: u64,
+    pub(super) compute_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeclaredDocument {
+    #[serde(default)]
+    pub(super) period_percent: Option<u64>,
+    #[serde(default)]
+    pub(super) up_percent: Option<u64>,
 }
 
 /// What the author of a case says that it shows. For people and for tests; the lab does not use it.
@@ -45,9 +67,20 @@ pub struct Expect {
     /// Mean compatibility score of the case's own times.
     #[serde(default)]
     pub score: Option<f64>,
-    /// Whether holding the jobs to their slots is predicted to help.
+    /// Whether holding the jobs is expected to make them faster than they are as they come.
     #[serde(default)]
     pub hold: Option<bool>,
+    /// The same where they are held to slots; by default as `hold`.
+    #[serde(default)]
+    pub slots: Option<bool>,
+}
+
+impl Expect {
+    /// Whether holding the jobs by `slots`, or by turns, is expected to help; nothing where the author does not say.
+    #[must_use]
+    pub fn helps(&self, by_slots: bool) -> Option<bool> {
+        if by_slots { self.slots.or(self.hold) } else { self.hold }
+    }
 }
 
 fn schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {

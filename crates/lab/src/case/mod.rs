@@ -10,11 +10,16 @@
 //! | `jobs[].id`, `.hosts` | hosts in rank order, one rank each; a host carries one rank of one job |
 //! | `jobs[].compute_ms` | the Down phase |
 //! | `jobs[].bytes` | what each rank sends to its successor on the ring, per iteration, as payload |
+//! | `jobs[].phases` | in place of these two, where an iteration has several Up phases: `[{bytes, compute_ms}, ...]`, each first sends and then computes |
 //! | `jobs[].jitter_ms` | up to this much is added to each Down phase, at random; by default 0 |
-//! | `expect` | `score`, `hold`: what the author says the case shows |
+//! | `jobs[].declared` | `period_percent`, `up_percent`: what the profile that is committed says, in percent of what was measured; by default 100 |
+//! | `expect` | `score`, `hold`, `slots`: what the author says the case shows |
+//!
+//! A NIC is as fast as the link between its host and the switch, so a job that sends at 0.6 of a link has hosts whose links are that slow.
 
 mod builtin;
 mod document;
+mod lab_job;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -23,11 +28,11 @@ use fabric::{
     route::{Ecmp, Router},
     yaml::Malformed,
 };
-use job::{Collective, Endpoint, Job, Placement, TrafficPhase};
 use units::{Bytes, Nanos, NodeId, OneLine, Rate};
 
 pub use builtin::{BUILTIN, builtin};
 pub use document::{Expect, SCHEMA};
+pub use lab_job::{Declared, Drawn, LabJob, LabPhase, Timing};
 
 /// Most nodes: each is a namespace, and two cores forward for all of them.
 pub const NODES_MAX: usize = 64;
@@ -41,9 +46,10 @@ pub const COMPUTE_MS_MAX: u64 = 60_000;
 pub const BYTES_MAX: u64 = 8_000_000_000;
 /// Fastest link: beyond this the kernel's forwarding on a small machine is the bottleneck, and not the link.
 pub const RATE_MAX: Rate = Rate(10_000);
-/// What a full segment carries with TCP timestamps, and what it takes on the wire without preamble: MTU 1500.
-const SEGMENT_PAYLOAD: u64 = 1_448;
-const SEGMENT_FRAME: u64 = 1_514;
+/// Most phases of an iteration: a pipeline's micro-batches; more of them would be too short for a kernel to show.
+pub const PHASES_MAX: usize = 16;
+/// Largest number in `declared`: ten times too long is wrong enough for any trial.
+pub const DECLARED_PERCENT_MAX: u64 = 1_000;
 
 /// Why a case could not be taken: one line that names the place and the value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -65,43 +71,6 @@ pub enum CaseError {
     },
 }
 
-/// A training job of a case.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LabJob {
-    /// Unique id.
-    pub id: String,
-    /// One host per rank.
-    pub hosts: Vec<NodeId>,
-    /// Length of the Down phase.
-    pub compute: Nanos,
-    /// At most this much is added to each Down phase.
-    pub jitter: Nanos,
-    /// Payload that each rank sends to its successor per iteration.
-    pub bytes: Bytes,
-    /// Slowest NIC of its hosts.
-    pub nic: Rate,
-}
-
-/// The random addition to a Down phase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Drawn {
-    /// Its mean.
-    pub mean: Nanos,
-    /// Its standard deviation.
-    pub deviation: Nanos,
-    /// Three quarters are below.
-    pub third_quartile: Nanos,
-}
-
-/// How long one job takes, for planning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timing {
-    /// Length of one iteration.
-    pub period: Nanos,
-    /// Length of its Up phase, which begins it.
-    pub up: Nanos,
-}
-
 /// A case, valid.
 #[derive(Clone, Debug)]
 pub struct Case {
@@ -117,60 +86,6 @@ pub struct Case {
     pub jobs: Vec<LabJob>,
     /// What the author says of it.
     pub expect: Expect,
-}
-
-impl LabJob {
-    /// Time that one iteration's bytes take at the NIC's rate, headers included, rounded up.
-    #[must_use]
-    pub fn wire_time(&self) -> Nanos {
-        let bits = u128::from(self.bytes.0) * u128::from(SEGMENT_FRAME) * 8;
-        let mbps = u128::from(self.nic.mbps().max(1)) * u128::from(SEGMENT_PAYLOAD);
-        Nanos(u64::try_from((bits * 1_000).div_ceil(mbps)).unwrap_or(u64::MAX))
-    }
-
-    /// What jitter does to an iteration. All ranks have to be ready, so it is the largest of one uniform draw per rank.
-    #[must_use]
-    pub fn drawn(&self) -> Drawn {
-        let (ranks, most) = (self.hosts.len().max(1) as f64, self.jitter.0 as f64);
-        Drawn {
-            // A Down phase ends with the slowest rank: the largest of n uniform draws has mean n/(n+1), and the quartile 0.75^(1/n).
-            mean: Nanos((most * ranks / (ranks + 1.0)) as u64),
-            deviation: Nanos((most * (ranks / (ranks + 2.0)).sqrt() / (ranks + 1.0)) as u64),
-            third_quartile: Nanos((most * 0.75_f64.powf(1.0 / ranks)) as u64),
-        }
-    }
-
-    /// Its times if nothing but the NIC's rate held it back.
-    #[must_use]
-    pub fn nominal(&self) -> Timing {
-        let up = self.wire_time();
-        Timing { period: up.checked_add(self.compute).unwrap_or(Nanos(u64::MAX)), up }
-    }
-
-    /// Rate of the busiest NIC while it sends its bytes in `up`: what a measured Up phase means for the link.
-    #[must_use]
-    pub fn rate(&self, up: Nanos) -> Rate {
-        // Payload becomes bytes on the wire, because HTB and the marking queue count whole frames.
-        let bits = u128::from(self.bytes.0) * u128::from(SEGMENT_FRAME) * 8 / u128::from(SEGMENT_PAYLOAD);
-        let mbps = (bits * 1_000).div_ceil(u128::from(up.0.max(1)));
-        // A measured Up phase may be a little shorter than the wire allows, but the NIC sends no faster than its rate.
-        Rate(u64::try_from(mbps).unwrap_or(u64::MAX).clamp(1, self.nic.mbps()))
-    }
-
-    /// The job as the planner knows it: an Up phase from the gate on, then the Down phase.
-    #[must_use]
-    pub fn planned(&self, timing: Timing) -> (Job, Placement) {
-        let ranks: Vec<Endpoint> = self.hosts.iter().map(|&host| Endpoint { host, rail: 0 }).collect();
-        let phase = TrafficPhase {
-            start: Nanos(0),
-            end: Nanos(timing.up.0.clamp(1, timing.period.0)),
-            rate: self.rate(timing.up),
-            collective: Collective::Ring,
-            groups: Arc::from([(0..ranks.len() as u32).collect::<Vec<u32>>()]),
-        };
-        let job = Job { name: self.id.clone(), gpus: ranks.len() as u32, period: timing.period, phases: vec![phase] };
-        (job, Placement { ranks })
-    }
 }
 
 impl Case {
@@ -267,14 +182,9 @@ fn read_jobs(fabric: &Fabric, documents: &[document::JobDocument]) -> Result<Vec
         if !(2..=NODES_MAX).contains(&document.hosts.len()) {
             return Err(value(at("hosts"), format!("{} hosts; a ring has at least 2", document.hosts.len())));
         }
-        for (key, ms) in [("compute_ms", document.compute_ms), ("jitter_ms", document.jitter_ms)] {
-            if ms > COMPUTE_MS_MAX {
-                return Err(value(at(key), format!("{ms} is over the limit of {COMPUTE_MS_MAX}")));
-            }
-        }
-        if !(1..=BYTES_MAX).contains(&document.bytes) {
-            return Err(value(at("bytes"), format!("{}; 1 to {BYTES_MAX} are sent", document.bytes)));
-        }
+        let phases = read_phases(document, &at)?;
+        check_ms(at("jitter_ms"), document.jitter_ms)?;
+        let declared = read_declared(document.declared, &at)?;
         let mut hosts = Vec::with_capacity(document.hosts.len());
         let mut nic = RATE_MAX;
         for (r, name) in document.hosts.iter().enumerate() {
@@ -286,16 +196,45 @@ fn read_jobs(fabric: &Fabric, documents: &[document::JobDocument]) -> Result<Vec
             hosts.push(host);
             nic = nic.min(rate);
         }
-        jobs.push(LabJob {
-            id: document.id.clone(),
-            hosts,
-            compute: Nanos::from_millis(document.compute_ms),
-            jitter: Nanos::from_millis(document.jitter_ms),
-            bytes: Bytes(document.bytes),
-            nic,
-        });
+        jobs.push(LabJob { id: document.id.clone(), hosts, phases, jitter: Nanos::from_millis(document.jitter_ms), nic, declared });
     }
     Ok(jobs)
+}
+
+fn check_ms(place: String, ms: u64) -> Result<(), CaseError> {
+    if ms > COMPUTE_MS_MAX { Err(value(place, format!("{ms} is over the limit of {COMPUTE_MS_MAX}"))) } else { Ok(()) }
+}
+
+/// The phases of a job: one of `compute_ms` and `bytes`, or several of `phases`.
+fn read_phases(document: &document::JobDocument, at: &dyn Fn(&str) -> String) -> Result<Vec<LabPhase>, CaseError> {
+    let one = match (document.compute_ms, document.bytes, &document.phases) {
+        (Some(compute_ms), Some(bytes), None) => vec![document::PhaseDocument { compute_ms, bytes }],
+        (None, None, Some(phases)) if (1..=PHASES_MAX).contains(&phases.len()) => {
+            // The places of several phases have a number, so that a refusal names the right one.
+            let numbered = |k: usize| move |key: &str| format!("{}[{k}].{key}", at("phases"));
+            return phases.iter().enumerate().map(|(k, phase)| read_phase(*phase, &numbered(k))).collect();
+        }
+        (None, None, Some(phases)) => return Err(value(at("phases"), format!("{} phases; 1 to {PHASES_MAX} are played", phases.len()))),
+        _ => return Err(value(at("compute_ms"), "a job has either compute_ms and bytes, or phases")),
+    };
+    one.into_iter().map(|phase| read_phase(phase, at)).collect()
+}
+
+fn read_phase(phase: document::PhaseDocument, at: &dyn Fn(&str) -> String) -> Result<LabPhase, CaseError> {
+    check_ms(at("compute_ms"), phase.compute_ms)?;
+    if !(1..=BYTES_MAX).contains(&phase.bytes) {
+        return Err(value(at("bytes"), format!("{}; 1 to {BYTES_MAX} are sent", phase.bytes)));
+    }
+    Ok(LabPhase { bytes: Bytes(phase.bytes), compute: Nanos::from_millis(phase.compute_ms) })
+}
+
+fn read_declared(document: document::DeclaredDocument, at: &dyn Fn(&str) -> String) -> Result<Declared, CaseError> {
+    let percent = |key: &str, said: Option<u64>| match said.unwrap_or(100) {
+        percent @ 1..=DECLARED_PERCENT_MAX => Ok(percent),
+        other => Err(value(format!("{}.{key}", at("declared")), format!("{other}; 1 to {DECLARED_PERCENT_MAX} percent can be declared"))),
+    };
+    let (period_percent, up_percent) = (percent("period_percent", document.period_percent)?, percent("up_percent", document.up_percent)?);
+    Ok(Declared { period_percent, up_percent })
 }
 
 /// A host and the rate of its one NIC.
