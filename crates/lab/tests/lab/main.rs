@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::support::{ALONE, RUN_TIMEOUT, finish, lab, lab_or_skip, labs, number, start, text, traces_of};
 
-/// Two jobs that collide become slower and are marked; held to their slots they do not meet.
+/// Two jobs that collide become slower and are marked; held they do not meet.
 #[test]
 fn two_jobs_collide_and_keep_apart_when_held() {
     lab_or_skip!();
@@ -138,6 +138,15 @@ fn bad_cases_are_refused_on_one_line() {
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(expected) && said.lines().count() == 1, "{said}");
     }
+}
+
+/// What cannot hold jobs is refused on one line before anything is built, with what can.
+#[test]
+fn what_cannot_hold_jobs_is_refused_on_one_line() {
+    let output = finish(start(&["run", "two-equal", "--control", "direct", "--hold", "turns"]));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(said, "antiphase-lab: --hold: turns: pages that the lab writes itself hold jobs by slots\n");
 }
 
 /// The topology service and its agents hold the jobs as the lab itself does: commit, plan, page, gate.
