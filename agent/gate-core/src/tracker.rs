@@ -132,6 +132,12 @@ impl Tracker {
         self.ring[(last % RING as u64) as usize].sent = sent;
     }
 
+    /// Adds the wait of a later Up phase of the iteration under way, which is no start of its own.
+    #[inline]
+    pub fn waited(&mut self, held: Nanos) {
+        self.counters.held = Nanos(self.counters.held.0.saturating_add(held.0));
+    }
+
     /// The totals.
     #[must_use]
     pub const fn counters(&self) -> &Counters {

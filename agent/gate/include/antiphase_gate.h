@@ -78,6 +78,10 @@ antiphase_gate *antiphase_gate_open(const char *job, const char *directory);
 /* Waits for the slot if the job is early, or for its turn; returns the outcome, and all of it in *step. */
 int32_t antiphase_gate_step(const antiphase_gate *gate, antiphase_step *step);
 
+/* The same for one Up phase of an iteration, counted from 1: called before each of them, with antiphase_gate_done after each, each phase
+ * has a turn of its own. Where the job takes no turns, only the first phase can be held. */
+int32_t antiphase_gate_step_phase(const antiphase_gate *gate, uint32_t phase, antiphase_step *step);
+
 /* What the last step let start has been sent. Without this the job neither waits for turns nor makes others wait. Never waits. */
 void antiphase_gate_done(const antiphase_gate *gate);
 

@@ -134,10 +134,21 @@ pub unsafe extern "C" fn antiphase_gate_open(job: *const c_char, directory: *con
 /// `gate` is null or comes from [`antiphase_gate_open`] and is not closed before this returns; `step` is null or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn antiphase_gate_step(gate: *const Gate, step: *mut Step) -> i32 {
+    // SAFETY: the promises are the same.
+    unsafe { antiphase_gate_step_phase(gate, 0, step) }
+}
+
+/// As [`antiphase_gate_step`], for one Up phase of an iteration, counted from 1; 0 is the whole iteration.
+///
+/// # Safety
+/// As [`antiphase_gate_step`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn antiphase_gate_step_phase(gate: *const Gate, phase: u32, step: *mut Step) -> i32 {
     // SAFETY: null or a gate that lives, by the caller's promise; gates are shared by threads.
     let gate = unsafe { gate.as_ref() };
     // `Gate::step` catches its own panics and marks the gate as broken; this second net is for what is outside of that.
-    let done = catch_unwind(AssertUnwindSafe(|| gate.map_or_else(Step::failed, |gate| Step::new(&gate.step()))));
+    let went = || gate.map_or_else(Step::failed, |gate| Step::new(&gate.step_phase(phase.into())));
+    let done = catch_unwind(AssertUnwindSafe(went));
     let done = done.unwrap_or_else(|_| Step::failed());
     if !step.is_null() {
         // SAFETY: not null, so it may be written; `write` does not ask for it to be initialised.

@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use gate_core::{Decision, Mode, Note, PhaseLock, Reason, Schedule, StepOutcome, Tracker, TurnDecision, TurnGate};
+use gate_core::{Decision, Mode, Note, PhaseLock, Reason, Schedule, StepOutcome, Tracker, TurnDecision, TurnGate, WHOLE_ITERATION};
 use units::{Nanos, NodeTime};
 
 use crate::{
@@ -58,6 +58,13 @@ impl Gate {
     /// Call this when the next iteration could start and nothing of it is in flight. Returns when it may start: at once, at the
     /// job's slot, at most [`Schedule::hold_bound`] later, or when it is its turn, at most [`Schedule::turn_bound`] later. Never fails and never panics.
     pub fn step(&self) -> StepOutcome {
+        self.step_phase(WHOLE_ITERATION)
+    }
+
+    /// As [`Self::step`], for one Up phase of an iteration, counted from 1: call this before each of them, in place of one `step` for the
+    /// whole iteration, and [`Self::done`] after each. Where the job takes turns, each phase has a turn of its own; elsewhere only the
+    /// first can be held, and the others go at once.
+    pub fn step_phase(&self, phase: u64) -> StepOutcome {
         let Some(inner) = &self.inner else { return passed(Reason::Off) };
         // The flag guards no data: a thread that sees it late meets the same `catch_unwind` again.
         if self.broken.load(Ordering::Relaxed) {
@@ -65,7 +72,7 @@ impl Gate {
         }
         // A gate that another thread has is never waited for: to wait for a lock is the way to hang a job (ADR 2).
         let Some(mut inner) = inner.take_or(|| self.anew()) else { return passed(Reason::Busy) };
-        self.guarded(|| inner.step())
+        self.guarded(|| inner.step(phase))
     }
 
     /// Call this when what the last start sent has been sent, before the next [`Self::step`]: those who wait for this job can go
@@ -204,7 +211,7 @@ impl Inner {
         }
     }
 
-    fn step(&mut self) -> StepOutcome {
+    fn step(&mut self, phase: u64) -> StepOutcome {
         if self.process != fork::generation() {
             self.begin_in_child();
         }
@@ -224,7 +231,11 @@ impl Inner {
         }
         let outcome = match (decision, page) {
             // No slot holds a job that takes turns.
-            (Decision::Go { because: Reason::NotHeld, .. }, Ok(schedule)) if schedule.mode == Mode::Turn => self.turn(came, &schedule),
+            (Decision::Go { because: Reason::NotHeld, .. }, Ok(schedule)) if schedule.mode == Mode::Turn => {
+                self.turn(came, &schedule, phase)
+            }
+            // Slots and reports are of iterations, which began with their first phase.
+            _ if phase > 1 => return passed(Reason::NotHeld),
             (Decision::Wait { until, slip }, Ok(schedule)) => self.hold(came, until, slip, &schedule),
             (Decision::Go { because, late }, Ok(schedule)) => {
                 let outcome = went(came, because, late, &schedule);
@@ -235,7 +246,11 @@ impl Inner {
             // `answer` never waits without a schedule; this arm fails open should it ever do so.
             (Decision::Wait { .. }, Err(reason)) => StepOutcome { start: came, ..absent(reason) },
         };
-        self.tracker.record(&outcome);
+        if phase > 1 {
+            self.tracker.waited(outcome.held)
+        } else {
+            self.tracker.record(&outcome)
+        }
         self.sending = Some(outcome.start);
         // A held start writes nothing here: a system call between slot and start would make the job late. The next start does.
         if outcome.held.0 == 0 && outcome.start >= self.report_at {
@@ -296,8 +311,8 @@ impl Inner {
     }
 
     /// A start of a job that takes turns, under a schedule that could be read.
-    fn turn(&mut self, came: NodeTime, schedule: &Schedule) -> StepOutcome {
-        let (because, start) = match self.turns.begin(came, schedule) {
+    fn turn(&mut self, came: NodeTime, schedule: &Schedule, phase: u64) -> StepOutcome {
+        let (because, start) = match self.turns.begin_phase(came, schedule, phase) {
             TurnDecision::Go(because) => (because, came),
             // Nobody is there to answer.
             TurnDecision::Ask { ready, .. } if !self.tell(&ready) => (Reason::Unheard, came),
@@ -387,6 +402,31 @@ fn absent(because: Reason) -> StepOutcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn later_phases_are_no_iterations_and_are_held_by_no_slot() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut page = crate::PageWriter::create(directory.path(), "j").unwrap();
+        let hour = Nanos(3_600_000_000_000);
+        let schedule = Schedule {
+            mode: Mode::Hold,
+            slot: now().saturating_add(Nanos::from_millis(20)),
+            period: hour,
+            hold_max: hour,
+            expires: NodeTime(u64::MAX),
+            written: now(),
+            stale_after: hour,
+            ..Schedule::default()
+        };
+        page.write(&schedule);
+        let gate = Gate::open(&Config::new(directory.path(), JobName::try_new("j").unwrap()));
+        assert_eq!(gate.step_phase(2).because, Reason::NotHeld);
+        let first = gate.step_phase(1);
+        assert_eq!((first.because, first.held.0 > 0), (Reason::OnTime, true));
+        assert_eq!(gate.step_phase(2).held, Nanos(0));
+        let counted = gate.inner.as_ref().and_then(Turns::take).map(|inner| inner.tracker.counters().iterations);
+        assert_eq!(counted, Some(1));
+    }
 
     #[test]
     fn after_a_panic_everything_goes() {

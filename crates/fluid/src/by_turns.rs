@@ -1,32 +1,20 @@
 //! Jobs that take turns: the rule of the service's own arbiter (`turns`), asked in the model's time.
 //!
-//! Messages take no time here, and nobody has a permission ahead: a job that comes to its gate asks, and starts when it is granted.
-//! The gate stands where real jobs have it, right before what they send, even if the profile begins with a Down phase.
-//!
 //! Runs by turns are always under jitter, where there is any, because the order in which jobs come decides who waits for whom. Equal
 //! trials draw alike whoever takes turns, so two choices can be compared by few runs.
 
 use alloc::vec::Vec;
 
-use turns::{Action, Arbiter, Ask, Event, Group, Member, Up, Use};
-use units::{FabricTime, Nanos, Rate};
+use turns::{Group, Member, Up, Use};
+use units::{Nanos, Rate};
 
 use crate::{
     FluidJob, FluidLink,
+    asking::{Asking, Asks},
     layout::Layout,
     run::{Rules, run},
     varied::{Jitter, splitmix},
 };
-
-/// Where in its iteration a job asks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Asks {
-    /// Once, right before its first Up phase, for all of them.
-    #[default]
-    Iteration,
-    /// Before every Up phase, for that one.
-    Phases,
-}
 
 /// When the jobs of a run start for the first time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,7 +87,7 @@ pub fn predict_turns(jobs: &[FluidJob], links: &[FluidLink<'_>], group: &Group, 
         let seen = run(
             &layout,
             Rules {
-                turns: Some(ByTurns::new(group.clone(), asks, &layout)),
+                turns: Some(Asking::new(group.clone(), asks, &layout)),
                 jitter: (trial.jitter_permille > 0).then(|| Jitter::new(jobs.len(), seed, trial.jitter_permille)),
                 first: first_starts(jobs, trial.begin, seed),
                 ..Rules::default()
@@ -123,95 +111,4 @@ fn first_starts(jobs: &[FluidJob], begin: Begin, seed: u64) -> Vec<u64> {
             jobs.iter().map(|job| splitmix(&mut state) % job.iteration.0.max(1)).collect()
         }
     }
-}
-
-/// What a job does at the border of a segment.
-#[derive(Clone, Copy, Debug, Default)]
-struct Border {
-    /// It asks for this before it enters.
-    ask: Option<Ask>,
-    /// It has sent what it asked for when it leaves.
-    ends: bool,
-}
-
-/// The arbiter, and where jobs ask it.
-#[derive(Clone, Debug)]
-pub(crate) struct ByTurns {
-    arbiter: Arbiter,
-    /// Per job and segment.
-    borders: Vec<Vec<Border>>,
-    /// When each job was granted its last start.
-    started: Vec<u64>,
-}
-
-impl ByTurns {
-    fn new(group: Group, asks: &[Asks], layout: &Layout) -> Self {
-        let known = group.members.len();
-        let border = |(j, segments): (usize, &Vec<crate::layout::Segment>)| {
-            let ups: Vec<bool> = segments.iter().map(|s| !s.uses.is_empty()).collect();
-            // The arbiter knows nothing of other jobs, so they never ask.
-            if j < known { borders(&ups, asks.get(j).copied().unwrap_or_default()) } else { alloc::vec![Border::default(); ups.len()] }
-        };
-        let borders = layout.segments.iter().enumerate().map(border).collect();
-        Self { arbiter: Arbiter::new(group), borders, started: alloc::vec![0; layout.segments.len()] }
-    }
-
-    /// Job `j` is about to enter a segment; true when it has to wait for [`ByTurns::granted`].
-    pub(crate) fn arrives(&mut self, j: usize, segment: u32, now: u64) -> bool {
-        let ask = self.borders[j][segment as usize].ask;
-        if let Some(ask) = ask {
-            self.arbiter.handle(FabricTime(now), Event::Ready { job: j as u32, ask });
-        }
-        ask.is_some()
-    }
-
-    /// Job `j` has left a segment.
-    pub(crate) fn leaves(&mut self, j: usize, segment: u32, now: u64) {
-        if self.borders[j][segment as usize].ends {
-            self.arbiter.handle(FabricTime(now), Event::Ended { job: j as u32, sent: Nanos(now - self.started[j]) });
-        }
-    }
-
-    pub(crate) fn tick(&mut self, now: u64) {
-        self.arbiter.handle(FabricTime(now), Event::Tick);
-    }
-
-    /// A job that may enter its segment now.
-    pub(crate) fn granted(&mut self, now: u64) -> Option<usize> {
-        // Those that hold are told how long, which the model needs not know.
-        while let Some(action) = self.arbiter.poll() {
-            if let Action::Grant { job, .. } = action {
-                self.started[job as usize] = now;
-                return Some(job as usize);
-            }
-        }
-        None
-    }
-
-    /// When to call [`ByTurns::tick`] next, after `now`; the end of time if never.
-    pub(crate) fn deadline(&self, now: u64) -> u64 {
-        self.arbiter.deadline().map_or(u64::MAX, |at| at.0.max(now.saturating_add(1)))
-    }
-}
-
-/// Where a job asks whose segments are Up or not.
-fn borders(ups: &[bool], asks: Asks) -> Vec<Border> {
-    let mut borders = alloc::vec![Border::default(); ups.len()];
-    let mut phases = 0;
-    for s in 0..ups.len() {
-        let begins = ups[s] && !(s > 0 && ups[s - 1]);
-        let ends = ups[s] && ups.get(s + 1) != Some(&true);
-        match asks {
-            Asks::Phases => {
-                borders[s] = Border { ask: begins.then_some(Ask::Phase(phases)), ends };
-                phases += u32::from(begins);
-            }
-            Asks::Iteration => {
-                let first = ups.iter().position(|up| *up) == Some(s);
-                let last = ups.iter().rposition(|up| *up) == Some(s);
-                borders[s] = Border { ask: first.then_some(Ask::Iteration), ends: last };
-            }
-        }
-    }
-    borders
 }

@@ -24,6 +24,7 @@
 
 extern crate alloc;
 
+mod asking;
 mod by_turns;
 mod gate;
 pub mod jitter;
@@ -43,7 +44,8 @@ use units::{Nanos, Rate};
 use gate::Gate;
 use layout::Layout;
 
-pub use by_turns::{Asks, Begin, Trial, TurnTimes, predict_turns, turn_group};
+pub use asking::Asks;
+pub use by_turns::{Begin, Trial, TurnTimes, predict_turns, turn_group};
 pub use gate_core::HELD_PERIOD_MAX;
 pub use rates::{Rates, SPEED_BITS_MAX};
 pub use share::Sharing;
@@ -145,6 +147,8 @@ fn gated(layout: &Layout, jobs: &[FluidJob], tolerance: u32, jitter: u32, held: 
     jitter::settled(layout, Some(&gates), &undisturbed, jitter)
 }
 
+#[cfg(test)]
+mod cycle_tests;
 #[cfg(test)]
 mod mixtures;
 #[cfg(test)]

@@ -4,7 +4,7 @@ use alloc::{vec, vec::Vec};
 
 use crate::{
     EVENTS_PER_JOB_MAX, ITERATIONS_MAX, WARM_UP_ITERATIONS,
-    by_turns::ByTurns,
+    asking::Asking,
     gate::Gate,
     layout::Layout,
     share::Sharing,
@@ -21,7 +21,7 @@ pub(crate) struct Rules {
     /// Down phases vary.
     pub(crate) jitter: Option<Jitter>,
     /// Jobs take turns.
-    pub(crate) turns: Option<ByTurns>,
+    pub(crate) turns: Option<Asking>,
     /// When each job starts first, where that is not its gate's first slot; none starts at 0.
     pub(crate) first: Vec<u64>,
 }
@@ -64,7 +64,7 @@ struct Run<'a> {
     layout: &'a Layout,
     gates: Option<Vec<Gate>>,
     jitter: Option<Jitter>,
-    turns: Option<ByTurns>,
+    turns: Option<Asking>,
     jobs: Vec<JobState>,
     /// `until` of every job, once [`Run::share_again`] has taken over those of `touched`; then that of the arbiter.
     times: Timers,

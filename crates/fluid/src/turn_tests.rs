@@ -1,4 +1,6 @@
 //! The model by turns beside the probes' tables.
+//!
+//! `cargo test -p antiphase-fluid turn_tests -- --nocapture` prints the figures of docs/model.md, section 14.
 
 use std::{println, vec, vec::Vec};
 
@@ -113,6 +115,7 @@ fn near_equal_periods_lock() {
 fn periods_of_two_to_three_gain_no_time() {
     let ([free, turned], [over_free, over]) = Case::new(vec![one(80, 24, &[0]), one(120, 36, &[0])]).run(TWO_PERCENT, Begin::Anywhere);
     let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len() as f64;
+    println!("2:3: free {:.3} overlap {over_free:.2}, turns {:.3} overlap {over:.3}", mean(&free), mean(&turned));
     assert!((mean(&free) - mean(&turned)).abs() < 0.01 && mean(&turned) > 1.07, "{free:?} {turned:?}");
     assert!(over_free > 0.25 && over < 0.002, "{over_free} {over}");
 }
@@ -137,7 +140,11 @@ fn several_phases_take_turns_one_by_one() {
 fn curves_at_the_start_depend_on_the_beginning() {
     let two = Case::equal(2, &[(0, 20, 100), (50, 70, 100)], Asks::Iteration, 1_000);
     let three = Case::equal(2, &[(0, 12, 100), (32, 44, 100), (64, 76, 100)], Asks::Iteration, 1_000);
-    let turned = |case: &Case, begin: Begin| case.run(TWO_PERCENT, begin).0[1][0];
+    let turned = |case: &Case, begin: Begin| {
+        let times = case.run(TWO_PERCENT, begin).0;
+        println!("curves at the start, {begin:?}: free {:.3}, turns {:.3}", times[0][0], times[1][0]);
+        times[1][0]
+    };
     assert!(turned(&two, Begin::Together) < 1.004 && turned(&three, Begin::Together) < 1.012);
     assert!(turned(&two, Begin::Anywhere) < 1.02 && turned(&three, Begin::Anywhere) > 1.03);
 }
@@ -147,6 +154,7 @@ fn curves_at_the_start_depend_on_the_beginning() {
 fn a_price_lets_a_small_overload_pass() {
     let times = |price: u32| Case::equal(2, &[(0, 70, 60)], Asks::Phases, price).run(TWO_PERCENT, Begin::Together).0;
     let [free, exclusive] = times(1_000);
+    println!("0.7 at 0.6, twice: free {free:.3?}, turns {exclusive:.3?}");
     assert!((free[0] - 1.136).abs() < 0.004 && exclusive.iter().all(|t| (*t - 1.4).abs() < 0.002), "{free:?} {exclusive:?}");
     let [free, priced] = times(1_250);
     assert_eq!(free, priced);

@@ -4,6 +4,7 @@ use alloc::{sync::Arc, vec, vec::Vec};
 
 use circle::{Affinity, Cancel, Optimality, Phase, ProblemError, SolveError};
 use num_integer::lcm;
+use petgraph::unionfind::UnionFind;
 use units::Ticks;
 
 use crate::{
@@ -208,17 +209,24 @@ pub(crate) fn answer(content: &Content, sets: &[(&CoupledGroup, &SolvedGroup)], 
     answer
 }
 
-/// One component's share of the affinity graph: edges - vertices + 1 loops over its shared links.
+/// The share of these jobs in the affinity graph: edges - vertices + components loops over their shared links. Callers may have put several
+/// components side by side ([`crate::Coupled`]).
 fn affinity(content: &Content) -> Affinity {
+    let mut joined: UnionFind<u32> = UnionFind::new(content.periods.len());
     let mut shares = vec![false; content.periods.len()];
-    let (mut links, mut edges) = (0, 0);
+    let (mut links, mut edges, mut joins) = (0, 0, 0);
     for link in content.links.iter().filter(|l| l.weight > 0) {
         links += 1;
         edges += link.members.len();
-        link.members.iter().for_each(|m| shares[m.0 as usize] = true);
+        for (job, _) in &link.members {
+            shares[*job as usize] = true;
+            joins += usize::from(joined.union(link.members[0].0, *job));
+        }
     }
-    let vertices = links + shares.iter().filter(|s| **s).count();
-    if links == 0 { Affinity::default() } else { Affinity { components: 1, loops: edges + 1 - vertices, merged_links: 0 } }
+    // Each join makes two components of jobs one.
+    let jobs = shares.iter().filter(|s| **s).count();
+    let components = jobs - joins;
+    Affinity { components, loops: edges + components - links - jobs, merged_links: 0 }
 }
 
 impl Scores {
@@ -229,5 +237,21 @@ impl Shift {
     /// Of a job that shares nothing.
     fn free(period: &u64) -> Self {
         Self { shift: 0, slack: period / 2, lock: *period }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::component::ContentLink;
+
+    /// Three pairs side by side, the first on two links, and a job that meets nobody.
+    #[test]
+    fn components_side_by_side_have_their_own_loops() {
+        let link = |members: &[u32], weight: u32| ContentLink { members: members.iter().map(|j| (*j, 0)).collect(), capacity: 1, weight };
+        let links = vec![link(&[0, 1], 1), link(&[0, 1], 1), link(&[2, 3], 1), link(&[4, 5], 1), link(&[6], 0)];
+        let content = Content { periods: vec![100; 7], iterations: vec![100; 7], gpus: vec![1; 7], links };
+        assert_eq!(affinity(&content), Affinity { components: 3, loops: 1, merged_links: 0 });
+        assert_eq!(affinity(&Content::default()), Affinity::default());
     }
 }

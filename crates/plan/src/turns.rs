@@ -44,8 +44,10 @@ pub const QUIET_MEAN_MAX: f64 = 0.02;
 pub const QUIET_SLOWER_MAX: f64 = 0.1;
 /// Quiet has to be at least this part less time above capacity than what is chosen for time.
 pub const QUIET_LESS: f64 = 0.5;
-/// Runs by which choices are compared, and runs by which the best are judged. Jobs start anywhere in each.
+/// Runs by which choices are compared, and runs by which the best are judged, of few jobs. Jobs start anywhere in each.
 const SEARCH: Trial = Trial { jitter_permille: 0, seed: 1, runs: 3, begin: Begin::Anywhere };
+/// Up to so many jobs have all these runs.
+const RUNS_OF_JOBS_MAX: u32 = 12;
 const JUDGE: Trial = Trial { jitter_permille: 0, seed: 1_001, runs: 8, begin: Begin::Anywhere };
 
 /// What is asked of [`advise`].
@@ -211,7 +213,9 @@ pub fn predicted(question: &Question<'_>, taking: Taking) -> Predicted {
 
 fn predict(question: &Question<'_>, trial: Trial, taking: Taking) -> Predicted {
     let group = turn_group(question.jobs, question.links, &taking.opponents, |l| taking.price_of(l));
-    let trial = Trial { jitter_permille: question.jitter_permille, ..trial };
+    // Jobs of a large component are a sample by themselves, and its runs are long, so it has fewer.
+    let runs = (trial.runs * RUNS_OF_JOBS_MAX / question.jobs.len().max(1) as u32).clamp(1, trial.runs);
+    let trial = Trial { jitter_permille: question.jitter_permille, runs, ..trial };
     let TurnTimes { times, overlap } = predict_turns(question.jobs, question.links, &group, question.asks, trial);
     let weight = |j: usize| f64::from(question.gpus.get(j).copied().unwrap_or(1));
     let all: f64 = (0..times.len()).map(weight).sum();
@@ -226,4 +230,116 @@ fn slowest(of: &Predicted, free: &Predicted) -> f64 {
 
 fn ratio(time: Nanos, of: Nanos) -> f64 {
     time.0 as f64 / of.0.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use circle::Phase;
+    use fluid::jitter::JITTER_PERMILLE;
+    use units::{Rate, Ticks};
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Jobs of one Up phase, (iteration, Up, rate) in ms and hundredths of a link, and the jobs of each link.
+    struct Case {
+        jobs: Vec<FluidJob>,
+        phases: Vec<[Phase; 1]>,
+        links: Vec<Vec<usize>>,
+    }
+
+    impl Case {
+        fn new(jobs: &[(u64, u64, u64)], links: &[&[usize]]) -> Self {
+            let phase = |j: &(u64, u64, u64)| [Phase { start: Ticks(0), end: Ticks(j.1 * MS), rate: Rate(j.2) }];
+            let job = |j: &(u64, u64, u64)| FluidJob { iteration: Nanos(j.0 * MS), period: Nanos(j.0 * MS), shift: Nanos(0) };
+            Self {
+                jobs: jobs.iter().map(job).collect(),
+                phases: jobs.iter().map(phase).collect(),
+                links: links.iter().map(|l| l.to_vec()).collect(),
+            }
+        }
+
+        fn links(&self) -> Vec<FluidLink<'_>> {
+            let link = |l: &Vec<usize>| FluidLink { capacity: Rate(100), demands: l.iter().map(|&j| (j, &self.phases[j][..])).collect() };
+            self.links.iter().map(link).collect()
+        }
+
+        fn advise(&self) -> Advice {
+            let links = self.links();
+            let question = Question {
+                jobs: &self.jobs,
+                gpus: &[],
+                links: &links,
+                asks: &[],
+                jitter_permille: JITTER_PERMILLE,
+                tried_max: TRIED_COMMIT,
+            };
+            let advice = advise(&question);
+            assert_eq!(predicted(&question, advice.chosen.taking.clone()), advice.chosen);
+            advice
+        }
+    }
+
+    #[test]
+    fn whoever_fits_one_after_the_other_takes_turns() {
+        let advice = Case::new(&[(250, 110, 100), (250, 110, 100)], &[&[0, 1]]).advise();
+        assert_eq!((advice.brings(), advice.chosen.taking.opponents.clone()), (Brings::Time, vec![vec![1], vec![0]]));
+        assert!(advice.free.mean > 1.1 && advice.chosen.mean < 1.002, "{advice:?}");
+        assert!(advice.free.overlap > 0.3 && advice.chosen.overlap < 0.01, "{advice:?}");
+        // 369 for both: 1.042 and 1.
+        let near = Case::new(&[(354, 154, 100), (369, 169, 100)], &[&[0, 1]]).advise();
+        assert!(near.chosen.times.iter().all(|t| t.0.abs_diff(369 * MS) < MS), "{near:?}");
+        // No pair of a loop is enough.
+        let three = Case::new(&[(250, 77, 100); 3], &[&[0, 1], &[1, 2], &[0, 2]]).advise();
+        assert_eq!(three.chosen.taking.opponents, [[1, 2], [0, 2], [0, 1]]);
+    }
+
+    #[test]
+    fn where_demands_fit_badly_nobody_waits() {
+        // 1.2 of the link together: both 1.14 with nobody kept apart, 1.4 in turns.
+        let advice = Case::new(&[(250, 175, 60), (250, 175, 60)], &[&[0, 1]]).advise();
+        assert_eq!((advice.brings(), &advice.chosen), (Brings::Nothing, &advice.free));
+        assert!(advice.everybody.mean > 1.39, "{advice:?}");
+    }
+
+    #[test]
+    fn periods_that_do_not_lock_gain_quiet_only() {
+        let advice = Case::new(&[(200, 60, 100), (340, 120, 100)], &[&[0, 1]]).advise();
+        assert_eq!((advice.brings(), &advice.chosen), (Brings::Quiet, &advice.free));
+        let quiet = advice.quiet.unwrap();
+        assert!(quiet.overlap < 0.01 && advice.free.overlap > 0.2 && quiet.mean < advice.free.mean + 0.01, "{quiet:?} {:?}", advice.free);
+    }
+
+    /// Two jobs that want 1.2 of the link together, and one that wants all of it: 0.45 + 0.45 + 0.25 does not fit one after the other.
+    /// The two go together, for 0.54 at most.
+    #[test]
+    fn a_small_overload_goes_together() {
+        let advice = Case::new(&[(250, 112, 60), (250, 112, 60), (250, 62, 100)], &[&[0, 1, 2]]).advise();
+        assert_eq!(advice.brings(), Brings::Time);
+        assert!(advice.everybody.mean > 1.14 && advice.chosen.mean < 1.1 && advice.free.mean > 1.1, "{advice:?}");
+        let priced = advice.chosen.taking.price_permille == [PRICES_PERMILLE[1]];
+        assert!(priced || advice.chosen.taking.opponents == [[2], [2], [2]], "{advice:?}");
+    }
+
+    #[test]
+    fn jobs_that_never_exceed_a_link_have_nothing_to_choose() {
+        let advice = Case::new(&[(250, 200, 40), (250, 200, 50), (250, 100, 100)], &[&[0, 1], &[2]]).advise();
+        assert_eq!((advice.brings(), &advice.chosen, &advice.everybody), (Brings::Nothing, &advice.free, &advice.free));
+        assert_eq!(advise(&Question { jobs: &[], gpus: &[], links: &[], asks: &[], jitter_permille: 0, tried_max: 9 }).free.mean, 1.0);
+    }
+
+    #[test]
+    fn each_set_of_opponents_has_an_arbiter() {
+        let case = Case::new(&[(250, 110, 100); 5], &[&[0, 3], &[1, 4], &[2, 3], &[0, 1]]);
+        let opponents = vec![vec![3], vec![4], vec![3], vec![0, 2], vec![1]];
+        let taking = Taking { opponents, price_permille: vec![1_000, 1_250, 1_000, 1_000] };
+        let groups = taking.groups(&case.jobs, &case.links());
+        assert_eq!(groups.iter().map(|g| g.jobs.clone()).collect::<Vec<_>>(), [vec![0, 2, 3], vec![1, 4]]);
+        let opponents = |g: usize| groups[g].group.members.iter().map(|m| m.opponents.clone()).collect::<Vec<_>>();
+        assert_eq!((opponents(0), opponents(1)), (vec![vec![2], vec![2], vec![0, 1]], vec![vec![1], vec![0]]));
+        assert_eq!(groups[1].group.limits, [100, 125, 100, 100].map(Rate));
+        let uses = groups[1].group.members[1].uses.iter().map(|u| u.link);
+        assert_eq!(uses.collect::<Vec<_>>(), [1]);
+    }
 }

@@ -4,16 +4,7 @@ use alloc::vec::Vec;
 
 use units::{FabricTime, Nanos, Rate};
 
-use crate::{Use, learned::Learned};
-
-/// What a start is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ask {
-    /// The iteration: all its Up phases.
-    Iteration,
-    /// That Up phase, counted from 0: a span in which the job sends on some link. One that the profile does not have counts as the last.
-    Phase(u32),
-}
+use crate::{Ask, Use, learned::Learned};
 
 /// A demand for one link from a start on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

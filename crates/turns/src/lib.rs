@@ -47,8 +47,16 @@ use alloc::vec::Vec;
 use units::{Nanos, Rate};
 
 pub use arbiter::{Action, Arbiter, Because, Event, WITHDRAW_WITHIN};
-pub use demand::Ask;
 pub use learned::{ENDS_MISSED_MAX, LEASE_GRACE};
+
+/// What a start is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// The iteration: all its Up phases.
+    Iteration,
+    /// That Up phase, counted from 0: a span in which the job sends on some link. One that the profile does not have counts as the last.
+    Phase(u32),
+}
 
 /// A span of an iteration in which a job sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

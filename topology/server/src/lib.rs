@@ -1,7 +1,7 @@
 //! The topology service: QUIC, gRPC, HTTP and web page around the state machine and its store.
 //!
 //! [`run`] is the program. Inside, [`controller`] owns the state machine on a thread of its own; [`writer`] makes what it decides
-//! durable in the store on another; [`api`] answers requests from snapshots and by asking the controller; [`grpc`] and [`http`] are two
+//! durable in the store on another; [`turns`] gives turns on a third; [`api`] answers requests from snapshots and by asking the controller; [`grpc`] and [`http`] are two
 //! ways to ask.
 //! [`quic`] holds the sessions of agents, which speak to the controller by [`ControllerHandle`]; [`tls`] and [`pki`] say who is who.
 #![forbid(unsafe_code)]
@@ -26,6 +26,7 @@ pub mod scrape;
 pub mod shutdown;
 pub mod telemetry;
 pub mod tls;
+pub mod turns;
 pub mod writer;
 
 pub use controller::ControllerHandle;

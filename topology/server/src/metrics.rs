@@ -12,6 +12,9 @@ const EVALUATE_BUCKETS: &[f64] = &[0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 
 /// From a fast SSD to a disk in trouble.
 const STORE_BUCKETS: &[f64] = &[0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
 
+/// From a thread that was awake to one that waited for a processor.
+const GRANT_BUCKETS: &[f64] = &[0.000_02, 0.000_05, 0.000_1, 0.000_2, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.05];
+
 /// What is counted as it happens.
 #[derive(Debug)]
 pub struct Metrics {
@@ -25,6 +28,11 @@ pub struct Metrics {
     connections: IntGauge,
     refused: IntCounter,
     stalled: IntCounter,
+    turn_notes: IntCounter,
+    turn_notes_dropped: IntCounter,
+    turn_orders: IntCounter,
+    turn_grant: Histogram,
+    turns_waiting: IntGauge,
 }
 
 impl Metrics {
@@ -53,6 +61,11 @@ impl Metrics {
             connections: IntGauge::new("connections", "Open TCP connections.")?,
             refused: IntCounter::new("connections_refused_total", "TCP connections refused because there were too many.")?,
             stalled: IntCounter::new("connections_stalled_total", "TCP connections cut because their clients stopped reading.")?,
+            turn_notes: IntCounter::new("turn_notes_total", "Notes of agents about starts of jobs that take turns.")?,
+            turn_notes_dropped: IntCounter::new("turn_notes_dropped_total", "Such notes that found no room, or were past a limit.")?,
+            turn_orders: IntCounter::new("turn_orders_total", "Orders to agents about starts of jobs that take turns.")?,
+            turn_grant: seconds("turn_grant_seconds", "Time from a note that asks to its grant, where the way was free.", GRANT_BUCKETS)?,
+            turns_waiting: IntGauge::new("turns_waiting", "Jobs that wait for their turn.")?,
             registry,
         };
         let r = &metrics.registry;
@@ -65,6 +78,11 @@ impl Metrics {
         r.register(Box::new(metrics.connections.clone()))?;
         r.register(Box::new(metrics.refused.clone()))?;
         r.register(Box::new(metrics.stalled.clone()))?;
+        r.register(Box::new(metrics.turn_notes.clone()))?;
+        r.register(Box::new(metrics.turn_notes_dropped.clone()))?;
+        r.register(Box::new(metrics.turn_orders.clone()))?;
+        r.register(Box::new(metrics.turn_grant.clone()))?;
+        r.register(Box::new(metrics.turns_waiting.clone()))?;
         Ok(metrics)
     }
 
@@ -98,6 +116,31 @@ impl Metrics {
     /// A connection was opened (1) or closed (-1).
     pub fn connection(&self, by: i64) {
         self.connections.add(by);
+    }
+
+    /// So many turn notes were taken in.
+    pub fn turn_notes(&self, count: usize) {
+        self.turn_notes.inc_by(count as u64);
+    }
+
+    /// So many turn notes were dropped.
+    pub fn turn_notes_dropped(&self, count: usize) {
+        self.turn_notes_dropped.inc_by(count as u64);
+    }
+
+    /// So many turn orders went out.
+    pub fn turn_orders(&self, count: usize) {
+        self.turn_orders.inc_by(count as u64);
+    }
+
+    /// A start was granted so long after its note came.
+    pub fn turn_granted(&self, took: Duration) {
+        self.turn_grant.observe(took.as_secs_f64());
+    }
+
+    /// So many jobs wait for their turn.
+    pub fn turns_waiting(&self, count: usize) {
+        self.turns_waiting.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// A connection was cut because its client stopped reading.

@@ -47,7 +47,8 @@ fn an_evaluation_says_what_a_commit_will_do() {
             let name = &jobs[report.job.index()].name;
             let (slot, expected) = (driver.slot(name), report.slot(Config::default().tolerance_permille));
             let seen = (slot.period, slot.offset, slot.tolerance, slot.slack, slot.hold_max, slot.hold, slot.turns);
-            let expected = (expected.period, expected.offset, expected.tolerance, expected.slack, expected.hold_max, report.hold, report.turns);
+            let expected =
+                (expected.period, expected.offset, expected.tolerance, expected.slack, expected.hold_max, report.hold, report.turns);
             assert_eq!(seen, expected, "{name} of {specs:?}");
             let view = driver.service.view();
             let view = view.job(name).unwrap();

@@ -258,7 +258,17 @@ mod tests {
 
     fn slot() -> SlotRecord {
         let leader_host = "h1".into();
-        SlotRecord { plan_version: 3, period_ns: 5, offset_ns: 4, tolerance_ns: 1, slack_ns: 2, hold_max_ns: 5, hold: true, turns: false, leader_host }
+        SlotRecord {
+            plan_version: 3,
+            period_ns: 5,
+            offset_ns: 4,
+            tolerance_ns: 1,
+            slack_ns: 2,
+            hold_max_ns: 5,
+            hold: true,
+            turns: false,
+            leader_host,
+        }
     }
 
     fn job(text: &str, lease: Option<LeaseRecord>) -> Record {

@@ -44,6 +44,8 @@ enum Start {
 pub struct TurnGate {
     writer: u64,
     number: u64,
+    /// Of the last start.
+    phase: u64,
     start: Option<Start>,
     unheard: u32,
     silent_until: NodeTime,
@@ -53,7 +55,7 @@ impl TurnGate {
     /// The turns of the run `writer` of a gate, before its first start.
     #[must_use]
     pub const fn new(writer: u64) -> Self {
-        Self { writer, number: 0, start: None, unheard: 0, silent_until: NodeTime(0) }
+        Self { writer, number: 0, phase: WHOLE_ITERATION, start: None, unheard: 0, silent_until: NodeTime(0) }
     }
 
     /// Decides for a start that is ready at `now`. Only a start under a page that may be trusted has a number: nobody hears of
@@ -61,7 +63,12 @@ impl TurnGate {
     ///
     /// Total: any numbers give an answer, and no wait is longer than [`Schedule::turn_bound`].
     pub fn begin(&mut self, now: NodeTime, schedule: &Schedule) -> TurnDecision {
-        self.start = None;
+        self.begin_phase(now, schedule, WHOLE_ITERATION)
+    }
+
+    /// As [`Self::begin`], for one Up phase of an iteration, counted from 1; 0 is [`WHOLE_ITERATION`].
+    pub fn begin_phase(&mut self, now: NodeTime, schedule: &Schedule, phase: u64) -> TurnDecision {
+        (self.start, self.phase) = (None, phase);
         if let Some(because) = schedule.distrust(now) {
             return TurnDecision::Go(because);
         }
@@ -108,7 +115,7 @@ impl TurnGate {
     }
 
     const fn note(&self, kind: NoteKind, at: NodeTime) -> Note {
-        Note { kind, writer: self.writer, number: self.number, phase: WHOLE_ITERATION, at }
+        Note { kind, writer: self.writer, number: self.number, phase: self.phase, at }
     }
 }
 
@@ -163,6 +170,18 @@ mod tests {
         // Granted ahead: nothing is asked.
         assert_eq!(gate.begin(at(1_300), &page(Permit::Go, 2)), TurnDecision::Go(Reason::Granted));
         assert_eq!(kind(gate.started(at(1_300), Reason::Granted)), Some((NoteKind::Started, 2, at(1_300))));
+    }
+
+    #[test]
+    fn a_phase_is_named_in_all_of_its_notes() {
+        let mut gate = TurnGate::new(5);
+        let TurnDecision::Ask { ready, .. } = gate.begin_phase(at(1_000), &page(Permit::None, 0), 3) else { panic!() };
+        let started = gate.started(at(1_001), Reason::Granted).unwrap();
+        let ended = gate.ended(at(1_002)).unwrap();
+        assert_eq!([ready, started, ended].map(|note| (note.phase, note.number)), [(3, 1); 3]);
+        // The next start is for a whole iteration again.
+        let TurnDecision::Ask { ready, .. } = gate.begin(at(1_003), &page(Permit::None, 0)) else { panic!() };
+        assert_eq!((ready.phase, ready.number), (WHOLE_ITERATION, 2));
     }
 
     #[test]

@@ -71,14 +71,18 @@ class Gate:
             self._reason = "no-library" if self._calls is None else "no-gate"
             warnings.warn("antiphase_gate: nothing is held: %s" % error, RuntimeWarning, stacklevel=2)
 
-    def step(self):
+    def step(self, phase=0):
         """Returns when the next iteration may start: at once, at the job's slot, or when it is the job's turn. Other Python
-        threads run meanwhile."""
+        threads run meanwhile.
+
+        With `phase` it is about one Up phase of an iteration, counted from 1. Called before each of them, with `done` after each,
+        each phase has a turn of its own.
+        """
         handle = self._handle
         if handle is None:
             return _passed(self._reason)
         try:
-            return Step(*self._calls.step(handle))
+            return Step(*self._calls.step(handle, phase))
         except Exception:  # the gate fails open
             return _passed("internal")
 
@@ -95,9 +99,9 @@ class Gate:
                 pass
 
     @contextlib.contextmanager
-    def turn(self):
+    def turn(self, phase=0):
         """`with gate.turn(): communicate()` is a step before and `done` after, also where the block raises."""
-        step = self.step()
+        step = self.step(phase)
         try:
             yield step
         finally:

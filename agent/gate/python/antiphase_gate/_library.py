@@ -37,6 +37,11 @@ class Calls:
         self._open.argtypes, self._open.restype = [ctypes.c_char_p, ctypes.c_char_p], ctypes.c_void_p
         self._step = library.antiphase_gate_step
         self._step.argtypes, self._step.restype = [ctypes.c_void_p, ctypes.POINTER(_Step)], ctypes.c_int32
+        # Likewise `step_phase`; without it later phases go at once.
+        self._step_phase = getattr(library, "antiphase_gate_step_phase", None)
+        if self._step_phase is not None:
+            self._step_phase.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.POINTER(_Step)]
+            self._step_phase.restype = ctypes.c_int32
         # A library of the same interface from before turns has no `done`, and its agent asks for none.
         self.done = getattr(library, "antiphase_gate_done", lambda handle: None)
         if hasattr(self.done, "argtypes"):
@@ -56,9 +61,14 @@ class Calls:
             raise ValueError(self._error().decode("utf-8", "replace"))
         return handle
 
-    def step(self, handle):
+    def step(self, handle, phase=0):
         step = _Step()
-        self._step(handle, ctypes.byref(step))
+        if self._step_phase is not None:
+            self._step_phase(handle, phase, ctypes.byref(step))
+        elif phase <= 1:
+            self._step(handle, ctypes.byref(step))
+        else:
+            raise OSError("the library knows no phases")
         late = None if step.late_ns == NO_LATENESS else step.late_ns
         reason = self._reason(step.reason).decode()
         return OUTCOMES[step.outcome], reason, step.held_ns, late, step.start_ns, step.plan_version

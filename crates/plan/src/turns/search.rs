@@ -57,8 +57,14 @@ impl<'a> Search<'a> {
         let jobs = of.jobs.len();
         let exceeded: Vec<(usize, Vec<usize>)> = (0..of.links.len()).filter_map(|l| Some((l, exceeded(of, l)?))).collect();
         let members: Vec<Vec<usize>> = exceeded.iter().map(|(_, members)| members.clone()).collect();
-        let mut search =
-            Self { of: *of, pairs: Vec::new(), group_of: Vec::new(), links_of: Vec::new(), group_of_link: vec![None; of.links.len()], groups: 0 };
+        let mut search = Self {
+            of: *of,
+            pairs: Vec::new(),
+            group_of: Vec::new(),
+            links_of: Vec::new(),
+            group_of_link: vec![None; of.links.len()],
+            groups: 0,
+        };
         let mut found: Vec<((usize, usize), usize, usize)> = Vec::new();
         for (group, links) in circle::coupled_groups(jobs, &members).into_iter().enumerate() {
             search.groups = group + 1;

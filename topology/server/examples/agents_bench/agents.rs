@@ -18,6 +18,8 @@ use quinn::{ClientConfig, Endpoint, EndpointConfig, TokioRuntime, TransportConfi
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use tokio::{sync::Semaphore, time::Instant};
 
+use crate::turns::{Board, Player};
+
 /// Sockets of all agents; as many ports as a small fabric has hosts would need a descriptor and buffers each.
 const SOCKETS: usize = 8;
 /// Below what the service allows one address, which all of these share.
@@ -34,24 +36,26 @@ pub(crate) fn group_name(group: usize) -> String {
 }
 
 /// Runs until it is killed.
-pub(crate) fn main(service: SocketAddr, dir: &Path, count: usize) {
+pub(crate) fn main(service: SocketAddr, dir: &Path, count: usize, takes_turns: bool) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let endpoints: Vec<Endpoint> = (0..SOCKETS).map(|_| socket()).collect();
         let handshakes = Arc::new(Semaphore::new(HANDSHAKES));
+        let board = takes_turns.then(Board::start);
         for group in 0..count.div_ceil(HOSTS_MAX) {
             let config = config(dir, group);
             for number in group * HOSTS_MAX..count.min((group + 1) * HOSTS_MAX) {
                 // Taken here first, so that tasks are made as fast as they connect and not all at once.
                 let mut permit = Some(Arc::clone(&handshakes).acquire_owned().await.unwrap());
                 let (endpoint, config, handshakes) = (endpoints[number % SOCKETS].clone(), config.clone(), Arc::clone(&handshakes));
+                let board = board.clone();
                 tokio::spawn(async move {
                     loop {
                         let permit = match permit.take() {
                             Some(permit) => permit,
                             None => Arc::clone(&handshakes).acquire_owned().await.unwrap(),
                         };
-                        let ended = agent(endpoint.clone(), config.clone(), service, number, permit).await;
+                        let ended = agent(endpoint.clone(), config.clone(), service, number, permit, board.clone()).await;
                         // As the real one does, so that an overloaded machine shows here and in the count of agents.
                         eprintln!("agent {number} comes again: {ended:?}");
                         tokio::time::sleep(COME_AGAIN).await;
@@ -89,6 +93,13 @@ fn config(dir: &Path, group: usize) -> ClientConfig {
     config
 }
 
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn said(kind: agent_frame::Kind) -> Vec<u8> {
@@ -101,6 +112,7 @@ async fn agent(
     service: SocketAddr,
     number: usize,
     permit: tokio::sync::OwnedSemaphorePermit,
+    board: Option<Arc<Board>>,
 ) -> Result<(), Failure> {
     let begun = Instant::now();
     let failed = |error| format!("handshake: {error} after {:?}, from {:?}", begun.elapsed(), endpoint.local_addr());
@@ -113,6 +125,7 @@ async fn agent(
     let mut pace = Duration::from_secs(1);
     let never = Instant::now() + Duration::from_secs(3_600);
     let (mut sequence, mut due, mut probe_due) = (0, never, never);
+    let mut player = board.map(|board| Player::new(number, board));
     loop {
         while let Some(frame) = decoder.next::<ServiceFrame>()? {
             match frame.kind {
@@ -134,7 +147,17 @@ async fn agent(
                 Some(chunk) => decoder.push(&chunk.bytes),
                 None => return Err("the service ended the stream".into()),
             },
-            echo = connection.read_datagram() => drop(echo?),
+            datagram = connection.read_datagram() => {
+                let datagram = datagram?;
+                for note in player.iter_mut().flat_map(|player| player.hear(&datagram)) {
+                    connection.send_datagram(note)?;
+                }
+            }
+            () = until(player.as_ref().map(Player::due)) => {
+                for note in player.iter_mut().flat_map(Player::play) {
+                    connection.send_datagram(note)?;
+                }
+            }
             () = tokio::time::sleep_until(due) => {
                 due += pace;
                 sequence += 1;

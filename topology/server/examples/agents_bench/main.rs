@@ -4,10 +4,15 @@
 //! prints one table: the time from a commit to the acks of COMMITTING agents (default 1,000), then the processor time and
 //! resident memory of holding IDLE agents (default 10,000) for SECONDS (default 30), each side apart. An idle agent reports
 //! and probes the clock at the service's default pace, with a certificate of its own host. COMMITTING 0 leaves the first part out.
+//!
+//! `... -- turns [AGENTS [SECONDS [ahead]]]` lets AGENTS jobs (default 1,000) in groups of five take turns at five iterations a second
+//! each, for SECONDS (default 30). The agents print how long starts waited for their grant when the way was free, the service prints its
+//! cores. With `ahead` the service gives permissions ahead where nobody is in the way, and few starts ask.
 #![allow(clippy::unwrap_used, reason = "a program for measuring: what fails ends it")]
 
 mod agents;
 mod subject;
+mod turns;
 
 use std::{
     fs,
@@ -20,7 +25,7 @@ use std::{
 
 use antiphase_topology::{
     pki::{self, CLIENT_LIFETIME, Client, HOSTS_MAX},
-    quic::{self, FabricClock, Seams, Settings, Stats},
+    quic::{self, Controller as _, FabricClock, Seams, Settings, Stats},
     tls::{Role, Tls, TlsFiles},
 };
 
@@ -28,6 +33,9 @@ use subject::{Metered, Subject};
 
 const COMMITS: u64 = 20;
 const SINGLE_COMMITS: u64 = 200;
+/// The child's first argument: agents that are there, or whose jobs take turns too.
+const AGENTS: &str = "agents";
+const AGENTS_WITH_TURNS: &str = "agents-with-turns";
 /// Handshakes and first estimates are over by then.
 const SETTLE: Duration = Duration::from_secs(5);
 const CONNECTED_WITHIN: Duration = Duration::from_secs(180);
@@ -35,9 +43,14 @@ const CONNECTED_WITHIN: Duration = Duration::from_secs(180);
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let [word, address, dir, count] = &arguments[..]
-        && word == "agents"
+        && word.starts_with("agents")
     {
-        return agents::main(address.parse().unwrap(), Path::new(dir), count.parse().unwrap());
+        return agents::main(address.parse().unwrap(), Path::new(dir), count.parse().unwrap(), word == AGENTS_WITH_TURNS);
+    }
+    if arguments.first().is_some_and(|word| word == "turns") {
+        let number = |at: usize, default: usize| arguments.get(at).map_or(default, |text| text.parse().expect("a number"));
+        let ahead = arguments.get(3).is_some_and(|word| word == "ahead");
+        return runtime().block_on(taking_turns(number(1, 1_000), Duration::from_secs(number(2, 30) as u64), ahead));
     }
     let number = |at: usize, default: usize| arguments.get(at).map_or(default, |text| text.parse().expect("a number"));
     let (committing, idle, seconds) = (number(0, 1_000), number(1, 10_000), number(2, 30));
@@ -73,7 +86,7 @@ impl Drop for Running {
     }
 }
 
-async fn start(count: usize) -> Running {
+async fn start(count: usize, as_what: &str) -> Running {
     let dir = tempfile::tempdir().unwrap();
     pki::init(dir.path(), &["localhost".into()], false).unwrap();
     for group in 0..count.div_ceil(HOSTS_MAX) {
@@ -97,7 +110,7 @@ async fn start(count: usize) -> Running {
     };
     tokio::spawn(quic::serve(endpoint, tls, seams, settings, std::future::pending()));
     let agents = Command::new(std::env::current_exe().unwrap())
-        .args(["agents", &address.to_string(), dir.path().to_str().unwrap(), &count.to_string()])
+        .args([as_what, &address.to_string(), dir.path().to_str().unwrap(), &count.to_string()])
         .stdin(Stdio::null())
         .spawn()
         .unwrap();
@@ -112,7 +125,7 @@ async fn start(count: usize) -> Running {
 }
 
 async fn committed(count: usize) {
-    let running = start(count).await;
+    let running = start(count, AGENTS).await;
     let mut all = Vec::new();
     for plan_version in 1..=COMMITS {
         all.extend(running.subject.commit(plan_version, None).await);
@@ -133,7 +146,18 @@ fn row(what: &str, agents: usize, mut times: Vec<Duration>) {
 }
 
 async fn held(count: usize, time: Duration) {
-    let running = start(count).await;
+    measure(&start(count, AGENTS).await, count, time).await;
+}
+
+async fn taking_turns(count: usize, time: Duration, ahead: bool) {
+    let running = start(count, AGENTS_WITH_TURNS).await;
+    turns::begin(&running.subject.turns().expect("the real controller has turns"), count, ahead);
+    tokio::time::sleep(SETTLE).await;
+    println!("{:<34} {:>8} {:>10} {:>10} {:>10}", "what", "agents", "cores", "RSS MiB", "KiB/agent");
+    measure(&running, count, time).await;
+}
+
+async fn measure(running: &Running, count: usize, time: Duration) {
     let ids = [std::process::id(), running.agents.id()];
     let before = ids.map(processor_seconds);
     let (begun, reports) = (Instant::now(), running.subject.reports());

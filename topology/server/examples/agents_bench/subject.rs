@@ -15,6 +15,7 @@ use antiphase_topology::{
     metrics::Metrics,
     quic::{Controller, ControllerGone, FabricClock, Outbox, TelemetrySink},
     telemetry::TelemetryHandle,
+    turns::TurnsHandle,
 };
 use futures_util::future::BoxFuture;
 use job::JobDoc;
@@ -175,6 +176,10 @@ impl Metered {
 }
 
 impl Controller for Metered {
+    fn turns(&self) -> Option<TurnsHandle> {
+        self.subject.controller.turns()
+    }
+
     fn register(&self, session: SessionId, outbox: Outbox) {
         self.subject.controller.register(session, outbox);
     }

@@ -13,6 +13,7 @@ use super::{FabricView, Snapshot};
 use crate::{
     links::LinkTable,
     quic::{self, Outbox},
+    turns::TurnsHandle,
 };
 
 /// Commands that wait for the controller. An agent's report takes microseconds and a commit milliseconds, so this is seconds of work;
@@ -44,6 +45,7 @@ pub struct Stopped;
 pub struct ControllerHandle {
     pub(super) commands: mpsc::Sender<Command>,
     pub(super) outboxes: Outboxes,
+    pub(super) turns: TurnsHandle,
 }
 
 /// Where plans for each session go. Sessions enter before their hello, and leave when the controller hears that they are gone.
@@ -117,6 +119,10 @@ impl quic::Controller for ControllerHandle {
     fn register(&self, session: SessionId, outbox: Outbox) {
         // The outbox is there before the hello is handled: the first plan comes with the hello.
         self.outboxes.map().insert(session, outbox);
+    }
+
+    fn turns(&self) -> Option<TurnsHandle> {
+        Some(self.turns.clone())
     }
 
     fn tell(&self, event: Event) -> BoxFuture<'_, Result<(), quic::ControllerGone>> {

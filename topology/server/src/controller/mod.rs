@@ -27,6 +27,7 @@ use crate::{
     metrics::Metrics,
     resolve,
     telemetry::TelemetryHandle,
+    turns::{TurnsHandle, TurnsThread},
     writer::{Outcome, StoreHealth, Writer},
 };
 use handle::{Command, Outboxes, QUEUE_MAX};
@@ -69,6 +70,7 @@ pub struct Controller {
     pub health: StoreHealth,
     stop: watch::Sender<bool>,
     thread: JoinHandle<()>,
+    turns: TurnsThread,
 }
 
 impl Controller {
@@ -95,11 +97,18 @@ impl Controller {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(|e| format!("cannot start the controller: {e}"))?;
         let outboxes = Outboxes::default();
+        let verdicts = commands.clone();
+        let turns = TurnsThread::start(around.clock, Arc::clone(&around.metrics), move |judged| {
+            // The verdict is in force already; a controller that is too busy to say so says the next one.
+            let _ = verdicts.try_send(Command::Agent(Event::Judged(judged)));
+        });
+        let turns = turns.map_err(|e| format!("cannot start the thread of turns: {e}"))?;
         let task = Task {
             service,
             writer,
             around,
             outboxes: outboxes.clone(),
+            turns: turns.handle.clone(),
             answers: BTreeMap::new(),
             next_request: 0,
             fabric_request: None,
@@ -111,14 +120,15 @@ impl Controller {
         };
         let thread = std::thread::Builder::new().name("controller".into());
         let thread = thread.spawn(move || runtime.block_on(task.run(queue, outcomes, stopped))).map_err(|e| e.to_string())?;
-        let handle = ControllerHandle { commands, outboxes };
-        Ok(Self { handle, health, stop, thread })
+        let handle = ControllerHandle { commands, outboxes, turns: turns.handle.clone() };
+        Ok(Self { handle, health, stop, thread, turns })
     }
 
     /// Takes no more commands, waits for the disk and closes the file. Blocks, for at most ten seconds and one write.
     pub fn stop(self) {
         self.stop.send_replace(true);
         let _ = self.thread.join();
+        self.turns.stop();
     }
 }
 
@@ -127,6 +137,7 @@ struct Task {
     writer: Writer,
     around: Surroundings,
     outboxes: Outboxes,
+    turns: TurnsHandle,
     answers: BTreeMap<RequestId, Answer>,
     next_request: u64,
     /// A new fabric is on its way to the disk. Jobs stand on nodes of one fabric, so no other change runs beside it.
@@ -346,8 +357,7 @@ impl Task {
                 Action::Disconnect { session, reason } => {
                     let _ = self.outboxes.with(session, |outbox| outbox.end(reason, true));
                 }
-                // The thread of turns takes them.
-                Action::Turns { groups: _ } => {}
+                Action::Turns { groups } => self.turns.groups(groups),
                 Action::Notice(notice) => self.notice(notice),
             }
         }

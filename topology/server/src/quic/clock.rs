@@ -2,14 +2,12 @@
 
 use bytes::Bytes;
 use prost::Message;
-use proto::v1alpha1::{ClockEcho, ClockProbe};
+use proto::v1alpha1::{AgentDatagram, ServiceDatagram};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use units::{ClockOffset, FabricTime};
 
 /// Pairs of readings at the start, of which the one least disturbed counts.
 const READINGS: usize = 16;
-/// A probe takes 17 bytes; longer ones are nothing of ours.
-const PROBE_BYTES_MAX: usize = 64;
 
 /// Fabric time: `CLOCK_REALTIME` as it was when the service started, carried on by `CLOCK_MONOTONIC`. Fabric time never steps while
 /// the service runs, whatever is done to the node's time of day.
@@ -53,14 +51,14 @@ fn nanos(time: Timespec) -> i64 {
     time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
 }
 
-/// The answer to a datagram that came at `received`, `None` if it is not a probe. The last stamp is taken as late as can be.
-pub(super) fn echo(clock: FabricClock, received: FabricTime, datagram: &[u8]) -> Option<Bytes> {
-    // The length is judged first, so a datagram that is no probe costs no decoding.
-    if datagram.len() > PROBE_BYTES_MAX {
+/// The answer to a probe that came at `received`; `None` if the datagram is none. The last stamp is taken as late as can be.
+pub(super) fn echo(clock: FabricClock, received: FabricTime, probe: &AgentDatagram) -> Option<Bytes> {
+    // No clock shows 0 when it is probed: a datagram with that stamp is there for its notes.
+    if probe.sent_ns == 0 {
         return None;
     }
-    let probe = ClockProbe::decode(datagram).ok()?;
-    let mut echo = ClockEcho { sequence: probe.sequence, sent_ns: probe.sent_ns, received_ns: received.0, echoed_ns: 0 };
+    let mut echo =
+        ServiceDatagram { sequence: probe.sequence, sent_ns: probe.sent_ns, received_ns: received.0, ..ServiceDatagram::default() };
     // This stamp is the last step before the encoding: what comes after it counts as travel of the network.
     echo.echoed_ns = clock.now().0;
     Some(echo.encode_to_vec().into())
@@ -68,6 +66,8 @@ pub(super) fn echo(clock: FabricClock, received: FabricTime, datagram: &[u8]) ->
 
 #[cfg(test)]
 mod tests {
+    use proto::v1alpha1::ClockEcho;
+
     use super::*;
 
     #[test]
@@ -85,7 +85,7 @@ mod tests {
     fn an_echo_carries_the_probe_and_two_stamps_in_order() {
         let clock = FabricClock::start();
         let received = clock.now();
-        let probe = ClockProbe { sequence: 7, sent_ns: 123 }.encode_to_vec();
+        let probe = AgentDatagram { sequence: 7, sent_ns: 123, notes: Vec::new() };
         let echo = ClockEcho::decode(echo(clock, received, &probe).unwrap()).unwrap();
         assert_eq!((echo.sequence, echo.sent_ns, echo.received_ns), (7, 123, received.0));
         assert!(echo.echoed_ns >= received.0);
@@ -94,7 +94,6 @@ mod tests {
     #[test]
     fn what_is_no_probe_gets_no_echo() {
         let clock = FabricClock::start();
-        assert_eq!(echo(clock, clock.now(), &[0xff; 12]), None);
-        assert_eq!(echo(clock, clock.now(), &[0; PROBE_BYTES_MAX + 1]), None);
+        assert_eq!(echo(clock, clock.now(), &AgentDatagram::default()), None);
     }
 }

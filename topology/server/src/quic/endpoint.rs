@@ -9,13 +9,14 @@ use std::{
 
 use quinn::{
     ConnectionId, ConnectionIdGenerator, Endpoint, EndpointConfig, IdleTimeout, ServerConfig, TokioRuntime, TransportConfig, VarInt,
+    crypto::{CryptoError, HmacKey},
 };
 use rustix::net::sockopt;
 
 use super::{
     CONNECTION_WINDOW_BYTES, DATAGRAM_BUFFER_BYTES, HANDSHAKES_MAX, SEND_WINDOW_BYTES, STREAM_WINDOW_BYTES, STREAMS_MAX, Settings,
 };
-use crate::tls::{Admission, Tls};
+use crate::tls::{self, Admission, Tls};
 
 /// Kernel buffers of the socket. A commit makes thousands of agents answer at once; at 212 KiB, the usual default, 100
 /// packets fit.
@@ -40,6 +41,7 @@ pub fn endpoint(address: SocketAddr, tls: &Tls, settings: &Settings) -> io::Resu
     enlarge_buffers(&socket);
     let mut config = EndpointConfig::default();
     config.cid_generator(|| Box::new(Ids::default()));
+    config.reset_key(Arc::new(ResetKey(tls.reset_key())));
     Endpoint::new(config, Some(server_config(tls, settings)), socket, Arc::new(TokioRuntime))
 }
 
@@ -66,6 +68,24 @@ impl ConnectionIdGenerator for Ids {
 
     fn cid_lifetime(&self) -> Option<Duration> {
         None
+    }
+}
+
+/// Signs the ids of connections for stateless resets.
+struct ResetKey([u8; 32]);
+
+impl HmacKey for ResetKey {
+    fn sign(&self, data: &[u8], signature_out: &mut [u8]) {
+        signature_out.copy_from_slice(&tls::hmac(&self.0, data));
+    }
+
+    fn signature_len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn verify(&self, data: &[u8], signature: &[u8]) -> Result<(), CryptoError> {
+        // quinn only signs; whoever compared would have to do so in constant time.
+        if tls::hmac(&self.0, data) == signature { Ok(()) } else { Err(CryptoError) }
     }
 }
 

@@ -7,19 +7,25 @@ use std::{
 
 use bytes::{Buf, Bytes};
 use proto::{
+    datagram,
     frame::{self, Decoder},
-    v1alpha1::{AgentFrame, ServiceFrame, Telemetry, agent_frame, service_frame},
+    v1alpha1::{AgentDatagram, AgentFrame, ServiceFrame, Telemetry, TurnNote, agent_frame, service_frame},
 };
 use quinn::{Chunk, Connection, ReadError, RecvStream, SendStream};
 use state::{Event, SessionId};
+use units::FabricTime;
 
 use super::{
-    CloseCode, DATAGRAMS_PER_SECOND_MAX, End, FRAMES_BURST, FRAMES_PER_SECOND_MAX, Inbox, Outgoing, PROBES_BURST, PROBES_PER_SECOND_MAX,
-    READ_BYTES, Seams, Shared, TELEMETRY_BYTES_BURST, TELEMETRY_BYTES_PER_SECOND_MAX, TELEMETRY_FRAME_BYTES_MAX, clock, convert,
+    CloseCode, DATAGRAMS_PER_SECOND_MAX, End, FRAMES_BURST, FRAMES_PER_SECOND_MAX, Inbox, NOTE_DATAGRAMS_BURST,
+    NOTE_DATAGRAMS_PER_SECOND_MAX, NOTES_BURST, NOTES_PER_SECOND_MAX, Outgoing, PROBES_BURST, PROBES_PER_SECOND_MAX, READ_BYTES, Seams,
+    Shared, TELEMETRY_BYTES_BURST, TELEMETRY_BYTES_PER_SECOND_MAX, TELEMETRY_FRAME_BYTES_MAX, clock, convert,
     hello::{self, Control},
     limits::Bucket,
 };
-use crate::tls::{Authorities, Tls};
+use crate::{
+    tls::{Authorities, Tls},
+    turns::{self, TurnsHandle},
+};
 
 /// How often a session looks at what has no event of its own: silence, a stalled writer, a certificate's end.
 const CHECKS_PER_SILENCE: u32 = 4;
@@ -45,6 +51,9 @@ pub(super) struct Live<'a> {
     telemetry: Option<(RecvStream, Decoder)>,
     frames: Bucket,
     probes: Bucket,
+    turns: Option<TurnsHandle>,
+    note_datagrams: Bucket,
+    notes: Bucket,
     telemetry_bytes: Bucket,
     heard: Instant,
     checked: Instant,
@@ -93,6 +102,9 @@ impl<'a> Live<'a> {
             telemetry: None,
             frames: Bucket::new(FRAMES_PER_SECOND_MAX, FRAMES_BURST, now),
             probes: Bucket::new(PROBES_PER_SECOND_MAX, PROBES_BURST, now),
+            turns: shared.seams.controller.turns(),
+            note_datagrams: Bucket::new(NOTE_DATAGRAMS_PER_SECOND_MAX, NOTE_DATAGRAMS_BURST, now),
+            notes: Bucket::new(NOTES_PER_SECOND_MAX, NOTES_BURST, now),
             telemetry_bytes: Bucket::new(TELEMETRY_BYTES_PER_SECOND_MAX, TELEMETRY_BYTES_BURST, now),
             heard: now,
             checked: now,
@@ -112,7 +124,8 @@ impl<'a> Live<'a> {
         let check = tokio::time::sleep(every);
         tokio::pin!(check);
         loop {
-            // Probes come first: every wait before the stamp widens the bound within which the agent knows our clock.
+            // Datagrams come first: every wait before the stamp widens the bound within which the agent knows our clock, and a job
+            // waits for the answer to a turn note.
             // Branches that lose are dropped; quinn's `read_chunk` and `write` are safe to drop and lose no bytes.
             let next = tokio::select! {
                 biased;
@@ -160,7 +173,7 @@ impl<'a> Live<'a> {
             Next::Datagram(datagram) => {
                 // The stamp is taken before anything else is done with the datagram.
                 let received = self.seams.clock.now();
-                self.probe(received, &datagram.map_err(|error| lost(&error))?)
+                self.datagram(received, &datagram.map_err(|error| lost(&error))?)
             }
             Next::Control(Ok(Some(chunk))) => {
                 // The read is paid for before it is decoded: a flood of tiny reads ends here.
@@ -212,12 +225,25 @@ impl<'a> Live<'a> {
         })
     }
 
-    fn probe(&mut self, received: units::FabricTime, datagram: &[u8]) -> Result<(), End> {
+    fn datagram(&mut self, received: FabricTime, bytes: &[u8]) -> Result<(), End> {
+        let datagram = datagram::from_agent(bytes).unwrap_or_default();
+        let AgentDatagram { sent_ns, ref notes, .. } = datagram;
+        // Notes have limits of their own; all else is a probe, or is charged like one.
+        if sent_ns != 0 || notes.is_empty() {
+            self.probe(received, &datagram)?;
+        }
+        if !datagram.notes.is_empty() {
+            self.turn_notes(received, datagram.notes);
+        }
+        Ok(())
+    }
+
+    fn probe(&mut self, received: FabricTime, probe: &AgentDatagram) -> Result<(), End> {
         // Echoes cost a packet each: without a limit the service could be made to send as fast as the agent.
         if !self.probes.take(1, Instant::now()) {
             return Err(End::new(CloseCode::Flood, format!("more than {PROBES_PER_SECOND_MAX} datagrams a second")));
         }
-        match clock::echo(self.seams.clock, received, datagram) {
+        match clock::echo(self.seams.clock, received, probe) {
             Some(echo) => {
                 self.seams.stats.probes.add();
                 // An echo that finds no room is as good as lost: the agent probes again.
@@ -226,6 +252,16 @@ impl<'a> Live<'a> {
             None => self.seams.stats.strange_datagrams.add(),
         }
         Ok(())
+    }
+
+    fn turn_notes(&mut self, received: FabricTime, notes: Vec<TurnNote>) {
+        let now = Instant::now();
+        // A session that is past these limits is not cut: one job that runs wild must not take the plan from the others of its host.
+        let within = self.note_datagrams.take(1, now) && self.notes.take(notes.len() as u32, now);
+        let Some(turns) = self.turns.as_ref().filter(|_| within) else { return self.seams.stats.turn_datagrams_dropped.add() };
+        let notes: Vec<_> = notes.into_iter().filter_map(turns::note).collect();
+        self.seams.stats.turn_datagrams.add();
+        turns.notes(self.session, received, notes);
     }
 
     async fn frames_of_control(&mut self) -> Result<(), End> {

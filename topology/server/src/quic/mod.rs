@@ -24,7 +24,7 @@ use futures_util::future::BoxFuture;
 use proto::v1alpha1 as wire;
 use state::{Event, SessionId};
 
-use crate::tls::Tls;
+use crate::{tls::Tls, turns::TurnsHandle};
 
 pub use clock::FabricClock;
 pub use endpoint::endpoint;
@@ -73,8 +73,8 @@ const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 2 * STREAM_WINDOW_BYTES;
 /// What is buffered for an agent that does not read. A host's plan takes a few KiB.
 const SEND_WINDOW_BYTES: u64 = 128 * 1024;
-/// Clock datagrams take 40 bytes; the oldest is dropped when the buffer is full.
-const DATAGRAM_BUFFER_BYTES: usize = 4 * 1024;
+/// Clock datagrams take 40 bytes, and turn notes or orders of one moment some packets; the oldest is dropped when the buffer is full.
+const DATAGRAM_BUFFER_BYTES: usize = 16 * 1024;
 /// What is taken from a stream at once.
 const READ_BYTES: usize = 16 * 1024;
 
@@ -88,8 +88,21 @@ const PROBES_BURST: u32 = 100;
 /// Bytes of telemetry per second: eight ports of 60 counters at 10 ms take 0.5 MiB.
 const TELEMETRY_BYTES_PER_SECOND_MAX: u32 = 1024 * 1024;
 const TELEMETRY_BYTES_BURST: u32 = 4 * 1024 * 1024;
-/// UDP datagrams per second, whatever is in them; telemetry at its limit takes 1,000.
-const DATAGRAMS_PER_SECOND_MAX: u64 = 4_000;
+/// Jobs that one host leads; agents keep as many pages.
+const JOBS_LED_MAX: u32 = 256;
+/// Turn notes of one job per second: asked, ended and one more for each of ten iterations, or of five with three Up phases.
+const NOTES_PER_JOB_MAX: u32 = 40;
+/// Turn notes per second, and how many at once: all jobs of a host may begin together, and tell everything again to a new service.
+/// What is beyond is dropped and counted, and ends no session: whoever is not answered goes as it comes.
+const NOTES_PER_SECOND_MAX: u32 = JOBS_LED_MAX * NOTES_PER_JOB_MAX;
+const NOTES_BURST: u32 = 2 * NOTES_PER_SECOND_MAX;
+/// Datagrams with turn notes per second. An agent puts into one what is there at once: beyond so many there are jobs by the hundred,
+/// and then datagrams are shared.
+const NOTE_DATAGRAMS_PER_SECOND_MAX: u32 = 2_000;
+const NOTE_DATAGRAMS_BURST: u32 = 4_000;
+/// UDP datagrams per second, whatever is in them; telemetry at its limit takes 1,000, and turn notes 2,000 with as many
+/// acknowledgements of orders.
+const DATAGRAMS_PER_SECOND_MAX: u64 = 6_000;
 
 /// Longest name of a port of an agent: that of a host.
 const PORT_BYTES_MAX: usize = units::NAME_BYTES_MAX;
@@ -112,6 +125,11 @@ pub trait Controller: Send + Sync + 'static {
 
     /// Takes an event. While the future waits, nothing more is read from this agent.
     fn tell(&self, event: Event) -> BoxFuture<'_, Result<(), ControllerGone>>;
+
+    /// Where turn notes go; by default nobody takes turns.
+    fn turns(&self) -> Option<TurnsHandle> {
+        None
+    }
 
     /// What LLDP told the agent of a host; by default nobody asks.
     fn neighbours(&self, host: &str, neighbours: Vec<wire::Neighbour>) {

@@ -132,6 +132,10 @@ async fn session(shared: &Shared, authorities: Authorities, connection: &Connect
     tracing::info!(session = session.0, %host, %from, version = %said.version, "an agent said hello");
     // The outbox comes before the hello: the first plan is the answer to the hello and must find where to go.
     controller.register(session, outbox);
+    let turns = controller.turns();
+    if let Some(turns) = &turns {
+        turns.session(session, Arc::clone(&host), connection.clone());
+    }
     let event =
         Event::AgentHello { session, host: host.to_string(), version: said.version, ports: said.ports, plan_version: said.plan_version };
     let mut live = Live::new(shared, authorities, connection, session, &host, control, inbox);
@@ -143,6 +147,9 @@ async fn session(shared: &Shared, authorities: Authorities, connection: &Connect
         Err(gone) => End::new(CloseCode::Stopping, gone.to_string()),
     };
     let control = live.into_control();
+    if let Some(turns) = &turns {
+        turns.gone(session);
+    }
     // The controller may be gone; then there is nobody to tell.
     let _ = controller.tell(Event::AgentGone { session }).await;
     shared.seams.stats.ended.add();

@@ -39,8 +39,12 @@ stats! {
     telemetry_frames,
     /// Clock probes that were answered.
     probes,
-    /// Datagrams that were no probe.
+    /// Datagrams that were no probe and had no turn notes.
     strange_datagrams,
+    /// Datagrams with turn notes.
+    turn_datagrams,
+    /// Such datagrams that were past a limit, or that nobody takes.
+    turn_datagrams_dropped,
     /// Plans that were written to an agent's stream.
     plans_sent,
 }

@@ -19,6 +19,7 @@ use rustls::{
     server::{NoServerSessionStorage, WebPkiClientVerifier, danger::ClientCertVerifier},
 };
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject};
+use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
@@ -28,6 +29,8 @@ pub use identity::{Identity, IdentityError, ROLE_URI_PREFIX, Role};
 const TCP_ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
 /// Largest certificate or key file that is read; a chain of ten RSA certificates takes 20 KiB.
 const PEM_BYTES_MAX: u64 = 256 * 1024;
+/// What the key of stateless resets is made of besides the private key.
+const RESET_LABEL: &[u8] = b"antiphase stateless reset";
 /// Names of the throw-away certificate: what a client may call this machine.
 const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
@@ -125,6 +128,7 @@ pub struct Tls {
     reloads: watch::Sender<u64>,
     /// The file of the client authorities, as last read.
     authorities: watch::Sender<Vec<u8>>,
+    reset_key: [u8; 32],
 }
 
 impl std::fmt::Debug for Tls {
@@ -141,7 +145,8 @@ impl Tls {
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
         let configs = from_files(&files)?;
         let authorities = watch::Sender::new(read(&files.client_ca)?);
-        Ok(Self { files: Some(files), configs: RwLock::new(configs), reloads: watch::Sender::new(0), authorities })
+        let reset_key = reset_key(&read(&files.key)?);
+        Ok(Self { files: Some(files), configs: RwLock::new(configs), reloads: watch::Sender::new(0), authorities, reset_key })
     }
 
     /// A self-signed certificate that lives as long as this process, for loopback only: clients need no certificate.
@@ -154,7 +159,10 @@ impl Tls {
             rcgen::generate_simple_self_signed(LOOPBACK_NAMES.map(String::from).to_vec()).map_err(|error| setup(error.to_string()))?;
         let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).map_err(|error| setup(error.to_owned()))?;
         let configs = build(vec![made.cert.der().clone()], &key, None).map_err(|error| setup(error.to_string()))?;
-        Ok(Self { files: None, configs: RwLock::new(configs), reloads: watch::Sender::new(0), authorities: watch::Sender::default() })
+        // Everybody on this machine may do everything anyway, so there is no secret.
+        let reset_key = reset_key(b"");
+        let (reloads, authorities) = (watch::Sender::new(0), watch::Sender::default());
+        Ok(Self { files: None, configs: RwLock::new(configs), reloads, authorities, reset_key })
     }
 
     /// Reads the files again. Connections that are open stay as they are, unless the client authorities are others now
@@ -189,6 +197,13 @@ impl Tls {
     #[must_use]
     pub fn quic(&self) -> Arc<QuicServerConfig> {
         self.current().quic
+    }
+
+    /// The key of stateless resets (RFC 9000, section 10.3): the same after a restart, so that an agent whose session died with the
+    /// service hears so at its next packet, and not after its silence.
+    #[must_use]
+    pub const fn reset_key(&self) -> [u8; 32] {
+        self.reset_key
     }
 
     /// Changes whenever the files were read again.
@@ -285,6 +300,23 @@ fn build(chain: Vec<CertificateDer<'static>>, key: &PrivateKeyDer<'static>, root
     Ok(Configs { tcp: Arc::new(tcp), quic: Arc::new(quic), verifier })
 }
 
+/// As secret as the private key, and says nothing of it.
+fn reset_key(private_key: &[u8]) -> [u8; 32] {
+    hmac(&Sha256::digest(private_key).into(), RESET_LABEL)
+}
+
+/// HMAC with SHA-256 (RFC 2104).
+pub(crate) fn hmac(key: &[u8; 32], text: &[u8]) -> [u8; 32] {
+    const BLOCK: usize = 64;
+    let padded = |pad: u8| {
+        let mut block = [pad; BLOCK];
+        block.iter_mut().zip(key).for_each(|(byte, key)| *byte ^= key);
+        block
+    };
+    let inner = Sha256::new().chain_update(padded(0x36)).chain_update(text).finalize();
+    Sha256::new().chain_update(padded(0x5c)).chain_update(inner).finalize().into()
+}
+
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let content = |what: String| TlsError::Content { path: path.to_owned(), what };
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(path)?).collect();
@@ -309,5 +341,19 @@ fn warn_if_others_can_read(key: &Path) {
     // The last six bits are those of the group and of all others.
     if mode & 0o077 != 0 {
         tracing::warn!(key = %key.display(), mode = format!("{:o}", mode & 0o7777), "a private key that others can read; chmod 600");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Test case 2 of RFC 4231 has the key "Jefe", which a key of 32 bytes is with zeros behind it.
+    #[test]
+    fn the_hmac_is_that_of_the_rfc() {
+        let mut key = [0; 32];
+        key[..4].copy_from_slice(b"Jefe");
+        let hex: String = hmac(&key, b"what do ya want for nothing?").iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
     }
 }

@@ -1,0 +1,112 @@
+//! Where jobs ask the arbiter, and what it answers.
+//!
+//! Messages take no time in the model, and nobody has a permission ahead: a job that comes to its gate asks, and starts when it is
+//! granted. The gate stands where real jobs have it, right before what they send, even if the profile begins with a Down phase.
+
+use alloc::vec::Vec;
+
+use turns::{Action, Arbiter, Ask, Event, Group};
+use units::{FabricTime, Nanos};
+
+use crate::layout::{Layout, Segment};
+
+/// Where in its iteration a job asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Asks {
+    /// Once, right before its first Up phase, for all of them.
+    #[default]
+    Iteration,
+    /// Before every Up phase, for that one.
+    Phases,
+}
+
+/// What a job does at the border of a segment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Border {
+    /// It asks for this before it enters.
+    ask: Option<Ask>,
+    /// It has sent what it asked for when it leaves.
+    ends: bool,
+}
+
+/// The arbiter, and where jobs ask it.
+#[derive(Clone, Debug)]
+pub(crate) struct Asking {
+    arbiter: Arbiter,
+    /// Per job and segment.
+    borders: Vec<Vec<Border>>,
+    /// When each job was granted its last start.
+    started: Vec<u64>,
+}
+
+impl Asking {
+    pub(crate) fn new(group: Group, asks: &[Asks], layout: &Layout) -> Self {
+        let known = group.members.len();
+        let border = |(j, segments): (usize, &Vec<Segment>)| {
+            let ups: Vec<bool> = segments.iter().map(|s| !s.uses.is_empty()).collect();
+            // The arbiter knows nothing of other jobs, so they never ask.
+            if j < known { borders(&ups, asks.get(j).copied().unwrap_or_default()) } else { alloc::vec![Border::default(); ups.len()] }
+        };
+        let borders = layout.segments.iter().enumerate().map(border).collect();
+        Self { arbiter: Arbiter::new(group), borders, started: alloc::vec![0; layout.segments.len()] }
+    }
+
+    /// Job `j` is about to enter a segment; true when it has to wait for [`Asking::granted`].
+    pub(crate) fn arrives(&mut self, j: usize, segment: u32, now: u64) -> bool {
+        let ask = self.borders[j][segment as usize].ask;
+        if let Some(ask) = ask {
+            self.arbiter.handle(FabricTime(now), Event::Ready { job: j as u32, ask });
+        }
+        ask.is_some()
+    }
+
+    /// Job `j` has left a segment.
+    pub(crate) fn leaves(&mut self, j: usize, segment: u32, now: u64) {
+        if self.borders[j][segment as usize].ends {
+            self.arbiter.handle(FabricTime(now), Event::Ended { job: j as u32, sent: Nanos(now - self.started[j]) });
+        }
+    }
+
+    pub(crate) fn tick(&mut self, now: u64) {
+        self.arbiter.handle(FabricTime(now), Event::Tick);
+    }
+
+    /// A job that may enter its segment now.
+    pub(crate) fn granted(&mut self, now: u64) -> Option<usize> {
+        // Those that hold are told how long, which the model needs not know.
+        while let Some(action) = self.arbiter.poll() {
+            if let Action::Grant { job, .. } = action {
+                self.started[job as usize] = now;
+                return Some(job as usize);
+            }
+        }
+        None
+    }
+
+    /// When to call [`Asking::tick`] next, after `now`; the end of time if never.
+    pub(crate) fn deadline(&self, now: u64) -> u64 {
+        self.arbiter.deadline().map_or(u64::MAX, |at| at.0.max(now.saturating_add(1)))
+    }
+}
+
+/// Where a job asks whose segments are Up or not.
+fn borders(ups: &[bool], asks: Asks) -> Vec<Border> {
+    let mut borders = alloc::vec![Border::default(); ups.len()];
+    let mut phases = 0;
+    for s in 0..ups.len() {
+        let begins = ups[s] && !(s > 0 && ups[s - 1]);
+        let ends = ups[s] && ups.get(s + 1) != Some(&true);
+        match asks {
+            Asks::Phases => {
+                borders[s] = Border { ask: begins.then_some(Ask::Phase(phases)), ends };
+                phases += u32::from(begins);
+            }
+            Asks::Iteration => {
+                let first = ups.iter().position(|up| *up) == Some(s);
+                let last = ups.iter().rposition(|up| *up) == Some(s);
+                borders[s] = Border { ask: first.then_some(Ask::Iteration), ends: last };
+            }
+        }
+    }
+    borders
+}

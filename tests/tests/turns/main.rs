@@ -1,0 +1,72 @@
+//! Turns from end to end: the real service in a process of its own, two agents, and two jobs with real gates in threads.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod rig;
+
+use std::time::Duration;
+
+use gate_core::{Mode, Reason};
+
+use rig::{Jobs, Node, Service, Start, overlap, sent};
+
+/// A start waits for no longer than this, whatever happens: an iteration of 100 ms, and what a busy machine adds.
+const WAIT_MAX: Duration = Duration::from_millis(250);
+
+fn longest(starts: &[Start]) -> Duration {
+    starts.iter().map(|start| start.waited).max().unwrap_or_default()
+}
+
+/// Share of the time in which both send, of that in which one does.
+fn share(starts: &[Vec<Start>; 2]) -> f64 {
+    overlap(starts).as_secs_f64() / sent(starts).as_secs_f64().max(1e-9)
+}
+
+/// Two jobs of 40 ms in 100 ms begin at the same time, so that without turns they would send beside each other for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jobs_take_turns_and_go_on_without_a_service_and_take_turns_again() {
+    let mut service = Service::start();
+    let nodes = [Node::start(service.address, "h1").await, Node::start(service.address, "h2").await];
+    service.commit();
+    for (node, job) in nodes.iter().zip(["a", "b"]) {
+        node.page(job, Mode::Turn).await;
+    }
+
+    let jobs = Jobs::start([(&nodes[0].pages, "a"), (&nodes[1].pages, "b")]);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    jobs.take();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let starts = jobs.take();
+    let by_turns = share(&starts);
+    println!("{} and {} starts, {:.1} % beside each other", starts[0].len(), starts[1].len(), by_turns * 100.0);
+    assert!(starts.iter().all(|starts| starts.len() > 10), "{starts:?}");
+    assert!(by_turns < 0.05, "{starts:?}");
+    let granted = starts.iter().flatten().filter(|start| start.because == Reason::Granted).count();
+    assert!(granted * 10 > starts.iter().flatten().count() * 8, "{starts:?}");
+
+    // Killed in a turn: nobody is told, and everybody goes on.
+    service.kill();
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    let starts = jobs.take();
+    for starts in &starts {
+        assert!(longest(starts) < WAIT_MAX && starts.len() > 7, "{starts:?}");
+    }
+
+    // It is there again: within 2 s the jobs take turns, whatever they do meanwhile.
+    service.again();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    jobs.meet();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let between = jobs.take();
+    assert!(between.iter().all(|starts| longest(starts) < WAIT_MAX), "{between:?}");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let starts = jobs.take();
+    println!("after the restart {:.1} % beside each other", share(&starts) * 100.0);
+    assert!(share(&starts) < 0.05, "{starts:?}");
+    jobs.stop();
+}
+
+#[test]
+#[ignore = "the other test runs this as a process of its own"]
+fn a_service_in_a_process_of_its_own() {
+    rig::serve();
+}

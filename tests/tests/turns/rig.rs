@@ -1,0 +1,237 @@
+//! The service, the agents and the jobs.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use agent::{
+    config::Config,
+    pages::Pages,
+    run::Agent,
+    wiring::{self, Connection},
+};
+use clap::Parser as _;
+use gate::{Gate, JobName, PageReader};
+use gate_core::{Mode, Reason};
+use telemetry::Root;
+use tokio::sync::oneshot;
+
+/// Every wait ends by then; none takes so long on a machine that works.
+const SOON: Duration = Duration::from_secs(60);
+/// Names the configuration of a service in a process of its own.
+const CONFIG: &str = "ANTIPHASE_TURNS_TEST_CONFIG";
+const SENDS: Duration = Duration::from_millis(40);
+const COMPUTES: Duration = Duration::from_millis(60);
+
+const FABRIC: &str = "schema: antiphase.fabric/v1
+name: two-leaves
+hosts: [h1, h2, h3, h4]
+switches:
+- {name: spine, tier: 2}
+- {name: leaf1, tier: 1}
+- {name: leaf2, tier: 1}
+cables:
+- {ends: [leaf1, spine], capacity: 50G}
+- {ends: [leaf2, spine], capacity: 50G}
+- {ends: [h1, leaf1], capacity: 50G}
+- {ends: [h2, leaf1], capacity: 50G}
+- {ends: [h3, leaf2], capacity: 50G}
+- {ends: [h4, leaf2], capacity: 50G}
+";
+
+/// The program of [`Service`].
+pub(crate) fn serve() {
+    let config = std::env::var(CONFIG).expect("the test that needs a service names its configuration");
+    server::run(&server::Args::parse_from(["antiphase-topology", "--config", &config]));
+}
+
+/// The real service as a process, which can be killed.
+pub(crate) struct Service {
+    pub(crate) address: SocketAddr,
+    child: Child,
+    folder: tempfile::TempDir,
+}
+
+impl Service {
+    pub(crate) fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        // A port that is free now; the service takes it for TCP and UDP.
+        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+        fs::write(folder.path().join("fabric.yaml"), FABRIC).unwrap();
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let config = format!(
+            "listen = \"{address}\"\nstate = \"{}\"\nfabric = \"{}\"\ncontrol = \"turns\"\n",
+            path("state.redb"),
+            path("fabric.yaml")
+        );
+        fs::write(folder.path().join("config.toml"), config).unwrap();
+        let child = spawn(folder.path());
+        let service = Self { address, child, folder };
+        service.listens();
+        service
+    }
+
+    fn listens(&self) {
+        let until = Instant::now() + SOON;
+        while TcpStream::connect(self.address).is_err() {
+            assert!(Instant::now() < until, "the service does not listen at {}", self.address);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Two jobs over the link between the leaves.
+    pub(crate) fn commit(&self) {
+        let profile = r#"{"schema":"antiphase.profile/v1","name":"p","period_ns":100000000,"phases":[{"start_ns":0,"duration_ns":40000000,"rate_mbps":45000,"collective":"ring","scope":"data"}],"ranks":{"dp":2},"source":"declared"}"#;
+        let job = |id: &str, hosts: &str| format!(r#"{{"id":"{id}","profile":{profile},"hosts":[{hosts}]}}"#);
+        let body = format!(r#"{{"jobs":[{},{}]}}"#, job("a", r#""h1","h3""#), job("b", r#""h2","h4""#));
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        let head = format!(
+            "POST /v1alpha1/commit HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+            self.address,
+            body.len()
+        );
+        stream.write_all((head + &body).as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts it again, on the same state.
+    pub(crate) fn again(&mut self) {
+        self.child = spawn(self.folder.path());
+        self.listens();
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(folder: &Path) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--ignored", "--exact", "a_service_in_a_process_of_its_own", "--nocapture"]);
+    command.env(CONFIG, folder.join("config.toml")).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
+}
+
+/// An agent.
+pub(crate) struct Node {
+    pub(crate) pages: PathBuf,
+    _connection: Connection,
+    _stop: oneshot::Sender<()>,
+    _folder: tempfile::TempDir,
+}
+
+impl Node {
+    pub(crate) async fn start(service: SocketAddr, host: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("sys/class/net")).unwrap();
+        let text =
+            format!("host = \"{host}\"\n[service]\naddress = \"{service}\"\ninsecure_loopback = true\n[metrics]\nlisten = \"\"\n");
+        let mut config = Config::parse(&text).unwrap();
+        config.page_dir = folder.path().join("run");
+        let (session_ends, agent_ends) = wiring::channels(None);
+        let pages = Pages::new(&config.page_dir, &config.host).unwrap();
+        let agent = Agent::start(&config, Root::under(folder.path()), pages, agent_ends).await.unwrap();
+        let connection = Connection::start(&config, agent.ports(), session_ends).unwrap();
+        let (stop, stopped) = oneshot::channel();
+        tokio::spawn(agent.run(async { drop(stopped.await) }));
+        Self { pages: config.page_dir, _connection: connection, _stop: stop, _folder: folder }
+    }
+
+    /// Waits until the page of a job says this.
+    pub(crate) async fn page(&self, job: &str, mode: Mode) {
+        let name = JobName::try_new(job).unwrap();
+        let until = Instant::now() + SOON;
+        while PageReader::open(&self.pages, &name).ok().and_then(|page| page.read().ok()).map(|page| page.mode) != Some(mode) {
+            assert!(Instant::now() < until, "no page of {job} that says {mode:?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// A start of a job.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    from: Instant,
+    to: Instant,
+    pub(crate) waited: Duration,
+    pub(crate) because: Reason,
+}
+
+/// Two jobs, each in a thread.
+pub(crate) struct Jobs {
+    starts: [Arc<Mutex<Vec<Start>>>; 2],
+    meet: [Arc<AtomicBool>; 2],
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Jobs {
+    pub(crate) fn start(of: [(&Path, &str); 2]) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (starts, meet) = (<[Arc<Mutex<Vec<Start>>>; 2]>::default(), <[Arc<AtomicBool>; 2]>::default());
+        let threads = of.iter().zip(starts.iter().zip(&meet)).map(|((pages, job), (starts, meet))| {
+            let gate = Gate::open(&gate::Config::new(pages.to_path_buf(), JobName::try_new(job).unwrap()));
+            let (starts, meet, stop) = (Arc::clone(starts), Arc::clone(meet), Arc::clone(&stop));
+            std::thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let outcome = gate.step();
+                    let from = Instant::now();
+                    std::thread::sleep(SENDS);
+                    let to = Instant::now();
+                    gate.done();
+                    let waited = Duration::from_nanos(outcome.held.0);
+                    starts.lock().unwrap().push(Start { from, to, waited, because: outcome.because });
+                    // The one who is told to computes longer once, and then meets the other.
+                    std::thread::sleep(if meet.swap(false, Ordering::Relaxed) { COMPUTES + SENDS } else { COMPUTES });
+                }
+            })
+        });
+        let threads = threads.collect();
+        Self { starts, meet, stop, threads }
+    }
+
+    /// What was since this was called last.
+    pub(crate) fn take(&self) -> [Vec<Start>; 2] {
+        [0, 1].map(|job| std::mem::take(&mut *self.starts[job].lock().unwrap()))
+    }
+
+    /// Moves one job, so that it is ready while the other sends.
+    pub(crate) fn meet(&self) {
+        self.meet[0].store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+}
+
+/// How long both sent.
+pub(crate) fn overlap(starts: &[Vec<Start>; 2]) -> Duration {
+    let both = |a: &Start, b: &Start| a.to.min(b.to).saturating_duration_since(a.from.max(b.from));
+    starts[0].iter().flat_map(|a| starts[1].iter().map(move |b| both(a, b))).sum()
+}
+
+/// How long one sent, summed over both.
+pub(crate) fn sent(starts: &[Vec<Start>; 2]) -> Duration {
+    starts.iter().flatten().map(|start| start.to - start.from).sum()
+}
