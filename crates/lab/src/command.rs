@@ -349,7 +349,8 @@ mod tests {
     /// What the lab starts its ranks with: no help shows it, and a rank without a phase is refused.
     #[test]
     fn a_rank_is_hidden_and_takes_its_phases_in_order() {
-        let words = "lab rank --job a --rank 0 --listen 10.77.0.1 --successor 10.77.0.2 --jitter-ns 5 --seed 1 --trace t --gate g --each-phase";
+        let words =
+            "lab rank --job a --rank 0 --listen 10.77.0.1 --successor 10.77.0.2 --jitter-ns 5 --seed 1 --trace t --gate g --each-phase";
         let parse = |more: &[&str]| Cli::try_parse_from(words.split(' ').chain(more.iter().copied()));
         let Ok(Cli { command: Command::Rank(args) }) = parse(&["--phase", "100:7", "--phase", "50:3"]) else { panic!("a rank") };
         let phases: Vec<String> = args.phases.iter().map(ToString::to_string).collect();
