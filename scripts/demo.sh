@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Plays training jobs on shared links, first as they come and then held to their slots, and prints what changed.
+# Plays training jobs on shared links, first as they come and then held, and prints what changed.
 # Root on Linux: network namespaces, TCP, ECN marks counted by the kernel, the real service and agents. Otherwise: virtual time.
 # CASE=... plays another case of examples/lab, TRAINER=ddp trains with real PyTorch (root).
 # --serve then leaves a page up, until Ctrl-C or SERVE_SECONDS (an hour): as root the same lab with its jobs running on, otherwise

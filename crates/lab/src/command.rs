@@ -333,3 +333,30 @@ fn status(args: &StatusArgs, out: &mut dyn Write) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory as _, Parser};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(subcommand)]
+        command: Command,
+    }
+
+    /// What the lab starts its ranks with: no help shows it, and a rank without a phase is refused.
+    #[test]
+    fn a_rank_is_hidden_and_takes_its_phases_in_order() {
+        let words =
+            "lab rank --job a --rank 0 --listen 10.77.0.1 --successor 10.77.0.2 --jitter-ns 5 --seed 1 --trace t --gate g --each-phase";
+        let parse = |more: &[&str]| Cli::try_parse_from(words.split(' ').chain(more.iter().copied()));
+        let Ok(Cli { command: Command::Rank(args) }) = parse(&["--phase", "100:7", "--phase", "50:3"]) else { panic!("a rank") };
+        let phases: Vec<String> = args.phases.iter().map(ToString::to_string).collect();
+        assert_eq!((phases, args.each_phase), (vec!["100:7".to_owned(), "50:3".to_owned()], true));
+        assert!(parse(&[]).is_err() && parse(&["--phase", "0:7"]).is_err());
+        let help = Cli::command().render_long_help().to_string();
+        assert!(help.contains("live") && !help.contains("rank"), "{help}");
+    }
+}

@@ -95,8 +95,8 @@ impl Place {
         match self {
             // Turns need somebody who hears that a job has ended, and pages written by hand hear nothing.
             Self::Kernel(Control::Direct) => &[Hold::Slots],
-            // [pending] Turns are the first of both, once agents and service, and the simulator, carry them.
-            Self::Kernel(Control::Service) => &[Hold::Slots],
+            Self::Kernel(Control::Service) => &[Hold::Turns, Hold::Slots],
+            // [pending] Turns are the first here too, once the simulator carries them.
             Self::VirtualTime => &[Hold::Slots],
         }
     }

@@ -3,7 +3,7 @@
 //! A [`case::Case`] is a small fabric and the jobs that meet on it. [`network::Lab`] builds it on the kernel: a namespace per host
 //! and switch, cables limited to their rates, one fair class per job where links are shared, and a queue that sets ECN marks
 //! ([`queue`]). Jobs are rings of processes that compute by sleeping and communicate over TCP ([`rank`]), or real PyTorch
-//! ([`trainer`]). The [`experiment`] plays every job alone, all together, and all together held to their slots by their gates, and compares.
+//! ([`trainer`]). The [`experiment`] plays every job alone, all together as they come, and all together held by their gates, and compares.
 //!
 //! Linux and root. What it shows and what it does not is in `docs/lab.md`.
 #![forbid(unsafe_code)]

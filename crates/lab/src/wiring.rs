@@ -297,6 +297,16 @@ mod tests {
         assert_eq!(wiring.crossings.len(), 8);
     }
 
+    /// slow-nics: a host's port is as slow as its cable, so the job sends at 60 of the link's 100 Mbit/s.
+    #[test]
+    fn a_nic_may_be_slower_than_the_link() {
+        let (case, wiring) = wired("slow-nics");
+        let nics: Vec<Rate> = wiring.namespaces.iter().flat_map(|n| &n.ports).filter(|p| p.role == Role::Nic).map(|p| p.rate).collect();
+        assert_eq!(nics, [Rate(60); 4]);
+        assert!(case.jobs.iter().all(|job| job.rate(0, job.wire_times()[0]) == Rate(60)));
+        assert!(wiring.crossings.keys().all(|link| case.fabric.link(*link).capacity >= Some(Rate(100))));
+    }
+
     /// two-equal: the jobs meet on both uplinks in both directions, and the NICs carry one job each.
     #[test]
     fn crossings_are_the_links_between_switches_that_carry_data() {

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::support::{ALONE, RUN_TIMEOUT, finish, lab, lab_or_skip, labs, number, start, text, traces_of};
 
-/// Two jobs that collide become slower and are marked; held to their slots they do not meet.
+/// Two jobs that collide become slower and are marked; held they do not meet.
 #[test]
 fn two_jobs_collide_and_keep_apart_when_held() {
     lab_or_skip!();
@@ -140,7 +140,16 @@ fn bad_cases_are_refused_on_one_line() {
     }
 }
 
-/// The topology service and its agents hold the jobs as the lab itself does: commit, plan, page, gate.
+/// What cannot hold jobs is refused on one line before anything is built, with what can.
+#[test]
+fn what_cannot_hold_jobs_is_refused_on_one_line() {
+    let output = finish(start(&["run", "two-equal", "--control", "direct", "--hold", "turns"]));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(said, "antiphase-lab: --hold: turns: pages that the lab writes itself hold jobs by slots\n");
+}
+
+/// The topology service and its agents hold the jobs by turns, and to their slots in a run of its own: commit, plan, page, gate.
 #[test]
 fn the_service_holds_the_jobs() {
     lab_or_skip!();
@@ -151,13 +160,19 @@ fn the_service_holds_the_jobs() {
     let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
     let folder = tempfile::tempdir().unwrap();
     let case = text(folder.path(), "test-service", 200);
-    let said = lab(&["run", &case, "--repeats", "1", "--iterations", "4", "--control", "service", "-q", "-o", "json"]);
+    let service = ["--control", "service", "--hold", "turns", "--with-slots"];
+    let said = lab(&[&["run", &case, "--repeats", "1", "--iterations", "6", "-q", "-o", "json"], &service[..]].concat());
     let report: Value = serde_json::from_str(&said).unwrap();
-    assert_eq!(report["control"], "service");
-    for job in report["jobs"].as_array().unwrap() {
+    assert_eq!((&report["control"], &report["held_by"]), (&"service".into(), &"turns".into()));
+    let jobs = report["jobs"].as_array().unwrap();
+    for job in jobs {
         assert_eq!(job["hold"], true, "{said}");
-        assert!(number(job, "/gates/holds") > 0.0, "its gate followed the service's page: {said}");
-        assert!(number(job, "/overlap_held/median") < number(job, "/overlap_contended/median"), "{said}");
+        assert!(number(job, "/gates_slots/holds") > 0.0, "its gate followed the service's page: {said}");
+        for run in ["/overlap_slots/median", "/overlap_held/median"] {
+            assert!(number(job, run) < number(job, "/overlap_contended/median"), "{run}: {said}");
+        }
     }
+    // They begin together, so at least one of them waits for the other.
+    assert!(jobs.iter().any(|job| number(job, "/gates/holds") > 0.0), "nobody waited for a turn: {said}");
     assert!(labs("test-service").is_empty(), "service and agents are gone after the run");
 }
