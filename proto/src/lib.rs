@@ -5,6 +5,7 @@
 //! `regenerate` fails when it is stale and rewrites it when `UPDATE_EXPECT=1`.
 #![forbid(unsafe_code)]
 
+pub mod datagram;
 pub mod frame;
 mod json;
 

@@ -136,6 +136,7 @@ fn slot() -> Slot {
         hold: true,
         expires_ns: u64::MAX,
         leader_host: "cost".into(),
+        turns: false,
         ..Slot::default()
     }
 }

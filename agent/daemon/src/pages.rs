@@ -296,6 +296,7 @@ mod tests {
             hold: true,
             expires_ns: 1_700_000_060_000_000_000,
             leader_host: "h".into(),
+            turns: false,
         }
     }
 

@@ -112,6 +112,7 @@ fn slot() -> Slot {
         hold: true,
         expires_ns: now().0 + OFFSET.cast_unsigned() + 60_000_000_000,
         leader_host: "gpu-01".into(),
+        turns: false,
     }
 }
 

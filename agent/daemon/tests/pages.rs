@@ -28,6 +28,7 @@ fn slot(job: &str) -> Slot {
         hold: true,
         expires_ns: now().0 + OFFSET.cast_unsigned() + 60_000_000_000,
         leader_host: HOST.into(),
+        turns: false,
     }
 }
 

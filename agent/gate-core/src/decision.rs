@@ -2,7 +2,7 @@
 
 use units::{Nanos, NodeTime};
 
-use crate::{Reason, Schedule};
+use crate::{Mode, Reason, Schedule};
 
 /// No start is held longer than this, whatever a schedule says. Communication libraries give a rank up after minutes (ten
 /// by default in PyTorch with NCCL); the gate must stay far below the shortest such limit that people set.
@@ -66,6 +66,10 @@ pub fn decide(now: NodeTime, schedule: &Schedule) -> Decision {
     if let Some(because) = schedule.distrust(now) {
         return open(because);
     }
+    // A job that takes turns has no slot, so no slot holds it; `TurnGate` decides for it.
+    if schedule.mode == Mode::Turn {
+        return open(Reason::NotHeld);
+    }
     // `distrust` has refused a period of zero already; this branch keeps `decide` total without that knowledge.
     let Some(late) = schedule.phase(now) else { return open(Reason::Malformed) };
     if late <= schedule.tolerance {
@@ -79,7 +83,7 @@ pub fn decide(now: NodeTime, schedule: &Schedule) -> Decision {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Mode;
+    use crate::Turn;
 
     /// Due at 1,000,000 and every 100,000; late by up to 15,000 may go.
     fn schedule() -> Schedule {
@@ -95,6 +99,7 @@ mod tests {
             written: NodeTime(900_000),
             stale_after: Nanos(500_000),
             clock_bound: Nanos(50),
+            turn: Turn::default(),
         }
     }
 
@@ -123,6 +128,7 @@ mod tests {
             decide(now, &changed)
         };
         assert_eq!(with(|s| s.mode = Mode::Pass), go(Reason::NotHeld, 0));
+        assert_eq!(with(|s| s.mode = Mode::Turn), go(Reason::NotHeld, 0), "by turns, so no slot holds it");
         assert_eq!(with(|s| s.period = Nanos(0)), go(Reason::Malformed, 0));
         assert_eq!(with(|s| s.tolerance = s.period), go(Reason::Malformed, 0));
         assert_eq!(with(|s| s.written = NodeTime(489_999)), go(Reason::Stale, 0));

@@ -13,17 +13,17 @@
 //!
 //! [`PhaseLock`] is the rule with a memory of one slot: an iteration shorter than the tolerance does not start twice in it.
 //! [`PlannedSlot`] turns a slot of the plan into that schedule, [`Hold`] bounds a wait whose schedule changes while it
-//! lasts, [`Tracker`] keeps what a gate reports of its job, and
+//! lasts, [`TurnGate`] is the rule of jobs that take turns in place of slots, [`Tracker`] keeps what a gate reports of its job, and
 //! [`Summary`] turns such a report into medians.
 //!
 //! ```
-//! use antiphase_gate_core::{Decision, Mode, Reason, Schedule, decide};
+//! use antiphase_gate_core::{Decision, Mode, Reason, Schedule, Turn, decide};
 //! use units::{Nanos, NodeTime};
 //! let ms = Nanos::from_millis;
 //! let schedule = Schedule {
 //!     mode: Mode::Hold, plan_version: 1, slot: NodeTime(1_000_000_000), period: ms(500), tolerance: ms(75), hold_max: ms(500),
 //!     slack: ms(20), expires: NodeTime(60_000_000_000), written: NodeTime(990_000_000), stale_after: ms(1_000),
-//!     clock_bound: ms(1),
+//!     clock_bound: ms(1), turn: Turn::default(),
 //! };
 //! // 40 ms late: go. 20 ms early for the slot after it: wait.
 //! assert_eq!(decide(NodeTime(1_040_000_000), &schedule), Decision::Go { because: Reason::OnTime, late: ms(40) });
@@ -37,17 +37,21 @@ extern crate alloc;
 mod decision;
 mod hold;
 mod lock;
+mod permit;
 mod planned;
 mod reason;
 mod schedule;
 mod summary;
 mod tracker;
+mod turn;
 
 pub use decision::{Decision, HELD_PERIOD_MAX, HOLD_LIMIT, decide};
 pub use hold::{Hold, Verdict};
 pub use lock::PhaseLock;
+pub use permit::{Permit, Turn};
 pub use planned::{HEARTBEAT, NodeClock, PlannedSlot, STALE_AFTER};
 pub use reason::Reason;
 pub use schedule::{FUTURE_MAX, Mode, Schedule};
 pub use summary::Summary;
 pub use tracker::{Counters, RING, Sample, StepOutcome, Tracker};
+pub use turn::{ANSWER_WITHIN, Note, NoteKind, SILENT_FOR, TurnDecision, TurnGate, TurnWait, UNHEARD_MAX, WHOLE_ITERATION};

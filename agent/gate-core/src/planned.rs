@@ -2,7 +2,7 @@
 
 use units::{ClockOffset, FabricTime, Nanos, NodeTime};
 
-use crate::{Mode, Schedule};
+use crate::{Mode, Schedule, Turn};
 
 /// How often an agent writes its pages, each time with the slots as its clock sees them then.
 pub const HEARTBEAT: Nanos = Nanos::from_millis(100);
@@ -59,6 +59,7 @@ impl PlannedSlot {
             written: now,
             stale_after: STALE_AFTER,
             clock_bound,
+            turn: Turn::default(),
         }
     }
 

@@ -65,6 +65,12 @@ reasons! {
     HoldTooLong = 13, "hold-too-long", true;
     /// A defect of the gate itself.
     Internal = 14, "internal", true;
+    /// The start takes its turn: nobody with whom the job takes turns sends, or those ahead have ended.
+    Granted = 15, "granted", false;
+    /// Those ahead of the start should have ended by now.
+    NotBefore = 16, "not-before", false;
+    /// Nobody answered that the job is ready: the agent or the service is not there.
+    Unheard = 17, "unheard", true;
 }
 
 impl Reason {

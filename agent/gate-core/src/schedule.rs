@@ -2,7 +2,7 @@
 
 use units::{Nanos, NodeTime};
 
-use crate::Reason;
+use crate::{Reason, Turn};
 
 /// How far in the future a heartbeat may lie. A reader takes the time after it read the page, so on one clock a heartbeat
 /// is never in the future; this is room for clocks of processors that differ a little. More means another clock: a
@@ -17,6 +17,8 @@ pub enum Mode {
     Pass,
     /// Keep to the slots.
     Hold,
+    /// Take turns: wait for those ahead ([`TurnGate`](crate::TurnGate)).
+    Turn,
 }
 
 /// The slots of one job in the node's time, and how long they may be believed. The default holds nothing.
@@ -44,6 +46,8 @@ pub struct Schedule {
     pub stale_after: Nanos,
     /// Bound of the error of the agent's conversion from fabric time.
     pub clock_bound: Nanos,
+    /// The answer to one start of a job that takes turns.
+    pub turn: Turn,
 }
 
 impl Schedule {
@@ -56,7 +60,8 @@ impl Schedule {
             return Some(Reason::NotHeld);
         }
         // With a tolerance of a period every moment would be on time, and a page with such numbers is a defect of its writer.
-        if self.period.0 == 0 || self.tolerance >= self.period {
+        // Turns need neither: they wait for an event.
+        if self.mode == Mode::Hold && (self.period.0 == 0 || self.tolerance >= self.period) {
             return Some(Reason::Malformed);
         }
         // The sum saturates only in the last millisecond of u64, where no heartbeat can be later.
@@ -69,7 +74,7 @@ impl Schedule {
         if now >= self.expires {
             return Some(Reason::Expired);
         }
-        (self.clock_bound > self.slack).then_some(Reason::ClockBound)
+        (self.mode == Mode::Hold && self.clock_bound > self.slack).then_some(Reason::ClockBound)
     }
 
     /// Whether the agent that wrote this counts as gone.

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     fn sample(start: u64, late: Option<i64>, held: u64) -> Sample {
-        Sample { start: NodeTime(start), late, held: Nanos(held) }
+        Sample { start: NodeTime(start), late, held: Nanos(held), sent: Nanos(0) }
     }
 
     #[test]

@@ -91,6 +91,8 @@ pub struct Sample {
     pub late: Option<i64>,
     /// How long it was held before.
     pub held: Nanos,
+    /// How long it sent, from the start until the job said that this has ended; zero if it did not say so.
+    pub sent: Nanos,
 }
 
 /// Totals, and the last [`RING`] iterations one by one.
@@ -119,9 +121,15 @@ impl Tracker {
     pub fn record(&mut self, outcome: &StepOutcome) {
         // Iteration n, from zero, is at n modulo RING (docs/schedule-page.md), so the place comes before the count.
         let place = (self.counters.iterations % RING as u64) as usize;
-        self.ring[place] = Sample { start: outcome.start, late: outcome.late, held: outcome.held };
+        self.ring[place] = Sample { start: outcome.start, late: outcome.late, held: outcome.held, sent: Nanos(0) };
         self.counters.add(outcome);
         self.plan_version = outcome.plan_version;
+    }
+
+    /// Notes how long the last start sent.
+    pub fn ended(&mut self, sent: Nanos) {
+        let Some(last) = self.counters.iterations.checked_sub(1) else { return };
+        self.ring[(last % RING as u64) as usize].sent = sent;
     }
 
     /// The totals.
@@ -180,6 +188,18 @@ mod tests {
         let starts = |count| tracker.last(count).map(|sample| sample.start.0).collect::<Vec<_>>();
         assert_eq!(starts(3), [97, 98, 99]);
         assert_eq!(starts(u64::MAX), (36..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_last_start_has_how_long_it_sent() {
+        let mut tracker = Tracker::default();
+        tracker.ended(Nanos(1));
+        assert_eq!(tracker.ring()[0].sent, Nanos(0), "nothing has started");
+        (0..65).for_each(|n| tracker.record(&outcome(n, Reason::Granted, 0, false)));
+        tracker.ended(Nanos(7));
+        assert_eq!(tracker.last(2).map(|sample| sample.sent.0).collect::<Vec<_>>(), [0, 7]);
+        tracker.record(&outcome(65, Reason::Granted, 0, false));
+        assert_eq!(tracker.last(1).map(|sample| sample.sent.0).collect::<Vec<_>>(), [0]);
     }
 
     #[test]

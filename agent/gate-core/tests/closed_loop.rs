@@ -2,7 +2,7 @@
 //! iterations slower than its period.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error should stop")]
 
-use antiphase_gate_core::{Decision, Mode, PhaseLock, Reason, Schedule, StepOutcome, Tracker, Verdict, decide};
+use antiphase_gate_core::{Decision, Mode, PhaseLock, Reason, Schedule, StepOutcome, Tracker, Turn, Verdict, decide};
 use proptest::prelude::*;
 use units::{Nanos, NodeTime};
 
@@ -22,6 +22,7 @@ fn schedule(period: u64, tolerance: u64) -> Schedule {
         written: NodeTime(0),
         stale_after: Nanos(u64::MAX),
         clock_bound: Nanos(0),
+        turn: Turn::default(),
     }
 }
 

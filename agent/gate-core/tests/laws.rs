@@ -1,7 +1,10 @@
 //! Laws of the gate, for all numbers.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error should stop")]
 
-use antiphase_gate_core::{Decision, HOLD_LIMIT, Mode, PhaseLock, Reason, Sample, Schedule, StepOutcome, Summary, Verdict, decide};
+use antiphase_gate_core::{
+    Decision, HOLD_LIMIT, Mode, Note, NoteKind, Permit, PhaseLock, Reason, Sample, Schedule, StepOutcome, Summary, Turn, TurnDecision,
+    TurnGate, Verdict, decide,
+};
 use proptest::prelude::*;
 use units::{Nanos, NodeTime};
 
@@ -19,7 +22,7 @@ prop_compose! {
             mode: if hold { Mode::Hold } else { Mode::Pass },
             plan_version, slot: NodeTime(slot), period: Nanos(period), tolerance: Nanos(tolerance), hold_max: Nanos(hold_max),
             slack: Nanos(slack), expires: NodeTime(expires), written: NodeTime(written), stale_after: Nanos(stale_after),
-            clock_bound: Nanos(clock_bound),
+            clock_bound: Nanos(clock_bound), turn: Turn::default(),
         }
     }
 }
@@ -33,7 +36,7 @@ prop_compose! {
         let schedule = Schedule {
             mode: Mode::Hold, plan_version: 1, slot: NodeTime(slot), period: Nanos(period), tolerance: Nanos(period * tolerance_permille / 1_000),
             hold_max: Nanos(period * hold_permille / 1_000), slack: Nanos(1), expires: NodeTime(u64::MAX), written: NodeTime(now),
-            stale_after: Nanos(u64::MAX), clock_bound: Nanos(1),
+            stale_after: Nanos(u64::MAX), clock_bound: Nanos(1), turn: Turn::default(),
         };
         (NodeTime(now), schedule)
     }
@@ -127,8 +130,99 @@ proptest! {
     #[test]
     fn a_report_of_any_numbers_has_a_summary(samples in proptest::collection::vec((number(), any::<Option<i64>>(), number()), 0..70)) {
         let samples: Vec<Sample> =
-            samples.into_iter().map(|(start, late, held)| Sample { start: NodeTime(start), late, held: Nanos(held) }).collect();
+            samples.into_iter().map(|(start, late, held)| Sample { start: NodeTime(start), late, held: Nanos(held), sent: Nanos(0) }).collect();
         let summary = Summary::of(&samples);
         prop_assert!(summary.iteration_p50 <= summary.iteration_p75);
+    }
+}
+
+prop_compose! {
+    /// A page of a job that takes turns: mostly one that is trusted from 1 s on, with small numbers of writers and starts, so that
+    /// permits meet starts.
+    fn page_of_turns()(
+        wild in any_schedule(), is_wild in prop::bool::weighted(0.1), mode in 0..8_u8, writer in 0..2_u64, number in 0..6_u64,
+        permit in 0..3_u8, at in prop_oneof![number(), BEGIN..BEGIN + 1_000_000_000], max in prop_oneof![number(), 0..1_000_000_000_u64],
+        written in prop_oneof![Just(BEGIN), number()],
+    ) -> Schedule {
+        let permit = match permit {
+            0 => Permit::None,
+            1 => Permit::Go,
+            _ => Permit::NotBefore(NodeTime(at)),
+        };
+        let turn = Turn { writer, number, permit, max: Nanos(max) };
+        let trusted = Schedule {
+            written: NodeTime(written), stale_after: Nanos(1_000_000_000_000), expires: NodeTime(u64::MAX), ..Schedule::default()
+        };
+        let mode = match mode {
+            0 => Mode::Pass,
+            1 => Mode::Hold,
+            _ => Mode::Turn,
+        };
+        Schedule { mode, turn, ..if is_wild { wild } else { trusted } }
+    }
+}
+
+const BEGIN: u64 = 1_000_000_000;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_024))]
+
+    /// Any pages in any order, over several starts: every wait ends within the bound of the page under which it began, a start that
+    /// is not granted was not granted, and notes go through ready, started, ended, each at most once and in this order.
+    #[test]
+    fn no_sequence_of_pages_extends_a_wait_for_a_turn(
+        starts in prop::collection::vec((page_of_turns(), prop::collection::vec((0..200_000_000_u64, page_of_turns()), 1..12), any::<bool>()), 1..8),
+        wild in any::<bool>(), far in number(),
+    ) {
+        let mut gate = TurnGate::new(1);
+        let mut now = NodeTime(if wild { far } else { BEGIN });
+        let mut notes: Vec<Note> = Vec::new();
+        for (page, looks, ends) in starts {
+            let mut because = None;
+            match gate.begin(now, &page) {
+                TurnDecision::Go(reason) => because = Some(reason),
+                TurnDecision::Ask { ready, mut wait } => {
+                    prop_assert_eq!((ready.kind, ready.at), (NoteKind::Ready, now));
+                    notes.push(ready);
+                    let bound = now.saturating_add(page.turn.max.min(HOLD_LIMIT));
+                    prop_assert!(wait.until() <= bound);
+                    for (step, look) in looks {
+                        let before = now;
+                        now = now.saturating_add(Nanos(step));
+                        match wait.check(now, Ok(&look)) {
+                            Verdict::Wait(until) => {
+                                prop_assert!(until > now && until <= bound);
+                                prop_assert_ne!(look.turn.permit_for(1, ready.number), Permit::Go);
+                            }
+                            Verdict::Start(reason) => {
+                                because = Some(reason);
+                                let granted = look.turn.permit_for(1, ready.number) == Permit::Go;
+                                prop_assert!(granted || reason != Reason::Granted);
+                                prop_assert!(now >= bound || reason != Reason::HoldTooLong);
+                                prop_assert!(now >= before);
+                                break;
+                            }
+                        }
+                    }
+                    // Once its bound has come, it goes under any page.
+                    because = because.or_else(|| {
+                        now = bound.max(now);
+                        match wait.check(now, Ok(&page)) {
+                            Verdict::Start(reason) => Some(reason),
+                            Verdict::Wait(_) => None,
+                        }
+                    });
+                    prop_assert!(because.is_some());
+                }
+            }
+            notes.extend(because.and_then(|because| gate.started(now, because)));
+            if ends {
+                notes.extend(gate.ended(now));
+            }
+        }
+        let rank = |note: &Note| (note.number, note.kind);
+        prop_assert!(notes.windows(2).all(|pair| rank(&pair[0]) < rank(&pair[1]) && pair[0].at <= pair[1].at), "{notes:?}");
+        let started = |number| notes.iter().any(|note| rank(note) == (number, NoteKind::Started));
+        prop_assert!(notes.iter().all(|note| note.kind == NoteKind::Started || started(note.number)), "{notes:?}");
     }
 }

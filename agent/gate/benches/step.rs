@@ -5,7 +5,7 @@
 use std::hint::black_box;
 
 use antiphase_gate::{Config, Gate, JobName, PageReader, PageWriter, ReportReader, now};
-use gate_core::{Mode, Schedule, decide};
+use gate_core::{Mode, Schedule, Turn, decide};
 use tempfile::TempDir;
 use units::{Nanos, NodeTime};
 
@@ -28,6 +28,7 @@ fn always_on_time() -> Schedule {
         written: now(),
         stale_after: Nanos(u64::MAX),
         clock_bound: Nanos(0),
+        turn: Turn::default(),
     }
 }
 

@@ -50,6 +50,7 @@ static void words_and_nulls(void) {
     memset(&step, 0xff, sizeof step);
     CHECK(antiphase_gate_step(NULL, &step) == ANTIPHASE_FAIL_OPEN);
     CHECK(step.held_ns == 0 && step.reason == ANTIPHASE_REASON_INTERNAL && step.late_ns == ANTIPHASE_NO_LATENESS);
+    antiphase_gate_done(NULL);
     antiphase_gate_flush(NULL);
     antiphase_gate_close(NULL);
     CHECK(antiphase_gate_open("../etc/passwd", NULL) == NULL);
@@ -62,6 +63,8 @@ static void passes(const char *directory, const char *job) {
     CHECK(antiphase_gate_step(gate, &step) == ANTIPHASE_WENT);
     CHECK(step.outcome == ANTIPHASE_WENT && step.reason == ANTIPHASE_REASON_NOT_HELD && step.held_ns == 0);
     CHECK(antiphase_gate_step(gate, NULL) == ANTIPHASE_WENT);
+    antiphase_gate_done(gate);
+    antiphase_gate_done(gate);
     antiphase_gate_close(gate);
 }
 

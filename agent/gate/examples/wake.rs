@@ -22,7 +22,7 @@ use std::{
 };
 
 use antiphase_gate::{Config, Gate, JobName, PageWriter, SPIN_MAX, SPIN_MIN, now};
-use gate_core::{Mode, Schedule};
+use gate_core::{Mode, Schedule, Turn};
 use units::{Nanos, NodeTime};
 
 /// Starts come to the gate this long after their slot, so that they are held for most of a period.
@@ -91,6 +91,7 @@ fn gated(wakes: usize, period: Nanos) -> Result<Vec<Wake>, Box<dyn Error>> {
         written: now(),
         stale_after: Nanos(u64::MAX),
         clock_bound: Nanos(0),
+        turn: Turn::default(),
     };
     PageWriter::create(directory.path(), "wake")?.write(&schedule);
     let gate = Gate::open(&Config::new(directory.path(), JobName::try_new("wake")?));

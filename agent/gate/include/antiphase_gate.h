@@ -2,14 +2,16 @@
  * The gate of Antiphase for C and C++: link with -lantiphase_gate.
  *
  * Call antiphase_gate_step once per iteration, in the leader rank only, when the next iteration could start and none of
- * its communication is in flight. It returns when the iteration may start: at once, or at the job's slot, at most one
- * period later. It never fails: whatever is wrong, the job goes.
+ * its communication is in flight. It returns when the iteration may start: at once, at the job's slot, at most one
+ * period later, or when it is the job's turn, after a bounded time. It never fails: whatever is wrong, the job goes.
+ * Call antiphase_gate_done when what the iteration sends has been sent: those who wait for this job can go then.
  *
  *     antiphase_gate *gate = antiphase_gate_open(NULL, NULL);
  *     for (;;) {
  *         compute();
  *         antiphase_gate_step(gate, NULL);
  *         communicate();
+ *         antiphase_gate_done(gate);
  *     }
  *     antiphase_gate_close(gate);
  *
@@ -29,7 +31,7 @@ extern "C" {
 
 /* Outcomes of a step. */
 #define ANTIPHASE_WENT 0      /* it went at once */
-#define ANTIPHASE_HELD 1      /* it was held for its slot */
+#define ANTIPHASE_HELD 1      /* it was held for its slot or its turn */
 #define ANTIPHASE_SLIPPED 2   /* it had missed its slot and was held for the next */
 #define ANTIPHASE_FAIL_OPEN 3 /* it went because the plan could not be trusted or followed */
 
@@ -49,6 +51,9 @@ extern "C" {
 #define ANTIPHASE_REASON_MALFORMED 12
 #define ANTIPHASE_REASON_HOLD_TOO_LONG 13
 #define ANTIPHASE_REASON_INTERNAL 14
+#define ANTIPHASE_REASON_GRANTED 15
+#define ANTIPHASE_REASON_NOT_BEFORE 16
+#define ANTIPHASE_REASON_UNHEARD 17
 
 /* late_ns of a step without a plan. */
 #define ANTIPHASE_NO_LATENESS INT64_MIN
@@ -70,8 +75,11 @@ typedef struct antiphase_step {
  * have. */
 antiphase_gate *antiphase_gate_open(const char *job, const char *directory);
 
-/* Waits for the slot if the job is early; returns the outcome, and all of it in *step. */
+/* Waits for the slot if the job is early, or for its turn; returns the outcome, and all of it in *step. */
 int32_t antiphase_gate_step(const antiphase_gate *gate, antiphase_step *step);
+
+/* What the last step let start has been sent. Without this the job neither waits for turns nor makes others wait. Never waits. */
+void antiphase_gate_done(const antiphase_gate *gate);
 
 /* Tells the agent what the gate did now, and not with the next step. */
 void antiphase_gate_flush(const antiphase_gate *gate);

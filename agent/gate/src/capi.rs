@@ -19,7 +19,7 @@ const ABI: u32 = 1;
 
 /// `outcome`: the start went at once.
 const WENT: i32 = 0;
-/// The start was held for its slot.
+/// The start was held for its slot or its turn.
 const HELD: i32 = 1;
 /// The start had missed its slot and was held for the next.
 const SLIPPED: i32 = 2;
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn antiphase_gate_open(job: *const c_char, directory: *con
     }
 }
 
-/// Waits for the slot if the job is early, writes what happened to `step` unless null, and returns its `outcome`.
+/// Waits for the slot if the job is early, or for its turn, writes what happened to `step` unless null, and returns its `outcome`.
 ///
 /// # Safety
 /// `gate` is null or comes from [`antiphase_gate_open`] and is not closed before this returns; `step` is null or may be written.
@@ -144,6 +144,17 @@ pub unsafe extern "C" fn antiphase_gate_step(gate: *const Gate, step: *mut Step)
         unsafe { step.write(done) };
     }
     done.outcome
+}
+
+/// Says that what the last start sent has been sent.
+///
+/// # Safety
+/// `gate` is null or comes from [`antiphase_gate_open`] and is not closed before this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn antiphase_gate_done(gate: *const Gate) {
+    // SAFETY: as in `antiphase_gate_step`.
+    let gate = unsafe { gate.as_ref() };
+    let _ = catch_unwind(AssertUnwindSafe(|| gate.map(Gate::done)));
 }
 
 /// Writes the report of what the gate did now, and not with the next start.
@@ -202,6 +213,9 @@ const fn c_word(reason: Reason) -> &'static CStr {
         Reason::Malformed => c"malformed",
         Reason::HoldTooLong => c"hold-too-long",
         Reason::Internal => c"internal",
+        Reason::Granted => c"granted",
+        Reason::NotBefore => c"not-before",
+        Reason::Unheard => c"unheard",
         // `Reason` may grow in its crate; a test compares all words and fails when one is missing here.
         _ => c"",
     }
@@ -261,6 +275,7 @@ mod tests {
         // SAFETY: null is allowed everywhere, and the strings end in zero bytes.
         unsafe {
             assert_eq!(antiphase_gate_step(ptr::null(), ptr::null_mut()), FAIL_OPEN);
+            antiphase_gate_done(ptr::null());
             antiphase_gate_flush(ptr::null());
             antiphase_gate_close(ptr::null_mut());
             assert!(antiphase_gate_open(c"a/b".as_ptr(), ptr::null()).is_null());
@@ -269,6 +284,7 @@ mod tests {
             assert!(antiphase_gate_open(c"\xff".as_ptr(), ptr::null()).is_null());
             assert_eq!(CStr::from_ptr(antiphase_gate_reason(-1)), c"");
             assert_eq!(CStr::from_ptr(antiphase_gate_reason(8)), c"stale");
+            assert_eq!(CStr::from_ptr(antiphase_gate_reason(17)), c"unheard");
         }
     }
 }

@@ -199,12 +199,19 @@ pub(crate) fn open_page(directory: &Path, name: &str) -> Result<File, Reason> {
     let unreadable = |_| Reason::Unreadable;
     // The checks are on the open file and not on its name, so nobody can put another file there between check and use.
     let found = fstat(&file).map_err(unreadable)?;
-    // The directory's owner counts, because agents run without privileges and the host's root is another user in a container.
-    let owners = [0, geteuid().as_raw(), stat(directory).map_err(unreadable)?.st_uid];
     let others_write = Mode::from_raw_mode(found.st_mode).intersects(Mode::WGRP | Mode::WOTH);
     // A file that others may write can be shrunk under the mapping (SIGBUS), and a remote one may never answer.
-    let trusted = is_sized(&found) && owners.contains(&found.st_uid) && !others_write && is_local(&file).map_err(|_| Reason::Unreadable)?;
+    let trusted = is_sized(&found)
+        && is_believed(directory, found.st_uid).map_err(|_| Reason::Unreadable)?
+        && !others_write
+        && is_local(&file).map_err(|_| Reason::Unreadable)?;
     if trusted { Ok(File::from(file)) } else { Err(Reason::Unreadable) }
+}
+
+/// Whether what this user put into the directory is to be believed: root's, ours, and that of the directory's owner.
+pub(crate) fn is_believed(directory: &Path, owner: u32) -> io::Result<bool> {
+    // The directory's owner counts, because agents run without privileges and the host's root is another user in a container.
+    Ok(owner == 0 || owner == geteuid().as_raw() || owner == stat(directory)?.st_uid)
 }
 
 /// Whether a file is a regular one of the size of a page.

@@ -6,17 +6,18 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use gate_core::{Decision, PhaseLock, Reason, Schedule, StepOutcome, Tracker};
+use gate_core::{Decision, Mode, Note, PhaseLock, Reason, Schedule, StepOutcome, Tracker, TurnDecision, TurnGate};
 use units::{Nanos, NodeTime};
 
 use crate::{
     clock::now,
     directory::{Config, JobName},
     fork,
+    notes::NoteSender,
     page::PageReader,
     report::{ReportWriter, Written, new_writer},
     turn::Turns,
-    wait::{Wake, wait},
+    wait::{Wake, wait, wait_for_turn},
 };
 
 /// How often a gate without a page it can follow looks for one. Looking costs some system calls, about 10 us.
@@ -25,7 +26,8 @@ const REOPEN_EVERY: Nanos = Nanos::from_millis(200);
 /// How often a gate that never waits writes its report. A gate that waits writes it while it has time, before a wait.
 const REPORT_EVERY: Nanos = Nanos::from_millis(100);
 
-/// The gate of one job. The leader rank calls [`Self::step`] once per iteration.
+/// The gate of one job. The leader rank calls [`Self::step`] once per iteration, and [`Self::done`] when what the iteration sends
+/// has been sent.
 ///
 /// Threads can share a gate: while one is held, the others go. A gate can be used after a fork, also of a process in which
 /// another thread is held: a child that steps writes the report from then on; a child that does not step leaves it to its parent.
@@ -53,8 +55,8 @@ impl Gate {
         Self { broken: AtomicBool::new(false), inner, config: config.clone() }
     }
 
-    /// Call this when the next iteration could start and nothing of it is in flight. Returns when it may start: at once, or
-    /// at the job's slot, at most [`Schedule::hold_bound`] later. Never fails and never panics.
+    /// Call this when the next iteration could start and nothing of it is in flight. Returns when it may start: at once, at the
+    /// job's slot, at most [`Schedule::hold_bound`] later, or when it is its turn, at most [`Schedule::turn_bound`] later. Never fails and never panics.
     pub fn step(&self) -> StepOutcome {
         let Some(inner) = &self.inner else { return passed(Reason::Off) };
         // The flag guards no data: a thread that sees it late meets the same `catch_unwind` again.
@@ -64,6 +66,21 @@ impl Gate {
         // A gate that another thread has is never waited for: to wait for a lock is the way to hang a job (ADR 2).
         let Some(mut inner) = inner.take_or(|| self.anew()) else { return passed(Reason::Busy) };
         self.guarded(|| inner.step())
+    }
+
+    /// Call this when what the last start sent has been sent, before the next [`Self::step`]: those who wait for this job can go
+    /// then. A job that never says this neither waits for turns nor makes others wait. Costs a datagram where the job takes turns;
+    /// never waits, never fails and never panics.
+    pub fn done(&self) {
+        if self.broken.load(Ordering::Relaxed) {
+            return;
+        }
+        // A thread that is in the gate is at the job's next start, which says the same.
+        if let Some(mut inner) = self.inner.as_ref().and_then(Turns::take)
+            && catch_unwind(AssertUnwindSafe(|| inner.done())).is_err()
+        {
+            self.broken.store(true, Ordering::Relaxed);
+        }
     }
 
     /// The state of a child of a fork in which another thread was in this gate: nothing of what the parent did.
@@ -152,6 +169,10 @@ struct Inner {
     writer: u64,
     lock: PhaseLock,
     wake: Wake,
+    turns: TurnGate,
+    notes: NoteSender,
+    /// When the last start went, until the job says that what it sent has ended.
+    sending: Option<NodeTime>,
     tracker: Tracker,
     process: u64,
 }
@@ -175,6 +196,9 @@ impl Inner {
             writer,
             lock: PhaseLock::default(),
             wake: Wake::default(),
+            turns: TurnGate::new(writer),
+            notes: NoteSender::default(),
+            sending: None,
             tracker,
             process: fork::generation(),
         }
@@ -199,6 +223,8 @@ impl Inner {
             decision = answer(&self.lock, came, &page);
         }
         let outcome = match (decision, page) {
+            // No slot holds a job that takes turns.
+            (Decision::Go { because: Reason::NotHeld, .. }, Ok(schedule)) if schedule.mode == Mode::Turn => self.turn(came, &schedule),
             (Decision::Wait { until, slip }, Ok(schedule)) => self.hold(came, until, slip, &schedule),
             (Decision::Go { because, late }, Ok(schedule)) => {
                 let outcome = went(came, because, late, &schedule);
@@ -210,11 +236,30 @@ impl Inner {
             (Decision::Wait { .. }, Err(reason)) => StepOutcome { start: came, ..absent(reason) },
         };
         self.tracker.record(&outcome);
+        self.sending = Some(outcome.start);
         // A held start writes nothing here: a system call between slot and start would make the job late. The next start does.
         if outcome.held.0 == 0 && outcome.start >= self.report_at {
             self.write_report(outcome.start);
         }
         outcome
+    }
+
+    fn done(&mut self) {
+        // What a parent started does not end in its child.
+        if self.process != fork::generation() {
+            return;
+        }
+        let at = now();
+        if let Some(start) = self.sending.take() {
+            self.tracker.ended(at.since(start));
+        }
+        if let Some(ended) = self.turns.ended(at) {
+            self.tell(&ended);
+        }
+        // Nothing of the job waits for this call, so it is a good moment.
+        if at >= self.report_at {
+            self.write_report(at);
+        }
     }
 
     /// A child that did nothing yet has nothing to report, and its copy of the parent's totals is old.
@@ -250,6 +295,31 @@ impl Inner {
         outcome
     }
 
+    /// A start of a job that takes turns, under a schedule that could be read.
+    fn turn(&mut self, came: NodeTime, schedule: &Schedule) -> StepOutcome {
+        let (because, start) = match self.turns.begin(came, schedule) {
+            TurnDecision::Go(because) => (because, came),
+            // Nobody is there to answer.
+            TurnDecision::Ask { ready, .. } if !self.tell(&ready) => (Reason::Unheard, came),
+            TurnDecision::Ask { mut wait, .. } => {
+                // The answer takes longer than this, and after it there may be no time.
+                if came >= self.report_at {
+                    self.write_report(came);
+                }
+                let because = self.page.as_ref().map_or_else(|&reason| reason, |page| wait_for_turn(&mut wait, page));
+                (because, now())
+            }
+        };
+        if let Some(started) = self.turns.started(start, because) {
+            self.tell(&started);
+        }
+        StepOutcome { because, start, held: start.since(came), slip: false, late: None, plan_version: schedule.plan_version }
+    }
+
+    fn tell(&mut self, note: &Note) -> bool {
+        self.notes.send(&self.directory, &self.job, note)
+    }
+
     fn reopen(&mut self, at: NodeTime) {
         self.reopen_at = at.saturating_add(REOPEN_EVERY);
         self.page = PageReader::open(&self.directory, &self.job);
@@ -281,6 +351,10 @@ impl Inner {
         self.lock = PhaseLock::default();
         self.tracker = Tracker::default();
         self.writer = new_writer();
+        // A number of its own and a socket of its own: to the agent this is another run.
+        self.turns = TurnGate::new(self.writer);
+        self.notes = NoteSender::default();
+        self.sending = None;
         self.report = Destination::open(&self.directory, &self.job, self.writer, &self.tracker);
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! An agent writes one schedule page per job that it leads ([`PageWriter`]). The job's leader rank opens a [`Gate`] and calls
 //! [`Gate::step`] once per iteration, at a point where nothing of the iteration is in flight. The gate reads the page
-//! from shared memory and waits for the slot if the job is early; the rule is [`gate_core::PhaseLock`]. What it did goes
-//! into a report file ([`report`]), which the agent reads.
+//! from shared memory and waits for the slot if the job is early; the rule is [`gate_core::PhaseLock`]. A job that takes turns has
+//! no slot: its gate tells the agent of its starts ([`notes`]) and waits for the answer on the page; the rule is
+//! [`gate_core::TurnGate`]. What it did goes into a report file ([`report`]), which the agent reads.
 //!
 //! **The gate fails open.** Whatever is wrong with the page, the agent, the clock or this library, the job goes at once, and
-//! no start is held longer than one period. `docs/adr/0002-the-gate-cannot-hang-a-job.md` has the argument, and
+//! no start is held longer than one period, or than the longest wait for a turn. `docs/adr/0002-the-gate-cannot-hang-a-job.md` has the argument, and
 //! `docs/schedule-page.md` the layout of both files.
 //!
 //! The same library has a C interface (`include/antiphase_gate.h`) and a Python package (`python/`). [`exec`] holds the
@@ -18,6 +19,7 @@
 //!     // ... compute ...
 //!     let outcome = gate.step();
 //!     // ... communicate ...
+//!     gate.done();
 //! #   if outcome.held.0 > 0 { break }
 //! }
 //! # Ok::<(), antiphase_gate::NameError>(())
@@ -25,7 +27,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 #![allow(
     unsafe_code,
-    reason = "shared memory, fork handlers and the C interface; each is one small file: words.rs, turn.rs, fork.rs, capi.rs"
+    reason = "shared memory, fork handlers and the C interface; each is one small file: words.rs, futex.rs, turn.rs, fork.rs, capi.rs"
 )]
 
 pub mod capi;
@@ -33,7 +35,9 @@ mod clock;
 mod directory;
 pub mod exec;
 mod fork;
+mod futex;
 mod gate;
+pub mod notes;
 pub mod page;
 pub mod report;
 mod seqlock;
@@ -45,6 +49,7 @@ pub use clock::now;
 pub use directory::{Config, DIRECTORY, JobName, NameError, Stem};
 pub use gate::Gate;
 pub use gate_core::StepOutcome;
+pub use notes::{JobNote, NoteReader};
 pub use page::{PageReader, PageWriter};
 pub use report::{Report, ReportReader};
 pub use wait::{SLICE, SPIN_FIRST, SPIN_MAX, SPIN_MIN, Wake};

@@ -74,7 +74,7 @@ fn encode(report: &Report) -> [u64; REPORT_WORDS] {
     words[REASONS_AT..REASONS_AT + Reason::COUNT].copy_from_slice(&counters.by_reason);
     for (words, sample) in words[RING_AT..].chunks_exact_mut(SAMPLE_WORDS).zip(report.tracker.ring()) {
         let late = sample.late.unwrap_or(NO_LATENESS).cast_unsigned();
-        words.copy_from_slice(&[sample.start.0, late, sample.held.0, 0]);
+        words.copy_from_slice(&[sample.start.0, late, sample.held.0, sample.sent.0]);
     }
     words[CHECKSUM_AT] = checksum(&words);
     words
@@ -90,7 +90,7 @@ fn decode(words: &[u64; REPORT_WORDS]) -> Option<Report> {
     let mut ring = [Sample::default(); RING];
     for (sample, words) in ring.iter_mut().zip(words[RING_AT..].chunks_exact(SAMPLE_WORDS)) {
         let late = Some(words[1].cast_signed()).filter(|&late| late != NO_LATENESS);
-        *sample = Sample { start: NodeTime(words[0]), late, held: Nanos(words[2]) };
+        *sample = Sample { start: NodeTime(words[0]), late, held: Nanos(words[2]), sent: Nanos(words[3]) };
     }
     let counters = Counters { iterations, holds, slips, by_reason, held: Nanos(held) };
     Some(Report { writer, sequence, tracker: Tracker::new(counters, plan_version, ring) })
@@ -280,6 +280,7 @@ mod tests {
         let mut writer = open_new(directory.path(), &job).unwrap();
         let mut tracker = Tracker::default();
         (0..70).for_each(|start| tracker.record(&outcome(start)));
+        tracker.ended(Nanos(11));
         assert_eq!(writer.write(&tracker), Written::Whole);
         let report = reader.read().unwrap();
         assert_eq!(report.tracker.counters(), tracker.counters());

@@ -1,4 +1,4 @@
-//! A lock that is only tried, never waited for.
+//! A lock that is only tried, never waited for. (Its turns are those of threads in one gate, not of jobs on a link.)
 //!
 //! `std::sync::Mutex` takes two locked instructions per turn, this takes one: unlocking is a plain store, because nobody sleeps
 //! on it. In a step that costs two clock reads at most, that is a tenth.

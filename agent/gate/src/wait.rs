@@ -2,14 +2,20 @@
 //!
 //! How shortly is learned: a sleep ends late by what the timer, the processor's way out of its idle state and the scheduler
 //! take, and the spin covers what sleeps of this gate took of late.
+//!
+//! A wait for a turn ([`wait_for_turn`]) is for the agent's word and for no moment, so it sleeps until the agent wakes it, and does
+//! not spin.
 
 use std::{hint, num::NonZeroU64};
 
-use gate_core::{Hold, Reason, Schedule, Verdict};
+use gate_core::{Hold, Reason, Schedule, TurnWait, Verdict};
 use rustix::thread::{current_timer_slack, set_current_timer_slack};
 use units::{Nanos, NodeTime};
 
-use crate::clock::{now, sleep_until};
+use crate::{
+    clock::{now, sleep_until},
+    page::PageReader,
+};
 
 /// The shortest spin. The last look at the page and the way back from a sleep fit into it on an idle machine.
 pub const SPIN_MIN: Nanos = Nanos::from_micros(50);
@@ -116,6 +122,28 @@ pub(crate) fn wait(hold: &mut Hold, wake: &mut Wake, mut read: impl FnMut() -> R
         let page = read();
         if let Verdict::Start(because) = hold.check(now(), page.as_ref().map_err(|&reason| reason)) {
             return because;
+        }
+    }
+}
+
+/// Waits until `turn` says go and returns why.
+///
+/// Ends, whatever is on the page: every turn of the loop either starts or sleeps for [`SLICE`] at most towards a time that is at
+/// most the deadline of the wait.
+pub(crate) fn wait_for_turn(turn: &mut TurnWait, page: &PageReader) -> Reason {
+    loop {
+        // The sequence is read before the page: a write between the two ends the sleep at once, so no answer is slept through.
+        let seen = page.sequence();
+        let schedule = page.read();
+        let at = now();
+        match turn.check(at, schedule.as_ref().map_err(|&reason| reason)) {
+            Verdict::Start(because) => return because,
+            Verdict::Wait(until) => {
+                // Without sleep the loop would burn a processor until the answer: the job goes instead.
+                if page.sleep(seen, until.since(at).min(SLICE)).is_err() {
+                    return Reason::Internal;
+                }
+            }
         }
     }
 }

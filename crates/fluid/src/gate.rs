@@ -1,6 +1,6 @@
 //! When the next iteration of a job may start: the rule of the gates themselves (`gate-core`), asked in the model's time.
 
-use gate_core::{Decision, Mode, PhaseLock, Reason, Schedule, StepOutcome};
+use gate_core::{Decision, Mode, PhaseLock, Reason, Schedule, StepOutcome, Turn};
 use units::{Nanos, NodeTime};
 
 /// The gate of one job.
@@ -34,6 +34,7 @@ impl Gate {
             written: NodeTime(0),
             stale_after: forever,
             clock_bound: Nanos(0),
+            turn: Turn::default(),
         };
         let mut gate = Self { schedule: Some(schedule), lock: PhaseLock::default(), due: shift, slips: 0 };
         // The first iteration starts in the first slot, so that slot is taken from the beginning.

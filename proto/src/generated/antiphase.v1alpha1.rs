@@ -84,6 +84,10 @@ pub struct Slot {
     /// The host whose leader rank waits.
     #[prost(string, tag = "10")]
     pub leader_host: ::prost::alloc::string::String,
+    /// The job takes turns with others instead of keeping to slots; `hold` and the fields of the slot are not looked at then, and
+    /// `hold_max_ns` is the longest wait for a turn.
+    #[prost(bool, tag = "11")]
+    pub turns: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -2290,4 +2294,185 @@ pub struct ClockEcho {
     pub received_ns: u64,
     #[prost(uint64, tag = "4")]
     pub echoed_ns: u64,
+}
+/// A datagram of an agent: a clock probe, turn notes, or both. Its first fields are those of ClockProbe, so an older service reads it
+/// as a probe; a datagram with notes alone has no probe (`sent_ns` is 0) and gets no echo.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AgentDatagram {
+    #[prost(uint32, tag = "1")]
+    pub sequence: u32,
+    #[prost(uint64, tag = "2")]
+    pub sent_ns: u64,
+    #[prost(message, repeated, tag = "3")]
+    pub notes: ::prost::alloc::vec::Vec<TurnNote>,
+}
+/// A datagram of the service: an echo, turn orders, or both. Its first fields are those of ClockEcho, so an older agent reads it as an
+/// echo; one with orders alone echoes nothing (`sent_ns` is 0).
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ServiceDatagram {
+    #[prost(uint32, tag = "1")]
+    pub sequence: u32,
+    #[prost(uint64, tag = "2")]
+    pub sent_ns: u64,
+    #[prost(uint64, tag = "3")]
+    pub received_ns: u64,
+    #[prost(uint64, tag = "4")]
+    pub echoed_ns: u64,
+    #[prost(message, repeated, tag = "5")]
+    pub orders: ::prost::alloc::vec::Vec<TurnOrder>,
+}
+/// What became of one start of a job that takes turns. Of one job, the triple of writer, number and kind only grows, so a note that comes
+/// twice or late does no harm. The service answers every note; the agent repeats one that is not answered.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TurnNote {
+    #[prost(string, tag = "1")]
+    pub job: ::prost::alloc::string::String,
+    /// The run of the gate; another writer replaces the one before.
+    #[prost(uint64, tag = "2")]
+    pub writer: u64,
+    /// Which start of that run, from 1.
+    #[prost(uint64, tag = "3")]
+    pub number: u64,
+    #[prost(enumeration = "turn_note::Kind", tag = "4")]
+    pub kind: i32,
+    /// 0: the start stands for the whole iteration; k: for its k-th Up phase.
+    #[prost(uint32, tag = "5")]
+    pub phase: u32,
+    /// How long ago it happened, by the agent's clock.
+    #[prost(uint64, tag = "6")]
+    pub age_ns: u64,
+    /// Of KIND_ENDED: from the start to the end. 0: not known.
+    #[prost(uint64, tag = "7")]
+    pub up_ns: u64,
+}
+/// Nested message and enum types in `TurnNote`.
+pub mod turn_note {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Kind {
+        Unspecified = 0,
+        /// it has not started, and the permission that was given ahead is taken back
+        Withdrawn = 1,
+        /// it could start, and asks
+        Ready = 2,
+        /// it has started, without a grant to this start or with one that was given ahead
+        Started = 3,
+        /// what it sent has ended
+        Ended = 4,
+    }
+    impl Kind {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Unspecified => "KIND_UNSPECIFIED",
+                Self::Withdrawn => "KIND_WITHDRAWN",
+                Self::Ready => "KIND_READY",
+                Self::Started => "KIND_STARTED",
+                Self::Ended => "KIND_ENDED",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "KIND_UNSPECIFIED" => Some(Self::Unspecified),
+                "KIND_WITHDRAWN" => Some(Self::Withdrawn),
+                "KIND_READY" => Some(Self::Ready),
+                "KIND_STARTED" => Some(Self::Started),
+                "KIND_ENDED" => Some(Self::Ended),
+                _ => None,
+            }
+        }
+    }
+}
+/// What the service says of one start. A repeat does no harm.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TurnOrder {
+    #[prost(string, tag = "1")]
+    pub job: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub writer: u64,
+    #[prost(uint64, tag = "3")]
+    pub number: u64,
+    #[prost(enumeration = "turn_order::Kind", tag = "4")]
+    pub kind: i32,
+    /// From now on. Of KIND_HOLD: until those ahead have ended. Of KIND_GRANT: how long the start keeps others waiting.
+    #[prost(uint64, tag = "5")]
+    pub at_most_ns: u64,
+}
+/// Nested message and enum types in `TurnOrder`.
+pub mod turn_order {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Kind {
+        Unspecified = 0,
+        /// the note has come, and there is nothing else to say
+        Heard = 1,
+        /// start now
+        Grant = 2,
+        /// this start, which is not ready yet, need not ask
+        GrantAhead = 3,
+        /// wait: those ahead have `at_most_ns` left
+        Hold = 4,
+        /// this start has to ask after all; answered by KIND_WITHDRAWN, KIND_READY or KIND_STARTED
+        Withdraw = 5,
+    }
+    impl Kind {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Unspecified => "KIND_UNSPECIFIED",
+                Self::Heard => "KIND_HEARD",
+                Self::Grant => "KIND_GRANT",
+                Self::GrantAhead => "KIND_GRANT_AHEAD",
+                Self::Hold => "KIND_HOLD",
+                Self::Withdraw => "KIND_WITHDRAW",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "KIND_UNSPECIFIED" => Some(Self::Unspecified),
+                "KIND_HEARD" => Some(Self::Heard),
+                "KIND_GRANT" => Some(Self::Grant),
+                "KIND_GRANT_AHEAD" => Some(Self::GrantAhead),
+                "KIND_HOLD" => Some(Self::Hold),
+                "KIND_WITHDRAW" => Some(Self::Withdraw),
+                _ => None,
+            }
+        }
+    }
 }

@@ -159,6 +159,7 @@ fn slot(service: &Service) -> Slot {
         hold: true,
         expires_ns: service.clock.now().0 + 60_000_000_000,
         leader_host: "gpu-01".into(),
+        turns: false,
     }
 }
 

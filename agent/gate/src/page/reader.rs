@@ -3,10 +3,13 @@
 use std::{path::Path, sync::atomic::Ordering};
 
 use gate_core::{Reason, Schedule};
+use rustix::io::Errno;
+use units::Nanos;
 
-use super::{LAYOUT, LAYOUT_AT, MAGIC, MAGIC_AT, decode, lock};
+use super::{LAYOUT, LAYOUT_AT, LAYOUT_FIRST, MAGIC, MAGIC_AT, SEQUENCE_AT, decode, lock};
 use crate::{
     directory::{JobName, open_page},
+    futex,
     words::Words,
 };
 
@@ -39,9 +42,22 @@ impl PageReader {
     pub fn read(&self) -> Result<Schedule, Reason> {
         let all = self.words.all();
         // Magic and layout are written before the file has its name and never again, so they need no order with the sequence.
-        if all[MAGIC_AT].load(Ordering::Relaxed) != MAGIC || all[LAYOUT_AT].load(Ordering::Relaxed) != LAYOUT {
+        let layout = all[LAYOUT_AT].load(Ordering::Relaxed);
+        if all[MAGIC_AT].load(Ordering::Relaxed) != MAGIC || !(LAYOUT_FIRST..=LAYOUT).contains(&layout) {
             return Err(Reason::Layout);
         }
-        decode(lock(&self.words).read().ok_or(Reason::Torn)?)
+        decode(layout, lock(&self.words).read().ok_or(Reason::Torn)?)
+    }
+
+    /// Which write the page has now, for [`Self::sleep`]. To be asked before the page is read.
+    pub(crate) fn sequence(&self) -> u32 {
+        // The low half is enough: 2^31 writes do not happen between a look and the sleep after it.
+        self.words.all()[SEQUENCE_AT].load(Ordering::Relaxed) as u32
+    }
+
+    /// Sleeps until the agent wakes those who wait for the page, for `at_most` otherwise; not at all if the page was written
+    /// since `seen`.
+    pub(crate) fn sleep(&self, seen: u32, at_most: Nanos) -> Result<(), Errno> {
+        futex::wait(&self.words.all()[SEQUENCE_AT], seen, at_most)
     }
 }

@@ -16,9 +16,10 @@ use rustix::{
     process::geteuid,
 };
 
-use super::{BODY_AT, LAYOUT, LAYOUT_AT, MAGIC, MAGIC_AT, RETIRED, claim::Claim, encode, lock};
+use super::{BODY_AT, LAYOUT, LAYOUT_AT, MAGIC, MAGIC_AT, RETIRED, SEQUENCE_AT, claim::Claim, encode, lock};
 use crate::{
     directory::{JobName, Stem, is_sized},
+    futex,
     words::{FILE_BYTES, Words},
 };
 
@@ -42,7 +43,8 @@ pub struct PageWriter {
 
 impl PageWriter {
     /// Makes the page of a job, or takes over the one that an earlier agent left. A job that has it mapped keeps following
-    /// it: the file stays the same. A new page lets everything pass until the first [`Self::write`].
+    /// it: the file stays the same. A page of another layout is replaced, and jobs that have it mapped look for the new file once
+    /// its heartbeat is old. A new page lets everything pass until the first [`Self::write`].
     ///
     /// # Errors
     /// `InvalidInput` for a name that no job can have, `ResourceBusy` if another agent has the page, and what the file system
@@ -84,9 +86,21 @@ impl PageWriter {
         Err(io::Error::new(ErrorKind::ResourceBusy, format!("{} keeps changing under us", path.display())))
     }
 
-    /// Publishes a schedule. Writing it again with a newer `written` is the heartbeat.
+    /// Publishes a schedule. Writing it again with a newer `written` is the heartbeat. A gate that waits for its turn sees it
+    /// within [`SLICE`](crate::SLICE).
     pub fn write(&mut self, schedule: &Schedule) {
         lock(&self.words).write(&encode(schedule, 0));
+    }
+
+    /// As [`Self::write`], and wakes the gates that wait for the page: for what changes how long a start waits for its turn.
+    /// Costs a system call more.
+    pub fn write_and_wake(&mut self, schedule: &Schedule) {
+        self.write(schedule);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        futex::wake_all(&self.words.all()[SEQUENCE_AT]);
     }
 
     /// Takes the page back: gates that have it mapped go, and look for a new one.
@@ -96,6 +110,7 @@ impl PageWriter {
     pub fn remove(self) -> io::Result<()> {
         // The flag comes before the unlink: gates that have the page mapped see no names, only words.
         lock(&self.words).write(&encode(&Schedule::default(), RETIRED));
+        self.wake();
         match fs::symlink_metadata(&self.path) {
             Ok(there) if id(&there) == self.id => fs::remove_file(&self.path)?,
             // Somebody replaced the file behind our back; the file that is there now is not ours to remove.

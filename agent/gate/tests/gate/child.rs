@@ -12,12 +12,15 @@ use std::{
     time::Duration,
 };
 
-use antiphase_gate::{Gate, PageReader, PageWriter, StepOutcome, exec, now};
-use gate_core::Schedule;
+use antiphase_gate::{Gate, NoteReader, PageReader, PageWriter, StepOutcome, exec, now};
+use gate_core::{NoteKind, Permit, Schedule};
 use rustix::process::{Pid, Signal, kill_process};
 use units::{Nanos, NodeTime};
 
-use crate::ends::{JOB, config, due_far, ms};
+use crate::{
+    ends::{JOB, config, due_far, ms},
+    turns::turns,
+};
 
 /// What the process is to do; without it, the entry below is a test that does nothing.
 pub(crate) const MODE: &str = "ANTIPHASE_TEST_MODE";
@@ -37,6 +40,12 @@ impl Process {
     /// As another user, from a place where that user can run it.
     pub(crate) fn start_as(user: u32, program: &Path, mode: &str, directory: &Path) -> Self {
         Self::spawn(Command::new(program).uid(user).current_dir("/"), mode, directory)
+    }
+
+    /// With a umask that takes every right from everybody else.
+    pub(crate) fn start_with_umask(mode: &str, directory: &Path) -> Self {
+        let program = env::current_exe().unwrap();
+        Self::spawn(Command::new("/bin/sh").args(["-c", "umask 077; exec \"$0\" \"$@\""]).arg(program), mode, directory)
     }
 
     fn spawn(command: &mut Command, mode: &str, directory: &Path) -> Self {
@@ -99,6 +108,13 @@ fn entry() {
             say(&describe(&gate.step()));
         }
         "steps" => steps(&directory),
+        "turns" => answer(&directory),
+        "turns-hold" => hold_back(&directory),
+        "bind" => {
+            let _reader = NoteReader::bind(&directory).unwrap();
+            say("bound");
+            thread::park();
+        }
         "now" => say(&format!("{} {}", env::var("ANTIPHASE_JOB").unwrap(), now().0)),
         "exec" => {
             let program = env::current_exe().unwrap().into_os_string().into_string().unwrap();
@@ -127,6 +143,46 @@ fn agent(directory: &Path) {
     loop {
         page.write(&Schedule { written: now(), ..plan });
         thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Grants every start that is ready until killed, and says when.
+fn answer(directory: &Path) {
+    let mut page = PageWriter::create(directory, JOB).unwrap();
+    page.write(&turns(0, 0, Permit::None));
+    let reader = NoteReader::bind(directory).unwrap();
+    say("ready");
+    loop {
+        match reader.recv() {
+            Ok(Some(found)) if found.note.kind == NoteKind::Ready => {
+                // Long enough that the gate sleeps, and shorter than it waits for an answer.
+                page.write(&turns(found.note.writer, found.note.number, Permit::NotBefore(now().saturating_add(ms(20_000)))));
+                thread::sleep(Duration::from_millis(1));
+                let at = now();
+                page.write_and_wake(&turns(found.note.writer, found.note.number, Permit::Go));
+                say(&format!("granted {}", at.0));
+            }
+            Ok(_) => {}
+            Err(_) => thread::sleep(Duration::from_micros(100)),
+        }
+    }
+}
+
+/// Holds the first start back and beats until killed; the page counts as stale after a second.
+fn hold_back(directory: &Path) {
+    let mut page = PageWriter::create(directory, JOB).unwrap();
+    let mut plan = Schedule { stale_after: ms(1_000), ..turns(0, 0, Permit::None) };
+    let reader = NoteReader::bind(directory).unwrap();
+    page.write(&plan);
+    say("ready");
+    loop {
+        if let Ok(Some(found)) = reader.recv() {
+            plan.turn = turns(found.note.writer, found.note.number, Permit::NotBefore(now().saturating_add(ms(29_000)))).turn;
+            page.write_and_wake(&plan);
+            say("holds");
+        }
+        page.write(&Schedule { written: now(), ..plan });
+        thread::sleep(Duration::from_millis(2));
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use antiphase_gate::{Config, Gate, JobName, PageWriter, StepOutcome, now};
-use gate_core::{Mode, Schedule};
+use gate_core::{Mode, Schedule, Turn};
 use units::{Nanos, NodeTime};
 
 /// How long a test waits for something before it fails. Far above anything that happens here, on any machine.
@@ -38,6 +38,7 @@ pub(crate) fn due_in(ahead: Nanos, period: Nanos) -> Schedule {
         written: now,
         stale_after: ms(600_000),
         clock_bound: ms(1),
+        turn: Turn::default(),
     }
 }
 

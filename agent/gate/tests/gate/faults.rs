@@ -63,7 +63,9 @@ fn a_gate_that_is_off_or_has_no_job_goes() {
 
 #[test]
 fn a_page_of_another_layout_or_size_is_not_followed() {
-    assert_eq!(spoilt(|_, file| file.write_all_at(&2_u64.to_le_bytes(), 8).unwrap()), Reason::Layout);
+    for layout in [0_u64, 3] {
+        assert_eq!(spoilt(|_, file| file.write_all_at(&layout.to_le_bytes(), 8).unwrap()), Reason::Layout);
+    }
     assert_eq!(spoilt(|_, file| file.write_all_at(b"XX", 0).unwrap()), Reason::Layout);
     assert_eq!(spoilt(|_, file| file.set_len(100).unwrap()), Reason::Unreadable);
     assert_eq!(spoilt(|_, file| file.set_len(0).unwrap()), Reason::Unreadable);
@@ -140,10 +142,10 @@ fn a_page_of_random_bytes_is_survived() {
         drop(page(directory.path(), &Schedule::default()));
         let path = directory.path().join(format!("{JOB}.page"));
         let file = File::options().write(true).open(path).unwrap();
-        // The header stays good in most rounds, and the mode says hold, so that the numbers are looked at.
+        // The header stays good in most rounds, and the mode says hold or turn, so that the numbers are looked at.
         let from = if round % 8 == 0 { 0 } else { 5 };
-        file.write_all_at(&1_u64.to_le_bytes(), 4 * 8).unwrap();
-        for word in from..15 {
+        file.write_all_at(&(1 + round % 2).to_le_bytes(), 4 * 8).unwrap();
+        for word in from..20 {
             file.write_all_at(&random().to_le_bytes(), word * 8).unwrap();
         }
         assert_eq!(gate(directory.path()).step().held, Nanos(0), "round {round}");

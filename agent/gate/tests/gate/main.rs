@@ -13,3 +13,4 @@ mod processes;
 mod python;
 mod restarts;
 mod shared_page;
+mod turns;

@@ -63,5 +63,6 @@ pub fn slot_message(slot: &Slot) -> pb::Slot {
         hold: slot.hold,
         expires_ns: slot.expires.0,
         leader_host: slot.leader_host.clone(),
+        turns: false,
     }
 }

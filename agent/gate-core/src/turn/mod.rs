@@ -1,0 +1,13 @@
+//! Turns: a start that waits for those ahead of it to end, and for no time.
+//!
+//! A job that takes turns ([`Mode::Turn`](crate::Mode::Turn)) has no slot. Its gate tells the agent that a start is *ready*, the page
+//! answers with a [`Permit`](crate::Permit), and the gate tells when the start went and when what it sent has ended ([`Note`]).
+//! [`TurnGate`] is the rule of the gate: what it tells, how long it waits, and when it goes without an answer.
+
+mod gate;
+mod note;
+mod wait;
+
+pub use gate::{SILENT_FOR, TurnDecision, TurnGate, UNHEARD_MAX};
+pub use note::{Note, NoteKind, WHOLE_ITERATION};
+pub use wait::{ANSWER_WITHIN, TurnWait};

@@ -1,0 +1,112 @@
+//! The agent's side of the socket.
+
+use std::{
+    fs::{self, Permissions},
+    io::{self, ErrorKind},
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
+        unix::{
+            fs::{FileTypeExt, MetadataExt, PermissionsExt},
+            net::UnixDatagram,
+        },
+    },
+    path::{Path, PathBuf},
+    process,
+};
+
+use super::{JobNote, NOTE_BYTES, SOCKET, decode};
+
+/// Everybody may send: jobs run as other users than the agent.
+const PERMISSIONS: u32 = 0o666;
+
+/// The socket to which the gates of a node send their notes. It never blocks.
+///
+/// A dropped reader leaves the socket's name in place: gates find nobody behind it and go at once, and the next agent replaces it.
+#[derive(Debug)]
+pub struct NoteReader {
+    socket: UnixDatagram,
+    path: PathBuf,
+    /// Device and inode of the name, so that another agent's is not removed.
+    id: (u64, u64),
+}
+
+impl NoteReader {
+    /// Binds the socket of a directory, in the place of one that an earlier agent left.
+    ///
+    /// # Errors
+    /// `ResourceBusy` if another agent reads it, `AlreadyExists` if something else than a socket has its name, `InvalidInput` for
+    /// a directory whose path is too long for a socket (some 85 bytes), and what the file system says.
+    pub fn bind(directory: &Path) -> io::Result<Self> {
+        let path = directory.join(SOCKET);
+        match fs::symlink_metadata(&path) {
+            Ok(there) if !there.file_type().is_socket() => {
+                return Err(io::Error::new(ErrorKind::AlreadyExists, format!("{} is not a socket", path.display())));
+            }
+            // Behind the name of a socket whose agent has ended there is nobody, and a connection to it is refused.
+            Ok(_) if UnixDatagram::unbound()?.connect(&path).is_ok() => {
+                return Err(io::Error::new(ErrorKind::ResourceBusy, format!("another agent reads {}", path.display())));
+            }
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let temporary = directory.join(format!(".{SOCKET}.{}", process::id()));
+        // An agent that died at this point and had our process id left its temporary name.
+        match fs::remove_file(&temporary) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let bound = Self::bind_as(&temporary, &path);
+        if bound.is_err() {
+            let _ = fs::remove_file(&temporary);
+        }
+        bound
+    }
+
+    /// Binds under a temporary name, so that nobody finds a socket to which only some may send: the umask cuts the mode of a bind.
+    fn bind_as(temporary: &Path, path: &Path) -> io::Result<Self> {
+        let socket = UnixDatagram::bind(temporary)?;
+        socket.set_nonblocking(true)?;
+        fs::set_permissions(temporary, Permissions::from_mode(PERMISSIONS))?;
+        let made = fs::symlink_metadata(temporary)?;
+        fs::rename(temporary, path)?;
+        Ok(Self { socket, path: path.to_owned(), id: (made.dev(), made.ino()) })
+    }
+
+    /// The next datagram; `Ok(None)` for one that is no note. Anybody may send any number of datagrams, so the caller bounds how
+    /// many it reads before it does something else.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there is none, and what the kernel says.
+    pub fn recv(&self) -> io::Result<Option<JobNote>> {
+        // One byte more than a note has, so that a longer datagram does not look like a note.
+        let mut bytes = [0; NOTE_BYTES + 1];
+        let length = self.socket.recv(&mut bytes)?;
+        Ok(decode(&bytes[..length]))
+    }
+
+    /// Removes the name, so that gates need not find out that nobody is behind it.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn remove(self) -> io::Result<()> {
+        match fs::symlink_metadata(&self.path) {
+            Ok(there) if (there.dev(), there.ino()) == self.id => fs::remove_file(&self.path),
+            // Another agent's, or none.
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl AsFd for NoteReader {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl AsRawFd for NoteReader {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
