@@ -50,7 +50,7 @@ pub const SURVIVES_GATED_PERMILLE: u64 = 10;
 /// is what each would take if nobody were in its way.
 pub(crate) fn settled(layout: &Layout, gates: Option<&[Gate]>, undisturbed: &[u64], permille: u32) -> Vec<Measured> {
     let jobs = undisturbed.len();
-    let once = |jitter: Option<Jitter>| run(layout, Rules { gates: gates.map(<[Gate]>::to_vec), jitter });
+    let once = |jitter: Option<Jitter>| run(layout, Rules { gates: gates.map(<[Gate]>::to_vec), jitter, ..Rules::default() }).jobs;
     let exact = once(None);
     // Jobs that never held each other back have nothing that could break.
     if permille == 0 || jobs < 2 || exact.iter().zip(undisturbed).all(|(m, u)| m.mean == *u) {

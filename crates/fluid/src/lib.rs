@@ -10,6 +10,8 @@
 //! with time-shifts, all held by the gate's rule (`all_held`): early, wait for the slot; late by at most the
 //! tolerance, go; later than that, slip to the next slot.
 //!
+//! A fourth kind of run lets jobs take turns ([`predict_turns`]): the service's arbiter says who may send.
+//!
 //! Event times are whole nanoseconds and progress is fixed point, so equal inputs give equal bytes. A run ends
 //! when a state recurs, and then means are exact over that cycle; jobs whose periods do not lock may never
 //! repeat a state, and are averaged after a warm-up over a bounded number of iterations.
@@ -22,6 +24,7 @@
 
 extern crate alloc;
 
+mod by_turns;
 mod gate;
 pub mod jitter;
 mod layout;
@@ -40,6 +43,7 @@ use units::{Nanos, Rate};
 use gate::Gate;
 use layout::Layout;
 
+pub use by_turns::{Asks, Begin, Trial, TurnTimes, predict_turns, turn_group};
 pub use gate_core::HELD_PERIOD_MAX;
 pub use rates::{Rates, SPEED_BITS_MAX};
 pub use share::Sharing;
@@ -145,3 +149,5 @@ fn gated(layout: &Layout, jobs: &[FluidJob], tolerance: u32, jitter: u32, held: 
 mod mixtures;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod turn_tests;

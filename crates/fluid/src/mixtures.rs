@@ -79,7 +79,7 @@ impl Mixture {
         // Seeds that no prediction uses.
         for seed in 100..100 + RUNS {
             let jitter = Some(Jitter::new(self.jobs.len(), seed, JITTER_PERMILLE));
-            let seen = run(&layout, Rules { gates: Some(gates.clone()), jitter });
+            let seen = run(&layout, Rules { gates: Some(gates.clone()), jitter, ..Rules::default() }).jobs;
             truth.iter_mut().zip(seen).for_each(|(t, m)| *t += m.mean as f64 / RUNS as f64);
         }
         truth

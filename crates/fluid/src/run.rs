@@ -3,7 +3,8 @@
 use alloc::{vec, vec::Vec};
 
 use crate::{
-    EVENTS_PER_JOB_MAX, ITERATIONS_MAX,
+    EVENTS_PER_JOB_MAX, ITERATIONS_MAX, WARM_UP_ITERATIONS,
+    by_turns::ByTurns,
     gate::Gate,
     layout::Layout,
     share::Sharing,
@@ -19,6 +20,20 @@ pub(crate) struct Rules {
     pub(crate) gates: Option<Vec<Gate>>,
     /// Down phases vary.
     pub(crate) jitter: Option<Jitter>,
+    /// Jobs take turns.
+    pub(crate) turns: Option<ByTurns>,
+    /// When each job starts first, where that is not its gate's first slot; none starts at 0.
+    pub(crate) first: Vec<u64>,
+}
+
+/// What a run saw.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// Per job.
+    pub(crate) jobs: Vec<Measured>,
+    /// Time in which two or more jobs want more of a link than it has, and in which any job is Up on a link; summed over the links.
+    pub(crate) over: u64,
+    pub(crate) busy: u64,
 }
 
 /// What a job is doing.
@@ -28,6 +43,8 @@ enum Doing {
     Waiting,
     /// In that segment.
     Segment(u32),
+    /// Waits for its turn to enter that segment.
+    Turn(u32),
 }
 
 #[derive(Clone, Debug)]
@@ -47,8 +64,9 @@ struct Run<'a> {
     layout: &'a Layout,
     gates: Option<Vec<Gate>>,
     jitter: Option<Jitter>,
+    turns: Option<ByTurns>,
     jobs: Vec<JobState>,
-    /// `until` of every job, once [`Run::share_again`] has taken over those of `touched`.
+    /// `until` of every job, once [`Run::share_again`] has taken over those of `touched`; then that of the arbiter.
     times: Timers,
     /// Jobs whose `until` changed at this instant.
     touched: Vec<u32>,
@@ -57,47 +75,63 @@ struct Run<'a> {
     entered: Vec<u64>,
     /// Of each job's Up segments so far: how long they took, and how long they take alone.
     ups: Vec<(u64, u64)>,
+    /// (time over capacity, time in use), summed over the links, until `metered`.
+    meter: (u64, u64),
+    metered: u64,
 }
 
-/// Runs all jobs until they are steady or a bound is met; with jitter, always to the bound.
-pub(crate) fn run(layout: &Layout, rules: Rules) -> Vec<Measured> {
-    let Rules { gates, jitter } = rules;
+/// Runs all jobs until they are steady or a bound is met; with jitter or by turns, always to the bound.
+pub(crate) fn run(layout: &Layout, rules: Rules) -> Seen {
+    let Rules { gates, jitter, turns, first } = rules;
     let n = layout.segments.len();
     // Without a job no event would ever end the loop.
     if n == 0 {
-        return Vec::new();
+        return Seen::default();
     }
     let waiting = JobState { doing: Doing::Waiting, left: 0, since: 0, speed: layout.rates.one(), until: 0, started: 0 };
     let mut jobs = vec![waiting; n];
     for (job, gate) in jobs.iter_mut().zip(gates.iter().flatten()) {
         job.until = gate.first();
     }
+    jobs.iter_mut().zip(first).for_each(|(job, first)| job.until = first);
+    let starts: Vec<u64> = jobs.iter().map(|j| j.until).chain([u64::MAX]).collect();
     let mut run = Run {
         layout,
         gates,
         jitter,
-        times: Timers::new(jobs.iter().map(|j| j.until)),
+        turns,
+        times: Timers::new(starts.into_iter()),
         touched: Vec::new(),
         jobs,
         sharing: Sharing::new(&layout.rates, n),
         entered: vec![0; n],
         ups: vec![(0, 0); n],
+        meter: (0, 0),
+        metered: 0,
     };
-    run.until_steady()
+    let jobs = run.until_steady();
+    Seen { jobs, over: run.meter.0, busy: run.meter.1 }
 }
 
 impl Run<'_> {
     fn until_steady(&mut self) -> Vec<Measured> {
         let n = self.jobs.len();
-        let mut steady = Steady::new(n, if self.jitter.is_some() { varied::ITERATIONS } else { ITERATIONS_MAX });
+        let mut steady = Steady::new(n, if self.is_exact() { ITERATIONS_MAX } else { varied::ITERATIONS });
         let mut events = 0usize;
         loop {
             let now = self.times.first();
+            self.measure_links(now, &steady);
             let mut pivot_started = false;
             // At most events a single job is due, which one descent in the tree finds out.
             let (mut from, only) = (0, self.times.only(now));
             while let Some(j) = only.or_else(|| self.times.due(now, from)) {
                 from = j + 1;
+                if j == n {
+                    // The arbiter comes last, so all that happens at this instant is told it before its time has come.
+                    events += 1;
+                    self.turns.iter_mut().for_each(|t| t.tick(now));
+                    break;
+                }
                 // The bound is asked here too, so that segments without length cannot keep the time from moving on.
                 while self.jobs[j].until == now && events < EVENTS_PER_JOB_MAX.saturating_mul(n) {
                     events += 1;
@@ -110,6 +144,12 @@ impl Run<'_> {
                     break;
                 }
             }
+            while let Some(j) = self.turns.as_mut().and_then(|t| t.granted(now)) {
+                if self.take_turn(j, now) {
+                    pivot_started |= j == self.layout.pivot;
+                    steady.started(j, now, self.slips(j));
+                }
+            }
             // All due jobs have stepped before links are shared, so the order among them changes no share.
             self.share_again(now);
             // Every cycle has a start of the pivot in it, so comparing states at these starts misses none.
@@ -120,9 +160,22 @@ impl Run<'_> {
         }
     }
 
-    /// Notes a start of the pivot; true when the state was there before. Under jitter none is looked for.
+    /// Whether equal states have equal futures: jitter has no state to compare, and what an arbiter knows is not compared.
+    fn is_exact(&self) -> bool {
+        self.jitter.is_none() && self.turns.is_none()
+    }
+
+    /// Counts the time until `now` for each link that is in use, or over its capacity; anew when the warm-up is over.
+    fn measure_links(&mut self, now: u64, steady: &Steady) {
+        let (passed, (over, busy)) = (now - self.metered, self.sharing.crowded_and_busy());
+        self.metered = now;
+        let add = |sum: u64, links: u32| sum.saturating_add(passed.saturating_mul(u64::from(links)));
+        self.meter = if steady.passed() <= WARM_UP_ITERATIONS { (0, 0) } else { (add(self.meter.0, over), add(self.meter.1, busy)) };
+    }
+
+    /// Notes a start of the pivot; true when the state was there before. Under jitter and by turns none is looked for.
     fn looks(&self, steady: &mut Steady, now: u64) -> bool {
-        if self.jitter.is_some() {
+        if !self.is_exact() {
             steady.passes(now);
             return false;
         }
@@ -139,10 +192,11 @@ impl Run<'_> {
                 self.leave(j, s, now);
                 s + 1
             }
+            // Such a job has no time at which it is due (`take_turn`).
+            Doing::Turn(s) => s,
         };
         if (next as usize) < self.layout.segments[j].len() {
-            self.enter(j, next, now);
-            return next == 0 && self.begun(j);
+            return self.arrive(j, next, now);
         }
         let release = self.gates.as_mut().map_or(now, |g| g[j].release(now));
         if release > now {
@@ -150,8 +204,25 @@ impl Run<'_> {
             self.set_until(j, release);
             return false;
         }
-        self.enter(j, 0, now);
-        self.begun(j)
+        self.arrive(j, 0, now)
+    }
+
+    /// Job `j` enters a segment, or waits for its turn to; true when an iteration begins.
+    fn arrive(&mut self, j: usize, segment: u32, now: u64) -> bool {
+        if self.turns.as_mut().is_some_and(|t| t.arrives(j, segment, now)) {
+            self.jobs[j].doing = Doing::Turn(segment);
+            self.set_until(j, u64::MAX);
+            return false;
+        }
+        self.enter(j, segment, now);
+        segment == 0 && self.begun(j)
+    }
+
+    /// Job `j` may enter the segment before which it waits; true when an iteration begins.
+    fn take_turn(&mut self, j: usize, now: u64) -> bool {
+        let Doing::Turn(segment) = self.jobs[j].doing else { return false };
+        self.enter(j, segment, now);
+        segment == 0 && self.begun(j)
     }
 
     fn begun(&mut self, j: usize) -> bool {
@@ -188,6 +259,9 @@ impl Run<'_> {
             self.ups[j].1 = self.ups[j].1.saturating_add(spec.solo);
         }
         self.sharing.leave(j);
+        if let Some(turns) = &mut self.turns {
+            turns.leaves(j, segment, now);
+        }
     }
 
     /// Shares the changed links anew and adjusts the jobs on them.
@@ -198,6 +272,9 @@ impl Run<'_> {
         }
         while let Some(j) = self.touched.pop() {
             self.times.set(j as usize, self.jobs[j as usize].until);
+        }
+        if let Some(turns) = &self.turns {
+            self.times.set(self.jobs.len(), turns.deadline(now));
         }
     }
 
@@ -221,7 +298,7 @@ impl Run<'_> {
         let slot = self.gates.as_ref().map_or(0, |g| g[j].state(now));
         match job.doing {
             // No segment has the largest number, so a wait is no segment.
-            Doing::Waiting => [u64::MAX, job.until - now, slot],
+            Doing::Waiting | Doing::Turn(_) => [u64::MAX, job.until - now, slot],
             Doing::Segment(s) => [u64::from(s), job.left.saturating_sub((now - job.since).saturating_mul(job.speed)), slot],
         }
     }
@@ -246,6 +323,8 @@ impl Run<'_> {
                 (took, alone) = (took + so_far, alone + done);
             }
             next = s as usize + 1;
+        } else if let Doing::Turn(s) = self.jobs[j].doing {
+            next = s as usize;
         }
         for spec in &segments[next..] {
             let length = u128::from(spec.solo);

@@ -57,6 +57,9 @@ pub(crate) struct Shared {
     changed: bool,
     /// The link is in the list of those to be filled again.
     due: bool,
+    /// Two or more of its jobs together want more than its capacity; anybody is Up on it.
+    crowded: bool,
+    busy: bool,
 }
 
 impl Shared {
@@ -97,6 +100,9 @@ pub struct Sharing<'a> {
     /// Speed of each job, and the jobs for which it may be new.
     speeds: Vec<u64>,
     moved: Vec<u32>,
+    /// How many links are crowded, and how many busy.
+    crowded: u32,
+    busy: u32,
 }
 
 impl<'a> Sharing<'a> {
@@ -119,6 +125,8 @@ impl<'a> Sharing<'a> {
             filling: Filling::default(),
             speeds: vec![rates.one(); jobs],
             moved: Vec::new(),
+            crowded: 0,
+            busy: 0,
         }
     }
 
@@ -168,6 +176,10 @@ impl<'a> Sharing<'a> {
             let (link, capacity) = (&mut self.links[l as usize], self.rates.capacities()[l as usize]);
             link.changed = false;
             let full = link.sum > u128::from(capacity);
+            let (crowded, busy) = (full && link.active.len() > 1, !link.active.is_empty());
+            // The additions come first, so the counts never fall below zero on the way.
+            self.crowded = self.crowded + u32::from(crowded) - u32::from(core::mem::replace(&mut link.crowded, crowded));
+            self.busy = self.busy + u32::from(busy) - u32::from(core::mem::replace(&mut link.busy, busy));
             let next = if full { level(capacity, link.active.iter().map(|a| a.demand), &mut self.sorted) } else { Level::default() };
             // A level that stays gives its jobs what it gave before, so most events touch few jobs.
             if next != link.level {
@@ -194,6 +206,11 @@ impl<'a> Sharing<'a> {
     /// The jobs that are Up on a link, each with its demand there in Mbit/s.
     pub fn on(&self, link: u32) -> impl Iterator<Item = (usize, u64)> + '_ {
         self.links[link as usize].active.iter().map(|a| (a.job as usize, a.demand))
+    }
+
+    /// How many links have two or more jobs Up that together want more than the capacity, and on how many any job is Up.
+    pub(crate) fn crowded_and_busy(&self) -> (u32, u32) {
+        (self.crowded, self.busy)
     }
 
     /// A job whose speed may have changed, and the speed. May name a job twice.

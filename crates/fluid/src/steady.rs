@@ -73,6 +73,11 @@ impl Steady {
         self.counts.extend(self.starts.iter().map(|s| s.len() as u64));
     }
 
+    /// How often the pivot has started.
+    pub(crate) fn passed(&self) -> usize {
+        self.times.len()
+    }
+
     /// The bound on iterations is met.
     pub(crate) fn is_over(&self) -> bool {
         self.times.len() > self.bound

@@ -4,7 +4,7 @@ use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::ops::Range;
 
 use circle::{Cancel, Phase, Problem, ProblemError, Solution};
-use fluid::IterationTimes;
+use fluid::{Asks, IterationTimes};
 use units::{LinkId, Nanos, Ticks};
 
 use crate::{
@@ -14,9 +14,10 @@ use crate::{
     demand::Demands,
     groups::coupled_groups,
     hold::Advice,
-    predict::{Gates, Holding, predict},
+    predict::{Fluid, Gates, Holding, predict},
     solved::{answer, solve_group, solve_whole},
     table::{self, State},
+    turns,
 };
 
 /// A job of a component.
@@ -159,6 +160,37 @@ impl Coupled {
     pub fn predict(&self, standing: &Standing, gates: Gates, holding: Holding<'_>) -> (Vec<IterationTimes>, Advice) {
         let shifts: Vec<u64> = standing.shifts.iter().map(|s| s.0).collect();
         predict(&self.content, |d| &self.demands.phases[d as usize], &shifts, gates, holding)
+    }
+
+    /// Which members should take turns with which, and what their iterations take then. `asks` says where each member asks, as in
+    /// [`turns::Question`]; so do the other two.
+    #[must_use]
+    pub fn take_turns(&self, asks: &[Asks], jitter_permille: u32, tried_max: usize) -> turns::Advice {
+        let fluid = self.fluid();
+        let gpus = &self.content.gpus;
+        turns::advise(&turns::Question { jobs: &fluid.jobs, gpus, links: &fluid.links, asks, jitter_permille, tried_max })
+    }
+
+    /// What is predicted when members take turns as was chosen before.
+    #[must_use]
+    pub fn predict_turns(&self, taking: turns::Taking, asks: &[Asks], jitter_permille: u32) -> turns::Predicted {
+        let fluid = self.fluid();
+        let gpus = &self.content.gpus;
+        let question = turns::Question { jobs: &fluid.jobs, gpus, links: &fluid.links, asks, jitter_permille, tried_max: 0 };
+        turns::predicted(&question, taking)
+    }
+
+    /// The arbiters that this choice needs, each with its members.
+    #[must_use]
+    pub fn arbitrated(&self, taking: &turns::Taking) -> Vec<turns::Arbitrated> {
+        let fluid = self.fluid();
+        taking.groups(&fluid.jobs, &fluid.links)
+    }
+
+    /// The members as the fluid model takes them, each with its first start at 0.
+    fn fluid(&self) -> Fluid<'_> {
+        let unshifted: Vec<u64> = self.content.periods.iter().map(|_| 0).collect();
+        Fluid::new(&self.content, |d| &self.demands.phases[d as usize], &unshifted)
     }
 }
 

@@ -29,6 +29,7 @@ mod reason;
 pub mod slot;
 mod solved;
 mod table;
+pub mod turns;
 
 pub use coupled::{Coupled, Exceeded, Member, Standing};
 pub use demand::{LinkDemands, link_demands};

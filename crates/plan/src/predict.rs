@@ -30,6 +30,31 @@ pub enum Holding<'h> {
     Kept(&'h [bool]),
 }
 
+/// A component as the fluid model takes it.
+pub(crate) struct Fluid<'p> {
+    pub(crate) jobs: Vec<FluidJob>,
+    pub(crate) links: Vec<FluidLink<'p>>,
+}
+
+impl<'p> Fluid<'p> {
+    /// `phases` are those of a demand.
+    pub(crate) fn new(content: &Content, phases: impl Fn(u32) -> &'p [Phase], shifts: &[u64]) -> Self {
+        let job = |((iteration, period), shift): ((&u64, &u64), &u64)| FluidJob {
+            iteration: Nanos(*iteration),
+            period: Nanos(*period),
+            shift: Nanos(*shift),
+        };
+        let jobs = content.iterations.iter().zip(&content.periods).zip(shifts).map(job).collect();
+        let mut links: Vec<FluidLink<'p>> = Vec::with_capacity(content.links.len());
+        // A link of one job is no link of the circle, but it slows the job, so the fluid model has it.
+        for link in &content.links {
+            let demands = link.members.iter().map(|&(job, demand)| (job as usize, phases(demand))).collect();
+            links.push(FluidLink { capacity: Rate(link.capacity), demands });
+        }
+        Self { jobs, links }
+    }
+}
+
 /// Predicts the iterations of a component under these shifts, and says which jobs to hold. The iteration alone is compared with the
 /// scheduled period, so what the headroom costs counts against holding.
 pub(crate) fn predict<'p>(
@@ -40,18 +65,7 @@ pub(crate) fn predict<'p>(
     holding: Holding<'_>,
 ) -> (Vec<IterationTimes>, Advice) {
     let Gates { tolerance_permille, jitter_permille } = gates;
-    let job = |((iteration, period), shift): ((&u64, &u64), &u64)| FluidJob {
-        iteration: Nanos(*iteration),
-        period: Nanos(*period),
-        shift: Nanos(*shift),
-    };
-    let jobs: Vec<FluidJob> = content.iterations.iter().zip(&content.periods).zip(shifts).map(job).collect();
-    let mut links: Vec<FluidLink<'p>> = Vec::with_capacity(content.links.len());
-    // A link of one job is no link of the circle, but it slows the job, so the fluid model has it.
-    for link in &content.links {
-        let demands = link.members.iter().map(|&(job, demand)| (job as usize, phases(demand))).collect();
-        links.push(FluidLink { capacity: Rate(link.capacity), demands });
-    }
+    let Fluid { jobs, links } = Fluid::new(content, phases, shifts);
     let times = predict_with(&jobs, &links, tolerance_permille, jitter_permille);
     // A choice that is kept has nothing to compare itself with, so the present state does not matter.
     let before = if let Holding::Advised(before) = holding { before } else { &[] };

@@ -71,6 +71,8 @@ pub enum Because {
     Bound,
     /// Nobody tells the ends of its starts, so it takes no turns.
     NoEnds,
+    /// The group runs free ([`Arbiter::set_open`]).
+    Open,
 }
 
 /// What a job is to be told.
@@ -142,6 +144,7 @@ pub struct Arbiter {
     /// Per link: the jobs that send on it or have a permission ahead. They are few, whatever the group.
     present: Vec<Vec<u32>>,
     ahead: bool,
+    open: bool,
     /// Those that wait, in the order in which they came.
     queue: BTreeSet<(FabricTime, u32)>,
     timers: BTreeSet<(FabricTime, u32)>,
@@ -171,6 +174,7 @@ impl Arbiter {
             present: group.limits.iter().map(|_| Vec::new()).collect(),
             limits: group.limits,
             ahead: group.ahead,
+            open: false,
             queue: BTreeSet::new(),
             timers: BTreeSet::new(),
             actions: VecDeque::new(),
@@ -193,15 +197,34 @@ impl Arbiter {
                     self.away(job);
                 }
             }
-            Event::Absent { job } if known(job, &self.jobs) => {
-                if !matches!(self.jobs[job as usize].doing, Doing::Sending { .. }) {
-                    self.away(job);
-                }
-            }
+            // What an absent job sends ends with its lease.
+            Event::Absent { job } if known(job, &self.jobs) && self.sends_until(job).is_none() => self.away(job),
             Event::Left { job } if known(job, &self.jobs) => self.away(job),
             Event::Tick => self.tick(),
             _ => {}
         }
+    }
+
+    /// Lets the group run free from now on, or holds it again. While it is open, whoever asks goes at once; that is for measuring what
+    /// turns bring.
+    pub fn set_open(&mut self, now: FabricTime, open: bool) {
+        self.now = self.now.max(now);
+        if core::mem::replace(&mut self.open, open) == open {
+            return;
+        }
+        if open {
+            let waiting: Vec<u32> = self.queue.iter().map(|(_, job)| *job).collect();
+            waiting.into_iter().for_each(|job| self.consider(job));
+        } else {
+            // While the group was open, permissions ahead were given to anybody.
+            (0..self.jobs.len() as u32).for_each(|job| self.withdraw(job));
+        }
+    }
+
+    /// Whether the group runs free.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.open
     }
 
     /// What to tell next.
@@ -323,6 +346,9 @@ impl Arbiter {
         if self.jobs[at].learned.is_mute() {
             return self.grant(job, ask, Because::NoEnds);
         }
+        if self.open {
+            return self.grant(job, ask, Because::Open);
+        }
         let until = now.saturating_add(self.bound(job));
         self.wait(job, now, until, ask);
         self.withdraw_from_opponents(job);
@@ -382,6 +408,9 @@ impl Arbiter {
     /// Lets a job that waits go, or says how long it has to wait at most.
     fn consider(&mut self, job: u32) {
         let Doing::Waiting { since, until, ask, .. } = self.jobs[job as usize].doing else { return };
+        if self.open {
+            return self.release(job, since, ask, Because::Open);
+        }
         if self.now >= until {
             return self.release(job, since, ask, Because::Bound);
         }
@@ -525,18 +554,24 @@ impl Arbiter {
 
     /// Asks permissions back that opponents of `job` were given ahead.
     fn withdraw_from_opponents(&mut self, job: u32) {
+        if self.open {
+            return;
+        }
         let opponents = core::mem::take(&mut self.jobs[job as usize].opponents);
         let links: Vec<u32> = self.jobs[job as usize].profile.peaks().map(|(link, _)| link).collect();
         let mut near: Vec<u32> = links.into_iter().flat_map(|link| self.present[link as usize].iter().copied()).collect();
         near.retain(|o| opponents.binary_search(o).is_ok());
-        for opponent in near {
-            if let Doing::Ahead { withdrawn: withdrawn @ None } = &mut self.jobs[opponent as usize].doing {
-                *withdrawn = Some(self.now);
-                self.actions.push_back(Action::Withdraw { job: opponent });
-                self.set_timer(opponent, Some(self.now.saturating_add(WITHDRAW_WITHIN)));
-            }
-        }
+        near.into_iter().for_each(|opponent| self.withdraw(opponent));
         self.jobs[job as usize].opponents = opponents;
+    }
+
+    /// Asks a permission back that a job was given ahead.
+    fn withdraw(&mut self, job: u32) {
+        if let Doing::Ahead { withdrawn: withdrawn @ None } = &mut self.jobs[job as usize].doing {
+            *withdrawn = Some(self.now);
+            self.actions.push_back(Action::Withdraw { job });
+            self.set_timer(job, Some(self.now.saturating_add(WITHDRAW_WITHIN)));
+        }
     }
 
     /// Gives permissions ahead to `job` and its opponents where nobody is in the way: first to whoever will be ready first.
@@ -556,7 +591,7 @@ impl Arbiter {
         for (_, next) in near {
             // Somebody who sends, waits or has a permission is in the way, whatever the demands: the start may be at any time.
             let opponents = &self.jobs[next as usize].opponents;
-            if opponents.iter().all(|&o| self.jobs[o as usize].doing == Doing::Away) {
+            if self.open || opponents.iter().all(|&o| self.jobs[o as usize].doing == Doing::Away) {
                 self.jobs[next as usize].ended = None;
                 self.set_doing(next, Doing::Ahead { withdrawn: None });
                 self.actions.push_back(Action::GrantAhead { job: next });

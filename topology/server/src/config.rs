@@ -40,6 +40,8 @@ pub struct Config {
     pub fabric: Option<PathBuf>,
     /// Among equal next hops: `spread` or `hashed:SEED`.
     pub ecmp: String,
+    /// How jobs are kept apart that gain by it.
+    pub control: Control,
     /// Certificates; without them only loopback is served.
     pub tls: Option<TlsFiles>,
     /// How jobs are planned.
@@ -50,6 +52,29 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// Lines on standard error.
     pub log: LogConfig,
+}
+
+/// How jobs are kept apart that gain by it, as [`state::Control`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Control {
+    /// By event: a job goes when those ahead of it have ended.
+    #[default]
+    Turns,
+    /// By time: each job starts in its slot.
+    Slots,
+    /// Not at all: what keeping them apart would bring is predicted and shown.
+    Observe,
+}
+
+impl From<Control> for state::Control {
+    fn from(control: Control) -> Self {
+        match control {
+            Control::Turns => Self::Turns,
+            Control::Slots => Self::Slots,
+            Control::Observe => Self::Observe,
+        }
+    }
 }
 
 /// How jobs are planned.
@@ -153,6 +178,7 @@ impl Default for Config {
             state: PathBuf::from("/var/lib/antiphase/topology.redb"),
             fabric: None,
             ecmp: "spread".into(),
+            control: Control::default(),
             tls: None,
             plan: PlanConfig::default(),
             agents: AgentsConfig::default(),
@@ -336,6 +362,7 @@ impl Config {
             ("listen", self.listen != running.listen),
             ("state", self.state != running.state),
             ("ecmp", self.ecmp != running.ecmp),
+            ("control", self.control != running.control),
             ("tls", self.tls != running.tls),
             ("plan", self.plan != running.plan),
             ("agents", self.agents != running.agents),
@@ -372,7 +399,7 @@ mod tests {
         let parsed = Config::parse(&set).unwrap();
         assert!(parsed.fabric.is_some() && parsed.tls.is_some());
         assert_eq!(Config { fabric: None, tls: None, ..parsed }, Config::default());
-        let keys = ["listen", "state", "fabric", "ecmp", "certificate", "key", "client_ca", "headroom_permille", "ttl_s"];
+        let keys = ["listen", "state", "fabric", "ecmp", "control", "certificate", "key", "client_ca", "headroom_permille", "ttl_s"];
         let more = ["connections", "body_mib", "request_s", "stall_s", "evaluations", "watchers", "format", "level"];
         let agents = ["report_ms", "probe_ms", "silence_ms", "sessions"];
         for key in keys.iter().chain(&more).chain(&agents) {

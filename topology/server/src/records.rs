@@ -62,6 +62,7 @@ fn slot_record(slot: &Slot) -> SlotRecord {
         slack_ns: slot.slack.0,
         hold_max_ns: slot.hold_max.0,
         hold: slot.hold,
+        turns: slot.turns,
         leader_host: slot.leader_host.clone(),
     }
 }
@@ -76,6 +77,7 @@ fn slot(job: String, kept: SlotRecord) -> Slot {
         slack: Nanos(kept.slack_ns),
         hold_max: Nanos(kept.hold_max_ns),
         hold: kept.hold,
+        turns: kept.turns,
         // The expiry is not kept: nobody trusts a plan before it is sent again.
         expires: FabricTime(0),
         leader_host: kept.leader_host,
@@ -103,6 +105,7 @@ mod tests {
             slack: Nanos(2),
             hold_max: Nanos(6),
             hold: true,
+            turns: false,
             expires: FabricTime(0),
             leader_host: "h1".into(),
         };

@@ -304,6 +304,7 @@ fn plan(config: &Config, ecmp: Ecmp) -> state::Config {
         plan_ttl: Nanos(u64::from(config.plan.ttl_s) * 1_000_000_000),
         headroom_permille: config.plan.headroom_permille,
         idle_timeout: config.agents.idle_timeout(),
+        control: config.control.into(),
         ..state::Config::default()
     }
 }

@@ -32,6 +32,11 @@ pub enum Action {
         /// Slots of all jobs with a rank on the host.
         slots: Vec<Slot>,
     },
+    /// These groups take turns from now on, in place of all before. Those that did not change are the same by identity.
+    Turns {
+        /// For [`crate::turns::TurnEvent::Groups`].
+        groups: Vec<Arc<crate::turns::TurnGroup>>,
+    },
     /// End a session.
     Disconnect {
         /// Which.
@@ -220,7 +225,7 @@ pub struct Notice {
     /// How much it matters.
     pub severity: Severity,
     /// One word: committed, released, moved, drift, period_mismatch, lost, connected, quarantined, trusted, expired, headroom, fabric,
-    /// store, more.
+    /// store, turns, more.
     pub kind: &'static str,
     /// One line.
     pub message: String,

@@ -209,6 +209,7 @@ fn new_slot(job: &str) -> Slot {
         slack: Nanos(0),
         hold_max: Nanos(0),
         hold: false,
+        turns: false,
         expires: FabricTime(0),
         leader_host: String::new(),
     }
@@ -354,7 +355,7 @@ fn realign(now: FabricTime, plan: &mut Plan, config: &Config, name: &Name, plan_
 }
 
 /// `a, b, c and 5 more`.
-fn listed<'n>(names: impl Iterator<Item = &'n str>, count: usize) -> String {
+pub(crate) fn listed<'n>(names: impl Iterator<Item = &'n str>, count: usize) -> String {
     const SHOWN: usize = 4;
     let shown: Vec<&str> = names.take(SHOWN).collect();
     let joined = shown.join(", ");

@@ -2,17 +2,21 @@
 //!
 //! No shift in one component changes a score in another, so a change re-plans only those that it touches.
 
-use alloc::{collections::BTreeSet, format, string::ToString, sync::Arc, vec::Vec};
+use alloc::{collections::BTreeSet, format, string::ToString, sync::Arc, vec, vec::Vec};
 
 use circle::{Effort, Ticks};
 use fluid::{IterationTimes, jitter::JITTER_PERMILLE};
-use plan::{Coupled, Gates, Holding, Member, Options, Standing};
+use plan::{
+    Coupled, Gates, Holding, Member, Options, Standing,
+    turns::{Arbitrated, TRIED_COMMIT, Taking},
+};
 use units::{LinkId, Nanos};
 
 use crate::{
-    Refusal,
+    Config, Control, Refusal,
     config::MOVE_TOLERANCE,
     plan::{Job, Name, Plan},
+    turns::{TurnGroup, TurnJob},
 };
 
 /// The scores of a link.
@@ -35,8 +39,10 @@ pub(crate) struct Component {
     pub(crate) zero_shift_score: f64,
     /// Per member.
     pub(crate) times: Vec<IterationTimes>,
-    /// Per member: predicted iteration when those are held whose slots say so.
+    /// Per member: predicted iteration when those are held, or take turns, whose slots say so.
     pub(crate) interleaved: Vec<Nanos>,
+    /// Members that take turns, directly or through others.
+    pub(crate) turns: Vec<Arc<TurnGroup>>,
 }
 
 impl Component {
@@ -90,6 +96,7 @@ pub(crate) struct Assessed {
     pub(crate) component: Component,
     pub(crate) slacks: Vec<Nanos>,
     pub(crate) hold: Vec<bool>,
+    pub(crate) turns: Vec<bool>,
 }
 
 /// A component before it has slots.
@@ -150,8 +157,8 @@ impl<'a> ComponentProblem<'a> {
         Ok(self.coupled.standing(&solution))
     }
 
-    /// The component under these shifts.
-    pub(crate) fn assess(&self, standing: &Standing, tolerance_permille: u32, holding: Holding<'_>) -> Assessed {
+    /// The component under these shifts. `holding` says who is held by slots, where slots are the control.
+    pub(crate) fn assess(&self, standing: &Standing, config: &Config, holding: Holding<'_>) -> Assessed {
         let mut links: Vec<LinkScore> = Vec::new();
         for exceeded in self.coupled.exceeded(standing) {
             let Some((score, zero_shift_score)) = exceeded.scores else { continue };
@@ -159,8 +166,20 @@ impl<'a> ComponentProblem<'a> {
         }
         // `Component::scores` finds a link by binary search.
         links.sort_unstable_by_key(|l| l.link);
-        let gates = Gates { tolerance_permille, jitter_permille: JITTER_PERMILLE };
-        let (times, advice) = self.coupled.predict(standing, gates, holding);
+        let gates = Gates { tolerance_permille: config.tolerance_permille, jitter_permille: JITTER_PERMILLE };
+        let nobody = vec![false; self.jobs.len()];
+        let holding = if config.control == Control::Slots { holding } else { Holding::Kept(&nobody) };
+        let (times, mut advice) = self.coupled.predict(standing, gates, holding);
+        let mut turns = Vec::new();
+        if config.control == Control::Turns {
+            let chosen = self.coupled.take_turns(&[], JITTER_PERMILLE, TRIED_COMMIT).chosen;
+            if !chosen.taking.is_nobody() {
+                turns = self.turn_groups(&chosen.taking);
+                advice.times = chosen.times;
+            }
+        }
+        let takes = |name: &Name| turns.iter().any(|g: &Arc<TurnGroup>| g.jobs.iter().any(|j| j.name == *name));
+        let takes_turns: Vec<bool> = self.jobs.iter().map(|j| takes(&j.name)).collect();
         let component = Component {
             members: self.jobs.iter().map(|j| j.name.clone()).collect(),
             links,
@@ -168,7 +187,19 @@ impl<'a> ComponentProblem<'a> {
             zero_shift_score: standing.zero_shift_score,
             times,
             interleaved: advice.times,
+            turns,
         };
-        Assessed { component, slacks: standing.slacks.clone(), hold: advice.hold }
+        Assessed { component, slacks: standing.slacks.clone(), hold: advice.hold, turns: takes_turns }
+    }
+
+    /// The groups that a choice of turns makes.
+    fn turn_groups(&self, taking: &Taking) -> Vec<Arc<TurnGroup>> {
+        let job = |j: &usize| {
+            let job = &self.jobs[*j];
+            TurnJob { name: job.name.clone(), leader_host: job.definition.hosts.first().map_or("", |h| h).into() }
+        };
+        // A permission ahead saves the way to the service, where there is one.
+        let group = |a: Arbitrated| TurnGroup { jobs: a.jobs.iter().map(job).collect(), group: ::turns::Group { ahead: true, ..a.group } };
+        self.coupled.arbitrated(taking).into_iter().map(|a| Arc::new(group(a))).collect()
     }
 }

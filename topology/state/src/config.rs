@@ -58,6 +58,18 @@ pub const TRUST_PERMILLE: u32 = 750;
 /// How long internal changes wait after the store failed.
 pub const STORE_RETRY: Nanos = Nanos(1_000_000_000);
 
+/// How jobs are kept apart that gain by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Control {
+    /// By event: whoever is ready goes when those ahead of it have ended ([`crate::turns`]).
+    Turns,
+    /// By time: each job starts in its slot. Slots need nothing but plans, also where there is no fast way between agents and service.
+    #[default]
+    Slots,
+    /// Not at all: what holding would bring is predicted and shown.
+    Observe,
+}
+
 /// What the service can be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -73,6 +85,8 @@ pub struct Config {
     pub tolerance_permille: u32,
     /// How much work the solver may spend on a component.
     pub effort: Effort,
+    /// How jobs are kept apart.
+    pub control: Control,
 }
 
 impl Default for Config {
@@ -84,6 +98,7 @@ impl Default for Config {
             headroom_permille: HEADROOM_PERMILLE,
             tolerance_permille: TOLERANCE_PERMILLE,
             effort: Effort::Fast,
+            control: Control::default(),
         }
     }
 }

@@ -6,7 +6,7 @@ use fabric::Fabric;
 use job::{Job, Placement};
 use units::Nanos;
 
-use crate::Document;
+use crate::{Document, turns::Judged};
 
 /// A request that waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -174,6 +174,8 @@ pub enum Event {
         /// What it saw.
         report: AgentReport,
     },
+    /// The turns of a group were compared with running free ([`crate::turns::Turns::poll_judged`]).
+    Judged(Judged),
     /// A batch is durable.
     Persisted {
         /// The batch.

@@ -87,6 +87,7 @@ mod tests {
             slack: Nanos(10),
             hold_max: Nanos(105),
             hold: true,
+            turns: false,
             expires: FabricTime(0),
             leader_host: String::new(),
         }

@@ -37,7 +37,7 @@ mod view;
 mod watch;
 
 pub use action::{Action, Commitment, Notice, Record, Refusal, Reply, Severity};
-pub use config::Config;
+pub use config::{Config, Control};
 pub use document::Document;
 pub use event::{AgentReport, Change, ClockQuality, Commit, Event, GateReport, GateTotals, JobDefinition, RequestId, SessionId, Ticket};
 pub use restore::{RestoreError, Restored, RestoredFabric, RestoredJob};

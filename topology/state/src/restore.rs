@@ -164,7 +164,7 @@ pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Resu
         // Nothing is solved here: the slots are scored as they stand, so a restart moves nobody and keeps who is held (P141).
         let problem = ComponentProblem::new(&plan, &group, &periods)?;
         let hold: Vec<bool> = group.iter().map(|j| j.slot.hold).collect();
-        let assessed = problem.assess(&problem.evaluate(&shifts)?, config.tolerance_permille, Holding::Kept(&hold));
+        let assessed = problem.assess(&problem.evaluate(&shifts)?, config, Holding::Kept(&hold));
         let component = Arc::new(assessed.component);
         for job in &group {
             plan.replace(&job.name, Some(Arc::new(Job { component: Some(component.clone()), ..(**job).clone() })));

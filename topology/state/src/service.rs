@@ -12,10 +12,11 @@ use units::{FabricTime, Nanos};
 use crate::{
     Action, Config, Event, Notice, Refusal, RestoreError, Restored, Severity, Ticket,
     batch::Batch,
-    change::Queued,
+    change::{Queued, listed},
     config::{BATCH_MAX, BATCH_TOUCHED_MAX, KEY_AGE_MAX, KEYS_FORGOTTEN_PER_BATCH, NOTICES_MAX, QUEUE_MAX, STORE_RETRY},
     plan::{Name, Plan},
     restore,
+    turns::Judged,
     view::View,
 };
 
@@ -65,6 +66,10 @@ impl Service {
         for job in service.view.plan.jobs() {
             service.view.leases.set(&job.name, job.lease.map(|l| l.until));
         }
+        let groups = service.view.turn_groups();
+        if !groups.is_empty() {
+            service.actions.push_back(Action::Turns { groups });
+        }
         Ok(service)
     }
 
@@ -96,6 +101,7 @@ impl Service {
             Event::AgentGone { session } => self.gone(now, session),
             Event::PlanAck { session, plan_version } => self.acknowledged(now, session, plan_version),
             Event::Report { session, report } => self.report(now, session, &report),
+            Event::Judged(judged) => self.judged(now, &judged),
             Event::Persisted { ticket } => {
                 // Only the batch under way can be answered: a stray ticket of another batch changes nothing.
                 if let Some(batch) = self.under_way.take_if(|b| b.ticket == ticket) {
@@ -165,6 +171,22 @@ impl Service {
             self.actions.push_back(Action::Reply { request, result: Err(refusal) });
         }
         false
+    }
+
+    /// Says when a group is let go, and when it is held again.
+    fn judged(&mut self, now: FabricTime, judged: &Judged) {
+        let Judged { jobs, verdict } = judged;
+        if !verdict.is_new {
+            return;
+        }
+        let names = listed(jobs.iter().map(|name| &**name), jobs.len());
+        let (mean, worst) = (verdict.held_over_free, verdict.worst);
+        let (severity, does) =
+            if verdict.hold { (Severity::Info, "take turns again") } else { (Severity::Warning, "take no turns any more") };
+        let message =
+            format!("{names} {does}: with turns their iterations take {mean:.3} times as long as without, and {worst:.3} times at worst");
+        let plan_version = self.view.plan_version();
+        self.notice(Notice { at: now, severity, kind: "turns", message, job: None, host: None, plan_version });
     }
 
     fn tick(&mut self, now: FabricTime) {
@@ -258,8 +280,10 @@ impl Service {
     fn keep(&mut self, now: FabricTime, batch: Batch) {
         // The loop compares the durable plan with the next one, so it comes before `copy` makes them equal.
         let mut hosts: BTreeSet<Name> = BTreeSet::new();
+        let mut regrouped = false;
         for name in &batch.jobs {
             let (old, new) = (self.view.plan.job(name), self.next.job(name));
+            regrouped |= [old, new].into_iter().flatten().any(|j| j.slot.turns);
             let (slot, lease) = (new.map(|j| &j.slot), new.and_then(|j| j.lease));
             let placed = |j: Option<&alloc::sync::Arc<crate::plan::Job>>| j.map(|j| j.load.hosts.clone());
             // A host that lost a job is told as well as one that got it: a slot that is not in the plan must leave its pages.
@@ -289,6 +313,9 @@ impl Service {
         }
         for (request, result) in batch.replies {
             self.actions.push_back(Action::Reply { request, result });
+        }
+        if regrouped {
+            self.actions.push_back(Action::Turns { groups: self.view.turn_groups() });
         }
         for host in hosts {
             // The clock is judged first: the plan that is sent says which jobs are held, and quarantine decides that.

@@ -21,8 +21,10 @@ pub struct Slot {
     pub slack: Nanos,
     /// Longest time that a start may be held; at most the period.
     pub hold_max: Nanos,
-    /// False: run as it comes, because holding it is not predicted to help; others that it meets may be held.
+    /// Whether the gate keeps the job to this slot. False: it takes turns, or runs as it comes, because a slot is not predicted to help.
     pub hold: bool,
+    /// Whether the job takes turns with others. Then `hold` is false, and nobody waits for the slot.
+    pub turns: bool,
     /// The plan must not be trusted from here on.
     pub expires: FabricTime,
     /// The host of rank 0, whose leader waits.

@@ -29,6 +29,14 @@ pub(crate) struct Transaction<'a> {
     before: BTreeMap<Name, Option<Arc<Job>>>,
 }
 
+/// How a job is kept from the others.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    hold: bool,
+    turns: bool,
+    slack: Nanos,
+}
+
 /// What re-planning came to.
 #[derive(Debug)]
 pub(crate) struct Settled {
@@ -112,7 +120,8 @@ impl<'a> Transaction<'a> {
         // Any offset is good for a job that meets nobody, so the old one stays: nothing moves without need.
         let offset = if job.slot.period == period { job.slot.offset } else { Nanos(0) };
         // Half of the period is the largest slack that a slot has: this job may drift as it likes.
-        self.with_slot(job, job.headroom_permille, (period, offset), Nanos(period.0 / 2), false, None)
+        let kept = Kept { hold: false, turns: false, slack: Nanos(period.0 / 2) };
+        self.with_slot(job, job.headroom_permille, (period, offset), kept, None)
     }
 
     /// Jobs that meet: one headroom for all, so that their periods keep their ratio.
@@ -146,11 +155,12 @@ impl<'a> Transaction<'a> {
         standing: &Standing,
         holding: Holding<'_>,
     ) -> Vec<Job> {
-        let Assessed { component, slacks, hold } = problem.assess(standing, self.config.tolerance_permille, holding);
+        let Assessed { component, slacks, hold, turns } = problem.assess(standing, self.config, holding);
         let component = Arc::new(component);
         let job = |(i, job): (usize, &Arc<Job>)| {
             let start = (periods[i], standing.shifts[i]);
-            self.with_slot(job, headroom, start, slacks[i], hold[i], Some(component.clone()))
+            let kept = Kept { hold: hold[i], turns: turns[i], slack: slacks[i] };
+            self.with_slot(job, headroom, start, kept, Some(component.clone()))
         };
         group.iter().enumerate().map(job).collect()
     }
@@ -180,18 +190,10 @@ impl<'a> Transaction<'a> {
         Ok(true)
     }
 
-    fn with_slot(
-        &self,
-        job: &Job,
-        headroom: u32,
-        start: (Nanos, Nanos),
-        slack: Nanos,
-        hold: bool,
-        component: Option<Arc<Component>>,
-    ) -> Job {
+    fn with_slot(&self, job: &Job, headroom: u32, start: (Nanos, Nanos), kept: Kept, component: Option<Arc<Component>>) -> Job {
         let (period, offset) = start;
         let SlotTimes { period, offset, tolerance, slack, hold_max } =
-            SlotTimes::new(period, offset, slack, self.config.tolerance_permille);
+            SlotTimes::new(period, offset, kept.slack, self.config.tolerance_permille);
         // The old version and no expiry: a slot that differs in nothing else is neither written nor told as changed.
         let mut slot = Slot {
             job: job.name.to_string(),
@@ -201,7 +203,8 @@ impl<'a> Transaction<'a> {
             tolerance,
             slack,
             hold_max,
-            hold,
+            hold: kept.hold,
+            turns: kept.turns,
             expires: FabricTime(0),
             leader_host: job.definition.hosts.first().cloned().unwrap_or_default(),
         };
@@ -233,6 +236,7 @@ mod tests {
             slack: Nanos(500),
             hold_max: Nanos(1_000),
             hold: false,
+            turns: false,
             expires: FabricTime(0),
             leader_host: "h".into(),
         };

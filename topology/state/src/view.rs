@@ -17,6 +17,7 @@ use crate::{
     agents::{Agent, Agents},
     leases::Leases,
     plan::{Job, Name, Plan, Presence},
+    turns::TurnGroup,
     watch::Watch,
 };
 
@@ -189,6 +190,14 @@ impl View {
         self.agents.at(host).map(|agent| AgentView { view: self, agent })
     }
 
+    /// The groups of jobs that take turns, in order of their first jobs.
+    #[must_use]
+    pub fn turn_groups(&self) -> Vec<Arc<TurnGroup>> {
+        // A component is shared by its members, so the first of them speaks for all.
+        let first = |job: &Arc<Job>| job.component.clone().filter(|c| c.members.first() == Some(&job.name));
+        self.plan.jobs().filter_map(first).flat_map(|component| component.turns.clone()).collect()
+    }
+
     /// The plan as a host gets it. Jobs led with too bad a clock are not held.
     pub(crate) fn host_plan(&self, host: &str, expires: FabricTime) -> Vec<Slot> {
         let agent = self.agents.at(host);
@@ -235,7 +244,7 @@ impl<'a> JobView<'a> {
         match watch.zip(self.report().map(|(_, report)| report)) {
             // The order of the arms is the order of weight: no fresh report, then no hold, then a gate that is open, then a drift.
             None => JobState::Committed,
-            Some(_) if !self.job.slot.hold => JobState::Free,
+            Some(_) if !self.job.slot.hold && !self.job.slot.turns => JobState::Free,
             Some((_, last)) if last.fail_opens.saturating_mul(2) > last.iterations => JobState::Open,
             Some((watch, _)) if watch.drifting => JobState::Drifting,
             Some(_) => JobState::Held,

@@ -113,6 +113,7 @@ mod tests {
             slack: Nanos(50),
             hold_max: Nanos(1_000),
             hold: true,
+            turns: false,
             expires: FabricTime(0),
             leader_host: String::new(),
         }

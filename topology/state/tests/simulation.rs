@@ -200,6 +200,7 @@ impl World {
                         self.to_agents.insert(at, ToAgent::Goodbye { session });
                     }
                 }
+                Action::Turns { .. } => {}
                 Action::Notice(notice) => self.witness.noticed(&notice),
             }
         }

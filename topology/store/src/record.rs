@@ -129,6 +129,9 @@ pub struct SlotRecord {
     pub hold_max_ns: u64,
     /// Whether the job is held to its slot.
     pub hold: bool,
+    /// Whether the job takes turns; false in records of before there were turns.
+    #[serde(default)]
+    pub turns: bool,
     /// The host of rank 0.
     pub leader_host: String,
 }
@@ -255,7 +258,7 @@ mod tests {
 
     fn slot() -> SlotRecord {
         let leader_host = "h1".into();
-        SlotRecord { plan_version: 3, period_ns: 5, offset_ns: 4, tolerance_ns: 1, slack_ns: 2, hold_max_ns: 5, hold: true, leader_host }
+        SlotRecord { plan_version: 3, period_ns: 5, offset_ns: 4, tolerance_ns: 1, slack_ns: 2, hold_max_ns: 5, hold: true, turns: false, leader_host }
     }
 
     fn job(text: &str, lease: Option<LeaseRecord>) -> Record {

@@ -306,6 +306,8 @@ impl<'a> ControlPlane<'a> {
                 self.send_down(now, session, Down::Closed, agenda);
                 self.agents.remove(&session.0);
             }
+            // The simulator's turns are given directly (`Control::Turns`).
+            Action::Turns { .. } => {}
             Action::Notice(notice) => {
                 if self.report.notices.len() < NOTICES_MAX {
                     self.report.notices.push(notice);

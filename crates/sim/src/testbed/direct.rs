@@ -34,6 +34,7 @@ pub fn direct_slots(case: &Case<'_>, options: &Options) -> Result<Vec<Slot>, Sim
             slack,
             hold_max,
             hold: report.hold,
+            turns: false,
             // No service renews these slots, so they last for the whole run.
             expires: FabricTime(u64::MAX),
             leader_host: leader.map_or_else(String::new, |l| fabric.node(l.host).name.clone()),

@@ -346,6 +346,8 @@ impl Task {
                 Action::Disconnect { session, reason } => {
                     let _ = self.outboxes.with(session, |outbox| outbox.end(reason, true));
                 }
+                // The thread of turns takes them.
+                Action::Turns { groups: _ } => {}
                 Action::Notice(notice) => self.notice(notice),
             }
         }

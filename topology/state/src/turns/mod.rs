@@ -6,6 +6,7 @@
 //!
 //! Nothing of this is durable. After a restart agents say again where their jobs are.
 
+mod judge;
 mod message;
 
 use alloc::{
@@ -19,6 +20,9 @@ use units::{FabricTime, Nanos};
 
 use crate::SessionId;
 
+use judge::Judge;
+
+pub use judge::{MeanOf, Verdict};
 pub use message::{Note, NoteKind, Order, OrderKind};
 
 /// A withdrawal is said so often, [`WITHDRAW_EVERY`] apart: the arbiter waits for its answer for as long.
@@ -85,8 +89,25 @@ pub struct TurnView<'a> {
     pub ahead: Vec<&'a str>,
     /// Nobody tells the ends of its starts, so it takes no turns.
     pub has_no_ends: bool,
+    /// Whether its group is held now; else it runs free, to measure what turns bring or because they bring nothing.
+    pub holds: bool,
+    /// Whether turns were found to be worth it in its group, or nothing is known yet.
+    pub is_worth_it: bool,
+    /// Iterations of the last stretch in which the group was held, and of the last in which it ran free.
+    pub held: MeanOf,
+    /// See `held`.
+    pub free: MeanOf,
     /// Starts that asked, were granted ahead, and waited, since the job came.
     pub counts: TurnCounts,
+}
+
+/// What the measured iterations of a group say of its turns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// Its jobs.
+    pub jobs: Vec<Arc<str>>,
+    /// What was found.
+    pub verdict: Verdict,
 }
 
 /// Totals of one job.
@@ -119,6 +140,9 @@ struct Entry {
     /// What was ordered since, and for which start.
     ordered: Option<(u64, OrderKind)>,
     asked_at: FabricTime,
+    /// When the iteration under way began to ask or to send, and how long it waited since.
+    began: Option<FabricTime>,
+    waited: Nanos,
     session: Option<SessionId>,
     /// A withdrawal that is to be said again: when, and how often still.
     again: Option<(FabricTime, u32)>,
@@ -129,6 +153,7 @@ struct Entry {
 struct Running {
     of: Arc<TurnGroup>,
     arbiter: Arbiter,
+    judge: Judge,
     due: Option<FabricTime>,
 }
 
@@ -143,6 +168,7 @@ pub struct Turns {
     /// Withdrawals that are to be said again.
     again: BTreeSet<(FabricTime, Arc<str>)>,
     orders: VecDeque<(SessionId, Order)>,
+    judged: VecDeque<Judged>,
     last_group: u64,
     now: FabricTime,
 }
@@ -165,6 +191,11 @@ impl Turns {
         self.orders.pop_front()
     }
 
+    /// What was found out of the turns of a group, since this was asked last.
+    pub fn poll_judged(&mut self) -> Option<Judged> {
+        self.judged.pop_front()
+    }
+
     /// When to call [`Turns::handle`] with [`TurnEvent::Tick`], if nothing happens before.
     #[must_use]
     pub fn deadline(&self) -> Option<FabricTime> {
@@ -177,6 +208,7 @@ impl Turns {
     pub fn view(&self) -> impl Iterator<Item = TurnView<'_>> {
         self.jobs.values().filter_map(|entry| {
             let running = self.groups.get(&entry.group)?;
+            let (held, free) = running.judge.means(entry.index);
             let name = |job: u32| running.of.jobs.get(job as usize).map(|j| &*j.name);
             Some(TurnView {
                 job: &entry.name,
@@ -184,6 +216,10 @@ impl Turns {
                 sends_until: running.arbiter.sends_until(entry.index),
                 ahead: running.arbiter.ahead_of(entry.index).filter_map(name).collect(),
                 has_no_ends: running.arbiter.has_no_ends(entry.index),
+                holds: running.judge.holds(),
+                is_worth_it: running.judge.is_worth_it(),
+                held,
+                free,
                 counts: entry.counts,
             })
         })
@@ -214,7 +250,8 @@ impl Turns {
                 }
                 (entry.group, entry.index, entry.leader_host) = (id, index, job.leader_host.clone());
             }
-            self.groups.insert(id, Running { of, arbiter, due: None });
+            let judge = Judge::new(of.jobs.len());
+            self.groups.insert(id, Running { of, arbiter, judge, due: None });
             self.settle(id);
         }
         for name in left {
@@ -279,7 +316,8 @@ impl Turns {
     /// Tells the arbiter what a note says beyond what was known.
     fn take(&mut self, note: &Note, known: Option<Place>) {
         let ask = note.phase.checked_sub(1).map_or(Ask::Iteration, Ask::Phase);
-        let now = self.now;
+        // A note may come late or again; what it tells of happened when it says.
+        let at = FabricTime(self.now.0.saturating_sub(note.age.0));
         let Some(entry) = self.jobs.get_mut(&note.job) else { return };
         let (group, job) = (entry.group, entry.index);
         let asked = known == Some((note.number, NoteKind::Ready));
@@ -288,11 +326,19 @@ impl Turns {
             NoteKind::Withdrawn => self.tell(group, Event::Withdrawn { job }),
             NoteKind::Ready => {
                 entry.counts.asked += 1;
-                entry.asked_at = now;
+                entry.asked_at = at;
+                if note.phase <= 1 {
+                    self.iterates(&note.job, at);
+                }
                 self.tell(group, Event::Ready { job, ask });
             }
             NoteKind::Started => {
                 entry.counts.unasked += u64::from(!asked);
+                if asked {
+                    entry.waited_until(at);
+                } else if note.phase <= 1 {
+                    self.iterates(&note.job, at);
+                }
                 self.tell(group, Event::Started { job, ask });
             }
             NoteKind::Ended => {
@@ -305,6 +351,20 @@ impl Turns {
                 self.tell(group, Event::Ended { job, sent: note.sent });
             }
         }
+    }
+
+    /// An iteration of a job begins: the judge of its group hears how long the one before took.
+    fn iterates(&mut self, job: &Arc<str>, at: FabricTime) {
+        let Some(entry) = self.jobs.get_mut(job) else { return };
+        let (index, id) = (entry.index, entry.group);
+        let Some((took, waited)) = entry.iterates(at) else { return };
+        let Some(running) = self.groups.get_mut(&id) else { return };
+        if let Some(verdict) = running.judge.iteration(index, took, waited) {
+            let jobs = running.of.jobs.iter().map(|j| j.name.clone()).collect();
+            self.judged.push_back(Judged { jobs, verdict });
+        }
+        running.arbiter.set_open(self.now, !running.judge.holds());
+        self.settle(id);
     }
 
     /// The answer to a note that was heard before: the last order, or that it was heard.
@@ -356,7 +416,7 @@ impl Turns {
         let before = entry.ordered.replace((number, kind)).map(|(_, kind)| kind);
         match kind {
             OrderKind::Hold => entry.counts.waited += u64::from(before != Some(OrderKind::Hold)),
-            OrderKind::Grant => entry.counts.waiting = Nanos(entry.counts.waiting.0.saturating_add(now.since(entry.asked_at).0)),
+            OrderKind::Grant => entry.waited_until(now),
             _ => {}
         }
         self.orders.extend(entry.order(number, kind, at_most));
@@ -399,6 +459,8 @@ impl Entry {
             known: None,
             ordered: None,
             asked_at: FabricTime(0),
+            began: None,
+            waited: Nanos(0),
             session: None,
             again: None,
             counts: TurnCounts::default(),
@@ -408,7 +470,20 @@ impl Entry {
     /// Another run of the job's gate is heard from now on.
     fn begin(&mut self, writer: u64) {
         self.writer_before = Some(self.writer);
-        (self.writer, self.known, self.ordered) = (writer, None, None);
+        (self.writer, self.known, self.ordered, self.began) = (writer, None, None, None);
+    }
+
+    /// An iteration begins at `at`: what the one before took, and how long it waited.
+    fn iterates(&mut self, at: FabricTime) -> Option<(Nanos, Nanos)> {
+        let waited = core::mem::take(&mut self.waited);
+        self.began.replace(at).map(|before| (at.since(before), waited))
+    }
+
+    /// The job waited from when it asked to `at`.
+    fn waited_until(&mut self, at: FabricTime) {
+        let waited = at.since(self.asked_at);
+        self.waited = Nanos(self.waited.0.saturating_add(waited.0));
+        self.counts.waiting = Nanos(self.counts.waiting.0.saturating_add(waited.0));
     }
 
     /// An order for the job, and to whom; `None` while its agent is not there.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use antiphase_state::{
     Action, Change, Commit, Commitment, Config, Document, Event, JobDefinition, Notice, Record, Refusal, Reply, RequestId, Restored,
-    Service, SessionId, Slot, Ticket,
+    Service, SessionId, Slot, Ticket, turns::TurnGroup,
 };
 use fabric::{
     Fabric,
@@ -103,6 +103,8 @@ pub(crate) struct Driver {
     pub(crate) notices: Vec<Notice>,
     pub(crate) plans: Vec<(SessionId, u64, Vec<Slot>)>,
     pub(crate) disconnected: Vec<SessionId>,
+    /// The groups of the last [`Action::Turns`].
+    pub(crate) turns: Option<Vec<Arc<TurnGroup>>>,
     /// Do not answer [`Action::Persist`].
     pub(crate) slow: bool,
     pub(crate) waiting: Option<(Ticket, Vec<Record>)>,
@@ -119,6 +121,7 @@ impl Driver {
             notices: Vec::new(),
             plans: Vec::new(),
             disconnected: Vec::new(),
+            turns: None,
             slow: false,
             waiting: None,
             next: 0,
@@ -146,6 +149,7 @@ impl Driver {
                 Action::Reply { request, result } => self.replies.push((request, result)),
                 Action::SendPlan { session, plan_version, slots } => self.plans.push((session, plan_version, slots)),
                 Action::Disconnect { session, .. } => self.disconnected.push(session),
+                Action::Turns { groups } => self.turns = Some(groups),
                 Action::Notice(notice) => self.notices.push(notice),
             }
         }

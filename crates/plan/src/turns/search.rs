@@ -1,0 +1,238 @@
+//! The local search over who takes turns with whom.
+
+use alloc::{collections::BTreeSet, vec, vec::Vec};
+
+use super::{GAIN_MIN, JOBS_TRIED_MAX, PRICES_PERMILLE, Predicted, Question, SEARCH, SLOWER_JUDGED, Taking, predict, slowest};
+
+/// Most choices that are judged: the best that the search found.
+const JUDGED_MAX: usize = 6;
+/// What a job that is slower than it may be costs, beside the mean: so much that no mean outweighs it, and so little that the search
+/// finds its way out.
+const SLOWER_COST: f64 = 2.0;
+
+/// Which pairs take turns, and the price of each coupled group.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct State {
+    pairs: Vec<bool>,
+    prices: Vec<u32>,
+}
+
+/// A choice that was tried.
+#[derive(Clone, Debug)]
+struct Tried {
+    state: State,
+    predicted: Predicted,
+    /// The mean, and more where a job is slower than it may be.
+    cost: f64,
+    fair: bool,
+}
+
+/// One step of the search.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// All pairs of that coupled group, at that price; nobody of it without one.
+    Group(usize, Option<u32>),
+    /// All pairs of that link or none.
+    Link(usize, bool),
+    /// All pairs of that job or none.
+    Job(usize, bool),
+    /// The other way round.
+    Pair(usize),
+}
+
+pub(super) struct Search<'a> {
+    of: Question<'a>,
+    /// Jobs that meet where they can exceed a link together, the smaller one first.
+    pairs: Vec<(usize, usize)>,
+    /// Per pair: its coupled group, and the links that it shares.
+    group_of: Vec<usize>,
+    links_of: Vec<Vec<usize>>,
+    /// Per link: its coupled group, where it can be exceeded together.
+    group_of_link: Vec<Option<usize>>,
+    groups: usize,
+}
+
+impl<'a> Search<'a> {
+    pub(super) fn new(of: &Question<'a>) -> Self {
+        let jobs = of.jobs.len();
+        let exceeded: Vec<(usize, Vec<usize>)> = (0..of.links.len()).filter_map(|l| Some((l, exceeded(of, l)?))).collect();
+        let members: Vec<Vec<usize>> = exceeded.iter().map(|(_, members)| members.clone()).collect();
+        let mut search =
+            Self { of: *of, pairs: Vec::new(), group_of: Vec::new(), links_of: Vec::new(), group_of_link: vec![None; of.links.len()], groups: 0 };
+        let mut found: Vec<((usize, usize), usize, usize)> = Vec::new();
+        for (group, links) in circle::coupled_groups(jobs, &members).into_iter().enumerate() {
+            search.groups = group + 1;
+            for (link, members) in links.into_iter().map(|l| &exceeded[l]) {
+                search.group_of_link[*link] = Some(group);
+                let pairs = members.iter().enumerate().flat_map(|(i, a)| members[i + 1..].iter().map(|b| (*a.min(b), *a.max(b))));
+                found.extend(pairs.map(|pair| (pair, group, *link)));
+            }
+        }
+        found.sort_unstable();
+        for (pair, group, link) in found {
+            // Two jobs that meet on two links are in one group with both: two links of the same two jobs are a loop.
+            if search.pairs.last() != Some(&pair) {
+                search.pairs.push(pair);
+                search.group_of.push(group);
+                search.links_of.push(Vec::new());
+            }
+            search.links_of.last_mut().into_iter().for_each(|links| links.push(link));
+        }
+        search
+    }
+
+    /// Whether any jobs can exceed a link together.
+    pub(super) fn can_choose(&self) -> bool {
+        !self.pairs.is_empty()
+    }
+
+    pub(super) fn nobody(&self) -> Taking {
+        self.taking(&self.all(false, PRICES_PERMILLE[0]))
+    }
+
+    pub(super) fn everybody(&self) -> Taking {
+        self.taking(&self.all(true, PRICES_PERMILLE[0]))
+    }
+
+    /// The choices that look best, the best first; nobody is not among them.
+    pub(super) fn best(&self) -> Vec<Taking> {
+        let most = self.of.tried_max.min(JOBS_TRIED_MAX / self.of.jobs.len().max(1));
+        if most == 0 {
+            return Vec::new();
+        }
+        let free = predict(&self.of, SEARCH, self.nobody());
+        let mut walk = Walk { search: self, free, tried: Vec::new(), seen: BTreeSet::new(), most };
+        walk.seen.insert(self.all(false, PRICES_PERMILLE[0]));
+        let all: Vec<Tried> = PRICES_PERMILLE.iter().filter_map(|p| walk.attempt(self.all(true, *p))).collect();
+        // Groups hardly matter to each other, so what gains while all take turns mostly gains alone.
+        if let Some(first) = all.iter().min_by(|a, b| a.cost.total_cmp(&b.cost)) {
+            walk.attempt(self.promising(first, &walk.free));
+        }
+        // One half is spent from nobody or the best so far, the other from everybody, be it fair or not.
+        let fair = walk.tried.iter().filter(|t| t.fair).min_by(|a, b| a.cost.total_cmp(&b.cost)).cloned();
+        let nobody = Tried { state: self.all(false, PRICES_PERMILLE[0]), cost: walk.free.mean, predicted: walk.free.clone(), fair: true };
+        walk.climb(fair.filter(|t| t.cost < nobody.cost).unwrap_or(nobody), most.div_ceil(2));
+        if let Some(first) = all.into_iter().min_by(|a, b| a.cost.total_cmp(&b.cost)) {
+            walk.climb(first, most);
+        }
+        let enough = walk.free.mean - GAIN_MIN;
+        let mut best: Vec<Tried> = walk.tried.into_iter().filter(|t| t.fair && t.cost <= enough).collect();
+        // The sort is stable, so of equals those tried first stay first.
+        best.sort_by(|a, b| a.cost.total_cmp(&b.cost));
+        best.truncate(JUDGED_MAX);
+        best.into_iter().map(|t| t.predicted.taking).collect()
+    }
+
+    fn all(&self, pairs: bool, price: u32) -> State {
+        State { pairs: vec![pairs; self.pairs.len()], prices: vec![price; self.groups] }
+    }
+
+    /// The groups whose jobs gain while all of `tried` take turns.
+    fn promising(&self, tried: &Tried, free: &Predicted) -> State {
+        let gain = |j: usize| (free.times[j].0 as f64 - tried.predicted.times[j].0 as f64) / self.of.jobs[j].iteration.0.max(1) as f64;
+        let mut gains = vec![0.0; self.groups];
+        for ((a, b), group) in self.pairs.iter().zip(&self.group_of) {
+            gains[*group] += gain(*a) + gain(*b);
+        }
+        let pairs = self.group_of.iter().map(|g| gains[*g] > 0.0).collect();
+        State { pairs, prices: tried.state.prices.clone() }
+    }
+
+    fn taking(&self, state: &State) -> Taking {
+        let mut opponents: Vec<Vec<u32>> = vec![Vec::new(); self.of.jobs.len()];
+        for ((a, b), _) in self.pairs.iter().zip(&state.pairs).filter(|(_, on)| **on) {
+            opponents[*a].push(*b as u32);
+            opponents[*b].push(*a as u32);
+        }
+        opponents.iter_mut().for_each(|o| o.sort_unstable());
+        let price = |group: &Option<usize>| group.map_or(PRICES_PERMILLE[0], |g| state.prices[g]);
+        Taking { opponents, price_permille: self.group_of_link.iter().map(price).collect() }
+    }
+
+    /// All steps, those that change most first.
+    fn steps(&self) -> Vec<Step> {
+        let prices = PRICES_PERMILLE.iter().map(|p| Some(*p)).chain([None]);
+        let mut steps: Vec<Step> = (0..self.groups).flat_map(|g| prices.clone().map(move |p| Step::Group(g, p))).collect();
+        let links = (0..self.of.links.len()).filter(|l| self.group_of_link[*l].is_some());
+        steps.extend(links.flat_map(|l| [true, false].map(|on| Step::Link(l, on))));
+        let jobs = (0..self.of.jobs.len()).filter(|j| self.pairs.iter().any(|(a, b)| a == j || b == j));
+        steps.extend(jobs.flat_map(|j| [true, false].map(|on| Step::Job(j, on))));
+        steps.extend((0..self.pairs.len()).map(Step::Pair));
+        steps
+    }
+
+    fn stepped(&self, state: &State, step: Step) -> State {
+        let mut next = state.clone();
+        match step {
+            Step::Group(group, price) => {
+                let own = next.pairs.iter_mut().zip(&self.group_of).filter(|(_, g)| **g == group);
+                own.for_each(|(pair, _)| *pair = price.is_some());
+                next.prices[group] = price.unwrap_or(PRICES_PERMILLE[0]);
+            }
+            Step::Link(link, on) => {
+                let own = next.pairs.iter_mut().zip(&self.links_of).filter(|(_, l)| l.contains(&link));
+                own.for_each(|(pair, _)| *pair = on);
+            }
+            Step::Job(job, on) => {
+                let own = next.pairs.iter_mut().zip(&self.pairs).filter(|(_, (a, b))| *a == job || *b == job);
+                own.for_each(|(pair, _)| *pair = on);
+            }
+            Step::Pair(pair) => next.pairs[pair] = !next.pairs[pair],
+        }
+        next
+    }
+}
+
+/// The jobs of a link that can exceed it together.
+fn exceeded(of: &Question<'_>, link: usize) -> Option<Vec<usize>> {
+    let link = &of.links[link];
+    // Demands of unknown jobs are ignored here as the fluid model ignores them.
+    let known = link.demands.iter().filter(|(j, _)| *j < of.jobs.len());
+    let peaks: Vec<(usize, u64)> = known.filter_map(|(j, phases)| Some((*j, phases.iter().map(|p| p.rate.0).max()?))).collect();
+    let sum = peaks.iter().fold(0u64, |sum, (_, peak)| sum.saturating_add(*peak));
+    (peaks.len() > 1 && link.capacity.0 > 0 && sum > link.capacity.0).then(|| peaks.into_iter().map(|(j, _)| j).collect())
+}
+
+/// What was tried so far.
+struct Walk<'s, 'a> {
+    search: &'s Search<'a>,
+    free: Predicted,
+    tried: Vec<Tried>,
+    seen: BTreeSet<State>,
+    most: usize,
+}
+
+impl Walk<'_, '_> {
+    /// Tries a choice that was not tried before.
+    fn attempt(&mut self, state: State) -> Option<Tried> {
+        if self.tried.len() >= self.most || !self.seen.insert(state.clone()) {
+            return None;
+        }
+        let predicted = predict(&self.search.of, SEARCH, self.search.taking(&state));
+        let slower = (slowest(&predicted, &self.free) - 1.0 - SLOWER_JUDGED).max(0.0);
+        let tried = Tried { state, cost: predicted.mean + SLOWER_COST * slower, predicted, fair: slower <= 0.0 };
+        self.tried.push(tried.clone());
+        Some(tried)
+    }
+
+    /// Takes every step that gains, until none does or so many choices are tried.
+    fn climb(&mut self, mut best: Tried, most: usize) {
+        let steps = self.search.steps();
+        // Each round but the last gains at least the least gain, and the tries are counted, so this ends.
+        loop {
+            let before = best.cost;
+            for step in &steps {
+                if self.tried.len() >= most {
+                    return;
+                }
+                let next = self.attempt(self.search.stepped(&best.state, *step));
+                if let Some(next) = next.filter(|n| n.cost < best.cost - GAIN_MIN) {
+                    best = next;
+                }
+            }
+            if best.cost >= before {
+                return;
+            }
+        }
+    }
+}

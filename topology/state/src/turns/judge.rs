@@ -1,0 +1,216 @@
+//! Whether turns do what was predicted: each group is compared with itself, held and free.
+//!
+//! All that turns can cost a job is its waiting. While no job of a group waits for more than [`WAIT_SHARE_MAX`] of its time, there is
+//! nothing to compare. Else the group runs free for a short stretch, and what its iterations take then is compared with
+//! what they take held. Turns that do not make iterations shorter, or that make one job slower, end; from time to time the other way is tried
+//! again, each time after four times as long.
+
+use alloc::{vec, vec::Vec};
+
+use units::Nanos;
+
+/// A job that waits for a smaller share of its time than this loses nothing worth a comparison.
+const WAIT_SHARE_MAX: f64 = 0.01;
+/// Iterations of each job in one stretch, held or free. With less, a comparison would be about chance.
+const STRETCH_ITERATIONS: u64 = 24;
+/// Iterations of each job that are not counted after a change: they begin as the stretch before left them.
+const SETTLING: u64 = 4;
+/// A job that pauses ends no stretch: it ends when another job has done so many times as much.
+const PAUSED: u64 = 8;
+/// The most stretches between two trials. At an iteration a second it is about seven hours.
+const APART_MAX: u64 = 1_024;
+/// How much the next trial is later than the one before.
+const APART_GROWS: u64 = 4;
+/// What turns have to gain in the mean over the jobs; less is chance.
+const GAIN_MIN: f64 = 0.002;
+/// How much longer than free the iterations of any job may be when held. Predictions allow 1 %, and measuring adds as much.
+const SLOWER_MAX: f64 = 0.02;
+
+/// Mean and number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MeanOf {
+    /// How many.
+    pub count: u64,
+    /// Their mean; zero of none.
+    pub mean: Nanos,
+}
+
+/// What is seen of one job in one stretch.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    /// Iterations since the stretch began, those of settling included.
+    count: u64,
+    sum: u64,
+    waited: u64,
+}
+
+impl Seen {
+    fn counted(&self) -> u64 {
+        self.count.saturating_sub(SETTLING)
+    }
+
+    fn mean(&self) -> MeanOf {
+        MeanOf { count: self.counted(), mean: Nanos(self.sum.checked_div(self.counted()).unwrap_or(0)) }
+    }
+
+    fn waits(&self) -> f64 {
+        self.waited as f64 / (self.sum.max(1)) as f64
+    }
+}
+
+/// What a comparison came to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Verdict {
+    /// Whether the group is held from now on.
+    pub hold: bool,
+    /// Whether that is another answer than before.
+    pub is_new: bool,
+    /// Mean over the jobs of held over free.
+    pub held_over_free: f64,
+    /// The same of the job that loses most.
+    pub worst: f64,
+}
+
+/// Compares one group.
+#[derive(Clone, Debug)]
+pub(super) struct Judge {
+    /// Whether the group is held now.
+    holds: bool,
+    /// What was decided last.
+    decided: bool,
+    now: Vec<Seen>,
+    /// The last whole stretch of each kind.
+    held: Vec<MeanOf>,
+    free: Vec<MeanOf>,
+    /// Stretches until the next trial, and how many that were.
+    left: u64,
+    apart: u64,
+}
+
+impl Judge {
+    pub(super) fn new(jobs: usize) -> Self {
+        let none = vec![MeanOf::default(); jobs];
+        Self { holds: true, decided: true, now: vec![Seen::default(); jobs], held: none.clone(), free: none, left: 1, apart: 1 }
+    }
+
+    /// Whether the group is held now; else it runs free, for a stretch or because that is better.
+    pub(super) fn holds(&self) -> bool {
+        self.holds
+    }
+
+    /// Whether turns were found to be worth it, or nothing is known yet.
+    pub(super) fn is_worth_it(&self) -> bool {
+        self.decided
+    }
+
+    /// The last whole stretches of a job, held and free.
+    pub(super) fn means(&self, job: u32) -> (MeanOf, MeanOf) {
+        let of = |means: &[MeanOf]| means.get(job as usize).copied().unwrap_or_default();
+        (of(&self.held), of(&self.free))
+    }
+
+    /// An iteration of a job took so long, of which it waited that long. What a comparison came to, if one ended.
+    pub(super) fn iteration(&mut self, job: u32, took: Nanos, waited: Nanos) -> Option<Verdict> {
+        let seen = self.now.get_mut(job as usize)?;
+        seen.count += 1;
+        if seen.count > SETTLING {
+            seen.sum = seen.sum.saturating_add(took.0);
+            seen.waited = seen.waited.saturating_add(waited.0);
+        }
+        let counts = || self.now.iter().filter(|seen| seen.count > 0).map(Seen::counted);
+        let (least, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
+        if least < STRETCH_ITERATIONS && most < PAUSED * STRETCH_ITERATIONS {
+            return None;
+        }
+        self.stretch_ends()
+    }
+
+    fn stretch_ends(&mut self) -> Option<Verdict> {
+        let kept = if self.holds { &mut self.held } else { &mut self.free };
+        kept.iter_mut().zip(&self.now).filter(|(_, seen)| seen.counted() > 0).for_each(|(mean, seen)| *mean = seen.mean());
+        let waits = self.now.iter().map(Seen::waits).fold(0.0, f64::max);
+        self.now.fill(Seen::default());
+        if self.holds != self.decided {
+            return self.trial_ends();
+        }
+        self.left = self.left.saturating_sub(1);
+        // Nothing is lost by holding as it is.
+        let content = self.decided && waits <= WAIT_SHARE_MAX;
+        if self.left == 0 && !content {
+            self.holds = !self.decided;
+        }
+        None
+    }
+
+    /// Compares the stretch that was tried with the one before it.
+    fn trial_ends(&mut self) -> Option<Verdict> {
+        let both = self.held.iter().zip(&self.free).filter(|(held, free)| held.count > 0 && free.count > 0);
+        let ratios: Vec<f64> = both.map(|(held, free)| held.mean.0 as f64 / (free.mean.0.max(1)) as f64).collect();
+        let mean = ratios.iter().sum::<f64>() / (ratios.len().max(1)) as f64;
+        let worst = ratios.iter().copied().fold(0.0, f64::max);
+        let hold = mean <= 1.0 - GAIN_MIN && worst <= 1.0 + SLOWER_MAX;
+        let is_new = hold != self.decided;
+        // What was found again is asked less often.
+        self.apart = if is_new { APART_GROWS } else { (self.apart * APART_GROWS).min(APART_MAX) };
+        (self.decided, self.holds, self.left) = (hold, hold, self.apart);
+        Some(Verdict { hold, is_new, held_over_free: mean, worst })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Iterations of two jobs that take so long held and free and wait so long when held, until `end` of the first.
+    fn run(judge: &mut Judge, held: u64, free: u64, waits: u64, iterations: u64) -> (Vec<Verdict>, u64) {
+        let (mut verdicts, mut free_iterations) = (Vec::new(), 0);
+        for _ in 0..iterations {
+            for job in 0..2 {
+                let (took, waited) = if judge.holds() { (held, waits) } else { (free, 0) };
+                free_iterations += u64::from(!judge.holds());
+                verdicts.extend(judge.iteration(job, Nanos(took), Nanos(waited)));
+            }
+        }
+        (verdicts, free_iterations / 2)
+    }
+
+    #[test]
+    fn a_group_that_does_not_wait_is_never_let_run_free() {
+        let mut judge = Judge::new(2);
+        assert_eq!(run(&mut judge, 100, 50, 1, 10_000), (Vec::new(), 0));
+        assert!(judge.holds());
+    }
+
+    #[test]
+    fn turns_that_cost_more_than_they_bring_end() {
+        let mut judge = Judge::new(2);
+        let (verdicts, _) = run(&mut judge, 110, 100, 10, 3 * (STRETCH_ITERATIONS + SETTLING));
+        assert_eq!(verdicts.len(), 1);
+        assert!(!verdicts[0].hold && verdicts[0].is_new && (verdicts[0].worst - 1.1).abs() < 1e-9);
+        assert!(!judge.holds());
+        // And begin again when that has changed.
+        let (verdicts, _) = run(&mut judge, 90, 100, 10, 10 * (STRETCH_ITERATIONS + SETTLING));
+        assert!(verdicts.iter().any(|v| v.hold) && judge.is_worth_it());
+    }
+
+    #[test]
+    fn turns_that_pay_cost_a_stretch_now_and_then() {
+        let mut judge = Judge::new(2);
+        let (verdicts, free) = run(&mut judge, 105, 120, 5, 20_000);
+        assert!(verdicts.iter().all(|v| v.hold && !v.is_new), "{verdicts:?}");
+        assert!(judge.means(0) == (MeanOf { count: 24, mean: Nanos(105) }, MeanOf { count: 24, mean: Nanos(120) }));
+        // One after 1, 4, 16, 64, 256 stretches.
+        assert_eq!(free, 5 * (STRETCH_ITERATIONS + SETTLING));
+    }
+
+    #[test]
+    fn a_job_that_pauses_keeps_no_comparison_from_its_end() {
+        let mut judge = Judge::new(2);
+        judge.iteration(1, Nanos(100), Nanos(10));
+        let verdict = (0..2_000).find_map(|_| {
+            let took = if judge.holds() { 110 } else { 100 };
+            judge.iteration(0, Nanos(took), Nanos(10))
+        });
+        assert!(verdict.is_some_and(|v| !v.hold));
+    }
+}
