@@ -15,7 +15,7 @@ fn note(job: &str) -> TurnNote {
 }
 
 fn order(job: &str) -> TurnOrder {
-    TurnOrder { job: job.into(), writer: u64::MAX, number: 7, kind: turn_order::Kind::Hold.into(), at_most_ns: 9 }
+    TurnOrder { job: job.into(), writer: u64::MAX, number: 7, kind: turn_order::Kind::Hold.into(), at_most_ns: 9, heard: 0 }
 }
 
 #[test]

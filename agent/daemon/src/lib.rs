@@ -1,7 +1,8 @@
 //! The agent on every node: clock, plan, schedule pages, counters.
 //!
 //! The agent puts the service's plan on the pages that gates read ([`pages`]), reports what the gates did ([`gates`]), reads
-//! counters and finds periods in them ([`counters`]), and tells Prometheus ([`metrics`]). The loop that does all this is
+//! counters and finds periods in them ([`counters`]), and tells Prometheus ([`metrics`]). For jobs that take turns it carries messages
+//! between gates and service ([`turns`]). The loop that does all this is
 //! [`run`]; the [`session`] with the service is behind the channels of [`wiring`].
 #![forbid(unsafe_code)]
 
@@ -16,4 +17,5 @@ pub mod neighbours;
 pub mod pages;
 pub mod run;
 pub mod session;
+pub mod turns;
 pub mod wiring;

@@ -3,6 +3,7 @@
 //! No label has a value that grows without bound: ports and jobs are bounded by their tables, and what a port does not count
 //! has no series.
 
+use gate_core::TurnCounts;
 use prometheus::{
     Encoder as _, TextEncoder,
     proto::{Counter as CounterValue, Gauge, LabelPair, Metric, MetricFamily, MetricType},
@@ -10,7 +11,7 @@ use prometheus::{
 use telemetry::Counter;
 use units::NodeTime;
 
-use crate::{clock::ClockEstimate, counters::CountersView, gates::GateTotals};
+use crate::{clock::ClockEstimate, counters::CountersView, gates::GateTotals, session::SESSION_COUNTS, turns::NoteCounts};
 
 /// What the agent knows, as of one moment.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +20,10 @@ pub struct Snapshot {
     pub counters: CountersView,
     /// Gates, in order of their jobs.
     pub gates: Vec<(String, GateTotals)>,
+    /// Turns, in order of their jobs.
+    pub turns: Vec<(String, TurnCounts)>,
+    /// What came on the socket of the turns.
+    pub notes: NoteCounts,
     /// The clock.
     pub clock: Option<ClockEstimate>,
     /// Whether there is a session with the service.
@@ -30,7 +35,7 @@ pub struct Snapshot {
     /// Heartbeats of pages that could not be written.
     pub page_errors: u64,
     /// Counts of the session ([`crate::session::SessionStats::read`]).
-    pub session: Option<[(&'static str, u64); 5]>,
+    pub session: Option<[(&'static str, u64); SESSION_COUNTS]>,
 }
 
 /// The text for `GET /metrics`.
@@ -40,6 +45,7 @@ pub fn text(snapshot: &Snapshot, now: NodeTime) -> String {
     own(&mut page, snapshot, now);
     ports(&mut page, &snapshot.counters);
     gates(&mut page, &snapshot.gates);
+    turns(&mut page, snapshot);
     page.text()
 }
 
@@ -69,6 +75,9 @@ fn own(page: &mut Page, snapshot: &Snapshot, now: NodeTime) {
             "failed" => "Attempts at a session that failed.",
             "frames_dropped" => "Control frames dropped for want of a session or room.",
             "telemetry_dropped" => "Frames of telemetry dropped for want of a session or room.",
+            "notes_sent" => "Turn notes sent to the service.",
+            "notes_dropped" => "Turn notes dropped for want of a session or room.",
+            "orders" => "Turn orders that came from the service.",
             _ => "Steps of a clock, after which its estimate began anew.",
         };
         page.counter(&format!("session_{name}_total"), help, &[], *count as f64);
@@ -112,6 +121,22 @@ fn gates(page: &mut Page, gates: &[(String, GateTotals)]) {
         if let Some(iteration) = totals.iteration_p50 {
             page.gauge("gate_iteration_seconds", "Median time from start to start.", &labels, iteration.0 as f64 / 1e9);
         }
+    }
+}
+
+fn turns(page: &mut Page, snapshot: &Snapshot) {
+    let NoteCounts { heard, strange, dropped } = snapshot.notes;
+    page.counter("turn_notes_total", "Notes of gates that take turns.", &[], heard as f64);
+    page.counter("turn_notes_strange_total", "Datagrams that were no note of a job that takes turns here.", &[], strange as f64);
+    page.counter("turn_notes_dropped_total", "Notes for the service that found no room on the way to the session.", &[], dropped as f64);
+    for (job, counts) in &snapshot.turns {
+        let labels = [("job_id", job.as_str())];
+        page.counter("turn_asked_total", "Starts for which the service was asked.", &labels, counts.asked as f64);
+        page.counter("turn_granted_total", "Starts that the service granted when asked.", &labels, counts.granted as f64);
+        page.counter("turn_granted_ahead_total", "Starts that went with a permission given ahead.", &labels, counts.ahead as f64);
+        page.counter("turn_alone_total", "Starts let go because there was no service.", &labels, counts.alone as f64);
+        let help = "Notes to which the service gave no answer, whatever the repeats.";
+        page.counter("turn_unanswered_total", help, &labels, counts.unanswered as f64);
     }
 }
 

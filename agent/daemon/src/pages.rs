@@ -13,7 +13,7 @@ use std::{
 };
 
 use gate::{JobName, PageWriter, Stem, report};
-use gate_core::{HELD_PERIOD_MAX, NodeClock, PlannedSlot, Schedule};
+use gate_core::{HELD_PERIOD_MAX, Mode, NodeClock, PageChange, PlannedSlot, Schedule, Turn};
 use proto::v1alpha1::{HostPlan, Slot};
 use units::{FabricTime, Nanos, NodeTime};
 
@@ -63,6 +63,8 @@ pub struct Pages {
 #[derive(Debug)]
 struct Led {
     slot: PlannedSlot,
+    /// Of a job that takes turns: the permission of now.
+    turn: Option<Turn>,
     /// `None` while the page cannot be made: every heartbeat tries again.
     page: Option<PageWriter>,
     /// The last error, so that it is said once and not ten times a second.
@@ -124,10 +126,28 @@ impl Pages {
         self.led.iter().map(|(job, led)| (job.as_str(), &led.slot))
     }
 
+    /// The jobs that take turns, in order of their names.
+    pub fn turning(&self) -> impl Iterator<Item = &str> {
+        self.led.iter().filter(|(_, led)| led.turn.is_some()).map(|(job, _)| job.as_str())
+    }
+
+    /// Puts a permission on the page of a job that takes turns, at once. The heartbeat carries it on. The page knows the longest wait.
+    pub fn write_turn(&mut self, job: &str, turn: Turn, change: PageChange, clock: Option<&ClockEstimate>, now: NodeTime) {
+        let Some(led) = self.led.get_mut(job).filter(|led| led.turn.is_some()) else { return };
+        led.turn = Some(turn);
+        let schedule = led.schedule(clock, now);
+        // A page that could not be made is tried again by the heartbeat, and its gate goes without.
+        match (&mut led.page, change) {
+            (Some(page), PageChange::Write) => page.write(&schedule),
+            (Some(page), PageChange::WriteAndWake) => page.write_and_wake(&schedule),
+            (None, _) => {}
+        }
+    }
+
     /// Takes a plan over: pages of jobs that left it are taken back, the others are written at once. This is the only place where
     /// slots of the service's messages become slots of the gates.
     pub fn apply(&mut self, plan: &HostPlan, clock: Option<&ClockEstimate>, now: NodeTime) {
-        let mut wanted: BTreeMap<&str, PlannedSlot> = BTreeMap::new();
+        let mut wanted: BTreeMap<&str, (PlannedSlot, bool)> = BTreeMap::new();
         for slot in plan.slots.iter().filter(|slot| slot.leader_host == self.host) {
             match planned(slot) {
                 Err(error) => {
@@ -138,7 +158,7 @@ impl Pages {
                 Ok(_) if wanted.len() >= PAGES_MAX => {
                     tracing::warn!(job = slot.job, "more than {PAGES_MAX} jobs are led by this host: this job's gate fails open");
                 }
-                Ok(planned) => drop(wanted.insert(&slot.job, planned)),
+                Ok(planned) => drop(wanted.insert(&slot.job, (planned, slot.turns))),
             }
         }
         let gone: Vec<String> = self.led.keys().filter(|job| !wanted.contains_key(job.as_str())).cloned().collect();
@@ -147,11 +167,12 @@ impl Pages {
                 self.retire(&job, led.page);
             }
         }
-        for (job, slot) in wanted {
+        for (job, (slot, turns)) in wanted {
             match self.led.get_mut(job) {
-                Some(led) => led.slot = slot,
+                // A new plan takes no permission away.
+                Some(led) => (led.slot, led.turn) = (slot, turns.then(|| led.turn.unwrap_or_default())),
                 // The page itself is made by the beat below, which also tries again after an error.
-                None => drop(self.led.insert(job.to_owned(), Led { slot, page: None, error: None })),
+                None => drop(self.led.insert(job.to_owned(), Led { slot, turn: turns.then(Turn::default), page: None, error: None })),
             }
         }
         self.plan_version = plan.plan_version;
@@ -181,8 +202,9 @@ impl Pages {
                     }
                 }
             }
+            let schedule = led.schedule(clock, now);
             if let Some(page) = &mut led.page {
-                page.write(&schedule(&led.slot, clock, now));
+                page.write(&schedule);
             }
         }
     }
@@ -235,6 +257,17 @@ impl Pages {
     }
 }
 
+impl Led {
+    /// The page of now. Of a job that takes turns it has no slot.
+    fn schedule(&self, clock: Option<&ClockEstimate>, now: NodeTime) -> Schedule {
+        let slots = schedule(&self.slot, clock, now);
+        match self.turn {
+            None => slots,
+            Some(turn) => Schedule { mode: Mode::Turn, turn: Turn { max: self.slot.hold_max, ..turn }, ..slots },
+        }
+    }
+}
+
 impl Drop for Pages {
     fn drop(&mut self) {
         // After a panic nobody writes the pages: gates that are told go at once, and need not find out by STALE_AFTER.
@@ -249,6 +282,20 @@ fn planned(slot: &Slot) -> Result<PlannedSlot, SlotError> {
     // A page with such numbers would let the gate go as malformed; a refusal here also says which number is wrong.
     JobName::try_new(&slot.job).map_err(|error| SlotError::Job(error.to_string()))?;
     let period = Nanos(slot.period_ns);
+    let planned = PlannedSlot {
+        plan_version: slot.plan_version,
+        hold: slot.hold && !slot.turns,
+        period,
+        offset: Nanos(slot.offset_ns),
+        tolerance: Nanos(slot.tolerance_ns),
+        slack: Nanos(slot.slack_ns),
+        hold_max: Nanos(slot.hold_max_ns),
+        expires: FabricTime(slot.expires_ns),
+    };
+    // Of a job that takes turns the page says no slot, so there is none to be wrong.
+    if slot.turns {
+        return Ok(planned);
+    }
     if period.0 == 0 || (slot.hold && period > HELD_PERIOD_MAX) {
         return Err(SlotError::Period(period));
     }
@@ -258,16 +305,7 @@ fn planned(slot: &Slot) -> Result<PlannedSlot, SlotError> {
     if slot.tolerance_ns >= period.0 {
         return Err(SlotError::Tolerance(Nanos(slot.tolerance_ns)));
     }
-    Ok(PlannedSlot {
-        plan_version: slot.plan_version,
-        hold: slot.hold,
-        period,
-        offset: Nanos(slot.offset_ns),
-        tolerance: Nanos(slot.tolerance_ns),
-        slack: Nanos(slot.slack_ns),
-        hold_max: Nanos(slot.hold_max_ns),
-        expires: FabricTime(slot.expires_ns),
-    })
+    Ok(planned)
 }
 
 /// A slot in the node's time. Without an estimate of the clock the page says that its error has no bound, and gates go.
@@ -278,7 +316,7 @@ pub fn schedule(slot: &PlannedSlot, clock: Option<&ClockEstimate>, now: NodeTime
 
 #[cfg(test)]
 mod tests {
-    use gate_core::{Decision, Mode, Reason, decide};
+    use gate_core::{Decision, Permit, Reason, decide};
     use proptest::prelude::*;
     use units::ClockOffset;
 
@@ -360,6 +398,19 @@ mod tests {
         assert!(matches!(bad(|slot| slot.offset_ns = slot.period_ns), SlotError::Offset(_)));
         assert!(matches!(bad(|slot| slot.tolerance_ns = slot.period_ns), SlotError::Tolerance(_)));
         assert!(planned(&slot()).is_ok());
+        // A job that takes turns has no slot that could be wrong.
+        assert!(planned(&Slot { turns: true, period_ns: 0, ..slot() }).is_ok());
+    }
+
+    #[test]
+    fn a_job_that_takes_turns_has_its_permission_and_longest_wait_on_the_page() {
+        let turn = Turn { writer: 3, number: 4, permit: Permit::Go, max: Nanos(0) };
+        let planned = planned(&Slot { turns: true, ..slot() }).unwrap();
+        let led = Led { slot: planned, turn: Some(turn), page: None, error: None };
+        let page = led.schedule(None, NodeTime(NOW));
+        // A clock that nobody knows matters to slots only.
+        assert_eq!((page.mode, page.distrust(NodeTime(NOW))), (Mode::Turn, None));
+        assert_eq!(page.turn, Turn { max: Nanos(100_000_000), ..turn });
     }
 
     proptest! {

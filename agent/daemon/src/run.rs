@@ -24,6 +24,7 @@ use crate::{
     neighbours::Looking,
     pages::Pages,
     session::SessionStats,
+    turns::{Around, Turns},
     wiring::AgentEnds,
 };
 
@@ -100,6 +101,7 @@ pub struct Agent {
     ends: AgentEnds,
     pages: Pages,
     gates: Gates,
+    turns: Turns,
     counters: Sampling,
     neighbours: watch::Receiver<Vec<telemetry::lldp::Neighbour>>,
     // The thread looks for neighbours for as long as this value lives.
@@ -135,6 +137,7 @@ impl Agent {
             ends,
             pages,
             gates: Gates::default(),
+            turns: Turns::default(),
             counters,
             neighbours,
             looking,
@@ -165,10 +168,16 @@ impl Agent {
         tokio::pin!(stop);
         loop {
             tokio::select! {
-                // The order is the priority: a stop, then the heartbeat that gates rely on, and metrics last.
+                // The order is the priority: a stop, then the heartbeat that gates rely on, then turns, for which jobs wait; metrics last.
                 biased;
                 () = &mut stop => break,
                 _ = beat.tick() => self.beat(),
+                Some(order) = self.ends.orders.recv() => self.turn(|turns, around| turns.order(&order, around)),
+                () = self.turns.due(now()) => self.turn(Turns::work),
+                Ok(()) = self.ends.status.changed() => {
+                    let status = *self.ends.status.borrow_and_update();
+                    self.turn(|turns, around| turns.session(status.connected, status.sessions, around));
+                }
                 Some(plan) = self.ends.plans.recv() => self.take(&plan),
                 () = tokio::time::sleep_until(report_at) => {
                     self.report();
@@ -186,6 +195,7 @@ impl Agent {
             let _ = server.await;
         }
         self.looking.take();
+        self.turns.close();
         self.clock();
         (self.pages, self.clock)
     }
@@ -199,6 +209,15 @@ impl Agent {
     fn beat(&mut self) {
         let clock = self.clock();
         self.pages.beat(clock.as_ref(), now());
+        // A socket that could not be bound is tried again.
+        self.turns.follow(&self.pages);
+    }
+
+    /// Gives the turns something to do.
+    fn turn(&mut self, act: impl FnOnce(&mut Turns, &mut Around<'_>)) {
+        let clock = self.clock();
+        let mut around = Around { pages: &mut self.pages, notes: &self.ends.notes, clock, now: now() };
+        act(&mut self.turns, &mut around);
     }
 
     fn report_interval(&self) -> Duration {
@@ -213,6 +232,7 @@ impl Agent {
         if is_new {
             tracing::info!(plan_version = plan.plan_version, slots = plan.slots.len(), pages = self.pages.len(), "plan");
         }
+        self.turns.follow(&self.pages);
         self.follow();
         // The acknowledgement says when the pages were written: at the time with which `apply` wrote them.
         let written_ns = clock.and_then(|clock| clock.offset.fabric(at)).map_or(0, |at| at.0);
@@ -281,6 +301,8 @@ impl Agent {
         Snapshot {
             counters: self.counters.view(),
             gates: self.gates.totals(),
+            turns: self.turns.totals(),
+            notes: self.turns.counts(),
             clock: self.clock,
             connected: self.ends.status.borrow().connected,
             plan_version: self.pages.plan_version(),

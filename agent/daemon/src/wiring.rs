@@ -6,7 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use proto::v1alpha1::{AgentFrame, HostPlan, Telemetry};
+use proto::v1alpha1::{AgentFrame, HostPlan, Telemetry, TurnNote, TurnOrder};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     task::JoinHandle,
@@ -30,6 +30,11 @@ const FRAMES_MAX: usize = 16;
 const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 /// Telemetry frames that wait: a second's worth of all ports, twice.
 const TELEMETRY_MAX: usize = 2 * crate::config::PORTS_MAX;
+
+/// Turn notes that wait: of every job that a host may lead. They wait for a turn of the loop, and not for the network.
+const NOTES_MAX: usize = crate::pages::PAGES_MAX;
+/// Orders that wait: one for each job.
+const ORDERS_MAX: usize = crate::pages::PAGES_MAX;
 
 /// How the session is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +66,10 @@ pub struct SessionEnds {
     pub frames: mpsc::Receiver<AgentFrame>,
     /// To a telemetry stream.
     pub telemetry: mpsc::Receiver<Telemetry>,
+    /// To datagrams.
+    pub notes: mpsc::Receiver<TurnNote>,
+    /// From datagrams. One that finds no room is dropped: the note that it answers is repeated.
+    pub orders: mpsc::Sender<TurnOrder>,
 }
 
 /// The agent's ends.
@@ -76,6 +85,10 @@ pub struct AgentEnds {
     pub frames: mpsc::Sender<AgentFrame>,
     /// See [`SessionEnds::telemetry`].
     pub telemetry: mpsc::Sender<Telemetry>,
+    /// See [`SessionEnds::notes`].
+    pub notes: mpsc::Sender<TurnNote>,
+    /// See [`SessionEnds::orders`].
+    pub orders: mpsc::Receiver<TurnOrder>,
 }
 
 /// Both sides of new channels. `clock` is the estimate of an earlier session: the estimate stays good, with a growing bound,
@@ -87,9 +100,19 @@ pub fn channels(clock: Option<ClockEstimate>) -> (SessionEnds, AgentEnds) {
     let (status, status_out) = watch::channel(SessionStatus::default());
     let (frames_in, frames) = mpsc::channel(FRAMES_MAX);
     let (telemetry_in, telemetry) = mpsc::channel(TELEMETRY_MAX);
+    let (notes_in, notes) = mpsc::channel(NOTES_MAX);
+    let (orders, orders_out) = mpsc::channel(ORDERS_MAX);
     (
-        SessionEnds { plans, clock, status, frames, telemetry },
-        AgentEnds { plans: plans_out, clock: clock_out, status: status_out, frames: frames_in, telemetry: telemetry_in },
+        SessionEnds { plans, clock, status, frames, telemetry, notes, orders },
+        AgentEnds {
+            plans: plans_out,
+            clock: clock_out,
+            status: status_out,
+            frames: frames_in,
+            telemetry: telemetry_in,
+            notes: notes_in,
+            orders: orders_out,
+        },
     )
 }
 
@@ -109,9 +132,9 @@ impl Connection {
         let config = session_config(&config.service, &config.host, ports)?;
         let (goodbye, shutdown) = oneshot::channel();
         // A sender that is dropped wakes the receiver as well, so a lost `Connection` ends its session.
-        let Session { plans, clock, link, uplink, stats, task, .. } = session::start(config, async { drop(shutdown.await) });
+        let Session { plans, clock, link, orders, uplink, stats, task, .. } = session::start(config, async { drop(shutdown.await) });
         let counts = Arc::clone(&stats);
-        let carrier = tokio::spawn(carry(plans, clock, link, uplink, ends));
+        let carrier = tokio::spawn(carry(plans, clock, link, orders, uplink, ends));
         Some(Self { goodbye, session: task, carrier, stats: counts })
     }
 
@@ -166,6 +189,7 @@ async fn carry(
     mut plans: mpsc::Receiver<HostPlan>,
     mut clock: watch::Receiver<Option<ClockEstimate>>,
     mut link: watch::Receiver<LinkState>,
+    mut orders: mpsc::Receiver<TurnOrder>,
     uplink: session::Uplink,
     mut ends: SessionEnds,
 ) {
@@ -206,6 +230,11 @@ async fn carry(
                 uplink.send(frame);
             }
             Some(frame) = ends.telemetry.recv() => uplink.telemetry(frame),
+            Some(note) = ends.notes.recv() => uplink.note(note),
+            Some(order) = orders.recv() => {
+                // The agent takes orders before anything but its heartbeat: without room it is stopped, and the order old.
+                let _ = ends.orders.try_send(order);
+            }
         }
     }
 }

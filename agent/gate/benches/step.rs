@@ -4,8 +4,8 @@
 
 use std::hint::black_box;
 
-use antiphase_gate::{Config, Gate, JobName, PageReader, PageWriter, ReportReader, now};
-use gate_core::{Mode, Schedule, Turn, decide};
+use antiphase_gate::{Config, Gate, JobName, NoteReader, PageReader, PageWriter, ReportReader, now};
+use gate_core::{Mode, Permit, Reason, Schedule, Turn, decide};
 use tempfile::TempDir;
 use units::{Nanos, NodeTime};
 
@@ -32,9 +32,15 @@ fn always_on_time() -> Schedule {
     }
 }
 
+/// A job that takes turns, with a permit for one start.
+fn turns(writer: u64, number: u64) -> Schedule {
+    let turn = Turn { writer, number, permit: Permit::Go, max: Nanos::from_millis(100) };
+    Schedule { mode: Mode::Turn, turn, ..always_on_time() }
+}
+
 struct Room {
     directory: TempDir,
-    _page: PageWriter,
+    page: PageWriter,
     _report: ReportReader,
 }
 
@@ -43,7 +49,7 @@ fn room(schedule: &Schedule) -> Room {
     let mut page = PageWriter::create(directory.path(), "j").expect("invariant: it can be written");
     page.write(schedule);
     let report = ReportReader::open_or_create(directory.path(), "j").expect("invariant: it can be written");
-    Room { directory, _page: page, _report: report }
+    Room { directory, page, _report: report }
 }
 
 fn job() -> JobName {
@@ -66,6 +72,28 @@ fn step_not_held(bencher: divan::Bencher<'_, '_>) {
     let room = room(&Schedule::default());
     let gate = Gate::open(&config(&room));
     bencher.bench_local(|| gate.step());
+}
+
+/// A start with a grant ahead and its end: two datagrams. One at a time, because each start needs its permit and room in the socket.
+#[divan::bench(sample_size = 1, sample_count = 10_000)]
+fn step_granted_ahead_and_done(bencher: divan::Bencher<'_, '_>) {
+    let mut room = room(&turns(0, 1));
+    let reader = NoteReader::bind(room.directory.path()).expect("invariant: it can be bound");
+    let gate = Gate::open(&config(&room));
+    // The first start is not answered, and says whose permits these are.
+    gate.step();
+    let first = reader.recv().expect("invariant: it was sent").expect("invariant: it is a note");
+    let mut number = 1;
+    bencher
+        .with_inputs(|| {
+            while reader.recv().is_ok() {}
+            number += 1;
+            room.page.write(&turns(first.note.writer, number));
+        })
+        .bench_local_values(|()| {
+            assert_eq!(gate.step().because, Reason::Granted);
+            gate.done();
+        });
 }
 
 #[divan::bench(sample_size = 1_000)]

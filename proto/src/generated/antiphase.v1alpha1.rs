@@ -2419,6 +2419,9 @@ pub struct TurnOrder {
     /// From now on. Of KIND_HOLD: until those ahead have ended. Of KIND_GRANT: how long the start keeps others waiting.
     #[prost(uint64, tag = "5")]
     pub at_most_ns: u64,
+    /// Of KIND_HEARD: what has come. The word that a start was heard must not look like the word that its end was.
+    #[prost(enumeration = "turn_note::Kind", tag = "6")]
+    pub heard: i32,
 }
 /// Nested message and enum types in `TurnOrder`.
 pub mod turn_order {

@@ -24,8 +24,8 @@ pub(super) const READ_BYTES: usize = 64 * 1024;
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 /// Most time between them: slower is as good as silent.
 const INTERVAL_MAX: Duration = Duration::from_secs(60);
-/// Echoes take 40 bytes; the oldest is dropped when the buffer is full.
-const DATAGRAM_BUFFER_BYTES: usize = 4 * 1024;
+/// Echoes take 40 bytes, and turn notes or orders of one moment some packets; the oldest is dropped when the buffer is full.
+const DATAGRAM_BUFFER_BYTES: usize = 16 * 1024;
 /// QUIC's code of a TLS alert is this and the alert: RFC 9001 section 4.8.
 const CRYPTO_ERROR: u64 = 0x100;
 /// Alerts about the certificate that we showed: bad, unsupported, revoked, expired, unknown certificate, unknown authority, access

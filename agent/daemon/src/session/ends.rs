@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use proto::v1alpha1::{AgentFrame, HostPlan, Telemetry, agent_frame};
+use proto::v1alpha1::{AgentFrame, HostPlan, Telemetry, TurnNote, TurnOrder, agent_frame};
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::{ClockEstimate, LinkState, SessionStats};
@@ -14,6 +14,8 @@ pub(super) struct Ends {
     pub(super) link: watch::Sender<LinkState>,
     pub(super) frames: mpsc::Receiver<AgentFrame>,
     pub(super) telemetry: mpsc::Receiver<Telemetry>,
+    pub(super) notes: mpsc::Receiver<TurnNote>,
+    pub(super) orders: mpsc::Sender<TurnOrder>,
     pub(super) stats: Arc<SessionStats>,
     pub(super) reload: Arc<Notify>,
     /// Version of the last plan that the agent acknowledged: the plan that is on its pages.

@@ -5,8 +5,10 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use bytes::{Buf, Bytes};
 use prost::Message;
 use proto::{
-    frame,
-    v1alpha1::{AgentFrame, ClockEcho, ClockProbe, Goodbye, HostPlan, ServiceFrame, Telemetry, agent_frame, service_frame},
+    datagram, frame,
+    v1alpha1::{
+        AgentDatagram, AgentFrame, Goodbye, HostPlan, ServiceDatagram, ServiceFrame, Telemetry, TurnNote, agent_frame, service_frame,
+    },
 };
 use quinn::{Connection, SendStream, VarInt};
 use rustix::time::{ClockId, clock_gettime};
@@ -33,6 +35,7 @@ pub(super) enum Ended {
 /// What the loop does next.
 enum Next {
     Datagram(Result<Bytes, quinn::ConnectionError>),
+    Note(TurnNote),
     Control(Result<Option<quinn::Chunk>, quinn::ReadError>),
     Written(Result<usize, quinn::WriteError>),
     TelemetryWritten(Result<usize, quinn::WriteError>),
@@ -67,11 +70,12 @@ pub(super) async fn run(admitted: Admitted, ends: &mut Ends, shutdown: &mut (imp
             break Ended::Lost(error);
         }
         let next = tokio::select! {
-            // The order is the priority. Echoes come early, because the time that one waits widens the interval of the clock;
-            // telemetry comes last.
+            // The order is the priority. Echoes come early, because the time that one waits widens the interval of the clock; then
+            // notes, because a job waits for the answer; telemetry comes last.
             biased;
             () = &mut *shutdown => Next::Stop(Ended::Shutdown),
             datagram = connection.read_datagram() => Next::Datagram(datagram),
+            Some(note) = live.ends.notes.recv() => Next::Note(note),
             chunk = recv.read_chunk(READ_BYTES, true) => Next::Control(chunk),
             written = send.write(&live.pending), if !live.pending.is_empty() => Next::Written(written),
             permit = live.ends.plans.reserve(), if live.plan.is_some() => match (permit, live.plan.take()) {
@@ -131,8 +135,9 @@ impl<'a> Live<'a> {
         match next {
             Next::Datagram(datagram) => {
                 let came = node_now();
-                self.echo(came, &datagram.map_err(|error| self.lost(&error))?);
+                self.heard(came, &datagram.map_err(|error| self.lost(&error))?);
             }
+            Next::Note(note) => self.notes(note),
             Next::Control(Ok(None)) => return Err(self.lost(&"the service ended the stream")),
             Next::Control(Err(error)) => return Err(self.lost(&error)),
             Next::Written(written) => self.pending.advance(written.map_err(|error| self.lost(&error))?),
@@ -202,14 +207,47 @@ impl<'a> Live<'a> {
         self.sequence = self.sequence.wrapping_add(1);
         let sent = node_now();
         self.probes.push_back((self.sequence, sent));
-        let probe = ClockProbe { sequence: self.sequence, sent_ns: sent.0 }.encode_to_vec();
+        let probe = AgentDatagram { sequence: self.sequence, sent_ns: sent.0, notes: Vec::new() }.encode_to_vec();
         // A probe that finds no room counts as lost: the next one comes in an interval.
         let _ = self.connection.send_datagram(probe.into());
     }
 
-    fn echo(&mut self, came: NodeTime, datagram: &[u8]) {
+    /// Sends this note, and those that came with it, in as few datagrams as they fit in.
+    fn notes(&mut self, first: TurnNote) {
+        let mut waiting = VecDeque::from([first]);
+        // The channel's room bounds the loop.
+        while let Ok(note) = self.ends.notes.try_recv() {
+            waiting.push_back(note);
+        }
+        let count = waiting.len();
+        // A peer that takes no datagrams takes no turns.
+        let bytes = self.connection.max_datagram_size().unwrap_or(0);
+        let mut sent = 0;
+        while !waiting.is_empty() {
+            let notes = datagram::pack(&mut waiting, bytes);
+            let packed = notes.len();
+            let datagram = AgentDatagram { notes, ..AgentDatagram::default() }.encode_to_vec();
+            // A note that finds no room is as good as lost: whoever wrote it repeats it.
+            if packed > 0 && self.connection.send_datagram(datagram.into()).is_ok() {
+                sent += packed;
+            }
+        }
+        SessionStats::add_many(&self.ends.stats.notes_sent, sent);
+        SessionStats::add_many(&self.ends.stats.notes_dropped, count - sent);
+    }
+
+    fn heard(&mut self, came: NodeTime, datagram: &[u8]) {
+        let Some(mut datagram) = datagram::from_service(datagram) else { return };
+        for order in datagram.orders.drain(..) {
+            SessionStats::add(&self.ends.stats.orders);
+            // An order that finds no room is lost like any other datagram.
+            let _ = self.ends.orders.try_send(order);
+        }
+        self.echo(came, &datagram);
+    }
+
+    fn echo(&mut self, came: NodeTime, echo: &ServiceDatagram) {
         // Datagrams come late, twice or not at all: one that answers no open probe says nothing of the clock.
-        let Ok(echo) = ClockEcho::decode(datagram) else { return };
         let Some(at) = self.probes.iter().position(|&(sequence, sent)| (sequence, sent.0) == (echo.sequence, echo.sent_ns)) else { return };
         // The probe goes with its first echo, so an echo that comes twice counts once.
         let Some((_, sent)) = self.probes.remove(at) else { return };

@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-use proto::v1alpha1::{AgentFrame, HostPlan, Telemetry};
+use proto::v1alpha1::{AgentFrame, HostPlan, Telemetry, TurnNote, TurnOrder};
 use tokio::{
     sync::{Notify, mpsc, watch},
     task::JoinHandle,
@@ -44,6 +44,8 @@ const GOODBYE_WITHIN: Duration = Duration::from_millis(500);
 const FRAMES_WAITING_MAX: usize = 64;
 /// Waiting frames of telemetry: one second of eight ports, with room for a stall.
 const TELEMETRY_WAITING_MAX: usize = 64;
+/// Turn notes that wait for the next datagram, and orders that wait to be taken: one for each job that a host may lead.
+const TURNS_WAITING_MAX: usize = crate::pages::PAGES_MAX;
 /// Quick probes at the start of a session, and the time between them: the first estimate is there within 0.2 s.
 const QUICK_PROBES: u32 = 8;
 const QUICK_PROBE_INTERVAL: Duration = Duration::from_millis(20);
@@ -104,6 +106,9 @@ pub enum LinkState {
     },
 }
 
+/// Counts in [`SessionStats`].
+pub const SESSION_COUNTS: usize = 8;
+
 /// Counts since the start.
 #[derive(Debug, Default)]
 pub struct SessionStats {
@@ -112,13 +117,16 @@ pub struct SessionStats {
     frames_dropped: AtomicU64,
     telemetry_dropped: AtomicU64,
     clock_restarts: AtomicU64,
+    notes_sent: AtomicU64,
+    notes_dropped: AtomicU64,
+    orders: AtomicU64,
 }
 
 impl SessionStats {
     /// Names and values, in a fixed order: sessions admitted, attempts that failed, frames and telemetry dropped for want of a
-    /// session or room, steps of a clock.
+    /// session or room, steps of a clock, turn notes that were sent and dropped, turn orders that came.
     #[must_use]
-    pub fn read(&self) -> [(&'static str, u64); 5] {
+    pub fn read(&self) -> [(&'static str, u64); SESSION_COUNTS] {
         // The counts guard no data and need not agree with each other, so relaxed is enough.
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
         [
@@ -127,11 +135,18 @@ impl SessionStats {
             ("frames_dropped", get(&self.frames_dropped)),
             ("telemetry_dropped", get(&self.telemetry_dropped)),
             ("clock_restarts", get(&self.clock_restarts)),
+            ("notes_sent", get(&self.notes_sent)),
+            ("notes_dropped", get(&self.notes_dropped)),
+            ("orders", get(&self.orders)),
         ]
     }
 
     fn add(count: &AtomicU64) {
-        count.fetch_add(1, Ordering::Relaxed);
+        Self::add_many(count, 1);
+    }
+
+    fn add_many(count: &AtomicU64, many: usize) {
+        count.fetch_add(many as u64, Ordering::Relaxed);
     }
 }
 
@@ -140,6 +155,7 @@ impl SessionStats {
 pub struct Uplink {
     frames: mpsc::Sender<AgentFrame>,
     telemetry: mpsc::Sender<Telemetry>,
+    notes: mpsc::Sender<TurnNote>,
     stats: Arc<SessionStats>,
 }
 
@@ -160,6 +176,15 @@ impl Uplink {
     }
 }
 
+impl Uplink {
+    /// Sends a turn note in the next datagram, or drops it when there is no room.
+    pub fn note(&self, note: TurnNote) {
+        if self.notes.try_send(note).is_err() {
+            SessionStats::add(&self.stats.notes_dropped);
+        }
+    }
+}
+
 /// The session as the rest of the agent sees it.
 #[derive(Debug)]
 pub struct Session {
@@ -169,6 +194,8 @@ pub struct Session {
     pub clock: watch::Receiver<Option<ClockEstimate>>,
     /// Whether there is a session.
     pub link: watch::Receiver<LinkState>,
+    /// What the service says of starts.
+    pub orders: mpsc::Receiver<TurnOrder>,
     /// The way out.
     pub uplink: Uplink,
     /// Counts.
@@ -189,19 +216,23 @@ pub fn start(config: SessionConfig, shutdown: impl Future<Output = ()> + Send + 
     let (to_link, link) = watch::channel(LinkState::Down { reason: "".into() });
     let (to_frames, frames) = mpsc::channel(FRAMES_WAITING_MAX);
     let (to_telemetry, telemetry) = mpsc::channel(TELEMETRY_WAITING_MAX);
+    let (to_notes, notes) = mpsc::channel(TURNS_WAITING_MAX);
+    let (to_orders, orders) = mpsc::channel(TURNS_WAITING_MAX);
     let stats = Arc::new(SessionStats::default());
     let reload = Arc::new(Notify::new());
-    let uplink = Uplink { frames: to_frames, telemetry: to_telemetry, stats: Arc::clone(&stats) };
+    let uplink = Uplink { frames: to_frames, telemetry: to_telemetry, notes: to_notes, stats: Arc::clone(&stats) };
     let ends = ends::Ends {
         plans: to_plans,
         clock: to_clock,
         link: to_link,
         frames,
         telemetry,
+        notes,
+        orders: to_orders,
         stats: Arc::clone(&stats),
         reload: Arc::clone(&reload),
         plan_version: 0,
     };
     let task = tokio::spawn(run::run(config, ends, shutdown));
-    Session { plans, clock, link, uplink, stats, reload, task }
+    Session { plans, clock, link, orders, uplink, stats, reload, task }
 }

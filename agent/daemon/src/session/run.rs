@@ -84,6 +84,7 @@ async fn drain(ends: &mut Ends) {
                 SessionStats::add(&ends.stats.frames_dropped);
             }
             Some(_) = ends.telemetry.recv() => SessionStats::add(&ends.stats.telemetry_dropped),
+            Some(_) = ends.notes.recv() => SessionStats::add(&ends.stats.notes_dropped),
             () = ends.plans.closed() => return,
         }
     }

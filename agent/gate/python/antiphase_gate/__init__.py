@@ -1,8 +1,9 @@
-"""Keeps a training job in its slot on shared links. See README.md of this package.
+"""Keeps a training job in its slot, or lets it take turns, on shared links. See README.md of this package.
 
 The gate fails open: whatever is wrong, `step` returns at once, and it never raises.
 """
 
+import contextlib
 import os
 import threading
 import warnings
@@ -11,7 +12,7 @@ from typing import NamedTuple, Optional
 from . import _library
 
 __version__ = "0.1.0"
-__all__ = ["Gate", "Step", "is_leader", "step"]
+__all__ = ["Gate", "Step", "done", "is_leader", "step", "turn"]
 
 # Variables in which launchers tell a process its rank: torchrun, Open MPI, PMI, Slurm.
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
@@ -71,7 +72,8 @@ class Gate:
             warnings.warn("antiphase_gate: nothing is held: %s" % error, RuntimeWarning, stacklevel=2)
 
     def step(self):
-        """Returns when the next iteration may start: at once, or at the job's slot. Other Python threads run meanwhile."""
+        """Returns when the next iteration may start: at once, at the job's slot, or when it is the job's turn. Other Python
+        threads run meanwhile."""
         handle = self._handle
         if handle is None:
             return _passed(self._reason)
@@ -79,6 +81,27 @@ class Gate:
             return Step(*self._calls.step(handle))
         except Exception:  # the gate fails open
             return _passed("internal")
+
+    def done(self):
+        """Says that what the last step let start has been sent, so that those who wait for this job can go.
+
+        A job that never says this neither waits for turns nor makes others wait. Never waits and never raises.
+        """
+        handle = self._handle
+        if handle is not None:
+            try:
+                self._calls.done(handle)
+            except Exception:  # the gate fails open
+                pass
+
+    @contextlib.contextmanager
+    def turn(self):
+        """`with gate.turn(): communicate()` is a step before and `done` after, also where the block raises."""
+        step = self.step()
+        try:
+            yield step
+        finally:
+            self.done()
 
     def flush(self):
         """Tells the agent what the gate did now, and not with the next step."""
@@ -117,3 +140,13 @@ def default_gate():
 def step():
     """`Gate.step` of this process's job, as the environment names it."""
     return default_gate().step()
+
+
+def done():
+    """`Gate.done` of this process's job."""
+    default_gate().done()
+
+
+def turn():
+    """`Gate.turn` of this process's job."""
+    return default_gate().turn()

@@ -37,6 +37,10 @@ class Calls:
         self._open.argtypes, self._open.restype = [ctypes.c_char_p, ctypes.c_char_p], ctypes.c_void_p
         self._step = library.antiphase_gate_step
         self._step.argtypes, self._step.restype = [ctypes.c_void_p, ctypes.POINTER(_Step)], ctypes.c_int32
+        # A library of the same interface from before turns has no `done`, and its agent asks for none.
+        self.done = getattr(library, "antiphase_gate_done", lambda handle: None)
+        if hasattr(self.done, "argtypes"):
+            self.done.argtypes, self.done.restype = [ctypes.c_void_p], None
         self.flush = library.antiphase_gate_flush
         self.flush.argtypes, self.flush.restype = [ctypes.c_void_p], None
         self.close = library.antiphase_gate_close

@@ -43,12 +43,39 @@ def _let_go():
     _kept.clear()
 
 
+def _on_a_device(bucket):
+    """Whether a bucket's gradients are anywhere but in the host's memory; unknown counts as yes."""
+    try:
+        return bucket.buffer().device.type != "cpu"
+    except Exception:  # a bucket of a version that this package does not know
+        return True
+
+
+def _done_after(future, gate):
+    """A future with the value of this one, which says `done` when it completes.
+
+    DistributedDataParallel waits for the future that it gets, so `done` comes before the backward pass returns and never in
+    the next iteration. The callback runs in a thread of the process group and takes no lock that anybody waits for.
+    """
+
+    def done(completed):
+        # A future that failed has no value: the callback raises its error, as DDP would have met it without us.
+        gate.done()
+        return completed.value()
+
+    return future.then(done)
+
+
 def ddp_comm_hook(hook=None, gate=None):
-    """A communication hook for DistributedDataParallel that gates the first bucket of each iteration.
+    """A communication hook for DistributedDataParallel that gates the first bucket of each iteration, and says `done` when
+    the last one has been averaged.
 
     `model.register_comm_hook(state, ddp_comm_hook(hook))` runs `hook` (the averaging all-reduce by default; it then takes a
     process group or None as its state) for every bucket, as without the gate. The order of buckets does not change, so
     ranks cannot come to disagree: the first one only begins later.
+
+    Of gradients on a GPU the hook says no `done`: their future completes when the work is queued and not when it is sent, and
+    to let others go that early is worse than to tell nothing. Such a job calls `done()` where host and device meet.
     """
     if hook is None:
         from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook as hook
@@ -60,8 +87,11 @@ def ddp_comm_hook(hook=None, gate=None):
         if first[0]:
             _keep_to_the_end(state)
             gate.step()
-        first[0] = bucket.is_last()
-        return hook(state, bucket)
+        last = first[0] = bucket.is_last()
+        future = hook(state, bucket)
+        if last and hasattr(future, "then") and not _on_a_device(bucket):
+            return _done_after(future, gate)
+        return future
 
     # DDP compares the annotations of a hook with what it will call it with.
     gated.__annotations__ = dict(getattr(hook, "__annotations__", {}))

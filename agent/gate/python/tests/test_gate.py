@@ -1,5 +1,5 @@
-"""The package without PyTorch. The Rust tests run this beside an agent with three jobs: `pass`, `held` (due every 200 ms with
-a tolerance of zero) and `far` (which would be held for half a minute)."""
+"""The package without PyTorch. The Rust tests run this beside an agent with four jobs: `pass`, `held` (due every 200 ms with
+a tolerance of zero), `far` (which would be held for half a minute) and `turns` (which is granted every start)."""
 
 import os
 import subprocess
@@ -84,15 +84,42 @@ class WithAgent(unittest.TestCase):
         self.assertIn("'../x'".replace("'", '"'), str(caught[0].message))
 
 
+    def test_a_turn_is_a_step_and_then_done(self):
+        with Gate("turns") as gate:
+            # On a busy machine an answer can come too late; another start has to do then.
+            step = None
+            while step is None or step.reason == "unheard":
+                time.sleep(0.01)
+                with gate.turn() as step:
+                    pass
+            self.assertEqual((step.outcome, step.reason, step.late_ns), ("held", "granted", None))
+            with self.assertRaises(KeyError):
+                with gate.turn():
+                    raise KeyError("of the job")
+            gate.step()
+            gate.done()
+            gate.done()
+        # Closed, and without a job: nothing happens.
+        gate.done()
+        code = "import antiphase_gate\nwith antiphase_gate.turn() as step: print(step.reason)\nantiphase_gate.done()"
+        self.assertEqual(python(code, ANTIPHASE_JOB=None), "off")
+        self.assertEqual(python(code, ANTIPHASE_JOB="pass", RANK="1"), "not-leader")
+        self.assertEqual(python(code, ANTIPHASE_JOB="pass"), "not-held")
+
+
 class Hooks(unittest.TestCase):
     """Against stand-ins for torch; tests/test_pytorch.py has the real one."""
 
     class Counting:
         def __init__(self):
             self.steps = 0
+            self.dones = 0
 
         def step(self):
             self.steps += 1
+
+        def done(self):
+            self.dones += 1
 
     def optimizer_module(self, **functions):
         optimizer = types.SimpleNamespace(**functions)
@@ -127,7 +154,56 @@ class Hooks(unittest.TestCase):
         # Three buckets in the first iteration, two after they were rebuilt.
         for last in (False, False, True, False, True):
             hook(None, types.SimpleNamespace(is_last=lambda last=last: last))
-        self.assertEqual((gate.steps, len(calls)), (2, 5))
+        self.assertEqual((gate.steps, gate.dones, len(calls)), (2, 0, 5))
+
+    class Future:
+        """As much of torch.futures.Future as the hook uses: completes when told to."""
+
+        def __init__(self):
+            self.callbacks = []
+
+        def then(self, callback):
+            self.after = Hooks.Future()
+            self.callbacks.append(lambda: self.after.complete(callback(self)))
+            return self.after
+
+        def complete(self, value):
+            self.result = value
+            for callback in self.callbacks:
+                callback()
+
+        def value(self):
+            return self.result
+
+    def bucket(self, last, device="cpu"):
+        tensor = types.SimpleNamespace(device=types.SimpleNamespace(type=device))
+        return types.SimpleNamespace(is_last=lambda: last, buffer=lambda: tensor)
+
+    def test_done_comes_when_the_last_bucket_is_averaged(self):
+        gate = self.Counting()
+        futures = []
+
+        def inner(state, bucket):
+            futures.append(Hooks.Future())
+            return futures[-1]
+
+        hook = ddp_comm_hook(inner, gate)
+        given = [hook(None, self.bucket(last)) for last in (False, True, False, True)]
+        self.assertIs(given[0], futures[0])
+        self.assertIsNot(given[1], futures[1])
+        futures[0].complete("first")
+        self.assertEqual((gate.steps, gate.dones), (2, 0))
+        futures[1].complete("second")
+        self.assertEqual((gate.dones, given[1].value()), (1, "second"))
+        futures[3].complete("fourth")
+        self.assertEqual(gate.dones, 2)
+
+    def test_of_gradients_on_a_device_nobody_says_done(self):
+        gate = self.Counting()
+        future = Hooks.Future()
+        for bucket in (self.bucket(True, "cuda"), types.SimpleNamespace(is_last=lambda: True)):
+            self.assertIs(ddp_comm_hook(lambda state, bucket: future, gate)(None, bucket), future)
+        self.assertEqual(future.callbacks, [])
 
 
 class WithoutLibrary(unittest.TestCase):

@@ -33,6 +33,15 @@ def rank_main(rank, store, out):
         steps.append(inner())
 
     gate.step = step
+    dones = []
+    inner_done = gate.done
+
+    def done():
+        # How many starts there were by then: each end belongs to the last of them.
+        dones.append(len(steps))
+        inner_done()
+
+    gate.done = done
     torch.manual_seed(7)
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=RANKS)
@@ -61,6 +70,7 @@ def rank_main(rank, store, out):
                 "sum": weights.double().sum().item(),
                 "finite": bool(torch.isfinite(weights).all()),
                 "gated": gated,
+                "dones": dones,
                 "reasons": [step.reason for step in steps[:gated]],
                 "held": [step.held_ns for step in steps[:gated]],
                 "late": [step.late_ns for step in steps[:gated]],
@@ -97,6 +107,8 @@ class Ddp(unittest.TestCase):
         self.assertEqual(leader["sum"], other["sum"], "the ranks' weights differ")
         # One step per iteration, though an iteration has several buckets.
         self.assertEqual((leader["gated"], other["gated"]), (ITERATIONS, ITERATIONS))
+        # And one end after each of them.
+        self.assertEqual(leader["dones"], list(range(1, ITERATIONS + 1)))
         self.assertEqual(set(leader["reasons"]), {"on-time"})
         self.assertTrue(all(held > 0 for held in leader["held"]), leader["held"])
         self.assertTrue(all(late >= 0 for late in leader["late"]), leader["late"])

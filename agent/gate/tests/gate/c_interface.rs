@@ -7,10 +7,13 @@ use std::{
 };
 
 use antiphase_gate::ReportReader;
-use gate_core::Schedule;
+use gate_core::{NoteKind, Schedule};
 use units::Nanos;
 
-use crate::ends::{Agent, due_far, due_in, ms};
+use crate::{
+    ends::{Agent, due_far, due_in, ms},
+    turns::Answering,
+};
 
 /// Strict, so that the header is clean in anybody's project.
 const FLAGS: [&str; 5] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1"];
@@ -61,12 +64,22 @@ fn a_c_program_uses_the_gate() {
         Agent::start(here.clone(), "far", due_far()),
         Agent::start(here.clone(), "slow", Schedule { tolerance: Nanos(0), ..due_in(ms(1_000), ms(2_000)) }),
     ];
+    let turns = Answering::start(&here, "turns", true);
     let [passed, held, slow] = ["pass", "held", "slow"].map(|job| ReportReader::open_or_create(&here, job).unwrap());
-    let output = run(Command::new(&program).arg(&here).args(["pass", "held", "far", "slow"]).env_remove("ANTIPHASE_GATE"));
+    let output = run(Command::new(&program).arg(&here).args(["pass", "held", "far", "slow", "turns"]).env_remove("ANTIPHASE_GATE"));
     assert_eq!(output.stdout, b"ok\n");
     // The child took the report over from its parent, and its only start is in it; likewise where its parent was held.
     let iterations = |reader: &ReportReader| reader.read().unwrap().tracker.counters().iterations;
     assert_eq!((iterations(&held), iterations(&slow)), (1, 2));
+    // The parent's first start ends after the whole life of its child, which is another run.
+    let seen = turns.seen(3);
+    let of = |parent: bool| {
+        let notes = seen.iter().map(|(note, _)| note).filter(|note| (note.writer == seen[0].0.writer) == parent);
+        let notes: Vec<(u64, NoteKind)> = notes.map(|note| (note.number, note.kind)).collect();
+        assert!(notes.is_sorted() && notes[0].0 == 1, "{notes:?}");
+        notes.iter().filter(|(_, kind)| *kind == NoteKind::Ended).count()
+    };
+    assert_eq!((of(true), of(false)), (2, 1));
     // A child that did not step left its parent's report alone.
     assert_eq!(iterations(&passed), 3);
 }

@@ -160,7 +160,7 @@ fn answer(directory: &Path) {
                 thread::sleep(Duration::from_millis(1));
                 let at = now();
                 page.write_and_wake(&turns(found.note.writer, found.note.number, Permit::Go));
-                say(&format!("granted {}", at.0));
+                say(&format!("granted {} {}", found.note.number, at.0));
             }
             Ok(_) => {}
             Err(_) => thread::sleep(Duration::from_micros(100)),
@@ -179,7 +179,6 @@ fn hold_back(directory: &Path) {
         if let Ok(Some(found)) = reader.recv() {
             plan.turn = turns(found.note.writer, found.note.number, Permit::NotBefore(now().saturating_add(ms(29_000)))).turn;
             page.write_and_wake(&plan);
-            say("holds");
         }
         page.write(&Schedule { written: now(), ..plan });
         thread::sleep(Duration::from_millis(2));

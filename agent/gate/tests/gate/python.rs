@@ -7,12 +7,13 @@ use std::{
 };
 
 use antiphase_gate::ReportReader;
-use gate_core::Schedule;
+use gate_core::{NoteKind, Schedule};
 use units::Nanos;
 
 use crate::{
     c_interface::library,
     ends::{Agent, due_far, due_in, ms},
+    turns::Answering,
 };
 
 /// Interpreters to try. The second is Debian's, which has Debian's python3-torch also where another comes first in the path.
@@ -58,7 +59,11 @@ fn the_package_uses_the_gate() {
         Agent::start(here.clone(), "held", Schedule { tolerance: Nanos(0), ..due_in(ms(100), ms(200)) }),
         Agent::start(here.clone(), "far", due_far()),
     ];
+    let turns = Answering::start(&here, "turns", true);
     unittest(python, "tests.test_gate", &here);
+    // Three starts, each with its end, also where the block raised.
+    let notes: Vec<(u64, NoteKind)> = turns.seen(3).iter().map(|(note, _)| (note.number, note.kind)).collect();
+    assert!(notes.is_sorted(), "{notes:?}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use antiphase_gate::{JobNote, NoteReader, PageWriter, ReportReader, notes::SOCKET, now};
+use antiphase_gate::{Gate, JobNote, NoteReader, PageWriter, ReportReader, SLICE, StepOutcome, notes::SOCKET, now};
 use gate_core::{ANSWER_WITHIN, Mode, Note, NoteKind, Permit, Reason, SILENT_FOR, Schedule, Turn, UNHEARD_MAX};
 use rustix::process::geteuid;
 use units::{Nanos, NodeTime};
@@ -56,8 +56,29 @@ fn far() -> Permit {
 }
 
 /// The next note, which has to come.
-pub(crate) fn next(reader: &NoteReader) -> JobNote {
-    eventually("a note", || reader.recv().ok()).expect("a note and nothing else")
+fn next(reader: &NoteReader) -> Note {
+    eventually("a note", || reader.recv().ok()).expect("a note and nothing else").note
+}
+
+/// A start that waits because it was told to, and what it said of itself. On a machine that is busy with other work the answer of
+/// a test may come too late: then the start goes unheard, and another one has to do.
+fn held_back(gate: &Arc<Gate>, reader: &NoteReader, page: &mut PageWriter) -> (JoinHandle<StepOutcome>, Note) {
+    eventually("an answer in time", || {
+        while reader.recv().is_ok() {}
+        let step = step_in_thread(gate);
+        // A gate that was unheard too often goes without a question.
+        let asked = || reader.recv().ok().flatten().map(|found| found.note).filter(|note| note.kind == NoteKind::Ready);
+        let ready = eventually("ready, or a start", || asked().map(Some).or_else(|| step.is_finished().then_some(None)));
+        if let Some(ready) = ready {
+            page.write_and_wake(&turns(ready.writer, ready.number, far()));
+            thread::sleep(Duration::from_millis(30));
+            if !step.is_finished() {
+                return Some((step, ready));
+            }
+        }
+        assert_eq!(step.join().unwrap().because, Reason::Unheard);
+        None
+    })
 }
 
 /// An agent in this process that answers each start that is ready, after a moment in which the gate falls asleep.
@@ -98,9 +119,12 @@ impl Answering {
         Self { stop, thread: Some(thread), seen }
     }
 
-    /// The notes so far, each with the time of its answer.
-    pub(crate) fn seen(&self) -> Vec<(Note, NodeTime)> {
-        self.seen.lock().unwrap().clone()
+    /// The notes, each with the time of its answer, once this many starts have ended.
+    pub(crate) fn seen(&self, ended: usize) -> Vec<(Note, NodeTime)> {
+        eventually("the last note", || {
+            let seen = self.seen.lock().unwrap();
+            (seen.iter().filter(|(note, _)| note.kind == NoteKind::Ended).count() >= ended).then(|| seen.clone())
+        })
     }
 }
 
@@ -121,32 +145,36 @@ fn a_start_tells_that_it_is_ready_started_and_ended() {
     let mut page = page(directory.path(), &no_answer());
     let gate = Arc::new(gate(directory.path()));
     gate.done();
-    let came = now();
-    let step = step_in_thread(&gate);
-    let JobNote { job, note: ready } = next(&reader);
-    assert_eq!((job.as_str(), ready.kind, ready.number, ready.phase), (JOB, NoteKind::Ready, 1, 0));
-    page.write_and_wake(&turns(ready.writer, 1, far()));
-    thread::sleep(Duration::from_millis(30));
-    assert!(!step.is_finished(), "it is told to wait");
-    page.write_and_wake(&turns(ready.writer, 1, Permit::Go));
+    let (step, ready) = held_back(&gate, &reader, &mut page);
+    page.write_and_wake(&turns(ready.writer, ready.number, Permit::Go));
     let outcome = step.join().unwrap();
     assert_eq!((outcome.because, outcome.slip, outcome.late, outcome.plan_version), (Reason::Granted, false, None, 5));
-    assert!(outcome.held >= ms(30) && ready.at >= came && outcome.start.since(ready.at) == outcome.held);
-    assert_eq!(next(&reader).note, Note { kind: NoteKind::Started, at: outcome.start, ..ready });
+    assert!(outcome.held >= ms(30) && ready.phase == 0 && outcome.start.since(ready.at) == outcome.held);
+    assert_eq!(next(&reader), Note { kind: NoteKind::Started, at: outcome.start, ..ready });
     thread::sleep(Duration::from_millis(5));
     gate.done();
     gate.done();
-    let ended = next(&reader).note;
+    let ended = next(&reader);
     assert_eq!(ended, Note { kind: NoteKind::Ended, at: ended.at, ..ready });
     gate.flush();
     let sample = *report.read().unwrap().tracker.last(1).next().unwrap();
     assert_eq!((sample.start, sample.held, sample.sent), (outcome.start, outcome.held, ended.at.since(outcome.start)));
     // Granted ahead: nothing is asked and nothing is waited for.
-    page.write(&turns(ready.writer, 2, Permit::Go));
+    page.write(&turns(ready.writer, ready.number + 1, Permit::Go));
     let outcome = gate.step();
     assert_eq!((outcome.because, outcome.held), (Reason::Granted, Nanos(0)));
-    assert_eq!(next(&reader).note, Note { kind: NoteKind::Started, number: 2, at: outcome.start, ..ready });
+    assert_eq!(next(&reader), Note { kind: NoteKind::Started, number: ready.number + 1, at: outcome.start, ..ready });
     assert_eq!(reader.recv().unwrap_err().kind(), ErrorKind::WouldBlock, "and that is all");
+}
+
+#[test]
+fn a_note_names_its_job() {
+    let directory = tempfile::tempdir().unwrap();
+    let reader = NoteReader::bind(directory.path()).unwrap();
+    let _page = page(directory.path(), &no_answer());
+    assert_eq!(gate(directory.path()).step().because, Reason::Unheard);
+    let JobNote { job, note } = reader.recv().unwrap().unwrap();
+    assert_eq!((job.as_str(), note.kind, note.number), (JOB, NoteKind::Ready, 1));
 }
 
 #[test]
@@ -155,48 +183,55 @@ fn those_ahead_should_have_ended_by_then() {
     let reader = NoteReader::bind(directory.path()).unwrap();
     let mut page = page(directory.path(), &no_answer());
     let gate = Arc::new(gate(directory.path()));
-    let step = step_in_thread(&gate);
-    let ready = next(&reader).note;
+    let (step, ready) = held_back(&gate, &reader, &mut page);
     let at = now().saturating_add(ms(40));
-    page.write_and_wake(&turns(ready.writer, 1, Permit::NotBefore(at)));
+    page.write_and_wake(&turns(ready.writer, ready.number, Permit::NotBefore(at)));
     let outcome = step.join().unwrap();
     assert_eq!(outcome.because, Reason::NotBefore);
     assert!(outcome.start >= at);
-    // The longest wait is the page's when the wait begins, and the answer cannot make it longer.
-    page.write(&Schedule { turn: Turn { max: ms(60), ..Turn::default() }, ..no_answer() });
-    let step = step_in_thread(&gate);
-    let ready = eventually("the second start", || Some(next(&reader).note).filter(|note| (note.kind, note.number) == (NoteKind::Ready, 2)));
-    page.write_and_wake(&turns(ready.writer, 2, far()));
+    // The longest wait is the page's when the wait begins, and the answer, which states 30 s, cannot make it longer.
+    page.write(&Schedule { turn: Turn { max: ms(1_000), ..Turn::default() }, ..no_answer() });
+    let (step, _) = held_back(&gate, &reader, &mut page);
     let outcome = step.join().unwrap();
     assert_eq!(outcome.because, Reason::HoldTooLong);
-    assert!(outcome.held >= ms(60));
+    assert!((ms(1_000)..ms(20_000)).contains(&outcome.held), "{}", outcome.held);
+}
+
+/// The starts of a gate that were granted, with their numbers; on a busy machine some go unheard.
+fn granted(gate: &Gate) -> Vec<(u64, NodeTime)> {
+    let (began, mut number, mut granted) = (now(), 0, Vec::new());
+    while granted.len() < WAKES {
+        assert!(now().since(began) < ms(60_000), "{} of {number} starts were answered in time", granted.len());
+        let outcome = gate.step();
+        gate.done();
+        number += 1;
+        match outcome.because {
+            Reason::Granted => granted.push((number, outcome.start)),
+            because => assert_eq!(because, Reason::Unheard),
+        }
+    }
+    granted
+}
+
+fn median(what: &str, mut latencies: Vec<Nanos>) -> Nanos {
+    latencies.sort_unstable();
+    let at = |percent: usize| latencies[(latencies.len() * percent).div_ceil(100) - 1];
+    println!("from the permit to the start, {what}: p50 {} p90 {} p99 {} max {}", at(50), at(90), at(99), at(100));
+    at(50)
 }
 
 /// What a wake-up by the agent is worth: the time from its write until the start, with and without the wake-up.
 #[test]
 fn a_gate_that_waits_is_woken() {
-    let median = |wakes: bool| {
+    let latency = |what: &str, wakes: bool| {
         let directory = tempfile::tempdir().unwrap();
         let agent = Answering::start(directory.path(), JOB, wakes);
-        let gate = gate(directory.path());
-        let starts: Vec<NodeTime> = (0..WAKES)
-            .map(|_| {
-                let outcome = gate.step();
-                assert_eq!(outcome.because, Reason::Granted);
-                gate.done();
-                outcome.start
-            })
-            .collect();
-        let ended = |agent: &Answering| agent.seen().iter().filter(|(note, _)| note.kind == NoteKind::Ended).count();
-        eventually("the last note", || (ended(&agent) == WAKES).then_some(()));
-        let answers = agent.seen().into_iter().filter(|(note, _)| note.kind == NoteKind::Ready);
-        let mut latencies: Vec<Nanos> = answers.zip(starts).map(|((_, answered), start)| start.since(answered)).collect();
-        latencies.sort_unstable();
-        let at = |percent: usize| latencies[(WAKES * percent).div_ceil(100) - 1];
-        println!("answer to start, woken {wakes}: p50 {} p90 {} p99 {} max {}", at(50), at(90), at(99), at(100));
-        at(50)
+        let granted = granted(&gate(directory.path()));
+        let answers = agent.seen(WAKES);
+        let answered = |number| answers.iter().find(|(note, _)| (note.kind, note.number) == (NoteKind::Ready, number)).unwrap().1;
+        median(what, granted.into_iter().map(|(number, start)| start.since(answered(number))).collect())
     };
-    let (woken, looked) = (median(true), median(false));
+    let (woken, looked) = (latency("woken", true), latency("not woken", false));
     assert!(woken < looked, "{woken} with and {looked} without a wake-up");
 }
 
@@ -206,23 +241,17 @@ fn an_agent_in_another_process_wakes_the_gate() {
     let directory = tempfile::tempdir().unwrap();
     let mut agent = Process::start("turns", directory.path());
     assert_eq!(agent.line(), "ready");
-    let gate = gate(directory.path());
-    let mut latencies: Vec<Nanos> = (0..WAKES)
-        .map(|_| {
-            let outcome = gate.step();
-            gate.done();
-            assert_eq!(outcome.because, Reason::Granted);
-            let granted = eventually("the grant", || agent.line().strip_prefix("granted ").map(|at| NodeTime(at.parse().unwrap())));
-            outcome.start.since(granted)
+    let mut answered = |number: u64| {
+        eventually("the grant", || {
+            let line = agent.line();
+            let (which, at) = line.strip_prefix("granted ")?.split_once(' ')?;
+            (which.parse() == Ok(number)).then(|| NodeTime(at.parse().unwrap()))
         })
-        .collect();
-    latencies.sort_unstable();
-    println!(
-        "answer to start, another process: p50 {} p90 {} max {}",
-        latencies[WAKES / 2],
-        latencies[WAKES * 9 / 10],
-        latencies[WAKES - 1]
-    );
+    };
+    let granted = granted(&gate(directory.path()));
+    let woken = median("another process", granted.into_iter().map(|(number, start)| start.since(answered(number))).collect());
+    // Without a wake-up it would be the rest of a slice after the first millisecond.
+    assert!(woken < SLICE, "{woken}");
 }
 
 #[test]
@@ -247,17 +276,16 @@ fn a_gate_finds_the_socket_of_the_next_agent() {
     let directory = tempfile::tempdir().unwrap();
     let mut page = page(directory.path(), &no_answer());
     let gate = Arc::new(gate(directory.path()));
-    let mut writer = 0;
-    for number in 1..=3 {
-        let reader = NoteReader::bind(directory.path()).unwrap();
-        let step = step_in_thread(&gate);
-        let ready = next(&reader).note;
-        assert_eq!((ready.kind, ready.number), (NoteKind::Ready, number));
-        assert!(number == 1 || ready.writer == writer);
-        writer = ready.writer;
-        page.write_and_wake(&turns(writer, number, Permit::Go));
-        assert_eq!(step.join().unwrap().because, Reason::Granted);
-    }
+    let writers: Vec<u64> = (0..3)
+        .map(|_| {
+            let reader = NoteReader::bind(directory.path()).unwrap();
+            let (step, ready) = held_back(&gate, &reader, &mut page);
+            page.write_and_wake(&turns(ready.writer, ready.number, Permit::Go));
+            assert_eq!(step.join().unwrap().because, Reason::Granted);
+            ready.writer
+        })
+        .collect();
+    assert!(writers.iter().all(|&writer| writer == writers[0]), "the run is the same");
 }
 
 #[test]
@@ -302,10 +330,11 @@ fn an_agent_that_dies_while_a_start_waits_lets_it_go() {
     let mut agent = Process::start("turns-hold", directory.path());
     assert_eq!(agent.line(), "ready");
     let gate = Arc::new(gate(directory.path()));
-    let step = step_in_thread(&gate);
-    assert_eq!(agent.line(), "holds");
-    thread::sleep(Duration::from_millis(300));
-    assert!(!step.is_finished(), "the heartbeat keeps the wait alive");
+    let step = eventually("a wait that the heartbeat keeps alive", || {
+        let step = step_in_thread(&gate);
+        thread::sleep(Duration::from_millis(300));
+        (!step.is_finished()).then_some(step)
+    });
     agent.kill();
     let outcome = step.join().unwrap();
     assert_eq!(outcome.because, Reason::Stale);
@@ -318,19 +347,11 @@ fn a_page_that_is_taken_back_or_changed_ends_the_wait() {
     let reader = NoteReader::bind(directory.path()).unwrap();
     let mut page = page(directory.path(), &no_answer());
     let gate = Arc::new(gate(directory.path()));
-    let waits = |page: &mut PageWriter| {
-        let step = step_in_thread(&gate);
-        let ready = eventually("ready", || Some(next(&reader).note).filter(|note| note.kind == NoteKind::Ready));
-        page.write_and_wake(&turns(ready.writer, ready.number, far()));
-        thread::sleep(Duration::from_millis(30));
-        assert!(!step.is_finished());
-        step
-    };
-    let step = waits(&mut page);
+    let (step, _) = held_back(&gate, &reader, &mut page);
     page.write(&due_in(ms(20_000), ms(50_000)));
     assert_eq!(step.join().unwrap().because, Reason::NotHeld, "the slots of the next plan do not hold it a second time");
     page.write(&no_answer());
-    let step = waits(&mut page);
+    let (step, _) = held_back(&gate, &reader, &mut page);
     page.remove().unwrap();
     assert_eq!(step.join().unwrap().because, Reason::NoPage);
 }
@@ -398,9 +419,11 @@ fn a_job_of_another_user_takes_turns() {
     let _agent = Answering::start(directory.path(), JOB, true);
     let program = directory.path().join("program");
     fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    let mut child = Process::start_as(NOBODY, &program, "step", directory.path());
-    assert_eq!(child.line(), "ready");
-    assert_eq!(child.line(), "granted held=true slip=false late=None");
+    eventually("an answer in time", || {
+        let mut child = Process::start_as(NOBODY, &program, "step", directory.path());
+        assert_eq!(child.line(), "ready");
+        Some(child.line()).filter(|line| line == "granted held=true slip=false late=None")
+    });
 }
 
 /// A page of the first layout, as an agent wrote it that knew no turns.

@@ -1,0 +1,181 @@
+//! An agent with a real gate that takes turns; the test is the service.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::{fs, time::Duration};
+
+use antiphase_agent::{
+    clock::ClockEstimate,
+    config::Config,
+    pages::Pages,
+    run::Agent,
+    wiring::{self, SessionEnds, SessionStatus},
+};
+use gate::{Gate, JobName, PageReader, StepOutcome, now};
+use gate_core::{Mode, Reason};
+use proto::v1alpha1::{HostPlan, Slot, TurnNote, TurnOrder, turn_note, turn_order};
+use telemetry::Root;
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinHandle,
+    time::timeout,
+};
+use units::{ClockOffset, Nanos};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const OFFSET: i64 = 1_700_000_000_000_000_000;
+
+struct Running {
+    folder: tempfile::TempDir,
+    session: SessionEnds,
+    stop: oneshot::Sender<()>,
+    agent: JoinHandle<(Pages, Option<ClockEstimate>)>,
+}
+
+fn slot(turns: bool) -> Slot {
+    Slot {
+        job: "train-7".into(),
+        plan_version: 5,
+        period_ns: 100_000_000,
+        hold_max_ns: 400_000_000,
+        expires_ns: now().0 + OFFSET.cast_unsigned() + 60_000_000_000,
+        leader_host: "gpu-01".into(),
+        turns,
+        ..Slot::default()
+    }
+}
+
+impl Running {
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("sys/class/net")).unwrap();
+        let mut config = Config::parse("host = \"gpu-01\"\n[metrics]\nlisten = \"\"\n").unwrap();
+        config.page_dir = folder.path().join("run");
+        let (session, ends) = wiring::channels(None);
+        let pages = Pages::new(&config.page_dir, &config.host).unwrap();
+        let agent = Agent::start(&config, Root::under(folder.path()), pages, ends).await.unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let agent = tokio::spawn(agent.run(async { drop(stopped.await) }));
+        let clock = ClockEstimate { offset: ClockOffset(OFFSET), bound: Nanos(1_000), rtt: Nanos(300), at: now() };
+        session.clock.send(Some(clock)).unwrap();
+        let running = Self { folder, session, stop, agent };
+        running.connect(true);
+        running.plan(true).await;
+        running
+    }
+
+    fn connect(&self, connected: bool) {
+        self.session.status.send(SessionStatus { connected, sessions: 1, report_interval: Nanos::from_millis(200) }).unwrap();
+    }
+
+    async fn plan(&self, turns: bool) {
+        self.session.plans.send(HostPlan { plan_version: 5, slots: vec![slot(turns)] }).await.unwrap();
+        let job = JobName::try_new("train-7").unwrap();
+        let wanted = if turns { Mode::Turn } else { Mode::Pass };
+        let written = timeout(PATIENCE, async {
+            while PageReader::open(&self.folder.path().join("run"), &job).ok().and_then(|page| page.read().ok()).map(|page| page.mode)
+                != Some(wanted)
+            {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        });
+        written.await.expect("the page is written in time");
+    }
+
+    /// Starts of the job: each is done after 2 ms.
+    fn job(&self, starts: usize) -> mpsc::UnboundedReceiver<StepOutcome> {
+        let config = gate::Config::new(self.folder.path().join("run"), JobName::try_new("train-7").unwrap());
+        let (send, outcomes) = mpsc::unbounded_channel();
+        std::thread::spawn(move || {
+            let gate = Gate::open(&config);
+            for _ in 0..starts {
+                send.send(gate.step()).unwrap();
+                std::thread::sleep(Duration::from_millis(2));
+                gate.done();
+            }
+        });
+        outcomes
+    }
+
+    async fn note(&mut self, kind: turn_note::Kind) -> TurnNote {
+        loop {
+            let note = timeout(PATIENCE, self.session.notes.recv()).await.expect("a note in time").unwrap();
+            // Others are repeats of what has been answered meanwhile.
+            if note.kind() == kind {
+                return note;
+            }
+        }
+    }
+
+    fn order(&self, note: &TurnNote, kind: turn_order::Kind, at_most: Duration) {
+        let number = note.number + u64::from(matches!(kind, turn_order::Kind::GrantAhead | turn_order::Kind::Withdraw));
+        let at_most_ns = at_most.as_nanos() as u64;
+        let order = TurnOrder { job: note.job.clone(), writer: note.writer, number, kind: kind.into(), at_most_ns, heard: note.kind };
+        self.session.orders.try_send(order).unwrap();
+    }
+}
+
+async fn next(outcomes: &mut mpsc::UnboundedReceiver<StepOutcome>) -> StepOutcome {
+    timeout(PATIENCE, outcomes.recv()).await.expect("a start in time").unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_asks_waits_is_granted_and_the_next_needs_not_ask() {
+    let mut running = Running::start().await;
+    let mut outcomes = running.job(2);
+    let ready = running.note(turn_note::Kind::Ready).await;
+    assert_eq!((ready.job.as_str(), ready.number, ready.phase), ("train-7", 1, 0));
+    running.order(&ready, turn_order::Kind::Hold, Duration::from_millis(300));
+    tokio::time::sleep(Duration::from_millis(40)).await;
+    running.order(&ready, turn_order::Kind::Grant, Duration::ZERO);
+    let outcome = next(&mut outcomes).await;
+    // Beyond the 5 ms after which it goes unheard, and before the end of the hold.
+    assert!(outcome.because == Reason::Granted && (20..300).contains(&(outcome.held.0 / 1_000_000)), "{outcome:?}");
+    let ended = running.note(turn_note::Kind::Ended).await;
+    assert!(ended.number == 1 && ended.up_ns >= 2_000_000, "{ended:?}");
+    running.order(&ended, turn_order::Kind::GrantAhead, Duration::ZERO);
+    let outcome = next(&mut outcomes).await;
+    // The second start may be ready before its permission is there, and is then granted by nobody.
+    assert!(matches!(outcome.because, Reason::Granted | Reason::Unheard), "{outcome:?}");
+    running.stop.send(()).unwrap();
+    let (mut pages, _) = timeout(PATIENCE, running.agent).await.unwrap().unwrap();
+    pages.retire_all();
+    let left: Vec<_> = fs::read_dir(running.folder.path().join("run")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| name != "turns.sock"), "{left:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_ends_at_its_time_though_the_grant_is_lost() {
+    let mut running = Running::start().await;
+    let mut outcomes = running.job(1);
+    let ready = running.note(turn_note::Kind::Ready).await;
+    running.order(&ready, turn_order::Kind::Hold, Duration::from_millis(60));
+    let outcome = next(&mut outcomes).await;
+    assert!(outcome.because == Reason::NotBefore && outcome.held.0 >= 50_000_000, "{outcome:?}");
+    running.note(turn_note::Kind::Started).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_waits_for_a_service_that_is_not_there() {
+    let mut running = Running::start().await;
+    let mut outcomes = running.job(30);
+    running.note(turn_note::Kind::Ready).await;
+    running.connect(false);
+    let mut waited = Vec::new();
+    for _ in 0..30 {
+        let outcome = next(&mut outcomes).await;
+        waited.push((outcome.because, outcome.held.0 / 1_000));
+    }
+    // The first may have waited for its 5 ms; the others have the permission before they ask.
+    assert!(waited[1..].iter().filter(|(because, _)| *because == Reason::Granted).count() > 20, "{waited:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_takes_no_turns_any_more_is_let_go() {
+    let mut running = Running::start().await;
+    let mut outcomes = running.job(1);
+    let ready = running.note(turn_note::Kind::Ready).await;
+    running.order(&ready, turn_order::Kind::Hold, Duration::from_secs(1));
+    running.plan(false).await;
+    let outcome = next(&mut outcomes).await;
+    assert!(outcome.because == Reason::NotHeld && outcome.held.0 < 300_000_000, "{outcome:?}");
+}
