@@ -306,11 +306,14 @@ impl Turns {
             _ => {}
         }
         let known = entry.known.replace(place);
-        entry.ordered = None;
+        let is_granted = entry.ordered.take() == Some((note.number, OrderKind::Grant));
         if let Some((at, _)) = entry.again.take() {
             self.again.remove(&(at, note.job.clone()));
         }
-        self.take(note, known);
+        // A start that went by itself while its grant was under way has been counted with the grant.
+        if note.kind != NoteKind::Started || !is_granted {
+            self.take(note, known);
+        }
         // What the arbiter said is the answer; where it said nothing, this is.
         let unanswered = self.jobs.get(&note.job).filter(|entry| entry.ordered.is_none());
         self.orders.extend(unanswered.and_then(|entry| entry.order(note.number, OrderKind::Heard(note.kind), Nanos(0))));
@@ -587,6 +590,25 @@ mod tests {
         assert_eq!((b.waits_since, b.sends_until), (None, None));
         assert_eq!(world.note(3, "c", 4, Ended), [(3, 4, Heard(Ended))]);
         assert_eq!(world.turns.view().find(|view| view.job == "c").unwrap().counts.unasked, 1);
+    }
+
+    /// Found by the simulator: the grant and the word that the start went crossed, the start counted as another iteration, and its job had a
+    /// bound of a millisecond from then on.
+    #[test]
+    fn a_start_that_crosses_its_grant_is_no_second_one() {
+        let mut world = World::new(false);
+        world.note(1, "a", 1, Ready);
+        world.now = 1;
+        assert_eq!(world.note(1, "a", 1, Started), [(1, 1, Heard(Started))]);
+        world.now = 40;
+        world.note(1, "a", 1, Ended);
+        world.now = 99;
+        world.note(2, "b", 1, Ready);
+        world.now = 100;
+        let note = Note { job: "a".into(), writer: 7, number: 2, kind: Ready, phase: 0, age: Nanos(0), sent: Nanos(0) };
+        world.turns.handle(FabricTime(100 * MS), TurnEvent::Note { session: SessionId(1), note });
+        let (_, order) = world.turns.poll().unwrap();
+        assert_eq!((order.kind, order.at_most), (Hold, Nanos(51 * MS)), "the rest of the lease of b");
     }
 
     #[test]
