@@ -15,6 +15,10 @@ const WAIT_SHARE_MAX: f64 = 0.01;
 const STRETCH_ITERATIONS: u64 = 24;
 /// Iterations of each job that are not counted after a change: they begin as the stretch before left them.
 const SETTLING: u64 = 4;
+/// A free stretch ends after so many iterations of each job when it is clearly worse than turns: what it takes longer is its cost.
+const CLEAR_ITERATIONS: u64 = 8;
+/// What free iterations take longer than held ones when that is clear.
+const CLEAR: f64 = 0.05;
 /// A job that pauses ends no stretch: it ends when another job has done so many times as much.
 const PAUSED: u64 = 8;
 /// The most stretches between two trials. At an iteration a second it is about seven hours.
@@ -122,7 +126,12 @@ impl Judge {
         }
         let counts = || self.now.iter().filter(|seen| seen.count > 0).map(Seen::counted);
         let (least, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
-        if least < STRETCH_ITERATIONS && most < PAUSED * STRETCH_ITERATIONS {
+        let is_whole = least >= STRETCH_ITERATIONS || most >= PAUSED * STRETCH_ITERATIONS;
+        let is_clear = self.decided && !self.holds && least >= CLEAR_ITERATIONS && {
+            let now: Vec<MeanOf> = self.now.iter().map(Seen::mean).collect();
+            held_over_free(&self.held, &now).0 <= 1.0 / (1.0 + CLEAR)
+        };
+        if !is_whole && !is_clear {
             return None;
         }
         self.stretch_ends()
@@ -149,23 +158,16 @@ impl Judge {
         None
     }
 
-    /// Mean over the jobs of held over free in the last whole stretches, and the same of the job that loses most.
-    fn held_over_free(&self) -> (f64, f64) {
-        let both = self.held.iter().zip(&self.free).filter(|(held, free)| held.count > 0 && free.count > 0);
-        let ratios: Vec<f64> = both.map(|(held, free)| held.mean.0 as f64 / (free.mean.0.max(1)) as f64).collect();
-        (ratios.iter().sum::<f64>() / (ratios.len().max(1)) as f64, ratios.iter().copied().fold(0.0, f64::max))
-    }
-
     /// Whether turns should go on, or begin.
     fn is_better_held(&self) -> bool {
-        let (mean, worst) = self.held_over_free();
+        let (mean, worst) = held_over_free(&self.held, &self.free);
         let most = if self.decided { 1.0 + LOSS_MIN } else { 1.0 - GAIN_MIN };
         mean <= most && worst <= 1.0 + SLOWER_MAX
     }
 
     /// Decides by the last stretches of both kinds.
     fn compare(&mut self) -> Option<Verdict> {
-        let ((held_over_free, worst), hold) = (self.held_over_free(), self.is_better_held());
+        let ((held_over_free, worst), hold) = (held_over_free(&self.held, &self.free), self.is_better_held());
         let is_new = hold != self.decided;
         // Each trial costs a stretch, so each is later than the one before, whatever came of it: answers that change are no reason to
         // ask more often. Jobs that change make another group, and another judge.
@@ -173,6 +175,13 @@ impl Judge {
         (self.decided, self.holds, self.left) = (hold, hold, self.apart);
         Some(Verdict { hold, is_new, held_over_free, worst })
     }
+}
+
+/// Mean over the jobs of held over free, and the same of the job that loses most.
+fn held_over_free(held: &[MeanOf], free: &[MeanOf]) -> (f64, f64) {
+    let both = held.iter().zip(free).filter(|(held, free)| held.count > 0 && free.count > 0);
+    let ratios: Vec<f64> = both.map(|(held, free)| held.mean.0 as f64 / (free.mean.0.max(1)) as f64).collect();
+    (ratios.iter().sum::<f64>() / (ratios.len().max(1)) as f64, ratios.iter().copied().fold(0.0, f64::max))
 }
 
 #[cfg(test)]
@@ -242,9 +251,11 @@ mod tests {
         let mut judge = Judge::new(2);
         let (verdicts, free) = run(&mut judge, 105, 120, 5, 20_000);
         assert!(verdicts.iter().all(|v| v.hold && !v.is_new), "{verdicts:?}");
-        assert!(judge.means(0) == (MeanOf { count: 24, mean: Nanos(105) }, MeanOf { count: 24, mean: Nanos(120) }));
-        // One after 1, 4, 16, 64, 256 stretches.
-        assert_eq!(free, 5 * (STRETCH_ITERATIONS + SETTLING));
+        assert!(judge.means(0) == (MeanOf { count: 24, mean: Nanos(105) }, MeanOf { count: 8, mean: Nanos(120) }));
+        // One after 1, 4, 16, 64, 256 stretches, each as short as it may be.
+        assert_eq!(free, 5 * (CLEAR_ITERATIONS + SETTLING));
+        let (_, free) = run(&mut Judge::new(2), 105, 106, 5, 20_000);
+        assert_eq!(free, 5 * (STRETCH_ITERATIONS + SETTLING), "what is not clear needs whole ones");
     }
 
     #[test]
