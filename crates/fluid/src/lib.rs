@@ -48,7 +48,10 @@ pub use asking::Asks;
 pub use by_turns::{Begin, Trial, TurnTimes, predict_turns, turn_group};
 pub use gate_core::HELD_PERIOD_MAX;
 pub use rates::{Rates, SPEED_BITS_MAX};
-pub use share::Sharing;
+pub use share::{
+    Sharing,
+    weighted::{WEIGHT_ONE, WeightedSharing},
+};
 pub use timers::Timers;
 
 /// Default lateness that still starts at once, in thousandths of the period: 15 % held real jobs in phase on a busy

@@ -1,6 +1,7 @@
 //! Max-min fair shares of links by jobs that move through all of their links at one pace.
 
 mod filling;
+pub(crate) mod weighted;
 
 use alloc::{vec, vec::Vec};
 use core::ops::Range;

@@ -15,14 +15,21 @@ const WAIT_SHARE_MAX: f64 = 0.01;
 const STRETCH_ITERATIONS: u64 = 24;
 /// Iterations of each job that are not counted after a change: they begin as the stretch before left them.
 const SETTLING: u64 = 4;
+/// A free stretch ends after so many iterations of each job when it is clearly worse than turns: what it takes longer is its cost.
+const CLEAR_ITERATIONS: u64 = 8;
+/// What free iterations take longer than held ones when that is clear.
+const CLEAR: f64 = 0.05;
 /// A job that pauses ends no stretch: it ends when another job has done so many times as much.
 const PAUSED: u64 = 8;
 /// The most stretches between two trials. At an iteration a second it is about seven hours.
 const APART_MAX: u64 = 1_024;
 /// How much the next trial is later than the one before.
 const APART_GROWS: u64 = 4;
-/// What turns have to gain in the mean over the jobs; less is chance.
+/// What turns have to gain in the mean over the jobs to begin; less is chance.
 const GAIN_MIN: f64 = 0.002;
+/// What turns have to lose in the mean over the jobs to end. A free stretch begins apart, as turns left the jobs, and they may stay so for all
+/// of it: that it seems as good as turns is no reason to end them.
+const LOSS_MIN: f64 = 0.01;
 /// How much longer than free the iterations of any job may be when held. Predictions allow 1 %, and measuring adds as much.
 const SLOWER_MAX: f64 = 0.02;
 
@@ -119,7 +126,12 @@ impl Judge {
         }
         let counts = || self.now.iter().filter(|seen| seen.count > 0).map(Seen::counted);
         let (least, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
-        if least < STRETCH_ITERATIONS && most < PAUSED * STRETCH_ITERATIONS {
+        let is_whole = least >= STRETCH_ITERATIONS || most >= PAUSED * STRETCH_ITERATIONS;
+        let is_clear = self.decided && !self.holds && least >= CLEAR_ITERATIONS && {
+            let now: Vec<MeanOf> = self.now.iter().map(Seen::mean).collect();
+            held_over_free(&self.held, &now).0 <= 1.0 / (1.0 + CLEAR)
+        };
+        if !is_whole && !is_clear {
             return None;
         }
         self.stretch_ends()
@@ -131,7 +143,11 @@ impl Judge {
         let waits = self.now.iter().map(Seen::waits).fold(0.0, f64::max);
         self.now.fill(Seen::default());
         if self.holds != self.decided {
-            return self.trial_ends();
+            return self.compare();
+        }
+        // Free jobs that turns had kept apart meet after a while. What they take then is known to be worse without another trial.
+        if !self.decided && self.is_better_held() {
+            return self.compare();
         }
         self.left = self.left.saturating_sub(1);
         // Nothing is lost by holding as it is.
@@ -142,19 +158,30 @@ impl Judge {
         None
     }
 
-    /// Compares the stretch that was tried with the one before it.
-    fn trial_ends(&mut self) -> Option<Verdict> {
-        let both = self.held.iter().zip(&self.free).filter(|(held, free)| held.count > 0 && free.count > 0);
-        let ratios: Vec<f64> = both.map(|(held, free)| held.mean.0 as f64 / (free.mean.0.max(1)) as f64).collect();
-        let mean = ratios.iter().sum::<f64>() / (ratios.len().max(1)) as f64;
-        let worst = ratios.iter().copied().fold(0.0, f64::max);
-        let hold = mean <= 1.0 - GAIN_MIN && worst <= 1.0 + SLOWER_MAX;
-        let is_new = hold != self.decided;
-        // What was found again is asked less often.
-        self.apart = if is_new { APART_GROWS } else { (self.apart * APART_GROWS).min(APART_MAX) };
-        (self.decided, self.holds, self.left) = (hold, hold, self.apart);
-        Some(Verdict { hold, is_new, held_over_free: mean, worst })
+    /// Whether turns should go on, or begin.
+    fn is_better_held(&self) -> bool {
+        let (mean, worst) = held_over_free(&self.held, &self.free);
+        let most = if self.decided { 1.0 + LOSS_MIN } else { 1.0 - GAIN_MIN };
+        mean <= most && worst <= 1.0 + SLOWER_MAX
     }
+
+    /// Decides by the last stretches of both kinds.
+    fn compare(&mut self) -> Option<Verdict> {
+        let ((held_over_free, worst), hold) = (held_over_free(&self.held, &self.free), self.is_better_held());
+        let is_new = hold != self.decided;
+        // Each trial costs a stretch, so each is later than the one before, whatever came of it: answers that change are no reason to
+        // ask more often. Jobs that change make another group, and another judge.
+        self.apart = (self.apart * APART_GROWS).min(APART_MAX);
+        (self.decided, self.holds, self.left) = (hold, hold, self.apart);
+        Some(Verdict { hold, is_new, held_over_free, worst })
+    }
+}
+
+/// Mean over the jobs of held over free, and the same of the job that loses most.
+fn held_over_free(held: &[MeanOf], free: &[MeanOf]) -> (f64, f64) {
+    let both = held.iter().zip(free).filter(|(held, free)| held.count > 0 && free.count > 0);
+    let ratios: Vec<f64> = both.map(|(held, free)| held.mean.0 as f64 / (free.mean.0.max(1)) as f64).collect();
+    (ratios.iter().sum::<f64>() / (ratios.len().max(1)) as f64, ratios.iter().copied().fold(0.0, f64::max))
 }
 
 #[cfg(test)]
@@ -193,14 +220,42 @@ mod tests {
         assert!(verdicts.iter().any(|v| v.hold) && judge.is_worth_it());
     }
 
+    /// Measured in simulation, two equal jobs of 5 % jitter: free for a stretch they stayed apart, and met soon after turns had ended.
+    #[test]
+    fn a_free_stretch_that_seems_as_good_ends_no_turns() {
+        let mut judge = Judge::new(2);
+        let (verdicts, _) = run(&mut judge, 1_005, 1_000, 12, 3 * (STRETCH_ITERATIONS + SETTLING));
+        assert!(verdicts.len() == 1 && verdicts[0].hold && !verdicts[0].is_new, "{verdicts:?}");
+        // Nor is that a reason to begin them.
+        let mut judge = Judge::new(2);
+        run(&mut judge, 1_100, 1_000, 100, 2 * (STRETCH_ITERATIONS + SETTLING));
+        let (verdicts, _) = run(&mut judge, 1_000, 1_000, 12, 10 * (STRETCH_ITERATIONS + SETTLING));
+        assert!(!verdicts.is_empty() && verdicts.iter().all(|v| !v.hold), "{verdicts:?}");
+    }
+
+    /// The same with lost messages, a chain of four: turns cost 1.5 % beside jobs that were still apart, and then these met.
+    #[test]
+    fn jobs_that_meet_after_turns_have_ended_take_them_again_at_once() {
+        let mut judge = Judge::new(2);
+        let stretch = STRETCH_ITERATIONS + SETTLING;
+        let (verdicts, _) = run(&mut judge, 1_015, 1_000, 15, 2 * stretch);
+        assert!(verdicts.len() == 1 && !verdicts[0].hold, "{verdicts:?}");
+        let (verdicts, free) = run(&mut judge, 1_015, 1_300, 15, stretch);
+        assert!(verdicts.len() == 1 && verdicts[0].hold && free == stretch, "{verdicts:?}");
+        // And are not let go again soon.
+        assert_eq!(run(&mut judge, 1_015, 1_000, 15, 15 * stretch), (Vec::new(), 0));
+    }
+
     #[test]
     fn turns_that_pay_cost_a_stretch_now_and_then() {
         let mut judge = Judge::new(2);
         let (verdicts, free) = run(&mut judge, 105, 120, 5, 20_000);
         assert!(verdicts.iter().all(|v| v.hold && !v.is_new), "{verdicts:?}");
-        assert!(judge.means(0) == (MeanOf { count: 24, mean: Nanos(105) }, MeanOf { count: 24, mean: Nanos(120) }));
-        // One after 1, 4, 16, 64, 256 stretches.
-        assert_eq!(free, 5 * (STRETCH_ITERATIONS + SETTLING));
+        assert!(judge.means(0) == (MeanOf { count: 24, mean: Nanos(105) }, MeanOf { count: 8, mean: Nanos(120) }));
+        // One after 1, 4, 16, 64, 256 stretches, each as short as it may be.
+        assert_eq!(free, 5 * (CLEAR_ITERATIONS + SETTLING));
+        let (_, free) = run(&mut Judge::new(2), 105, 106, 5, 20_000);
+        assert_eq!(free, 5 * (STRETCH_ITERATIONS + SETTLING), "what is not clear needs whole ones");
     }
 
     #[test]

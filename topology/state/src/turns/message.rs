@@ -39,8 +39,8 @@ pub struct Note {
 /// What the service says to a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrderKind {
-    /// The note came; there is nothing to say.
-    Heard,
+    /// This note of the start came; there is nothing to say. The word that a start was heard must not look like the word that its end was.
+    Heard(NoteKind),
     /// Start.
     Grant,
     /// This start, the next one, needs not ask.

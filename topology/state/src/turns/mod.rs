@@ -15,7 +15,7 @@ use alloc::{
     vec::Vec,
 };
 
-use turns::{Action, Arbiter, Ask, Event};
+use turns::{Action, Arbiter, Ask, Because, Event};
 use units::{FabricTime, Nanos};
 
 use crate::SessionId;
@@ -121,6 +121,9 @@ pub struct TurnCounts {
     pub waited: u64,
     /// Time from asking to the grant, summed.
     pub waiting: Nanos,
+    /// Starts that were granted though somebody may have been in the way: they had waited for as long as an iteration takes, nobody
+    /// tells the job's ends, or the group runs free.
+    pub let_go: u64,
 }
 
 /// Where a message stands: of one writer, this only grows.
@@ -303,14 +306,17 @@ impl Turns {
             _ => {}
         }
         let known = entry.known.replace(place);
-        entry.ordered = None;
+        let is_granted = entry.ordered.take() == Some((note.number, OrderKind::Grant));
         if let Some((at, _)) = entry.again.take() {
             self.again.remove(&(at, note.job.clone()));
         }
-        self.take(note, known);
+        // A start that went by itself while its grant was under way has been counted with the grant.
+        if note.kind != NoteKind::Started || !is_granted {
+            self.take(note, known);
+        }
         // What the arbiter said is the answer; where it said nothing, this is.
         let unanswered = self.jobs.get(&note.job).filter(|entry| entry.ordered.is_none());
-        self.orders.extend(unanswered.and_then(|entry| entry.order(note.number, OrderKind::Heard, Nanos(0))));
+        self.orders.extend(unanswered.and_then(|entry| entry.order(note.number, OrderKind::Heard(note.kind), Nanos(0))));
     }
 
     /// Tells the arbiter what a note says beyond what was known.
@@ -370,7 +376,7 @@ impl Turns {
     /// The answer to a note that was heard before: the last order, or that it was heard.
     fn answer_again(&mut self, note: &Note) {
         let Some(entry) = self.jobs.get(&note.job) else { return };
-        let (number, kind) = entry.ordered.unwrap_or((note.number, OrderKind::Heard));
+        let (number, kind) = entry.ordered.unwrap_or((note.number, OrderKind::Heard(note.kind)));
         let until = self.groups.get(&entry.group).and_then(|r| r.arbiter.waits_until(entry.index));
         let at_most = until.filter(|_| kind == OrderKind::Hold).map_or(Nanos(0), |until| until.since(self.now));
         self.orders.extend(entry.order(number, kind, at_most));
@@ -400,6 +406,7 @@ impl Turns {
     }
 
     fn act(&mut self, group: u64, action: Action) {
+        let let_go = matches!(action, Action::Grant { because: Because::Bound | Because::NoEnds | Because::Open, .. });
         let (job, kind, at_most) = match action {
             Action::Grant { job, lease, .. } => (job, OrderKind::Grant, lease),
             Action::GrantAhead { job } => (job, OrderKind::GrantAhead, Nanos(0)),
@@ -414,6 +421,7 @@ impl Turns {
         let ahead = matches!(kind, OrderKind::GrantAhead | OrderKind::Withdraw);
         let number = known.saturating_add(u64::from(ahead));
         let before = entry.ordered.replace((number, kind)).map(|(_, kind)| kind);
+        entry.counts.let_go += u64::from(let_go);
         match kind {
             OrderKind::Hold => entry.counts.waited += u64::from(before != Some(OrderKind::Hold)),
             OrderKind::Grant => entry.waited_until(now),
@@ -552,7 +560,7 @@ mod tests {
         assert_eq!(world.note(1, "a", 1, Ready), [(1, 1, Grant)]);
         assert_eq!(world.note(2, "b", 1, Ready), [(2, 1, Hold)]);
         world.now = 40;
-        assert_eq!(world.note(1, "a", 1, Ended), [(2, 1, Grant), (1, 1, Heard)]);
+        assert_eq!(world.note(1, "a", 1, Ended), [(2, 1, Grant), (1, 1, Heard(Ended))]);
         let b = world.turns.view().find(|view| view.job == "b").unwrap();
         assert_eq!((b.counts.asked, b.counts.waited, b.counts.waiting), (1, 1, Nanos(40 * MS)));
         assert_eq!(b.sends_until, Some(FabricTime((40 + 52) * MS)));
@@ -577,11 +585,30 @@ mod tests {
         world.note(1, "a", 1, Ready);
         world.note(2, "b", 1, Ready);
         // b waited in vain and went by itself.
-        assert_eq!(world.note(2, "b", 1, Ended), [(2, 1, Heard)]);
+        assert_eq!(world.note(2, "b", 1, Ended), [(2, 1, Heard(Ended))]);
         let b = world.turns.view().find(|view| view.job == "b").unwrap();
         assert_eq!((b.waits_since, b.sends_until), (None, None));
-        assert_eq!(world.note(3, "c", 4, Ended), [(3, 4, Heard)]);
+        assert_eq!(world.note(3, "c", 4, Ended), [(3, 4, Heard(Ended))]);
         assert_eq!(world.turns.view().find(|view| view.job == "c").unwrap().counts.unasked, 1);
+    }
+
+    /// Found by the simulator: the grant and the word that the start went crossed, the start counted as another iteration, and its job had a
+    /// bound of a millisecond from then on.
+    #[test]
+    fn a_start_that_crosses_its_grant_is_no_second_one() {
+        let mut world = World::new(false);
+        world.note(1, "a", 1, Ready);
+        world.now = 1;
+        assert_eq!(world.note(1, "a", 1, Started), [(1, 1, Heard(Started))]);
+        world.now = 40;
+        world.note(1, "a", 1, Ended);
+        world.now = 99;
+        world.note(2, "b", 1, Ready);
+        world.now = 100;
+        let note = Note { job: "a".into(), writer: 7, number: 2, kind: Ready, phase: 0, age: Nanos(0), sent: Nanos(0) };
+        world.turns.handle(FabricTime(100 * MS), TurnEvent::Note { session: SessionId(1), note });
+        let (_, order) = world.turns.poll().unwrap();
+        assert_eq!((order.kind, order.at_most), (Hold, Nanos(51 * MS)), "the rest of the lease of b");
     }
 
     #[test]
@@ -627,13 +654,13 @@ mod tests {
             said += world.handle(TurnEvent::Tick).iter().filter(|order| order.2 == Withdraw).count();
         }
         assert_eq!(said, 2);
-        assert_eq!(world.note(1, "a", 2, Withdrawn), [(2, 1, Grant), (1, 2, Heard)]);
+        assert_eq!(world.note(1, "a", 2, Withdrawn), [(2, 1, Grant), (1, 2, Heard(Withdrawn))]);
         // And if it started meanwhile, the start counts.
         let mut world = World::new(true);
         world.note(1, "a", 1, Ready);
         world.note(1, "a", 1, Ended);
         world.note(2, "b", 1, Ready);
-        assert_eq!(world.note(1, "a", 2, Started), [(1, 2, Heard)]);
+        assert_eq!(world.note(1, "a", 2, Started), [(1, 2, Heard(Started))]);
         assert!(world.turns.view().find(|view| view.job == "b").unwrap().waits_since.is_some());
     }
 
