@@ -40,13 +40,15 @@ extern crate alloc;
 
 mod arbiter;
 mod demand;
+mod event;
 mod learned;
 
 use alloc::vec::Vec;
 
 use units::{Nanos, Rate};
 
-pub use arbiter::{Action, Arbiter, Because, Event, WITHDRAW_WITHIN};
+pub use arbiter::{Arbiter, WITHDRAW_WITHIN};
+pub use event::{Action, Because, Event};
 pub use learned::{ENDS_MISSED_MAX, LEASE_GRACE};
 
 /// What a start is for.

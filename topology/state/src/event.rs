@@ -6,19 +6,7 @@ use fabric::Fabric;
 use job::{Job, Placement};
 use units::Nanos;
 
-use crate::{Document, turns::Judged};
-
-/// A request that waits for an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestId(pub u64);
-
-/// One connection of one agent. Never used twice; a later connection has a greater number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionId(pub u64);
-
-/// A batch of records on its way to the store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(pub u64);
+use crate::{Document, RequestId, SessionId, Ticket, turns::Judged};
 
 /// A job as committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
