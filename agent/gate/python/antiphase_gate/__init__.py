@@ -141,9 +141,9 @@ def default_gate():
     return _gate
 
 
-def step():
+def step(phase=0):
     """`Gate.step` of this process's job, as the environment names it."""
-    return default_gate().step()
+    return default_gate().step(phase)
 
 
 def done():
@@ -151,6 +151,6 @@ def done():
     default_gate().done()
 
 
-def turn():
+def turn(phase=0):
     """`Gate.turn` of this process's job."""
-    return default_gate().turn()
+    return default_gate().turn(phase)
