@@ -143,8 +143,7 @@ impl Node {
     pub(crate) async fn start(service: SocketAddr, host: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("sys/class/net")).unwrap();
-        let text =
-            format!("host = \"{host}\"\n[service]\naddress = \"{service}\"\ninsecure_loopback = true\n[metrics]\nlisten = \"\"\n");
+        let text = format!("host = \"{host}\"\n[service]\naddress = \"{service}\"\ninsecure_loopback = true\n[metrics]\nlisten = \"\"\n");
         let mut config = Config::parse(&text).unwrap();
         config.page_dir = folder.path().join("run");
         let (session_ends, agent_ends) = wiring::channels(None);

@@ -1,0 +1,166 @@
+//! The thread that gives turns, with agents that are channels.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::{
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender, channel},
+    },
+    time::Duration,
+};
+
+use antiphase_topology::{
+    FabricClock,
+    metrics::Metrics,
+    turns::{TurnsThread, Way},
+};
+use proto::{
+    datagram::from_service,
+    v1alpha1::{TurnOrder, turn_note, turn_order::Kind},
+};
+use state::{
+    SessionId,
+    turns::{Note, NoteKind, TurnGroup, TurnJob},
+};
+use turns::{Group, Member, Up, Use};
+use units::{Nanos, Rate};
+
+/// Everything comes by then.
+const SOON: Duration = Duration::from_secs(30);
+const MS: u64 = 1_000_000;
+
+struct Channel {
+    room: usize,
+    to: Sender<Vec<u8>>,
+}
+
+impl Way for Channel {
+    fn room(&self) -> Option<usize> {
+        Some(self.room)
+    }
+
+    fn send(&self, datagram: Vec<u8>) {
+        assert!(datagram.len() <= self.room);
+        let _ = self.to.send(datagram);
+    }
+}
+
+struct Agent {
+    session: SessionId,
+    orders: Receiver<Vec<u8>>,
+}
+
+impl Agent {
+    /// The orders of the next datagram.
+    fn orders(&self) -> Vec<TurnOrder> {
+        from_service(&self.orders.recv_timeout(SOON).unwrap()).unwrap().orders
+    }
+
+    fn order(&self) -> (Kind, u64, turn_note::Kind) {
+        let orders = self.orders();
+        let [order] = &orders[..] else { panic!("{orders:?}") };
+        (order.kind(), order.number, order.heard())
+    }
+}
+
+/// Jobs on hosts of the same names: each sends 40 of 100 ms at the rate of one link.
+fn group(names: &[&str]) -> Arc<TurnGroup> {
+    let up = Up { start: Nanos(0), end: Nanos(40 * MS), rate: Rate(50_000) };
+    let member = |index: u32| Member {
+        iteration: Nanos(100 * MS),
+        uses: vec![Use { link: 0, ups: vec![up] }],
+        opponents: (0..names.len() as u32).filter(|&other| other != index).collect(),
+    };
+    let members = (0..names.len() as u32).map(member).collect();
+    let jobs = names.iter().map(|&name| TurnJob { name: name.into(), leader_host: name.into() }).collect();
+    Arc::new(TurnGroup { jobs, group: Group { members, limits: vec![Rate(50_000)], ahead: false } })
+}
+
+fn note(job: &str, number: u64, kind: NoteKind) -> Note {
+    Note { job: job.into(), writer: 7, number, kind, phase: 0, age: Nanos(0), sent: Nanos(40 * MS) }
+}
+
+struct Running {
+    thread: TurnsThread,
+    clock: FabricClock,
+}
+
+impl Running {
+    fn start(names: &[&str]) -> Self {
+        let clock = FabricClock::start();
+        let thread = TurnsThread::start(clock, Arc::new(Metrics::new().unwrap()), |_| {}).unwrap();
+        thread.handle.groups(vec![group(names)]);
+        Self { thread, clock }
+    }
+
+    fn agent(&self, number: u64, host: &str, room: usize) -> Agent {
+        let (to, orders) = channel();
+        self.thread.handle.session(SessionId(number), host.into(), Channel { room, to });
+        Agent { session: SessionId(number), orders }
+    }
+
+    fn say(&self, agent: &Agent, notes: Vec<Note>) {
+        self.thread.handle.notes(agent.session, self.clock.now(), notes);
+    }
+}
+
+#[test]
+fn notes_are_answered_and_leases_end_by_themselves() {
+    let running = Running::start(&["a", "b"]);
+    let (a, b) = (running.agent(1, "a", 1_200), running.agent(2, "b", 1_200));
+    running.say(&a, vec![note("a", 1, NoteKind::Ready)]);
+    assert_eq!(a.order(), (Kind::Grant, 1, turn_note::Kind::Unspecified));
+    running.say(&b, vec![note("b", 1, NoteKind::Ready)]);
+    assert_eq!(b.order(), (Kind::Hold, 1, turn_note::Kind::Unspecified));
+    running.say(&a, vec![note("a", 1, NoteKind::Ended)]);
+    assert_eq!(a.order(), (Kind::Heard, 1, turn_note::Kind::Ended));
+    assert_eq!(b.order(), (Kind::Grant, 1, turn_note::Kind::Unspecified));
+    // b says nothing more: its lease ends by the clock, and the thread wakes for it.
+    running.say(&a, vec![note("a", 2, NoteKind::Ready)]);
+    assert_eq!(a.order().0, Kind::Hold);
+    loop {
+        // Nearer ends may be said before.
+        match a.order() {
+            (Kind::Hold, 2, _) => {}
+            granted => break assert_eq!(granted.0, Kind::Grant),
+        }
+    }
+    running.thread.stop();
+}
+
+#[test]
+fn orders_of_one_wake_share_datagrams_that_fit() {
+    let names: Vec<String> = (0..12).map(|i| format!("job-{i}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let running = Running::start(&[]);
+    let agent = running.agent(1, "host", 200);
+    // Jobs that take no turns here: each is let go.
+    running.say(&agent, names.iter().map(|name| note(name, 1, NoteKind::Ready)).collect());
+    let mut datagrams = Vec::new();
+    while datagrams.iter().map(Vec::len).sum::<usize>() < names.len() {
+        datagrams.push(agent.orders());
+    }
+    assert!(datagrams.len() > 1 && datagrams.len() < names.len() / 2, "{datagrams:?}");
+    assert!(datagrams.iter().flatten().all(|order| order.kind() == Kind::Grant));
+    running.thread.stop();
+}
+
+#[test]
+fn a_session_that_is_gone_hears_nothing_more() {
+    let running = Running::start(&["a", "b"]);
+    let (a, b) = (running.agent(1, "a", 1_200), running.agent(2, "b", 1_200));
+    running.say(&a, vec![note("a", 1, NoteKind::Ready)]);
+    assert_eq!(a.order().0, Kind::Grant);
+    running.thread.handle.gone(a.session);
+    running.say(&b, vec![note("b", 1, NoteKind::Ready)]);
+    // What a sends ends with its lease.
+    assert_eq!(b.order().0, Kind::Hold);
+    loop {
+        match b.order().0 {
+            Kind::Hold => {}
+            kind => break assert_eq!(kind, Kind::Grant),
+        }
+    }
+    assert!(a.orders.recv_timeout(SOON).is_err(), "its way was dropped");
+    running.thread.stop();
+}
