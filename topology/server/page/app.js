@@ -57,15 +57,15 @@ function next() {
   return null;
 }
 
-// What the shifts do for the iterations of jobs that share links: as their gates see it, or as predicted where none has reported.
+// What holding does for the iterations of jobs that share links: as their gates see it, or as predicted where none has reported.
 function gain() {
   const sharing = seen.jobs.filter((j) => j.shared_links.length && j.predicted_contended_ns);
   const measured = sharing.filter((j) => j.iteration_ns);
   const part = (jobs, now) => jobs.reduce((sum, j) => sum + now(j) / j.predicted_contended_ns, 0) / jobs.length;
   const says = (part) => (Math.abs(part - 1) < 0.0005 ? "as long as" : `${Math.abs(100 * (1 - part)).toFixed(1)} % ${part < 1 ? "shorter" : "longer"} than`) ;
-  if (measured.length) return `Measured: iterations of ${count(measured.length, "job")} are on average ${says(part(measured, (j) => j.iteration_ns))} predicted without the shifts.`;
+  if (measured.length) return `Measured: iterations of ${count(measured.length, "job")} are on average ${says(part(measured, (j) => j.iteration_ns))} predicted with nobody held.`;
   const planned = (j) => j.predicted_interleaved_ns ?? j.predicted_contended_ns;
-  if (sharing.length) return `Predicted: iterations of ${count(sharing.length, "job")} are on average ${says(part(sharing, planned))} without the shifts. No gate has reported yet.`;
+  if (sharing.length) return `Predicted: iterations of ${count(sharing.length, "job")} are on average ${says(part(sharing, planned))} with nobody held. No gate has reported yet.`;
   return "";
 }
 

@@ -67,24 +67,24 @@ export function jobs(all, series, nothing) {
       cell(duration(job.predicted_interleaved_ns), "number"),
       cell(duration(job.iteration_ns), "number"),
       cell(past.length > 1 ? spark(past, jobColour(job.id)) : ""),
-      cell(duration(slot.period_ns), "number"),
-      cell(duration(slot.offset_ns), "number"),
-      cell(signed(job.phase_error_ns), "number"),
-      cell(duration(slot.slack_ns), "number"),
+      cell(slot.turns ? "by turns" : duration(slot.period_ns), "number"),
+      cell(slot.turns ? "–" : duration(slot.offset_ns), "number"),
+      cell(slot.turns ? "–" : signed(job.phase_error_ns), "number"),
+      cell(slot.turns ? "–" : duration(slot.slack_ns), "number"),
       cell(job.slips === undefined || job.slips === null ? "–" : `${job.slips}`, "number"),
       cell(job.fail_opens ? html("span", { class: "state-open" }, `${job.fail_opens}`) : "–", "number"),
       cell(job.shared_links.length ? count(job.shared_links.length, "link") : "none"));
   });
   return table([
     ["Job", ""],
-    ["State", "committed: its gate has not reported; held: its gate holds it to its slot; free: it runs as it comes; drifting: off its slot; open: its gate fails open"],
+    ["State", "committed: its gate has not reported; held: it takes turns, or its gate holds it to its slot; free: it runs as it comes; drifting: off its slot; open: its gate fails open"],
     [">Hosts", ""],
     [">Solo", "An iteration alone, from the profile; ≠ if another period was learned"],
     [">Contended", "An iteration with nobody held, predicted"],
-    [">Interleaved", "An iteration with those jobs held that are, predicted"],
+    [">Interleaved", "An iteration as they are held, by turns or by slots, predicted"],
     [">Now", "An iteration as its gate sees it"],
     ["", "Iterations of the last minutes"],
-    [">Period", "Its starts are this far apart"],
+    [">Period", "Its starts are this far apart; by turns: it starts when those ahead of it have ended"],
     [">Offset", "Its starts are due this long after a multiple of the period"],
     [">Late by", "How far it starts from its slot"],
     [">Slack", "How far it may drift before a score falls"],
@@ -107,5 +107,5 @@ export function agents(all) {
     ["Host", ""], ["State", "lost: no session; quarantined: its clock is too uncertain for the slack of a job that it leads"],
     [">Clock bound", "Its clock is wrong by at most this"], [">Round trip", "To the service, at best"],
     [">Plan", "Of the plan that it follows"], ["Version", ""], ["Jobs", "With a rank on this host"],
-  ], rows.length ? rows : empty(7, ["No agent has connected: nobody holds a job to its slot. Start ", html("code", {}, "antiphase-agent"), " on the hosts."]));
+  ], rows.length ? rows : empty(7, ["No agent has connected: nobody holds a job. Start ", html("code", {}, "antiphase-agent"), " on the hosts."]));
 }

@@ -6,11 +6,14 @@ use units::{Nanos, NodeTime};
 
 use crate::{Note, NoteKind, Order, OrderKind, Permit, Told, ToldKind, Turn};
 
-/// How long what was told waits for its answer before it is told again. An answer takes less than a millisecond, and a gate that hears
-/// nothing for [`ANSWER_WITHIN`](crate::ANSWER_WITHIN) goes: the first repeat still comes in time. Each later one waits twice as long.
+/// How long what was told waits for its answer before it is told again. An answer takes less than a millisecond in one building, and a
+/// start waits for [`SERVICE_WITHIN`]: three repeats still come in time. Each later one waits twice as long.
 pub const REPEAT_FIRST: Nanos = Nanos::from_millis(3);
 /// Repeats of one thing told: after 96 ms and six losses in a row nobody is there.
 pub const REPEATS_MAX: u32 = 5;
+/// How long a start waits for a service that does not answer: twice the way to one 5 ms away, and a repeat. After
+/// [`REPEATS_MAX`] the service counts as silent, and no start waits for it any more.
+pub const SERVICE_WITHIN: Nanos = Nanos::from_millis(25);
 /// A start that waits asks again when all but this part of what it was told is over. By then its grant has come, because leases are a
 /// quarter longer than what they stand for; if it was lost, this costs a little and not the whole rest.
 const ASK_AGAIN_BEFORE: u64 = 8;
@@ -158,6 +161,10 @@ impl TurnAgent {
                 self.tell_seen(now);
                 if self.is_alone() {
                     self.let_go();
+                } else {
+                    // The gate hears at once that it was heard: how far away the service is, is the agent's to know.
+                    let until = now.saturating_add(SERVICE_WITHIN);
+                    self.permit(note.writer, note.number, Permit::NotBefore(until), Source::Granted);
                 }
             }
             NoteKind::Started => {

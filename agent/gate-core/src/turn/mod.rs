@@ -11,7 +11,7 @@ mod note;
 mod order;
 mod wait;
 
-pub use agent::{PageChange, REPEAT_FIRST, REPEATS_MAX, TurnAgent, TurnCounts};
+pub use agent::{PageChange, REPEAT_FIRST, REPEATS_MAX, SERVICE_WITHIN, TurnAgent, TurnCounts};
 pub use gate::{SILENT_FOR, TurnDecision, TurnGate, UNHEARD_MAX};
 pub use note::{Note, NoteKind, WHOLE_ITERATION};
 pub use order::{Order, OrderKind, Told, ToldKind};
