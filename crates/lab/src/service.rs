@@ -16,7 +16,7 @@ use job::TrafficPhase;
 use serde_json::{Value, json};
 use units::Nanos;
 
-use crate::{case::Case, client::Client, control::Hold, management, network::Lab, plan::Plan, tool};
+use crate::{case::Case, client::Client, hold::Hold, management, network::Lab, plan::Plan, tool};
 
 /// Port of the service.
 pub(crate) const PORT: u16 = 7_480;
