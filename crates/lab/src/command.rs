@@ -13,8 +13,9 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::{
     case::{BUILTIN, Case, CaseError, builtin},
-    control::{self, Control, Hold, Place},
+    control,
     experiment::{self, Options},
+    hold::{Control, Hold, Place},
     html,
     interrupt::Interrupt,
     live,

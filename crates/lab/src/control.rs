@@ -4,6 +4,7 @@
 //! the gate and the plan alone. `service`: the topology service and its agents, from the jobs committed to it.
 
 use std::{
+    collections::BTreeMap,
     fs,
     iter::Sum,
     path::{Path, PathBuf},
@@ -17,12 +18,13 @@ use std::{
 
 use anyhow::{Context, Result};
 use gate::{Gate, JobName, PageWriter, ReportReader};
-use gate_core::{Mode, Schedule};
+use gate_core::{Mode, Reason, Schedule};
 use serde::{Deserialize, Serialize};
 use units::Nanos;
 
 use crate::{
-    case::{Case, CaseError},
+    case::Case,
+    hold::{Control, Hold},
     network::Lab,
     plan::Plan,
     service::{Binaries, Service},
@@ -35,81 +37,6 @@ const STALE_AFTER: Nanos = Nanos::from_millis(2_000);
 /// How long a plan may be believed after the last heartbeat.
 const EXPIRES_AFTER: Nanos = Nanos::from_millis(60_000);
 
-/// Who holds the jobs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Control {
-    /// This process writes the schedule pages itself.
-    #[default]
-    Direct,
-    /// The topology service and one agent beside every rank, over a network of their own.
-    Service,
-}
-
-/// What the jobs are held by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Hold {
-    /// A ready job goes when those ahead of it have ended.
-    Turns,
-    /// A ready job goes at its next slot.
-    Slots,
-}
-
-/// Where a case is played: what can hold jobs differs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    Kernel(Control),
-    VirtualTime,
-}
-
-impl Hold {
-    /// The word for people and for documents.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Turns => "turns",
-            Self::Slots => "slots",
-        }
-    }
-
-    /// What holds the jobs there: what was asked for, else the first of what is there. The one place that decides it.
-    ///
-    /// # Errors
-    /// A [`CaseError`] for what cannot hold jobs there.
-    pub(crate) fn decide(asked: Option<Self>, place: Place) -> Result<Self, CaseError> {
-        let there = place.holds();
-        let hold = asked.or(there.first().copied()).unwrap_or(Self::Slots);
-        if there.contains(&hold) {
-            return Ok(hold);
-        }
-        let known: Vec<&str> = there.iter().map(|hold| hold.word()).collect();
-        let problem = format!("{}: {} {}", hold.word(), place.words(), known.join(" or "));
-        Err(CaseError::Value { place: "--hold".into(), problem })
-    }
-}
-
-impl Place {
-    /// What jobs can be held by, the default first.
-    pub(crate) fn holds(self) -> &'static [Hold] {
-        match self {
-            // Turns need somebody who hears that a job has ended, and pages written by hand hear nothing.
-            Self::Kernel(Control::Direct) => &[Hold::Slots],
-            Self::Kernel(Control::Service) => &[Hold::Turns, Hold::Slots],
-            // [pending] Turns are the first here too, once the simulator carries them.
-            Self::VirtualTime => &[Hold::Slots],
-        }
-    }
-
-    fn words(self) -> &'static str {
-        match self {
-            Self::Kernel(Control::Direct) => "pages that the lab writes itself hold jobs by",
-            Self::Kernel(Control::Service) => "the service and its agents hold jobs by",
-            Self::VirtualTime => "in virtual time jobs are held by",
-        }
-    }
-}
-
 /// The gates that leaders pass in a take.
 #[derive(Clone, Copy, Debug)]
 pub struct Gates<'a> {
@@ -120,7 +47,7 @@ pub struct Gates<'a> {
 }
 
 /// Totals of a gate in one take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateTotals {
     /// Starts that passed the gate.
     pub iterations: u64,
@@ -128,17 +55,24 @@ pub struct GateTotals {
     pub holds: u64,
     /// Starts that missed a slot and waited for the next.
     pub slips: u64,
-    /// Starts that went because the plan could not be trusted.
+    /// Starts that went because the plan could not be trusted, or nobody answered.
     pub fail_opens: u64,
+    /// Starts by the word of their reason, those that occurred; not counted in virtual time.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub reasons: BTreeMap<String, u64>,
 }
 
 impl Sum for GateTotals {
     fn sum<I: Iterator<Item = Self>>(totals: I) -> Self {
-        totals.fold(Self::default(), |sum, one| Self {
-            iterations: sum.iterations + one.iterations,
-            holds: sum.holds + one.holds,
-            slips: sum.slips + one.slips,
-            fail_opens: sum.fail_opens + one.fail_opens,
+        totals.fold(Self::default(), |mut sum, one| {
+            one.reasons.into_iter().for_each(|(reason, count)| *sum.reasons.entry(reason).or_default() += count);
+            Self {
+                iterations: sum.iterations + one.iterations,
+                holds: sum.holds + one.holds,
+                slips: sum.slips + one.slips,
+                fail_opens: sum.fail_opens + one.fail_opens,
+                reasons: sum.reasons,
+            }
         })
     }
 }
@@ -151,7 +85,14 @@ impl GateTotals {
         let report = ReportReader::open_or_create(folder, job).ok().and_then(|report| report.read());
         let Some(report) = report else { return Self::default() };
         let counters = report.tracker.counters();
-        Self { iterations: counters.iterations, holds: counters.holds, slips: counters.slips, fail_opens: counters.fail_opens() }
+        let reasons = Reason::ALL.iter().zip(&counters.by_reason).filter(|(_, count)| **count > 0);
+        Self {
+            iterations: counters.iterations,
+            holds: counters.holds,
+            slips: counters.slips,
+            fail_opens: counters.fail_opens(),
+            reasons: reasons.map(|(reason, count)| (reason.word().to_owned(), *count)).collect(),
+        }
     }
 }
 
@@ -295,21 +236,5 @@ impl Drop for Heart {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Nothing is held in another way than it was asked for, and without a wish in the first way that the place knows.
-    #[test]
-    fn what_holds_jobs_is_decided_by_the_place() {
-        for place in [Place::Kernel(Control::Direct), Place::Kernel(Control::Service), Place::VirtualTime] {
-            assert_eq!(Hold::decide(None, place), Ok(place.holds()[0]));
-            assert_eq!(Hold::decide(Some(Hold::Slots), place), Ok(Hold::Slots));
-        }
-        let refused = Hold::decide(Some(Hold::Turns), Place::Kernel(Control::Direct)).unwrap_err().to_string();
-        assert_eq!(refused, "--hold: turns: pages that the lab writes itself hold jobs by slots");
     }
 }

@@ -9,7 +9,8 @@ use units::LinkId;
 use crate::{
     analysis::{self, Spread},
     case::Timing,
-    control::{self, Control, GateTotals, Hold},
+    control::{self, GateTotals},
+    hold::{Control, Hold},
     interrupt::Interrupt,
     network::Lab,
     plan::{Plan, plan},
@@ -189,7 +190,7 @@ fn job_row(lab: &Lab, options: &Options, (rounds, last): (&[Round], &Round), job
     let gains = seen.contended.iter().zip(&seen.held).map(|(before, after)| 1.0 - after.mean / before.mean);
     let plan = &last.held.plan.jobs[job];
     let said = |r: &Round| Formula::of(&r.held.plan.jobs[job], options.hold, r.slots.is_some());
-    let gates = |of: &dyn Fn(&Round) -> Option<&Held>| rounds.iter().filter_map(of).filter_map(|h| h.gates.get(job)).copied().sum();
+    let gates = |of: &dyn Fn(&Round) -> Option<&Held>| rounds.iter().filter_map(of).filter_map(|h| h.gates.get(job)).cloned().sum();
     Ok(JobRow {
         up_ms: plan.solo.up().as_millis_f64(),
         ups: UpRow::of(spec, plan),

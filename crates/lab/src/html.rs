@@ -158,7 +158,7 @@ fn link_view(report: &Report, link: &LinkRow, alike: usize) -> LinkView {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::Hold;
+    use crate::hold::Hold;
 
     #[test]
     fn the_page_shows_every_job_and_shared_link() {

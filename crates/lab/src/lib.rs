@@ -15,6 +15,7 @@ mod command;
 pub mod control;
 pub mod experiment;
 mod gateway;
+pub mod hold;
 mod html;
 pub mod interrupt;
 pub mod live;

@@ -10,9 +10,10 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     case::{Case, CaseError, Timing},
-    control::{self, GateTotals, Gates, Hold},
+    control::{self, GateTotals, Gates},
     experiment,
     gateway::Gateway,
+    hold::Hold,
     interrupt::Interrupt,
     network::Lab,
     plan::plan,
@@ -108,7 +109,7 @@ fn play(
     let ended = watch(&mut ranks, &mut service, options.held, interrupt);
     // Totals are printed also after an interrupt: Ctrl-C is the ordinary end of a watch.
     for (job, folder) in lab.case.jobs.iter().zip(&folders) {
-        let GateTotals { iterations, holds, slips, fail_opens } = GateTotals::of(folder, &job.id);
+        let GateTotals { iterations, holds, slips, fail_opens, .. } = GateTotals::of(folder, &job.id);
         say(&format!("{}: {iterations} starts, {holds} held, {slips} slips, {fail_opens} failed open", job.id));
     }
     ended

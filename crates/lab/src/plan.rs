@@ -11,7 +11,7 @@ use units::Nanos;
 
 use crate::{
     case::{Case, Timing},
-    control::Hold,
+    hold::Hold,
 };
 
 /// Periods are whole microseconds.

@@ -40,7 +40,7 @@ const CHUNK_BYTES: usize = 1 << 16;
 /// The byte that ends an iteration's data.
 const TOKEN: u8 = 1;
 /// Ranks go before other programs, or the other programs' use of two cores is what is measured.
-const NICENESS: i32 = -10;
+pub(crate) const NICENESS: i32 = -10;
 
 /// Arguments of `antiphase lab rank`.
 #[derive(Clone, Debug, clap::Args)]

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     analysis::Spread,
     case::LabJob,
-    control::{Control, GateTotals, Hold},
+    control::GateTotals,
+    hold::{Control, Hold},
     plan::JobPlan,
 };
 

@@ -16,7 +16,8 @@ use anyhow::{Context, Result};
 
 use crate::{
     case::{Case, CaseError},
-    control::{Gates, Hold},
+    control::Gates,
+    hold::Hold,
     network::{Lab, RANK_LABEL},
     program::Program,
     rank::RankPhase,

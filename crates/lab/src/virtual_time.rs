@@ -3,7 +3,7 @@
 //! Virtual time needs neither root nor Linux, and takes milliseconds. The model leaves out what a kernel adds: slow start, queues that
 //! take turns, processes that wait for a core (docs/limits.md).
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use anyhow::{Context, Result};
 use job::Collective;
@@ -13,7 +13,8 @@ use units::Nanos;
 use crate::{
     analysis::Spread,
     case::{Case, LabJob, LabPhase, Timing},
-    control::{Control, GateTotals, Hold},
+    control::GateTotals,
+    hold::{Control, Hold},
     plan::{LinkPlan, Plan, plan},
     report::{Formula, JobRow, LinkRow, REPORT_SCHEMA, Report, Runs, UpRow},
 };
@@ -124,6 +125,7 @@ fn gates(of: &Comparison, job: usize) -> GateTotals {
         holds: records.iter().filter(|i| i.held() > Nanos(0)).count() as u64,
         slips: of.jobs[job].slips,
         fail_opens: of.jobs[job].fail_opens,
+        reasons: BTreeMap::new(),
     }
 }
 
