@@ -93,9 +93,9 @@ fn config(dir: &Path, group: usize) -> ClientConfig {
     config
 }
 
-async fn until(due: Option<Instant>) {
-    match due {
-        Some(due) => tokio::time::sleep_until(due).await,
+async fn due(player: Option<&Player>) {
+    match player {
+        Some(player) => player.due().await,
         None => std::future::pending().await,
     }
 }
@@ -153,7 +153,7 @@ async fn agent(
                     connection.send_datagram(note)?;
                 }
             }
-            () = until(player.as_ref().map(Player::due)) => {
+            () = due(player.as_ref()) => {
                 for note in player.iter_mut().flat_map(Player::play) {
                     connection.send_datagram(note)?;
                 }

@@ -1,7 +1,11 @@
 //! Jobs that take turns, one for each agent: groups of five on one link, at five iterations a second.
 
 use std::{
-    sync::{Arc, Mutex},
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        mpsc::{RecvTimeoutError, Sender, channel},
+    },
     time::Duration,
 };
 
@@ -13,7 +17,7 @@ use proto::{
     v1alpha1::{AgentDatagram, TurnNote, TurnOrder, turn_note, turn_order},
 };
 use state::turns::{TurnGroup, TurnJob};
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 use turns::{Group, Member, Up, Use};
 use units::{Nanos, Rate};
 
@@ -55,8 +59,10 @@ fn job(number: usize) -> String {
 }
 
 /// What all jobs saw.
-#[derive(Default)]
-pub(crate) struct Board(Mutex<Seen>);
+pub(crate) struct Board {
+    seen: Mutex<Seen>,
+    alarm: Mutex<Sender<(Instant, Arc<Notify>)>>,
+}
 
 #[derive(Default)]
 struct Seen {
@@ -71,12 +77,12 @@ struct Seen {
 impl Board {
     /// Prints what it saw every few seconds.
     pub(crate) fn start() -> Arc<Self> {
-        let board = Arc::new(Self::default());
+        let board = Arc::new(Self { seen: Mutex::default(), alarm: Mutex::new(alarm()) });
         let shown = Arc::clone(&board);
         tokio::spawn(async move {
             loop {
                 tokio::time::sleep(WINDOW).await;
-                let mut seen = std::mem::take(&mut *shown.0.lock().unwrap());
+                let mut seen = std::mem::take(&mut *shown.seen.lock().unwrap());
                 seen.free.sort_unstable();
                 let Some(last) = seen.free.len().checked_sub(1) else { continue };
                 let at = |permille: usize| seen.free[last * permille / 1_000].as_secs_f64() * 1e6;
@@ -97,6 +103,27 @@ impl Board {
     }
 }
 
+/// Wakes jobs at times of their own. The runtime's timers go by the millisecond: with them all jobs of a millisecond would be ready at
+/// once, which jobs on a thousand machines are not.
+fn alarm() -> Sender<(Instant, Arc<Notify>)> {
+    let (send, asked) = channel::<(Instant, Arc<Notify>)>();
+    std::thread::spawn(move || {
+        let mut due: BTreeMap<(Instant, u64), Arc<Notify>> = BTreeMap::new();
+        for number in 0.. {
+            while let Some(first) = due.first_entry().filter(|first| first.key().0 <= Instant::now()) {
+                first.remove().notify_one();
+            }
+            let wait = due.first_key_value().map_or(WINDOW, |((at, _), _)| at.saturating_duration_since(Instant::now()));
+            match asked.recv_timeout(wait) {
+                Ok((at, notify)) => drop(due.insert((at, number), notify)),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    });
+    send
+}
+
 #[derive(Clone, Copy)]
 enum Doing {
     Computes,
@@ -112,39 +139,57 @@ pub(crate) struct Player {
     ahead: u64,
     doing: Doing,
     due: Instant,
+    woken: Arc<Notify>,
 }
 
 impl Player {
     pub(crate) fn new(number: usize, board: Arc<Board>) -> Self {
         // Spread over an iteration, and each with one of its own, so that jobs of a group meet in every way.
         let due = Instant::now() + ITERATION.mul_f64((number * 37 % 101) as f64 / 101.0);
-        Self { job: job(number), board, number: 0, ahead: 0, doing: Doing::Computes, due }
+        let player = Self { job: job(number), board, number: 0, ahead: 0, doing: Doing::Computes, due, woken: Arc::default() };
+        player.wake_at_due();
+        player
     }
 
-    pub(crate) fn due(&self) -> Instant {
-        self.due
+    /// Waits for when something is due, or was before that changed.
+    pub(crate) async fn due(&self) {
+        self.woken.notified().await;
+    }
+
+    fn wake_at_due(&self) {
+        self.board.alarm.lock().unwrap().send((self.due, Arc::clone(&self.woken))).unwrap();
     }
 
     /// What is due now.
     pub(crate) fn play(&mut self) -> Option<Bytes> {
         let now = Instant::now();
+        if now < self.due {
+            return None;
+        }
+        let said = self.play_at(now);
+        self.wake_at_due();
+        said
+    }
+
+    fn play_at(&mut self, now: Instant) -> Option<Bytes> {
         match self.doing {
             Doing::Computes => {
                 self.number += 1;
                 if self.ahead == self.number {
-                    self.board.0.lock().unwrap().ahead += 1;
+                    self.board.seen.lock().unwrap().ahead += 1;
                     return Some(self.start(now));
                 }
                 (self.doing, self.due) = (Doing::Waits { since: now, held: false }, now + UNHEARD);
                 Some(self.note(turn_note::Kind::Ready))
             }
             Doing::Waits { .. } => {
-                self.board.0.lock().unwrap().unheard += 1;
+                self.board.seen.lock().unwrap().unheard += 1;
                 Some(self.start(now))
             }
             Doing::Sends => {
                 // Up to a tenth more or less.
-                let jitter = (self.number * 7_919 % 1_000) as f64 / 5_000.0 - 0.1;
+                let mixed = (self.number * 7_919).wrapping_add(self.job.bytes().fold(0, |sum, byte| sum * 31 + u64::from(byte)));
+                let jitter = (mixed % 1_000) as f64 / 5_000.0 - 0.1;
                 let computes = ITERATION - SENDS;
                 (self.doing, self.due) = (Doing::Computes, now + computes.mul_f64(1.0 + jitter));
                 Some(self.note(turn_note::Kind::Ended))
@@ -155,14 +200,19 @@ impl Player {
     /// What the service says.
     pub(crate) fn hear(&mut self, datagram: &[u8]) -> Vec<Bytes> {
         let orders = from_service(datagram).unwrap().orders;
-        orders.iter().filter_map(|order| self.order(order)).collect()
+        let before = self.due;
+        let said = orders.iter().filter_map(|order| self.order(order)).collect();
+        if self.due != before {
+            self.wake_at_due();
+        }
+        said
     }
 
     fn order(&mut self, order: &TurnOrder) -> Option<Bytes> {
         let now = Instant::now();
         match (order.kind(), self.doing) {
             (turn_order::Kind::Grant, Doing::Waits { since, held }) if order.number == self.number => {
-                let mut seen = self.board.0.lock().unwrap();
+                let mut seen = self.board.seen.lock().unwrap();
                 if held {
                     seen.held += 1
                 } else {
@@ -194,7 +244,7 @@ impl Player {
     }
 
     fn start(&mut self, now: Instant) -> Bytes {
-        self.board.0.lock().unwrap().starts += 1;
+        self.board.seen.lock().unwrap().starts += 1;
         (self.doing, self.due) = (Doing::Sends, now + SENDS);
         self.note(turn_note::Kind::Started)
     }
