@@ -11,7 +11,7 @@ use std::{
 use proto::v1alpha1::{CounterSeries, GetTelemetryRequest, GetTelemetryResponse, HostSeries, JobSeries, Telemetry};
 use units::{FabricTime, Nanos};
 
-use crate::quic::{FabricClock, TelemetrySink};
+use crate::{FabricClock, quic::TelemetrySink};
 
 /// Width of a step: what a graph of minutes can show.
 pub const STEP_NS: u64 = 1_000_000_000;

@@ -24,9 +24,8 @@ use futures_util::future::BoxFuture;
 use proto::v1alpha1 as wire;
 use state::{Event, SessionId};
 
-use crate::{tls::Tls, turns::TurnsHandle};
+use crate::{FabricClock, tls::Tls, turns::TurnsHandle};
 
-pub use clock::FabricClock;
 pub use endpoint::endpoint;
 pub use outbox::{Inbox, Outbox, Outgoing};
 pub use serve::serve;

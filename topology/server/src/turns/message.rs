@@ -19,21 +19,21 @@ pub(crate) fn note(note: TurnNote) -> Option<Note> {
     Some(Note { job: job.into(), writer, number, kind, phase, age: Nanos(age_ns), sent: Nanos(up_ns) })
 }
 
-/// An order as it goes. `heard` is what the note said to which it is the answer.
-pub(super) fn order(order: &Order, heard: Option<NoteKind>) -> TurnOrder {
+/// An order as it goes.
+pub(super) fn order(order: &Order) -> TurnOrder {
     let kind = match order.kind {
-        OrderKind::Heard => turn_order::Kind::Heard,
+        OrderKind::Heard(_) => turn_order::Kind::Heard,
         OrderKind::Grant => turn_order::Kind::Grant,
         OrderKind::GrantAhead => turn_order::Kind::GrantAhead,
         OrderKind::Hold => turn_order::Kind::Hold,
         OrderKind::Withdraw => turn_order::Kind::Withdraw,
     };
-    let heard = match heard.filter(|_| order.kind == OrderKind::Heard) {
-        None => turn_note::Kind::Unspecified,
-        Some(NoteKind::Withdrawn) => turn_note::Kind::Withdrawn,
-        Some(NoteKind::Ready) => turn_note::Kind::Ready,
-        Some(NoteKind::Started) => turn_note::Kind::Started,
-        Some(NoteKind::Ended) => turn_note::Kind::Ended,
+    let heard = match order.kind {
+        OrderKind::Heard(NoteKind::Withdrawn) => turn_note::Kind::Withdrawn,
+        OrderKind::Heard(NoteKind::Ready) => turn_note::Kind::Ready,
+        OrderKind::Heard(NoteKind::Started) => turn_note::Kind::Started,
+        OrderKind::Heard(NoteKind::Ended) => turn_note::Kind::Ended,
+        _ => turn_note::Kind::Unspecified,
     };
     TurnOrder {
         job: order.job.to_string(),

@@ -114,14 +114,14 @@ impl Loop {
     }
 
     fn note(&mut self, now: FabricTime, session: SessionId, came: FabricTime, note: Note) {
-        let (job, number, kind) = (Arc::clone(&note.job), note.number, note.kind);
+        let (job, number) = (Arc::clone(&note.job), note.number);
         self.turns.handle(now, TurnEvent::Note { session, note });
         while let Some((to, order)) = self.turns.poll() {
             let answers = to == session && order.job == job && order.number == number;
             if answers && order.kind == OrderKind::Grant {
                 self.granted.push(came);
             }
-            self.orders.entry(to).or_default().push_back(message::order(&order, answers.then_some(kind)));
+            self.orders.entry(to).or_default().push_back(message::order(&order));
         }
         self.judge();
     }
@@ -129,7 +129,7 @@ impl Loop {
     fn handle(&mut self, now: FabricTime, event: TurnEvent) {
         self.turns.handle(now, event);
         while let Some((to, order)) = self.turns.poll() {
-            self.orders.entry(to).or_default().push_back(message::order(&order, None));
+            self.orders.entry(to).or_default().push_back(message::order(&order));
         }
         self.judge();
     }
