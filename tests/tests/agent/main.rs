@@ -21,7 +21,8 @@ use gate::{Gate, JobName, PageReader, StepOutcome};
 use gate_core::Reason;
 use proto::v1alpha1::{HostPlan, Slot, Telemetry};
 use server::{
-    quic::{self, Controller, ControllerGone, FabricClock, Outbox, Seams, Settings, Stats, TelemetrySink},
+    FabricClock,
+    quic::{self, Controller, ControllerGone, Outbox, Seams, Settings, Stats, TelemetrySink},
     tls::Tls,
 };
 use state::{Event, SessionId};

@@ -11,8 +11,9 @@ use agent::session::{self, Credentials, LinkState, Session, SessionConfig};
 use futures_util::future::BoxFuture;
 use proto::v1alpha1::{HostPlan, Telemetry};
 use server::{
+    FabricClock,
     pki::{self, Client},
-    quic::{self, Controller, ControllerGone, FabricClock, Outbox, Seams, Settings, Stats, TelemetrySink},
+    quic::{self, Controller, ControllerGone, Outbox, Seams, Settings, Stats, TelemetrySink},
     tls::{Role, Tls, TlsFiles},
 };
 use state::{Event, SessionId};

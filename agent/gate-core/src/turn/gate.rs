@@ -8,7 +8,7 @@ use crate::{Note, NoteKind, Permit, Reason, Schedule, TurnWait, WHOLE_ITERATION}
 pub const UNHEARD_MAX: u32 = 3;
 
 /// How long a gate that nobody answers does not ask. Each question costs the start [`ANSWER_WITHIN`](crate::ANSWER_WITHIN), which is
-/// then 0.5 % of the job's time at most.
+/// then 1.5 % of the job's time at most, and only while an agent writes its page and answers nobody.
 pub const SILENT_FOR: Nanos = Nanos::from_millis(1_000);
 
 /// What a rank that is ready to start does now.
@@ -159,7 +159,7 @@ mod tests {
         let mut gate = TurnGate::new(5);
         let TurnDecision::Ask { ready, mut wait } = gate.begin(at(1_000), &page(Permit::None, 0)) else { panic!() };
         assert_eq!(ready, Note { kind: NoteKind::Ready, writer: 5, number: 1, phase: 0, at: at(1_000) });
-        assert_eq!(wait.check(at(1_001), Ok(&page(Permit::Go, 2))), Verdict::Wait(at(1_005)), "of another start");
+        assert_eq!(wait.check(at(1_001), Ok(&page(Permit::Go, 2))), Verdict::Wait(at(1_015)), "of another start");
         assert_eq!(wait.check(at(1_002), Ok(&page(Permit::NotBefore(at(1_090)), 1))), Verdict::Wait(at(1_090)));
         assert_eq!(wait.check(at(1_080), Ok(&page(Permit::Go, 1))), Verdict::Start(Reason::Granted));
         assert_eq!(gate.ended(at(1_079)), None, "it has not started");
@@ -189,8 +189,8 @@ mod tests {
         let wait = || asked(&mut TurnGate::new(5), 1_000);
         let not_before = |ms| page(Permit::NotBefore(at(ms)), 1);
         let mut silent = wait();
-        assert_eq!(silent.check(NodeTime(1_005 * MS - 1), Ok(&page(Permit::None, 1))), Verdict::Wait(at(1_005)));
-        assert_eq!(silent.check(at(1_005), Ok(&page(Permit::None, 1))), Verdict::Start(Reason::Unheard));
+        assert_eq!(silent.check(NodeTime(1_015 * MS - 1), Ok(&page(Permit::None, 1))), Verdict::Wait(at(1_015)));
+        assert_eq!(silent.check(at(1_015), Ok(&page(Permit::None, 1))), Verdict::Start(Reason::Unheard));
         let mut told = wait();
         assert_eq!(told.check(at(1_001), Ok(&not_before(1_100))), Verdict::Wait(at(1_100)));
         // The agent restarted and has forgotten it; then it says that those ahead take longer.
@@ -245,17 +245,17 @@ mod tests {
         let unheard = |gate: &mut TurnGate, ms| {
             let mut wait = asked(gate, ms);
             assert_eq!(wait.check(at(ms + ANSWER_WITHIN.0 / MS), Ok(&page(Permit::None, 0))), Verdict::Start(Reason::Unheard));
-            assert!(gate.started(at(ms + 5), Reason::Unheard).is_some());
+            assert!(gate.started(at(ms + ANSWER_WITHIN.0 / MS), Reason::Unheard).is_some());
         };
-        for ms in [1_000, 1_010, 1_020] {
+        for ms in [1_000, 1_020, 1_040] {
             unheard(&mut gate, ms);
         }
-        // From 1,025 to 2,025 it goes at once, and still says that it goes.
-        for ms in [1_030, 2_024] {
+        // From 1,055 to 2,055 it goes at once, and still says that it goes.
+        for ms in [1_060, 2_054] {
             assert_eq!(gate.begin(at(ms), &page(Permit::None, 0)), TurnDecision::Go(Reason::Unheard));
             assert!(gate.started(at(ms), Reason::Unheard).is_some());
         }
-        unheard(&mut gate, 2_025);
+        unheard(&mut gate, 2_055);
         assert_eq!(gate.begin(at(2_100), &page(Permit::None, 0)), TurnDecision::Go(Reason::Unheard), "one question a second");
         // A grant ahead ends the silence: the next start, the 8th, asks again.
         assert_eq!(gate.begin(at(2_200), &page(Permit::Go, 8)), TurnDecision::Go(Reason::Granted));

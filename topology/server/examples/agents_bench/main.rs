@@ -24,8 +24,9 @@ use std::{
 };
 
 use antiphase_topology::{
+    FabricClock,
     pki::{self, CLIENT_LIFETIME, Client, HOSTS_MAX},
-    quic::{self, Controller as _, FabricClock, Seams, Settings, Stats},
+    quic::{self, Controller as _, Seams, Settings, Stats},
     tls::{Role, Tls, TlsFiles},
 };
 

@@ -10,10 +10,11 @@ use std::{
 };
 
 use antiphase_topology::{
+    FabricClock,
     controller::{Controller as ControllerThread, Surroundings},
     events::EventLog,
     metrics::Metrics,
-    quic::{Controller, ControllerGone, FabricClock, Outbox, TelemetrySink},
+    quic::{Controller, ControllerGone, Outbox, TelemetrySink},
     telemetry::TelemetryHandle,
     turns::TurnsHandle,
 };

@@ -8,8 +8,9 @@ use std::{
 };
 
 use antiphase_topology::{
+    FabricClock,
     pki::{self, Client, Issued},
-    quic::{self, Controller, ControllerGone, FabricClock, Outbox, Seams, Settings, Stats, TelemetrySink},
+    quic::{self, Controller, ControllerGone, Outbox, Seams, Settings, Stats, TelemetrySink},
     tls::{Role, Tls, TlsFiles},
 };
 use futures_util::future::BoxFuture;
