@@ -242,7 +242,7 @@ impl World {
             };
             doing.min(job.answers.unwrap_or(u64::MAX))
         };
-        let jobs = self.jobs.iter().map(of).min().unwrap();
+        let jobs = self.jobs.iter().map(of).min().expect("invariant: a world has jobs");
         self.arbiter.deadline().map_or(jobs, |at| at.0.min(jobs))
     }
 

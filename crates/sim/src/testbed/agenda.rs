@@ -2,7 +2,10 @@
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
-use state::{AgentReport, SessionId, Slot, Ticket};
+use state::{
+    AgentReport, SessionId, Slot, Ticket,
+    turns::{Note, Order},
+};
 
 /// Something that happens at one time.
 #[derive(Clone, Debug)]
@@ -32,6 +35,36 @@ pub(crate) enum SimEvent {
     Report(u32),
     /// The store has taken a batch of that incarnation of the service.
     Persisted(u64, Ticket),
+    Tick,
+    /// No message passes between an agent and the service, or it does again.
+    Cut(u32, bool),
+    Turns(TurnEvent),
+    /// A job tells the end of that start of that run of its gate, though it still sends.
+    TellsEnd(u32, (u64, u64)),
+    /// The processes of a job are killed and come back after so long.
+    JobRestarts(u32, u64),
+}
+
+/// What happens to turns.
+#[derive(Clone, Debug)]
+pub(crate) enum TurnEvent {
+    /// An agent without a session tries to get one.
+    Connect(u32),
+    /// The service admits an agent.
+    Hello(u32, SessionId),
+    /// The agent hears that it was admitted.
+    Welcome(u32, SessionId),
+    /// A note reaches the service.
+    Note(SessionId, Note),
+    /// An order reaches an agent.
+    Order(u32, SessionId, Order),
+    /// An agent takes the service for gone.
+    Lost(u32, SessionId),
+    /// The service takes an agent for gone.
+    Gone(SessionId),
+    /// An agent's deadline for a job.
+    AgentTick(u32),
+    /// The service's deadline.
     Tick,
 }
 

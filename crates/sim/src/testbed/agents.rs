@@ -61,7 +61,11 @@ impl Agents {
         }
         // Names in faults are looked up now, so that a wrong one is refused before anything is simulated.
         for fault in faults {
-            if let Fault::AgentDies { host, .. } | Fault::AgentReturns { host, .. } | Fault::ClockStep { host, .. } = fault {
+            if let Fault::AgentDies { host, .. }
+            | Fault::AgentReturns { host, .. }
+            | Fault::ClockStep { host, .. }
+            | Fault::Partition { host, .. } = fault
+            {
                 all.find(case, host)?;
             }
         }
@@ -77,6 +81,13 @@ impl Agents {
     /// Writes a job's page, or removes it.
     pub(crate) fn write(&mut self, job: u32, slot: Option<Slot>, now: u64) {
         self.pages[job as usize] = slot.map(|slot| Page { slot: planned(&slot), written: now });
+    }
+
+    /// The agent writes a job's page between two heartbeats.
+    pub(crate) fn touch(&mut self, job: u32, now: u64) {
+        if let Some(page) = &mut self.pages[job as usize] {
+            page.written = now;
+        }
     }
 
     pub(crate) fn die(&mut self, agent: u32, now: u64) {
@@ -124,6 +135,11 @@ impl Agents {
 
     pub(crate) fn tracker(&self, job: u32) -> &Tracker {
         &self.trackers[job as usize]
+    }
+
+    /// The agent of a job's first rank.
+    pub(crate) fn leader(&self, job: u32) -> Option<u32> {
+        self.leader[job as usize]
     }
 
     pub(crate) fn is_led_by(&self, job: u32, agent: u32) -> bool {

@@ -1,9 +1,9 @@
 //! The inputs of a run besides fabric and jobs.
 
-use alloc::{string::String, vec, vec::Vec};
+use alloc::{string::String, sync::Arc, vec, vec::Vec};
 
 use fabric::route::Router;
-use state::Slot;
+use state::{Slot, turns::TurnGroup};
 use units::{ClockOffset, Nanos};
 
 use crate::testbed::{Depth, EcnModel, SimError, SimJob, noise::SIGMA_PERMILLE_MAX};
@@ -32,6 +32,8 @@ pub struct Config {
     pub jitter_permille: u32,
     /// Marking ramp of every link.
     pub ecn: EcnModel,
+    /// How jobs share a link that is too full.
+    pub transport: Transport,
     /// The control that holds the jobs to their slots.
     pub control: Control,
     /// Clocks that are not perfect.
@@ -40,8 +42,10 @@ pub struct Config {
     pub faults: Vec<Fault>,
     /// Jobs that are not there all the time; each at most once. Such jobs take no part in the warm-up.
     pub lifetimes: Vec<Lifetime>,
+    /// Jobs that do not tell the truth about their turns; each at most once.
+    pub liars: Vec<Liar>,
     /// Copy cycles that repeat themselves instead of simulating them again. The report is the same but for
-    /// [`crate::testbed::Report::copied_cycles`]. Nothing is copied with jitter, a service or lifetimes, nor before the last fault.
+    /// [`crate::testbed::Report::copied_cycles`]. Nothing is copied with jitter, a service, turns or lifetimes, nor before the last fault.
     pub skip: bool,
 }
 
@@ -54,10 +58,12 @@ impl Default for Config {
             until: Nanos(86_400_000_000_000),
             jitter_permille: 0,
             ecn: EcnModel::DCQCN,
+            transport: Transport::Fair,
             control: Control::Free,
             clocks: Vec::new(),
             faults: Vec::new(),
             lifetimes: Vec::new(),
+            liars: Vec::new(),
             skip: true,
         }
     }
@@ -72,8 +78,81 @@ pub enum Control {
     /// Every agent has these slots from the beginning and for ever, as [`crate::testbed::direct_slots`] makes them. Jobs without
     /// a slot are not held.
     Direct(Vec<Slot>),
+    /// The control of the CASSINI paper: a job begins at its time-shift, then runs as it comes, and delays one start when it has drifted
+    /// from the shift by more than 5 % of the period. The slots should be without headroom.
+    Drift(Vec<Slot>),
+    /// Turns: the production's gates, agents and the service's side of turns, for these groups from the beginning.
+    Turns(TurnsControl),
     /// The production service, and agents that it sends plans to.
     Service(ServiceControl),
+}
+
+/// How jobs share a link that is too full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// Max-min fairly, one class for each job.
+    #[default]
+    Fair,
+    /// By weights that grow with the part of the iteration's bytes that a job has sent: MLTCP (arXiv 2402.09589).
+    Mltcp,
+}
+
+/// Turns in virtual time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TurnsControl {
+    /// Who takes turns with whom, as [`crate::testbed::turn_groups`] makes them.
+    pub groups: Vec<Arc<TurnGroup>>,
+    /// Between agents and service. Notes and orders are datagrams: what is lost is not sent again by the way. Sessions are streams.
+    pub way: Way,
+    /// How many datagrams of a thousand come twice.
+    pub doubled_permille: u32,
+    /// How many datagrams of a thousand come late by up to three more delays, so that later ones overtake them.
+    pub late_permille: u32,
+    /// From what an agent writes on a page to a gate that waits for it.
+    pub wake: Nanos,
+    /// Longest wait for a turn that the page allows.
+    pub turn_max: Nanos,
+    /// Jobs ask at each Up phase, not once an iteration.
+    pub per_phase: bool,
+    /// After this much silence one end of a session counts the other as gone.
+    pub lost_after: Nanos,
+    /// Keep every start for the report.
+    pub log: bool,
+}
+
+impl Default for TurnsControl {
+    fn default() -> Self {
+        Self {
+            groups: Vec::new(),
+            way: ServiceControl::default().way,
+            doubled_permille: 0,
+            late_permille: 0,
+            // Some 25 us on a quiet machine (docs/schedule-page.md).
+            wake: Nanos::from_micros(50),
+            turn_max: gate_core::HOLD_LIMIT,
+            per_phase: false,
+            lost_after: Nanos::from_millis(1_000),
+            log: false,
+        }
+    }
+}
+
+/// A job whose gate does not tell the truth. Each number is how many starts of a thousand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Liar {
+    /// The job, by its index in the case.
+    pub job: u32,
+    /// It says that it is ready, and does not start but computes its iteration again.
+    pub never_starts_permille: u32,
+    /// It does not tell the end.
+    pub mute_permille: u32,
+    /// It tells the end in the middle of what it sends.
+    pub early_permille: u32,
+}
+
+/// Who is not named as a liar.
+pub(crate) const fn never_lies(job: u32) -> Liar {
+    Liar { job, never_starts_permille: 0, mute_permille: 0, early_permille: 0 }
 }
 
 /// The service in virtual time.
@@ -181,6 +260,24 @@ pub enum Fault {
         /// When.
         at: Nanos,
     },
+    /// No message passes between the agent of a host and the service.
+    Partition {
+        /// The host.
+        host: String,
+        /// When.
+        at: Nanos,
+        /// For so long.
+        lasts: Nanos,
+    },
+    /// The processes of a job are killed, whatever they do, and started again.
+    JobRestarts {
+        /// The job, by its index in the case.
+        job: u32,
+        /// When.
+        at: Nanos,
+        /// It comes to its gate after so long.
+        after: Nanos,
+    },
     /// One iteration of a job computes for longer.
     Straggler {
         /// The job, by its index in the case.
@@ -236,6 +333,19 @@ impl Config {
         if inverted {
             let (Depth::Bytes(units::Bytes(kmax)) | Depth::Time(Nanos(kmax))) = ecn.kmax;
             return refuse("Kmax", kmax, "not above Kmin, or one of them in bytes and the other as time");
+        }
+        for liar in &self.liars {
+            let most = liar.never_starts_permille.max(liar.mute_permille).max(liar.early_permille);
+            // Half of the starts at most, so that a job that says it is ready goes on.
+            if liar.job as usize >= jobs || liar.never_starts_permille > 500 || most > 1_000 {
+                return refuse("liar: job", u64::from(liar.job), "unknown, or lies more often than it can");
+            }
+        }
+        if let Control::Turns(turns) = &self.control {
+            let most = turns.way.loss_permille.max(turns.doubled_permille).max(turns.late_permille);
+            if most > 1_000 {
+                return refuse("messages in thousandths", u64::from(most), "more than 1,000");
+            }
         }
         if let Control::Service(service) = &self.control
             && (service.report_every.0 == 0 || service.way.loss_permille > 1_000)

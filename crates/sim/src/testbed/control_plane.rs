@@ -54,6 +54,7 @@ pub struct ServiceReport {
 #[derive(Clone, Debug, Default)]
 struct Peer {
     session: Option<SessionId>,
+    is_cut: bool,
     plan_version: u64,
     /// Counters of each job that it leads at the last report.
     reported: BTreeMap<u32, Counters>,
@@ -174,7 +175,15 @@ impl<'a> ControlPlane<'a> {
                 self.peers[agent as usize] = Peer { reported, ..Peer::default() };
                 agenda.add(now, SimEvent::Connect(agent));
             }
-            SimEvent::Count | SimEvent::ClockStep(..) => {}
+            SimEvent::Cut(agent, is_cut) => {
+                // The service notices by its own deadline, the agent tries again until the way is free.
+                let peer = &mut self.peers[agent as usize];
+                peer.is_cut = is_cut;
+                if is_cut && peer.session.take().is_some() {
+                    agenda.add(now.saturating_add(RECONNECT.0), SimEvent::Connect(agent));
+                }
+            }
+            SimEvent::Count | SimEvent::ClockStep(..) | SimEvent::Turns(_) | SimEvent::TellsEnd(..) | SimEvent::JobRestarts(..) => {}
         }
         None
     }
@@ -306,7 +315,7 @@ impl<'a> ControlPlane<'a> {
                 self.send_down(now, session, Down::Closed, agenda);
                 self.agents.remove(&session.0);
             }
-            // The simulator's turns are given directly (`Control::Turns`).
+            // `TurnPlane` takes the groups of `Control::Turns`; those of a planning service go the same way once agents get them.
             Action::Turns { .. } => {}
             Action::Notice(notice) => {
                 if self.report.notices.len() < NOTICES_MAX {
@@ -407,7 +416,7 @@ impl<'a> ControlPlane<'a> {
         if self.peers[agent as usize].session.is_some() || agents.is_dead(agent) {
             return;
         }
-        if self.service.is_none() {
+        if self.service.is_none() || self.peers[agent as usize].is_cut {
             return agenda.add(now.saturating_add(RECONNECT.0), SimEvent::Connect(agent));
         }
         self.last_session += 1;

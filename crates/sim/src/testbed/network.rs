@@ -1,18 +1,43 @@
 //! The fluid network: who sends, how fast, and when each transfer ends. Links are shared by [`fluid::Sharing`], as in every
 //! prediction; what is added here are the queues and their marks.
 
-use alloc::{vec, vec::Vec};
+use alloc::{boxed::Box, vec, vec::Vec};
 
-use fluid::{SPEED_BITS_MAX, Sharing};
+use fluid::{SPEED_BITS_MAX, Sharing, WEIGHT_ONE, WeightedSharing};
 use units::Rate;
 
 use crate::testbed::{
+    Transport,
     ecn::{EcnModel, Queue},
     layout::{Layout, Span},
 };
 
 /// A link is full when it carries its capacity but for one part in 2^20: speeds are whole numbers of 2^-30.
 const FULL_BITS: u32 = 20;
+
+/// Weights of MLTCP: at the beginning of the iteration's bytes, and what is added until their end (arXiv 2402.09589).
+const WEIGHT_FIRST: u64 = WEIGHT_ONE / 4;
+const WEIGHT_MORE: u64 = WEIGHT_ONE * 7 / 4;
+/// A weight changes so often in an iteration: finer steps change no mean iteration by a thousandth.
+const WEIGHT_STEPS: u128 = 32;
+
+/// How links are shared.
+#[derive(Debug)]
+enum Shares<'a> {
+    Fair(Box<Sharing<'a>>),
+    Weighted(WeightedSharing<'a>),
+}
+
+/// What a job has sent of its iteration, in ns at full speed times Mbit/s.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    /// In the steps before.
+    done: u128,
+    /// In all steps.
+    total: u128,
+    /// The weight's step.
+    step: u128,
+}
 
 /// A job's transfer under way.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +55,8 @@ struct Sending {
 pub(crate) struct Network<'a> {
     layout: &'a Layout,
     sending: Vec<Option<Sending>>,
-    sharing: Sharing<'a>,
+    sharing: Shares<'a>,
+    progress: Vec<Progress>,
     queues: Vec<Queue>,
     /// Links for whose queues something changed at this instant, and whether each is among them.
     changed: Vec<u32>,
@@ -38,12 +64,20 @@ pub(crate) struct Network<'a> {
 }
 
 impl<'a> Network<'a> {
-    pub(crate) fn new(layout: &'a Layout, ecn: &EcnModel) -> Self {
+    pub(crate) fn new(layout: &'a Layout, ecn: &EcnModel, transport: Transport) -> Self {
         let capacities = layout.overloadable.capacities();
+        let jobs = layout.jobs.len();
+        let total = |job: &Vec<Span>| job.iter().map(|span| work(layout, span)).sum();
+        let progress = layout.jobs.iter().map(|job| Progress { total: total(job), ..Progress::default() }).collect();
+        let sharing = match transport {
+            Transport::Fair => Shares::Fair(Box::new(Sharing::new(&layout.overloadable, jobs))),
+            Transport::Mltcp => Shares::Weighted(WeightedSharing::new(&layout.overloadable, jobs)),
+        };
         Self {
             layout,
             sending: vec![None; layout.jobs.len()],
-            sharing: Sharing::new(&layout.overloadable, layout.jobs.len()),
+            sharing,
+            progress,
             queues: capacities.iter().map(|&c| Queue::new(ecn, Rate(c))).collect(),
             changed: Vec::new(),
             is_changed: vec![false; capacities.len()],
@@ -67,18 +101,80 @@ impl<'a> Network<'a> {
     /// Begins a transfer; returns when it ends if no link holds it back. [`Network::settle`] has the last word.
     pub(crate) fn enter(&mut self, job: u32, step: u32, now: u64) -> u64 {
         let span = self.span(job, step);
-        self.sharing.enter(job as usize, &span.demands);
         self.touch(span);
+        match &mut self.sharing {
+            Shares::Fair(sharing) => sharing.enter(job as usize, &span.demands),
+            Shares::Weighted(sharing) => sharing.enter(job as usize, &span.demands),
+        }
         // A length of 64 bits and 30 bits after the point fit 128 bits, so transfers need no rounding here.
         let left = u128::from(span.length.0) << SPEED_BITS_MAX;
-        self.sending[job as usize] = Some(Sending { step, left, since: now, speed: self.layout.overloadable.one() });
-        now.saturating_add(span.length.0)
+        let sending = Sending { step, left, since: now, speed: self.layout.overloadable.one() };
+        self.sending[job as usize] = Some(sending);
+        let before = &self.layout.jobs[job as usize][..step as usize];
+        let done = before.iter().map(|span| work(self.layout, span)).sum();
+        self.progress[job as usize].done = done;
+        self.weigh(job);
+        now.saturating_add(self.next(job, &sending))
+    }
+
+    /// Whether a transfer whose time has come only changes its weight; then when to look again. [`Network::settle`] has the last word.
+    pub(crate) fn goes_on(&mut self, job: u32, now: u64) -> Option<u64> {
+        if matches!(self.sharing, Shares::Fair(_)) {
+            return None;
+        }
+        let sending = self.sending[job as usize].as_mut()?;
+        sending.left = sending.left.saturating_sub(u128::from(now - sending.since) * u128::from(sending.speed));
+        sending.since = now;
+        let sending = *sending;
+        if sending.left == 0 {
+            return None;
+        }
+        self.weigh(job);
+        Some(now.saturating_add(self.next(job, &sending)))
+    }
+
+    /// The work of a job's iteration that is done, at the beginning of `sending`.
+    fn done(&self, job: u32, sending: &Sending) -> u128 {
+        let span = self.span(job, sending.step);
+        self.progress[job as usize].done
+            + work(self.layout, span).saturating_sub((sending.left >> SPEED_BITS_MAX) * rate(self.layout, span))
+    }
+
+    /// Gives a job the weight of its progress.
+    fn weigh(&mut self, job: u32) {
+        let Some(sending) = self.sending[job as usize].filter(|_| matches!(self.sharing, Shares::Weighted(_))) else { return };
+        let (done, total) = (self.done(job, &sending), self.progress[job as usize].total);
+        let step = (done * WEIGHT_STEPS).checked_div(total).unwrap_or(0).min(WEIGHT_STEPS);
+        self.progress[job as usize].step = step;
+        let weight = WEIGHT_FIRST + WEIGHT_MORE * step as u64 / WEIGHT_STEPS as u64;
+        if let Shares::Weighted(sharing) = &mut self.sharing {
+            sharing.set_weight(job as usize, weight);
+        }
+    }
+
+    /// Time until a transfer ends, or until its weight changes.
+    fn next(&self, job: u32, sending: &Sending) -> u64 {
+        let speed = u128::from(sending.speed);
+        let mut time = sending.left.div_ceil(speed);
+        let progress = &self.progress[job as usize];
+        let rate = rate(self.layout, self.span(job, sending.step));
+        if matches!(self.sharing, Shares::Weighted(_)) && rate > 0 {
+            let boundary = ((progress.step + 1) * progress.total).div_ceil(WEIGHT_STEPS);
+            let work = boundary.saturating_sub(self.done(job, sending));
+            // One nanosecond of work more, so that rounding cannot end before the boundary.
+            time = time.min(((work.div_ceil(rate) + 1) << SPEED_BITS_MAX).div_ceil(speed));
+        }
+        // An end in this very instant waits one nanosecond, so that time always moves on.
+        u64::try_from(time.max(1)).unwrap_or(u64::MAX)
     }
 
     /// Ends a job's transfer.
     pub(crate) fn leave(&mut self, job: u32) {
         let Some(sending) = self.sending[job as usize].take() else { return };
-        self.sharing.leave(job as usize);
+        match &mut self.sharing {
+            Shares::Fair(sharing) => sharing.leave(job as usize),
+            Shares::Weighted(sharing) => sharing.leave(job as usize),
+        }
         self.touch(self.span(job, sending.step));
     }
 
@@ -86,9 +182,12 @@ impl<'a> Network<'a> {
     /// Reports the new end of every transfer whose speed changed.
     pub(crate) fn settle(&mut self, now: u64, mut ends: impl FnMut(u32, u64)) {
         // Speeds come first and queues second: what is offered to a queue depends on the speeds of all of its jobs.
-        self.sharing.share_again();
+        match &mut self.sharing {
+            Shares::Fair(sharing) => sharing.share_again(),
+            Shares::Weighted(sharing) => sharing.share_again(),
+        }
         // `next_moved` may name a job twice; `adjust` answers only where the speed differs, so the end is reported once.
-        while let Some((job, speed)) = self.sharing.next_moved() {
+        while let Some((job, speed)) = self.next_moved() {
             let job = job as u32;
             if let Some(end) = self.adjust(job, now, speed) {
                 ends(job, end);
@@ -104,12 +203,27 @@ impl<'a> Network<'a> {
         }
     }
 
+    fn next_moved(&mut self) -> Option<(usize, u64)> {
+        match &mut self.sharing {
+            Shares::Fair(sharing) => sharing.next_moved(),
+            Shares::Weighted(sharing) => sharing.next_moved(),
+        }
+    }
+
+    /// The jobs that are Up on a link, each with its demand there.
+    fn on(&self, link: u32) -> Vec<(usize, u64)> {
+        match &self.sharing {
+            Shares::Fair(sharing) => sharing.on(link).collect(),
+            Shares::Weighted(sharing) => sharing.on(link).collect(),
+        }
+    }
+
     /// What is offered to a link in Mbit/s, and whether the link is full and holds somebody back. On a full link the queue sees what
     /// the NICs offer; elsewhere what passes the other links.
     fn offered(&self, link: u32) -> (u64, bool) {
         let one = self.layout.overloadable.one();
         let (mut demand, mut passes, mut carried, mut held) = (0_u64, 0_u64, 0_u128, false);
-        for (job, rate) in self.sharing.on(link) {
+        for (job, rate) in self.on(link) {
             // Sums fit 64 bits: at most 2^16 jobs (`JOBS_MAX`) with 2^40 Mbit/s each (`RATE_MAX`).
             let speed = self.sending[job].map_or(one, |s| s.speed);
             let part = u128::from(rate) * u128::from(speed);
@@ -130,10 +244,9 @@ impl<'a> Network<'a> {
         // The transfer went at the old speed until now; the new speed counts from here.
         let done = u128::from(now - sending.since) * u128::from(sending.speed);
         *sending = Sending { left: sending.left.saturating_sub(done), since: now, speed, ..*sending };
-        // An end in this very instant waits one nanosecond, so that time always moves on.
+        let sending = *sending;
         // Rounding up keeps a transfer from ending before its last byte; `fluid::Rates` gives no speed of 0.
-        let time = sending.left.div_ceil(u128::from(speed)).max(1);
-        Some(now.saturating_add(u64::try_from(time).unwrap_or(u64::MAX)))
+        Some(now.saturating_add(self.next(job, &sending)))
     }
 
     /// All that decides how transfers and queues go on, relative to `now`.
@@ -161,4 +274,14 @@ impl<'a> Network<'a> {
         queue.advance(now);
         queue.marks(ecn)
     }
+}
+
+/// What a step sends over the link that it loads most, in Mbit/s.
+fn rate(layout: &Layout, span: &Span) -> u128 {
+    layout.overloadable.used(&span.demands).iter().map(|(_, rate)| u128::from(*rate)).max().unwrap_or(0)
+}
+
+/// What a step sends, in ns times Mbit/s.
+fn work(layout: &Layout, span: &Span) -> u128 {
+    u128::from(span.length.0) * rate(layout, span)
 }

@@ -5,8 +5,8 @@ use alloc::{collections::BTreeMap, string::String, vec::Vec};
 use gate_core::Reason;
 use units::{JobId, LinkId, Nanos};
 
-use crate::testbed::ServiceReport;
 use crate::testbed::stats::{Interval, LinkUse, Summary, clip, marks_per_iteration, overlap_share};
+use crate::testbed::{ServiceReport, TurnsReport};
 
 /// One iteration of one job. Times are since the beginning of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +109,8 @@ pub struct Report {
     pub links: Vec<LinkReport>,
     /// The service at the end, where there was one.
     pub service: Option<ServiceReport>,
+    /// Turns, where jobs took them.
+    pub turns: Option<TurnsReport>,
 }
 
 /// Records of one job during a run.
@@ -179,5 +181,5 @@ pub(crate) fn report(names: &[&str], memories: Vec<Memory>, links: Vec<LinkMemor
         let others: Vec<&[Interval]> = others.iter().filter(|o| **o as usize != j).map(|o| clipped[*o as usize].as_slice()).collect();
         jobs.push(JobReport::of(name, memory, &others, &clipped[j], from));
     }
-    Report { from, to, ended: end.0, events: end.1, copied_cycles: 0, jobs, links: link_reports, service: None }
+    Report { from, to, ended: end.0, events: end.1, copied_cycles: 0, jobs, links: link_reports, service: None, turns: None }
 }

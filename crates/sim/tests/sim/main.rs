@@ -9,5 +9,8 @@ mod held;
 mod lifetimes;
 mod marks;
 mod repeatable;
+mod schedules;
 mod service;
 mod sharing;
+mod turn_faults;
+mod turns;

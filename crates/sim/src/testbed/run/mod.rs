@@ -1,25 +1,30 @@
 //! The event loop: jobs in a closed loop, each behind its gate.
 
 mod skip;
+mod turns;
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
 use fluid::Timers;
-use gate_core::{Decision, Hold, PhaseLock, Reason, Schedule, StepOutcome, Verdict};
+use gate_core::{Decision, Hold, PhaseLock, Reason, Schedule, StepOutcome, TurnWait, Verdict};
 use units::Nanos;
 
 use crate::testbed::{
-    Case, Config, Control, Ended, Fault, IterationRecord, Report, SimError,
+    Case, Config, Control, Ended, Fault, IterationRecord, Report, SimError, Transport, TurnStart,
     agenda::{Agenda, SimEvent},
     agents::Agents,
     control_plane::ControlPlane,
+    drift::Drift,
     layout::Layout,
     network::Network,
     noise::Noise,
     report::{LinkMemory, Memory, report},
     stats::Interval,
     steady::Watch,
+    turns::TurnPlane,
 };
+
+use self::turns::Taking;
 
 /// Most events of one run: about a minute of work.
 pub const EVENTS_MAX: u64 = 100_000_000;
@@ -33,6 +38,10 @@ enum Doing {
     Gone,
     /// Held since it came to its gate.
     Held { hold: Hold, ready: u64, slip: bool },
+    /// Waiting for its turn with that step since it came to its gate.
+    Turn { wait: TurnWait, ready: u64, step: u32 },
+    /// Delayed since it was ready, by an agent that corrects drift.
+    Delayed { ready: u64 },
     /// In that step since then.
     Step { step: u32, since: u64 },
 }
@@ -42,6 +51,8 @@ struct JobState {
     doing: Doing,
     /// The memory of the job's gate: the slot that was taken last.
     lock: PhaseLock,
+    drift: Option<Drift>,
+    taking: Taking,
     noise: Noise,
     /// The iteration under way.
     record: IterationRecord,
@@ -49,7 +60,7 @@ struct JobState {
     /// Extra compute time of this iteration, not spent yet.
     extra: u64,
     stragglers: BTreeMap<u64, u64>,
-    /// The job has a lifetime, so the end of the warm-up does not wait for it.
+    /// The end of the warm-up does not wait for the job: it has a lifetime, or has ended its own.
     passing: bool,
 }
 
@@ -63,6 +74,9 @@ struct Run<'a> {
     agents: Agents,
     agenda: Agenda,
     control_plane: Option<ControlPlane<'a>>,
+    /// Agents and service, as far as turns go. When the service plans turns, its control plane hands the groups over here.
+    plane: Option<TurnPlane<'a>>,
+    starts: Vec<TurnStart>,
     /// Jobs that have not ended their warm-up, and those that have not done all their iterations.
     warming: usize,
     busy: usize,
@@ -93,20 +107,23 @@ pub fn run(case: &Case<'_>, config: &Config) -> Result<Report, SimError> {
 impl<'a> Run<'a> {
     fn new(case: &'a Case<'a>, config: &'a Config, layout: &'a Layout) -> Result<Self, SimError> {
         let n = case.jobs.len();
-        let alone = config.lifetimes.is_empty() && !matches!(config.control, Control::Service(_));
-        // Random numbers, the service and lifetimes are no part of `Run::state`, so a state that comes again proves nothing with them.
+        let alone = config.lifetimes.is_empty() && matches!(config.control, Control::Free | Control::Direct(_));
+        let alone = alone && config.transport == Transport::Fair && !config.faults.iter().any(|f| matches!(f, Fault::JobRestarts { .. }));
+        // Random numbers, the service, turns and lifetimes are no part of `Run::state`: a state that comes again proves nothing with them.
         let repeats = config.skip && config.jitter_permille == 0 && alone;
         let mut run = Self {
             case,
             config,
             layout,
-            network: Network::new(layout, &config.ecn),
+            network: Network::new(layout, &config.ecn, config.transport),
             // The last timer is the agenda's.
             timers: Timers::stopped(n + 1),
             jobs: (0..n).map(|j| JobState::new(config, j as u32)).collect(),
             agents: Agents::new(case, &config.clocks, &config.faults)?,
             agenda: Agenda::default(),
             control_plane: None,
+            plane: None,
+            starts: Vec::new(),
             warming: n,
             busy: n,
             counting_since: None,
@@ -118,24 +135,38 @@ impl<'a> Run<'a> {
             pivot_started: false,
             copied_cycles: 0,
         };
-        match &config.control {
-            Control::Free => {}
-            Control::Direct(slots) => {
-                for (j, job) in (0..).zip(case.jobs) {
-                    // A job without a slot gets no page, and its gate lets it go at once.
-                    run.agents.write(j, slots.iter().find(|s| s.job == job.job.name).cloned(), 0);
-                }
-            }
-            Control::Service(control) => {
-                run.control_plane = Some(ControlPlane::new(case, control, config, run.agents.hosts(case), &mut run.agenda));
-            }
-        }
+        run.take_control();
         run.plan_faults()?;
         // Lifetimes come after the first starts, because they replace the start of each job that they name.
         case.jobs.iter().zip(0..).for_each(|(job, j)| run.timers.set(j, job.begins.0));
         run.plan_lifetimes();
         run.set_agenda_timer();
         Ok(run)
+    }
+
+    fn take_control(&mut self) {
+        let (case, config) = (self.case, self.config);
+        match &config.control {
+            Control::Free => {}
+            Control::Direct(slots) => {
+                for (j, job) in (0..).zip(case.jobs) {
+                    // A job without a slot gets no page, and its gate lets it go at once.
+                    self.agents.write(j, slots.iter().find(|s| s.job == job.job.name).cloned(), 0);
+                }
+            }
+            Control::Drift(slots) => {
+                for (state, job) in self.jobs.iter_mut().zip(case.jobs) {
+                    state.drift = slots.iter().find(|s| s.job == job.job.name && s.hold).map(Drift::new);
+                }
+            }
+            Control::Turns(control) => {
+                self.plane = Some(TurnPlane::new(case, control, config, &self.agents, &mut self.agenda));
+                self.write_turn_pages();
+            }
+            Control::Service(control) => {
+                self.control_plane = Some(ControlPlane::new(case, control, config, self.agents.hosts(case), &mut self.agenda));
+            }
+        }
     }
 
     fn plan_lifetimes(&mut self) {
@@ -163,11 +194,7 @@ impl<'a> Run<'a> {
 
     /// Ends a job in the middle of what it does.
     fn depart(&mut self, job: u32, now: u64) {
-        self.timers.stop(job as usize);
-        // A transfer under way ends here, so its links are shared anew among the jobs that stay.
-        if let Doing::Step { step, since } = self.jobs[job as usize].doing {
-            self.end_step(job, step, since, now);
-        }
+        self.kill(job, now);
         // The service removes the page of a job that departs; without a service nobody else would.
         if matches!(self.config.control, Control::Direct(_)) {
             self.agents.write(job, None, now);
@@ -178,6 +205,16 @@ impl<'a> Run<'a> {
         if (state.memory.records.len() as u64) < self.config.records_wanted() {
             self.busy -= 1;
         }
+    }
+
+    /// The processes of a job die, whatever they do.
+    fn kill(&mut self, job: u32, now: u64) {
+        self.timers.stop(job as usize);
+        // A transfer under way ends here, so its links are shared anew among the jobs that stay.
+        if let Doing::Step { step, since } = self.jobs[job as usize].doing {
+            self.end_step(job, step, since, now);
+        }
+        self.note_end(job, now, false);
     }
 
     fn plan_faults(&mut self) -> Result<(), SimError> {
@@ -193,6 +230,17 @@ impl<'a> Run<'a> {
                 }
                 Fault::ServiceDies { at } => self.agenda.add(at.0, SimEvent::ServiceDies),
                 Fault::ServiceReturns { at } => self.agenda.add(at.0, SimEvent::ServiceReturns),
+                Fault::Partition { host, at, lasts } => {
+                    let agent = self.agents.find(self.case, host)?;
+                    self.agenda.add(at.0, SimEvent::Cut(agent, true));
+                    self.agenda.add(at.0.saturating_add(lasts.0), SimEvent::Cut(agent, false));
+                }
+                Fault::JobRestarts { job, at, after } => {
+                    if *job as usize >= self.jobs.len() {
+                        return Err(SimError::Config { what: "restart: job", value: u64::from(*job), problem: "unknown" });
+                    }
+                    self.agenda.add(at.0, SimEvent::JobRestarts(*job, after.0));
+                }
                 Fault::Straggler { job, iteration, extra } => {
                     // A straggler's time is added to a compute step, so a job that only sends would never spend it.
                     let computes = self.layout.jobs.get(*job as usize).is_some_and(|steps| steps.iter().any(|s| !s.sends));
@@ -270,6 +318,7 @@ impl<'a> Run<'a> {
                 SimEvent::Departs(job) => self.depart(*job, now),
                 _ => {}
             }
+            self.happen_to_turns(now, &what);
             if let Some(control_plane) = &mut self.control_plane {
                 touched = control_plane.happen(now, what, &mut self.agents, &mut self.agenda).or(touched);
                 // A case whose jobs the service refuses has no result; its numbers would be those of jobs that run free.
@@ -290,12 +339,19 @@ impl<'a> Run<'a> {
 
     /// A job's timer fired: what it was doing has ended.
     fn advance(&mut self, job: u32, now: u64) {
+        if let Some(at) = self.network.goes_on(job, now) {
+            return self.timers.set(job as usize, at);
+        }
         let next = match self.jobs[job as usize].doing {
             Doing::Gone => return,
             Doing::Nothing => return self.arrive(job, now),
-            Doing::Held { .. } => return self.look_again(job, now),
+            Doing::Held { .. } | Doing::Turn { .. } => return self.look_again(job, now),
+            Doing::Delayed { ready } => return self.start(job, ready, now, Reason::OnTime, false),
             Doing::Step { step, since } => {
                 self.end_step(job, step, since, now);
+                if self.ends_turn(job, step) {
+                    self.end_turn(job, now);
+                }
                 step + 1
             }
         };
@@ -309,6 +365,13 @@ impl<'a> Run<'a> {
 
     /// The job comes to its gate.
     fn arrive(&mut self, job: u32, now: u64) {
+        if self.plane.as_ref().is_some_and(|plane| plane.takes(job)) {
+            return self.arrive_by_turns(job, now);
+        }
+        if let Some(at) = self.jobs[job as usize].drift.as_mut().map(|drift| drift.start(now)).filter(|at| *at > now) {
+            self.jobs[job as usize].doing = Doing::Delayed { ready: now };
+            return self.timers.set(job as usize, at);
+        }
         let schedule = self.agents.schedule(job, now);
         let node = self.agents.node(job, now);
         let lock = self.jobs[job as usize].lock;
@@ -327,7 +390,9 @@ impl<'a> Run<'a> {
 
     /// A held job looks at its page: its slot has come, or something changed.
     fn look_again(&mut self, job: u32, now: u64) {
-        let Doing::Held { mut hold, ready, slip } = self.jobs[job as usize].doing else { return };
+        let Doing::Held { mut hold, ready, slip } = self.jobs[job as usize].doing else {
+            return self.look_for_turn(job, now);
+        };
         let schedule = self.agents.schedule(job, now);
         match (hold.check(self.agents.node(job, now), schedule.as_ref().map_err(|r| *r)), schedule) {
             (Verdict::Wait(_), Ok(schedule)) => {
@@ -367,7 +432,7 @@ impl<'a> Run<'a> {
         self.pivot_started |= job == self.pivot;
         state.extra = state.stragglers.get(&number).copied().unwrap_or(0);
         // Counting begins with the slowest job's first iteration after its warm-up, so no job is counted while another settles.
-        if number == self.config.warm_up && !state.passing {
+        if number == self.config.warm_up && !core::mem::replace(&mut state.passing, true) {
             self.warming -= 1;
             if self.warming == 0 {
                 self.count_from(now);
@@ -375,10 +440,14 @@ impl<'a> Run<'a> {
                 self.set_agenda_timer();
             }
         }
-        self.begin_step(job, 0, now);
+        self.enter_step(job, 0, now);
     }
 
     fn begin_step(&mut self, job: u32, step: u32, now: u64) {
+        if self.asks_before(job, step) { self.ask(job, step, now) } else { self.enter_step(job, step, now) }
+    }
+
+    fn enter_step(&mut self, job: u32, step: u32, now: u64) {
         let span = &self.layout.jobs[job as usize][step as usize];
         let end = if span.sends {
             self.network.enter(job, step, now)
@@ -443,7 +512,8 @@ impl<'a> Run<'a> {
         let names: Vec<&str> = self.case.jobs.iter().map(|j| j.job.name.as_str()).collect();
         let memories = self.jobs.into_iter().map(|j| j.memory).collect();
         let (service, copied_cycles) = (self.control_plane.map(ControlPlane::report), self.copied_cycles);
-        Report { service, copied_cycles, ..report(&names, memories, links, (from, Nanos(now)), (ended, self.events)) }
+        let turns = turns::report(self.plane, self.starts);
+        Report { service, copied_cycles, turns, ..report(&names, memories, links, (from, Nanos(now)), (ended, self.events)) }
     }
 }
 
@@ -453,6 +523,8 @@ impl JobState {
         Self {
             doing: Doing::Nothing,
             lock: PhaseLock::default(),
+            drift: None,
+            taking: Taking::new(config, job),
             noise: Noise::new(config.seed, u64::from(job), config.jitter_permille),
             record: IterationRecord {
                 ready: never,

@@ -46,8 +46,8 @@ impl Run<'_> {
         let mut state: Vec<u64> = self.agents.phases(now).collect();
         for (id, job) in (0..).zip(&self.jobs) {
             let kind = match job.doing {
-                // With lifetimes nothing is skipped.
-                Doing::Nothing | Doing::Gone => [0, 0, 0],
+                // With lifetimes, turns or corrected drift nothing is skipped.
+                Doing::Nothing | Doing::Gone | Doing::Turn { .. } | Doing::Delayed { .. } => [0, 0, 0],
                 Doing::Held { ready, slip, .. } => [1, now - ready, u64::from(slip)],
                 Doing::Step { step, since } => [2 + u64::from(step), now - since, 0],
             };
