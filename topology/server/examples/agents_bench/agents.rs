@@ -93,7 +93,7 @@ fn config(dir: &Path, group: usize) -> ClientConfig {
     config
 }
 
-async fn due(player: Option<&Player>) {
+async fn woken(player: Option<&Player>) {
     match player {
         Some(player) => player.due().await,
         None => std::future::pending().await,
@@ -153,7 +153,7 @@ async fn agent(
                     connection.send_datagram(note)?;
                 }
             }
-            () = due(player.as_ref()) => {
+            () = woken(player.as_ref()) => {
                 for note in player.iter_mut().flat_map(Player::play) {
                     connection.send_datagram(note)?;
                 }
