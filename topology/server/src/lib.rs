@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod clock;
 pub mod config;
 pub mod controller;
 pub mod events;
@@ -29,7 +30,7 @@ pub mod tls;
 pub mod turns;
 pub mod writer;
 
+pub use clock::FabricClock;
 pub use controller::ControllerHandle;
-pub use quic::FabricClock;
 pub use run::{Args, run};
 pub use telemetry::TelemetryHandle;

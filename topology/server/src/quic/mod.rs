@@ -26,7 +26,8 @@ use state::{Event, SessionId};
 
 use crate::{tls::Tls, turns::TurnsHandle};
 
-pub use clock::FabricClock;
+pub use crate::clock::FabricClock;
+
 pub use endpoint::endpoint;
 pub use outbox::{Inbox, Outbox, Outgoing};
 pub use serve::serve;

@@ -24,7 +24,7 @@ use state::{
 };
 use units::FabricTime;
 
-use crate::{FabricClock, metrics::Metrics};
+use crate::{clock::FabricClock, metrics::Metrics};
 
 pub(crate) use message::note;
 

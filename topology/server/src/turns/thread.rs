@@ -22,7 +22,7 @@ use state::{
 use units::{FabricTime, Nanos};
 
 use super::{Message, Way, message};
-use crate::{FabricClock, metrics::Metrics};
+use crate::{clock::FabricClock, metrics::Metrics};
 
 /// Messages that are taken before their orders go out. Orders of one wake-up share datagrams, and none of them waits for longer than
 /// this many messages take, some 100 us.
