@@ -52,7 +52,7 @@ cables:
 /// The program of [`Service`].
 pub(crate) fn serve() {
     let config = std::env::var(CONFIG).expect("the test that needs a service names its configuration");
-    server::run(&server::Args::parse_from(["antiphase-topology", "--config", &config]));
+    let _ = server::run(&server::Args::parse_from(["antiphase-topology", "--config", &config]));
 }
 
 /// The real service as a process, which can be killed.

@@ -133,7 +133,7 @@ fn orders_of_one_wake_share_datagrams_that_fit() {
     let names: Vec<String> = (0..12).map(|i| format!("job-{i}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let running = Running::start(&[]);
-    let agent = running.agent(1, "host", 200);
+    let agent = running.agent(1, "host", 100);
     // Jobs that take no turns here: each is let go.
     running.say(&agent, names.iter().map(|name| note(name, 1, NoteKind::Ready)).collect());
     let mut datagrams = Vec::new();
