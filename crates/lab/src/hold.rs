@@ -65,8 +65,7 @@ impl Place {
             // Turns need somebody who hears that a job has ended, and pages written by hand hear nothing.
             Self::Kernel(Control::Direct) => &[Hold::Slots],
             Self::Kernel(Control::Service) => &[Hold::Turns, Hold::Slots],
-            // [pending] Turns are the first here too, once the simulator carries them.
-            Self::VirtualTime => &[Hold::Slots],
+            Self::VirtualTime => &[Hold::Turns, Hold::Slots],
         }
     }
 

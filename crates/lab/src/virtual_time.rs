@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use anyhow::{Context, Result};
 use job::Collective;
-use sim::{Comparison, Config, Control as SimControl, EcnModel, ServiceControl, SimJob, Step, Transfer, Workload};
+use sim::{Comparison, Config, Control as SimControl, EcnModel, ServiceControl, SimJob, Step, Transfer, TurnsControl, Workload};
 use units::Nanos;
 
 use crate::{
@@ -37,16 +37,17 @@ pub fn run(case: &Case, repeats: u32, iterations: u32, (hold, with_slots): (Hold
     let plan = plan(case, &calibrated)?;
     let router = case.router()?;
     let jobs: Vec<SimJob> = case.jobs.iter().map(sim_job).collect();
+    let played = sim::Case { router: &router, jobs: &jobs };
     let compare = |seed: u64, hold: Hold| -> Result<Comparison> {
         let config = Config {
             seed,
             iterations: u64::from(iterations),
             jitter_permille: jitter_permille(case),
             ecn: EcnModel::LAB,
-            control: control(case, hold),
+            control: control(case, &played, hold)?,
             ..Config::default()
         };
-        Ok(sim::compare(&sim::Case { router: &router, jobs: &jobs }, &config)?)
+        Ok(sim::compare(&played, &config)?)
     };
     let slots = |seed: u64| if with_slots && hold != Hold::Slots { compare(seed, Hold::Slots).map(Some) } else { Ok(None) };
     let rounds = (1..=u64::from(repeats)).map(|seed| Ok(Round { asked: compare(seed, hold)?, slots: slots(seed)? }));
@@ -69,17 +70,22 @@ pub fn run(case: &Case, repeats: u32, iterations: u32, (hold, with_slots): (Hold
 }
 
 /// Who holds the jobs of a case in virtual time. The one place that turns what holds them into words of the simulator.
-fn control(case: &Case, hold: Hold) -> SimControl {
-    match hold {
-        // [pending] The simulator's turns; `Place::holds` offers none until they are here.
-        Hold::Turns | Hold::Slots => {
-            let mut service = ServiceControl::default();
-            // The service must route as the simulated fabric does, or it would plan for other links.
-            service.config.ecmp = case.ecmp;
+fn control(case: &Case, played: &sim::Case<'_>, hold: Hold) -> Result<SimControl> {
+    let mut service = ServiceControl::default();
+    // The service must route as the simulated fabric does, or it would plan for other links.
+    service.config.ecmp = case.ecmp;
+    Ok(match hold {
+        Hold::Turns => SimControl::Turns(TurnsControl {
+            groups: sim::planned_groups(played, &service.config)?,
+            // As the lab's own ranks ask.
+            per_phase: true,
+            ..TurnsControl::default()
+        }),
+        Hold::Slots => {
             service.config.control = ::plan::Control::Slots;
             SimControl::Service(service)
         }
-    }
+    })
 }
 
 /// The third quartiles that a calibration on a kernel would see of a job alone.

@@ -100,7 +100,7 @@ pub enum Transport {
 /// Turns in virtual time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TurnsControl {
-    /// Who takes turns with whom, as [`crate::testbed::turn_groups`] makes them.
+    /// Who takes turns with whom, as [`crate::testbed::turn_groups`] or [`crate::testbed::planned_groups`] makes them.
     pub groups: Vec<Arc<TurnGroup>>,
     /// Between agents and service. Notes and orders are datagrams: what is lost is not sent again by the way. Sessions are streams.
     pub way: Way,

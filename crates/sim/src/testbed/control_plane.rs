@@ -93,15 +93,21 @@ pub(crate) struct ControlPlane<'a> {
 /// The stream of random numbers that messages draw from; jobs have the lower ones.
 const STREAM: u64 = u64::MAX;
 
+/// The jobs of a case as they are committed.
+pub(crate) fn definitions(case: &Case<'_>) -> Vec<JobDefinition> {
+    let fabric = case.router.fabric();
+    let definition = |j: &crate::testbed::SimJob| JobDefinition {
+        job: j.job.clone(),
+        placement: j.placement.clone(),
+        hosts: j.placement.ranks.iter().map(|r| fabric.node(r.host).name.clone()).collect(),
+        document: Document::new(Arc::new(j.job.name.clone())),
+    };
+    case.jobs.iter().map(definition).collect()
+}
+
 impl<'a> ControlPlane<'a> {
     pub(crate) fn new(case: &Case<'_>, control: &'a ServiceControl, config: &Config, hosts: Vec<String>, agenda: &mut Agenda) -> Self {
-        let fabric = case.router.fabric();
-        let definition = |j: &crate::testbed::SimJob| JobDefinition {
-            job: j.job.clone(),
-            placement: j.placement.clone(),
-            hosts: j.placement.ranks.iter().map(|r| fabric.node(r.host).name.clone()).collect(),
-            document: Document::new(Arc::new(j.job.name.clone())),
-        };
+        let jobs = definitions(case);
         // The first start is a restart from an empty store, so that both take the same way.
         agenda.add(0, SimEvent::ServiceReturns);
         agenda.add(control.commit_at.0, SimEvent::Commit);
@@ -115,9 +121,9 @@ impl<'a> ControlPlane<'a> {
         config.lifetimes.iter().for_each(|life| present[life.job as usize] = false);
         Self {
             control,
-            fabric: Arc::new(fabric.clone()),
-            jobs: case.jobs.iter().map(definition).collect(),
-            initial: case.jobs.iter().zip(&present).filter(|(_, there)| **there).map(|(job, _)| definition(job)).collect(),
+            fabric: Arc::new(case.router.fabric().clone()),
+            initial: jobs.iter().zip(&present).filter(|(_, there)| **there).map(|(job, _)| job.clone()).collect(),
+            jobs,
             present,
             peers: vec![Peer::default(); hosts.len()],
             hosts,
@@ -315,7 +321,7 @@ impl<'a> ControlPlane<'a> {
                 self.send_down(now, session, Down::Closed, agenda);
                 self.agents.remove(&session.0);
             }
-            // `TurnPlane` takes the groups of `Control::Turns`; those of a planning service go the same way once agents get them.
+            // A run by turns has its groups from the beginning (`planned_groups`), and no plans are sent in it.
             Action::Turns { .. } => {}
             Action::Notice(notice) => {
                 if self.report.notices.len() < NOTICES_MAX {

@@ -38,5 +38,5 @@ pub use gate_core::{HEARTBEAT, STALE_AFTER};
 pub use noise::SIGMA_PERMILLE_MAX;
 pub use report::{Ended, IterationRecord, JobReport, LinkReport, Report};
 pub use run::{EVENTS_MAX, run};
-pub use turns::{Belief, Over, Overlap, TurnStart, TurnsReport, Went, Why, overlaps, turn_groups};
+pub use turns::{Belief, Over, Overlap, TurnStart, TurnsReport, Went, Why, overlaps, planned_groups, turn_groups};
 pub use workload::{SimJob, Step, Transfer, Workload};

@@ -1,7 +1,7 @@
 //! Whether turns do what was predicted: each group is compared with itself, held and free.
 //!
 //! All that turns can cost a job is its waiting. While no job of a group waits for more than [`WAIT_SHARE_MAX`] of its time, there is
-//! nothing to compare. Else the group runs free for a short stretch, and what its iterations take then is compared with
+//! nothing to compare. Else the group runs free for a short stretch, the sooner the longer its jobs wait, and what its iterations take then is compared with
 //! what they take held. Turns that do not make iterations shorter, or that make one job slower, end; from time to time the other way is tried
 //! again, each time after four times as long.
 
@@ -21,6 +21,11 @@ const CLEAR_ITERATIONS: u64 = 8;
 const CLEAR: f64 = 0.05;
 /// A job that pauses ends no stretch: it ends when another job has done so many times as much.
 const PAUSED: u64 = 8;
+/// Stretches before the first trial, fewer where jobs wait for much of their time. Turns were chosen because they are predicted to gain,
+/// and a trial of those that do costs more than the waits of so many stretches.
+const FIRST_APART: u64 = 8;
+/// A stretch counts once more for each such share of its time that a job waited.
+const WAIT_SHARE_HEAVY: f64 = 0.05;
 /// The most stretches between two trials. At an iteration a second it is about seven hours.
 const APART_MAX: u64 = 1_024;
 /// How much the next trial is later than the one before.
@@ -97,7 +102,15 @@ pub(super) struct Judge {
 impl Judge {
     pub(super) fn new(jobs: usize) -> Self {
         let none = vec![MeanOf::default(); jobs];
-        Self { holds: true, decided: true, now: vec![Seen::default(); jobs], held: none.clone(), free: none, left: 1, apart: 1 }
+        Self {
+            holds: true,
+            decided: true,
+            now: vec![Seen::default(); jobs],
+            held: none.clone(),
+            free: none,
+            left: FIRST_APART,
+            apart: FIRST_APART,
+        }
     }
 
     /// Whether the group is held now; else it runs free, for a stretch or because that is better.
@@ -149,7 +162,7 @@ impl Judge {
         if !self.decided && self.is_better_held() {
             return self.compare();
         }
-        self.left = self.left.saturating_sub(1);
+        self.left = self.left.saturating_sub(1 + (waits / WAIT_SHARE_HEAVY) as u64);
         // Nothing is lost by holding as it is.
         let content = self.decided && waits <= WAIT_SHARE_MAX;
         if self.left == 0 && !content {
@@ -211,12 +224,12 @@ mod tests {
     #[test]
     fn turns_that_cost_more_than_they_bring_end() {
         let mut judge = Judge::new(2);
-        let (verdicts, _) = run(&mut judge, 110, 100, 10, 3 * (STRETCH_ITERATIONS + SETTLING));
+        let (verdicts, _) = run(&mut judge, 110, 100, 10, 5 * (STRETCH_ITERATIONS + SETTLING));
         assert_eq!(verdicts.len(), 1);
         assert!(!verdicts[0].hold && verdicts[0].is_new && (verdicts[0].worst - 1.1).abs() < 1e-9);
         assert!(!judge.holds());
         // And begin again when that has changed.
-        let (verdicts, _) = run(&mut judge, 90, 100, 10, 10 * (STRETCH_ITERATIONS + SETTLING));
+        let (verdicts, _) = run(&mut judge, 90, 100, 10, 40 * (STRETCH_ITERATIONS + SETTLING));
         assert!(verdicts.iter().any(|v| v.hold) && judge.is_worth_it());
     }
 
@@ -224,12 +237,12 @@ mod tests {
     #[test]
     fn a_free_stretch_that_seems_as_good_ends_no_turns() {
         let mut judge = Judge::new(2);
-        let (verdicts, _) = run(&mut judge, 1_005, 1_000, 12, 3 * (STRETCH_ITERATIONS + SETTLING));
+        let (verdicts, _) = run(&mut judge, 1_005, 1_000, 12, 10 * (STRETCH_ITERATIONS + SETTLING));
         assert!(verdicts.len() == 1 && verdicts[0].hold && !verdicts[0].is_new, "{verdicts:?}");
         // Nor is that a reason to begin them.
         let mut judge = Judge::new(2);
-        run(&mut judge, 1_100, 1_000, 100, 2 * (STRETCH_ITERATIONS + SETTLING));
-        let (verdicts, _) = run(&mut judge, 1_000, 1_000, 12, 10 * (STRETCH_ITERATIONS + SETTLING));
+        run(&mut judge, 1_100, 1_000, 100, 5 * (STRETCH_ITERATIONS + SETTLING));
+        let (verdicts, _) = run(&mut judge, 1_000, 1_000, 12, 40 * (STRETCH_ITERATIONS + SETTLING));
         assert!(!verdicts.is_empty() && verdicts.iter().all(|v| !v.hold), "{verdicts:?}");
     }
 
@@ -238,7 +251,7 @@ mod tests {
     fn jobs_that_meet_after_turns_have_ended_take_them_again_at_once() {
         let mut judge = Judge::new(2);
         let stretch = STRETCH_ITERATIONS + SETTLING;
-        let (verdicts, _) = run(&mut judge, 1_015, 1_000, 15, 2 * stretch);
+        let (verdicts, _) = run(&mut judge, 1_015, 1_000, 15, 9 * stretch);
         assert!(verdicts.len() == 1 && !verdicts[0].hold, "{verdicts:?}");
         let (verdicts, free) = run(&mut judge, 1_015, 1_300, 15, stretch);
         assert!(verdicts.len() == 1 && verdicts[0].hold && free == stretch, "{verdicts:?}");
@@ -252,10 +265,10 @@ mod tests {
         let (verdicts, free) = run(&mut judge, 105, 120, 5, 20_000);
         assert!(verdicts.iter().all(|v| v.hold && !v.is_new), "{verdicts:?}");
         assert!(judge.means(0) == (MeanOf { count: 24, mean: Nanos(105) }, MeanOf { count: 8, mean: Nanos(120) }));
-        // One after 1, 4, 16, 64, 256 stretches, each as short as it may be.
-        assert_eq!(free, 5 * (CLEAR_ITERATIONS + SETTLING));
+        // One after 8, 32, 128 and 512 stretches, each as short as it may be.
+        assert_eq!(free, 4 * (CLEAR_ITERATIONS + SETTLING));
         let (_, free) = run(&mut Judge::new(2), 105, 106, 5, 20_000);
-        assert_eq!(free, 5 * (STRETCH_ITERATIONS + SETTLING), "what is not clear needs whole ones");
+        assert_eq!(free, 4 * (STRETCH_ITERATIONS + SETTLING), "what is not clear needs whole ones");
     }
 
     #[test]

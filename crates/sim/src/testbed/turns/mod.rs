@@ -7,6 +7,7 @@ mod belief;
 mod desk;
 mod groups;
 mod log;
+mod planned;
 mod referee;
 
 use alloc::{collections::BTreeMap, sync::Arc, vec, vec::Vec};
@@ -27,6 +28,7 @@ use self::desk::Desk;
 pub use self::{
     groups::turn_groups,
     log::{Belief, Over, TurnStart, TurnsReport, Went},
+    planned::planned_groups,
     referee::{Overlap, Why, overlaps},
 };
 
