@@ -48,7 +48,7 @@ fn turns_are_back_within_two_seconds_of_a_restart() {
             let back = report.turns.as_ref().unwrap().back[1];
             let took = back.1.unwrap().0 - back.0.0;
             assert!(took <= 2_000 * MS, "killed at {at}, away for {away} ms: back after {took} ns");
-            // Without a service a start waits for an answer for 5 ms, and three such starts in a second at most.
+            // A start waits for 25 ms for a service that does not answer, and for nobody once it counts as silent.
             let longest = report.jobs.iter().flat_map(|j| &j.records).map(|r| r.held().0).max().unwrap();
             assert!(longest <= 250 * MS, "{longest}");
             let settled = mean_between(&report, &jobs, at + away + 4_000, u64::MAX / MS);

@@ -125,7 +125,7 @@ impl Desk {
             self.judged.push((Nanos(now), judged));
         }
         let said = &self.orders[first..];
-        if said.iter().any(|(_, _, order)| order.kind == OrderKind::Grant)
+        if said.iter().any(|(_, _, order)| matches!(order.kind, OrderKind::Grant | OrderKind::GrantAhead))
             && let Some((_, back @ None)) = self.back.last_mut()
         {
             *back = Some(Nanos(now));
