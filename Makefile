@@ -8,7 +8,7 @@ help: ## list the targets
 setup: ## install what is missing (root), or say what to install
 	@scripts/setup.sh test
 
-demo: ## hold real jobs to their slots in a lab (root), or in virtual time, and show the gain
+demo: ## let real jobs take turns in a lab (root), or in virtual time, and show the gain
 	@scripts/setup.sh
 	@scripts/demo.sh $(ARGS)
 
