@@ -25,7 +25,7 @@ use gate::Gate;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use crate::network::CONGESTION_CONTROL;
+use crate::{network::CONGESTION_CONTROL, tool};
 
 /// Every rank listens here, in a namespace of its own.
 const PORT: u16 = 7_481;
@@ -39,8 +39,6 @@ const SILENCE_MAX: Duration = Duration::from_secs(180);
 const CHUNK_BYTES: usize = 1 << 16;
 /// The byte that ends an iteration's data.
 const TOKEN: u8 = 1;
-/// Ranks go before other programs, or the other programs' use of two cores is what is measured.
-pub(crate) const NICENESS: i32 = -10;
 
 /// Arguments of `antiphase lab rank`.
 #[derive(Clone, Debug, clap::Args)]
@@ -184,7 +182,7 @@ pub fn run(args: &RankArgs) -> Result<()> {
     // Listening comes first, so that a rank also ends with its lab while it still looks for its peers.
     let told = listen();
     // A rank without the right to a better priority keeps the priority that it has.
-    let _ = rustix::process::nice(NICENESS);
+    let _ = rustix::process::nice(tool::NICENESS);
     let mut ring = Ring::connect(args)?;
     // The rank is part of the seed, because all ranks of a job get the same one.
     let mut down = Down { jitter: args.jitter_ns, seed: args.seed ^ (u64::from(args.rank) << 32) };

@@ -16,7 +16,7 @@ use job::TrafficPhase;
 use serde_json::{Value, json};
 use units::Nanos;
 
-use crate::{case::Case, client::Client, hold::Hold, management, network::Lab, plan::Plan, rank::NICENESS, tool};
+use crate::{case::Case, client::Client, hold::Hold, management, network::Lab, plan::Plan, tool};
 
 /// Port of the service.
 pub(crate) const PORT: u16 = 7_480;
@@ -165,7 +165,7 @@ impl Service {
         let log = config.with_extension("log");
         // As ranks do, for the same reason: by turns, how soon service and agents answer is part of an iteration.
         let mut command = Command::new("nice");
-        command.arg("-n").arg(NICENESS.to_string()).arg(program);
+        command.arg("-n").arg(tool::NICENESS.to_string()).arg(program);
         // A Ctrl-C is for the lab, which ends its programs when it has heard it.
         command.process_group(0);
         command.arg("--config").arg(config).stdin(Stdio::null()).stdout(Stdio::null());

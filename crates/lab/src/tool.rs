@@ -16,6 +16,8 @@ use rustix::thread::LinkNameSpaceType;
 const TOOL_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a running tool is looked at.
 const POLL: Duration = Duration::from_millis(1);
+/// Ranks, service and agents go before other programs, or the other programs' use of two cores is what is measured.
+pub(crate) const NICENESS: i32 = -10;
 /// Most of a tool's complaint that is repeated.
 pub(crate) const COMPLAINT_CHARS_MAX: usize = 400;
 /// Where `ip netns` keeps its namespaces.
