@@ -13,7 +13,7 @@ use std::{
 };
 
 use gate::{JobName, PageWriter, Stem, report};
-use gate_core::{HELD_PERIOD_MAX, Mode, NodeClock, PageChange, PlannedSlot, Schedule, Turn};
+use gate_core::{HELD_PERIOD_MAX, HOLD_LIMIT, Mode, NodeClock, PageChange, PlannedSlot, Schedule, Turn};
 use proto::v1alpha1::{HostPlan, Slot};
 use units::{FabricTime, Nanos, NodeTime};
 
@@ -144,6 +144,14 @@ impl Pages {
         }
     }
 
+    /// Takes back every permission that is on a page: an agent that begins knows of none.
+    pub fn forget_turns(&mut self, now: NodeTime) {
+        let turning: Vec<String> = self.turning().map(str::to_owned).collect();
+        for job in turning {
+            self.write_turn(&job, Turn::default(), PageChange::WriteAndWake, None, now);
+        }
+    }
+
     /// Takes a plan over: pages of jobs that left it are taken back, the others are written at once. This is the only place where
     /// slots of the service's messages become slots of the gates.
     pub fn apply(&mut self, plan: &HostPlan, clock: Option<&ClockEstimate>, now: NodeTime) {
@@ -263,7 +271,7 @@ impl Led {
         let slots = schedule(&self.slot, clock, now);
         match self.turn {
             None => slots,
-            Some(turn) => Schedule { mode: Mode::Turn, turn: Turn { max: self.slot.hold_max, ..turn }, ..slots },
+            Some(turn) => Schedule { mode: Mode::Turn, turn: Turn { max: HOLD_LIMIT, ..turn }, ..slots },
         }
     }
 }
@@ -410,7 +418,7 @@ mod tests {
         let page = led.schedule(None, NodeTime(NOW));
         // A clock that nobody knows matters to slots only.
         assert_eq!((page.mode, page.distrust(NodeTime(NOW))), (Mode::Turn, None));
-        assert_eq!(page.turn, Turn { max: Nanos(100_000_000), ..turn });
+        assert_eq!(page.turn, Turn { max: HOLD_LIMIT, ..turn });
     }
 
     proptest! {

@@ -147,6 +147,7 @@ impl Agent {
             clock: None,
             stats: None,
         };
+        agent.pages.forget_turns(now());
         agent.follow();
         agent
     }

@@ -44,6 +44,11 @@ pub const QUIET_MEAN_MAX: f64 = 0.02;
 pub const QUIET_SLOWER_MAX: f64 = 0.1;
 /// Quiet has to be at least this part less time above capacity than what is chosen for time.
 pub const QUIET_LESS: f64 = 0.5;
+/// How much longer than alone iterations may be on average, as a share, for everybody's turns to be taken without a search.
+const FITS: f64 = 0.005;
+/// Most jobs of a component for which more is tried than nobody and everybody: a commit waits for the search, and of more jobs a run of
+/// the model takes tens of milliseconds.
+pub const SEARCHED_JOBS_MAX: usize = 32;
 /// Runs by which choices are compared, and runs by which the best are judged, of few jobs. Jobs start anywhere in each.
 const SEARCH: Trial = Trial { jitter_permille: 0, seed: 1, runs: 3, begin: Begin::Anywhere };
 /// Up to so many jobs have all these runs.
@@ -187,12 +192,18 @@ impl Taking {
 /// apart, and is made only where the mean gains [`GAIN_MIN`].
 #[must_use]
 pub fn advise(question: &Question<'_>) -> Advice {
+    let is_small = question.jobs.len() <= SEARCHED_JOBS_MAX;
+    let question = &Question { tried_max: if is_small { question.tried_max } else { 0 }, ..*question };
     let search = Search::new(question);
     let free = predict(question, JUDGE, search.nobody());
     if !search.can_choose() {
         return Advice { chosen: free.clone(), everybody: free.clone(), free, quiet: None };
     }
     let everybody = predict(question, JUDGE, search.everybody());
+    // Where all fit one after the other, no choice among them is better by more than chance, and a commit waits for the search.
+    if everybody.mean <= 1.0 + FITS && everybody.mean <= free.mean - GAIN_MIN && slowest(&everybody, &free) <= 1.0 + SLOWER_JUDGED {
+        return Advice { chosen: everybody.clone(), everybody, free, quiet: None };
+    }
     let judged: Vec<Predicted> = search.best().into_iter().map(|taking| predict(question, JUDGE, taking)).collect();
     let gains = |p: &&Predicted| p.mean <= free.mean - GAIN_MIN && slowest(p, &free) <= 1.0 + SLOWER_JUDGED;
     let best = judged.iter().chain([&everybody]).filter(gains).min_by(|a, b| a.mean.total_cmp(&b.mean));

@@ -43,6 +43,8 @@ struct Job {
     doing: Doing,
     /// What its last start was for.
     asked: Ask,
+    /// When it was let go last.
+    begun: FabricTime,
     /// When it ended last, if no permission was given ahead since.
     ended: Option<FabricTime>,
     /// Its entry in the timers.
@@ -79,8 +81,8 @@ impl Arbiter {
             let uses = member.uses.into_iter().filter(|u| u.link < links).collect();
             let profile = Profile::new(uses);
             let learned = Learned::default();
-            let (asked, doing) = (Ask::Iteration, Doing::Away);
-            Job { profile, iteration: member.iteration, opponents, learned, doing, asked, ended: None, due: None }
+            let (asked, begun, doing) = (Ask::Iteration, FabricTime(0), Doing::Away);
+            Job { profile, iteration: member.iteration, opponents, learned, doing, asked, begun, ended: None, due: None }
         };
         Self {
             jobs: (0..).zip(group.members).map(job).collect(),
@@ -103,7 +105,7 @@ impl Arbiter {
         let known = |job: u32, jobs: &[Job]| (job as usize) < jobs.len();
         match event {
             Event::Ready { job, ask } if known(job, &self.jobs) => self.ready(job, ask),
-            Event::Started { job, ask } if known(job, &self.jobs) => self.started(job, ask),
+            Event::Started { job, ask, age } if known(job, &self.jobs) => self.started(job, ask, age),
             Event::Ended { job, sent } if known(job, &self.jobs) => self.ended(job, sent),
             Event::Withdrawn { job } if known(job, &self.jobs) => {
                 if matches!(self.jobs[job as usize].doing, Doing::Ahead { .. }) {
@@ -111,8 +113,8 @@ impl Arbiter {
                 }
             }
             // What an absent job sends ends with its lease.
-            Event::Absent { job } if known(job, &self.jobs) && self.sends_until(job).is_none() => self.away(job),
-            Event::Left { job } if known(job, &self.jobs) => self.away(job),
+            Event::Absent { job } if known(job, &self.jobs) && self.sends_until(job).is_none() => self.leave(job),
+            Event::Left { job } if known(job, &self.jobs) => self.leave(job),
             Event::Tick => self.tick(),
             _ => {}
         }
@@ -220,7 +222,7 @@ impl Arbiter {
         let Some(old) = from.jobs.get(was as usize) else { return };
         let Some(new) = self.jobs.get_mut(job as usize) else { return };
         self.now = self.now.max(from.now);
-        (new.learned, new.asked) = (old.learned.clone(), old.asked);
+        (new.learned, new.asked, new.begun) = (old.learned.clone(), old.asked, old.begun);
         match &old.doing {
             Doing::Away => {}
             Doing::Ahead { .. } => {
@@ -273,15 +275,19 @@ impl Arbiter {
         self.queue.insert((since, job));
     }
 
-    fn started(&mut self, job: u32, ask: Ask) {
+    fn started(&mut self, job: u32, ask: Ask, age: Nanos) {
         match self.jobs[job as usize].doing {
             Doing::Waiting { since, .. } => {
                 self.leave_queue(job, since);
             }
             // A start that asked has been counted as an iteration already; this one has not asked.
-            _ => self.jobs[job as usize].learned.ready(self.now, Profile::is_first(ask)),
+            _ => {
+                let at = FabricTime(self.now.0.saturating_sub(age.0));
+                self.jobs[job as usize].learned.ready(at, Profile::is_first(ask));
+            }
         }
         self.send(job, ask);
+        self.tell_waiting(job);
         // The permission of an opponent that was given ahead would now be in conflict.
         self.withdraw_from_opponents(job);
     }
@@ -289,13 +295,19 @@ impl Arbiter {
     fn ended(&mut self, job: u32, sent: Nanos) {
         let now = self.now;
         let state = &mut self.jobs[job as usize];
-        // An end that comes after its lease is late, and still says how long the job sends.
-        state.learned.ended(state.asked, sent);
-        // A job that waits again has told of an earlier end late.
-        if matches!(state.doing, Doing::Sending { .. } | Doing::Away) {
+        // An end that comes after its lease is late, and still says how long the job sends: no longer than since it was let go.
+        state.learned.ended(state.asked, sent.min(now.since(state.begun)));
+        // A job that waits again has told of an earlier end late. The end of a start that was permitted ahead uses the permission up.
+        if !matches!(state.doing, Doing::Waiting { .. }) {
             state.ended = Some(now);
             self.away(job);
         }
+    }
+
+    /// Nothing is heard of the job: it is given no permission ahead either.
+    fn leave(&mut self, job: u32) {
+        self.jobs[job as usize].ended = None;
+        self.away(job);
     }
 
     /// The job is in nobody's way any more.
@@ -365,13 +377,25 @@ impl Arbiter {
         // With this start, too many have gone without an end.
         let because = if self.jobs[job as usize].learned.is_mute() { Because::NoEnds } else { because };
         self.actions.push_back(Action::Grant { job, lease, because });
+        self.tell_waiting(job);
+    }
+
+    /// `job` begins to send: those of its opponents that wait hear if that is longer than they were told.
+    fn tell_waiting(&mut self, job: u32) {
+        let opponents = &self.jobs[job as usize].opponents;
+        let waiting: Vec<(FabricTime, u32)> = self.queue.iter().filter(|(_, j)| opponents.binary_search(j).is_ok()).copied().collect();
+        for (since, next) in waiting {
+            if let Doing::Waiting { until, .. } = self.jobs[next as usize].doing {
+                self.tell(next, Nanos(self.ahead_left(next, since, until.since(self.now).0)));
+            }
+        }
     }
 
     /// The job sends from now on; returns its lease.
     fn send(&mut self, job: u32, ask: Ask) -> Nanos {
         let (now, state) = (self.now, &mut self.jobs[job as usize]);
         state.learned.started();
-        (state.ended, state.asked) = (None, ask);
+        (state.ended, state.asked, state.begun) = (None, ask, now);
         let demand = state.profile.demand(ask, &state.learned);
         let lease = lease(demand.expected());
         if state.learned.is_mute() {

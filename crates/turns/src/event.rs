@@ -20,6 +20,8 @@ pub enum Event {
         job: u32,
         /// For what.
         ask: Ask,
+        /// How long ago.
+        age: Nanos,
     },
     /// It has sent everything.
     Ended {

@@ -291,7 +291,7 @@ impl World {
         if self.jobs[j].ahead || (self.wild && self.random.one_in(12)) {
             self.start(j);
             self.jobs[j].granted = Some(u64::MAX);
-            self.tell(Event::Started { job, ask });
+            self.tell(Event::Started { job, ask, age: Nanos(0) });
             self.jobs[j].granted = self.arbiter.sends_until(job).map(|lease| lease.0);
         } else {
             self.jobs[j].doing = Doing::Waiting { since: self.now };

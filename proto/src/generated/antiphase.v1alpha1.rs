@@ -84,8 +84,7 @@ pub struct Slot {
     /// The host whose leader rank waits.
     #[prost(string, tag = "10")]
     pub leader_host: ::prost::alloc::string::String,
-    /// The job takes turns with others instead of keeping to slots; `hold` and the fields of the slot are not looked at then, and
-    /// `hold_max_ns` is the longest wait for a turn.
+    /// The job takes turns with others instead of keeping to slots; `hold` and the fields of the slot are not looked at then.
     #[prost(bool, tag = "11")]
     pub turns: bool,
 }

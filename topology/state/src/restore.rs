@@ -165,9 +165,12 @@ pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Resu
         let problem = ComponentProblem::new(&plan, &group, &periods)?;
         let hold: Vec<bool> = group.iter().map(|j| j.slot.hold).collect();
         let assessed = problem.assess(&problem.evaluate(&shifts)?, config, Holding::Kept(&hold));
-        let component = Arc::new(assessed.component);
-        for job in &group {
-            plan.replace(&job.name, Some(Arc::new(Job { component: Some(component.clone()), ..(**job).clone() })));
+        let component = Arc::new(assessed.component.clone());
+        for (i, job) in group.iter().enumerate() {
+            // Slots stay as they were. Who takes turns follows from the configuration of today, as the groups do.
+            let hold = job.slot.hold && config.control == plan::Control::Slots;
+            let slot = Slot { hold, turns: assessed.turns[i], ..job.slot.clone() };
+            plan.replace(&job.name, Some(Arc::new(Job { component: Some(component.clone()), slot, ..(**job).clone() })));
         }
     }
     Ok(plan)

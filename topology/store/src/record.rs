@@ -130,7 +130,7 @@ pub struct SlotRecord {
     /// Whether the job is held to its slot.
     pub hold: bool,
     /// Whether the job takes turns; false in records of before there were turns.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub turns: bool,
     /// The host of rank 0.
     pub leader_host: String,

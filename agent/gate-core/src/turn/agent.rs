@@ -155,7 +155,8 @@ impl TurnAgent {
         let permit = self.turn.permit_for(note.writer, note.number);
         match note.kind {
             // The gate will see the permission that is there, and say that it went.
-            NoteKind::Ready if permit == Permit::Go => {}
+            // It may have looked at the page before that, and waits.
+            NoteKind::Ready if permit == Permit::Go => self.change = Some(PageChange::WriteAndWake),
             NoteKind::Ready => {
                 self.counts.asked += u64::from(self.connected);
                 self.tell_seen(now);

@@ -26,6 +26,8 @@ const PAUSED: u64 = 8;
 const FIRST_APART: u64 = 8;
 /// A stretch counts once more for each such share of its time that a job waited.
 const WAIT_SHARE_HEAVY: f64 = 0.05;
+/// An iteration that takes so many times the shortest one is a pause, as for a checkpoint, and says nothing of turns.
+const PAUSE_TIMES: u64 = 4;
 /// The most stretches between two trials. At an iteration a second it is about seven hours.
 const APART_MAX: u64 = 1_024;
 /// How much the next trial is later than the one before.
@@ -91,6 +93,8 @@ pub(super) struct Judge {
     /// What was decided last.
     decided: bool,
     now: Vec<Seen>,
+    /// The shortest iteration of each job.
+    least: Vec<u64>,
     /// The last whole stretch of each kind.
     held: Vec<MeanOf>,
     free: Vec<MeanOf>,
@@ -106,6 +110,7 @@ impl Judge {
             holds: true,
             decided: true,
             now: vec![Seen::default(); jobs],
+            least: vec![u64::MAX; jobs],
             held: none.clone(),
             free: none,
             left: FIRST_APART,
@@ -131,6 +136,11 @@ impl Judge {
 
     /// An iteration of a job took so long, of which it waited that long. What a comparison came to, if one ended.
     pub(super) fn iteration(&mut self, job: u32, took: Nanos, waited: Nanos) -> Option<Verdict> {
+        let least = self.least.get_mut(job as usize)?;
+        *least = (*least).min(took.0.max(1));
+        if took.0 / PAUSE_TIMES > *least {
+            return None;
+        }
         let seen = self.now.get_mut(job as usize)?;
         seen.count += 1;
         if seen.count > SETTLING {
@@ -154,7 +164,18 @@ impl Judge {
         let kept = if self.holds { &mut self.held } else { &mut self.free };
         kept.iter_mut().zip(&self.now).filter(|(_, seen)| seen.counted() > 0).for_each(|(mean, seen)| *mean = seen.mean());
         let waits = self.now.iter().map(Seen::waits).fold(0.0, f64::max);
-        self.now.fill(Seen::default());
+        // What slow jobs have done so far goes into the next stretch; after a change of kind all begin anew.
+        self.now.iter_mut().filter(|seen| seen.counted() >= STRETCH_ITERATIONS / 2).for_each(|seen| *seen = Seen::default());
+        let held = self.holds;
+        let verdict = self.decide(waits);
+        if self.holds != held {
+            self.now.fill(Seen::default());
+        }
+        verdict
+    }
+
+    /// What follows from the end of a stretch in which a job waited for that share of its time.
+    fn decide(&mut self, waits: f64) -> Option<Verdict> {
         if self.holds != self.decided {
             return self.compare();
         }
@@ -194,6 +215,10 @@ impl Judge {
 fn held_over_free(held: &[MeanOf], free: &[MeanOf]) -> (f64, f64) {
     let both = held.iter().zip(free).filter(|(held, free)| held.count > 0 && free.count > 0);
     let ratios: Vec<f64> = both.map(|(held, free)| held.mean.0 as f64 / (free.mean.0.max(1)) as f64).collect();
+    // Of nobody both are known: nothing speaks for a change.
+    if ratios.is_empty() {
+        return (1.0, 1.0);
+    }
     (ratios.iter().sum::<f64>() / (ratios.len().max(1)) as f64, ratios.iter().copied().fold(0.0, f64::max))
 }
 
@@ -269,6 +294,32 @@ mod tests {
         assert_eq!(free, 4 * (CLEAR_ITERATIONS + SETTLING));
         let (_, free) = run(&mut Judge::new(2), 105, 106, 5, 20_000);
         assert_eq!(free, 4 * (STRETCH_ITERATIONS + SETTLING), "what is not clear needs whole ones");
+    }
+
+    #[test]
+    fn a_pause_is_no_iteration() {
+        let mut judge = Judge::new(1);
+        // Every twentieth iteration saves a checkpoint for as long as thirty iterations.
+        let verdicts: Vec<Verdict> = (0..2_000)
+            .filter_map(|n| {
+                let (took, waited) = if judge.holds() { (105, 6) } else { (120, 0) };
+                let pause = if n % 20 == 7 && judge.holds() { 3_000 } else { 0 };
+                judge.iteration(0, Nanos(took + pause), Nanos(waited))
+            })
+            .collect();
+        assert!(!verdicts.is_empty() && verdicts.iter().all(|v| v.hold), "{verdicts:?}");
+    }
+
+    #[test]
+    fn a_slow_job_beside_a_fast_one_is_judged_too() {
+        let mut judge = Judge::new(2);
+        // Job 1 does one iteration while job 0 does twenty, and only job 1 loses.
+        let verdict = (0..20_000).find_map(|n| {
+            let slow = if judge.holds() { (2_600, 600) } else { (2_000, 0) };
+            let fast = judge.iteration(0, Nanos(100), Nanos(0));
+            fast.or_else(|| (n % 20 == 0).then(|| judge.iteration(1, Nanos(slow.0), Nanos(slow.1))).flatten())
+        });
+        assert!(verdict.is_some_and(|v| v.worst > 1.2 && !v.hold), "{verdict:?}");
     }
 
     #[test]

@@ -231,11 +231,13 @@ impl Turns {
     /// Puts other groups in force. Jobs keep what is known of them and where they are.
     fn replace(&mut self, groups: Vec<Arc<TurnGroup>>) {
         let mut before = core::mem::take(&mut self.groups);
-        let same: BTreeMap<*const TurnGroup, u64> = before.iter().map(|(id, r)| (Arc::as_ptr(&r.of), *id)).collect();
         let mut fresh = Vec::new();
         for of in groups {
-            match same.get(&Arc::as_ptr(&of)).and_then(|id| Some((*id, before.remove(id)?))) {
-                Some((id, running)) => drop(self.groups.insert(id, running)),
+            // A commit plans again whom it meets, and mostly nothing changes for them: then the group goes on, and so does its judge.
+            let id = of.jobs.first().and_then(|job| self.jobs.get(&job.name)).map(|entry| entry.group);
+            let same = id.filter(|id| before.get(id).is_some_and(|r| Arc::ptr_eq(&r.of, &of) || r.of == of));
+            match same.and_then(|id| Some((id, before.remove(&id)?))) {
+                Some((id, running)) => drop(self.groups.insert(id, Running { of, ..running })),
                 None => fresh.push(of),
             }
         }
@@ -251,7 +253,12 @@ impl Turns {
                 if let Some(running) = before.get(&entry.group) {
                     arbiter.take_over(index, &running.arbiter, entry.index);
                 }
-                (entry.group, entry.index, entry.leader_host) = (id, index, job.leader_host.clone());
+                if entry.leader_host != job.leader_host {
+                    // Another agent speaks for the job from now on, of another process.
+                    (entry.leader_host, entry.session, entry.known) = (job.leader_host.clone(), None, None);
+                    arbiter.handle(self.now, Event::Left { job: index });
+                }
+                (entry.group, entry.index) = (id, index);
             }
             let judge = Judge::new(of.jobs.len());
             self.groups.insert(id, Running { of, arbiter, judge, due: None });
@@ -271,7 +278,7 @@ impl Turns {
         self.sessions.remove(&session);
         let mut lost = Vec::new();
         for entry in self.jobs.values_mut().filter(|e| e.session == Some(session)) {
-            entry.session = None;
+            (entry.session, entry.began) = (None, None);
             lost.push((entry.group, entry.index));
         }
         for (group, job) in lost {
@@ -282,8 +289,9 @@ impl Turns {
     fn note(&mut self, session: SessionId, note: &Note) {
         let Some(host) = self.sessions.get(&session) else { return };
         let Some(entry) = self.jobs.get_mut(&note.job) else {
-            // The job takes no turns here, or not yet: it must not wait for an answer.
-            return self.orders.push_back((session, note.answer(OrderKind::Grant)));
+            // The job takes no turns here, or not yet: it must not wait, and what else it says needs no repeats.
+            let kind = if note.kind == NoteKind::Ready { OrderKind::Grant } else { OrderKind::Heard(note.kind) };
+            return self.orders.push_back((session, note.answer(kind)));
         };
         // Only the leader's agent speaks for a job, and only in its last session.
         if entry.leader_host != *host || entry.session.is_some_and(|last| last > session) {
@@ -292,7 +300,9 @@ impl Turns {
         entry.session = Some(session);
         if entry.writer != note.writer {
             if entry.writer_before == Some(note.writer) {
-                return;
+                // Another gate of the job, or a late message of a process that is gone: it has no turns, and must not wait.
+                let kind = if note.kind == NoteKind::Ready { OrderKind::Grant } else { OrderKind::Heard(note.kind) };
+                return self.orders.push_back((session, note.answer(kind)));
             }
             entry.begin(note.writer);
             let (group, job) = (entry.group, entry.index);
@@ -345,16 +355,18 @@ impl Turns {
                 } else if note.phase <= 1 {
                     self.iterates(&note.job, at);
                 }
-                self.tell(group, Event::Started { job, ask });
+                self.tell(group, Event::Started { job, ask, age: note.age });
             }
             NoteKind::Ended => {
                 entry.counts.unasked += u64::from(!started);
                 // It started by itself, and the note that said so was lost. A start whose lease is over is no news.
                 let waits = self.groups.get(&group).is_some_and(|r| r.arbiter.waits_since(job).is_some());
-                if waits || !started {
-                    self.tell(group, Event::Started { job, ask });
+                if waits {
+                    self.tell(group, Event::Started { job, ask, age: Nanos(0) });
                 }
-                self.tell(group, Event::Ended { job, sent: note.sent });
+                // Of a start that nobody heard of, only that it is over matters.
+                let sent = if waits || started { note.sent } else { Nanos(0) };
+                self.tell(group, Event::Ended { job, sent });
             }
         }
     }
@@ -615,6 +627,7 @@ mod tests {
     fn whoever_takes_no_turns_is_never_kept_waiting() {
         let mut world = World::new(false);
         assert_eq!(world.note(1, "x", 1, Ready), [(1, 1, Grant)]);
+        assert_eq!(world.note(1, "x", 1, Ended), [(1, 1, Heard(Ended))]);
         world.note(1, "a", 1, Ready);
         world.note(2, "b", 1, Ready);
         assert_eq!(world.handle(TurnEvent::Groups(vec![group(&["a", "c"], false)])), [(2, 1, Grant)]);
@@ -638,7 +651,9 @@ mod tests {
         world.note(2, "b", 1, Ready);
         // The process of a died while it sent.
         assert_eq!(world.say(1, "a", 8, 1, Ready), [(2, 1, Grant), (1, 1, Hold)]);
-        assert_eq!(world.say(1, "a", 7, 5, Ended), [], "a late message of the dead process");
+        assert_eq!(world.say(1, "a", 7, 5, Ended), [(1, 5, Heard(Ended))], "a late message of the dead process");
+        let a = world.turns.view().find(|view| view.job == "a").unwrap();
+        assert!(a.waits_since.is_some(), "it changed nothing");
     }
 
     #[test]
@@ -660,7 +675,7 @@ mod tests {
         world.note(1, "a", 1, Ready);
         world.note(1, "a", 1, Ended);
         world.note(2, "b", 1, Ready);
-        assert_eq!(world.note(1, "a", 2, Started), [(1, 2, Heard(Started))]);
+        assert_eq!(world.note(1, "a", 2, Started), [(2, 1, Hold), (1, 2, Heard(Started))], "b hears that it takes longer");
         assert!(world.turns.view().find(|view| view.job == "b").unwrap().waits_since.is_some());
     }
 
