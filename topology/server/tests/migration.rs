@@ -35,10 +35,14 @@ fn a_service_serves_what_one_of_schema_1_served() {
     ] {
         answer = answer.replace(then, now);
     }
-    let (expected, leases) = jobs(serde_json::from_str(&answer).unwrap());
+    let (mut expected, leases) = jobs(serde_json::from_str(&answer).unwrap());
+    // That service knew slots and no turns.
+    expected.iter_mut().for_each(|job| job["slot"]["turns"] = false.into());
+    let config = folder.path().join("config.toml");
+    fs::write(&config, "control = \"slots\"\n").unwrap();
     // The second time, from the migrated file.
     for _ in 0..2 {
-        let mut service = Service::with(program().arg("--state").arg(&state));
+        let mut service = Service::with(program().arg("--config").arg(&config).arg("--state").arg(&state));
         let (shown, ends) = jobs(service.ask("GET", "/v1alpha1/jobs", "").1);
         assert_eq!(shown, expected);
         assert!(ends.iter().zip(&leases).all(|(now, then)| now >= then && (*now == 0) == (*then == 0)), "{ends:?} {leases:?}");
@@ -48,7 +52,7 @@ fn a_service_serves_what_one_of_schema_1_served() {
         assert!(service.wait().success());
     }
     // It goes on: a new job beside the old ones.
-    let service = Service::with(program().arg("--state").arg(&state));
+    let service = Service::with(program().arg("--config").arg(&config).arg("--state").arg(&state));
     let (status, answer) = service.commit("new", &["h4", "h8"]);
     assert_eq!((status, answer["plan_version"].as_u64()), (200, Some(8)), "{answer}");
 }
