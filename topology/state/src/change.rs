@@ -193,26 +193,9 @@ fn remember(plan: &mut Plan, now: FabricTime, key: String, answer: Commitment) -
 
 /// A job without a slot.
 fn new_job(name: Name, definition: JobDefinition, load: Arc<Load>, lease: Option<Lease>, config: &Config) -> Job {
-    let slot = new_slot(&name);
+    let slot = Slot::none(&name);
     let headroom_permille = config.headroom_permille.min(HEADROOM_MAX_PERMILLE);
     Job { name, definition: Arc::new(definition), load, lease, headroom_permille, slot, component: None }
-}
-
-/// What stands for a slot until there is one: plan version 0 is before every plan.
-fn new_slot(job: &str) -> Slot {
-    Slot {
-        job: job.into(),
-        plan_version: 0,
-        period: Nanos(0),
-        offset: Nanos(0),
-        tolerance: Nanos(0),
-        slack: Nanos(0),
-        hold_max: Nanos(0),
-        hold: false,
-        turns: false,
-        expires: FabricTime(0),
-        leader_host: String::new(),
-    }
 }
 
 /// Takes jobs away and re-plans those that they met.
@@ -368,7 +351,7 @@ mod tests {
 
     #[test]
     fn keys_make_room_for_newer_ones() {
-        let slot = new_slot("a");
+        let slot = Slot::none("a");
         let answer = |slots| Commitment { plan_version: 1, slots: alloc::vec![slot.clone(); slots], moved: Vec::new(), score: 1.0 };
         let mut plan = Plan::default();
         let half = KEY_SLOTS_MAX / 2;

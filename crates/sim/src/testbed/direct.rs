@@ -26,7 +26,6 @@ pub fn direct_slots(case: &Case<'_>, options: &Options) -> Result<Vec<Slot>, Sim
         let leader = case.jobs[report.job.index()].placement.ranks.first();
         let SlotTimes { period, offset, tolerance, slack, hold_max } = report.slot(options.tolerance_permille);
         Slot {
-            job: job.name.clone(),
             plan_version: 1,
             period,
             offset,
@@ -34,10 +33,10 @@ pub fn direct_slots(case: &Case<'_>, options: &Options) -> Result<Vec<Slot>, Sim
             slack,
             hold_max,
             hold: report.hold,
-            turns: false,
             // No service renews these slots, so they last for the whole run.
             expires: FabricTime(u64::MAX),
             leader_host: leader.map_or_else(String::new, |l| fabric.node(l.host).name.clone()),
+            ..Slot::none(&job.name)
         }
     };
     Ok(evaluation.jobs(&cluster).into_iter().map(slot).collect())

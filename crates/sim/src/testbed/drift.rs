@@ -29,27 +29,13 @@ impl Drift {
 
 #[cfg(test)]
 mod tests {
-    use alloc::string::String;
-
-    use units::{FabricTime, Nanos};
+    use units::Nanos;
 
     use super::*;
 
     #[test]
     fn a_job_is_shifted_once_and_then_only_if_it_drifted() {
-        let slot = Slot {
-            job: String::new(),
-            plan_version: 1,
-            period: Nanos(1_000),
-            offset: Nanos(300),
-            tolerance: Nanos(0),
-            slack: Nanos(0),
-            hold_max: Nanos(0),
-            hold: true,
-            turns: false,
-            expires: FabricTime(u64::MAX),
-            leader_host: String::new(),
-        };
+        let slot = Slot { period: Nanos(1_000), offset: Nanos(300), hold: true, ..Slot::none("a") };
         let mut drift = Drift::new(&slot);
         assert_eq!([0, 1_350, 2_250, 3_351, 4_249].map(|now| drift.start(now)), [300, 1_350, 2_250, 4_300, 4_300]);
     }

@@ -68,8 +68,9 @@ pub struct Order {
 }
 
 impl Note {
-    /// An order that answers this note.
-    pub(super) fn answer(&self, kind: OrderKind) -> Order {
+    /// The answer to a gate that takes no turns: it must not wait, and needs not repeat what else it says.
+    pub(super) fn answer_without_turns(&self) -> Order {
+        let kind = if self.kind == NoteKind::Ready { OrderKind::Grant } else { OrderKind::Heard(self.kind) };
         Order { job: self.job.clone(), writer: self.writer, number: self.number, kind, at_most: Nanos(0) }
     }
 }

@@ -289,9 +289,8 @@ impl Turns {
     fn note(&mut self, session: SessionId, note: &Note) {
         let Some(host) = self.sessions.get(&session) else { return };
         let Some(entry) = self.jobs.get_mut(&note.job) else {
-            // The job takes no turns here, or not yet: it must not wait, and what else it says needs no repeats.
-            let kind = if note.kind == NoteKind::Ready { OrderKind::Grant } else { OrderKind::Heard(note.kind) };
-            return self.orders.push_back((session, note.answer(kind)));
+            // The job takes no turns here, or not yet.
+            return self.orders.push_back((session, note.answer_without_turns()));
         };
         // Only the leader's agent speaks for a job, and only in its last session.
         if entry.leader_host != *host || entry.session.is_some_and(|last| last > session) {
@@ -300,9 +299,8 @@ impl Turns {
         entry.session = Some(session);
         if entry.writer != note.writer {
             if entry.writer_before == Some(note.writer) {
-                // Another gate of the job, or a late message of a process that is gone: it has no turns, and must not wait.
-                let kind = if note.kind == NoteKind::Ready { OrderKind::Grant } else { OrderKind::Heard(note.kind) };
-                return self.orders.push_back((session, note.answer(kind)));
+                // Another gate of the job, or a late message of a process that is gone.
+                return self.orders.push_back((session, note.answer_without_turns()));
             }
             entry.begin(note.writer);
             let (group, job) = (entry.group, entry.index);
