@@ -22,7 +22,7 @@ built=$((SECONDS - began))
 programs=${CARGO_TARGET_DIR:-$PWD/target}/debug
 antiphase=$programs/antiphase
 
-play=("$antiphase" lab run "$case" --with-slots --repeats "$repeats")
+play=("$antiphase" lab run "$case" --with slots --repeats "$repeats")
 missing=()
 for tool in ip tc clang bpftool; do
     command -v "$tool" >/dev/null || missing+=("$tool")
