@@ -39,6 +39,8 @@ pub struct Question<'a> {
     pub jobs: &'a [FluidJob],
     /// GPUs of each job, its weight; one, where it does not say.
     pub gpus: &'a [u32],
+    /// Per job: whether it is not to be held, whatever that would bring; where it does not say, it may be.
+    pub free: &'a [bool],
     /// Where they meet.
     pub links: &'a [FluidLink<'a>],
     /// What [`fluid::predict_with`] says of the same jobs and links.
@@ -78,12 +80,13 @@ pub fn groups(jobs: usize, links: &[FluidLink<'_>]) -> Vec<Vec<usize>> {
 }
 
 /// Advises which jobs to hold, so that the sum over the jobs of iteration over period is least, each weighted by its GPUs. `sets` are
-/// the jobs of each coupled group ([`groups`]). A set of which a gate could not keep all jobs ([`HELD_PERIOD_MAX`]) is not held, and one
-/// that names an unknown job is ignored.
+/// the jobs of each coupled group ([`groups`]). A set of which a gate could not keep all jobs ([`HELD_PERIOD_MAX`]), or may not
+/// ([`Question::free`]), is not held: its shifts only make sense together. One that names an unknown job is ignored.
 #[must_use]
 pub fn advise(question: &Question<'_>, sets: &[Vec<usize>]) -> Advice {
     let jobs = question.jobs.len();
-    let can_be_held = |j: &usize| question.jobs.get(*j).is_some_and(|job| job.period <= HELD_PERIOD_MAX);
+    let free = |j: usize| question.free.get(j).copied().unwrap_or(false);
+    let can_be_held = |j: &usize| !free(*j) && question.jobs.get(*j).is_some_and(|job| job.period <= HELD_PERIOD_MAX);
     let sets: Vec<&Vec<usize>> = sets.iter().filter(|set| set.iter().all(can_be_held)).collect();
     let search = Search { of: *question, sets: &sets };
     let nobody = search.nobody();
@@ -260,7 +263,7 @@ mod tests {
 
     fn question<'a>(jobs: &'a [FluidJob], links: &'a [FluidLink<'a>], times: &'a [IterationTimes]) -> Question<'a> {
         let (tolerance_permille, jitter_permille) = (TOLERANCE_PERMILLE, JITTER_PERMILLE);
-        Question { jobs, gpus: &[], links, times, before: &[], tolerance_permille, jitter_permille }
+        Question { jobs, gpus: &[], free: &[], links, times, before: &[], tolerance_permille, jitter_permille }
     }
 
     #[test]
@@ -302,6 +305,17 @@ mod tests {
         let total = |of: &dyn Fn(usize) -> Nanos| (0..4).map(|j| of(j).0 as f64 / jobs[j].period.0 as f64).sum::<f64>();
         let advised = total(&|j| found.times[j]);
         assert!(advised <= total(&|j| times[j].contended) + 1e-9);
+    }
+
+    #[test]
+    fn a_set_with_a_job_that_is_to_run_free_is_not_held() {
+        let (jobs, phases) = two_pairs();
+        let links = on(&phases, &[[0, 1], [2, 3]]);
+        let times = predict(&jobs, &links, TOLERANCE_PERMILLE);
+        let asked = question(&jobs, &links, &times);
+        let held = |free: &[bool]| advise(&Question { free, before: &[Some(true); 4], ..asked }, &groups(4, &links)).hold;
+        assert_eq!(held(&[false, false, true, true]), [true, true, false, false]);
+        assert_eq!(held(&[false, true]), [false; 4], "shifts make sense together only");
     }
 
     #[test]

@@ -15,6 +15,9 @@ pub struct JobSpec {
     /// In rank order, each with the job's GPUs per host. Empty: not placed.
     #[prost(string, repeated, tag = "4")]
     pub hosts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Whether gates may delay its starts: "auto", the default, or "never".
+    #[prost(string, optional, tag = "5")]
+    pub hold: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// Synthesise the profile of this model; what is absent comes from the model's reference.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -146,6 +149,9 @@ pub struct Job {
     /// Predicted as it is: exactly those are held whose slots say so.
     #[prost(uint64, optional, tag = "18")]
     pub predicted_interleaved_ns: ::core::option::Option<u64>,
+    /// As committed: "auto" or "never".
+    #[prost(string, tag = "19")]
+    pub hold: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]

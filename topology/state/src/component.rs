@@ -115,6 +115,7 @@ impl<'a> ComponentProblem<'a> {
             iteration: job.definition.job.period,
             period: *period,
             gpus: job.definition.job.gpus,
+            free: job.definition.job.hold == job::Hold::Never,
             demands: &job.load.demands,
             peaks: &job.load.peaks,
         };

@@ -241,7 +241,7 @@ mod tests {
             leader_host: "h".into(),
         };
         let definition = JobDefinition {
-            job: job::Job { name: name.into(), gpus: 1, period: Nanos(1_000), phases: Vec::new() },
+            job: job::Job { name: name.into(), gpus: 1, period: Nanos(1_000), hold: job::Hold::Auto, phases: Vec::new() },
             placement: job::Placement::default(),
             hosts: Vec::new(),
             document: crate::Document::new(Arc::new(())),

@@ -96,6 +96,7 @@ fn job_message(job: &state::JobView<'_>, names: &mut LinkNames<'_>) -> pb::Job {
         predicted_all_held_ns: times.map(|t| t.all_held.0),
         period_mismatch_ns: job.period_mismatch().map(|t| t.0),
         predicted_interleaved_ns: job.interleaved().map(|t| t.0),
+        hold: definition.job.hold.word().into(),
     }
 }
 
