@@ -11,7 +11,7 @@
 //!
 //! Of jobs that run already, held jobs stay held and free jobs stay free, unless a change gains more than [`KEEP`].
 
-use alloc::{vec, vec::Vec};
+use alloc::{collections::BTreeSet, vec, vec::Vec};
 
 use circle::PROOF_TOLERANCE;
 use units::Nanos;
@@ -80,14 +80,16 @@ pub fn groups(jobs: usize, links: &[FluidLink<'_>]) -> Vec<Vec<usize>> {
 }
 
 /// Advises which jobs to hold, so that the sum over the jobs of iteration over period is least, each weighted by its GPUs. `sets` are
-/// the jobs of each coupled group ([`groups`]). A set of which a gate could not keep all jobs ([`HELD_PERIOD_MAX`]), or may not
-/// ([`Question::free`]), is not held: its shifts only make sense together. One that names an unknown job is ignored.
+/// the jobs of each coupled group ([`groups`]). A set of which a gate could not keep all jobs ([`HELD_PERIOD_MAX`]) is not held,
+/// nor are those who meet a job that is to run free ([`Question::free`]). One that names an unknown job is ignored.
 #[must_use]
 pub fn advise(question: &Question<'_>, sets: &[Vec<usize>]) -> Advice {
     let jobs = question.jobs.len();
     let free = |j: usize| question.free.get(j).copied().unwrap_or(false);
-    let can_be_held = |j: &usize| !free(*j) && question.jobs.get(*j).is_some_and(|job| job.period <= HELD_PERIOD_MAX);
-    let sets: Vec<&Vec<usize>> = sets.iter().filter(|set| set.iter().all(can_be_held)).collect();
+    let can_be_held = |j: &usize| question.jobs.get(*j).is_some_and(|job| job.period <= HELD_PERIOD_MAX);
+    // Whoever meets a job that is to run free finds it anywhere, in its own slot too.
+    let beside: BTreeSet<usize> = sets.iter().filter(|set| set.iter().any(|j| free(*j))).flatten().copied().collect();
+    let sets: Vec<&Vec<usize>> = sets.iter().filter(|set| set.iter().all(|j| can_be_held(j) && !beside.contains(j))).collect();
     let search = Search { of: *question, sets: &sets };
     let nobody = search.nobody();
     // Gains are differences of predictions, so without one for each job there is nothing to choose by.
@@ -316,6 +318,13 @@ mod tests {
         let held = |free: &[bool]| advise(&Question { free, before: &[Some(true); 4], ..asked }, &groups(4, &links)).hold;
         assert_eq!(held(&[false, false, true, true]), [true, true, false, false]);
         assert_eq!(held(&[false, true]), [false; 4], "shifts make sense together only");
+        // Three of one period: job 1 meets the two others.
+        let jobs = [job(100, 0), job(100, 50), job(100, 0), job(97, 0)];
+        let chain = on(&phases, &[[0, 1], [1, 2]]);
+        let times = predict(&jobs, &chain, TOLERANCE_PERMILLE);
+        let all = [vec![0, 1], vec![1, 2]];
+        let held = |free: &[bool]| advise(&Question { free, ..question(&jobs, &chain, &times) }, &all).hold;
+        assert_eq!((held(&[]), held(&[true])), (vec![true, true, true, false], vec![false; 4]), "job 1 would wait beside job 0");
     }
 
     #[test]

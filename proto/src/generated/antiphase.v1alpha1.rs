@@ -143,7 +143,7 @@ pub struct Job {
     pub predicted_contended_ns: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "16")]
     pub predicted_all_held_ns: ::core::option::Option<u64>,
-    /// The learned period, while it is further from the declared one than the slack allows; absent otherwise.
+    /// The learned period, while it is further from the expected one than 5 %; absent otherwise.
     #[prost(uint64, optional, tag = "17")]
     pub period_mismatch_ns: ::core::option::Option<u64>,
     /// Predicted as it is: exactly those are held whose slots say so.
@@ -152,6 +152,9 @@ pub struct Job {
     /// As committed: "auto" or "never".
     #[prost(string, tag = "19")]
     pub hold: ::prost::alloc::string::String,
+    /// Why it is not held to a slot any more, in one line; empty where that is not so.
+    #[prost(string, tag = "20")]
+    pub hold_ended: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]

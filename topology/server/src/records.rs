@@ -14,11 +14,12 @@ pub(crate) fn changes(record: &Record) -> Result<Vec<Change>, String> {
     let put = match record {
         Record::Fabric { version, text } => store::Record::Fabric(FabricRecord { version: *version, text: text.clone() }),
         Record::PlanVersion { plan_version } => store::Record::PlanVersion(PlanVersionRecord { plan_version: *plan_version }),
-        Record::Job { name, document, lease, headroom_permille } => {
+        Record::Job { name, document, lease, headroom_permille, hold_ended } => {
             let lease = lease.map(|(length, until)| LeaseRecord { length_ns: length.0, until_ns: until.0 });
             // The document is opaque to the state machine: it goes through as the value that this server put in.
             let document = resolve::kept(name, document)?;
-            store::Record::Job(JobRecord { document, lease, headroom_permille: *headroom_permille })
+            let hold_ended = hold_ended.as_deref().map(str::to_owned);
+            store::Record::Job(JobRecord { document, lease, headroom_permille: *headroom_permille, hold_ended })
         }
         Record::Slot(slot) => store::Record::Slot(slot.job.clone(), slot_record(slot)),
         Record::Key { key, at, answer } => {
@@ -38,12 +39,13 @@ pub(crate) fn record(kept: store::Record) -> Record {
     match kept {
         store::Record::Fabric(fabric) => Record::Fabric { version: fabric.version, text: fabric.text },
         store::Record::PlanVersion(plan_version) => Record::PlanVersion { plan_version: plan_version.plan_version },
-        store::Record::Job(JobRecord { document, lease, headroom_permille }) => Record::Job {
+        store::Record::Job(JobRecord { document, lease, headroom_permille, hold_ended }) => Record::Job {
             // `decode` made sure that this id is the name in the key.
             name: document.id.clone(),
             document: Document::new(document),
             lease: lease.map(|l| (Nanos(l.length_ns), FabricTime(l.until_ns))),
             headroom_permille,
+            hold_ended: hold_ended.map(Into::into),
         },
         store::Record::Slot(job, kept) => Record::Slot(slot(job, kept)),
         store::Record::Answer(key, AnswerRecord { at_ns, plan_version, slots, moved, score }) => {
@@ -113,8 +115,8 @@ mod tests {
         let records = [
             Record::Fabric { version: 7, text: "schema: x\n".into() },
             Record::PlanVersion { plan_version: u64::MAX },
-            Record::Job { name: "a".into(), document: a, lease: Some((Nanos(1), FabricTime(2))), headroom_permille: 50 },
-            Record::Job { name: "b".into(), document: b, lease: None, headroom_permille: 0 },
+            Record::Job { name: "a".into(), document: a, lease: Some((Nanos(1), FabricTime(2))), headroom_permille: 50, hold_ended: None },
+            Record::Job { name: "b".into(), document: b, lease: None, headroom_permille: 0, hold_ended: Some("it slips".into()) },
             Record::Slot(sample),
             Record::Key { key: "k\u{0}".into(), at: FabricTime(9), answer },
         ];
@@ -131,7 +133,8 @@ mod tests {
             };
             assert_eq!(changes(&gone).unwrap().iter().map(removed).collect::<Vec<_>>(), gone.erases());
         }
-        let strange = Record::Job { name: "a".into(), document: Document::new(Arc::new(7)), lease: None, headroom_permille: 0 };
+        let document = Document::new(Arc::new(7));
+        let strange = Record::Job { name: "a".into(), document, lease: None, headroom_permille: 0, hold_ended: None };
         assert!(changes(&strange).is_err());
     }
 }

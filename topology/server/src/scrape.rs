@@ -106,7 +106,7 @@ fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Erro
     let mismatch = gauges(
         registry,
         "job_period_mismatch_seconds",
-        "Learned period less the declared one, while the slack does not cover it.",
+        "Learned period less the declared one, while it is further from the expected one than 5 %.",
         ["job"],
     )?;
     let error = gauges(registry, "job_shift_error_seconds", "Median start minus slot; positive is late.", ["job"])?;

@@ -84,8 +84,10 @@ impl Batch {
 }
 
 fn job_records(old: Option<&Job>, new: &Job, out: &mut Vec<Record>) {
-    let same =
-        |o: &Job| o.lease == new.lease && o.headroom_permille == new.headroom_permille && o.definition.document == new.definition.document;
+    let same = |o: &Job| {
+        (o.lease, o.headroom_permille, &o.hold_ended) == (new.lease, new.headroom_permille, &new.hold_ended)
+            && o.definition.document == new.definition.document
+    };
     // Another slot does not write the document again: a document may have a megabyte, a slot has some hundred bytes.
     if !old.is_some_and(same) {
         out.push(Record::Job {
@@ -93,6 +95,7 @@ fn job_records(old: Option<&Job>, new: &Job, out: &mut Vec<Record>) {
             document: new.definition.document.clone(),
             lease: new.lease.map(|l| (l.length, l.until)),
             headroom_permille: new.headroom_permille,
+            hold_ended: new.hold_ended.clone(),
         });
     }
     if old.is_none_or(|o| o.slot != new.slot) {

@@ -6,8 +6,9 @@ use alloc::{collections::BTreeSet, format, string::ToString, sync::Arc, vec::Vec
 
 use circle::{Effort, Ticks};
 use fluid::{IterationTimes, jitter::JITTER_PERMILLE};
+use job::Hold;
 use plan::{
-    Coupled, Gates, Holding, Member, Options, Standing,
+    Control, Coupled, Gates, Holding, Member, Options, Standing,
     turns::{Arbitrated, TRIED_RANKING, Taking},
 };
 use units::{LinkId, Nanos};
@@ -110,12 +111,14 @@ impl<'a> ComponentProblem<'a> {
     ///
     /// # Errors
     /// [`Refusal::Policy`] beyond the circle's limits.
-    pub(crate) fn new(plan: &Plan, jobs: &'a [Arc<Job>], periods: &[Nanos]) -> Result<Self, Refusal> {
+    pub(crate) fn new(plan: &Plan, config: &Config, jobs: &'a [Arc<Job>], periods: &[Nanos]) -> Result<Self, Refusal> {
+        // A slot needs a period that fits; turns need none, so what ended a hold in slots is nothing to them.
+        let is_let_go = |job: &Job| job.hold_ended.is_some() && config.control == Control::Slots;
         let member = |(job, period): (&'a Arc<Job>, &Nanos)| Member {
             iteration: job.definition.job.period,
             period: *period,
             gpus: job.definition.job.gpus,
-            free: job.definition.job.hold == job::Hold::Never,
+            free: job.definition.job.hold == Hold::Never || is_let_go(job),
             demands: &job.load.demands,
             peaks: &job.load.peaks,
         };

@@ -198,6 +198,18 @@ impl View {
         self.plan.jobs().filter_map(first).flat_map(|component| component.turns.clone()).collect()
     }
 
+    /// Whether somebody who is to keep to a slot beside this job does not at present: the agent is gone or its clock is bad, or the
+    /// gate fails open. A job that has no gate is no passing trouble.
+    pub(crate) fn is_disturbed(&self, job: &Job) -> bool {
+        let others = job.component.iter().flat_map(|c| &c.members).filter(|name| **name != job.name);
+        let held = others.filter_map(|name| self.job(name)).filter(|other| other.job.slot.hold);
+        let strays = |other: JobView<'_>| {
+            let agent = self.agents.at(&other.job.slot.leader_host).filter(|a| a.session.is_some());
+            agent.is_none_or(|a| a.quarantined.contains(&other.job.name)) || other.state() == JobState::Open
+        };
+        held.into_iter().any(strays)
+    }
+
     /// The plan as a host gets it. Jobs led with too bad a clock are not held.
     pub(crate) fn host_plan(&self, host: &str, expires: FabricTime) -> Vec<Slot> {
         let agent = self.agents.at(host);
@@ -268,10 +280,17 @@ impl<'a> JobView<'a> {
         self.view.watches.get(&self.job.name).filter(|w| w.last.is_some()).map(|w| w.totals)
     }
 
-    /// The period that was learned, while it is not the declared one: further from it than the slack allows, in several reports.
+    /// The period that was learned, while it is not the expected one: further from it than [`crate::config::MISMATCH_PERMILLE`], in
+    /// several reports.
     #[must_use]
     pub fn period_mismatch(&self) -> Option<Nanos> {
         self.view.watches.get(&self.job.name).and_then(|w| w.period.mismatch)
+    }
+
+    /// Why the job is not held to a slot any more: its slot did not fit it, in one line with the figures. `None` where that is not so.
+    #[must_use]
+    pub fn hold_ended(&self) -> Option<&'a str> {
+        self.job.hold_ended.as_deref()
     }
 
     /// When the job's lease ends; `None`: the job stays until it is released.

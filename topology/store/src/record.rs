@@ -98,6 +98,9 @@ pub struct JobRecord {
     pub lease: Option<LeaseRecord>,
     /// Headroom of its period in thousandths.
     pub headroom_permille: u32,
+    /// Why it is not held to a slot any more; absent where that is not so, and in records of before that could be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold_ended: Option<String>,
 }
 
 /// The lease of a job.
@@ -272,7 +275,7 @@ mod tests {
     }
 
     fn job(text: &str, lease: Option<LeaseRecord>) -> Record {
-        Record::Job(JobRecord { document: Arc::new(JobDoc::parse(text).unwrap()), lease, headroom_permille: 50 })
+        Record::Job(JobRecord { document: Arc::new(JobDoc::parse(text).unwrap()), lease, headroom_permille: 50, hold_ended: None })
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::{
 
 use circle::Cancel;
 use job::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, Reader};
-use job::{Candidate, Job, Placement};
+use job::{Candidate, Hold, Job, Placement};
 use plan::{Cluster, Evaluation, Objective, Options, Outcome};
 use proto::v1alpha1 as pb;
 use units::JobId;
@@ -62,7 +62,7 @@ fn evaluate(
 ) -> Result<pb::EvaluateResponse, ApiError> {
     let view = snapshot.fabric.as_ref().ok_or(state::Refusal::NoFabric)?;
     let options = options(request, planned)?;
-    let round = Round::read(snapshot, &view.fabric, request)?;
+    let round = Round::read(snapshot, &view.fabric, request, options.control)?;
     let router = view.routing.router();
     let cluster = Cluster { fabric: &view.fabric, router: &router, jobs: &round.jobs, placements: &round.placements };
     let ranked = plan::rank_until(&cluster, &round.candidates, &options, cancel).map_err(ApiError::invalid)?;
@@ -87,7 +87,7 @@ struct Round {
 }
 
 impl Round {
-    fn read(snapshot: &Snapshot, fabric: &fabric::Fabric, request: &pb::EvaluateRequest) -> Result<Self, ApiError> {
+    fn read(snapshot: &Snapshot, fabric: &fabric::Fabric, request: &pb::EvaluateRequest, control: plan::Control) -> Result<Self, ApiError> {
         let doc = candidates(request)?;
         // A job without hosts of its own takes its shape from the first candidate that places it.
         let elsewhere = |job: &str| doc.candidates.iter().find_map(|c| c.hosts.get(job)).map(Vec::as_slice);
@@ -115,7 +115,12 @@ impl Round {
         let (mut jobs, mut placements) = reader.finish();
         // All other committed jobs stand where they are: a candidate is judged against all that share its links.
         for view in snapshot.jobs.iter().filter(|view| !names.contains(&view.definition.job.name)) {
-            jobs.push(view.definition.job.clone());
+            let mut job = view.definition.job.clone();
+            // A commit would not hold it to a slot either.
+            if control == plan::Control::Slots && !view.message.hold_ended.is_empty() {
+                job.hold = Hold::Never;
+            }
+            jobs.push(job);
             placements.push(view.definition.placement.clone());
         }
         if jobs.is_empty() {

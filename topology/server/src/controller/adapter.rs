@@ -97,6 +97,7 @@ fn job_message(job: &state::JobView<'_>, names: &mut LinkNames<'_>) -> pb::Job {
         period_mismatch_ns: job.period_mismatch().map(|t| t.0),
         predicted_interleaved_ns: job.interleaved().map(|t| t.0),
         hold: definition.job.hold.word().into(),
+        hold_ended: job.hold_ended().unwrap_or_default().into(),
     }
 }
 
