@@ -155,6 +155,11 @@ pub struct Job {
     /// Why it is not held to a slot any more, in one line; empty where that is not so.
     #[prost(string, tag = "20")]
     pub hold_ended: ::prost::alloc::string::String,
+    /// Predicted by the same runs, of jobs that start anywhere: as they come, and by turns. Where the service only observes, else absent.
+    #[prost(uint64, optional, tag = "21")]
+    pub predicted_free_ns: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "22")]
+    pub predicted_turns_ns: ::core::option::Option<u64>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -361,7 +366,7 @@ pub enum JobState {
     Committed = 1,
     /// its gate holds it to the slot
     Held = 2,
-    /// runs as it comes: holding it would not help
+    /// runs as it comes: nobody holds it
     Free = 3,
     /// further from its slot than the slack
     Drifting = 4,
@@ -732,6 +737,9 @@ pub struct ListJobsResponse {
     pub jobs: ::prost::alloc::vec::Vec<Job>,
     #[prost(uint64, tag = "2")]
     pub plan_version: u64,
+    /// Where the service only observes: what turns would bring, and how to have them, in one line; else empty.
+    #[prost(string, tag = "3")]
+    pub outlook: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]

@@ -63,6 +63,8 @@ pub enum Record {
     PlanVersion {
         /// The plan version.
         plan_version: u64,
+        /// How jobs are kept apart, for a start whose configuration does not say.
+        control: plan::Control,
     },
     /// A committed job.
     Job {
@@ -227,7 +229,7 @@ pub struct Notice {
     /// How much it matters.
     pub severity: Severity,
     /// One word: committed, released, moved, drift, period_mismatch, let_go, lost, connected, quarantined, trusted, expired, headroom,
-    /// fabric, store, turns, more.
+    /// fabric, store, turns, observe, more.
     pub kind: &'static str,
     /// One line.
     pub message: String,

@@ -7,6 +7,8 @@ use alloc::{
     vec::Vec,
 };
 
+use plan::Control;
+
 use crate::{
     Notice, Record, Refusal, Reply, RequestId, Ticket,
     change::Done,
@@ -37,7 +39,7 @@ impl Batch {
     }
 
     /// What to write so that `durable` becomes `next`.
-    pub(crate) fn records(&self, durable: &Plan, next: &Plan) -> Vec<Record> {
+    pub(crate) fn records(&self, durable: &Plan, next: &Plan, control: Control) -> Vec<Record> {
         let mut out = Vec::new();
         if let Some(installed) = next.installed.as_ref().filter(|_| self.fabric) {
             out.push(Record::Fabric { version: installed.version, text: installed.text.clone() });
@@ -62,7 +64,7 @@ impl Batch {
         }
         // Forgetting keys and refusing changes leave the version alone, so this record is not part of every batch.
         if durable.version != next.version {
-            out.push(Record::PlanVersion { plan_version: next.version });
+            out.push(Record::PlanVersion { plan_version: next.version, control });
         }
         out
     }

@@ -14,7 +14,7 @@ use plan::{
 use units::{LinkId, Nanos};
 
 use crate::{
-    Config, Refusal,
+    Config, Forecast, Refusal,
     config::MOVE_TOLERANCE,
     plan::{Job, Name, Plan},
     turns::{TurnGroup, TurnJob},
@@ -42,6 +42,8 @@ pub(crate) struct Component {
     pub(crate) times: Vec<IterationTimes>,
     /// Per member: predicted iteration when those are held, or take turns, whose slots say so.
     pub(crate) interleaved: Vec<Nanos>,
+    /// Per member, where nobody is to be held: what turns would bring; else empty.
+    pub(crate) forecasts: Vec<Forecast>,
     /// Members that take turns, directly or through others.
     pub(crate) turns: Vec<Arc<TurnGroup>>,
 }
@@ -57,6 +59,12 @@ impl Component {
     pub(crate) fn times(&self, job: &str) -> Option<(IterationTimes, Nanos)> {
         let at = self.members.binary_search_by(|m| (**m).cmp(job)).ok()?;
         self.times.get(at).copied().zip(self.interleaved.get(at).copied())
+    }
+
+    /// What turns would bring to a member, where nobody is to be held.
+    pub(crate) fn forecast(&self, job: &str) -> Option<Forecast> {
+        let at = self.members.binary_search_by(|m| (**m).cmp(job)).ok()?;
+        self.forecasts.get(at).copied()
     }
 }
 
@@ -188,9 +196,17 @@ impl<'a> ComponentProblem<'a> {
             zero_shift_score: standing.zero_shift_score,
             times,
             interleaved: advice.times,
+            forecasts: if config.control == Control::Observe { self.forecasts() } else { Vec::new() },
             turns,
         };
         Assessed { component, slacks: standing.slacks.clone(), hold: advice.hold, turns: takes_turns }
+    }
+
+    /// What turns would bring: the same advice as a service that gives turns would follow.
+    fn forecasts(&self) -> Vec<Forecast> {
+        let advice = self.coupled.take_turns(&[], JITTER_PERMILLE, TRIED_RANKING);
+        let both = advice.free.times.iter().zip(&advice.chosen.times);
+        both.map(|(free, by_turns)| Forecast { free: *free, by_turns: *by_turns }).collect()
     }
 
     /// The groups that a choice of turns makes.

@@ -116,7 +116,8 @@ impl Restored {
         }
         for (key, record) in kept {
             match record {
-                Record::PlanVersion { plan_version } => out.plan_version = plan_version,
+                // The control is the caller's to decide, who reads the configuration.
+                Record::PlanVersion { plan_version, .. } => out.plan_version = plan_version,
                 Record::Slot(slot) => out.slots.push(slot),
                 Record::Key { key, at, answer } => out.keys.push((key, at, answer)),
                 Record::Job { name, document, lease, headroom_permille, hold_ended } => {

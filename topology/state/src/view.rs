@@ -13,7 +13,7 @@ use fluid::IterationTimes;
 use units::{FabricTime, LinkId, Nanos, Rate};
 
 use crate::{
-    ClockQuality, Config, GateReport, GateTotals, JobDefinition, SessionId, Slot,
+    ClockQuality, Config, Forecast, GateReport, GateTotals, JobDefinition, Outlook, SessionId, Slot,
     agents::{Agent, Agents},
     leases::Leases,
     plan::{Job, Name, Plan, Presence},
@@ -43,7 +43,7 @@ pub enum JobState {
     Committed,
     /// Its gate holds it to the slot.
     Held,
-    /// Runs as it comes: holding would not help.
+    /// Runs as it comes: nobody holds it.
     Free,
     /// Further from its slot than the slack.
     Drifting,
@@ -150,6 +150,13 @@ impl View {
     #[must_use]
     pub fn job(&self, name: &str) -> Option<JobView<'_>> {
         self.plan.job(name).map(|job| JobView { view: self, job })
+    }
+
+    /// What turns would bring to all jobs; `None` unless nobody is to be held, and without jobs.
+    #[must_use]
+    pub fn outlook(&self) -> Option<Outlook> {
+        let observes = self.config.control == plan::Control::Observe && self.plan.jobs().len() > 0;
+        observes.then(|| Outlook::of(self.jobs().map(|job| job.forecast())))
     }
 
     /// The links with demand, by id.
@@ -290,7 +297,8 @@ impl<'a> JobView<'a> {
     /// Why the job is not held to a slot any more: its slot did not fit it, in one line with the figures. `None` where that is not so.
     #[must_use]
     pub fn hold_ended(&self) -> Option<&'a str> {
-        self.job.hold_ended.as_deref()
+        // What ended a hold in a slot is nothing to jobs that take turns.
+        self.job.hold_ended.as_deref().filter(|_| self.view.config.control == plan::Control::Slots)
     }
 
     /// When the job's lease ends; `None`: the job stays until it is released.
@@ -309,6 +317,12 @@ impl<'a> JobView<'a> {
     #[must_use]
     pub fn interleaved(&self) -> Option<Nanos> {
         self.job.component.as_ref().and_then(|c| c.times(&self.job.name)).map(|t| t.1)
+    }
+
+    /// What turns would bring it; `None` unless nobody is to be held, and where it meets nobody.
+    #[must_use]
+    pub fn forecast(&self) -> Option<Forecast> {
+        self.job.component.as_ref().and_then(|c| c.forecast(&self.job.name))
     }
 
     /// The jobs that this job meets, directly or through others, itself included, by name; empty when the job meets nobody.

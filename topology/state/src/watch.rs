@@ -88,6 +88,9 @@ impl Watch {
     /// jobs that are not `held`, is only kept.
     pub(crate) fn report(&mut self, now: FabricTime, slot: &Slot, held: bool, expected: Expected, report: &GateReport) -> Heard {
         let learned = self.period.report(expected, slot, held, report);
+        if !held {
+            self.off = 0;
+        }
         // A wish that is not decided yet stands alone: one job never has two changes in the queue.
         let judged = held && report.plan_version == slot.plan_version && self.asked.is_none();
         let ends = |learned| Wanted::Free(HoldEnd::Period { learned, declared: expected.declared });

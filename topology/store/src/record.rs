@@ -85,6 +85,21 @@ pub struct PlanVersionRecord {
     /// The plan version.
     #[serde(alias = "epoch")]
     pub plan_version: u64,
+    /// How jobs were kept apart when this was written; absent in records of services that did not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<ControlRecord>,
+}
+
+/// How jobs are kept apart that gain by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ControlRecord {
+    /// By turns.
+    Turns,
+    /// By slots.
+    Slots,
+    /// Not at all.
+    Observe,
 }
 
 /// A committed job.
@@ -283,7 +298,8 @@ mod tests {
         let profile = "{schema: antiphase.profile/v1, name: p, period_ns: 7, phases: [], ranks: {dp: 2}, source: declared, variance: 0.1}";
         let records = [
             Record::Fabric(FabricRecord { version: 7, text: "schema: x\n".into() }),
-            Record::PlanVersion(PlanVersionRecord { plan_version: u64::MAX }),
+            Record::PlanVersion(PlanVersionRecord { plan_version: u64::MAX, control: None }),
+            Record::PlanVersion(PlanVersionRecord { plan_version: 1, control: Some(ControlRecord::Observe) }),
             job("{id: a, model: {name: vgg16, batch: 1700}, hosts: [h1, h2]}", Some(LeaseRecord { length_ns: 1, until_ns: 2 })),
             job(&format!("{{id: b, profile: {profile}}}"), None),
             Record::Slot("a/b".into(), slot()),

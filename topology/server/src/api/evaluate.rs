@@ -40,7 +40,11 @@ impl Api {
         let snapshot = self.snapshot().await?;
         let metrics = Arc::clone(self.metrics());
         let config = self.config();
-        let planned = Options { headroom_permille: config.plan.headroom_permille, control: config.control.into(), ..Options::default() };
+        let planned = Options {
+            headroom_permille: config.plan.headroom_permille,
+            control: config.control.unwrap_or_default().into(),
+            ..Options::default()
+        };
         self.compute(move |cancel| {
             // The time is that of the work, without the wait for a turn.
             let began = Instant::now();
@@ -62,7 +66,7 @@ fn evaluate(
 ) -> Result<pb::EvaluateResponse, ApiError> {
     let view = snapshot.fabric.as_ref().ok_or(state::Refusal::NoFabric)?;
     let options = options(request, planned)?;
-    let round = Round::read(snapshot, &view.fabric, request, options.control)?;
+    let round = Round::read(snapshot, &view.fabric, request)?;
     let router = view.routing.router();
     let cluster = Cluster { fabric: &view.fabric, router: &router, jobs: &round.jobs, placements: &round.placements };
     let ranked = plan::rank_until(&cluster, &round.candidates, &options, cancel).map_err(ApiError::invalid)?;
@@ -87,7 +91,7 @@ struct Round {
 }
 
 impl Round {
-    fn read(snapshot: &Snapshot, fabric: &fabric::Fabric, request: &pb::EvaluateRequest, control: plan::Control) -> Result<Self, ApiError> {
+    fn read(snapshot: &Snapshot, fabric: &fabric::Fabric, request: &pb::EvaluateRequest) -> Result<Self, ApiError> {
         let doc = candidates(request)?;
         // A job without hosts of its own takes its shape from the first candidate that places it.
         let elsewhere = |job: &str| doc.candidates.iter().find_map(|c| c.hosts.get(job)).map(Vec::as_slice);
@@ -115,12 +119,10 @@ impl Round {
         let (mut jobs, mut placements) = reader.finish();
         // All other committed jobs stand where they are: a candidate is judged against all that share its links.
         for view in snapshot.jobs.iter().filter(|view| !names.contains(&view.definition.job.name)) {
-            let mut job = view.definition.job.clone();
-            // A commit would not hold it to a slot either.
-            if control == plan::Control::Slots && !view.message.hold_ended.is_empty() {
-                job.hold = Hold::Never;
-            }
-            jobs.push(job);
+            // What a commit would not hold to a slot any more is not held here either.
+            let job = &view.definition.job;
+            let hold = if view.message.hold_ended.is_empty() { job.hold } else { Hold::Never };
+            jobs.push(Job { hold, ..job.clone() });
             placements.push(view.definition.placement.clone());
         }
         if jobs.is_empty() {

@@ -54,9 +54,16 @@ pub(super) fn table(answer: &ListJobsResponse) -> String {
     });
     let never =
         answer.jobs.iter().filter(|job| job.hold == Hold::Never.word()).map(|job| format!("job {} is never held, as committed", job.id));
+    let forecast = answer.jobs.iter().filter_map(|job| {
+        let (free, by_turns) = job.predicted_free_ns.zip(job.predicted_turns_ns)?;
+        // A start to start is a median there, and predictions are means.
+        let measured = job.iteration_ns.map_or_else(|| "not measured".into(), |ns| format!("measured {} in the median", millis(ns)));
+        Some(format!("job {}: predicted {} as it comes and {} by turns; {measured}", job.id, millis(free), millis(by_turns)))
+    });
+    let outlook = Some(answer.outlook.clone()).filter(|line| !line.is_empty());
     let ended = answer.jobs.iter().filter(|job| !job.hold_ended.is_empty());
     let ended = ended.map(|job| format!("job {} is not held any more: {}", job.id, job.hold_ended));
-    [table.render()].into_iter().chain(learned).chain(never).chain(ended).collect::<Vec<_>>().join("\n")
+    [table.render()].into_iter().chain(learned).chain(never).chain(ended).chain(forecast).chain(outlook).collect::<Vec<_>>().join("\n")
 }
 
 fn row(job: &Job) -> [String; 10] {
