@@ -73,6 +73,7 @@ listen = "$page"
 state = "$state/state.redb"
 fabric = "examples/testbed/fabric.yaml"
 ecmp = "hashed:6"
+control = "turns"
 TOML
 sed -e '/id: wrn101-x/s/}}$/}, hosts: [h4, h12]}/' -e '/id: vgg16-y/s/}}$/}, hosts: [h8, h16]}/' \
     -e '/id: vgg19-z/s/}}$/}, hosts: [h20, h24]}/' examples/testbed/jobs.yaml >"$state/jobs.yaml"

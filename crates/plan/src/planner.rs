@@ -17,7 +17,7 @@ use crate::{
     solved::{RobustLoss, Solved, assemble, solve_group, solve_whole},
     table::{State, Table},
 };
-use job::{Candidate, Job, JobError, Placement};
+use job::{Candidate, Hold, Job, JobError, Placement};
 
 /// Evaluates one candidate.
 ///
@@ -140,6 +140,8 @@ pub(crate) struct Planner<'a> {
     iterations: Vec<u64>,
     /// By number; a job that declares none counts as one.
     gpus: Vec<u32>,
+    /// By number: whether the job is never held.
+    free: Vec<bool>,
 }
 
 /// What distinguishes a candidate from the base: (number of the job, index of its routes).
@@ -170,7 +172,8 @@ impl<'a> Planner<'a> {
         }
         let iterations = jobs.iter().map(|j| cluster.jobs[j.index()].period.0).collect();
         let gpus = jobs.iter().map(|j| cluster.jobs[j.index()].gpus.max(1)).collect();
-        Ok(Self { cluster, options, cancel: Cancel::default(), jobs, numbers, iterations, gpus })
+        let free = jobs.iter().map(|j| cluster.jobs[j.index()].hold == Hold::Never).collect();
+        Ok(Self { cluster, options, cancel: Cancel::default(), jobs, numbers, iterations, gpus, free })
     }
 
     pub(crate) fn evaluate_all(&self, candidates: &[Candidate]) -> Result<Vec<Evaluation>, PlanError> {
@@ -276,7 +279,7 @@ impl<'a> Planner<'a> {
                 return Ok(Prepared::Loop(found));
             }
             let contention = overlay.contention()?;
-            let components = components(&contention.classes, &self.iterations, &self.gpus, self.options.headroom_permille);
+            let components = components(&contention.classes, &self.iterations, &self.gpus, &self.free, self.options.headroom_permille);
             Ok(Prepared::Contended(contention, components))
         };
         let named = |overlay: &mut Overlay<'_>, (moves, candidate): (&Moves, &Candidate)| {

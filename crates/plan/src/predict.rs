@@ -103,7 +103,7 @@ fn by_slots(
     let Gates { tolerance_permille, jitter_permille, .. } = gates;
     // A choice that is kept has nothing to compare itself with, so the present state does not matter.
     let before = if let Holding::Advised(before) = holding { before } else { &[] };
-    let question = Question { jobs, gpus: &content.gpus, links, times, before, tolerance_permille, jitter_permille };
+    let question = Question { jobs, gpus: &content.gpus, free: &content.free, links, times, before, tolerance_permille, jitter_permille };
     match holding {
         Holding::Advised(_) => hold::advise(&question, &hold::groups(jobs.len(), links)),
         Holding::Kept(hold) => Advice { hold: hold.to_vec(), times: hold::times_of(&question, hold), turns: Taking::default() },
@@ -112,7 +112,7 @@ fn by_slots(
 
 fn by_turns(content: &Content, jobs: &[FluidJob], links: &[FluidLink<'_>], times: &[IterationTimes], gates: Gates) -> Advice {
     let Gates { jitter_permille, tried_max, .. } = gates;
-    let question = turns::Question { jobs, gpus: &content.gpus, links, asks: &[], jitter_permille, tried_max };
+    let question = turns::Question { jobs, gpus: &content.gpus, free: &content.free, links, asks: &[], jitter_permille, tried_max };
     let chosen = turns::advise(&question).chosen;
     if chosen.taking.is_nobody() {
         return as_they_come(times);

@@ -62,6 +62,8 @@ pub struct Question<'a> {
     pub jobs: &'a [FluidJob],
     /// GPUs of each job, its weight; one, where it does not say.
     pub gpus: &'a [u32],
+    /// Per job: whether it takes turns with nobody, whatever they would bring; where it does not say, it may.
+    pub free: &'a [bool],
     /// Where they meet.
     pub links: &'a [FluidLink<'a>],
     /// Where each job asks; once an iteration, where it does not say.
@@ -258,6 +260,8 @@ mod tests {
         jobs: Vec<FluidJob>,
         phases: Vec<[Phase; 1]>,
         links: Vec<Vec<usize>>,
+        /// Per job; empty: nobody.
+        free: Vec<bool>,
     }
 
     impl Case {
@@ -268,6 +272,7 @@ mod tests {
                 jobs: jobs.iter().map(job).collect(),
                 phases: jobs.iter().map(phase).collect(),
                 links: links.iter().map(|l| l.to_vec()).collect(),
+                free: Vec::new(),
             }
         }
 
@@ -281,6 +286,7 @@ mod tests {
             let question = Question {
                 jobs: &self.jobs,
                 gpus: &[],
+                free: &self.free,
                 links: &links,
                 asks: &[],
                 jitter_permille: JITTER_PERMILLE,
@@ -322,6 +328,16 @@ mod tests {
         assert!(quiet.overlap < 0.01 && advice.free.overlap > 0.2 && quiet.mean < advice.free.mean + 0.01, "{quiet:?} {:?}", advice.free);
     }
 
+    #[test]
+    fn who_is_to_run_free_takes_no_turns_and_counts_all_the_same() {
+        let pair = Case { free: vec![true, false], ..Case::new(&[(250, 110, 100), (250, 110, 100)], &[&[0, 1]]) }.advise();
+        assert_eq!((pair.brings(), &pair.chosen), (Brings::Nothing, &pair.free));
+        assert!(pair.free.mean > 1.1, "what it sends counts: {pair:?}");
+        let three = Case { free: vec![false, true, false], ..Case::new(&[(250, 77, 100); 3], &[&[0, 1, 2]]) }.advise();
+        let others = |taking: &Taking| taking.opponents == [vec![2], vec![], vec![0]];
+        assert!(others(&three.everybody.taking) && (three.chosen.taking.is_nobody() || others(&three.chosen.taking)), "{three:?}");
+    }
+
     /// Two jobs that want 1.2 of the link together, and one that wants all of it: 0.45 + 0.45 + 0.25 does not fit one after the other.
     /// The two go together, for 0.54 at most.
     #[test]
@@ -337,7 +353,10 @@ mod tests {
     fn jobs_that_never_exceed_a_link_have_nothing_to_choose() {
         let advice = Case::new(&[(250, 200, 40), (250, 200, 50), (250, 100, 100)], &[&[0, 1], &[2]]).advise();
         assert_eq!((advice.brings(), &advice.chosen, &advice.everybody), (Brings::Nothing, &advice.free, &advice.free));
-        assert_eq!(advise(&Question { jobs: &[], gpus: &[], links: &[], asks: &[], jitter_permille: 0, tried_max: 9 }).free.mean, 1.0);
+        assert_eq!(
+            advise(&Question { jobs: &[], gpus: &[], free: &[], links: &[], asks: &[], jitter_permille: 0, tried_max: 9 }).free.mean,
+            1.0
+        );
     }
 
     #[test]

@@ -153,7 +153,13 @@ fn jobs(count: usize, hosts: usize, seed: u64) -> (Vec<Job>, Vec<u32>) {
             collective: Collective::Ring,
             groups: groups.clone(),
         };
-        jobs.push(Job { name: format!("job-{j}"), gpus: ranks as u32, period: Nanos(period), phases: (0..bursts).map(phase).collect() });
+        jobs.push(Job {
+            name: format!("job-{j}"),
+            gpus: ranks as u32,
+            period: Nanos(period),
+            hold: job::Hold::Auto,
+            phases: (0..bursts).map(phase).collect(),
+        });
         sizes.push(ranks as u32);
     }
     // Random sizes may add up to more than there is.

@@ -15,6 +15,9 @@ pub struct JobSpec {
     /// In rank order, each with the job's GPUs per host. Empty: not placed.
     #[prost(string, repeated, tag = "4")]
     pub hosts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Whether gates may delay its starts: "auto", the default, or "never".
+    #[prost(string, optional, tag = "5")]
+    pub hold: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// Synthesise the profile of this model; what is absent comes from the model's reference.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -140,12 +143,23 @@ pub struct Job {
     pub predicted_contended_ns: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "16")]
     pub predicted_all_held_ns: ::core::option::Option<u64>,
-    /// The learned period, while it is further from the declared one than the slack allows; absent otherwise.
+    /// The learned period, while it is further from the expected one than 5 %; absent otherwise.
     #[prost(uint64, optional, tag = "17")]
     pub period_mismatch_ns: ::core::option::Option<u64>,
     /// Predicted as it is: exactly those are held whose slots say so.
     #[prost(uint64, optional, tag = "18")]
     pub predicted_interleaved_ns: ::core::option::Option<u64>,
+    /// As committed: "auto" or "never".
+    #[prost(string, tag = "19")]
+    pub hold: ::prost::alloc::string::String,
+    /// Why it is not held to a slot any more, in one line; empty where that is not so.
+    #[prost(string, tag = "20")]
+    pub hold_ended: ::prost::alloc::string::String,
+    /// Predicted by the same runs, of jobs that start anywhere: as they come, and by turns. Where the service only observes, else absent.
+    #[prost(uint64, optional, tag = "21")]
+    pub predicted_free_ns: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "22")]
+    pub predicted_turns_ns: ::core::option::Option<u64>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -352,7 +366,7 @@ pub enum JobState {
     Committed = 1,
     /// its gate holds it to the slot
     Held = 2,
-    /// runs as it comes: holding it would not help
+    /// runs as it comes: nobody holds it
     Free = 3,
     /// further from its slot than the slack
     Drifting = 4,
@@ -723,6 +737,9 @@ pub struct ListJobsResponse {
     pub jobs: ::prost::alloc::vec::Vec<Job>,
     #[prost(uint64, tag = "2")]
     pub plan_version: u64,
+    /// Where the service only observes: what turns would bring, and how to have them, in one line; else empty.
+    #[prost(string, tag = "3")]
+    pub outlook: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]

@@ -106,9 +106,13 @@ fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Erro
     let mismatch = gauges(
         registry,
         "job_period_mismatch_seconds",
-        "Learned period less the declared one, while the slack does not cover it.",
+        "Learned period less the declared one, while it is further from the expected one than 5 %.",
         ["job"],
     )?;
+    let free =
+        gauges(registry, "job_predicted_free_seconds", "Predicted iteration as jobs come, while the service only observes.", ["job"])?;
+    let by_turns =
+        gauges(registry, "job_predicted_turns_seconds", "The same if jobs took turns where that is predicted to help.", ["job"])?;
     let error = gauges(registry, "job_shift_error_seconds", "Median start minus slot; positive is late.", ["job"])?;
     let counter = |name: &str, help: &str| -> Result<IntCounterVec, prometheus::Error> {
         let vec = IntCounterVec::new(Opts::new(name, help), &["job"])?;
@@ -124,7 +128,7 @@ fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Erro
         let jobs = snapshot.jobs.iter().filter(|j| j.message.state() == state).count();
         count.with_label_values(&[word(state.as_str_name(), "JOB_STATE_")]).set(jobs as f64);
     }
-    // `JOBS_MAX` bounds the scrape: each job has up to eight series.
+    // `JOBS_MAX` bounds the scrape: each job has up to ten series.
     for job in snapshot.jobs.iter().take(JOBS_MAX).map(|j| &j.message) {
         let label = [job.id.as_str()];
         solo.with_label_values(&label).set(job.solo_period_ns as f64 / NANOS_PER_SECOND);
@@ -136,6 +140,8 @@ fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Erro
         let set = |gauge: &GaugeVec, value: Option<f64>| value.into_iter().for_each(|v| gauge.with_label_values(&label).set(v));
         set(&iteration, job.iteration_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
         set(&mismatch, job.period_mismatch_ns.map(|ns| (ns as f64 - job.solo_period_ns as f64) / NANOS_PER_SECOND));
+        set(&free, job.predicted_free_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
+        set(&by_turns, job.predicted_turns_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
         set(&error, job.phase_error_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
         // The counters are new for each scrape, so the total is added to 0.
         job.slips.into_iter().for_each(|n| slips.with_label_values(&label).inc_by(n));

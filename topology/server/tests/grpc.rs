@@ -9,7 +9,7 @@ use tonic::{Code, transport::Channel};
 
 fn job(id: &str, hosts: &[&str]) -> pb::JobSpec {
     let model = Some(pb::Model { name: "vgg16".into(), batch: Some(1_700), ..pb::Model::default() });
-    pb::JobSpec { id: id.into(), model, profile: None, hosts: hosts.iter().map(|h| (*h).to_owned()).collect() }
+    pb::JobSpec { id: id.into(), model, hosts: hosts.iter().map(|h| (*h).to_owned()).collect(), ..pb::JobSpec::default() }
 }
 
 async fn connect(service: &Service) -> TopologyClient<Channel> {

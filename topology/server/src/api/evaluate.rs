@@ -8,7 +8,7 @@ use std::{
 
 use circle::Cancel;
 use job::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, Reader};
-use job::{Candidate, Job, Placement};
+use job::{Candidate, Hold, Job, Placement};
 use plan::{Cluster, Evaluation, Objective, Options, Outcome};
 use proto::v1alpha1 as pb;
 use units::JobId;
@@ -40,7 +40,11 @@ impl Api {
         let snapshot = self.snapshot().await?;
         let metrics = Arc::clone(self.metrics());
         let config = self.config();
-        let planned = Options { headroom_permille: config.plan.headroom_permille, control: config.control.into(), ..Options::default() };
+        let planned = Options {
+            headroom_permille: config.plan.headroom_permille,
+            control: config.control.unwrap_or_default().into(),
+            ..Options::default()
+        };
         self.compute(move |cancel| {
             // The time is that of the work, without the wait for a turn.
             let began = Instant::now();
@@ -115,7 +119,10 @@ impl Round {
         let (mut jobs, mut placements) = reader.finish();
         // All other committed jobs stand where they are: a candidate is judged against all that share its links.
         for view in snapshot.jobs.iter().filter(|view| !names.contains(&view.definition.job.name)) {
-            jobs.push(view.definition.job.clone());
+            // What a commit would not hold to a slot any more is not held here either.
+            let job = &view.definition.job;
+            let hold = if view.message.hold_ended.is_empty() { job.hold } else { Hold::Never };
+            jobs.push(Job { hold, ..job.clone() });
             placements.push(view.definition.placement.clone());
         }
         if jobs.is_empty() {

@@ -42,7 +42,7 @@ impl Api {
             };
             names.into_iter().map(find).collect::<Result<_, _>>()?
         };
-        Ok(pb::ListJobsResponse { jobs, plan_version: snapshot.plan_version })
+        Ok(pb::ListJobsResponse { jobs, plan_version: snapshot.plan_version, outlook: snapshot.outlook.clone() })
     }
 
     /// Links with demand, worst first, or those of them that are named.
