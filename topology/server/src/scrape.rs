@@ -23,7 +23,7 @@ impl Metrics {
         jobs(&state, now.snapshot)?;
         agents(&state, now.snapshot)?;
         sessions(&state, now.sessions)?;
-        turns(&state, now.turns)?;
+        now.turns.map_or(Ok(()), |now| turns(&state, now))?;
         let single = |name: &str, help: &str, value: f64| -> Result<(), prometheus::Error> {
             let gauge = Gauge::new(name, help)?;
             gauge.set(value);
@@ -65,8 +65,8 @@ pub struct Now<'a> {
     pub snapshot: &'a Snapshot,
     /// Scores of the links.
     pub links: &'a LinkTable,
-    /// Jobs that take turns.
-    pub turns: &'a TurnsSnapshot,
+    /// Jobs that take turns; `None` where nobody gives any.
+    pub turns: Option<&'a TurnsSnapshot>,
     /// Whether the last write succeeded.
     pub store_up: bool,
     /// Samples that telemetry dropped.

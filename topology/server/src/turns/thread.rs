@@ -97,7 +97,11 @@ impl Loop {
         let now = self.clock.now();
         match message {
             Message::Stop => return false,
-            Message::Groups(groups) => self.handle(now, TurnEvent::Groups(groups)),
+            Message::Groups(groups) => {
+                // Whoever has committed jobs and then looks sees them.
+                self.snapshot = None;
+                self.handle(now, TurnEvent::Groups(groups));
+            }
             Message::Session { session, host, way } => {
                 self.ways.insert(session, way);
                 self.handle(now, TurnEvent::Session { session, host });
