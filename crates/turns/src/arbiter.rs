@@ -1,5 +1,7 @@
 //! The arbiter of one group.
 
+mod activity;
+
 use alloc::{
     collections::{BTreeSet, VecDeque},
     vec::Vec,
@@ -12,6 +14,8 @@ use crate::{
     demand::{Demand, Left, Profile},
     learned::{Learned, lease},
 };
+
+pub use activity::Activity;
 
 /// How long a permission that was given ahead may stay unanswered when it is withdrawn. After this the job counts as one that has not
 /// started: its agent is gone, or its messages are lost.

@@ -50,6 +50,11 @@ fn jobs_are_committed_seen_and_released() {
     assert_eq!(jobs["jobs"].as_array().unwrap().len(), 1);
     let (_, agents) = service.ask("GET", "/v1alpha1/agents", "");
     assert_eq!(agents["agents"], json!([]));
+    // b meets nobody any more, so there is nobody to take turns with; a is unknown.
+    let (_, turns) = service.ask("GET", "/v1alpha1/turns?jobs=b", "");
+    assert_eq!((&turns["groups"], &turns["total"], &turns["plan_version"]), (&json!([]), &json!(0), &jobs["plan_version"]));
+    let (status, message) = service.refused("GET", "/v1alpha1/turns?jobs=a", "");
+    assert!(status == 404 && message.contains("\"a\""), "{message}");
 }
 
 #[test]

@@ -184,11 +184,9 @@ impl Service {
             return;
         }
         let names = listed(jobs.iter().map(|name| &**name), jobs.len());
-        let (mean, worst) = (verdict.held_over_free, verdict.worst);
         let (severity, does) =
             if verdict.hold { (Severity::Info, "take turns again") } else { (Severity::Warning, "take no turns any more") };
-        let message =
-            format!("{names} {does}: with turns their iterations take {mean:.3} times as long as without, and {worst:.3} times at worst");
+        let message = format!("{names} {does}: {}", verdict.says());
         let plan_version = self.view.plan_version();
         self.notice(Notice { at: now, severity, kind: "turns", message, job: None, host: None, plan_version });
     }
