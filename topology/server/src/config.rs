@@ -42,6 +42,8 @@ pub struct Config {
     pub ecmp: String,
     /// How jobs are kept apart that gain by it.
     pub control: Control,
+    /// What turns are chosen for.
+    pub objective: Objective,
     /// Certificates; without them only loopback is served.
     pub tls: Option<TlsFiles>,
     /// How jobs are planned.
@@ -73,6 +75,26 @@ impl From<Control> for plan::Control {
             Control::Turns => Self::Turns,
             Control::Slots => Self::Slots,
             Control::Observe => Self::Observe,
+        }
+    }
+}
+
+/// What turns are chosen for, as [`plan::turns::Objective`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Objective {
+    /// Short iterations.
+    #[default]
+    Time,
+    /// Links that are seldom above capacity, where iterations are hardly longer for it.
+    Quiet,
+}
+
+impl From<Objective> for plan::turns::Objective {
+    fn from(objective: Objective) -> Self {
+        match objective {
+            Objective::Time => Self::Time,
+            Objective::Quiet => Self::Quiet,
         }
     }
 }
@@ -179,6 +201,7 @@ impl Default for Config {
             fabric: None,
             ecmp: "spread".into(),
             control: Control::default(),
+            objective: Objective::default(),
             tls: None,
             plan: PlanConfig::default(),
             agents: AgentsConfig::default(),
@@ -363,6 +386,7 @@ impl Config {
             ("state", self.state != running.state),
             ("ecmp", self.ecmp != running.ecmp),
             ("control", self.control != running.control),
+            ("objective", self.objective != running.objective),
             ("tls", self.tls != running.tls),
             ("plan", self.plan != running.plan),
             ("agents", self.agents != running.agents),
@@ -399,7 +423,8 @@ mod tests {
         let parsed = Config::parse(&set).unwrap();
         assert!(parsed.fabric.is_some() && parsed.tls.is_some());
         assert_eq!(Config { fabric: None, tls: None, ..parsed }, Config::default());
-        let keys = ["listen", "state", "fabric", "ecmp", "control", "certificate", "key", "client_ca", "headroom_permille", "ttl_s"];
+        let keys =
+            ["listen", "state", "fabric", "ecmp", "control", "objective", "certificate", "key", "client_ca", "headroom_permille", "ttl_s"];
         let more = ["connections", "body_mib", "request_s", "stall_s", "evaluations", "watchers", "format", "level"];
         let agents = ["report_ms", "probe_ms", "silence_ms", "sessions"];
         for key in keys.iter().chain(&more).chain(&agents) {

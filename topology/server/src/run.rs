@@ -305,6 +305,7 @@ fn plan(config: &Config, ecmp: Ecmp) -> state::Config {
         headroom_permille: config.plan.headroom_permille,
         idle_timeout: config.agents.idle_timeout(),
         control: config.control.into(),
+        objective: config.objective.into(),
         ..state::Config::default()
     }
 }
@@ -371,6 +372,8 @@ impl Reload {
             listen: old.listen,
             state: old.state.clone(),
             ecmp: old.ecmp.clone(),
+            control: old.control,
+            objective: old.objective,
             tls: old.tls.clone(),
             plan: old.plan,
             agents: old.agents,
