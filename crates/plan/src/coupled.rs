@@ -14,7 +14,7 @@ use crate::{
     demand::Demands,
     groups::coupled_groups,
     hold::Advice,
-    predict::{Fluid, Gates, Holding, predict},
+    predict::{Fluid, Gates, Holding, Prediction, predict},
     solved::{answer, solve_group, solve_whole},
     table::{self, State},
     turns,
@@ -162,7 +162,8 @@ impl Coupled {
     #[must_use]
     pub fn predict(&self, standing: &Standing, gates: Gates, holding: Holding<'_>) -> (Vec<IterationTimes>, Advice) {
         let shifts: Vec<u64> = standing.shifts.iter().map(|s| s.0).collect();
-        predict(&self.content, |d| &self.demands.phases[d as usize], &shifts, gates, holding)
+        let Prediction { times, advice, .. } = predict(&self.content, |d| &self.demands.phases[d as usize], &shifts, gates, holding, false);
+        (times, advice)
     }
 
     /// Which members should take turns with which, and what their iterations take then. `asks` says where each member asks, as in

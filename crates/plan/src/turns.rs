@@ -17,7 +17,7 @@ mod search;
 
 use alloc::{vec, vec::Vec};
 
-use fluid::{Asks, Begin, FluidJob, FluidLink, Trial, TurnTimes, predict_turns, turn_group};
+use fluid::{Asks, Begin, FluidJob, FluidLink, Trial, TrialTimes, predict_slots, predict_turns, turn_group};
 use turns::Group;
 use units::Nanos;
 
@@ -92,8 +92,18 @@ pub struct Predicted {
     pub times: Vec<Nanos>,
     /// Mean of iteration over iteration alone, weighted by GPUs.
     pub mean: f64,
-    /// The share of the time in use in which links are above capacity ([`TurnTimes::overlap`]).
+    /// The share of the time in use in which links are above capacity ([`TrialTimes::overlap`]).
     pub overlap: f64,
+}
+
+/// What turns are chosen for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Objective {
+    /// Short iterations.
+    #[default]
+    Time,
+    /// Links that are seldom above capacity, and so fewer marks, where iterations are hardly longer for it ([`QUIET_MEAN_MAX`]).
+    Quiet,
 }
 
 /// What taking turns brings.
@@ -130,6 +140,15 @@ pub struct Arbitrated {
 }
 
 impl Advice {
+    /// What to do for the sake of that.
+    #[must_use]
+    pub fn chosen_for(&self, objective: Objective) -> &Predicted {
+        match (objective, &self.quiet) {
+            (Objective::Quiet, Some(quiet)) => quiet,
+            (Objective::Quiet, None) | (Objective::Time, _) => &self.chosen,
+        }
+    }
+
     /// What the chosen turns bring.
     #[must_use]
     pub fn brings(&self) -> Brings {
@@ -148,41 +167,51 @@ impl Taking {
         self.opponents.iter().all(Vec::is_empty)
     }
 
-    /// The choice as the jobs' arbiters need it: one group for each set of jobs that take turns, directly or through others, in order of
-    /// their first job. A job without opponents is in none.
+    /// Each set of jobs that take turns, directly or through others, ascending, in order of their first job. A job without opponents is
+    /// in none.
     #[must_use]
-    pub fn groups(&self, jobs: &[FluidJob], links: &[FluidLink<'_>]) -> Vec<Arbitrated> {
-        let whole = turn_group(jobs, links, &self.opponents, |l| self.price_of(l));
-        let mut number: Vec<Option<u32>> = vec![None; jobs.len()];
+    pub fn sets(&self) -> Vec<Vec<usize>> {
+        let mut seen = vec![false; self.opponents.len()];
         let mut found = Vec::new();
-        for first in 0..jobs.len() {
-            if number[first].is_some() || whole.members[first].opponents.is_empty() {
+        for first in 0..self.opponents.len() {
+            if seen[first] || self.opponents[first].is_empty() {
                 continue;
             }
+            seen[first] = true;
             let mut set = vec![first];
-            number[first] = Some(0);
             let mut next = 0;
             // Each job comes into the set once, so the walk ends.
-            while next < set.len() {
-                for &other in &whole.members[set[next]].opponents {
-                    if let Some(unseen @ None) = number.get_mut(other as usize) {
-                        *unseen = Some(0);
-                        set.push(other as usize);
+            while let Some(&job) = set.get(next) {
+                for other in self.opponents[job].iter().map(|o| *o as usize) {
+                    if let Some(unseen @ false) = seen.get_mut(other) {
+                        *unseen = true;
+                        set.push(other);
                     }
                 }
                 next += 1;
             }
             set.sort_unstable();
-            (0..).zip(&set).for_each(|(i, job)| number[*job] = Some(i));
+            found.push(set);
+        }
+        found
+    }
+
+    /// The choice as the jobs' arbiters need it: one group for each of the [`Taking::sets`].
+    #[must_use]
+    pub fn groups(&self, jobs: &[FluidJob], links: &[FluidLink<'_>]) -> Vec<Arbitrated> {
+        let whole = turn_group(jobs, links, &self.opponents, |l| self.price_of(l));
+        let group = |set: Vec<usize>| {
+            // A set is ascending, and names all opponents of its members.
+            let number = |job: u32| set.binary_search(&(job as usize)).ok().map(|i| i as u32);
             let member = |job: &usize| {
                 let mut member = whole.members[*job].clone();
-                member.opponents = member.opponents.iter().filter_map(|o| number.get(*o as usize).copied().flatten()).collect();
+                member.opponents = member.opponents.iter().filter_map(|o| number(*o)).collect();
                 member
             };
             let members = set.iter().map(member).collect();
-            found.push(Arbitrated { group: Group { members, limits: whole.limits.clone(), ahead: whole.ahead }, jobs: set });
-        }
-        found
+            Arbitrated { group: Group { members, limits: whole.limits.clone(), ahead: whole.ahead }, jobs: set }
+        };
+        self.sets().into_iter().map(group).collect()
     }
 
     fn price_of(&self, link: usize) -> u32 {
@@ -224,12 +253,28 @@ pub fn predicted(question: &Question<'_>, taking: Taking) -> Predicted {
     predict(question, JUDGE, taking)
 }
 
+/// What is predicted when the jobs of `held` go through gates and nobody takes turns, by the runs by which choices of turns are judged.
+/// Held jobs keep to the shifts of the question.
+#[must_use]
+pub fn predicted_slots(question: &Question<'_>, held: &[bool], tolerance_permille: u32) -> Predicted {
+    let seen = predict_slots(question.jobs, question.links, tolerance_permille, held, runs(question, JUDGE));
+    means(question, Taking::default(), seen)
+}
+
 fn predict(question: &Question<'_>, trial: Trial, taking: Taking) -> Predicted {
     let group = turn_group(question.jobs, question.links, &taking.opponents, |l| taking.price_of(l));
+    let seen = predict_turns(question.jobs, question.links, &group, question.asks, runs(question, trial));
+    means(question, taking, seen)
+}
+
+/// The trial with the question's jitter, and as many runs as its jobs need.
+fn runs(question: &Question<'_>, trial: Trial) -> Trial {
     // Jobs of a large component are a sample by themselves, and its runs are long, so it has fewer.
     let runs = (trial.runs * RUNS_OF_JOBS_MAX / question.jobs.len().max(1) as u32).clamp(1, trial.runs);
-    let trial = Trial { jitter_permille: question.jitter_permille, runs, ..trial };
-    let TurnTimes { times, overlap } = predict_turns(question.jobs, question.links, &group, question.asks, trial);
+    Trial { jitter_permille: question.jitter_permille, runs, ..trial }
+}
+
+fn means(question: &Question<'_>, taking: Taking, TrialTimes { times, overlap }: TrialTimes) -> Predicted {
     let weight = |j: usize| f64::from(question.gpus.get(j).copied().unwrap_or(1));
     let all: f64 = (0..times.len()).map(weight).sum();
     let sum: f64 = times.iter().zip(question.jobs).enumerate().map(|(j, (t, job))| weight(j) * ratio(*t, job.iteration)).sum();

@@ -705,7 +705,8 @@ pub struct EvaluateRequest {
     pub mode: i32,
     #[prost(bool, tag = "5")]
     pub explain: bool,
-    /// Predict iteration times even where the objective does not need them.
+    /// Predict iteration times even where the objective does not need them: as the jobs come, by turns and by slots. `explain` then says who
+    /// takes turns with whom, and why.
     #[prost(bool, tag = "6")]
     pub predict: bool,
 }
@@ -785,6 +786,20 @@ pub struct Evaluation {
     pub explanation: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(uint32, tag = "16")]
     pub shared_links: u32,
+    /// As the jobs come, by turns and by slots, predicted by the same runs: iteration over period as above, and the share of the time in
+    /// use in which shared links are above capacity. `time_interleaved` is that of the service's control.
+    #[prost(double, optional, tag = "17")]
+    pub time_free: ::core::option::Option<f64>,
+    #[prost(double, optional, tag = "18")]
+    pub time_by_turns: ::core::option::Option<f64>,
+    #[prost(double, optional, tag = "19")]
+    pub time_by_slots: ::core::option::Option<f64>,
+    #[prost(double, optional, tag = "20")]
+    pub overlap_free: ::core::option::Option<f64>,
+    #[prost(double, optional, tag = "21")]
+    pub overlap_by_turns: ::core::option::Option<f64>,
+    #[prost(double, optional, tag = "22")]
+    pub overlap_by_slots: ::core::option::Option<f64>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -822,9 +837,19 @@ pub struct JobShift {
     pub contended_ns: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "8")]
     pub all_held_ns: ::core::option::Option<u64>,
-    /// When exactly the jobs with `hold` are held.
+    /// When exactly the jobs with `hold` are held, or those with `turns` take turns.
     #[prost(uint64, optional, tag = "9")]
     pub interleaved_ns: ::core::option::Option<u64>,
+    /// Whether the job takes turns with others.
+    #[prost(bool, tag = "10")]
+    pub turns: bool,
+    /// As the jobs come, by turns and by slots, predicted by the same runs.
+    #[prost(uint64, optional, tag = "11")]
+    pub free_ns: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "12")]
+    pub by_turns_ns: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "13")]
+    pub by_slots_ns: ::core::option::Option<u64>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]

@@ -42,6 +42,8 @@ pub struct Config {
     pub ecmp: String,
     /// How jobs are kept apart that gain by it. `None`: as the state file was written last ([`Config::decide_control`]).
     pub control: Option<Control>,
+    /// What turns are chosen for.
+    pub objective: Objective,
     /// Certificates; without them only loopback is served.
     pub tls: Option<TlsFiles>,
     /// How jobs are planned.
@@ -95,6 +97,26 @@ impl From<Control> for plan::Control {
             Control::Turns => Self::Turns,
             Control::Slots => Self::Slots,
             Control::Observe => Self::Observe,
+        }
+    }
+}
+
+/// What turns are chosen for, as [`plan::turns::Objective`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Objective {
+    /// Short iterations.
+    #[default]
+    Time,
+    /// Links that are seldom above capacity, where iterations are hardly longer for it.
+    Quiet,
+}
+
+impl From<Objective> for plan::turns::Objective {
+    fn from(objective: Objective) -> Self {
+        match objective {
+            Objective::Time => Self::Time,
+            Objective::Quiet => Self::Quiet,
         }
     }
 }
@@ -201,6 +223,7 @@ impl Default for Config {
             fabric: None,
             ecmp: "spread".into(),
             control: None,
+            objective: Objective::default(),
             tls: None,
             plan: PlanConfig::default(),
             agents: AgentsConfig::default(),
@@ -392,6 +415,7 @@ impl Config {
             ("ecmp", self.ecmp != running.ecmp),
             // Without the key the next start goes on as this one runs.
             ("control", self.control.is_some() && self.control != running.control),
+            ("objective", self.objective != running.objective),
             ("tls", self.tls != running.tls),
             ("plan", self.plan != running.plan),
             ("agents", self.agents != running.agents),
@@ -429,7 +453,8 @@ mod tests {
         assert!(parsed.fabric.is_some() && parsed.tls.is_some());
         assert_eq!(parsed.control, Some(Control::default()), "what a new cluster begins with");
         assert_eq!(Config { fabric: None, tls: None, control: None, ..parsed }, Config::default());
-        let keys = ["listen", "state", "fabric", "ecmp", "control", "certificate", "key", "client_ca", "headroom_permille", "ttl_s"];
+        let keys =
+            ["listen", "state", "fabric", "ecmp", "control", "objective", "certificate", "key", "client_ca", "headroom_permille", "ttl_s"];
         let more = ["connections", "body_mib", "request_s", "stall_s", "evaluations", "watchers", "format", "level"];
         let agents = ["report_ms", "probe_ms", "silence_ms", "sessions"];
         for key in keys.iter().chain(&more).chain(&agents) {

@@ -306,6 +306,7 @@ fn plan(config: &Config, ecmp: Ecmp) -> state::Config {
         headroom_permille: config.plan.headroom_permille,
         idle_timeout: config.agents.idle_timeout(),
         control: config.control.unwrap_or_default().into(),
+        objective: config.objective.into(),
         ..state::Config::default()
     }
 }
@@ -385,6 +386,7 @@ impl Reload {
             state: old.state.clone(),
             ecmp: old.ecmp.clone(),
             control: old.control,
+            objective: old.objective,
             tls: old.tls.clone(),
             plan: old.plan,
             agents: old.agents,

@@ -8,7 +8,7 @@ use circle::{Effort, Ticks};
 use fluid::{IterationTimes, jitter::JITTER_PERMILLE};
 use job::Hold;
 use plan::{
-    Control, Coupled, Gates, Holding, Member, Options, Standing,
+    Control, Coupled, Gates, Holding, Member, Options, Predictions, Standing,
     turns::{Arbitrated, TRIED_RANKING, Taking},
 };
 use units::{LinkId, Nanos};
@@ -145,7 +145,7 @@ impl<'a> ComponentProblem<'a> {
     /// [`Refusal::Policy`]: what the solver refuses.
     pub(crate) fn solve(&self, effort: Effort) -> Result<Standing, Refusal> {
         // Iteration times are predicted by `assess`, which every solution goes through.
-        let options = Options { effort, predict: false, ..Options::default() };
+        let options = Options { effort, predict: Predictions::Needed, ..Options::default() };
         self.coupled.solve(&options).map_err(|e| Refusal::Policy(e.to_string()))
     }
 
@@ -184,6 +184,7 @@ impl<'a> ComponentProblem<'a> {
             control: config.control,
             // An evaluation tries as much, so what it says is what a commit does.
             tried_max: TRIED_RANKING,
+            objective: config.objective,
         };
         let (times, advice) = self.coupled.predict(standing, gates, holding);
         let turns = self.turn_groups(&advice.turns);

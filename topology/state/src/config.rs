@@ -3,7 +3,7 @@
 use circle::Effort;
 use fabric::route::Ecmp;
 use fluid::TOLERANCE_PERMILLE;
-use plan::{Control, slot::HEADROOM_PERMILLE};
+use plan::{Control, slot::HEADROOM_PERMILLE, turns::Objective};
 use units::Nanos;
 
 /// Most committed jobs: ten times the largest cluster that the benchmarks rank.
@@ -84,6 +84,8 @@ pub struct Config {
     pub effort: Effort,
     /// How jobs are kept apart.
     pub control: Control,
+    /// What turns are chosen for.
+    pub objective: Objective,
 }
 
 impl Default for Config {
@@ -96,6 +98,7 @@ impl Default for Config {
             tolerance_permille: TOLERANCE_PERMILLE,
             effort: Effort::Fast,
             control: Control::default(),
+            objective: Objective::default(),
         }
     }
 }

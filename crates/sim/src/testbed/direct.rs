@@ -3,7 +3,7 @@
 use alloc::{string::String, vec::Vec};
 
 use job::{Candidate, Job, Placement};
-use plan::{Cluster, Options, evaluate, slot::SlotTimes};
+use plan::{Cluster, Options, Predictions, evaluate, slot::SlotTimes};
 use state::Slot;
 use units::FabricTime;
 
@@ -20,7 +20,7 @@ pub fn direct_slots(case: &Case<'_>, options: &Options) -> Result<Vec<Slot>, Sim
     let fabric = case.router.fabric();
     let cluster = Cluster { fabric, router: case.router, jobs: &jobs, placements: &placements };
     // Whether to hold a job is decided from predicted iterations, so prediction is on whatever `options` say.
-    let evaluation = evaluate(&cluster, &Candidate::default(), &Options { predict: true, ..*options })?;
+    let evaluation = evaluate(&cluster, &Candidate::default(), &Options { predict: Predictions::Control, ..*options })?;
     let slot = |report: plan::JobReport| {
         let job = &jobs[report.job.index()];
         let leader = case.jobs[report.job.index()].placement.ranks.first();
