@@ -113,8 +113,8 @@ def agreement(case, kernel, virtual):
                 continue
             pairs = [("kernel / formula", time, formula), ("kernel / virtual", time, sim), ("virtual / formula", sim, formula)]
             ratios = [(name, a["median"] / b["median"]) if a and b else (name, None) for name, a, b in pairs]
-            # The formula knows neither that a profile is wrong nor that a job asks at each of its phases.
-            guesses = run != "solo" and run != "contended" and (is_wrong(case) or (run == "turns" and len(seen["ups"]) > 1))
+            # The formula does not know that a profile is wrong.
+            guesses = run != "solo" and run != "contended" and is_wrong(case)
             far = [f"{name} {ratio:.3f}" for name, ratio in ratios if ratio and abs(ratio - 1) > AGREE_WITHIN and not (guesses and "formula" in name)]
             # How fast MLTCP slides jobs apart depends on a window's growth, which a fluid model has not.
             if far and run != "mltcp":

@@ -53,7 +53,7 @@ pub struct JobDoc {
     /// Hosts in rank order, each with `gpus_per_host` ranks. May be absent if candidates place the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<Vec<String>>,
-    /// Whether gates may delay its starts: `auto`, the default, or `never`.
+    /// Whether gates may delay its starts: `auto`, the default, `phases` or `never`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
 }

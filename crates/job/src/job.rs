@@ -23,19 +23,21 @@ pub struct Job {
 }
 
 /// Whether gates may delay the starts of a job.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Hold {
     /// Where that is predicted to help.
     #[default]
     Auto,
+    /// The same, and by turns the job asks before each of its Up phases, not once an iteration for all of them.
+    Phases,
     /// The job waits for nobody, neither for a turn nor for a slot. Its traffic counts as that of any other job.
     Never,
 }
 
 /// What is no [`Hold`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("hold: {0:?}; expected auto or never")]
+#[error("hold: {0:?}; expected auto, phases or never")]
 pub struct UnknownHold(pub String);
 
 impl Hold {
@@ -44,6 +46,7 @@ impl Hold {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Auto => "auto",
+            Self::Phases => "phases",
             Self::Never => "never",
         }
     }
@@ -53,7 +56,7 @@ impl core::str::FromStr for Hold {
     type Err = UnknownHold;
 
     fn from_str(word: &str) -> Result<Self, UnknownHold> {
-        let all = [Self::Auto, Self::Never];
+        let all = [Self::Auto, Self::Phases, Self::Never];
         all.into_iter().find(|hold| hold.word() == word).ok_or_else(|| UnknownHold(word.into()))
     }
 }

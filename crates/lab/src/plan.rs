@@ -77,7 +77,7 @@ pub struct JobPlan {
     pub contended: Nanos,
     /// Predicted mean iteration when those are held to slots that gain by it, if all profiles are true.
     pub by_slots: Nanos,
-    /// The same when those take turns that gain by it, and ask once an iteration.
+    /// The same when those take turns that gain by it.
     pub by_turns: Nanos,
 }
 
@@ -209,10 +209,7 @@ mod tests {
             assert!((plan.score - expected).abs() < 0.03, "{name}: score {} and not {expected}", plan.score);
             let helps = case.expect.helps(true).unwrap();
             assert_eq!(plan.jobs.iter().all(|j| j.hold), helps, "{name}: {:?}", plan.jobs);
-            // The planner predicts turns as they are where jobs ask once an iteration.
-            if case.jobs.iter().all(|job| job.phases.len() == 1) {
-                assert_eq!(plan.jobs.iter().all(|j| j.turns), case.expect.helps(false).unwrap(), "{name}: {:?}", plan.jobs);
-            }
+            assert_eq!(plan.jobs.iter().all(|j| j.turns), case.expect.helps(false).unwrap(), "{name}: {:?}", plan.jobs);
             if helps {
                 for job in &plan.jobs {
                     assert_eq!(job.by_slots, job.period, "{name}: held jobs keep their period");

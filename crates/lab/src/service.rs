@@ -249,7 +249,7 @@ fn commit_request(case: &Case, plan: &Plan) -> Value {
             "schema": "antiphase.profile/v1", "name": job.id, "period_ns": said.period.0,
             "phases": said.phases.iter().map(phase).collect::<Vec<_>>(), "ranks": {"dp": hosts.len()}, "source": "declared",
         });
-        json!({"id": job.id, "profile": profile, "hosts": hosts})
+        json!({"id": job.id, "profile": profile, "hosts": hosts, "hold": said.hold.word()})
     });
     json!({"jobs": jobs.collect::<Vec<_>>()})
 }

@@ -4,7 +4,8 @@ use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::ops::Range;
 
 use circle::{Cancel, Phase, Problem, ProblemError, Solution};
-use fluid::{Asks, IterationTimes};
+use fluid::IterationTimes;
+use job::Hold;
 use units::{LinkId, Nanos, Ticks};
 
 use crate::{
@@ -29,8 +30,8 @@ pub struct Member<'a> {
     pub period: Nanos,
     /// GPUs that it holds, its weight.
     pub gpus: u32,
-    /// Whether it runs free, whatever holding it would bring.
-    pub free: bool,
+    /// Whether and where gates may delay it.
+    pub hold: Hold,
     /// What it demands of its links.
     pub demands: &'a LinkDemands,
     /// Highest rate of each of these demands in Mbit/s.
@@ -107,7 +108,7 @@ impl Coupled {
             periods: members.iter().map(|m| m.period.0).collect(),
             iterations: members.iter().map(|m| m.iteration.0).collect(),
             gpus: members.iter().map(|m| m.gpus).collect(),
-            free: members.iter().map(|m| m.free).collect(),
+            hold: members.iter().map(|m| m.hold).collect(),
             links: content_links(&classes),
         };
         let links: Vec<Vec<LinkId>> = classes.classes.iter().map(|c| classes.links_of(c).to_vec()).collect();
@@ -166,19 +167,12 @@ impl Coupled {
         (times, advice)
     }
 
-    /// Which members should take turns with which, and what their iterations take then. `asks` says where each member asks, as in
-    /// [`turns::Question`]; so do the other two.
+    /// Which members should take turns with which, and what their iterations take then. The parameters are those of
+    /// [`turns::Question`].
     #[must_use]
-    pub fn take_turns(&self, asks: &[Asks], jitter_permille: u32, tried_max: usize) -> turns::Advice {
-        let fluid = self.fluid();
-        turns::advise(&self.question(&fluid, asks, jitter_permille, tried_max))
-    }
-
-    /// What is predicted when members take turns as was chosen before.
-    #[must_use]
-    pub fn predict_turns(&self, taking: turns::Taking, asks: &[Asks], jitter_permille: u32) -> turns::Predicted {
-        let fluid = self.fluid();
-        turns::predicted(&self.question(&fluid, asks, jitter_permille, 0), taking)
+    pub fn take_turns(&self, jitter_permille: u32, tried_max: usize) -> turns::Advice {
+        let Fluid { jobs, links, free, asks } = &self.fluid();
+        turns::advise(&turns::Question { jobs, gpus: &self.content.gpus, free, links, asks, jitter_permille, tried_max })
     }
 
     /// The arbiters that this choice needs, each with its members.
@@ -186,11 +180,6 @@ impl Coupled {
     pub fn arbitrated(&self, taking: &turns::Taking) -> Vec<turns::Arbitrated> {
         let fluid = self.fluid();
         taking.groups(&fluid.jobs, &fluid.links)
-    }
-
-    fn question<'q>(&'q self, fluid: &'q Fluid<'q>, asks: &'q [Asks], jitter_permille: u32, tried_max: usize) -> turns::Question<'q> {
-        let Content { gpus, free, .. } = &self.content;
-        turns::Question { jobs: &fluid.jobs, gpus, free, links: &fluid.links, asks, jitter_permille, tried_max }
     }
 
     /// The members as the fluid model takes them, each with its first start at 0.

@@ -141,8 +141,8 @@ pub(crate) struct Planner<'a> {
     iterations: Vec<u64>,
     /// By number; a job that declares none counts as one.
     gpus: Vec<u32>,
-    /// By number: whether the job is never held.
-    free: Vec<bool>,
+    /// By number: whether and where gates may delay the job.
+    hold: Vec<Hold>,
 }
 
 /// What distinguishes a candidate from the base: (number of the job, index of its routes).
@@ -173,8 +173,8 @@ impl<'a> Planner<'a> {
         }
         let iterations = jobs.iter().map(|j| cluster.jobs[j.index()].period.0).collect();
         let gpus = jobs.iter().map(|j| cluster.jobs[j.index()].gpus.max(1)).collect();
-        let free = jobs.iter().map(|j| cluster.jobs[j.index()].hold == Hold::Never).collect();
-        Ok(Self { cluster, options, cancel: Cancel::default(), jobs, numbers, iterations, gpus, free })
+        let hold = jobs.iter().map(|j| cluster.jobs[j.index()].hold).collect();
+        Ok(Self { cluster, options, cancel: Cancel::default(), jobs, numbers, iterations, gpus, hold })
     }
 
     pub(crate) fn evaluate_all(&self, candidates: &[Candidate]) -> Result<Vec<Evaluation>, PlanError> {
@@ -280,7 +280,7 @@ impl<'a> Planner<'a> {
                 return Ok(Prepared::Loop(found));
             }
             let contention = overlay.contention()?;
-            let components = components(&contention.classes, &self.iterations, &self.gpus, &self.free, self.options.headroom_permille);
+            let components = components(&contention.classes, &self.iterations, &self.gpus, &self.hold, self.options.headroom_permille);
             Ok(Prepared::Contended(contention, components))
         };
         let named = |overlay: &mut Overlay<'_>, (moves, candidate): (&Moves, &Candidate)| {

@@ -3,7 +3,8 @@
 use alloc::{vec, vec::Vec};
 
 use circle::Phase;
-use fluid::{FluidJob, FluidLink, IterationTimes, predict_with};
+use fluid::{Asks, FluidJob, FluidLink, IterationTimes, predict_with};
+use job::Hold;
 use units::{Nanos, Rate};
 
 use crate::{
@@ -54,6 +55,9 @@ pub enum Holding<'h> {
 pub(crate) struct Fluid<'p> {
     pub(crate) jobs: Vec<FluidJob>,
     pub(crate) links: Vec<FluidLink<'p>>,
+    /// As in [`turns::Question`], and so is the next.
+    pub(crate) free: Vec<bool>,
+    pub(crate) asks: Vec<Asks>,
 }
 
 impl<'p> Fluid<'p> {
@@ -71,7 +75,9 @@ impl<'p> Fluid<'p> {
             let demands = link.members.iter().map(|&(job, demand)| (job as usize, phases(demand))).collect();
             links.push(FluidLink { capacity: Rate(link.capacity), demands });
         }
-        Self { jobs, links }
+        let free = content.hold.iter().map(|hold| *hold == Hold::Never).collect();
+        let asks = |hold: &Hold| if *hold == Hold::Phases { Asks::Phases } else { Asks::Iteration };
+        Self { jobs, links, free, asks: content.hold.iter().map(asks).collect() }
     }
 }
 
@@ -122,9 +128,9 @@ pub(crate) fn predict<'p>(
     let question = turns::Question {
         jobs: &fluid.jobs,
         gpus: &content.gpus,
-        free: &content.free,
+        free: &fluid.free,
         links: &fluid.links,
-        asks: &[],
+        asks: &fluid.asks,
         jitter_permille: gates.jitter_permille,
         // Nobody is to be held, so nothing needs to be chosen unless somebody asks what that would bring.
         tried_max: if gates.control == Control::Observe && !compares { 0 } else { gates.tried_max },
@@ -160,10 +166,10 @@ fn as_they_come(times: &mut [IterationTimes], free: &turns::Predicted) {
 
 fn by_slots(content: &Content, fluid: &Fluid<'_>, times: &[IterationTimes], gates: Gates, holding: Holding<'_>) -> Advice {
     let Gates { tolerance_permille, jitter_permille, .. } = gates;
-    let Fluid { jobs, links } = fluid;
+    let Fluid { jobs, links, free, .. } = fluid;
     // A choice that is kept has nothing to compare itself with, so the present state does not matter.
     let before = if let Holding::Advised(before) = holding { before } else { &[] };
-    let question = Question { jobs, gpus: &content.gpus, free: &content.free, links, times, before, tolerance_permille, jitter_permille };
+    let question = Question { jobs, gpus: &content.gpus, free, links, times, before, tolerance_permille, jitter_permille };
     match holding {
         Holding::Advised(_) => hold::advise(&question, &hold::groups(jobs.len(), links)),
         Holding::Kept(hold) => Advice { hold: hold.to_vec(), times: hold::times_of(&question, hold), turns: Taking::default() },

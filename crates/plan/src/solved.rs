@@ -254,7 +254,7 @@ mod tests {
     fn components_side_by_side_have_their_own_loops() {
         let link = |members: &[u32], weight: u32| ContentLink { members: members.iter().map(|j| (*j, 0)).collect(), capacity: 1, weight };
         let links = vec![link(&[0, 1], 1), link(&[0, 1], 1), link(&[2, 3], 1), link(&[4, 5], 1), link(&[6], 0)];
-        let content = Content { periods: vec![100; 7], iterations: vec![100; 7], gpus: vec![1; 7], free: vec![false; 7], links };
+        let content = Content { periods: vec![100; 7], iterations: vec![100; 7], gpus: vec![1; 7], hold: vec![job::Hold::Auto; 7], links };
         assert_eq!(affinity(&content), Affinity { components: 3, loops: 1, merged_links: 0 });
         assert_eq!(affinity(&Content::default()), Affinity::default());
     }

@@ -145,7 +145,7 @@ mod tests {
         assert!(error(spec("../a", &["h1"])).contains("id: the name begins with a dot"));
         assert!(error(JobSpec { model: None, ..spec("a", &["h1", "h2"]) }).contains("exactly one of"));
         let hold = error(JobSpec { hold: Some("some\ntimes".into()), ..spec("a", &["h1", "h2"]) });
-        assert_eq!(hold, "jobs[0] (\"a\"): hold: \"some\\ntimes\"; expected auto or never");
+        assert_eq!(hold, "jobs[0] (\"a\"): hold: \"some\\ntimes\"; expected auto, phases or never");
         let junk = error(JobSpec { model: None, profile: Some("{\n\"x\"".into()), ..spec("a", &["h1"]) });
         assert!(junk.contains("profile") && !junk.contains('\n'), "{junk}");
         let long = error(spec(&"x".repeat(10_000), &["h1"]));

@@ -126,7 +126,7 @@ impl<'a> ComponentProblem<'a> {
             iteration: job.definition.job.period,
             period: *period,
             gpus: job.definition.job.gpus,
-            free: job.definition.job.hold == Hold::Never || is_let_go(job),
+            hold: if is_let_go(job) { Hold::Never } else { job.definition.job.hold },
             demands: &job.load.demands,
             peaks: &job.load.peaks,
         };
@@ -205,7 +205,7 @@ impl<'a> ComponentProblem<'a> {
 
     /// What turns would bring: the same advice as a service that gives turns would follow.
     fn forecasts(&self) -> Vec<Forecast> {
-        let advice = self.coupled.take_turns(&[], JITTER_PERMILLE, TRIED_RANKING);
+        let advice = self.coupled.take_turns(JITTER_PERMILLE, TRIED_RANKING);
         let both = advice.free.times.iter().zip(&advice.chosen.times);
         both.map(|(free, by_turns)| Forecast { free: *free, by_turns: *by_turns }).collect()
     }

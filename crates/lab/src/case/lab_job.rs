@@ -157,6 +157,11 @@ impl LabJob {
         self.profile(&self.declared.of(seen), seen)
     }
 
+    /// The lab's ranks ask before each of their Up phases.
+    fn hold(&self) -> job::Hold {
+        if self.phases.len() > 1 { job::Hold::Phases } else { job::Hold::Auto }
+    }
+
     /// Up phases from the gate on, with Down phases between them that share what is left of the period as the case's own do.
     fn profile(&self, said: &Timing, seen: &Timing) -> (Job, Placement) {
         let ranks: Vec<Endpoint> = self.hosts.iter().map(|&host| Endpoint { host, rail: 0 }).collect();
@@ -175,7 +180,7 @@ impl LabJob {
             let share = (down * u128::from(phase.compute.0)).checked_div(weight).unwrap_or(0);
             at = end.saturating_add(u64::try_from(share).unwrap_or(u64::MAX));
         }
-        let job = Job { name: self.id.clone(), gpus: ranks.len() as u32, period: said.period, hold: job::Hold::Auto, phases };
+        let job = Job { name: self.id.clone(), gpus: ranks.len() as u32, period: said.period, hold: self.hold(), phases };
         (job, Placement { ranks })
     }
 }
