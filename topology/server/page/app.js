@@ -16,7 +16,7 @@ const SECONDS = 120;
 const SETTLE_MS = 150;
 const EVENTS_MAX = 200;
 const LINKS_ASKED = 2_000;
-const GROUPS_ASKED = 500;
+const GROUPS_ASKED = 200;
 // Scores closer than this are the same.
 const SAME = 1e-9;
 // Ports drawn with their marks; the busiest.
