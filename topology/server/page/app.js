@@ -16,7 +16,7 @@ const SECONDS = 120;
 const SETTLE_MS = 150;
 const EVENTS_MAX = 200;
 const LINKS_ASKED = 2_000;
-const GROUPS_ASKED = 500;
+const GROUPS_ASKED = 200;
 // Scores closer than this are the same.
 const SAME = 1e-9;
 // Ports drawn with their marks; the busiest.
@@ -90,24 +90,24 @@ function turning() {
 
 // The page in three sentences: which link is worst and whose it is, what the shifts do to scores, and to iterations.
 function drawVerdict(shared) {
-  // Shifts are nothing to jobs that take turns.
-  const turns = new Set(seen.jobs.filter((j) => j.slot?.turns).map((j) => j.id));
-  const shifted = shared.filter((l) => l.jobs.filter((j) => turns.has(j)).length < 2);
+  const turns = planned();
+  const shifted = shared.filter((l) => !meet(l, turns));
   const clear = shifted.filter((l) => l.score >= 1 - SAME).length;
   const raised = shifted.filter((l) => l.score > l.zero_shift_score + SAME).length;
+  const bad = shared.filter((l) => !l.by_turns && l.score < 1 - SAME);
   // Where every link is clear, the one that would be worst with nobody held.
-  const worst = clear < shifted.length ? shifted[0] : shared.reduce((a, b) => (b.zero_shift_score < a.zero_shift_score ? b : a), shared[0]);
-  const key = JSON.stringify([worst, shared.length, shifted.length, raised, clear, seen.fabric === null, seen.jobs.length, gain(), turning()]);
+  const worst = bad.length ? bad.reduce((a, b) => (b.score < a.score ? b : a)) : shared.reduce((a, b) => (b.zero_shift_score < a.zero_shift_score ? b : a), shared[0]);
+  const key = JSON.stringify([worst, bad.length, shared.length, shifted.length, raised, clear, seen.fabric === null, seen.jobs.length, gain(), turning()]);
   render(byId("verdict"), key, () => {
     const missing = next();
     if (missing) return html("p", { class: "first" }, missing);
     if (!worst) return html("p", { class: "first" }, "No link is shared by two jobs: there is nothing to keep apart.");
     const name = html("button", { class: "link", type: "button", "data-link": worst.id, onclick: () => open(worst.id) }, worst.id);
     const who = ["shared by ", chips(worst.jobs)];
-    const all = turns.size ? ["Jobs that meet take turns. Free, the worst link would be "] : ["Nobody waits for a link. Unshifted, the worst would be "];
+    const all = shared.some((l) => l.by_turns) ? ["Jobs that meet take turns. Free, the worst link would be "] : ["Nobody waits for a link. Unshifted, the worst would be "];
     const scores = `The shifts raise the score of ${raised ? raised.toLocaleString() : "none"} of ${count(shifted.length, "shared link")}${clear === shifted.length ? "" : `; on ${clear.toLocaleString()} nobody waits`}. `;
     return [
-      clear === shifted.length
+      !bad.length
         ? html("p", { class: "first" }, all, name, " with a score of ", coloured(worst.zero_shift_score), ", ", who)
         : html("p", { class: "first" }, "Worst link: ", name, " with a score of ", coloured(worst.score), " (unshifted ", coloured(worst.zero_shift_score), "), ", who),
       html("p", {}, [shifted.length ? scores : "", gain(), turning()].filter(Boolean).join(" ")),
@@ -226,6 +226,21 @@ function draw() {
   drawEvents();
 }
 
+const meet = (link, jobs) => link.jobs.filter((job) => jobs.has(job)).length > 1;
+// Jobs whose plan says that they take turns.
+const planned = () => new Set(seen.jobs.filter((j) => j.slot?.turns).map((j) => j.id));
+
+// Shifts are nothing to jobs that take turns, nor to those that were let go: those run free whatever their plan says. A trial is too
+// short to be shown as anything else.
+function keptApart(groups) {
+  const [turns, free] = [planned(), new Set(groups.filter((g) => g.state === "let_go").flatMap((g) => g.jobs.map((j) => j.job)))];
+  for (const link of seen.links) {
+    link.by_turns = link.zero_shift_score < 1 - SAME && meet(link, turns) && !meet(link, free);
+    if (meet(link, free)) link.score = link.zero_shift_score;
+  }
+  for (const job of seen.jobs) if (job.state === "held" && free.has(job.id)) job.state = "free";
+}
+
 let nextHosts = 0;
 // The fabric seldom changes: it is asked for when an event or another service says so.
 let fabricKnown = false;
@@ -235,8 +250,7 @@ async function ask() {
     get("links", { limit: LINKS_ASKED }), get("jobs"), get("agents"), get("turns", { limit: GROUPS_ASKED }), get("telemetry", { seconds: SECONDS, all_hosts: hosts }),
   ]);
   Object.assign(seen, { links: links.links, total: links.total, jobs: jobs.jobs, plan_version: jobs.plan_version, agents: agents.agents, turns: turns.groups, turns_total: turns.total, turns_at: turns.at_ns });
-  const held = new Set(turns.groups.filter((g) => g.state === "held" || g.state === "tried_held").flatMap((g) => g.jobs.map((j) => j.job)));
-  for (const link of seen.links) link.by_turns = link.zero_shift_score < 1 - SAME && link.jobs.filter((job) => held.has(job)).length > 1;
+  keptApart(turns.groups);
   seen.series = new Map(telemetry.jobs.map((s) => [s.job, s]));
   if (hosts) {
     seen.hosts = telemetry.hosts;

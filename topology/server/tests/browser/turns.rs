@@ -100,6 +100,8 @@ fn turns_are_shown_and_so_is_a_group_that_is_let_go() {
     // Nothing is measured free yet, so what turns bring is what was predicted.
     assert!(text(&mut browser, "#turns tbody tr:nth-child(2)").contains("predicted"));
     browser.until("document.querySelector('#turns .now-sending')");
+    assert!(text(&mut browser, "#links tbody tr:first-child").contains("by turns"));
+    assert!(text(&mut browser, "#verdict").starts_with("Jobs that meet take turns"));
     // Whoever is looked at in the middle of its wait says for whom.
     browser.until(
         "[...document.querySelectorAll('#turns .now-waiting')].some((e) => e.parentElement.innerText.match(/waits for (alpha|beta)/))",
@@ -114,6 +116,10 @@ fn turns_are_shown_and_so_is_a_group_that_is_let_go() {
     let alpha = text(&mut browser, "#turns tbody tr:nth-child(2)");
     assert!(alpha.contains("alpha") && alpha.contains('+') && !alpha.contains("predicted"), "{alpha}");
     assert!(text(&mut browser, "#turns-note").contains("1 let go"));
+    // Nobody follows a shift now, so no score says what shifts would bring.
+    let scores = text(&mut browser, "#links tbody tr:first-child");
+    assert!(scores.matches("0.880").count() == 2 && !scores.contains("by turns"), "{scores}");
+    assert!(text(&mut browser, "#verdict").starts_with("Worst link"), "{}", text(&mut browser, "#verdict"));
     let answer = served.ask("GET", "/v1alpha1/turns?jobs=beta", "");
     let beta = &answer["groups"][0]["jobs"][1];
     assert_eq!((&answer["groups"][0]["state"], &beta["job"]), (&json!("let_go"), &json!("beta")));
