@@ -34,6 +34,7 @@ fn every_jobs_document_is_refused_in_one_line() {
         ("jobs that are a word", "schema: antiphase.jobs/v1\njobs: many\n".into()),
         ("unknown field", jobs("jobs:", "colour: red\njobs:")),
         ("unknown field of a job", jobs("hosts:", "host:")),
+        ("a hold that is none", jobs("hosts: [h1, h3]", "hosts: [h1, h3]\n    hold: sometimes")),
         ("unknown field of a model", model("{name: vgg16, rank: 2}")),
         ("key twice", jobs("hosts: [h1, h3]", "hosts: [h1, h3]\n    hosts: [h1, h3]")),
         ("mismatched brackets", jobs("[h1, h3]", "[h1, h3}")),

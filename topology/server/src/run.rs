@@ -21,7 +21,7 @@ use units::Nanos;
 use crate::{
     FabricClock,
     api::{Api, Parts},
-    config::{Config, ConfigError, LimitsConfig, LogConfig, Overrides},
+    config::{Config, ConfigError, Control, LimitsConfig, LogConfig, Overrides},
     controller::{Controller, Surroundings},
     events::EventLog,
     http::{Accepted, Acceptor, Stream, router, serve},
@@ -315,11 +315,14 @@ fn plan(config: &Config, ecmp: Ecmp) -> state::Config {
 fn decide_control(config: &mut Config, loaded: &Loaded) {
     let last = records::last_control(&loaded.records);
     let said = config.control.is_some();
-    let control = config.decide_control(last).word();
+    let control = config.decide_control(last);
+    let word = control.word();
     match last {
         _ if said => {}
-        None => tracing::info!("control = {control}, as a new cluster begins; nobody is held"),
-        Some(_) => tracing::warn!("control = {control}, as the state file was written last; set control = \"{control}\" to say so"),
+        None => tracing::info!("control = {word}, as a new cluster begins; nobody is held"),
+        Some(_) if control == Control::Observe => tracing::info!("control = {word}, as the state file was written last; nobody is held"),
+        // Jobs are held, and nobody wrote down that they are to be.
+        Some(_) => tracing::warn!("control = {word}, as the state file was written last; set control = \"{word}\" to say so"),
     }
 }
 
