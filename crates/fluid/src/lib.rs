@@ -45,7 +45,7 @@ use gate::Gate;
 use layout::Layout;
 
 pub use asking::Asks;
-pub use by_turns::{Begin, Trial, TurnTimes, predict_turns, turn_group};
+pub use by_turns::{Begin, Trial, TurnTimes, glance_at_turns, predict_turns, turn_group};
 pub use gate_core::HELD_PERIOD_MAX;
 pub use rates::{Rates, SPEED_BITS_MAX};
 pub use share::{
@@ -137,8 +137,24 @@ pub fn predict_held(
     gated(&Layout::new(jobs, links), jobs, tolerance_permille, jitter_permille, is_held).iter().map(|m| Nanos(m.mean)).collect()
 }
 
+/// As [`predict_held`] without jitter, and from few iterations where no state recurs: enough to see that holding these jobs
+/// makes iterations much longer.
+#[must_use]
+pub fn glance_at_held(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permille: u32, held: &[bool]) -> Vec<Nanos> {
+    let layout = Layout::new(jobs, links);
+    let (gates, _) = gates(&layout, jobs, tolerance_permille, |j| held.get(j) == Some(&true));
+    let seen = run::run(&layout, run::Rules { gates: Some(gates), length: Some(varied::Length::GLANCE), ..run::Rules::default() });
+    seen.jobs.iter().map(|m| Nanos(m.mean)).collect()
+}
+
 /// What the jobs take when some are held.
 fn gated(layout: &Layout, jobs: &[FluidJob], tolerance: u32, jitter: u32, held: impl Fn(usize) -> bool) -> Vec<steady::Measured> {
+    let (gates, undisturbed) = gates(layout, jobs, tolerance, held);
+    jitter::settled(layout, Some(&gates), &undisturbed, jitter)
+}
+
+/// The gates of jobs of which some are held, and what each job takes if nobody is in its way.
+fn gates(layout: &Layout, jobs: &[FluidJob], tolerance: u32, held: impl Fn(usize) -> bool) -> (Vec<Gate>, Vec<u64>) {
     let gate = |(j, job): (usize, &FluidJob)| {
         let solo = layout.solo(j);
         // A gate could never meet slots that are closer together than the iteration alone is long.
@@ -146,8 +162,7 @@ fn gated(layout: &Layout, jobs: &[FluidJob], tolerance: u32, jitter: u32, held: 
         // A held job that meets no other takes its period, a free one its time alone.
         if held(j) { (Gate::new(job.shift.0, period, tolerance), period) } else { (Gate::open(), solo) }
     };
-    let (gates, undisturbed): (Vec<Gate>, Vec<u64>) = jobs.iter().enumerate().map(gate).unzip();
-    jitter::settled(layout, Some(&gates), &undisturbed, jitter)
+    jobs.iter().enumerate().map(gate).unzip()
 }
 
 #[cfg(test)]
