@@ -41,14 +41,14 @@ pub(crate) struct Asking {
 
 impl Asking {
     pub(crate) fn new(group: Group, asks: &[Asks], layout: &Layout) -> Self {
-        let known = group.members.len();
+        let asks_at_all = |j: usize| group.members.get(j).is_some_and(|m| !m.opponents.is_empty());
         let border = |(j, segments): (usize, &Vec<Segment>)| {
             let ups: Vec<bool> = segments.iter().map(|s| !s.uses.is_empty()).collect();
-            // The arbiter knows nothing of other jobs, so they never ask.
-            if j < known { borders(&ups, asks.get(j).copied().unwrap_or_default()) } else { alloc::vec![Border::default(); ups.len()] }
+            // A job without opponents is in nobody's way and nobody is in its, so it would be granted every start at once.
+            if asks_at_all(j) { borders(&ups, asks.get(j).copied().unwrap_or_default()) } else { alloc::vec![Border::default(); ups.len()] }
         };
         let borders = layout.segments.iter().enumerate().map(border).collect();
-        Self { arbiter: Arbiter::new(group), borders, started: alloc::vec![0; layout.segments.len()] }
+        Self { arbiter: Arbiter::without_holds(group), borders, started: alloc::vec![0; layout.segments.len()] }
     }
 
     /// Job `j` is about to enter a segment; true when it has to wait for [`Asking::granted`].
@@ -73,7 +73,6 @@ impl Asking {
 
     /// A job that may enter its segment now.
     pub(crate) fn granted(&mut self, now: u64) -> Option<usize> {
-        // Those that hold are told how long, which the model needs not know.
         while let Some(action) = self.arbiter.poll() {
             if let Action::Grant { job, .. } = action {
                 self.started[job as usize] = now;

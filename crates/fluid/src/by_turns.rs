@@ -13,6 +13,7 @@ use crate::{
     layout::Layout,
     run::Rules,
     trial::{Trial, TrialTimes},
+    varied::Length,
 };
 
 /// The group of jobs on these links: member `i` is job `i`, link `l` is link `l`. `opponents` are those of each job, by index; a job that
@@ -44,6 +45,17 @@ pub fn turn_group(jobs: &[FluidJob], links: &[FluidLink<'_>], opponents: &[Vec<u
 /// asks; one that it does not name asks once an iteration.
 #[must_use]
 pub fn predict_turns(jobs: &[FluidJob], links: &[FluidLink<'_>], group: &Group, asks: &[Asks], trial: Trial) -> TrialTimes {
+    predict(jobs, links, group, asks, trial, None)
+}
+
+/// As [`predict_turns`], from a fifth of the iterations: enough to see that a choice is much worse than another one that was
+/// glanced at by the same trial. The mean over ten jobs is off by about 1 %, the time of one job by several.
+#[must_use]
+pub fn glance_at_turns(jobs: &[FluidJob], links: &[FluidLink<'_>], group: &Group, asks: &[Asks], trial: Trial) -> TrialTimes {
+    predict(jobs, links, group, asks, trial, Some(Length::GLANCE))
+}
+
+fn predict(jobs: &[FluidJob], links: &[FluidLink<'_>], group: &Group, asks: &[Asks], trial: Trial, length: Option<Length>) -> TrialTimes {
     let layout = Layout::new(jobs, links);
-    trial.runs(&layout, jobs, |rules| Rules { turns: Some(Asking::new(group.clone(), asks, &layout)), ..rules })
+    trial.runs(&layout, jobs, |rules| Rules { turns: Some(Asking::new(group.clone(), asks, &layout)), length, ..rules })
 }

@@ -47,7 +47,7 @@ use layout::Layout;
 use run::Rules;
 
 pub use asking::Asks;
-pub use by_turns::{predict_turns, turn_group};
+pub use by_turns::{glance_at_turns, predict_turns, turn_group};
 pub use gate_core::HELD_PERIOD_MAX;
 pub use rates::{Rates, SPEED_BITS_MAX};
 pub use share::{
@@ -154,13 +154,23 @@ pub fn predict_slots(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permi
     })
 }
 
+/// As [`predict_held`] without jitter, and from few iterations where no state recurs: enough to see that holding these jobs
+/// makes iterations much longer.
+#[must_use]
+pub fn glance_at_held(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permille: u32, held: &[bool]) -> Vec<Nanos> {
+    let layout = Layout::new(jobs, links);
+    let (gates, _) = gates(&layout, jobs, tolerance_permille, |j| held.get(j) == Some(&true));
+    let seen = run::run(&layout, run::Rules { gates: Some(gates), length: Some(varied::Length::GLANCE), ..run::Rules::default() });
+    seen.jobs.iter().map(|m| Nanos(m.mean)).collect()
+}
+
 /// What the jobs take when some are held.
 fn gated(layout: &Layout, jobs: &[FluidJob], tolerance: u32, jitter: u32, held: impl Fn(usize) -> bool) -> Vec<steady::Measured> {
     let (gates, undisturbed) = gates(layout, jobs, tolerance, held);
     jitter::settled(layout, Some(&gates), &undisturbed, jitter)
 }
 
-/// The gates of the jobs, and what each job takes if nobody is in its way.
+/// The gates of jobs of which some are held, and what each job takes if nobody is in its way.
 fn gates(layout: &Layout, jobs: &[FluidJob], tolerance: u32, held: impl Fn(usize) -> bool) -> (Vec<Gate>, Vec<u64>) {
     let gate = |(j, job): (usize, &FluidJob)| {
         let solo = layout.solo(j);

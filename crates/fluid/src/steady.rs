@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::WARM_UP_ITERATIONS;
+use crate::varied::Length;
 
 /// What a run measured for one job.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,8 +19,9 @@ type Start = (u64, u64, u64);
 /// Watches the starts of iterations, and the state of all jobs at each start of the pivot job.
 pub(crate) struct Steady {
     jobs: usize,
-    /// Most iterations of the pivot.
+    /// Most iterations of the pivot, and those before the averages start.
     bound: usize,
+    warm_up: usize,
     /// Start times of every job; slips at that time.
     starts: Vec<Vec<(u64, u64)>>,
     /// State of all jobs at each start of the pivot, one after the other.
@@ -35,10 +36,12 @@ pub(crate) struct Steady {
 }
 
 impl Steady {
-    pub(crate) fn new(jobs: usize, bound: usize) -> Self {
+    pub(crate) fn new(jobs: usize, length: Length) -> Self {
+        let Length { bound, warm_up } = length;
         Self {
             jobs,
             bound,
+            warm_up,
             // A job has about as many starts as the pivot, unless its period is shorter.
             starts: (0..jobs).map(|_| Vec::with_capacity(bound + 1)).collect(),
             states: Vec::new(),
@@ -73,9 +76,9 @@ impl Steady {
         self.counts.extend(self.starts.iter().map(|s| s.len() as u64));
     }
 
-    /// How often the pivot has started.
-    pub(crate) fn passed(&self) -> usize {
-        self.times.len()
+    /// The averages have not started yet.
+    pub(crate) fn warms_up(&self) -> bool {
+        self.times.len() <= self.warm_up
     }
 
     /// The bound on iterations is met.
@@ -100,7 +103,7 @@ impl Steady {
             return mean(self.times[to] - self.times[from], (last - first) as u64, slips(to) - slips(from));
         }
         // The last start before the end of the warm-up opens the window. Where the pivot never got that far, all starts count.
-        let warm = if self.times.len() > WARM_UP_ITERATIONS { count(WARM_UP_ITERATIONS).saturating_sub(1) } else { 0 };
+        let warm = if self.warms_up() { 0 } else { count(self.warm_up).saturating_sub(1) };
         let window = starts.get(warm..).filter(|w| w.len() > 1).unwrap_or(starts);
         let start = |i: usize| -> Option<Start> { window.get(i).map(|(time, slips)| (i as u64, *time, *slips)) };
         match (start(0), start(window.len().saturating_sub(1))) {

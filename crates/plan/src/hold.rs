@@ -17,7 +17,7 @@ use circle::PROOF_TOLERANCE;
 use units::Nanos;
 
 use crate::turns::Taking;
-use fluid::{FluidJob, FluidLink, HELD_PERIOD_MAX, IterationTimes, predict_held};
+use fluid::{FluidJob, FluidLink, HELD_PERIOD_MAX, IterationTimes, glance_at_held, predict_held};
 
 /// Most choices that are tried for one component, beyond none, all, and those that are held now. Nearly all components have
 /// fewer sets; of a larger one the sets that look worst are tried.
@@ -31,6 +31,15 @@ pub const JOBS_MAX: usize = 512;
 /// What a choice has to gain over what is held now: 1 % of an iteration, mean over the GPUs. To begin and to end holding a job
 /// that runs makes it wait once, and predictions are no better than that.
 pub const KEEP: f64 = 0.01;
+
+/// How much a choice has to lose at a glance beside the best so far, in iterations of a GPU, for it to be given up. Whole runs of 300
+/// choices of random clusters were at most so far from a glance.
+const HOPELESS_LOSS: f64 = 0.02;
+/// What is forgiven beyond that, in iterations of the heaviest job: two slips in the eight iterations of a glance may be all that there
+/// are for long.
+const HOPELESS_SLIPS: f64 = 0.25;
+/// How much longer the slowest job has to be than it may, in its periods: more than such slips make it.
+const HOPELESS_SLOWEST: f64 = 0.3;
 
 /// What is asked of [`advise`].
 #[derive(Clone, Copy, Debug)]
@@ -84,13 +93,18 @@ pub fn groups(jobs: usize, links: &[FluidLink<'_>]) -> Vec<Vec<usize>> {
 /// nor are those who meet a job that is to run free ([`Question::free`]). One that names an unknown job is ignored.
 #[must_use]
 pub fn advise(question: &Question<'_>, sets: &[Vec<usize>]) -> Advice {
+    advise_by(question, sets, true)
+}
+
+/// `glances`: choices that are hopeless at a glance are not run whole.
+fn advise_by(question: &Question<'_>, sets: &[Vec<usize>], glances: bool) -> Advice {
     let jobs = question.jobs.len();
     let free = |j: usize| question.free.get(j).copied().unwrap_or(false);
     let can_be_held = |j: &usize| question.jobs.get(*j).is_some_and(|job| job.period <= HELD_PERIOD_MAX);
     // Whoever meets a job that is to run free finds it anywhere, in its own slot too.
     let beside: BTreeSet<usize> = sets.iter().filter(|set| set.iter().any(|j| free(*j))).flatten().copied().collect();
     let sets: Vec<&Vec<usize>> = sets.iter().filter(|set| set.iter().all(|j| can_be_held(j) && !beside.contains(j))).collect();
-    let search = Search { of: *question, sets: &sets };
+    let search = Search { of: *question, sets: &sets, glances };
     let nobody = search.nobody();
     // Gains are differences of predictions, so without one for each job there is nothing to choose by.
     if sets.is_empty() || question.times.len() != jobs {
@@ -123,6 +137,7 @@ pub fn times_of(question: &Question<'_>, hold: &[bool]) -> Vec<Nanos> {
 struct Search<'a> {
     of: Question<'a>,
     sets: &'a [&'a Vec<usize>],
+    glances: bool,
 }
 
 /// Sets that are held, what is predicted, and how much shorter the iterations are than with none held: the sum over the
@@ -155,10 +170,27 @@ impl Search<'_> {
     fn choice(&self, sets: Vec<bool>) -> Choice {
         let hold = self.held(&sets);
         let times = times_of(&self.of, &hold);
+        let (gain, slowest) = self.gain_and_slowest(&times);
+        Choice { sets, advice: Advice { hold, times, turns: Taking::default() }, gain, slowest }
+    }
+
+    /// Whether few iterations show that a choice is much worse than the best so far. Nearly all choices of jobs whose periods do not lock
+    /// are, and whole runs of them would be most of the work.
+    fn is_hopeless(&self, sets: &[bool], bound: f64, best: &Choice) -> bool {
+        let times = glance_at_held(self.of.jobs, self.of.links, self.of.tolerance_permille, &self.held(sets));
+        let (gain, slowest) = self.gain_and_slowest(&times);
+        let heaviest = (0..self.of.jobs.len()).map(|j| self.weight(j)).fold(0.0, f64::max);
+        gain < best.gain - HOPELESS_LOSS * self.weights() - HOPELESS_SLIPS * heaviest || slowest > bound + HOPELESS_SLOWEST
+    }
+
+    fn gain_and_slowest(&self, times: &[Nanos]) -> (f64, f64) {
         let known = 0..self.of.jobs.len().min(times.len());
         let gain = known.clone().map(|j| self.gain(j, times[j])).sum();
-        let slowest = known.map(|j| times[j].0 as f64 / self.of.jobs[j].period.0.max(1) as f64).fold(0.0, f64::max);
-        Choice { sets, advice: Advice { hold, times, turns: Taking::default() }, gain, slowest }
+        (gain, known.map(|j| times[j].0 as f64 / self.of.jobs[j].period.0.max(1) as f64).fold(0.0, f64::max))
+    }
+
+    fn weights(&self) -> f64 {
+        (0..self.of.jobs.len()).map(|j| self.weight(j)).sum()
     }
 
     fn weight(&self, job: usize) -> f64 {
@@ -185,7 +217,9 @@ impl Search<'_> {
         let mut runs = 0;
         let mut attempt = |sets: Vec<bool>, best: &mut Choice| {
             runs += 1;
-            self.take(self.choice(sets), bound, best);
+            if !self.glances || !self.is_hopeless(&sets, bound, best) {
+                self.take(self.choice(sets), bound, best);
+            }
             runs < runs_max
         };
         // The first attempt assumes that the groups do not matter to each other: what gains while all are held gains alone.
@@ -228,7 +262,7 @@ impl Search<'_> {
             return best;
         }
         let kept = known.map_or_else(|| self.choice(sets), |k| (*k).clone());
-        let enough = KEEP * (0..self.of.jobs.len()).map(|j| self.weight(j)).sum::<f64>();
+        let enough = KEEP * self.weights();
         // A choice that is kept must still be no worse than none held, in sum and for the slowest job.
         let fair = kept.slowest <= bound + PROOF_TOLERANCE && kept.gain >= -PROOF_TOLERANCE;
         if fair && kept.gain + enough >= best.gain { kept } else { best }
@@ -373,6 +407,44 @@ mod tests {
             advise(&question(&jobs, &link, &times), &groups(2, &link)).hold
         };
         assert_eq!([hold(60_000), hold(60_001)], [[true; 2], [false; 2]]);
+    }
+
+    /// Random jobs on random links, some of equal and harmonic periods: what is chosen with glances is what whole runs of every choice
+    /// choose, or is worth as much.
+    #[test]
+    fn a_glance_gives_up_only_what_whole_runs_refuse() {
+        // A fixed stream of numbers (constants of Knuth's MMIX generator).
+        let mut seed = 11_u64;
+        let mut draw = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % below
+        };
+        let (mut equal, mut hopeless, mut holds) = (0, 0, 0);
+        for _ in 0..40 {
+            let n = 4 + draw(6) as usize;
+            let periods: Vec<u64> = (0..n).map(|_| [60, 60, 60, 120, 83, 97][draw(6) as usize]).collect();
+            let phases: Vec<[Phase; 1]> = periods.iter().map(|p| up(0, p * (20 + draw(30)) / 100)).collect();
+            let jobs: Vec<FluidJob> = periods.iter().map(|p| job(*p, draw(*p))).collect();
+            let mut pairs: Vec<[usize; 2]> = (1..n).map(|j| [j - 1 - draw(2.min(j as u64)) as usize, j]).collect();
+            pairs.retain(|_| draw(4) > 0);
+            let link =
+                |pair: &[usize; 2]| FluidLink { capacity: Rate(50_000), demands: pair.iter().map(|&j| (j, &phases[j][..])).collect() };
+            let links: Vec<FluidLink<'_>> = pairs.iter().map(link).collect();
+            let times = predict(&jobs, &links, TOLERANCE_PERMILLE);
+            let (asked, sets) = (question(&jobs, &links, &times), groups(n, &links));
+            let (quick, whole) = (advise(&asked, &sets), advise_by(&asked, &sets, false));
+            let sum = |a: &Advice| (0..n).map(|j| a.times[j].0 as f64 / jobs[j].period.0 as f64).sum::<f64>();
+            assert!(sum(&quick) <= sum(&whole) + KEEP * n as f64, "{periods:?} {pairs:?}: {quick:?} {whole:?}");
+            equal += u32::from(quick == whole);
+            holds += u32::from(whole.hold.contains(&true) && whole.hold.contains(&false));
+            let refs: Vec<&Vec<usize>> = sets.iter().collect();
+            let search = Search { of: asked, sets: &refs, glances: true };
+            let nobody = search.nobody();
+            let one = |set: usize| (0..sets.len()).map(|s| s == set).collect::<Vec<bool>>();
+            hopeless += (0..sets.len()).filter(|s| sets.len() > 1 && search.is_hopeless(&one(*s), nobody.slowest, &nobody)).count();
+        }
+        // What the test is for: some choices are hopeless, and some pay.
+        assert!(equal >= 36 && hopeless > 3 && holds > 1, "{equal} {hopeless} {holds}");
     }
 
     #[test]

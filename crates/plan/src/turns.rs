@@ -17,7 +17,7 @@ mod search;
 
 use alloc::{vec, vec::Vec};
 
-use fluid::{Asks, Begin, FluidJob, FluidLink, Trial, TrialTimes, predict_slots, predict_turns, turn_group};
+use fluid::{Asks, Begin, FluidJob, FluidLink, Trial, TrialTimes, glance_at_turns, predict_slots, predict_turns, turn_group};
 use turns::Group;
 use units::Nanos;
 
@@ -54,6 +54,13 @@ const SEARCH: Trial = Trial { jitter_permille: 0, seed: 1, runs: 3, begin: Begin
 /// Up to so many jobs have all these runs.
 const RUNS_OF_JOBS_MAX: u32 = 12;
 const JUDGE: Trial = Trial { jitter_permille: 0, seed: 1_001, runs: 8, begin: Begin::Anywhere };
+/// Runs at a glance, which tells apart what is much worse only.
+const GLANCE: Trial = Trial { runs: 2, ..SEARCH };
+
+/// How much longer iterations have to look at a glance than with nobody kept apart, in the mean and of one job, for a choice to be given
+/// up: by more than what turns may cost for the sake of quiet ([`QUIET_MEAN_MAX`], [`QUIET_SLOWER_MAX`]), and than what a glance is off.
+const HOPELESS_MEAN: f64 = QUIET_MEAN_MAX + 0.03;
+const HOPELESS_SLOWER: f64 = QUIET_SLOWER_MAX + 0.1;
 
 /// What is asked of [`advise`].
 #[derive(Clone, Copy, Debug)]
@@ -124,7 +131,8 @@ pub struct Advice {
     pub free: Predicted,
     /// What to do for the sake of time; equal to `free` where turns bring none.
     pub chosen: Predicted,
-    /// With everybody who can exceed a link with another kept apart, at no price.
+    /// With everybody who can exceed a link with another kept apart, at no price; from few iterations, where these show that it is much
+    /// worse than `free`.
     pub everybody: Predicted,
     /// What to do for the sake of quiet, where that brings more of it than `chosen`.
     pub quiet: Option<Predicted>,
@@ -223,6 +231,10 @@ impl Taking {
 /// apart, and is made only where the mean gains [`GAIN_MIN`].
 #[must_use]
 pub fn advise(question: &Question<'_>) -> Advice {
+    advise_by(question, Hopeless::new)
+}
+
+fn advise_by(question: &Question<'_>, hopeless: impl FnOnce(&Question<'_>, &Predicted) -> Hopeless) -> Advice {
     let is_small = question.jobs.len() <= SEARCHED_JOBS_MAX;
     let question = &Question { tried_max: if is_small { question.tried_max } else { 0 }, ..*question };
     let search = Search::new(question);
@@ -230,12 +242,13 @@ pub fn advise(question: &Question<'_>) -> Advice {
     if !search.can_choose() {
         return Advice { chosen: free.clone(), everybody: free.clone(), free, quiet: None };
     }
-    let everybody = predict(question, JUDGE, search.everybody());
+    let hopeless = hopeless(question, &free);
+    let everybody = hopeless.glance(question, search.everybody()).unwrap_or_else(|taking| predict(question, JUDGE, taking));
     // Where all fit one after the other, no choice among them is better by more than chance, and a commit waits for the search.
     if everybody.mean <= 1.0 + FITS && everybody.mean <= free.mean - GAIN_MIN && slowest(&everybody, &free) <= 1.0 + SLOWER_JUDGED {
         return Advice { chosen: everybody.clone(), everybody, free, quiet: None };
     }
-    let judged: Vec<Predicted> = search.best().into_iter().map(|taking| predict(question, JUDGE, taking)).collect();
+    let judged: Vec<Predicted> = search.best(&hopeless).into_iter().map(|taking| predict(question, JUDGE, taking)).collect();
     let gains = |p: &&Predicted| p.mean <= free.mean - GAIN_MIN && slowest(p, &free) <= 1.0 + SLOWER_JUDGED;
     let best = judged.iter().chain([&everybody]).filter(gains).min_by(|a, b| a.mean.total_cmp(&b.mean));
     let chosen = best.unwrap_or(&free).clone();
@@ -262,8 +275,15 @@ pub fn predicted_slots(question: &Question<'_>, held: &[bool], tolerance_permill
 }
 
 fn predict(question: &Question<'_>, trial: Trial, taking: Taking) -> Predicted {
+    predict_by(predict_turns, question, trial, taking)
+}
+
+/// A way to predict: whole runs, or a glance.
+type Way = fn(&[FluidJob], &[FluidLink<'_>], &Group, &[Asks], Trial) -> TrialTimes;
+
+fn predict_by(way: Way, question: &Question<'_>, trial: Trial, taking: Taking) -> Predicted {
     let group = turn_group(question.jobs, question.links, &taking.opponents, |l| taking.price_of(l));
-    let seen = predict_turns(question.jobs, question.links, &group, question.asks, runs(question, trial));
+    let seen = way(question.jobs, question.links, &group, question.asks, runs(question, trial));
     means(question, taking, seen)
 }
 
@@ -279,6 +299,29 @@ fn means(question: &Question<'_>, taking: Taking, TrialTimes { times, overlap }:
     let all: f64 = (0..times.len()).map(weight).sum();
     let sum: f64 = times.iter().zip(question.jobs).enumerate().map(|(j, (t, job))| weight(j) * ratio(*t, job.iteration)).sum();
     Predicted { taking, times, mean: if all > 0.0 { sum / all } else { 1.0 }, overlap }
+}
+
+/// Tells choices that are much worse than nobody kept apart from few iterations. Most choices of dense mixes are, and whole runs of them
+/// would be nearly all of the work.
+struct Hopeless {
+    /// With nobody kept apart, in whole runs or at a glance, whichever is longer: few iterations may have met by luck.
+    free: Predicted,
+}
+
+impl Hopeless {
+    fn new(question: &Question<'_>, free: &Predicted) -> Self {
+        let mut longer = predict_by(glance_at_turns, question, GLANCE, free.taking.clone());
+        longer.mean = longer.mean.max(free.mean);
+        longer.times.iter_mut().zip(&free.times).for_each(|(longer, free)| *longer = (*longer).max(*free));
+        Self { free: longer }
+    }
+
+    /// What a choice looks like at a glance, if that is hopeless, and else the choice.
+    fn glance(&self, question: &Question<'_>, taking: Taking) -> Result<Predicted, Taking> {
+        let seen = predict_by(glance_at_turns, question, GLANCE, taking);
+        let hopeless = seen.mean > self.free.mean * (1.0 + HOPELESS_MEAN) || slowest(&seen, &self.free) > 1.0 + HOPELESS_SLOWER;
+        if hopeless { Ok(seen) } else { Err(seen.taking) }
+    }
 }
 
 /// The longest time of a job beside what it takes with nobody kept apart.
@@ -402,6 +445,42 @@ mod tests {
             advise(&Question { jobs: &[], gpus: &[], free: &[], links: &[], asks: &[], jitter_permille: 0, tried_max: 9 }).free.mean,
             1.0
         );
+    }
+
+    /// Random jobs on random links: what is chosen with glances is what whole runs of every choice choose, or is worth as much.
+    #[test]
+    fn a_glance_gives_up_only_what_whole_runs_refuse() {
+        // A fixed stream of numbers (constants of Knuth's MMIX generator).
+        let mut seed = 5_u64;
+        let mut draw = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % below
+        };
+        let nothing = |_: &Question<'_>, free: &Predicted| Hopeless {
+            free: Predicted { mean: f64::INFINITY, times: vec![Nanos(u64::MAX); free.times.len()], ..free.clone() },
+        };
+        let (mut equal, mut gains, mut given_up) = (0, 0, 0);
+        for _ in 0..24 {
+            let n = 3 + draw(4) as usize;
+            let jobs: Vec<(u64, u64, u64)> = (0..n)
+                .map(|_| {
+                    let period = [100, 100, 102, 200, 130, 170][draw(6) as usize];
+                    (period, period * (20 + draw(30)) / 100, [60, 90, 100][draw(3) as usize])
+                })
+                .collect();
+            let on: Vec<Vec<usize>> = (1..n).map(|j| vec![j - 1 - draw(2.min(j as u64)) as usize, j]).collect();
+            let case = Case::new(&jobs, &on.iter().map(Vec::as_slice).collect::<Vec<_>>());
+            let links = case.links();
+            let tried_max = TRIED_RANKING;
+            let question = Question { jobs: &case.jobs, gpus: &[], free: &[], links: &links, asks: &[], jitter_permille: JITTER_PERMILLE, tried_max };
+            let (quick, whole) = (advise(&question), advise_by(&question, nothing));
+            assert!(quick.chosen.mean <= whole.chosen.mean + GAIN_MIN, "{jobs:?} {on:?}: {quick:?} {whole:?}");
+            equal += u32::from(quick.chosen == whole.chosen && quick.brings() == whole.brings());
+            gains += u32::from(!whole.chosen.taking.is_nobody());
+            given_up += u32::from(quick.everybody != whole.everybody);
+        }
+        // What the test is for: turns pay in some, and turns for everybody are hopeless in some.
+        assert!(equal >= 20 && gains >= 3 && given_up >= 3, "{equal} {gains} {given_up}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod activity;
 
 use alloc::{
     collections::{BTreeSet, VecDeque},
+    sync::Arc,
     vec::Vec,
 };
 
@@ -13,6 +14,7 @@ use crate::{
     Action, Ask, Because, Event, Group,
     demand::{Demand, Left, Profile},
     learned::{Learned, lease},
+    room::Room,
 };
 
 pub use activity::Activity;
@@ -20,8 +22,6 @@ pub use activity::Activity;
 /// How long a permission that was given ahead may stay unanswered when it is withdrawn. After this the job counts as one that has not
 /// started: its agent is gone, or its messages are lost.
 pub const WITHDRAW_WITHIN: Nanos = Nanos::from_millis(10);
-/// Most times at which a waiting start is tried without an event: beyond it the next end decides.
-const CANDIDATES_MAX: usize = 32;
 
 /// What a job is doing, as far as is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ enum Doing {
     /// It is ready. It goes at `until` at the latest, and was told that those ahead end at `told`.
     Waiting { since: FabricTime, until: FabricTime, ask: Ask, overtaken_by: Vec<u32>, told: Option<FabricTime> },
     /// It sends, for others at most until its lease ends.
-    Sending { start: FabricTime, lease: FabricTime, demand: Demand },
+    Sending { start: FabricTime, lease: FabricTime, demand: Arc<Demand> },
 }
 
 #[derive(Clone, Debug)]
@@ -55,6 +55,13 @@ struct Job {
     due: Option<FabricTime>,
 }
 
+impl Job {
+    /// What a start demands, stretched to what was measured.
+    fn demand(&mut self, ask: Ask) -> Arc<Demand> {
+        self.profile.demand(ask, self.learned.sent(ask))
+    }
+}
+
 /// Gives turns to the jobs of one group. It reads no clock: time comes with the events, and never goes back.
 #[derive(Clone, Debug)]
 pub struct Arbiter {
@@ -63,13 +70,15 @@ pub struct Arbiter {
     /// Per link: the jobs that send on it or have a permission ahead. They are few, whatever the group.
     present: Vec<Vec<u32>>,
     ahead: bool,
+    /// Whether those that wait are told how long.
+    tells: bool,
     open: bool,
     /// Those that wait, in the order in which they came.
     queue: BTreeSet<(FabricTime, u32)>,
     timers: BTreeSet<(FabricTime, u32)>,
     actions: VecDeque<Action>,
     /// Reused, so that asking allocates nothing.
-    left: Vec<Left>,
+    room: Room,
     now: FabricTime,
 }
 
@@ -93,13 +102,21 @@ impl Arbiter {
             present: group.limits.iter().map(|_| Vec::new()).collect(),
             limits: group.limits,
             ahead: group.ahead,
+            tells: true,
             open: false,
             queue: BTreeSet::new(),
             timers: BTreeSet::new(),
             actions: VecDeque::new(),
-            left: Vec::new(),
+            room: Room::default(),
             now: FabricTime(0),
         }
+    }
+
+    /// As [`Arbiter::new`], for models in which nobody has to be told how long it will wait: the grants are the same, and no
+    /// [`Action::Hold`] is given.
+    #[must_use]
+    pub fn without_holds(group: Group) -> Self {
+        Self { tells: false, ..Self::new(group) }
     }
 
     /// Takes in what happened at `now`. Then call [`Arbiter::poll`] until it has nothing more.
@@ -231,7 +248,7 @@ impl Arbiter {
                 self.set_timer(job, Some(from.now));
             }
             Doing::Sending { start, lease, .. } => {
-                let demand = new.profile.demand(new.asked, &new.learned);
+                let demand = new.demand(new.asked);
                 self.set_doing(job, Doing::Sending { start: *start, lease: *lease, demand });
                 self.set_timer(job, Some(*lease));
             }
@@ -335,20 +352,27 @@ impl Arbiter {
         if self.now >= until {
             return self.release(job, since, ask, Because::Bound);
         }
-        let demand = self.jobs[job as usize].profile.demand(ask, &self.jobs[job as usize].learned);
-        if self.is_free(job, &demand, self.now.0) && self.may_overtake(job, since) {
+        let demand = self.jobs[job as usize].demand(ask);
+        let known = self.look_at_links(job, &demand);
+        if known && self.room.fits(&demand, self.now.0, &self.limits) && self.may_overtake(job, since) {
             self.overtake(job, since);
             return self.release(job, since, ask, Because::Free);
         }
-        let again = self.next_try(job, &demand).map_or(until, |at| at.min(until));
+        // Whoever has a permission ahead may start at any time, so no time can be told before it starts or gives the permission back.
+        let fits_at = if known { self.room.fits_after(&demand, self.now, &self.limits) } else { None };
+        let again = fits_at.map_or(until, |at| at.min(until));
         self.set_timer(job, Some(again));
-        self.tell(job, Nanos(self.ahead_left(job, since, until.since(self.now).0)));
+        self.tell(job, since, until);
     }
 
     /// Says how long a job has to wait at most: at first, when it became longer, and when it became much shorter. Smaller news are
     /// not worth a message, because the grant comes by itself.
-    fn tell(&mut self, job: u32, at_most: Nanos) {
+    fn tell(&mut self, job: u32, since: FabricTime, until: FabricTime) {
+        if !self.tells {
+            return;
+        }
         let now = self.now;
+        let at_most = Nanos(self.ahead_left(job, since, until.since(now).0));
         let Doing::Waiting { told, .. } = &mut self.jobs[job as usize].doing else { return };
         let end = now.saturating_add(at_most);
         if told.is_none_or(|before| end > before || at_most.0 < before.since(now).0 / 2) {
@@ -386,11 +410,14 @@ impl Arbiter {
 
     /// `job` begins to send: those of its opponents that wait hear if that is longer than they were told.
     fn tell_waiting(&mut self, job: u32) {
+        if !self.tells {
+            return;
+        }
         let opponents = &self.jobs[job as usize].opponents;
         let waiting: Vec<(FabricTime, u32)> = self.queue.iter().filter(|(_, j)| opponents.binary_search(j).is_ok()).copied().collect();
         for (since, next) in waiting {
             if let Doing::Waiting { until, .. } = self.jobs[next as usize].doing {
-                self.tell(next, Nanos(self.ahead_left(next, since, until.since(self.now).0)));
+                self.tell(next, since, until);
             }
         }
     }
@@ -400,7 +427,7 @@ impl Arbiter {
         let (now, state) = (self.now, &mut self.jobs[job as usize]);
         state.learned.started();
         (state.ended, state.asked, state.begun) = (None, ask, now);
-        let demand = state.profile.demand(ask, &state.learned);
+        let demand = state.demand(ask);
         let lease = lease(demand.expected());
         if state.learned.is_mute() {
             // Nobody would tell its end, so it is in nobody's way.
@@ -414,20 +441,18 @@ impl Arbiter {
         lease
     }
 
-    /// Whether a start of `job` at `at` is in conflict with none of its opponents.
-    fn is_free(&mut self, job: u32, demand: &Demand, at: u64) -> bool {
-        let mut left = core::mem::take(&mut self.left);
-        let free = demand.links.iter().all(|(link, _)| {
-            // Whoever has a permission ahead may start at any time; it was asked back when this job came.
-            self.left_on(job, *link, &mut left) && demand.fits(*link, at, &left, self.limits[*link as usize])
-        });
-        self.left = left;
-        free
+    /// Gathers what the opponents of `job` still send on the links of a start; false where one of them has a permission ahead.
+    fn look_at_links(&mut self, job: u32, demand: &Demand) -> bool {
+        let mut room = core::mem::take(&mut self.room);
+        room.clear();
+        let known = demand.links.iter().all(|(link, _)| room.add_link(|left| self.left_on(job, *link, left)));
+        self.room = room;
+        known
     }
 
-    /// What the opponents of `job` still send on a link; false where one of them has a permission ahead.
+    /// Adds what the opponents of `job` still send on a link; false where one of them has a permission ahead, which
+    /// was asked back when this job came.
     fn left_on(&self, job: u32, link: u32, out: &mut Vec<Left>) -> bool {
-        out.clear();
         let opponents = &self.jobs[job as usize].opponents;
         for other in self.present[link as usize].iter().filter(|o| opponents.binary_search(o).is_ok()) {
             match &self.jobs[*other as usize].doing {
@@ -437,20 +462,6 @@ impl Arbiter {
             }
         }
         true
-    }
-
-    /// When the start of a job may fit, if nobody tells anything before.
-    fn next_try(&mut self, job: u32, demand: &Demand) -> Option<FabricTime> {
-        let mut left = Vec::new();
-        let mut times = Vec::new();
-        for (link, _) in &demand.links {
-            self.left_on(job, *link, &mut left);
-            demand.candidates(*link, self.now, &left, &mut times);
-        }
-        times.sort_unstable();
-        times.dedup();
-        times.truncate(CANDIDATES_MAX);
-        times.into_iter().find(|&at| self.is_free(job, demand, at)).map(FabricTime)
     }
 
     /// Whether no opponent that came before and still waits was overtaken by this job already.
@@ -477,17 +488,18 @@ impl Arbiter {
 
     /// What those ahead of a waiting job have left together, at most `most`: the leases of those that send, and of those that came
     /// before.
-    fn ahead_left(&self, job: u32, since: FabricTime, most: u64) -> u64 {
+    fn ahead_left(&mut self, job: u32, since: FabricTime, most: u64) -> u64 {
         let sending = self.ahead_of(job).filter_map(|o| self.sends_until(o)).map(|lease| lease.since(self.now).0);
         let mut sum = sending.fold(0, u64::saturating_add);
-        for earlier in self.earlier_opponents(job, since) {
+        let earlier: Vec<u32> = self.earlier_opponents(job, since).collect();
+        for earlier in earlier {
             // A long queue needs not be walked to its end.
             if sum >= most {
                 break;
             }
-            let state = &self.jobs[earlier as usize];
+            let state = &mut self.jobs[earlier as usize];
             let Doing::Waiting { ask, .. } = state.doing else { continue };
-            sum = sum.saturating_add(lease(state.profile.demand(ask, &state.learned).expected()).0);
+            sum = sum.saturating_add(lease(state.demand(ask).expected()).0);
         }
         // With nobody ahead, it is a permission that was asked back and is not answered yet.
         if sum == 0 { WITHDRAW_WITHIN.0.min(most) } else { sum.min(most) }

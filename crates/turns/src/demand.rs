@@ -1,10 +1,10 @@
-//! What a start demands over time, and whether it fits over what others still send.
+//! What a start demands over time.
 
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
 
 use units::{FabricTime, Nanos, Rate};
 
-use crate::{Ask, Use, learned::Learned};
+use crate::{Ask, Use};
 
 /// A demand for one link from a start on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub(crate) struct Profile {
     uses: Vec<Use>,
     /// The spans in which the job sends on some link.
     phases: Vec<(u64, u64)>,
+    /// What was asked last, and the answer: several questions about one start follow each other.
+    last: Option<(Ask, Option<Nanos>, Arc<Demand>)>,
 }
 
 impl Profile {
@@ -42,7 +44,7 @@ impl Profile {
                 _ => phases.push((start, end)),
             }
         }
-        Self { uses, phases }
+        Self { uses, phases, last: None }
     }
 
     /// The links that the job uses, and the highest rate on each.
@@ -55,21 +57,31 @@ impl Profile {
         matches!(ask, Ask::Iteration | Ask::Phase(0))
     }
 
-    /// What a start demands, stretched to what was measured.
-    pub(crate) fn demand(&self, ask: Ask, learned: &Learned) -> Demand {
+    /// What a start demands, stretched to `sent`, which such a start was seen to send.
+    pub(crate) fn demand(&mut self, ask: Ask, sent: Option<Nanos>) -> Arc<Demand> {
+        match &self.last {
+            Some((of, stretched, demand)) if (*of, *stretched) == (ask, sent) => demand.clone(),
+            _ => {
+                let demand = Arc::new(self.work_out(ask, sent));
+                self.last = Some((ask, sent, demand.clone()));
+                demand
+            }
+        }
+    }
+
+    fn work_out(&self, ask: Ask, sent: Option<Nanos>) -> Demand {
         let (Some(&(first, _)), Some(&(_, end))) = (self.phases.first(), self.phases.last()) else { return Demand::default() };
-        let (window, origin, sent) = match ask {
+        let (window, origin) = match ask {
             Ask::Phase(k) => {
                 let phase = self.phases[(k as usize).min(self.phases.len() - 1)];
-                (phase, phase.0, learned.sent(ask))
+                (phase, phase.0)
             }
             Ask::Iteration => {
                 // Some jobs ask where the iteration begins and others right before they send. The measured time tells which, and
                 // without one the start is taken to be right before the sending: a lease too short harms nobody.
                 let (near, far) = (end - first, end);
-                let sent = learned.sent(ask);
                 let before_up = sent.is_none_or(|sent| sent.0.abs_diff(near) <= sent.0.abs_diff(far));
-                ((first, end), if before_up { first } else { 0 }, sent)
+                ((first, end), if before_up { first } else { 0 })
             }
         };
         let declared = window.1 - origin;
@@ -97,7 +109,7 @@ pub(crate) struct Left {
 
 impl Demand {
     /// The spans on a link; empty where it is not used.
-    fn on(&self, link: u32) -> &[Span] {
+    pub(crate) fn on(&self, link: u32) -> &[Span] {
         self.links.iter().find(|(l, _)| *l == link).map_or(&[], |(_, spans)| spans)
     }
 
@@ -112,28 +124,6 @@ impl Demand {
             if to > now.0 {
                 out.push(Left { from: from.max(now.0), to, rate: span.rate.0 });
             }
-        }
-    }
-
-    /// Whether a start at `at` fits on `link` over what is left there: at no time of its spans is the sum above `limit`. With nobody
-    /// else on the link everything fits.
-    pub(crate) fn fits(&self, link: u32, at: u64, left: &[Left], limit: Rate) -> bool {
-        self.on(link).iter().all(|span| {
-            let (from, to) = (at.saturating_add(span.from), at.saturating_add(span.to));
-            // The sum only grows where somebody begins, so it is enough to look there and at the span's own beginning.
-            let beginnings = left.iter().map(|l| l.from).filter(|&t| t > from && t < to);
-            core::iter::once(from).chain(beginnings).all(|time| {
-                let others = left.iter().filter(|l| l.from <= time && time < l.to).fold(0u64, |sum, l| sum.saturating_add(l.rate));
-                others == 0 || others.saturating_add(span.rate.0) <= limit.0
-            })
-        })
-    }
-
-    /// Times at which a start that does not fit now may fit, if nothing else happens: where one of its spans would begin as somebody
-    /// else's ends.
-    pub(crate) fn candidates(&self, link: u32, now: FabricTime, left: &[Left], out: &mut Vec<u64>) {
-        for span in self.on(link) {
-            out.extend(left.iter().filter_map(|l| l.to.checked_sub(span.from)).filter(|&t| t > now.0));
         }
     }
 
@@ -161,46 +151,20 @@ mod tests {
     #[test]
     fn a_phase_is_where_any_link_is_used() {
         assert_eq!(profile().phases, [(100, 130), (150, 170)]);
-        let second = profile().demand(Ask::Phase(1), &Learned::default());
+        let second = profile().demand(Ask::Phase(1), None);
         assert_eq!(second.links, [(3, vec![Span { from: 0, to: 20, rate: Rate(10) }]), (5, vec![])]);
-        assert_eq!(second, profile().demand(Ask::Phase(7), &Learned::default()));
-        assert_eq!(Profile::new(Vec::new()).demand(Ask::Iteration, &Learned::default()), Demand::default());
+        assert_eq!(second, profile().demand(Ask::Phase(7), None));
+        assert_eq!(*Profile::new(Vec::new()).demand(Ask::Iteration, None), Demand::default());
     }
 
     #[test]
     fn what_is_measured_says_where_the_job_asks() {
-        let of = |sent: Option<u64>| {
-            let mut learned = Learned::default();
-            sent.into_iter().for_each(|sent| learned.ended(Ask::Iteration, Nanos(sent)));
-            profile().demand(Ask::Iteration, &learned)
-        };
+        let of = |sent: Option<u64>| profile().demand(Ask::Iteration, sent.map(Nanos));
         // Nothing known, or 70: right before the first Up phase. 140: the same, all of it twice as long as declared.
         assert_eq!((of(None).length, of(Some(70)).length), (70, 70));
         assert_eq!(of(Some(70)).links[0].1[1], Span { from: 50, to: 70, rate: Rate(10) });
         assert_eq!(of(Some(60)).links[0].1[0], Span { from: 0, to: 17, rate: Rate(10) });
         // 170: where the iteration begins.
         assert_eq!(of(Some(170)).links[0].1[0], Span { from: 100, to: 120, rate: Rate(10) });
-    }
-
-    #[test]
-    fn a_start_fits_in_the_gap_of_another() {
-        let demand = profile().demand(Ask::Iteration, &Learned::default());
-        let mut left = Vec::new();
-        // Sends on link 3 in [1000, 1020) and [1050, 1070).
-        demand.left(3, FabricTime(1_000), FabricTime(1_100), FabricTime(1_010), &mut left);
-        assert_eq!(left, [Left { from: 1_010, to: 1_020, rate: 10 }, Left { from: 1_050, to: 1_070, rate: 10 }]);
-        let fits = |at| demand.fits(3, at, &left, Rate(15));
-        assert_eq!([1_010, 1_019, 1_020, 1_030, 1_031, 1_070].map(fits), [false, false, true, true, false, true]);
-        assert!(demand.fits(3, 1_010, &left, Rate(20)), "together they do not exceed the limit");
-        let mut times = Vec::new();
-        demand.candidates(3, FabricTime(1_010), &left, &mut times);
-        assert!(times.contains(&1_020));
-        // The last span ends when its end is told.
-        left.clear();
-        demand.left(3, FabricTime(1_000), FabricTime(1_100), FabricTime(1_060), &mut left);
-        assert_eq!(left, [Left { from: 1_060, to: 1_100, rate: 10 }]);
-        left.clear();
-        demand.left(3, FabricTime(1_000), FabricTime(1_100), FabricTime(1_100), &mut left);
-        assert_eq!(left, []);
     }
 }

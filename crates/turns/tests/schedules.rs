@@ -362,3 +362,48 @@ fn nobody_starves() {
         }
     }
 }
+
+/// An arbiter that tells nobody how long to wait grants the same at the same times.
+#[test]
+fn without_holds_the_grants_are_the_same() {
+    let mut held = 0;
+    for seed in 0..300 {
+        let mut random = Random(seed);
+        let n = 2 + random.next(6) as u32;
+        let others = |j: u32| (0..n).filter(|o| *o != j).collect::<Vec<u32>>();
+        let member = |j: u32| {
+            let up = |random: &mut Random| {
+                let start = random.next(50) * MS;
+                vec![Up { start: Nanos(start), end: Nanos(start + (5 + random.next(40)) * MS), rate: Rate(300 + random.next(700)) }]
+            };
+            let first = Use { link: random.next(2) as u32, ups: up(&mut random) };
+            let second = Use { link: 2, ups: up(&mut random) };
+            Member { iteration: Nanos(100 * MS), uses: vec![first, second], opponents: others(j) }
+        };
+        let group = Group { members: (0..n).map(member).collect(), limits: vec![Rate(LIMIT); 3], ahead: seed % 2 == 0 };
+        let (mut telling, mut silent) = (Arbiter::new(group.clone()), Arbiter::without_holds(group));
+        let mut now = 0;
+        for _ in 0..200 {
+            now += random.next(20) * MS;
+            let due = telling.deadline();
+            assert_eq!(silent.deadline(), due, "seed {seed}");
+            let job = random.next(u64::from(n)) as u32;
+            let event = match (due, random.next(4)) {
+                (Some(due), 0) => {
+                    now = now.max(due.0);
+                    Event::Tick
+                }
+                (_, 1) => Event::Ended { job, sent: Nanos((1 + random.next(60)) * MS) },
+                _ => Event::Ready { job, ask: if random.one_in(2) { Ask::Iteration } else { Ask::Phase(random.next(2) as u32) } },
+            };
+            telling.handle(FabricTime(now), event);
+            silent.handle(FabricTime(now), event);
+            let is_hold = |a: &Action| matches!(a, Action::Hold { .. });
+            let all: Vec<Action> = core::iter::from_fn(|| telling.poll()).collect();
+            held += all.iter().filter(|a| is_hold(a)).count();
+            let told: Vec<Action> = core::iter::from_fn(|| silent.poll()).collect();
+            assert_eq!(told, all.into_iter().filter(|a| !is_hold(a)).collect::<Vec<_>>(), "seed {seed}");
+        }
+    }
+    assert!(held > 100, "{held}");
+}

@@ -2,7 +2,7 @@
 
 use alloc::{collections::BTreeSet, vec, vec::Vec};
 
-use super::{GAIN_MIN, JOBS_TRIED_MAX, PRICES_PERMILLE, Predicted, Question, SEARCH, SLOWER_JUDGED, Taking, predict, slowest};
+use super::{GAIN_MIN, Hopeless, JOBS_TRIED_MAX, PRICES_PERMILLE, Predicted, Question, SEARCH, SLOWER_JUDGED, Taking, predict, slowest};
 
 /// Most choices that are judged: the best that the search found.
 const JUDGED_MAX: usize = 6;
@@ -25,6 +25,8 @@ struct Tried {
     /// The mean, and more where a job is slower than it may be.
     cost: f64,
     fair: bool,
+    /// It was seen at a glance only.
+    hopeless: bool,
 }
 
 /// One step of the search.
@@ -103,13 +105,13 @@ impl<'a> Search<'a> {
     }
 
     /// The choices that look best, the best first; nobody is not among them.
-    pub(super) fn best(&self) -> Vec<Taking> {
+    pub(super) fn best(&self, hopeless: &Hopeless) -> Vec<Taking> {
         let most = self.of.tried_max.min(JOBS_TRIED_MAX / self.of.jobs.len().max(1));
         if most == 0 {
             return Vec::new();
         }
         let free = predict(&self.of, SEARCH, self.nobody());
-        let mut walk = Walk { search: self, free, tried: Vec::new(), seen: BTreeSet::new(), most };
+        let mut walk = Walk { search: self, hopeless, free, tried: Vec::new(), seen: BTreeSet::new(), most };
         walk.seen.insert(self.all(false, PRICES_PERMILLE[0]));
         let all: Vec<Tried> = PRICES_PERMILLE.iter().filter_map(|p| walk.attempt(self.all(true, *p))).collect();
         // Groups hardly matter to each other, so what gains while all take turns mostly gains alone.
@@ -118,9 +120,17 @@ impl<'a> Search<'a> {
         }
         // One half is spent from nobody or the best so far, the other from everybody, be it fair or not.
         let fair = walk.tried.iter().filter(|t| t.fair).min_by(|a, b| a.cost.total_cmp(&b.cost)).cloned();
-        let nobody = Tried { state: self.all(false, PRICES_PERMILLE[0]), cost: walk.free.mean, predicted: walk.free.clone(), fair: true };
+        let nobody = Tried {
+            state: self.all(false, PRICES_PERMILLE[0]),
+            cost: walk.free.mean,
+            predicted: walk.free.clone(),
+            fair: true,
+            hopeless: false,
+        };
         walk.climb(fair.filter(|t| t.cost < nobody.cost).unwrap_or(nobody), most.div_ceil(2));
-        if let Some(first) = all.into_iter().min_by(|a, b| a.cost.total_cmp(&b.cost)) {
+        // From a hopeless beginning, fewer steps than there are pairs hardly lead anywhere.
+        let leads_on = |t: &Tried| !t.hopeless || most.saturating_sub(walk.tried.len()) >= self.pairs.len();
+        if let Some(first) = all.into_iter().min_by(|a, b| a.cost.total_cmp(&b.cost)).filter(leads_on) {
             walk.climb(first, most);
         }
         let enough = walk.free.mean - GAIN_MIN;
@@ -204,6 +214,7 @@ fn exceeded(of: &Question<'_>, link: usize) -> Option<Vec<usize>> {
 /// What was tried so far.
 struct Walk<'s, 'a> {
     search: &'s Search<'a>,
+    hopeless: &'s Hopeless,
     free: Predicted,
     tried: Vec<Tried>,
     seen: BTreeSet<State>,
@@ -216,9 +227,14 @@ impl Walk<'_, '_> {
         if self.tried.len() >= self.most || !self.seen.insert(state.clone()) {
             return None;
         }
-        let predicted = predict(&self.search.of, SEARCH, self.search.taking(&state));
+        let of = &self.search.of;
+        let (predicted, hopeless) = match self.hopeless.glance(of, self.search.taking(&state)) {
+            Ok(seen) => (seen, true),
+            Err(taking) => (predict(of, SEARCH, taking), false),
+        };
         let slower = (slowest(&predicted, &self.free) - 1.0 - SLOWER_JUDGED).max(0.0);
-        let tried = Tried { state, cost: predicted.mean + SLOWER_COST * slower, predicted, fair: slower <= 0.0 };
+        let fair = slower <= 0.0 && !hopeless;
+        let tried = Tried { state, cost: predicted.mean + SLOWER_COST * slower, predicted, fair, hopeless };
         self.tried.push(tried.clone());
         Some(tried)
     }
