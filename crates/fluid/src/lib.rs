@@ -160,7 +160,7 @@ pub fn predict_slots(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permi
 pub fn glance_at_held(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permille: u32, held: &[bool]) -> Vec<Nanos> {
     let layout = Layout::new(jobs, links);
     let (gates, _) = gates(&layout, jobs, tolerance_permille, |j| held.get(j) == Some(&true));
-    let seen = run::run(&layout, run::Rules { gates: Some(gates), length: Some(varied::Length::GLANCE), ..run::Rules::default() });
+    let seen = run::run(&layout, Rules { gates: Some(gates), length: Some(varied::Length::GLANCE), ..Rules::default() });
     seen.jobs.iter().map(|m| Nanos(m.mean)).collect()
 }
 

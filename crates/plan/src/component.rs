@@ -184,7 +184,13 @@ mod tests {
         let mut hot: Vec<_> = (0..4).map(|l| (LinkId(l), 10, 0..2)).collect();
         hot.extend([(LinkId(5), 10, 2..4), (LinkId(4), 10, 2..4), (LinkId(6), 10, 4..6), (LinkId(7), 8, 6..7)]);
         let classes = Classes::group(&pool, &mut hot);
-        let found = components(&classes, &[100, 101, 102, 103, 104], &[1, 2, 3, 4, 5], &[Hold::Auto, Hold::Auto, Hold::Never, Hold::Auto, Hold::Auto], 0);
+        let found = components(
+            &classes,
+            &[100, 101, 102, 103, 104],
+            &[1, 2, 3, 4, 5],
+            &[Hold::Auto, Hold::Auto, Hold::Never, Hold::Auto, Hold::Auto],
+            0,
+        );
         assert_eq!(found.iter().map(|c| c.jobs.clone()).collect::<Vec<_>>(), [vec![0, 2, 4], vec![1, 3]]);
         assert_eq!(found[0].content.periods, [100, 102, 104]);
         assert_eq!((&found[0].content.gpus[..], &found[0].content.hold[..]), (&[1, 3, 5][..], &[Hold::Auto, Hold::Never, Hold::Auto][..]));

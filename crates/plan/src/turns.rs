@@ -472,7 +472,8 @@ mod tests {
             let case = Case::new(&jobs, &on.iter().map(Vec::as_slice).collect::<Vec<_>>());
             let links = case.links();
             let tried_max = TRIED_RANKING;
-            let question = Question { jobs: &case.jobs, gpus: &[], free: &[], links: &links, asks: &[], jitter_permille: JITTER_PERMILLE, tried_max };
+            let question =
+                Question { jobs: &case.jobs, gpus: &[], free: &[], links: &links, asks: &[], jitter_permille: JITTER_PERMILLE, tried_max };
             let (quick, whole) = (advise(&question), advise_by(&question, nothing));
             assert!(quick.chosen.mean <= whole.chosen.mean + GAIN_MIN, "{jobs:?} {on:?}: {quick:?} {whole:?}");
             equal += u32::from(quick.chosen == whole.chosen && quick.brings() == whole.brings());

@@ -15,7 +15,8 @@ pub struct JobSpec {
     /// In rank order, each with the job's GPUs per host. Empty: not placed.
     #[prost(string, repeated, tag = "4")]
     pub hosts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Whether gates may delay its starts: "auto", the default, or "never".
+    /// Whether gates may delay its starts: "auto", the default; "phases", the same, and the job asks for its turn before each
+    /// Up phase; or "never".
     #[prost(string, optional, tag = "5")]
     pub hold: ::core::option::Option<::prost::alloc::string::String>,
 }
@@ -149,7 +150,7 @@ pub struct Job {
     /// Predicted as it is: exactly those are held whose slots say so.
     #[prost(uint64, optional, tag = "18")]
     pub predicted_interleaved_ns: ::core::option::Option<u64>,
-    /// As committed: "auto" or "never".
+    /// As committed: "auto", "phases" or "never".
     #[prost(string, tag = "19")]
     pub hold: ::prost::alloc::string::String,
     /// Why it is not held to a slot any more, in one line; empty where that is not so.
@@ -278,7 +279,7 @@ pub struct TurnVerdict {
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TurnJob {
     #[prost(string, tag = "1")]
     pub job: ::prost::alloc::string::String,

@@ -173,8 +173,14 @@ pub(crate) fn judge(setting: &Setting, seed: u64, tried_max: usize) -> Judged {
     let solos: Vec<Nanos> = mix.iterations.iter().map(|i| Nanos(*i)).collect();
     let periods = slot::periods(&solos, slot::HEADROOM_PERMILLE);
     let peaks: Vec<[u64; 1]> = mix.phases.iter().map(|p| [p[0].rate.0]).collect();
-    let member =
-        |j: usize| Member { iteration: solos[j], period: periods[j], gpus: 1, hold: job::Hold::Auto, demands: &demands[j], peaks: &peaks[j] };
+    let member = |j: usize| Member {
+        iteration: solos[j],
+        period: periods[j],
+        gpus: 1,
+        hold: job::Hold::Auto,
+        demands: &demands[j],
+        peaks: &peaks[j],
+    };
     let members: Vec<Member<'_>> = (0..solos.len()).map(member).collect();
     let coupled = Coupled::new(&members, |_| CAPACITY).expect("invariant: the mix is within the limits of the circle");
     let advice = coupled.take_turns(JITTER_PERMILLE, tried_max);
