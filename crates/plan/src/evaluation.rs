@@ -6,7 +6,8 @@ use circle::{Affinity, Phase, ProblemError, SolveError};
 use units::{JobId, LinkId, Nanos, Rate};
 
 use crate::{
-    Cluster, Control,
+    Cluster,
+    predict::{ByControl, Control},
     slot::{self, SlotTimes},
     solved::{Solved, UnsolvedBecause},
     turns,
@@ -80,34 +81,6 @@ pub struct MeanTimes {
     /// are chosen ([`crate::turns`]); the others run as they come.
     /// Where some overlap remains, a gate that makes late jobs slip can cost more than the overlap.
     pub interleaved: f64,
-}
-
-/// Something in three ways to run the same jobs, all from the same runs: jobs that nobody holds begin anywhere, and Down phases vary.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ByControl<T> {
-    /// As the jobs come.
-    pub free: T,
-    /// By turns, of those that are chosen for [`crate::Options::turns_objective`].
-    pub turns: T,
-    /// By slots, of those jobs that they are predicted to help.
-    pub slots: T,
-}
-
-impl<T> ByControl<T> {
-    /// What the control in force brings.
-    #[must_use]
-    pub fn of(self, control: Control) -> T {
-        match control {
-            Control::Observe => self.free,
-            Control::Turns => self.turns,
-            Control::Slots => self.slots,
-        }
-    }
-
-    /// Each of the three, changed.
-    pub fn map<U>(self, change: impl Fn(T) -> U) -> ByControl<U> {
-        ByControl { free: change(self.free), turns: change(self.turns), slots: change(self.slots) }
-    }
 }
 
 /// What a control brings to a candidate.

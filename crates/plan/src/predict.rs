@@ -8,7 +8,6 @@ use job::Hold;
 use units::{Nanos, Rate};
 
 use crate::{
-    ByControl,
     component::Content,
     hold::{self, Advice, Question},
     turns::{self, Taking},
@@ -39,6 +38,34 @@ pub enum Control {
     Slots,
     /// Not at all: what the jobs take as they come is predicted.
     Observe,
+}
+
+/// Something in three ways to run the same jobs, all from the same runs: jobs that nobody holds begin anywhere, and Down phases vary.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ByControl<T> {
+    /// As the jobs come.
+    pub free: T,
+    /// By turns, of those that are chosen for [`crate::Options::turns_objective`].
+    pub turns: T,
+    /// By slots, of those jobs that they are predicted to help.
+    pub slots: T,
+}
+
+impl<T> ByControl<T> {
+    /// What the control in force brings.
+    #[must_use]
+    pub fn of(self, control: Control) -> T {
+        match control {
+            Control::Observe => self.free,
+            Control::Turns => self.turns,
+            Control::Slots => self.slots,
+        }
+    }
+
+    /// Each of the three, changed.
+    pub fn map<U>(self, change: impl Fn(T) -> U) -> ByControl<U> {
+        ByControl { free: change(self.free), turns: change(self.turns), slots: change(self.slots) }
+    }
 }
 
 /// Which jobs are to be held.

@@ -120,7 +120,8 @@ enum ObjectiveArg {
     Quiet,
 }
 
-/// The service's `control`, with the same default.
+/// The service's `control`. A new service observes; what it would bring to hold jobs is what a plan is asked for, so turns are the
+/// default here.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum ControlArg {
     /// By event: a job goes when those ahead of it have ended
