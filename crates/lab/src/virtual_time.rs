@@ -98,9 +98,7 @@ fn control(case: &Case, played: &sim::Case<'_>, hold: Hold) -> Result<SimControl
 
 /// The control of the paper: every job begins at its time-shift, whatever that is predicted to bring.
 fn drift(played: &sim::Case<'_>) -> Result<SimControl> {
-    let mut slots = sim::direct_slots(played, &::plan::Options::default())?;
-    slots.iter_mut().for_each(|slot| slot.hold = true);
-    Ok(SimControl::Drift(slots))
+    Ok(SimControl::Drift(sim::direct_slots(played, &::plan::Options::default())?))
 }
 
 /// The third quartiles that a calibration on a kernel would see of a job alone.

@@ -82,7 +82,7 @@ pub enum Control {
     /// a slot are not held.
     Direct(Vec<Slot>),
     /// The control of the CASSINI paper: a job begins at its time-shift, then runs as it comes, and delays one start when it has drifted
-    /// from the shift by more than 5 % of the period. The slots should be without headroom.
+    /// from the shift by more than 5 % of the period. It shifts every job that has a slot, held or not. The slots should be without headroom.
     Drift(Vec<Slot>),
     /// Turns: the production's gates, agents and the service's side of turns, for these groups from the beginning.
     Turns(TurnsControl),
