@@ -83,7 +83,7 @@ impl Gate {
     }
 
     /// Call this when what the last start sent has been sent, before the next [`Self::step`]: those who wait for this job can go
-    /// then. A job that never says this neither waits for turns nor makes others wait. Costs a datagram where the job takes turns;
+    /// then. Of a job that never says this the agent finds the ends, later or less exactly. Costs a datagram where the job takes turns;
     /// never waits, never fails and never panics.
     pub fn done(&self) {
         if self.broken.load(Ordering::Relaxed) {
