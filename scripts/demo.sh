@@ -22,7 +22,7 @@ built=$((SECONDS - began))
 programs=${CARGO_TARGET_DIR:-$PWD/target}/debug
 antiphase=$programs/antiphase
 
-play=("$antiphase" lab run "$case" --with-slots --repeats "$repeats")
+play=("$antiphase" lab run "$case" --with slots --repeats "$repeats")
 missing=()
 for tool in ip tc clang bpftool; do
     command -v "$tool" >/dev/null || missing+=("$tool")
@@ -73,6 +73,7 @@ listen = "$page"
 state = "$state/state.redb"
 fabric = "examples/testbed/fabric.yaml"
 ecmp = "hashed:6"
+control = "turns"
 TOML
 sed -e '/id: wrn101-x/s/}}$/}, hosts: [h4, h12]}/' -e '/id: vgg16-y/s/}}$/}, hosts: [h8, h16]}/' \
     -e '/id: vgg19-z/s/}}$/}, hosts: [h20, h24]}/' examples/testbed/jobs.yaml >"$state/jobs.yaml"

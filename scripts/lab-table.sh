@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Plays every case of the lab on the kernel (root; the service and agents hold the jobs) and in virtual time, and prints tables: each
-# job alone, as they come, held to slots and held by turns, as times over solo, overlap and ECN marks; and formula, virtual time and
-# kernel side by side. It says PASS, or names each miss: scripts/lab_table.py holds the limits.
+# job alone, as they come, by the CASSINI paper's control, over MLTCP, held to slots and held by turns, as times over solo, overlap
+# and ECN marks; and formula, virtual time and kernel side by side. It says PASS, or names each miss: scripts/lab_table.py holds the limits.
 #
 # REPEATS (5), ITERATIONS (12) and CONTENDED (60) say how much: jobs that fall out of step and come back need many iterations to
 # show their mean. CASES names cases; TRAINER=ddp trains with real PyTorch (cases of one phase). PROGRAMS is a folder with the
@@ -20,6 +20,9 @@ all="two-equal one-to-two three-on-two-links three-in-a-loop chain-of-four five-
 if [[ $trainer == ddp ]]; then
     all=${all/two-phases three-phases /}
 fi
+# PyTorch's sockets are its own, so it plays neither the paper's control nor MLTCP.
+beside=drift,mltcp,slots
+[[ $trainer != ddp ]] || beside=slots
 iterations=${ITERATIONS:-12}
 contended=${CONTENDED:-60}
 mkdir -p out
@@ -39,8 +42,8 @@ for case in $cases; do
     [[ -z ${ONLY_TABLE:-} ]] || break
     file=$case
     [[ $case != wrong-* ]] || file=out/$case.yaml
-    "$antiphase" lab run "$file" --virtual --with-slots --repeats 9 --iterations 60 -q -o json >"out/$case-virtual.json"
-    nice -n -10 "$antiphase" lab run "$file" --with-slots --repeats "${REPEATS:-5}" --iterations "$iterations" \
+    "$antiphase" lab run "$file" --virtual --with "$beside" --repeats 9 --iterations 60 -q -o json >"out/$case-virtual.json"
+    nice -n -10 "$antiphase" lab run "$file" --with "$beside" --repeats "${REPEATS:-5}" --iterations "$iterations" \
         --contended-iterations "$contended" --trainer "$trainer" --control service --programs "$programs" -q -o json >"out/$case-$trainer.json"
 done
 # shellcheck disable=SC2086

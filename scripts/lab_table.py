@@ -26,7 +26,7 @@ def runs(report):
     """The runs of a document: the name in the table, and the key. `held` is the column of what held the jobs."""
     slots = "held" if report["held_by"] == "slots" else "slots"
     turns = "held" if report["held_by"] == "turns" else None
-    return [("as they come", "contended"), ("slots", slots), ("turns", turns)]
+    return [("as they come", "contended"), ("paper", "drift"), ("mltcp", "mltcp"), ("slots", slots), ("turns", turns)]
 
 
 def of(quantity, key):
@@ -51,18 +51,19 @@ def head(case, kernel):
 
 def four_columns(case, kernel):
     """Each job and each shared link in all runs."""
-    print("\n| job | alone ms | as they come / solo | slots / solo | turns / solo | slips or waits / starts |\n|---|---|---|---|---|---|")
+    names = [name for name, _ in runs(kernel)]
+    print("\n| job | alone ms | " + " | ".join(f"{name} / solo" for name in names) + " | slips or waits / starts |\n|" + "---|" * (len(names) + 3))
     for job in kernel["jobs"]:
         solo = job["mean_ms"]["solo"]["median"]
         cells = [of(job["mean_ms"], key) for _, key in runs(kernel)]
         cells = ["-" if cell is None else f"{cell['median'] / solo:.3f} ({cell['least'] / solo:.3f} to {cell['most'] / solo:.3f})" for cell in cells]
         gates = [f"{name} {g['slips' if name == 'slots' else 'holds']}/{g['iterations']}" for name, g in gates_of(kernel, job)]
         print(f"| {job['id']} | {spread(job['mean_ms']['solo'], 1)} | " + " | ".join(cells) + f" | {', '.join(gates)} |")
-    print("\n| link | marks alone | as they come | slots | turns | overlap as they come | slots | turns |\n|---|---|---|---|---|---|---|---|")
+    print("\n| link | marks alone | " + " | ".join(names) + " | overlap " + " | ".join(names) + " |\n|" + "---|" * (2 * len(names) + 2))
     for link in kernel["links"]:
         if link["shared"]:
             marks = [link["marks_per_iteration"]["solo"]] + [of(link["marks_per_iteration"], key) for _, key in runs(kernel)]
-            overlap = [link.get(f"overlap_{key}") if key else None for _, key in runs(kernel)]
+            overlap = [link.get(f"overlap_{key}") or link["overlap_beside"].get(key) for _, key in runs(kernel)]
             cells = ["-" if cell is None else f"{cell['median']:.2f}" for cell in marks + overlap]
             print(f"| {link['link']} | " + " | ".join(cells) + " |")
 
@@ -115,7 +116,8 @@ def agreement(case, kernel, virtual):
             # The formula knows neither that a profile is wrong nor that a job asks at each of its phases.
             guesses = run != "solo" and run != "contended" and (is_wrong(case) or (run == "turns" and len(seen["ups"]) > 1))
             far = [f"{name} {ratio:.3f}" for name, ratio in ratios if ratio and abs(ratio - 1) > AGREE_WITHIN and not (guesses and "formula" in name)]
-            if far:
+            # How fast MLTCP slides jobs apart depends on a window's growth, which a fluid model has not.
+            if far and run != "mltcp":
                 yield f"{case}: job {seen['id']} {run}: " + ", ".join(far)
             cells = ["-" if ratio is None else f"{ratio:.3f}" for _, ratio in ratios]
             print(f"| {seen['id']} | {run} | {spread(formula, 1)} | {spread(sim, 1)} | {spread(time, 1)} | " + " | ".join(cells) + " |")

@@ -78,7 +78,7 @@ setting() {
         "$antiphase" jobs synth --fabric "$work/fabric.yaml" --count "$JOBS" --candidates "$CANDIDATES" --gpus-per-host 8 \
             --models "$4" --batches "$5" --seed "$i" --jobs-out "$folder/jobs.yaml" --candidates-out "$folder/candidates.yaml" 2>/dev/null
         local plan=("$antiphase" plan --fabric "$work/fabric.yaml" --jobs "$folder/jobs.yaml"
-            --candidates "$folder/candidates.yaml" --ecmp "${6:-hashed:$i}" --output json)
+            --candidates "$folder/candidates.yaml" --ecmp "${6:-hashed:$i}" --control slots --output json)
         "${plan[@]}" >"$folder/exact.json"
         "${plan[@]}" --objective time >"$folder/time.json"
         # 3: every candidate has a loop.

@@ -14,6 +14,8 @@ const NAMED: &[(&str, &str)] = &[
     ("Evaluation.outcome", "outcome"),
     ("Job.state", "job_state"),
     ("Agent.state", "agent_state"),
+    ("TurnGroup.state", "turn_group_state"),
+    ("TurnJob.activity", "turn_activity"),
     ("Event.severity", "severity"),
 ];
 

@@ -34,6 +34,7 @@ mod run;
 mod share;
 mod steady;
 mod timers;
+mod trial;
 mod varied;
 
 use alloc::vec::Vec;
@@ -43,9 +44,10 @@ use units::{Nanos, Rate};
 
 use gate::Gate;
 use layout::Layout;
+use run::Rules;
 
 pub use asking::Asks;
-pub use by_turns::{Begin, Trial, TurnTimes, predict_turns, turn_group};
+pub use by_turns::{predict_turns, turn_group};
 pub use gate_core::HELD_PERIOD_MAX;
 pub use rates::{Rates, SPEED_BITS_MAX};
 pub use share::{
@@ -53,6 +55,7 @@ pub use share::{
     weighted::{WEIGHT_ONE, WeightedSharing},
 };
 pub use timers::Timers;
+pub use trial::{Begin, Trial, TrialTimes};
 
 /// Default lateness that still starts at once, in thousandths of the period: 15 % held real jobs in phase on a busy
 /// machine, where 2 % made every late iteration lose a whole period.
@@ -137,8 +140,28 @@ pub fn predict_held(
     gated(&Layout::new(jobs, links), jobs, tolerance_permille, jitter_permille, is_held).iter().map(|m| Nanos(m.mean)).collect()
 }
 
+/// What the jobs of `held` and the others take in the runs of a trial: held jobs start in their slots, and the others when the trial says.
+/// Runs of the same trial by turns ([`predict_turns`]) can be compared with them.
+#[must_use]
+pub fn predict_slots(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permille: u32, held: &[bool], trial: Trial) -> TrialTimes {
+    let layout = Layout::new(jobs, links);
+    let is_held = |j: usize| held.get(j) == Some(&true);
+    let (gates, _) = gates(&layout, jobs, tolerance_permille, is_held);
+    let first = |(j, first): (usize, u64)| if is_held(j) { gates[j].first() } else { first };
+    trial.runs(&layout, jobs, |rules| {
+        let first = rules.first.into_iter().enumerate().map(first).collect();
+        Rules { gates: Some(gates.clone()), first, ..rules }
+    })
+}
+
 /// What the jobs take when some are held.
 fn gated(layout: &Layout, jobs: &[FluidJob], tolerance: u32, jitter: u32, held: impl Fn(usize) -> bool) -> Vec<steady::Measured> {
+    let (gates, undisturbed) = gates(layout, jobs, tolerance, held);
+    jitter::settled(layout, Some(&gates), &undisturbed, jitter)
+}
+
+/// The gates of the jobs, and what each job takes if nobody is in its way.
+fn gates(layout: &Layout, jobs: &[FluidJob], tolerance: u32, held: impl Fn(usize) -> bool) -> (Vec<Gate>, Vec<u64>) {
     let gate = |(j, job): (usize, &FluidJob)| {
         let solo = layout.solo(j);
         // A gate could never meet slots that are closer together than the iteration alone is long.
@@ -146,8 +169,7 @@ fn gated(layout: &Layout, jobs: &[FluidJob], tolerance: u32, jitter: u32, held: 
         // A held job that meets no other takes its period, a free one its time alone.
         if held(j) { (Gate::new(job.shift.0, period, tolerance), period) } else { (Gate::open(), solo) }
     };
-    let (gates, undisturbed): (Vec<Gate>, Vec<u64>) = jobs.iter().enumerate().map(gate).unzip();
-    jitter::settled(layout, Some(&gates), &undisturbed, jitter)
+    jobs.iter().enumerate().map(gate).unzip()
 }
 
 #[cfg(test)]

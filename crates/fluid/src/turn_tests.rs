@@ -7,7 +7,7 @@ use std::{println, vec, vec::Vec};
 use circle::Phase;
 use units::{Nanos, Rate, Ticks};
 
-use crate::{Asks, Begin, FluidJob, FluidLink, Trial, TurnTimes, predict_turns, turn_group};
+use crate::{Asks, Begin, FluidJob, FluidLink, TOLERANCE_PERMILLE, Trial, TrialTimes, predict_slots, predict_turns, turn_group};
 
 /// A hundredth of the usual iteration.
 const UNIT: u64 = 2_500_000;
@@ -57,7 +57,7 @@ impl Case {
         let times = |opponents: &[Vec<u32>]| -> (Vec<f64>, f64) {
             let group = turn_group(&jobs, &links, opponents, |_| self.price_permille);
             let trial = Trial { jitter_permille, seed: 1, runs: 8, begin };
-            let TurnTimes { times, overlap } = predict_turns(&jobs, &links, &group, &vec![self.asks; jobs.len()], trial);
+            let TrialTimes { times, overlap } = predict_turns(&jobs, &links, &group, &vec![self.asks; jobs.len()], trial);
             (times.iter().zip(&jobs).map(|(t, j)| t.0 as f64 / j.iteration.0 as f64).collect(), overlap)
         };
         let (free, turned) = (times(&[]), times(&everybody));
@@ -168,11 +168,33 @@ fn who_takes_no_turns_runs_free() {
     let link = [FluidLink { capacity: Rate(CAPACITY), demands: vec![(0, &phase[..]), (1, &phase[..])] }];
     let trial = Trial { jitter_permille: 0, seed: 1, runs: 1, begin: Begin::Together };
     // Both at half of the link: 55 + 2 * 45.
-    let expected = TurnTimes { times: vec![Nanos(145 * UNIT); 2], overlap: 1.0 };
+    let expected = TrialTimes { times: vec![Nanos(145 * UNIT); 2], overlap: 1.0 };
     assert_eq!(predict_turns(&[job; 2], &link, &turn_group(&[job; 2], &link, &[], |_| 1_000), &[], trial), expected);
     assert_eq!(predict_turns(&[job; 2], &link, &turns::Group::default(), &[], trial), expected);
     let group = turn_group(&[job; 2], &link, &[vec![1], vec![0]], |_| 1_000);
     let apart = predict_turns(&[job; 2], &link, &group, &[], trial);
-    assert_eq!(apart, TurnTimes { times: vec![Nanos(100 * UNIT); 2], overlap: 0.0 });
-    assert_eq!(predict_turns(&[], &[], &turns::Group::default(), &[], trial), TurnTimes::default());
+    assert_eq!(apart, TrialTimes { times: vec![Nanos(100 * UNIT); 2], overlap: 0.0 });
+    assert_eq!(predict_turns(&[], &[], &turns::Group::default(), &[], trial), TrialTimes::default());
+}
+
+/// Slots and turns are compared by the same runs: with nobody held and nobody taking turns they are the same to the nanosecond.
+#[test]
+fn a_trial_draws_alike_whatever_keeps_jobs_apart() {
+    let phase = |up: u64| [Phase { start: Ticks(10 * UNIT), end: Ticks((10 + up) * UNIT), rate: Rate(CAPACITY) }];
+    let (a, b) = (phase(45), phase(40));
+    let job =
+        |iteration: u64, shift: u64| FluidJob { iteration: Nanos(iteration * UNIT), period: Nanos(105 * UNIT), shift: Nanos(shift * UNIT) };
+    let jobs = [job(100, 0), job(97, 52)];
+    let links = [FluidLink { capacity: Rate(CAPACITY), demands: vec![(0, &a[..]), (1, &b[..])] }];
+    for begin in [Begin::Anywhere, Begin::Together] {
+        let trial = Trial { jitter_permille: TWO_PERCENT, seed: 1, runs: 4, begin };
+        let free = predict_turns(&jobs, &links, &turn_group(&jobs, &links, &[], |_| 1_000), &[], trial);
+        let slots = |held: &[bool]| predict_slots(&jobs, &links, TOLERANCE_PERMILLE, held, trial);
+        assert_eq!(slots(&[]), free);
+        assert!(free.times[0].0 > 102 * UNIT && free.overlap > 0.1, "{free:?}");
+        // Held jobs take their period, and their Up phases, 52 and 53 apart, never meet.
+        assert_eq!(slots(&[true; 2]), TrialTimes { times: vec![Nanos(105 * UNIT); 2], overlap: 0.0 });
+        let half = slots(&[true, false]);
+        assert!(half != free && half.times[0].0 >= 105 * UNIT, "{half:?}");
+    }
 }

@@ -6,6 +6,8 @@ use fabric::yaml;
 use profile::ProfileDocument;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::Hold;
+
 /// 100 candidates that each move 500 jobs of 16 hosts; our documents need six levels.
 const LIMITS: yaml::Limits = yaml::Limits { depth: 24, events: 1_000_000 };
 
@@ -51,6 +53,9 @@ pub struct JobDoc {
     /// Hosts in rank order, each with `gpus_per_host` ranks. May be absent if candidates place the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<Vec<String>>,
+    /// Whether gates may delay its starts: `auto`, the default, or `never`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Hold>,
 }
 
 /// The parameters of `antiphase profile synth`, as keys; those left out come from the model's reference.

@@ -4,6 +4,7 @@ use alloc::{string::String, sync::Arc, vec::Vec};
 
 use circle::{PERIOD_TICKS_MAX, PHASES_PER_DEMAND_MAX};
 use fabric::collective::{Collective, Endpoint};
+use serde::{Deserialize, Serialize};
 use units::{JobId, Nanos, Rate};
 
 /// A training job as the network sees it.
@@ -15,8 +16,46 @@ pub struct Job {
     pub gpus: u32,
     /// Scheduled length of one iteration.
     pub period: Nanos,
+    /// Whether its starts may be delayed.
+    pub hold: Hold,
     /// When it sends during an iteration, in any order; phases may overlap and then add up.
     pub phases: Vec<TrafficPhase>,
+}
+
+/// Whether gates may delay the starts of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Hold {
+    /// Where that is predicted to help.
+    #[default]
+    Auto,
+    /// The job waits for nobody, neither for a turn nor for a slot. Its traffic counts as that of any other job.
+    Never,
+}
+
+/// What is no [`Hold`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("hold: {0:?}; expected auto or never")]
+pub struct UnknownHold(pub String);
+
+impl Hold {
+    /// As documents and messages name it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Never => "never",
+        }
+    }
+}
+
+impl core::str::FromStr for Hold {
+    type Err = UnknownHold;
+
+    fn from_str(word: &str) -> Result<Self, UnknownHold> {
+        let all = [Self::Auto, Self::Never];
+        all.into_iter().find(|hold| hold.word() == word).ok_or_else(|| UnknownHold(word.into()))
+    }
 }
 
 /// A span of an iteration in which groups of ranks run a collective.

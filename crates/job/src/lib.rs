@@ -15,5 +15,5 @@ mod reader;
 
 pub use documents::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, JOBS_SCHEMA, JobDoc, JobsDoc, ModelDoc};
 pub use fabric::collective::{Collective, Endpoint};
-pub use job::{Candidate, Job, JobError, Placement, TrafficPhase};
+pub use job::{Candidate, Hold, Job, JobError, Placement, TrafficPhase, UnknownHold};
 pub use reader::{ID_BYTES_MAX, JobsError, ReadFile, Reader, data_nics};

@@ -15,10 +15,10 @@ use crate::{
     case::{BUILTIN, Case, CaseError, builtin},
     control,
     experiment::{self, Options},
-    hold::{Control, Hold, Place},
+    hold::{Baseline, Control, Hold, Place},
     html,
     interrupt::Interrupt,
-    live,
+    live, mltcp,
     network::Lab,
     program::Program,
     rank::{self, RankArgs},
@@ -86,9 +86,9 @@ pub struct RunArgs {
     /// What they are held by; by default turns where there are any, else slots.
     #[arg(long, value_enum)]
     pub hold: Option<Hold>,
-    /// Play a run more, held to slots, beside one that is held by turns.
-    #[arg(long)]
-    pub with_slots: bool,
+    /// Play each of these in a run of its own, beside the one that is held: the CASSINI paper's control, MLTCP, slots.
+    #[arg(long = "with", value_enum, value_delimiter = ',')]
+    pub beside: Vec<Baseline>,
     /// Folder of antiphase-topology and antiphase-agent for --control service; by default that of this program.
     #[arg(long, value_name = "DIR")]
     pub programs: Option<PathBuf>,
@@ -224,11 +224,17 @@ fn play(args: &RunArgs, program: &Program) -> Result<String> {
     let case = find_case(&args.case)?;
     let report = if args.in_virtual_time {
         let hold = Hold::decide(args.hold, Place::VirtualTime)?;
-        virtual_time::run(&case, args.repeats, args.iterations, (hold, args.with_slots))?
+        virtual_time::run(&case, args.repeats, args.iterations, (hold, &beside(args, hold)))?
     } else {
         on_kernel(case, args, program)?
     };
     print(&report, args.output)
+}
+
+/// What is played beside what holds the jobs.
+fn beside(args: &RunArgs, hold: Hold) -> Vec<Baseline> {
+    // What holds the jobs has its column already.
+    args.beside.iter().copied().filter(|baseline| !(*baseline == Baseline::Slots && hold == Hold::Slots)).collect()
 }
 
 fn on_kernel(case: Case, args: &RunArgs, program: &Program) -> Result<Report> {
@@ -237,6 +243,11 @@ fn on_kernel(case: Case, args: &RunArgs, program: &Program) -> Result<Report> {
     control::check(args.control, args.programs.as_deref())?;
     let starter = Starter::find(program, args.trainer, args.programs.as_deref())?;
     starter.check(&case)?;
+    let beside = beside(args, hold);
+    if let Some(native) = beside.iter().find(|b| starter.torch().is_some() && **b != Baseline::Slots) {
+        let problem = format!("{} is played by the lab's own ranks, not by PyTorch", native.word());
+        return Err(CaseError::Value { place: "--with".into(), problem }.into());
+    }
     // Listening begins before the first namespace: a signal while the fabric is built would otherwise leave half a lab behind.
     let interrupt = Interrupt::listen()?;
     let lab = Lab::up(case)?;
@@ -246,7 +257,7 @@ fn on_kernel(case: Case, args: &RunArgs, program: &Program) -> Result<Report> {
         contended: args.contended_iterations.unwrap_or(args.iterations),
         control: args.control,
         hold,
-        with_slots: args.with_slots,
+        beside,
         programs: args.programs.clone(),
     };
     let mut progress = |what: &str| {
@@ -312,6 +323,7 @@ fn down(args: &DownArgs, out: &mut dyn Write) -> Result<()> {
         lab.remove()?;
         writeln!(out, "lab {} ({}) is gone", lab.id, lab.case)?;
     }
+    mltcp::sweep();
     Ok(())
 }
 

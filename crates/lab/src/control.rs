@@ -46,6 +46,19 @@ pub struct Gates<'a> {
     pub hold: Hold,
 }
 
+/// What decides when the jobs of a take send.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum By<'a> {
+    /// They run as they come.
+    Nothing,
+    /// Their leaders pass gates.
+    Gates(Gates<'a>),
+    /// The control of the CASSINI paper, with the periods and time-shifts of this plan.
+    Drift(&'a Plan),
+    /// They run as they come, over this congestion control.
+    Congestion(&'a str),
+}
+
 /// Totals of a gate in one take.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateTotals {

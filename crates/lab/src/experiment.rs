@@ -9,9 +9,10 @@ use units::LinkId;
 use crate::{
     analysis::{self, Spread},
     case::Timing,
-    control::{self, GateTotals},
-    hold::{Control, Hold},
+    control::{self, By, GateTotals},
+    hold::{Baseline, Baselines, Control, Hold},
     interrupt::Interrupt,
+    mltcp::Mltcp,
     network::Lab,
     plan::{Plan, plan},
     report::{Formula, JobRow, LinkRow, REPORT_SCHEMA, Report, Runs, UpRow},
@@ -39,8 +40,8 @@ pub struct Options {
     pub control: Control,
     /// What they are held by.
     pub hold: Hold,
-    /// Whether they are held to slots in a run of its own, beside that; nothing is added where `hold` is slots.
-    pub with_slots: bool,
+    /// What is played beside that.
+    pub beside: Vec<Baseline>,
     /// Folder of the programs of the service; by default that of this program.
     pub programs: Option<PathBuf>,
 }
@@ -49,13 +50,14 @@ pub struct Options {
 struct Round {
     solo: Vec<Take>,
     contended: Take,
-    slots: Option<Held>,
-    held: Held,
+    beside: Baselines<Played>,
+    /// The plan by which jobs were held in `held`.
+    plan: Plan,
+    held: Played,
 }
 
-/// A run in which the jobs are held.
-struct Held {
-    plan: Plan,
+/// A run with all jobs, and what their gates did, where they passed any.
+struct Played {
     take: Take,
     gates: Vec<GateTotals>,
 }
@@ -64,13 +66,13 @@ struct Held {
 struct OfRuns<T> {
     solo: T,
     contended: T,
-    slots: Option<T>,
+    beside: Baselines<T>,
     held: T,
 }
 
 impl<T> OfRuns<T> {
     fn runs(&self, of: impl Fn(&T) -> Spread) -> Runs {
-        Runs { solo: of(&self.solo), contended: of(&self.contended), slots: self.slots.as_ref().map(&of), held: of(&self.held) }
+        Runs { solo: of(&self.solo), contended: of(&self.contended), beside: self.beside.map(|_, t| of(t)), held: of(&self.held) }
     }
 }
 
@@ -94,30 +96,34 @@ fn round(lab: &Lab, starter: &Starter, options: &Options, interrupt: &Interrupt,
     let plan = plan(&lab.case, &measured)?;
     progress("all together, as they come");
     let free = lengths(lab, &jobs, WARM_UP_CONTENDED, options.contended);
-    let contended = play(lab, starter, &jobs, free, None, interrupt)?;
-    let slots = if options.with_slots && options.hold != Hold::Slots {
-        progress("all together, held to their slots");
-        Some(held(lab, starter, options, (plan.clone(), Hold::Slots), interrupt)?)
-    } else {
-        None
-    };
+    let contended = play(lab, starter, &jobs, free, By::Nothing, interrupt)?;
+    let beside = Baselines::try_of(&options.beside, |baseline| -> Result<Played> {
+        progress(&format!("all together, {}", baseline.about()));
+        let take = |by| Ok(Played { take: play(lab, starter, &jobs, free, by, interrupt)?, gates: Vec::new() });
+        match baseline {
+            Baseline::Drift => take(By::Drift(&plan)),
+            Baseline::Mltcp => take(By::Congestion(Mltcp::register(&lab.record().folder())?.name())),
+            Baseline::Slots => held(lab, starter, options, (&mut plan.clone(), Hold::Slots), interrupt),
+        }
+    })?;
     progress(match options.hold {
         Hold::Turns => "all together, held by turns",
         Hold::Slots => "all together, held to their slots",
     });
-    let held = held(lab, starter, options, (plan, options.hold), interrupt)?;
-    Ok(Round { solo, contended, slots, held })
+    let mut plan = plan;
+    let held = held(lab, starter, options, (&mut plan, options.hold), interrupt)?;
+    Ok(Round { solo, contended, beside, plan, held })
 }
 
-fn held(lab: &Lab, starter: &Starter, options: &Options, (mut plan, hold): (Plan, Hold), interrupt: &Interrupt) -> Result<Held> {
+/// Plays all jobs held; with a service, the plan becomes the service's.
+fn held(lab: &Lab, starter: &Starter, options: &Options, (plan, hold): (&mut Plan, Hold), interrupt: &Interrupt) -> Result<Played> {
     let jobs: Vec<usize> = (0..lab.case.jobs.len()).collect();
     // The session lives until the end of this function: pages must stay fresh until the last rank has stopped.
-    let session = control::start(lab, &mut plan, options.control, hold, options.programs.as_deref())?;
+    let session = control::start(lab, plan, options.control, hold, options.programs.as_deref())?;
     let lengths = lengths(lab, &jobs, WARM_UP_ITERATIONS, options.iterations);
-    let take = play(lab, starter, &jobs, lengths, Some(session.gates()), interrupt)?;
+    let take = play(lab, starter, &jobs, lengths, By::Gates(session.gates()), interrupt)?;
     // Totals are read before the session goes, because the gates' files belong to its folder.
-    let gates = session.totals();
-    Ok(Held { plan, take, gates })
+    Ok(Played { take, gates: session.totals() })
 }
 
 /// Plays every job alone and returns what was seen and what to plan with, in the order of the case.
@@ -132,7 +138,7 @@ pub(crate) fn alone(
     for (job, spec) in lab.case.jobs.iter().enumerate() {
         progress(&format!("{} alone", spec.id));
         // The gates stay out of solo takes: a plan is made from these times, so no plan can exist yet.
-        let take = play(lab, starter, &[job], lengths(lab, &[job], WARM_UP_ITERATIONS, iterations), None, interrupt)?;
+        let take = play(lab, starter, &[job], lengths(lab, &[job], WARM_UP_ITERATIONS, iterations), By::Nothing, interrupt)?;
         let few = || format!("job {:?} alone made fewer than {} iterations", spec.id, analysis::ITERATIONS_MIN);
         let timing = analysis::calibrate(&take, job).with_context(few)?;
         seen.push((take, timing));
@@ -159,8 +165,8 @@ fn report(lab: &Lab, starter: &Starter, options: &Options, rounds: &[Round], loa
         torch: starter.torch().map(str::to_owned),
         repeats: options.repeats,
         load: Some(load),
-        score: last.held.plan.score,
-        zero_shift_score: last.held.plan.zero_shift_score,
+        score: last.plan.score,
+        zero_shift_score: last.plan.zero_shift_score,
         jobs: jobs?,
         links: lab.wiring.crossings.iter().map(|(link, jobs)| link_row(lab, rounds, *link, jobs)).collect(),
     })
@@ -173,24 +179,22 @@ fn job_row(lab: &Lab, options: &Options, (rounds, last): (&[Round], &Round), job
         let few = || format!("job {id:?} made fewer than {} iterations; ask for more with --iterations", analysis::ITERATIONS_MIN);
         rounds.iter().filter_map(of).map(|take| analysis::times(take, job).with_context(few)).collect()
     };
-    // All rounds are played alike, so a run that one has not, none has.
-    let slots = times(&|r| Some(&r.slots.as_ref()?.take))?;
     let seen = OfRuns {
         solo: times(&|r| r.solo.get(job))?,
         contended: times(&|r| Some(&r.contended))?,
-        slots: Some(slots).filter(|slots| !slots.is_empty()),
+        beside: Baselines::try_of(&options.beside, |baseline| times(&|r| Some(&r.beside.get(baseline)?.take)))?,
         held: times(&|r| Some(&r.held.take))?,
     };
     let runs = |value: fn(&Summary) -> f64| seen.runs(|times: &Vec<Summary>| Spread::of(times.iter().map(value).collect()));
     let overlap = |of: &dyn Fn(&Round) -> Option<&Take>| {
         let shares: Vec<f64> = rounds.iter().filter_map(of).map(|take| analysis::overlap(take, job, others)).collect();
-        (!shares.is_empty()).then(|| Spread::of(shares))
+        Spread::of(shares)
     };
     // Gains are formed per round, so that a slow machine in one round slows both sides of one quotient.
     let gains = seen.contended.iter().zip(&seen.held).map(|(before, after)| 1.0 - after.mean / before.mean);
-    let plan = &last.held.plan.jobs[job];
-    let said = |r: &Round| Formula::of(&r.held.plan.jobs[job], options.hold, r.slots.is_some());
-    let gates = |of: &dyn Fn(&Round) -> Option<&Held>| rounds.iter().filter_map(of).filter_map(|h| h.gates.get(job)).cloned().sum();
+    let plan = &last.plan.jobs[job];
+    let said = |r: &Round| Formula::of(&r.plan.jobs[job], options.hold, r.beside.slots.is_some());
+    let gates = |of: &dyn Fn(&Round) -> Option<&Played>| rounds.iter().filter_map(of).filter_map(|h| h.gates.get(job)).cloned().sum();
     Ok(JobRow {
         up_ms: plan.solo.up().as_millis_f64(),
         ups: UpRow::of(spec, plan),
@@ -202,19 +206,20 @@ fn job_row(lab: &Lab, options: &Options, (rounds, last): (&[Round], &Round), job
         median_ms: runs(|t| t.p50.as_millis_f64()),
         p99_ms: runs(|t| t.p99.as_millis_f64()),
         gain: Spread::of(gains.collect()),
-        overlap_contended: overlap(&|r| Some(&r.contended)).unwrap_or_default(),
-        overlap_slots: overlap(&|r| Some(&r.slots.as_ref()?.take)),
-        overlap_held: overlap(&|r| Some(&r.held.take)).unwrap_or_default(),
+        overlap_contended: overlap(&|r| Some(&r.contended)),
+        overlap_beside: last.beside.map(|baseline, _| overlap(&|r| Some(&r.beside.get(baseline)?.take))),
+        overlap_held: overlap(&|r| Some(&r.held.take)),
         formula_ms: Formula::over(&rounds.iter().map(said).collect::<Vec<_>>()),
         gates: gates(&|r| Some(&r.held)),
-        gates_slots: seen.slots.is_some().then(|| gates(&|r| r.slots.as_ref())),
+        gates_slots: last.beside.slots.is_some().then(|| gates(&|r| r.beside.slots.as_ref())),
         id,
     })
 }
 
 fn link_row(lab: &Lab, rounds: &[Round], link: LinkId, jobs: &[usize]) -> LinkRow {
     let name = lab.case.fabric.link_name(link);
-    let with_slots = rounds.iter().any(|r| r.slots.is_some());
+    // All rounds are played alike, so the last one has every run.
+    let beside = rounds.last().map(|r| r.beside.map(|_, _| ())).unwrap_or_default();
     let marks = |of: &dyn Fn(&Round) -> Vec<&Take>| {
         let per_iteration = |round: &Round| {
             let takes = of(round);
@@ -234,7 +239,7 @@ fn link_row(lab: &Lab, rounds: &[Round], link: LinkId, jobs: &[usize]) -> LinkRo
             |take: &Take| take.bytes.get(&link).map_or(0.0, |&bytes| bytes as f64 * 8e3 / (take.window.until - take.window.from) as f64);
         Spread::of(rounds.iter().map(|r| mbps(of(r))).collect())
     };
-    let plan = rounds.last().and_then(|r| r.held.plan.links.iter().find(|l| l.name == name));
+    let plan = rounds.last().and_then(|r| r.plan.links.iter().find(|l| l.name == name));
     LinkRow {
         capacity_mbps: lab.case.fabric.link(link).capacity.map_or(0, units::Rate::mbps),
         jobs: jobs.iter().map(|&j| lab.case.jobs[j].id.clone()).collect(),
@@ -246,13 +251,13 @@ fn link_row(lab: &Lab, rounds: &[Round], link: LinkId, jobs: &[usize]) -> LinkRo
         marks_per_iteration: Runs {
             solo: marks(&|r| jobs.iter().map(|&j| &r.solo[j]).collect()),
             contended: marks(&|r| vec![&r.contended]),
-            slots: with_slots.then(|| marks(&|r| r.slots.iter().map(|slots| &slots.take).collect())),
+            beside: beside.map(|baseline, ()| marks(&|r| r.beside.get(baseline).map(|played| &played.take).into_iter().collect())),
             held: marks(&|r| vec![&r.held.take]),
         },
         carried_mbps_contended: Some(carried(&|r| &r.contended)),
         carried_mbps_held: Some(carried(&|r| &r.held.take)),
         overlap_contended: shared(&|r| Some(&r.contended)),
-        overlap_slots: with_slots.then(|| shared(&|r| Some(&r.slots.as_ref()?.take))),
+        overlap_beside: beside.map(|baseline, ()| shared(&|r| Some(&r.beside.get(baseline)?.take))),
         overlap_held: shared(&|r| Some(&r.held.take)),
         link: name,
     }

@@ -78,7 +78,7 @@ fn iterations(page: &mut Html, report: &Report, colours: &Colours) {
 }
 
 fn table(page: &mut Html, report: &Report) {
-    // A link that was not played held to slots beside the run `held` has no such column; all links are played alike.
+    // A baseline that was not played has no column; all links are played alike.
     let runs: Vec<&str> = report
         .links
         .first()
@@ -93,8 +93,8 @@ fn table(page: &mut Html, report: &Report) {
     for link in report.links.iter().filter(|l| l.shared) {
         page.raw("<tr><td>").text(&link.link).raw("</td><td>").text(&link.jobs.join(", ")).raw("</td>");
         let marks = link.marks_per_iteration.named(report.held_by).into_iter().skip(1).map(|(_, s)| format!("{:.1}", s.median));
-        let overlaps = [Some(link.overlap_contended), link.overlap_slots, Some(link.overlap_held)];
-        let overlaps = overlaps.into_iter().flatten().map(|s| format!("{:.2}", s.median));
+        let beside = link.overlap_beside.iter().map(|(_, spread)| *spread);
+        let overlaps = [link.overlap_contended].into_iter().chain(beside).chain([link.overlap_held]).map(|s| format!("{:.2}", s.median));
         for cell in std::iter::once(format!("{:.3}", link.score)).chain(marks).chain(overlaps) {
             page.raw("<td class=\"n\">").text(&cell).raw("</td>");
         }
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn the_page_shows_every_job_and_shared_link() {
         let case = crate::find_case("three-in-a-loop").unwrap();
-        let report = crate::virtual_time::run(&case, 1, 20, (Hold::Slots, false)).unwrap();
+        let report = crate::virtual_time::run(&case, 1, 20, (Hold::Slots, &[])).unwrap();
         let page = page(&report);
         assert!(report.jobs.iter().all(|j| page.contains(&format!("<h3>{} ", j.id))));
         let escaped = |name: &str| name.replace('>', "&gt;");
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn a_result_without_demands_has_no_circles() {
         let case = crate::find_case("three-in-a-loop").unwrap();
-        let mut report = crate::virtual_time::run(&case, 1, 20, (Hold::Slots, false)).unwrap();
+        let mut report = crate::virtual_time::run(&case, 1, 20, (Hold::Slots, &[])).unwrap();
         report.links.iter_mut().for_each(|l| (l.demand_mbps, l.zero_shift_score) = (Vec::new(), None));
         assert!(page(&report).contains("there is nothing to draw"));
     }

@@ -20,6 +20,7 @@ mod html;
 pub mod interrupt;
 pub mod live;
 mod management;
+mod mltcp;
 pub mod network;
 pub mod plan;
 mod program;

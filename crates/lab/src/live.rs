@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     case::{Case, CaseError, Timing},
-    control::{self, GateTotals, Gates},
+    control::{self, By, GateTotals, Gates},
     experiment,
     gateway::Gateway,
     hold::Hold,
@@ -92,7 +92,7 @@ fn play(
     if !options.free.is_zero() {
         say(&format!("all together, as they come, for {} s", options.free.as_secs()));
         // These ranks end with this block, so the held jobs below start afresh and pass their gates from the first iteration on.
-        let mut ranks = Ranks::start(lab, starter, &jobs, None, interrupt)?;
+        let mut ranks = Ranks::start(lab, starter, &jobs, By::Nothing, interrupt)?;
         watch(&mut ranks, &mut service, options.free, interrupt)?;
     }
     // The commit waits for the leaders' pages, so no held job starts before its slot is known.
@@ -105,7 +105,7 @@ fn play(
         options.held.as_secs()
     ));
     let gates = Gates { folder: &gates, hold: options.hold };
-    let mut ranks = Ranks::start(lab, starter, &jobs, Some(gates), interrupt)?;
+    let mut ranks = Ranks::start(lab, starter, &jobs, By::Gates(gates), interrupt)?;
     let ended = watch(&mut ranks, &mut service, options.held, interrupt);
     // Totals are printed also after an interrupt: Ctrl-C is the ordinary end of a watch.
     for (job, folder) in lab.case.jobs.iter().zip(&folders) {

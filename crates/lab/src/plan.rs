@@ -71,6 +71,8 @@ pub struct JobPlan {
     pub hold: bool,
     /// Whether it takes turns with others, where turns hold jobs.
     pub turns: bool,
+    /// Period and time-shift without headroom, which the paper's control starts from.
+    pub drift: (Nanos, Nanos),
     /// Predicted mean iteration beside the others, nobody held.
     pub contended: Nanos,
     /// Predicted mean iteration when those are held to slots that gain by it, if all profiles are true.
@@ -113,11 +115,13 @@ pub fn plan(case: &Case, measured: &[Timing]) -> Result<Plan> {
     let truth = if is == said { None } else { Some(evaluate(case, &is, &options)?.0) };
     let (reports, evaluation) = evaluate(case, &said, &options)?;
     let (turns, _) = evaluate(case, &said, &Options { control: Control::Turns, ..options })?;
+    let (bare, _) = evaluate(case, &said, &Options { headroom_permille: 0, ..options })?;
     let scores = evaluation.scores.context("the planner solved it and gave no scores")?;
     let job = |(position, timing): (usize, &Timing)| {
         // The planner reports every job of the case, in its order.
         let (report, by_turns) = (&reports[position], &turns[position]);
         let slot = report.slot(options.tolerance_permille);
+        let bare = bare[position].slot(options.tolerance_permille);
         let free = truth.as_ref().map_or(report, |truth| &truth[position]);
         let contended = free.times.map_or(timing.period, |t| t.contended);
         JobPlan {
@@ -128,6 +132,7 @@ pub fn plan(case: &Case, measured: &[Timing]) -> Result<Plan> {
             tolerance: slot.tolerance,
             hold: report.hold,
             turns: by_turns.turns,
+            drift: (bare.period, bare.offset),
             contended,
             // A job that is not held runs as it comes, also among others that are. Where the planner predicts nothing, the iteration
             // is taken to be as long as the period.

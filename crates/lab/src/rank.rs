@@ -24,6 +24,7 @@ use anyhow::{Context, Result, bail};
 use gate::Gate;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
+use units::Nanos;
 
 use crate::{network::CONGESTION_CONTROL, tool};
 
@@ -70,6 +71,12 @@ pub struct RankArgs {
     /// Whether it passes its gate before each phase, and not only where an iteration starts.
     #[arg(long)]
     pub each_phase: bool,
+    /// Period and time-shift, in ns of CLOCK_MONOTONIC, that the leader keeps by the control of the CASSINI paper: PERIOD:SHIFT.
+    #[arg(long, value_name = "PERIOD:SHIFT", value_parser = read_drift)]
+    pub drift: Option<sim::Drift>,
+    /// The kernel's congestion control that it sends with.
+    #[arg(long, default_value = CONGESTION_CONTROL)]
+    pub congestion: String,
     /// Where the leader writes its iterations, one JSON line each.
     #[arg(long)]
     pub trace: Option<PathBuf>,
@@ -99,6 +106,11 @@ impl FromStr for RankPhase {
         let (bytes, compute_ns) = two.filter(|(bytes, _)| *bytes > 0).ok_or_else(|| format!("{text:?} is not BYTES:NS"))?;
         Ok(Self { bytes, compute_ns })
     }
+}
+
+fn read_drift(text: &str) -> Result<sim::Drift, String> {
+    let two = text.split_once(':').and_then(|(period, shift)| Some((period.parse().ok()?, shift.parse().ok()?)));
+    two.map(|(period, shift)| sim::Drift::new(Nanos(period), Nanos(shift))).ok_or_else(|| format!("{text:?} is not PERIOD:SHIFT"))
 }
 
 /// One Up phase as the leader saw it; times of CLOCK_MONOTONIC, which all namespaces share, in ns.
@@ -209,11 +221,15 @@ fn lead(args: &RankArgs, span: Span, ring: &mut Ring, down: &mut Down) -> Result
     let mut trace = args.trace.as_ref().map(|path| File::create(path).with_context(|| path.display().to_string())).transpose()?;
     // Only the leader has a gate: the other ranks start with its first bytes, so holding one rank holds the job.
     let gate = args.gate.as_ref().map(|folder| crate::control::open_gate(folder, &args.job)).transpose()?;
+    let mut drift = args.drift.clone();
     sleep_until(span.start);
     // The loop ends at `span.until`; each of its waits is bounded by `SILENCE_MAX` or by the gate's longest hold.
     for iteration in 0.. {
         if monotonic_ns() >= span.until {
             break;
+        }
+        if let Some(drift) = &mut drift {
+            sleep_until(drift.start(monotonic_ns()));
         }
         let mut ups = Vec::with_capacity(args.phases.len());
         for (k, phase) in args.phases.iter().enumerate() {
@@ -336,8 +352,8 @@ impl Ring {
             stream.set_read_timeout(Some(SILENCE_MAX))?;
             stream.set_write_timeout(Some(SILENCE_MAX))?;
             // Some machines default to bbr, which does not react to ECN marks as cubic does.
-            rustix::net::sockopt::set_tcp_congestion(stream, CONGESTION_CONTROL)
-                .with_context(|| format!("congestion control {CONGESTION_CONTROL}"))?;
+            let control = &args.congestion;
+            rustix::net::sockopt::set_tcp_congestion(stream, control).with_context(|| format!("congestion control {control}"))?;
         }
         let (orders, inbox) = channel();
         let (reply, done) = channel();
@@ -439,6 +455,8 @@ mod tests {
                 seed: 1,
                 gate: gate.filter(|_| rank == 0).map(Path::to_owned),
                 each_phase,
+                drift: None,
+                congestion: CONGESTION_CONTROL.into(),
                 trace: (rank == 0).then(|| trace.clone()),
             };
             thread::spawn(move || {
@@ -473,7 +491,7 @@ mod tests {
             mode: gate_core::Mode::Turn,
             expires: units::NodeTime(u64::MAX),
             written: gate::now(),
-            stale_after: units::Nanos(60_000_000_000),
+            stale_after: Nanos(60_000_000_000),
             ..gate_core::Schedule::default()
         });
         page

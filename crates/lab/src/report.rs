@@ -8,7 +8,7 @@ use crate::{
     analysis::Spread,
     case::LabJob,
     control::GateTotals,
-    hold::{Control, Hold},
+    hold::{Baseline, Baselines, Control, Hold},
     plan::JobPlan,
 };
 
@@ -22,9 +22,9 @@ pub struct Runs {
     pub solo: Spread,
     /// All together, as they come, begun at the same moment.
     pub contended: Spread,
-    /// All together, held to their slots where the plan says so; nothing where that was not played beside `held`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub slots: Option<Spread>,
+    /// All together, in the baselines that were played beside `held`.
+    #[serde(flatten)]
+    pub beside: Baselines<Spread>,
     /// All together, held by what was asked for ([`Report::held_by`]).
     pub held: Spread,
 }
@@ -33,9 +33,9 @@ impl Runs {
     /// What was played, with the name of each run.
     #[must_use]
     pub fn named(&self, held_by: Hold) -> Vec<(&'static str, Spread)> {
-        let slots = self.slots.map(|slots| ("held to slots", slots));
+        let beside = self.beside.iter().map(|(baseline, spread)| (baseline.about(), *spread));
         let held = if held_by == Hold::Turns { "held by turns" } else { "held to slots" };
-        [("alone", self.solo), ("as they come", self.contended)].into_iter().chain(slots).chain([(held, self.held)]).collect()
+        [("alone", self.solo), ("as they come", self.contended)].into_iter().chain(beside).chain([(held, self.held)]).collect()
     }
 }
 
@@ -123,9 +123,9 @@ pub struct JobRow {
     pub gain: Spread,
     /// Share of its communication during which a job that it meets communicated too.
     pub overlap_contended: Spread,
-    /// The same when held to slots beside `held`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub overlap_slots: Option<Spread>,
+    /// The same in the baselines beside `held`.
+    #[serde(default)]
+    pub overlap_beside: Baselines<Spread>,
     /// The same when held.
     pub overlap_held: Spread,
     /// What the fluid model expected, with its spread over the repeats, in ms.
@@ -164,9 +164,9 @@ pub struct LinkRow {
     pub carried_mbps_held: Option<Spread>,
     /// Share of its jobs' communication during which another of them communicated too.
     pub overlap_contended: Spread,
-    /// The same when held to slots beside `held`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub overlap_slots: Option<Spread>,
+    /// The same in the baselines beside `held`.
+    #[serde(default)]
+    pub overlap_beside: Baselines<Spread>,
     /// The same when held.
     pub overlap_held: Spread,
 }
@@ -215,33 +215,43 @@ impl Report {
             None => "in virtual time: the service and the gates as they are, on a simulated fabric".to_owned(),
         };
         let _ = writeln!(out, "score {:.3}, without shifts {:.3}; played {times} {place}", self.score, self.zero_shift_score);
-        let with_slots = self.jobs.iter().any(|job| job.mean_ms.slots.is_some());
-        let _ = writeln!(out, "held by {}{}\n", self.held_by.word(), if with_slots { ", and in a run of its own to slots" } else { "" });
-        columns(&mut out, &self.job_rows(with_slots));
-        let names: Vec<&str> = ["solo", "contended"].into_iter().chain(with_slots.then_some("slots")).chain(["held"]).collect();
+        let _ = writeln!(out, "held by {}", self.held_by.word());
+        for (baseline, _) in self.beside() {
+            let _ = writeln!(out, "{}, in a run of its own: {}", baseline.word(), baseline.about());
+        }
+        out.push('\n');
+        columns(&mut out, &self.job_rows());
+        let formula = self.beside().any(|(baseline, _)| baseline == Baseline::Slots).then_some("slots");
+        let names: Vec<&str> = ["solo", "contended"].into_iter().chain(formula).chain(["held"]).collect();
         let _ = writeln!(
             out,
             "\niterations in ms: mean (least to most over the repeats); gain: held against contended; predicted: {}\n",
             names.join(" / ")
         );
-        columns(&mut out, &self.link_rows(with_slots));
+        columns(&mut out, &self.link_rows());
         out.push_str("\nECN marks set at the link, per iteration of a job on it\n");
         out
     }
 
-    fn job_rows(&self, with_slots: bool) -> Vec<Vec<String>> {
-        let slots = |name: &'static str| with_slots.then_some(name);
+    /// The baselines that were played.
+    fn beside(&self) -> impl Iterator<Item = (Baseline, &Spread)> {
+        // All jobs are played alike.
+        self.jobs.first().into_iter().flat_map(|job| job.mean_ms.beside.iter())
+    }
+
+    fn job_rows(&self) -> Vec<Vec<String>> {
         // Turns have no slot, so there is no period or shift to show.
         let slot = |name: &'static str| (self.held_by == Hold::Slots).then_some(name);
-        let head = ["job", "solo", "contended"].into_iter().chain(slots("slots")).chain(["held", "gain", "overlap", "held"]);
+        let head =
+            ["job", "solo", "contended"].into_iter().chain(self.beside().map(|(b, _)| b.word())).chain(["held", "gain", "overlap", "held"]);
         let tail = slot("period").into_iter().chain(slot("shift")).chain(slot("slips").or(Some("waits"))).chain(["predicted"]);
         let mut rows = vec![head.chain(tail).map(str::to_owned).collect::<Vec<_>>()];
         for job in &self.jobs {
             let means = &job.mean_ms;
             let mut row = vec![job.id.clone(), ms(means.solo), ms(means.contended)];
-            row.extend(with_slots.then(|| means.slots.map_or_else(unknown, ms)));
+            row.extend(means.beside.iter().map(|(_, spread)| ms(*spread)));
             row.extend([ms(means.held), format!("{:.1} %", 100.0 * job.gain.median)]);
-            row.extend([overlaps(job.overlap_contended, job.overlap_slots, job.overlap_held)]);
+            row.extend([overlaps(job.overlap_contended, &job.overlap_beside, job.overlap_held)]);
             row.push(if job.hold { "yes".into() } else { "no".into() });
             // A slot of a job that is not held means nothing.
             let at = |ms: f64| if job.hold { format!("{ms:.1}") } else { unknown() };
@@ -260,9 +270,9 @@ impl Report {
         rows
     }
 
-    fn link_rows(&self, with_slots: bool) -> Vec<Vec<String>> {
+    fn link_rows(&self) -> Vec<Vec<String>> {
         let head = ["link", "Mbit/s", "jobs", "score", "marks solo", "contended"];
-        let head = head.into_iter().chain(with_slots.then_some("slots")).chain(["held", "overlap"]);
+        let head = head.into_iter().chain(self.beside().map(|(b, _)| b.word())).chain(["held", "overlap"]);
         let mut rows = vec![head.map(str::to_owned).collect::<Vec<_>>()];
         // A link of one job has no shifts to compare; its row is in the JSON only.
         for link in self.links.iter().filter(|l| l.shared) {
@@ -271,8 +281,8 @@ impl Report {
             let text = |s: Spread| format!("{:.1}", s.median);
             let mut row = vec![link.link.clone(), link.capacity_mbps.to_string(), link.jobs.join(" "), format!("{:.3}", link.score)];
             row.extend([text(marks.solo), text(marks.contended)]);
-            row.extend(with_slots.then(|| marks.slots.map_or_else(unknown, text)));
-            row.extend([text(marks.held), overlaps(link.overlap_contended, link.overlap_slots, link.overlap_held)]);
+            row.extend(marks.beside.iter().map(|(_, spread)| text(*spread)));
+            row.extend([text(marks.held), overlaps(link.overlap_contended, &link.overlap_beside, link.overlap_held)]);
             rows.push(row);
         }
         rows
@@ -285,8 +295,9 @@ fn unknown() -> String {
 }
 
 /// Overlap in the runs in which all jobs run.
-fn overlaps(contended: Spread, slots: Option<Spread>, held: Spread) -> String {
-    let all: Vec<String> = [Some(contended), slots, Some(held)].into_iter().flatten().map(|s| format!("{:.2}", s.median)).collect();
+fn overlaps(contended: Spread, beside: &Baselines<Spread>, held: Spread) -> String {
+    let runs = [contended].into_iter().chain(beside.iter().map(|(_, spread)| *spread)).chain([held]);
+    let all: Vec<String> = runs.map(|s| format!("{:.2}", s.median)).collect();
     all.join(" -> ")
 }
 

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use units::LinkId;
 
 use crate::{
-    control::Gates,
+    control::By,
     interrupt::Interrupt,
     network::Lab,
     queue::Counters,
@@ -75,19 +75,12 @@ pub struct Take {
     pub bytes: BTreeMap<LinkId, u64>,
 }
 
-/// Plays `jobs` for so long; their leaders pass gates, if there are any.
+/// Plays `jobs` for so long.
 ///
 /// # Errors
 /// A rank fails, or somebody interrupts.
-pub fn play(
-    lab: &Lab,
-    starter: &Starter,
-    jobs: &[usize],
-    lengths: Lengths,
-    gates: Option<Gates<'_>>,
-    interrupt: &Interrupt,
-) -> Result<Take> {
-    let mut ranks = Ranks::start(lab, starter, jobs, gates, interrupt)?;
+pub(crate) fn play(lab: &Lab, starter: &Starter, jobs: &[usize], lengths: Lengths, by: By<'_>, interrupt: &Interrupt) -> Result<Take> {
+    let mut ranks = Ranks::start(lab, starter, jobs, by, interrupt)?;
     // The window begins after all ranks are ready, so the time to load PyTorch is not in it.
     let window = Window::soon(lengths);
     ranks.go(Span { start: window.start, until: window.until })?;
@@ -135,14 +128,14 @@ struct Running {
 
 impl Ranks {
     /// Starts the ranks of `jobs` and waits until all are ready.
-    pub(crate) fn start(lab: &Lab, starter: &Starter, jobs: &[usize], gates: Option<Gates<'_>>, interrupt: &Interrupt) -> Result<Self> {
+    pub(crate) fn start(lab: &Lab, starter: &Starter, jobs: &[usize], by: By<'_>, interrupt: &Interrupt) -> Result<Self> {
         let mut ranks = Self { running: Vec::new(), told: false };
         // All files of the last take go before any rank starts: a rank that is early would find the store of its predecessors.
         starter.prepare(lab, jobs)?;
         let seed = monotonic_ns();
         for &job in jobs {
             for rank in 0..lab.case.jobs[job].hosts.len() {
-                ranks.spawn(lab, starter.command(lab, (job, rank), seed, gates), (job, rank))?;
+                ranks.spawn(lab, starter.command(lab, (job, rank), seed, by), (job, rank))?;
             }
         }
         let end = monotonic_ns() + READY_TIMEOUT_NS;

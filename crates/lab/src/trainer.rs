@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 
 use crate::{
     case::{Case, CaseError},
-    control::Gates,
+    control::By,
     hold::Hold,
     network::{Lab, RANK_LABEL},
     program::Program,
@@ -127,10 +127,10 @@ impl Starter {
 
     /// The command that is one rank of a job, to be started in its namespace. Every take draws other jitter from another seed, or
     /// repeats would not be repeats; ranks of one job share it.
-    pub(crate) fn command(&self, lab: &Lab, (job, rank): (usize, usize), seed: u64, gates: Option<Gates<'_>>) -> Command {
+    pub(crate) fn command(&self, lab: &Lab, (job, rank): (usize, usize), seed: u64, by: By<'_>) -> Command {
         let spec = &lab.case.jobs[job];
         let trace = trace_path(&lab.record().folder(), &spec.id).display().to_string();
-        let gates = gates.map(|gates| (gates.folder.join(&spec.id), gates.hold));
+        let gates = if let By::Gates(gates) = by { Some((gates.folder.join(&spec.id), gates.hold)) } else { None };
         let mut options: Vec<(&str, String)> =
             vec![("--rank", rank.to_string()), ("--jitter-ns", spec.jitter.0.to_string()), ("--seed", (seed ^ job as u64).to_string())];
         let mut command = if let Some(torch) = &self.torch {
@@ -165,6 +165,13 @@ impl Starter {
                     options.push(("--gate", folder.display().to_string()));
                     command.args((hold == Hold::Turns).then_some("--each-phase"));
                 }
+                if let By::Drift(plan) = by {
+                    let (period, shift) = plan.jobs[job].drift;
+                    options.push(("--drift", format!("{}:{}", period.0, shift.0)));
+                }
+            }
+            if let By::Congestion(name) = by {
+                options.push(("--congestion", name.to_owned()));
             }
             command
         };

@@ -7,14 +7,14 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use anyhow::{Context, Result};
 use job::Collective;
-use sim::{Comparison, Config, Control as SimControl, EcnModel, ServiceControl, SimJob, Step, Transfer, TurnsControl, Workload};
+use sim::{Comparison, Config, Control as SimControl, EcnModel, ServiceControl, SimJob, Step, Transfer, Transport, TurnsControl, Workload};
 use units::Nanos;
 
 use crate::{
     analysis::Spread,
     case::{Case, LabJob, LabPhase, Timing},
     control::GateTotals,
-    hold::{Control, Hold},
+    hold::{Baseline, Baselines, Control, Hold},
     plan::{LinkPlan, Plan, plan},
     report::{Formula, JobRow, LinkRow, REPORT_SCHEMA, Report, Runs, UpRow},
 };
@@ -22,35 +22,43 @@ use crate::{
 /// Least spread of compute times in thousandths: 0.2 ms of 200, what sleeping processes on an unloaded machine show.
 const JITTER_PERMILLE_MIN: u32 = 1;
 
-/// One repeat: the case held by what was asked for, and held to slots beside that.
+/// One repeat: the case held by what was asked for, and the baselines beside that.
 struct Round {
     asked: Comparison,
-    slots: Option<Comparison>,
+    beside: Baselines<Comparison>,
 }
 
-/// Plays a case in virtual time, held by `hold`, and if asked for held to slots in a run of its own. Repeats differ in their seed.
+/// Plays a case in virtual time, held by `hold`, and these baselines in runs of their own. Repeats differ in their seed.
 ///
 /// # Errors
 /// What the planner or the simulator refuses.
-pub fn run(case: &Case, repeats: u32, iterations: u32, (hold, with_slots): (Hold, bool)) -> Result<Report> {
+pub fn run(case: &Case, repeats: u32, iterations: u32, (hold, beside): (Hold, &[Baseline])) -> Result<Report> {
     let calibrated: Vec<_> = case.jobs.iter().map(calibrated).collect();
     let plan = plan(case, &calibrated)?;
     let router = case.router()?;
     let jobs: Vec<SimJob> = case.jobs.iter().map(sim_job).collect();
     let played = sim::Case { router: &router, jobs: &jobs };
-    let compare = |seed: u64, hold: Hold| -> Result<Comparison> {
+    let compare = |seed: u64, control: SimControl, transport: Transport| -> Result<Comparison> {
         let config = Config {
             seed,
             iterations: u64::from(iterations),
             jitter_permille: jitter_permille(case),
             ecn: EcnModel::LAB,
-            control: control(case, &played, hold)?,
+            control,
+            transport,
             ..Config::default()
         };
         Ok(sim::compare(&played, &config)?)
     };
-    let slots = |seed: u64| if with_slots && hold != Hold::Slots { compare(seed, Hold::Slots).map(Some) } else { Ok(None) };
-    let rounds = (1..=u64::from(repeats)).map(|seed| Ok(Round { asked: compare(seed, hold)?, slots: slots(seed)? }));
+    let baseline = |seed: u64, baseline: Baseline| match baseline {
+        Baseline::Drift => compare(seed, drift(&played)?, Transport::Fair),
+        Baseline::Mltcp => compare(seed, SimControl::Free, Transport::Mltcp),
+        Baseline::Slots => compare(seed, control(case, &played, Hold::Slots)?, Transport::Fair),
+    };
+    let rounds = (1..=u64::from(repeats)).map(|seed| {
+        let asked = compare(seed, control(case, &played, hold)?, Transport::Fair)?;
+        Ok(Round { asked, beside: Baselines::try_of(beside, |b| baseline(seed, b))? })
+    });
     let rounds: Vec<Round> = rounds.collect::<Result<_>>()?;
     let last = rounds.last().context("no round was played")?;
     Ok(Report {
@@ -88,6 +96,13 @@ fn control(case: &Case, played: &sim::Case<'_>, hold: Hold) -> Result<SimControl
     })
 }
 
+/// The control of the paper: every job begins at its time-shift, whatever that is predicted to bring.
+fn drift(played: &sim::Case<'_>) -> Result<SimControl> {
+    let mut slots = sim::direct_slots(played, &::plan::Options::default())?;
+    slots.iter_mut().for_each(|slot| slot.hold = true);
+    Ok(SimControl::Drift(slots))
+}
+
 /// The third quartiles that a calibration on a kernel would see of a job alone.
 fn calibrated(job: &LabJob) -> Timing {
     let Timing { period, ups } = job.nominal();
@@ -118,10 +133,11 @@ fn spread(rounds: &[Round], of: impl Fn(&Comparison) -> f64) -> Spread {
     Spread::of(rounds.iter().map(|round| of(&round.asked)).collect())
 }
 
-/// The same of the run that was held to slots beside the other; nothing if there was none.
-fn spread_of_slots(rounds: &[Round], of: impl Fn(&Comparison) -> f64) -> Option<Spread> {
-    let all: Vec<f64> = rounds.iter().filter_map(|round| Some(of(round.slots.as_ref()?))).collect();
-    (!all.is_empty()).then(|| Spread::of(all))
+/// The same of the baselines beside the other.
+fn spread_beside(rounds: &[Round], of: impl Fn(&Comparison) -> f64) -> Baselines<Spread> {
+    // All rounds are played alike, so the last one has every run.
+    let played = rounds.last().map(|round| round.beside.map(|_, _| ())).unwrap_or_default();
+    played.map(|baseline, ()| Spread::of(rounds.iter().filter_map(|round| Some(of(round.beside.get(baseline)?))).collect()))
 }
 
 fn gates(of: &Comparison, job: usize) -> GateTotals {
@@ -141,10 +157,10 @@ fn job_row(case: &Case, (plan, hold): (&Plan, Hold), rounds: &[Round], job: usiz
     let times = |of: fn(&sim::stats::Summary) -> f64| Runs {
         solo: spread(rounds, |r| of(&r.jobs[job].solo)),
         contended: spread(rounds, |r| of(&r.jobs[job].contended)),
-        slots: spread_of_slots(rounds, |r| of(&r.jobs[job].interleaved)),
+        beside: spread_beside(rounds, |r| of(&r.jobs[job].interleaved)),
         held: spread(rounds, |r| of(&r.jobs[job].interleaved)),
     };
-    let with_slots = rounds.iter().any(|r| r.slots.is_some());
+    let with_slots = rounds.iter().any(|r| r.beside.slots.is_some());
     let said = Formula::of(slot, hold, with_slots);
     JobRow {
         id: spec.id.clone(),
@@ -159,11 +175,11 @@ fn job_row(case: &Case, (plan, hold): (&Plan, Hold), rounds: &[Round], job: usiz
         p99_ms: times(|s| s.p99.as_millis_f64()),
         gain: spread(rounds, |r| 1.0 - r.jobs[job].interleaved.mean / r.jobs[job].contended.mean),
         overlap_contended: spread(rounds, |r| r.contended.jobs[job].overlap_share),
-        overlap_slots: spread_of_slots(rounds, |r| r.interleaved.jobs[job].overlap_share),
+        overlap_beside: spread_beside(rounds, |r| r.interleaved.jobs[job].overlap_share),
         overlap_held: spread(rounds, |r| r.interleaved.jobs[job].overlap_share),
         formula_ms: Formula::over(&vec![said; rounds.len()]),
         gates: rounds.iter().map(|r| gates(&r.asked, job)).sum(),
-        gates_slots: with_slots.then(|| rounds.iter().filter_map(|r| r.slots.as_ref()).map(|r| gates(r, job)).sum()),
+        gates_slots: with_slots.then(|| rounds.iter().filter_map(|r| r.beside.slots.as_ref()).map(|r| gates(r, job)).sum()),
     }
 }
 
@@ -191,13 +207,13 @@ fn link_row(case: &Case, plan: &Plan, rounds: &[Round], link: usize, name: &str)
             // A job alone never exceeds a link: its NIC is slower.
             solo: Spread::of(vec![0.0; rounds.len()]),
             contended: spread(rounds, pair(marks, 0)),
-            slots: spread_of_slots(rounds, pair(marks, 1)),
+            beside: spread_beside(rounds, pair(marks, 1)),
             held: spread(rounds, pair(marks, 1)),
         },
         carried_mbps_contended: None,
         carried_mbps_held: None,
         overlap_contended: spread(rounds, pair(overlap, 0)),
-        overlap_slots: spread_of_slots(rounds, pair(overlap, 1)),
+        overlap_beside: spread_beside(rounds, pair(overlap, 1)),
         overlap_held: spread(rounds, pair(overlap, 1)),
     }
 }
@@ -212,7 +228,7 @@ mod tests {
     fn virtual_time_agrees_with_the_formula() {
         for (name, _) in BUILTIN {
             let case = Case::read(builtin(name).unwrap(), &|_| Err("no files".into())).unwrap();
-            let report = run(&case, 2, 60, (Hold::Slots, false)).unwrap();
+            let report = run(&case, 2, 60, (Hold::Slots, &[])).unwrap();
             for job in &report.jobs {
                 let pairs = [
                     (job.mean_ms.solo.median, job.formula_ms.solo.median),

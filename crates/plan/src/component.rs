@@ -38,6 +38,8 @@ pub(crate) struct Content {
     pub(crate) iterations: Vec<u64>,
     /// GPUs of each job: the jobs to hold depend on them. Empty in a coupled group, whose shifts do not.
     pub(crate) gpus: Vec<u32>,
+    /// Jobs that run free, whatever holding them would bring. Empty in a coupled group, as `gpus`.
+    pub(crate) free: Vec<bool>,
     pub(crate) links: Vec<ContentLink>,
 }
 
@@ -99,9 +101,9 @@ pub(crate) struct Component {
     pub(crate) classes: Vec<u32>,
 }
 
-/// Splits the classes into components, in order of their first job; `iterations` and `gpus` are indexed by job. The jobs of a
+/// Splits the classes into components, in order of their first job; `iterations`, `gpus` and `free` are indexed by job. The jobs of a
 /// component get one headroom, so that their periods keep their ratio.
-pub(crate) fn components(classes: &Classes, iterations: &[u64], gpus: &[u32], headroom_permille: u32) -> Vec<Component> {
+pub(crate) fn components(classes: &Classes, iterations: &[u64], gpus: &[u32], free: &[bool], headroom_permille: u32) -> Vec<Component> {
     const NONE: u32 = u32::MAX;
     let mut joined: UnionFind<u32> = UnionFind::new(iterations.len());
     let mut hot = vec![false; iterations.len()];
@@ -127,6 +129,7 @@ pub(crate) fn components(classes: &Classes, iterations: &[u64], gpus: &[u32], he
         component.jobs.push(job);
         component.content.iterations.push(iterations[job as usize]);
         component.content.gpus.push(gpus[job as usize]);
+        component.content.free.push(free[job as usize]);
     }
     for (i, class) in classes.classes.iter().enumerate() {
         // All members of a class are in one component, so the first stands for them.
@@ -180,10 +183,10 @@ mod tests {
         let mut hot: Vec<_> = (0..4).map(|l| (LinkId(l), 10, 0..2)).collect();
         hot.extend([(LinkId(5), 10, 2..4), (LinkId(4), 10, 2..4), (LinkId(6), 10, 4..6), (LinkId(7), 8, 6..7)]);
         let classes = Classes::group(&pool, &mut hot);
-        let found = components(&classes, &[100, 101, 102, 103, 104], &[1, 2, 3, 4, 5], 0);
+        let found = components(&classes, &[100, 101, 102, 103, 104], &[1, 2, 3, 4, 5], &[false, false, true, false, false], 0);
         assert_eq!(found.iter().map(|c| c.jobs.clone()).collect::<Vec<_>>(), [vec![0, 2, 4], vec![1, 3]]);
         assert_eq!(found[0].content.periods, [100, 102, 104]);
-        assert_eq!(found[0].content.gpus, [1, 3, 5]);
+        assert_eq!((&found[0].content.gpus[..], &found[0].content.free[..]), (&[1, 3, 5][..], &[false, true, false][..]));
         let shape: Vec<_> = found[0].content.links.iter().map(|l| (l.members.clone(), l.capacity, l.weight)).collect();
         // Four links to two links reduce to 2 to 1; the link of one job has no weight.
         assert_eq!(shape, [(vec![(0, 5), (1, 6)], 10, 2), (vec![(1, 6), (2, 5)], 10, 1), (vec![(2, 9)], 8, 0)]);

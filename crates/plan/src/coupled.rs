@@ -14,7 +14,7 @@ use crate::{
     demand::Demands,
     groups::coupled_groups,
     hold::Advice,
-    predict::{Fluid, Gates, Holding, predict},
+    predict::{Fluid, Gates, Holding, Prediction, predict},
     solved::{answer, solve_group, solve_whole},
     table::{self, State},
     turns,
@@ -29,6 +29,8 @@ pub struct Member<'a> {
     pub period: Nanos,
     /// GPUs that it holds, its weight.
     pub gpus: u32,
+    /// Whether it runs free, whatever holding it would bring.
+    pub free: bool,
     /// What it demands of its links.
     pub demands: &'a LinkDemands,
     /// Highest rate of each of these demands in Mbit/s.
@@ -105,6 +107,7 @@ impl Coupled {
             periods: members.iter().map(|m| m.period.0).collect(),
             iterations: members.iter().map(|m| m.iteration.0).collect(),
             gpus: members.iter().map(|m| m.gpus).collect(),
+            free: members.iter().map(|m| m.free).collect(),
             links: content_links(&classes),
         };
         let links: Vec<Vec<LinkId>> = classes.classes.iter().map(|c| classes.links_of(c).to_vec()).collect();
@@ -159,7 +162,8 @@ impl Coupled {
     #[must_use]
     pub fn predict(&self, standing: &Standing, gates: Gates, holding: Holding<'_>) -> (Vec<IterationTimes>, Advice) {
         let shifts: Vec<u64> = standing.shifts.iter().map(|s| s.0).collect();
-        predict(&self.content, |d| &self.demands.phases[d as usize], &shifts, gates, holding)
+        let Prediction { times, advice, .. } = predict(&self.content, |d| &self.demands.phases[d as usize], &shifts, gates, holding, false);
+        (times, advice)
     }
 
     /// Which members should take turns with which, and what their iterations take then. `asks` says where each member asks, as in
@@ -167,17 +171,14 @@ impl Coupled {
     #[must_use]
     pub fn take_turns(&self, asks: &[Asks], jitter_permille: u32, tried_max: usize) -> turns::Advice {
         let fluid = self.fluid();
-        let gpus = &self.content.gpus;
-        turns::advise(&turns::Question { jobs: &fluid.jobs, gpus, links: &fluid.links, asks, jitter_permille, tried_max })
+        turns::advise(&self.question(&fluid, asks, jitter_permille, tried_max))
     }
 
     /// What is predicted when members take turns as was chosen before.
     #[must_use]
     pub fn predict_turns(&self, taking: turns::Taking, asks: &[Asks], jitter_permille: u32) -> turns::Predicted {
         let fluid = self.fluid();
-        let gpus = &self.content.gpus;
-        let question = turns::Question { jobs: &fluid.jobs, gpus, links: &fluid.links, asks, jitter_permille, tried_max: 0 };
-        turns::predicted(&question, taking)
+        turns::predicted(&self.question(&fluid, asks, jitter_permille, 0), taking)
     }
 
     /// The arbiters that this choice needs, each with its members.
@@ -185,6 +186,11 @@ impl Coupled {
     pub fn arbitrated(&self, taking: &turns::Taking) -> Vec<turns::Arbitrated> {
         let fluid = self.fluid();
         taking.groups(&fluid.jobs, &fluid.links)
+    }
+
+    fn question<'q>(&'q self, fluid: &'q Fluid<'q>, asks: &'q [Asks], jitter_permille: u32, tried_max: usize) -> turns::Question<'q> {
+        let Content { gpus, free, .. } = &self.content;
+        turns::Question { jobs: &fluid.jobs, gpus, free, links: &fluid.links, asks, jitter_permille, tried_max }
     }
 
     /// The members as the fluid model takes them, each with its first start at 0.

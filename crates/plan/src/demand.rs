@@ -212,7 +212,7 @@ mod tests {
     }
 
     fn job(phases: Vec<TrafficPhase>) -> Job {
-        Job { name: "j".into(), gpus: 1, period: Nanos(100), phases }
+        Job { name: "j".into(), gpus: 1, period: Nanos(100), hold: job::Hold::Auto, phases }
     }
 
     fn levels(phases: &[Phase]) -> Vec<(u64, u64, u64)> {

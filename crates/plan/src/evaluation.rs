@@ -6,9 +6,10 @@ use circle::{Affinity, Phase, ProblemError, SolveError};
 use units::{JobId, LinkId, Nanos, Rate};
 
 use crate::{
-    Cluster,
+    Cluster, Control,
     slot::{self, SlotTimes},
     solved::{Solved, UnsolvedBecause},
+    turns,
 };
 use fluid::IterationTimes;
 
@@ -70,13 +71,53 @@ pub struct MeanScores {
 pub struct MeanTimes {
     /// Each job alone in this placement: above 1 where a job exceeds a link by itself.
     pub solo: f64,
-    /// All jobs from time 0, without a gate.
+    /// Nobody kept apart: from time 0 where slots are the control, and else begun anywhere, so that it can be compared with
+    /// `interleaved`.
     pub contended: f64,
     /// All jobs shifted and gated.
     pub all_held: f64,
-    /// Jobs shifted and gated only where that is predicted to help ([`crate::hold`]); the others run as they come.
+    /// Under the control: jobs shifted and gated only where that is predicted to help ([`crate::hold`]), or by the turns that
+    /// are chosen ([`crate::turns`]); the others run as they come.
     /// Where some overlap remains, a gate that makes late jobs slip can cost more than the overlap.
     pub interleaved: f64,
+}
+
+/// Something in three ways to run the same jobs, all from the same runs: jobs that nobody holds begin anywhere, and Down phases vary.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ByControl<T> {
+    /// As the jobs come.
+    pub free: T,
+    /// By turns, of those that are chosen for [`crate::Options::turns_objective`].
+    pub turns: T,
+    /// By slots, of those jobs that they are predicted to help.
+    pub slots: T,
+}
+
+impl<T> ByControl<T> {
+    /// What the control in force brings.
+    #[must_use]
+    pub fn of(self, control: Control) -> T {
+        match control {
+            Control::Observe => self.free,
+            Control::Turns => self.turns,
+            Control::Slots => self.slots,
+        }
+    }
+
+    /// Each of the three, changed.
+    pub fn map<U>(self, change: impl Fn(T) -> U) -> ByControl<U> {
+        ByControl { free: change(self.free), turns: change(self.turns), slots: change(self.slots) }
+    }
+}
+
+/// What a control brings to a candidate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ControlMean {
+    /// Mean over the placed jobs of iteration over period, weighted by GPUs, as [`MeanTimes`].
+    pub time: f64,
+    /// Mean over the shared links of the share of the time in use in which the link is above capacity. Links that are never overloaded
+    /// count 0.
+    pub overlap: f64,
 }
 
 /// A component as it stands in a candidate.
@@ -103,6 +144,8 @@ pub struct Evaluation {
     pub scores: Option<MeanScores>,
     /// Mean iteration times, when solved and asked for.
     pub times: Option<MeanTimes>,
+    /// What each control brings, when solved and asked for.
+    pub compared: Option<ByControl<ControlMean>>,
     /// Links with two or more jobs.
     pub shared_links: usize,
     /// Those of them whose jobs can never be over capacity together, whatever their shifts: score 1.
@@ -110,6 +153,8 @@ pub struct Evaluation {
     /// Shape of the affinity graph over the other shared links.
     pub affinity: Affinity,
     pub(crate) headroom_permille: u32,
+    pub(crate) control: Control,
+    pub(crate) turns_objective: turns::Objective,
     pub(crate) parts: Vec<Part>,
 }
 
@@ -154,12 +199,14 @@ pub struct JobReport {
     /// Whether to hold this job to its slots: with those of its coupled groups that are held, all together are predicted to be
     /// faster so.
     pub hold: bool,
-    /// Predicted iteration times, when asked for.
+    /// Predicted iteration times, when asked for. `contended` is as in [`MeanTimes`].
     pub times: Option<IterationTimes>,
     /// Whether this job takes turns with others ([`crate::turns`]), where turns are the control; then `hold` is false.
     pub turns: bool,
     /// Predicted iteration when exactly the jobs with `hold` are held, or those with `turns` take turns, when asked for.
     pub interleaved: Option<Nanos>,
+    /// Predicted iteration under each control, when asked for.
+    pub compared: Option<ByControl<Nanos>>,
 }
 
 impl From<UnsolvedBecause> for SolverRefusal {
@@ -185,9 +232,22 @@ impl Part {
         let from = class.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
         &self.links[from..self.ends[class] as usize]
     }
+
+    /// Links that two or more of the jobs can exceed together.
+    pub(crate) fn shared_links(&self) -> usize {
+        let shared = self.solved.content.links.iter().enumerate().filter(|(_, link)| link.weight > 0);
+        shared.map(|(class, _)| self.links_of(class).len()).sum()
+    }
 }
 
 impl Evaluation {
+    /// The share of the time in use in which shared links are above capacity under the control, where it is known
+    /// ([`ControlMean::overlap`]).
+    #[must_use]
+    pub fn overlap(&self) -> Option<f64> {
+        self.compared.map(|compared| compared.of(self.control).overlap)
+    }
+
     /// The links that can be over capacity, equal ones together, component by component. Empty unless solved.
     pub fn links(&self) -> impl Iterator<Item = LinkReport<'_>> {
         self.parts.iter().flat_map(|part| {
@@ -225,6 +285,7 @@ impl Evaluation {
                 turns: false,
                 times,
                 interleaved: times.map(|t| t.contended),
+                compared: self.compared.map(|_| ByControl { free: alone, turns: alone, slots: alone }),
             }
         };
         let mut out: Vec<JobReport> = cluster.jobs.iter().enumerate().map(untouched).collect();
@@ -243,6 +304,7 @@ impl Evaluation {
                     report.times = answer.times.get(i).copied();
                     report.turns = answer.advice.turns.opponents.get(i).is_some_and(|opponents| !opponents.is_empty());
                     report.interleaved = answer.advice.times.get(i).copied();
+                    report.compared = answer.comparison.as_ref().and_then(|c| c.times(i, self.turns_objective));
                 }
             }
         }

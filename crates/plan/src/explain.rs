@@ -1,5 +1,7 @@
 //! From an evaluation to explanations. Names are looked up here and nowhere earlier: only what is shown is named.
 
+mod turns;
+
 use alloc::{string::String, sync::Arc, vec, vec::Vec};
 
 use circle::Phase;
@@ -16,8 +18,9 @@ use crate::{
 const LOCK_PART: u64 = 100;
 
 impl Evaluation {
-    /// Why each link that can be over capacity scores as it does, worst first; one sentence for the candidate as a
-    /// whole where there is no such link. `cluster` is the one that was evaluated.
+    /// Who takes turns with whom and what that brings, where controls were compared ([`crate::Predictions::Compared`]); then why each
+    /// link that can be over capacity scores as it does, worst first, or one sentence for the candidate as a whole where there is no
+    /// such link; then what each job takes under each control. `cluster` is the one that was evaluated.
     #[must_use]
     pub fn explain(&self, cluster: &Cluster<'_>) -> Vec<Explanation> {
         let about = |link: Option<LinkId>, jobs: Vec<String>, reason| Explanation {
@@ -46,7 +49,16 @@ impl Evaluation {
         if out.is_empty() {
             out.push(about(None, Vec::new(), Reason::NoSharedLink { never_overloaded: self.never_overloaded_links }));
         }
-        out
+        let (mut all, mut jobs) = (Vec::new(), Vec::new());
+        for part in &self.parts {
+            let Ok(answer) = &part.solved.answer else { continue };
+            let (together, each) = turns::explain(cluster, (part, answer), self.control, self.turns_objective);
+            all.extend(together);
+            jobs.extend(each);
+        }
+        all.extend(out);
+        all.extend(jobs);
+        all
     }
 }
 

@@ -50,7 +50,7 @@ fn coupled_group(content: &Content, links: Vec<u32>) -> CoupledGroup {
     let link = |l: &u32| ContentLink { members: of(l).members.iter().map(|&(j, d)| (local(j), d)).collect(), ..of(l).clone() };
     let periods = jobs.iter().map(|j| content.periods[*j as usize]).collect();
     // Shifts depend on periods and links only; iterations and GPUs would make equal groups unequal.
-    let mut own = Content { periods, iterations: Vec::new(), gpus: Vec::new(), links: links.iter().map(link).collect() };
+    let mut own = Content { periods, iterations: Vec::new(), gpus: Vec::new(), free: Vec::new(), links: links.iter().map(link).collect() };
     // Reduced weights make groups of different components equal, so that each is solved once.
     reduce_weights(&mut own.links);
     CoupledGroup { content: own, jobs, links }
@@ -69,7 +69,13 @@ mod tests {
 
     fn content(jobs: usize, links: &[&[u32]]) -> Content {
         let link = |members: &&[u32]| ContentLink { members: members.iter().map(|j| (*j, 0)).collect(), capacity: 1, weight: 1 };
-        Content { periods: vec![100; jobs], iterations: vec![100; jobs], gpus: vec![1; jobs], links: links.iter().map(link).collect() }
+        Content {
+            periods: vec![100; jobs],
+            iterations: vec![100; jobs],
+            gpus: vec![1; jobs],
+            free: vec![false; jobs],
+            links: links.iter().map(link).collect(),
+        }
     }
 
     fn groups(jobs: usize, links: &[&[u32]]) -> Vec<Vec<u32>> {

@@ -11,7 +11,7 @@
 //!
 //! Of jobs that run already, held jobs stay held and free jobs stay free, unless a change gains more than [`KEEP`].
 
-use alloc::{vec, vec::Vec};
+use alloc::{collections::BTreeSet, vec, vec::Vec};
 
 use circle::PROOF_TOLERANCE;
 use units::Nanos;
@@ -39,6 +39,8 @@ pub struct Question<'a> {
     pub jobs: &'a [FluidJob],
     /// GPUs of each job, its weight; one, where it does not say.
     pub gpus: &'a [u32],
+    /// Per job: whether it is not to be held, whatever that would bring; where it does not say, it may be.
+    pub free: &'a [bool],
     /// Where they meet.
     pub links: &'a [FluidLink<'a>],
     /// What [`fluid::predict_with`] says of the same jobs and links.
@@ -78,13 +80,16 @@ pub fn groups(jobs: usize, links: &[FluidLink<'_>]) -> Vec<Vec<usize>> {
 }
 
 /// Advises which jobs to hold, so that the sum over the jobs of iteration over period is least, each weighted by its GPUs. `sets` are
-/// the jobs of each coupled group ([`groups`]). A set of which a gate could not keep all jobs ([`HELD_PERIOD_MAX`]) is not held, and one
-/// that names an unknown job is ignored.
+/// the jobs of each coupled group ([`groups`]). A set of which a gate could not keep all jobs ([`HELD_PERIOD_MAX`]) is not held,
+/// nor are those who meet a job that is to run free ([`Question::free`]). One that names an unknown job is ignored.
 #[must_use]
 pub fn advise(question: &Question<'_>, sets: &[Vec<usize>]) -> Advice {
     let jobs = question.jobs.len();
+    let free = |j: usize| question.free.get(j).copied().unwrap_or(false);
     let can_be_held = |j: &usize| question.jobs.get(*j).is_some_and(|job| job.period <= HELD_PERIOD_MAX);
-    let sets: Vec<&Vec<usize>> = sets.iter().filter(|set| set.iter().all(can_be_held)).collect();
+    // Whoever meets a job that is to run free finds it anywhere, in its own slot too.
+    let beside: BTreeSet<usize> = sets.iter().filter(|set| set.iter().any(|j| free(*j))).flatten().copied().collect();
+    let sets: Vec<&Vec<usize>> = sets.iter().filter(|set| set.iter().all(|j| can_be_held(j) && !beside.contains(j))).collect();
     let search = Search { of: *question, sets: &sets };
     let nobody = search.nobody();
     // Gains are differences of predictions, so without one for each job there is nothing to choose by.
@@ -260,7 +265,7 @@ mod tests {
 
     fn question<'a>(jobs: &'a [FluidJob], links: &'a [FluidLink<'a>], times: &'a [IterationTimes]) -> Question<'a> {
         let (tolerance_permille, jitter_permille) = (TOLERANCE_PERMILLE, JITTER_PERMILLE);
-        Question { jobs, gpus: &[], links, times, before: &[], tolerance_permille, jitter_permille }
+        Question { jobs, gpus: &[], free: &[], links, times, before: &[], tolerance_permille, jitter_permille }
     }
 
     #[test]
@@ -302,6 +307,24 @@ mod tests {
         let total = |of: &dyn Fn(usize) -> Nanos| (0..4).map(|j| of(j).0 as f64 / jobs[j].period.0 as f64).sum::<f64>();
         let advised = total(&|j| found.times[j]);
         assert!(advised <= total(&|j| times[j].contended) + 1e-9);
+    }
+
+    #[test]
+    fn a_set_with_a_job_that_is_to_run_free_is_not_held() {
+        let (jobs, phases) = two_pairs();
+        let links = on(&phases, &[[0, 1], [2, 3]]);
+        let times = predict(&jobs, &links, TOLERANCE_PERMILLE);
+        let asked = question(&jobs, &links, &times);
+        let held = |free: &[bool]| advise(&Question { free, before: &[Some(true); 4], ..asked }, &groups(4, &links)).hold;
+        assert_eq!(held(&[false, false, true, true]), [true, true, false, false]);
+        assert_eq!(held(&[false, true]), [false; 4], "shifts make sense together only");
+        // Three of one period: job 1 meets the two others.
+        let jobs = [job(100, 0), job(100, 50), job(100, 0), job(97, 0)];
+        let chain = on(&phases, &[[0, 1], [1, 2]]);
+        let times = predict(&jobs, &chain, TOLERANCE_PERMILLE);
+        let all = [vec![0, 1], vec![1, 2]];
+        let held = |free: &[bool]| advise(&Question { free, ..question(&jobs, &chain, &times) }, &all).hold;
+        assert_eq!((held(&[]), held(&[true])), (vec![true, true, true, false], vec![false; 4]), "job 1 would wait beside job 0");
     }
 
     #[test]

@@ -34,10 +34,13 @@ pub mod turns;
 pub use coupled::{Coupled, Exceeded, Member, Standing};
 pub use demand::{LinkDemands, link_demands};
 pub use error::PlanError;
-pub use evaluation::{Evaluation, JobReport, LinkReport, MeanScores, MeanTimes, Outcome, SolverRefusal};
-pub use options::{Cluster, Objective, Options};
+pub use evaluation::{ByControl, ControlMean, Evaluation, JobReport, LinkReport, MeanScores, MeanTimes, Outcome, SolverRefusal};
+pub use options::{Cluster, Objective, Options, Predictions, QUIET_STEP};
 pub use overlap::{Overlap, TimedPhases, over_capacity};
 pub use planner::{evaluate, problem, rank, rank_until, sort, unknown_base_links};
 pub use predict::{Control, Gates, Holding};
-pub use reason::{Explanation, Reason, Remainder};
+pub use reason::{
+    Explanation, Reason, Remainder,
+    turns::{Brought, Payment, TurnReason},
+};
 pub use table::can_exceed;

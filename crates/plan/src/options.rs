@@ -6,7 +6,10 @@ use fluid::{TOLERANCE_PERMILLE, jitter::JITTER_PERMILLE};
 use job::{Job, Placement};
 use units::Nanos;
 
-use crate::{Control, Gates, turns::TRIED_RANKING};
+use crate::{
+    Control, Gates,
+    turns::{self, TRIED_RANKING},
+};
 
 /// What candidates are judged on.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +35,24 @@ pub enum Objective {
     /// are held where that helps ([`crate::hold`]). The declared period is the yardstick, not the solo run in this placement, so
     /// that a placement which makes a job exceed a link on its own is not excused.
     Time,
+    /// Links that are least above capacity: [`crate::ControlMean::overlap`] under the control, in steps of [`QUIET_STEP`], and among
+    /// equals the lowest iteration time.
+    Quiet,
+}
+
+/// Shares of the time above capacity that are closer than this are equal for a ranking: predictions of few runs are no better.
+pub const QUIET_STEP: f64 = 0.01;
+
+/// What to predict of iteration times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Predictions {
+    /// What [`Options::objective`] needs.
+    Needed,
+    /// What the jobs take as they come, and under [`Options::control`].
+    #[default]
+    Control,
+    /// The same, and what they take as they come, by turns and by slots in the same runs ([`crate::ByControl`]).
+    Compared,
 }
 
 /// How to evaluate and rank.
@@ -45,8 +66,8 @@ pub struct Options {
     pub effort: Effort,
     /// What [`crate::rank`] sorts by.
     pub objective: Objective,
-    /// Whether to predict iteration times even where the objective does not need them.
-    pub predict: bool,
+    /// What to predict of iteration times.
+    pub predict: Predictions,
     /// What a scheduled period is longer than the iteration alone, in thousandths: [`crate::slot::periods`]. 0, the default, takes
     /// the periods as they are declared.
     pub headroom_permille: u32,
@@ -54,6 +75,8 @@ pub struct Options {
     pub tolerance_permille: u32,
     /// How jobs are kept apart that gain by it.
     pub control: Control,
+    /// What turns are chosen for.
+    pub turns_objective: turns::Objective,
     /// How much Down phases vary where no gate holds the jobs, in thousandths: see [`fluid::jitter`]. 0 takes jobs that
     /// repeat themselves to the nanosecond.
     pub jitter_permille: u32,
@@ -66,10 +89,11 @@ impl Default for Options {
             robust: None,
             effort: Effort::Fast,
             objective: Objective::Score,
-            predict: true,
+            predict: Predictions::default(),
             headroom_permille: 0,
             tolerance_permille: TOLERANCE_PERMILLE,
             control: Control::default(),
+            turns_objective: turns::Objective::default(),
             jitter_permille: JITTER_PERMILLE,
         }
     }
@@ -78,12 +102,17 @@ impl Default for Options {
 impl Options {
     /// How gates and jobs behave, for a prediction.
     pub(crate) fn gates(&self) -> Gates {
-        let Self { tolerance_permille, jitter_permille, control, .. } = *self;
-        Gates { tolerance_permille, jitter_permille, control, tried_max: TRIED_RANKING }
+        let Self { tolerance_permille, jitter_permille, control, turns_objective: objective, .. } = *self;
+        Gates { tolerance_permille, jitter_permille, control, tried_max: TRIED_RANKING, objective }
     }
 
-    /// Whether the fluid model has to run.
-    pub(crate) fn predicts(&self) -> bool {
-        self.predict || self.objective == Objective::Time
+    /// What the fluid model has to predict.
+    pub(crate) fn predictions(&self) -> Predictions {
+        match (self.predict, self.objective) {
+            // The time above capacity is known of runs by which controls are compared.
+            (_, Objective::Quiet) => Predictions::Compared,
+            (Predictions::Needed, Objective::Time) => Predictions::Control,
+            (predict, _) => predict,
+        }
     }
 }

@@ -4,20 +4,20 @@ use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
 use circle::{Affinity, Cancel, Mode, Optimality, PROOF_TOLERANCE, Problem, ProblemBuilder, Ticks};
 use rayon::prelude::*;
-use units::{JobId, LinkId};
+use units::{JobId, LinkId, Nanos};
 
 use crate::{
-    Cluster, Evaluation, MeanScores, MeanTimes, Objective, Options, Outcome, PlanError,
+    ByControl, Cluster, ControlMean, Evaluation, MeanScores, MeanTimes, Objective, Options, Outcome, PlanError, Predictions, QUIET_STEP,
     classes::{self, Classes},
     component::{Component, Content, components},
     contention::{Contention, Loop, Move, Overlay},
     demand::{Demands, Routed, route_all},
     evaluation::Part,
     groups::{CoupledGroup, coupled_groups},
-    solved::{RobustLoss, Solved, assemble, solve_group, solve_whole},
+    solved::{Answer, RobustLoss, Solved, assemble, solve_group, solve_whole},
     table::{State, Table},
 };
-use job::{Candidate, Job, JobError, Placement};
+use job::{Candidate, Hold, Job, JobError, Placement};
 
 /// Evaluates one candidate.
 ///
@@ -65,6 +65,7 @@ pub fn sort(evaluations: &mut [Evaluation], objective: Objective) {
         let (cost, tie) = match objective {
             Objective::Score => (loss, time),
             Objective::Time => (time, loss),
+            Objective::Quiet => (e.overlap().map(|overlap| (overlap / QUIET_STEP) as i64), time),
         };
         // `None` sorts before all costs, so the first key puts candidates without a cost last; the index makes the order total.
         (cost.is_none(), cost, tie, e.shared_links, e.index)
@@ -140,6 +141,8 @@ pub(crate) struct Planner<'a> {
     iterations: Vec<u64>,
     /// By number; a job that declares none counts as one.
     gpus: Vec<u32>,
+    /// By number: whether the job is never held.
+    free: Vec<bool>,
 }
 
 /// What distinguishes a candidate from the base: (number of the job, index of its routes).
@@ -170,7 +173,8 @@ impl<'a> Planner<'a> {
         }
         let iterations = jobs.iter().map(|j| cluster.jobs[j.index()].period.0).collect();
         let gpus = jobs.iter().map(|j| cluster.jobs[j.index()].gpus.max(1)).collect();
-        Ok(Self { cluster, options, cancel: Cancel::default(), jobs, numbers, iterations, gpus })
+        let free = jobs.iter().map(|j| cluster.jobs[j.index()].hold == Hold::Never).collect();
+        Ok(Self { cluster, options, cancel: Cancel::default(), jobs, numbers, iterations, gpus, free })
     }
 
     pub(crate) fn evaluate_all(&self, candidates: &[Candidate]) -> Result<Vec<Evaluation>, PlanError> {
@@ -276,7 +280,7 @@ impl<'a> Planner<'a> {
                 return Ok(Prepared::Loop(found));
             }
             let contention = overlay.contention()?;
-            let components = components(&contention.classes, &self.iterations, &self.gpus, self.options.headroom_permille);
+            let components = components(&contention.classes, &self.iterations, &self.gpus, &self.free, self.options.headroom_permille);
             Ok(Prepared::Contended(contention, components))
         };
         let named = |overlay: &mut Overlay<'_>, (moves, candidate): (&Moves, &Candidate)| {
@@ -310,7 +314,10 @@ impl<'a> Planner<'a> {
             shared_links: 0,
             never_overloaded_links: 0,
             affinity: Affinity::default(),
+            compared: None,
             headroom_permille: self.options.headroom_permille,
+            control: self.options.control,
+            turns_objective: self.options.turns_objective,
             parts: Vec::new(),
         };
         let contention = match prepared {
@@ -330,7 +337,9 @@ impl<'a> Planner<'a> {
             return out;
         }
         out.scores = Some(mean_scores(contention, &parts));
-        out.times = self.options.predicts().then(|| self.mean_times(&parts, placed));
+        let predictions = self.options.predictions();
+        out.times = (predictions != Predictions::Needed).then(|| self.mean_times(&parts, placed));
+        out.compared = (predictions == Predictions::Compared).then(|| self.control_means(&parts, placed, contention.shared));
         for answer in parts.iter().filter_map(|p| p.solved.answer.as_ref().ok()) {
             out.affinity.components += answer.affinity.components;
             out.affinity.loops += answer.affinity.loops;
@@ -343,21 +352,50 @@ impl<'a> Planner<'a> {
     }
 
     fn mean_times(&self, parts: &[Part], placed: &[bool]) -> MeanTimes {
+        let [solo, contended, all_held, interleaved] = self.means(parts, placed, |answer, i| {
+            let (times, advised) = (answer.times.get(i)?, answer.advice.times.get(i)?);
+            Some([times.solo, times.contended, times.all_held, *advised])
+        });
+        MeanTimes { solo, contended, all_held, interleaved }
+    }
+
+    fn control_means(&self, parts: &[Part], placed: &[bool], shared_links: usize) -> ByControl<ControlMean> {
+        let objective = self.options.turns_objective;
+        let [free, turns, slots] = self.means(parts, placed, |answer, i| {
+            let times = answer.comparison.as_ref()?.times(i, objective)?;
+            Some([times.free, times.turns, times.slots])
+        });
+        let mut overlaps = ByControl::<f64>::default();
+        for part in parts {
+            let Ok(answer) = &part.solved.answer else { continue };
+            let Some(comparison) = &answer.comparison else { continue };
+            let links = part.shared_links() as f64 / shared_links.max(1) as f64;
+            let seen = comparison.predicted(objective).map(|p| p.overlap * links);
+            overlaps.free += seen.free;
+            overlaps.turns += seen.turns;
+            overlaps.slots += seen.slots;
+        }
+        let mean = |time, overlap| ControlMean { time, overlap };
+        ByControl { free: mean(free, overlaps.free), turns: mean(turns, overlaps.turns), slots: mean(slots, overlaps.slots) }
+    }
+
+    /// Means over the placed jobs of iteration over period, weighted by GPUs; `times` are those of a job of a component.
+    fn means<const N: usize>(&self, parts: &[Part], placed: &[bool], times: impl Fn(&Answer, usize) -> Option<[Nanos; N]>) -> [f64; N] {
         let weight = |job: JobId| f64::from(self.cluster.jobs[job.index()].gpus.max(1));
         // A placed job outside of all components takes its period, so the mean is 1 and what components take beyond that.
         let total: f64 = self.jobs.iter().zip(placed).filter(|(_, placed)| **placed).map(|(job, _)| weight(*job)).sum();
-        let mut excess = [0.0; 4];
+        let mut excess = [0.0; N];
         for part in parts {
             let Ok(answer) = &part.solved.answer else { continue };
-            for ((job, times), advised) in part.jobs.iter().zip(&answer.times).zip(&answer.advice.times) {
+            for (i, job) in part.jobs.iter().enumerate() {
+                let Some(times) = times(answer, i) else { continue };
                 let period = self.cluster.jobs[job.index()].period.0 as f64;
-                for (sum, time) in excess.iter_mut().zip([times.solo, times.contended, times.all_held, *advised]) {
+                for (sum, time) in excess.iter_mut().zip(times) {
                     *sum += weight(*job) * (time.0 as f64 / period - 1.0);
                 }
             }
         }
-        let [solo, contended, all_held, interleaved] = excess.map(|e| if total > 0.0 { 1.0 + e / total } else { 1.0 });
-        MeanTimes { solo, contended, all_held, interleaved }
+        excess.map(|e| if total > 0.0 { 1.0 + e / total } else { 1.0 })
     }
 }
 

@@ -7,6 +7,7 @@ use fluid::{FluidJob, FluidLink, IterationTimes, predict_with};
 use units::{Nanos, Rate};
 
 use crate::{
+    ByControl,
     component::Content,
     hold::{self, Advice, Question},
     turns::{self, Taking},
@@ -23,6 +24,8 @@ pub struct Gates {
     pub control: Control,
     /// As in [`turns::Question`], where the control is turns.
     pub tried_max: usize,
+    /// What turns are chosen for.
+    pub objective: turns::Objective,
 }
 
 /// How jobs are kept apart that gain by it.
@@ -72,55 +75,97 @@ impl<'p> Fluid<'p> {
     }
 }
 
+/// What each control brings to a component, all by the same runs: jobs that nobody holds begin anywhere, and Down phases vary.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Comparison {
+    /// With nobody kept apart, and by turns.
+    pub(crate) turns: turns::Advice,
+    /// Held to slots where that is predicted to help.
+    pub(crate) slots: turns::Predicted,
+}
+
+impl Comparison {
+    /// What is predicted under each control.
+    pub(crate) fn predicted(&self, objective: turns::Objective) -> ByControl<&turns::Predicted> {
+        ByControl { free: &self.turns.free, turns: self.turns.chosen_for(objective), slots: &self.slots }
+    }
+
+    /// What a job takes under each; `None` for an unknown job.
+    pub(crate) fn times(&self, job: usize, objective: turns::Objective) -> Option<ByControl<Nanos>> {
+        let ByControl { free, turns, slots } = self.predicted(objective).map(|p| p.times.get(job).copied());
+        Some(ByControl { free: free?, turns: turns?, slots: slots? })
+    }
+}
+
+/// What is predicted of a component.
+#[derive(Debug, Default)]
+pub(crate) struct Prediction {
+    /// Where slots are the control, `contended` is of jobs that begin together; else of jobs that begin anywhere, as all times
+    /// of `advice` are.
+    pub(crate) times: Vec<IterationTimes>,
+    pub(crate) advice: Advice,
+    pub(crate) comparison: Option<Comparison>,
+}
+
 /// Predicts the iterations of a component under these shifts, and says which jobs to hold. The iteration alone is compared with the
-/// scheduled period, so what the headroom costs counts against holding.
+/// scheduled period, so what the headroom costs counts against holding. `compares` asks for the controls that are not in force too.
 pub(crate) fn predict<'p>(
     content: &Content,
     phases: impl Fn(u32) -> &'p [Phase],
     shifts: &[u64],
     gates: Gates,
     holding: Holding<'_>,
-) -> (Vec<IterationTimes>, Advice) {
-    let Gates { tolerance_permille, jitter_permille, .. } = gates;
-    let Fluid { jobs, links } = Fluid::new(content, phases, shifts);
-    let times = predict_with(&jobs, &links, tolerance_permille, jitter_permille);
-    let advice = match gates.control {
-        Control::Slots => by_slots(content, &jobs, &links, &times, gates, holding),
-        Control::Turns => by_turns(content, &jobs, &links, &times, gates),
-        Control::Observe => as_they_come(&times),
+    compares: bool,
+) -> Prediction {
+    let fluid = Fluid::new(content, phases, shifts);
+    let mut times = predict_with(&fluid.jobs, &fluid.links, gates.tolerance_permille, gates.jitter_permille);
+    let question = turns::Question {
+        jobs: &fluid.jobs,
+        gpus: &content.gpus,
+        free: &content.free,
+        links: &fluid.links,
+        asks: &[],
+        jitter_permille: gates.jitter_permille,
+        // Nobody is to be held, so nothing needs to be chosen unless somebody asks what that would bring.
+        tried_max: if gates.control == Control::Observe && !compares { 0 } else { gates.tried_max },
     };
-    (times, advice)
+    let takes = gates.control == Control::Turns || compares;
+    let turns = takes.then(|| turns::advise(&question));
+    let slots = (gates.control == Control::Slots || compares).then(|| by_slots(content, &fluid, &times, gates, holding));
+    let comparison = turns.as_ref().zip(slots.as_ref()).filter(|_| compares).map(|(turns, slots)| Comparison {
+        turns: turns.clone(),
+        slots: turns::predicted_slots(&question, &slots.hold, gates.tolerance_permille),
+    });
+    let nobody = vec![false; times.len()];
+    let advice = match (gates.control, turns, slots) {
+        (Control::Slots, _, Some(slots)) => slots,
+        (Control::Turns, Some(turns), _) => {
+            as_they_come(&mut times, &turns.free);
+            let chosen = turns.chosen_for(gates.objective).clone();
+            Advice { hold: nobody, times: chosen.times, turns: chosen.taking }
+        }
+        (_, turns, _) => {
+            let free = turns.map_or_else(|| turns::predicted(&question, Taking::default()), |turns| turns.free);
+            as_they_come(&mut times, &free);
+            Advice { hold: nobody, times: free.times, turns: Taking::default() }
+        }
+    };
+    Prediction { times, advice, comparison }
 }
 
-fn by_slots(
-    content: &Content,
-    jobs: &[FluidJob],
-    links: &[FluidLink<'_>],
-    times: &[IterationTimes],
-    gates: Gates,
-    holding: Holding<'_>,
-) -> Advice {
+/// What jobs take that begin together is another kind of run than that of turns, and the two cannot be compared.
+fn as_they_come(times: &mut [IterationTimes], free: &turns::Predicted) {
+    times.iter_mut().zip(&free.times).for_each(|(t, free)| t.contended = *free);
+}
+
+fn by_slots(content: &Content, fluid: &Fluid<'_>, times: &[IterationTimes], gates: Gates, holding: Holding<'_>) -> Advice {
     let Gates { tolerance_permille, jitter_permille, .. } = gates;
+    let Fluid { jobs, links } = fluid;
     // A choice that is kept has nothing to compare itself with, so the present state does not matter.
     let before = if let Holding::Advised(before) = holding { before } else { &[] };
-    let question = Question { jobs, gpus: &content.gpus, links, times, before, tolerance_permille, jitter_permille };
+    let question = Question { jobs, gpus: &content.gpus, free: &content.free, links, times, before, tolerance_permille, jitter_permille };
     match holding {
         Holding::Advised(_) => hold::advise(&question, &hold::groups(jobs.len(), links)),
         Holding::Kept(hold) => Advice { hold: hold.to_vec(), times: hold::times_of(&question, hold), turns: Taking::default() },
     }
-}
-
-fn by_turns(content: &Content, jobs: &[FluidJob], links: &[FluidLink<'_>], times: &[IterationTimes], gates: Gates) -> Advice {
-    let Gates { jitter_permille, tried_max, .. } = gates;
-    let question = turns::Question { jobs, gpus: &content.gpus, links, asks: &[], jitter_permille, tried_max };
-    let chosen = turns::advise(&question).chosen;
-    if chosen.taking.is_nobody() {
-        return as_they_come(times);
-    }
-    Advice { hold: vec![false; jobs.len()], times: chosen.times, turns: chosen.taking }
-}
-
-fn as_they_come(times: &[IterationTimes]) -> Advice {
-    let free = times.iter().map(|t| t.contended).collect();
-    Advice { hold: vec![false; times.len()], times: free, turns: Taking::default() }
 }

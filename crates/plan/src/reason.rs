@@ -1,10 +1,13 @@
 //! Why a link scores as it does, in words.
 
+pub(crate) mod turns;
+
 use alloc::{format, string::String, vec::Vec};
 use core::fmt;
 
 use units::{Nanos, Rate};
 
+use self::turns::TurnReason;
 use crate::Overlap;
 
 /// Most names or shifts listed in one sentence.
@@ -67,6 +70,8 @@ pub enum Reason {
         /// Links that two or more jobs share without ever exceeding them.
         never_overloaded: usize,
     },
+    /// Who takes turns with whom, and what that brings.
+    Turns(TurnReason),
     /// CASSINI mode: discarded because of a loop.
     Loop,
     /// The solver refused the link.
@@ -207,6 +212,7 @@ impl fmt::Display for Explanation {
             Reason::NoSharedLink { never_overloaded } => {
                 write!(f, "the jobs that share a link fit on it together ({never_overloaded} links); no shifts needed")
             }
+            Reason::Turns(reason) => reason.say(jobs, f),
             Reason::Loop => write!(
                 f,
                 "discarded: the affinity graph has a loop here ({} meet elsewhere too); CASSINI takes only loop-free placements",

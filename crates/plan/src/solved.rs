@@ -8,12 +8,12 @@ use petgraph::unionfind::UnionFind;
 use units::Ticks;
 
 use crate::{
-    Options,
+    Options, Predictions,
     component::Content,
     demand::Demands,
     groups::{CoupledGroup, compose},
     hold::Advice,
-    predict::{Holding, predict},
+    predict::{Comparison, Holding, Prediction, predict},
     table::overrun_score,
 };
 use fluid::IterationTimes;
@@ -65,6 +65,8 @@ pub(crate) struct Answer {
     pub(crate) times: Vec<IterationTimes>,
     /// Which jobs to hold to their slots, because that is predicted to beat leaving them alone; empty unless asked for.
     pub(crate) advice: Advice,
+    /// What each control brings, where that is asked for.
+    pub(crate) comparison: Option<Comparison>,
 }
 
 /// Time-shift of one job.
@@ -199,14 +201,16 @@ pub(crate) fn answer(content: &Content, sets: &[(&CoupledGroup, &SolvedGroup)], 
         let score = overrun_score(&demands.phases[demand as usize], content.periods[job as usize], link.capacity);
         *scores = Scores { score, true_score: score, zero_shift_score: score, uncertainty: 0.0 };
     }
-    let mut answer =
-        Answer { shifts, scores, optimality, affinity: affinity(content), robust_loss, times: Vec::new(), advice: Advice::default() };
-    if options.predicts() {
-        let shifts: Vec<u64> = answer.shifts.iter().map(|s| s.shift).collect();
+    let predictions = options.predictions();
+    let predicted = if predictions == Predictions::Needed {
+        Prediction::default()
+    } else {
+        let shifts: Vec<u64> = shifts.iter().map(|s| s.shift).collect();
         let phases = |d: u32| &*demands.phases[d as usize];
-        (answer.times, answer.advice) = predict(content, phases, &shifts, options.gates(), Holding::Advised(&[]));
-    }
-    answer
+        predict(content, phases, &shifts, options.gates(), Holding::Advised(&[]), predictions == Predictions::Compared)
+    };
+    let Prediction { times, advice, comparison } = predicted;
+    Answer { shifts, scores, optimality, affinity: affinity(content), robust_loss, times, advice, comparison }
 }
 
 /// The share of these jobs in the affinity graph: edges - vertices + components loops over their shared links. Callers may have put several
@@ -250,7 +254,7 @@ mod tests {
     fn components_side_by_side_have_their_own_loops() {
         let link = |members: &[u32], weight: u32| ContentLink { members: members.iter().map(|j| (*j, 0)).collect(), capacity: 1, weight };
         let links = vec![link(&[0, 1], 1), link(&[0, 1], 1), link(&[2, 3], 1), link(&[4, 5], 1), link(&[6], 0)];
-        let content = Content { periods: vec![100; 7], iterations: vec![100; 7], gpus: vec![1; 7], links };
+        let content = Content { periods: vec![100; 7], iterations: vec![100; 7], gpus: vec![1; 7], free: vec![false; 7], links };
         assert_eq!(affinity(&content), Affinity { components: 3, loops: 1, merged_links: 0 });
         assert_eq!(affinity(&Content::default()), Affinity::default());
     }

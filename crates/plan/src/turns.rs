@@ -17,7 +17,7 @@ mod search;
 
 use alloc::{vec, vec::Vec};
 
-use fluid::{Asks, Begin, FluidJob, FluidLink, Trial, TurnTimes, predict_turns, turn_group};
+use fluid::{Asks, Begin, FluidJob, FluidLink, Trial, TrialTimes, predict_slots, predict_turns, turn_group};
 use turns::Group;
 use units::Nanos;
 
@@ -62,6 +62,8 @@ pub struct Question<'a> {
     pub jobs: &'a [FluidJob],
     /// GPUs of each job, its weight; one, where it does not say.
     pub gpus: &'a [u32],
+    /// Per job: whether it takes turns with nobody, whatever they would bring; where it does not say, it may.
+    pub free: &'a [bool],
     /// Where they meet.
     pub links: &'a [FluidLink<'a>],
     /// Where each job asks; once an iteration, where it does not say.
@@ -90,8 +92,18 @@ pub struct Predicted {
     pub times: Vec<Nanos>,
     /// Mean of iteration over iteration alone, weighted by GPUs.
     pub mean: f64,
-    /// The share of the time in use in which links are above capacity ([`TurnTimes::overlap`]).
+    /// The share of the time in use in which links are above capacity ([`TrialTimes::overlap`]).
     pub overlap: f64,
+}
+
+/// What turns are chosen for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Objective {
+    /// Short iterations.
+    #[default]
+    Time,
+    /// Links that are seldom above capacity, and so fewer marks, where iterations are hardly longer for it ([`QUIET_MEAN_MAX`]).
+    Quiet,
 }
 
 /// What taking turns brings.
@@ -128,6 +140,15 @@ pub struct Arbitrated {
 }
 
 impl Advice {
+    /// What to do for the sake of that.
+    #[must_use]
+    pub fn chosen_for(&self, objective: Objective) -> &Predicted {
+        match (objective, &self.quiet) {
+            (Objective::Quiet, Some(quiet)) => quiet,
+            (Objective::Quiet, None) | (Objective::Time, _) => &self.chosen,
+        }
+    }
+
     /// What the chosen turns bring.
     #[must_use]
     pub fn brings(&self) -> Brings {
@@ -146,41 +167,51 @@ impl Taking {
         self.opponents.iter().all(Vec::is_empty)
     }
 
-    /// The choice as the jobs' arbiters need it: one group for each set of jobs that take turns, directly or through others, in order of
-    /// their first job. A job without opponents is in none.
+    /// Each set of jobs that take turns, directly or through others, ascending, in order of their first job. A job without opponents is
+    /// in none.
     #[must_use]
-    pub fn groups(&self, jobs: &[FluidJob], links: &[FluidLink<'_>]) -> Vec<Arbitrated> {
-        let whole = turn_group(jobs, links, &self.opponents, |l| self.price_of(l));
-        let mut number: Vec<Option<u32>> = vec![None; jobs.len()];
+    pub fn sets(&self) -> Vec<Vec<usize>> {
+        let mut seen = vec![false; self.opponents.len()];
         let mut found = Vec::new();
-        for first in 0..jobs.len() {
-            if number[first].is_some() || whole.members[first].opponents.is_empty() {
+        for first in 0..self.opponents.len() {
+            if seen[first] || self.opponents[first].is_empty() {
                 continue;
             }
+            seen[first] = true;
             let mut set = vec![first];
-            number[first] = Some(0);
             let mut next = 0;
             // Each job comes into the set once, so the walk ends.
-            while next < set.len() {
-                for &other in &whole.members[set[next]].opponents {
-                    if let Some(unseen @ None) = number.get_mut(other as usize) {
-                        *unseen = Some(0);
-                        set.push(other as usize);
+            while let Some(&job) = set.get(next) {
+                for other in self.opponents[job].iter().map(|o| *o as usize) {
+                    if let Some(unseen @ false) = seen.get_mut(other) {
+                        *unseen = true;
+                        set.push(other);
                     }
                 }
                 next += 1;
             }
             set.sort_unstable();
-            (0..).zip(&set).for_each(|(i, job)| number[*job] = Some(i));
+            found.push(set);
+        }
+        found
+    }
+
+    /// The choice as the jobs' arbiters need it: one group for each of the [`Taking::sets`].
+    #[must_use]
+    pub fn groups(&self, jobs: &[FluidJob], links: &[FluidLink<'_>]) -> Vec<Arbitrated> {
+        let whole = turn_group(jobs, links, &self.opponents, |l| self.price_of(l));
+        let group = |set: Vec<usize>| {
+            // A set is ascending, and names all opponents of its members.
+            let number = |job: u32| set.binary_search(&(job as usize)).ok().map(|i| i as u32);
             let member = |job: &usize| {
                 let mut member = whole.members[*job].clone();
-                member.opponents = member.opponents.iter().filter_map(|o| number.get(*o as usize).copied().flatten()).collect();
+                member.opponents = member.opponents.iter().filter_map(|o| number(*o)).collect();
                 member
             };
             let members = set.iter().map(member).collect();
-            found.push(Arbitrated { group: Group { members, limits: whole.limits.clone(), ahead: whole.ahead }, jobs: set });
-        }
-        found
+            Arbitrated { group: Group { members, limits: whole.limits.clone(), ahead: whole.ahead }, jobs: set }
+        };
+        self.sets().into_iter().map(group).collect()
     }
 
     fn price_of(&self, link: usize) -> u32 {
@@ -222,12 +253,28 @@ pub fn predicted(question: &Question<'_>, taking: Taking) -> Predicted {
     predict(question, JUDGE, taking)
 }
 
+/// What is predicted when the jobs of `held` go through gates and nobody takes turns, by the runs by which choices of turns are judged.
+/// Held jobs keep to the shifts of the question.
+#[must_use]
+pub fn predicted_slots(question: &Question<'_>, held: &[bool], tolerance_permille: u32) -> Predicted {
+    let seen = predict_slots(question.jobs, question.links, tolerance_permille, held, runs(question, JUDGE));
+    means(question, Taking::default(), seen)
+}
+
 fn predict(question: &Question<'_>, trial: Trial, taking: Taking) -> Predicted {
     let group = turn_group(question.jobs, question.links, &taking.opponents, |l| taking.price_of(l));
+    let seen = predict_turns(question.jobs, question.links, &group, question.asks, runs(question, trial));
+    means(question, taking, seen)
+}
+
+/// The trial with the question's jitter, and as many runs as its jobs need.
+fn runs(question: &Question<'_>, trial: Trial) -> Trial {
     // Jobs of a large component are a sample by themselves, and its runs are long, so it has fewer.
     let runs = (trial.runs * RUNS_OF_JOBS_MAX / question.jobs.len().max(1) as u32).clamp(1, trial.runs);
-    let trial = Trial { jitter_permille: question.jitter_permille, runs, ..trial };
-    let TurnTimes { times, overlap } = predict_turns(question.jobs, question.links, &group, question.asks, trial);
+    Trial { jitter_permille: question.jitter_permille, runs, ..trial }
+}
+
+fn means(question: &Question<'_>, taking: Taking, TrialTimes { times, overlap }: TrialTimes) -> Predicted {
     let weight = |j: usize| f64::from(question.gpus.get(j).copied().unwrap_or(1));
     let all: f64 = (0..times.len()).map(weight).sum();
     let sum: f64 = times.iter().zip(question.jobs).enumerate().map(|(j, (t, job))| weight(j) * ratio(*t, job.iteration)).sum();
@@ -258,6 +305,8 @@ mod tests {
         jobs: Vec<FluidJob>,
         phases: Vec<[Phase; 1]>,
         links: Vec<Vec<usize>>,
+        /// Per job; empty: nobody.
+        free: Vec<bool>,
     }
 
     impl Case {
@@ -268,6 +317,7 @@ mod tests {
                 jobs: jobs.iter().map(job).collect(),
                 phases: jobs.iter().map(phase).collect(),
                 links: links.iter().map(|l| l.to_vec()).collect(),
+                free: Vec::new(),
             }
         }
 
@@ -281,6 +331,7 @@ mod tests {
             let question = Question {
                 jobs: &self.jobs,
                 gpus: &[],
+                free: &self.free,
                 links: &links,
                 asks: &[],
                 jitter_permille: JITTER_PERMILLE,
@@ -322,6 +373,16 @@ mod tests {
         assert!(quiet.overlap < 0.01 && advice.free.overlap > 0.2 && quiet.mean < advice.free.mean + 0.01, "{quiet:?} {:?}", advice.free);
     }
 
+    #[test]
+    fn who_is_to_run_free_takes_no_turns_and_counts_all_the_same() {
+        let pair = Case { free: vec![true, false], ..Case::new(&[(250, 110, 100), (250, 110, 100)], &[&[0, 1]]) }.advise();
+        assert_eq!((pair.brings(), &pair.chosen), (Brings::Nothing, &pair.free));
+        assert!(pair.free.mean > 1.1, "what it sends counts: {pair:?}");
+        let three = Case { free: vec![false, true, false], ..Case::new(&[(250, 77, 100); 3], &[&[0, 1, 2]]) }.advise();
+        let others = |taking: &Taking| taking.opponents == [vec![2], vec![], vec![0]];
+        assert!(others(&three.everybody.taking) && (three.chosen.taking.is_nobody() || others(&three.chosen.taking)), "{three:?}");
+    }
+
     /// Two jobs that want 1.2 of the link together, and one that wants all of it: 0.45 + 0.45 + 0.25 does not fit one after the other.
     /// The two go together, for 0.54 at most.
     #[test]
@@ -337,7 +398,10 @@ mod tests {
     fn jobs_that_never_exceed_a_link_have_nothing_to_choose() {
         let advice = Case::new(&[(250, 200, 40), (250, 200, 50), (250, 100, 100)], &[&[0, 1], &[2]]).advise();
         assert_eq!((advice.brings(), &advice.chosen, &advice.everybody), (Brings::Nothing, &advice.free, &advice.free));
-        assert_eq!(advise(&Question { jobs: &[], gpus: &[], links: &[], asks: &[], jitter_permille: 0, tried_max: 9 }).free.mean, 1.0);
+        assert_eq!(
+            advise(&Question { jobs: &[], gpus: &[], free: &[], links: &[], asks: &[], jitter_permille: 0, tried_max: 9 }).free.mean,
+            1.0
+        );
     }
 
     #[test]

@@ -31,7 +31,7 @@ fn job(name: &str, ranks: u32, period_ms: u64, phases: &[(u64, u64, u64)]) -> Jo
         collective: Collective::Ring,
         groups: groups.clone(),
     };
-    Job { name: name.into(), gpus: ranks, period: Nanos(period_ms * MS), phases: phases.iter().map(phase).collect() }
+    Job { name: name.into(), gpus: ranks, period: Nanos(period_ms * MS), hold: job::Hold::Auto, phases: phases.iter().map(phase).collect() }
 }
 
 fn on(fabric: &Fabric, hosts: &[&str]) -> Placement {

@@ -23,7 +23,7 @@ fn job(name: &str, phases: &[(u64, u64, u64)]) -> Job {
         collective: Collective::Ring,
         groups: groups.clone(),
     };
-    Job { name: name.into(), gpus: 2, period: Nanos(24 * MS), phases: phases.iter().map(phase).collect() }
+    Job { name: name.into(), gpus: 2, period: Nanos(24 * MS), hold: job::Hold::Auto, phases: phases.iter().map(phase).collect() }
 }
 
 /// Three pairs of jobs, each pair on the two hosts of one leaf. A drift costs one pair only, so what is hardened for itself

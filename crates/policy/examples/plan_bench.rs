@@ -17,7 +17,7 @@ use fabric::{
 };
 use fluid::{FluidJob, FluidLink, TOLERANCE_PERMILLE, predict};
 use job::{Candidate, Collective, Job, TrafficPhase};
-use plan::{Cluster, Objective, Options, rank};
+use plan::{Cluster, Objective, Options, Predictions, rank};
 use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
@@ -102,7 +102,9 @@ fn bench(instance: &Instance, router: &Router<'_>, seed: u64) -> Result<(), Box<
     let placements = pack(&instance.fabric, &sizes, seed, 350)?;
     let candidates = variants(&instance.fabric, &placements, instance.candidates, 30, seed)?;
     let cluster = Cluster { fabric: &instance.fabric, router, jobs: &jobs, placements: &placements };
-    for (objective, predict) in [(Objective::Score, false), (Objective::Time, true)] {
+    for (objective, predict) in
+        [(Objective::Score, Predictions::Needed), (Objective::Time, Predictions::Control), (Objective::Time, Predictions::Compared)]
+    {
         run(&cluster, &candidates, &Options { objective, predict, ..Options::default() })?;
     }
     Ok(())
@@ -116,9 +118,10 @@ fn run(cluster: &Cluster<'_>, candidates: &[Candidate], options: &Options) -> Re
     let scores = best.scores.ok_or("the best candidate was not solved")?;
     let classes = best.links().count();
     println!(
-        "  {} candidates by {:?}: {wall:.1} ms wall, {cpu:.1} ms CPU, {} MiB peak; best {} score {:.4} (zero shift {:.4}, proven {}, gap {:.4}), {} shared links, {} quiet, {classes} classes, {:?}",
+        "  {} candidates by {:?}, predictions {:?}: {wall:.1} ms wall, {cpu:.1} ms CPU, {} MiB peak; best {} score {:.4} (zero shift {:.4}, proven {}, gap {:.4}), {} shared links, {} quiet, {classes} classes, {:?}",
         candidates.len(),
         options.objective,
+        options.predict,
         peak_mib(),
         best.id,
         scores.score,
@@ -153,7 +156,13 @@ fn jobs(count: usize, hosts: usize, seed: u64) -> (Vec<Job>, Vec<u32>) {
             collective: Collective::Ring,
             groups: groups.clone(),
         };
-        jobs.push(Job { name: format!("job-{j}"), gpus: ranks as u32, period: Nanos(period), phases: (0..bursts).map(phase).collect() });
+        jobs.push(Job {
+            name: format!("job-{j}"),
+            gpus: ranks as u32,
+            period: Nanos(period),
+            hold: job::Hold::Auto,
+            phases: (0..bursts).map(phase).collect(),
+        });
         sizes.push(ranks as u32);
     }
     // Random sizes may add up to more than there is.

@@ -27,7 +27,7 @@ fn job(fabric: &Fabric, name: &str, hosts: [&str; 2]) -> Result<SimJob, Box<dyn 
         collective: Collective::Ring,
         groups: Arc::from([vec![0, 1]]),
     };
-    let job = Job { name: name.into(), gpus: 2, period: workload.unhindered(), phases: vec![phase] };
+    let job = Job { name: name.into(), gpus: 2, period: workload.unhindered(), hold: job::Hold::Auto, phases: vec![phase] };
     Ok(SimJob { job, placement: Placement { ranks }, workload, begins: Nanos(0) })
 }
 

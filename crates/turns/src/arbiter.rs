@@ -1,5 +1,7 @@
 //! The arbiter of one group.
 
+mod activity;
+
 use alloc::{
     collections::{BTreeSet, VecDeque},
     vec::Vec,
@@ -12,6 +14,8 @@ use crate::{
     demand::{Demand, Left, Profile},
     learned::{Learned, lease},
 };
+
+pub use activity::Activity;
 
 /// How long a permission that was given ahead may stay unanswered when it is withdrawn. After this the job counts as one that has not
 /// started: its agent is gone, or its messages are lost.
@@ -157,18 +161,6 @@ impl Arbiter {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    /// Jobs in the group.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.jobs.len()
-    }
-
-    /// Whether there is no job in the group.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.jobs.is_empty()
-    }
-
     /// Whether the job sends now, as far as is known, and when its lease ends.
     #[must_use]
     pub fn sends_until(&self, job: u32) -> Option<FabricTime> {
@@ -199,13 +191,17 @@ impl Arbiter {
     /// The opponents of a job that send, and so are in the way of its next start or may be.
     pub fn ahead_of(&self, job: u32) -> impl Iterator<Item = u32> {
         let state = self.jobs.get(job as usize);
-        let opponents = state.map_or(&[][..], |j| &j.opponents);
-        let links = state.into_iter().flat_map(|j| j.profile.peaks()).map(|(link, _)| link);
-        let mut found: Vec<u32> = links.flat_map(|link| self.present[link as usize].iter().copied()).collect();
-        found.sort_unstable();
-        found.dedup();
-        let sends = |o: &u32| matches!(self.jobs[*o as usize].doing, Doing::Sending { .. });
-        found.into_iter().filter(move |o| opponents.binary_search(o).is_ok()).filter(sends)
+        let near = state.map_or_else(Vec::new, |state| self.opponents_present(state));
+        near.into_iter().filter(|o| matches!(self.jobs[*o as usize].doing, Doing::Sending { .. }))
+    }
+
+    /// The opponents of a job that send or have a permission ahead on one of its links, ascending.
+    fn opponents_present(&self, of: &Job) -> Vec<u32> {
+        let mut near: Vec<u32> = of.profile.peaks().flat_map(|(link, _)| self.present[link as usize].iter().copied()).collect();
+        near.retain(|o| of.opponents.binary_search(o).is_ok());
+        near.sort_unstable();
+        near.dedup();
+        near
     }
 
     /// Whether nobody tells the ends of the job's starts, so that it takes no turns.
@@ -230,9 +226,8 @@ impl Arbiter {
         match &old.doing {
             Doing::Away => {}
             Doing::Ahead { .. } => {
-                self.set_doing(job, Doing::Ahead { withdrawn: Some(from.now) });
-                self.actions.push_back(Action::Withdraw { job });
-                self.set_timer(job, Some(from.now.saturating_add(WITHDRAW_WITHIN)));
+                self.set_doing(job, Doing::Ahead { withdrawn: None });
+                self.withdraw(job);
             }
             Doing::Waiting { since, until, ask, .. } => {
                 self.wait(job, *since, *until, *ask);
@@ -291,7 +286,8 @@ impl Arbiter {
             }
         }
         self.send(job, ask);
-        self.tell_waiting(job);
+        // Who waited because this job was permitted to start at any time may fit beside it now that it did.
+        self.consider_opponents(job);
         // The permission of an opponent that was given ahead would now be in conflict.
         self.withdraw_from_opponents(job);
     }
@@ -372,6 +368,14 @@ impl Arbiter {
 
     fn leave_queue(&mut self, job: u32, since: FabricTime) {
         self.queue.remove(&(since, job));
+        // Whoever was not to overtake this job once more is looked at again: no end may come that does so before its bound.
+        if let Doing::Waiting { overtaken_by, .. } = &mut self.jobs[job as usize].doing {
+            for other in core::mem::take(overtaken_by) {
+                if self.waits_since(other).is_some() {
+                    self.set_timer(other, Some(self.now));
+                }
+            }
+        }
         let waited = self.now.since(since);
         self.jobs[job as usize].learned.waited(waited);
     }
@@ -501,12 +505,8 @@ impl Arbiter {
         if self.open {
             return;
         }
-        let opponents = core::mem::take(&mut self.jobs[job as usize].opponents);
-        let links: Vec<u32> = self.jobs[job as usize].profile.peaks().map(|(link, _)| link).collect();
-        let mut near: Vec<u32> = links.into_iter().flat_map(|link| self.present[link as usize].iter().copied()).collect();
-        near.retain(|o| opponents.binary_search(o).is_ok());
+        let near = self.opponents_present(&self.jobs[job as usize]);
         near.into_iter().for_each(|opponent| self.withdraw(opponent));
-        self.jobs[job as usize].opponents = opponents;
     }
 
     /// Asks a permission back that a job was given ahead.

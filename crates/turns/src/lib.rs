@@ -47,7 +47,7 @@ use alloc::vec::Vec;
 
 use units::{Nanos, Rate};
 
-pub use arbiter::{Arbiter, WITHDRAW_WITHIN};
+pub use arbiter::{Activity, Arbiter, WITHDRAW_WITHIN};
 pub use event::{Action, Because, Event};
 pub use learned::{ENDS_MISSED_MAX, LEASE_GRACE};
 

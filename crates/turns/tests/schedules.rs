@@ -59,6 +59,8 @@ struct Job {
     starts: u64,
     /// Who went before it in this wait.
     overtaken: Vec<usize>,
+    /// Who went before it in this wait and took no turns from that start on: the arbiter may have counted it.
+    passed: Vec<usize>,
     /// Sending as the arbiter knows it: until the end is told or the lease is over.
     granted: Option<u64>,
     /// Ends that were not told in a row.
@@ -105,6 +107,7 @@ impl World {
                 bound: 0,
                 starts: 0,
                 overtaken: vec![],
+                passed: vec![],
                 granted,
                 silent: 0,
             });
@@ -149,9 +152,15 @@ impl World {
                 for k in 0..self.jobs.len() {
                     // An opponent that came before and still waits was overtaken.
                     let earlier = matches!(self.jobs[k].doing, Doing::Waiting { since: s } if (s, k) < (since, j));
-                    if k != j && earlier && self.opponents[k].contains(&job) && because == Because::Free {
-                        assert!(!self.jobs[k].overtaken.contains(&j), "seed {seed}: {j} overtook {k} twice in one wait");
-                        self.jobs[k].overtaken.push(j);
+                    if k != j && earlier && self.opponents[k].contains(&job) {
+                        match because {
+                            Because::Free => {
+                                assert!(!self.jobs[k].overtaken.contains(&j), "seed {seed}: {j} overtook {k} twice in one wait");
+                                self.jobs[k].overtaken.push(j);
+                            }
+                            Because::NoEnds => self.jobs[k].passed.push(j),
+                            Because::Bound | Because::Open => {}
+                        }
                     }
                 }
                 self.start(j);
@@ -211,16 +220,23 @@ impl World {
         job.ahead && (job.answers.is_none() || self.now < job.asked_back + WITHDRAW_WITHIN.0)
     }
 
-    /// Whoever waits has somebody in its way.
+    /// Whoever waits has somebody in its way: on one of its links it does not fit beside those that send, somebody may start there without
+    /// asking, or it has overtaken an opponent that still waits.
     fn check_prompt(&self) {
+        if self.arbiter.deadline().is_some_and(|at| at.0 <= self.now) {
+            return;
+        }
         for (j, job) in self.jobs.iter().enumerate() {
-            let Doing::Waiting { since } = job.doing else { continue };
-            let in_the_way = |o: &u32| {
-                let (o, other) = (*o as usize, &self.jobs[*o as usize]);
-                let earlier = matches!(other.doing, Doing::Waiting { since: s } if (s, o) < (since, j));
-                other.granted.is_some_and(|lease| lease > self.now) || self.may_start(o) || earlier
+            let Doing::Waiting { .. } = job.doing else { continue };
+            let others = || self.opponents[j].iter().map(|o| (*o as usize, &self.jobs[*o as usize]));
+            let is_full = |link: &u32| {
+                let sends = others().filter(|(_, o)| o.links.contains(link) && o.granted.is_some_and(|lease| lease > self.now));
+                sends.map(|(_, o)| o.rate).sum::<u64>() + job.rate > LIMIT
+                    || others().any(|(k, o)| o.links.contains(link) && self.may_start(k))
             };
-            assert!(self.opponents[j].iter().any(in_the_way), "seed {}: at {} job {j} waits for nobody", self.seed, self.now);
+            let overtook =
+                others().any(|(_, o)| matches!(o.doing, Doing::Waiting { .. }) && (o.overtaken.contains(&j) || o.passed.contains(&j)));
+            assert!(overtook || job.links.iter().any(is_full), "seed {}: at {} job {j} waits for nobody", self.seed, self.now);
         }
     }
 
@@ -229,6 +245,7 @@ impl World {
         let slow = if self.wild && self.random.one_in(8) { 2 } else { 1 };
         let job = &mut self.jobs[j];
         job.overtaken.clear();
+        job.passed.clear();
         job.starts += 1;
         job.doing = Doing::Sending { until: self.now + slow * job.up, told: !silent };
         (job.ahead, job.answers) = (false, None);

@@ -15,6 +15,9 @@ pub struct JobSpec {
     /// In rank order, each with the job's GPUs per host. Empty: not placed.
     #[prost(string, repeated, tag = "4")]
     pub hosts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Whether gates may delay its starts: "auto", the default, or "never".
+    #[prost(string, optional, tag = "5")]
+    pub hold: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// Synthesise the profile of this model; what is absent comes from the model's reference.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -140,12 +143,23 @@ pub struct Job {
     pub predicted_contended_ns: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "16")]
     pub predicted_all_held_ns: ::core::option::Option<u64>,
-    /// The learned period, while it is further from the declared one than the slack allows; absent otherwise.
+    /// The learned period, while it is further from the expected one than 5 %; absent otherwise.
     #[prost(uint64, optional, tag = "17")]
     pub period_mismatch_ns: ::core::option::Option<u64>,
     /// Predicted as it is: exactly those are held whose slots say so.
     #[prost(uint64, optional, tag = "18")]
     pub predicted_interleaved_ns: ::core::option::Option<u64>,
+    /// As committed: "auto" or "never".
+    #[prost(string, tag = "19")]
+    pub hold: ::prost::alloc::string::String,
+    /// Why it is not held to a slot any more, in one line; empty where that is not so.
+    #[prost(string, tag = "20")]
+    pub hold_ended: ::prost::alloc::string::String,
+    /// Predicted by the same runs, of jobs that start anywhere: as they come, and by turns. Where the service only observes, else absent.
+    #[prost(uint64, optional, tag = "21")]
+    pub predicted_free_ns: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "22")]
+    pub predicted_turns_ns: ::core::option::Option<u64>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -227,6 +241,120 @@ pub struct Agent {
     pub jobs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(string, repeated, tag = "9")]
     pub ports: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Jobs that take turns, directly or through others. Jobs of different groups never wait for each other.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TurnGroup {
+    #[prost(enumeration = "TurnGroupState", tag = "1")]
+    #[serde(with = "crate::json::turn_group_state")]
+    pub state: i32,
+    /// Why, in words.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+    /// What the last comparison came to; absent before the first.
+    #[prost(message, optional, tag = "3")]
+    pub verdict: ::core::option::Option<TurnVerdict>,
+    /// In the order in which those go that are ready at the same time.
+    #[prost(message, repeated, tag = "4")]
+    pub jobs: ::prost::alloc::vec::Vec<TurnJob>,
+}
+/// Iterations by turns over iterations free: below 1, turns make them shorter.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct TurnVerdict {
+    /// Whether the group takes turns from then on.
+    #[prost(bool, tag = "1")]
+    pub hold: bool,
+    /// Mean over the jobs, and of the job that loses most.
+    #[prost(double, tag = "2")]
+    pub held_over_free: f64,
+    #[prost(double, tag = "3")]
+    pub worst: f64,
+    #[prost(uint64, tag = "4")]
+    pub at_ns: u64,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TurnJob {
+    #[prost(string, tag = "1")]
+    pub job: ::prost::alloc::string::String,
+    #[prost(enumeration = "TurnActivity", tag = "2")]
+    #[serde(with = "crate::json::turn_activity")]
+    pub activity: i32,
+    /// Of a job that waits or sends: since when.
+    #[prost(uint64, optional, tag = "3")]
+    pub since_ns: ::core::option::Option<u64>,
+    /// Of a job that sends: when it is expected to have sent everything.
+    #[prost(uint64, optional, tag = "4")]
+    pub expected_end_ns: ::core::option::Option<u64>,
+    /// Of a job that waits: it goes then at the latest. Of one that sends: it keeps nobody waiting for longer.
+    #[prost(uint64, optional, tag = "5")]
+    pub until_ns: ::core::option::Option<u64>,
+    /// Of a job that waits: those that send in its way, or else those that came before it.
+    #[prost(string, repeated, tag = "6")]
+    pub waits_for: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Nobody tells the ends of its starts, so it takes no turns.
+    #[prost(bool, tag = "7")]
+    pub has_no_ends: bool,
+    /// Its last iterations by turns, and while its group ran free; absent where there were none.
+    #[prost(message, optional, tag = "8")]
+    pub held: ::core::option::Option<TurnTimes>,
+    #[prost(message, optional, tag = "9")]
+    pub free: ::core::option::Option<TurnTimes>,
+    /// An iteration as predicted: by turns, and free.
+    #[prost(uint64, optional, tag = "10")]
+    pub predicted_held_ns: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "11")]
+    pub predicted_free_ns: ::core::option::Option<u64>,
+    /// Starts since the job came, those of them that waited, and those that went because they had waited for as long as an iteration takes.
+    #[prost(uint64, tag = "12")]
+    pub starts: u64,
+    #[prost(uint64, tag = "13")]
+    pub waited: u64,
+    #[prost(uint64, tag = "14")]
+    pub bound: u64,
+    /// Permissions that were given before the job asked.
+    #[prost(uint64, tag = "15")]
+    pub ahead: u64,
+    /// The last ones, oldest first: what to draw who waited for whom from.
+    #[prost(message, repeated, tag = "16")]
+    pub last_starts: ::prost::alloc::vec::Vec<TurnStart>,
+}
+/// A start of a job that takes turns, in fabric time.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TurnStart {
+    /// When it was ready.
+    #[prost(uint64, tag = "1")]
+    pub ready_ns: u64,
+    /// When it began to send; absent while it waits.
+    #[prost(uint64, optional, tag = "2")]
+    pub began_ns: ::core::option::Option<u64>,
+    /// When it had sent everything; absent while it sends, and where nobody told.
+    #[prost(uint64, optional, tag = "3")]
+    pub ended_ns: ::core::option::Option<u64>,
+}
+/// What at most the last 128 iterations of one kind took, from one start to the next. A pause, such as a checkpoint, is no iteration.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TurnTimes {
+    #[prost(uint64, tag = "1")]
+    pub iterations: u64,
+    #[prost(uint64, tag = "2")]
+    pub mean_ns: u64,
+    #[prost(uint64, tag = "3")]
+    pub p50_ns: u64,
+    #[prost(uint64, tag = "4")]
+    pub p99_ns: u64,
+    /// How long an iteration waited, in the mean.
+    #[prost(uint64, tag = "5")]
+    pub mean_wait_ns: u64,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -352,7 +480,7 @@ pub enum JobState {
     Committed = 1,
     /// its gate holds it to the slot
     Held = 2,
-    /// runs as it comes: holding it would not help
+    /// runs as it comes: nobody holds it
     Free = 3,
     /// further from its slot than the slack
     Drifting = 4,
@@ -417,6 +545,84 @@ impl AgentState {
             "AGENT_STATE_CONNECTED" => Some(Self::Connected),
             "AGENT_STATE_LOST" => Some(Self::Lost),
             "AGENT_STATE_QUARANTINED" => Some(Self::Quarantined),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum TurnGroupState {
+    Unspecified = 0,
+    /// its jobs take turns
+    Held = 1,
+    /// takes turns, and runs free for a short stretch, to compare
+    TriedFree = 2,
+    /// runs free: turns were found to be worth nothing
+    LetGo = 3,
+    /// was let go, and takes turns for a short stretch, to compare
+    TriedHeld = 4,
+}
+impl TurnGroupState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "TURN_GROUP_STATE_UNSPECIFIED",
+            Self::Held => "TURN_GROUP_STATE_HELD",
+            Self::TriedFree => "TURN_GROUP_STATE_TRIED_FREE",
+            Self::LetGo => "TURN_GROUP_STATE_LET_GO",
+            Self::TriedHeld => "TURN_GROUP_STATE_TRIED_HELD",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "TURN_GROUP_STATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "TURN_GROUP_STATE_HELD" => Some(Self::Held),
+            "TURN_GROUP_STATE_TRIED_FREE" => Some(Self::TriedFree),
+            "TURN_GROUP_STATE_LET_GO" => Some(Self::LetGo),
+            "TURN_GROUP_STATE_TRIED_HELD" => Some(Self::TriedHeld),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum TurnActivity {
+    Unspecified = 0,
+    /// computes, or nobody knows
+    Away = 1,
+    /// computes, and has the permission for its next start
+    Ahead = 2,
+    /// is ready, and waits for its turn
+    Waiting = 3,
+    /// has the turn
+    Sending = 4,
+}
+impl TurnActivity {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "TURN_ACTIVITY_UNSPECIFIED",
+            Self::Away => "TURN_ACTIVITY_AWAY",
+            Self::Ahead => "TURN_ACTIVITY_AHEAD",
+            Self::Waiting => "TURN_ACTIVITY_WAITING",
+            Self::Sending => "TURN_ACTIVITY_SENDING",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "TURN_ACTIVITY_UNSPECIFIED" => Some(Self::Unspecified),
+            "TURN_ACTIVITY_AWAY" => Some(Self::Away),
+            "TURN_ACTIVITY_AHEAD" => Some(Self::Ahead),
+            "TURN_ACTIVITY_WAITING" => Some(Self::Waiting),
+            "TURN_ACTIVITY_SENDING" => Some(Self::Sending),
             _ => None,
         }
     }
@@ -499,7 +705,8 @@ pub struct EvaluateRequest {
     pub mode: i32,
     #[prost(bool, tag = "5")]
     pub explain: bool,
-    /// Predict iteration times even where the objective does not need them.
+    /// Predict iteration times even where the objective does not need them: as the jobs come, by turns and by slots. `explain` then says who
+    /// takes turns with whom, and why.
     #[prost(bool, tag = "6")]
     pub predict: bool,
 }
@@ -579,6 +786,20 @@ pub struct Evaluation {
     pub explanation: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(uint32, tag = "16")]
     pub shared_links: u32,
+    /// As the jobs come, by turns and by slots, predicted by the same runs: iteration over period as above, and the share of the time in
+    /// use in which shared links are above capacity. `time_interleaved` is that of the service's control.
+    #[prost(double, optional, tag = "17")]
+    pub time_free: ::core::option::Option<f64>,
+    #[prost(double, optional, tag = "18")]
+    pub time_by_turns: ::core::option::Option<f64>,
+    #[prost(double, optional, tag = "19")]
+    pub time_by_slots: ::core::option::Option<f64>,
+    #[prost(double, optional, tag = "20")]
+    pub overlap_free: ::core::option::Option<f64>,
+    #[prost(double, optional, tag = "21")]
+    pub overlap_by_turns: ::core::option::Option<f64>,
+    #[prost(double, optional, tag = "22")]
+    pub overlap_by_slots: ::core::option::Option<f64>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -616,9 +837,19 @@ pub struct JobShift {
     pub contended_ns: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "8")]
     pub all_held_ns: ::core::option::Option<u64>,
-    /// When exactly the jobs with `hold` are held.
+    /// When exactly the jobs with `hold` are held, or those with `turns` take turns.
     #[prost(uint64, optional, tag = "9")]
     pub interleaved_ns: ::core::option::Option<u64>,
+    /// Whether the job takes turns with others.
+    #[prost(bool, tag = "10")]
+    pub turns: bool,
+    /// As the jobs come, by turns and by slots, predicted by the same runs.
+    #[prost(uint64, optional, tag = "11")]
+    pub free_ns: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "12")]
+    pub by_turns_ns: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "13")]
+    pub by_slots_ns: ::core::option::Option<u64>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -723,6 +954,9 @@ pub struct ListJobsResponse {
     pub jobs: ::prost::alloc::vec::Vec<Job>,
     #[prost(uint64, tag = "2")]
     pub plan_version: u64,
+    /// Where the service only observes: what turns would bring, and how to have them, in one line; else empty.
+    #[prost(string, tag = "3")]
+    pub outlook: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -760,6 +994,32 @@ pub struct ListAgentsRequest {}
 pub struct ListAgentsResponse {
     #[prost(message, repeated, tag = "1")]
     pub agents: ::prost::alloc::vec::Vec<Agent>,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListTurnsRequest {
+    /// Only the groups of these jobs; empty: all groups, those first that were let go or are being tried, then the largest.
+    #[prost(string, repeated, tag = "1")]
+    pub jobs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Most groups; 0: the default of 100.
+    #[prost(uint32, tag = "2")]
+    pub limit: u32,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListTurnsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub groups: ::prost::alloc::vec::Vec<TurnGroup>,
+    /// Groups, whether or not they are among `groups`.
+    #[prost(uint32, tag = "2")]
+    pub total: u32,
+    /// Fabric time of the answer: times within it are to be compared with this.
+    #[prost(uint64, tag = "3")]
+    pub at_ns: u64,
+    #[prost(uint64, tag = "4")]
+    pub plan_version: u64,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -1151,6 +1411,31 @@ pub mod topology_client {
                 .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "ListAgents"));
             self.inner.unary(req, path, codec).await
         }
+        /// Groups of jobs that take turns: who has the turn, who waits for whom, what it costs and brings. Up to half a second old.
+        pub async fn list_turns(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListTurnsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListTurnsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/antiphase.v1alpha1.Topology/ListTurns",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "ListTurns"));
+            self.inner.unary(req, path, codec).await
+        }
         /// The plan as committed: every job's slot.
         pub async fn get_plan(
             &mut self,
@@ -1321,6 +1606,14 @@ pub mod topology_server {
             request: tonic::Request<super::ListAgentsRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ListAgentsResponse>,
+            tonic::Status,
+        >;
+        /// Groups of jobs that take turns: who has the turn, who waits for whom, what it costs and brings. Up to half a second old.
+        async fn list_turns(
+            &self,
+            request: tonic::Request<super::ListTurnsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListTurnsResponse>,
             tonic::Status,
         >;
         /// The plan as committed: every job's slot.
@@ -1815,6 +2108,51 @@ pub mod topology_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListAgentsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/antiphase.v1alpha1.Topology/ListTurns" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListTurnsSvc<T: Topology>(pub Arc<T>);
+                    impl<
+                        T: Topology,
+                    > tonic::server::UnaryService<super::ListTurnsRequest>
+                    for ListTurnsSvc<T> {
+                        type Response = super::ListTurnsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListTurnsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Topology>::list_turns(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListTurnsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

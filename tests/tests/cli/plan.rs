@@ -22,6 +22,14 @@ fn candidates_for_people() {
     expected::check("plan-table", &plan(&[]));
     expected::check("plan-as-placed", &antiphase(&[&["plan"], &CLUSTER[..]].concat()));
     expected::check("plan-time", &plan(&["--objective", "time", "--thorough", "--robust", "5", "--ecmp", "hashed:7"]));
+    for control in ["slots", "observe"] {
+        let run = antiphase(&["plan", "--fabric", "fabric.yaml", "--jobs", "near-jobs.yaml", "--control", control]);
+        expected::check(&format!("plan-{control}"), &run);
+    }
+    for (name, objective) in [("plan-unlike", "time"), ("plan-quiet", "quiet")] {
+        let run = antiphase(&["plan", "--fabric", "fabric.yaml", "--jobs", "unlike-jobs.yaml", "--objective", objective]);
+        expected::check(name, &run);
+    }
     expected::check("plan-profile-file", &antiphase(&["plan", "--fabric", "fabric.yaml", "--jobs", "profiled-jobs.yaml"]));
 }
 
@@ -30,7 +38,7 @@ fn a_plan_has_the_documented_fields() {
     let run = plan(&["-o", "json"]);
     run.ok();
     let plan = run.json();
-    assert_eq!(keys(&plan), ["candidates", "elapsed_us", "fabric", "mode", "objective", "schema"]);
+    assert_eq!(keys(&plan), ["candidates", "control", "elapsed_us", "fabric", "mode", "objective", "schema"]);
     assert_eq!(plan["schema"], "antiphase.plan/v1");
     let candidate = &plan["candidates"][0];
     let fields = [
@@ -44,6 +52,7 @@ fn a_plan_has_the_documented_fields() {
         "mean_score",
         "never_overloaded_links",
         "outcome",
+        "overlap",
         "proven",
         "relative_time",
         "shared_links",
@@ -51,14 +60,19 @@ fn a_plan_has_the_documented_fields() {
         "zero_shift_mean_score",
     ];
     assert_eq!(keys(candidate), fields);
-    assert_eq!(keys(&candidate["relative_time"]), ["all_held", "contended", "interleaved", "solo"]);
+    let fields = ["all_held", "by_slots", "by_turns", "contended", "free", "interleaved", "solo"];
+    assert_eq!(keys(&candidate["relative_time"]), fields);
+    assert_eq!(keys(&candidate["overlap"]), ["by_slots", "by_turns", "free"]);
     let across = plan["candidates"].as_array().expect("a list").iter().find(|c| c["id"] == "across").expect("a candidate");
     let link = &across["links"][0];
     assert_eq!(keys(link), ["approximate", "capacity_mbps", "jobs", "links", "score", "true_score", "uncertainty", "zero_shift_score"]);
     let job = &across["jobs"][1];
     let fields = [
         "all_held_ns",
+        "by_slots_ns",
+        "by_turns_ns",
         "contended_ns",
+        "free_ns",
         "hold",
         "interleaved_ns",
         "job",
@@ -68,9 +82,13 @@ fn a_plan_has_the_documented_fields() {
         "shift_ns",
         "slack_ns",
         "solo_ns",
+        "turns",
     ];
     assert_eq!(keys(job), fields);
     assert_eq!((&across["mean_score"], &job["shift_ns"]), (&1.0.into(), &127_500_000.into()));
+    // What is compared comes from the same runs: under turns, as the jobs come is contended, and by turns is interleaved.
+    assert_eq!((&job["contended_ns"], &job["interleaved_ns"]), (&job["free_ns"], &job["by_turns_ns"]));
+    assert_eq!((&plan["control"], &job["turns"], &job["hold"]), (&"turns".into(), &true.into(), &false.into()));
 }
 
 #[test]

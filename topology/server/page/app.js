@@ -5,7 +5,7 @@ import { byId, chip, count, duration, html, rate, render, SCORES } from "./dom.j
 import { circles } from "./circles.js";
 import { chart } from "./chart.js";
 import { map } from "./map.js";
-import { agents, chips, coloured, jobs, links, ROWS_MAX } from "./tables.js";
+import { agents, brings, chips, coloured, jobs, links, ROWS_MAX, turns } from "./tables.js";
 
 const REFRESH_MS = 2_000;
 // Counters of all ports are megabytes on a large fabric.
@@ -16,6 +16,7 @@ const SECONDS = 120;
 const SETTLE_MS = 150;
 const EVENTS_MAX = 200;
 const LINKS_ASKED = 2_000;
+const GROUPS_ASKED = 500;
 // Scores closer than this are the same.
 const SAME = 1e-9;
 // Ports drawn with their marks; the busiest.
@@ -25,7 +26,7 @@ const PLANS = ["committed", "released", "moved", "expired"];
 const MARKS = [["ecn_marked_rx", "ECN marks received", "var(--s4)"], ["cnp_tx", "CNPs sent", "var(--j5)"], ["cnp_rx_handled", "CNPs handled", "var(--j4)"]];
 
 // `fabric`: undefined until answered, null where none is set.
-const seen = { links: [], total: 0, jobs: [], plan_version: 0, agents: [], series: new Map(), hosts: [], events: [], fabric: undefined };
+const seen = { links: [], total: 0, jobs: [], plan_version: 0, agents: [], series: new Map(), hosts: [], events: [], fabric: undefined, turns: [], turns_total: 0, turns_at: 0 };
 
 const opened = () => new URLSearchParams(location.hash.slice(1)).get("link");
 // Without an id: closes. The address bar keeps no lone "#".
@@ -59,7 +60,7 @@ function next() {
 
 // What holding does for the iterations of jobs that share links: as their gates see it, or as predicted where none has reported.
 function gain() {
-  const sharing = seen.jobs.filter((j) => j.shared_links.length && j.predicted_contended_ns);
+  const sharing = seen.jobs.filter((j) => j.shared_links.length && j.predicted_contended_ns && !j.slot?.turns);
   const measured = sharing.filter((j) => j.iteration_ns);
   const part = (jobs, now) => jobs.reduce((sum, j) => sum + now(j) / j.predicted_contended_ns, 0) / jobs.length;
   const says = (part) => (Math.abs(part - 1) < 0.0005 ? "as long as" : `${Math.abs(100 * (1 - part)).toFixed(1)} % ${part < 1 ? "shorter" : "longer"} than`) ;
@@ -69,25 +70,47 @@ function gain() {
   return "";
 }
 
+// What turns do for those that take them.
+function turning() {
+  const groups = seen.turns.filter((g) => g.state === "held" || g.state === "tried_free");
+  const jobs = groups.flatMap((g) => g.jobs).map((job) => ({ ...job, brings: brings(job) })).filter((job) => job.brings);
+  const gone = seen.turns.filter((g) => g.state === "let_go").length;
+  const freed = gone ? `${count(gone, "group")} ${gone === 1 ? "was" : "were"} let go, because turns brought nothing.` : "";
+  if (!jobs.length) return freed;
+  const measured = jobs.filter((job) => job.brings.measured);
+  const among = measured.length ? measured : jobs;
+  const mean = (of) => among.reduce((sum, job) => sum + of(job), 0) / among.length;
+  const waits = mean((job) => (job.held ? job.held.mean_wait_ns / Math.max(1, job.held.mean_ns) : 0));
+  const part = mean((job) => job.brings.part);
+  const says = Math.abs(part) < 0.0005 ? "as long as" : `${(100 * Math.abs(part)).toFixed(1)} % ${part < 0 ? "shorter" : "longer"} than`;
+  return measured.length
+    ? `Measured: by turns, iterations of ${count(among.length, "job")} are on average ${says} free, and ${(100 * waits).toFixed(1)} % of their time is waiting. ${freed}`
+    : `Predicted: by turns, iterations of ${count(among.length, "job")} are on average ${says} free; what they take free is not measured yet. ${freed}`;
+}
+
 // The page in three sentences: which link is worst and whose it is, what the shifts do to scores, and to iterations.
 function drawVerdict(shared) {
-  const clear = shared.filter((l) => l.score >= 1 - SAME).length;
-  const raised = shared.filter((l) => l.score > l.zero_shift_score + SAME).length;
-  // Where every link is clear, the one that would be worst without the shifts.
-  const worst = clear < shared.length ? shared[0] : shared.reduce((a, b) => (b.zero_shift_score < a.zero_shift_score ? b : a), shared[0]);
-  const key = JSON.stringify([worst, shared.length, raised, clear, seen.fabric === null, seen.jobs.length, gain()]);
+  // Shifts are nothing to jobs that take turns.
+  const turns = new Set(seen.jobs.filter((j) => j.slot?.turns).map((j) => j.id));
+  const shifted = shared.filter((l) => l.jobs.filter((j) => turns.has(j)).length < 2);
+  const clear = shifted.filter((l) => l.score >= 1 - SAME).length;
+  const raised = shifted.filter((l) => l.score > l.zero_shift_score + SAME).length;
+  // Where every link is clear, the one that would be worst with nobody held.
+  const worst = clear < shifted.length ? shifted[0] : shared.reduce((a, b) => (b.zero_shift_score < a.zero_shift_score ? b : a), shared[0]);
+  const key = JSON.stringify([worst, shared.length, shifted.length, raised, clear, seen.fabric === null, seen.jobs.length, gain(), turning()]);
   render(byId("verdict"), key, () => {
     const missing = next();
     if (missing) return html("p", { class: "first" }, missing);
-    if (!worst) return html("p", { class: "first" }, "No link is shared by two jobs: there is nothing to shift.");
+    if (!worst) return html("p", { class: "first" }, "No link is shared by two jobs: there is nothing to keep apart.");
     const name = html("button", { class: "link", type: "button", "data-link": worst.id, onclick: () => open(worst.id) }, worst.id);
-    const all = count(shared.length, "shared link");
     const who = ["shared by ", chips(worst.jobs)];
+    const all = turns.size ? ["Jobs that meet take turns. Free, the worst link would be "] : ["Nobody waits for a link. Unshifted, the worst would be "];
+    const scores = `The shifts raise the score of ${raised ? raised.toLocaleString() : "none"} of ${count(shifted.length, "shared link")}${clear === shifted.length ? "" : `; on ${clear.toLocaleString()} nobody waits`}. `;
     return [
-      clear === shared.length
-        ? html("p", { class: "first" }, "Nobody waits for a link. Unshifted, the worst would be ", name, " with a score of ", coloured(worst.zero_shift_score), ", ", who)
+      clear === shifted.length
+        ? html("p", { class: "first" }, all, name, " with a score of ", coloured(worst.zero_shift_score), ", ", who)
         : html("p", { class: "first" }, "Worst link: ", name, " with a score of ", coloured(worst.score), " (unshifted ", coloured(worst.zero_shift_score), "), ", who),
-      html("p", {}, `The shifts raise the score of ${raised ? raised.toLocaleString() : "none"} of ${all}${clear === shared.length ? "" : `; on ${clear.toLocaleString()} nobody waits`}. ${gain()}`),
+      html("p", {}, [shifted.length ? scores : "", gain(), turning()].filter(Boolean).join(" ")),
     ];
   });
 }
@@ -97,13 +120,13 @@ function drawLinks() {
   const found = seen.links.filter((l) => has(`${l.id} ${l.jobs.join(" ")}`, filter));
   const shared = seen.links.filter((l) => typeof l.score === "number");
   drawVerdict(shared);
-  const key = JSON.stringify([found.slice(0, ROWS_MAX).map((l) => [l.id, l.score, l.zero_shift_score, l.jobs]), opened(), filter === ""]);
+  const key = JSON.stringify([found.slice(0, ROWS_MAX).map((l) => [l.id, l.score, l.zero_shift_score, l.jobs, l.by_turns]), opened(), filter === ""]);
   render(byId("links"), key, () => links(found, opened(), open,
     filter ? "No link or job of this name." : "No link carries demand."));
   byId("links-note").textContent = seen.total ? `${shared.length.toLocaleString()} of ${count(seen.total, "link")} with demand ${shared.length === 1 ? "is" : "are"} shared` +
     (found.length > ROWS_MAX ? `; the first ${ROWS_MAX} are listed` : "") : "";
   byId("legend").hidden = !shared.length;
-  render(byId("map"), JSON.stringify([shared.map((l) => [l.id, l.score, l.jobs]), opened()]), () => {
+  render(byId("map"), JSON.stringify([shared.map((l) => [l.id, l.score, l.jobs, l.by_turns]), opened()]), () => {
     byId("map-note").textContent = "";
     if (!shared.length) return html("p", { class: "empty" }, "Links that jobs share are drawn here.");
     const { drawing, shown, wide } = map(shared, opened(), open);
@@ -153,6 +176,19 @@ function drawJobs() {
   render(byId("jobs"), JSON.stringify([found.slice(0, ROWS_MAX), filter === "", [...seen.series.values()].map((s) => s.at_ms.at(-1))]), () => jobs(found, seen.series, filter ? "No job of this name, host or state." : "No job is committed."));
 }
 
+function drawTurns() {
+  byId("turns-section").hidden = !seen.turns.length;
+  const filter = byId("turns-filter").value;
+  const found = seen.turns.filter((group) => has(group.jobs.map((j) => j.job).join(" "), filter));
+  const state = (name) => seen.turns.filter((group) => group.state === name).length;
+  const rows = found.reduce((sum, group) => sum + 1 + group.jobs.length, 0);
+  byId("turns-note").textContent = [
+    count(seen.turns_total, "group"), state("let_go") && `${state("let_go")} let go`,
+    (rows > ROWS_MAX || seen.turns_total > seen.turns.length) && "the first are listed",
+  ].filter(Boolean).join(", ");
+  render(byId("turns"), JSON.stringify([found, filter === ""]), () => turns(found, seen.turns_at, "No job of this name takes turns."));
+}
+
 function drawMarks() {
   const ports = seen.hosts.map((h) => {
     const series = MARKS.flatMap(([name, title, colour]) => {
@@ -183,6 +219,7 @@ function drawAgents() {
 function draw() {
   drawVitals();
   drawLinks();
+  drawTurns();
   drawJobs();
   drawMarks();
   drawAgents();
@@ -194,10 +231,12 @@ let nextHosts = 0;
 let fabricKnown = false;
 async function ask() {
   const hosts = performance.now() > nextHosts;
-  const [links, jobs, agents, telemetry] = await Promise.all([
-    get("links", { limit: LINKS_ASKED }), get("jobs"), get("agents"), get("telemetry", { seconds: SECONDS, all_hosts: hosts }),
+  const [links, jobs, agents, turns, telemetry] = await Promise.all([
+    get("links", { limit: LINKS_ASKED }), get("jobs"), get("agents"), get("turns", { limit: GROUPS_ASKED }), get("telemetry", { seconds: SECONDS, all_hosts: hosts }),
   ]);
-  Object.assign(seen, { links: links.links, total: links.total, jobs: jobs.jobs, plan_version: jobs.plan_version, agents: agents.agents });
+  Object.assign(seen, { links: links.links, total: links.total, jobs: jobs.jobs, plan_version: jobs.plan_version, agents: agents.agents, turns: turns.groups, turns_total: turns.total, turns_at: turns.at_ns });
+  const held = new Set(turns.groups.filter((g) => g.state === "held" || g.state === "tried_held").flatMap((g) => g.jobs.map((j) => j.job)));
+  for (const link of seen.links) link.by_turns = link.zero_shift_score < 1 - SAME && link.jobs.filter((job) => held.has(job)).length > 1;
   seen.series = new Map(telemetry.jobs.map((s) => [s.job, s]));
   if (hosts) {
     seen.hosts = telemetry.hosts;
@@ -245,9 +284,10 @@ function says(change) {
 let settling = null;
 const soon = () => { settling ??= setTimeout(async () => { settling = null; await refresh(); }, SETTLE_MS); };
 
-byId("legend").append(html("li", {}, "Score"), ...SCORES.map(([, text], i) => html("li", {}, html("i", { style: `background: var(--s${i + 1})` }), text)));
+byId("legend").append(html("li", {}, "Score"), ...SCORES.map(([, text], i) => html("li", {}, html("i", { style: `background: var(--s${i + 1})` }), text)), html("li", {}, html("i", { class: "by-turns" }), "by turns"));
 byId("links-filter").addEventListener("input", drawLinks);
 byId("jobs-filter").addEventListener("input", drawJobs);
+byId("turns-filter").addEventListener("input", drawTurns);
 byId("link-close").addEventListener("click", () => open(null));
 addEventListener("popstate", moved);
 

@@ -37,6 +37,29 @@ export function spark(values, colour) {
     svg("path", { d, fill: "none", stroke: colour, "stroke-width": 1.5 }));
 }
 
+const LANE = [220, 16];
+
+// The time that the lanes of a group show: as long as the last starts of all its jobs reach back. Null where nobody has started twice.
+export function shown(jobs, now) {
+  const from = Math.max(...jobs.filter((j) => j.last_starts.length > 1).map((j) => j.last_starts[0].ready_ns));
+  return from > 0 && from < now ? [from, now] : null;
+}
+
+// The last starts of a job of a group that takes turns: pale while it waited, full while it sent. Lanes below each other show the same
+// time, so that one's end is seen above another's begin.
+export function lane(job, [from, to], colour) {
+  const x = (at) => Math.max(0, Math.min(1, (at - from) / (to - from))) * LANE[0];
+  const rect = (begin, end, height, part) => svg("rect", { x: x(begin).toFixed(1), width: Math.max(0, x(end) - x(begin)).toFixed(1), y: (LANE[1] - height) / 2, height, ...part });
+  // A start whose end nobody told ends where the next begins.
+  const ends = (s, i) => s.ended_ns ?? job.last_starts[i + 1]?.ready_ns ?? to;
+  const parts = job.last_starts.flatMap((s, i) => [
+    rect(s.ready_ns, s.began_ns ?? ends(s, i), 5, { class: "lane-waits", stroke: colour }),
+    s.began_ns ? rect(s.began_ns, ends(s, i), 13, { fill: colour }) : null,
+  ]);
+  return svg("svg", { width: LANE[0], height: LANE[1], viewBox: `0 0 ${LANE[0]} ${LANE[1]}`, role: "img", "aria-label": "when it waited and sent" },
+    svg("line", { x1: 0, x2: LANE[0], y1: LANE[1] / 2, y2: LANE[1] / 2, class: "lane-rule" }), parts);
+}
+
 function median(values) {
   if (!values.length) return Infinity;
   return [...values].sort((a, b) => a - b)[values.length >> 1];

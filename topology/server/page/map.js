@@ -48,11 +48,12 @@ function wire({ link, from, to }, open, pick, among) {
   // The two directions of a cable, and parallel cables, lie beside each other.
   const bend = (among - 1) * 14 + (from.y > to.y ? 7 : -7);
   const [x, y] = [(from.x + to.x) / 2 + bend, (from.y + to.y) / 2];
-  const score = link.score ?? 1;
+  // Shifts are nothing to jobs that take turns, and so is the score under shifts.
+  const score = link.by_turns ? 1 : link.score ?? 1;
   const width = 2 + 4 * Math.min(1, Math.max(0, 1 - score));
-  const says = `${link.id}: score ${score.toFixed(3)}, unshifted ${(link.zero_shift_score ?? 1).toFixed(3)}; ${link.jobs.join(", ")}`;
+  const says = `${link.id}: ${link.by_turns ? "by turns" : `score ${score.toFixed(3)}`}, unshifted ${(link.zero_shift_score ?? 1).toFixed(3)}; ${link.jobs.join(", ")}`;
   return svg("path", {
-    d: `M ${from.x} ${from.y} Q ${x} ${y} ${to.x} ${to.y}`, class: link.id === open ? "wire open" : "wire", stroke: scoreColour(score), "stroke-width": width,
+    d: `M ${from.x} ${from.y} Q ${x} ${y} ${to.x} ${to.y}`, class: `wire${link.by_turns ? " by-turns" : ""}${link.id === open ? " open" : ""}`, stroke: scoreColour(score), "stroke-width": width,
     "stroke-opacity": 0.85, tabindex: 0, role: "button", "aria-label": says, "aria-current": link.id === open ? "true" : undefined, "data-link": link.id,
     onclick: () => pick(link.id), onkeydown: (e) => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); pick(link.id); } },
   }, svg("title", {}, says));

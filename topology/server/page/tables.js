@@ -1,7 +1,7 @@
 // The tables of the page.
 
 import { html, chip, count, duration, jobColour, rate, scoreClass, scoreColour, signed } from "./dom.js";
-import { spark } from "./chart.js";
+import { lane, shown, spark } from "./chart.js";
 
 // Rows that a browser lays out at once without stutter; the filter finds the rest.
 export const ROWS_MAX = 200;
@@ -30,6 +30,7 @@ function scores(link) {
   const after = link.score ?? null;
   if (after === null) return [cell("–", "number"), cell("–", "number"), cell("")];
   const before = link.zero_shift_score ?? 1;
+  if (link.by_turns) return [cell(coloured(before), "number"), cell("by turns", "number"), cell("")];
   return [cell(coloured(before), "number"), cell(coloured(after), "number"), cell(bar(after, before))];
 }
 
@@ -43,7 +44,7 @@ export function links(all, open, pick, nothing) {
   return table([
     ["Link", "From one end to the other; the other direction is a link of its own"],
     [">Unshifted", "The score if nobody were shifted"],
-    [">Score", "With the committed shifts. 1: nobody waits; otherwise 1 less the mean demand over capacity, in capacities"],
+    [">Score", "With the committed shifts; jobs that take turns need none. 1: nobody waits; otherwise 1 less the mean demand over capacity, in capacities"],
     ["", "The score as a bar; the stroke is the score if nobody were shifted"],
     ["Jobs", "Who sends over it"],
     [">Peak", "The jobs' highest demands together, of the capacity"],
@@ -92,6 +93,78 @@ export function jobs(all, series, nothing) {
     [">Failed open", "Starts let through because the plan could not be trusted"],
     ["Shares", "Links that it shares with others"],
   ], rows.length ? rows : empty(15, nothing));
+}
+
+const NOW = { sending: "sends", waiting: "waits", ahead: "may start", away: "computes" };
+// Less is chance.
+const EVEN = 0.005;
+
+// What a job does at this moment. No times: they would be others at each look.
+function now(job) {
+  if (job.has_no_ends) return html("span", { class: "state-drifting", title: "Its gate never says that it has sent everything: gate.done()" }, "takes no turns");
+  const word = html("span", { class: `now now-${job.activity}`, style: `--job: ${jobColour(job.job)}` }, NOW[job.activity] ?? job.activity);
+  return job.activity === "waiting" && job.waits_for.length ? [word, " for ", chips(job.waits_for)] : word;
+}
+
+// What turns bring: measured where both was measured, else predicted.
+export function brings(job) {
+  const part = (held, free) => (held && free ? { part: held / free - 1 } : null);
+  const measured = part(job.held?.mean_ns, job.free?.mean_ns);
+  if (measured) return { ...measured, measured: true };
+  const predicted = part(job.predicted_held_ns, job.predicted_free_ns);
+  return predicted && { ...predicted, measured: false };
+}
+
+export const percent = (part) => `${part > 0 ? "+" : part < 0 ? "−" : ""}${(100 * Math.abs(part)).toFixed(1)} %`;
+
+function gain(job) {
+  const found = brings(job);
+  if (!found) return "–";
+  const kind = found.part < -EVEN ? "gain" : found.part > EVEN ? "loss" : "even";
+  return [html("span", { class: kind }, percent(found.part)), found.measured ? "" : html("small", { class: "predicted" }, " predicted")];
+}
+
+// How much of its time a job waits, as a bar and a number.
+function waits(times) {
+  if (!times) return "–";
+  const part = times.mean_wait_ns / Math.max(1, times.mean_ns);
+  return [html("span", { class: "bar waits" }, html("i", { style: `width: ${(100 * Math.min(1, part)).toFixed(1)}%` })), ` ${(100 * part).toFixed(1)} %`];
+}
+
+// A row for each job below one for its group.
+export function turns(groups, at, nothing) {
+  const times = (t, predicted) => (t ? duration(t.mean_ns) : predicted ? html("small", { class: "predicted" }, `${duration(predicted)} predicted`) : "–");
+  const worst = (t) => (t ? duration(t.p99_ns) : "–");
+  const row = (time) => (job) => html("tr", {},
+    cell(chip(job.job)),
+    cell(now(job), "wrap"),
+    cell(time ? lane(job, time, jobColour(job.job)) : ""),
+    cell(gain(job), "number"),
+    cell(times(job.held, job.predicted_held_ns), "number"),
+    cell(worst(job.held), "number"),
+    cell(times(job.free, job.predicted_free_ns), "number"),
+    cell(worst(job.free), "number"),
+    cell(waits(job.held), "number"),
+    cell(job.starts ? `${(100 * job.bound / job.starts).toFixed(1)} %` : "–", "number"));
+  const head = (group) => html("tr", { class: "group" }, html("th", { colspan: 10, scope: "rowgroup" },
+    html("p", {}, html("b", { class: `group-${group.state}` }, `Group of ${group.jobs.length}`), ` ${group.reason}`)));
+  const rows = [];
+  for (const group of groups) {
+    if (rows.length >= ROWS_MAX) break;
+    rows.push(head(group), ...group.jobs.slice(0, ROWS_MAX - rows.length).map(row(shown(group.jobs, at))));
+  }
+  return table([
+    ["Job", ""],
+    ["Now", "sends: it has the turn; waits: it is ready, and goes when those ahead have ended; may start: nobody is in its way; computes: it needs no turn"],
+    ["Last starts", "Full: it sent; thin: it was ready and waited. The lanes of a group show the same time, up to when the page asked"],
+    [">Turns bring", "Iterations by turns over iterations free, in the mean: measured where both was, else predicted"],
+    [">By turns", "The mean of its last iterations by turns, at most 128; predicted before the first"],
+    [">99 %", "Of its iterations by turns, 99 % took no longer"],
+    [">Free", "The mean of its last iterations while its group ran free; predicted before the first"],
+    [">99 %", "Of its iterations free, 99 % took no longer"],
+    [">Waits", "The share of its time by turns that it waits"],
+    [">At bound", "Starts that went because they had waited for as long as an iteration takes"],
+  ], rows.length ? rows : empty(10, nothing));
 }
 
 export function agents(all) {

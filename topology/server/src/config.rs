@@ -40,8 +40,10 @@ pub struct Config {
     pub fabric: Option<PathBuf>,
     /// Among equal next hops: `spread` or `hashed:SEED`.
     pub ecmp: String,
-    /// How jobs are kept apart that gain by it.
-    pub control: Control,
+    /// How jobs are kept apart that gain by it. `None`: as the state file was written last ([`Config::decide_control`]).
+    pub control: Option<Control>,
+    /// What turns are chosen for.
+    pub objective: Objective,
     /// Certificates; without them only loopback is served.
     pub tls: Option<TlsFiles>,
     /// How jobs are planned.
@@ -59,12 +61,34 @@ pub struct Config {
 #[serde(rename_all = "lowercase")]
 pub enum Control {
     /// By event: a job goes when those ahead of it have ended.
-    #[default]
     Turns,
     /// By time: each job starts in its slot.
     Slots,
-    /// Not at all: what keeping them apart would bring is predicted and shown.
+    /// Not at all: what turns would bring is predicted and shown.
+    #[default]
     Observe,
+}
+
+impl From<plan::Control> for Control {
+    fn from(control: plan::Control) -> Self {
+        match control {
+            plan::Control::Turns => Self::Turns,
+            plan::Control::Slots => Self::Slots,
+            plan::Control::Observe => Self::Observe,
+        }
+    }
+}
+
+impl Control {
+    /// As the configuration names it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Turns => "turns",
+            Self::Slots => "slots",
+            Self::Observe => "observe",
+        }
+    }
 }
 
 impl From<Control> for plan::Control {
@@ -73,6 +97,26 @@ impl From<Control> for plan::Control {
             Control::Turns => Self::Turns,
             Control::Slots => Self::Slots,
             Control::Observe => Self::Observe,
+        }
+    }
+}
+
+/// What turns are chosen for, as [`plan::turns::Objective`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Objective {
+    /// Short iterations.
+    #[default]
+    Time,
+    /// Links that are seldom above capacity, where iterations are hardly longer for it.
+    Quiet,
+}
+
+impl From<Objective> for plan::turns::Objective {
+    fn from(objective: Objective) -> Self {
+        match objective {
+            Objective::Time => Self::Time,
+            Objective::Quiet => Self::Quiet,
         }
     }
 }
@@ -178,7 +222,8 @@ impl Default for Config {
             state: PathBuf::from("/var/lib/antiphase/topology.redb"),
             fabric: None,
             ecmp: "spread".into(),
-            control: Control::default(),
+            control: None,
+            objective: Objective::default(),
             tls: None,
             plan: PlanConfig::default(),
             agents: AgentsConfig::default(),
@@ -355,6 +400,12 @@ impl Config {
         Ok(())
     }
 
+    /// The control from now on: what the configuration says, else what the state file was written under `last`, else the default.
+    pub fn decide_control(&mut self, last: Option<plan::Control>) -> Control {
+        // An upgrade changes nothing of what jobs are used to; only a new cluster begins with the default.
+        *self.control.get_or_insert(last.map(Control::from).unwrap_or_default())
+    }
+
     /// Keys that differ from `running` and take effect only at the next start.
     #[must_use]
     pub fn needs_restart(&self, running: &Self) -> Vec<&'static str> {
@@ -362,7 +413,9 @@ impl Config {
             ("listen", self.listen != running.listen),
             ("state", self.state != running.state),
             ("ecmp", self.ecmp != running.ecmp),
-            ("control", self.control != running.control),
+            // Without the key the next start goes on as this one runs.
+            ("control", self.control.is_some() && self.control != running.control),
+            ("objective", self.objective != running.objective),
             ("tls", self.tls != running.tls),
             ("plan", self.plan != running.plan),
             ("agents", self.agents != running.agents),
@@ -398,8 +451,10 @@ mod tests {
         let set: String = example.lines().map(|l| l.strip_prefix("#:").unwrap_or(l).to_owned() + "\n").collect();
         let parsed = Config::parse(&set).unwrap();
         assert!(parsed.fabric.is_some() && parsed.tls.is_some());
-        assert_eq!(Config { fabric: None, tls: None, ..parsed }, Config::default());
-        let keys = ["listen", "state", "fabric", "ecmp", "control", "certificate", "key", "client_ca", "headroom_permille", "ttl_s"];
+        assert_eq!(parsed.control, Some(Control::default()), "what a new cluster begins with");
+        assert_eq!(Config { fabric: None, tls: None, control: None, ..parsed }, Config::default());
+        let keys =
+            ["listen", "state", "fabric", "ecmp", "control", "objective", "certificate", "key", "client_ca", "headroom_permille", "ttl_s"];
         let more = ["connections", "body_mib", "request_s", "stall_s", "evaluations", "watchers", "format", "level"];
         let agents = ["report_ms", "probe_ms", "silence_ms", "sessions"];
         for key in keys.iter().chain(&more).chain(&agents) {
@@ -466,6 +521,20 @@ mod tests {
         assert_eq!(Config::load(None, &env, &overrides).unwrap().listen.port(), 8);
         assert!(Config::load(None, &|_| Some("nonsense".into()), &Overrides::default()).unwrap_err().0.starts_with("ANTIPHASE_"));
         assert!(Config::load(Some(Path::new("/nonexistent/x.toml")), NO_ENV, &Overrides::default()).unwrap_err().0.contains("x.toml"));
+    }
+
+    #[test]
+    fn a_new_cluster_observes_and_an_old_one_goes_on_as_it_was() {
+        let decide = |text: &str, last| Config::parse(text).unwrap().decide_control(last);
+        assert_eq!(decide("", None), Control::Observe);
+        assert_eq!(decide("", Some(plan::Control::Turns)), Control::Turns);
+        assert_eq!(decide("", Some(plan::Control::Slots)), Control::Slots);
+        assert_eq!(decide("control = \"observe\"", Some(plan::Control::Turns)), Control::Observe);
+        assert!(Config::parse("control = \"sometimes\"").unwrap_err().0.starts_with("line 1: "));
+        let mut running = Config::default();
+        running.decide_control(None);
+        assert!(Config::default().needs_restart(&running).is_empty());
+        assert_eq!(Config::parse("control = \"turns\"").unwrap().needs_restart(&running), ["control"]);
     }
 
     #[test]

@@ -42,7 +42,7 @@ const fn large(name: &'static str, needed: Role, shape: &'static Shape) -> Rpc {
 }
 
 /// All RPCs: an RPC that is not in this list cannot be called.
-const RPCS: [Rpc; 13] = [
+const RPCS: [Rpc; 14] = [
     large("Solve", Role::Evaluate, &Shape(&[(4, &FLAT)])),
     large("Evaluate", Role::Evaluate, &Shape(&[(1, &JOB), (2, &CANDIDATE)])),
     large("Commit", Role::Admin, &Shape(&[(1, &JOB)])),
@@ -52,6 +52,7 @@ const RPCS: [Rpc; 13] = [
     lists("ListJobs", Role::Read),
     lists("ListLinks", Role::Read),
     lists("ListAgents", Role::Read),
+    lists("ListTurns", Role::Read),
     lists("GetPlan", Role::Read),
     lists("ListEvents", Role::Read),
     lists("WatchEvents", Role::Read),
@@ -129,6 +130,10 @@ impl Topology for Rpcs {
 
     async fn list_agents(&self, request: Request<pb::ListAgentsRequest>) -> Result<Response<pb::ListAgentsResponse>, Status> {
         self.answer(request, |_| self.api.agents()).await
+    }
+
+    async fn list_turns(&self, request: Request<pb::ListTurnsRequest>) -> Result<Response<pb::ListTurnsResponse>, Status> {
+        self.answer(request, async |r| self.api.turns(&r).await).await
     }
 
     async fn get_plan(&self, request: Request<pb::GetPlanRequest>) -> Result<Response<pb::Plan>, Status> {

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use prometheus::{GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+use state::turns::{Granted, Verdict};
 
 /// From half a millisecond to half a minute.
 const EVALUATE_BUCKETS: &[f64] = &[0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
@@ -14,6 +15,13 @@ const STORE_BUCKETS: &[f64] = &[0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.00
 
 /// From a thread that was awake to one that waited for a processor.
 const GRANT_BUCKETS: &[f64] = &[0.000_02, 0.000_05, 0.000_1, 0.000_2, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.05];
+
+/// From a moment to the longest iteration that a wait may last.
+const WAIT_BUCKETS: &[f64] = &[0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+/// Why a start may go, and what a comparison comes to: each has a series from the first scrape on, so that its rate is known when it
+/// happens for the first time.
+const GRANT_REASONS: [&str; 6] = ["ahead", "at_once", "waited", "bound", "no_ends", "open"];
+const VERDICTS: [&str; 4] = ["kept", "let_go", "held_again", "left_free"];
 
 /// What is counted as it happens.
 #[derive(Debug)]
@@ -33,6 +41,9 @@ pub struct Metrics {
     turn_orders: IntCounter,
     turn_grant: Histogram,
     turns_waiting: IntGauge,
+    turn_starts: IntCounterVec,
+    turn_wait: Histogram,
+    turn_verdicts: IntCounterVec,
 }
 
 impl Metrics {
@@ -66,8 +77,16 @@ impl Metrics {
             turn_orders: IntCounter::new("turn_orders_total", "Orders to agents about starts of jobs that take turns.")?,
             turn_grant: seconds("turn_grant_seconds", "Time from a note that asks to its grant, where the way was free.", GRANT_BUCKETS)?,
             turns_waiting: IntGauge::new("turns_waiting", "Jobs that wait for their turn.")?,
+            turn_starts: IntCounterVec::new(Opts::new("turn_grants_total", "Starts that were told to go, by reason."), &["reason"])?,
+            turn_wait: seconds("turn_wait_seconds", "How long starts waited for their turn that did not go at once.", WAIT_BUCKETS)?,
+            turn_verdicts: IntCounterVec::new(
+                Opts::new("turn_verdicts_total", "Comparisons of groups by turns and free, by what came of them."),
+                &["verdict"],
+            )?,
             registry,
         };
+        GRANT_REASONS.iter().for_each(|reason| drop(metrics.turn_starts.with_label_values(&[reason])));
+        VERDICTS.iter().for_each(|verdict| drop(metrics.turn_verdicts.with_label_values(&[verdict])));
         let r = &metrics.registry;
         r.register(Box::new(metrics.evaluate.clone()))?;
         r.register(Box::new(metrics.store_commit.clone()))?;
@@ -83,6 +102,9 @@ impl Metrics {
         r.register(Box::new(metrics.turn_orders.clone()))?;
         r.register(Box::new(metrics.turn_grant.clone()))?;
         r.register(Box::new(metrics.turns_waiting.clone()))?;
+        r.register(Box::new(metrics.turn_starts.clone()))?;
+        r.register(Box::new(metrics.turn_wait.clone()))?;
+        r.register(Box::new(metrics.turn_verdicts.clone()))?;
         Ok(metrics)
     }
 
@@ -141,6 +163,33 @@ impl Metrics {
     /// So many jobs wait for their turn.
     pub fn turns_waiting(&self, count: usize) {
         self.turns_waiting.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// A start was told to go.
+    pub fn turn_start(&self, granted: Granted) {
+        let [ahead, at_once, waited, bound, no_ends, open] = GRANT_REASONS;
+        let (reason, wait) = match granted {
+            Granted::Ahead => (ahead, None),
+            Granted::AtOnce => (at_once, None),
+            Granted::Waited(wait) => (waited, Some(wait)),
+            Granted::Bound(wait) => (bound, Some(wait)),
+            Granted::NoEnds => (no_ends, None),
+            Granted::Open => (open, None),
+        };
+        self.turn_starts.with_label_values(&[reason]).inc();
+        wait.into_iter().for_each(|wait| self.turn_wait.observe(Duration::from_nanos(wait.0).as_secs_f64()));
+    }
+
+    /// A group was compared.
+    pub fn turn_verdict(&self, verdict: &Verdict) {
+        let [kept, let_go, held_again, left_free] = VERDICTS;
+        let word = match (verdict.hold, verdict.is_new) {
+            (true, false) => kept,
+            (false, true) => let_go,
+            (true, true) => held_again,
+            (false, false) => left_free,
+        };
+        self.turn_verdicts.with_label_values(&[word]).inc();
     }
 
     /// A connection was cut because its client stopped reading.

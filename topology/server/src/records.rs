@@ -1,7 +1,8 @@
 //! Between what the state machine wants kept and what a store keeps.
 
+use plan::Control;
 use state::{Commitment, Document, Record, Slot};
-use store::{AnswerRecord, Change, FabricRecord, JobRecord, Key, LeaseRecord, PlanVersionRecord, SlotRecord};
+use store::{AnswerRecord, Change, ControlRecord, FabricRecord, JobRecord, Key, LeaseRecord, PlanVersionRecord, SlotRecord};
 use units::{FabricTime, Nanos};
 
 use crate::resolve;
@@ -13,12 +14,15 @@ use crate::resolve;
 pub(crate) fn changes(record: &Record) -> Result<Vec<Change>, String> {
     let put = match record {
         Record::Fabric { version, text } => store::Record::Fabric(FabricRecord { version: *version, text: text.clone() }),
-        Record::PlanVersion { plan_version } => store::Record::PlanVersion(PlanVersionRecord { plan_version: *plan_version }),
-        Record::Job { name, document, lease, headroom_permille } => {
+        Record::PlanVersion { plan_version, control } => {
+            store::Record::PlanVersion(PlanVersionRecord { plan_version: *plan_version, control: Some(control_record(*control)) })
+        }
+        Record::Job { name, document, lease, headroom_permille, hold_ended } => {
             let lease = lease.map(|(length, until)| LeaseRecord { length_ns: length.0, until_ns: until.0 });
             // The document is opaque to the state machine: it goes through as the value that this server put in.
             let document = resolve::kept(name, document)?;
-            store::Record::Job(JobRecord { document, lease, headroom_permille: *headroom_permille })
+            let hold_ended = hold_ended.as_deref().map(str::to_owned);
+            store::Record::Job(JobRecord { document, lease, headroom_permille: *headroom_permille, hold_ended })
         }
         Record::Slot(slot) => store::Record::Slot(slot.job.clone(), slot_record(slot)),
         Record::Key { key, at, answer } => {
@@ -37,13 +41,16 @@ pub(crate) fn changes(record: &Record) -> Result<Vec<Change>, String> {
 pub(crate) fn record(kept: store::Record) -> Record {
     match kept {
         store::Record::Fabric(fabric) => Record::Fabric { version: fabric.version, text: fabric.text },
-        store::Record::PlanVersion(plan_version) => Record::PlanVersion { plan_version: plan_version.plan_version },
-        store::Record::Job(JobRecord { document, lease, headroom_permille }) => Record::Job {
+        store::Record::PlanVersion(PlanVersionRecord { plan_version, control: kept }) => {
+            Record::PlanVersion { plan_version, control: control(kept) }
+        }
+        store::Record::Job(JobRecord { document, lease, headroom_permille, hold_ended }) => Record::Job {
             // `decode` made sure that this id is the name in the key.
             name: document.id.clone(),
             document: Document::new(document),
             lease: lease.map(|l| (Nanos(l.length_ns), FabricTime(l.until_ns))),
             headroom_permille,
+            hold_ended: hold_ended.map(Into::into),
         },
         store::Record::Slot(job, kept) => Record::Slot(slot(job, kept)),
         store::Record::Answer(key, AnswerRecord { at_ns, plan_version, slots, moved, score }) => {
@@ -51,6 +58,31 @@ pub(crate) fn record(kept: store::Record) -> Record {
             Record::Key { key, at: FabricTime(at_ns), answer: Commitment { plan_version, slots, moved, score } }
         }
     }
+}
+
+fn control_record(control: Control) -> ControlRecord {
+    match control {
+        Control::Turns => ControlRecord::Turns,
+        Control::Slots => ControlRecord::Slots,
+        Control::Observe => ControlRecord::Observe,
+    }
+}
+
+/// The control that was kept. Of services that kept none turns were the default.
+fn control(kept: Option<ControlRecord>) -> Control {
+    match kept {
+        Some(ControlRecord::Turns) | None => Control::Turns,
+        Some(ControlRecord::Slots) => Control::Slots,
+        Some(ControlRecord::Observe) => Control::Observe,
+    }
+}
+
+/// The control under which a state file was written last; `None` of a new one.
+pub(crate) fn last_control(records: &[store::Record]) -> Option<Control> {
+    records.iter().find_map(|kept| match kept {
+        store::Record::PlanVersion(kept) => Some(control(kept.control)),
+        _ => None,
+    })
 }
 
 fn slot_record(slot: &Slot) -> SlotRecord {
@@ -112,9 +144,11 @@ mod tests {
         let answer = Commitment { plan_version: 1, slots: vec![sample.clone()], moved: vec!["a".into()], score: 0.75 };
         let records = [
             Record::Fabric { version: 7, text: "schema: x\n".into() },
-            Record::PlanVersion { plan_version: u64::MAX },
-            Record::Job { name: "a".into(), document: a, lease: Some((Nanos(1), FabricTime(2))), headroom_permille: 50 },
-            Record::Job { name: "b".into(), document: b, lease: None, headroom_permille: 0 },
+            Record::PlanVersion { plan_version: u64::MAX, control: Control::Turns },
+            Record::PlanVersion { plan_version: 1, control: Control::Slots },
+            Record::PlanVersion { plan_version: 1, control: Control::Observe },
+            Record::Job { name: "a".into(), document: a, lease: Some((Nanos(1), FabricTime(2))), headroom_permille: 50, hold_ended: None },
+            Record::Job { name: "b".into(), document: b, lease: None, headroom_permille: 0, hold_ended: Some("it slips".into()) },
             Record::Slot(sample),
             Record::Key { key: "k\u{0}".into(), at: FabricTime(9), answer },
         ];
@@ -124,6 +158,8 @@ mod tests {
             assert_eq!(kept.key().to_string(), before.key());
             assert_eq!(record(kept.clone()), before);
         }
+        let before = store::Record::PlanVersion(PlanVersionRecord { plan_version: 3, control: None });
+        assert_eq!((last_control(&[before]), last_control(&[])), (Some(Control::Turns), None));
         for gone in [Record::JobGone { name: "a".into() }, Record::KeyGone { key: "k".into() }] {
             let removed = |change: &Change| match change {
                 Change::Remove(key) => key.to_string(),
@@ -131,7 +167,8 @@ mod tests {
             };
             assert_eq!(changes(&gone).unwrap().iter().map(removed).collect::<Vec<_>>(), gone.erases());
         }
-        let strange = Record::Job { name: "a".into(), document: Document::new(Arc::new(7)), lease: None, headroom_permille: 0 };
+        let document = Document::new(Arc::new(7));
+        let strange = Record::Job { name: "a".into(), document, lease: None, headroom_permille: 0, hold_ended: None };
         assert!(changes(&strange).is_err());
     }
 }

@@ -28,15 +28,17 @@ pub(crate) fn document(index: usize, spec: &JobSpec) -> Result<JobDoc, String> {
     // The name may be of any length and anything, so the message shows a cut and quoted one.
     let refuse = |problem: &dyn std::fmt::Display| format!("jobs[{index}] ({:?}): {}", cut(&spec.id), one_line(problem));
     units::check_name(&spec.id).map_err(|problem| refuse(&format!("id: {problem}")))?;
-    let JobSpec { id, model, profile, hosts } = spec;
+    let JobSpec { id, model, profile, hosts, hold } = spec;
     // A profile comes as JSON text inside the message; its own reader judges it when the job is placed.
     let profile = profile.as_deref().map(serde_json::from_str).transpose().map_err(|e| refuse(&format!("profile: {e}")))?;
+    let hold = hold.as_deref().map(str::parse).transpose().map_err(|e: job::UnknownHold| refuse(&e))?;
     Ok(JobDoc {
         id: id.clone(),
         model: model.as_ref().map(model_doc),
         profile,
         profile_file: None,
         hosts: Some(hosts.clone()).filter(|hosts| !hosts.is_empty()),
+        hold,
     })
 }
 
@@ -95,7 +97,7 @@ mod tests {
 
     fn spec(id: &str, hosts: &[&str]) -> JobSpec {
         let model = Some(Model { name: "vgg16".into(), batch: Some(1_700), ..Model::default() });
-        JobSpec { id: id.into(), model, profile: None, hosts: hosts.iter().map(|h| (*h).to_owned()).collect() }
+        JobSpec { id: id.into(), model, hosts: hosts.iter().map(|h| (*h).to_owned()).collect(), ..JobSpec::default() }
     }
 
     #[test]
@@ -130,8 +132,8 @@ mod tests {
             gpu_gflops: Some(12),
         };
         let said = serde_json::to_value(&model).unwrap();
-        let made = document(0, &JobSpec { model: Some(model), ..spec("a", &[]) }).unwrap();
-        assert_eq!(serde_json::to_value(&made).unwrap(), serde_json::json!({ "id": "a", "model": said }));
+        let made = document(0, &JobSpec { model: Some(model), hold: Some("never".into()), ..spec("a", &[]) }).unwrap();
+        assert_eq!(serde_json::to_value(&made).unwrap(), serde_json::json!({ "id": "a", "model": said, "hold": "never" }));
     }
 
     #[test]
@@ -142,6 +144,8 @@ mod tests {
         assert!(error(spec("a", &[])).contains("no hosts"));
         assert!(error(spec("../a", &["h1"])).contains("id: the name begins with a dot"));
         assert!(error(JobSpec { model: None, ..spec("a", &["h1", "h2"]) }).contains("exactly one of"));
+        let hold = error(JobSpec { hold: Some("some\ntimes".into()), ..spec("a", &["h1", "h2"]) });
+        assert_eq!(hold, "jobs[0] (\"a\"): hold: \"some\\ntimes\"; expected auto or never");
         let junk = error(JobSpec { model: None, profile: Some("{\n\"x\"".into()), ..spec("a", &["h1"]) });
         assert!(junk.contains("profile") && !junk.contains('\n'), "{junk}");
         let long = error(spec(&"x".repeat(10_000), &["h1"]));

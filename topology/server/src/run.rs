@@ -27,7 +27,7 @@ use crate::{
     http::{Accepted, Acceptor, Stream, router, serve},
     logs::{self, LevelHandle},
     metrics::Metrics,
-    pki, quic,
+    pki, quic, records,
     resolve::one_line,
     role::Caller,
     shutdown::Shutdown,
@@ -178,7 +178,7 @@ fn start(args: &Args) -> Result<(), Failure> {
 }
 
 /// The service from its first to its last moment.
-async fn service(config: Config, reload: Reload) -> Result<(), Failure> {
+async fn service(mut config: Config, reload: Reload) -> Result<(), Failure> {
     let other = |e: &dyn std::fmt::Display| Failure::Other(e.to_string());
     // Signals are taken before the file is opened: a SIGTERM during a long start must not end the process in the middle of it.
     let signals = Signals::take().map_err(|e| other(&e))?;
@@ -187,6 +187,7 @@ async fn service(config: Config, reload: Reload) -> Result<(), Failure> {
     let around =
         Surroundings { clock, events: EventLog::new(clock.now()), telemetry: TelemetryHandle::default(), metrics: Arc::clone(&metrics) };
     let (file, loaded) = open(&config.state)?;
+    decide_control(&mut config, &loaded);
     // The configuration was checked.
     let ecmp: Ecmp = config.ecmp.parse().map_err(|e| other(&e))?;
     let controller = Controller::start(&plan(&config, ecmp), file, loaded, around.clone())
@@ -304,8 +305,21 @@ fn plan(config: &Config, ecmp: Ecmp) -> state::Config {
         plan_ttl: Nanos(u64::from(config.plan.ttl_s) * 1_000_000_000),
         headroom_permille: config.plan.headroom_permille,
         idle_timeout: config.agents.idle_timeout(),
-        control: config.control.into(),
+        control: config.control.unwrap_or_default().into(),
+        objective: config.objective.into(),
         ..state::Config::default()
+    }
+}
+
+/// Decides the control, and says so where the configuration does not.
+fn decide_control(config: &mut Config, loaded: &Loaded) {
+    let last = records::last_control(&loaded.records);
+    let said = config.control.is_some();
+    let control = config.decide_control(last).word();
+    match last {
+        _ if said => {}
+        None => tracing::info!("control = {control}, as a new cluster begins; nobody is held"),
+        Some(_) => tracing::warn!("control = {control}, as the state file was written last; set control = \"{control}\" to say so"),
     }
 }
 
@@ -371,6 +385,8 @@ impl Reload {
             listen: old.listen,
             state: old.state.clone(),
             ecmp: old.ecmp.clone(),
+            control: old.control,
+            objective: old.objective,
             tls: old.tls.clone(),
             plan: old.plan,
             agents: old.agents,

@@ -2,8 +2,9 @@
 
 use prometheus::{Encoder, Gauge, GaugeVec, IntCounterVec, Opts, Registry, TextEncoder};
 use proto::v1alpha1 as pb;
+use state::turns::{GroupState, Measured};
 
-use crate::{controller::Snapshot, links::LinkTable, metrics::Metrics, quic};
+use crate::{controller::Snapshot, links::LinkTable, metrics::Metrics, quic, turns::TurnsSnapshot};
 
 /// Links with a series of their own: those with the lowest scores.
 pub const LINKS_MAX: usize = 200;
@@ -22,6 +23,7 @@ impl Metrics {
         jobs(&state, now.snapshot)?;
         agents(&state, now.snapshot)?;
         sessions(&state, now.sessions)?;
+        now.turns.map_or(Ok(()), |now| turns(&state, now))?;
         let single = |name: &str, help: &str, value: f64| -> Result<(), prometheus::Error> {
             let gauge = Gauge::new(name, help)?;
             gauge.set(value);
@@ -54,6 +56,8 @@ impl Metrics {
     }
 }
 
+const NANOS_PER_SECOND: f64 = 1e9;
+
 /// What a scrape looks at.
 #[derive(Clone, Copy, Debug)]
 pub struct Now<'a> {
@@ -61,6 +65,8 @@ pub struct Now<'a> {
     pub snapshot: &'a Snapshot,
     /// Scores of the links.
     pub links: &'a LinkTable,
+    /// Jobs that take turns; `None` where nobody gives any.
+    pub turns: Option<&'a TurnsSnapshot>,
     /// Whether the last write succeeded.
     pub store_up: bool,
     /// Samples that telemetry dropped.
@@ -97,7 +103,6 @@ fn links(registry: &Registry, table: &LinkTable) -> Result<(), prometheus::Error
 }
 
 fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Error> {
-    const NANOS_PER_SECOND: f64 = 1e9;
     let count = gauges(registry, "jobs", "Committed jobs by state.", ["state"])?;
     let period = gauges(registry, "job_period_seconds", "Scheduled length of an iteration.", ["job"])?;
     let shift = gauges(registry, "job_time_shift_seconds", "Start of the iterations within the period, in fabric time.", ["job"])?;
@@ -106,9 +111,13 @@ fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Erro
     let mismatch = gauges(
         registry,
         "job_period_mismatch_seconds",
-        "Learned period less the declared one, while the slack does not cover it.",
+        "Learned period less the declared one, while it is further from the expected one than 5 %.",
         ["job"],
     )?;
+    let free =
+        gauges(registry, "job_predicted_free_seconds", "Predicted iteration as jobs come, while the service only observes.", ["job"])?;
+    let by_turns =
+        gauges(registry, "job_predicted_turns_seconds", "The same if jobs took turns where that is predicted to help.", ["job"])?;
     let error = gauges(registry, "job_shift_error_seconds", "Median start minus slot; positive is late.", ["job"])?;
     let counter = |name: &str, help: &str| -> Result<IntCounterVec, prometheus::Error> {
         let vec = IntCounterVec::new(Opts::new(name, help), &["job"])?;
@@ -124,7 +133,7 @@ fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Erro
         let jobs = snapshot.jobs.iter().filter(|j| j.message.state() == state).count();
         count.with_label_values(&[word(state.as_str_name(), "JOB_STATE_")]).set(jobs as f64);
     }
-    // `JOBS_MAX` bounds the scrape: each job has up to eight series.
+    // `JOBS_MAX` bounds the scrape: each job has up to ten series.
     for job in snapshot.jobs.iter().take(JOBS_MAX).map(|j| &j.message) {
         let label = [job.id.as_str()];
         solo.with_label_values(&label).set(job.solo_period_ns as f64 / NANOS_PER_SECOND);
@@ -136,6 +145,8 @@ fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Erro
         let set = |gauge: &GaugeVec, value: Option<f64>| value.into_iter().for_each(|v| gauge.with_label_values(&label).set(v));
         set(&iteration, job.iteration_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
         set(&mismatch, job.period_mismatch_ns.map(|ns| (ns as f64 - job.solo_period_ns as f64) / NANOS_PER_SECOND));
+        set(&free, job.predicted_free_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
+        set(&by_turns, job.predicted_turns_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
         set(&error, job.phase_error_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
         // The counters are new for each scrape, so the total is added to 0.
         job.slips.into_iter().for_each(|n| slips.with_label_values(&label).inc_by(n));
@@ -159,6 +170,40 @@ fn agents(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Er
     // Agents without a session have no bound here (`AgentView::clock`), so the worst is that of a connected agent.
     let worst = snapshot.agents.iter().filter_map(|a| a.clock_bound_ns).max();
     worst.into_iter().for_each(|ns| bound.with_label_values::<&str>(&[]).set(ns as f64 / 1e9));
+    Ok(())
+}
+
+fn turns(registry: &Registry, turns: &TurnsSnapshot) -> Result<(), prometheus::Error> {
+    let groups = gauges(registry, "turn_groups", "Groups of jobs that take turns, by what they do now.", ["state"])?;
+    let labels = ["job", "mode"];
+    let mean = gauges(registry, "job_turn_iteration_seconds", "Mean of the last iterations, by turns and free.", labels)?;
+    let longest = gauges(registry, "job_turn_iteration_p99_seconds", "99th percentile of the same iterations.", labels)?;
+    let wait = gauges(registry, "job_turn_wait_ratio", "Share of its time by turns that the job waits for its turn.", ["job"])?;
+    for state in GroupState::ALL {
+        let word = match state {
+            GroupState::Held => "held",
+            GroupState::TriedFree => "tried_free",
+            GroupState::LetGo => "let_go",
+            GroupState::TriedHeld => "tried_held",
+        };
+        groups.with_label_values(&[word]).set(turns.groups.iter().filter(|g| g.state == state).count() as f64);
+    }
+    let mut jobs: Vec<_> = turns.groups.iter().flat_map(|g| &g.jobs).collect();
+    // The same jobs at each scrape: a series that comes and goes is none.
+    jobs.sort_by(|a, b| a.job.cmp(&b.job));
+    // `JOBS_MAX` bounds the scrape: each job has up to five series.
+    for job in jobs.into_iter().take(JOBS_MAX) {
+        for (mode, Measured { count, mean: time, p99, .. }) in [("turns", job.held), ("free", job.free)] {
+            // What was not measured gets no series: a 0 would look like a measurement.
+            if count > 0 {
+                mean.with_label_values(&[&*job.job, mode]).set(time.0 as f64 / NANOS_PER_SECOND);
+                longest.with_label_values(&[&*job.job, mode]).set(p99.0 as f64 / NANOS_PER_SECOND);
+            }
+        }
+        if job.held.count > 0 {
+            wait.with_label_values(&[&*job.job]).set(job.held.mean_wait.0 as f64 / job.held.mean.0.max(1) as f64);
+        }
+    }
     Ok(())
 }
 

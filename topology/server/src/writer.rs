@@ -141,7 +141,7 @@ mod tests {
         let file = StateFile::open(&path).unwrap();
         let writer = Writer::start(file, Revision::default(), move |o| send.send(o).unwrap()).unwrap();
         for n in 0..1_000 {
-            writer.persist(Ticket(n), vec![Record::PlanVersion { plan_version: n }]);
+            writer.persist(Ticket(n), vec![Record::PlanVersion { plan_version: n, control: plan::Control::Observe }]);
         }
         writer.finish();
         let all: Vec<Outcome> = outcomes.iter().collect();
@@ -153,7 +153,10 @@ mod tests {
             loaded,
             Loaded {
                 revision: Revision(all.len() as u64),
-                records: vec![store::Record::PlanVersion(PlanVersionRecord { plan_version: 999 })]
+                records: vec![store::Record::PlanVersion(PlanVersionRecord {
+                    plan_version: 999,
+                    control: Some(store::ControlRecord::Observe)
+                })]
             }
         );
     }

@@ -9,7 +9,7 @@ use tonic::{Code, transport::Channel};
 
 fn job(id: &str, hosts: &[&str]) -> pb::JobSpec {
     let model = Some(pb::Model { name: "vgg16".into(), batch: Some(1_700), ..pb::Model::default() });
-    pb::JobSpec { id: id.into(), model, profile: None, hosts: hosts.iter().map(|h| (*h).to_owned()).collect() }
+    pb::JobSpec { id: id.into(), model, hosts: hosts.iter().map(|h| (*h).to_owned()).collect(), ..pb::JobSpec::default() }
 }
 
 async fn connect(service: &Service) -> TopologyClient<Channel> {
@@ -46,6 +46,8 @@ async fn every_rpc_answers() {
     let plan = client.get_plan(pb::GetPlanRequest {}).await.unwrap().into_inner();
     assert_eq!((plan.plan_version, plan.slots.len()), (committed.plan_version, 2));
     assert!(client.list_agents(pb::ListAgentsRequest {}).await.unwrap().into_inner().agents.is_empty());
+    let turns = client.list_turns(pb::ListTurnsRequest { limit: 1, ..pb::ListTurnsRequest::default() }).await.unwrap().into_inner();
+    assert!(turns.plan_version == committed.plan_version && turns.groups.len() <= 1, "{turns:?}");
     assert!(client.get_telemetry(pb::GetTelemetryRequest::default()).await.unwrap().into_inner().jobs.is_empty());
     let events = client.list_events(pb::ListEventsRequest::default()).await.unwrap().into_inner();
     assert_eq!(events.events.last(), Some(&event));

@@ -50,6 +50,11 @@ fn jobs_are_committed_seen_and_released() {
     assert_eq!(jobs["jobs"].as_array().unwrap().len(), 1);
     let (_, agents) = service.ask("GET", "/v1alpha1/agents", "");
     assert_eq!(agents["agents"], json!([]));
+    // b meets nobody any more, so there is nobody to take turns with; a is unknown.
+    let (_, turns) = service.ask("GET", "/v1alpha1/turns?jobs=b", "");
+    assert_eq!((&turns["groups"], &turns["total"], &turns["plan_version"]), (&json!([]), &json!(0), &jobs["plan_version"]));
+    let (status, message) = service.refused("GET", "/v1alpha1/turns?jobs=a", "");
+    assert!(status == 404 && message.contains("\"a\""), "{message}");
 }
 
 #[test]
@@ -111,7 +116,7 @@ fn candidates_are_ranked_and_nothing_changes() {
             { "id": "apart", "placements": [{ "job": "b", "hosts": ["h13", "h14"] }] },
             { "id": "moved", "placements": [{ "job": "b", "hosts": ["h2", "h6"] }, { "job": "a", "hosts": ["h9", "h10"] }] },
         ],
-        "objective": "time", "explain": true,
+        "objective": "time", "explain": true, "predict": true,
     });
     let (status, answer) = service.ask("POST", "/v1alpha1/evaluate", &request.to_string());
     assert_eq!(status, 200, "{answer}");
@@ -120,6 +125,14 @@ fn candidates_are_ranked_and_nothing_changes() {
     assert!(ranked.iter().all(|c| c["outcome"] == "solved" && c["time_interleaved"].is_number()), "{answer}");
     let across = ranked.iter().find(|c| c["id"] == "across").unwrap();
     assert!(across["shared_links"].as_u64().unwrap() > 0 && across["shifts"].as_array().unwrap().len() == 2);
+    // As the jobs come, by turns and by slots; and in words.
+    let numbers = ["time_free", "time_by_turns", "time_by_slots", "overlap_free", "overlap_by_turns", "overlap_by_slots"];
+    assert!(ranked.iter().all(|c| numbers.iter().all(|n| c[n].is_number())), "{answer}");
+    assert_eq!(across["time_by_turns"], across["time_interleaved"], "turns are the control: {across}");
+    let [free, turns] = ["free_ns", "by_turns_ns"].map(|of| across["shifts"][1][of].as_u64().unwrap());
+    let said = across["explanation"].as_array().unwrap();
+    assert!(turns <= free && across["shifts"][1]["by_slots_ns"].is_number(), "{across}");
+    assert!(said.iter().any(|s| s.as_str().unwrap().contains(" by turns, ")), "{said:?}");
     assert_eq!((&answer["plan_version"], service.ask("GET", "/v1alpha1/plan", "").1), (&before["plan_version"], before.clone()));
     let (_, placed) = service.ask("POST", "/v1alpha1/evaluate", "{}");
     assert_eq!(placed["ranked"][0]["shifts"][0]["job"], "a");

@@ -125,7 +125,7 @@ fn definition(fabric: &Fabric, n: u64, spread: u64) -> Option<JobDefinition> {
         collective: Collective::Ring,
         groups: Arc::from([(0..size as u32).collect::<Vec<u32>>()]),
     };
-    let job = Job { name: format!("job{n}"), gpus: size as u32, period: Nanos(period), phases: vec![phase] };
+    let job = Job { name: format!("job{n}"), gpus: size as u32, period: Nanos(period), hold: job::Hold::Auto, phases: vec![phase] };
     Some(JobDefinition { job, placement: Placement { ranks }, hosts, document: Document::new(Arc::new(())) })
 }
 

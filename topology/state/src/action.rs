@@ -63,6 +63,8 @@ pub enum Record {
     PlanVersion {
         /// The plan version.
         plan_version: u64,
+        /// How jobs are kept apart, for a start whose configuration does not say.
+        control: plan::Control,
     },
     /// A committed job.
     Job {
@@ -74,6 +76,8 @@ pub enum Record {
         lease: Option<(Nanos, FabricTime)>,
         /// Headroom of its period in thousandths.
         headroom_permille: u32,
+        /// Why it is not held to a slot any more, where that is so.
+        hold_ended: Option<Arc<str>>,
     },
     /// A job's slot; its expiry is not kept.
     Slot(Slot),
@@ -224,8 +228,8 @@ pub struct Notice {
     pub at: FabricTime,
     /// How much it matters.
     pub severity: Severity,
-    /// One word: committed, released, moved, drift, period_mismatch, lost, connected, quarantined, trusted, expired, headroom, fabric,
-    /// store, turns, more.
+    /// One word: committed, released, moved, drift, period_mismatch, let_go, lost, connected, quarantined, trusted, expired, headroom,
+    /// fabric, store, turns, observe, more.
     pub kind: &'static str,
     /// One line.
     pub message: String,

@@ -7,6 +7,8 @@ use alloc::{
     vec::Vec,
 };
 
+use plan::Control;
+
 use crate::{
     Notice, Record, Refusal, Reply, RequestId, Ticket,
     change::Done,
@@ -37,7 +39,7 @@ impl Batch {
     }
 
     /// What to write so that `durable` becomes `next`.
-    pub(crate) fn records(&self, durable: &Plan, next: &Plan) -> Vec<Record> {
+    pub(crate) fn records(&self, durable: &Plan, next: &Plan, control: Control) -> Vec<Record> {
         let mut out = Vec::new();
         if let Some(installed) = next.installed.as_ref().filter(|_| self.fabric) {
             out.push(Record::Fabric { version: installed.version, text: installed.text.clone() });
@@ -62,7 +64,7 @@ impl Batch {
         }
         // Forgetting keys and refusing changes leave the version alone, so this record is not part of every batch.
         if durable.version != next.version {
-            out.push(Record::PlanVersion { plan_version: next.version });
+            out.push(Record::PlanVersion { plan_version: next.version, control });
         }
         out
     }
@@ -84,8 +86,10 @@ impl Batch {
 }
 
 fn job_records(old: Option<&Job>, new: &Job, out: &mut Vec<Record>) {
-    let same =
-        |o: &Job| o.lease == new.lease && o.headroom_permille == new.headroom_permille && o.definition.document == new.definition.document;
+    let same = |o: &Job| {
+        (o.lease, o.headroom_permille, &o.hold_ended) == (new.lease, new.headroom_permille, &new.hold_ended)
+            && o.definition.document == new.definition.document
+    };
     // Another slot does not write the document again: a document may have a megabyte, a slot has some hundred bytes.
     if !old.is_some_and(same) {
         out.push(Record::Job {
@@ -93,6 +97,7 @@ fn job_records(old: Option<&Job>, new: &Job, out: &mut Vec<Record>) {
             document: new.definition.document.clone(),
             lease: new.lease.map(|l| (l.length, l.until)),
             headroom_permille: new.headroom_permille,
+            hold_ended: new.hold_ended.clone(),
         });
     }
     if old.is_none_or(|o| o.slot != new.slot) {

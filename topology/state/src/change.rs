@@ -17,6 +17,7 @@ use crate::{
     config::{COMMIT_JOBS_MAX, HEADROOM_MAX_PERMILLE, HEADROOM_STEP_PERMILLE, JOBS_MAX, KEY_BYTES_MAX, KEY_SLOTS_MAX, KEYS_MAX},
     plan::{Installed, Job, KeyUse, Lease, Load, Name, Plan},
     transaction::{Settled, Transaction},
+    watch::HoldEnd,
 };
 
 /// A change that waits for its turn.
@@ -30,6 +31,8 @@ pub(crate) enum Queued {
     Lengthen { job: Name, plan_version: u64 },
     /// A job stands this far from its slot of this plan version.
     Realign { job: Name, plan_version: u64, error: i64 },
+    /// Holding a job to its slot of this plan version has to end.
+    LetGo { job: Name, plan_version: u64, why: HoldEnd },
 }
 
 /// What a change did, to be told when it is durable.
@@ -47,7 +50,7 @@ impl Queued {
     pub(crate) fn request(&self) -> Option<RequestId> {
         match self {
             Self::Asked { request, .. } => Some(*request),
-            Self::Expire { .. } | Self::Lengthen { .. } | Self::Realign { .. } => None,
+            Self::Expire { .. } | Self::Lengthen { .. } | Self::Realign { .. } | Self::LetGo { .. } => None,
         }
     }
 
@@ -63,6 +66,7 @@ impl Queued {
             Self::Expire { jobs } => expire(now, plan, config, &jobs),
             Self::Lengthen { job, plan_version } => lengthen(now, plan, config, &job, plan_version),
             Self::Realign { job, plan_version, error } => realign(now, plan, config, &job, plan_version, error),
+            Self::LetGo { job, plan_version, why } => let_go(now, plan, config, &job, plan_version, why),
         }
     }
 }
@@ -193,26 +197,9 @@ fn remember(plan: &mut Plan, now: FabricTime, key: String, answer: Commitment) -
 
 /// A job without a slot.
 fn new_job(name: Name, definition: JobDefinition, load: Arc<Load>, lease: Option<Lease>, config: &Config) -> Job {
-    let slot = new_slot(&name);
+    let slot = Slot::none(&name);
     let headroom_permille = config.headroom_permille.min(HEADROOM_MAX_PERMILLE);
-    Job { name, definition: Arc::new(definition), load, lease, headroom_permille, slot, component: None }
-}
-
-/// What stands for a slot until there is one: plan version 0 is before every plan.
-fn new_slot(job: &str) -> Slot {
-    Slot {
-        job: job.into(),
-        plan_version: 0,
-        period: Nanos(0),
-        offset: Nanos(0),
-        tolerance: Nanos(0),
-        slack: Nanos(0),
-        hold_max: Nanos(0),
-        hold: false,
-        turns: false,
-        expires: FabricTime(0),
-        leader_host: String::new(),
-    }
+    Job { name, definition: Arc::new(definition), load, lease, headroom_permille, hold_ended: None, slot, component: None }
 }
 
 /// Takes jobs away and re-plans those that they met.
@@ -354,6 +341,30 @@ fn realign(now: FabricTime, plan: &mut Plan, config: &Config, name: &Name, plan_
     }
 }
 
+/// Ends the hold of a job that its slot does not fit. The jobs of its sets run as they come with it: what was predicted of them was
+/// predicted for another job.
+fn let_go(now: FabricTime, plan: &mut Plan, config: &Config, name: &Name, plan_version: u64, why: HoldEnd) -> Result<Done, Refusal> {
+    // What was seen under a slot that has changed since ends nothing: the next reports say what the new one is worth.
+    let Some(job) = plan.job(name).filter(|j| j.slot.plan_version == plan_version && j.slot.hold).cloned() else {
+        return Ok(Done::default());
+    };
+    let why = why.why();
+    let ((settled, with), touched) = drafted(plan, config, |transaction| {
+        let members: BTreeSet<Name> = transaction.members(&job).into_iter().collect();
+        let held = |t: &Transaction<'_>, n: &Name| t.plan.job(n).is_some_and(|j| j.slot.hold);
+        let before: Vec<Name> = members.iter().filter(|n| *n != name && held(transaction, n)).cloned().collect();
+        transaction.put(name, Some(Arc::new(Job { hold_ended: Some(why.as_str().into()), ..(*job).clone() })));
+        let settled = transaction.settle(&members, &BTreeSet::new())?;
+        let with: Vec<Name> = before.into_iter().filter(|n| !held(transaction, n)).collect();
+        Ok((settled, with))
+    })?;
+    let also = if with.is_empty() { String::new() } else { format!("; with it {}", listed(with.iter().map(|n| &**n), with.len())) };
+    let said = format!("job {name} is not held any more: {why}; it runs as it comes until it is committed with another profile{also}");
+    let mut notices = alloc::vec![notice(now, Severity::Warning, "let_go", Some(name), plan.version, said)];
+    notices.extend(moved_notices(now, &settled, plan.version));
+    Ok(Done { notices, touched, ..Done::default() })
+}
+
 /// `a, b, c and 5 more`.
 pub(crate) fn listed<'n>(names: impl Iterator<Item = &'n str>, count: usize) -> String {
     const SHOWN: usize = 4;
@@ -368,7 +379,7 @@ mod tests {
 
     #[test]
     fn keys_make_room_for_newer_ones() {
-        let slot = new_slot("a");
+        let slot = Slot::none("a");
         let answer = |slots| Commitment { plan_version: 1, slots: alloc::vec![slot.clone(); slots], moved: Vec::new(), score: 1.0 };
         let mut plan = Plan::default();
         let half = KEY_SLOTS_MAX / 2;

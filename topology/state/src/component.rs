@@ -6,14 +6,15 @@ use alloc::{collections::BTreeSet, format, string::ToString, sync::Arc, vec::Vec
 
 use circle::{Effort, Ticks};
 use fluid::{IterationTimes, jitter::JITTER_PERMILLE};
+use job::Hold;
 use plan::{
-    Coupled, Gates, Holding, Member, Options, Standing,
+    Control, Coupled, Gates, Holding, Member, Options, Predictions, Standing,
     turns::{Arbitrated, TRIED_RANKING, Taking},
 };
 use units::{LinkId, Nanos};
 
 use crate::{
-    Config, Refusal,
+    Config, Forecast, Refusal,
     config::MOVE_TOLERANCE,
     plan::{Job, Name, Plan},
     turns::{TurnGroup, TurnJob},
@@ -41,6 +42,8 @@ pub(crate) struct Component {
     pub(crate) times: Vec<IterationTimes>,
     /// Per member: predicted iteration when those are held, or take turns, whose slots say so.
     pub(crate) interleaved: Vec<Nanos>,
+    /// Per member, where nobody is to be held: what turns would bring; else empty.
+    pub(crate) forecasts: Vec<Forecast>,
     /// Members that take turns, directly or through others.
     pub(crate) turns: Vec<Arc<TurnGroup>>,
 }
@@ -56,6 +59,12 @@ impl Component {
     pub(crate) fn times(&self, job: &str) -> Option<(IterationTimes, Nanos)> {
         let at = self.members.binary_search_by(|m| (**m).cmp(job)).ok()?;
         self.times.get(at).copied().zip(self.interleaved.get(at).copied())
+    }
+
+    /// What turns would bring to a member, where nobody is to be held.
+    pub(crate) fn forecast(&self, job: &str) -> Option<Forecast> {
+        let at = self.members.binary_search_by(|m| (**m).cmp(job)).ok()?;
+        self.forecasts.get(at).copied()
     }
 }
 
@@ -110,11 +119,14 @@ impl<'a> ComponentProblem<'a> {
     ///
     /// # Errors
     /// [`Refusal::Policy`] beyond the circle's limits.
-    pub(crate) fn new(plan: &Plan, jobs: &'a [Arc<Job>], periods: &[Nanos]) -> Result<Self, Refusal> {
+    pub(crate) fn new(plan: &Plan, config: &Config, jobs: &'a [Arc<Job>], periods: &[Nanos]) -> Result<Self, Refusal> {
+        // A slot needs a period that fits; turns need none, so what ended a hold in slots is nothing to them.
+        let is_let_go = |job: &Job| job.hold_ended.is_some() && config.control == Control::Slots;
         let member = |(job, period): (&'a Arc<Job>, &Nanos)| Member {
             iteration: job.definition.job.period,
             period: *period,
             gpus: job.definition.job.gpus,
+            free: job.definition.job.hold == Hold::Never || is_let_go(job),
             demands: &job.load.demands,
             peaks: &job.load.peaks,
         };
@@ -133,7 +145,7 @@ impl<'a> ComponentProblem<'a> {
     /// [`Refusal::Policy`]: what the solver refuses.
     pub(crate) fn solve(&self, effort: Effort) -> Result<Standing, Refusal> {
         // Iteration times are predicted by `assess`, which every solution goes through.
-        let options = Options { effort, predict: false, ..Options::default() };
+        let options = Options { effort, predict: Predictions::Needed, ..Options::default() };
         self.coupled.solve(&options).map_err(|e| Refusal::Policy(e.to_string()))
     }
 
@@ -172,6 +184,7 @@ impl<'a> ComponentProblem<'a> {
             control: config.control,
             // An evaluation tries as much, so what it says is what a commit does.
             tried_max: TRIED_RANKING,
+            objective: config.objective,
         };
         let (times, advice) = self.coupled.predict(standing, gates, holding);
         let turns = self.turn_groups(&advice.turns);
@@ -184,9 +197,17 @@ impl<'a> ComponentProblem<'a> {
             zero_shift_score: standing.zero_shift_score,
             times,
             interleaved: advice.times,
+            forecasts: if config.control == Control::Observe { self.forecasts() } else { Vec::new() },
             turns,
         };
         Assessed { component, slacks: standing.slacks.clone(), hold: advice.hold, turns: takes_turns }
+    }
+
+    /// What turns would bring: the same advice as a service that gives turns would follow.
+    fn forecasts(&self) -> Vec<Forecast> {
+        let advice = self.coupled.take_turns(&[], JITTER_PERMILLE, TRIED_RANKING);
+        let both = advice.free.times.iter().zip(&advice.chosen.times);
+        both.map(|(free, by_turns)| Forecast { free: *free, by_turns: *by_turns }).collect()
     }
 
     /// The groups that a choice of turns makes.

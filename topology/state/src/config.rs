@@ -3,7 +3,7 @@
 use circle::Effort;
 use fabric::route::Ecmp;
 use fluid::TOLERANCE_PERMILLE;
-use plan::{Control, slot::HEADROOM_PERMILLE};
+use plan::{Control, slot::HEADROOM_PERMILLE, turns::Objective};
 use units::Nanos;
 
 /// Most committed jobs: ten times the largest cluster that the benchmarks rank.
@@ -53,6 +53,15 @@ pub const SLIPS_ONE_IN: u64 = 20;
 pub const DRIFT_REPORTS: u32 = 3;
 /// The same for reports of another period than the declared one, and for those of the declared one after that.
 pub const MISMATCH_REPORTS: u32 = 3;
+/// How far a measured iteration may be from what is expected, in thousandths: as far as the headroom of a slot reaches. A job beyond
+/// that is not the one that its slot was made for, and it waits for nothing in most iterations.
+pub const MISMATCH_PERMILLE: u32 = 50;
+/// Consecutive reports beyond the slack that end a hold: four times what asks for another slot, so neither where the job is nor where
+/// its slot could go keeps it within the slack.
+pub const DRIFT_END_REPORTS: u32 = 4 * DRIFT_REPORTS;
+/// One slip in fewer iterations than this ends a hold that has had its headroom: a slip waits for most of a period, so slips
+/// alone then cost a tenth of the time, beside a headroom of as much.
+pub const SLIPS_END_ONE_IN: u64 = 10;
 /// An agent leaves quarantine when its clock's bound is below this share of the slack, so that it does not flap.
 pub const TRUST_PERMILLE: u32 = 750;
 /// How long internal changes wait after the store failed.
@@ -75,6 +84,8 @@ pub struct Config {
     pub effort: Effort,
     /// How jobs are kept apart.
     pub control: Control,
+    /// What turns are chosen for.
+    pub objective: Objective,
 }
 
 impl Default for Config {
@@ -87,6 +98,7 @@ impl Default for Config {
             tolerance_permille: TOLERANCE_PERMILLE,
             effort: Effort::Fast,
             control: Control::default(),
+            objective: Objective::default(),
         }
     }
 }

@@ -55,6 +55,8 @@ pub(crate) struct Job {
     pub(crate) load: Arc<Load>,
     pub(crate) lease: Option<Lease>,
     pub(crate) headroom_permille: u32,
+    /// Why it is not held to a slot any more, until it is committed anew.
+    pub(crate) hold_ended: Option<Arc<str>>,
     /// Without an expiry.
     pub(crate) slot: Slot,
     /// With whom it meets on links that can be over capacity, itself included; `None`: with nobody.

@@ -54,6 +54,8 @@ pub struct RestoredJob {
     pub lease: Option<(Nanos, FabricTime)>,
     /// Headroom of its period in thousandths.
     pub headroom_permille: u32,
+    /// Why it is not held to a slot any more, where that is so.
+    pub hold_ended: Option<Arc<str>>,
 }
 
 /// Why a state cannot be made from what was kept.
@@ -114,13 +116,14 @@ impl Restored {
         }
         for (key, record) in kept {
             match record {
-                Record::PlanVersion { plan_version } => out.plan_version = plan_version,
+                // The control is the caller's to decide, who reads the configuration.
+                Record::PlanVersion { plan_version, .. } => out.plan_version = plan_version,
                 Record::Slot(slot) => out.slots.push(slot),
                 Record::Key { key, at, answer } => out.keys.push((key, at, answer)),
-                Record::Job { name, document, lease, headroom_permille } => {
+                Record::Job { name, document, lease, headroom_permille, hold_ended } => {
                     let Some(f) = &out.fabric else { return Err(RestoreError::NoFabric { job: name }) };
                     let definition = job(&f.fabric, &name, &document).map_err(|reason| RestoreError::Document { key, reason })?;
-                    out.jobs.push(RestoredJob { definition, lease, headroom_permille });
+                    out.jobs.push(RestoredJob { definition, lease, headroom_permille, hold_ended });
                 }
                 Record::Fabric { .. } | Record::JobGone { .. } | Record::KeyGone { .. } => {}
             }
@@ -145,7 +148,7 @@ pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Resu
     let mut slots: BTreeMap<String, Slot> = slots.into_iter().map(|s| (s.job.clone(), s)).collect();
     let definitions: Vec<JobDefinition> = jobs.iter().map(|j| j.definition.clone()).collect();
     let names: BTreeSet<Name> = distinct(&definitions)?;
-    for RestoredJob { definition, lease, headroom_permille } in jobs {
+    for RestoredJob { definition, lease, headroom_permille, hold_ended } in jobs {
         let name = Name::from(definition.job.name.as_str());
         let installed = plan.installed.clone().ok_or_else(|| RestoreError::NoFabric { job: name.to_string() })?;
         // A job is checked as on a commit: what this version of the service refuses stops the start and is not dropped.
@@ -155,14 +158,15 @@ pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Resu
         let slot = Slot { expires: FabricTime(0), ..slot };
         // Renewals by reports were not kept: agents get a whole lease to come back.
         let lease = lease.map(|(length, until)| Lease { length, until: until.max(now.saturating_add(length)) });
-        let job = Job { name: name.clone(), definition: Arc::new(definition), load, lease, headroom_permille, slot, component: None };
+        let job =
+            Job { name: name.clone(), definition: Arc::new(definition), load, lease, headroom_permille, hold_ended, slot, component: None };
         plan.replace(&name, Some(Arc::new(job)));
     }
     for group in groups(&plan, &names).into_iter().filter(|g| g.len() > 1) {
         let periods: Vec<Nanos> = group.iter().map(|j| j.slot.period).collect();
         let shifts: Vec<Ticks> = group.iter().map(|j| Ticks(j.slot.offset.0)).collect();
         // Nothing is solved here: the slots are scored as they stand, so a restart moves nobody and keeps who is held (P141).
-        let problem = ComponentProblem::new(&plan, &group, &periods)?;
+        let problem = ComponentProblem::new(&plan, config, &group, &periods)?;
         let hold: Vec<bool> = group.iter().map(|j| j.slot.hold).collect();
         let assessed = problem.assess(&problem.evaluate(&shifts)?, config, Holding::Kept(&hold));
         let component = Arc::new(assessed.component.clone());

@@ -10,7 +10,7 @@ use alloc::{
 use units::{FabricTime, Nanos};
 
 use crate::{
-    Action, Config, Event, Notice, Refusal, RestoreError, Restored, Severity, Ticket,
+    Action, Config, Event, Notice, Outlook, Refusal, RestoreError, Restored, Severity, Ticket,
     batch::Batch,
     change::{Queued, listed},
     config::{BATCH_MAX, BATCH_TOUCHED_MAX, KEY_AGE_MAX, KEYS_FORGOTTEN_PER_BATCH, NOTICES_MAX, QUEUE_MAX, STORE_RETRY},
@@ -46,6 +46,8 @@ pub struct Service {
     expiring: bool,
     /// The store failed: leases end no earlier than this.
     not_before: FabricTime,
+    /// What was said last of what turns would bring.
+    outlook: Option<Outlook>,
 }
 
 impl Service {
@@ -70,6 +72,7 @@ impl Service {
         if !groups.is_empty() {
             service.actions.push_back(Action::Turns { groups });
         }
+        service.say_outlook(now);
         Ok(service)
     }
 
@@ -84,6 +87,7 @@ impl Service {
             notices: 0,
             expiring: false,
             not_before: FabricTime(0),
+            outlook: None,
         }
     }
 
@@ -180,13 +184,25 @@ impl Service {
             return;
         }
         let names = listed(jobs.iter().map(|name| &**name), jobs.len());
-        let (mean, worst) = (verdict.held_over_free, verdict.worst);
         let (severity, does) =
             if verdict.hold { (Severity::Info, "take turns again") } else { (Severity::Warning, "take no turns any more") };
-        let message =
-            format!("{names} {does}: with turns their iterations take {mean:.3} times as long as without, and {worst:.3} times at worst");
+        let message = format!("{names} {does}: {}", verdict.says());
         let plan_version = self.view.plan_version();
         self.notice(Notice { at: now, severity, kind: "turns", message, job: None, host: None, plan_version });
+    }
+
+    /// Says what turns would bring, when that has changed.
+    fn say_outlook(&mut self, now: FabricTime) {
+        let outlook = self.view.outlook();
+        if outlook == self.outlook {
+            return;
+        }
+        // That turns would bring nothing is news only where they would have brought something.
+        let gains = [outlook, self.outlook].into_iter().flatten().any(|o| o.faster > 0);
+        self.outlook = outlook;
+        let Some(outlook) = outlook.filter(|_| gains) else { return };
+        let (message, plan_version) = (outlook.to_string(), self.view.plan_version());
+        self.notice(Notice { at: now, severity: Severity::Info, kind: "observe", message, job: None, host: None, plan_version });
     }
 
     fn tick(&mut self, now: FabricTime) {
@@ -206,7 +222,7 @@ impl Service {
         // Each turn takes at least one change off the queue, so the loop ends.
         while self.under_way.is_none() && !self.queue.is_empty() {
             let mut batch = self.apply_some(now);
-            let records = batch.records(&self.view.plan, &self.next);
+            let records = batch.records(&self.view.plan, &self.next, self.view.config.control);
             // A batch of refusals or repetitions changes nothing durable, and its callers need not wait for the store.
             if records.is_empty() {
                 self.keep(now, batch);
@@ -234,7 +250,7 @@ impl Service {
             match &mut change {
                 // Reports may have renewed some since this was queued.
                 Queued::Expire { jobs } => *jobs = self.view.leases.due(now),
-                Queued::Lengthen { job, .. } | Queued::Realign { job, .. } => batch.asked.push(job.clone()),
+                Queued::Lengthen { job, .. } | Queued::Realign { job, .. } | Queued::LetGo { job, .. } => batch.asked.push(job.clone()),
                 _ => {}
             }
             let expires = matches!(change, Queued::Expire { .. });
@@ -314,6 +330,9 @@ impl Service {
         for (request, result) in batch.replies {
             self.actions.push_back(Action::Reply { request, result });
         }
+        if !batch.jobs.is_empty() {
+            self.say_outlook(now);
+        }
         if regrouped {
             self.actions.push_back(Action::Turns { groups: self.view.turn_groups() });
         }
@@ -333,7 +352,7 @@ impl Service {
         for change in self.queue.drain(..) {
             refused.extend(change.request());
             match change {
-                Queued::Lengthen { job, .. } | Queued::Realign { job, .. } => asked.push(job),
+                Queued::Lengthen { job, .. } | Queued::Realign { job, .. } | Queued::LetGo { job, .. } => asked.push(job),
                 _ => {}
             }
         }

@@ -10,13 +10,13 @@ use alloc::{
 use units::FabricTime;
 
 use crate::{
-    Action, AgentReport, GateReport, Notice, Service, SessionId, Severity,
+    Action, AgentReport, Notice, Service, SessionId, Severity,
     agents::{Due, Welcome},
     change::Queued,
     config::{AGENTS_MAX, GATES_PER_REPORT_MAX, PORTS_MAX},
-    learned::Learned,
+    learned::{Expected, Learned},
     plan::{Job, Name},
-    watch::Wanted,
+    watch::{Heard, Wanted, Watch},
 };
 
 impl Service {
@@ -100,13 +100,22 @@ impl Service {
             let Some(job) = self.view.plan.job(&gate.job).filter(|j| *j.slot.leader_host == *host).cloned() else { continue };
             // A job in quarantine is not held, so it has no slot to be late for.
             let held = job.slot.hold && self.view.agents.at(&host).is_some_and(|a| !a.quarantined.contains(&job.name));
-            let wanted = self.view.watches.entry(job.name.clone()).or_default().report(now, &job.slot, held, gate);
-            self.judge_period(now, &host, &job, gate);
+            let declared = job.definition.job.period;
+            let predicted = job.component.as_ref().and_then(|c| c.times(&job.name)).map_or(declared, |(_, interleaved)| interleaved);
+            let watch = self.view.watches.entry(job.name.clone()).or_default();
+            let Heard { mut wanted, learned } = watch.report(now, &job.slot, held, Expected { declared, predicted }, gate);
+            // Others that do not keep to their slots, and may again, are no reason to end a hold until somebody commits anew.
+            if matches!(wanted, Some(Wanted::Free(_))) && self.view.is_disturbed(&job) {
+                self.view.watches.entry(job.name.clone()).and_modify(Watch::excuse);
+                wanted = None;
+            }
+            self.say_learned(now, &host, &job, learned);
             let (name, plan_version) = (job.name.clone(), job.slot.plan_version);
             let queued = match wanted {
                 None => true,
                 Some(Wanted::Headroom) => self.enqueue(Queued::Lengthen { job: name, plan_version }),
                 Some(Wanted::Slot(error)) => self.enqueue(Queued::Realign { job: name, plan_version, error }),
+                Some(Wanted::Free(why)) => self.enqueue(Queued::LetGo { job: name, plan_version, why }),
             };
             // The change found no room: the watch forgets that it asked, or it would never ask again.
             if !queued {
@@ -116,15 +125,13 @@ impl Service {
     }
 
     /// Says when a job's period turns out to be another than declared, and when it no longer is.
-    fn judge_period(&mut self, now: FabricTime, host: &str, job: &Job, gate: &GateReport) {
+    fn say_learned(&mut self, now: FabricTime, host: &str, job: &Job, learned: Option<Learned>) {
         let declared = job.definition.job.period;
-        let watch = self.view.watches.entry(job.name.clone()).or_default();
-        let (severity, said) = match watch.period.report(declared, &job.slot, gate) {
+        let (severity, said) = match learned {
             None => return,
-            Some(Learned::Differs(period)) => (
-                Severity::Warning,
-                format!("job {} repeats every {period}, but {declared} was declared; its slot is made for what was declared", job.name),
-            ),
+            Some(Learned::Differs(period)) => {
+                (Severity::Warning, format!("job {} repeats every {period}, but {declared} was declared", job.name))
+            }
             Some(Learned::Agrees(period)) => (Severity::Info, format!("job {} repeats every {period}, as declared", job.name)),
         };
         self.job_notice(now, severity, "period_mismatch", host, &job.name, said);

@@ -30,3 +30,23 @@ pub struct Slot {
     /// The host of rank 0, whose leader waits.
     pub leader_host: String,
 }
+
+impl Slot {
+    /// What stands for a slot while a job has none: it starts as it comes, and the plan is not to be trusted from the start of time on.
+    #[must_use]
+    pub fn none(job: &str) -> Self {
+        Self {
+            job: job.into(),
+            plan_version: 0,
+            period: Nanos(0),
+            offset: Nanos(0),
+            tolerance: Nanos(0),
+            slack: Nanos(0),
+            hold_max: Nanos(0),
+            hold: false,
+            turns: false,
+            expires: FabricTime(0),
+            leader_host: String::new(),
+        }
+    }
+}

@@ -130,7 +130,7 @@ impl<'a> Transaction<'a> {
         let headroom = group.iter().map(|j| j.headroom_permille).max().unwrap_or(0);
         let solos: Vec<Nanos> = group.iter().map(|j| j.definition.job.period).collect();
         let periods = slot::periods(&solos, headroom);
-        let problem = ComponentProblem::new(self.plan, group, &periods)?;
+        let problem = ComponentProblem::new(self.plan, self.config, group, &periods)?;
         let stays = |(job, period): (&Arc<Job>, &Nanos)| {
             // An offset within another period says nothing about this one.
             (!fresh.contains(&job.name) && job.slot.period == *period).then_some(Ticks(job.slot.offset.0))
@@ -173,7 +173,7 @@ impl<'a> Transaction<'a> {
         let Some(component) = self.plan.job(name).and_then(|j| j.component.clone()) else { return Ok(false) };
         let group: Vec<Arc<Job>> = component.members.iter().filter_map(|n| self.plan.job(n).cloned()).collect();
         let periods: Vec<Nanos> = group.iter().map(|j| j.slot.period).collect();
-        let problem = ComponentProblem::new(self.plan, &group, &periods)?;
+        let problem = ComponentProblem::new(self.plan, self.config, &group, &periods)?;
         let shifts: Vec<Ticks> = group.iter().map(|j| Ticks(if j.name == *name { offset.0 } else { j.slot.offset.0 })).collect();
         let headroom = group.iter().map(|j| j.headroom_permille).max().unwrap_or(0);
         let hold: Vec<bool> = group.iter().map(|j| j.slot.hold).collect();
@@ -241,7 +241,7 @@ mod tests {
             leader_host: "h".into(),
         };
         let definition = JobDefinition {
-            job: job::Job { name: name.into(), gpus: 1, period: Nanos(1_000), phases: Vec::new() },
+            job: job::Job { name: name.into(), gpus: 1, period: Nanos(1_000), hold: job::Hold::Auto, phases: Vec::new() },
             placement: job::Placement::default(),
             hosts: Vec::new(),
             document: crate::Document::new(Arc::new(())),
@@ -249,8 +249,16 @@ mod tests {
         let demands = LinkDemands { links: links.iter().map(|l| (LinkId(*l), 0)).collect(), demands: alloc::vec![Vec::new()] };
         let load = Arc::new(Load { demands, peaks: alloc::vec![7], hosts: alloc::vec!["h".into()] });
         let name = Name::from(name);
-        let job =
-            Job { name: name.clone(), definition: Arc::new(definition), load, lease: None, headroom_permille: 50, slot, component: None };
+        let job = Job {
+            name: name.clone(),
+            definition: Arc::new(definition),
+            load,
+            lease: None,
+            headroom_permille: 50,
+            hold_ended: None,
+            slot,
+            component: None,
+        };
         (name, Arc::new(job))
     }
 

@@ -13,7 +13,7 @@ use fluid::IterationTimes;
 use units::{FabricTime, LinkId, Nanos, Rate};
 
 use crate::{
-    ClockQuality, Config, GateReport, GateTotals, JobDefinition, SessionId, Slot,
+    ClockQuality, Config, Forecast, GateReport, GateTotals, JobDefinition, Outlook, SessionId, Slot,
     agents::{Agent, Agents},
     leases::Leases,
     plan::{Job, Name, Plan, Presence},
@@ -43,7 +43,7 @@ pub enum JobState {
     Committed,
     /// Its gate holds it to the slot.
     Held,
-    /// Runs as it comes: holding would not help.
+    /// Runs as it comes: nobody holds it.
     Free,
     /// Further from its slot than the slack.
     Drifting,
@@ -152,6 +152,13 @@ impl View {
         self.plan.job(name).map(|job| JobView { view: self, job })
     }
 
+    /// What turns would bring to all jobs; `None` unless nobody is to be held, and without jobs.
+    #[must_use]
+    pub fn outlook(&self) -> Option<Outlook> {
+        let observes = self.config.control == plan::Control::Observe && self.plan.jobs().len() > 0;
+        observes.then(|| Outlook::of(self.jobs().map(|job| job.forecast())))
+    }
+
     /// The links with demand, by id.
     pub fn links(&self) -> impl ExactSizeIterator<Item = LinkView<'_>> {
         self.plan.links().map(|(id, here)| self.link_view(id, here))
@@ -196,6 +203,18 @@ impl View {
         // A component is shared by its members, so the first of them speaks for all.
         let first = |job: &Arc<Job>| job.component.clone().filter(|c| c.members.first() == Some(&job.name));
         self.plan.jobs().filter_map(first).flat_map(|component| component.turns.clone()).collect()
+    }
+
+    /// Whether somebody who is to keep to a slot beside this job does not at present: the agent is gone or its clock is bad, or the
+    /// gate fails open. A job that has no gate is no passing trouble.
+    pub(crate) fn is_disturbed(&self, job: &Job) -> bool {
+        let others = job.component.iter().flat_map(|c| &c.members).filter(|name| **name != job.name);
+        let held = others.filter_map(|name| self.job(name)).filter(|other| other.job.slot.hold);
+        let strays = |other: JobView<'_>| {
+            let agent = self.agents.at(&other.job.slot.leader_host).filter(|a| a.session.is_some());
+            agent.is_none_or(|a| a.quarantined.contains(&other.job.name)) || other.state() == JobState::Open
+        };
+        held.into_iter().any(strays)
     }
 
     /// The plan as a host gets it. Jobs led with too bad a clock are not held.
@@ -268,10 +287,18 @@ impl<'a> JobView<'a> {
         self.view.watches.get(&self.job.name).filter(|w| w.last.is_some()).map(|w| w.totals)
     }
 
-    /// The period that was learned, while it is not the declared one: further from it than the slack allows, in several reports.
+    /// The period that was learned, while it is not the expected one: further from it than [`crate::config::MISMATCH_PERMILLE`], in
+    /// several reports.
     #[must_use]
     pub fn period_mismatch(&self) -> Option<Nanos> {
         self.view.watches.get(&self.job.name).and_then(|w| w.period.mismatch)
+    }
+
+    /// Why the job is not held to a slot any more: its slot did not fit it, in one line with the figures. `None` where that is not so.
+    #[must_use]
+    pub fn hold_ended(&self) -> Option<&'a str> {
+        // What ended a hold in a slot is nothing to jobs that take turns.
+        self.job.hold_ended.as_deref().filter(|_| self.view.config.control == plan::Control::Slots)
     }
 
     /// When the job's lease ends; `None`: the job stays until it is released.
@@ -290,6 +317,12 @@ impl<'a> JobView<'a> {
     #[must_use]
     pub fn interleaved(&self) -> Option<Nanos> {
         self.job.component.as_ref().and_then(|c| c.times(&self.job.name)).map(|t| t.1)
+    }
+
+    /// What turns would bring it; `None` unless nobody is to be held, and where it meets nobody.
+    #[must_use]
+    pub fn forecast(&self) -> Option<Forecast> {
+        self.job.component.as_ref().and_then(|c| c.forecast(&self.job.name))
     }
 
     /// The jobs that this job meets, directly or through others, itself included, by name; empty when the job meets nobody.

@@ -1,11 +1,15 @@
-//! What the gates of running jobs say: slips that ask for more headroom, drifts that ask for another slot.
+//! What the gates of running jobs say: slips that ask for more headroom, drifts that ask for another slot, and what ends a hold.
+//!
+//! A hold that does not fit its job costs time for ever, so it ends when one of three limits is passed ([`HoldEnd`]).
 
-use units::FabricTime;
+use alloc::{format, string::String};
+
+use units::{FabricTime, Nanos};
 
 use crate::{
     GateReport, GateTotals, Slot,
-    config::{DRIFT_REPORTS, RAISES_MAX, SLIP_ITERATIONS_MIN, SLIPS_ONE_IN},
-    learned::PeriodWatch,
+    config::{DRIFT_END_REPORTS, DRIFT_REPORTS, MISMATCH_PERMILLE, RAISES_MAX, SLIP_ITERATIONS_MIN, SLIPS_END_ONE_IN, SLIPS_ONE_IN},
+    learned::{Expected, Learned, PeriodWatch},
 };
 
 /// What was seen of one job under its present slot.
@@ -21,12 +25,23 @@ pub(crate) struct Watch {
     slips: u64,
     /// Reports in a row beyond the slack.
     far: u32,
+    /// The same, whatever the slot.
+    off: u32,
     /// Beyond the slack long enough; until the job is back.
     pub(crate) drifting: bool,
     /// What change for this job waits.
     asked: Option<Wanted>,
     /// What the job's period is, whatever its slot.
     pub(crate) period: PeriodWatch,
+}
+
+/// What a report came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Heard {
+    /// What has to change.
+    pub(crate) wanted: Option<Wanted>,
+    /// What is to be said of the period.
+    pub(crate) learned: Option<Learned>,
 }
 
 /// What a report asks for.
@@ -36,40 +51,84 @@ pub(crate) enum Wanted {
     Headroom,
     /// Another slot, this far from the present one.
     Slot(i64),
+    /// No hold any more.
+    Free(HoldEnd),
+}
+
+/// Why a hold ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HoldEnd {
+    /// The job repeats otherwise than declared.
+    Period { learned: Nanos, declared: Nanos },
+    /// It slips too often, with all the headroom that one job is given.
+    Slips { slips: u64, iterations: u64 },
+    /// It is not in its slot, wherever that is.
+    Drift { error: i64, slack: Nanos },
+}
+
+impl HoldEnd {
+    /// With the figures, for people.
+    pub(crate) fn why(self) -> String {
+        match self {
+            Self::Period { learned, declared } => {
+                format!("it repeats every {learned}, and {declared} was declared, of which {MISMATCH_PERMILLE} permille may be missed")
+            }
+            Self::Slips { slips, iterations } => {
+                format!("it missed its slot in {slips} of {iterations} starts, which is more than one in {SLIPS_END_ONE_IN}")
+            }
+            Self::Drift { error, slack } => {
+                format!("it is {error} ns from its slot, more than its slack of {slack} in {DRIFT_END_REPORTS} reports in a row")
+            }
+        }
+    }
 }
 
 impl Watch {
-    /// Takes in a report of the gate that follows `slot`; what it says of older slots, or of jobs that are not `held`, is only
-    /// kept.
-    pub(crate) fn report(&mut self, now: FabricTime, slot: &Slot, held: bool, report: &GateReport) -> Option<Wanted> {
+    /// Takes in a report of the gate that follows `slot`, of a job that is expected to take so long; what it says of older slots, or of
+    /// jobs that are not `held`, is only kept.
+    pub(crate) fn report(&mut self, now: FabricTime, slot: &Slot, held: bool, expected: Expected, report: &GateReport) -> Heard {
+        let learned = self.period.report(expected, slot, held, report);
+        if !held {
+            self.off = 0;
+        }
         // A wish that is not decided yet stands alone: one job never has two changes in the queue.
-        let wanted = if held && report.plan_version == slot.plan_version && self.asked.is_none() { self.judge(slot, report) } else { None };
+        let judged = held && report.plan_version == slot.plan_version && self.asked.is_none();
+        let ends = |learned| Wanted::Free(HoldEnd::Period { learned, declared: expected.declared });
+        // A period that is another explains slips and drifts, so it comes first.
+        let wanted = if judged { self.period.ends_hold().map(ends).or_else(|| self.judge(slot, report)) } else { None };
         self.asked = self.asked.or(wanted);
         self.totals.add(report);
         self.last = Some((now, report.clone()));
-        wanted
+        Heard { wanted, learned }
     }
 
     fn judge(&mut self, slot: &Slot, report: &GateReport) -> Option<Wanted> {
         self.iterations = self.iterations.saturating_add(report.iterations);
         self.slips = self.slips.saturating_add(report.slips);
         if self.iterations >= SLIP_ITERATIONS_MIN {
-            let often = self.slips.saturating_mul(SLIPS_ONE_IN) > self.iterations;
+            let (slips, iterations) = (self.slips, self.iterations);
+            let more_than = |one_in: u64| slips.saturating_mul(one_in) > iterations;
             // The window ends here whatever was found, so that no slip is judged twice.
             (self.iterations, self.slips) = (0, 0);
-            if often && self.raises < RAISES_MAX {
+            if more_than(SLIPS_ONE_IN) && self.raises < RAISES_MAX {
                 // A report is the job's own word: `RAISES_MAX` bounds what it can cost those that the job meets (P122).
                 self.raises += 1;
                 return Some(Wanted::Headroom);
+            }
+            if more_than(SLIPS_END_ONE_IN) {
+                return Some(Wanted::Free(HoldEnd::Slips { slips, iterations }));
             }
         }
         let error = report.phase_error.filter(|_| report.iterations > 0)?;
         // `unsigned_abs` has a value for every error, the least one too, which an agent may send.
         if error.unsigned_abs() <= slot.slack.0 {
-            (self.far, self.drifting) = (0, false);
+            (self.far, self.off, self.drifting) = (0, 0, false);
             return None;
         }
-        self.far = self.far.saturating_add(1);
+        (self.far, self.off) = (self.far.saturating_add(1), self.off.saturating_add(1));
+        if self.off >= DRIFT_END_REPORTS {
+            return Some(Wanted::Free(HoldEnd::Drift { error, slack: slot.slack }));
+        }
         // A drift asks once: the next wish comes only after a report within the slack ended this one.
         if self.far < DRIFT_REPORTS || self.drifting {
             return None;
@@ -78,11 +137,17 @@ impl Watch {
         Some(Wanted::Slot(error))
     }
 
+    /// The hold does not fit for a reason that lies with others: nothing that was seen counts towards its end.
+    pub(crate) fn excuse(&mut self) {
+        (self.asked, self.off, self.iterations, self.slips) = (None, 0, 0, 0);
+        self.period.excuse();
+    }
+
     /// The slot changed: what was counted belongs to the old one.
     pub(crate) fn restart(&mut self) {
         // What outlives a slot is the job's own. The raises do, because each raise brings a new slot and would pay for the next.
         let period = core::mem::take(&mut self.period);
-        *self = Self { last: self.last.take(), totals: self.totals, raises: self.raises, period, ..Self::default() };
+        *self = Self { last: self.last.take(), totals: self.totals, raises: self.raises, off: self.off, period, ..Self::default() };
     }
 
     /// The change that was asked for is decided. A change that could not be kept is asked for again.
@@ -98,10 +163,9 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
-    use alloc::string::String;
+    use alloc::vec::Vec;
 
     use super::*;
-    use units::Nanos;
 
     fn slot() -> Slot {
         Slot {
@@ -119,43 +183,98 @@ mod tests {
         }
     }
 
+    const EXPECTED: Expected = Expected { declared: Nanos(1_000), predicted: Nanos(1_000) };
+
+    fn say(watch: &mut Watch, slot: &Slot, report: &GateReport) -> Option<Wanted> {
+        watch.report(FabricTime(1), slot, true, EXPECTED, report).wanted
+    }
+
     fn gate(plan_version: u64, iterations: u64, slips: u64, error: i64) -> GateReport {
         GateReport { job: "j".into(), plan_version, iterations, slips, phase_error: Some(error), ..GateReport::default() }
     }
 
     #[test]
     fn the_third_report_beyond_the_slack_asks_once_per_episode() {
-        let (mut watch, slot, now) = (Watch::default(), slot(), FabricTime(1));
-        let mut say = |error| watch.report(now, &slot, true, &gate(7, 1, 0, error));
-        assert_eq!([say(51), say(-51)], [None, None]);
-        assert_eq!(say(60), Some(Wanted::Slot(60)));
-        assert_eq!([say(60), say(60)], [None, None]);
+        let (mut watch, slot) = (Watch::default(), slot());
+        let mut at = |error| say(&mut watch, &slot, &gate(7, 1, 0, error));
+        assert_eq!([at(51), at(-51)], [None, None]);
+        assert_eq!(at(60), Some(Wanted::Slot(60)));
+        assert_eq!([at(60), at(60)], [None, None]);
         watch.decided(true);
-        assert_eq!(watch.report(now, &slot, true, &gate(7, 1, 0, 60)), None, "the episode goes on");
+        assert_eq!(say(&mut watch, &slot, &gate(7, 1, 0, 60)), None, "the episode goes on");
         assert!(watch.drifting);
-        watch.report(now, &slot, true, &gate(7, 1, 0, 50));
+        say(&mut watch, &slot, &gate(7, 1, 0, 50));
         assert!(!watch.drifting, "back within the slack");
+    }
+
+    /// Other slots do not help: the twelfth report in a row ends the hold, whether the slot could follow or not.
+    #[test]
+    fn a_drift_that_does_not_end_ends_the_hold() {
+        let end = Some(Wanted::Free(HoldEnd::Drift { error: 60, slack: Nanos(50) }));
+        for follows in [true, false] {
+            let (mut watch, slot) = (Watch::default(), slot());
+            let mut reports = 0;
+            let found = loop {
+                reports += 1;
+                match say(&mut watch, &slot, &gate(7, 1, 0, 60)) {
+                    Some(Wanted::Slot(_)) => {
+                        watch.decided(true);
+                        if follows {
+                            watch.restart();
+                        }
+                    }
+                    Some(found) => break Some(found),
+                    None => {}
+                }
+                assert!(reports < 100);
+            };
+            assert_eq!((found, reports), (end, DRIFT_END_REPORTS));
+        }
+    }
+
+    #[test]
+    fn slips_that_headroom_does_not_end_end_the_hold() {
+        let (mut watch, slot) = (Watch::default(), slot());
+        let mut at = |slips| {
+            let wanted = say(&mut watch, &slot, &gate(7, 20, slips, 0));
+            watch.decided(true);
+            watch.restart();
+            wanted
+        };
+        assert_eq!([at(3), at(3), at(3)], [Some(Wanted::Headroom); RAISES_MAX as usize]);
+        assert_eq!(at(2), None, "2 of 20 are exactly one in ten");
+        assert_eq!(at(3), Some(Wanted::Free(HoldEnd::Slips { slips: 3, iterations: 20 })));
+    }
+
+    #[test]
+    fn another_period_ends_the_hold_before_it_asks_for_headroom() {
+        let (mut watch, slot) = (Watch::default(), slot());
+        let slow = GateReport { solo: Some(Nanos(1_300)), ..gate(7, 7, 5, 200) };
+        let said: Vec<_> = (0..3).map(|_| watch.report(FabricTime(1), &slot, true, EXPECTED, &slow)).collect();
+        let end = Wanted::Free(HoldEnd::Period { learned: Nanos(1_300), declared: Nanos(1_000) });
+        assert_eq!(said[..2].iter().map(|h| h.wanted).collect::<Vec<_>>(), [None; 2]);
+        assert_eq!(said[2], Heard { wanted: Some(end), learned: Some(Learned::Differs(Nanos(1_300))) });
     }
 
     #[test]
     fn more_than_one_slip_in_twenty_asks_for_headroom() {
-        let (mut watch, slot, now) = (Watch::default(), slot(), FabricTime(1));
-        assert_eq!(watch.report(now, &slot, true, &gate(7, 19, 2, 0)), None, "too few to judge");
-        assert_eq!(watch.report(now, &slot, true, &gate(7, 21, 0, 0)), None, "2 of 40 are exactly one in 20");
-        assert_eq!(watch.report(now, &slot, true, &gate(6, 100, 90, 0)), None, "of an older slot");
-        assert_eq!(watch.report(now, &slot, true, &gate(7, 20, 2, 0)), Some(Wanted::Headroom));
-        assert_eq!(watch.report(now, &slot, true, &gate(7, 20, 20, 0)), None, "already asked");
+        let (mut watch, slot) = (Watch::default(), slot());
+        assert_eq!(say(&mut watch, &slot, &gate(7, 19, 2, 0)), None, "too few to judge");
+        assert_eq!(say(&mut watch, &slot, &gate(7, 21, 0, 0)), None, "2 of 40 are exactly one in 20");
+        assert_eq!(say(&mut watch, &slot, &gate(6, 100, 90, 0)), None, "of an older slot");
+        assert_eq!(say(&mut watch, &slot, &gate(7, 20, 2, 0)), Some(Wanted::Headroom));
+        assert_eq!(say(&mut watch, &slot, &gate(7, 20, 20, 0)), None, "already asked");
         watch.decided(false);
-        assert_eq!(watch.report(now, &slot, true, &gate(7, 20, 20, 0)), Some(Wanted::Headroom));
+        assert_eq!(say(&mut watch, &slot, &gate(7, 20, 20, 0)), Some(Wanted::Headroom));
         assert_eq!(watch.totals, GateTotals { iterations: 200, slips: 134, fail_opens: 0 }, "of all slots");
     }
 
     #[test]
     fn one_job_raises_the_headroom_of_others_a_few_times_only() {
-        let (mut watch, slot, now) = (Watch::default(), slot(), FabricTime(1));
+        let (mut watch, slot) = (Watch::default(), slot());
         let mut given = 0;
         for kept in [false, true, false, true, true, true, true, true] {
-            if watch.report(now, &slot, true, &gate(7, 20, 20, 0)) == Some(Wanted::Headroom) {
+            if say(&mut watch, &slot, &gate(7, 20, 20, 0)) == Some(Wanted::Headroom) {
                 given += u32::from(kept);
                 watch.decided(kept);
                 watch.restart();

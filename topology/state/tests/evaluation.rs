@@ -36,10 +36,18 @@ fn an_evaluation_says_what_a_commit_will_do() {
         let router = fabric::route::Router::new(&fabric, fabric::route::Ecmp::Spread, &[]).unwrap();
         let cluster = plan::Cluster { fabric: &fabric, router: &router, jobs: &jobs, placements: &placements };
         let control = [plan::Control::Slots, plan::Control::Turns, plan::Control::Turns][round % 3];
-        let options = plan::Options { headroom_permille: Config::default().headroom_permille, control, ..plan::Options::default() };
+        let objective = [plan::turns::Objective::Time, plan::turns::Objective::Quiet][round % 2];
+        let options = plan::Options {
+            headroom_permille: Config::default().headroom_permille,
+            control,
+            turns_objective: objective,
+            // What is compared beside the control changes nothing of what it does.
+            predict: [plan::Predictions::Control, plan::Predictions::Compared][round / 2 % 2],
+            ..plan::Options::default()
+        };
         let evaluation = plan::evaluate(&cluster, &job::Candidate::default(), &options).unwrap();
 
-        let mut driver = Driver::new(Service::new(Config { control, ..Config::default() }));
+        let mut driver = Driver::new(Service::new(Config { control, objective, ..Config::default() }));
         driver.set_fabric("6 4 2").unwrap();
         let borrowed: Vec<(&str, &str)> = specs.iter().map(|(n, d)| (n.as_str(), d.as_str())).collect();
         driver.commit(&borrowed);
@@ -67,4 +75,21 @@ fn an_evaluation_says_what_a_commit_will_do() {
         }
     }
     assert!(contended > 100, "{contended}");
+}
+
+/// Periods that do not lock gain no time by turns; whoever wants quiet gets them all the same.
+#[test]
+fn a_commit_obeys_the_objective() {
+    for (objective, takes) in [(plan::turns::Objective::Time, false), (plan::turns::Objective::Quiet, true)] {
+        let config = Config { control: plan::Control::Turns, objective, ..Config::default() };
+        let mut driver = Driver::new(Service::new(config));
+        driver.set_fabric("6 4 1").unwrap();
+        driver.commit(&[("a", "200 0-40 h1,h5"), ("b", "340 0-80 h2,h6")]);
+        assert_eq!([driver.slot("a").turns, driver.slot("b").turns], [takes; 2], "{objective:?}");
+        let view = driver.service.view();
+        let a = view.job("a").unwrap();
+        let (contended, interleaved) = (a.times().unwrap().contended, a.interleaved().unwrap());
+        // Both are of jobs that begin anywhere: where nobody takes turns they are the same, and quiet is no more than 10 % slower.
+        assert!(if takes { interleaved.0 * 10 <= contended.0 * 11 } else { interleaved == contended }, "{contended} {interleaved}");
+    }
 }

@@ -79,10 +79,28 @@ fn a_restart_finds_the_same_groups() {
 #[test]
 fn where_nobody_is_to_be_held_nobody_is_and_the_rest_is_predicted() {
     let mut driver = service(Control::Observe);
-    driver.commit(&[A, B]);
+    driver.commit(&[A, B, C]);
     assert!(driver.turns.is_none());
     let slot = driver.slot("a");
     assert!(!slot.turns && !slot.hold);
     let a = driver.service.view().job("a").unwrap();
     assert_eq!(a.interleaved().unwrap(), a.times().unwrap().contended);
+    // What turns would bring is what they then bring.
+    let forecast = a.forecast().unwrap();
+    let mut by_turns = service(Control::Turns);
+    by_turns.commit(&[A, B, C]);
+    assert_eq!(by_turns.service.view().job("a").unwrap().interleaved(), Some(forecast.by_turns));
+    assert!(forecast.free.0 * 100 > forecast.by_turns.0 * 105, "{forecast:?}");
+    assert_eq!((driver.service.view().job("c").unwrap().forecast(), by_turns.service.view().outlook()), (None, None));
+    let outlook = driver.service.view().outlook().unwrap();
+    assert_eq!((outlook.jobs, outlook.faster), (3, 2));
+    // Said once for each answer, and again by a service that was started again.
+    let said = |driver: &Driver| driver.notices.iter().filter(|n| n.kind == "observe").map(|n| n.message.clone()).collect::<Vec<_>>();
+    assert_eq!(said(&driver), [outlook.to_string()]);
+    let config = Config { control: Control::Observe, ..Config::default() };
+    let mut again = Driver::new(Service::restore(config, driver.now, restored(&driver.batches.concat())).unwrap());
+    again.hello(1, "h1");
+    assert_eq!(said(&again), [outlook.to_string()]);
+    driver.release(&["b"]);
+    assert_eq!(said(&driver)[1], "control = observe: turns would make none of 2 jobs faster");
 }

@@ -335,7 +335,7 @@ mod tests {
     use crate::{AnswerRecord, Key, PlanVersionRecord};
 
     fn plan_version(n: u64) -> Record {
-        Record::PlanVersion(PlanVersionRecord { plan_version: n })
+        Record::PlanVersion(PlanVersionRecord { plan_version: n, control: None })
     }
 
     /// Any record, of any name.

@@ -44,5 +44,6 @@ fn job_from_1(key: &str, bytes: &[u8]) -> Result<Vec<u8>, RecordError> {
     let old: JobRecord1 = record::read(key, bytes)?;
     // Schema 1 kept the document as a text inside the JSON, so it is parsed a second time.
     let document: JobDoc = serde_json::from_str(&old.document).map_err(|e| RecordError::new(key, &format!("document: {e}")))?;
-    Record::Job(JobRecord { document: Arc::new(document), lease: old.lease, headroom_permille: old.headroom_permille }).encode()
+    let JobRecord1 { lease, headroom_permille, .. } = old;
+    Record::Job(JobRecord { document: Arc::new(document), lease, headroom_permille, hold_ended: None }).encode()
 }

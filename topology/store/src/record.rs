@@ -85,6 +85,21 @@ pub struct PlanVersionRecord {
     /// The plan version.
     #[serde(alias = "epoch")]
     pub plan_version: u64,
+    /// How jobs were kept apart when this was written; absent in records of services that did not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<ControlRecord>,
+}
+
+/// How jobs are kept apart that gain by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ControlRecord {
+    /// By turns.
+    Turns,
+    /// By slots.
+    Slots,
+    /// Not at all.
+    Observe,
 }
 
 /// A committed job.
@@ -98,6 +113,9 @@ pub struct JobRecord {
     pub lease: Option<LeaseRecord>,
     /// Headroom of its period in thousandths.
     pub headroom_permille: u32,
+    /// Why it is not held to a slot any more; absent where that is not so, and in records of before that could be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold_ended: Option<String>,
 }
 
 /// The lease of a job.
@@ -272,7 +290,7 @@ mod tests {
     }
 
     fn job(text: &str, lease: Option<LeaseRecord>) -> Record {
-        Record::Job(JobRecord { document: Arc::new(JobDoc::parse(text).unwrap()), lease, headroom_permille: 50 })
+        Record::Job(JobRecord { document: Arc::new(JobDoc::parse(text).unwrap()), lease, headroom_permille: 50, hold_ended: None })
     }
 
     #[test]
@@ -280,7 +298,8 @@ mod tests {
         let profile = "{schema: antiphase.profile/v1, name: p, period_ns: 7, phases: [], ranks: {dp: 2}, source: declared, variance: 0.1}";
         let records = [
             Record::Fabric(FabricRecord { version: 7, text: "schema: x\n".into() }),
-            Record::PlanVersion(PlanVersionRecord { plan_version: u64::MAX }),
+            Record::PlanVersion(PlanVersionRecord { plan_version: u64::MAX, control: None }),
+            Record::PlanVersion(PlanVersionRecord { plan_version: 1, control: Some(ControlRecord::Observe) }),
             job("{id: a, model: {name: vgg16, batch: 1700}, hosts: [h1, h2]}", Some(LeaseRecord { length_ns: 1, until_ns: 2 })),
             job(&format!("{{id: b, profile: {profile}}}"), None),
             Record::Slot("a/b".into(), slot()),

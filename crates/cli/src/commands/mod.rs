@@ -65,6 +65,8 @@ enum Command {
     Lab(::lab::Command),
     /// List links with demand, worst score first
     Links(live::LinksArgs),
+    /// List jobs that take turns: who has the turn, who waits for whom, what it costs and brings
+    Turns(live::TurnsArgs),
     /// List agents, their clocks and their jobs
     Agents(live::AgentsArgs),
     /// List events of the service, or follow them
@@ -97,6 +99,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, CliError> {
         Command::Gate(command) => Ok(service::gate(command)),
         Command::Lab(command) => lab::run(&command),
         Command::Links(args) => live::links(&args),
+        Command::Turns(args) => live::turns(&args),
         Command::Agents(args) => live::agents(&args),
         Command::Events(args) => live::events(&args),
         Command::Top(args) => live::top(&args),

@@ -175,7 +175,7 @@ impl LabJob {
             let share = (down * u128::from(phase.compute.0)).checked_div(weight).unwrap_or(0);
             at = end.saturating_add(u64::try_from(share).unwrap_or(u64::MAX));
         }
-        let job = Job { name: self.id.clone(), gpus: ranks.len() as u32, period: said.period, phases };
+        let job = Job { name: self.id.clone(), gpus: ranks.len() as u32, period: said.period, hold: job::Hold::Auto, phases };
         (job, Placement { ranks })
     }
 }

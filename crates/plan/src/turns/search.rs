@@ -70,6 +70,8 @@ impl<'a> Search<'a> {
             search.groups = group + 1;
             for (link, members) in links.into_iter().map(|l| &exceeded[l]) {
                 search.group_of_link[*link] = Some(group);
+                // A job that is to run free is nobody's opponent; what it sends counts in every prediction all the same.
+                let members: Vec<usize> = members.iter().copied().filter(|&j| !of.free.get(j).copied().unwrap_or(false)).collect();
                 let pairs = members.iter().enumerate().flat_map(|(i, a)| members[i + 1..].iter().map(|b| (*a.min(b), *a.max(b))));
                 found.extend(pairs.map(|pair| (pair, group, *link)));
             }

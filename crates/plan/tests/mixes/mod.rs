@@ -5,7 +5,9 @@ use antiphase_plan::{
     turns::{self, Taking},
 };
 use circle::Phase;
-use fluid::{Begin, FluidJob, FluidLink, TOLERANCE_PERMILLE, Trial, jitter::JITTER_PERMILLE, predict_turns, turn_group};
+use fluid::{
+    Begin, FluidJob, FluidLink, TOLERANCE_PERMILLE, Trial, TrialTimes, jitter::JITTER_PERMILLE, predict_slots, predict_turns, turn_group,
+};
 use units::{LinkId, Nanos, Rate, Ticks};
 
 /// Mbit/s.
@@ -128,13 +130,29 @@ impl Mix {
     }
 
     /// The mix as the fluid model takes it, whole: what the plan's own way to it leaves out would be found here.
-    fn times(&self, taking: &Taking, price: impl Fn(usize) -> u32) -> (Vec<f64>, f64) {
-        let job = |i: &u64| FluidJob { iteration: Nanos(*i), period: Nanos(*i), shift: Nanos(0) };
-        let jobs: Vec<FluidJob> = self.iterations.iter().map(job).collect();
-        let on = |l: usize| (0..jobs.len()).filter(|j| self.on[*j].contains(&l)).map(|j| (j, &self.phases[j][..])).collect();
-        let links: Vec<FluidLink<'_>> = (0..self.links).map(|l| FluidLink { capacity: Rate(CAPACITY), demands: on(l) }).collect();
+    fn turns(&self, taking: &Taking, price: impl Fn(usize) -> u32) -> (Vec<f64>, f64) {
+        let jobs = self.jobs(&self.iterations.iter().map(|i| Nanos(*i)).collect::<Vec<_>>(), &vec![Nanos(0); self.iterations.len()]);
+        let links = self.links();
         let group = turn_group(&jobs, &links, &taking.opponents, price);
-        let seen = predict_turns(&jobs, &links, &group, &[], JUDGE);
+        self.over_alone(&predict_turns(&jobs, &links, &group, &[], JUDGE))
+    }
+
+    /// By the same runs, when these are held.
+    fn slots(&self, periods: &[Nanos], shifts: &[Nanos], held: &[bool]) -> (Vec<f64>, f64) {
+        self.over_alone(&predict_slots(&self.jobs(periods, shifts), &self.links(), TOLERANCE_PERMILLE, held, JUDGE))
+    }
+
+    fn jobs(&self, periods: &[Nanos], shifts: &[Nanos]) -> Vec<FluidJob> {
+        let job = |((i, period), shift): ((&u64, &Nanos), &Nanos)| FluidJob { iteration: Nanos(*i), period: *period, shift: *shift };
+        self.iterations.iter().zip(periods).zip(shifts).map(job).collect()
+    }
+
+    fn links(&self) -> Vec<FluidLink<'_>> {
+        let on = |l: usize| (0..self.on.len()).filter(|j| self.on[*j].contains(&l)).map(|j| (j, &self.phases[j][..])).collect();
+        (0..self.links).map(|l| FluidLink { capacity: Rate(CAPACITY), demands: on(l) }).collect()
+    }
+
+    fn over_alone(&self, seen: &TrialTimes) -> (Vec<f64>, f64) {
         (seen.times.iter().zip(&self.iterations).map(|(t, i)| t.0 as f64 / *i as f64).collect(), seen.overlap)
     }
 }
@@ -155,27 +173,34 @@ pub(crate) fn judge(setting: &Setting, seed: u64, tried_max: usize) -> Judged {
     let solos: Vec<Nanos> = mix.iterations.iter().map(|i| Nanos(*i)).collect();
     let periods = slot::periods(&solos, slot::HEADROOM_PERMILLE);
     let peaks: Vec<[u64; 1]> = mix.phases.iter().map(|p| [p[0].rate.0]).collect();
-    let member = |j: usize| Member { iteration: solos[j], period: periods[j], gpus: 1, demands: &demands[j], peaks: &peaks[j] };
+    let member =
+        |j: usize| Member { iteration: solos[j], period: periods[j], gpus: 1, free: false, demands: &demands[j], peaks: &peaks[j] };
     let members: Vec<Member<'_>> = (0..solos.len()).map(member).collect();
     let coupled = Coupled::new(&members, |_| CAPACITY).expect("invariant: the mix is within the limits of the circle");
     let advice = coupled.take_turns(&[], JITTER_PERMILLE, tried_max);
     let standing = coupled.solve(&Options::default()).expect("invariant: the mix is within the limits of the solver");
-    let gates = Gates { tolerance_permille: TOLERANCE_PERMILLE, jitter_permille: JITTER_PERMILLE, control: Control::Slots, tried_max: 0 };
+    let gates = Gates {
+        tolerance_permille: TOLERANCE_PERMILLE,
+        jitter_permille: JITTER_PERMILLE,
+        control: Control::Slots,
+        tried_max: 0,
+        objective: turns::Objective::Time,
+    };
     let (_, slots) = coupled.predict(&standing, gates, Holding::Advised(&[]));
-    let (free, free_overlap) = mix.times(&Taking::default(), |_| 1_000);
+    let (free, free_overlap) = mix.turns(&Taking::default(), |_| 1_000);
     let judged = |p: &turns::Predicted| {
         // A choice has one price for links that are alike; here each link has its own.
         let prices = coupled.exceeded(&standing).zip(&p.taking.price_permille);
         let prices: Vec<(u32, u32)> = prices.flat_map(|(e, price)| e.links.iter().map(|l| (l.0, *price))).collect();
         let price = |l: usize| prices.iter().find(|(link, _)| *link as usize == l).map_or(1_000, |(_, price)| *price);
-        let (times, overlap) = mix.times(&p.taking, price);
+        let (times, overlap) = mix.turns(&p.taking, price);
         cost(&times, overlap, &free)
     };
-    let slot_times: Vec<f64> = slots.times.iter().zip(&mix.iterations).map(|(t, i)| t.0 as f64 / *i as f64).collect();
+    let (slot_times, slot_overlap) = mix.slots(&periods, &standing.shifts, &slots.hold);
     let count = |t: &Taking| t.opponents.iter().map(Vec::len).sum::<usize>() / 2;
     Judged {
         free: cost(&free, free_overlap, &free),
-        slots: cost(&slot_times, 0.0, &free),
+        slots: cost(&slot_times, slot_overlap, &free),
         everybody: judged(&advice.everybody),
         chosen: judged(&advice.chosen),
         quiet: advice.quiet.as_ref().map(judged),

@@ -6,7 +6,10 @@ use fabric::route::Router;
 use state::{Slot, turns::TurnGroup};
 use units::{ClockOffset, Nanos};
 
-use crate::testbed::{Depth, EcnModel, SimError, SimJob, noise::SIGMA_PERMILLE_MAX};
+use crate::testbed::{
+    Depth, EcnModel, SimError, SimJob,
+    noise::{Noise, SIGMA_PERMILLE_MAX},
+};
 
 /// The fabric and the jobs of a run. The router knows the fabric.
 #[derive(Clone, Copy, Debug)]
@@ -184,6 +187,24 @@ pub struct Way {
     pub loss_permille: u32,
     /// After this much time.
     pub resend: Nanos,
+}
+
+/// Most times that one message of a session is sent again.
+const RESENDS_MAX: u32 = 8;
+
+impl Way {
+    /// How long a message of a session takes.
+    pub(super) fn message(&self, noise: &mut Noise) -> u64 {
+        let mut delay = self.delay.0.saturating_add(noise.below(self.jitter.0));
+        // A loss of everything is a valid input, so only the bound ends the loop.
+        for _ in 0..RESENDS_MAX {
+            if noise.below(1_000) >= u64::from(self.loss_permille) {
+                break;
+            }
+            delay = delay.saturating_add(self.resend.0);
+        }
+        delay
+    }
 }
 
 impl Default for ServiceControl {

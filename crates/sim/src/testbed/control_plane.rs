@@ -26,8 +26,6 @@ use crate::testbed::{
 
 /// How long an agent waits before it tries to reach the service again.
 pub const RECONNECT: Nanos = Nanos::from_millis(1_000);
-/// Most times that one message is sent again.
-const RESENDS_MAX: u32 = 8;
 /// Most notices kept for the report.
 const NOTICES_MAX: usize = 10_000;
 /// The request that sets the fabric, those that release jobs, the one that commits the jobs of the beginning, and from
@@ -336,23 +334,9 @@ impl<'a> ControlPlane<'a> {
         }
     }
 
-    /// How long a message takes that is sent now.
-    fn delay(&mut self) -> u64 {
-        let way = &self.control.way;
-        let mut delay = way.delay.0.saturating_add(self.noise.below(way.jitter.0));
-        // A loss of 1,000 per mille is a valid input, so only the bound ends the loop.
-        for _ in 0..RESENDS_MAX {
-            if self.noise.below(1_000) >= u64::from(way.loss_permille) {
-                break;
-            }
-            delay = delay.saturating_add(way.resend.0);
-        }
-        delay
-    }
-
     fn send_down(&mut self, now: u64, session: SessionId, message: Down, agenda: &mut Agenda) {
         let Some(&agent) = self.agents.get(&session.0) else { return };
-        let arrives = now.saturating_add(self.delay());
+        let arrives = now.saturating_add(self.control.way.message(&mut self.noise));
         let peer = &mut self.peers[agent as usize];
         // A session is a stream: no message overtakes the one before it. The agenda keeps the order of messages at one instant.
         peer.down = peer.down.max(arrives);
@@ -360,7 +344,7 @@ impl<'a> ControlPlane<'a> {
     }
 
     fn send_up(&mut self, now: u64, agent: u32, session: SessionId, message: Up, agenda: &mut Agenda) {
-        let arrives = now.saturating_add(self.delay());
+        let arrives = now.saturating_add(self.control.way.message(&mut self.noise));
         let peer = &mut self.peers[agent as usize];
         peer.up = peer.up.max(arrives);
         agenda.add(peer.up, SimEvent::ToService(session, message));

@@ -3,7 +3,7 @@
 use alloc::{string::String, vec::Vec};
 
 use job::{Candidate, Job, Placement};
-use plan::{Cluster, Options, evaluate, slot::SlotTimes};
+use plan::{Cluster, Options, Predictions, evaluate, slot::SlotTimes};
 use state::Slot;
 use units::FabricTime;
 
@@ -20,13 +20,12 @@ pub fn direct_slots(case: &Case<'_>, options: &Options) -> Result<Vec<Slot>, Sim
     let fabric = case.router.fabric();
     let cluster = Cluster { fabric, router: case.router, jobs: &jobs, placements: &placements };
     // Whether to hold a job is decided from predicted iterations, so prediction is on whatever `options` say.
-    let evaluation = evaluate(&cluster, &Candidate::default(), &Options { predict: true, ..*options })?;
+    let evaluation = evaluate(&cluster, &Candidate::default(), &Options { predict: Predictions::Control, ..*options })?;
     let slot = |report: plan::JobReport| {
         let job = &jobs[report.job.index()];
         let leader = case.jobs[report.job.index()].placement.ranks.first();
         let SlotTimes { period, offset, tolerance, slack, hold_max } = report.slot(options.tolerance_permille);
         Slot {
-            job: job.name.clone(),
             plan_version: 1,
             period,
             offset,
@@ -34,10 +33,10 @@ pub fn direct_slots(case: &Case<'_>, options: &Options) -> Result<Vec<Slot>, Sim
             slack,
             hold_max,
             hold: report.hold,
-            turns: false,
             // No service renews these slots, so they last for the whole run.
             expires: FabricTime(u64::MAX),
             leader_host: leader.map_or_else(String::new, |l| fabric.node(l.host).name.clone()),
+            ..Slot::none(&job.name)
         }
     };
     Ok(evaluation.jobs(&cluster).into_iter().map(slot).collect())

@@ -32,6 +32,7 @@ pub use compare::{Comparison, JobRow, LinkRow, compare};
 pub use config::{AgentClock, Case, Config, Control, Fault, ITERATIONS_MAX, Liar, Lifetime, ServiceControl, Transport, TurnsControl, Way};
 pub use control_plane::{RECONNECT, ServiceReport};
 pub use direct::direct_slots;
+pub use drift::Drift;
 pub use ecn::{Depth, EcnModel};
 pub use error::SimError;
 pub use gate_core::{HEARTBEAT, STALE_AFTER};

@@ -101,7 +101,13 @@ mod tests {
 
     #[test]
     fn a_profile_becomes_steps() {
-        let job = Job { name: "j".into(), gpus: 1, period: Nanos(100), phases: vec![phase(20, 60, 5), phase(40, 80, 7), phase(80, 90, 0)] };
+        let job = Job {
+            name: "j".into(),
+            gpus: 1,
+            period: Nanos(100),
+            hold: job::Hold::Auto,
+            phases: vec![phase(20, 60, 5), phase(40, 80, 7), phase(80, 90, 0)],
+        };
         let steps = Workload::of_profile(&job).steps;
         let shape: Vec<(u64, Vec<u64>)> = steps.iter().map(|s| (s.length.0, s.transfers.iter().map(|t| t.rate.0).collect())).collect();
         assert_eq!(shape, [(20, vec![]), (20, vec![5]), (20, vec![5, 7]), (20, vec![7]), (20, vec![])]);

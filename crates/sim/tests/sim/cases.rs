@@ -38,7 +38,8 @@ pub(crate) fn ring_at(fabric: &Fabric, name: &str, hosts: &[&str], rate: Rate, c
         collective: Collective::Ring,
         groups: Arc::from([(0..hosts.len() as u32).collect::<Vec<_>>()]),
     };
-    let job = Job { name: name.into(), gpus: hosts.len() as u32, period: Nanos(comm + compute), phases: vec![phase] };
+    let job =
+        Job { name: name.into(), gpus: hosts.len() as u32, period: Nanos(comm + compute), hold: job::Hold::Auto, phases: vec![phase] };
     let workload = Workload::of_profile(&job);
     SimJob { job, placement: Placement { ranks }, workload, begins: Nanos(0) }
 }

@@ -14,3 +14,4 @@ mod service;
 mod sharing;
 mod turn_faults;
 mod turns;
+mod wrong_profiles;

@@ -44,7 +44,7 @@ fn job_of(fabric: &Fabric, name: &str, hosts: [&str; 2], rate: u64, up: u64, per
         let (start, end) = (Nanos(start), Nanos(start + up / phases));
         TrafficPhase { start, end, rate: Rate(rate), collective: Collective::Ring, groups: Arc::from([vec![0, 1]]) }
     };
-    let job = Job { name: name.into(), gpus: 2, period: Nanos(period), phases: (0..phases).map(phase).collect() };
+    let job = Job { name: name.into(), gpus: 2, period: Nanos(period), hold: job::Hold::Auto, phases: (0..phases).map(phase).collect() };
     let workload = Workload::of_profile(&job);
     SimJob { job, placement: Placement { ranks }, workload, begins: Nanos(0) }
 }

@@ -102,7 +102,7 @@ fn definition(fabric: &fabric::Fabric, number: u64, only: Option<usize>, hosts: 
         collective: Collective::Ring,
         groups: Arc::from([(0..ranks.len() as u32).collect::<Vec<u32>>()]),
     };
-    let job = Job { name, gpus: ranks.len() as u32, period: Nanos::from_millis(200 + number), phases: vec![phase] };
+    let job = Job { name, gpus: ranks.len() as u32, period: Nanos::from_millis(200 + number), hold: job::Hold::Auto, phases: vec![phase] };
     let document = JobDoc { id: job.name.clone(), hosts: Some(hosts.clone()), ..JobDoc::default() };
     JobDefinition { job, placement: Placement { ranks }, hosts, document: Document::new(Arc::new(document)) }
 }

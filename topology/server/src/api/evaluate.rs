@@ -8,8 +8,8 @@ use std::{
 
 use circle::Cancel;
 use job::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, Reader};
-use job::{Candidate, Job, Placement};
-use plan::{Cluster, Evaluation, Objective, Options, Outcome};
+use job::{Candidate, Hold, Job, Placement};
+use plan::{Cluster, Evaluation, Objective, Options, Outcome, Predictions};
 use proto::v1alpha1 as pb;
 use units::JobId;
 
@@ -40,7 +40,12 @@ impl Api {
         let snapshot = self.snapshot().await?;
         let metrics = Arc::clone(self.metrics());
         let config = self.config();
-        let planned = Options { headroom_permille: config.plan.headroom_permille, control: config.control.into(), ..Options::default() };
+        let planned = Options {
+            headroom_permille: config.plan.headroom_permille,
+            control: config.control.unwrap_or_default().into(),
+            turns_objective: config.objective.into(),
+            ..Options::default()
+        };
         self.compute(move |cancel| {
             // The time is that of the work, without the wait for a turn.
             let began = Instant::now();
@@ -53,7 +58,7 @@ impl Api {
     }
 }
 
-/// Headroom and control are `planned`, those with which a commit begins, so that an evaluation says what a commit will.
+/// Headroom, control and the objective of turns are `planned`, those with which a commit begins, so that an evaluation says what a commit will.
 fn evaluate(
     snapshot: &Snapshot,
     request: &pb::EvaluateRequest,
@@ -76,7 +81,8 @@ fn options(request: &pb::EvaluateRequest, planned: &Options) -> Result<Options, 
         Ok(pb::Objective::Time) => Objective::Time,
         Err(_) => return Err(ApiError::invalid(format!("objective: unknown value {}", request.objective))),
     };
-    Ok(Options { mode: mode(request.mode)?, objective, predict: request.predict, ..*planned })
+    let predict = if request.predict { Predictions::Compared } else { Predictions::Needed };
+    Ok(Options { mode: mode(request.mode)?, objective, predict, ..*planned })
 }
 
 /// Committed jobs and those of the request, with their placements, and the candidates.
@@ -115,7 +121,10 @@ impl Round {
         let (mut jobs, mut placements) = reader.finish();
         // All other committed jobs stand where they are: a candidate is judged against all that share its links.
         for view in snapshot.jobs.iter().filter(|view| !names.contains(&view.definition.job.name)) {
-            jobs.push(view.definition.job.clone());
+            // What a commit would not hold to a slot any more is not held here either.
+            let job = &view.definition.job;
+            let hold = if view.message.hold_ended.is_empty() { job.hold } else { Hold::Never };
+            jobs.push(Job { hold, ..job.clone() });
             placements.push(view.definition.placement.clone());
         }
         if jobs.is_empty() {
@@ -171,6 +180,12 @@ fn message(cluster: &Cluster<'_>, e: &Evaluation, explain: bool) -> pb::Evaluati
         shifts: if solved { shifts(cluster, e) } else { Vec::new() },
         explanation: if explain { explanation.iter().take(LINES_MAX).map(ToString::to_string).collect() } else { Vec::new() },
         shared_links: e.shared_links as u32,
+        time_free: e.compared.map(|c| c.free.time),
+        time_by_turns: e.compared.map(|c| c.turns.time),
+        time_by_slots: e.compared.map(|c| c.slots.time),
+        overlap_free: e.compared.map(|c| c.free.overlap),
+        overlap_by_turns: e.compared.map(|c| c.turns.overlap),
+        overlap_by_slots: e.compared.map(|c| c.slots.overlap),
     }
 }
 
@@ -198,6 +213,10 @@ fn shifts(cluster: &Cluster<'_>, e: &Evaluation) -> Vec<pb::JobShift> {
         contended_ns: r.times.map(|t| t.contended.0),
         all_held_ns: r.times.map(|t| t.all_held.0),
         interleaved_ns: r.interleaved.map(|t| t.0),
+        turns: r.turns,
+        free_ns: r.compared.map(|c| c.free.0),
+        by_turns_ns: r.compared.map(|c| c.turns.0),
+        by_slots_ns: r.compared.map(|c| c.slots.0),
     };
     e.jobs(cluster).into_iter().map(one).collect()
 }

@@ -5,6 +5,7 @@ mod evaluate;
 mod picture;
 mod read;
 mod solve;
+mod turns;
 
 use std::{
     sync::{

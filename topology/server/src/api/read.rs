@@ -42,7 +42,7 @@ impl Api {
             };
             names.into_iter().map(find).collect::<Result<_, _>>()?
         };
-        Ok(pb::ListJobsResponse { jobs, plan_version: snapshot.plan_version })
+        Ok(pb::ListJobsResponse { jobs, plan_version: snapshot.plan_version, outlook: snapshot.outlook.clone() })
     }
 
     /// Links with demand, worst first, or those of them that are named.
@@ -119,9 +119,12 @@ impl Api {
     pub async fn exposition(&self) -> Result<String, ApiError> {
         let snapshot = self.snapshot().await?;
         let links = self.0.controller.links().await?;
+        // Whatever has become of the thread that gives turns, the rest is told.
+        let turns = self.0.controller.look_at_turns().await.ok();
         let now = Now {
             snapshot: &snapshot,
             links: &links,
+            turns: turns.as_deref(),
             store_up: self.0.health.problem().is_none(),
             telemetry_dropped: self.0.telemetry.dropped(),
             sessions: &self.0.sessions,
@@ -146,7 +149,7 @@ impl Api {
 }
 
 /// Names, each once, in the order in which they were given.
-fn distinct<'a>(what: &str, names: &'a [String]) -> Result<Vec<&'a str>, ApiError> {
+pub(super) fn distinct<'a>(what: &str, names: &'a [String]) -> Result<Vec<&'a str>, ApiError> {
     limit(what, names.len(), NAMES_MAX)?;
     // A name that stands twice would double its part of the answer, which is bounded by names.
     let mut seen = BTreeSet::new();

@@ -46,7 +46,13 @@ pub(super) fn snapshot(view: &View, earlier: Option<&Snapshot>) -> Snapshot {
     };
     let mut names = LinkNames { view, names: BTreeMap::new() };
     let jobs = view.jobs().map(|job| JobView { definition: definition(&job), message: job_message(&job, &mut names) }).collect();
-    Snapshot { plan_version: view.plan_version(), fabric, jobs, agents: view.agents().map(|agent| agent_message(&agent)).collect() }
+    Snapshot {
+        plan_version: view.plan_version(),
+        fabric,
+        jobs,
+        agents: view.agents().map(|agent| agent_message(&agent)).collect(),
+        outlook: view.outlook().map(|outlook| outlook.to_string()).unwrap_or_default(),
+    }
 }
 
 /// Names of links, each made once: jobs share them.
@@ -75,7 +81,7 @@ fn job_message(job: &state::JobView<'_>, names: &mut LinkNames<'_>) -> pb::Job {
         state::JobState::Drifting => pb::JobState::Drifting,
         state::JobState::Open => pb::JobState::Open,
     };
-    let times = job.times();
+    let (times, forecast) = (job.times(), job.forecast());
     pb::Job {
         id: job.name().into(),
         state: state.into(),
@@ -96,6 +102,10 @@ fn job_message(job: &state::JobView<'_>, names: &mut LinkNames<'_>) -> pb::Job {
         predicted_all_held_ns: times.map(|t| t.all_held.0),
         period_mismatch_ns: job.period_mismatch().map(|t| t.0),
         predicted_interleaved_ns: job.interleaved().map(|t| t.0),
+        hold: definition.job.hold.word().into(),
+        hold_ended: job.hold_ended().unwrap_or_default().into(),
+        predicted_free_ns: forecast.map(|t| t.free.0),
+        predicted_turns_ns: forecast.map(|t| t.by_turns.0),
     }
 }
 

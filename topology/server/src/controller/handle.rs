@@ -13,7 +13,7 @@ use super::{FabricView, Snapshot};
 use crate::{
     links::LinkTable,
     quic::{self, Outbox},
-    turns::TurnsHandle,
+    turns::{TurnsHandle, TurnsSnapshot},
 };
 
 /// Commands that wait for the controller. An agent's report takes microseconds and a commit milliseconds, so this is seconds of work;
@@ -108,6 +108,14 @@ impl ControllerHandle {
         let (reply, answer) = oneshot::channel();
         self.send(Command::Links { reply }).await?;
         answer.await.map_err(|_| Stopped)
+    }
+
+    /// The turns of jobs now, or up to half a second ago.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub async fn look_at_turns(&self) -> Result<Arc<TurnsSnapshot>, Stopped> {
+        self.turns.look().await.ok_or(Stopped)
     }
 
     async fn send(&self, command: Command) -> Result<(), Stopped> {

@@ -17,6 +17,8 @@ pub struct Snapshot {
     pub jobs: Vec<JobView>,
     /// Agents that were ever connected, by host.
     pub agents: Vec<pb::Agent>,
+    /// What turns would bring, where the service only observes; else empty.
+    pub outlook: String,
 }
 
 /// The fabric as set.

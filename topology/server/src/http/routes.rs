@@ -57,6 +57,7 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
         .route("/v1alpha1/links", get(links))
         .route("/v1alpha1/links/circles.svg", get(circles))
         .route("/v1alpha1/agents", get(agents))
+        .route("/v1alpha1/turns", get(turns))
         .route("/v1alpha1/plan", get(plan))
         .route("/v1alpha1/events", get(events))
         .route("/v1alpha1/events/stream", get(stream::events))
@@ -294,6 +295,13 @@ async fn circles(State(shared): State<Shared>, Extension(caller): Extension<Call
 async fn agents(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {
     reading(caller, query)?.finish()?;
     json(&shared.api.agents().await?)
+}
+
+async fn turns(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {
+    let mut query = reading(caller, query)?;
+    let request = pb::ListTurnsRequest { jobs: query.list("jobs"), limit: query.number("limit")?.unwrap_or(0) };
+    query.finish()?;
+    json(&shared.api.turns(&request).await?)
 }
 
 async fn plan(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {

@@ -20,8 +20,9 @@ use std::{
 use quinn::Connection;
 use state::{
     SessionId,
-    turns::{Judged, Note, TurnGroup},
+    turns::{GroupView, Judged, Note, TurnGroup},
 };
+use tokio::sync::oneshot;
 use units::FabricTime;
 
 use crate::{FabricClock, metrics::Metrics};
@@ -38,7 +39,17 @@ enum Message {
     Session { session: SessionId, host: Arc<str>, way: Box<dyn Way> },
     Gone { session: SessionId },
     Notes { session: SessionId, came: FabricTime, notes: Vec<Note> },
+    Look { reply: oneshot::Sender<Arc<TurnsSnapshot>> },
     Stop,
+}
+
+/// The turns of all groups at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct TurnsSnapshot {
+    /// Which.
+    pub at: FabricTime,
+    /// Every group.
+    pub groups: Vec<GroupView>,
 }
 
 /// The way to an agent. Must not wait.
@@ -100,6 +111,13 @@ impl TurnsHandle {
         }
         self.waiting.fetch_add(count, Ordering::Relaxed);
         self.tell(Message::Notes { session, came, notes });
+    }
+
+    /// The turns now, or up to half a second ago; `None` when the service is going down.
+    pub async fn look(&self) -> Option<Arc<TurnsSnapshot>> {
+        let (reply, answer) = oneshot::channel();
+        self.tell(Message::Look { reply });
+        answer.await.ok()
     }
 
     fn tell(&self, message: Message) {

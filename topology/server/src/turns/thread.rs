@@ -17,11 +17,11 @@ use proto::{
 };
 use state::{
     SessionId,
-    turns::{Judged, Note, OrderKind, TurnEvent, Turns},
+    turns::{Judged, Note, Order, OrderKind, TurnEvent, Turns},
 };
 use units::{FabricTime, Nanos};
 
-use super::{Message, Way, message};
+use super::{Message, TurnsSnapshot, Way, message};
 use crate::{FabricClock, metrics::Metrics};
 
 /// Messages that are taken before their orders go out. Orders of one wake-up share datagrams, and none of them waits for longer than
@@ -31,6 +31,8 @@ const AT_ONCE: usize = 64;
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 /// How often the jobs that wait are counted.
 const COUNT_EVERY: Nanos = Nanos::from_millis(1_000);
+/// How old a snapshot may be. However many look, the thread makes two a second at most, and none while nobody looks.
+const SNAPSHOT_AGE_MAX: Nanos = Nanos::from_millis(500);
 
 pub(super) struct Loop {
     turns: Turns,
@@ -44,6 +46,7 @@ pub(super) struct Loop {
     /// When the notes came that this wake-up granted at once.
     granted: Vec<FabricTime>,
     counted: FabricTime,
+    snapshot: Option<Arc<TurnsSnapshot>>,
 }
 
 impl Loop {
@@ -58,6 +61,7 @@ impl Loop {
             orders: BTreeMap::new(),
             granted: Vec::new(),
             counted: FabricTime(0),
+            snapshot: None,
         }
     }
 
@@ -93,7 +97,11 @@ impl Loop {
         let now = self.clock.now();
         match message {
             Message::Stop => return false,
-            Message::Groups(groups) => self.handle(now, TurnEvent::Groups(groups)),
+            Message::Groups(groups) => {
+                // Whoever has committed jobs and then looks sees them.
+                self.snapshot = None;
+                self.handle(now, TurnEvent::Groups(groups));
+            }
             Message::Session { session, host, way } => {
                 self.ways.insert(session, way);
                 self.handle(now, TurnEvent::Session { session, host });
@@ -102,6 +110,8 @@ impl Loop {
                 self.ways.remove(&session);
                 self.handle(now, TurnEvent::Gone { session });
             }
+            // Whoever asked may be gone.
+            Message::Look { reply } => drop(reply.send(self.snapshot(now))),
             Message::Notes { session, came, notes } => {
                 self.waiting.fetch_sub(notes.len(), Ordering::Relaxed);
                 self.metrics.turn_notes(notes.len());
@@ -121,7 +131,7 @@ impl Loop {
             if answers && order.kind == OrderKind::Grant {
                 self.granted.push(came);
             }
-            self.orders.entry(to).or_default().push_back(message::order(&order));
+            self.order(to, &order);
         }
         self.judge();
     }
@@ -129,13 +139,21 @@ impl Loop {
     fn handle(&mut self, now: FabricTime, event: TurnEvent) {
         self.turns.handle(now, event);
         while let Some((to, order)) = self.turns.poll() {
-            self.orders.entry(to).or_default().push_back(message::order(&order));
+            self.order(to, &order);
         }
         self.judge();
     }
 
+    fn order(&mut self, to: SessionId, order: &Order) {
+        if let Some(granted) = order.granted {
+            self.metrics.turn_start(granted);
+        }
+        self.orders.entry(to).or_default().push_back(message::order(order));
+    }
+
     fn judge(&mut self) {
         while let Some(judged) = self.turns.poll_judged() {
+            self.metrics.turn_verdict(&judged.verdict);
             (self.judged)(judged);
         }
     }
@@ -167,7 +185,17 @@ impl Loop {
             return;
         }
         self.counted = now;
-        let waiting = self.turns.view().filter(|view| view.waits_since.is_some()).count();
-        self.metrics.turns_waiting(waiting);
+        self.metrics.turns_waiting(self.turns.waiting());
+    }
+
+    fn snapshot(&mut self, now: FabricTime) -> Arc<TurnsSnapshot> {
+        if let Some(last) = &self.snapshot
+            && now.since(last.at) < SNAPSHOT_AGE_MAX
+        {
+            return Arc::clone(last);
+        }
+        let made = Arc::new(TurnsSnapshot { at: now, groups: self.turns.groups().collect() });
+        self.snapshot = Some(Arc::clone(&made));
+        made
     }
 }

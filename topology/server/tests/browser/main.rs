@@ -10,3 +10,4 @@ mod measured;
 mod secured;
 #[path = "../support/mod.rs"]
 mod support;
+mod turns;

@@ -29,22 +29,23 @@ use crate::{
 
 const SECOND: u64 = 1_000_000_000;
 
-struct Served {
-    address: SocketAddr,
-    controller: Controller,
+pub(crate) struct Served {
+    pub(crate) address: SocketAddr,
+    pub(crate) controller: Controller,
     telemetry: TelemetryHandle,
-    clock: FabricClock,
-    shutdown: Shutdown,
+    pub(crate) clock: FabricClock,
+    pub(crate) shutdown: Shutdown,
     _folder: tempfile::TempDir,
 }
 
-async fn start() -> Served {
+/// A service whose agents are the test.
+pub(crate) async fn start(config: &state::Config) -> Served {
     let folder = tempfile::tempdir().unwrap();
     let (clock, metrics) = (FabricClock::start(), Arc::new(Metrics::new().unwrap()));
     let (events, telemetry) = (EventLog::new(clock.now()), TelemetryHandle::default());
     let around = Surroundings { clock, events: events.clone(), telemetry: telemetry.clone(), metrics: Arc::clone(&metrics) };
     let file = StateFile::open(&folder.path().join("s.redb")).unwrap();
-    let controller = Controller::start(&state::Config::default(), file, Loaded::default(), around).unwrap();
+    let controller = Controller::start(config, file, Loaded::default(), around).unwrap();
     let api = Api::new(Parts {
         controller: controller.handle.clone(),
         health: controller.health.clone(),
@@ -63,7 +64,7 @@ async fn start() -> Served {
 }
 
 impl Served {
-    fn ask(&self, method: &str, path: &str, body: &str) -> Value {
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> Value {
         let answer = request(self.address, method, path, &[], body.as_bytes()).unwrap();
         assert_eq!(answer.status, 200, "{method} {path}: {}", answer.body);
         serde_json::from_str(&answer.body).unwrap()
@@ -103,7 +104,7 @@ async fn agent(controller: &ControllerHandle, session: u64, host: &str, plan_ver
 fn measurements_of_agents_are_shown() {
     let Some(mut browser) = Browser::start(1440, 1400) else { return };
     let runtime = Runtime::new().unwrap();
-    let served = runtime.block_on(start());
+    let served = runtime.block_on(start(&state::Config::default()));
     served.ask("PUT", "/v1alpha1/fabric", &small());
     let committed =
         served.ask("POST", "/v1alpha1/commit", &json!({ "jobs": [job("alpha", &["h1", "h5"]), job("beta", &["h2", "h6"])] }).to_string());

@@ -9,6 +9,8 @@ use alloc::{vec, vec::Vec};
 
 use units::Nanos;
 
+use super::recent::{Measured, Recent};
+
 /// A job that waits for a smaller share of its time than this loses nothing worth a comparison.
 const WAIT_SHARE_MAX: f64 = 0.01;
 /// Iterations of each job in one stretch, held or free. With less, a comparison would be about chance.
@@ -98,6 +100,8 @@ pub(super) struct Judge {
     /// The last whole stretch of each kind.
     held: Vec<MeanOf>,
     free: Vec<MeanOf>,
+    /// The last iterations of each job, held and free.
+    recent: Vec<[Recent; 2]>,
     /// Stretches until the next trial, and how many that were.
     left: u64,
     apart: u64,
@@ -113,6 +117,7 @@ impl Judge {
             least: vec![u64::MAX; jobs],
             held: none.clone(),
             free: none,
+            recent: vec![<[Recent; 2]>::default(); jobs],
             left: FIRST_APART,
             apart: FIRST_APART,
         }
@@ -134,6 +139,11 @@ impl Judge {
         (of(&self.held), of(&self.free))
     }
 
+    /// The last iterations of a job, held and free.
+    pub(super) fn recent(&self, job: u32) -> (Measured, Measured) {
+        self.recent.get(job as usize).map_or_else(Default::default, |[held, free]| (held.measured(), free.measured()))
+    }
+
     /// An iteration of a job took so long, of which it waited that long. What a comparison came to, if one ended.
     pub(super) fn iteration(&mut self, job: u32, took: Nanos, waited: Nanos) -> Option<Verdict> {
         let least = self.least.get_mut(job as usize)?;
@@ -146,6 +156,9 @@ impl Judge {
         if seen.count > SETTLING {
             seen.sum = seen.sum.saturating_add(took.0);
             seen.waited = seen.waited.saturating_add(waited.0);
+            if let Some(recent) = self.recent.get_mut(job as usize) {
+                recent[usize::from(!self.holds)].push(took, waited);
+            }
         }
         let counts = || self.now.iter().filter(|seen| seen.count > 0).map(Seen::counted);
         let (least, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));

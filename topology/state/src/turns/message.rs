@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 
+use turns::{Action, Because};
 use units::Nanos;
 
 /// Where a job is, in the order in which it happens: of one number, a later kind takes the place of an earlier one.
@@ -65,11 +66,45 @@ pub struct Order {
     /// Of [`OrderKind::Hold`]: those ahead have so much left at most. Of [`OrderKind::Grant`]: so long the start is expected to
     /// send. Else zero, as of a grant that is said again.
     pub at_most: Nanos,
+    /// Why the start may go, where this is the first order that says so.
+    pub granted: Option<Granted>,
+}
+
+/// Why a start may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Granted {
+    /// Before it asked, because nobody was in the way.
+    Ahead,
+    /// When it asked, because nobody was in the way.
+    AtOnce,
+    /// After those ahead of it had ended: how long it waited.
+    Waited(Nanos),
+    /// Though somebody may have been in the way, because it had waited for as long as an iteration of its own takes.
+    Bound(Nanos),
+    /// Nobody tells the ends of its starts, so it takes no turns.
+    NoEnds,
+    /// Its group runs free.
+    Open,
 }
 
 impl Note {
-    /// An order that answers this note.
-    pub(super) fn answer(&self, kind: OrderKind) -> Order {
-        Order { job: self.job.clone(), writer: self.writer, number: self.number, kind, at_most: Nanos(0) }
+    /// The answer to a gate that takes no turns: it must not wait, and needs not repeat what else it says.
+    pub(super) fn answer_without_turns(&self) -> Order {
+        let kind = if self.kind == NoteKind::Ready { OrderKind::Grant } else { OrderKind::Heard(self.kind) };
+        Order { job: self.job.clone(), writer: self.writer, number: self.number, kind, at_most: Nanos(0), granted: None }
+    }
+}
+
+impl Granted {
+    /// What an action grants to a start that has waited for so long; `None` if nothing.
+    pub(super) fn of(action: &Action, waited: Option<Nanos>) -> Option<Self> {
+        Some(match action {
+            Action::GrantAhead { .. } => Self::Ahead,
+            Action::Grant { because: Because::Free, .. } => waited.map_or(Self::AtOnce, Self::Waited),
+            Action::Grant { because: Because::Bound, .. } => Self::Bound(waited.unwrap_or_default()),
+            Action::Grant { because: Because::NoEnds, .. } => Self::NoEnds,
+            Action::Grant { because: Because::Open, .. } => Self::Open,
+            Action::Hold { .. } | Action::Withdraw { .. } => return None,
+        })
     }
 }

@@ -8,6 +8,9 @@
 
 mod judge;
 mod message;
+mod recent;
+mod starts;
+mod view;
 
 use alloc::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -21,9 +24,14 @@ use units::{FabricTime, Nanos};
 use crate::SessionId;
 
 use judge::Judge;
+use starts::Starts;
 
 pub use judge::{MeanOf, Verdict};
-pub use message::{Note, NoteKind, Order, OrderKind};
+pub use message::{Granted, Note, NoteKind, Order, OrderKind};
+pub use recent::Measured;
+pub use starts::TurnStart;
+pub use turns::Activity;
+pub use view::{GroupState, GroupView, JobTurns};
 
 /// A withdrawal is said so often, [`WITHDRAW_EVERY`] apart: the arbiter waits for its answer for as long.
 const WITHDRAWALS: u32 = 3;
@@ -124,6 +132,10 @@ pub struct TurnCounts {
     /// Starts that were granted though somebody may have been in the way: they had waited for as long as an iteration takes, nobody
     /// tells the job's ends, or the group runs free.
     pub let_go: u64,
+    /// Those of them that had waited for as long as an iteration takes.
+    pub bound: u64,
+    /// Permissions that were given ahead.
+    pub ahead: u64,
 }
 
 /// Where a message stands: of one writer, this only grows.
@@ -150,6 +162,7 @@ struct Entry {
     /// A withdrawal that is to be said again: when, and how often still.
     again: Option<(FabricTime, u32)>,
     counts: TurnCounts,
+    starts: Starts,
 }
 
 #[derive(Debug)]
@@ -157,6 +170,8 @@ struct Running {
     of: Arc<TurnGroup>,
     arbiter: Arbiter,
     judge: Judge,
+    /// What its last comparison came to, and when.
+    judged: Option<(FabricTime, Verdict)>,
     due: Option<FabricTime>,
 }
 
@@ -261,7 +276,7 @@ impl Turns {
                 (entry.group, entry.index) = (id, index);
             }
             let judge = Judge::new(of.jobs.len());
-            self.groups.insert(id, Running { of, arbiter, judge, due: None });
+            self.groups.insert(id, Running { of, arbiter, judge, judged: None, due: None });
             self.settle(id);
         }
         for name in left {
@@ -289,9 +304,8 @@ impl Turns {
     fn note(&mut self, session: SessionId, note: &Note) {
         let Some(host) = self.sessions.get(&session) else { return };
         let Some(entry) = self.jobs.get_mut(&note.job) else {
-            // The job takes no turns here, or not yet: it must not wait, and what else it says needs no repeats.
-            let kind = if note.kind == NoteKind::Ready { OrderKind::Grant } else { OrderKind::Heard(note.kind) };
-            return self.orders.push_back((session, note.answer(kind)));
+            // The job takes no turns here, or not yet.
+            return self.orders.push_back((session, note.answer_without_turns()));
         };
         // Only the leader's agent speaks for a job, and only in its last session.
         if entry.leader_host != *host || entry.session.is_some_and(|last| last > session) {
@@ -300,9 +314,8 @@ impl Turns {
         entry.session = Some(session);
         if entry.writer != note.writer {
             if entry.writer_before == Some(note.writer) {
-                // Another gate of the job, or a late message of a process that is gone: it has no turns, and must not wait.
-                let kind = if note.kind == NoteKind::Ready { OrderKind::Grant } else { OrderKind::Heard(note.kind) };
-                return self.orders.push_back((session, note.answer(kind)));
+                // Another gate of the job, or a late message of a process that is gone.
+                return self.orders.push_back((session, note.answer_without_turns()));
             }
             entry.begin(note.writer);
             let (group, job) = (entry.group, entry.index);
@@ -343,6 +356,7 @@ impl Turns {
             NoteKind::Ready => {
                 entry.counts.asked += 1;
                 entry.asked_at = at;
+                entry.starts.ready(at);
                 if note.phase <= 1 {
                     self.iterates(&note.job, at);
                 }
@@ -350,6 +364,10 @@ impl Turns {
             }
             NoteKind::Started => {
                 entry.counts.unasked += u64::from(!asked);
+                if !asked {
+                    entry.starts.ready(at);
+                }
+                entry.starts.began(at);
                 if asked {
                     entry.waited_until(at);
                 } else if note.phase <= 1 {
@@ -359,6 +377,7 @@ impl Turns {
             }
             NoteKind::Ended => {
                 entry.counts.unasked += u64::from(!started);
+                entry.starts.ended(at, note.sent);
                 // It started by itself, and the note that said so was lost. A start whose lease is over is no news.
                 let waits = self.groups.get(&group).is_some_and(|r| r.arbiter.waits_since(job).is_some());
                 if waits {
@@ -378,6 +397,7 @@ impl Turns {
         let Some((took, waited)) = entry.iterates(at) else { return };
         let Some(running) = self.groups.get_mut(&id) else { return };
         if let Some(verdict) = running.judge.iteration(index, took, waited) {
+            running.judged = Some((self.now, verdict));
             let jobs = running.of.jobs.iter().map(|j| j.name.clone()).collect();
             self.judged.push_back(Judged { jobs, verdict });
         }
@@ -434,12 +454,19 @@ impl Turns {
         let number = known.saturating_add(u64::from(ahead));
         let before = entry.ordered.replace((number, kind)).map(|(_, kind)| kind);
         entry.counts.let_go += u64::from(let_go);
+        entry.counts.bound += u64::from(matches!(action, Action::Grant { because: Because::Bound, .. }));
+        entry.counts.ahead += u64::from(kind == OrderKind::GrantAhead);
         match kind {
             OrderKind::Hold => entry.counts.waited += u64::from(before != Some(OrderKind::Hold)),
-            OrderKind::Grant => entry.waited_until(now),
+            OrderKind::Grant => {
+                entry.waited_until(now);
+                entry.starts.began(now);
+            }
             _ => {}
         }
-        self.orders.extend(entry.order(number, kind, at_most));
+        let waited = (before == Some(OrderKind::Hold)).then(|| now.since(entry.asked_at));
+        let granted = Granted::of(&action, waited);
+        self.orders.extend(entry.order(number, kind, at_most).map(|(session, order)| (session, Order { granted, ..order })));
         if kind == OrderKind::Withdraw {
             entry.again = Some((now.saturating_add(WITHDRAW_EVERY), WITHDRAWALS - 1));
             self.again.insert((now.saturating_add(WITHDRAW_EVERY), name));
@@ -484,6 +511,7 @@ impl Entry {
             session: None,
             again: None,
             counts: TurnCounts::default(),
+            starts: Starts::default(),
         }
     }
 
@@ -508,7 +536,7 @@ impl Entry {
 
     /// An order for the job, and to whom; `None` while its agent is not there.
     fn order(&self, number: u64, kind: OrderKind, at_most: Nanos) -> Option<(SessionId, Order)> {
-        Some((self.session?, Order { job: self.name.clone(), writer: self.writer, number, kind, at_most }))
+        Some((self.session?, Order { job: self.name.clone(), writer: self.writer, number, kind, at_most, granted: None }))
     }
 }
 

@@ -162,7 +162,7 @@ impl Witness {
 
 pub(crate) fn written_plan_version(kept: &BTreeMap<String, Record>) -> u64 {
     match kept.get("plan_version") {
-        Some(Record::PlanVersion { plan_version }) => *plan_version,
+        Some(Record::PlanVersion { plan_version, .. }) => *plan_version,
         _ => 0,
     }
 }

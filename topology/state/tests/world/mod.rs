@@ -49,7 +49,7 @@ pub(crate) fn job(fabric: &Fabric, name: &str, document: &str) -> Result<JobDefi
         ranks.push(Endpoint { host: fabric.find(host).ok_or_else(|| format!("no host {host}"))?, rail: 0 });
     }
     Ok(JobDefinition {
-        job: Job { name: name.into(), gpus: hosts.len() as u32, period: Nanos(number(period)? * MS), phases },
+        job: Job { name: name.into(), gpus: hosts.len() as u32, period: Nanos(number(period)? * MS), hold: job::Hold::Auto, phases },
         placement: Placement { ranks },
         hosts,
         document: Document::new(Arc::new(String::from(document))),

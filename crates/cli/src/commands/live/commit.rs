@@ -76,9 +76,10 @@ pub(super) fn read_jobs(file: &Path) -> Result<Vec<JobSpec>, CliError> {
 /// A job as a message; its profile travels as the text of its document.
 fn message(job: JobDoc) -> Result<JobSpec, serde_json::Error> {
     // Every field is named, so that the compiler points here when a document gains one.
-    let JobDoc { id, model, profile, profile_file: _, hosts } = job;
+    let JobDoc { id, model, profile, profile_file: _, hosts, hold } = job;
     let profile = profile.as_ref().map(serde_json::to_string).transpose()?;
-    Ok(JobSpec { id, model: model.map(model_message), profile, hosts: hosts.unwrap_or_default() })
+    let hold = hold.map(|hold| hold.word().into());
+    Ok(JobSpec { id, model: model.map(model_message), profile, hosts: hosts.unwrap_or_default(), hold })
 }
 
 fn model_message(model: ModelDoc) -> Model {
@@ -110,7 +111,7 @@ mod tests {
         for text in [
             "{id: a, model: {name: gpt3, strategy: hybrid, ranks: 64, gpus_per_host: 8, nics_per_host: 2, batch: 5, micro_batches: 6, \
              tp: 7, cp: 8, pp: 9, dp: 10, ep: 11, nic: 50G, gpu_gflops: 12}, hosts: [h1, h2]}",
-            &format!("{{id: b, profile: {profile}, hosts: [h1]}}"),
+            &format!("{{id: b, profile: {profile}, hosts: [h1], hold: never}}"),
         ] {
             let doc = JobDoc::parse(text).unwrap();
             let mut said = serde_json::to_value(message(doc.clone()).unwrap()).unwrap();

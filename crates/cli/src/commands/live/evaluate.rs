@@ -28,7 +28,7 @@ pub(crate) struct EvaluateArgs {
     /// Candidate placements (antiphase.candidates/v1); without it all jobs are judged where they stand
     #[arg(long, value_name = "FILE")]
     candidates: Option<PathBuf>,
-    /// Say in words what happens on each contended link
+    /// Say in words who takes turns with whom, what happens on each contended link, and what each job takes
     #[arg(long)]
     explain: bool,
     /// Form of the answer
@@ -51,7 +51,7 @@ pub(crate) fn evaluate(args: &EvaluateArgs) -> Result<ExitCode, CliError> {
         jobs: args.jobs.as_deref().map(read_jobs).transpose()?.unwrap_or_default(),
         candidates,
         explain: args.explain,
-        // The column TIME needs predictions, which the service leaves out unless asked.
+        // The columns of times need predictions, which the service leaves out unless asked.
         predict: true,
         ..EvaluateRequest::default()
     };
@@ -63,7 +63,7 @@ pub(crate) fn evaluate(args: &EvaluateArgs) -> Result<ExitCode, CliError> {
 }
 
 fn table(answer: &EvaluateResponse) -> String {
-    let mut table = Table::new(&["CANDIDATE", ">SCORE", ">UNSHIFTED", ">TIME", ">SHARED LINKS", "OPTIMAL"]);
+    let mut table = Table::new(&["CANDIDATE", ">SCORE", ">UNSHIFTED", ">TIME", ">FREE", ">TURNS", ">SLOTS", ">SHARED LINKS", "OPTIMAL"]);
     for evaluation in &answer.ranked {
         table.row(row(evaluation));
     }
@@ -72,18 +72,22 @@ fn table(answer: &EvaluateResponse) -> String {
     format!("against plan version {} and fabric version {}\n\n{}{said}", answer.plan_version, answer.fabric_version, table.render())
 }
 
-fn row(evaluation: &Evaluation) -> [String; 6] {
+fn row(evaluation: &Evaluation) -> [String; 9] {
     let optimal = match evaluation.outcome() {
         Outcome::Solved if evaluation.proven => "yes".into(),
         Outcome::Solved => format!("within {:.4}", evaluation.bound_gap),
         Outcome::Loop => "loop".into(),
         Outcome::Unsolved | Outcome::Unspecified => evaluation.reason.clone(),
     };
+    let times = |time: Option<f64>| or_dash(time, |t| format!("{t:.3}x"));
     [
         evaluation.id.clone(),
         or_dash(evaluation.mean_score, score),
         or_dash(evaluation.zero_shift_mean_score, score),
-        or_dash(evaluation.time_interleaved, |t| format!("{t:.3}x")),
+        times(evaluation.time_interleaved),
+        times(evaluation.time_free),
+        times(evaluation.time_by_turns),
+        times(evaluation.time_by_slots),
         evaluation.shared_links.to_string(),
         optimal,
     ]

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use job::Hold;
 use proto::v1alpha1::{Job, JobState, ListJobsRequest, ListJobsResponse};
 
 use super::{
@@ -47,11 +48,22 @@ pub(super) fn table(answer: &ListJobsResponse) -> String {
     }
     // Rare, so it gets lines and not a column.
     let learned = answer.jobs.iter().filter_map(|job| {
-        // The service reports a learned period only where it differs from the declared one (docs/limits.md).
+        // The service reports a learned period only where it differs from what it expects (docs/operating.md).
         let period = job.period_mismatch_ns?;
         Some(format!("job {} repeats every {}, but {} was declared", job.id, millis(period), millis(job.solo_period_ns)))
     });
-    [table.render()].into_iter().chain(learned).collect::<Vec<_>>().join("\n")
+    let never =
+        answer.jobs.iter().filter(|job| job.hold == Hold::Never.word()).map(|job| format!("job {} is never held, as committed", job.id));
+    let forecast = answer.jobs.iter().filter_map(|job| {
+        let (free, by_turns) = job.predicted_free_ns.zip(job.predicted_turns_ns)?;
+        // A start to start is a median there, and predictions are means.
+        let measured = job.iteration_ns.map_or_else(|| "not measured".into(), |ns| format!("measured {} in the median", millis(ns)));
+        Some(format!("job {}: predicted {} as it comes and {} by turns; {measured}", job.id, millis(free), millis(by_turns)))
+    });
+    let outlook = Some(answer.outlook.clone()).filter(|line| !line.is_empty());
+    let ended = answer.jobs.iter().filter(|job| !job.hold_ended.is_empty());
+    let ended = ended.map(|job| format!("job {} is not held any more: {}", job.id, job.hold_ended));
+    [table.render()].into_iter().chain(learned).chain(never).chain(ended).chain(forecast).chain(outlook).collect::<Vec<_>>().join("\n")
 }
 
 fn row(job: &Job) -> [String; 10] {

@@ -10,6 +10,7 @@ mod jobs;
 mod links;
 mod release;
 mod top;
+mod turns;
 
 pub(crate) use agents::{AgentsArgs, agents};
 pub(crate) use commit::{CommitArgs, commit};
@@ -20,6 +21,7 @@ pub(crate) use jobs::{ListArgs as JobsListArgs, list as list_jobs};
 pub(crate) use links::{LinksArgs, links};
 pub(crate) use release::{ReleaseArgs, release};
 pub(crate) use top::{TopArgs, top};
+pub(crate) use turns::{TurnsArgs, turns};
 
 use std::time::Duration;
 

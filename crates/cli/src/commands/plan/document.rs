@@ -1,6 +1,6 @@
 //! `antiphase.plan/v1`: the ranking as JSON.
 
-use plan::{Evaluation, Outcome};
+use plan::{ByControl, Control, ControlMean, Evaluation, Outcome};
 use serde::Serialize;
 
 use super::{Ranking, tables::certainty};
@@ -12,6 +12,7 @@ struct PlanDoc<'a> {
     fabric: &'a str,
     mode: &'static str,
     objective: &'static str,
+    control: &'static str,
     /// Best first.
     candidates: Vec<CandidateDoc<'a>>,
     elapsed_us: u64,
@@ -40,6 +41,9 @@ struct CandidateDoc<'a> {
     /// GPU-weighted iteration time over the declared period.
     #[serde(skip_serializing_if = "Option::is_none")]
     relative_time: Option<TimesDoc>,
+    /// The share of the time in use in which shared links are above capacity.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overlap: Option<ByControlDoc>,
     shared_links: usize,
     /// Shared links on which all jobs fit whatever their shifts.
     never_overloaded_links: usize,
@@ -53,10 +57,28 @@ struct CandidateDoc<'a> {
 #[derive(Serialize)]
 struct TimesDoc {
     solo: f64,
+    /// Begun together where slots are the control, and else anywhere, so that it can be compared with `interleaved`.
     contended: f64,
     all_held: f64,
-    /// Shifted only where that is predicted to help.
+    /// Under the control.
     interleaved: f64,
+    #[serde(flatten)]
+    compared: Option<ByControlDoc>,
+}
+
+/// Predicted by the same runs, in which jobs that nobody holds begin anywhere.
+#[derive(Serialize)]
+struct ByControlDoc {
+    free: f64,
+    by_turns: f64,
+    by_slots: f64,
+}
+
+impl ByControlDoc {
+    fn new(compared: ByControl<ControlMean>, of: fn(ControlMean) -> f64) -> Self {
+        let ByControl { free, turns, slots } = compared.map(of);
+        Self { free, by_turns: turns, by_slots: slots }
+    }
 }
 
 #[derive(Serialize)]
@@ -84,15 +106,24 @@ struct JobDoc<'a> {
     meets_others: bool,
     /// Whether the job is to be held to its shift: with those of its coupled groups that are held, all together gain so.
     hold: bool,
+    /// Whether the job takes turns with others.
+    turns: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     solo_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     contended_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     all_held_ns: Option<u64>,
-    /// Predicted when exactly the jobs with `hold` are held.
+    /// Predicted under the control: exactly the jobs with `hold` are held, or those with `turns` take turns.
     #[serde(skip_serializing_if = "Option::is_none")]
     interleaved_ns: Option<u64>,
+    /// As the jobs come, by turns and by slots, predicted by the same runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    free_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by_turns_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by_slots_ns: Option<u64>,
 }
 
 pub(super) fn json(ranking: &Ranking<'_>) -> Result<String, CliError> {
@@ -106,6 +137,12 @@ pub(super) fn json(ranking: &Ranking<'_>) -> Result<String, CliError> {
         objective: match ranking.options.objective {
             plan::Objective::Score => "score",
             plan::Objective::Time => "time",
+            plan::Objective::Quiet => "quiet",
+        },
+        control: match ranking.options.control {
+            Control::Turns => "turns",
+            Control::Slots => "slots",
+            Control::Observe => "observe",
         },
         candidates: ranking.evaluations.iter().map(|e| candidate(ranking, e)).collect(),
         elapsed_us: u64::try_from(ranking.elapsed.as_micros()).unwrap_or(u64::MAX),
@@ -133,10 +170,14 @@ fn candidate<'a>(ranking: &Ranking<'a>, e: &'a Evaluation) -> CandidateDoc<'a> {
         lock_ns: r.lock.0,
         meets_others: r.meets_others,
         hold: r.hold,
+        turns: r.turns,
         solo_ns: r.times.map(|t| t.solo.0),
         contended_ns: r.times.map(|t| t.contended.0),
         all_held_ns: r.times.map(|t| t.all_held.0),
         interleaved_ns: r.interleaved.map(|t| t.0),
+        free_ns: r.compared.map(|c| c.free.0),
+        by_turns_ns: r.compared.map(|c| c.turns.0),
+        by_slots_ns: r.compared.map(|c| c.slots.0),
     });
     let solved = e.outcome == Outcome::Solved;
     CandidateDoc {
@@ -155,7 +196,14 @@ fn candidate<'a>(ranking: &Ranking<'a>, e: &'a Evaluation) -> CandidateDoc<'a> {
         robust_is_bound: e.scores.is_some_and(|s| s.robust_is_bound),
         proven: e.scores.is_some_and(|s| s.proven),
         bound_gap: e.scores.map(|s| s.bound_gap),
-        relative_time: e.times.map(|t| TimesDoc { solo: t.solo, contended: t.contended, all_held: t.all_held, interleaved: t.interleaved }),
+        relative_time: e.times.map(|t| TimesDoc {
+            solo: t.solo,
+            contended: t.contended,
+            all_held: t.all_held,
+            interleaved: t.interleaved,
+            compared: e.compared.map(|c| ByControlDoc::new(c, |m| m.time)),
+        }),
+        overlap: e.compared.map(|c| ByControlDoc::new(c, |m| m.overlap)),
         shared_links: e.shared_links,
         never_overloaded_links: e.never_overloaded_links,
         loops: e.affinity.loops,

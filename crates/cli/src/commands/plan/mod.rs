@@ -14,7 +14,7 @@ use std::{
 use base64::Engine as _;
 use circle::Effort;
 use clap::{Args, ValueEnum};
-use plan::{Cluster, Evaluation, Objective, Options, Outcome, rank};
+use plan::{Cluster, Control, Evaluation, Objective, Options, Outcome, Predictions, rank, turns};
 use sha2::{Digest as _, Sha256};
 use units::Nanos;
 
@@ -36,6 +36,9 @@ EXAMPLES
     antiphase plan --fabric fabric.yaml --jobs jobs.yaml
   Rank candidate placements by predicted iteration time, for a program:
     antiphase plan --fabric fabric.yaml --jobs jobs.yaml --candidates candidates.yaml --objective time -o json
+  What slots would do, and what brings the fewest ECN marks:
+    antiphase plan --fabric fabric.yaml --jobs jobs.yaml --control slots
+    antiphase plan --fabric fabric.yaml --jobs jobs.yaml --objective quiet
   A page with pictures of the circles:
     antiphase plan --fabric fabric.yaml --jobs jobs.yaml --candidates candidates.yaml -o html >plan.html
   Refuse a round in which every candidate hurts (exit code 5):
@@ -55,9 +58,6 @@ pub(crate) struct PlanArgs {
     cluster: ClusterArgs,
     #[command(flatten)]
     solver: SolverArgs,
-    /// Rank by the paper's mean link score, or by predicted iteration time
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
-    objective: ObjectiveArg,
     /// Exit with code 5 if no candidate reaches this mean score
     #[arg(long, value_name = "SCORE", value_parser = finite)]
     min_score: Option<f64>,
@@ -78,10 +78,16 @@ struct SolverArgs {
     /// Spend up to a second per group of links on a proof, instead of about a millisecond
     #[arg(long)]
     thorough: bool,
+    /// How jobs are kept apart that gain by it; all three are predicted
+    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    control: ControlArg,
+    /// Rank by the paper's mean link score, by predicted iteration time, or by the time in which links are above capacity
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    objective: ObjectiveArg,
 }
 
 impl SolverArgs {
-    fn options(&self, objective: Objective) -> Result<Options, CliError> {
+    fn options(&self) -> Result<Options, CliError> {
         self.mode.admits(self.robust.is_some())?;
         // A drift of 0 would be no robustness at all, and is refused rather than ignored.
         let robust = match self.robust {
@@ -92,7 +98,14 @@ impl SolverArgs {
             robust => robust.map(|ms| Nanos((ms * 1e6) as u64)),
         };
         let effort = if self.thorough { Effort::Thorough } else { Effort::Fast };
-        Ok(Options { mode: self.mode.into(), robust, effort, objective, ..Options::default() })
+        let (objective, turns_objective) = match self.objective {
+            ObjectiveArg::Score => (Objective::Score, turns::Objective::Time),
+            ObjectiveArg::Time => (Objective::Time, turns::Objective::Time),
+            ObjectiveArg::Quiet => (Objective::Quiet, turns::Objective::Quiet),
+        };
+        let control = self.control.into();
+        let predict = Predictions::Compared;
+        Ok(Options { mode: self.mode.into(), robust, effort, objective, predict, control, turns_objective, ..Options::default() })
     }
 }
 
@@ -103,6 +116,30 @@ enum ObjectiveArg {
     Score,
     /// GPU-weighted iteration time predicted by the fluid model
     Time,
+    /// Share of the time in use in which links are above capacity; turns are chosen for it too, where iterations are hardly longer
+    Quiet,
+}
+
+/// The service's `control`, with the same default.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum ControlArg {
+    /// By event: a job goes when those ahead of it have ended
+    #[default]
+    Turns,
+    /// By time: each job starts in its slot
+    Slots,
+    /// Not at all
+    Observe,
+}
+
+impl From<ControlArg> for Control {
+    fn from(control: ControlArg) -> Self {
+        match control {
+            ControlArg::Turns => Self::Turns,
+            ControlArg::Slots => Self::Slots,
+            ControlArg::Observe => Self::Observe,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -152,11 +189,7 @@ impl Ranking<'_> {
 }
 
 pub(crate) fn run(args: &PlanArgs) -> Result<ExitCode, CliError> {
-    let objective = match args.objective {
-        ObjectiveArg::Score => Objective::Score,
-        ObjectiveArg::Time => Objective::Time,
-    };
-    let options = args.solver.options(objective)?;
+    let options = args.solver.options()?;
     let loaded = Loaded::read(&args.cluster)?;
     with_ranking(&args.cluster, &loaded, options, |ranking| {
         match args.output {
@@ -186,7 +219,7 @@ fn exit_code(args: &PlanArgs, ranking: &Ranking<'_>) -> ExitCode {
 }
 
 pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, CliError> {
-    let options = args.solver.options(Objective::Score)?;
+    let options = args.solver.options()?;
     let loaded = Loaded::read(&args.cluster)?;
     with_ranking(&args.cluster, &loaded, options, |ranking| {
         let chosen = match &args.candidate {

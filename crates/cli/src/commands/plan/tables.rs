@@ -1,7 +1,7 @@
 //! The plan as text: candidates, the worst links, the jobs, and sentences.
 
 use circle::Mode;
-use plan::{Evaluation, Outcome};
+use plan::{ByControl, Control, ControlMean, Evaluation, JobReport, Outcome, Reason, TurnReason};
 use units::Nanos;
 
 use super::{super::solve::below_the_optimum, Ranking};
@@ -12,12 +12,13 @@ const ROWS_MAX: usize = 12;
 /// What the columns of the candidates mean.
 const LEGEND: &str = "
 SCORE: mean over the links that two or more jobs share; 1 is never over capacity.
-TIME: predicted iteration over the period, mean over the GPUs; CONTENDED: nobody held; ALL HELD: everybody, to their shifts; INTERLEAVED: only where that helps.
+TIME: predicted iteration over the period, mean over the GPUs; FREE: as the jobs come; TURNS: by turns, of those who gain; SLOTS: by slots, of those who gain, in the periods declared; the service adds headroom.
+OVERLAP: share of the time in use in which links are above capacity; FREE: as the jobs come; CHOSEN: with those HELD.
 LINKS: that two or more jobs share; LOOPS: of jobs and links in a ring, which have to be solved together.
 ";
 /// What the columns of the jobs mean.
 const JOBS_LEGEND: &str = "
-Predicted iterations: SOLO alone on the fabric; CONTENDED nobody held; ALL HELD to their shifts; INTERLEAVED those with HOLD yes.
+Predicted iterations: SOLO alone on the fabric; FREE as the jobs come; TURNS and SLOTS where those who gain take turns, or are held to their slots. HELD: whether, and for what.
 SHIFT: delay of the first iteration; SLACK: how far the job alone may drift from it before a score falls, any: as far as it likes.
 ";
 /// Jobs shown.
@@ -51,7 +52,9 @@ pub(super) fn plan(ranking: &Ranking<'_>) -> String {
     }
     out.push_str(&format!("\n{}", jobs(ranking, best)));
     out.push('\n');
-    let sentences = best.explain(&ranking.cluster);
+    let mut sentences = best.explain(&ranking.cluster);
+    // The table of the jobs says it.
+    sentences.retain(|s| !matches!(s.reason, Reason::Turns(TurnReason::Times { .. })));
     for sentence in sentences.iter().take(ROWS_MAX) {
         out.push_str(&format!("{sentence}\n"));
     }
@@ -83,25 +86,35 @@ fn candidates(ranking: &Ranking<'_>) -> String {
         "CANDIDATE",
         ">SCORE: NO SHIFT",
         ">SHIFTED",
-        ">TIME: CONTENDED",
-        ">ALL HELD",
-        ">INTERLEAVED",
+        ">TIME: FREE",
+        ">TURNS",
+        ">SLOTS",
+        ">OVERLAP: FREE",
+        ">CHOSEN",
+        "HELD",
         ">LINKS",
         ">LOOPS",
         "CERTAINTY",
     ]);
-    let times = |x: Option<f64>| x.map_or_else(|| "-".into(), |v| format!("{v:.3}x"));
+    let control = ranking.options.control;
     let scores = |x: Option<f64>| x.map_or_else(|| "-".into(), |v| format!("{v:.4}"));
     for e in ranking.evaluations.iter().take(ROWS_MAX) {
         // A discarded candidate was not looked at further.
+        let times = |of: fn(ByControl<ControlMean>) -> ControlMean| {
+            e.compared.map_or_else(|| "-".into(), |compared| format!("{:.3}x", of(compared).time))
+        };
+        let overlap = |control| e.compared.map_or_else(|| "-".into(), |compared| format!("{:.2}", compared.of(control).overlap));
         let counts = |n: usize| if e.scores.is_some() { n.to_string() } else { "-".into() };
         t.row([
             e.id.clone(),
             scores(e.scores.map(|s| s.zero_shift_score)),
             scores(e.scores.map(|s| s.score)),
-            times(e.times.map(|t| t.contended)),
-            times(e.times.map(|t| t.all_held)),
-            times(e.times.map(|t| t.interleaved)),
+            times(|c| c.free),
+            times(|c| c.turns),
+            times(|c| c.slots),
+            overlap(Control::Observe),
+            overlap(control),
+            if e.scores.is_some() { held(control, &e.jobs(&ranking.cluster)) } else { "-".into() },
             counts(e.shared_links),
             counts(e.affinity.loops),
             certainty(e, ranking.options.mode),
@@ -111,6 +124,16 @@ fn candidates(ranking: &Ranking<'_>) -> String {
     out.push_str(LEGEND);
     more(&mut out, ranking.evaluations.len(), ROWS_MAX, "candidates");
     out
+}
+
+/// Who is held.
+fn held(control: Control, jobs: &[JobReport]) -> String {
+    let jobs = |is: fn(&JobReport) -> bool| jobs.iter().filter(|r| is(r)).count();
+    match (control, jobs(|r| r.turns), jobs(|r| r.hold)) {
+        (Control::Turns, jobs @ 1.., _) => format!("{jobs} by turns"),
+        (Control::Slots, _, jobs @ 1..) => format!("{jobs} by slots"),
+        _ => "nobody".into(),
+    }
 }
 
 fn links(ranking: &Ranking<'_>, best: &Evaluation) -> Table {
@@ -143,29 +166,19 @@ fn jobs(ranking: &Ranking<'_>, best: &Evaluation) -> String {
     if all > JOBS_MAX {
         reports.retain(|r| r.meets_others);
     }
-    let mut t = Table::new(&[
-        "JOB",
-        ">GPUS",
-        ">PERIOD ms",
-        ">SOLO ms",
-        ">CONTENDED ms",
-        ">ALL HELD ms",
-        ">INTERLEAVED ms",
-        ">SHIFT ms",
-        ">SLACK ms",
-        "HOLD",
-    ]);
+    let mut t =
+        Table::new(&["JOB", ">GPUS", ">PERIOD ms", ">SOLO ms", ">FREE ms", ">TURNS ms", ">SLOTS ms", ">SHIFT ms", ">SLACK ms", "HELD"]);
     for r in reports.iter().take(JOBS_MAX) {
         let job = &ranking.cluster.jobs[r.job.index()];
-        let time = |of: fn(&fluid::IterationTimes) -> Nanos| r.times.as_ref().map_or_else(|| "-".into(), |t| ms(of(t)));
+        let time = |of: fn(ByControl<Nanos>) -> Nanos| r.compared.map_or_else(|| "-".into(), |compared| ms(of(compared)));
         t.row([
             job.name.clone(),
             job.gpus.to_string(),
             ms(job.period),
-            time(|t| t.solo),
-            time(|t| t.contended),
-            time(|t| t.all_held),
-            r.interleaved.map_or_else(|| "-".into(), ms),
+            r.times.map_or_else(|| "-".into(), |t| ms(t.solo)),
+            time(|c| c.free),
+            time(|c| c.turns),
+            time(|c| c.slots),
             if r.meets_others { ms(r.shift) } else { "-".into() },
             match (r.meets_others, ranking.options.mode) {
                 (false, _) => "any".into(),
@@ -175,10 +188,12 @@ fn jobs(ranking: &Ranking<'_>, best: &Evaluation) -> String {
                 // The paper's method has none.
                 (true, Mode::Cassini) => "-".into(),
             },
-            match (r.meets_others, r.hold) {
+            match (r.meets_others, ranking.options.control) {
                 (false, _) => "-",
-                (true, true) => "yes",
-                (true, false) => "no: slower",
+                (true, Control::Turns) if r.turns => "by turns",
+                (true, Control::Slots) if r.hold => "by slots",
+                (true, Control::Turns | Control::Slots) => "no: no gain",
+                (true, Control::Observe) => "no",
             }
             .into(),
         ]);

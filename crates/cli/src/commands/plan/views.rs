@@ -35,7 +35,7 @@ pub(super) fn report(ranking: &Ranking<'_>) -> ReportView {
 fn notes(ranking: &Ranking<'_>, best: Option<&Evaluation>) -> Vec<String> {
     let mut notes = vec![
         format!("Routes: shortest paths; among equal next hops {}.", ranking.cluster.router.ecmp()),
-        "Times come from a fluid model with max-min fair links, not from a measurement: an iteration over its period, mean over the GPUs; with shifts: all jobs held to theirs; interleaved: only those of which the table says hold, because that helps.".into(),
+        "Times come from a fluid model with max-min fair links, not from a measurement: an iteration over its period, mean over the GPUs; all held: to their shifts; interleaved: only those of which the table says hold, because that helps, by turns or to their shifts (--control).".into(),
     ];
     if let Some(e) = best {
         notes.push(format!(
@@ -58,7 +58,7 @@ fn jobs(ranking: &Ranking<'_>, e: &Evaluation) -> Vec<JobView> {
             contended_ns: r.times.map(|t| t.contended.0),
             all_held_ns: r.times.map(|t| t.all_held.0),
             interleaved_ns: r.interleaved.map(|t| t.0),
-            hold: r.meets_others.then_some(r.hold),
+            hold: r.meets_others.then_some(r.hold || r.turns),
         }
     };
     e.jobs(&ranking.cluster).into_iter().map(view).collect()

@@ -52,20 +52,8 @@ impl Run<'_> {
     /// Pages of jobs that take turns last as long as the agents write them.
     pub(super) fn write_turn_pages(&mut self) {
         for (j, job) in (0..).zip(self.case.jobs) {
-            let slot = Slot {
-                job: job.job.name.clone(),
-                plan_version: 1,
-                // Turns have no period, so no start is late.
-                period: Nanos(0),
-                offset: Nanos(0),
-                tolerance: Nanos(0),
-                slack: Nanos(0),
-                hold_max: Nanos(0),
-                hold: false,
-                turns: true,
-                expires: FabricTime(u64::MAX),
-                leader_host: Default::default(),
-            };
+            // Turns have no period, so no start is late.
+            let slot = Slot { plan_version: 1, turns: true, expires: FabricTime(u64::MAX), ..Slot::none(&job.job.name) };
             let takes = self.plane.as_ref().is_some_and(|plane| plane.takes(j));
             self.agents.write(j, takes.then_some(slot), 0);
         }

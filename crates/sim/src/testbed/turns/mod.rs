@@ -38,8 +38,6 @@ const RETRY: Nanos = crate::testbed::RECONNECT;
 const LOOK: Nanos = Nanos::from_millis(10);
 /// The stream of random numbers that datagrams draw from.
 const STREAM: u64 = u64::MAX - 1;
-/// Most times that one message of a stream is sent again.
-const RESENDS_MAX: u32 = 8;
 
 /// One agent's end of its session.
 #[derive(Clone, Copy, Debug, Default)]
@@ -150,7 +148,7 @@ impl<'a> TurnPlane<'a> {
             TurnEvent::Connect(agent) => self.connect(now, agent, agents, agenda),
             TurnEvent::Hello(agent, session) => {
                 if !self.peers[agent as usize].is_cut && self.desk.admit(now, agent, session) {
-                    let at = now.saturating_add(self.stream_delay());
+                    let at = now.saturating_add(self.control.way.message(&mut self.noise));
                     agenda.add(at, SimEvent::Turns(TurnEvent::Welcome(agent, session)));
                 }
                 self.answer(now, agenda);
@@ -253,7 +251,7 @@ impl<'a> TurnPlane<'a> {
         agenda.add(now.saturating_add(RETRY.0), SimEvent::Turns(TurnEvent::Connect(agent)));
         if self.desk.is_up() && !peer.is_cut {
             self.last_session += 1;
-            let at = now.saturating_add(self.stream_delay());
+            let at = now.saturating_add(self.control.way.message(&mut self.noise));
             agenda.add(at, SimEvent::Turns(TurnEvent::Hello(agent, SessionId(self.last_session))));
         }
     }
@@ -365,20 +363,6 @@ impl<'a> TurnPlane<'a> {
             let at = now.saturating_add(delay.0).saturating_add(self.noise.below(jitter.0)).saturating_add(more);
             agenda.add(at, what.clone());
         }
-    }
-
-    /// How long a message of a session takes.
-    fn stream_delay(&mut self) -> u64 {
-        let way = &self.control.way;
-        let mut delay = way.delay.0.saturating_add(self.noise.below(way.jitter.0));
-        // A loss of everything is a valid input, so only the bound ends the loop.
-        for _ in 0..RESENDS_MAX {
-            if self.noise.below(1_000) >= u64::from(way.loss_permille) {
-                break;
-            }
-            delay = delay.saturating_add(way.resend.0);
-        }
-        delay
     }
 }
 

@@ -1,0 +1,82 @@
+//! Runs whose mean is taken, so that several ways to keep jobs apart can be compared.
+//!
+//! Equal trials draw alike whoever is held and whoever takes turns, so two choices can be compared by few runs.
+
+use alloc::{vec, vec::Vec};
+
+use units::Nanos;
+
+use crate::{
+    FluidJob,
+    layout::Layout,
+    run::{Rules, run},
+    varied::{Jitter, splitmix},
+};
+
+/// When the jobs of a run start for the first time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Begin {
+    /// All at once: what jobs fear most.
+    #[default]
+    Together,
+    /// Each anywhere in its iteration, drawn anew in each run: what is seen over many jobs.
+    Anywhere,
+}
+
+/// Runs whose mean is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trial {
+    /// How much Down phases vary, in thousandths; at most [`crate::jitter::JITTER_PERMILLE_MAX`].
+    pub jitter_permille: u32,
+    /// Seed of the first run; the others have the numbers after it. A choice is judged by seeds by which it was not made.
+    pub seed: u32,
+    /// How many; 0 counts as one.
+    pub runs: u32,
+    /// When jobs start that no gate holds.
+    pub begin: Begin,
+}
+
+/// What jobs take in the runs of a trial.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TrialTimes {
+    /// Per job: mean time from one start of an iteration to the next.
+    pub times: Vec<Nanos>,
+    /// Of the time in which anybody sends on a link, the share in which two or more together want more than its capacity; over all
+    /// links. This is when switches mark.
+    pub overlap: f64,
+}
+
+impl Trial {
+    /// The means of the runs; `control` adds to each run what keeps the jobs apart.
+    pub(crate) fn runs(&self, layout: &Layout, jobs: &[FluidJob], control: impl Fn(Rules) -> Rules) -> TrialTimes {
+        let runs = u64::from(self.runs.max(1));
+        let mut sums = vec![0u64; jobs.len()];
+        let (mut over, mut busy) = (0u128, 0u128);
+        for run_of in 0..runs {
+            let seed = u64::from(self.seed) + run_of;
+            let rules = Rules {
+                jitter: (self.jitter_permille > 0).then(|| Jitter::new(jobs.len(), seed, self.jitter_permille)),
+                first: first_starts(jobs, self.begin, seed),
+                ..Rules::default()
+            };
+            let seen = run(layout, control(rules));
+            sums.iter_mut().zip(&seen.jobs).for_each(|(sum, m)| *sum = sum.saturating_add(m.mean));
+            over += u128::from(seen.over);
+            busy += u128::from(seen.busy);
+        }
+        let overlap = if busy == 0 { 0.0 } else { over as f64 / busy as f64 };
+        TrialTimes { times: sums.into_iter().map(|sum| Nanos((sum + runs / 2) / runs)).collect(), overlap }
+    }
+}
+
+/// When each job starts first; nothing where all start at once.
+fn first_starts(jobs: &[FluidJob], begin: Begin, seed: u64) -> Vec<u64> {
+    match begin {
+        Begin::Together => Vec::new(),
+        // The states of a run's jitter are small numbers, and these are far from them.
+        Begin::Anywhere => {
+            let mut state = !seed;
+            jobs.iter().map(|job| splitmix(&mut state) % job.iteration.0.max(1)).collect()
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Jobs that take turns: who has the turn, who waits for whom, and what came of it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, Sender, channel},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use antiphase_topology::{
+    FabricClock,
+    quic::Controller as _,
+    turns::{TurnsHandle, Way},
+};
+use proto::{datagram::from_service, v1alpha1::turn_order::Kind};
+use serde_json::json;
+use state::{
+    SessionId,
+    turns::{Note, NoteKind},
+};
+use tokio::runtime::Runtime;
+use units::Nanos;
+
+use crate::{chromium::Browser, fabrics::small, few::CONTRAST, measured::start, support::job};
+
+/// An iteration: it sends, and then computes. Two jobs that take turns need twice the first, so each waits for nearly half of its time:
+/// whenever the page looks, somebody waits. The first comparison comes after some ten seconds.
+const SENDS: Duration = Duration::from_millis(150);
+const COMPUTES: Duration = Duration::from_millis(15);
+/// An order that is lost is not waited for.
+const ORDER_WITHIN: Duration = Duration::from_secs(1);
+
+struct Channel(Sender<Vec<u8>>);
+
+impl Way for Channel {
+    fn room(&self) -> Option<usize> {
+        Some(1_200)
+    }
+
+    fn send(&self, datagram: Vec<u8>) {
+        let _ = self.0.send(datagram);
+    }
+}
+
+/// A job and its agent: asks for each iteration, waits for the grant, and says when it has sent everything.
+fn run(turns: TurnsHandle, clock: FabricClock, session: u64, name: &str, host: &str, stop: Arc<AtomicBool>) -> JoinHandle<()> {
+    let (to, orders) = channel();
+    let (session, name) = (SessionId(session), name.to_owned());
+    turns.session(session, host.into(), Channel(to));
+    std::thread::spawn(move || {
+        let say = |number, kind| {
+            let note =
+                Note { job: name.as_str().into(), writer: 7, number, kind, phase: 0, age: Nanos(0), sent: Nanos(SENDS.as_nanos() as u64) };
+            turns.notes(session, clock.now(), vec![note]);
+        };
+        for number in 1.. {
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+            say(number, NoteKind::Ready);
+            wait_for_grant(&orders, number);
+            std::thread::sleep(SENDS);
+            say(number, NoteKind::Ended);
+            std::thread::sleep(COMPUTES);
+        }
+    })
+}
+
+fn wait_for_grant(orders: &Receiver<Vec<u8>>, number: u64) {
+    while let Ok(datagram) = orders.recv_timeout(ORDER_WITHIN) {
+        if from_service(&datagram).unwrap().orders.iter().any(|o| o.kind() == Kind::Grant && o.number == number) {
+            return;
+        }
+    }
+}
+
+#[test]
+fn turns_are_shown_and_so_is_a_group_that_is_let_go() {
+    let Some(mut browser) = Browser::start(1440, 1000) else { return };
+    let runtime = Runtime::new().unwrap();
+    let served = runtime.block_on(start(&state::Config { control: plan::Control::Turns, ..state::Config::default() }));
+    served.ask("PUT", "/v1alpha1/fabric", &small());
+    // A hostile name of a job is refused, so the names of jobs are harmless; the text of everything is text all the same.
+    let jobs = json!({ "jobs": [job("alpha", &["h1", "h5"]), job("beta", &["h2", "h6"])] });
+    served.ask("POST", "/v1alpha1/commit", &jobs.to_string());
+    let turns = served.controller.handle.turns().unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let running = [("alpha", "h1", 1), ("beta", "h2", 2)]
+        .map(|(name, host, session)| run(turns.clone(), served.clock, session, name, host, Arc::clone(&stop)));
+
+    let text = |browser: &mut Browser, selector: &str| {
+        browser.eval(&format!("document.querySelector({}).innerText", json!(selector))).as_str().unwrap().to_owned()
+    };
+    browser.go(&format!("http://{}/", served.address));
+    browser.until("document.querySelectorAll('#turns tbody tr').length === 3");
+    assert!(text(&mut browser, "#turns tr.group").starts_with("Group of 2 takes turns"), "{}", text(&mut browser, "#turns tr.group"));
+    // Nothing is measured free yet, so what turns bring is what was predicted.
+    assert!(text(&mut browser, "#turns tbody tr:nth-child(2)").contains("predicted"));
+    browser.until("document.querySelector('#turns .now-sending')");
+    // Whoever is looked at in the middle of its wait says for whom.
+    browser.until(
+        "[...document.querySelectorAll('#turns .now-waiting')].some((e) => e.parentElement.innerText.match(/waits for (alpha|beta)/))",
+    );
+    browser.eval("document.querySelector('#turns-section').scrollIntoView()");
+    browser.shot("turns-light");
+
+    // Nobody shares anything here, so free iterations are shorter, and the service finds that out by itself.
+    browser.until("document.querySelector('#turns .group-let_go')");
+    let group = text(&mut browser, "#turns tr.group");
+    assert!(group.contains("let go") && group.contains("times as long as without"), "{group}");
+    let alpha = text(&mut browser, "#turns tbody tr:nth-child(2)");
+    assert!(alpha.contains("alpha") && alpha.contains('+') && !alpha.contains("predicted"), "{alpha}");
+    assert!(text(&mut browser, "#turns-note").contains("1 let go"));
+    let answer = served.ask("GET", "/v1alpha1/turns?jobs=beta", "");
+    let beta = &answer["groups"][0]["jobs"][1];
+    assert_eq!((&answer["groups"][0]["state"], &beta["job"]), (&json!("let_go"), &json!("beta")));
+    let mean = |kind: &str| beta[kind]["mean_ns"].as_u64().unwrap();
+    assert!(mean("held") > mean("free") && beta["held"]["mean_wait_ns"].as_u64().unwrap() > 0, "{beta}");
+    assert!(answer["groups"][0]["verdict"]["held_over_free"].as_f64().unwrap() > 1.01, "{answer}");
+    for scheme in ["light", "dark"] {
+        browser.prefer(scheme);
+        let least = browser.eval(CONTRAST);
+        assert!(least[0].as_f64().unwrap() >= 4.5, "{scheme}: {least}");
+        browser.eval("document.querySelector('#turns-section').scrollIntoView()");
+        browser.shot(&format!("turns-let-go-{scheme}"));
+    }
+    browser.resize(420, 900);
+    browser.eval("document.querySelector('#turns-section').scrollIntoView()");
+    let over = browser.eval("document.documentElement.scrollWidth - innerWidth").as_i64().unwrap();
+    assert!(over <= 0, "the page is {over} pixels wider than the window");
+    browser.shot("turns-narrow");
+
+    served.ask("POST", "/v1alpha1/release", r#"{"jobs": ["alpha", "beta"]}"#);
+    browser.until("document.querySelector('#turns-section').hidden");
+    assert_eq!(browser.troubles(), [""; 0]);
+    stop.store(true, Ordering::Relaxed);
+    running.into_iter().for_each(|job| job.join().unwrap());
+    served.shutdown.begin();
+    served.controller.stop();
+}
