@@ -352,18 +352,8 @@ impl Sampler {
         self.ports.retain(|port| port.port.is_present());
         let step = self.config.sampling();
         let known = |ports: &[Sampled], name: &str| ports.iter().any(|port| port.port.name() == name);
-        for name in interface_names(&self.root) {
-            if self.config.takes(&name)
-                && !known(&self.ports, &name)
-                && let Some(interface) = Interface::open(&self.root, &name)
-            {
-                self.add(Port::new(name, PortSource::Interface(interface)), step);
-            }
-        }
-        for rdma in rdma_ports(&self.root) {
-            if self.config.takes(rdma.name()) && !known(&self.ports, rdma.name()) {
-                self.add(Port::rdma(rdma), step);
-            }
+        for port in new_ports(&self.root, &self.config, |name| known(&self.ports, name)) {
+            self.add(port, step);
         }
         if !known(&self.ports, telemetry::IP_PORT)
             && let Some(ip) = IpCounters::open(&self.root)
@@ -398,6 +388,15 @@ impl Sampler {
             tracing::warn!(port = port.name(), "not read: {PORTS_MAX} ports are read already; see counters.exclude");
         }
     }
+}
+
+/// The interfaces and RDMA ports of the host that are to be read and not known yet.
+pub(crate) fn new_ports(root: &Root, config: &CountersConfig, is_known: impl Fn(&str) -> bool) -> Vec<Port> {
+    let is_wanted = |name: &str| config.takes(name) && !is_known(name);
+    let interfaces = interface_names(root).into_iter().filter(|name| is_wanted(name));
+    let opened = interfaces.filter_map(|name| Some(Port::new(name.clone(), PortSource::Interface(Interface::open(root, &name)?))));
+    let rdma = rdma_ports(root).into_iter().filter(|port| is_wanted(port.name())).map(Port::rdma);
+    opened.chain(rdma).take(PORTS_MAX).collect()
 }
 
 /// Sleeps until a time; signals do not end it early.

@@ -129,7 +129,7 @@ fn turns(page: &mut Page, snapshot: &Snapshot) {
     page.counter("turn_notes_total", "Notes of gates that take turns.", &[], heard as f64);
     page.counter(
         "turn_notes_strange_total",
-        "Datagrams that were no note of a job that takes turns here, or past the limit of one.",
+        "Datagrams that were no note of a job that takes turns here, of a user who does not speak for it, or past the limit of one.",
         &[],
         strange as f64,
     );
@@ -142,6 +142,10 @@ fn turns(page: &mut Page, snapshot: &Snapshot) {
         page.counter("turn_alone_total", "Starts let go because there was no service.", &labels, counts.alone as f64);
         let help = "Notes to which the service gave no answer, whatever the repeats.";
         page.counter("turn_unanswered_total", help, &labels, counts.unanswered as f64);
+        let help = "Ends that the gate did not tell and the bytes of the ports showed.";
+        page.counter("turn_ended_by_bytes_total", help, &labels, counts.ended_by_bytes as f64);
+        let help = "Ends that the gate did not tell, taken from the time that a start sends.";
+        page.counter("turn_ended_by_length_total", help, &labels, counts.ended_by_length as f64);
     }
 }
 

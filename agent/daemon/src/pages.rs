@@ -53,6 +53,7 @@ pub struct Pages {
     directory: PathBuf,
     host: String,
     plan_version: u64,
+    jobs_here: usize,
     led: BTreeMap<String, Led>,
     errors: u64,
     /// Pages of an earlier run are looked for once, when the first plan says which of them still count.
@@ -82,7 +83,15 @@ impl Pages {
             fs::create_dir_all(directory)?;
             fs::set_permissions(directory, fs::Permissions::from_mode(DIRECTORY_MODE))?;
         }
-        Ok(Self { directory: directory.into(), host: host.into(), plan_version: 0, led: BTreeMap::new(), errors: 0, swept: false })
+        Ok(Self {
+            directory: directory.into(),
+            host: host.into(),
+            plan_version: 0,
+            jobs_here: 0,
+            led: BTreeMap::new(),
+            errors: 0,
+            swept: false,
+        })
     }
 
     /// Where the pages are.
@@ -101,6 +110,12 @@ impl Pages {
     #[must_use]
     pub const fn plan_version(&self) -> u64 {
         self.plan_version
+    }
+
+    /// Jobs of the plan that have a rank on this host, led here or elsewhere.
+    #[must_use]
+    pub const fn jobs_here(&self) -> usize {
+        self.jobs_here
     }
 
     /// Pages that are kept.
@@ -183,7 +198,7 @@ impl Pages {
                 None => drop(self.led.insert(job.to_owned(), Led { slot, turn: turns.then(Turn::default), page: None, error: None })),
             }
         }
-        self.plan_version = plan.plan_version;
+        (self.plan_version, self.jobs_here) = (plan.plan_version, plan.slots.len());
         // The new slots are on the pages now, and not up to a HEARTBEAT later.
         self.beat(clock, now);
         // The sweep comes last: the pages that still count are claimed by then, with the files that their jobs have mapped.

@@ -72,6 +72,7 @@ pub struct Parts {
     lldp: LldpConfig,
     ends: AgentEnds,
     counters: Sampling,
+    turns: Turns,
     endpoint: Endpoint,
 }
 
@@ -84,8 +85,9 @@ impl Parts {
         // The address comes first: where it is taken, no thread has been started in vain.
         let endpoint = Endpoint::listen(&config.metrics, before).await?;
         let (clock, status, frames) = (ends.clock.clone(), ends.status.clone(), ends.telemetry.clone());
+        let turns = Turns::new(root.clone(), config.counters.clone());
         let counters = Sampling::start(root, config.counters.clone(), clock, status, frames).await?;
-        Ok(Self { host: config.host.clone(), lldp: config.lldp, ends, counters, endpoint })
+        Ok(Self { host: config.host.clone(), lldp: config.lldp, ends, counters, turns, endpoint })
     }
 
     /// Where this agent will listen, or does.
@@ -127,7 +129,7 @@ impl Agent {
     /// An agent of these parts. `pages` may come from one that was configured anew.
     #[must_use]
     pub fn new(parts: Parts, pages: Pages) -> Self {
-        let Parts { host, lldp, ends, counters, endpoint } = parts;
+        let Parts { host, lldp, ends, counters, turns, endpoint } = parts;
         let view = counters.view().ports;
         let (found, neighbours) = watch::channel(Vec::new());
         let cables = view.iter().filter(|port| port.kind == "interface").map(|port| port.name.clone()).collect();
@@ -137,7 +139,7 @@ impl Agent {
             ends,
             pages,
             gates: Gates::default(),
-            turns: Turns::default(),
+            turns,
             counters,
             neighbours,
             looking,

@@ -11,9 +11,10 @@ use std::{
     time::Duration,
 };
 
-use gate::notes::{JobNote, NoteReader};
-use gate_core::{Order, OrderKind, Told, ToldKind, TurnAgent, TurnCounts};
+use gate::notes::{Heard, NoteReader};
+use gate_core::{HELD_PERIOD_MAX, Order, OrderKind, Told, ToldKind, TurnAgent, TurnCounts};
 use proto::v1alpha1::{TurnNote, TurnOrder, turn_note, turn_order};
+use telemetry::Root;
 use tokio::{
     io::Interest,
     net::UnixDatagram,
@@ -22,13 +23,17 @@ use tokio::{
 };
 use units::{Nanos, NodeTime};
 
-use crate::{clock::ClockEstimate, pages::Pages};
+use crate::{bytes::ByteCounters, clock::ClockEstimate, config::CountersConfig, pages::Pages};
 
 /// Notes read at once. All jobs of a node are ready at the same time at worst, and anybody on the node may send any number.
 const NOTES_AT_ONCE: usize = 64;
 /// Notes of one job within a second that are told on: those of 60 starts. A job that starts more often than that, or somebody who
 /// writes in its name, is not heard, and its gate goes by itself after some milliseconds and then without asking.
 const NOTES_PER_JOB_MAX: u32 = 200;
+/// After so much silence of the user who speaks for a job, another one may: two of the longest iterations. A job that is submitted anew by
+/// somebody else is heard after that, and goes unheard before.
+const SPEAKER_FORGOTTEN: Nanos = Nanos(2 * HELD_PERIOD_MAX.0);
+const ROOT: u32 = 0;
 /// How long reading rests after so many: who floods the socket then takes a tenth of the loop, and not all of it.
 const REST: Duration = Duration::from_millis(1);
 
@@ -37,16 +42,22 @@ const REST: Duration = Duration::from_millis(1);
 pub struct NoteCounts {
     /// Notes of gates of this node's jobs.
     pub heard: u64,
-    /// Datagrams that were no note of a job that takes turns here, or past the limit of one.
+    /// Datagrams that were no note of a job that takes turns here, came from a user who does not speak for it, or were past the limit of one.
     pub strange: u64,
     /// Notes for the service that found no room; each is repeated, or overtaken by a later one.
     pub dropped: u64,
 }
 
 /// The turns of the jobs that this host leads.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Turns {
     jobs: BTreeMap<String, Job>,
+    /// Where bytes are counted; `None` once no thread could be made for that.
+    counters: Option<(Root, CountersConfig)>,
+    /// The bytes of this host are those of the one job that is here.
+    are_bytes_ours: bool,
+    /// Read while the job tells no ends.
+    bytes: Option<ByteCounters>,
     /// Bound while a job takes turns: a node without turns has no socket.
     socket: Option<Socket>,
     /// The last error, so that it is said once.
@@ -63,11 +74,28 @@ struct Job {
     /// The second under way, and the notes in it.
     second: NodeTime,
     notes: u32,
+    /// The user who speaks for the job, and when he did last.
+    speaker: Option<(u32, NodeTime)>,
 }
 
 impl Job {
-    /// Whether one more note is within the limit.
-    fn may_say(&mut self, now: NodeTime) -> bool {
+    fn new(connected: bool) -> Self {
+        Self { agent: TurnAgent::new(connected), second: NodeTime(0), notes: 0, speaker: None }
+    }
+
+    /// Whether one more note of this user is heard: he spoke first or is root, and is within the limit.
+    ///
+    /// Nothing on the node says whose a job is: its page is the agent's, and everybody may write its report. So whoever spoke first is believed,
+    /// and nobody can end the turns of a job that has them.
+    fn may_say(&mut self, now: NodeTime, from: u32) -> bool {
+        match self.speaker {
+            Some((user, at)) if user != from && now.since(at) < SPEAKER_FORGOTTEN => {
+                if from != ROOT {
+                    return false;
+                }
+            }
+            _ => self.speaker = Some((from, now)),
+        }
         if now.since(self.second) >= Nanos::from_millis(1_000) {
             (self.second, self.notes) = (now, 0);
         }
@@ -90,7 +118,7 @@ impl Socket {
         Ok(Self { reader, readiness: UnixDatagram::from_std(twin.into())? })
     }
 
-    fn recv(&self) -> io::Result<Option<JobNote>> {
+    fn recv(&self) -> io::Result<Option<Heard>> {
         match self.reader.recv() {
             // Reading through the reactor tells it that nothing is left, so that it says when something comes.
             Err(error) if error.kind() == ErrorKind::WouldBlock => self.readiness.try_io(Interest::READABLE, || self.reader.recv()),
@@ -109,14 +137,34 @@ pub(crate) struct Around<'a> {
 }
 
 impl Turns {
+    /// No job takes turns yet. Ports are looked for under `root`, when a job tells no ends.
+    pub(crate) fn new(root: Root, counters: CountersConfig) -> Self {
+        Self {
+            jobs: BTreeMap::new(),
+            counters: Some((root, counters)),
+            are_bytes_ours: false,
+            bytes: None,
+            socket: None,
+            error: None,
+            rest_until: None,
+            connected: false,
+            sessions: 0,
+            counts: NoteCounts::default(),
+        }
+    }
+
     /// Follows the jobs of the pages that take turns, and forgets others. The socket is bound with the first of them; where it cannot
     /// be, gates find nobody and go, and the next call tries again.
     pub(crate) fn follow(&mut self, pages: &Pages) {
         let mut before = core::mem::take(&mut self.jobs);
         for job in pages.turning() {
-            let new = || Job { agent: TurnAgent::new(self.connected), second: NodeTime(0), notes: 0 };
-            let kept = before.remove(job).unwrap_or_else(new);
+            let kept = before.remove(job).unwrap_or_else(|| Job::new(self.connected));
             self.jobs.insert(job.to_owned(), kept);
+        }
+        // Bytes do not say whose they are.
+        self.are_bytes_ours = pages.jobs_here() == 1;
+        if !self.are_bytes_ours || self.jobs.is_empty() {
+            self.bytes = None;
         }
         if self.jobs.is_empty() {
             self.close();
@@ -153,9 +201,22 @@ impl Turns {
         self.jobs.iter().map(|(name, job)| (name.clone(), job.agent.counts())).collect()
     }
 
-    /// Waits until there are notes to read, or a repeat is due. Never ends where no job takes turns.
+    /// When the bytes of this host are wanted.
+    fn look_at(&self) -> Option<NodeTime> {
+        self.jobs.values().find_map(|job| job.agent.look_at()).filter(|_| self.are_bytes_ours && self.counters.is_some())
+    }
+
+    /// Waits until there are notes to read, a repeat is due, or bytes are. Never ends where no job takes turns.
     pub(crate) async fn due(&self, now: NodeTime) {
-        let deadline = self.jobs.values().filter_map(|job| job.agent.deadline()).min();
+        let is_asked = self.bytes.as_ref().is_some_and(ByteCounters::is_asked);
+        let looks = self.look_at().filter(|_| !is_asked);
+        let deadline = self.jobs.values().filter_map(|job| job.agent.deadline()).chain(looks).min();
+        let bytes = async {
+            match &self.bytes {
+                Some(bytes) => bytes.answered().await,
+                None => std::future::pending().await,
+            }
+        };
         let tick = async {
             match deadline {
                 Some(at) => tokio::time::sleep(Duration::from_nanos(at.since(now).0)).await,
@@ -173,16 +234,42 @@ impl Turns {
         tokio::select! {
             () = readable => {}
             () = tick => {}
+            () = bytes => {}
         }
     }
 
-    /// Reads what gates said, and repeats what is due.
+    /// Reads what gates said, takes in what ports carried, and repeats what is due.
     pub(crate) fn work(&mut self, around: &mut Around<'_>) {
         self.read(around);
+        self.count_bytes(around);
         let due = |job: &Job| job.agent.deadline().is_some_and(|at| at <= around.now);
         let due: Vec<String> = self.jobs.iter().filter(|(_, job)| due(job)).map(|(name, _)| name.clone()).collect();
         for job in due {
             self.with(&job, around, |agent, now| agent.handle_tick(now));
+        }
+    }
+
+    /// Hands over the bytes that were read, and asks for others where they are wanted.
+    fn count_bytes(&mut self, around: &mut Around<'_>) {
+        if let Some(carried) = self.bytes.as_mut().and_then(ByteCounters::take)
+            && let Some(job) = self.jobs.keys().next().cloned()
+        {
+            self.with(&job, around, |agent, now| agent.handle_bytes(now, carried.at, carried.bytes, carried.renewed));
+        }
+        if self.look_at().is_none_or(|at| at > around.now) {
+            return;
+        }
+        if let (None, Some((root, counters))) = (&self.bytes, &self.counters) {
+            match ByteCounters::start(root.clone(), counters.clone()) {
+                Ok(bytes) => self.bytes = Some(bytes),
+                Err(error) => {
+                    tracing::warn!(%error, "no thread to count bytes: ends that no gate tells follow from lengths");
+                    self.counters = None;
+                }
+            }
+        }
+        if let Some(bytes) = &mut self.bytes {
+            bytes.ask();
         }
     }
 
@@ -218,7 +305,7 @@ impl Turns {
         for _ in 0..NOTES_AT_ONCE {
             let Some(socket) = &self.socket else { return };
             match socket.recv() {
-                Ok(Some(JobNote { job, note })) if self.jobs.get_mut(job.as_str()).is_some_and(|job| job.may_say(around.now)) => {
+                Ok(Some(Heard { job, note, from })) if self.may_say(job.as_str(), around.now, from) => {
                     self.counts.heard += 1;
                     self.with(job.as_str(), around, |agent, now| agent.handle_note(now, note));
                 }
@@ -231,6 +318,10 @@ impl Turns {
             }
         }
         self.rest_until = Some(now + REST);
+    }
+
+    fn may_say(&mut self, job: &str, now: NodeTime, from: u32) -> bool {
+        self.jobs.get_mut(job).is_some_and(|job| job.may_say(now, from))
     }
 
     /// Gives a job's agent something, and does at once what it wants.
@@ -283,4 +374,28 @@ fn from_wire(order: &TurnOrder) -> Option<Order> {
         turn_order::Kind::Unspecified => return None,
     };
     Some(Order { kind, writer: order.writer, number: order.number, at_most: Nanos(order.at_most_ns) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_speaks_first_is_heard_and_root() {
+        let at = |ms: u64| NodeTime(ms * 1_000_000);
+        let mut job = Job::new(true);
+        assert!(job.may_say(at(1_000), 7));
+        assert!(!job.may_say(at(2_000), 8), "another user");
+        assert!(job.may_say(at(2_000), ROOT) && job.may_say(at(3_000), 7), "root takes nobody's place");
+        assert!(!job.may_say(at(3_000 + 119_999), 8));
+        assert!(job.may_say(at(3_000 + 120_000), 8) && !job.may_say(at(124_000), 7), "the one before was silent for two minutes");
+        let mut of_root = Job::new(true);
+        assert!(of_root.may_say(at(1_000), ROOT) && !of_root.may_say(at(1_001), 7));
+        // Who is not heard takes nothing of the limit.
+        let mut job = Job::new(true);
+        assert!(job.may_say(at(1_000), 7));
+        (0..1_000).for_each(|_| assert!(!job.may_say(at(1_100), 8)));
+        assert!(job.may_say(at(1_200), 7));
+        assert!((0..NOTES_PER_JOB_MAX).any(|_| !job.may_say(at(1_300), 7)));
+    }
 }

@@ -1,7 +1,12 @@
 //! An agent with a real gate that takes turns; the test is the service.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::{fs, time::Duration};
+use std::{
+    env, fs,
+    os::unix::{fs::PermissionsExt as _, net::UnixDatagram, process::CommandExt as _},
+    process::Command,
+    time::Duration,
+};
 
 use antiphase_agent::{
     clock::ClockEstimate,
@@ -11,7 +16,7 @@ use antiphase_agent::{
     wiring::{self, SessionEnds, SessionStatus},
 };
 use gate::{Gate, JobName, PageReader, StepOutcome, now};
-use gate_core::{Mode, Reason};
+use gate_core::{Mode, Note, NoteKind, Reason};
 use proto::v1alpha1::{HostPlan, Slot, TurnNote, TurnOrder, turn_note, turn_order};
 use telemetry::Root;
 use tokio::{
@@ -19,9 +24,13 @@ use tokio::{
     task::JoinHandle,
     time::timeout,
 };
-use units::{ClockOffset, Nanos};
+use units::{ClockOffset, Nanos, NodeTime};
 
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The user who may do nothing, on every Linux.
+const NOBODY: u32 = 65_534;
+/// What the process of another user sends: the directory, and the run of the gate.
+const FORGED: [&str; 2] = ["ANTIPHASE_FORGED_DIR", "ANTIPHASE_FORGED_WRITER"];
 const OFFSET: i64 = 1_700_000_000_000_000_000;
 
 struct Running {
@@ -83,13 +92,17 @@ impl Running {
 
     /// Starts of the job: each is done after 2 ms.
     fn job(&self, starts: usize) -> mpsc::UnboundedReceiver<StepOutcome> {
+        self.job_that_sends(starts, Duration::from_millis(2))
+    }
+
+    fn job_that_sends(&self, starts: usize, sends: Duration) -> mpsc::UnboundedReceiver<StepOutcome> {
         let config = gate::Config::new(self.folder.path().join("run"), JobName::try_new("train-7").unwrap());
         let (send, outcomes) = mpsc::unbounded_channel();
         std::thread::spawn(move || {
             let gate = Gate::open(&config);
             for _ in 0..starts {
                 send.send(gate.step()).unwrap();
-                std::thread::sleep(Duration::from_millis(2));
+                std::thread::sleep(sends);
                 gate.done();
             }
         });
@@ -178,4 +191,40 @@ async fn a_job_that_takes_no_turns_any_more_is_let_go() {
     running.plan(false).await;
     let outcome = next(&mut outcomes).await;
     assert!(outcome.because == Reason::NotHeld && outcome.held.0 < 300_000_000, "{outcome:?}");
+}
+
+/// Another user says that the job has ended, while it sends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_else_ends_the_turn_of_a_job() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: without root there is no other user");
+        return;
+    }
+    let mut running = Running::start().await;
+    let sends = Duration::from_millis(1_500);
+    let mut outcomes = running.job_that_sends(1, sends);
+    let ready = running.note(turn_note::Kind::Ready).await;
+    running.order(&ready, turn_order::Kind::Grant, Duration::from_millis(300));
+    next(&mut outcomes).await;
+    let program = running.folder.path().join("program");
+    fs::copy(env::current_exe().unwrap(), &program).unwrap();
+    fs::set_permissions(running.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut forger = Command::new(program);
+    forger.args(["--ignored", "--exact", "a_forger"]).uid(NOBODY).current_dir("/");
+    forger.env(FORGED[0], running.folder.path().join("run")).env(FORGED[1], ready.writer.to_string());
+    let sent = forger.output().unwrap();
+    assert!(sent.status.success(), "{sent:?}");
+    let ended = running.note(turn_note::Kind::Ended).await;
+    // The forged end would have come with the time until then, which the machine may have taken long for.
+    assert!(ended.up_ns >= sends.as_nanos() as u64, "{ended:?}");
+}
+
+#[test]
+#[ignore = "the other test runs this as another user"]
+fn a_forger() {
+    let (directory, writer) = (env::var_os(FORGED[0]).unwrap(), env::var(FORGED[1]).unwrap());
+    let note = Note { kind: NoteKind::Ended, writer: writer.parse().unwrap(), number: 1, phase: 0, at: NodeTime(now().0) };
+    let bytes = gate::notes::encode(&JobName::try_new("train-7").unwrap(), &note);
+    let socket = UnixDatagram::unbound().unwrap();
+    assert_eq!(socket.send_to(&bytes, std::path::Path::new(&directory).join("turns.sock")).unwrap(), bytes.len());
 }

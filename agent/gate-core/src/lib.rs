@@ -55,6 +55,6 @@ pub use schedule::{FUTURE_MAX, Mode, Schedule};
 pub use summary::Summary;
 pub use tracker::{Counters, RING, Sample, StepOutcome, Tracker};
 pub use turn::{
-    ANSWER_WITHIN, Note, NoteKind, Order, OrderKind, PageChange, REPEAT_FIRST, REPEATS_MAX, SERVICE_WITHIN, SILENT_FOR, Told, ToldKind,
-    TurnAgent, TurnCounts, TurnDecision, TurnGate, TurnWait, UNHEARD_MAX, WHOLE_ITERATION,
+    ANSWER_WITHIN, LOOK_EVERY, LOOKS_MAX, Note, NoteKind, Order, OrderKind, PageChange, REPEAT_FIRST, REPEATS_MAX, SERVICE_WITHIN,
+    SILENT_FOR, Told, ToldKind, TurnAgent, TurnCounts, TurnDecision, TurnGate, TurnWait, UNHEARD_MAX, UNTOLD_MAX, WHOLE_ITERATION,
 };

@@ -82,7 +82,7 @@ int32_t antiphase_gate_step(const antiphase_gate *gate, antiphase_step *step);
  * has a turn of its own. Where the job takes no turns, only the first phase can be held. */
 int32_t antiphase_gate_step_phase(const antiphase_gate *gate, uint32_t phase, antiphase_step *step);
 
-/* What the last step let start has been sent. Without this the job neither waits for turns nor makes others wait. Never waits. */
+/* What the last step let start has been sent. Of a job that never says this the agent finds the ends, later or less exactly. Never waits. */
 void antiphase_gate_done(const antiphase_gate *gate);
 
 /* Tells the agent what the gate did now, and not with the next step. */

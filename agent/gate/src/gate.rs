@@ -3,7 +3,7 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering, fence},
 };
 
 use gate_core::{Decision, Mode, Note, PhaseLock, Reason, Schedule, StepOutcome, Tracker, TurnDecision, TurnGate, WHOLE_ITERATION};
@@ -37,6 +37,9 @@ pub struct Gate {
     broken: AtomicBool,
     /// `None`: switched off.
     inner: Option<Turns<Inner>>,
+    /// Starts so far, and the one whose end came while another thread was in the gate; 0 is none. Whoever leaves the gate tells that end.
+    starts: AtomicU64,
+    ended: AtomicU64,
     /// To begin anew in a child of a fork.
     config: Config,
 }
@@ -52,7 +55,8 @@ impl Gate {
             fork::watch();
             Turns::new(Inner::new(config.directory.clone(), job.clone()))
         });
-        Self { broken: AtomicBool::new(false), inner, config: config.clone() }
+        let (starts, ended) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { broken: AtomicBool::new(false), inner, starts, ended, config: config.clone() }
     }
 
     /// Call this when the next iteration could start and nothing of it is in flight. Returns when it may start: at once, at the
@@ -72,21 +76,49 @@ impl Gate {
         }
         // A gate that another thread has is never waited for: to wait for a lock is the way to hang a job (ADR 2).
         let Some(mut inner) = inner.take_or(|| self.anew()) else { return passed(Reason::Busy) };
-        self.guarded(|| inner.step(phase))
+        let outcome = self.guarded(|| inner.step(phase));
+        // Counted before the gate is left: an end that came during the step is that of the start before. Only who is in the gate writes.
+        self.starts.store(self.starts.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        outcome
     }
 
     /// Call this when what the last start sent has been sent, before the next [`Self::step`]: those who wait for this job can go
-    /// then. A job that never says this neither waits for turns nor makes others wait. Costs a datagram where the job takes turns;
+    /// then. Of a job that never says this the agent finds the ends, later or less exactly. Costs a datagram where the job takes turns;
     /// never waits, never fails and never panics.
     pub fn done(&self) {
         if self.broken.load(Ordering::Relaxed) {
             return;
         }
-        // A thread that is in the gate is at the job's next start, which says the same.
-        if let Some(mut inner) = self.inner.as_ref().and_then(Turns::take)
-            && catch_unwind(AssertUnwindSafe(|| inner.done())).is_err()
-        {
+        let start = self.starts.load(Ordering::Relaxed);
+        match self.inner.as_ref().and_then(Turns::take) {
+            Some(mut inner) => self.end(&mut inner),
+            None => {
+                // A thread that steps is at the job's next start, which says the same. One that only looks tells this end when it leaves.
+                self.ended.store(start, Ordering::Relaxed);
+                self.tell_end();
+            }
+        }
+    }
+
+    fn end(&self, inner: &mut Inner) {
+        if catch_unwind(AssertUnwindSafe(|| inner.done())).is_err() {
             self.broken.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells an end that came while another thread was in the gate. To be called after an end was left, and after the gate was.
+    ///
+    /// Of two threads, one that leaves an end and then tries the gate, and one that leaves the gate and then looks for an end, one sees the
+    /// other: that is what the fence is for.
+    fn tell_end(&self) {
+        fence(Ordering::SeqCst);
+        if self.ended.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        if let Some(mut inner) = self.inner.as_ref().and_then(Turns::take)
+            && self.ended.swap(0, Ordering::Relaxed) == self.starts.load(Ordering::Relaxed)
+        {
+            self.end(&mut inner);
         }
     }
 
@@ -110,7 +142,9 @@ impl Gate {
     /// How this gate waits now, and how its last wait ended; `None` while another thread is in it, or if it is switched off.
     #[must_use]
     pub fn wake(&self) -> Option<Wake> {
-        self.inner.as_ref().and_then(Turns::take).map(|inner| inner.wake)
+        let wake = self.inner.as_ref().and_then(Turns::take).map(|inner| inner.wake);
+        self.tell_end();
+        wake
     }
 
     /// Writes the report now. Otherwise a start that was held appears in it when the next one comes.
@@ -118,6 +152,7 @@ impl Gate {
         if let Some(mut inner) = self.inner.as_ref().and_then(Turns::take) {
             let _ = catch_unwind(AssertUnwindSafe(|| inner.flush(now())));
         }
+        self.tell_end();
     }
 }
 
@@ -426,6 +461,66 @@ mod tests {
         assert_eq!(gate.step_phase(2).held, Nanos(0));
         let counted = gate.inner.as_ref().and_then(Turns::take).map(|inner| inner.tracker.counters().iterations);
         assert_eq!(counted, Some(1));
+    }
+
+    #[test]
+    fn an_end_that_meets_another_thread_in_the_gate_is_told_when_that_leaves() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut page = crate::PageWriter::create(directory.path(), "j").unwrap();
+        let (expires, stale_after) = (NodeTime(u64::MAX), Nanos::from_millis(600_000));
+        let turn = gate_core::Turn { max: Nanos::from_millis(1), ..Default::default() };
+        page.write(&Schedule { mode: Mode::Turn, expires, written: now(), stale_after, turn, ..Schedule::default() });
+        let reader = crate::NoteReader::bind(directory.path()).unwrap();
+        let gate = Gate::open(&Config::new(directory.path(), JobName::try_new("j").unwrap()));
+        let ends = || {
+            let notes = core::iter::from_fn(|| reader.recv().ok()).map(|heard| heard.unwrap().note);
+            notes.filter(|note| note.kind == gate_core::NoteKind::Ended).map(|note| note.number).collect::<Vec<u64>>()
+        };
+        gate.step();
+        let other = gate.inner.as_ref().and_then(Turns::take).unwrap();
+        gate.done();
+        assert!(ends().is_empty());
+        drop(other);
+        assert!(gate.wake().is_some());
+        assert_eq!(ends(), [1]);
+        gate.flush();
+        assert!(ends().is_empty(), "once");
+        // An end that is told after the next start says nothing of that one.
+        gate.step();
+        let other = gate.inner.as_ref().and_then(Turns::take).unwrap();
+        gate.done();
+        drop(other);
+        gate.step();
+        gate.flush();
+        assert!(ends().is_empty());
+        gate.done();
+        assert_eq!(ends(), [3]);
+        // Two threads, one that starts and ends and one that only looks: each start has its end.
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let looks = scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    gate.flush();
+                    std::hint::black_box(gate.wake());
+                }
+            });
+            let mut told = Vec::new();
+            for _ in 0..200 {
+                // While the other looks, a step goes without the gate, and has no number.
+                while gate.step().because == Reason::Busy {}
+                gate.done();
+                // The other may be about to tell it.
+                let before = told.len();
+                let began = std::time::Instant::now();
+                while told.len() == before && began.elapsed() < std::time::Duration::from_secs(60) {
+                    told.extend(ends());
+                }
+            }
+            over.store(true, Ordering::Relaxed);
+            looks.join().unwrap();
+            assert!(told.windows(2).all(|pair| pair[0] < pair[1]), "{told:?}");
+            assert_eq!(told.len(), 200);
+        });
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub use clock::now;
 pub use directory::{Config, DIRECTORY, JobName, NameError, Stem};
 pub use gate::Gate;
 pub use gate_core::StepOutcome;
-pub use notes::{JobNote, NoteReader};
+pub use notes::{Heard, JobNote, NoteReader};
 pub use page::{PageReader, PageWriter};
 pub use report::{Report, ReportReader};
 pub use wait::{SLICE, SPIN_FIRST, SPIN_MAX, SPIN_MIN, Wake};

@@ -41,6 +41,8 @@ struct Job {
     profile: Profile,
     /// As declared.
     iteration: Nanos,
+    /// Whether those on each of its links have room beside each other in their iterations, as declared.
+    has_room: bool,
     /// Sorted.
     opponents: Vec<u32>,
     learned: Learned,
@@ -87,15 +89,17 @@ impl Arbiter {
     #[must_use]
     pub fn new(group: Group) -> Self {
         let (n, links) = (group.members.len() as u32, group.limits.len() as u32);
+        let crowded = crowded(&group);
         let job = |(index, member): (u32, crate::Member)| {
             let mut opponents: Vec<u32> = member.opponents.into_iter().filter(|&o| o < n && o != index).collect();
             opponents.sort_unstable();
             opponents.dedup();
-            let uses = member.uses.into_iter().filter(|u| u.link < links).collect();
+            let uses: Vec<_> = member.uses.into_iter().filter(|u| u.link < links).collect();
+            let has_room = !uses.iter().any(|u| crowded[u.link as usize]);
             let profile = Profile::new(uses);
             let learned = Learned::default();
             let (asked, begun, doing) = (Ask::Iteration, FabricTime(0), Doing::Away);
-            Job { profile, iteration: member.iteration, opponents, learned, doing, asked, begun, ended: None, due: None }
+            Job { profile, iteration: member.iteration, has_room, opponents, learned, doing, asked, begun, ended: None, due: None }
         };
         Self {
             jobs: (0..).zip(group.members).map(job).collect(),
@@ -401,10 +405,13 @@ impl Arbiter {
     }
 
     fn grant(&mut self, job: u32, ask: Ask, because: Because) {
-        let lease = self.send(job, ask);
+        let expected = self.send(job, ask);
+        let lease = lease(expected);
         // With this start, too many have gone without an end.
-        let because = if self.jobs[job as usize].learned.is_mute() { Because::NoEnds } else { because };
-        self.actions.push_back(Action::Grant { job, lease, because });
+        let state = &self.jobs[job as usize];
+        let because = if state.learned.is_mute() { Because::NoEnds } else { because };
+        let expected = Some(expected).filter(|_| state.has_room || state.learned.sent(ask).is_some());
+        self.actions.push_back(Action::Grant { job, lease, expected, because });
         self.tell_waiting(job);
     }
 
@@ -422,23 +429,23 @@ impl Arbiter {
         }
     }
 
-    /// The job sends from now on; returns its lease.
+    /// The job sends from now on; returns for how long, as is expected.
     fn send(&mut self, job: u32, ask: Ask) -> Nanos {
         let (now, state) = (self.now, &mut self.jobs[job as usize]);
         state.learned.started();
         (state.ended, state.asked, state.begun) = (None, ask, now);
         let demand = state.demand(ask);
-        let lease = lease(demand.expected());
+        let expected = demand.expected();
         if state.learned.is_mute() {
             // Nobody would tell its end, so it is in nobody's way.
             self.set_doing(job, Doing::Away);
             self.set_timer(job, None);
         } else {
-            let until = now.saturating_add(lease);
+            let until = now.saturating_add(lease(expected));
             self.set_doing(job, Doing::Sending { start: now, lease: until, demand });
             self.set_timer(job, Some(until));
         }
-        lease
+        expected
     }
 
     /// Gathers what the opponents of `job` still send on the links of a start; false where one of them has a permission ahead.
@@ -586,4 +593,19 @@ impl Arbiter {
             self.timers.insert((at, job));
         }
     }
+}
+
+/// Which links the jobs on them would fill for longer than their iterations, one after the other, as declared.
+fn crowded(group: &Group) -> Vec<bool> {
+    const WHOLE: u64 = 1_000_000;
+    let mut shares = alloc::vec![0_u64; group.limits.len()];
+    for member in &group.members {
+        for one in &member.uses {
+            let Some(share) = shares.get_mut(one.link as usize) else { continue };
+            let sends = one.ups.iter().fold(0_u64, |sum, up| sum.saturating_add(up.end.0.saturating_sub(up.start.0)));
+            let part = u128::from(sends) * u128::from(WHOLE) / u128::from(member.iteration.0.max(1));
+            *share = share.saturating_add(u64::try_from(part).unwrap_or(u64::MAX));
+        }
+    }
+    shares.into_iter().map(|share| share > WHOLE).collect()
 }

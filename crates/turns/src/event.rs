@@ -71,6 +71,9 @@ pub enum Action {
         job: u32,
         /// How long the start keeps others waiting at most.
         lease: Nanos,
+        /// How long it is expected to send: as measured, or as declared where those on its links have room for that one after the
+        /// other. Else nobody should rely on it: jobs would wait for each other all the time, maybe for nobody.
+        expected: Option<Nanos>,
         /// Why.
         because: Because,
     },

@@ -16,7 +16,7 @@
 //! - **The bound.** No wait is longer than one iteration of the job that waits, as measured.
 //! - **Ahead.** When nobody is in the way, a job gets the permission for its next start before it asks, and the permission is withdrawn
 //!   when an opponent asks first.
-//! - **No end, no turn.** A job whose ends nobody tells neither waits nor keeps others waiting.
+//! - **No end, no turn.** A job whose ends nobody tells, not even its agent, neither waits nor keeps others waiting.
 //!
 //! ```
 //! use antiphase_turns::{Action, Arbiter, Ask, Event, Group, Member, Up, Use};

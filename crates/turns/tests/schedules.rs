@@ -140,7 +140,7 @@ impl World {
     fn obey(&mut self, action: Action) {
         let seed = self.seed;
         match action {
-            Action::Grant { job, lease, because } => {
+            Action::Grant { job, lease, because, .. } => {
                 let j = job as usize;
                 let Doing::Waiting { since } = self.jobs[j].doing else { panic!("seed {seed}: {job} was granted without asking") };
                 let waited = self.now - since;

@@ -2754,7 +2754,8 @@ pub struct TurnOrder {
     pub number: u64,
     #[prost(enumeration = "turn_order::Kind", tag = "4")]
     pub kind: i32,
-    /// From now on. Of KIND_HOLD: until those ahead have ended. Of KIND_GRANT: how long the start keeps others waiting.
+    /// From now on. Of KIND_HOLD: until those ahead have ended. Of KIND_GRANT: how long the start is expected to
+    /// send, 0 where that is not said.
     #[prost(uint64, tag = "5")]
     pub at_most_ns: u64,
     /// Of KIND_HEARD: what has come. The word that a start was heard must not look like the word that its end was.

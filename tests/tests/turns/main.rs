@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gate_core::{Mode, Reason};
 
-use rig::{Jobs, Node, Service, Start, overlap, sent};
+use rig::{Ends, Jobs, Node, Service, Start, overlap, sent};
 
 /// A start waits for no longer than this, whatever happens: an iteration of 100 ms, and what a busy machine adds.
 const WAIT_MAX: Duration = Duration::from_millis(250);
@@ -26,12 +26,12 @@ fn share(starts: &[Vec<Start>; 2]) -> f64 {
 async fn jobs_take_turns_and_go_on_without_a_service_and_take_turns_again() {
     let mut service = Service::start();
     let nodes = [Node::start(service.address, "h1").await, Node::start(service.address, "h2").await];
-    service.commit();
+    service.commit(40);
     for (node, job) in nodes.iter().zip(["a", "b"]) {
         node.page(job, Mode::Turn).await;
     }
 
-    let jobs = Jobs::start([(&nodes[0].pages, "a"), (&nodes[1].pages, "b")]);
+    let jobs = Jobs::start([(&nodes[0].pages, "a", Ends::Told), (&nodes[1].pages, "b", Ends::Told)]);
     tokio::time::sleep(Duration::from_millis(500)).await;
     jobs.take();
     tokio::time::sleep(Duration::from_secs(3)).await;
@@ -65,8 +65,48 @@ async fn jobs_take_turns_and_go_on_without_a_service_and_take_turns_again() {
     jobs.stop();
 }
 
+/// How much two jobs that call only `step()` send beside each other, once their agents have learned when they end.
+async fn without_done(declared: u64, ends: impl Fn(&Node) -> Ends) -> f64 {
+    let service = Service::start();
+    let nodes = [Node::start(service.address, "h1").await, Node::start(service.address, "h2").await];
+    let [first, second] = [0, 1].map(|node| ends(&nodes[node]));
+    service.commit(declared);
+    for (node, job) in nodes.iter().zip(["a", "b"]) {
+        node.page(job, Mode::Turn).await;
+    }
+    let jobs = Jobs::start([(&nodes[0].pages, "a", first), (&nodes[1].pages, "b", second)]);
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    jobs.meet();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    jobs.take();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    jobs.meet();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let starts = jobs.take();
+    jobs.stop();
+    assert!(starts.iter().all(|starts| starts.len() > 10 && longest(starts) < WAIT_MAX), "{starts:?}");
+    // Who takes turns is granted them; who takes none is let go at once, and meets the other after `meet`.
+    assert!(starts.iter().flatten().any(|start| start.waited > Duration::from_millis(5)), "nobody waited: {starts:?}");
+    share(&starts)
+}
+
+/// The profile says half of what the jobs send, so an end that is taken from it would come in the middle of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jobs_that_call_only_step_take_turns_by_the_bytes_of_their_nodes() {
+    let by_bytes = without_done(20, |node| Ends::Counted(node.nic())).await;
+    println!("{:.1} % beside each other", by_bytes * 100.0);
+    assert!(by_bytes < 0.1, "{by_bytes}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jobs_that_call_only_step_take_turns_by_their_length_where_nothing_counts_bytes() {
+    let by_length = without_done(40, |_| Ends::Unknown).await;
+    println!("{:.1} % beside each other", by_length * 100.0);
+    assert!(by_length < 0.1, "{by_length}");
+}
+
 #[test]
-#[ignore = "the other test runs this as a process of its own"]
+#[ignore = "the other tests run this as a process of its own"]
 fn a_service_in_a_process_of_its_own() {
     rig::serve();
 }

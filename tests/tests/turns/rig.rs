@@ -1,9 +1,10 @@
 //! The service, the agents and the jobs.
 
 use std::{
-    fs,
+    fs::{self, File},
     io::{Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
@@ -32,6 +33,8 @@ const SOON: Duration = Duration::from_secs(60);
 const CONFIG: &str = "ANTIPHASE_TURNS_TEST_CONFIG";
 const SENDS: Duration = Duration::from_millis(40);
 const COMPUTES: Duration = Duration::from_millis(60);
+/// Where the kernel would show the counters of a node's NIC.
+const NIC: &str = "sys/class/net/ens1/statistics";
 
 const FABRIC: &str = "schema: antiphase.fabric/v1
 name: two-leaves
@@ -89,9 +92,12 @@ impl Service {
         }
     }
 
-    /// Two jobs over the link between the leaves.
-    pub(crate) fn commit(&self) {
-        let profile = r#"{"schema":"antiphase.profile/v1","name":"p","period_ns":100000000,"phases":[{"start_ns":0,"duration_ns":40000000,"rate_mbps":45000,"collective":"ring","scope":"data"}],"ranks":{"dp":2},"source":"declared"}"#;
+    /// Two jobs over the link between the leaves, which are said to send for so many milliseconds of 100.
+    pub(crate) fn commit(&self, declared: u64) {
+        let profile = format!(
+            r#"{{"schema":"antiphase.profile/v1","name":"p","period_ns":100000000,"phases":[{{"start_ns":0,"duration_ns":{},"rate_mbps":45000,"collective":"ring","scope":"data"}}],"ranks":{{"dp":2}},"source":"declared"}}"#,
+            declared * 1_000_000
+        );
         let job = |id: &str, hosts: &str| format!(r#"{{"id":"{id}","profile":{profile},"hosts":[{hosts}]}}"#);
         let body = format!(r#"{{"jobs":[{},{}]}}"#, job("a", r#""h1","h3""#), job("b", r#""h2","h4""#));
         let mut stream = TcpStream::connect(self.address).unwrap();
@@ -136,13 +142,13 @@ pub(crate) struct Node {
     pub(crate) pages: PathBuf,
     _connection: Connection,
     _stop: oneshot::Sender<()>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Node {
     pub(crate) async fn start(service: SocketAddr, host: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        fs::create_dir_all(folder.path().join("sys/class/net")).unwrap();
+        fs::create_dir_all(folder.path().join(NIC)).unwrap();
         let text = format!("host = \"{host}\"\n[service]\naddress = \"{service}\"\ninsecure_loopback = true\n[metrics]\nlisten = \"\"\n");
         let mut config = Config::parse(&text).unwrap();
         config.page_dir = folder.path().join("run");
@@ -152,7 +158,15 @@ impl Node {
         let connection = Connection::start(&config, agent.ports(), session_ends).unwrap();
         let (stop, stopped) = oneshot::channel();
         tokio::spawn(agent.run(async { drop(stopped.await) }));
-        Self { pages: config.page_dir, _connection: connection, _stop: stop, _folder: folder }
+        Self { pages: config.page_dir, _connection: connection, _stop: stop, folder }
+    }
+
+    /// The node's NIC, which has counters from now on. The files stand for those of the kernel.
+    pub(crate) fn nic(&self) -> Nic {
+        let folder = self.folder.path().join(NIC);
+        let nic = Nic(["rx_bytes", "tx_bytes"].map(|name| File::create(folder.join(name)).unwrap()), 0);
+        nic.write();
+        nic
     }
 
     /// Waits until the page of a job says this.
@@ -162,6 +176,50 @@ impl Node {
         while PageReader::open(&self.pages, &name).ok().and_then(|page| page.read().ok()).map(|page| page.mode) != Some(mode) {
             assert!(Instant::now() < until, "no page of {job} that says {mode:?}");
             tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// The byte counters of a node.
+pub(crate) struct Nic([File; 2], u64);
+
+impl Nic {
+    /// In place and at full length, so that no reading meets half of a number.
+    fn write(&self) {
+        self.0.iter().for_each(|file| file.write_all_at(format!("{:020}\n", self.1).as_bytes(), 0).unwrap());
+    }
+
+    /// Sends for that time at some rate.
+    fn send(&mut self, time: Duration) {
+        let (until, step) = (Instant::now() + time, Duration::from_millis(1));
+        let mut last = Instant::now();
+        while last < until {
+            std::thread::sleep(step.min(until - last));
+            self.1 += last.elapsed().as_micros() as u64 * 1_000;
+            last = Instant::now();
+            self.write();
+        }
+    }
+}
+
+/// What is known of the end of what a job sends.
+pub(crate) enum Ends {
+    /// The job calls `done()`.
+    Told,
+    /// The counters of its node show it.
+    Counted(Nic),
+    /// Nothing.
+    Unknown,
+}
+
+impl Ends {
+    fn send(&mut self, gate: &Gate) {
+        match self {
+            Self::Counted(nic) => nic.send(SENDS),
+            Self::Told | Self::Unknown => std::thread::sleep(SENDS),
+        }
+        if matches!(self, Self::Told) {
+            gate.done();
         }
     }
 }
@@ -184,19 +242,18 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    pub(crate) fn start(of: [(&Path, &str); 2]) -> Self {
+    pub(crate) fn start(of: [(&Path, &str, Ends); 2]) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (starts, meet) = (<[Arc<Mutex<Vec<Start>>>; 2]>::default(), <[Arc<AtomicBool>; 2]>::default());
-        let threads = of.iter().zip(starts.iter().zip(&meet)).map(|((pages, job), (starts, meet))| {
+        let threads = of.into_iter().zip(starts.iter().zip(&meet)).map(|((pages, job, mut ends), (starts, meet))| {
             let gate = Gate::open(&gate::Config::new(pages.to_path_buf(), JobName::try_new(job).unwrap()));
             let (starts, meet, stop) = (Arc::clone(starts), Arc::clone(meet), Arc::clone(&stop));
             std::thread::spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     let outcome = gate.step();
                     let from = Instant::now();
-                    std::thread::sleep(SENDS);
+                    ends.send(&gate);
                     let to = Instant::now();
-                    gate.done();
                     let waited = Duration::from_nanos(outcome.held.0);
                     starts.lock().unwrap().push(Start { from, to, waited, because: outcome.because });
                     // The one who is told to computes longer once, and then meets the other.

@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 
 use units::{Nanos, NodeTime};
 
-use crate::{Note, NoteKind, Order, OrderKind, Permit, Told, ToldKind, Turn};
+use crate::{Note, NoteKind, Order, OrderKind, Permit, Told, ToldKind, Turn, turn::ends::Ends};
 
 /// How long what was told waits for its answer before it is told again. An answer takes less than a millisecond in one building, and a
 /// start waits for [`SERVICE_WITHIN`]: three repeats still come in time. Each later one waits twice as long.
@@ -42,6 +42,10 @@ pub struct TurnCounts {
     pub alone: u64,
     /// Things told to which no answer came, whatever the repeats.
     pub unanswered: u64,
+    /// Ends that the gate did not tell and that bytes showed.
+    pub ended_by_bytes: u64,
+    /// Ends that the gate did not tell, and that were taken to be there after the time that a start takes.
+    pub ended_by_length: u64,
 }
 
 /// Whose permission is on the page.
@@ -76,6 +80,9 @@ struct Pending {
 ///
 /// Everything is state and nothing a command, so lost, doubled and late messages do no harm: a message about a start other than that of
 /// now says nothing. Without a service, or with one that does not answer, each start has its permission on the page before it asks.
+///
+/// Where the gate tells no ends, the agent tells the service when what a start sends has ended: by the bytes of the host's ports, if
+/// its caller has bytes that are this job's alone ([`Self::look_at`], [`Self::handle_bytes`]), else after the time that a start takes.
 #[derive(Clone, Debug)]
 pub struct TurnAgent {
     connected: bool,
@@ -89,6 +96,7 @@ pub struct TurnAgent {
     pending: Option<Pending>,
     out: VecDeque<Told>,
     change: Option<PageChange>,
+    ends: Ends,
     counts: TurnCounts,
 }
 
@@ -106,6 +114,7 @@ impl TurnAgent {
             pending: None,
             out: VecDeque::new(),
             change: None,
+            ends: Ends::default(),
             counts: TurnCounts::default(),
         }
     }
@@ -129,7 +138,14 @@ impl TurnAgent {
     /// When to call [`Self::handle_tick`].
     #[must_use]
     pub fn deadline(&self) -> Option<NodeTime> {
-        self.pending.map(|pending| pending.due)
+        let repeat = self.pending.map(|pending| pending.due);
+        repeat.into_iter().chain(self.ends.deadline()).min()
+    }
+
+    /// When to call [`Self::handle_bytes`], where somebody has bytes. Nobody without a service waits for an end.
+    #[must_use]
+    pub fn look_at(&self) -> Option<NodeTime> {
+        self.ends.look_at().filter(|_| !self.is_alone())
     }
 
     /// Counts so far.
@@ -140,12 +156,37 @@ impl TurnAgent {
 
     /// The gate said something.
     pub fn handle_note(&mut self, now: NodeTime, note: Note) {
+        if note.kind == NoteKind::Ended && self.seen.is_some_and(|seen| seen.note.writer == note.writer) {
+            self.ends.told();
+        }
+        self.take(now, note);
+    }
+
+    /// All ports of the host, whose traffic is this job's alone, had carried so many bytes at `at`, by counters that are renewed every
+    /// `renewed`.
+    pub fn handle_bytes(&mut self, now: NodeTime, at: NodeTime, bytes: u64, renewed: Nanos) {
+        if let Some(end) = self.ends.end_by_bytes(at, bytes, renewed) {
+            self.counts.ended_by_bytes += u64::from(self.end_untold(now, end));
+        }
+    }
+
+    /// The start that sends has ended, though its gate does not tell it. Whether there is one.
+    fn end_untold(&mut self, now: NodeTime, at: NodeTime) -> bool {
+        let Some(note) = self.seen.map(|seen| seen.note).filter(|note| note.kind == NoteKind::Started) else { return false };
+        self.take(now, Note { kind: NoteKind::Ended, at: at.max(note.at), ..note });
+        true
+    }
+
+    fn take(&mut self, now: NodeTime, note: Note) {
         let before = self.seen.filter(|seen| seen.note.writer == note.writer);
         // Of one run the pair only grows: what came before, or twice, says nothing.
         if before.is_some_and(|seen| (note.number, note.kind) <= (seen.note.number, seen.note.kind)) {
             return;
         }
         let note = Note { at: note.at.min(now), ..note };
+        if before.is_none() {
+            self.ends = Ends::default();
+        }
         let started = match note.kind {
             NoteKind::Ready => None,
             NoteKind::Started => Some(note.at),
@@ -170,6 +211,7 @@ impl TurnAgent {
             }
             NoteKind::Started => {
                 self.count_start(permit);
+                self.ends.started(note.at, note.phase);
                 // Of a start that it granted the service knows already.
                 if permit == Permit::Go && self.source == Source::Granted {
                     self.pending = None;
@@ -202,6 +244,7 @@ impl TurnAgent {
             OrderKind::Heard(kind) if is_of_last => self.answered(order.number, kind),
             OrderKind::Grant if waits => {
                 self.answered(order.number, ToldKind::Ready);
+                self.ends.expects(order.at_most);
                 if self.turn.permit_for(order.writer, order.number) != Permit::Go {
                     self.counts.granted += 1;
                     self.permit(order.writer, order.number, Permit::Go, Source::Granted);
@@ -224,6 +267,9 @@ impl TurnAgent {
 
     /// Time has passed: [`Self::deadline`], or more.
     pub fn handle_tick(&mut self, now: NodeTime) {
+        if let Some(end) = self.ends.end_by_length(now) {
+            self.counts.ended_by_length += u64::from(self.end_untold(now, end));
+        }
         let Some(pending) = self.pending.filter(|pending| pending.due <= now) else { return };
         if pending.repeats == REPEATS_MAX {
             self.pending = None;
@@ -440,6 +486,41 @@ mod tests {
         agent.handle_order(at(191), order(OrderKind::Heard(ToldKind::Ended), 3));
         assert_eq!(agent.deadline(), None);
         assert_eq!(agent.counts(), TurnCounts { asked: 1, granted: 1, ..TurnCounts::default() });
+    }
+
+    #[test]
+    fn a_gate_that_tells_no_ends_has_them_told() {
+        let mut agent = TurnAgent::new(true);
+        let start = |agent: &mut TurnAgent, number: u64| {
+            let ms = 1_000 * number;
+            agent.handle_note(at(ms), note(ms, NoteKind::Ready, number));
+            agent.handle_order(at(ms), order(OrderKind::Grant, number));
+            agent.handle_note(at(ms), note(ms, NoteKind::Started, number));
+            told(agent);
+        };
+        for number in 1..=2 {
+            start(&mut agent, number);
+            assert_eq!(agent.deadline(), None, "it may still tell one");
+        }
+        start(&mut agent, 3);
+        assert_eq!(agent.deadline(), Some(at(3_080)), "as long as the service expects");
+        agent.handle_tick(at(3_081));
+        let ended = agent.poll_told().unwrap();
+        assert_eq!((ended.kind, ended.number, ended.at, ended.sent), (ToldKind::Ended, 3, at(3_080), Nanos::from_millis(80)));
+        agent.handle_order(at(3_082), order(OrderKind::GrantAhead, 4));
+        assert_eq!(agent.turn().permit_for(7, 4), Permit::Go, "as after any end");
+        // The gate tells it after all: the service knows, and the next ends are the gate's to tell.
+        agent.handle_note(at(3_100), note(3_100, NoteKind::Ended, 3));
+        assert_eq!(told(&mut agent), []);
+        start(&mut agent, 4);
+        assert_eq!((agent.deadline(), agent.look_at()), (Some(at(4_003)), None), "the repeat of what it said, and no end");
+        start(&mut agent, 5);
+        assert_eq!(agent.look_at(), Some(at(5_000)));
+        start(&mut agent, 6);
+        // Another run of the gate is another program.
+        agent.handle_note(at(7_000), Note { writer: 8, ..note(7_000, NoteKind::Started, 1) });
+        assert_eq!((agent.deadline(), agent.look_at()), (Some(at(7_003)), None), "the repeat of what it said");
+        assert_eq!((agent.counts().ended_by_length, agent.counts().ended_by_bytes), (1, 0));
     }
 
     #[test]

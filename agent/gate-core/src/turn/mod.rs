@@ -6,12 +6,14 @@
 //! between the gate and the service: it writes the page, tells the service ([`Told`]) and hears it ([`Order`]).
 
 mod agent;
+mod ends;
 mod gate;
 mod note;
 mod order;
 mod wait;
 
 pub use agent::{PageChange, REPEAT_FIRST, REPEATS_MAX, SERVICE_WITHIN, TurnAgent, TurnCounts};
+pub use ends::{LOOK_EVERY, LOOKS_MAX, UNTOLD_MAX};
 pub use gate::{SILENT_FOR, TurnDecision, TurnGate, UNHEARD_MAX};
 pub use note::{Note, NoteKind, WHOLE_ITERATION};
 pub use order::{Order, OrderKind, Told, ToldKind};

@@ -57,6 +57,6 @@ pub struct Order {
     pub writer: u64,
     /// Which start of that run.
     pub number: u64,
-    /// Of [`OrderKind::Hold`]: until those ahead have ended, from now on.
+    /// Of [`OrderKind::Hold`]: until those ahead have ended, from now on. Of [`OrderKind::Grant`]: how long the start is expected to send.
     pub at_most: Nanos,
 }

@@ -16,7 +16,7 @@ use units::NodeTime;
 
 use crate::directory::JobName;
 
-pub use reader::NoteReader;
+pub use reader::{Heard, NoteReader};
 pub(crate) use sender::NoteSender;
 
 /// The name of the socket in the directory of the pages. No job's file has this name.
@@ -33,7 +33,7 @@ const NAME_AT: usize = WORDS * 8;
 /// Room for the longest name of a job, 253 bytes.
 const NAME_BYTES: usize = 256;
 
-/// A note as it was received. The sender may be anybody on the node, so nothing of it is more than somebody's claim.
+/// What a datagram says. Nothing of it is more than the claim of whoever sent it ([`Heard::from`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobNote {
     /// The job that it is about.

@@ -2,7 +2,8 @@
 
 use std::{
     fs::{self, Permissions},
-    io::{self, ErrorKind},
+    io::{self, ErrorKind, IoSliceMut},
+    mem::MaybeUninit,
     os::{
         fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
         unix::{
@@ -14,10 +15,23 @@ use std::{
     process,
 };
 
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg, sockopt::set_socket_passcred};
+
 use super::{JobNote, NOTE_BYTES, SOCKET, decode};
 
 /// Everybody may send: jobs run as other users than the agent.
 const PERMISSIONS: u32 = 0o666;
+
+/// A note and who sent it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// The job that it is about.
+    pub job: crate::JobName,
+    /// What it says.
+    pub note: gate_core::Note,
+    /// The user who sent it, as the kernel says: root, or the one that the sending process runs as.
+    pub from: u32,
+}
 
 /// The socket to which the gates of a node send their notes. It never blocks.
 ///
@@ -65,6 +79,8 @@ impl NoteReader {
     /// Binds under a temporary name, so that nobody finds a socket to which only some may send: the umask cuts the mode of a bind.
     fn bind_as(temporary: &Path, path: &Path) -> io::Result<Self> {
         let socket = UnixDatagram::bind(temporary)?;
+        // Before anybody finds the name, so that the kernel says of every datagram who sent it.
+        set_socket_passcred(&socket, true)?;
         socket.set_nonblocking(true)?;
         fs::set_permissions(temporary, Permissions::from_mode(PERMISSIONS))?;
         let made = fs::symlink_metadata(temporary)?;
@@ -77,11 +93,19 @@ impl NoteReader {
     ///
     /// # Errors
     /// `WouldBlock` if there is none, and what the kernel says.
-    pub fn recv(&self) -> io::Result<Option<JobNote>> {
+    pub fn recv(&self) -> io::Result<Option<Heard>> {
         // One byte more than a note has, so that a longer datagram does not look like a note.
         let mut bytes = [0; NOTE_BYTES + 1];
-        let length = self.socket.recv(&mut bytes)?;
-        Ok(decode(&bytes[..length]))
+        // Room for the sender and nothing else: what else a sender passes, such as open files, the kernel throws away.
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
+        let mut passed = RecvAncillaryBuffer::new(&mut space);
+        let length = recvmsg(&self.socket, &mut [IoSliceMut::new(&mut bytes)], &mut passed, RecvFlags::CMSG_CLOEXEC)?.bytes;
+        let from = passed.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmCredentials(sender) => Some(sender.uid.as_raw()),
+            _ => None,
+        });
+        let heard = |from| decode(&bytes[..length]).map(|JobNote { job, note }| Heard { job, note, from });
+        Ok(from.and_then(heard))
     }
 
     /// Removes the name, so that gates need not find out that nobody is behind it.

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use antiphase_gate::{Gate, JobNote, NoteReader, PageWriter, ReportReader, SLICE, StepOutcome, notes::SOCKET, now};
+use antiphase_gate::{Gate, Heard, NoteReader, PageWriter, ReportReader, SLICE, StepOutcome, notes::SOCKET, now};
 use gate_core::{ANSWER_WITHIN, Mode, Note, NoteKind, Permit, Reason, SILENT_FOR, Schedule, Turn, UNHEARD_MAX};
 use rustix::process::geteuid;
 use units::{Nanos, NodeTime};
@@ -173,7 +173,8 @@ fn a_note_names_its_job() {
     let reader = NoteReader::bind(directory.path()).unwrap();
     let _page = page(directory.path(), &no_answer());
     assert_eq!(gate(directory.path()).step().because, Reason::Unheard);
-    let JobNote { job, note } = reader.recv().unwrap().unwrap();
+    let Heard { job, note, from } = reader.recv().unwrap().unwrap();
+    assert_eq!(from, geteuid().as_raw());
     assert_eq!((job.as_str(), note.kind, note.number), (JOB, NoteKind::Ready, 1));
 }
 
@@ -419,7 +420,7 @@ fn a_job_of_another_user_takes_turns() {
     }
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
-    let _agent = Answering::start(directory.path(), JOB, true);
+    let agent = Answering::start(directory.path(), JOB, true);
     let program = directory.path().join("program");
     fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     eventually("an answer in time", || {
@@ -427,6 +428,12 @@ fn a_job_of_another_user_takes_turns() {
         assert_eq!(child.line(), "ready");
         Some(child.line()).filter(|line| line == "granted held=true slip=false late=None")
     });
+    // And the kernel says who he is.
+    drop(agent);
+    let reader = NoteReader::bind(directory.path()).unwrap();
+    let _child = Process::start_as(NOBODY, &program, "step", directory.path());
+    let heard = eventually("a note of another user", || reader.recv().ok()).unwrap();
+    assert_eq!((heard.job.as_str(), heard.from), (JOB, NOBODY));
 }
 
 /// A page of the first layout, as an agent wrote it that knew no turns.

@@ -39,6 +39,8 @@ pub(crate) enum SimEvent {
     /// No message passes between an agent and the service, or it does again.
     Cut(u32, bool),
     Turns(TurnEvent),
+    /// An agent's deadline for the turns of a job, or its time to look at bytes.
+    TurnTick(u32),
     /// A job tells the end of that start of that run of its gate, though it still sends.
     TellsEnd(u32, (u64, u64)),
     /// The processes of a job are killed and come back after so long.
@@ -62,8 +64,6 @@ pub(crate) enum TurnEvent {
     Lost(u32, SessionId),
     /// The service takes an agent for gone.
     Gone(SessionId),
-    /// An agent's deadline for a job.
-    AgentTick(u32),
     /// The service's deadline.
     Tick,
 }

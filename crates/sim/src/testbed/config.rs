@@ -115,6 +115,8 @@ pub struct TurnsControl {
     pub wake: Nanos,
     /// Longest wait for a turn that the page allows.
     pub turn_max: Nanos,
+    /// Agents read byte counters. The bytes of a host are a job's where no other job has a rank on it.
+    pub byte_counters: bool,
     /// Jobs ask at each Up phase, not once an iteration.
     pub per_phase: bool,
     /// After this much silence one end of a session counts the other as gone.
@@ -133,6 +135,7 @@ impl Default for TurnsControl {
             // Some 25 us on a quiet machine (docs/schedule-page.md).
             wake: Nanos::from_micros(50),
             turn_max: gate_core::HOLD_LIMIT,
+            byte_counters: true,
             per_phase: false,
             lost_after: Nanos::from_millis(1_000),
             log: false,

@@ -187,7 +187,12 @@ impl<'a> ControlPlane<'a> {
                     agenda.add(now.saturating_add(RECONNECT.0), SimEvent::Connect(agent));
                 }
             }
-            SimEvent::Count | SimEvent::ClockStep(..) | SimEvent::Turns(_) | SimEvent::TellsEnd(..) | SimEvent::JobRestarts(..) => {}
+            SimEvent::Count
+            | SimEvent::ClockStep(..)
+            | SimEvent::Turns(_)
+            | SimEvent::TurnTick(_)
+            | SimEvent::TellsEnd(..)
+            | SimEvent::JobRestarts(..) => {}
         }
         None
     }

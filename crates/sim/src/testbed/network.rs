@@ -140,6 +140,21 @@ impl<'a> Network<'a> {
             + work(self.layout, span).saturating_sub((sending.left >> SPEED_BITS_MAX) * rate(self.layout, span))
     }
 
+    /// What a job in that step of its iteration has sent since the iteration began, in ns at full speed times Mbit/s.
+    pub(crate) fn sent(&self, job: u32, step: u32, now: u64) -> u128 {
+        let before = self.layout.jobs[job as usize][..step as usize].iter().map(|span| work(self.layout, span)).sum::<u128>();
+        let Some(sending) = self.sending[job as usize] else { return before };
+        let sent = u128::from(now - sending.since) * u128::from(sending.speed);
+        let left = sending.left.saturating_sub(sent) >> SPEED_BITS_MAX;
+        let span = self.span(job, sending.step);
+        before + work(self.layout, span).saturating_sub(left * rate(self.layout, span))
+    }
+
+    /// What a job sends in an iteration, as [`Self::sent`].
+    pub(crate) fn all(&self, job: u32) -> u128 {
+        self.progress[job as usize].total
+    }
+
     /// Gives a job the weight of its progress.
     fn weigh(&mut self, job: u32) {
         let Some(sending) = self.sending[job as usize].filter(|_| matches!(self.sharing, Shares::Weighted(_))) else { return };

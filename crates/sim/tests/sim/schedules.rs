@@ -87,6 +87,7 @@ fn world(seed: u64) -> World {
         late_permille: if is_tame { 0 } else { random.below(200) as u32 },
         wake: Nanos(random.below(100_000)),
         turn_max: Nanos(2_000 * MS),
+        byte_counters: seed.is_multiple_of(2),
         per_phase: true,
         lost_after: Nanos((100 + random.below(900)) * MS),
         log: true,

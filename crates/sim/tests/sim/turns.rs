@@ -1,6 +1,6 @@
 //! Jobs that take turns: the gates, agents and the service's side of turns of production.
 
-use antiphase_sim::{Case, Config, Control, Report, SimJob, Transport, TurnsControl, Way, turn_groups};
+use antiphase_sim::{Case, Config, Control, Liar, Report, SimJob, Transport, TurnsControl, Way, planned_groups, turn_groups};
 use fabric::{
     Fabric,
     route::{Ecmp, Router},
@@ -102,5 +102,69 @@ fn who_fits_runs_as_if_alone() {
         assert!(lost.0 <= 1.03 && one.0 <= 1.03 && two.0 <= 1.04, "{}: {lost:?} {one:?} {two:?}", case.name);
         // The way there and back is longer than a gate waits for an answer: it goes, as if nobody held it.
         assert!(five.0 <= 1.01 * free.0, "{}: {five:?}, free {free:?}", case.name);
+    }
+}
+
+/// Every job of the case calls `step()` and never `done()`.
+fn mute(config: &Config, jobs: &[SimJob]) -> Config {
+    let liars = (0..jobs.len() as u32).map(|job| Liar { job, mute_permille: 1_000, ..Liar::default() }).collect();
+    Config { liars, ..config.clone() }
+}
+
+/// Free, by turns with ends, and without them: by the bytes of the hosts, and by lengths alone.
+fn without_ends(fabric: &Fabric, jobs: &[SimJob], config: &Config) -> [(f64, f64, f64); 4] {
+    let silent = mute(config, jobs);
+    let by_length = TurnsControl { byte_counters: false, ..TurnsControl::default() };
+    let found = [
+        play(fabric, jobs, config),
+        by_turns(fabric, jobs, TurnsControl::default(), config),
+        by_turns(fabric, jobs, TurnsControl::default(), &silent),
+        by_turns(fabric, jobs, by_length, &silent),
+    ]
+    .map(|report| over_solo(&report, jobs));
+    let rows = ["free", "told", "bytes", "length"].iter().zip(&found);
+    rows.for_each(|(name, (mean, worst, overlap))| println!("  {name:<8} {mean:.3} worst {worst:.3} overlap {overlap:.3}"));
+    found
+}
+
+/// Prints what it costs that nobody tells an end.
+#[test]
+fn who_tells_no_ends_takes_turns_too() {
+    for case in cases_that_fit() {
+        for jitter_permille in [20, 50] {
+            println!("{}, {jitter_permille}", case.name);
+            let config = Config { warm_up: 20, iterations: 400, jitter_permille, ..Config::default() };
+            let [free, told, bytes, length] = without_ends(&case.fabric, &case.jobs, &config);
+            assert!(bytes.1 <= told.1 + 0.01 && length.1 <= told.1 + 0.01, "{}", case.name);
+            assert!(length.1 <= free.1 && bytes.1 <= free.1, "{}", case.name);
+            assert!(case.name != "two equal" || bytes.1 <= 1.02, "{}", case.name);
+        }
+    }
+}
+
+/// From the first iteration on, for the groups that the service chooses by what is declared: jobs that tell no ends, and a profile that is wrong.
+#[test]
+fn a_wrong_profile_without_ends_harms_nobody() {
+    for case in cases_that_fit() {
+        let (fabric, config) = (&case.fabric, Config { warm_up: 0, iterations: 200, jitter_permille: 50, ..Config::default() });
+        let free = over_solo(&play(fabric, &case.jobs, &config), &case.jobs).0;
+        for (period, up) in [(700, 1_000), (1_300, 1_000), (1_000, 500), (1_000, 1_300), (1_000, 2_000)] {
+            let mut jobs = case.jobs.clone();
+            for job in &mut jobs {
+                job.job.period = Nanos(job.job.period.0 * period / 1_000);
+                job.job.phases.iter_mut().for_each(|phase| phase.end = Nanos((phase.end.0 * up / 1_000).min(job.job.period.0)));
+            }
+            let router = Router::new(fabric, Ecmp::Spread, &[]).unwrap();
+            let groups = planned_groups(&Case { router: &router, jobs: &jobs }, &state::Config::default()).unwrap();
+            let number = groups.len();
+            let play = |byte_counters| {
+                let control = Control::Turns(TurnsControl { groups: groups.clone(), byte_counters, ..TurnsControl::default() });
+                over_solo(&play(fabric, &jobs, &Config { control, ..mute(&config, &jobs) }), &jobs).0
+            };
+            let (bytes, length) = (play(true), play(false));
+            println!("{} {period} {up}: {number} groups, free {free:.3}, bytes {bytes:.3}, length {length:.3}", case.name);
+            // Where lengths are not to be relied on nobody takes turns, and two free runs differ by a percent.
+            assert!(bytes <= 1.01 * free && length <= 1.02 * free, "{} {period} {up}", case.name);
+        }
     }
 }

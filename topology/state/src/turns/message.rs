@@ -63,8 +63,8 @@ pub struct Order {
     pub number: u64,
     /// What to do.
     pub kind: OrderKind,
-    /// Of [`OrderKind::Hold`]: those ahead have so much left at most. Of [`OrderKind::Grant`]: so long the start keeps others waiting at
-    /// most. Else zero.
+    /// Of [`OrderKind::Hold`]: those ahead have so much left at most. Of [`OrderKind::Grant`]: so long the start is expected to
+    /// send. Else zero, as of a grant that is said again.
     pub at_most: Nanos,
     /// Why the start may go, where this is the first order that says so.
     pub granted: Option<Granted>,

@@ -440,7 +440,7 @@ impl Turns {
     fn act(&mut self, group: u64, action: Action) {
         let let_go = matches!(action, Action::Grant { because: Because::Bound | Because::NoEnds | Because::Open, .. });
         let (job, kind, at_most) = match action {
-            Action::Grant { job, lease, .. } => (job, OrderKind::Grant, lease),
+            Action::Grant { job, expected, .. } => (job, OrderKind::Grant, expected.unwrap_or_default()),
             Action::GrantAhead { job } => (job, OrderKind::GrantAhead, Nanos(0)),
             Action::Hold { job, at_most } => (job, OrderKind::Hold, at_most),
             Action::Withdraw { job } => (job, OrderKind::Withdraw, Nanos(0)),

@@ -64,6 +64,7 @@ impl Run<'_> {
         match what {
             SimEvent::TellsEnd(job, place) => self.tell_end_early(*job, *place, now),
             SimEvent::JobRestarts(job, after) => self.restart(*job, *after, now),
+            SimEvent::TurnTick(job) => self.tick_turn(*job, now),
             _ => {}
         }
         let (agents, agenda) = (&mut self.agents, &mut self.agenda);
@@ -78,6 +79,28 @@ impl Run<'_> {
             _ => {}
         }
         self.plan_looks();
+    }
+
+    /// The agent of a job has a deadline, or looks at the bytes of its host.
+    fn tick_turn(&mut self, job: u32, now: u64) {
+        let carried = self.carried(job, now);
+        let Some(plane) = &mut self.plane else { return };
+        if plane.tick(now, job, carried, &mut self.agents, &mut self.agenda) {
+            // An end that the agent found too early is like one that the job told too early.
+            self.note_end(job, now, true);
+        }
+    }
+
+    /// Bytes that a job has sent since it began.
+    fn carried(&self, job: u32, now: u64) -> u64 {
+        let state = &self.jobs[job as usize];
+        let sent = match state.doing {
+            Doing::Step { step, .. } | Doing::Turn { step, .. } => self.network.sent(job, step, now),
+            _ => 0,
+        };
+        let all = sent + self.network.all(job) * state.memory.records.len() as u128;
+        // A megabit a second for a nanosecond is a thousandth of a bit.
+        u64::try_from(all / 8_000).unwrap_or(u64::MAX)
     }
 
     /// Gates whose page was written look at it when they are woken.

@@ -56,7 +56,7 @@ pub struct TurnStart {
     pub start: Nanos,
     /// When the last of it was sent, or the job was killed; `None` at the end of the run.
     pub end: Option<Nanos>,
-    /// The job told this end before it was true.
+    /// The job told this end before it was true, or its agent found it too early.
     pub told_early: bool,
     /// Why it went.
     pub because: Reason,

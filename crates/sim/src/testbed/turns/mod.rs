@@ -59,6 +59,8 @@ struct Led {
     turn: Turn,
     went: Went,
     tick: Option<u64>,
+    /// The bytes of its host are this job's.
+    has_bytes: bool,
 }
 
 /// Agents and service, as far as turns go.
@@ -85,7 +87,12 @@ impl<'a> TurnPlane<'a> {
             let Some(&number) = numbers.get(&job.name) else { continue };
             let Some(agent) = agents.leader(number) else { continue };
             let (machine, turn) = (Some(TurnAgent::new(false)), Turn::default());
-            jobs[number as usize] = Some(Led { agent, name: job.name.clone(), machine, turn, went: Went::Granted, tick: None });
+            let host = |j: &crate::testbed::SimJob| j.placement.ranks.first().map(|rank| rank.host);
+            let here = host(&case.jobs[number as usize]);
+            let others = case.jobs.iter().filter(|j| j.placement.ranks.iter().any(|rank| Some(rank.host) == here)).count();
+            let has_bytes = control.byte_counters && others == 1;
+            let led = Led { agent, name: job.name.clone(), machine, turn, went: Went::Granted, tick: None, has_bytes };
+            jobs[number as usize] = Some(led);
         }
         // The first start is a restart, so that both take the same way.
         agenda.add(0, SimEvent::ServiceReturns);
@@ -178,7 +185,6 @@ impl<'a> TurnPlane<'a> {
                 }
                 self.answer(now, agenda);
             }
-            TurnEvent::AgentTick(job) => self.agent_tick(now, job, agents, agenda),
             TurnEvent::Tick => {
                 self.desk.tick(now);
                 self.answer(now, agenda);
@@ -282,13 +288,27 @@ impl<'a> TurnPlane<'a> {
         self.drain(now, job, went, agents, agenda);
     }
 
-    fn agent_tick(&mut self, now: u64, job: u32, agents: &mut Agents, agenda: &mut Agenda) {
+    /// The deadline of a job's agent, or its time to look at the bytes that its host has carried. Whether the agent took the job's start for
+    /// ended, though the gate did not say so.
+    pub(crate) fn tick(&mut self, now: u64, job: u32, carried: u64, agents: &mut Agents, agenda: &mut Agenda) -> bool {
         let node = agents.node(job, now);
-        let Some(led) = self.jobs[job as usize].as_mut() else { return };
+        let Some(led) = self.jobs[job as usize].as_mut() else { return false };
+        // An entry that an earlier one has overtaken: whoever answered it too would plan two, and these four.
+        if led.tick.is_none_or(|planned| planned > now) {
+            return false;
+        }
         led.tick = None;
-        let Some(machine) = led.machine.as_mut() else { return };
+        let has_bytes = led.has_bytes;
+        let Some(machine) = led.machine.as_mut() else { return false };
+        let found = |machine: &TurnAgent| machine.counts().ended_by_bytes + machine.counts().ended_by_length;
+        let before = found(machine);
         machine.handle_tick(node);
+        if has_bytes && machine.look_at().is_some_and(|at| at <= node) {
+            machine.handle_bytes(node, node, carried, Nanos(0));
+        }
+        let has_ended = found(machine) > before;
         self.drain(now, job, Went::Alone, agents, agenda);
+        has_ended
     }
 
     /// Does what the agent of a job says: writes its page, and sends what the service is to be told.
@@ -304,10 +324,11 @@ impl<'a> TurnPlane<'a> {
             let after = if change == PageChange::WriteAndWake { self.control.wake } else { LOOK };
             self.looks.push((job, now.saturating_add(after.0)));
         }
-        let due = machine.deadline().map(|at| agents.time_of(job, at).max(now.saturating_add(1)));
+        let look_at = machine.look_at().filter(|_| led.has_bytes);
+        let due = machine.deadline().into_iter().chain(look_at).min().map(|at| agents.time_of(job, at).max(now.saturating_add(1)));
         if let Some(due) = due.filter(|due| led.tick.is_none_or(|planned| *due < planned)) {
             led.tick = Some(due);
-            agenda.add(due, SimEvent::Turns(TurnEvent::AgentTick(job)));
+            agenda.add(due, SimEvent::TurnTick(job));
         }
         let node = agents.node(job, now);
         let (agent, name) = (led.agent, led.name.clone());

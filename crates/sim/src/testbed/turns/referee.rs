@@ -20,7 +20,7 @@ pub enum Why {
     LetGo,
     /// One of them sent for longer than its lease, or its end was never told.
     Lease,
-    /// One of them told its end too early.
+    /// One of them told its end too early, or its agent found it too early.
     ToldEarly,
     /// The service died while one of them sent.
     Forgotten,
