@@ -17,7 +17,7 @@ use fabric::{
 };
 use fluid::{FluidJob, FluidLink, TOLERANCE_PERMILLE, predict};
 use job::{Candidate, Collective, Job, TrafficPhase};
-use plan::{Cluster, Objective, Options, rank};
+use plan::{Cluster, Control, Objective, Options, rank};
 use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
@@ -102,8 +102,10 @@ fn bench(instance: &Instance, router: &Router<'_>, seed: u64) -> Result<(), Box<
     let placements = pack(&instance.fabric, &sizes, seed, 350)?;
     let candidates = variants(&instance.fabric, &placements, instance.candidates, 30, seed)?;
     let cluster = Cluster { fabric: &instance.fabric, router, jobs: &jobs, placements: &placements };
-    for (objective, predict) in [(Objective::Score, false), (Objective::Time, true)] {
-        run(&cluster, &candidates, &Options { objective, predict, ..Options::default() })?;
+    let ways =
+        [(Objective::Score, false, Control::Slots), (Objective::Time, true, Control::Slots), (Objective::Time, true, Control::Turns)];
+    for (objective, predict, control) in ways {
+        run(&cluster, &candidates, &Options { objective, predict, control, ..Options::default() })?;
     }
     Ok(())
 }
@@ -116,9 +118,10 @@ fn run(cluster: &Cluster<'_>, candidates: &[Candidate], options: &Options) -> Re
     let scores = best.scores.ok_or("the best candidate was not solved")?;
     let classes = best.links().count();
     println!(
-        "  {} candidates by {:?}: {wall:.1} ms wall, {cpu:.1} ms CPU, {} MiB peak; best {} score {:.4} (zero shift {:.4}, proven {}, gap {:.4}), {} shared links, {} quiet, {classes} classes, {:?}",
+        "  {} candidates by {:?}, {:?}: {wall:.1} ms wall, {cpu:.1} ms CPU, {} MiB peak; best {} score {:.4} (zero shift {:.4}, proven {}, gap {:.4}), {} shared links, {} quiet, {classes} classes, {:?}",
         candidates.len(),
         options.objective,
+        options.control,
         peak_mib(),
         best.id,
         scores.score,
