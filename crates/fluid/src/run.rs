@@ -381,6 +381,6 @@ mod tests {
         off.sort_by(f64::total_cmp);
         let (most, all) = (off[JOBS * 9 / 10], off[JOBS - 1]);
         println!("mean {mean:.4}, nine in ten within {most:.4}, all within {all:.4}");
-        assert!(mean.abs() < 0.01 && most < 0.04 && all < 0.15, "{mean} {most} {all}");
+        assert!(mean.abs() < 0.002 && most < 0.015 && all < 0.03, "{mean} {most} {all}");
     }
 }

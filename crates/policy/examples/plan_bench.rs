@@ -17,7 +17,7 @@ use fabric::{
 };
 use fluid::{FluidJob, FluidLink, TOLERANCE_PERMILLE, predict};
 use job::{Candidate, Collective, Job, TrafficPhase};
-use plan::{Cluster, Objective, Options, Predictions, rank};
+use plan::{Cluster, Control, Objective, Options, Predictions, rank};
 use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
@@ -102,10 +102,14 @@ fn bench(instance: &Instance, router: &Router<'_>, seed: u64) -> Result<(), Box<
     let placements = pack(&instance.fabric, &sizes, seed, 350)?;
     let candidates = variants(&instance.fabric, &placements, instance.candidates, 30, seed)?;
     let cluster = Cluster { fabric: &instance.fabric, router, jobs: &jobs, placements: &placements };
-    for (objective, predict) in
-        [(Objective::Score, Predictions::Needed), (Objective::Time, Predictions::Control), (Objective::Time, Predictions::Compared)]
-    {
-        run(&cluster, &candidates, &Options { objective, predict, ..Options::default() })?;
+    let ways = [
+        (Objective::Score, Predictions::Needed, Control::Slots),
+        (Objective::Time, Predictions::Control, Control::Slots),
+        (Objective::Time, Predictions::Control, Control::Turns),
+        (Objective::Time, Predictions::Compared, Control::Turns),
+    ];
+    for (objective, predict, control) in ways {
+        run(&cluster, &candidates, &Options { objective, predict, control, ..Options::default() })?;
     }
     Ok(())
 }
@@ -118,10 +122,11 @@ fn run(cluster: &Cluster<'_>, candidates: &[Candidate], options: &Options) -> Re
     let scores = best.scores.ok_or("the best candidate was not solved")?;
     let classes = best.links().count();
     println!(
-        "  {} candidates by {:?}, predictions {:?}: {wall:.1} ms wall, {cpu:.1} ms CPU, {} MiB peak; best {} score {:.4} (zero shift {:.4}, proven {}, gap {:.4}), {} shared links, {} quiet, {classes} classes, {:?}",
+        "  {} candidates by {:?}, predictions {:?} by {:?}: {wall:.1} ms wall, {cpu:.1} ms CPU, {} MiB peak; best {} score {:.4} (zero shift {:.4}, proven {}, gap {:.4}), {} shared links, {} quiet, {classes} classes, {:?}",
         candidates.len(),
         options.objective,
         options.predict,
+        options.control,
         peak_mib(),
         best.id,
         scores.score,

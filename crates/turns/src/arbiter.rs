@@ -94,11 +94,7 @@ impl Arbiter {
             let mut opponents: Vec<u32> = member.opponents.into_iter().filter(|&o| o < n && o != index).collect();
             opponents.sort_unstable();
             opponents.dedup();
-<<<<<<< ours
             let uses: Vec<_> = member.uses.into_iter().filter(|u| u.link < links).collect();
-=======
-            let uses: Vec<crate::Use> = member.uses.into_iter().filter(|u| u.link < links).collect();
->>>>>>> theirs
             let has_room = !uses.iter().any(|u| crowded[u.link as usize]);
             let profile = Profile::new(uses);
             let learned = Learned::default();

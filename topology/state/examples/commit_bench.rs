@@ -1,7 +1,7 @@
 //! Times commits, one job each, on a Clos of 1,024 hosts whose store answers at once.
 //!
 //! ```text
-//! cargo run --release -p antiphase-state --example commit_bench -- [JOBS]
+//! cargo run --release -p antiphase-state --example commit_bench -- [JOBS [slots|turns|observe]]
 //! ```
 //! `apart`: every job stays under its leaf. `meeting`: rings of two to four hosts over neighbouring leaves, so that about half of
 //! the jobs meet others. Times are CPU time of all threads, so other work on the machine does not count.
@@ -15,6 +15,7 @@ use fabric::{
     generate::{Clos2, clos2},
 };
 use job::{Job, Placement, TrafficPhase};
+use plan::Control;
 use rustix::time::{ClockId, clock_gettime};
 use units::{FabricTime, Nanos, Rate};
 
@@ -24,10 +25,16 @@ const HOSTS: u64 = 1_024;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let jobs: u64 = std::env::args().nth(1).map_or(Ok(500), |s| s.parse())?;
+    let control = match std::env::args().nth(2).as_deref() {
+        None | Some("slots") => Control::Slots,
+        Some("turns") => Control::Turns,
+        Some("observe") => Control::Observe,
+        Some(other) => return Err(format!("{other}: slots, turns or observe").into()),
+    };
     let rate = Rate(50_000);
     for (name, spines, spread) in [("apart", 16, 0), ("meeting, 16 spines", 16, 32), ("meeting, 4 spines", 4, 32)] {
         let fabric = clos2(&Clos2 { leaves: 32, spines, hosts_per_leaf: 32, host_rate: rate, uplink_rate: rate, uplinks: 1 })?;
-        run(name, Arc::new(fabric), jobs, spread)?;
+        run(name, Arc::new(fabric), jobs, spread, control)?;
     }
     Ok(())
 }
@@ -60,8 +67,9 @@ impl Bench {
     }
 }
 
-fn run(name: &str, fabric: Arc<Fabric>, jobs: u64, spread: u64) -> Result<(), Box<dyn std::error::Error>> {
-    let mut bench = Bench { service: Service::new(Config::default()), now: FabricTime(1), requests: 0, plan_version: 0 };
+fn run(name: &str, fabric: Arc<Fabric>, jobs: u64, spread: u64, control: Control) -> Result<(), Box<dyn std::error::Error>> {
+    let mut bench =
+        Bench { service: Service::new(Config { control, ..Config::default() }), now: FabricTime(1), requests: 0, plan_version: 0 };
     let request = bench.request();
     bench.handle(Event::Asked { request, change: Change::SetFabric { fabric: fabric.clone(), text: "".into(), jobs: vec![] } });
     for host in 0..HOSTS {
