@@ -24,6 +24,8 @@ pub(crate) struct Rules {
     pub(crate) turns: Option<Asking>,
     /// When each job starts first, where that is not its gate's first slot; none starts at 0.
     pub(crate) first: Vec<u64>,
+    /// How many iterations of the slowest job are looked at, where not the usual number.
+    pub(crate) bound: Option<usize>,
 }
 
 /// What a run saw.
@@ -82,7 +84,7 @@ struct Run<'a> {
 
 /// Runs all jobs until they are steady or a bound is met; with jitter or by turns, always to the bound.
 pub(crate) fn run(layout: &Layout, rules: Rules) -> Seen {
-    let Rules { gates, jitter, turns, first } = rules;
+    let Rules { gates, jitter, turns, first, bound } = rules;
     let n = layout.segments.len();
     // Without a job no event would ever end the loop.
     if n == 0 {
@@ -109,14 +111,15 @@ pub(crate) fn run(layout: &Layout, rules: Rules) -> Seen {
         meter: (0, 0),
         metered: 0,
     };
-    let jobs = run.until_steady();
+    let jobs = run.until_steady(bound);
     Seen { jobs, over: run.meter.0, busy: run.meter.1 }
 }
 
 impl Run<'_> {
-    fn until_steady(&mut self) -> Vec<Measured> {
+    fn until_steady(&mut self, bound: Option<usize>) -> Vec<Measured> {
         let n = self.jobs.len();
-        let mut steady = Steady::new(n, if self.is_exact() { ITERATIONS_MAX } else { varied::ITERATIONS });
+        let usual = if self.is_exact() { ITERATIONS_MAX } else { varied::ITERATIONS };
+        let mut steady = Steady::new(n, bound.unwrap_or(usual));
         let mut events = 0usize;
         loop {
             let now = self.times.first();
