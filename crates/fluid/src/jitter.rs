@@ -9,7 +9,8 @@
 //! and again, and the mean over many iterations is what is seen.
 //!
 //! How long it takes to be left depends on the logarithm of the jitter only: between 0.1 % and 1 % of the Down phase the means
-//! of the lab's chain move by less than 2 % (`jitter_matters_by_its_logarithm`).
+//! of the lab's chain move by less than 2 % (`jitter_matters_by_its_logarithm`). But it does depend on it, at every scale, so there
+//! is no mean that exact runs could find instead (`the_mean_of_a_chain_depends_on_jitter_at_every_scale`).
 //!
 //! Gates that all hold keep jobs in phase, and jitter that the headroom absorbs changes nothing. Where some jobs are held and others
 //! are not, or where held jobs slip, the exact cycle is as fragile as without gates: the free ones drift along the held ones, and

@@ -190,3 +190,5 @@ mod mixtures;
 mod tests;
 #[cfg(test)]
 mod turn_tests;
+#[cfg(test)]
+mod without_jitter;

@@ -51,8 +51,13 @@ pub(crate) struct Jitter {
 
 impl Jitter {
     pub(crate) fn new(jobs: usize, seed: u64, permille: u32) -> Self {
+        Self::of_millionths(jobs, seed, 1_000 * u64::from(permille.min(JITTER_PERMILLE_MAX)))
+    }
+
+    /// As [`Self::new`], but the standard deviation is in millionths of the length.
+    pub(crate) fn of_millionths(jobs: usize, seed: u64, millionths: u64) -> Self {
         // A uniform distribution has sqrt(3) standard deviations to each side.
-        let width = u64::from(permille.min(JITTER_PERMILLE_MAX)) * 1_732;
+        let width = millionths * 1_732 / 1_000;
         // The upper half of a seed names the run and the lower half the job, so no two jobs of any runs begin alike.
         Self { seeds: (0..jobs as u64).map(|j| (seed << 32) + j).collect(), width }
     }

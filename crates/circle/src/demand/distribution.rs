@@ -30,6 +30,9 @@ const SUMMAND_WORK: u64 = 6;
 /// Work of a sum that is short, in units of 10 ns: a millisecond, far from [`ATOMS_MAX`]; and where placements are ranked.
 const SHORT_WORK: u64 = 100_000;
 const SHORT_WORK_FAST: u64 = 4_000;
+/// Most turns of what a job sees of the others until two layers of them repeat: each turn is one more lookup for each of the
+/// spans of the job. Periods that are halves and quarters of each other take two and four.
+const AROUND_MAX: u64 = 16;
 /// Jobs that are shifted by multiples of it hardly meet.
 const UNEVEN: u64 = 7_919;
 /// Most pairs in one distribution.
@@ -176,6 +179,36 @@ impl DemandDistribution {
         let shared = self.period.gcd(&other.period);
         let around = |m: &Self, by: &Self| if m.pieces() == 1 { 1 } else { (by.period / shared).saturating_mul(m.pieces()) };
         around(self, other).saturating_add(around(other, self))
+    }
+
+    /// How often this demand turns until the faster `other` has made whole turns beside it, where a job that sees `seen` may read the
+    /// two apart: on a circle that is at most `around_max` times as long as what the job sees of it, and with less work than
+    /// their sum is.
+    fn turns_beside(&self, other: &Self, seen: u64, around_max: u64) -> Option<u64> {
+        if self.period <= other.period {
+            return None;
+        }
+        let turns = other.period / self.period.gcd(&other.period);
+        let common = self.period.checked_mul(turns)?;
+        let around = common / common.gcd(&seen);
+        let apart = [self.pieces(), other.pieces(), around].iter().fold(turns, |work, n| work.saturating_mul(*n));
+        // Of few turns the sum has more pieces, because it repeats the faster demand as often as that fits in.
+        let is_less = turns == 1 && around == 1 || apart < self.pieces_with(other);
+        (around <= around_max && is_less).then_some(turns)
+    }
+
+    /// The same demand around a circle of so many turns.
+    pub(crate) fn repeated(self, turns: u64) -> Self {
+        if turns == 1 {
+            return self;
+        }
+        let mut out = Self::empty(self.period * turns);
+        for turn in 0..turns {
+            for piece in 0..self.starts.len() {
+                out.push(turn * self.period + self.starts[piece], self.atoms(piece).iter().copied());
+            }
+        }
+        out
     }
 
     /// The sum of two that are independent at each point; `None` if it is too large.
@@ -341,18 +374,34 @@ pub(crate) fn total(
     circle: &Circle,
     budget: &mut Budget,
 ) -> Option<(DemandDistribution, DemandDistribution)> {
-    total_within(of, seen, if circle.is_walkable() { &SEARCHED } else { &ONLY_WAY }, budget)
+    total_within(of, seen, 1, limits(circle), budget)
+}
+
+/// The same for a job that is moved beside the others, and sees `seen` of them: also two of which the second repeats within some
+/// turns of the first, or that repeat only after some turns of what the job sees. The second always repeats within the first.
+pub(crate) fn layers(
+    of: Vec<DemandDistribution>,
+    seen: u64,
+    circle: &Circle,
+    budget: &mut Budget,
+) -> Option<(DemandDistribution, DemandDistribution)> {
+    total_within(of, seen, AROUND_MAX, limits(circle), budget)
+}
+
+fn limits(circle: &Circle) -> &'static Limits {
+    if circle.is_walkable() { &SEARCHED } else { &ONLY_WAY }
 }
 
 /// The mean excess of jobs on `circle`, however many they are; `None` if that is beyond the budget.
 pub(crate) fn excess(mut of: Vec<DemandDistribution>, circle: &Circle, budget: &mut Budget) -> Option<f64> {
     of.retain(|job| job.pieces() > 0);
-    total_within(of, 1, &EVALUATED, budget).map(|(all, _)| all.excess(circle))
+    total_within(of, 1, 1, &EVALUATED, budget).map(|(all, _)| all.excess(circle))
 }
 
 fn total_within(
     mut of: Vec<DemandDistribution>,
     seen: u64,
+    around_max: u64,
     limits: &Limits,
     budget: &mut Budget,
 ) -> Option<(DemandDistribution, DemandDistribution)> {
@@ -372,9 +421,15 @@ fn total_within(
             [] => return Some((DemandDistribution::nothing(), DemandDistribution::nothing())),
             [_] => return Some((of.swap_remove(0), DemandDistribution::nothing())),
             // A sum of these two would repeat the fast one within the slow one; `LayeredMarginal` reads them apart.
-            [a, b] if seen.is_multiple_of(a.period) && a.period.is_multiple_of(b.period) && a.period > b.period => {
-                let inner = of.pop()?;
-                return Some((of.pop()?, inner));
+            [a, b] if a.turns_beside(b, seen, around_max).is_some() => {
+                let (turns, inner) = (a.turns_beside(b, seen, around_max)?, of.pop()?);
+                let outer = of.pop()?;
+                let atoms = turns.saturating_mul(outer.atoms.len() as u64);
+                if atoms > limits.atoms {
+                    return None;
+                }
+                budget.charge(if turns > 1 { atoms } else { 0 });
+                return Some((outer.repeated(turns), inner));
             }
             _ => {}
         }
@@ -416,17 +471,17 @@ pub(crate) fn are_short(circle: &Circle, effort: Effort) -> bool {
         let most = (0..on.folded.starts.len()).max_by_key(|&piece| on.folded.atoms(piece).len()).unwrap_or(0);
         on.folded.period - on.folded.starts[most]
     };
-    let is_short = |absent: Option<usize>, seen: u64, shift: &dyn Fn(usize, &OnCircle) -> u64| {
+    let is_short = |absent: Option<usize>, (seen, around_max): (u64, u64), shift: &dyn Fn(usize, &OnCircle) -> u64| {
         let there = members.iter().enumerate().filter(|m| Some(m.0) != absent);
         let mut budget = Budget::new(work, None);
         let jobs = there.map(|(i, on)| DemandDistribution::job(&on.folded, shift(i, on))).collect();
         // A quarter of what a search may ask for, because other shifts may need more than the two sets that are tried.
         let limits = Limits { atoms: ATOMS_MAX / 4, ends: true, ..SEARCHED };
-        total_within(jobs, seen, &limits, &mut budget).is_some() && !budget.is_spent()
+        total_within(jobs, seen, around_max, &limits, &mut budget).is_some() && !budget.is_spent()
     };
     // The two questions of a search: the cost of all jobs, and the marginal cost of each of them.
     let all_short = |shift: &dyn Fn(usize, &OnCircle) -> u64| {
-        is_short(None, 1, shift) && members.iter().enumerate().all(|(i, on)| is_short(Some(i), on.folded.period, shift))
+        is_short(None, (1, 1), shift) && members.iter().enumerate().all(|(i, on)| is_short(Some(i), (on.folded.period, AROUND_MAX), shift))
     };
     all_short(&|i, _| UNEVEN * i as u64) && all_short(&|_, on| stacked(on))
 }

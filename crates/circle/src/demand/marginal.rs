@@ -1,5 +1,7 @@
 //! How the cost of one circle answers to the shift of one job, whichever way the total of the others was added up.
 
+use num_integer::Integer as _;
+
 use super::{
     circle::{Circle, OnCircle},
     distribution::DemandDistribution,
@@ -48,8 +50,10 @@ impl<'a> CircleMarginal<'a> {
         };
         // Layered curves are means and swept ones are sums over ticks; the perimeter makes the same of both.
         let scale = circle.perimeter as f64 * circle.weight;
-        // The total was folded to what the job sees, so its period divides that of the job.
-        let seen = Seen::new(&DemandDistribution::job(folded, 0).fold(slow.period));
+        // Given the place on the circle of the total, all that is known of the job is its place modulo the gcd of both periods
+        // (docs/model.md, section 2): on the circle of the total the job repeats with that gcd.
+        let common = slow.period.gcd(&folded.period);
+        let seen = Seen::new(&DemandDistribution::job(folded, 0).fold(common).repeated(slow.period / common));
         let layered = LayeredMarginal::new(&slow, &fast, &seen, circle, &mut workspace.budget);
         Self { without: layered.without() * scale, scale, others: Others::Layered(layered, seen) }
     }

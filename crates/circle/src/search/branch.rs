@@ -335,7 +335,7 @@ impl<'a> Search<'a> {
             let circle = &group.circles[c];
             let others = self.present(c, Some(job));
             let sums =
-                others.and_then(|others| distribution::total(others, circle.members[m].folded.period, circle, &mut self.workspace.budget));
+                others.and_then(|others| distribution::layers(others, circle.members[m].folded.period, circle, &mut self.workspace.budget));
             let placed = &self.placed;
             let presence = |other: usize| placed[other].map_or(Presence::Floor, Presence::At);
             CircleMarginal::new(circle, m, sums, presence, self.workspace)

@@ -72,7 +72,9 @@ impl Group {
             }
         }
         let plain: Vec<bool> = circles.iter().map(is_plain).collect();
-        let swept = circles.iter().zip(&plain).map(|(circle, plain)| *plain || pieces(circle) <= SWEEP_PIECES).collect();
+        // A circle that cannot be walked around stays one when none of the jobs of a subset is on it.
+        let is_swept = |(circle, plain): (&Circle, &bool)| *plain || circle.is_walkable() && pieces(circle) <= SWEEP_PIECES;
+        let swept = circles.iter().zip(&plain).map(is_swept).collect();
         Self { jobs: group_jobs, circles, plain, swept, lookups_max: effort.lookups_max(), alignments_min: ALIGNMENTS_MIN }
     }
 
@@ -124,7 +126,8 @@ impl Group {
         let at = |job| Presence::At(shift(job));
         let swept = &self.circles[circle];
         // Nothing is added to this total, so a circle of one tick (`seen` = 1) is enough.
-        if let Some((all, _)) = self.sums(circle, None, &at, 1, workspace) {
+        let sum = |of| distribution::total(of, 1, swept, &mut workspace.budget);
+        if let Some((all, _)) = self.summands(circle, None, &at).and_then(sum) {
             return all.excess(swept);
         }
         let Workspace { sum, budget } = workspace;
@@ -133,18 +136,10 @@ impl Group {
         sum.excess(swept) / swept.perimeter as f64
     }
 
-    /// The jobs of a circle but `absent`, added up as far as `seen` sees them; `None` where it is swept.
-    fn sums(
-        &self,
-        circle: usize,
-        absent: Option<usize>,
-        presence: &impl Fn(usize) -> Presence,
-        seen: u64,
-        workspace: &mut Workspace,
-    ) -> Option<(DemandDistribution, DemandDistribution)> {
-        let there = || self.circles[circle].members.iter().filter(|on| Some(on.job) != absent);
-        let of = || there().filter_map(|on| DemandDistribution::of(&on.folded, presence(on.job))).collect();
-        if self.swept[circle] { None } else { distribution::total(of(), seen, &self.circles[circle], &mut workspace.budget) }
+    /// The demands of the jobs of a circle but `absent`; `None` where it is swept.
+    fn summands(&self, circle: usize, absent: Option<usize>, presence: &impl Fn(usize) -> Presence) -> Option<Vec<DemandDistribution>> {
+        let there = self.circles[circle].members.iter().filter(|on| Some(on.job) != absent);
+        (!self.swept[circle]).then(|| there.filter_map(|on| DemandDistribution::of(&on.folded, presence(on.job))).collect())
     }
 
     /// A cost that no shifts can undercut, whatever the jobs agree on.
@@ -167,7 +162,8 @@ impl Group {
         let part = |&(c, m): &(usize, usize)| {
             let circle = &self.circles[c];
             // The job tells the others apart modulo its own folded period only, so their total is kept no longer than that.
-            let sums = self.sums(c, Some(job), &others, circle.members[m].folded.period, workspace);
+            let sum = |of| distribution::layers(of, circle.members[m].folded.period, circle, &mut workspace.budget);
+            let sums = self.summands(c, Some(job), &others).and_then(sum);
             CircleMarginal::new(circle, m, sums, &others, workspace)
         };
         MarginalCost { parts: self.jobs[job].on.iter().map(part).collect() }

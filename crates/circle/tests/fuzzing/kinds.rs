@@ -38,6 +38,14 @@ const MEASURED: [u64; 8] = [250_000, 250_000, 250_000, 249_999, 250_001, 243_119
 /// Round periods in microseconds: their common factors are long.
 const ROUND: [u64; 5] = [100_000, 120_000, 150_000, 200_000, 250_000];
 
+/// Range of measured periods in nanoseconds: 20 ms to 30 s. Three such periods without a large common factor have an LCM of 2^73 or more.
+const NANOSECONDS: (u64, u64) = (20_000_000, 30_000_000_000);
+/// The same where it takes five or six jobs to get beyond 64 bits, and where a shared factor is felt in a score.
+const TICKS: (u64, u64) = (2_000, 200_000);
+
+/// Among so many documents of all kinds one has a long LCM.
+const LONG_EVERY: u64 = 64;
+
 /// A family of documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
@@ -51,10 +59,19 @@ pub enum Kind {
     Measured,
     /// Several levels per job, some above the capacity.
     Levels,
+    /// Measured periods, equal ones among them, of an LCM that 64 bits do not hold.
+    LongLcm,
 }
 
 impl Kind {
-    pub const ALL: [Self; 5] = [Self::Plain, Self::Gcd1, Self::Equal, Self::Measured, Self::Levels];
+    pub const ALL: [Self; 6] = [Self::Plain, Self::Gcd1, Self::Equal, Self::Measured, Self::Levels, Self::LongLcm];
+
+    /// The kind of the document of that number where none is asked for. The kinds take turns; solves of a long LCM are a hundred times
+    /// longer than others, so there is one in [`LONG_EVERY`].
+    pub const fn of(number: u64) -> Self {
+        const SHORT: usize = Kind::ALL.len() - 1;
+        if number % LONG_EVERY == LONG_EVERY - 1 { Self::LongLcm } else { Self::ALL[(number % SHORT as u64) as usize] }
+    }
 
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
@@ -64,6 +81,7 @@ impl Kind {
             Self::Equal => "equal",
             Self::Measured => "measured",
             Self::Levels => "levels",
+            Self::LongLcm => "long-lcm",
         }
     }
 }
@@ -77,7 +95,13 @@ pub fn draw(kind: Kind, seed: u64, number: u64) -> Case {
     let period = *random.pick(&instance.periods);
     let drift = random.range(1, (period / 4).max(1));
     // Drawn, not counted: the kinds take turns, and would share a rhythm with a count.
-    let effort = if random.range(0, 3) == 0 { Effort::Fast } else { Effort::Thorough };
+    // Jobs of measured periods may take all the work of a thorough search, and five nearly always do.
+    let fast = match (kind, instance.periods.len()) {
+        (Kind::LongLcm, 5..) => 15,
+        (Kind::LongLcm, _) => 8,
+        _ => 4,
+    };
+    let effort = if random.range(0, 15) < fast { Effort::Fast } else { Effort::Thorough };
     let robust = (random.range(0, 3) == 0).then_some(drift);
     let current = (random.range(0, 7) == 0).then_some(current);
     Case { instance, effort, robust, current, evaluated }
@@ -85,14 +109,35 @@ pub fn draw(kind: Kind, seed: u64, number: u64) -> Case {
 
 fn instance(kind: Kind, random: &mut Random) -> Instance {
     let long = kind == Kind::Measured && random.range(0, 3) == 0;
+    let fits = |drawn: &Instance| match kind {
+        Kind::LongLcm => is_beyond_64_bits(drawn) && FoldedLinks::fits(drawn),
+        Kind::Measured if long => FoldedLinks::fits(drawn),
+        _ => Fast::fits(drawn),
+    };
     let mut drawn = instance_once(kind, long, random);
     for _ in 1..DRAWS_MAX {
-        if if long { FoldedLinks::new(&drawn).fits() } else { Fast::fits(&drawn) } {
+        if fits(&drawn) {
             break;
         }
         drawn = instance_once(kind, long, random);
     }
     drawn
+}
+
+/// Whether the periods of some link have an LCM of more than 64 bits.
+pub fn is_beyond_64_bits(instance: &Instance) -> bool {
+    // Beyond 64 bits no further period is needed, and 128 bits hold the product of two numbers of 64.
+    let joined = |all: u128, t: u64| if all > u128::from(u64::MAX) { all } else { u128::from(missing_factor(all as u64, t)) * all };
+    instance.links.iter().any(|(_, on)| on.iter().fold(1, |all, m| joined(all, instance.periods[m.0])) > u128::from(u64::MAX))
+}
+
+/// What of `t` is not in `all` yet: the factor by which the LCM grows.
+fn missing_factor(all: u64, t: u64) -> u64 {
+    let (mut a, mut b) = (all, t);
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    t / a
 }
 
 fn instance_once(kind: Kind, long: bool, random: &mut Random) -> Instance {
@@ -103,6 +148,7 @@ fn instance_once(kind: Kind, long: bool, random: &mut Random) -> Instance {
         Kind::Measured if long => measured_real(random),
         Kind::Measured => measured_small(random),
         Kind::Levels => levels(random),
+        Kind::LongLcm => long_lcm(random),
     }
 }
 
@@ -253,4 +299,35 @@ fn levels(random: &mut Random) -> Instance {
         cuts.windows(2).filter_map(|c| step(c, random)).collect()
     };
     links(random, &periods, 3, &[10, 7, 13], staircase)
+}
+
+/// Two to six different periods of three to six jobs on one or two links; a factor in common is small, or that of a coarser clock.
+fn long_lcm(random: &mut Random) -> Instance {
+    let jobs = random.range(3, 6);
+    let (shortest, longest) = if jobs > 4 && random.range(0, 2) == 0 { TICKS } else { NANOSECONDS };
+    // A period as a clock of nanoseconds measures it, or one of ten or of a thousand.
+    let clock = *random.pick(&[1, 1, 1, 10, 1_000]);
+    let measured = |random: &mut Random| {
+        // As many short ones as long ones, up to eight times the shortest or all the way.
+        let most = if random.range(0, 1) == 0 { 8 * shortest } else { longest };
+        random.range(shortest / clock, most / clock) * clock
+    };
+    let different = if longest == TICKS.1 { random.range(4, jobs) } else { random.range(2, jobs.min(4)) };
+    let mut periods: Vec<u64> = (0..different).map(|_| measured(random)).collect();
+    while (periods.len() as u64) < jobs {
+        // Equal ones, and now and then one of half or twice the period.
+        let like = *random.pick(&periods);
+        periods.push(*random.pick(&[like, like, like, 2 * like, (like / 2).max(1)]));
+    }
+    let demand = |random: &mut Random, t: u64| match random.range(0, 3) {
+        0 => random.phases(t, 2, &[25, 40, 50, 70, 100]),
+        _ => burst(random, t, 6, &[40, 50, 70, 100, 120]),
+    };
+    let own: Vec<Phases> = periods.iter().map(|&t| demand(random, t)).collect();
+    let everybody: Vec<usize> = (0..periods.len()).collect();
+    let some: Vec<usize> = everybody.iter().copied().filter(|_| random.range(0, 1) == 0).collect();
+    // Half of the documents have a second link, which closes loops.
+    let seats = if random.range(0, 1) == 0 { vec![everybody] } else { vec![everybody, some] };
+    let link = |jobs: Vec<usize>| (100, jobs.into_iter().map(|j| (j, own[j].clone())).collect());
+    Instance { links: seats.into_iter().map(link).collect(), periods }
 }

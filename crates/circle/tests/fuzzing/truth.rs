@@ -19,8 +19,9 @@ pub enum Truth {
 }
 
 impl Truth {
-    pub fn of(instance: &Instance) -> Self {
-        Fast::try_new(instance).map_or_else(|| Self::Long(FoldedLinks::new(instance)), Self::Small)
+    /// The truth, or nothing where neither oracle can tell it in good time.
+    pub fn try_of(instance: &Instance) -> Option<Self> {
+        Fast::try_new(instance).map(Self::Small).or_else(|| FoldedLinks::try_new(instance).map(Self::Long))
     }
 
     pub const fn is_exhaustive(&self) -> bool {

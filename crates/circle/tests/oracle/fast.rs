@@ -154,7 +154,7 @@ impl Fast {
     fn planned(instance: &Instance) -> Option<Vec<(usize, u64, Vec<usize>)>> {
         let periods = &instance.periods;
         // An LCM that is far too long is not needed further, and would overflow.
-        let long = |all: u64, t: u64| if all > WALK_MAX { all } else { lcm(all, t) };
+        let long = |all: u64, t: u64| if all.max(t) > WALK_MAX { all.max(t) } else { lcm(all, t) };
         let perimeters: Vec<u64> = instance.links.iter().map(|(_, on)| on.iter().fold(1, |l, m| long(l, periods[m.0]))).collect();
         if perimeters.iter().any(|p| *p > WALK_MAX) {
             return None;
