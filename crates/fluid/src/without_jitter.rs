@@ -13,7 +13,7 @@ use crate::{
     jitter::JITTER_PERMILLE,
     layout::Layout,
     run::{Rules, run},
-    varied::{ITERATIONS, Jitter},
+    varied::{ITERATIONS, Jitter, Length},
 };
 
 const MS: u64 = 1_000_000;
