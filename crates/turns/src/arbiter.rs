@@ -41,8 +41,6 @@ struct Job {
     profile: Profile,
     /// As declared.
     iteration: Nanos,
-    /// Whether those on each of its links have room beside each other in their iterations, as declared.
-    has_room: bool,
     /// Sorted.
     opponents: Vec<u32>,
     learned: Learned,
@@ -89,17 +87,15 @@ impl Arbiter {
     #[must_use]
     pub fn new(group: Group) -> Self {
         let (n, links) = (group.members.len() as u32, group.limits.len() as u32);
-        let crowded = crowded(&group);
         let job = |(index, member): (u32, crate::Member)| {
             let mut opponents: Vec<u32> = member.opponents.into_iter().filter(|&o| o < n && o != index).collect();
             opponents.sort_unstable();
             opponents.dedup();
-            let uses: Vec<_> = member.uses.into_iter().filter(|u| u.link < links).collect();
-            let has_room = !uses.iter().any(|u| crowded[u.link as usize]);
+            let uses = member.uses.into_iter().filter(|u| u.link < links).collect();
             let profile = Profile::new(uses);
             let learned = Learned::default();
             let (asked, begun, doing) = (Ask::Iteration, FabricTime(0), Doing::Away);
-            Job { profile, iteration: member.iteration, has_room, opponents, learned, doing, asked, begun, ended: None, due: None }
+            Job { profile, iteration: member.iteration, opponents, learned, doing, asked, begun, ended: None, due: None }
         };
         Self {
             jobs: (0..).zip(group.members).map(job).collect(),
@@ -405,12 +401,12 @@ impl Arbiter {
     }
 
     fn grant(&mut self, job: u32, ask: Ask, because: Because) {
-        let expected = self.send(job, ask);
-        let lease = lease(expected);
+        let lease = self.send(job, ask);
         // With this start, too many have gone without an end.
-        let state = &self.jobs[job as usize];
-        let because = if state.learned.is_mute() { Because::NoEnds } else { because };
-        let expected = Some(expected).filter(|_| state.has_room || state.learned.sent(ask).is_some());
+        let learned = &self.jobs[job as usize].learned;
+        let because = if learned.is_mute() { Because::NoEnds } else { because };
+        // A declared length is no end: where it is wrong, turns would cost what they cannot bring.
+        let expected = learned.sent(ask);
         self.actions.push_back(Action::Grant { job, lease, expected, because });
         self.tell_waiting(job);
     }
@@ -429,23 +425,23 @@ impl Arbiter {
         }
     }
 
-    /// The job sends from now on; returns for how long, as is expected.
+    /// The job sends from now on; returns its lease.
     fn send(&mut self, job: u32, ask: Ask) -> Nanos {
         let (now, state) = (self.now, &mut self.jobs[job as usize]);
         state.learned.started();
         (state.ended, state.asked, state.begun) = (None, ask, now);
         let demand = state.demand(ask);
-        let expected = demand.expected();
+        let lease = lease(demand.expected());
         if state.learned.is_mute() {
             // Nobody would tell its end, so it is in nobody's way.
             self.set_doing(job, Doing::Away);
             self.set_timer(job, None);
         } else {
-            let until = now.saturating_add(lease(expected));
+            let until = now.saturating_add(lease);
             self.set_doing(job, Doing::Sending { start: now, lease: until, demand });
             self.set_timer(job, Some(until));
         }
-        expected
+        lease
     }
 
     /// Gathers what the opponents of `job` still send on the links of a start; false where one of them has a permission ahead.
@@ -593,19 +589,4 @@ impl Arbiter {
             self.timers.insert((at, job));
         }
     }
-}
-
-/// Which links the jobs on them would fill for longer than their iterations, one after the other, as declared.
-fn crowded(group: &Group) -> Vec<bool> {
-    const WHOLE: u64 = 1_000_000;
-    let mut shares = alloc::vec![0_u64; group.limits.len()];
-    for member in &group.members {
-        for one in &member.uses {
-            let Some(share) = shares.get_mut(one.link as usize) else { continue };
-            let sends = one.ups.iter().fold(0_u64, |sum, up| sum.saturating_add(up.end.0.saturating_sub(up.start.0)));
-            let part = u128::from(sends) * u128::from(WHOLE) / u128::from(member.iteration.0.max(1));
-            *share = share.saturating_add(u64::try_from(part).unwrap_or(u64::MAX));
-        }
-    }
-    shares.into_iter().map(|share| share > WHOLE).collect()
 }

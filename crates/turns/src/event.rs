@@ -71,8 +71,7 @@ pub enum Action {
         job: u32,
         /// How long the start keeps others waiting at most.
         lease: Nanos,
-        /// How long it is expected to send: as measured, or as declared where those on its links have room for that one after the
-        /// other. Else nobody should rely on it: jobs would wait for each other all the time, maybe for nobody.
+        /// How long it is expected to send, if that was measured.
         expected: Option<Nanos>,
         /// Why.
         because: Because,

@@ -98,13 +98,6 @@ async fn jobs_that_call_only_step_take_turns_by_the_bytes_of_their_nodes() {
     assert!(by_bytes < 0.1, "{by_bytes}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn jobs_that_call_only_step_take_turns_by_their_length_where_nothing_counts_bytes() {
-    let by_length = without_done(40, |_| Ends::Unknown).await;
-    println!("{:.1} % beside each other", by_length * 100.0);
-    assert!(by_length < 0.1, "{by_length}");
-}
-
 #[test]
 #[ignore = "the other tests run this as a process of its own"]
 fn a_service_in_a_process_of_its_own() {

@@ -208,15 +208,13 @@ pub(crate) enum Ends {
     Told,
     /// The counters of its node show it.
     Counted(Nic),
-    /// Nothing.
-    Unknown,
 }
 
 impl Ends {
     fn send(&mut self, gate: &Gate) {
         match self {
             Self::Counted(nic) => nic.send(SENDS),
-            Self::Told | Self::Unknown => std::thread::sleep(SENDS),
+            Self::Told => std::thread::sleep(SENDS),
         }
         if matches!(self, Self::Told) {
             gate.done();

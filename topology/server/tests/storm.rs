@@ -16,7 +16,7 @@ use std::{
 
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use serde_json::{Value, json};
-use support::{Service, job, request};
+use support::{Service, job, program, request, testbed};
 
 /// Kills of one run, unless `ANTIPHASE_KILLS` says otherwise.
 const KILLS: u32 = 40;
@@ -87,8 +87,15 @@ fn check(service: &Service, ledger: &Ledger, plan_version: &AtomicU64) {
     assert!(slots.keys().all(|name| ledger.contains_key(*name)), "a job that nobody committed: {slots:?}");
 }
 
+/// By slots, because a search for turns takes most of a commit in a debug build, and kills are to meet writes.
+fn start(state: &Path) -> Service {
+    let config = state.with_file_name("config.toml");
+    std::fs::write(&config, "control = \"slots\"\n").unwrap();
+    Service::with(program().arg("--config").arg(&config).arg("--state").arg(state).arg("--fabric").arg(testbed()))
+}
+
 fn storm(state: &Path, life: u32, ledger: &Ledger, plan_version: &Arc<AtomicU64>, delay: Duration) {
-    let mut service = Service::start(state);
+    let mut service = start(state);
     check(&service, ledger, plan_version);
     let stop = Arc::new(AtomicBool::new(false));
     let address = service.address;
@@ -117,7 +124,7 @@ fn what_was_acknowledged_survives_kills() {
         let delay = Duration::from_micros(rand_below(&mut random, KILL_WITHIN_MS * 1_000));
         storm(&state, life, &ledger, &plan_version, delay);
     }
-    let service = Service::start(&state);
+    let service = start(&state);
     check(&service, &ledger, &plan_version);
     println!("{kills} kills, {} plan versions acknowledged", plan_version.load(Ordering::Relaxed));
     assert!(plan_version.load(Ordering::Relaxed) > u64::from(kills), "hardly anything was committed between the kills");

@@ -537,6 +537,32 @@ mod tests {
         }
     }
 
+    /// Periods of 1:2 and a third that shares 5 ticks with the one and 10 with the other: the layers that the first job is read beside
+    /// take two turns of it, and those that the second is read beside are two turns of the first.
+    #[test]
+    fn layers_of_several_turns_answer_to_every_shift_as_the_walk_does() {
+        let all = [(155, 20, 90, 7, 31), (310, 7, 170, 6, 4), (20, 3, 11, 5, 2)];
+        for (last, layers_period) in [(0, 310), (1, 310)] {
+            let mut jobs = all;
+            jobs.swap(last, 2);
+            let others: Vec<DemandDistribution> =
+                jobs[..2].iter().map(|j| DemandDistribution::job(&folded(j.0, j.1, j.2, j.3), j.4)).collect();
+            let own = folded(jobs[2].0, jobs[2].1, jobs[2].2, jobs[2].3);
+            let circle = Circle::new(8, 1, &[], 1);
+            let (slow, fast) = layers(others, own.period, &circle, &mut Budget::default()).unwrap();
+            assert_eq!((slow.period, fast.period), (layers_period, 10), "read apart");
+            let common = slow.period.gcd(&own.period);
+            let seen = Seen::new(&DemandDistribution::job(&own, 0).fold(common).repeated(slow.period / common));
+            let nested = LayeredMarginal::new(&slow, &fast, &seen, &circle, &mut Budget::default());
+            assert!((nested.without() - walk(&jobs[..2], 8.0)).abs() < 1e-12);
+            for shift in 0..own.period {
+                jobs[2].4 = shift;
+                let all = nested.without() + nested.at(&seen, shift);
+                assert!((all - walk(&jobs, 8.0)).abs() < 1e-12, "job {last} at {shift}");
+            }
+        }
+    }
+
     #[test]
     fn two_layers_answer_to_every_shift_as_the_walk_does() {
         for last in 0..JOBS.len() {

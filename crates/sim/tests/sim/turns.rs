@@ -111,18 +111,16 @@ fn mute(config: &Config, jobs: &[SimJob]) -> Config {
     Config { liars, ..config.clone() }
 }
 
-/// Free, by turns with ends, and without them: by the bytes of the hosts, and by lengths alone.
-fn without_ends(fabric: &Fabric, jobs: &[SimJob], config: &Config) -> [(f64, f64, f64); 4] {
+/// Free, by turns with ends, and without them, by the bytes of the hosts.
+fn without_ends(fabric: &Fabric, jobs: &[SimJob], config: &Config) -> [(f64, f64, f64); 3] {
     let silent = mute(config, jobs);
-    let by_length = TurnsControl { byte_counters: false, ..TurnsControl::default() };
     let found = [
         play(fabric, jobs, config),
         by_turns(fabric, jobs, TurnsControl::default(), config),
         by_turns(fabric, jobs, TurnsControl::default(), &silent),
-        by_turns(fabric, jobs, by_length, &silent),
     ]
     .map(|report| over_solo(&report, jobs));
-    let rows = ["free", "told", "bytes", "length"].iter().zip(&found);
+    let rows = ["free", "told", "bytes"].iter().zip(&found);
     rows.for_each(|(name, (mean, worst, overlap))| println!("  {name:<8} {mean:.3} worst {worst:.3} overlap {overlap:.3}"));
     found
 }
@@ -134,9 +132,8 @@ fn who_tells_no_ends_takes_turns_too() {
         for jitter_permille in [20, 50] {
             println!("{}, {jitter_permille}", case.name);
             let config = Config { warm_up: 20, iterations: 400, jitter_permille, ..Config::default() };
-            let [free, told, bytes, length] = without_ends(&case.fabric, &case.jobs, &config);
-            assert!(bytes.1 <= told.1 + 0.01 && length.1 <= told.1 + 0.01, "{}", case.name);
-            assert!(length.1 <= free.1 && bytes.1 <= free.1, "{}", case.name);
+            let [free, told, bytes] = without_ends(&case.fabric, &case.jobs, &config);
+            assert!(bytes.1 <= told.1 + 0.01 && bytes.1 <= free.1, "{}", case.name);
             assert!(case.name != "two equal" || bytes.1 <= 1.02, "{}", case.name);
         }
     }
@@ -145,9 +142,12 @@ fn who_tells_no_ends_takes_turns_too() {
 /// From the first iteration on, for the groups that the service chooses by what is declared: jobs that tell no ends, and a profile that is wrong.
 #[test]
 fn a_wrong_profile_without_ends_harms_nobody() {
+    // Free jobs drift in and out of step, so two free runs of 200 iterations differ by some percent, and means over seeds are compared.
+    const SEEDS: u64 = 64;
     for case in cases_that_fit() {
         let (fabric, config) = (&case.fabric, Config { warm_up: 0, iterations: 200, jitter_permille: 50, ..Config::default() });
-        let free = over_solo(&play(fabric, &case.jobs, &config), &case.jobs).0;
+        let mean = |of: &dyn Fn(Config) -> f64| (1..=SEEDS).map(|seed| of(Config { seed, ..config.clone() })).sum::<f64>() / SEEDS as f64;
+        let free = mean(&|config| over_solo(&play(fabric, &case.jobs, &config), &case.jobs).0);
         for (period, up) in [(700, 1_000), (1_300, 1_000), (1_000, 500), (1_000, 1_300), (1_000, 2_000)] {
             let mut jobs = case.jobs.clone();
             for job in &mut jobs {
@@ -159,12 +159,12 @@ fn a_wrong_profile_without_ends_harms_nobody() {
             let number = groups.len();
             let play = |byte_counters| {
                 let control = Control::Turns(TurnsControl { groups: groups.clone(), byte_counters, ..TurnsControl::default() });
-                over_solo(&play(fabric, &jobs, &Config { control, ..mute(&config, &jobs) }), &jobs).0
+                mean(&|config| over_solo(&play(fabric, &jobs, &Config { control: control.clone(), ..mute(&config, &jobs) }), &jobs).0)
             };
-            let (bytes, length) = (play(true), play(false));
-            println!("{} {period} {up}: {number} groups, free {free:.3}, bytes {bytes:.3}, length {length:.3}", case.name);
-            // Where lengths are not to be relied on nobody takes turns, and two free runs differ by a percent.
-            assert!(bytes <= 1.01 * free && length <= 1.02 * free, "{} {period} {up}", case.name);
+            // Where nothing counts bytes either, nobody takes turns.
+            let (bytes, nothing) = (play(true), play(false));
+            println!("{} {period} {up}: {number} groups, free {free:.3}, bytes {bytes:.3}, nothing {nothing:.3}", case.name);
+            assert!(bytes <= 1.01 * free && nothing <= 1.01 * free, "{} {period} {up}", case.name);
         }
     }
 }
