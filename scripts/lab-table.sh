@@ -4,7 +4,7 @@
 # and ECN marks; and formula, virtual time and kernel side by side. It says PASS, or names each miss: scripts/lab_table.py holds the limits.
 #
 # REPEATS (5), ITERATIONS (12) and CONTENDED (60) say how much: jobs that fall out of step and come back need many iterations to
-# show their mean. CASES names cases; TRAINER=ddp trains with real PyTorch (cases of one phase). PROGRAMS is a folder with the
+# show their mean. BESIDE (drift,mltcp,slots) names the baselines. CASES names cases; TRAINER=ddp trains with real PyTorch (cases of one phase). PROGRAMS is a folder with the
 # programs; without it they are built. Documents go to out/. ONLY_TABLE=1 plays nothing and prints the documents that are there.
 # WRONG=1 plays wrong profiles in place of the cases: periods declared 30 % short and long, Up phases half and double, each for
 # WRONG_ITERATIONS (200).
@@ -21,7 +21,7 @@ if [[ $trainer == ddp ]]; then
     all=${all/two-phases three-phases /}
 fi
 # PyTorch's sockets are its own, so it plays neither the paper's control nor MLTCP.
-beside=drift,mltcp,slots
+beside=${BESIDE:-drift,mltcp,slots}
 [[ $trainer != ddp ]] || beside=slots
 iterations=${ITERATIONS:-12}
 contended=${CONTENDED:-60}

@@ -14,7 +14,10 @@ use telemetry::{Port, PortSource, Root};
 use tokio::sync::watch;
 use units::{Nanos, NodeTime};
 
-use crate::{config::CountersConfig, counters::new_ports};
+use crate::{
+    config::{CountersConfig, PORTS_MAX},
+    counters::new_ports,
+};
 
 /// How often ports are looked for, as the agent's other readings do.
 const SCAN: Nanos = Nanos::from_millis(10_000);
@@ -101,6 +104,8 @@ impl Reader {
         self.ports.retain(|(port, last)| last.is_none() || port.read_bytes().is_some());
         let found = new_ports(&self.root, &self.config, |name| self.ports.iter().any(|(port, _)| port.name() == name));
         self.ports.extend(found.into_iter().map(|port| (port, None)));
+        // Each scan finds as many that are not known yet.
+        self.ports.truncate(PORTS_MAX);
         self.scanned = Some(now());
     }
 

@@ -89,11 +89,9 @@ impl Job {
     /// and nobody can end the turns of a job that has them.
     fn may_say(&mut self, now: NodeTime, from: u32) -> bool {
         match self.speaker {
-            Some((user, at)) if user != from && now.since(at) < SPEAKER_FORGOTTEN => {
-                if from != ROOT {
-                    return false;
-                }
-            }
+            // Root is heard beside the speaker, and takes nobody's place.
+            Some((user, _)) if user != from && from == ROOT => {}
+            Some((user, at)) if user != from && now.since(at) < SPEAKER_FORGOTTEN => return false,
             _ => self.speaker = Some((from, now)),
         }
         if now.since(self.second) >= Nanos::from_millis(1_000) {

@@ -11,7 +11,7 @@ pub const JITTER_PERMILLE_MAX: u32 = 500;
 pub const ITERATIONS: usize = WARM_UP_ITERATIONS + 60;
 /// Jobs times iterations that count in one run: a run of more jobs is shorter, because a commit waits for it. 68 jobs have all iterations.
 const RUN_JOB_ITERATIONS: usize = 4_096;
-/// Least iterations that count, of 170 jobs and more (`many_jobs_run_for_less`).
+/// Least iterations that count, of 164 jobs and more (`many_jobs_run_for_less`).
 const AVERAGED_MIN: usize = 24;
 /// Iterations of the slowest job in a glance, warm-up included: a fifth of a run under jitter, half of an exact one.
 const GLANCE_ITERATIONS: usize = 12;

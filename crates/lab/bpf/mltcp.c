@@ -3,7 +3,8 @@
 // that is nearer to the end of what it sends gets more of a link, and jobs slide apart over some iterations.
 //
 // An iteration ends where nothing was acknowledged for GAP_NS, and its bytes are those of the longest iteration so far, as in the
-// paper's algorithm 1. What the kernel does on marks and losses is Reno's.
+// paper's algorithm 1. What the kernel does on marks and losses is Reno's; unlike Reno's, the window also grows while the sender waits
+// for something else.
 //
 // Set on the command line: NAME, by which sockets and bpftool know it; below 16 characters.
 

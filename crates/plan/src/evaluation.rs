@@ -88,8 +88,8 @@ pub struct MeanTimes {
 pub struct ControlMean {
     /// Mean over the placed jobs of iteration over period, weighted by GPUs, as [`MeanTimes`].
     pub time: f64,
-    /// Mean over the shared links of the share of the time in use in which the link is above capacity. Links that are never overloaded
-    /// count 0.
+    /// Of the time in which links of a component are in use, equal links counted once and those of one job too, the share in which two or
+    /// more jobs want more than there is; components are weighted by their shared links, and links that are never overloaded count 0.
     pub overlap: f64,
 }
 

@@ -32,9 +32,9 @@ pub const SLOWER_MAX: f64 = 0.01;
 const SLOWER_JUDGED: f64 = SLOWER_MAX / 2.0;
 /// What a choice has to gain in the mean over the jobs; less is noise of few runs.
 pub const GAIN_MIN: f64 = 0.002;
-/// Most choices that are tried for candidates that are ranked: one round over the groups of a usual component.
+/// Most choices that are tried for candidates and for commits: one round over the groups of a usual component.
 pub const TRIED_RANKING: usize = 24;
-/// Most choices that are tried for what is committed: a few rounds over the pairs of ten jobs.
+/// A few rounds over the pairs of ten jobs, for who has the time: the example `turns_mixes` shows what more choices bring.
 pub const TRIED_COMMIT: usize = 240;
 /// Jobs times choices for one component, for each choice is some runs of the fluid model whose cost grows with the jobs.
 pub const JOBS_TRIED_MAX: usize = 4_096;

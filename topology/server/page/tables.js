@@ -101,7 +101,7 @@ const EVEN = 0.005;
 
 // What a job does at this moment. No times: they would be others at each look.
 function now(job) {
-  if (job.has_no_ends) return html("span", { class: "state-drifting", title: "Its gate never says that it has sent everything: gate.done()" }, "takes no turns");
+  if (job.has_no_ends) return html("span", { class: "state-drifting", title: "Neither its gate (gate.done()) nor its agent finds when it has sent everything" }, "takes no turns");
   const word = html("span", { class: `now now-${job.activity}`, style: `--job: ${jobColour(job.job)}` }, NOW[job.activity] ?? job.activity);
   return job.activity === "waiting" && job.waits_for.length ? [word, " for ", chips(job.waits_for)] : word;
 }

@@ -9,7 +9,7 @@ use fluid::{IterationTimes, jitter::JITTER_PERMILLE};
 use job::Hold;
 use plan::{
     Control, Coupled, Gates, Holding, Member, Options, Predictions, Standing,
-    turns::{Arbitrated, TRIED_RANKING, Taking},
+    turns::{Arbitrated, Objective, TRIED_RANKING, Taking},
 };
 use units::{LinkId, Nanos};
 
@@ -197,16 +197,16 @@ impl<'a> ComponentProblem<'a> {
             zero_shift_score: standing.zero_shift_score,
             times,
             interleaved: advice.times,
-            forecasts: if config.control == Control::Observe { self.forecasts() } else { Vec::new() },
+            forecasts: if config.control == Control::Observe { self.forecasts(config.objective) } else { Vec::new() },
             turns,
         };
         Assessed { component, slacks: standing.slacks.clone(), hold: advice.hold, turns: takes_turns }
     }
 
     /// What turns would bring: the same advice as a service that gives turns would follow.
-    fn forecasts(&self) -> Vec<Forecast> {
+    fn forecasts(&self, objective: Objective) -> Vec<Forecast> {
         let advice = self.coupled.take_turns(JITTER_PERMILLE, TRIED_RANKING);
-        let both = advice.free.times.iter().zip(&advice.chosen.times);
+        let both = advice.free.times.iter().zip(&advice.chosen_for(objective).times);
         both.map(|(free, by_turns)| Forecast { free: *free, by_turns: *by_turns }).collect()
     }
 

@@ -56,6 +56,10 @@ pub const MISMATCH_REPORTS: u32 = 3;
 /// How far a measured iteration may be from what is expected, in thousandths: as far as the headroom of a slot reaches. A job beyond
 /// that is not the one that its slot was made for, and it waits for nothing in most iterations.
 pub const MISMATCH_PERMILLE: u32 = 50;
+/// The end of a hold is put off for so long while others do not keep to their slots: an agent restarts or a node reboots within it.
+pub const EXCUSED_MAX: Nanos = Nanos::from_millis(600_000);
+/// Without a reason to put it off for so long, the trouble has passed.
+pub const EXCUSED_APART: Nanos = Nanos::from_millis(60_000);
 /// Consecutive reports beyond the slack that end a hold: four times what asks for another slot, so neither where the job is nor where
 /// its slot could go keeps it within the slack.
 pub const DRIFT_END_REPORTS: u32 = 4 * DRIFT_REPORTS;

@@ -16,7 +16,7 @@ use crate::{
     config::{AGENTS_MAX, GATES_PER_REPORT_MAX, PORTS_MAX},
     learned::{Expected, Learned},
     plan::{Job, Name},
-    watch::{Heard, Wanted, Watch},
+    watch::{Heard, Wanted},
 };
 
 impl Service {
@@ -105,8 +105,8 @@ impl Service {
             let watch = self.view.watches.entry(job.name.clone()).or_default();
             let Heard { mut wanted, learned } = watch.report(now, &job.slot, held, Expected { declared, predicted }, gate);
             // Others that do not keep to their slots, and may again, are no reason to end a hold until somebody commits anew.
-            if matches!(wanted, Some(Wanted::Free(_))) && self.view.is_disturbed(&job) {
-                self.view.watches.entry(job.name.clone()).and_modify(Watch::excuse);
+            let is_excused = matches!(wanted, Some(Wanted::Free(_))) && self.view.is_disturbed(&job);
+            if is_excused && self.view.watches.entry(job.name.clone()).or_default().excuse(now) {
                 wanted = None;
             }
             self.say_learned(now, &host, &job, learned);

@@ -8,7 +8,10 @@ use units::{FabricTime, Nanos};
 
 use crate::{
     GateReport, GateTotals, Slot,
-    config::{DRIFT_END_REPORTS, DRIFT_REPORTS, MISMATCH_PERMILLE, RAISES_MAX, SLIP_ITERATIONS_MIN, SLIPS_END_ONE_IN, SLIPS_ONE_IN},
+    config::{
+        DRIFT_END_REPORTS, DRIFT_REPORTS, EXCUSED_APART, EXCUSED_MAX, MISMATCH_PERMILLE, RAISES_MAX, SLIP_ITERATIONS_MIN, SLIPS_END_ONE_IN,
+        SLIPS_ONE_IN,
+    },
     learned::{Expected, Learned, PeriodWatch},
 };
 
@@ -31,6 +34,8 @@ pub(crate) struct Watch {
     pub(crate) drifting: bool,
     /// What change for this job waits.
     asked: Option<Wanted>,
+    /// When the end of its hold was first and last put off because of others, whatever the slot.
+    excused: Option<(FabricTime, FabricTime)>,
     /// What the job's period is, whatever its slot.
     pub(crate) period: PeriodWatch,
 }
@@ -137,17 +142,32 @@ impl Watch {
         Some(Wanted::Slot(error))
     }
 
-    /// The hold does not fit for a reason that lies with others: nothing that was seen counts towards its end.
-    pub(crate) fn excuse(&mut self) {
+    /// The hold does not fit for a reason that lies with others: nothing that was seen counts towards its end. False once that has gone on
+    /// for [`EXCUSED_MAX`]: then it is no passing trouble.
+    pub(crate) fn excuse(&mut self, now: FabricTime) -> bool {
+        let (first, _) = self.excused.filter(|(_, last)| now.since(*last) <= EXCUSED_APART).unwrap_or((now, now));
+        self.excused = Some((first, now));
+        if now.since(first) > EXCUSED_MAX {
+            return false;
+        }
         (self.asked, self.off, self.iterations, self.slips) = (None, 0, 0, 0);
         self.period.excuse();
+        true
     }
 
     /// The slot changed: what was counted belongs to the old one.
     pub(crate) fn restart(&mut self) {
         // What outlives a slot is the job's own. The raises do, because each raise brings a new slot and would pay for the next.
         let period = core::mem::take(&mut self.period);
-        *self = Self { last: self.last.take(), totals: self.totals, raises: self.raises, off: self.off, period, ..Self::default() };
+        *self = Self {
+            last: self.last.take(),
+            totals: self.totals,
+            raises: self.raises,
+            off: self.off,
+            excused: self.excused,
+            period,
+            ..Self::default()
+        };
     }
 
     /// The change that was asked for is decided. A change that could not be kept is asked for again.
@@ -281,5 +301,15 @@ mod tests {
             }
         }
         assert_eq!(given, RAISES_MAX);
+    }
+
+    #[test]
+    fn trouble_of_others_puts_the_end_of_a_hold_off_for_a_while_only() {
+        let mut watch = Watch::default();
+        let at = |seconds: u64| FabricTime(seconds * 1_000_000_000);
+        assert!((0..=200).all(|n| watch.excuse(at(3 * n))), "ten minutes");
+        watch.restart();
+        assert!(!watch.excuse(at(603)), "another slot changes nothing");
+        assert!(watch.excuse(at(603 + 61)), "new trouble after a minute without");
     }
 }

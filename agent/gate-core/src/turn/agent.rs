@@ -159,25 +159,26 @@ impl TurnAgent {
         if note.kind == NoteKind::Ended && self.seen.is_some_and(|seen| seen.note.writer == note.writer) {
             self.ends.told();
         }
-        self.take(now, note);
+        self.take(now, note, true);
     }
 
     /// All ports of the host, whose traffic is this job's alone, had carried so many bytes at `at`, by counters that are renewed every
     /// `renewed`.
     pub fn handle_bytes(&mut self, now: NodeTime, at: NodeTime, bytes: u64, renewed: Nanos) {
         if let Some(end) = self.ends.end_by_bytes(at, bytes, renewed) {
-            self.counts.ended_by_bytes += u64::from(self.end_untold(now, end));
+            self.counts.ended_by_bytes += u64::from(self.end_untold(now, end, true));
         }
     }
 
     /// The start that sends has ended, though its gate does not tell it. Whether there is one.
-    fn end_untold(&mut self, now: NodeTime, at: NodeTime) -> bool {
+    fn end_untold(&mut self, now: NodeTime, at: NodeTime, measured: bool) -> bool {
         let Some(note) = self.seen.map(|seen| seen.note).filter(|note| note.kind == NoteKind::Started) else { return false };
-        self.take(now, Note { kind: NoteKind::Ended, at: at.max(note.at), ..note });
+        self.take(now, Note { kind: NoteKind::Ended, at: at.max(note.at), ..note }, measured);
         true
     }
 
-    fn take(&mut self, now: NodeTime, note: Note) {
+    /// `measured`: whether the time of an end was seen, and not expected.
+    fn take(&mut self, now: NodeTime, note: Note, measured: bool) {
         let before = self.seen.filter(|seen| seen.note.writer == note.writer);
         // Of one run the pair only grows: what came before, or twice, says nothing.
         if before.is_some_and(|seen| (note.number, note.kind) <= (seen.note.number, seen.note.kind)) {
@@ -190,7 +191,7 @@ impl TurnAgent {
         let started = match note.kind {
             NoteKind::Ready => None,
             NoteKind::Started => Some(note.at),
-            NoteKind::Ended => before.filter(|seen| seen.note.number == note.number).and_then(|seen| seen.started),
+            NoteKind::Ended => before.filter(|seen| measured && seen.note.number == note.number).and_then(|seen| seen.started),
         };
         self.seen = Some(Seen { note, started });
         let permit = self.turn.permit_for(note.writer, note.number);
@@ -244,7 +245,7 @@ impl TurnAgent {
             OrderKind::Heard(kind) if is_of_last => self.answered(order.number, kind),
             OrderKind::Grant if waits => {
                 self.answered(order.number, ToldKind::Ready);
-                self.ends.expects(order.at_most);
+                self.ends.expects(last.map_or(0, |note| note.phase), order.at_most);
                 if self.turn.permit_for(order.writer, order.number) != Permit::Go {
                     self.counts.granted += 1;
                     self.permit(order.writer, order.number, Permit::Go, Source::Granted);
@@ -268,7 +269,8 @@ impl TurnAgent {
     /// Time has passed: [`Self::deadline`], or more.
     pub fn handle_tick(&mut self, now: NodeTime) {
         if let Some(end) = self.ends.end_by_length(now) {
-            self.counts.ended_by_length += u64::from(self.end_untold(now, end));
+            // A length is no measurement: the service would learn what it said itself, and a little less each time.
+            self.counts.ended_by_length += u64::from(self.end_untold(now, end, false));
         }
         let Some(pending) = self.pending.filter(|pending| pending.due <= now) else { return };
         if pending.repeats == REPEATS_MAX {
@@ -506,7 +508,11 @@ mod tests {
         assert_eq!(agent.deadline(), Some(at(3_080)), "as long as the service expects");
         agent.handle_tick(at(3_081));
         let ended = agent.poll_told().unwrap();
-        assert_eq!((ended.kind, ended.number, ended.at, ended.sent), (ToldKind::Ended, 3, at(3_080), Nanos::from_millis(80)));
+        assert_eq!(
+            (ended.kind, ended.number, ended.at, ended.sent),
+            (ToldKind::Ended, 3, at(3_080), Nanos(0)),
+            "an expected time is no measured one"
+        );
         agent.handle_order(at(3_082), order(OrderKind::GrantAhead, 4));
         assert_eq!(agent.turn().permit_for(7, 4), Permit::Go, "as after any end");
         // The gate tells it after all: the service knows, and the next ends are the gate's to tell.

@@ -72,8 +72,8 @@ pub(super) struct Ends {
     now: Option<Start>,
     /// The one before, until the first bytes of the present one complete it.
     before: Option<Start>,
-    /// How long the service expects a start to send.
-    expected: Nanos,
+    /// How long the service expects a start of each phase to send; zero where it does not say.
+    expected: Vec<Nanos>,
 }
 
 const fn part(whole: u64, (of, in_all): (u64, u64)) -> u64 {
@@ -102,11 +102,14 @@ impl Ends {
         (self.untold, self.now, self.before) = (0, None, None);
     }
 
-    /// The service expects starts to send for so long; zero where it does not say.
-    pub(super) fn expects(&mut self, expected: Nanos) {
-        if expected.0 > 0 {
-            self.expected = expected;
+    /// The service expects starts of that phase to send for so long; zero where it does not say.
+    pub(super) fn expects(&mut self, phase: u64, expected: Nanos) {
+        // The phase is below a small constant, so it is an index.
+        let place = phase.min(PHASES_MAX - 1) as usize;
+        if self.expected.len() <= place {
+            self.expected.resize(place + 1, Nanos(0));
         }
+        self.expected[place] = expected;
     }
 
     /// When the bytes of all ports are wanted; `None` while they would say nothing.
@@ -118,7 +121,8 @@ impl Ends {
     pub(super) fn deadline(&self) -> Option<NodeTime> {
         let start = self.now.as_ref().filter(|start| self.is_mute() && !start.ended && !self.is_seen(start))?;
         let measured = self.learned_of(start.phase).filter(|learned| learned.repeats);
-        let length = measured.map_or(self.expected, |learned| learned.length);
+        let expected = usize::try_from(start.phase).ok().and_then(|place| self.expected.get(place));
+        let length = measured.map(|learned| learned.length).or(expected.copied())?;
         (length.0 > 0).then(|| start.at.saturating_add(length))
     }
 
@@ -335,7 +339,7 @@ mod tests {
         // It is told after 9/8 of 110 ms, and lies where the rate fell, as far as the looks of that time tell: an eighth of 110 ms apart.
         assert!(within(&short, 79_000, 94_000), "{short:?}");
         // What does not repeat itself is not believed: from here on the time counts, until two agree again.
-        host.ends.expects(Nanos(100 * MS));
+        host.ends.expects(0, Nanos(100 * MS));
         let next = host.starts(1, &[(0, 110)], 250, true);
         assert!(within(&next, 100_000, 100_200), "{next:?}");
         host.starts(2, &[(0, 110)], 250, true);
@@ -346,8 +350,7 @@ mod tests {
     fn without_bytes_the_length_counts_that_the_service_expects() {
         let mut host = Host::new();
         assert!(host.starts(5, &[(0, 110)], 250, false).iter().all(Vec::is_empty), "of an unknown length");
-        host.ends.expects(Nanos(90 * MS));
-        host.ends.expects(Nanos(0));
+        host.ends.expects(0, Nanos(90 * MS));
         assert!(within(&host.starts(3, &[(0, 110)], 250, false), 90_000, 90_100));
         // What was measured goes before it, also where bytes are not to be had any more.
         host.starts(4, &[(0, 110)], 250, true);
@@ -358,13 +361,13 @@ mod tests {
     #[test]
     fn a_port_without_silence_tells_nothing_and_the_length_counts() {
         let mut host = Host::new();
-        host.ends.expects(Nanos(90 * MS));
+        host.ends.expects(0, Nanos(90 * MS));
         host.starts(3, &[(0, 250)], 250, true);
         let ends = host.starts(8, &[(0, 250)], 250, true);
         assert!(within(&ends, 90_000, 90_100), "{ends:?}");
         // Nor does one that carries next to nothing.
         let mut host = Host::new();
-        host.ends.expects(Nanos(90 * MS));
+        host.ends.expects(0, Nanos(90 * MS));
         host.noise = 1;
         host.starts(3, &[], 250, true);
         let ends = host.starts(8, &[], 250, true);
@@ -374,7 +377,7 @@ mod tests {
     #[test]
     fn who_tells_the_ends_is_never_looked_at() {
         let mut host = Host::new();
-        host.ends.expects(Nanos(90 * MS));
+        host.ends.expects(0, Nanos(90 * MS));
         for _ in 0..20 {
             host.ends.told();
             assert_eq!(host.start(&[(0, 110)], 250, true), Vec::<u64>::new());

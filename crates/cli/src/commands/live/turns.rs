@@ -88,7 +88,7 @@ fn activity(job: &TurnJob, now: u64) -> String {
     let since = job.since_ns.map_or(0, |since| now.saturating_sub(since));
     let left = job.until_ns.map_or(0, |until| until.saturating_sub(now));
     match job.activity() {
-        _ if job.has_no_ends => "takes no turns: it never says that it has ended".into(),
+        _ if job.has_no_ends => "takes no turns: nobody knows when it has ended".into(),
         TurnActivity::Unspecified => "unknown".into(),
         TurnActivity::Away => "computes".into(),
         TurnActivity::Ahead => "computes; may start".into(),

@@ -1,6 +1,7 @@
 //! The plan as text: candidates, the worst links, the jobs, and sentences.
 
 use circle::Mode;
+use job::Hold;
 use plan::{ByControl, Control, ControlMean, Evaluation, JobReport, Outcome, Reason, TurnReason};
 use units::Nanos;
 
@@ -192,6 +193,7 @@ fn jobs(ranking: &Ranking<'_>, best: &Evaluation) -> String {
                 (false, _) => "-",
                 (true, Control::Turns) if r.turns => "by turns",
                 (true, Control::Slots) if r.hold => "by slots",
+                (true, Control::Turns | Control::Slots) if job.hold == Hold::Never => "no: never",
                 (true, Control::Turns | Control::Slots) => "no: no gain",
                 (true, Control::Observe) => "no",
             }
