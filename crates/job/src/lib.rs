@@ -11,9 +11,11 @@ extern crate alloc;
 
 mod documents;
 mod job;
+mod measured;
 mod reader;
 
 pub use documents::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, JOBS_SCHEMA, JobDoc, JobsDoc, ModelDoc};
 pub use fabric::collective::{Collective, Endpoint};
 pub use job::{Candidate, Hold, Job, JobError, Placement, TrafficPhase, UnknownHold};
+pub use measured::MeasuredProfile;
 pub use reader::{ID_BYTES_MAX, JobsError, ReadFile, Reader, data_nics};

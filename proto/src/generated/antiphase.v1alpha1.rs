@@ -116,7 +116,7 @@ pub struct Job {
     pub gpus: u32,
     #[prost(message, optional, tag = "5")]
     pub slot: ::core::option::Option<Slot>,
-    /// From the profile, before headroom.
+    /// One iteration alone as the job is planned, before headroom: as declared, or as measured.
     #[prost(uint64, tag = "6")]
     pub solo_period_ns: u64,
     /// As its gate saw; absent before the first report.
@@ -161,6 +161,13 @@ pub struct Job {
     pub predicted_free_ns: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "22")]
     pub predicted_turns_ns: ::core::option::Option<u64>,
+    /// Where the job took turns and was measured to be another than declared: then it is planned with what was measured, `solo_period_ns`
+    /// is that, and this is what was declared. Else absent.
+    #[prost(uint64, optional, tag = "23")]
+    pub declared_period_ns: ::core::option::Option<u64>,
+    /// What it sends in an iteration, where it is planned with that because it was measured.
+    #[prost(uint64, optional, tag = "24")]
+    pub measured_up_ns: ::core::option::Option<u64>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]

@@ -52,8 +52,11 @@ export function links(all, open, pick, nothing) {
   ], rows.length ? rows : empty(7, nothing));
 }
 
-// The learned period, where it is not the declared one.
-const learned = (job) => (job.period_mismatch_ns ? [" ", html("span", { class: "state-drifting", title: "The period that was learned; its slot is made for the declared one" }, `≠ ${duration(job.period_mismatch_ns)}`)] : []);
+// The learned period, where it is not the planned one, and the declared one, where the job is planned as it was measured.
+const learned = (job) => [
+  ...(job.period_mismatch_ns ? [" ", html("span", { class: "state-drifting", title: "The period that was learned; it is planned with the other one" }, `≠ ${duration(job.period_mismatch_ns)}`)] : []),
+  ...(job.declared_period_ns ? [" ", html("span", { class: "state-drifting", title: "Declared; it is planned with the other one, which was measured" }, `(${duration(job.declared_period_ns)})`)] : []),
+];
 
 export function jobs(all, series, nothing) {
   const rows = all.slice(0, ROWS_MAX).map((job) => {

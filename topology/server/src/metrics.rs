@@ -37,7 +37,6 @@ pub struct Metrics {
     refused: IntCounter,
     stalled: IntCounter,
     turn_notes: IntCounter,
-    turn_notes_dropped: IntCounter,
     turn_orders: IntCounter,
     turn_grant: Histogram,
     turns_waiting: IntGauge,
@@ -73,7 +72,6 @@ impl Metrics {
             refused: IntCounter::new("connections_refused_total", "TCP connections refused because there were too many.")?,
             stalled: IntCounter::new("connections_stalled_total", "TCP connections cut because their clients stopped reading.")?,
             turn_notes: IntCounter::new("turn_notes_total", "Notes of agents about starts of jobs that take turns.")?,
-            turn_notes_dropped: IntCounter::new("turn_notes_dropped_total", "Such notes that found no room, or were past a limit.")?,
             turn_orders: IntCounter::new("turn_orders_total", "Orders to agents about starts of jobs that take turns.")?,
             turn_grant: seconds("turn_grant_seconds", "Time from a note that asks to its grant, where the way was free.", GRANT_BUCKETS)?,
             turns_waiting: IntGauge::new("turns_waiting", "Jobs that wait for their turn.")?,
@@ -98,7 +96,6 @@ impl Metrics {
         r.register(Box::new(metrics.refused.clone()))?;
         r.register(Box::new(metrics.stalled.clone()))?;
         r.register(Box::new(metrics.turn_notes.clone()))?;
-        r.register(Box::new(metrics.turn_notes_dropped.clone()))?;
         r.register(Box::new(metrics.turn_orders.clone()))?;
         r.register(Box::new(metrics.turn_grant.clone()))?;
         r.register(Box::new(metrics.turns_waiting.clone()))?;
@@ -143,11 +140,6 @@ impl Metrics {
     /// So many turn notes were taken in.
     pub fn turn_notes(&self, count: usize) {
         self.turn_notes.inc_by(count as u64);
-    }
-
-    /// So many turn notes were dropped.
-    pub fn turn_notes_dropped(&self, count: usize) {
-        self.turn_notes_dropped.inc_by(count as u64);
     }
 
     /// So many turn orders went out.

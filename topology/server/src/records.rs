@@ -1,8 +1,11 @@
 //! Between what the state machine wants kept and what a store keeps.
 
+use job::MeasuredProfile;
 use plan::Control;
 use state::{Commitment, Document, Record, Slot};
-use store::{AnswerRecord, Change, ControlRecord, FabricRecord, JobRecord, Key, LeaseRecord, PlanVersionRecord, SlotRecord};
+use store::{
+    AnswerRecord, Change, ControlRecord, FabricRecord, JobRecord, Key, LeaseRecord, MeasuredRecord, PlanVersionRecord, SlotRecord,
+};
 use units::{FabricTime, Nanos};
 
 use crate::resolve;
@@ -17,12 +20,13 @@ pub(crate) fn changes(record: &Record) -> Result<Vec<Change>, String> {
         Record::PlanVersion { plan_version, control } => {
             store::Record::PlanVersion(PlanVersionRecord { plan_version: *plan_version, control: Some(control_record(*control)) })
         }
-        Record::Job { name, document, lease, headroom_permille, hold_ended } => {
+        Record::Job { name, document, lease, headroom_permille, hold_ended, measured } => {
             let lease = lease.map(|(length, until)| LeaseRecord { length_ns: length.0, until_ns: until.0 });
             // The document is opaque to the state machine: it goes through as the value that this server put in.
             let document = resolve::kept(name, document)?;
             let hold_ended = hold_ended.as_deref().map(str::to_owned);
-            store::Record::Job(JobRecord { document, lease, headroom_permille: *headroom_permille, hold_ended })
+            let measured = measured.map(|m| MeasuredRecord { iteration_ns: m.iteration.0, sent_ns: m.sent.map(|sent| sent.0) });
+            store::Record::Job(JobRecord { document, lease, headroom_permille: *headroom_permille, hold_ended, measured })
         }
         Record::Slot(slot) => store::Record::Slot(slot.job.clone(), slot_record(slot)),
         Record::Key { key, at, answer } => {
@@ -44,13 +48,14 @@ pub(crate) fn record(kept: store::Record) -> Record {
         store::Record::PlanVersion(PlanVersionRecord { plan_version, control: kept }) => {
             Record::PlanVersion { plan_version, control: control(kept) }
         }
-        store::Record::Job(JobRecord { document, lease, headroom_permille, hold_ended }) => Record::Job {
+        store::Record::Job(JobRecord { document, lease, headroom_permille, hold_ended, measured }) => Record::Job {
             // `decode` made sure that this id is the name in the key.
             name: document.id.clone(),
             document: Document::new(document),
             lease: lease.map(|l| (Nanos(l.length_ns), FabricTime(l.until_ns))),
             headroom_permille,
             hold_ended: hold_ended.map(Into::into),
+            measured: measured.map(|m| MeasuredProfile { iteration: Nanos(m.iteration_ns), sent: m.sent_ns.map(Nanos) }),
         },
         store::Record::Slot(job, kept) => Record::Slot(slot(job, kept)),
         store::Record::Answer(key, AnswerRecord { at_ns, plan_version, slots, moved, score }) => {
@@ -147,8 +152,22 @@ mod tests {
             Record::PlanVersion { plan_version: u64::MAX, control: Control::Turns },
             Record::PlanVersion { plan_version: 1, control: Control::Slots },
             Record::PlanVersion { plan_version: 1, control: Control::Observe },
-            Record::Job { name: "a".into(), document: a, lease: Some((Nanos(1), FabricTime(2))), headroom_permille: 50, hold_ended: None },
-            Record::Job { name: "b".into(), document: b, lease: None, headroom_permille: 0, hold_ended: Some("it slips".into()) },
+            Record::Job {
+                name: "a".into(),
+                document: a,
+                lease: Some((Nanos(1), FabricTime(2))),
+                headroom_permille: 50,
+                hold_ended: None,
+                measured: None,
+            },
+            Record::Job {
+                name: "b".into(),
+                document: b,
+                lease: None,
+                headroom_permille: 0,
+                hold_ended: Some("it slips".into()),
+                measured: Some(MeasuredProfile { iteration: Nanos(7), sent: Some(Nanos(3)) }),
+            },
             Record::Slot(sample),
             Record::Key { key: "k\u{0}".into(), at: FabricTime(9), answer },
         ];
@@ -168,7 +187,7 @@ mod tests {
             assert_eq!(changes(&gone).unwrap().iter().map(removed).collect::<Vec<_>>(), gone.erases());
         }
         let document = Document::new(Arc::new(7));
-        let strange = Record::Job { name: "a".into(), document, lease: None, headroom_permille: 0, hold_ended: None };
+        let strange = Record::Job { name: "a".into(), document, lease: None, headroom_permille: 0, hold_ended: None, measured: None };
         assert!(changes(&strange).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! The thread that gives turns, with agents that are channels.
+//! What gives turns, with agents that are channels.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::{
@@ -100,8 +100,7 @@ impl Running {
 
     /// What a reader sees.
     fn look(&self) -> Arc<TurnsSnapshot> {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(self.thread.handle.look()).unwrap()
+        self.thread.handle.look().unwrap()
     }
 
     /// What `/metrics` answers, of an empty plan.
@@ -215,7 +214,7 @@ fn a_reader_sees_who_sends_and_who_waits() {
     running.thread.stop();
 }
 
-/// What a look costs the thread, which gives no turns meanwhile: printed.
+/// What a look takes, in which no turns are given: printed.
 #[test]
 fn a_look_at_ten_thousand_jobs_is_short() {
     const GROUPS: u64 = 5_000;

@@ -78,6 +78,8 @@ pub enum Record {
         headroom_permille: u32,
         /// Why it is not held to a slot any more, where that is so.
         hold_ended: Option<Arc<str>>,
+        /// What was measured of it, where it is planned with that.
+        measured: Option<job::MeasuredProfile>,
     },
     /// A job's slot; its expiry is not kept.
     Slot(Slot),
@@ -228,7 +230,7 @@ pub struct Notice {
     pub at: FabricTime,
     /// How much it matters.
     pub severity: Severity,
-    /// One word: committed, released, moved, drift, period_mismatch, let_go, lost, connected, quarantined, trusted, expired, headroom,
+    /// One word: committed, released, moved, drift, period_mismatch, measured, let_go, lost, connected, quarantined, trusted, expired, headroom,
     /// fabric, store, turns, observe, more.
     pub kind: &'static str,
     /// One line.

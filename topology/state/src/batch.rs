@@ -87,7 +87,7 @@ impl Batch {
 
 fn job_records(old: Option<&Job>, new: &Job, out: &mut Vec<Record>) {
     let same = |o: &Job| {
-        (o.lease, o.headroom_permille, &o.hold_ended) == (new.lease, new.headroom_permille, &new.hold_ended)
+        (o.lease, o.headroom_permille, &o.hold_ended, o.measured) == (new.lease, new.headroom_permille, &new.hold_ended, new.measured)
             && o.definition.document == new.definition.document
     };
     // Another slot does not write the document again: a document may have a megabyte, a slot has some hundred bytes.
@@ -98,6 +98,7 @@ fn job_records(old: Option<&Job>, new: &Job, out: &mut Vec<Record>) {
             lease: new.lease.map(|l| (l.length, l.until)),
             headroom_permille: new.headroom_permille,
             hold_ended: new.hold_ended.clone(),
+            measured: new.measured,
         });
     }
     if old.is_none_or(|o| o.slot != new.slot) {

@@ -9,12 +9,14 @@ use alloc::{
 };
 
 use fabric::{Fabric, route::Routing};
+use job::MeasuredProfile;
 use units::{FabricTime, Nanos};
 
 use crate::{
     Change, Commit, Commitment, Config, JobDefinition, Notice, Refusal, Reply, RequestId, Severity, Slot,
     check::{check, distinct, limit},
     config::{COMMIT_JOBS_MAX, HEADROOM_MAX_PERMILLE, HEADROOM_STEP_PERMILLE, JOBS_MAX, KEY_BYTES_MAX, KEY_SLOTS_MAX, KEYS_MAX},
+    measured::{as_planned, differs},
     plan::{Installed, Job, KeyUse, Lease, Load, Name, Plan},
     transaction::{Settled, Transaction},
     watch::HoldEnd,
@@ -33,6 +35,8 @@ pub(crate) enum Queued {
     Realign { job: Name, plan_version: u64, error: i64 },
     /// Holding a job to its slot of this plan version has to end.
     LetGo { job: Name, plan_version: u64, why: HoldEnd },
+    /// Jobs were measured to be others than they are planned.
+    Measure { jobs: Vec<(Name, MeasuredProfile)> },
 }
 
 /// What a change did, to be told when it is durable.
@@ -50,7 +54,7 @@ impl Queued {
     pub(crate) fn request(&self) -> Option<RequestId> {
         match self {
             Self::Asked { request, .. } => Some(*request),
-            Self::Expire { .. } | Self::Lengthen { .. } | Self::Realign { .. } | Self::LetGo { .. } => None,
+            Self::Expire { .. } | Self::Lengthen { .. } | Self::Realign { .. } | Self::LetGo { .. } | Self::Measure { .. } => None,
         }
     }
 
@@ -67,6 +71,7 @@ impl Queued {
             Self::Lengthen { job, plan_version } => lengthen(now, plan, config, &job, plan_version),
             Self::Realign { job, plan_version, error } => realign(now, plan, config, &job, plan_version, error),
             Self::LetGo { job, plan_version, why } => let_go(now, plan, config, &job, plan_version, why),
+            Self::Measure { jobs } => measure(now, plan, config, &jobs),
         }
     }
 }
@@ -199,7 +204,9 @@ fn remember(plan: &mut Plan, now: FabricTime, key: String, answer: Commitment) -
 fn new_job(name: Name, definition: JobDefinition, load: Arc<Load>, lease: Option<Lease>, config: &Config) -> Job {
     let slot = Slot::none(&name);
     let headroom_permille = config.headroom_permille.min(HEADROOM_MAX_PERMILLE);
-    Job { name, definition: Arc::new(definition), load, lease, headroom_permille, hold_ended: None, slot, component: None }
+    let definition = Arc::new(definition);
+    let planned = Arc::clone(&definition);
+    Job { name, definition, measured: None, planned, load, lease, headroom_permille, hold_ended: None, slot, component: None }
 }
 
 /// Takes jobs away and re-plans those that they met.
@@ -276,8 +283,9 @@ fn set_fabric(
     let drafted = drafted(plan, config, |transaction| {
         for (definition, load) in loads {
             let Some(old) = transaction.plan.job(&definition.job.name).cloned() else { continue };
-            // The old component names links of the old fabric.
-            let job = Job { definition: Arc::new(definition), load, component: None, ..(*old).clone() };
+            // What was measured was measured on links that are gone, and the old component names them.
+            let definition = Arc::new(definition);
+            let job = Job { planned: Arc::clone(&definition), definition, measured: None, load, component: None, ..(*old).clone() };
             transaction.put(&old.name, Some(Arc::new(job)));
         }
         transaction.settle(&all, &BTreeSet::new())
@@ -363,6 +371,48 @@ fn let_go(now: FabricTime, plan: &mut Plan, config: &Config, name: &Name, plan_v
     let mut notices = alloc::vec![notice(now, Severity::Warning, "let_go", Some(name), plan.version, said)];
     notices.extend(moved_notices(now, &settled, plan.version));
     Ok(Done { notices, touched, ..Done::default() })
+}
+
+/// Plans jobs anew as they were measured, and with them those that they meet.
+fn measure(now: FabricTime, plan: &mut Plan, config: &Config, measured: &[(Name, MeasuredProfile)]) -> Result<Done, Refusal> {
+    let Some(installed) = plan.installed.clone() else { return Ok(Done::default()) };
+    let mut others = Vec::new();
+    for (name, measured) in measured {
+        // A commit that came before may have declared what was measured, or released the job.
+        let Some(old) = plan.job(name).filter(|job| differs(job, *measured)).cloned() else { continue };
+        let planned = as_planned(&old.definition, Some(*measured));
+        let load = Arc::new(check(&installed, &planned)?);
+        others.push(Arc::new(Job { measured: Some(*measured), planned, load, ..(*old).clone() }));
+    }
+    if others.is_empty() {
+        return Ok(Done::default());
+    }
+    let (settled, touched) = drafted(plan, config, |transaction| {
+        let mut dirty = BTreeSet::new();
+        for job in &others {
+            dirty.insert(job.name.clone());
+            dirty.extend(transaction.members(job));
+            transaction.put(&job.name, Some(job.clone()));
+        }
+        transaction.settle(&dirty, &BTreeSet::new())
+    })?;
+    let mut notices: Vec<Notice> = others.iter().map(|job| measured_notice(now, job, plan.version)).collect();
+    notices.extend(moved_notices(now, &settled, plan.version));
+    Ok(Done { notices, touched, ..Done::default() })
+}
+
+fn measured_notice(now: FabricTime, job: &Job, plan_version: u64) -> Notice {
+    let (planned, declared) = (&job.planned.job, &job.definition.job);
+    let said = format!(
+        "job {} takes {} alone and sends for {} of it, as measured; {} and {} were declared: it is planned as measured until it is \
+         committed with another profile",
+        job.name,
+        planned.period,
+        Nanos(planned.up()),
+        declared.period,
+        Nanos(declared.up())
+    );
+    notice(now, Severity::Warning, "measured", Some(&job.name), plan_version, said)
 }
 
 /// `a, b, c and 5 more`.

@@ -123,10 +123,10 @@ impl<'a> ComponentProblem<'a> {
         // A slot needs a period that fits; turns need none, so what ended a hold in slots is nothing to them.
         let is_let_go = |job: &Job| job.hold_ended.is_some() && config.control == Control::Slots;
         let member = |(job, period): (&'a Arc<Job>, &Nanos)| Member {
-            iteration: job.definition.job.period,
+            iteration: job.planned.job.period,
             period: *period,
-            gpus: job.definition.job.gpus,
-            hold: if is_let_go(job) { Hold::Never } else { job.definition.job.hold },
+            gpus: job.planned.job.gpus,
+            hold: if is_let_go(job) { Hold::Never } else { job.planned.job.hold },
             demands: &job.load.demands,
             peaks: &job.load.peaks,
         };
@@ -214,7 +214,7 @@ impl<'a> ComponentProblem<'a> {
     fn turn_groups(&self, taking: &Taking) -> Vec<Arc<TurnGroup>> {
         let job = |j: &usize| {
             let job = &self.jobs[*j];
-            TurnJob { name: job.name.clone(), leader_host: job.definition.hosts.first().map_or("", |h| h).into() }
+            TurnJob { name: job.name.clone(), leader_host: job.planned.hosts.first().map_or("", |h| h).into() }
         };
         // A permission ahead saves the way to the service, where there is one.
         let group = |a: Arbitrated| TurnGroup { jobs: a.jobs.iter().map(job).collect(), group: ::turns::Group { ahead: true, ..a.group } };

@@ -66,6 +66,9 @@ pub const DRIFT_END_REPORTS: u32 = 4 * DRIFT_REPORTS;
 /// One slip in fewer iterations than this ends a hold that has had its headroom: a slip waits for most of a period, so slips
 /// alone then cost a tenth of the time, beside a headroom of as much.
 pub const SLIPS_END_ONE_IN: u64 = 10;
+/// One slip in fewer iterations than this ends a hold at once: a job whose every second start slips repeats otherwise than its slot,
+/// and a headroom of two per cent more, three times, would only make it pay for longer.
+pub const SLIPS_HOPELESS_ONE_IN: u64 = 2;
 /// An agent leaves quarantine when its clock's bound is below this share of the slack, so that it does not flap.
 pub const TRUST_PERMILLE: u32 = 750;
 /// How long internal changes wait after the store failed.

@@ -6,7 +6,10 @@ use fabric::Fabric;
 use job::{Job, Placement};
 use units::Nanos;
 
-use crate::{Document, RequestId, SessionId, Ticket, turns::Judged};
+use crate::{
+    Document, RequestId, SessionId, Ticket,
+    turns::{Judged, MeasuredJobs},
+};
 
 /// A job as committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,6 +167,8 @@ pub enum Event {
     },
     /// The turns of a group were compared with running free ([`crate::turns::Turns::poll_judged`]).
     Judged(Judged),
+    /// Jobs that take turns were measured ([`crate::turns::Turns::poll_measured`]).
+    Measured(MeasuredJobs),
     /// A batch is durable.
     Persisted {
         /// The batch.

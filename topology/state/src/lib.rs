@@ -27,6 +27,7 @@ mod event;
 mod ids;
 mod learned;
 mod leases;
+mod measured;
 mod outlook;
 mod plan;
 mod restore;

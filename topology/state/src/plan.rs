@@ -7,10 +7,11 @@ use alloc::{
 };
 
 use fabric::{Fabric, route::Routing};
+use job::MeasuredProfile;
 use plan::{LinkDemands, can_exceed};
 use units::{FabricTime, LinkId, Nanos};
 
-use crate::{Commitment, JobDefinition, Slot, component::Component};
+use crate::{Commitment, JobDefinition, Slot, component::Component, turns::TurnGroup};
 
 /// A job's name, shared by all that refer to it.
 pub(crate) type Name = Arc<str>;
@@ -51,7 +52,13 @@ pub(crate) struct Lease {
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub(crate) name: Name,
+    /// As it was committed.
     pub(crate) definition: Arc<JobDefinition>,
+    /// What was measured of it, where that is another job than the one declared.
+    pub(crate) measured: Option<MeasuredProfile>,
+    /// As it is planned: as committed, or as measured.
+    pub(crate) planned: Arc<JobDefinition>,
+    /// Of the job as it is planned.
     pub(crate) load: Arc<Load>,
     pub(crate) lease: Option<Lease>,
     pub(crate) headroom_permille: u32,
@@ -61,6 +68,14 @@ pub(crate) struct Job {
     pub(crate) slot: Slot,
     /// With whom it meets on links that can be over capacity, itself included; `None`: with nobody.
     pub(crate) component: Option<Arc<Component>>,
+}
+
+impl Job {
+    /// The group in which it takes turns.
+    pub(crate) fn turn_group(&self) -> Option<&Arc<TurnGroup>> {
+        let takes = |group: &&Arc<TurnGroup>| group.jobs.iter().any(|job| job.name == self.name);
+        self.component.as_ref()?.turns.iter().find(takes)
+    }
 }
 
 /// A job on a link.

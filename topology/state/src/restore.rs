@@ -9,6 +9,7 @@ use alloc::{
 
 use circle::Ticks;
 use fabric::{Fabric, route::Routing};
+use job::MeasuredProfile;
 use plan::Holding;
 use units::{FabricTime, Nanos};
 
@@ -16,6 +17,7 @@ use crate::{
     Commitment, Config, Document, JobDefinition, Record, Refusal, Slot,
     check::{check, distinct},
     component::{ComponentProblem, groups},
+    measured::as_planned,
     plan::{Installed, Job, KeyUse, Lease, Name, Plan},
 };
 
@@ -56,6 +58,8 @@ pub struct RestoredJob {
     pub headroom_permille: u32,
     /// Why it is not held to a slot any more, where that is so.
     pub hold_ended: Option<Arc<str>>,
+    /// What was measured of it, where it is planned with that.
+    pub measured: Option<MeasuredProfile>,
 }
 
 /// Why a state cannot be made from what was kept.
@@ -120,10 +124,10 @@ impl Restored {
                 Record::PlanVersion { plan_version, .. } => out.plan_version = plan_version,
                 Record::Slot(slot) => out.slots.push(slot),
                 Record::Key { key, at, answer } => out.keys.push((key, at, answer)),
-                Record::Job { name, document, lease, headroom_permille, hold_ended } => {
+                Record::Job { name, document, lease, headroom_permille, hold_ended, measured } => {
                     let Some(f) = &out.fabric else { return Err(RestoreError::NoFabric { job: name }) };
                     let definition = job(&f.fabric, &name, &document).map_err(|reason| RestoreError::Document { key, reason })?;
-                    out.jobs.push(RestoredJob { definition, lease, headroom_permille, hold_ended });
+                    out.jobs.push(RestoredJob { definition, lease, headroom_permille, hold_ended, measured });
                 }
                 Record::Fabric { .. } | Record::JobGone { .. } | Record::KeyGone { .. } => {}
             }
@@ -148,18 +152,20 @@ pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Resu
     let mut slots: BTreeMap<String, Slot> = slots.into_iter().map(|s| (s.job.clone(), s)).collect();
     let definitions: Vec<JobDefinition> = jobs.iter().map(|j| j.definition.clone()).collect();
     let names: BTreeSet<Name> = distinct(&definitions)?;
-    for RestoredJob { definition, lease, headroom_permille, hold_ended } in jobs {
+    for RestoredJob { definition, lease, headroom_permille, hold_ended, measured } in jobs {
         let name = Name::from(definition.job.name.as_str());
         let installed = plan.installed.clone().ok_or_else(|| RestoreError::NoFabric { job: name.to_string() })?;
         // A job is checked as on a commit: what this version of the service refuses stops the start and is not dropped.
-        let load = Arc::new(check(&installed, &definition)?);
+        let definition = Arc::new(definition);
+        let planned = as_planned(&definition, measured);
+        let load = Arc::new(check(&installed, &planned)?);
         // A new slot would move a job that may still run in the old one, so a missing slot is an error.
         let slot = slots.remove(&*name).ok_or_else(|| RestoreError::NoSlot { job: name.to_string() })?;
         let slot = Slot { expires: FabricTime(0), ..slot };
         // Renewals by reports were not kept: agents get a whole lease to come back.
         let lease = lease.map(|(length, until)| Lease { length, until: until.max(now.saturating_add(length)) });
         let job =
-            Job { name: name.clone(), definition: Arc::new(definition), load, lease, headroom_permille, hold_ended, slot, component: None };
+            Job { name: name.clone(), definition, measured, planned, load, lease, headroom_permille, hold_ended, slot, component: None };
         plan.replace(&name, Some(Arc::new(job)));
     }
     for group in groups(&plan, &names).into_iter().filter(|g| g.len() > 1) {

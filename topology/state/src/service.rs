@@ -106,6 +106,7 @@ impl Service {
             Event::PlanAck { session, plan_version } => self.acknowledged(now, session, plan_version),
             Event::Report { session, report } => self.report(now, session, &report),
             Event::Judged(judged) => self.judged(now, &judged),
+            Event::Measured(measured) => self.measured(&measured),
             Event::Persisted { ticket } => {
                 // Only the batch under way can be answered: a stray ticket of another batch changes nothing.
                 if let Some(batch) = self.under_way.take_if(|b| b.ticket == ticket) {
@@ -182,6 +183,13 @@ impl Service {
         let Judged { jobs, verdict } = judged;
         if !verdict.is_new {
             return;
+        }
+        for name in jobs.iter().filter(|name| self.view.plan.job(name).is_some()) {
+            if verdict.hold {
+                self.view.let_go.remove(name);
+            } else {
+                self.view.let_go.insert(name.clone());
+            }
         }
         let names = listed(jobs.iter().map(|name| &**name), jobs.len());
         let (severity, does) =
@@ -309,6 +317,10 @@ impl Service {
             // Reports renew leases past what the plan says, so an unchanged lease of the plan does not overwrite the renewed one.
             if old.is_none() || old.and_then(|j| j.lease) != lease {
                 self.view.leases.set(name, lease.map(|l| l.until));
+            }
+            // Another group is compared anew, and takes turns until then.
+            if self.view.let_go.contains(name) && new.and_then(|j| j.turn_group()) != old.and_then(|j| j.turn_group()) {
+                self.view.let_go.remove(name);
             }
             match slot {
                 None => drop(self.view.watches.remove(name)),

@@ -100,7 +100,7 @@ impl Service {
             let Some(job) = self.view.plan.job(&gate.job).filter(|j| *j.slot.leader_host == *host).cloned() else { continue };
             // A job in quarantine is not held, so it has no slot to be late for.
             let held = job.slot.hold && self.view.agents.at(&host).is_some_and(|a| !a.quarantined.contains(&job.name));
-            let declared = job.definition.job.period;
+            let declared = job.planned.job.period;
             let predicted = job.component.as_ref().and_then(|c| c.times(&job.name)).map_or(declared, |(_, interleaved)| interleaved);
             let watch = self.view.watches.entry(job.name.clone()).or_default();
             let Heard { mut wanted, learned } = watch.report(now, &job.slot, held, Expected { declared, predicted }, gate);
@@ -126,13 +126,18 @@ impl Service {
 
     /// Says when a job's period turns out to be another than declared, and when it no longer is.
     fn say_learned(&mut self, now: FabricTime, host: &str, job: &Job, learned: Option<Learned>) {
-        let declared = job.definition.job.period;
+        let declared = job.planned.job.period;
         let (severity, said) = match learned {
             None => return,
-            Some(Learned::Differs(period)) => {
-                (Severity::Warning, format!("job {} repeats every {period}, but {declared} was declared", job.name))
-            }
-            Some(Learned::Agrees(period)) => (Severity::Info, format!("job {} repeats every {period}, as declared", job.name)),
+            Some(Learned::Differs(period)) => (
+                Severity::Warning,
+                format!(
+                    "job {} repeats every {period}, but {declared} was {}",
+                    job.name,
+                    if job.measured.is_some() { "measured" } else { "declared" }
+                ),
+            ),
+            Some(Learned::Agrees(period)) => (Severity::Info, format!("job {} repeats every {period}, as planned", job.name)),
         };
         self.job_notice(now, severity, "period_mismatch", host, &job.name, said);
     }

@@ -116,7 +116,7 @@ impl<'a> Transaction<'a> {
 
     /// A job that meets nobody.
     fn alone(&self, job: &Arc<Job>) -> Job {
-        let period = slot::period(job.definition.job.period, job.headroom_permille);
+        let period = slot::period(job.planned.job.period, job.headroom_permille);
         // Any offset is good for a job that meets nobody, so the old one stays: nothing moves without need.
         let offset = if job.slot.period == period { job.slot.offset } else { Nanos(0) };
         // Half of the period is the largest slack that a slot has: this job may drift as it likes.
@@ -128,7 +128,7 @@ impl<'a> Transaction<'a> {
     fn together(&self, group: &[Arc<Job>], fresh: &BTreeSet<Name>) -> Result<Vec<Job>, Refusal> {
         // The largest headroom counts: a job that slipped keeps its room whomever it meets.
         let headroom = group.iter().map(|j| j.headroom_permille).max().unwrap_or(0);
-        let solos: Vec<Nanos> = group.iter().map(|j| j.definition.job.period).collect();
+        let solos: Vec<Nanos> = group.iter().map(|j| j.planned.job.period).collect();
         let periods = slot::periods(&solos, headroom);
         let problem = ComponentProblem::new(self.plan, self.config, group, &periods)?;
         let stays = |(job, period): (&Arc<Job>, &Nanos)| {
@@ -206,7 +206,7 @@ impl<'a> Transaction<'a> {
             hold: kept.hold,
             turns: kept.turns,
             expires: FabricTime(0),
-            leader_host: job.definition.hosts.first().cloned().unwrap_or_default(),
+            leader_host: job.planned.hosts.first().cloned().unwrap_or_default(),
         };
         // Plan version 0 is before every plan: the slot of a job that has none yet.
         if slot != job.slot || slot.plan_version == 0 {
@@ -251,7 +251,9 @@ mod tests {
         let name = Name::from(name);
         let job = Job {
             name: name.clone(),
-            definition: Arc::new(definition),
+            definition: Arc::new(definition.clone()),
+            measured: None,
+            planned: Arc::new(definition),
             load,
             lease: None,
             headroom_permille: 50,

@@ -1,7 +1,7 @@
 //! What reads need: the durable plan, and what agents say.
 
 use alloc::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     string::{String, ToString},
     sync::Arc,
     vec::Vec,
@@ -10,6 +10,7 @@ use alloc::{
 use circle::Phase;
 use fabric::{Fabric, route::Routing};
 use fluid::IterationTimes;
+use job::MeasuredProfile;
 use units::{FabricTime, LinkId, Nanos, Rate};
 
 use crate::{
@@ -34,6 +35,8 @@ pub struct View {
     pub(crate) agents: Agents,
     pub(crate) leases: Leases,
     pub(crate) watches: BTreeMap<Name, Watch>,
+    /// Jobs that are to take turns, and were let go: what was measured was no better.
+    pub(crate) let_go: BTreeSet<Name>,
 }
 
 /// How a job does.
@@ -108,7 +111,15 @@ pub struct AgentView<'a> {
 
 impl View {
     pub(crate) fn new(config: Config, plan: Plan) -> Self {
-        Self { now: FabricTime(0), config, plan, agents: Agents::default(), leases: Leases::default(), watches: BTreeMap::new() }
+        Self {
+            now: FabricTime(0),
+            config,
+            plan,
+            agents: Agents::default(),
+            leases: Leases::default(),
+            watches: BTreeMap::new(),
+            let_go: BTreeSet::new(),
+        }
     }
 
     /// The version of the plan; 0 before the first change.
@@ -230,10 +241,22 @@ impl View {
 }
 
 impl<'a> JobView<'a> {
-    /// The job as committed.
+    /// The job as it is planned: as committed, or as measured.
     #[must_use]
     pub fn definition(&self) -> &'a JobDefinition {
-        &self.job.definition
+        &self.job.planned
+    }
+
+    /// What was measured of it, where it is planned with that and not with what was declared.
+    #[must_use]
+    pub fn measured(&self) -> Option<MeasuredProfile> {
+        self.job.measured
+    }
+
+    /// One iteration alone, as declared.
+    #[must_use]
+    pub fn declared_period(&self) -> Nanos {
+        self.job.definition.job.period
     }
 
     /// Its name.
@@ -256,6 +279,11 @@ impl<'a> JobView<'a> {
         self.job.headroom_permille
     }
 
+    /// Whether it takes turns now: it is to, and its group was not let go.
+    fn takes_turns(&self) -> bool {
+        self.job.slot.turns && !self.view.let_go.contains(&self.job.name)
+    }
+
     /// How it does.
     #[must_use]
     pub fn state(&self) -> JobState {
@@ -263,7 +291,7 @@ impl<'a> JobView<'a> {
         match watch.zip(self.report().map(|(_, report)| report)) {
             // The order of the arms is the order of weight: no fresh report, then no hold, then a gate that is open, then a drift.
             None => JobState::Committed,
-            Some(_) if !self.job.slot.hold && !self.job.slot.turns => JobState::Free,
+            Some(_) if !self.job.slot.hold && !self.takes_turns() => JobState::Free,
             Some((_, last)) if last.fail_opens.saturating_mul(2) > last.iterations => JobState::Open,
             Some((watch, _)) if watch.drifting => JobState::Drifting,
             Some(_) => JobState::Held,

@@ -54,7 +54,7 @@ fn agents_are_told_to_hold_only_the_jobs_that_are_held() {
     assert_eq!(told(&driver, 14), [("d".into(), false)]);
     for (session, job) in [(1, "a"), (10, "c")] {
         let plan_version = driver.slot(job).plan_version;
-        let gate = GateReport { job: job.into(), plan_version, iterations: 30, slips: 20, phase_error: Some(0), ..GateReport::default() };
+        let gate = GateReport { job: job.into(), plan_version, iterations: 30, slips: 10, phase_error: Some(0), ..GateReport::default() };
         let clock = Some(ClockQuality { bound: Nanos(1), rtt: Nanos(2) });
         let report = AgentReport { clock, gates: vec![gate] };
         // What a free job reports of slips asks for nothing.

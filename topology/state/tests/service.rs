@@ -331,14 +331,14 @@ fn slips_lengthen_the_period_of_the_whole_component() {
     report(&mut driver, 1, 0, vec![slips]);
     assert_eq!(driver.slot("a").plan_version, 3, "a report about the older slot");
     for _ in 0..20 {
-        let slips = gate(&driver, "a", 20, 20, 0);
+        let slips = gate(&driver, "a", 20, 5, 0);
         report(&mut driver, 1, 0, vec![slips]);
     }
     // A job writes its report itself: what it says raises others by three steps of 20 and no more. Then its hold ends.
     assert_eq!(driver.service.view().job("b").unwrap().headroom_permille(), 50 + 3 * 20);
     assert!(!driver.slot("a").hold && driver.kinds().contains(&"let_go"));
     for _ in 0..20 {
-        let slips = gate(&driver, "b", 20, 20, 0);
+        let slips = gate(&driver, "b", 20, 5, 0);
         report(&mut driver, 2, 0, vec![slips]);
     }
     assert_eq!(driver.service.view().job("b").unwrap().headroom_permille(), 50 + 3 * 20, "b is not held either");

@@ -3,9 +3,14 @@
 
 mod world;
 
-use antiphase_state::{Config, JobState, Service};
+use antiphase_state::{
+    AgentReport, Config, Event, GateReport, JobState, Service, SessionId,
+    turns::{Judged, MeasuredJobs, Verdict},
+};
+use job::MeasuredProfile;
 use plan::Control;
-use world::{Driver, restored};
+use units::Nanos;
+use world::{Driver, MS, restored};
 
 /// Between leaves 1 and 2, one after the other; C is elsewhere.
 const A: (&str, &str) = ("a", "100 0-40 h1,h5");
@@ -103,4 +108,93 @@ fn where_nobody_is_to_be_held_nobody_is_and_the_rest_is_predicted() {
     assert_eq!(said(&again), [outlook.to_string()]);
     driver.release(&["b"]);
     assert_eq!(said(&driver)[1], "control = observe: turns would make none of 2 jobs faster");
+}
+
+fn measured(jobs: &[(&str, u64, Option<u64>)]) -> Event {
+    let of = |ms: u64| Nanos(ms * MS);
+    let one =
+        |&(job, iteration, sent): &(&str, u64, Option<u64>)| (job.into(), MeasuredProfile { iteration: of(iteration), sent: sent.map(of) });
+    Event::Measured(MeasuredJobs(jobs.iter().map(one).collect()))
+}
+
+#[test]
+fn jobs_that_are_others_than_declared_are_planned_as_measured() {
+    let mut driver = service(Control::Turns);
+    driver.commit(&[A, B]);
+    let planned = |driver: &Driver, job: &str| {
+        let view = driver.service.view();
+        let job = view.job(job).unwrap();
+        let ms = |time: Nanos| time.0 / MS;
+        (ms(job.definition().job.period), ms(Nanos(job.definition().job.up())), job.measured().is_some(), job.slot().turns)
+    };
+    // 5 % of 100 ms, of the iteration and of what it sends, is no other job.
+    driver.handle(measured(&[("a", 105, Some(45)), ("b", 95, Some(35))]));
+    assert_eq!((planned(&driver, "a"), driver.service.view().plan_version()), ((100, 40, false, true), 2));
+    // Of jobs that nobody knows any more nothing is planned.
+    driver.handle(measured(&[("a", 134, Some(50)), ("b", 134, None), ("gone", 134, None)]));
+    assert_eq!((planned(&driver, "a"), planned(&driver, "b")), ((134, 50, true, true), (134, 40, true, true)));
+    assert_eq!(driver.kinds().iter().filter(|kind| **kind == "measured").count(), 2);
+    let said = &driver.notices.iter().find(|n| n.kind == "measured").unwrap().message;
+    assert!(said.contains("takes 134.000 ms alone and sends for 50.000 ms of it") && said.contains("100.000 ms and 40.000 ms"), "{said}");
+    assert_eq!(driver.service.view().job("a").unwrap().declared_period(), Nanos(100 * MS));
+    // It stays so over a restart and a commit of the same job, until another profile is declared.
+    let config = Config { control: Control::Turns, ..Config::default() };
+    let mut again = Driver::new(Service::restore(config, driver.now, restored(&driver.batches.concat())).unwrap());
+    assert_eq!(planned(&again, "a"), (134, 50, true, true));
+    again.commit(&[A]);
+    assert_eq!(planned(&again, "a"), (134, 50, true, true));
+    again.commit(&[("a", "134 0-40 h1,h5")]);
+    assert_eq!(planned(&again, "a"), (134, 40, false, true));
+    // Jobs that send most of the time fit beside nobody: they take no turns any more.
+    driver.handle(measured(&[("a", 134, Some(126)), ("b", 134, Some(126))]));
+    assert_eq!(planned(&driver, "a"), (134, 126, true, false));
+    // What is measured of jobs that run as they come is measured beside others.
+    driver.handle(measured(&[("a", 300, None), ("b", 300, None)]));
+    assert_eq!(planned(&driver, "a"), (134, 126, true, false));
+}
+
+#[test]
+fn what_is_measured_beside_others_says_nothing_of_a_job() {
+    let mut driver = service(Control::Turns);
+    // c meets nobody, x is nobody, and by slots a period that differs ends a hold.
+    driver.commit(&[A, B, C]);
+    let before = driver.service.view().plan_version();
+    driver.handle(measured(&[("c", 300, None), ("x", 300, None)]));
+    assert_eq!(driver.service.view().plan_version(), before);
+    // Three that send for 40 % of the time each wait for each other however they take turns.
+    let mut full = service(Control::Turns);
+    full.commit(&[A, B, ("d", "100 0-40 h3,h7")]);
+    let predicted = full.service.view().job("a").unwrap().interleaved().unwrap();
+    assert!(predicted > Nanos(105 * MS), "{predicted}");
+    let before = full.service.view().plan_version();
+    full.handle(measured(&[("a", 130, None)]));
+    assert_eq!(full.service.view().plan_version(), before);
+}
+
+/// Jobs whose group was let go run as they come, and are shown so until another group is made.
+#[test]
+fn jobs_that_were_let_go_are_free() {
+    let mut driver = service(Control::Turns);
+    driver.commit(&[A, B, C]);
+    driver.hello(1, "h1");
+    let report = |driver: &mut Driver| {
+        let plan_version = driver.slot("a").plan_version;
+        let gate = GateReport { job: "a".into(), plan_version, iterations: 10, ..GateReport::default() };
+        driver.handle(Event::Report { session: SessionId(1), report: AgentReport { clock: None, gates: vec![gate] } });
+        driver.service.view().job("a").unwrap().state()
+    };
+    let judged = |hold| {
+        let verdict = Verdict { hold, is_new: true, held_over_free: 1.02, worst: 1.02 };
+        Event::Judged(Judged { jobs: vec!["a".into(), "b".into()], verdict })
+    };
+    assert_eq!(report(&mut driver), JobState::Held);
+    driver.handle(judged(false));
+    assert_eq!(report(&mut driver), JobState::Free);
+    driver.handle(judged(true));
+    assert_eq!(report(&mut driver), JobState::Held);
+    driver.handle(judged(false));
+    driver.commit(&[("c", "100 0-30 h9,h13")]);
+    assert_eq!(report(&mut driver), JobState::Free, "its group is as it was");
+    driver.commit(&[("b", "100 0-35 h2,h6")]);
+    assert_eq!(report(&mut driver), JobState::Held, "another group");
 }

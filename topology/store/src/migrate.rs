@@ -45,5 +45,5 @@ fn job_from_1(key: &str, bytes: &[u8]) -> Result<Vec<u8>, RecordError> {
     // Schema 1 kept the document as a text inside the JSON, so it is parsed a second time.
     let document: JobDoc = serde_json::from_str(&old.document).map_err(|e| RecordError::new(key, &format!("document: {e}")))?;
     let JobRecord1 { lease, headroom_permille, .. } = old;
-    Record::Job(JobRecord { document: Arc::new(document), lease, headroom_permille, hold_ended: None }).encode()
+    Record::Job(JobRecord { document: Arc::new(document), lease, headroom_permille, hold_ended: None, measured: None }).encode()
 }

@@ -116,6 +116,20 @@ pub struct JobRecord {
     /// Why it is not held to a slot any more; absent where that is not so, and in records of before that could be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold_ended: Option<String>,
+    /// What was measured of it, where it is planned with that; absent otherwise, and in records of before that could be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<MeasuredRecord>,
+}
+
+/// What was measured of a job. Times are nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeasuredRecord {
+    /// One iteration, without its waits.
+    pub iteration_ns: u64,
+    /// How long it sends in an iteration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_ns: Option<u64>,
 }
 
 /// The lease of a job.
@@ -290,7 +304,13 @@ mod tests {
     }
 
     fn job(text: &str, lease: Option<LeaseRecord>) -> Record {
-        Record::Job(JobRecord { document: Arc::new(JobDoc::parse(text).unwrap()), lease, headroom_permille: 50, hold_ended: None })
+        Record::Job(JobRecord {
+            document: Arc::new(JobDoc::parse(text).unwrap()),
+            lease,
+            headroom_permille: 50,
+            hold_ended: None,
+            measured: None,
+        })
     }
 
     #[test]

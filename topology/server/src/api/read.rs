@@ -119,8 +119,8 @@ impl Api {
     pub async fn exposition(&self) -> Result<String, ApiError> {
         let snapshot = self.snapshot().await?;
         let links = self.0.controller.links().await?;
-        // Whatever has become of the thread that gives turns, the rest is told.
-        let turns = self.0.controller.look_at_turns().await.ok();
+        // Whatever has become of turns, the rest is told.
+        let turns = self.0.controller.look_at_turns().ok();
         let now = Now {
             snapshot: &snapshot,
             links: &links,

@@ -1,4 +1,4 @@
-//! Turns as clients read them: what the thread of turns knows, and what was predicted.
+//! Turns as clients read them: who has them now, and what was predicted.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ impl Api {
         if let Some(name) = names.iter().find(|name| snapshot.job(name).is_none()) {
             return Err(ApiError::new(Kind::NotFound, &format!("no job {name:?} is committed")));
         }
-        let turns = self.0.controller.look_at_turns().await?;
+        let turns = self.0.controller.look_at_turns()?;
         let is_asked = |group: &&GroupView| names.is_empty() || group.jobs.iter().any(|job| names.contains(&*job.job));
         let mut groups: Vec<&GroupView> = turns.groups.iter().filter(is_asked).collect();
         let total = groups.len() as u32;

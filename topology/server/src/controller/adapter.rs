@@ -106,6 +106,8 @@ fn job_message(job: &state::JobView<'_>, names: &mut LinkNames<'_>) -> pb::Job {
         hold_ended: job.hold_ended().unwrap_or_default().into(),
         predicted_free_ns: forecast.map(|t| t.free.0),
         predicted_turns_ns: forecast.map(|t| t.by_turns.0),
+        declared_period_ns: job.measured().map(|_| job.declared_period().0),
+        measured_up_ns: job.measured().and_then(|m| m.sent).map(|sent| sent.0),
     }
 }
 

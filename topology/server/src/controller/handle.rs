@@ -114,8 +114,8 @@ impl ControllerHandle {
     ///
     /// # Errors
     /// [`Stopped`].
-    pub async fn look_at_turns(&self) -> Result<Arc<TurnsSnapshot>, Stopped> {
-        self.turns.look().await.ok_or(Stopped)
+    pub fn look_at_turns(&self) -> Result<Arc<TurnsSnapshot>, Stopped> {
+        self.turns.look().ok_or(Stopped)
     }
 
     async fn send(&self, command: Command) -> Result<(), Stopped> {

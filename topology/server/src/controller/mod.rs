@@ -98,9 +98,9 @@ impl Controller {
             tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(|e| format!("cannot start the controller: {e}"))?;
         let outboxes = Outboxes::default();
         let verdicts = commands.clone();
-        let turns = TurnsThread::start(around.clock, Arc::clone(&around.metrics), move |judged| {
-            // The verdict is in force already; a controller that is too busy to say so says the next one.
-            let _ = verdicts.try_send(Command::Agent(Event::Judged(judged)));
+        let turns = TurnsThread::start(around.clock, Arc::clone(&around.metrics), move |found| {
+            // A verdict is in force already, and a measurement is made again: a controller that is too busy hears the next one.
+            let _ = verdicts.try_send(Command::Agent(found));
         });
         let turns = turns.map_err(|e| format!("cannot start the thread of turns: {e}"))?;
         let task = Task {

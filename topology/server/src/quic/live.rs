@@ -261,7 +261,7 @@ impl<'a> Live<'a> {
         let Some(turns) = self.turns.as_ref().filter(|_| within) else { return self.seams.stats.turn_datagrams_dropped.add() };
         let notes: Vec<_> = notes.into_iter().filter_map(turns::note).collect();
         self.seams.stats.turn_datagrams.add();
-        // Notes that cannot be are nobody's, and must not fill the way to the thread.
+        // Notes that cannot be are nobody's.
         if !notes.is_empty() {
             turns.notes(self.session, received, notes);
         }

@@ -1,47 +1,30 @@
-//! The thread that gives turns: it owns [`state::turns::Turns`], hears the agents' notes and sends orders to their sessions.
+//! Turns in the service: [`state::turns::Turns`] behind a lock, which hears the agents' notes and sends orders to their sessions.
 //!
-//! It is a thread of its own and no task, and it waits on a channel of the standard library: a commit that computes for 40 ms, or a
-//! request that keeps a worker of the runtime busy, delays no turn, and the kernel wakes a thread within some 50 us. A task on a
-//! runtime of its own would wake by the same means and add a reactor that nothing here needs.
+//! A session's task handles its notes itself and hands the answers to the sessions that they are for. A thread between them would have
+//! to be woken for each note, and would have to wake the runtime for each answer: with 1,000 agents that was a quarter of the service's
+//! processor time. Each call takes microseconds, or milliseconds where 10,000 jobs get other groups or are looked at; nothing waits
+//! under the lock. A thread of its own only handles what is due by the clock.
 
+mod giver;
 mod message;
-mod thread;
 
 use std::{
     fmt, io,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-        mpsc::{self, Sender},
-    },
+    sync::{Arc, Condvar, Mutex},
     thread::JoinHandle,
 };
 
 use quinn::Connection;
 use state::{
-    SessionId,
-    turns::{GroupView, Judged, Note, TurnGroup},
+    Event, SessionId,
+    turns::{GroupView, Note, TurnGroup},
 };
-use tokio::sync::oneshot;
 use units::FabricTime;
 
 use crate::{FabricClock, metrics::Metrics};
+use giver::Giver;
 
 pub(crate) use message::note;
-
-/// Notes that wait for the thread. Each takes microseconds, so this is some 10 ms of work, after which the answer comes too late to help;
-/// what finds no room is dropped and counted, and the agent says it again.
-const NOTES_WAITING_MAX: usize = 8_192;
-
-/// What the thread is told.
-enum Message {
-    Groups(Vec<Arc<TurnGroup>>),
-    Session { session: SessionId, host: Arc<str>, way: Box<dyn Way> },
-    Gone { session: SessionId },
-    Notes { session: SessionId, came: FabricTime, notes: Vec<Note> },
-    Look { reply: oneshot::Sender<Arc<TurnsSnapshot>> },
-    Stop,
-}
 
 /// The turns of all groups at one moment.
 #[derive(Clone, Debug, Default)]
@@ -71,87 +54,100 @@ impl Way for Connection {
     }
 }
 
-/// Speaks to the thread, and never waits for it. Clones speak to the same one.
+/// What the sessions and the clock's thread share.
+struct Shared {
+    giver: Mutex<Giver>,
+    /// Something is due before that thread would wake.
+    earlier: Condvar,
+}
+
+/// Gives turns. Clones give the same ones.
 #[derive(Clone)]
 pub struct TurnsHandle {
-    inbox: Sender<Message>,
-    /// Notes in the inbox.
-    waiting: Arc<AtomicUsize>,
-    metrics: Arc<Metrics>,
+    shared: Arc<Shared>,
 }
 
 impl fmt::Debug for TurnsHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TurnsHandle").field("waiting", &self.waiting).finish_non_exhaustive()
+        f.debug_struct("TurnsHandle").finish_non_exhaustive()
     }
 }
 
 impl TurnsHandle {
     /// These groups take turns from now on.
     pub fn groups(&self, groups: Vec<Arc<TurnGroup>>) {
-        self.tell(Message::Groups(groups));
+        self.with(|giver| giver.groups(groups));
     }
 
     /// A session was admitted; orders for it go by `way`.
     pub fn session(&self, session: SessionId, host: Arc<str>, way: impl Way) {
-        self.tell(Message::Session { session, host, way: Box::new(way) });
+        self.with(|giver| giver.session(session, host, Box::new(way)));
     }
 
     /// A session ended.
     pub fn gone(&self, session: SessionId) {
-        self.tell(Message::Gone { session });
+        self.with(|giver| giver.gone(session));
     }
 
-    /// Notes of one datagram, which came at `came`. All of them are dropped where they find no room.
+    /// Notes of one datagram, which came at `came`.
     pub fn notes(&self, session: SessionId, came: FabricTime, notes: Vec<Note>) {
-        let count = notes.len();
-        // The count guards no memory of its own, and may be passed by what other sessions add in this moment.
-        if self.waiting.load(Ordering::Relaxed) + count > NOTES_WAITING_MAX {
-            return self.metrics.turn_notes_dropped(count);
+        self.with(|giver| giver.notes(session, came, notes));
+    }
+
+    /// The turns now, or up to half a second ago; `None` where turns have broken down.
+    #[must_use]
+    pub fn look(&self) -> Option<Arc<TurnsSnapshot>> {
+        self.with(Giver::snapshot)
+    }
+
+    fn with<T>(&self, call: impl FnOnce(&mut Giver) -> T) -> Option<T> {
+        // A panic under the lock leaves turns in an unknown state: no more are given, and jobs go as they come.
+        let mut giver = self.shared.giver.lock().ok()?;
+        let done = call(&mut giver);
+        let is_late = giver.is_due_before_it_wakes();
+        drop(giver);
+        if is_late {
+            self.shared.earlier.notify_one();
         }
-        self.waiting.fetch_add(count, Ordering::Relaxed);
-        self.tell(Message::Notes { session, came, notes });
-    }
-
-    /// The turns now, or up to half a second ago; `None` when the service is going down.
-    pub async fn look(&self) -> Option<Arc<TurnsSnapshot>> {
-        let (reply, answer) = oneshot::channel();
-        self.tell(Message::Look { reply });
-        answer.await.ok()
-    }
-
-    fn tell(&self, message: Message) {
-        // The thread is gone only when the service is going down.
-        let _ = self.inbox.send(message);
+        Some(done)
     }
 }
 
-/// The running thread.
+/// Turns, and the running thread that handles what is due by the clock.
 #[derive(Debug)]
 pub struct TurnsThread {
-    /// Speaks to it.
+    /// Gives turns.
     pub handle: TurnsHandle,
     thread: JoinHandle<()>,
 }
 
 impl TurnsThread {
-    /// Starts it. `judged` hears what was found of a group's turns.
+    /// Starts it. `found` hears what iterations showed of turns and of jobs; it must not wait.
     ///
     /// # Errors
     /// The thread cannot be had.
-    pub fn start(clock: FabricClock, metrics: Arc<Metrics>, judged: impl FnMut(Judged) + Send + 'static) -> io::Result<Self> {
-        // Notes are bounded by `waiting`, sessions by the limits of their endpoint, and groups come one plan at a time.
-        let (inbox, messages) = mpsc::channel();
-        let waiting = Arc::new(AtomicUsize::new(0));
-        let handle = TurnsHandle { inbox, waiting: Arc::clone(&waiting), metrics: Arc::clone(&metrics) };
-        let loop_ = thread::Loop::new(clock, metrics, waiting, Box::new(judged));
-        let thread = std::thread::Builder::new().name("turns".into()).spawn(move || loop_.run(&messages))?;
+    pub fn start(clock: FabricClock, metrics: Arc<Metrics>, found: impl FnMut(Event) + Send + 'static) -> io::Result<Self> {
+        let giver = Mutex::new(Giver::new(clock, metrics, Box::new(found)));
+        let shared = Arc::new(Shared { giver, earlier: Condvar::new() });
+        let handle = TurnsHandle { shared: Arc::clone(&shared) };
+        let thread = std::thread::Builder::new().name("turns".into()).spawn(move || run(&shared))?;
         Ok(Self { handle, thread })
     }
 
-    /// Ends it. Blocks for the message that it is about to finish.
+    /// Ends it. Blocks for what it is about to finish.
     pub fn stop(self) {
-        self.handle.tell(Message::Stop);
+        self.handle.with(|giver| giver.stops = true);
+        self.handle.shared.earlier.notify_one();
         let _ = self.thread.join();
+    }
+}
+
+/// Handles what is due until it is told to stop.
+fn run(shared: &Shared) {
+    let Ok(mut giver) = shared.giver.lock() else { return };
+    while !giver.stops {
+        let wait = giver.tick();
+        let Ok((again, _)) = shared.earlier.wait_timeout(giver, wait) else { return };
+        giver = again;
     }
 }

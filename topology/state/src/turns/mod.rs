@@ -7,6 +7,7 @@
 //! Nothing of this is durable. After a restart agents say again where their jobs are.
 
 mod judge;
+mod measure;
 mod message;
 mod recent;
 mod starts;
@@ -18,12 +19,14 @@ use alloc::{
     vec::Vec,
 };
 
+use job::MeasuredProfile;
 use turns::{Action, Arbiter, Ask, Because, Event};
 use units::{FabricTime, Nanos};
 
 use crate::SessionId;
 
 use judge::Judge;
+use measure::Measure;
 use starts::Starts;
 
 pub use judge::{MeanOf, Verdict};
@@ -118,6 +121,12 @@ pub struct Judged {
     pub verdict: Verdict,
 }
 
+/// What the iterations of a group's jobs say of the jobs themselves: of each its iteration without its waits, and what it sends.
+///
+/// Of all at once: were one planned as measured beside others as declared, they might seem not to fit, and would be measured no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeasuredJobs(pub Vec<(Arc<str>, MeasuredProfile)>);
+
 /// Totals of one job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TurnCounts {
@@ -163,6 +172,7 @@ struct Entry {
     again: Option<(FabricTime, u32)>,
     counts: TurnCounts,
     starts: Starts,
+    measure: Measure,
 }
 
 #[derive(Debug)]
@@ -187,6 +197,7 @@ pub struct Turns {
     again: BTreeSet<(FabricTime, Arc<str>)>,
     orders: VecDeque<(SessionId, Order)>,
     judged: VecDeque<Judged>,
+    measured: VecDeque<MeasuredJobs>,
     last_group: u64,
     now: FabricTime,
 }
@@ -212,6 +223,11 @@ impl Turns {
     /// What was found out of the turns of a group, since this was asked last.
     pub fn poll_judged(&mut self) -> Option<Judged> {
         self.judged.pop_front()
+    }
+
+    /// What was measured of the jobs of a group, since this was asked last: seldom, and only where it is news.
+    pub fn poll_measured(&mut self) -> Option<MeasuredJobs> {
+        self.measured.pop_front()
     }
 
     /// When to call [`Turns::handle`] with [`TurnEvent::Tick`], if nothing happens before.
@@ -274,6 +290,7 @@ impl Turns {
                     arbiter.handle(self.now, Event::Left { job: index });
                 }
                 (entry.group, entry.index) = (id, index);
+                entry.measure.restart();
             }
             let judge = Judge::new(of.jobs.len());
             self.groups.insert(id, Running { of, arbiter, judge, judged: None, due: None });
@@ -318,6 +335,7 @@ impl Turns {
                 return self.orders.push_back((session, note.answer_without_turns()));
             }
             entry.begin(note.writer);
+            entry.measure.restart();
             let (group, job) = (entry.group, entry.index);
             self.tell(group, Event::Left { job });
         }
@@ -360,6 +378,7 @@ impl Turns {
                 if note.phase <= 1 {
                     self.iterates(&note.job, at);
                 }
+                self.begins(&note.job);
                 self.tell(group, Event::Ready { job, ask });
             }
             NoteKind::Started => {
@@ -370,14 +389,18 @@ impl Turns {
                 entry.starts.began(at);
                 if asked {
                     entry.waited_until(at);
-                } else if note.phase <= 1 {
-                    self.iterates(&note.job, at);
+                } else {
+                    if note.phase <= 1 {
+                        self.iterates(&note.job, at);
+                    }
+                    self.begins(&note.job);
                 }
                 self.tell(group, Event::Started { job, ask, age: note.age });
             }
             NoteKind::Ended => {
                 entry.counts.unasked += u64::from(!started);
                 entry.starts.ended(at, note.sent);
+                entry.measure.sent(note.sent);
                 // It started by itself, and the note that said so was lost. A start whose lease is over is no news.
                 let waits = self.groups.get(&group).is_some_and(|r| r.arbiter.waits_since(job).is_some());
                 if waits {
@@ -390,19 +413,50 @@ impl Turns {
         }
     }
 
+    /// A start of a job was heard of, which may tell how long it sends.
+    fn begins(&mut self, job: &Arc<str>) {
+        if let Some(entry) = self.jobs.get_mut(job) {
+            entry.measure.starts();
+        }
+    }
+
     /// An iteration of a job begins: the judge of its group hears how long the one before took.
     fn iterates(&mut self, job: &Arc<str>, at: FabricTime) {
         let Some(entry) = self.jobs.get_mut(job) else { return };
         let (index, id) = (entry.index, entry.group);
         let Some((took, waited)) = entry.iterates(at) else { return };
         let Some(running) = self.groups.get_mut(&id) else { return };
+        let holds = running.judge.holds();
+        if !holds {
+            entry.measure.restart();
+        }
+        let is_measured = holds && entry.measure.iteration(took, waited);
         if let Some(verdict) = running.judge.iteration(index, took, waited) {
             running.judged = Some((self.now, verdict));
             let jobs = running.of.jobs.iter().map(|j| j.name.clone()).collect();
             self.judged.push_back(Judged { jobs, verdict });
         }
         running.arbiter.set_open(self.now, !running.judge.holds());
+        if is_measured {
+            self.tell_measured(id);
+        }
         self.settle(id);
+    }
+
+    /// Tells what was measured of a group's jobs, once each was measured, where it is news of any.
+    fn tell_measured(&mut self, group: u64) {
+        let Some(running) = self.groups.get(&group) else { return };
+        let of = |job: &TurnJob| Some((job.name.clone(), self.jobs.get(&job.name)?.measure.found()?));
+        let Some(found) = running.of.jobs.iter().map(of).collect::<Option<Vec<_>>>() else { return };
+        if !found.iter().any(|(_, (_, is_news))| *is_news) {
+            return;
+        }
+        for (name, _) in &found {
+            if let Some(entry) = self.jobs.get_mut(name) {
+                entry.measure.told();
+            }
+        }
+        self.measured.push_back(MeasuredJobs(found.into_iter().map(|(name, (found, _))| (name, found)).collect()));
     }
 
     /// The answer to a note that was heard before: the last order, or that it was heard.
@@ -512,6 +566,7 @@ impl Entry {
             again: None,
             counts: TurnCounts::default(),
             starts: Starts::default(),
+            measure: Measure::default(),
         }
     }
 

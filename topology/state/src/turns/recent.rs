@@ -22,7 +22,7 @@ pub struct Measured {
     pub mean_wait: Nanos,
 }
 
-/// The last iterations of one kind, in order of time and of length: the thread that gives turns never sorts.
+/// The last iterations of one kind, in order of time and of length: nothing is sorted while turns are given.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recent {
     /// What each took and how long it waited.

@@ -52,6 +52,11 @@ pub(super) fn table(answer: &ListJobsResponse) -> String {
         let period = job.period_mismatch_ns?;
         Some(format!("job {} repeats every {}, but {} was declared", job.id, millis(period), millis(job.solo_period_ns)))
     });
+    let measured = answer.jobs.iter().filter_map(|job| {
+        let declared = millis(job.declared_period_ns?);
+        let up = job.measured_up_ns.map_or_else(String::new, |ns| format!(", of which it sends {}", millis(ns)));
+        Some(format!("job {} takes {}{up}: planned as measured, {declared} was declared", job.id, millis(job.solo_period_ns)))
+    });
     let never =
         answer.jobs.iter().filter(|job| job.hold == Hold::Never.word()).map(|job| format!("job {} is never held, as committed", job.id));
     let forecast = answer.jobs.iter().filter_map(|job| {
@@ -63,7 +68,16 @@ pub(super) fn table(answer: &ListJobsResponse) -> String {
     let outlook = Some(answer.outlook.clone()).filter(|line| !line.is_empty());
     let ended = answer.jobs.iter().filter(|job| !job.hold_ended.is_empty());
     let ended = ended.map(|job| format!("job {} is not held any more: {}", job.id, job.hold_ended));
-    [table.render()].into_iter().chain(learned).chain(never).chain(ended).chain(forecast).chain(outlook).collect::<Vec<_>>().join("\n")
+    [table.render()]
+        .into_iter()
+        .chain(learned)
+        .chain(measured)
+        .chain(never)
+        .chain(ended)
+        .chain(forecast)
+        .chain(outlook)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn row(job: &Job) -> [String; 10] {

@@ -124,6 +124,8 @@ impl Desk {
         while let Some(judged) = turns.poll_judged() {
             self.judged.push((Nanos(now), judged));
         }
+        // Groups are given here, and nobody plans them anew.
+        while turns.poll_measured().is_some() {}
         let said = &self.orders[first..];
         if said.iter().any(|(_, _, order)| matches!(order.kind, OrderKind::Grant | OrderKind::GrantAhead))
             && let Some((_, back @ None)) = self.back.last_mut()
