@@ -19,24 +19,37 @@ impl Job {
     /// The job with the iteration that was measured, and its Up phases at their declared rates.
     ///
     /// Up phases are as long together as was measured, or as declared; what lies between them takes what is left, in the declared
-    /// proportions. Where Up phases would take more than the whole iteration, all of the job is stretched or shrunk alike.
+    /// proportions. Where the declared Up phases would not fit, all of the job is shrunk alike.
     #[must_use]
     pub fn as_measured(&self, measured: MeasuredProfile) -> Self {
-        let up = self.up();
+        let (iteration, up) = (measured.iteration.0, self.up());
         let down = self.period.0.saturating_sub(up);
-        let sent = measured.sent.map_or(up, |sent| sent.0);
-        // Without an Up phase there is none to stretch, and without a gap none that could take what is left.
-        let stretches = (up == 0) == (sent == 0) && sent <= measured.iteration.0 && (down > 0 || sent == measured.iteration.0);
-        let (up_to, down_to) = if stretches { (sent, measured.iteration.0 - sent) } else { (0, 0) };
+        let sent = match measured.sent {
+            Some(sent) => sent.0.min(iteration),
+            None if up <= iteration => up,
+            None => share(up, iteration, self.period.0),
+        };
         let moved = |at: Nanos| {
-            if !stretches {
-                return Nanos(share(at.0, measured.iteration.0, self.period.0));
-            }
             let before = self.up_before(at);
-            Nanos(share(before, up_to, up) + share(at.0 - before, down_to, down))
+            Nanos(share(before, sent, up) + share(at.0 - before, iteration - sent, down))
         };
         let phase = |p: &TrafficPhase| TrafficPhase { start: moved(p.start), end: moved(p.end), ..p.clone() };
         Self { period: measured.iteration, phases: self.phases.iter().map(phase).collect(), ..self.clone() }
+    }
+
+    /// Whether another job sends as this one does: what was measured of one is so of the other.
+    #[must_use]
+    pub fn has_profile_of(&self, other: &Self) -> bool {
+        let of = |p: &TrafficPhase| (p.start, p.end, p.rate);
+        self.period == other.period && self.phases.iter().map(of).eq(other.phases.iter().map(of))
+    }
+
+    /// The one span in which the job sends, from its first byte to its last; `None` where it sends in several, or not at all.
+    #[must_use]
+    pub fn only_up(&self) -> Option<(Nanos, Nanos)> {
+        let sends = || self.phases.iter().filter(|p| p.rate.0 > 0 && p.start < p.end);
+        let (start, end) = (sends().map(|p| p.start).min()?, sends().map(|p| p.end).max()?);
+        (end.0 - start.0 == self.up()).then_some((start, end))
     }
 
     /// How long the job sends in an iteration, by whatever phase.
@@ -114,10 +127,20 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_stretched_alike() {
         assert_eq!(measured(&job(100, &[(20, 80)]), 50, None), (50, vec![(10, 40)]));
-        assert_eq!(measured(&job(100, &[(0, 100)]), 150, None), (150, vec![(0, 150)]));
+        assert_eq!(measured(&job(100, &[(0, 100)]), 50, None), (50, vec![(0, 50)]));
+        // A job that was declared to send all the time has no gap to stretch: it comes last.
+        assert_eq!(measured(&job(100, &[(0, 50), (50, 100)]), 150, Some(120)), (150, vec![(0, 60), (60, 120)]));
         assert_eq!(measured(&job(100, &[]), 150, Some(10)), (150, vec![]));
         let most = u64::MAX;
         assert_eq!(measured(&job(most, &[(0, most / 2)]), most, Some(most)).0, most);
+    }
+
+    #[test]
+    fn a_profile_is_when_and_how_fast_a_job_sends() {
+        let one = job(100, &[(20, 40), (30, 60)]);
+        assert_eq!((one.only_up(), job(100, &[(20, 40), (60, 70)]).only_up()), (Some((Nanos(20), Nanos(60))), None));
+        assert!(one.has_profile_of(&Job { gpus: 7, hold: Hold::Phases, ..one.clone() }));
+        assert!(!one.has_profile_of(&job(100, &[(20, 40), (30, 61)])) && !one.has_profile_of(&job(101, &[(20, 40), (30, 60)])));
     }
 
     /// Whatever is measured, phases stay inside of the iteration, in order, and a job that sends goes on to send.

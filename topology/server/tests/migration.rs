@@ -56,10 +56,9 @@ fn a_service_serves_what_one_of_schema_1_served() {
     // That service knew slots and no turns.
     for job in &mut expected {
         job["slot"]["turns"] = false.into();
-        for (key, value) in
-            [("hold", "auto".into()), ("hold_ended", "".into()), ("predicted_free_ns", Value::Null), ("predicted_turns_ns", Value::Null)]
-        {
-            job[key] = value;
+        (job["hold"], job["hold_ended"]) = ("auto".into(), "".into());
+        for key in ["predicted_free_ns", "predicted_turns_ns", "declared_period_ns", "measured_up_ns"] {
+            job[key] = Value::Null;
         }
     }
     let config = folder.path().join("config.toml");

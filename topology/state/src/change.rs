@@ -16,7 +16,7 @@ use crate::{
     Change, Commit, Commitment, Config, JobDefinition, Notice, Refusal, Reply, RequestId, Severity, Slot,
     check::{check, distinct, limit},
     config::{COMMIT_JOBS_MAX, HEADROOM_MAX_PERMILLE, HEADROOM_STEP_PERMILLE, JOBS_MAX, KEY_BYTES_MAX, KEY_SLOTS_MAX, KEYS_MAX},
-    measured::{as_planned, differs},
+    measured::{as_planned, believed, in_common_ratio, is_another},
     plan::{Installed, Job, KeyUse, Lease, Load, Name, Plan},
     transaction::{Settled, Transaction},
     watch::HoldEnd,
@@ -145,10 +145,11 @@ fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> 
             dirty.extend(old.iter().flat_map(|o| transaction.members(o)));
             let job = match (load, old) {
                 (None, Some(old)) => Job { lease, ..(*old).clone() },
-                (load, _) => {
+                (load, old) => {
                     fresh.insert(name.clone());
                     // A job that changed is like a new one to the solver. A load is always there: no load means an unchanged job.
-                    new_job(name.clone(), definition, load.unwrap_or_else(|| Arc::new(Load::default())), lease, config)
+                    let new = new_job(name.clone(), definition, load.unwrap_or_else(|| Arc::new(Load::default())), lease, config);
+                    as_measured_before(&installed, old.as_deref(), new)
                 }
             };
             transaction.put(&name, Some(Arc::new(job)));
@@ -207,6 +208,16 @@ fn new_job(name: Name, definition: JobDefinition, load: Arc<Load>, lease: Option
     let definition = Arc::new(definition);
     let planned = Arc::clone(&definition);
     Job { name, definition, measured: None, planned, load, lease, headroom_permille, hold_ended: None, slot, component: None }
+}
+
+/// A job that moved, or that changed in something else than its profile, is still what it was measured to be.
+fn as_measured_before(installed: &Installed, old: Option<&Job>, new: Job) -> Job {
+    let same = old.filter(|old| old.definition.job.has_profile_of(&new.definition.job));
+    let Some(measured) = same.and_then(|old| old.measured) else { return new };
+    let planned = as_planned(&new.definition, Some(measured));
+    // On other links it may not be possible: then it stands as declared.
+    let Ok(load) = check(installed, &planned) else { return new };
+    Job { measured: Some(measured), planned, load: Arc::new(load), ..new }
 }
 
 /// Takes jobs away and re-plans those that they met.
@@ -278,14 +289,15 @@ fn set_fabric(
         loads.push((definition, Arc::new(load)));
     }
     // Re-planning reads capacities from the plan, so the new fabric is in place before `settle` and goes back on a refusal.
-    let before = plan.installed.replace(installed);
+    let before = plan.installed.replace(Arc::clone(&installed));
     let all: BTreeSet<Name> = names;
     let drafted = drafted(plan, config, |transaction| {
         for (definition, load) in loads {
             let Some(old) = transaction.plan.job(&definition.job.name).cloned() else { continue };
-            // What was measured was measured on links that are gone, and the old component names them.
+            // The old component names links of the old fabric.
             let definition = Arc::new(definition);
             let job = Job { planned: Arc::clone(&definition), definition, measured: None, load, component: None, ..(*old).clone() };
+            let job = as_measured_before(&installed, Some(&old), job);
             transaction.put(&old.name, Some(Arc::new(job)));
         }
         transaction.settle(&all, &BTreeSet::new())
@@ -373,36 +385,57 @@ fn let_go(now: FabricTime, plan: &mut Plan, config: &Config, name: &Name, plan_v
     Ok(Done { notices, touched, ..Done::default() })
 }
 
-/// Plans jobs anew as they were measured, and with them those that they meet.
+/// Plans jobs anew as they were measured, and with them those that they meet; all stays as it is where somebody would take turns no more.
 fn measure(now: FabricTime, plan: &mut Plan, config: &Config, measured: &[(Name, MeasuredProfile)]) -> Result<Done, Refusal> {
     let Some(installed) = plan.installed.clone() else { return Ok(Done::default()) };
-    let mut others = Vec::new();
+    let mut found = Vec::new();
     for (name, measured) in measured {
         // A commit that came before may have declared what was measured, or released the job.
-        let Some(old) = plan.job(name).filter(|job| differs(job, *measured)).cloned() else { continue };
-        let planned = as_planned(&old.definition, Some(*measured));
-        let load = Arc::new(check(&installed, &planned)?);
-        others.push(Arc::new(Job { measured: Some(*measured), planned, load, ..(*old).clone() }));
+        let Some(job) = plan.job(name) else { continue };
+        let believed = believed(job, *measured).filter(|measured| is_another(&job.planned.job, *measured));
+        found.extend(believed.map(|measured| (name.clone(), job.definition.job.period, measured)));
     }
+    in_common_ratio(&mut found);
+    let others: Vec<Arc<Job>> = found.iter().filter_map(|(name, _, measured)| as_other(&installed, plan.job(name)?, *measured)).collect();
     if others.is_empty() {
         return Ok(Done::default());
     }
-    let (settled, touched) = drafted(plan, config, |transaction| {
+    let planned = drafted(plan, config, |transaction| {
         let mut dirty = BTreeSet::new();
         for job in &others {
             dirty.insert(job.name.clone());
             dirty.extend(transaction.members(job));
             transaction.put(&job.name, Some(job.clone()));
         }
-        transaction.settle(&dirty, &BTreeSet::new())
-    })?;
+        let takes_turns = |t: &Transaction<'_>, name: &&Name| t.plan.job(name).is_some_and(|j| j.slot.turns);
+        let before = dirty.iter().filter(|name| takes_turns(transaction, name)).count();
+        let settled = transaction.settle(&dirty, &BTreeSet::new())?;
+        let after = dirty.iter().filter(|name| takes_turns(transaction, name)).count();
+        // The refusal only makes `drafted` take everything back: nobody reads its text.
+        if after < before { Err(Refusal::Policy(String::new())) } else { Ok(settled) }
+    });
+    let Ok((settled, touched)) = planned else { return Ok(Done::default()) };
     let mut notices: Vec<Notice> = others.iter().map(|job| measured_notice(now, job, plan.version)).collect();
     notices.extend(moved_notices(now, &settled, plan.version));
     Ok(Done { notices, touched, ..Done::default() })
 }
 
+/// The job as it was measured, or as declared where that is the same; `None` where no such job could be committed.
+fn as_other(installed: &Installed, job: &Job, measured: MeasuredProfile) -> Option<Arc<Job>> {
+    // What was found of its sending before still holds where a window did not tell.
+    let sent = measured.sent.or(job.measured.and_then(|before| before.sent));
+    let measured = Some(MeasuredProfile { sent, ..measured }).filter(|measured| is_another(&job.definition.job, *measured));
+    let planned = as_planned(&job.definition, measured);
+    let load = Arc::new(check(installed, &planned).ok()?);
+    Some(Arc::new(Job { measured, planned, load, ..job.clone() }))
+}
+
 fn measured_notice(now: FabricTime, job: &Job, plan_version: u64) -> Notice {
     let (planned, declared) = (&job.planned.job, &job.definition.job);
+    if job.measured.is_none() {
+        let said = format!("job {} is what was declared after all, and is planned so", job.name);
+        return notice(now, Severity::Info, "measured", Some(&job.name), plan_version, said);
+    }
     let said = format!(
         "job {} takes {} alone and sends for {} of it, as measured; {} and {} were declared: it is planned as measured until it is \
          committed with another profile",

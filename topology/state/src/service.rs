@@ -106,7 +106,7 @@ impl Service {
             Event::PlanAck { session, plan_version } => self.acknowledged(now, session, plan_version),
             Event::Report { session, report } => self.report(now, session, &report),
             Event::Judged(judged) => self.judged(now, &judged),
-            Event::Measured(measured) => self.measured(&measured),
+            Event::Measured(measured) => self.measured(now, &measured),
             Event::Persisted { ticket } => {
                 // Only the batch under way can be answered: a stray ticket of another batch changes nothing.
                 if let Some(batch) = self.under_way.take_if(|b| b.ticket == ticket) {
@@ -181,15 +181,20 @@ impl Service {
     /// Says when a group is let go, and when it is held again.
     fn judged(&mut self, now: FabricTime, judged: &Judged) {
         let Judged { jobs, verdict } = judged;
+        // A verdict on a group that was made anew since says nothing of the one that is there.
+        let is_theirs = |name: &Name| {
+            let group = self.view.plan.job(name).and_then(|job| job.turn_group());
+            group.is_some_and(|group| group.jobs.iter().map(|j| &j.name).eq(jobs))
+        };
+        for name in jobs.iter().filter(|name| is_theirs(name)).cloned().collect::<Vec<_>>() {
+            if verdict.hold {
+                self.view.let_go.remove(&name);
+            } else {
+                self.view.let_go.insert(name);
+            }
+        }
         if !verdict.is_new {
             return;
-        }
-        for name in jobs.iter().filter(|name| self.view.plan.job(name).is_some()) {
-            if verdict.hold {
-                self.view.let_go.remove(name);
-            } else {
-                self.view.let_go.insert(name.clone());
-            }
         }
         let names = listed(jobs.iter().map(|name| &**name), jobs.len());
         let (severity, does) =

@@ -253,10 +253,10 @@ impl<'a> JobView<'a> {
         self.job.measured
     }
 
-    /// One iteration alone, as declared.
+    /// The job as committed.
     #[must_use]
-    pub fn declared_period(&self) -> Nanos {
-        self.job.definition.job.period
+    pub fn committed(&self) -> &'a JobDefinition {
+        &self.job.definition
     }
 
     /// Its name.
@@ -319,7 +319,8 @@ impl<'a> JobView<'a> {
     /// several reports.
     #[must_use]
     pub fn period_mismatch(&self) -> Option<Nanos> {
-        self.view.watches.get(&self.job.name).and_then(|w| w.period.mismatch)
+        // Of a job that takes turns nothing is learned here: what was learned before is old.
+        self.view.watches.get(&self.job.name).filter(|_| !self.job.slot.turns).and_then(|w| w.period.mismatch)
     }
 
     /// Why the job is not held to a slot any more: its slot did not fit it, in one line with the figures. `None` where that is not so.

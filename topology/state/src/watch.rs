@@ -38,6 +38,8 @@ pub(crate) struct Watch {
     excused: Option<(FabricTime, FabricTime)>,
     /// What the job's period is, whatever its slot.
     pub(crate) period: PeriodWatch,
+    /// No measurement plans it anew before then, and how long that was.
+    pub(crate) measured: Option<(FabricTime, Nanos)>,
 }
 
 /// What a report came to.
@@ -92,7 +94,8 @@ impl Watch {
     /// Takes in a report of the gate that follows `slot`, of a job that is expected to take so long; what it says of older slots, or of
     /// jobs that are not `held`, is only kept.
     pub(crate) fn report(&mut self, now: FabricTime, slot: &Slot, held: bool, expected: Expected, report: &GateReport) -> Heard {
-        let learned = self.period.report(expected, slot, held, report);
+        // The iterations of a job that takes turns are measured by the turns themselves, which know of the stretches that run free.
+        let learned = if slot.turns { None } else { self.period.report(expected, slot, held, report) };
         if !held {
             self.off = 0;
         }
@@ -170,6 +173,7 @@ impl Watch {
             raises: self.raises,
             off: self.off,
             excused: self.excused,
+            measured: self.measured,
             period,
             ..Self::default()
         };

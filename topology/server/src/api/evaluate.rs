@@ -8,10 +8,10 @@ use std::{
 
 use circle::Cancel;
 use job::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, Reader};
-use job::{Candidate, Hold, Job, MeasuredProfile, Placement};
+use job::{Candidate, Hold, Job, Placement};
 use plan::{Cluster, Evaluation, Objective, Options, Outcome, Predictions};
 use proto::v1alpha1 as pb;
-use units::{JobId, Nanos};
+use units::JobId;
 
 use super::{Api, ApiError, limit, solve::mode};
 use crate::{controller::Snapshot, resolve};
@@ -98,15 +98,10 @@ impl Round {
         // A job without hosts of its own takes its shape from the first candidate that places it.
         let elsewhere = |job: &str| doc.candidates.iter().find_map(|c| c.hosts.get(job)).map(Vec::as_slice);
         let mut reader = Reader::new(fabric, resolve::NO_FILES);
-        let (mut names, mut as_planned) = (BTreeSet::new(), BTreeSet::new());
+        let mut names = BTreeSet::new();
         for (i, spec) in request.jobs.iter().enumerate() {
             let job = resolve::document(i, spec).map_err(ApiError::invalid)?;
             reader.job(&job, elsewhere(&job.id)).map_err(ApiError::invalid)?;
-            // A commit of an unchanged job leaves it as it is planned.
-            let kept = snapshot.job(&job.id).and_then(|view| resolve::kept(&job.id, &view.definition.document).ok());
-            if kept.is_some_and(|kept| *kept == job) {
-                as_planned.insert(job.id.clone());
-            }
             names.insert(job.id);
         }
         // Committed jobs that a candidate moves are read again for their shape; the others stand as they are.
@@ -117,7 +112,6 @@ impl Round {
             let job = resolve::kept(name, &view.definition.document).map_err(|e| ApiError::new(super::Kind::Internal, &e))?;
             reader.job(&job, None).map_err(ApiError::invalid)?;
             names.insert(name.clone());
-            as_planned.insert(name.clone());
         }
         let candidates = if doc.candidates.is_empty() {
             vec![Candidate { id: AS_PLACED.into(), placements: Vec::new() }]
@@ -125,10 +119,12 @@ impl Round {
             reader.candidates(&doc).map_err(ApiError::invalid)?
         };
         let (mut jobs, mut placements) = reader.finish();
-        for job in jobs.iter_mut().filter(|job| as_planned.contains(&job.name)) {
-            let view = snapshot.job(&job.name).filter(|view| view.message.declared_period_ns.is_some());
-            if let Some(planned) = view.map(|view| &view.definition.job) {
-                *job = job.as_measured(MeasuredProfile { iteration: planned.period, sent: Some(Nanos(planned.up())) });
+        // A commit of a job with the profile that was committed leaves it as it was measured.
+        for job in &mut jobs {
+            if let Some((measured, committed)) = snapshot.job(&job.name).and_then(|view| view.measured.as_ref())
+                && job.has_profile_of(committed)
+            {
+                *job = job.as_measured(*measured);
             }
         }
         // All other committed jobs stand where they are: a candidate is judged against all that share its links.

@@ -45,7 +45,14 @@ pub(super) fn snapshot(view: &View, earlier: Option<&Snapshot>) -> Snapshot {
         }
     };
     let mut names = LinkNames { view, names: BTreeMap::new() };
-    let jobs = view.jobs().map(|job| JobView { definition: definition(&job), message: job_message(&job, &mut names) }).collect();
+    let jobs = view
+        .jobs()
+        .map(|job| JobView {
+            definition: definition(&job),
+            measured: job.measured().map(|measured| (measured, Arc::new(job.committed().job.clone()))),
+            message: job_message(&job, &mut names),
+        })
+        .collect();
     Snapshot {
         plan_version: view.plan_version(),
         fabric,
@@ -106,7 +113,7 @@ fn job_message(job: &state::JobView<'_>, names: &mut LinkNames<'_>) -> pb::Job {
         hold_ended: job.hold_ended().unwrap_or_default().into(),
         predicted_free_ns: forecast.map(|t| t.free.0),
         predicted_turns_ns: forecast.map(|t| t.by_turns.0),
-        declared_period_ns: job.measured().map(|_| job.declared_period().0),
+        declared_period_ns: job.measured().map(|_| job.committed().job.period.0),
         measured_up_ns: job.measured().and_then(|m| m.sent).map(|sent| sent.0),
     }
 }

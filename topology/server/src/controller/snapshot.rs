@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fabric::{Fabric, route::Routing};
+use job::{Job, MeasuredProfile};
 use proto::v1alpha1 as pb;
 use state::{JobDefinition, Slot};
 
@@ -37,8 +38,10 @@ pub struct FabricView {
 /// A committed job.
 #[derive(Clone, Debug)]
 pub struct JobView {
-    /// As committed, on the snapshot's fabric.
+    /// As it is planned, on the snapshot's fabric: as committed, or as measured.
     pub definition: Arc<JobDefinition>,
+    /// What was measured of it and the job as committed, where it is planned as measured.
+    pub measured: Option<(MeasuredProfile, Arc<Job>)>,
     /// As clients read it.
     pub message: pb::Job,
 }

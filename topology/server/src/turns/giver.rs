@@ -34,10 +34,10 @@ pub(super) struct Giver {
     clock: FabricClock,
     metrics: Arc<Metrics>,
     found: Box<dyn FnMut(Event) + Send>,
-    ways: BTreeMap<SessionId, Box<dyn Way>>,
-    /// Orders that go out at the end of this call.
+    ways: BTreeMap<SessionId, Arc<dyn Way>>,
+    /// Orders that go out after this call.
     orders: BTreeMap<SessionId, VecDeque<TurnOrder>>,
-    /// When the notes came that this call granted at once.
+    /// When the notes came that were granted at once.
     granted: Vec<FabricTime>,
     counted: FabricTime,
     snapshot: Option<Arc<TurnsSnapshot>>,
@@ -72,7 +72,7 @@ impl Giver {
     }
 
     /// A session was admitted; orders for it go by `way`.
-    pub(super) fn session(&mut self, session: SessionId, host: Arc<str>, way: Box<dyn Way>) {
+    pub(super) fn session(&mut self, session: SessionId, host: Arc<str>, way: Arc<dyn Way>) {
         self.ways.insert(session, way);
         self.handle(TurnEvent::Session { session, host });
     }
@@ -90,7 +90,6 @@ impl Giver {
         for note in notes {
             self.note(now, session, came, note);
         }
-        self.send();
     }
 
     /// Handles what is due, and says how long the clock's thread may sleep.
@@ -129,7 +128,6 @@ impl Giver {
             self.order(to, &order);
         }
         self.tell_found();
-        self.send();
     }
 
     fn order(&mut self, to: SessionId, order: &Order) {
@@ -150,26 +148,12 @@ impl Giver {
         }
     }
 
-    /// Sends the orders of this call: those for one session in as few datagrams as they fit in.
-    fn send(&mut self) {
-        while let Some((session, mut orders)) = self.orders.pop_first() {
-            // A session that has ended hears nothing.
-            let Some((way, room)) = self.ways.get(&session).and_then(|way| Some((way, way.room()?))) else { continue };
-            self.metrics.turn_orders(orders.len());
-            // Each turn takes an order off, at least.
-            while !orders.is_empty() {
-                let packed = pack(&mut orders, room);
-                if !packed.is_empty() {
-                    way.send(ServiceDatagram { orders: packed, ..ServiceDatagram::default() }.encode_to_vec());
-                }
-            }
-        }
-        if !self.granted.is_empty() {
-            let now = self.clock.now();
-            for came in self.granted.drain(..) {
-                self.metrics.turn_granted(Duration::from_nanos(now.since(came).0));
-            }
-        }
+    /// The orders of this call, to be sent once nobody is kept waiting by that.
+    pub(super) fn outgoing(&mut self) -> Outgoing {
+        let orders = core::mem::take(&mut self.orders);
+        // A session that has ended hears nothing.
+        let to = |(session, orders)| Some((Arc::clone(self.ways.get(&session)?), orders));
+        Outgoing { orders: orders.into_iter().filter_map(to).collect(), granted: core::mem::take(&mut self.granted) }
     }
 
     fn count(&mut self, now: FabricTime) {
@@ -191,5 +175,39 @@ impl Giver {
         let made = Arc::new(TurnsSnapshot { at: now, groups: self.turns.groups().collect() });
         self.snapshot = Some(Arc::clone(&made));
         made
+    }
+}
+
+/// Orders on their way.
+#[derive(Default)]
+pub(super) struct Outgoing {
+    orders: Vec<(Arc<dyn Way>, VecDeque<TurnOrder>)>,
+    granted: Vec<FabricTime>,
+}
+
+impl Outgoing {
+    pub(super) fn is_empty(&self) -> bool {
+        self.orders.is_empty()
+    }
+
+    /// Sends the orders: those for one session in as few datagrams as they fit in.
+    pub(super) fn send(self, clock: FabricClock, metrics: &Metrics) {
+        for (way, mut orders) in self.orders {
+            let Some(room) = way.room() else { continue };
+            metrics.turn_orders(orders.len());
+            // Each turn takes an order off, at least.
+            while !orders.is_empty() {
+                let packed = pack(&mut orders, room);
+                if !packed.is_empty() {
+                    way.send(ServiceDatagram { orders: packed, ..ServiceDatagram::default() }.encode_to_vec());
+                }
+            }
+        }
+        if !self.granted.is_empty() {
+            let now = clock.now();
+            for came in self.granted {
+                metrics.turn_granted(Duration::from_nanos(now.since(came).0));
+            }
+        }
     }
 }

@@ -183,6 +183,8 @@ struct Running {
     /// What its last comparison came to, and when.
     judged: Option<(FabricTime, Verdict)>,
     due: Option<FabricTime>,
+    /// How often a job went though others may have been in its way: what iterations took then, they took beside others.
+    broken: u64,
 }
 
 /// The turns of all groups. It reads no clock and does no input or output.
@@ -225,7 +227,7 @@ impl Turns {
         self.judged.pop_front()
     }
 
-    /// What was measured of the jobs of a group, since this was asked last: seldom, and only where it is news.
+    /// What was measured of the jobs of a group, since this was asked last; of each group once in some dozens of iterations.
     pub fn poll_measured(&mut self) -> Option<MeasuredJobs> {
         self.measured.pop_front()
     }
@@ -293,7 +295,7 @@ impl Turns {
                 entry.measure.restart();
             }
             let judge = Judge::new(of.jobs.len());
-            self.groups.insert(id, Running { of, arbiter, judge, judged: None, due: None });
+            self.groups.insert(id, Running { of, arbiter, judge, judged: None, due: None, broken: 0 });
             self.settle(id);
         }
         for name in left {
@@ -311,6 +313,7 @@ impl Turns {
         let mut lost = Vec::new();
         for entry in self.jobs.values_mut().filter(|e| e.session == Some(session)) {
             (entry.session, entry.began) = (None, None);
+            entry.measure.restart();
             lost.push((entry.group, entry.index));
         }
         for (group, job) in lost {
@@ -389,6 +392,10 @@ impl Turns {
                 entry.starts.began(at);
                 if asked {
                     entry.waited_until(at);
+                    // It went by itself, and who was in its way is not known.
+                    if let Some(running) = self.groups.get_mut(&group) {
+                        running.broken += 1;
+                    }
                 } else {
                     if note.phase <= 1 {
                         self.iterates(&note.job, at);
@@ -430,7 +437,7 @@ impl Turns {
         if !holds {
             entry.measure.restart();
         }
-        let is_measured = holds && entry.measure.iteration(took, waited);
+        let is_measured = holds && entry.measure.iteration(took, waited, running.broken);
         if let Some(verdict) = running.judge.iteration(index, took, waited) {
             running.judged = Some((self.now, verdict));
             let jobs = running.of.jobs.iter().map(|j| j.name.clone()).collect();
@@ -443,20 +450,21 @@ impl Turns {
         self.settle(id);
     }
 
-    /// Tells what was measured of a group's jobs, once each was measured, where it is news of any.
+    /// Tells what was measured of a group's jobs, once for each window in which each of them was measured.
     fn tell_measured(&mut self, group: u64) {
         let Some(running) = self.groups.get(&group) else { return };
-        let of = |job: &TurnJob| Some((job.name.clone(), self.jobs.get(&job.name)?.measure.found()?));
-        let Some(found) = running.of.jobs.iter().map(of).collect::<Option<Vec<_>>>() else { return };
-        if !found.iter().any(|(_, (_, is_news))| *is_news) {
-            return;
-        }
+        // A job whose ends nobody tells is in the way of others whatever they are told.
+        let found = |(index, job): (u32, &TurnJob)| {
+            let found = self.jobs.get(&job.name)?.measure.found()?;
+            (!running.arbiter.has_no_ends(index)).then(|| (job.name.clone(), found))
+        };
+        let Some(found) = (0..).zip(&running.of.jobs).map(found).collect::<Option<Vec<_>>>() else { return };
         for (name, _) in &found {
             if let Some(entry) = self.jobs.get_mut(name) {
                 entry.measure.told();
             }
         }
-        self.measured.push_back(MeasuredJobs(found.into_iter().map(|(name, (found, _))| (name, found)).collect()));
+        self.measured.push_back(MeasuredJobs(found));
     }
 
     /// The answer to a note that was heard before: the last order, or that it was heard.
@@ -508,6 +516,9 @@ impl Turns {
         let number = known.saturating_add(u64::from(ahead));
         let before = entry.ordered.replace((number, kind)).map(|(_, kind)| kind);
         entry.counts.let_go += u64::from(let_go);
+        if let Some(running) = self.groups.get_mut(&group) {
+            running.broken += u64::from(matches!(action, Action::Grant { because: Because::Bound | Because::NoEnds, .. }));
+        }
         entry.counts.bound += u64::from(matches!(action, Action::Grant { because: Because::Bound, .. }));
         entry.counts.ahead += u64::from(kind == OrderKind::GrantAhead);
         match kind {
@@ -772,5 +783,41 @@ mod tests {
         assert_eq!(due, FabricTime(52 * MS), "the lease of a");
         world.now = 52;
         assert_eq!(world.handle(TurnEvent::Tick), [(2, 1, Grant)]);
+    }
+
+    /// Iterations of 100 ms one after the other, of which each job sends 30; what they tell, and how many orders there were.
+    fn iterate(world: &mut World, numbers: core::ops::Range<u64>, ends: impl Fn(u64, &str) -> bool) -> Vec<MeasuredJobs> {
+        let mut told = Vec::new();
+        for number in numbers {
+            for (job, at) in [("a", 0), ("b", 33), ("c", 66)] {
+                let session = u64::from(job.as_bytes()[0] - b'a') + 1;
+                world.now = number * 100 + at;
+                world.note(session, job, number, Ready);
+                if ends(number, job) {
+                    world.now += 30;
+                    let note = Note { job: job.into(), writer: 7, number, kind: Ended, phase: 0, age: Nanos(0), sent: Nanos(30 * MS) };
+                    world.handle(TurnEvent::Note { session: SessionId(session), note });
+                }
+                told.extend(core::iter::from_fn(|| world.turns.poll_measured()));
+            }
+        }
+        told
+    }
+
+    #[test]
+    fn a_group_is_measured_as_a_whole_once_in_a_window() {
+        let mut world = World::new(false);
+        let told = iterate(&mut world, 1..200, |_, _| true);
+        let expected = MeasuredProfile { iteration: Nanos(100 * MS), sent: Some(Nanos(30 * MS)) };
+        let all = ["a", "b", "c"].map(|job| (job.into(), expected)).to_vec();
+        // 198 iterations less those of settling are eight windows, and the first is not trusted alone.
+        assert_eq!(told, vec![MeasuredJobs(all); 7]);
+    }
+
+    /// Nobody tells the ends of c, so others wait for its lease or go beside it: what they take then is not what they take alone.
+    #[test]
+    fn what_is_taken_beside_a_job_that_tells_no_ends_is_not_measured() {
+        let mut world = World::new(false);
+        assert_eq!(iterate(&mut world, 1..1_000, |_, job| job != "c"), []);
     }
 }

@@ -50,7 +50,8 @@ pub(super) fn table(answer: &ListJobsResponse) -> String {
     let learned = answer.jobs.iter().filter_map(|job| {
         // The service reports a learned period only where it differs from what it expects (docs/operating.md).
         let period = job.period_mismatch_ns?;
-        Some(format!("job {} repeats every {}, but {} was declared", job.id, millis(period), millis(job.solo_period_ns)))
+        let planned = if job.declared_period_ns.is_some() { "measured" } else { "declared" };
+        Some(format!("job {} repeats every {}, but {} was {planned}", job.id, millis(period), millis(job.solo_period_ns)))
     });
     let measured = answer.jobs.iter().filter_map(|job| {
         let declared = millis(job.declared_period_ns?);
