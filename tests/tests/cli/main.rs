@@ -24,6 +24,7 @@ mod process;
 mod profile;
 mod readme;
 mod refusal;
+mod reproduce;
 mod scratch;
 mod shell;
 mod solve;

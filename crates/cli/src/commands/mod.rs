@@ -6,6 +6,7 @@ mod lab;
 mod live;
 mod plan;
 mod profile;
+mod reproduce;
 mod service;
 mod shell;
 mod solve;
@@ -79,6 +80,9 @@ enum Command {
     Commit(live::CommitArgs),
     /// Release jobs from the service
     Release(live::ReleaseArgs),
+    /// Compute published figures of others again
+    #[command(subcommand)]
+    Reproduce(reproduce::ReproduceCommand),
     /// Print a completion script for a shell
     Completions(shell::CompletionsArgs),
     /// Write the manual pages to a folder
@@ -106,6 +110,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, CliError> {
         Command::Evaluate(args) => live::evaluate(&args),
         Command::Commit(args) => live::commit(&args),
         Command::Release(args) => live::release(&args),
+        Command::Reproduce(command) => reproduce::run(&command),
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args),
     }

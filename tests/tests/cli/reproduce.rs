@@ -1,0 +1,65 @@
+//! `antiphase reproduce`.
+
+use std::fs;
+
+use antiphase_tests::data_dir;
+
+use crate::{
+    process::{antiphase, antiphase_reading, document},
+    refusal::{changed, refusals},
+};
+
+#[test]
+fn a_group_is_computed_again() {
+    // Two A2C on one GPU, load 514 ms and GPU 14 ms each: the second loads while the first does, one phase later. The recurrence ends its
+    // phases at 0, 514, 528 and 542 ms, and repeats. Sharing costs 1.33/1.015 of that: 710.2069 ms. Efficiency: 2 (514 + 14) / (4 * 710.2069).
+    // Alone an iteration takes 517 * 1.015 ms, so both together do 1.4778 of one. Where they change roles they take 2 * 514 ms, which is worst.
+    assert_eq!(antiphase(&["reproduce", "muri", "--groups", "groups.csv"]).ok(), "1 groups compared, 0 differ\n");
+}
+
+#[test]
+fn a_value_that_differs_is_printed_and_ends_with_exit_code_1() {
+    let good = document("groups.csv");
+    let changes = [
+        ("542.0,", "542.2,", "T_best_raw_ms 542.2"),
+        ("0.371723", "0.371725", "gamma_best"),
+        (",0,0/1", ",1,0/1", "autopack"),
+        ("0/1\n", "1/0\n", "0/1"),
+    ];
+    for (from, to, said) in changes {
+        let run = antiphase_reading(&["reproduce", "muri", "--groups", "-"], changed(&good, from, to).as_bytes());
+        let out = run.expect(1);
+        assert!(out.starts_with("line 2: a2c+a2c on 1 GPUs: ") && out.contains(said), "{out}");
+        assert!(out.ends_with("1 groups compared, 1 differ\n"), "{out}");
+    }
+}
+
+#[test]
+fn groups_that_are_none_are_refused() {
+    let good = document("groups.csv");
+    let row = |from: &str, to: &str| changed(&good, from, to);
+    let cases = [
+        ("no rows", good.lines().next().unwrap_or_default().to_owned()),
+        ("a column is missing", row("gamma_best", "gamma")),
+        ("a field is missing", row(",0,0/1", ",0")),
+        ("unknown model", row("a2c+a2c", "a2c+resnet50")),
+        ("a count that is not that of the names", row("1,2,a2c", "1,3,a2c")),
+        ("one job", row("1,2,a2c+a2c", "1,1,a2c")),
+        ("GPUs that were not measured", row("\n1,2", "\n3,2")),
+        ("negative GPUs", row("\n1,2", "\n-1,2")),
+        ("not a number", row("710.2069", "nan")),
+        ("a word", row("710.2069", "fast")),
+        ("neither 0 nor 1", row(",0,0/1", ",2,0/1")),
+        ("empty", String::new()),
+    ];
+    refusals("groups", &["reproduce", "muri", "--groups", "DOCUMENT"], cases);
+}
+
+#[test]
+fn all_groups_that_were_computed_by_the_authors_code_agree() {
+    let Some(data) = data_dir() else { return };
+    let file = data.join("muri/golden_groups.csv");
+    let rows = fs::read_to_string(&file).expect("the file can be read").lines().count() - 1;
+    let run = antiphase(&["reproduce", "muri", "--groups", file.to_str().expect("a path in UTF-8")]);
+    assert_eq!(run.ok(), format!("{rows} groups compared, 0 differ\n"));
+}
