@@ -14,6 +14,7 @@ pub mod matching;
 pub mod muri;
 mod pack;
 mod policy;
+pub mod schedule;
 mod view;
 
 pub use pack::{PackError, pack, variants};

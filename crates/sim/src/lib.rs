@@ -1,5 +1,5 @@
-//! Virtual time. [`testbed`] plays iterations of jobs on one fabric with the production state machines; a room for months of jobs
-//! that arrive and leave (`trace`) comes beside it.
+//! Virtual time. [`testbed`] plays iterations of jobs on one fabric with the production state machines; [`trace`] plays months of jobs
+//! that arrive and leave under a policy.
 //!
 //! Pure: no clock, no threads, and random numbers only from the configuration's seed. Equal inputs give equal bytes.
 #![cfg_attr(not(test), no_std)]
@@ -8,5 +8,6 @@
 extern crate alloc;
 
 pub mod testbed;
+pub mod trace;
 
 pub use testbed::*;

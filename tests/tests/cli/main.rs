@@ -27,4 +27,5 @@ mod refusal;
 mod reproduce;
 mod scratch;
 mod shell;
+mod sim;
 mod solve;

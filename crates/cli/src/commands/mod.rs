@@ -9,6 +9,7 @@ mod profile;
 mod reproduce;
 mod service;
 mod shell;
+mod sim;
 mod solve;
 
 use std::process::ExitCode;
@@ -83,6 +84,9 @@ enum Command {
     /// Compute published figures of others again
     #[command(subcommand)]
     Reproduce(reproduce::ReproduceCommand),
+    /// Play traces of jobs under scheduling policies, in virtual time
+    #[command(subcommand)]
+    Sim(sim::SimCommand),
     /// Print a completion script for a shell
     Completions(shell::CompletionsArgs),
     /// Write the manual pages to a folder
@@ -111,6 +115,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, CliError> {
         Command::Commit(args) => live::commit(&args),
         Command::Release(args) => live::release(&args),
         Command::Reproduce(command) => reproduce::run(&command),
+        Command::Sim(command) => sim::run(&command),
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args),
     }

@@ -1,0 +1,156 @@
+//! Whether a decision can be carried out.
+
+use alloc::{collections::BTreeMap, vec::Vec};
+
+use super::{
+    hosts::Cluster,
+    job::{Decision, Job, JobIndex},
+};
+
+/// Why a decision cannot be carried out.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InfeasibleError {
+    /// A job that is not there.
+    #[error("job {job} does not exist or runs twice")]
+    Job {
+        /// Which job.
+        job: JobIndex,
+    },
+    /// Jobs of one group want different numbers of GPUs, or others than the group has.
+    #[error("job {job} needs {needs} GPUs, its group has {has}")]
+    Gpus {
+        /// Which job.
+        job: JobIndex,
+        /// What it needs.
+        needs: u32,
+        /// What its group has.
+        has: u32,
+    },
+    /// A host gives more GPUs than it has.
+    #[error("host {host} has {has} GPUs and gives {gives}")]
+    Host {
+        /// Which host.
+        host: u32,
+        /// Its GPUs.
+        has: u32,
+        /// What groups were given of it.
+        gives: u32,
+    },
+    /// More GPUs than the cluster has.
+    #[error("the cluster has {has} GPUs and gives {gives}")]
+    Cluster {
+        /// Its GPUs.
+        has: u32,
+        /// What groups were given.
+        gives: u64,
+    },
+    /// An iteration that takes no time, or no number.
+    #[error("job {job} has iterations of {seconds} s")]
+    Iteration {
+        /// Which job.
+        job: JobIndex,
+        /// How long.
+        seconds: f64,
+    },
+}
+
+impl Decision {
+    /// Checks that the runs fit on the cluster: every job at most once, all GPUs that it needs, none given twice.
+    ///
+    /// # Errors
+    /// [`InfeasibleError`], the first thing that does not fit.
+    pub fn check(&self, cluster: Cluster, jobs: &[Job]) -> Result<(), InfeasibleError> {
+        let mut seen: Vec<JobIndex> = self.runs.iter().map(|run| run.job).collect();
+        seen.sort_unstable();
+        if let Some(twice) = seen.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(InfeasibleError::Job { job: twice[0] });
+        }
+        // What each group has; where nothing was placed, what its first member needs.
+        let mut has: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut gives = alloc::vec![0_u32; cluster.hosts as usize];
+        for place in &self.places {
+            *has.entry(place.group).or_default() += place.gpus;
+            match gives.get_mut(place.host as usize) {
+                Some(gives) => *gives += place.gpus,
+                None => return Err(InfeasibleError::Host { host: place.host, has: 0, gives: place.gpus }),
+            }
+        }
+        for run in &self.runs {
+            let job = jobs.get(run.job as usize).ok_or(InfeasibleError::Job { job: run.job })?;
+            let has = *has.entry(run.group).or_insert(job.gpus);
+            if has != job.gpus {
+                return Err(InfeasibleError::Gpus { job: run.job, needs: job.gpus, has });
+            }
+            // The negated form also refuses what is not a number.
+            if !(run.iteration_s > 0.0 && run.iteration_s.is_finite()) {
+                return Err(InfeasibleError::Iteration { job: run.job, seconds: run.iteration_s });
+            }
+        }
+        // A policy whose groups share says so, and answers for who is on which GPU.
+        if self.groups_share {
+            return Ok(());
+        }
+        if let Some((gives, host)) = gives.into_iter().zip(0..).find(|(gives, _)| *gives > cluster.gpus_per_host) {
+            return Err(InfeasibleError::Host { host, has: cluster.gpus_per_host, gives });
+        }
+        let gives: u64 = has.values().map(|gpus| u64::from(*gpus)).sum();
+        if gives > u64::from(cluster.gpus()) {
+            return Err(InfeasibleError::Cluster { has: cluster.gpus(), gives });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::{
+        super::job::{Place, Run},
+        *,
+    };
+
+    const CLUSTER: Cluster = Cluster { hosts: 2, gpus_per_host: 8 };
+
+    fn job(gpus: u32) -> Job {
+        Job {
+            gpus,
+            profile: 0,
+            opportunistic: false,
+            submitted_s: 0.0,
+            declared_s: 1.0,
+            alone_s: 1.0,
+            left: 1.0,
+            ran_s: 0.0,
+            running: false,
+            started: false,
+        }
+    }
+
+    fn run(job: JobIndex, group: u32) -> Run {
+        Run { job, group, iteration_s: 1.0, restart_s: 0.0 }
+    }
+
+    fn place(group: u32, host: u32, gpus: u32) -> Place {
+        Place { group, host, gpus }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let jobs = [job(8), job(8), job(4)];
+        let decision = |runs: Vec<Run>, places: Vec<Place>| Decision { runs, places, ..Decision::default() };
+        let good = decision(vec![run(0, 0), run(1, 0), run(2, 1)], vec![place(0, 0, 8), place(1, 1, 4)]);
+        assert_eq!(good.check(CLUSTER, &jobs), Ok(()));
+        let twice = decision(vec![run(0, 0), run(0, 1)], vec![place(0, 0, 8), place(1, 1, 8)]);
+        assert_eq!(twice.check(CLUSTER, &jobs), Err(InfeasibleError::Job { job: 0 }));
+        let too_few = decision(vec![run(0, 0)], vec![place(0, 0, 4)]);
+        assert_eq!(too_few.check(CLUSTER, &jobs), Err(InfeasibleError::Gpus { job: 0, needs: 8, has: 4 }));
+        let crowded = decision(vec![run(0, 0), run(2, 1)], vec![place(0, 0, 8), place(1, 0, 4)]);
+        assert_eq!(crowded.check(CLUSTER, &jobs), Err(InfeasibleError::Host { host: 0, has: 8, gives: 12 }));
+        let counted = decision(vec![run(0, 0), run(1, 1), run(2, 2)], vec![]);
+        assert_eq!(counted.check(CLUSTER, &jobs), Err(InfeasibleError::Cluster { has: 16, gives: 20 }));
+        let strange = decision(vec![Run { iteration_s: f64::NAN, ..run(0, 0) }], vec![]);
+        assert!(matches!(strange.check(CLUSTER, &jobs), Err(InfeasibleError::Iteration { job: 0, .. })));
+    }
+}

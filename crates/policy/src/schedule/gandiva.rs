@@ -1,0 +1,261 @@
+//! Gandiva: jobs are time-sliced on few hosts of their kind, packed where that pays, and moved when room appears (Xiao et al., OSDI 2018).
+//!
+//! The rules. A host is of the kind of its first job: the number of GPUs that this asks for. A job that comes is put (Algorithm 1) on the
+//! host of its kind with the least load, if it has room; else on idle hosts; else on whatever GPUs are free, also of several hosts; else it
+//! over-subscribes the least-loaded hosts of its kind; and where there are none it waits. Nobody is stopped for others: jobs of an
+//! over-subscribed host take its GPUs in turns of a minute, each its share. When a job leaves, one of the most crowded host moves to the
+//! GPUs that are free, and else a job that is spread over hosts moves onto one.
+//! On a host that is still over-subscribed jobs are packed: those that use the GPU least are tried with each other, and a pair stays
+//! when together it does more than the two would in turns (measured throughputs over those alone, summed, above 1); a pair that
+//! failed is not tried again.
+//!
+//! Three things are simpler here than on a cluster. Turns are not played one by one: a job makes progress by its share at all times, which differs from
+//! turns by less than one of them. What a pair does is computed as the timing of groups has it, and a trial costs nothing.
+//! No job of the traces declares that it may grow or shrink, so none does.
+
+mod packing;
+
+use alloc::{vec, vec::Vec};
+
+use self::packing::Packing;
+use super::{
+    Settings,
+    hosts::Cluster,
+    job::{Decision, Job, JobIndex, Place, Reason, Run},
+};
+
+/// What suspending and resuming costs a turn of a minute: 2 % of it at most, as published.
+const SWITCH: f64 = 1.02;
+
+/// Where a job stands; no hosts while it waits.
+#[derive(Clone, Debug, Default)]
+struct Stand {
+    /// Hosts, and GPUs of each.
+    hosts: Vec<(u32, u32)>,
+    partner: Option<JobIndex>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Gandiva {
+    cluster: Cluster,
+    /// GPUs that jobs want of each host; a pair counts once.
+    load: Vec<u32>,
+    /// GPUs of the first job of each host, 0 for an idle one.
+    kind: Vec<u32>,
+    stands: Vec<Stand>,
+    /// Jobs on hosts, in order of arrival.
+    placed: Vec<JobIndex>,
+    waiting: Vec<JobIndex>,
+    arrived: Vec<JobIndex>,
+    /// A job left since the last decision.
+    left: bool,
+    packing: Packing,
+}
+
+impl Gandiva {
+    pub(super) fn new(cluster: Cluster, settings: &Settings) -> Self {
+        let hosts = cluster.hosts as usize;
+        Self {
+            cluster,
+            load: vec![0; hosts],
+            kind: vec![0; hosts],
+            stands: Vec::new(),
+            placed: Vec::new(),
+            waiting: Vec::new(),
+            arrived: Vec::new(),
+            left: false,
+            packing: Packing::new(settings),
+        }
+    }
+
+    pub(super) fn arrive(&mut self, job: JobIndex) {
+        if self.stands.len() <= job as usize {
+            self.stands.resize(job as usize + 1, Stand::default());
+        }
+        self.arrived.push(job);
+    }
+
+    pub(super) fn leave(&mut self, job: JobIndex) {
+        self.unpack(job);
+        self.take_off(job);
+        self.placed.retain(|j| *j != job);
+        self.waiting.retain(|j| *j != job);
+        self.left = true;
+    }
+
+    pub(super) fn decide(&mut self, jobs: &[Job], restart_s: impl Fn(&Job) -> f64, explain: bool, out: &mut Decision) {
+        let waiting: Vec<JobIndex> = self.waiting.drain(..).chain(self.arrived.drain(..)).collect();
+        for job in waiting {
+            match self.room(jobs[job as usize].gpus) {
+                Some(hosts) => self.put(job, hosts, jobs[job as usize].gpus),
+                None => self.waiting.push(job),
+            }
+        }
+        if core::mem::take(&mut self.left) {
+            self.migrate(jobs);
+        }
+        self.pack(jobs);
+        out.groups_share = true;
+        for at in 0..self.placed.len() {
+            let job = self.placed[at];
+            let (j, stand) = (&jobs[job as usize], &self.stands[job as usize]);
+            // A pair is the group of its earlier member.
+            let group = stand.partner.map_or(job, |partner| partner.min(job));
+            let share = self.share(stand);
+            let unit_s = stand.partner.map_or(j.alone_s, |partner| self.packing.pair_s(j, &jobs[partner as usize]));
+            let iteration_s = if share < 1.0 { unit_s / share * SWITCH } else { unit_s };
+            out.runs.push(Run { job, group, iteration_s, restart_s: restart_s(j) });
+            if group == job {
+                out.places.extend(stand.hosts.iter().map(|&(host, gpus)| Place { group, host, gpus }));
+            }
+            if explain {
+                out.reasons.push(match stand.partner {
+                    Some(_) => Reason::Shares { members: 2, efficiency: share },
+                    None => Reason::Rank { before: at as u32, value: share },
+                });
+            }
+        }
+    }
+
+    /// Where Algorithm 1 puts a job of this many GPUs.
+    fn room(&self, gpus: u32) -> Option<Vec<(u32, u32)>> {
+        let per_host = self.cluster.gpus_per_host;
+        let wants = gpus.div_ceil(per_host.max(1)) as usize;
+        let part = |at: usize| if at + 1 < wants { per_host } else { gpus - per_host * (wants as u32 - 1) };
+        let mut own: Vec<u32> = (0..self.cluster.hosts).filter(|host| self.kind[*host as usize] == gpus).collect();
+        own.sort_by_key(|host| self.load[*host as usize]);
+        let on = |hosts: &[u32]| hosts.iter().zip(0..).map(|(host, at)| (*host, part(at))).collect::<Vec<_>>();
+        let fits = |hosts: &[(u32, u32)]| hosts.iter().all(|(host, gpus)| self.load[*host as usize] + gpus <= per_host);
+        let least = (own.len() >= wants).then(|| on(&own[..wants]));
+        if let Some(hosts) = least.as_ref().filter(|hosts| fits(hosts)) {
+            return Some(hosts.clone());
+        }
+        let idle: Vec<u32> = (0..self.cluster.hosts).filter(|host| self.load[*host as usize] == 0).take(wants).collect();
+        if idle.len() == wants {
+            return Some(on(&idle));
+        }
+        self.free(gpus).or(least)
+    }
+
+    /// Free GPUs of any hosts: of one that has enough, the fullest, and else of as few as it takes.
+    fn free(&self, gpus: u32) -> Option<Vec<(u32, u32)>> {
+        let per_host = self.cluster.gpus_per_host;
+        let spare = |host: u32| per_host.saturating_sub(self.load[host as usize]);
+        let enough = (0..self.cluster.hosts).filter(|host| spare(*host) >= gpus).min_by_key(|host| spare(*host));
+        if let Some(host) = enough {
+            return Some(vec![(host, gpus)]);
+        }
+        let mut hosts: Vec<u32> = (0..self.cluster.hosts).filter(|host| spare(*host) > 0).collect();
+        hosts.sort_by_key(|host| core::cmp::Reverse(spare(*host)));
+        let (mut missing, mut taken) = (gpus, Vec::new());
+        for host in hosts {
+            let part = spare(host).min(missing);
+            taken.push((host, part));
+            missing -= part;
+            if missing == 0 {
+                return Some(taken);
+            }
+        }
+        None
+    }
+
+    fn put(&mut self, job: JobIndex, hosts: Vec<(u32, u32)>, gpus: u32) {
+        for &(host, part) in &hosts {
+            if self.load[host as usize] == 0 {
+                self.kind[host as usize] = gpus;
+            }
+            self.load[host as usize] += part;
+        }
+        self.stands[job as usize].hosts = hosts;
+        if !self.placed.contains(&job) {
+            self.placed.push(job);
+        }
+    }
+
+    fn take_off(&mut self, job: JobIndex) {
+        for (host, part) in core::mem::take(&mut self.stands[job as usize].hosts) {
+            self.load[host as usize] -= part;
+            if self.load[host as usize] == 0 {
+                self.kind[host as usize] = 0;
+            }
+        }
+    }
+
+    /// Ends a pair; the other member wants GPUs of its own again.
+    fn unpack(&mut self, job: JobIndex) {
+        if let Some(partner) = self.stands[job as usize].partner.take() {
+            self.stands[partner as usize].partner = None;
+            for &(host, part) in &self.stands[partner as usize].hosts {
+                self.load[host as usize] += part;
+            }
+        }
+    }
+
+    /// The share of the time in which a job has its GPUs: that of its most crowded host.
+    fn share(&self, stand: &Stand) -> f64 {
+        let per_host = f64::from(self.cluster.gpus_per_host);
+        stand.hosts.iter().map(|(host, _)| (per_host / f64::from(self.load[*host as usize].max(1))).min(1.0)).fold(1.0, f64::min)
+    }
+
+    /// Moves jobs from crowded hosts to free GPUs, then spread jobs onto one host.
+    fn migrate(&mut self, jobs: &[Job]) {
+        let per_host = self.cluster.gpus_per_host;
+        while let Some(crowded) =
+            (0..self.cluster.hosts).filter(|h| self.load[*h as usize] > per_host).max_by_key(|h| self.load[*h as usize])
+        {
+            let stands = |job: &&JobIndex| {
+                let stand = &self.stands[**job as usize];
+                stand.partner.is_none() && stand.hosts.iter().any(|(host, _)| *host == crowded)
+            };
+            // The latest that came moves, so the others keep their places.
+            let moves = self.placed.iter().rev().filter(stands).find_map(|&job| self.free(jobs[job as usize].gpus).map(|to| (job, to)));
+            let Some((job, to)) = moves else { break };
+            self.take_off(job);
+            self.put(job, to, jobs[job as usize].gpus);
+        }
+        for at in 0..self.placed.len() {
+            let job = self.placed[at];
+            let (gpus, stand) = (jobs[job as usize].gpus, &self.stands[job as usize]);
+            if stand.partner.is_some() || stand.hosts.len() <= gpus.div_ceil(per_host.max(1)) as usize {
+                continue;
+            }
+            let whole = (0..self.cluster.hosts).find(|host| per_host.saturating_sub(self.load[*host as usize]) >= gpus);
+            if let Some(host) = whole {
+                self.take_off(job);
+                self.put(job, vec![(host, gpus)], gpus);
+            }
+        }
+    }
+
+    /// Packs jobs of over-subscribed hosts in pairs that do more together than in turns.
+    fn pack(&mut self, jobs: &[Job]) {
+        for host in 0..self.cluster.hosts {
+            if self.load[host as usize] <= self.cluster.gpus_per_host {
+                continue;
+            }
+            let mut lone: Vec<JobIndex> = self
+                .placed
+                .iter()
+                .copied()
+                .filter(|job| {
+                    let stand = &self.stands[*job as usize];
+                    stand.partner.is_none() && stand.hosts.iter().any(|(on, _)| *on == host)
+                })
+                .collect();
+            lone.sort_by(|a, b| self.packing.use_of(&jobs[*a as usize]).total_cmp(&self.packing.use_of(&jobs[*b as usize])));
+            while self.load[host as usize] > self.cluster.gpus_per_host && !lone.is_empty() {
+                let job = lone.remove(0);
+                let alike = |other: &JobIndex| self.stands[*other as usize].hosts == self.stands[job as usize].hosts;
+                let found = lone.iter().position(|other| alike(other) && self.packing.pays(&jobs[job as usize], &jobs[*other as usize]));
+                if let Some(at) = found {
+                    let other = lone.remove(at);
+                    self.stands[job as usize].partner = Some(other);
+                    self.stands[other as usize].partner = Some(job);
+                    for &(on, part) in &self.stands[other as usize].hosts {
+                        self.load[on as usize] -= part;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! A job as schedulers see it, and what they decide.
+
+use alloc::vec::Vec;
+
+/// Index of a job in the list that its owner keeps.
+pub type JobIndex = u32;
+
+/// A job that waits or runs. Who runs the jobs keeps it current; schedulers only read it.
+///
+/// Times are seconds in floats, because the figures that are reproduced here were computed in them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Job {
+    /// GPUs that it needs, all or none.
+    pub gpus: u32,
+    /// Its entry in [`Settings::profiles`](super::Settings::profiles).
+    pub profile: u16,
+    /// Whether it may only use what guaranteed jobs leave (AntMan).
+    pub opportunistic: bool,
+    /// When it was submitted.
+    pub submitted_s: f64,
+    /// How long it runs alone, as it was declared.
+    pub declared_s: f64,
+    /// One iteration alone.
+    pub alone_s: f64,
+    /// Iterations that are left; a part of one counts.
+    pub left: f64,
+    /// How long it has run, restarts included.
+    pub ran_s: f64,
+    /// Whether it runs now.
+    pub running: bool,
+    /// Whether it ran before, now included.
+    pub started: bool,
+}
+
+impl Job {
+    /// How long it would still take alone.
+    #[must_use]
+    pub fn remaining_s(&self) -> f64 {
+        self.left * self.alone_s
+    }
+
+    /// GPU time that it has had.
+    #[must_use]
+    pub fn service_s(&self) -> f64 {
+        self.ran_s * f64::from(self.gpus)
+    }
+}
+
+/// A job that runs from now on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Run {
+    /// Which job.
+    pub job: JobIndex,
+    /// The group whose GPUs it uses; jobs of one group share them.
+    pub group: u32,
+    /// How long each of its iterations takes now.
+    pub iteration_s: f64,
+    /// What a start or a change costs before its next iteration.
+    pub restart_s: f64,
+}
+
+/// Why a job runs, or a group shares its GPUs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reason {
+    /// It was at this place of the order, by this value (the less the sooner).
+    Rank {
+        /// Jobs before it.
+        before: u32,
+        /// What it was ordered by.
+        value: f64,
+    },
+    /// Its members fill each other's gaps.
+    Shares {
+        /// How many share.
+        members: u32,
+        /// Their efficiency, of at most 1.
+        efficiency: f64,
+    },
+}
+
+/// GPUs of one host that a group has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The group.
+    pub group: u32,
+    /// The host, by number.
+    pub host: u32,
+    /// How many of its GPUs.
+    pub gpus: u32,
+}
+
+/// Who runs from now on, in the scheduler's order. Who is not in it waits.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Decision {
+    /// The jobs that run.
+    pub runs: Vec<Run>,
+    /// GPUs of the groups, group by group; empty for a policy that only counts GPUs.
+    pub places: Vec<Place>,
+    /// Whether groups may have the same GPUs (AntMan): never the case for others.
+    pub groups_share: bool,
+    /// Why, for each of the runs; only when it was asked for.
+    pub reasons: Vec<Reason>,
+}
+
+impl Decision {
+    pub(super) fn clear(&mut self) {
+        self.runs.clear();
+        self.places.clear();
+        self.reasons.clear();
+        self.groups_share = false;
+    }
+}

@@ -1,0 +1,149 @@
+//! Schedulers: who of the jobs of a cluster runs from now on, on which GPUs and with whom.
+//!
+//! A [`Scheduler`] is told of jobs that come and go, and is asked to [decide](Scheduler::decide) after each change. Each policy is a room
+//! that opens with its rules in prose. Who asks (the simulator, or a service) runs the jobs, keeps their [`Job`] current, and
+//! checks what was decided with [`Decision::check`].
+//!
+//! Pure: the same jobs in the same order give the same decisions.
+
+mod antman;
+mod check;
+mod gandiva;
+mod hosts;
+mod job;
+mod muri;
+mod order;
+mod shortest;
+mod themis;
+mod tiresias;
+
+use alloc::vec::Vec;
+
+use self::{antman::AntMan, gandiva::Gandiva, muri::Muri, shortest::Shortest, themis::Themis, tiresias::Tiresias};
+pub use self::{
+    check::InfeasibleError,
+    hosts::Cluster,
+    job::{Decision, Job, JobIndex, Place, Reason, Run},
+    muri::MuriOptions,
+};
+use crate::muri::{Profile, Timing};
+
+/// The rule by which jobs are put in order and share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Shortest remaining time first.
+    Srtf,
+    /// Shortest remaining service first: time times GPUs.
+    Srsf,
+    /// Least attained service first, in steps.
+    Tiresias,
+    /// Guaranteed jobs first, the others on what these leave of their GPUs.
+    AntMan,
+    /// Who would be latest beside a fair share first.
+    Themis,
+    /// Turns on crowded hosts, packed and moved where that pays.
+    Gandiva,
+    /// Groups that share GPUs, one resource each at a time.
+    Muri(MuriOptions),
+}
+
+/// What a scheduler needs to know beside the jobs.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How groups are timed.
+    pub timing: Timing,
+    /// The profiles of all jobs that may come, as [`Job::profile`] counts them.
+    pub profiles: Vec<Profile>,
+    /// Whether decisions say why.
+    pub explain: bool,
+}
+
+/// A policy at work.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    settings: Settings,
+    cluster: Cluster,
+    room: Room,
+}
+
+#[derive(Clone, Debug)]
+enum Room {
+    Shortest(Shortest),
+    Tiresias(Tiresias),
+    AntMan(AntMan),
+    Themis(Themis),
+    Gandiva(Gandiva),
+    Muri(Muri),
+}
+
+impl Scheduler {
+    /// A scheduler of a cluster without jobs.
+    #[must_use]
+    pub fn new(rule: Rule, cluster: Cluster, settings: Settings) -> Self {
+        let room = match rule {
+            Rule::Srtf => Room::Shortest(Shortest::new(cluster, false)),
+            Rule::Srsf => Room::Shortest(Shortest::new(cluster, true)),
+            Rule::Tiresias => Room::Tiresias(Tiresias::new(cluster)),
+            Rule::AntMan => Room::AntMan(AntMan::new(cluster)),
+            Rule::Themis => Room::Themis(Themis::new(cluster, settings.timing)),
+            Rule::Gandiva => Room::Gandiva(Gandiva::new(cluster, &settings)),
+            Rule::Muri(options) => Room::Muri(Muri::new(cluster, &settings, options)),
+        };
+        Self { settings, cluster, room }
+    }
+
+    /// A job came. It must fit in the cluster ([`Cluster::holds`]), or it waits for ever.
+    pub fn arrive(&mut self, job: JobIndex) {
+        match &mut self.room {
+            Room::Shortest(room) => room.arrive(job),
+            Room::Tiresias(room) => room.arrive(job),
+            Room::AntMan(room) => room.arrive(job),
+            Room::Themis(room) => room.arrive(job),
+            Room::Gandiva(room) => room.arrive(job),
+            Room::Muri(room) => room.arrive(job),
+        }
+    }
+
+    /// A job ended, or was withdrawn.
+    pub fn leave(&mut self, job: JobIndex, jobs: &[Job]) {
+        match &mut self.room {
+            Room::Shortest(room) => room.leave(job),
+            Room::Tiresias(room) => room.leave(job),
+            Room::AntMan(room) => room.leave(job, jobs),
+            Room::Themis(room) => room.leave(job),
+            Room::Gandiva(room) => room.leave(job),
+            Room::Muri(room) => room.leave(job, jobs),
+        }
+    }
+
+    /// Decides who runs from `now_s` on. `out` is overwritten.
+    pub fn decide(&mut self, now_s: f64, jobs: &[Job], out: &mut Decision) {
+        out.clear();
+        let Self { settings, room, .. } = self;
+        let (profiles, explain) = (&settings.profiles, settings.explain);
+        let restart_s = |job: &Job| profiles[usize::from(job.profile)].restart_s;
+        match room {
+            Room::Shortest(room) => room.decide(jobs, restart_s, explain, out),
+            Room::Tiresias(room) => room.decide(jobs, restart_s, explain, out),
+            Room::AntMan(room) => room.decide(jobs, profiles, explain, out),
+            Room::Themis(room) => room.decide(now_s, jobs, restart_s, explain, out),
+            Room::Gandiva(room) => room.decide(jobs, restart_s, explain, out),
+            Room::Muri(room) => room.decide(jobs, restart_s, explain, out),
+        }
+    }
+
+    /// When the scheduler would decide otherwise though no job comes or ends; infinite when never.
+    #[must_use]
+    pub fn next_change_s(&self, now_s: f64, jobs: &[Job]) -> f64 {
+        match &self.room {
+            Room::Tiresias(room) => room.next_change_s(now_s, jobs),
+            Room::Shortest(_) | Room::AntMan(_) | Room::Themis(_) | Room::Gandiva(_) | Room::Muri(_) => f64::INFINITY,
+        }
+    }
+
+    /// The cluster.
+    #[must_use]
+    pub fn cluster(&self) -> Cluster {
+        self.cluster
+    }
+}

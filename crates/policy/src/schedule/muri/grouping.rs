@@ -1,0 +1,241 @@
+//! Which of the chosen jobs of one size share GPUs.
+//!
+//! Jobs with equal profiles are alike, so times and efficiencies are kept by profiles and computed once; and two rounds
+//! that match the same profiles in the same order match the same pairs, so the last ones are remembered as well.
+
+use alloc::{
+    collections::{BTreeMap, VecDeque},
+    vec::Vec,
+};
+
+use super::{
+    super::job::{Job, JobIndex},
+    Candidate, MuriOptions,
+    bucket::Bucket,
+};
+use crate::{
+    matching::{Weights, max_weight_matching, quantise},
+    muri::{GROUP_MAX, Order, Profile, Stages, Timing, efficiency},
+};
+
+/// Rounds whose pairs are remembered: enough for the buckets and rounds of some decisions.
+const REMEMBERED_MAX: usize = 64;
+
+/// Jobs on the same GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Group {
+    jobs: [JobIndex; GROUP_MAX],
+    len: u8,
+}
+
+impl Group {
+    pub(super) fn of(job: JobIndex) -> Self {
+        Self { jobs: [job, 0, 0, 0], len: 1 }
+    }
+
+    pub(super) fn members(&self) -> &[JobIndex] {
+        &self.jobs[..usize::from(self.len)]
+    }
+
+    /// Takes in the members of another group; together they must be at most [`GROUP_MAX`].
+    fn join(&mut self, other: &Self) {
+        for &job in other.members() {
+            if let Some(place) = self.jobs.get_mut(usize::from(self.len)) {
+                *place = job;
+                self.len += 1;
+            }
+        }
+    }
+}
+
+/// The profiles of a group's members in order, 16 bits each, each one more than its number: 0 is no member.
+type Key = u64;
+
+/// Bits of a member in a [`Key`].
+const MEMBER_BITS: u32 = 16;
+
+#[derive(Clone, Debug)]
+pub(super) struct Grouping {
+    timing: Timing,
+    options: MuriOptions,
+    profiles: Vec<Profile>,
+    /// Replaces the cost of sharing for groups of four.
+    pub(super) sharing_of_four: Option<f64>,
+    /// Iterations in the best and in the worst order, with the cost of sharing.
+    iterations: BTreeMap<Key, [f64; 2]>,
+    weights: BTreeMap<Key, f64>,
+    remembered: VecDeque<(Vec<Key>, Vec<Option<u32>>)>,
+    /// The graph of the last round, whose memory the next one uses.
+    graph: Weights,
+}
+
+impl Grouping {
+    pub(super) fn new(timing: Timing, options: MuriOptions, profiles: Vec<Profile>) -> Self {
+        let (iterations, weights) = (BTreeMap::new(), BTreeMap::new());
+        let (remembered, graph) = (VecDeque::new(), Weights::new(0));
+        Self { timing, options, profiles, sharing_of_four: None, iterations, weights, remembered, graph }
+    }
+
+    /// One iteration of a group, a lone job's being what it takes alone.
+    pub(super) fn iteration_s(&mut self, group: &Group, order: Order, jobs: &[Job]) -> f64 {
+        match group.members() {
+            [job] => jobs[*job as usize].alone_s,
+            _ => self.shared_s(key(group, jobs), order),
+        }
+    }
+
+    /// The efficiency of a group in the order in which it runs.
+    pub(super) fn efficiency(&mut self, group: &Group, jobs: &[Job]) -> f64 {
+        let iteration = self.iteration_s(group, self.options.order, jobs);
+        efficiency(&self.stages(key(group, jobs)), iteration)
+    }
+
+    /// One iteration of two members or more.
+    fn shared_s(&mut self, key: Key, order: Order) -> f64 {
+        if !self.iterations.contains_key(&key) {
+            let stages = self.stages(key);
+            let sharing = match self.sharing_of_four {
+                Some(of_four) if stages.len() == GROUP_MAX => of_four,
+                _ => self.timing.sharing(stages.len()),
+            };
+            let of = |order| self.timing.interleave(&stages, order).period_s * sharing;
+            self.iterations.insert(key, [of(Order::Best), of(Order::Worst)]);
+        }
+        let [best, worst] = self.iterations.get(&key).copied().unwrap_or_default();
+        match order {
+            Order::Best => best,
+            Order::Worst => worst,
+        }
+    }
+
+    fn stages(&self, key: Key) -> Vec<Stages> {
+        members(key).map(|profile| self.profiles[profile].stages).collect()
+    }
+
+    /// The weight of an edge between two groups: the efficiency of their union; 0 where it would be too large.
+    fn weight(&mut self, a: Key, b: Key) -> f64 {
+        let (count, others) = (members(a).count(), members(b).count());
+        if count + others > usize::from(self.options.group_max).min(GROUP_MAX) {
+            return 0.0;
+        }
+        let union = a | b << (MEMBER_BITS * count as u32);
+        if let Some(&known) = self.weights.get(&union) {
+            return known;
+        }
+        let iteration = self.shared_s(union, self.options.order);
+        let weight = efficiency(&self.stages(union), iteration);
+        // The artifact's weights stay as they are, because their last bits decide between equal matchings.
+        let weight = if self.timing == Timing::Artifact { weight } else { quantise(weight) };
+        self.weights.insert(union, weight);
+        weight
+    }
+
+    /// Groups by rounds of matching; merges while the jobs `want` more GPUs than `have`.
+    pub(super) fn by_matching(&mut self, order: &[usize], buckets: &[Bucket], jobs: &[Job], mut want: u64, have: u32) -> Vec<Candidate> {
+        let lone = |&at: &usize| {
+            let bucket = &buckets[at];
+            (bucket.gpus, bucket.order[..bucket.chosen].iter().map(|job| Group::of(*job)).collect::<Vec<_>>())
+        };
+        let mut groups: Vec<(u32, Vec<Group>)> = order.iter().map(lone).collect();
+        for _ in 0..self.options.group_max {
+            for (gpus, groups) in &mut groups {
+                let keys: Vec<Key> = groups.iter().map(|group| key(group, jobs)).collect();
+                let mates = self.matched(keys);
+                *groups = merge(groups, &mates, u64::from(*gpus), &mut want, u64::from(have));
+            }
+            if want <= u64::from(have) {
+                break;
+            }
+        }
+        let candidate = |(gpus, groups): (u32, Vec<Group>)| groups.into_iter().map(move |group| Candidate { gpus, group, value: 0.0 });
+        groups.into_iter().flat_map(candidate).collect()
+    }
+
+    /// The partners of groups with these profiles.
+    fn matched(&mut self, keys: Vec<Key>) -> Vec<Option<u32>> {
+        if let Some((_, mates)) = self.remembered.iter().find(|(known, _)| *known == keys) {
+            return mates.clone();
+        }
+        let mut kinds = keys.clone();
+        kinds.sort_unstable();
+        kinds.dedup();
+        let mut table = Vec::with_capacity(kinds.len() * kinds.len());
+        for &a in &kinds {
+            for &b in &kinds {
+                table.push(self.weight(a, b));
+            }
+        }
+        let kind_of: Vec<usize> = keys.iter().map(|key| kinds.binary_search(key).unwrap_or(0)).collect();
+        self.graph.reset(keys.len());
+        for u in 0..self.graph.nodes() {
+            let row = &table[kind_of[u] * kinds.len()..][..kinds.len()];
+            for (v, weight) in self.graph.row_mut(u).iter_mut().enumerate() {
+                *weight = if u == v { 0.0 } else { row[kind_of[v]] };
+            }
+        }
+        let mut mates = max_weight_matching(&self.graph);
+        // Groups beyond what the search takes stay alone.
+        mates.resize(keys.len(), None);
+        if self.remembered.len() >= REMEMBERED_MAX {
+            self.remembered.pop_back();
+        }
+        self.remembered.push_front((keys, mates.clone()));
+        mates
+    }
+
+    /// Groups of neighbours in the order, each reservation with those that it chose.
+    pub(super) fn by_neighbours(&self, order: &[usize], buckets: &[Bucket], mut want: u64, have: u32) -> Vec<Candidate> {
+        let size = usize::from(self.options.group_max);
+        let mut groups = Vec::new();
+        for bucket in order.iter().map(|&at| &buckets[at]) {
+            let (gpus, chosen) = (bucket.gpus, &bucket.order[..bucket.chosen]);
+            for members in chosen.chunks(size).take(bucket.reserved) {
+                let mut group = Group::of(members[0]);
+                for &job in &members[1..] {
+                    if want > u64::from(have) {
+                        group.join(&Group::of(job));
+                        want -= u64::from(gpus);
+                    } else {
+                        groups.push(Candidate { gpus, group: Group::of(job), value: 0.0 });
+                    }
+                }
+                groups.push(Candidate { gpus, group, value: 0.0 });
+            }
+        }
+        groups
+    }
+}
+
+/// Merges matched pairs while more GPUs are wanted than there are. A pair stands where its later half stood.
+fn merge(groups: &[Group], mates: &[Option<u32>], gpus: u64, want: &mut u64, have: u64) -> Vec<Group> {
+    let mut merged = Vec::with_capacity(groups.len());
+    for (at, (group, mate)) in groups.iter().zip(mates).enumerate() {
+        match mate.map(|mate| mate as usize) {
+            None => merged.push(*group),
+            Some(mate) if mate < at => {
+                let mut first = groups[mate];
+                if *want > have {
+                    first.join(group);
+                    *want -= gpus;
+                    merged.push(first);
+                } else {
+                    merged.extend([first, *group]);
+                }
+            }
+            Some(_) => {}
+        }
+    }
+    merged
+}
+
+fn key(group: &Group, jobs: &[Job]) -> Key {
+    group.members().iter().rev().fold(0, |key, job| key << MEMBER_BITS | (u64::from(jobs[*job as usize].profile) + 1))
+}
+
+/// The profiles of a key.
+fn members(key: Key) -> impl Iterator<Item = usize> {
+    (0..GROUP_MAX as u32)
+        .map(move |at| key >> (MEMBER_BITS * at) & 0xffff)
+        .take_while(|member| *member != 0)
+        .map(|member| member as usize - 1)
+}

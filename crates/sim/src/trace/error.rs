@@ -1,0 +1,115 @@
+//! What can be wrong with a trace.
+
+use alloc::string::String;
+
+use policy::{muri::StagesError, schedule::InfeasibleError};
+use units::OneLine;
+
+/// Why a trace cannot be read or played. The line is that of the file, the header being line 1.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// The text is not a table.
+    #[error("line {line}: {}", OneLine(problem))]
+    Table {
+        /// Where.
+        line: u64,
+        /// What the reader says.
+        problem: String,
+    },
+    /// A column is missing.
+    #[error("line 1: no column {name:?}")]
+    Column {
+        /// Its name.
+        name: &'static str,
+    },
+    /// A field that is not a number, or not one that is possible.
+    #[error("line {line}: {column} {} must be {expected}", OneLine(format_args!("{value:?}")))]
+    Value {
+        /// Where.
+        line: u64,
+        /// In which column.
+        column: &'static str,
+        /// What stands there.
+        value: String,
+        /// What should.
+        expected: &'static str,
+    },
+    /// A model of which nobody knows what a restart costs.
+    #[error("line {line}: unknown model {}", OneLine(format_args!("{name:?}")))]
+    Model {
+        /// Where.
+        line: u64,
+        /// The name given.
+        name: String,
+    },
+    /// Times of a job that are no profile.
+    #[error("line {line}: {source}")]
+    Profile {
+        /// Where.
+        line: u64,
+        /// What is wrong.
+        source: StagesError,
+    },
+    /// Two jobs with one id.
+    #[error("line {line}: job id {} is that of line {first} already", OneLine(format_args!("{id:?}")))]
+    Twice {
+        /// Where.
+        line: u64,
+        /// The id.
+        id: String,
+        /// Where it stood first.
+        first: u64,
+    },
+    /// More jobs than are played.
+    #[error("line {line}: more than {limit} jobs")]
+    TooMany {
+        /// Where.
+        line: u64,
+        /// The limit.
+        limit: usize,
+    },
+    /// More profiles than are told apart.
+    #[error("line {line}: more than {limit} different profiles")]
+    TooManyProfiles {
+        /// Where.
+        line: u64,
+        /// The limit.
+        limit: usize,
+    },
+    /// No jobs.
+    #[error("no jobs")]
+    Empty,
+    /// A job that does not fit in the empty cluster.
+    #[error("line {line}: job {} needs {gpus} GPUs; {hosts} hosts of {gpus_per_host} do not hold it", OneLine(format_args!("{id:?}")))]
+    TooLarge {
+        /// Where.
+        line: u64,
+        /// Which job.
+        id: String,
+        /// What it needs.
+        gpus: u32,
+        /// Hosts of the cluster.
+        hosts: u32,
+        /// GPUs in each.
+        gpus_per_host: u32,
+    },
+    /// The scheduler decided what cannot be done; nothing of it was carried out.
+    #[error("at {now_s} s the policy decided what cannot be done: {source}")]
+    Infeasible {
+        /// When.
+        now_s: f64,
+        /// What.
+        source: InfeasibleError,
+    },
+    /// Jobs wait although nothing runs and nothing comes.
+    #[error("at {now_s} s {waiting} jobs wait and none runs, the first is {}", OneLine(format_args!("{id:?}")))]
+    Stuck {
+        /// When.
+        now_s: f64,
+        /// How many wait.
+        waiting: usize,
+        /// The first of them.
+        id: String,
+    },
+}

@@ -1,0 +1,57 @@
+//! Jobs of a trace.
+
+use alloc::{string::String, vec::Vec};
+
+use policy::{muri::Profile, schedule::Cluster};
+
+use super::TraceError;
+
+/// Most jobs in a trace: ten times the largest that was published for one cluster (Philly, 117,325 jobs).
+pub(super) const JOBS_MAX: usize = 1_200_000;
+
+/// Most profiles that are told apart: the grouping of Muri keeps 16 bits for one, of which one value means none.
+pub(super) const PROFILES_MAX: usize = 65_000;
+
+/// A job as a trace has it. Times are seconds in floats, as the figures that are reproduced were computed in them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceJob {
+    /// Its name.
+    pub id: String,
+    /// Line of the file.
+    pub line: u64,
+    /// GPUs that it needs.
+    pub gpus: u32,
+    /// When it was submitted.
+    pub submitted_s: f64,
+    /// How long it runs alone, as the trace says.
+    pub declared_s: f64,
+    /// Iterations that it runs.
+    pub iterations: f64,
+    /// One iteration alone, in milliseconds.
+    pub iteration_ms: f64,
+    /// Its entry in [`Trace::profiles`].
+    pub profile: u16,
+    /// Whether it only uses what guaranteed jobs leave, under AntMan.
+    pub opportunistic: bool,
+}
+
+/// Jobs that arrive, in the order of the file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trace {
+    /// The jobs.
+    pub jobs: Vec<TraceJob>,
+    /// What their iterations consist of, each once.
+    pub profiles: Vec<Profile>,
+}
+
+impl Trace {
+    /// Checks that each job fits in the cluster when nobody else runs.
+    ///
+    /// # Errors
+    /// [`TraceError::TooLarge`] for the first that does not.
+    pub fn check(&self, cluster: Cluster) -> Result<(), TraceError> {
+        let Some(job) = self.jobs.iter().find(|job| !cluster.holds(job.gpus)) else { return Ok(()) };
+        let Cluster { hosts, gpus_per_host } = cluster;
+        Err(TraceError::TooLarge { line: job.line, id: job.id.clone(), gpus: job.gpus, hosts, gpus_per_host })
+    }
+}

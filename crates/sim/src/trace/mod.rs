@@ -1,0 +1,16 @@
+//! Months of jobs that arrive, wait, run, are preempted and leave, under a [`policy::schedule::Scheduler`], event by event.
+//!
+//! The scheduler is the one that a service would run; this room only plays the world: it tells of arrivals and ends, carries out what was decided
+//! after checking it, and counts iterations. Between two events nothing changes, so the time that a trace spans costs nothing.
+
+mod error;
+mod jobs;
+mod muri;
+mod outcome;
+mod world;
+
+pub use error::TraceError;
+pub use jobs::{Trace, TraceJob};
+pub use muri::read_muri;
+pub use outcome::Outcome;
+pub use world::{Setup, run};

@@ -1,0 +1,36 @@
+//! What came of a trace.
+
+use alloc::vec::Vec;
+
+/// Share of jobs whose completion time is at most the p99.
+const P99: f64 = 0.99;
+
+/// When each job was done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Completion times (end less submission), in the order of the trace, in seconds.
+    pub jct_s: Vec<f64>,
+    /// When the last job ended, on the trace's clock.
+    pub makespan_s: f64,
+    /// Decisions that were taken.
+    pub decisions: u64,
+    /// How often a running job was stopped for others.
+    pub preemptions: u64,
+}
+
+impl Outcome {
+    /// The mean completion time.
+    #[must_use]
+    pub fn mean_s(&self) -> f64 {
+        self.jct_s.iter().sum::<f64>() / self.jct_s.len().max(1) as f64
+    }
+
+    /// The completion time at place 0.99 n of the sorted ones, as the authors' scripts take it.
+    #[must_use]
+    pub fn p99_s(&self) -> f64 {
+        let mut sorted = self.jct_s.clone();
+        sorted.sort_by(f64::total_cmp);
+        // Casting cuts, which is what the scripts do.
+        sorted.get((P99 * sorted.len() as f64) as usize).copied().unwrap_or(0.0)
+    }
+}

@@ -1,0 +1,283 @@
+//! The events of a trace.
+//!
+//! The rules. Jobs arrive when they were submitted and end when their iterations are done. At each of these events, and when
+//! the scheduler wants to decide anew, running jobs are credited with the iterations since the last event, and the scheduler decides
+//! who runs from now on. A start costs time before the first iteration.
+//!
+//! In artifact mode the world is that of the Muri authors' simulator: every event costs every running job a restart, also where
+//! nothing changes for it, though the next end is predicted without it; and ends that differ by a billionth happen at once.
+//! Otherwise only a job that starts, moves or gets other company pays, and pays once.
+
+use alloc::vec::Vec;
+
+use policy::{
+    muri::Timing,
+    schedule::{Cluster, Decision, Job, JobIndex, Place, Rule, Scheduler, Settings},
+};
+
+use super::{Outcome, Trace, TraceError};
+
+/// Times that differ by this share are one event in artifact mode (the default of `math.isclose`).
+const SAME: f64 = 1e-9;
+
+/// Seconds between an arrival and an end that Muri's simulator takes for one event.
+const MEET_S: f64 = 1e-4;
+
+/// Milliseconds in a second.
+const MS: f64 = 1_000.0;
+
+/// What plays a trace.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// The cluster.
+    pub cluster: Cluster,
+    /// The policy.
+    pub rule: Rule,
+    /// How groups are timed, and which world it is.
+    pub timing: Timing,
+}
+
+/// Plays a trace to its end.
+///
+/// # Errors
+/// [`TraceError`]: a job that the cluster does not hold, or a decision that cannot be carried out.
+pub fn run(trace: &Trace, setup: &Setup) -> Result<Outcome, TraceError> {
+    trace.check(setup.cluster)?;
+    let mut world = World::new(trace, setup);
+    while world.step()? {}
+    let jct_s = world.ended_s.iter().zip(&trace.jobs).map(|(end, job)| end - job.submitted_s).collect();
+    let makespan_s = world.ended_s.iter().copied().fold(0.0, f64::max);
+    Ok(Outcome { jct_s, makespan_s, decisions: world.decisions, preemptions: world.preemptions })
+}
+
+/// Jobs that arrive together.
+struct Arrival {
+    at_s: f64,
+    jobs: Vec<JobIndex>,
+}
+
+struct World<'a> {
+    trace: &'a Trace,
+    setup: Setup,
+    scheduler: Scheduler,
+    jobs: Vec<Job>,
+    arrivals: Vec<Arrival>,
+    next_arrival: usize,
+    now_s: f64,
+    decision: Decision,
+    before: Decision,
+    /// What is left of each job's restart.
+    restarting_s: Vec<f64>,
+    /// The next ends: when, and whose.
+    end_s: f64,
+    ending: Vec<JobIndex>,
+    change_s: f64,
+    ended_s: Vec<f64>,
+    in_system: usize,
+    decisions: u64,
+    preemptions: u64,
+}
+
+impl<'a> World<'a> {
+    fn new(trace: &'a Trace, setup: &Setup) -> Self {
+        let settings = Settings { timing: setup.timing, profiles: trace.profiles.clone(), explain: false };
+        let job = |job: &super::TraceJob| Job {
+            gpus: job.gpus,
+            profile: job.profile,
+            opportunistic: job.opportunistic,
+            submitted_s: job.submitted_s,
+            declared_s: job.declared_s,
+            // Milliseconds first and seconds then, as the authors' simulator computes it.
+            alone_s: setup.timing.alone_s(job.iteration_ms) / MS,
+            left: job.iterations,
+            ran_s: 0.0,
+            running: false,
+            started: false,
+        };
+        let jobs: Vec<Job> = trace.jobs.iter().map(job).collect();
+        let n = jobs.len();
+        Self {
+            trace,
+            setup: *setup,
+            scheduler: Scheduler::new(setup.rule, setup.cluster, settings),
+            arrivals: arrivals(&jobs),
+            jobs,
+            next_arrival: 0,
+            now_s: 0.0,
+            decision: Decision::default(),
+            before: Decision::default(),
+            restarting_s: alloc::vec![0.0; n],
+            end_s: f64::INFINITY,
+            ending: Vec::new(),
+            change_s: f64::INFINITY,
+            ended_s: alloc::vec![0.0; n],
+            in_system: 0,
+            decisions: 0,
+            preemptions: 0,
+        }
+    }
+
+    /// Plays the next event; false when there is none.
+    fn step(&mut self) -> Result<bool, TraceError> {
+        let arrival_s = self.arrivals.get(self.next_arrival).map_or(f64::INFINITY, |arrival| arrival.at_s);
+        if arrival_s.is_infinite() && self.end_s.is_infinite() {
+            return if self.in_system == 0 { Ok(false) } else { Err(self.stuck()) };
+        }
+        let (mut arrives, mut ends) =
+            if self.meet(arrival_s, self.end_s) { (true, true) } else { (arrival_s < self.end_s, self.end_s < arrival_s) };
+        let mut at_s = if arrives { arrival_s } else { self.end_s };
+        if self.change_s < at_s {
+            (at_s, arrives, ends) = (self.change_s, false, false);
+        }
+        self.credit(at_s);
+        if ends {
+            self.end(at_s);
+        }
+        if arrives {
+            for &job in &self.arrivals[self.next_arrival].jobs {
+                self.scheduler.arrive(job);
+                self.in_system += 1;
+            }
+            self.next_arrival += 1;
+        }
+        self.now_s = at_s;
+        self.decide()?;
+        self.foresee();
+        Ok(true)
+    }
+
+    /// Whether an arrival and an end are one event.
+    fn meet(&self, arrival_s: f64, end_s: f64) -> bool {
+        let close = arrival_s.is_finite() && end_s.is_finite() && (arrival_s - end_s).abs() <= (SAME * arrival_s.max(end_s)).max(MEET_S);
+        arrival_s == end_s || (close && matches!(self.setup.rule, Rule::Muri(_)))
+    }
+
+    /// Counts what ran since the last event.
+    fn credit(&mut self, at_s: f64) {
+        let passed_s = at_s - self.now_s;
+        for run in &self.decision.runs {
+            let (job, restarting) = (&mut self.jobs[run.job as usize], &mut self.restarting_s[run.job as usize]);
+            let ran = (passed_s - *restarting).max(0.0);
+            *restarting = (*restarting - passed_s).max(0.0);
+            job.left -= ran / run.iteration_s;
+            // In this order, as the authors' simulator adds: an instant at which a job falls to another queue is then reached, not missed.
+            job.ran_s = job.ran_s + at_s - self.now_s;
+        }
+    }
+
+    fn end(&mut self, at_s: f64) {
+        for &job in &self.ending {
+            self.ended_s[job as usize] = at_s;
+            self.jobs[job as usize].running = false;
+            self.scheduler.leave(job, &self.jobs);
+            self.in_system -= 1;
+        }
+        let ending = &self.ending;
+        self.decision.runs.retain(|run| !ending.contains(&run.job));
+    }
+
+    fn decide(&mut self) -> Result<(), TraceError> {
+        core::mem::swap(&mut self.decision, &mut self.before);
+        self.scheduler.decide(self.now_s, &self.jobs, &mut self.decision);
+        let refused = |source| TraceError::Infeasible { now_s: self.now_s, source };
+        self.decision.check(self.setup.cluster, &self.jobs).map_err(refused)?;
+        self.decisions += 1;
+        match self.setup.timing {
+            Timing::Artifact => self.decision.runs.iter().for_each(|run| self.restarting_s[run.job as usize] = run.restart_s),
+            Timing::Paper => self.restart_the_changed(),
+        }
+        for run in &self.before.runs {
+            self.jobs[run.job as usize].running = false;
+        }
+        for run in &self.decision.runs {
+            let job = &mut self.jobs[run.job as usize];
+            (job.running, job.started) = (true, true);
+        }
+        let stopped = self.before.runs.iter().filter(|run| !self.jobs[run.job as usize].running).count();
+        self.preemptions += stopped as u64;
+        self.change_s = self.scheduler.next_change_s(self.now_s, &self.jobs);
+        Ok(())
+    }
+
+    /// Jobs that start, move or get other company pay for a restart.
+    fn restart_the_changed(&mut self) {
+        let (old, new) = (company(&self.before), company(&self.decision));
+        for (at, run) in new.iter().zip(&self.decision.runs) {
+            let stays = self.jobs[run.job as usize].running && old.iter().any(|before| before.job == run.job && before == at);
+            if !stays {
+                self.restarting_s[run.job as usize] = run.restart_s;
+            }
+        }
+    }
+
+    /// Finds the next ends.
+    fn foresee(&mut self) {
+        let restarting = |job: JobIndex| match self.setup.timing {
+            // The simulator that this mode reproduces predicts ends without restarts.
+            Timing::Artifact => 0.0,
+            Timing::Paper => self.restarting_s[job as usize],
+        };
+        let end_of = |run: &policy::schedule::Run| self.now_s + self.jobs[run.job as usize].left * run.iteration_s + restarting(run.job);
+        let ends: Vec<(f64, JobIndex)> = self.decision.runs.iter().map(|run| (end_of(run), run.job)).collect();
+        let first = ends.iter().map(|end| end.0).fold(f64::INFINITY, f64::min);
+        self.ending.clear();
+        if first.is_infinite() || self.setup.timing == Timing::Paper || self.setup.rule == Rule::Tiresias {
+            self.ending.extend(ends.iter().filter(|end| end.0 == first).map(|end| end.1));
+            self.end_s = first;
+            return;
+        }
+        // An end joins the first event of the list that is the same; the list is in the scheduler's order. Ends further off than
+        // some widths of "the same" have no part in the first event.
+        let near = first + first.abs() * SAME * 8.0;
+        let mut events: Vec<(f64, Vec<JobIndex>)> = Vec::new();
+        for &(end, job) in ends.iter().filter(|end| end.0 <= near) {
+            match events.iter_mut().find(|(time, _)| (*time - end).abs() <= SAME * time.abs().max(end.abs())) {
+                Some((_, jobs)) => jobs.push(job),
+                None => events.push((end, alloc::vec![job])),
+            }
+        }
+        if let Some((time, jobs)) = events.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)) {
+            (self.end_s, self.ending) = (time, jobs);
+        }
+    }
+
+    fn stuck(&self) -> TraceError {
+        let waits = |job: usize| self.ended_s[job] == 0.0;
+        let first = (0..self.jobs.len()).find(|job| waits(*job));
+        let id = first.map_or_else(Default::default, |job| self.trace.jobs[job].id.clone());
+        TraceError::Stuck { now_s: self.now_s, waiting: self.in_system, id }
+    }
+}
+
+/// A job's group and where it stands.
+#[derive(Debug, PartialEq)]
+struct Company {
+    job: JobIndex,
+    members: Vec<JobIndex>,
+    places: Vec<(u32, u32)>,
+}
+
+fn company(decision: &Decision) -> Vec<Company> {
+    let of = |group: u32, place: &Place| (place.group == group).then_some((place.host, place.gpus));
+    let company = |run: &policy::schedule::Run| {
+        let mut members: Vec<JobIndex> = decision.runs.iter().filter(|other| other.group == run.group).map(|other| other.job).collect();
+        members.sort_unstable();
+        Company { job: run.job, members, places: decision.places.iter().filter_map(|place| of(run.group, place)).collect() }
+    };
+    decision.runs.iter().map(company).collect()
+}
+
+/// Jobs by time of submission, those of one time together.
+fn arrivals(jobs: &[Job]) -> Vec<Arrival> {
+    let mut order: Vec<JobIndex> = (0..jobs.len() as u32).collect();
+    order.sort_by(|a, b| jobs[*a as usize].submitted_s.total_cmp(&jobs[*b as usize].submitted_s));
+    let mut arrivals: Vec<Arrival> = Vec::new();
+    for job in order {
+        let at_s = jobs[job as usize].submitted_s;
+        match arrivals.last_mut() {
+            Some(last) if (last.at_s - at_s).abs() <= SAME * at_s.max(last.at_s) => last.jobs.push(job),
+            _ => arrivals.push(Arrival { at_s, jobs: alloc::vec![job] }),
+        }
+    }
+    arrivals
+}

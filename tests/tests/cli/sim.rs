@@ -1,0 +1,92 @@
+//! `antiphase sim`.
+
+use serde_json::Value;
+
+use crate::{
+    process::{antiphase, antiphase_reading, document},
+    refusal::{changed, refusals, refused},
+    solve::keys,
+};
+
+/// The answer for the trace on one host of 8 GPUs.
+fn answer(policy: &[&str]) -> Value {
+    let mut arguments = vec!["sim", "run", "--trace", "trace.csv", "--format", "muri", "--nodes", "1", "--gpus-per-node", "8"];
+    arguments.extend(["-o", "json", "--policy"]);
+    arguments.extend(policy);
+    let run = antiphase(&arguments);
+    run.ok();
+    run.json()
+}
+
+/// The mean completion time.
+fn mean(policy: &[&str]) -> f64 {
+    answer(policy)["avg_jct_s"].as_f64().expect("a number")
+}
+
+#[test]
+fn an_answer_has_the_documented_fields() {
+    let answer = antiphase(&["sim", "run", "--trace", "trace.csv", "--policy", "srtf", "-o", "json"]).json();
+    let fields = ["avg_jct_s", "cpu_s", "decisions", "jobs", "makespan_s", "p99_jct_s", "policy", "preemptions", "schema", "timing"];
+    assert_eq!(keys(&answer), fields);
+    assert_eq!((&answer["schema"], &answer["jobs"]), (&"antiphase.sim/v1".into(), &2.into()));
+}
+
+#[test]
+fn a_short_job_preempts_a_long_one_and_both_pay_for_restarts() {
+    // Artifact: iterations take 1.015 of the profile. The long job (194.88 s) ran 90 s of the first 100, for its restart takes 10. The short one
+    // takes 5.16635 s, because ends are predicted without restarts; then the rest of the long one, 104.88 s: it ends at 210.04635.
+    assert!((mean(&["srtf", "--timing", "artifact"]) - f64::midpoint(210.046_35, 5.166_35)).abs() < 1e-6);
+    // Paper: 6 s of restart and 5.09 s; the long one restarts for 10 s and runs the 102 s that are left: it ends at 223.09.
+    assert!((mean(&["srtf", "--timing", "paper"]) - f64::midpoint(223.09, 11.09)).abs() < 1e-6);
+    // Nobody is preempted by AntMan; the short job is opportunistic and finds the GPUs tracked as hardly used, so it shares them.
+    assert!(mean(&["antman", "--timing", "artifact"]) > 0.0);
+}
+
+#[test]
+fn a_pair_shares_gpus_under_muri() {
+    // The long job is stopped for the short one where GPUs are not shared, and goes on beside it where they are.
+    let preemptions = |policy| answer(&[policy])["preemptions"].clone();
+    assert_eq!((preemptions("srsf"), preemptions("muri-s")), (1.into(), 0.into()));
+}
+
+#[test]
+fn options_that_do_nothing_are_refused() {
+    for option in [["--group-max", "2"].as_slice(), &["--no-matching"], &["--worst-order"], &["--no-autopack"]] {
+        let line = refused(&[&["sim", "run", "--trace", "trace.csv", "--policy", "srtf"], option].concat(), b"");
+        assert_eq!(line, format!("{}: --policy srtf has no groups", option[0]));
+    }
+}
+
+#[test]
+fn traces_that_are_none_are_refused() {
+    let good = document("trace.csv");
+    let row = |from: &str, to: &str| changed(&good, from, to);
+    let cases = [
+        ("a column is missing", row("submit_time", "submitted")),
+        ("a field is missing", row(",59,0\n", ",59\n")),
+        ("negative time", row("long,8,0", "long,8,-1")),
+        ("negative duration", row("192000", "-192000")),
+        ("a time that is none", row("100000,10", "soon,10")),
+        ("infinite time", row("100000,10", "inf,10")),
+        ("no iterations", row(",1000,bert", ",0,bert")),
+        ("unknown model", row("bert", "alexnet")),
+        ("no GPUs", row("long,8", "long,0")),
+        ("half a GPU", row("long,8", "long,0.5")),
+        ("more GPUs than the cluster", row("short,8", "short,128")),
+        ("an iteration of 0", row(",192,", ",0,")),
+        ("an iteration of years", row(",192,", ",1e11,")),
+        ("a priority of 2", row(",59,0", ",59,2")),
+        ("an id twice", row("short", "long")),
+        ("no id", row("short", "")),
+        ("no jobs", good.lines().next().unwrap_or_default().to_owned()),
+        ("empty", String::new()),
+    ];
+    refusals("traces", &["sim", "run", "--trace", "DOCUMENT", "--policy", "srtf"], cases);
+}
+
+#[test]
+fn a_trace_comes_from_standard_input_too() {
+    let arguments = ["sim", "run", "--trace", "-", "--policy", "tiresias"];
+    let run = antiphase_reading(&arguments, document("trace.csv").as_bytes());
+    assert!(run.ok().contains("tiresias"));
+}
