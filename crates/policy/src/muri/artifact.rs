@@ -7,8 +7,8 @@
 //! Two members may also meet only where they change roles: each loads while the other computes and talks.
 
 use super::{
-    Interleaving, Order, Stages,
-    timing::{GROUP_MAX, keep, orders},
+    Stages,
+    order::{GROUP_MAX, Interleaving, Order, keep, orders},
 };
 
 /// What measuring alone costs: an iteration of a lone job takes its profile times this (`itertime_overhead_list`).

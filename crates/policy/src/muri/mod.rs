@@ -10,10 +10,12 @@
 
 mod artifact;
 mod models;
+mod order;
 mod paper;
 mod stages;
 mod timing;
 
 pub use models::{MODELS, MeasuredModel, measured};
+pub use order::{GROUP_MAX, Interleaving, Order};
 pub use stages::{Profile, Stages, StagesError};
-pub use timing::{GROUP_MAX, Interleaving, Order, Timing, efficiency};
+pub use timing::{Timing, efficiency};

@@ -5,8 +5,8 @@
 //! the sum of the four phases. Members may leave slots empty between them, and who stands in which slot is free but for rotation.
 
 use super::{
-    Interleaving, Order, Stages,
-    timing::{GROUP_MAX, keep, orders},
+    Stages,
+    order::{GROUP_MAX, Interleaving, Order, keep, orders},
 };
 
 pub(super) fn interleave(members: &[Stages], order: Order) -> Interleaving {
