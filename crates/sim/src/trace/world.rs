@@ -8,11 +8,11 @@
 //! nothing changes for it, though the next end is predicted without it; and ends that differ by a billionth happen at once.
 //! Otherwise only a job that starts, moves or gets other company pays, and pays once.
 
-use alloc::vec::Vec;
+use alloc::{collections::BTreeMap, vec::Vec};
 
 use policy::{
     muri::Timing,
-    schedule::{Cluster, Decision, Job, JobIndex, Place, Rule, Scheduler, Settings},
+    schedule::{Cluster, Decision, Job, JobIndex, Rule, Scheduler, Settings},
 };
 
 use super::{Outcome, Trace, TraceError};
@@ -201,9 +201,10 @@ impl<'a> World<'a> {
 
     /// Jobs that start, move or get other company pay for a restart.
     fn restart_the_changed(&mut self) {
-        let (old, new) = (company(&self.before), company(&self.decision));
-        for (at, run) in new.iter().zip(&self.decision.runs) {
-            let stays = self.jobs[run.job as usize].running && old.iter().any(|before| before.job == run.job && before == at);
+        let (old, new) = (companies(&self.before), companies(&self.decision));
+        let before: BTreeMap<JobIndex, u32> = self.before.runs.iter().map(|run| (run.job, run.group)).collect();
+        for run in &self.decision.runs {
+            let stays = before.get(&run.job).is_some_and(|group| old.get(group) == new.get(&run.group));
             if !stays {
                 self.restarting_s[run.job as usize] = run.restart_s;
             }
@@ -249,22 +250,20 @@ impl<'a> World<'a> {
     }
 }
 
-/// A job's group and where it stands.
-#[derive(Debug, PartialEq)]
-struct Company {
-    job: JobIndex,
-    members: Vec<JobIndex>,
-    places: Vec<(u32, u32)>,
-}
+/// The members of a group, and the GPUs that they have of each host.
+type Company = (Vec<JobIndex>, Vec<(u32, u32)>);
 
-fn company(decision: &Decision) -> Vec<Company> {
-    let of = |group: u32, place: &Place| (place.group == group).then_some((place.host, place.gpus));
-    let company = |run: &policy::schedule::Run| {
-        let mut members: Vec<JobIndex> = decision.runs.iter().filter(|other| other.group == run.group).map(|other| other.job).collect();
-        members.sort_unstable();
-        Company { job: run.job, members, places: decision.places.iter().filter_map(|place| of(run.group, place)).collect() }
-    };
-    decision.runs.iter().map(company).collect()
+fn companies(decision: &Decision) -> BTreeMap<u32, Company> {
+    let mut companies: BTreeMap<u32, Company> = BTreeMap::new();
+    for run in &decision.runs {
+        companies.entry(run.group).or_default().0.push(run.job);
+    }
+    for place in &decision.places {
+        companies.entry(place.group).or_default().1.push((place.host, place.gpus));
+    }
+    // The order in which a scheduler lists members says nothing.
+    companies.values_mut().for_each(|(members, _)| members.sort_unstable());
+    companies
 }
 
 /// Jobs by time of submission, those of one time together.

@@ -1,0 +1,185 @@
+//! Decisions of the schedulers, on clusters small enough to work them out by hand.
+
+use antiphase_policy::{
+    muri::{Profile, Timing, measured},
+    schedule::{Cluster, Decision, Job, JobIndex, MuriOptions, Rule, Scheduler, Settings},
+};
+use proptest::prelude::*;
+
+const ONE_HOST: Cluster = Cluster { hosts: 1, gpus_per_host: 8 };
+const TWO_HOSTS: Cluster = Cluster { hosts: 2, gpus_per_host: 8 };
+
+/// Profiles that the jobs below have, on 8 GPUs: one that loads, one that computes, one that does neither for long.
+const MODELS: [&str; 3] = ["dqn", "gpt2", "vgg16"];
+
+fn profiles() -> Vec<Profile> {
+    MODELS.map(|name| measured(name).expect("a model").profile(8).expect("a size")).to_vec()
+}
+
+fn job(gpus: u32, profile: u16, left: f64) -> Job {
+    let alone_s = Timing::Artifact.alone_s(profiles()[usize::from(profile)].iteration_s);
+    Job {
+        gpus,
+        profile,
+        opportunistic: false,
+        submitted_s: 0.0,
+        declared_s: alone_s * left,
+        alone_s,
+        left,
+        ran_s: 0.0,
+        running: false,
+        started: false,
+    }
+}
+
+fn scheduler(rule: Rule, cluster: Cluster) -> Scheduler {
+    Scheduler::new(rule, cluster, Settings { timing: Timing::Artifact, profiles: profiles(), explain: true })
+}
+
+/// Decides, and does what was decided.
+fn decide(scheduler: &mut Scheduler, now_s: f64, jobs: &mut [Job]) -> Decision {
+    let mut out = Decision::default();
+    scheduler.decide(now_s, jobs, &mut out);
+    out.check(scheduler.cluster(), jobs).expect("a decision that can be carried out");
+    assert_eq!(out.reasons.len(), out.runs.len(), "each run has a reason");
+    jobs.iter_mut().for_each(|job| job.running = false);
+    for run in &out.runs {
+        (jobs[run.job as usize].running, jobs[run.job as usize].started) = (true, true);
+    }
+    out
+}
+
+fn ran(decision: &Decision) -> Vec<JobIndex> {
+    let mut jobs: Vec<JobIndex> = decision.runs.iter().map(|run| run.job).collect();
+    jobs.sort_unstable();
+    jobs
+}
+
+#[test]
+fn srtf_and_srsf_differ_in_what_is_short() {
+    // Job 0 is shorter; times its GPUs it is longer.
+    let mut jobs = [job(8, 1, 100.0), job(1, 1, 200.0)];
+    for (rule, first) in [(Rule::Srtf, 0), (Rule::Srsf, 1)] {
+        let mut scheduler = scheduler(rule, ONE_HOST);
+        (0..2).for_each(|job| scheduler.arrive(job));
+        assert_eq!(ran(&decide(&mut scheduler, 0.0, &mut jobs)), [first], "{rule:?}");
+        jobs.iter_mut().for_each(|job| job.running = false);
+    }
+}
+
+#[test]
+fn tiresias_lets_a_job_fall_when_it_has_had_its_service() {
+    let mut jobs = [job(8, 1, 1e6), job(8, 1, 1e6)];
+    let mut scheduler = scheduler(Rule::Tiresias, ONE_HOST);
+    scheduler.arrive(0);
+    assert_eq!(ran(&decide(&mut scheduler, 0.0, &mut jobs)), [0]);
+    // 3,250 GPU seconds are 406.25 s on 8 GPUs, rounded up to whole seconds.
+    assert_eq!(scheduler.next_change_s(0.0, &jobs), 407.0);
+    scheduler.arrive(1);
+    jobs[0].ran_s = 406.0;
+    assert_eq!(ran(&decide(&mut scheduler, 406.0, &mut jobs)), [0], "who runs stays ahead within a queue");
+    jobs[0].ran_s = 407.0;
+    assert_eq!(ran(&decide(&mut scheduler, 407.0, &mut jobs)), [1]);
+}
+
+#[test]
+fn antman_lets_opportunistic_jobs_use_what_guaranteed_ones_leave() {
+    let mut jobs = [job(8, 1, 100.0), Job { opportunistic: true, ..job(8, 0, 100.0) }, Job { opportunistic: true, ..job(8, 2, 100.0) }];
+    let mut scheduler = scheduler(Rule::AntMan, ONE_HOST);
+    (0..3).for_each(|job| scheduler.arrive(job));
+    let decision = decide(&mut scheduler, 0.0, &mut jobs);
+    // The second opportunistic job finds the GPUs tracked as used.
+    assert_eq!(ran(&decision), [0, 1]);
+    assert!(decision.groups_share);
+    assert_eq!(decision.runs[0].iteration_s, jobs[0].alone_s, "a guaranteed job is never slowed");
+    assert!(decision.runs[1].iteration_s >= jobs[1].alone_s);
+    scheduler.leave(1, &jobs);
+    assert_eq!(ran(&decide(&mut scheduler, 1.0, &mut jobs)), [0, 2]);
+}
+
+#[test]
+fn themis_gives_gpus_to_who_had_none() {
+    let mut jobs = [job(8, 1, 1_000.0), job(8, 1, 1_000.0)];
+    let mut scheduler = scheduler(Rule::Themis, ONE_HOST);
+    scheduler.arrive(0);
+    assert_eq!(ran(&decide(&mut scheduler, 0.0, &mut jobs)), [0]);
+    scheduler.arrive(1);
+    (jobs[0].ran_s, jobs[1].submitted_s) = (100.0, 100.0);
+    assert_eq!(ran(&decide(&mut scheduler, 100.0, &mut jobs)), [1]);
+}
+
+#[test]
+fn muri_pairs_a_job_that_loads_with_one_that_computes() {
+    // Two that load and two that compute on two hosts: four jobs want twice the GPUs, so two pairs form, and no pair of a kind.
+    let mut jobs = [job(8, 0, 100.0), job(8, 0, 100.0), job(8, 1, 100.0), job(8, 1, 100.0)];
+    let mut scheduler = scheduler(Rule::Muri(MuriOptions { group_max: 2, ..MuriOptions::default() }), TWO_HOSTS);
+    (0..4).for_each(|job| scheduler.arrive(job));
+    let decision = decide(&mut scheduler, 0.0, &mut jobs);
+    assert_eq!(ran(&decision), [0, 1, 2, 3]);
+    let group = |job: JobIndex| decision.runs.iter().find(|run| run.job == job).map(|run| run.group);
+    assert!(group(0) != group(1) && group(2) != group(3), "{decision:?}");
+}
+
+#[test]
+fn gandiva_keeps_kinds_apart_then_takes_turns_packs_and_moves() {
+    let mut scheduler = scheduler(Rule::Gandiva, TWO_HOSTS);
+    // A job of 4 and one of 8 GPUs: each kind has a host of its own.
+    let mut jobs = vec![job(4, 1, 100.0), job(8, 1, 100.0), job(4, 1, 100.0), job(8, 1, 100.0), job(8, 0, 100.0)];
+    (0..3).for_each(|job| scheduler.arrive(job));
+    let decision = decide(&mut scheduler, 0.0, &mut jobs);
+    let host = |decision: &Decision, job: JobIndex| decision.places.iter().find(|place| place.group == job).map(|place| place.host);
+    assert_eq!([host(&decision, 0), host(&decision, 1), host(&decision, 2)], [Some(0), Some(1), Some(0)]);
+    // A second one of 8 GPUs over-subscribes the host of its kind. Both compute, so together they do no more than in turns: half each.
+    scheduler.arrive(3);
+    let decision = decide(&mut scheduler, 1.0, &mut jobs);
+    let iteration = |decision: &Decision, job: JobIndex| decision.runs.iter().find(|run| run.job == job).map(|run| run.iteration_s);
+    assert_eq!((host(&decision, 3), iteration(&decision, 3)), (Some(1), Some(jobs[3].alone_s / 0.5 * 1.02)));
+    // One that loads fits beside one that computes: they become a pair, in turns with the third.
+    scheduler.arrive(4);
+    let decision = decide(&mut scheduler, 2.0, &mut jobs);
+    assert_eq!(decision.runs.iter().filter(|run| decision.runs.iter().filter(|other| other.group == run.group).count() == 2).count(), 2);
+    // When the jobs of 4 GPUs leave, the job that shares nothing moves to their host, and everybody runs all the time.
+    (0..3).filter(|job| *job != 1).for_each(|job| scheduler.leave(job, &jobs));
+    let decision = decide(&mut scheduler, 3.0, &mut jobs);
+    assert!(decision.places.iter().any(|place| place.host == 0), "{decision:?}");
+    assert_eq!(ran(&decision), [1, 3, 4]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Jobs that come and go: each decision can be carried out, and is the same when asked again from the start.
+    #[test]
+    fn every_decision_can_be_carried_out(
+        sizes in prop::collection::vec((0_usize..5, 0_u16..3, 1.0_f64..1e4, any::<bool>()), 1..40),
+        leaves in prop::collection::vec(0_usize..40, 0..10),
+        which in 0_usize..7,
+    ) {
+        let rules = [Rule::Srtf, Rule::Srsf, Rule::Tiresias, Rule::AntMan, Rule::Themis, Rule::Gandiva, Rule::Muri(MuriOptions::default())];
+        let rule = rules[which];
+        let play = || {
+            let mut jobs: Vec<Job> = sizes.iter().map(|(size, profile, left, opportunistic)| {
+                Job { opportunistic: *opportunistic, ..job([1, 2, 4, 8, 16][*size], *profile, *left) }
+            }).collect();
+            let mut scheduler = scheduler(rule, TWO_HOSTS);
+            let (mut decisions, mut gone, mut now) = (Vec::new(), vec![false; jobs.len()], 0.0);
+            for at in 0..jobs.len() {
+                scheduler.arrive(at as JobIndex);
+                decisions.push(decide(&mut scheduler, now, &mut jobs));
+                if let Some(&leaver) = leaves.get(at).filter(|leaver| **leaver <= at && !gone[**leaver]) {
+                    (gone[leaver], jobs[leaver].running) = (true, false);
+                    scheduler.leave(leaver as JobIndex, &jobs);
+                }
+                now += 500.0;
+                jobs.iter_mut().filter(|job| job.running).for_each(|job| job.ran_s += 500.0);
+            }
+            let last = decide(&mut scheduler, now, &mut jobs);
+            assert!(last.runs.iter().all(|run| !gone[run.job as usize]), "who left does not run");
+            // Somebody runs while somebody waits that would fit into an empty cluster, which all do.
+            assert!(!last.runs.is_empty() || gone.iter().all(|gone| *gone) || rule == Rule::AntMan, "{rule:?}");
+            decisions.push(last);
+            decisions
+        };
+        prop_assert_eq!(play(), play());
+    }
+}
