@@ -113,7 +113,7 @@ impl<'a> Landscape<'a> {
                 let response = self.group.response(job, stand, workspace);
                 let placed: Vec<Option<u64>> = self.shifts.iter().enumerate().map(|(j, shift)| (j != job).then_some(*shift)).collect();
                 for other in (0..placed.len()).filter(|&other| other != job) {
-                    self.couplings.vertices(self.group, job, other, &placed, &mut self.bends);
+                    self.couplings.vertices(self.group, job, other, &placed, &mut workspace.budget, &mut self.bends);
                 }
                 self.list(here);
                 self.places.iter_mut().for_each(|place| place.0 = response.at(place.1));

@@ -16,6 +16,7 @@ mod grid;
 mod subsets;
 
 use alloc::{vec, vec::Vec};
+use core::cmp::Ordering;
 
 use num_integer::Integer as _;
 use petgraph::unionfind::UnionFind;
@@ -116,6 +117,11 @@ pub(super) struct Pending<'a> {
     at: u64,
 }
 
+/// The order of places: by what they add, and then by shift.
+pub(super) fn by_cost(a: &(f64, u64), b: &(f64, u64)) -> Ordering {
+    a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
+}
+
 impl Pending<'_> {
     /// The least that the job adds at `shift`.
     pub(super) fn cost(&self, shift: u64) -> f64 {
@@ -127,7 +133,7 @@ impl Pending<'_> {
         // A head takes its children in ascending order, so a job below `child_min` has had its turn at this head.
         let from = head + usize::from(self.job < child_min);
         let mut ranked: Vec<(f64, u64)> = self.alignments.iter().filter(|a| a.0 >= from).map(|a| (a.1, a.2)).collect();
-        ranked.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        ranked.sort_unstable_by(by_cost);
         // One shift has one cost, so equal shifts are neighbours: a place under two heads is tried once.
         ranked.dedup_by_key(|a| a.1);
         ranked
@@ -274,7 +280,7 @@ impl<'a> Search<'a> {
     fn attach(&mut self, h: usize, p: &Pending<'a>, with_floors: f64, others: f64, seen: &mut Slopes) {
         let others = with_floors + others;
         let mut ranked: Vec<(f64, u64)> = p.alignments.iter().filter(|a| a.0 == h).map(|a| (a.1, a.2)).collect();
-        ranked.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        ranked.sort_unstable_by(by_cost);
         for (added, shift) in ranked {
             if others + added >= self.enough() {
                 break;
@@ -312,7 +318,7 @@ impl<'a> Search<'a> {
         // Alignments with all heads give the least cost of the job, also with heads that have had their turn: the bound needs them.
         for (h, &head) in self.order.iter().enumerate() {
             shifts.clear();
-            *complete &= self.couplings.vertices(self.group, job, head, &self.placed, &mut shifts);
+            *complete &= self.couplings.vertices(self.group, job, head, &self.placed, &mut self.workspace.budget, &mut shifts);
             shifts.sort_unstable();
             shifts.dedup();
             for &shift in &shifts {

@@ -5,7 +5,7 @@ use alloc::{vec, vec::Vec};
 use num_integer::Integer as _;
 
 use super::{
-    branch::{Pending, Search},
+    branch::{Pending, Search, by_cost},
     descent::Incumbent,
     interaction::{self, InteractionCurve, PairInteraction},
 };
@@ -27,6 +27,29 @@ struct Beside {
     heads: Vec<usize>,
 }
 
+/// Places in two lists, each by what it adds and then by shift, as one list in that order: the longer one is mostly left before its end, so
+/// it is neither copied nor sorted again.
+#[derive(Clone, Debug)]
+struct Ascending<'p> {
+    one: &'p [(f64, u64)],
+    other: &'p [(f64, u64)],
+}
+
+impl Iterator for Ascending<'_> {
+    type Item = (f64, u64);
+
+    fn next(&mut self) -> Option<(f64, u64)> {
+        let list = match (self.one.first(), self.other.first()) {
+            (Some(one), Some(other)) if by_cost(other, one).is_lt() => &mut self.other,
+            (None, _) => &mut self.other,
+            _ => &mut self.one,
+        };
+        let (first, rest) = list.split_first()?;
+        *list = rest;
+        Some(*first)
+    }
+}
+
 impl<'a> Search<'a> {
     /// The places of `last` beside the placed jobs once `first` stands: those known already, unless they depend on `first`.
     fn beside(&self, first: usize, last: &Pending<'a>, head: usize, child_min: usize) -> Beside {
@@ -42,10 +65,10 @@ impl<'a> Search<'a> {
     }
 
     /// The alignments of `last` with `first`, just placed, and with `heads`. False if some were left out.
-    fn meet(&self, first: usize, last: usize, heads: &[usize], shifts: &mut Vec<u64>) -> bool {
+    fn meet(&mut self, first: usize, last: usize, heads: &[usize], shifts: &mut Vec<u64>) -> bool {
         let mut complete = true;
         for &head in [first].iter().chain(heads) {
-            complete &= self.couplings.vertices(self.group, last, head, &self.placed, shifts);
+            complete &= self.couplings.vertices(self.group, last, head, &self.placed, &mut self.workspace.budget, shifts);
         }
         if !heads.is_empty() {
             shifts.sort_unstable();
@@ -199,10 +222,10 @@ impl<'a> Search<'a> {
             shifts.clear();
             let complete = search.meet(first.job, last.job, &heads, &mut shifts);
             search.workspace.budget.charge(4 + last.work() * shifts.len() as u64);
-            let mut beside: Vec<(f64, u64)> = shifts.iter().map(|&s| (last.cost(s), s)).chain(known.iter().copied()).collect();
-            beside.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            let mut beside: Vec<(f64, u64)> = shifts.iter().map(|&s| (last.cost(s), s)).collect();
+            beside.sort_unstable_by(by_cost);
             search.order.push(first.job);
-            let bound = search.finish(last.job, so_far, &beside);
+            let bound = search.finish(last.job, so_far, Ascending { one: &beside, other: &known });
             search.order.pop();
             if complete {
                 seen.learn(shift, bound);
@@ -214,8 +237,8 @@ impl<'a> Search<'a> {
 
     /// Puts the one job that is left at its best shift; `shifts` are those it may need, by what it adds alone. Returns what that
     /// costs, or no more, if it is no better than the best.
-    fn finish(&mut self, job: usize, so_far: f64, shifts: &[(f64, u64)]) -> f64 {
-        let Some(alone) = shifts.first().map(|s| so_far + s.0) else { return so_far };
+    fn finish(&mut self, job: usize, so_far: f64, shifts: Ascending<'_>) -> f64 {
+        let Some(alone) = shifts.clone().next().map(|s| so_far + s.0) else { return so_far };
         // The best place alone bounds the best place beside `first` as well, and needs no new sum.
         if alone >= self.enough() {
             return alone;
@@ -227,7 +250,7 @@ impl<'a> Search<'a> {
         let placed = costs.iter().sum::<f64>() + without;
         let work = response.iter().map(CircleMarginal::work).sum::<u64>();
         let mut least = f64::INFINITY;
-        for &(added, shift) in shifts {
+        for (added, shift) in shifts {
             // Beside more jobs this job adds no less (convexity), and the places are ranked: none of the rest is cheaper.
             if so_far + added >= least {
                 break;

@@ -11,9 +11,12 @@ use alloc::{vec, vec::Vec};
 use num_integer::Integer as _;
 
 use super::{PROOF_JOBS_MAX, group::Group};
+use crate::budget::Budget;
 
 /// Most jobs of a group whose coupling classes are computed. Of more jobs only a first node is bounded, with all congruent shifts.
 const JOBS_MAX: usize = 32;
+/// Work of one alignment that is listed and sorted among thousands.
+const LISTED_WORK: u64 = 2;
 
 /// How closely each pair of jobs is coupled.
 #[derive(Clone, Debug)]
@@ -113,8 +116,17 @@ impl Couplings {
     }
 
     /// Shifts of `job` at which one of its edges meets an opposite edge of `head`: as many congruent ones as an optimum may need,
-    /// with the others placed as they are or not yet. Returns false if there were too many and only a selection was taken.
-    pub(crate) fn vertices(&self, group: &Group, job: usize, head: usize, placed: &[Option<u64>], into: &mut Vec<u64>) -> bool {
+    /// with the others placed as they are or not yet. Returns false if there were too many and only a selection was taken. What is listed
+    /// on the way is charged; callers charge what they do with `into`.
+    pub(crate) fn vertices(
+        &self,
+        group: &Group,
+        job: usize,
+        head: usize,
+        placed: &[Option<u64>],
+        budget: &mut Budget,
+        into: &mut Vec<u64>,
+    ) -> bool {
         let Some(shift) = placed[head] else { return true };
         let lock = group.jobs[job].lock;
         if self.modulus.is_empty() {
@@ -132,7 +144,7 @@ impl Couplings {
         if turns == 1 || group.jobs[job].on.len() > 1 && !self.same_modulus(group, job, head) {
             return all(into);
         }
-        let near = match self.congruent(group, job, head, g, placed) {
+        let near = match self.congruent(group, job, head, g, placed, budget) {
             Congruent::All => return all(into),
             Congruent::One => Vec::new(),
             // Two shifts for each passage would be no fewer than all.
@@ -170,7 +182,7 @@ impl Couplings {
         })
     }
 
-    fn congruent(&self, group: &Group, job: usize, head: usize, g: u64, placed: &[Option<u64>]) -> Congruent {
+    fn congruent(&self, group: &Group, job: usize, head: usize, g: u64, placed: &[Option<u64>], budget: &mut Budget) -> Congruent {
         let class = self.coupling_class(job, g);
         let member = |j: usize| class >> j & 1 == 1;
         // The proof of near passages needs a head outside of the class; without it nothing is known (section 6).
@@ -192,9 +204,14 @@ impl Couplings {
         }
         let mut near = Vec::new();
         for &j in &stand {
-            if !group.alignments(job, j, placed[j].unwrap_or(0), true, &mut near) {
+            // A selection proves nothing, and to make one takes as long as all else that a place of a job takes.
+            if !group.lists_all(job, j) {
                 return Congruent::All;
             }
+            let before = near.len();
+            group.alignments(job, j, placed[j].unwrap_or(0), true, &mut near);
+            // Where passages are too many to be of use, nobody else knows that they were listed.
+            budget.charge(LISTED_WORK * (near.len() - before) as u64);
         }
         near.sort_unstable();
         near.dedup();
@@ -237,7 +254,7 @@ mod tests {
                 && !couplings.coupled_beyond(job, through, 10)
         );
         let mut shifts = Vec::new();
-        assert!(couplings.vertices(&group, job, head, &placed, &mut shifts));
+        assert!(couplings.vertices(&group, job, head, &placed, &mut Budget::default(), &mut shifts));
         let mut workspace = Workspace::default();
         let mut cost = |shift| {
             placed[job] = Some(shift);

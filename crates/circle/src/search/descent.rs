@@ -42,7 +42,7 @@ pub(crate) fn best_shift(
     let mut alignments = Vec::new();
     // A minimum needs an upward bend, and only opposite alignments have one (back-to-back lemma, docs/model.md, section 5).
     for other in (0..placed.len()).filter(|&other| other != job) {
-        couplings.vertices(group, job, other, placed, &mut alignments);
+        couplings.vertices(group, job, other, placed, &mut workspace.budget, &mut alignments);
     }
     alignments.sort_unstable();
     alignments.dedup();

@@ -7,7 +7,7 @@
 
 use alloc::vec::Vec;
 
-use super::Search;
+use super::{Search, by_cost};
 use crate::search::{EXACT_JOBS_MAX, descent::Incumbent, group::Group};
 
 /// Most shifts of a job, for all its shifts to be tried: of few jobs, which have few alignments too, and of more.
@@ -86,7 +86,7 @@ impl Search<'_> {
         let cost = |shift: u64| response.iter().map(|r| r.at(shift)).sum::<f64>() + counted;
         // A shift beyond the reach attains nothing new, because jobs still to be placed can move along (docs/model.md, section 6).
         let mut places: Vec<(f64, u64)> = (0..reach).map(|shift| (cost(shift), shift)).collect();
-        places.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        places.sort_unstable_by(by_cost);
         self.workspace.budget.charge(reach * (4 + response.iter().map(|r| r.work()).sum::<u64>()));
         Open { job, places }
     }
