@@ -96,15 +96,7 @@ pub fn evaluate(problem: &Problem, shifts: &[Ticks]) -> Result<Solution, SolveEr
     }
     let view = View::new(problem, Effort::Thorough);
     let shifts: Vec<u64> = shifts.iter().zip(problem.periods()).map(|(s, t)| s.0 % t.0).collect();
-    let mut parts = view.parts();
-    let work_max = share(Effort::Thorough, parts.len());
-    // Every part has a budget of its own, so the slacks of one do not depend on the work of another.
-    for part in &mut parts {
-        part.group.limit(Effort::Thorough, work_max);
-        part.stand_at(&shifts, &mut Workspace::new(Budget::new(work_max, None)));
-    }
-    let optimality = Optimality { proven: false, bound_gap: 0.0 };
-    let mut solution = view.report(Outcome::Evaluated, &parts, &shifts, optimality);
+    let mut solution = view.standing(Outcome::Evaluated, &shifts);
     // No score exceeds 1, so no shifts can be better by more than what is missing to 1.
     solution.optimality.bound_gap = (1.0 - solution.mean_score).max(0.0);
     Ok(solution)
@@ -270,6 +262,18 @@ impl<'a> View<'a> {
                 Part { jobs, group, classes, rotations: vec![], slacks: vec![], bound: 0.0, proven: false, spent: 0 }
             })
             .collect()
+    }
+
+    /// What these shifts are worth, and their slacks; nothing is said of others.
+    pub(super) fn standing(&self, outcome: Outcome, shifts: &[u64]) -> Solution {
+        let mut parts = self.parts();
+        let work_max = share(self.effort, parts.len());
+        // Every part has a budget of its own, so the slacks of one do not depend on the work of another.
+        for part in &mut parts {
+            part.group.limit(self.effort, work_max);
+            part.stand_at(shifts, &mut Workspace::new(Budget::new(work_max, None)));
+        }
+        self.report(outcome, &parts, shifts, Optimality { proven: false, bound_gap: 0.0 })
     }
 
     pub(crate) fn solve_exact(&self, options: &Options) -> Solution {
