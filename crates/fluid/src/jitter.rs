@@ -40,6 +40,10 @@ pub const JITTER_PERMILLE: u32 = 5;
 pub const JOB_ITERATIONS: usize = 2_048;
 /// Most runs under jitter. One run of the lab's chain is within 2 % of the mean of many, and eight are within 1 %.
 pub const RUNS_MAX: usize = 8;
+/// Standard error of the mean of a job, as a part of it, at which no more runs are made: half of what the last of them would tell.
+const SETTLED: f64 = 0.003;
+/// Fewest runs that say how far apart runs are.
+const SETTLED_RUNS_MIN: usize = 3;
 /// What jitter may do to a mean, in thousandths, before the exact cycle counts as broken: the slow drift of two jobs takes less
 /// within the iterations of a run, and a lost cycle costs more.
 pub const SURVIVES_PERMILLE: u64 = 20;
@@ -47,35 +51,60 @@ pub const SURVIVES_PERMILLE: u64 = 20;
 /// may mean 4 %.
 pub const SURVIVES_GATED_PERMILLE: u64 = 10;
 
-/// What all jobs take with these gates, or with none: exact where that survives jitter, and else the mean under it. `undisturbed`
-/// is what each would take if nobody were in its way.
+/// Most jobs for which exact cycles are looked for before anything else. Of more jobs hardly any component has one, unless nobody is
+/// held back, and to look for it takes a third of the time of a run under jitter.
+const EXACT_JOBS_MAX: usize = 12;
+
+/// What all jobs take with these gates, or with none: exact where that survives jitter, and else the mean under it. Of many jobs the
+/// exact cycle counts only where jitter holds nobody back. `undisturbed` is what each would take if nobody were in its way.
 pub(crate) fn settled(layout: &Layout, gates: Option<&[Gate]>, undisturbed: &[u64], permille: u32) -> Vec<Measured> {
     let jobs = undisturbed.len();
     let once = |jitter: Option<Jitter>| run(layout, Rules { gates: gates.map(<[Gate]>::to_vec), jitter, ..Rules::default() }).jobs;
-    let exact = once(None);
-    // Jobs that never held each other back have nothing that could break.
-    if permille == 0 || jobs < 2 || exact.iter().zip(undisturbed).all(|(m, u)| m.mean == *u) {
-        return exact;
-    }
+    let survives = u128::from(if gates.is_some() { SURVIVES_GATED_PERMILLE } else { SURVIVES_PERMILLE });
+    let moved = |a: u64, b: u64| u128::from(a.abs_diff(b)) * 1_000 > u128::from(a) * survives;
     let jittered = |seed: u64| once(Some(Jitter::new(jobs, seed, permille)));
-    // One run tells whether the cycle breaks; most do not, and need no mean.
-    let survives = if gates.is_some() { SURVIVES_GATED_PERMILLE } else { SURVIVES_PERMILLE };
-    let first = jittered(1);
-    let moved = |(e, m): (&Measured, &Measured)| u128::from(e.mean.abs_diff(m.mean)) * 1_000 > u128::from(e.mean) * u128::from(survives);
-    if !exact.iter().zip(&first).any(moved) {
-        return exact;
-    }
-    // Jobs of a large component are a sample by themselves, and its runs are long, so it has only one.
-    let runs = (JOB_ITERATIONS / (jobs * ITERATIONS)).clamp(1, RUNS_MAX) as u64;
-    let mut sums = first;
-    // Seed 1 is the run that was made for the test. Seeds are fixed, so equal inputs give equal means.
-    for seed in 2..=runs {
-        for (sum, one) in sums.iter_mut().zip(jittered(seed)) {
-            sum.mean = sum.mean.saturating_add(one.mean);
-            sum.slips += one.slips;
+    let many = (permille > 0 && jobs > EXACT_JOBS_MAX).then(|| jittered(1));
+    let first = match many {
+        Some(first) if first.iter().zip(undisturbed).any(|(m, u)| moved(*u, m.mean)) => first,
+        first => {
+            let exact = once(None);
+            // Jobs that never held each other back have nothing that could break.
+            if permille == 0 || jobs < 2 || exact.iter().zip(undisturbed).all(|(m, u)| m.mean == *u) {
+                return exact;
+            }
+            // One run tells whether the cycle breaks; most do not, and need no mean.
+            let first = first.unwrap_or_else(|| jittered(1));
+            if !exact.iter().zip(&first).any(|(e, m)| moved(e.mean, m.mean)) {
+                return exact;
+            }
+            first
         }
+    };
+    // Jobs of a large component are a sample by themselves, and its runs are long, so it has only one.
+    let most = (JOB_ITERATIONS / (jobs * ITERATIONS)).clamp(1, RUNS_MAX);
+    // Seed 1 is the run that was made for the test. Seeds are fixed, so equal inputs give equal means.
+    let mut runs = Vec::from([first]);
+    while runs.len() < most && !is_settled(&runs) {
+        runs.push(jittered(runs.len() as u64 + 1));
     }
-    sums.into_iter().map(|sum| Measured { mean: (sum.mean + runs / 2) / runs, slips: sum.slips / runs as f64 }).collect()
+    let count = runs.len() as u64;
+    let mean = |j: usize| Measured {
+        mean: (runs.iter().fold(0u64, |sum, run| sum.saturating_add(run[j].mean)) + count / 2) / count,
+        slips: runs.iter().map(|run| run[j].slips).sum::<f64>() / count as f64,
+    };
+    (0..jobs).map(mean).collect()
+}
+
+/// Whether the mean of the runs is known so well, of every job, that more of them would hardly move it.
+fn is_settled(runs: &[Vec<Measured>]) -> bool {
+    let count = runs.len() as f64;
+    let settled = |j: usize| {
+        let mean = runs.iter().map(|run| run[j].mean as f64).sum::<f64>() / count;
+        let variance = runs.iter().map(|run| (run[j].mean as f64 - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        // Squares are compared, because the standard error is the root of the variance over the number of runs.
+        variance / count <= (SETTLED * mean).powi(2)
+    };
+    runs.len() >= SETTLED_RUNS_MIN && (0..runs[0].len()).all(settled)
 }
 
 #[cfg(test)]
@@ -145,7 +174,7 @@ mod tests {
         let job = |shift: u64| FluidJob { iteration: Nanos(349 * MS), period: Nanos(366_450_000), shift: Nanos(shift * MS) };
         let held = [false, true, false];
         let times = predict_held(&[job(0), job(174), job(0)], &[meet(0, 1), meet(1, 2)], TOLERANCE_PERMILLE, jitter, &held);
-        times.iter().map(|t| t.0).collect()
+        times.iter().map(|t| t.time.0).collect()
     }
 
     /// In the exact cycle the free ones run into the held one once each iteration, so all take its period. Under jitter they part, one

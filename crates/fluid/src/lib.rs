@@ -47,7 +47,7 @@ use layout::Layout;
 use run::Rules;
 
 pub use asking::Asks;
-pub use by_turns::{glance_at_turns, predict_turns, turn_group};
+pub use by_turns::{glance_at_turns, look_at_turns, predict_turns, turn_group};
 pub use gate_core::HELD_PERIOD_MAX;
 pub use rates::{Rates, SPEED_BITS_MAX};
 pub use share::{
@@ -126,8 +126,32 @@ pub fn predict_with(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permil
     (0..jobs.len()).map(times).collect()
 }
 
-/// Mean time between starts of iterations when the jobs of `held` go through gates and the others run as they come, from time
-/// 0. A job that `held` does not name is not held.
+/// What each job takes alone on its links.
+#[must_use]
+pub fn solo(jobs: &[FluidJob], links: &[FluidLink<'_>]) -> Vec<Nanos> {
+    let layout = Layout::new(jobs, links);
+    (0..jobs.len()).map(|j| Nanos(layout.solo(j))).collect()
+}
+
+/// [`IterationTimes::contended`] of each job.
+#[must_use]
+pub fn predict_contended(jobs: &[FluidJob], links: &[FluidLink<'_>], jitter_permille: u32) -> Vec<Nanos> {
+    let layout = Layout::new(jobs, links);
+    let solo: Vec<u64> = (0..jobs.len()).map(|j| layout.solo(j)).collect();
+    jitter::settled(&layout, None, &solo, jitter_permille).iter().map(|m| Nanos(m.mean)).collect()
+}
+
+/// What a job takes while some jobs are held, itself or others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HeldTime {
+    /// Mean time from one start of an iteration to the next.
+    pub time: Nanos,
+    /// Share of those iterations that slipped a slot; 0 of a job that is not held.
+    pub slips: f64,
+}
+
+/// What each job takes when the jobs of `held` go through gates and the others run as they come, from time 0. A job that `held` does not
+/// name is not held.
 #[must_use]
 pub fn predict_held(
     jobs: &[FluidJob],
@@ -135,9 +159,13 @@ pub fn predict_held(
     tolerance_permille: u32,
     jitter_permille: u32,
     held: &[bool],
-) -> Vec<Nanos> {
+) -> Vec<HeldTime> {
     let is_held = |j: usize| held.get(j) == Some(&true);
-    gated(&Layout::new(jobs, links), jobs, tolerance_permille, jitter_permille, is_held).iter().map(|m| Nanos(m.mean)).collect()
+    held_times(&gated(&Layout::new(jobs, links), jobs, tolerance_permille, jitter_permille, is_held))
+}
+
+fn held_times(measured: &[steady::Measured]) -> Vec<HeldTime> {
+    measured.iter().map(|m| HeldTime { time: Nanos(m.mean), slips: m.slips }).collect()
 }
 
 /// What the jobs of `held` and the others take in the runs of a trial: held jobs start in their slots, and the others when the trial says.
@@ -157,11 +185,11 @@ pub fn predict_slots(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permi
 /// As [`predict_held`] without jitter, and from few iterations where no state recurs: enough to see that holding these jobs
 /// makes iterations much longer.
 #[must_use]
-pub fn glance_at_held(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permille: u32, held: &[bool]) -> Vec<Nanos> {
+pub fn glance_at_held(jobs: &[FluidJob], links: &[FluidLink<'_>], tolerance_permille: u32, held: &[bool]) -> Vec<HeldTime> {
     let layout = Layout::new(jobs, links);
     let (gates, _) = gates(&layout, jobs, tolerance_permille, |j| held.get(j) == Some(&true));
     let seen = run::run(&layout, Rules { gates: Some(gates), length: Some(varied::Length::GLANCE), ..Rules::default() });
-    seen.jobs.iter().map(|m| Nanos(m.mean)).collect()
+    held_times(&seen.jobs)
 }
 
 /// What the jobs take when some are held.

@@ -66,7 +66,7 @@ impl Mixture {
     /// How far a prediction with that much jitter is from `truth`, for the job for which it is worst.
     fn off(&self, jitter_permille: u32, truth: &[f64]) -> f64 {
         let predicted = predict_held(&self.jobs, &self.links(), TOLERANCE_PERMILLE, jitter_permille, &self.held);
-        predicted.iter().zip(truth).map(|(p, t)| (p.0 as f64 / t - 1.0).abs()).fold(0.0, f64::max)
+        predicted.iter().zip(truth).map(|(p, t)| (p.time.0 as f64 / t - 1.0).abs()).fold(0.0, f64::max)
     }
 
     fn truth(&self) -> Vec<f64> {

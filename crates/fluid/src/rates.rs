@@ -91,6 +91,13 @@ impl Rates {
         scaled.max(1)
     }
 
+    /// How long that much work takes at a speed, rounded up.
+    pub(crate) fn time_of(&self, work: u64, speed: u64) -> u64 {
+        // Half of all changes are to full speed, and a division takes longer than the rest of such a change. The layout leaves a bit to
+        // spare, so the sum does not saturate.
+        if speed == self.one() { work.saturating_add(speed - 1) >> self.bits } else { work.div_ceil(speed) }
+    }
+
     /// A speed that is counted in 2^-`bits` of full speed, `bits` at least [`SPEED_BITS_MAX`]; rounded up, never none.
     pub(crate) fn speed_of(&self, pace: u64, bits: u32) -> u64 {
         // A pace is rounded down by far less than a unit of speed, so rounding up here hides that.

@@ -30,6 +30,10 @@ fn level(capacity: u64, demands: impl ExactSizeIterator<Item = u64>, sorted: &mu
     let mut level = Level { rest: capacity, jobs: demands.len() as u64 };
     sorted.clear();
     sorted.extend(demands);
+    // Mostly even the smallest demand is above an equal share, and then no order is needed.
+    if sorted.iter().all(|demand| demand.saturating_mul(level.jobs) > capacity) {
+        return level;
+    }
     sorted.sort_unstable();
     for &demand in sorted.iter() {
         // A satisfied demand only raises the equal share of the others, so the first demand above it ends the walk. A saturated
@@ -95,6 +99,9 @@ pub struct Sharing<'a> {
     leaves: Vec<bool>,
     /// What each link of one job gives it.
     parts: Vec<u64>,
+    /// Per entry of the rates: the level that its link had when it was looked at last, and what that gave the job: most looks are because of
+    /// another link, and a part is a division.
+    seen: Vec<(Level, u64)>,
     /// Links that hand on and have to be filled again; the list may name some that were.
     refill: Vec<u32>,
     filling: Filling,
@@ -122,6 +129,7 @@ impl<'a> Sharing<'a> {
             leaves_over: vec![false; rates.entries()],
             leaves: vec![false; jobs],
             parts: Vec::new(),
+            seen: vec![(Level::default(), 0); rates.entries()],
             refill: Vec::new(),
             filling: Filling::default(),
             speeds: vec![rates.one(); jobs],
@@ -224,12 +232,17 @@ impl<'a> Sharing<'a> {
     fn look(&mut self, j: usize) {
         let (mut least, mut most, mut hands_on) = (self.rates.one(), 0, false);
         self.parts.clear();
-        for &(l, demand) in self.rates.used(&self.uses[j]) {
+        let entries = self.uses[j].start as usize..;
+        for (entry, &(l, demand)) in entries.zip(self.rates.used(&self.uses[j])) {
             let link = &self.links[l as usize];
             // A link that is not full has enough for all its jobs; its part of 0 is never above the least.
             let mut part = 0;
             if let Level { rest, jobs: jobs @ 1.. } = link.level {
-                part = self.rates.speed(rest, demand.saturating_mul(jobs));
+                let seen = &mut self.seen[entry];
+                if seen.0 != link.level {
+                    *seen = (link.level, self.rates.speed(rest, demand.saturating_mul(jobs)));
+                }
+                part = seen.1;
                 (least, most) = (least.min(part), most.max(part));
             }
             self.parts.push(part);

@@ -9,14 +9,14 @@ pub const JITTER_PERMILLE_MAX: u32 = 500;
 /// Iterations of the slowest job in one run under jitter, warm-up included: a job that runs away takes about a dozen to
 /// leave and as many to come back.
 pub const ITERATIONS: usize = WARM_UP_ITERATIONS + 60;
-/// Jobs times iterations that count in one run: a run of more jobs is shorter, because a commit waits for it. 68 jobs have all iterations.
-const RUN_JOB_ITERATIONS: usize = 4_096;
-/// Least iterations that count, of 164 jobs and more (`many_jobs_run_for_less`).
-const AVERAGED_MIN: usize = 24;
-/// Iterations of the slowest job in a glance, warm-up included: a fifth of a run under jitter, half of an exact one.
-const GLANCE_ITERATIONS: usize = 12;
+/// Jobs times iterations that count in one run: a run of more jobs is shorter, because a commit waits for it. Eight jobs have all iterations.
+const RUN_JOB_ITERATIONS: usize = 512;
+/// Least iterations that count, of 32 jobs and more (`many_jobs_run_for_less`).
+const AVERAGED_MIN: usize = 16;
+/// Iterations of the slowest job in a glance, warm-up included: a seventh of a run under jitter of few jobs.
+const GLANCE_ITERATIONS: usize = 10;
 /// Those before averages start in a glance: what it has to tell apart is larger than what is left of the beginning by then.
-const GLANCE_WARM_UP: usize = 4;
+const GLANCE_WARM_UP: usize = 3;
 
 /// How long a run is, in iterations of the slowest job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,9 @@ impl Length {
     pub(crate) const EXACT: Self = Self { bound: ITERATIONS_MAX, warm_up: WARM_UP_ITERATIONS };
     /// Enough to see what is clearly worse.
     pub(crate) const GLANCE: Self = Self { bound: GLANCE_ITERATIONS, warm_up: GLANCE_WARM_UP };
+
+    /// Enough to see what is worse: as long as a run of many jobs.
+    pub(crate) const LOOK: Self = Self { bound: WARM_UP_ITERATIONS + AVERAGED_MIN, warm_up: WARM_UP_ITERATIONS };
 
     /// Under jitter or by turns. Many jobs are a sample by themselves, so they need not run for as long.
     pub(crate) fn varied(jobs: usize) -> Self {

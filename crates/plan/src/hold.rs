@@ -12,19 +12,20 @@
 //! Of jobs that run already, held jobs stay held and free jobs stay free, unless a change gains more than [`KEEP`].
 
 use alloc::{collections::BTreeSet, vec, vec::Vec};
+use core::cell::OnceCell;
 
 use circle::PROOF_TOLERANCE;
 use units::Nanos;
 
 use crate::turns::Taking;
-use fluid::{FluidJob, FluidLink, HELD_PERIOD_MAX, IterationTimes, glance_at_held, predict_held};
+use fluid::{FluidJob, FluidLink, HELD_PERIOD_MAX, HeldTime, IterationTimes, glance_at_held, predict_held};
 
 /// Most choices that are tried for one component, beyond none, all, and those that are held now. Nearly all components have
 /// fewer sets; of a larger one the sets that look worst are tried.
 pub const RUNS_MAX: usize = 8;
-/// Jobs times choices for one component, for each choice is a run of the fluid model whose cost grows with the jobs: up to 16
-/// jobs have all [`RUNS_MAX`] choices, a loop of 50 has two. Four times as many make ranking such loops take 1.6 times as long.
-pub const JOB_RUNS_MAX: usize = 128;
+/// Jobs times choices for one component, for each choice is a run of the fluid model whose cost grows with the jobs: up to 8
+/// jobs have all [`RUNS_MAX`] choices, a loop of 32 has two, and of more only those sets are held together that gain together.
+pub const JOB_RUNS_MAX: usize = 64;
 /// Most jobs of a component for which a choice is tried at all; a larger one is decided as a whole. At this size one takes tens
 /// of milliseconds, and a commit waits for it.
 pub const JOBS_MAX: usize = 512;
@@ -40,6 +41,8 @@ const HOPELESS_LOSS: f64 = 0.02;
 const HOPELESS_SLIPS: f64 = 0.25;
 /// How much longer the slowest job has to be than it may, in its periods: more than such slips make it.
 const HOPELESS_SLOWEST: f64 = 0.3;
+/// Up to so many jobs are run whole when all are held: two either keep apart or do not.
+const WHOLE_JOBS_MAX: usize = 2;
 
 /// What is asked of [`advise`].
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +55,7 @@ pub struct Question<'a> {
     pub free: &'a [bool],
     /// Where they meet.
     pub links: &'a [FluidLink<'a>],
-    /// What [`fluid::predict_with`] says of the same jobs and links.
+    /// What the same jobs take on the same links: alone, as they come from a common beginning, and when all are held ([`AllHeld`]).
     pub times: &'a [IterationTimes],
     /// Per job: whether it is held now; `None`, where it does not say, for a job that does not run yet.
     pub before: &'a [Option<bool>],
@@ -130,8 +133,67 @@ pub fn times_of(question: &Question<'_>, hold: &[bool]) -> Vec<Nanos> {
     } else if question.jobs.len() == hold.len() && !hold.contains(&false) {
         question.times.iter().map(|t| t.all_held).collect()
     } else {
-        predict_held(question.jobs, question.links, question.tolerance_permille, question.jitter_permille, hold)
+        let Question { jobs, links, tolerance_permille, jitter_permille, .. } = *question;
+        times(predict_held(jobs, links, tolerance_permille, jitter_permille, hold))
     }
+}
+
+fn times(seen: Vec<HeldTime>) -> Vec<Nanos> {
+    seen.into_iter().map(|t| t.time).collect()
+}
+
+/// What jobs take when all are held.
+#[derive(Debug)]
+pub struct AllHeld<'a> {
+    jobs: &'a [FluidJob],
+    links: &'a [FluidLink<'a>],
+    gpus: &'a [u32],
+    tolerance_permille: u32,
+    jitter_permille: u32,
+    /// From few iterations, and from all.
+    seen: OnceCell<Vec<HeldTime>>,
+    whole: OnceCell<Vec<HeldTime>>,
+}
+
+impl<'a> AllHeld<'a> {
+    /// The parameters are those of [`Question`].
+    #[must_use]
+    pub fn new(jobs: &'a [FluidJob], links: &'a [FluidLink<'a>], gpus: &'a [u32], tolerance_permille: u32, jitter_permille: u32) -> Self {
+        Self { jobs, links, gpus, tolerance_permille, jitter_permille, seen: OnceCell::new(), whole: OnceCell::new() }
+    }
+
+    /// What they take beside `contended`, with nobody held: from few iterations, where these show that it is much worse.
+    #[must_use]
+    pub fn beside(&self, contended: &[Nanos]) -> &[HeldTime] {
+        let everybody = || vec![true; self.jobs.len()];
+        if self.jobs.len() > WHOLE_JOBS_MAX {
+            let seen = self.seen.get_or_init(|| glance_at_held(self.jobs, self.links, self.tolerance_permille, &everybody()));
+            if self.is_hopeless(seen, contended) {
+                return seen;
+            }
+        }
+        self.whole.get_or_init(|| predict_held(self.jobs, self.links, self.tolerance_permille, self.jitter_permille, &everybody()))
+    }
+
+    fn is_hopeless(&self, seen: &[HeldTime], contended: &[Nanos]) -> bool {
+        let weight = |j: usize| f64::from(self.gpus.get(j).copied().unwrap_or(1));
+        let (mut loss, mut weights, mut heaviest) = (0.0, 0.0, 0.0_f64);
+        let mut slowest = [0.0_f64; 2];
+        for (j, ((job, held), free)) in self.jobs.iter().zip(seen).zip(contended).enumerate() {
+            let [held, free] = [held.time, *free].map(|time| time.0 as f64 / job.period.0.max(1) as f64);
+            loss += weight(j) * (held - free);
+            weights += weight(j);
+            heaviest = heaviest.max(weight(j));
+            slowest = [slowest[0].max(held), slowest[1].max(free)];
+        }
+        is_hopeless(loss, weights, heaviest, slowest[0] - slowest[1])
+    }
+}
+
+/// Whether what a choice loses at a glance, in iterations of a GPU, and by how much longer its slowest job is, in periods, make it not
+/// worth a whole run. `weights` are the GPUs of all jobs, `heaviest` those of the largest.
+fn is_hopeless(loss: f64, weights: f64, heaviest: f64, slower: f64) -> bool {
+    loss > HOPELESS_LOSS * weights + HOPELESS_SLIPS * heaviest || slower > HOPELESS_SLOWEST
 }
 
 struct Search<'a> {
@@ -177,10 +239,10 @@ impl Search<'_> {
     /// Whether few iterations show that a choice is much worse than the best so far. Nearly all choices of jobs whose periods do not lock
     /// are, and whole runs of them would be most of the work.
     fn is_hopeless(&self, sets: &[bool], bound: f64, best: &Choice) -> bool {
-        let times = glance_at_held(self.of.jobs, self.of.links, self.of.tolerance_permille, &self.held(sets));
-        let (gain, slowest) = self.gain_and_slowest(&times);
+        let seen = glance_at_held(self.of.jobs, self.of.links, self.of.tolerance_permille, &self.held(sets));
+        let (gain, slowest) = self.gain_and_slowest(&times(seen));
         let heaviest = (0..self.of.jobs.len()).map(|j| self.weight(j)).fold(0.0, f64::max);
-        gain < best.gain - HOPELESS_LOSS * self.weights() - HOPELESS_SLIPS * heaviest || slowest > bound + HOPELESS_SLOWEST
+        is_hopeless(best.gain - gain, self.weights(), heaviest, slowest - bound)
     }
 
     fn gain_and_slowest(&self, times: &[Nanos]) -> (f64, f64) {
@@ -232,6 +294,11 @@ impl Search<'_> {
         let mut order: Vec<usize> = (0..self.sets.len()).collect();
         // The runs are few, so the set that loses most while it is held comes first. The sort is stable: ties keep their order.
         order.sort_by(|a, b| gains[*a].total_cmp(&gains[*b]));
+        if !best.sets.contains(&true) {
+            // Nobody is to be let go, so the set that gains most comes first; one that loses hardly gains by itself.
+            order.retain(|set| gains[*set] > 0.0);
+            order.reverse();
+        }
         // Each set is changed once, from the best choice so far, so there is at most one more run for each set.
         for set in order {
             let mut sets = best.sets.clone();

@@ -3,13 +3,13 @@
 use alloc::{vec, vec::Vec};
 
 use circle::Phase;
-use fluid::{Asks, FluidJob, FluidLink, IterationTimes, predict_with};
+use fluid::{Asks, FluidJob, FluidLink, HeldTime, IterationTimes, predict_contended};
 use job::Hold;
 use units::{Nanos, Rate};
 
 use crate::{
     component::Content,
-    hold::{self, Advice, Question},
+    hold::{self, Advice, AllHeld, Question},
     turns::{self, Taking},
 };
 
@@ -151,7 +151,6 @@ pub(crate) fn predict<'p>(
     compares: bool,
 ) -> Prediction {
     let fluid = Fluid::new(content, phases, shifts);
-    let mut times = predict_with(&fluid.jobs, &fluid.links, gates.tolerance_permille, gates.jitter_permille);
     let question = turns::Question {
         jobs: &fluid.jobs,
         gpus: &content.gpus,
@@ -164,31 +163,53 @@ pub(crate) fn predict<'p>(
     };
     let takes = gates.control == Control::Turns || compares;
     let turns = takes.then(|| turns::advise(&question));
-    let slots = (gates.control == Control::Slots || compares).then(|| by_slots(content, &fluid, &times, gates, holding));
-    let comparison = turns.as_ref().zip(slots.as_ref()).filter(|_| compares).map(|(turns, slots)| Comparison {
+    let times = Times::new(&fluid, &content.gpus, gates);
+    let slots = (gates.control == Control::Slots || compares).then(|| {
+        // What jobs take that begin together is another kind of run than that of turns, and the two cannot be compared.
+        let times = times.beside(&predict_contended(&fluid.jobs, &fluid.links, gates.jitter_permille));
+        (by_slots(content, &fluid, &times, gates, holding), times)
+    });
+    let comparison = turns.as_ref().zip(slots.as_ref()).filter(|_| compares).map(|(turns, (slots, _))| Comparison {
         turns: turns.clone(),
         slots: turns::predicted_slots(&question, &slots.hold, gates.tolerance_permille),
     });
-    let nobody = vec![false; times.len()];
-    let advice = match (gates.control, turns, slots) {
+    let (advice, times) = match (gates.control, turns, slots) {
         (Control::Slots, _, Some(slots)) => slots,
-        (Control::Turns, Some(turns), _) => {
-            as_they_come(&mut times, &turns.free);
-            let chosen = turns.chosen_for(gates.objective).clone();
-            Advice { hold: nobody, times: chosen.times, turns: chosen.taking }
-        }
-        (_, turns, _) => {
-            let free = turns.map_or_else(|| turns::predicted(&question, Taking::default()), |turns| turns.free);
-            as_they_come(&mut times, &free);
-            Advice { hold: nobody, times: free.times, turns: Taking::default() }
+        (control, turns, _) => {
+            let nobody = || turns::Advice { free: turns::predicted(&question, Taking::default()), ..turns::Advice::default() };
+            let turns = turns.unwrap_or_else(nobody);
+            let times = times.beside(&turns.free.times);
+            let chosen = if control == Control::Turns { turns.chosen_for(gates.objective).clone() } else { turns.free };
+            let taking = if control == Control::Turns { chosen.taking } else { Taking::default() };
+            (Advice { hold: vec![false; times.len()], times: chosen.times, turns: taking }, times)
         }
     };
     Prediction { times, advice, comparison }
 }
 
-/// What jobs take that begin together is another kind of run than that of turns, and the two cannot be compared.
-fn as_they_come(times: &mut [IterationTimes], free: &turns::Predicted) {
-    times.iter_mut().zip(&free.times).for_each(|(t, free)| t.contended = *free);
+/// What the jobs take alone and when all are held.
+struct Times<'a> {
+    solo: Vec<Nanos>,
+    all_held: AllHeld<'a>,
+}
+
+impl<'a> Times<'a> {
+    fn new(fluid: &'a Fluid<'_>, gpus: &'a [u32], gates: Gates) -> Self {
+        let Fluid { jobs, links, .. } = fluid;
+        Self { solo: fluid::solo(jobs, links), all_held: AllHeld::new(jobs, links, gpus, gates.tolerance_permille, gates.jitter_permille) }
+    }
+
+    /// All times, with those as they come.
+    fn beside(&self, contended: &[Nanos]) -> Vec<IterationTimes> {
+        let held = self.all_held.beside(contended);
+        let times = |((solo, contended), held): ((&Nanos, &Nanos), &HeldTime)| IterationTimes {
+            solo: *solo,
+            contended: *contended,
+            all_held: held.time,
+            slips: held.slips,
+        };
+        self.solo.iter().zip(contended).zip(held).map(times).collect()
+    }
 }
 
 fn by_slots(content: &Content, fluid: &Fluid<'_>, times: &[IterationTimes], gates: Gates, holding: Holding<'_>) -> Advice {

@@ -1,14 +1,26 @@
 //! The local search over who takes turns with whom.
 
 use alloc::{collections::BTreeSet, vec, vec::Vec};
+use core::cell::OnceCell;
 
-use super::{GAIN_MIN, Hopeless, JOBS_TRIED_MAX, PRICES_PERMILLE, Predicted, Question, SEARCH, SLOWER_JUDGED, Taking, predict, slowest};
+use super::{
+    GAIN_MIN, Hopeless, JOBS_ALL_TRIED, LOOK, LOOK_MEAN, LOOK_SLOWER, PRICES_PERMILLE, Predicted, Question, SEARCH, SLOWER_JUDGED, Taking,
+    predict, predict_by, slowest,
+};
+use fluid::look_at_turns;
 
 /// Most choices that are judged: the best that the search found.
 const JUDGED_MAX: usize = 6;
 /// What a job that is slower than it may be costs, beside the mean: so much that no mean outweighs it, and so little that the search
 /// finds its way out.
 const SLOWER_COST: f64 = 2.0;
+/// After so many hopeless choices one after the other, nothing near to where they began is worth a try.
+const HOPELESS_IN_A_ROW: usize = 4;
+/// Largest multiple of an iteration with which another keeps step, and the part of it, as a divisor, by which it may be off.
+const MULTIPLE_MAX: u64 = 3;
+const STEP_DIVISOR: u64 = 10;
+/// How much longer than with nobody kept apart everybody's turns have to look for the higher price not to be tried.
+const FAR: f64 = 1.15;
 
 /// Which pairs take turns, and the price of each coupled group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,6 +39,14 @@ struct Tried {
     fair: bool,
     /// It was seen at a glance only.
     hopeless: bool,
+}
+
+/// How much was seen of a choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    AtAGlance,
+    Once,
+    Whole,
 }
 
 /// One step of the search.
@@ -106,39 +126,39 @@ impl<'a> Search<'a> {
 
     /// The choices that look best, the best first; nobody is not among them.
     pub(super) fn best(&self, hopeless: &Hopeless) -> Vec<Taking> {
-        let most = self.of.tried_max.min(JOBS_TRIED_MAX / self.of.jobs.len().max(1));
+        // Each choice is some runs of the fluid model whose cost grows with the jobs.
+        let most = self.of.tried_max.min(self.of.tried_max * JOBS_ALL_TRIED / self.of.jobs.len().max(1));
         if most == 0 {
             return Vec::new();
         }
-        let free = predict(&self.of, SEARCH, self.nobody());
-        let mut walk = Walk { search: self, hopeless, free, tried: Vec::new(), seen: BTreeSet::new(), most };
+        let mut walk =
+            Walk { search: self, hopeless, free: OnceCell::new(), look: OnceCell::new(), tried: Vec::new(), seen: BTreeSet::new(), most };
         walk.seen.insert(self.all(false, PRICES_PERMILLE[0]));
-        let all: Vec<Tried> = PRICES_PERMILLE.iter().filter_map(|p| walk.attempt(self.all(true, *p))).collect();
+        let mut all: Vec<Tried> = Vec::new();
+        for price in PRICES_PERMILLE {
+            all.extend(walk.attempt(self.all(true, price)));
+            // No price of a small overload makes up for that much.
+            if all.iter().any(|t| t.hopeless && t.predicted.mean > hopeless.free.mean * FAR) {
+                break;
+            }
+        }
         // Groups hardly matter to each other, so what gains while all take turns mostly gains alone.
         if let Some(first) = all.iter().min_by(|a, b| a.cost.total_cmp(&b.cost)) {
-            walk.attempt(self.promising(first, &walk.free));
+            walk.attempt(self.promising(first, walk.beside(first.hopeless)));
         }
         // One half is spent from nobody or the best so far, the other from everybody, be it fair or not.
         let fair = walk.tried.iter().filter(|t| t.fair).min_by(|a, b| a.cost.total_cmp(&b.cost)).cloned();
-        let nobody = Tried {
-            state: self.all(false, PRICES_PERMILLE[0]),
-            cost: walk.free.mean,
-            predicted: walk.free.clone(),
-            fair: true,
-            hopeless: false,
-        };
-        walk.climb(fair.filter(|t| t.cost < nobody.cost).unwrap_or(nobody), most.div_ceil(2));
+        let better = fair.filter(|t| t.cost < walk.free().mean);
+        walk.climb(better, most.div_ceil(2));
         // From a hopeless beginning, fewer steps than there are pairs hardly lead anywhere.
         let leads_on = |t: &Tried| !t.hopeless || most.saturating_sub(walk.tried.len()) >= self.pairs.len();
         if let Some(first) = all.into_iter().min_by(|a, b| a.cost.total_cmp(&b.cost)).filter(leads_on) {
-            walk.climb(first, most);
+            walk.climb(Some(first), most);
         }
-        let enough = walk.free.mean - GAIN_MIN;
-        let mut best: Vec<Tried> = walk.tried.into_iter().filter(|t| t.fair && t.cost <= enough).collect();
+        let mut best: Vec<&Tried> = walk.tried.iter().filter(|t| t.fair && t.cost <= walk.free().mean - GAIN_MIN).collect();
         // The sort is stable, so of equals those tried first stay first.
         best.sort_by(|a, b| a.cost.total_cmp(&b.cost));
-        best.truncate(JUDGED_MAX);
-        best.into_iter().map(|t| t.predicted.taking).collect()
+        best.into_iter().take(JUDGED_MAX).map(|t| t.predicted.taking.clone()).collect()
     }
 
     fn all(&self, pairs: bool, price: u32) -> State {
@@ -167,15 +187,21 @@ impl<'a> Search<'a> {
         Taking { opponents, price_permille: self.group_of_link.iter().map(price).collect() }
     }
 
-    /// All steps, those that change most first.
+    /// All steps, those that change most first. Groups of which no two jobs can keep step are left as they are.
     fn steps(&self) -> Vec<Step> {
+        let iteration = |j: usize| self.of.jobs[j].iteration.0;
+        let keeps = |pair: usize| can_keep_step(iteration(self.pairs[pair].0), iteration(self.pairs[pair].1));
+        let mut keep = vec![false; self.groups];
+        (0..self.pairs.len()).filter(|pair| keeps(*pair)).for_each(|pair| keep[self.group_of[pair]] = true);
+        let pairs = (0..self.pairs.len()).filter(|pair| keep[self.group_of[*pair]]);
         let prices = PRICES_PERMILLE.iter().map(|p| Some(*p)).chain([None]);
-        let mut steps: Vec<Step> = (0..self.groups).flat_map(|g| prices.clone().map(move |p| Step::Group(g, p))).collect();
-        let links = (0..self.of.links.len()).filter(|l| self.group_of_link[*l].is_some());
+        let groups = (0..self.groups).filter(|g| keep[*g]);
+        let mut steps: Vec<Step> = prices.flat_map(|p| groups.clone().map(move |g| Step::Group(g, p))).collect();
+        let links = (0..self.of.links.len()).filter(|l| self.group_of_link[*l].is_some_and(|g| keep[g]));
         steps.extend(links.flat_map(|l| [true, false].map(|on| Step::Link(l, on))));
-        let jobs = (0..self.of.jobs.len()).filter(|j| self.pairs.iter().any(|(a, b)| a == j || b == j));
-        steps.extend(jobs.flat_map(|j| [true, false].map(|on| Step::Job(j, on))));
-        steps.extend((0..self.pairs.len()).map(Step::Pair));
+        let jobs: BTreeSet<usize> = pairs.clone().flat_map(|pair| [self.pairs[pair].0, self.pairs[pair].1]).collect();
+        steps.extend(jobs.into_iter().flat_map(|j| [true, false].map(|on| Step::Job(j, on))));
+        steps.extend(pairs.map(Step::Pair));
         steps
     }
 
@@ -201,6 +227,15 @@ impl<'a> Search<'a> {
     }
 }
 
+/// Whether iterations of two jobs are so nearly equal, or one so nearly a small multiple of the other, that waits which pay once may be
+/// repaid each time.
+fn can_keep_step(a: u64, b: u64) -> bool {
+    let (short, long) = (a.min(b).max(1), a.max(b));
+    let times = (long.saturating_add(short / 2) / short).max(1);
+    let multiple = short.saturating_mul(times);
+    times <= MULTIPLE_MAX && long.abs_diff(multiple) <= multiple / STEP_DIVISOR
+}
+
 /// The jobs of a link that can exceed it together.
 fn exceeded(of: &Question<'_>, link: usize) -> Option<Vec<usize>> {
     let link = &of.links[link];
@@ -215,46 +250,83 @@ fn exceeded(of: &Question<'_>, link: usize) -> Option<Vec<usize>> {
 struct Walk<'s, 'a> {
     search: &'s Search<'a>,
     hopeless: &'s Hopeless,
-    free: Predicted,
+    /// With nobody kept apart, by the runs of the search. Where every choice is hopeless at a glance, nobody asks.
+    free: OnceCell<Predicted>,
+    /// The same at a look.
+    look: OnceCell<Predicted>,
     tried: Vec<Tried>,
     seen: BTreeSet<State>,
     most: usize,
 }
 
 impl Walk<'_, '_> {
+    fn free(&self) -> &Predicted {
+        self.free.get_or_init(|| predict(&self.search.of, SEARCH, self.search.nobody()))
+    }
+
+    /// With nobody kept apart, by runs as long as those of a choice.
+    fn beside(&self, hopeless: bool) -> &Predicted {
+        if hopeless { &self.hopeless.free } else { self.free() }
+    }
+
     /// Tries a choice that was not tried before.
     fn attempt(&mut self, state: State) -> Option<Tried> {
         if self.tried.len() >= self.most || !self.seen.insert(state.clone()) {
             return None;
         }
         let of = &self.search.of;
-        let (predicted, hopeless) = match self.hopeless.glance(of, self.search.taking(&state)) {
-            Ok(seen) => (seen, true),
-            Err(taking) => (predict(of, SEARCH, taking), false),
+        let tried = match self.hopeless.glance(of, self.search.taking(&state)) {
+            Ok(seen) => self.tried(state, seen, &self.hopeless.free, Seen::AtAGlance),
+            Err(taking) => self.looked(state, taking),
         };
-        let slower = (slowest(&predicted, &self.free) - 1.0 - SLOWER_JUDGED).max(0.0);
-        let fair = slower <= 0.0 && !hopeless;
-        let tried = Tried { state, cost: predicted.mean + SLOWER_COST * slower, predicted, fair, hopeless };
         self.tried.push(tried.clone());
         Some(tried)
     }
 
-    /// Takes every step that gains, until none does or so many choices are tried.
-    fn climb(&mut self, mut best: Tried, most: usize) {
+    /// A choice that is not hopeless: one look, and whole runs where that does not show it to be worse.
+    fn looked(&self, state: State, taking: Taking) -> Tried {
+        let of = &self.search.of;
+        let look = |taking| predict_by(look_at_turns, of, LOOK, taking);
+        let free = self.look.get_or_init(|| look(self.search.nobody()));
+        let seen = look(taking);
+        if seen.mean > free.mean * (1.0 + LOOK_MEAN) || slowest(&seen, free) > 1.0 + LOOK_SLOWER {
+            return self.tried(state, seen, free, Seen::Once);
+        }
+        self.tried(state, predict(of, SEARCH, seen.taking), self.free(), Seen::Whole)
+    }
+
+    fn tried(&self, state: State, predicted: Predicted, free: &Predicted, seen: Seen) -> Tried {
+        let slower = (slowest(&predicted, free) - 1.0 - SLOWER_JUDGED).max(0.0);
+        let fair = slower <= 0.0 && seen == Seen::Whole;
+        Tried { state, cost: predicted.mean + SLOWER_COST * slower, predicted, fair, hopeless: seen == Seen::AtAGlance }
+    }
+
+    /// Takes every step that gains, until none does or so many choices are tried; from nobody, if from nothing better.
+    fn climb(&mut self, mut best: Option<Tried>, most: usize) {
         let steps = self.search.steps();
         // Each round but the last gains at least the least gain, and the tries are counted, so this ends.
         loop {
-            let before = best.cost;
+            let (mut gained, mut hopeless) = (false, 0);
             for step in &steps {
                 if self.tried.len() >= most {
                     return;
                 }
-                let next = self.attempt(self.search.stepped(&best.state, *step));
-                if let Some(next) = next.filter(|n| n.cost < best.cost - GAIN_MIN) {
-                    best = next;
+                let nobody = || self.search.all(false, PRICES_PERMILLE[0]);
+                let from = best.as_ref().map_or_else(nobody, |b| b.state.clone());
+                let Some(next) = self.attempt(self.search.stepped(&from, *step)) else { continue };
+                let gains = match &best {
+                    Some(best) => next.cost < best.cost - GAIN_MIN,
+                    None => !next.hopeless && next.cost < self.free().mean - GAIN_MIN,
+                };
+                hopeless = if next.hopeless && !gains { hopeless + 1 } else { 0 };
+                if hopeless >= HOPELESS_IN_A_ROW {
+                    break;
+                }
+                if gains {
+                    (best, gained) = (Some(next), true);
                 }
             }
-            if best.cost >= before {
+            if !gained {
                 return;
             }
         }
