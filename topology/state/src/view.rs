@@ -243,7 +243,7 @@ impl View {
 impl<'a> JobView<'a> {
     /// The job as it is planned: as committed, or as measured.
     #[must_use]
-    pub fn definition(&self) -> &'a JobDefinition {
+    pub fn planned(&self) -> &'a JobDefinition {
         &self.job.planned
     }
 

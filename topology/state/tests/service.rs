@@ -518,7 +518,7 @@ fn a_fabric_read_before_a_commit_does_not_bring_the_old_job_back() {
     driver.persisted();
     assert!(driver.reply(commit).unwrap().is_ok());
     assert!(matches!(driver.reply(request), Some(Err(Refusal::Policy(_)))));
-    assert_eq!(said(&driver.service.view().job("a").unwrap().definition().document), "100 0-20 h3,h7");
+    assert_eq!(said(&driver.service.view().job("a").unwrap().planned().document), "100 0-20 h3,h7");
 }
 
 #[test]

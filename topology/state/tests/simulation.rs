@@ -242,7 +242,7 @@ impl World {
             // Leased names are never used again, so that it is clear which one ended.
             self.next_lease += u64::from(leased);
             let name = if leased { format!("lease{}", self.next_lease) } else { format!("j{}", self.dice.below(14)) };
-            let document = match self.service.view().job(&name).map(|j| said(&j.definition().document)) {
+            let document = match self.service.view().job(&name).map(|j| said(&j.planned().document)) {
                 Some(same) if self.dice.chance(30) => same,
                 _ => self.document(),
             };
@@ -266,7 +266,7 @@ impl World {
     fn set_fabric(&mut self, text: &str) {
         let made = fabric(text).unwrap();
         let view = self.service.view();
-        let jobs = view.jobs().map(|j| job(&made, j.name(), &said(&j.definition().document)).unwrap()).collect();
+        let jobs = view.jobs().map(|j| job(&made, j.name(), &said(&j.planned().document)).unwrap()).collect();
         let request = self.ask(BTreeMap::new());
         self.handle(Event::Asked { request, change: Change::SetFabric { fabric: Arc::new(made), text: text.into(), jobs } });
     }
@@ -296,7 +296,7 @@ impl World {
             let known = view.agent(&agent.host).unwrap();
             assert_eq!(known.session(), agent.session, "{} is connected", agent.host);
             assert_eq!(known.plan_version(), agent.plan_version, "{} acknowledged what it holds", agent.host);
-            let planned: Vec<_> = view.jobs().filter(|j| j.definition().hosts.contains(&agent.host)).map(|j| j.slot()).collect();
+            let planned: Vec<_> = view.jobs().filter(|j| j.planned().hosts.contains(&agent.host)).map(|j| j.slot()).collect();
             let zero = |s: &antiphase_state::Slot| antiphase_state::Slot { expires: FabricTime(0), ..s.clone() };
             let (held, planned): (Vec<_>, Vec<_>) = (agent.slots.iter().map(zero).collect(), planned.iter().map(zero).collect());
             assert_eq!(held, planned, "{} holds the plan", agent.host);

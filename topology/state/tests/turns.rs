@@ -125,7 +125,7 @@ fn jobs_that_are_others_than_declared_are_planned_as_measured() {
         let view = driver.service.view();
         let job = view.job(job).unwrap();
         let ms = |time: Nanos| time.0 / MS;
-        (ms(job.definition().job.period), ms(Nanos(job.definition().job.up())), job.measured().is_some(), job.slot().turns)
+        (ms(job.planned().job.period), ms(Nanos(job.planned().job.up())), job.measured().is_some(), job.slot().turns)
     };
     // 5 % of 100 ms, of the iteration and of what it sends, is no other job.
     driver.handle(measured(&[("a", 105, Some(45)), ("b", 95, Some(35))]));

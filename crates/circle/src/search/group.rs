@@ -368,7 +368,6 @@ mod tests {
         pub(super) static LISTED: Cell<u64> = const { Cell::new(0) };
     }
 
-    use super::*;
     use crate::{Options, Phase, ProblemBuilder, Rate, Ticks, answer::solve::solve_counted};
 
     /// The fuzzer's document 95 of seed 11 of kind `long-lcm`. The job of 510,612,724 ns locks with those of 13.5 and 27 s modulo 2 only, so

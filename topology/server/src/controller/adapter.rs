@@ -41,7 +41,7 @@ pub(super) fn snapshot(view: &View, earlier: Option<&Snapshot>) -> Snapshot {
     let definition = |job: &state::JobView<'_>| -> Arc<JobDefinition> {
         match earlier.and_then(|s| s.job(job.name())) {
             Some(known) => Arc::clone(&known.definition),
-            None => Arc::new(job.definition().clone()),
+            None => Arc::new(job.planned().clone()),
         }
     };
     let mut names = LinkNames { view, names: BTreeMap::new() };
@@ -79,7 +79,7 @@ impl LinkNames<'_> {
 const SHARED_LINKS_MAX: usize = 100;
 
 fn job_message(job: &state::JobView<'_>, names: &mut LinkNames<'_>) -> pb::Job {
-    let definition = job.definition();
+    let definition = job.planned();
     let (report, totals) = (job.report().map(|(_, report)| report), job.totals());
     let state = match job.state() {
         state::JobState::Committed => pb::JobState::Committed,

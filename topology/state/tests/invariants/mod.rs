@@ -76,7 +76,7 @@ impl Witness {
     pub(crate) fn restarted(&mut self, service: &Service, unsure: &BTreeSet<String>) {
         let view = service.view();
         for (name, document) in self.promised.iter().filter(|(n, _)| !unsure.contains(*n) && !n.starts_with("lease")) {
-            assert_eq!(&said(&view.job(name).unwrap_or_else(|| panic!("{name} is lost")).definition().document), document);
+            assert_eq!(&said(&view.job(name).unwrap_or_else(|| panic!("{name} is lost")).planned().document), document);
         }
         assert!(
             view.plan_version() >= self.plan_version,
@@ -89,7 +89,7 @@ impl Witness {
                 check_slot(seen, &job.slot());
             }
         }
-        self.promised = view.jobs().map(|j| (j.name().to_string(), said(&j.definition().document))).collect();
+        self.promised = view.jobs().map(|j| (j.name().to_string(), said(&j.planned().document))).collect();
         self.take(view);
     }
 
@@ -100,7 +100,7 @@ impl Witness {
         }
         assert!(view.plan_version() >= self.plan_version, "the plan_version went back");
         for (name, document) in &self.promised {
-            assert_eq!(view.job(name).map(|j| said(&j.definition().document)).as_ref(), Some(document), "{name} was acknowledged");
+            assert_eq!(view.job(name).map(|j| said(&j.planned().document)).as_ref(), Some(document), "{name} was acknowledged");
         }
         self.untouched_stay(view);
         one_solve(view);
@@ -138,7 +138,7 @@ impl Witness {
             let Some(job) = view.job(name) else { continue };
             let slot = job.slot();
             check_slot(seen, &slot);
-            if !reached.contains(name) && seen.document == said(&job.definition().document) {
+            if !reached.contains(name) && seen.document == said(&job.planned().document) {
                 assert_eq!(
                     (slot.offset, slot.period, slot.plan_version),
                     (seen.slot.offset, seen.slot.period, seen.slot.plan_version),
@@ -154,7 +154,7 @@ impl Witness {
         self.blurred = false;
         let seen = |job: antiphase_state::JobView<'_>| {
             let members = job.component().map(String::from).collect();
-            (job.name().to_string(), Seen { document: said(&job.definition().document), slot: job.slot(), members })
+            (job.name().to_string(), Seen { document: said(&job.planned().document), slot: job.slot(), members })
         };
         self.jobs = view.jobs().map(seen).collect();
     }

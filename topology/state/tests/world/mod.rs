@@ -75,7 +75,7 @@ pub(crate) fn durable(service: &Service) -> String {
         let members: Vec<&str> = job.component().collect();
         out += &format!(
             "{:?} {:?} {} {} lease {} {:?} {:?} {:?} {:?}\n",
-            job.definition(),
+            job.planned(),
             slot,
             job.headroom_permille(),
             job.name(),
@@ -183,7 +183,7 @@ impl Driver {
     pub(crate) fn set_fabric(&mut self, text: &str) -> Result<Reply, Refusal> {
         let request = self.request();
         let made = fabric(text).unwrap();
-        let jobs = self.service.view().jobs().map(|j| job(&made, j.name(), &said(&j.definition().document)).unwrap()).collect();
+        let jobs = self.service.view().jobs().map(|j| job(&made, j.name(), &said(&j.planned().document)).unwrap()).collect();
         self.handle(Event::Asked { request, change: Change::SetFabric { fabric: Arc::new(made), text: text.into(), jobs } });
         self.reply(request).unwrap()
     }
