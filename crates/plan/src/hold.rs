@@ -41,8 +41,8 @@ const HOPELESS_LOSS: f64 = 0.02;
 const HOPELESS_SLIPS: f64 = 0.25;
 /// How much longer the slowest job has to be than it may, in its periods: more than such slips make it.
 const HOPELESS_SLOWEST: f64 = 0.3;
-/// Up to so many jobs are run whole when all are held: two either keep apart or do not.
-const WHOLE_JOBS_MAX: usize = 2;
+/// Up to so many jobs are run whole when all are held: what few jobs take is exact, is shown, and costs next to nothing.
+const WHOLE_JOBS_MAX: usize = 8;
 
 /// What is asked of [`advise`].
 #[derive(Clone, Copy, Debug)]
