@@ -50,6 +50,21 @@ fn a_pair_shares_gpus_under_muri() {
 }
 
 #[test]
+fn policies_are_compared_with_the_first() {
+    let arguments =
+        ["sim", "compare", "--trace", "trace.csv", "--nodes", "1", "--policies", "srtf,tiresias,gandiva", "--timing", "artifact"];
+    let comparison = antiphase(&[&arguments[..], &["-o", "json"]].concat()).json();
+    assert_eq!(comparison["schema"], "antiphase.sim-comparison/v1");
+    let runs = comparison["runs"].as_array().expect("runs");
+    assert_eq!(runs.iter().map(|run| run["policy"].as_str().expect("a name")).collect::<Vec<_>>(), ["srtf", "tiresias", "gandiva"]);
+    assert!((runs[0]["avg_jct_s"].as_f64().expect("a number") - mean(&["srtf", "--timing", "artifact"])).abs() < 1e-9);
+    let table = antiphase(&arguments);
+    assert!(table.ok().lines().next().is_some_and(|headings| headings.ends_with("MAKESPAN RATIO")));
+    // The first is compared with itself.
+    assert!(table.stdout.lines().nth(1).is_some_and(|first| first.ends_with("1.00")));
+}
+
+#[test]
 fn options_that_do_nothing_are_refused() {
     for option in [["--group-max", "2"].as_slice(), &["--no-matching"], &["--worst-order"], &["--no-autopack"]] {
         let line = refused(&[&["sim", "run", "--trace", "trace.csv", "--policy", "srtf"], option].concat(), b"");

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use ::sim::trace::{self, Outcome, Setup, TraceError};
+use ::sim::trace::{self, Setup, Trace, TraceError};
 use clap::{Args, Subcommand, ValueEnum};
 use policy::{
     muri::{GROUP_MAX, Order, Timing},
@@ -24,20 +24,24 @@ const GPUS_PER_HOST_MAX: i64 = 64;
 pub(crate) enum SimCommand {
     /// Play one trace under one policy, and say when the jobs were done
     Run(RunArgs),
+    /// Play one trace under several policies, and say how often as long the jobs took as under the first
+    Compare(CompareArgs),
 }
 
 const EXAMPLES: &str = "\
 EXAMPLES
   Muri on 64 GPUs, as the simulator of its authors plays it:
     antiphase sim run --trace trace.csv --nodes 8 --gpus-per-node 8 --policy muri-s --timing artifact -o json
+  Policies side by side, times over those of the first:
+    antiphase sim compare --trace trace.csv --policies muri-s,srtf,srsf --timing artifact
   Without matching, with pairs only:
     antiphase sim run --trace trace.csv --nodes 8 --gpus-per-node 8 --policy muri-l --no-matching --group-max 2
   Columns of a trace of Muri, in any order: job_id, num_gpu, submit_time (ms), iterations, model_name, duration (ms),
   iteration_time (ms), resource_time_0, resource_time_1, resource_time_2 (load, GPU, network; ms), priority (0 guaranteed, 1 opportunistic).";
 
+/// What is played.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct RunArgs {
+struct TraceArgs {
     /// Jobs with their arrivals; - for standard input
     #[arg(long, value_name = "FILE")]
     trace: PathBuf,
@@ -50,12 +54,22 @@ pub(crate) struct RunArgs {
     /// GPUs of each host
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=GPUS_PER_HOST_MAX))]
     gpus_per_node: u32,
-    /// Who runs
-    #[arg(long, value_enum)]
-    policy: PolicyArg,
     /// How long groups take, and which costs the world has
     #[arg(long, value_enum, default_value_t)]
     timing: TimingArg,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    trace: TraceArgs,
+    /// Who runs
+    #[arg(long, value_enum)]
+    policy: PolicyArg,
     /// Muri: most jobs in a group
     #[arg(long, value_name = "JOBS", default_value_t = GROUP_MAX as u8, value_parser = clap::value_parser!(u8).range(1..=GROUP_MAX as i64))]
     group_max: u8,
@@ -68,9 +82,15 @@ pub(crate) struct RunArgs {
     /// Muri: keep groups that take longer than their members one after the other
     #[arg(long)]
     no_autopack: bool,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    #[command(flatten)]
+    trace: TraceArgs,
+    /// Policies, the first being what the others are compared with
+    #[arg(long, value_enum, value_delimiter = ',', required = true)]
+    policies: Vec<PolicyArg>,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -102,6 +122,20 @@ enum PolicyArg {
 }
 
 impl PolicyArg {
+    /// The rule; `options` are those of Muri.
+    fn rule(self, options: MuriOptions) -> Rule {
+        match self {
+            Self::Srtf => Rule::Srtf,
+            Self::Srsf => Rule::Srsf,
+            Self::Tiresias => Rule::Tiresias,
+            Self::AntMan => Rule::AntMan,
+            Self::Themis => Rule::Themis,
+            Self::Gandiva => Rule::Gandiva,
+            Self::MuriS => Rule::Muri(MuriOptions { durations_known: true, ..options }),
+            Self::MuriL => Rule::Muri(MuriOptions { durations_known: false, ..options }),
+        }
+    }
+
     fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
@@ -146,66 +180,51 @@ struct Answer {
     cpu_s: f64,
 }
 
-pub(crate) fn run(command: &SimCommand) -> Result<ExitCode, CliError> {
-    match command {
-        SimCommand::Run(args) => play(args),
-    }
+/// The answer of `sim compare`.
+#[derive(Debug, Serialize)]
+struct Comparison {
+    schema: &'static str,
+    runs: Vec<Answer>,
 }
 
-fn play(args: &RunArgs) -> Result<ExitCode, CliError> {
+pub(crate) fn run(command: &SimCommand) -> Result<ExitCode, CliError> {
+    match command {
+        SimCommand::Run(args) => {
+            let rule = rule(args)?;
+            let trace = read(&args.trace)?;
+            let answer = play(&args.trace, &trace, args.policy, rule)?;
+            print(&args.trace.output.render(&answer, || table(std::slice::from_ref(&answer)))?)?;
+        }
+        SimCommand::Compare(args) => {
+            let trace = read(&args.trace)?;
+            let runs = args.policies.iter().map(|policy| play(&args.trace, &trace, *policy, policy.rule(MuriOptions::default())));
+            let comparison = Comparison { schema: "antiphase.sim-comparison/v1", runs: runs.collect::<Result<_, _>>()? };
+            print(&args.trace.output.render(&comparison, || table(&comparison.runs))?)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(args: &TraceArgs) -> Result<Trace, CliError> {
+    let text = read_document(&args.trace)?;
+    let trace = match args.format {
+        Format::Muri => trace::read_muri(&text),
+    };
+    trace.map_err(|e| CliError::input(&args.trace, e))
+}
+
+fn play(args: &TraceArgs, trace: &Trace, policy: PolicyArg, rule: Rule) -> Result<Answer, CliError> {
     let refuse = |e: TraceError| match e {
         // The policies are ours, so what they decide is not the user's to mend.
         TraceError::Infeasible { .. } | TraceError::Stuck { .. } => CliError::Failure(format!("{}: {e}", args.trace.display())),
         _ => CliError::input(&args.trace, e),
     };
-    let setup =
-        Setup { cluster: Cluster { hosts: args.nodes, gpus_per_host: args.gpus_per_node }, rule: rule(args)?, timing: args.timing.into() };
-    let text = read_document(&args.trace)?;
-    // Reading is counted, for who compares with other simulators compares the whole.
-    let trace = match args.format {
-        Format::Muri => trace::read_muri(&text),
-    };
-    let outcome = trace.and_then(|trace| trace::run(&trace, &setup)).map_err(refuse)?;
-    let answer = answer(args, &outcome);
-    print(&args.output.render(&answer, || table(&answer))?)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// The policy with its options; an option that does nothing is refused.
-fn rule(args: &RunArgs) -> Result<Rule, CliError> {
-    let durations_known = match args.policy {
-        PolicyArg::MuriS => true,
-        PolicyArg::MuriL => false,
-        other => {
-            let idle = [
-                ("--group-max", args.group_max != GROUP_MAX as u8),
-                ("--no-matching", args.no_matching),
-                ("--worst-order", args.worst_order),
-                ("--no-autopack", args.no_autopack),
-            ];
-            if let Some((option, _)) = idle.iter().find(|(_, given)| *given) {
-                return Err(CliError::Usage(format!("{option}: --policy {} has no groups", other.name())));
-            }
-            return Ok(match other {
-                PolicyArg::Srtf => Rule::Srtf,
-                PolicyArg::Srsf => Rule::Srsf,
-                PolicyArg::Tiresias => Rule::Tiresias,
-                PolicyArg::Themis => Rule::Themis,
-                PolicyArg::Gandiva => Rule::Gandiva,
-                PolicyArg::AntMan | PolicyArg::MuriS | PolicyArg::MuriL => Rule::AntMan,
-            });
-        }
-    };
-    let order = if args.worst_order { Order::Worst } else { Order::Best };
-    let (matching, autopack) = (!args.no_matching, !args.no_autopack);
-    Ok(Rule::Muri(MuriOptions { durations_known, group_max: args.group_max, order, matching, autopack }))
-}
-
-fn answer(args: &RunArgs, outcome: &Outcome) -> Answer {
-    let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Answer {
+    let cluster = Cluster { hosts: args.nodes, gpus_per_host: args.gpus_per_node };
+    let begun_s = cpu_s();
+    let outcome = trace::run(trace, &Setup { cluster, rule, timing: args.timing.into() }).map_err(refuse)?;
+    Ok(Answer {
         schema: "antiphase.sim/v1",
-        policy: args.policy.name(),
+        policy: policy.name(),
         timing: args.timing.name(),
         jobs: outcome.jct_s.len(),
         avg_jct_s: outcome.mean_s(),
@@ -213,22 +232,50 @@ fn answer(args: &RunArgs, outcome: &Outcome) -> Answer {
         makespan_s: outcome.makespan_s,
         decisions: outcome.decisions,
         preemptions: outcome.preemptions,
-        cpu_s: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
-    }
+        cpu_s: cpu_s() - begun_s,
+    })
 }
 
-fn table(answer: &Answer) -> String {
-    let mut table = Table::new(&["POLICY", "TIMING", "JOBS", "AVG JCT", "P99 JCT", "MAKESPAN", "DECISIONS", "PREEMPTIONS"]);
+/// Time on a processor that this program has had.
+fn cpu_s() -> f64 {
+    let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9
+}
+
+/// The policy with its options; an option that does nothing is refused.
+fn rule(args: &RunArgs) -> Result<Rule, CliError> {
+    let options = [
+        ("--group-max", args.group_max != GROUP_MAX as u8),
+        ("--no-matching", args.no_matching),
+        ("--worst-order", args.worst_order),
+        ("--no-autopack", args.no_autopack),
+    ];
+    let grouped = matches!(args.policy, PolicyArg::MuriS | PolicyArg::MuriL);
+    if let Some((option, _)) = options.iter().find(|(_, given)| *given && !grouped) {
+        return Err(CliError::Usage(format!("{option}: --policy {} has no groups", args.policy.name())));
+    }
+    let order = if args.worst_order { Order::Worst } else { Order::Best };
+    let (matching, autopack) = (!args.no_matching, !args.no_autopack);
+    Ok(args.policy.rule(MuriOptions { group_max: args.group_max, order, matching, autopack, ..MuriOptions::default() }))
+}
+
+/// Runs, with their times over those of the first where there are several.
+fn table(runs: &[Answer]) -> String {
+    let compared = runs.len() > 1;
+    let headings = ["POLICY", "TIMING", ">JOBS", ">AVG JCT", ">P99 JCT", ">MAKESPAN", ">DECISIONS", ">PREEMPTIONS"];
+    let ratios = [">AVG", ">P99", ">MAKESPAN"].map(|heading| format!("{heading} RATIO"));
+    let headings: Vec<&str> = headings.into_iter().chain(ratios.iter().map(String::as_str).filter(|_| compared)).collect();
+    let mut table = Table::new(&headings);
     let seconds = |value: f64| format!("{value:.0} s");
-    table.row([
-        answer.policy.clone(),
-        answer.timing.clone(),
-        answer.jobs.to_string(),
-        seconds(answer.avg_jct_s),
-        seconds(answer.p99_jct_s),
-        seconds(answer.makespan_s),
-        answer.decisions.to_string(),
-        answer.preemptions.to_string(),
-    ]);
+    for run in runs {
+        let times = |run: &Answer| [run.avg_jct_s, run.p99_jct_s, run.makespan_s];
+        let mut row = vec![run.policy.clone(), run.timing.clone(), run.jobs.to_string()];
+        row.extend(times(run).map(seconds));
+        row.extend([run.decisions.to_string(), run.preemptions.to_string()]);
+        if let Some(first) = runs.first().filter(|_| compared) {
+            row.extend(times(run).into_iter().zip(times(first)).map(|(ours, first)| format!("{:.2}", ours / first)));
+        }
+        table.row(row);
+    }
     table.render()
 }
