@@ -10,14 +10,12 @@
 use alloc::{sync::Arc, vec::Vec};
 
 use job::{Hold, Job as JobProfile, MeasuredProfile};
-use units::{FabricTime, Nanos};
+use units::Nanos;
 
 use crate::{
-    JobDefinition, Service,
-    change::Queued,
-    config::{MEASURED_APART, MEASURED_APART_MAX, MEASURED_SENT_TIMES, MISMATCH_PERMILLE},
+    JobDefinition,
+    config::{MEASURED_SENT_TIMES, MISMATCH_PERMILLE},
     plan::{Job, Name},
-    turns::MeasuredJobs,
 };
 
 /// The job as it is planned.
@@ -73,28 +71,6 @@ pub(crate) fn in_common_ratio(jobs: &mut [(Name, Nanos, MeasuredProfile)]) {
 
 /// Ratios that differ by no more than this, in thousandths, are one: windows are trusted that differ by as much.
 const COMMON_PERMILLE: u64 = 20;
-
-impl Service {
-    /// Plans jobs anew that were measured to be others.
-    pub(crate) fn measured(&mut self, now: FabricTime, said: &MeasuredJobs) {
-        let mut jobs = Vec::new();
-        for (name, measured) in &said.0 {
-            let Some(job) = self.view.plan.job(name) else { continue };
-            let Some(measured) = believed(job, *measured).filter(|measured| is_another(&job.planned.job, *measured)) else { continue };
-            let watch = self.view.watches.entry(name.clone()).or_default();
-            // An agent writes its notes itself, and what it makes others plan for is bounded by the logarithm of the time.
-            if watch.measured.is_some_and(|(until, _)| now < until) {
-                continue;
-            }
-            let apart = watch.measured.map_or(MEASURED_APART, |(_, apart)| Nanos(apart.0.saturating_mul(4).min(MEASURED_APART_MAX.0)));
-            watch.measured = Some((now.saturating_add(apart), apart));
-            jobs.push((name.clone(), measured));
-        }
-        if !jobs.is_empty() {
-            self.enqueue(Queued::Measure { jobs });
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

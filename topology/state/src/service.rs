@@ -13,10 +13,14 @@ use crate::{
     Action, Config, Event, Notice, Outlook, Refusal, RestoreError, Restored, Severity, Ticket,
     batch::Batch,
     change::{Queued, listed},
-    config::{BATCH_MAX, BATCH_TOUCHED_MAX, KEY_AGE_MAX, KEYS_FORGOTTEN_PER_BATCH, NOTICES_MAX, QUEUE_MAX, STORE_RETRY},
+    config::{
+        BATCH_MAX, BATCH_TOUCHED_MAX, KEY_AGE_MAX, KEYS_FORGOTTEN_PER_BATCH, MEASURED_APART, MEASURED_APART_MAX, NOTICES_MAX, QUEUE_MAX,
+        STORE_RETRY,
+    },
+    measured::{believed, is_another},
     plan::{Name, Plan},
     restore,
-    turns::Judged,
+    turns::{Judged, MeasuredJobs},
     view::View,
 };
 
@@ -202,6 +206,26 @@ impl Service {
         let message = format!("{names} {does}: {}", verdict.says());
         let plan_version = self.view.plan_version();
         self.notice(Notice { at: now, severity, kind: "turns", message, job: None, host: None, plan_version });
+    }
+
+    /// Plans jobs anew that were measured to be others.
+    fn measured(&mut self, now: FabricTime, said: &MeasuredJobs) {
+        let mut jobs = Vec::new();
+        for (name, measured) in &said.0 {
+            let Some(job) = self.view.plan.job(name) else { continue };
+            let Some(measured) = believed(job, *measured).filter(|measured| is_another(&job.planned.job, *measured)) else { continue };
+            let watch = self.view.watches.entry(name.clone()).or_default();
+            // An agent writes its notes itself, and what it makes others plan for is bounded by the logarithm of the time.
+            if watch.measured.is_some_and(|(until, _)| now < until) {
+                continue;
+            }
+            let apart = watch.measured.map_or(MEASURED_APART, |(_, apart)| Nanos(apart.0.saturating_mul(4).min(MEASURED_APART_MAX.0)));
+            watch.measured = Some((now.saturating_add(apart), apart));
+            jobs.push((name.clone(), measured));
+        }
+        if !jobs.is_empty() {
+            self.enqueue(Queued::Measure { jobs });
+        }
     }
 
     /// Says what turns would bring, when that has changed.

@@ -5,7 +5,7 @@
 //! what they take held. Turns that do not make iterations shorter, or that make one job slower, end; from time to time the other way is tried
 //! again, each time after four times as long.
 
-use alloc::{vec, vec::Vec};
+use alloc::{sync::Arc, vec, vec::Vec};
 
 use units::Nanos;
 
@@ -85,6 +85,15 @@ pub struct Verdict {
     pub held_over_free: f64,
     /// The same of the job that loses most.
     pub worst: f64,
+}
+
+/// What the measured iterations of a group say of its turns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// Its jobs.
+    pub jobs: Vec<Arc<str>>,
+    /// What was found.
+    pub verdict: Verdict,
 }
 
 /// Compares one group.

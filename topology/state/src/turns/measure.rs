@@ -3,7 +3,7 @@
 //! Only iterations count in which the rules were kept: nobody of the group was let go at its bound or for want of ends, and the group was
 //! held. A window of them is trusted when the one before said the same.
 
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
 
 use job::MeasuredProfile;
 use units::Nanos;
@@ -14,6 +14,12 @@ const ITERATIONS: usize = 24;
 const SETTLING: u32 = 4;
 /// Two windows say the same when they differ by no more than this, in thousandths.
 const AGREE_PERMILLE: u64 = 20;
+
+/// What the iterations of a group's jobs say of the jobs themselves: of each its iteration without its waits, and what it sends.
+///
+/// Of all at once: were one planned as measured beside others as declared, they might seem not to fit, and would be measured no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeasuredJobs(pub Vec<(Arc<str>, MeasuredProfile)>);
 
 /// Measures one job.
 #[derive(Clone, Debug, Default)]

@@ -19,7 +19,6 @@ use alloc::{
     vec::Vec,
 };
 
-use job::MeasuredProfile;
 use turns::{Action, Arbiter, Ask, Because, Event};
 use units::{FabricTime, Nanos};
 
@@ -29,7 +28,8 @@ use judge::Judge;
 use measure::Measure;
 use starts::Starts;
 
-pub use judge::{MeanOf, Verdict};
+pub use judge::{Judged, MeanOf, Verdict};
+pub use measure::MeasuredJobs;
 pub use message::{Granted, Note, NoteKind, Order, OrderKind};
 pub use recent::Measured;
 pub use starts::TurnStart;
@@ -111,21 +111,6 @@ pub struct TurnView<'a> {
     /// Starts that asked, were granted ahead, and waited, since the job came.
     pub counts: TurnCounts,
 }
-
-/// What the measured iterations of a group say of its turns.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Judged {
-    /// Its jobs.
-    pub jobs: Vec<Arc<str>>,
-    /// What was found.
-    pub verdict: Verdict,
-}
-
-/// What the iterations of a group's jobs say of the jobs themselves: of each its iteration without its waits, and what it sends.
-///
-/// Of all at once: were one planned as measured beside others as declared, they might seem not to fit, and would be measured no more.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MeasuredJobs(pub Vec<(Arc<str>, MeasuredProfile)>);
 
 /// Totals of one job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -610,6 +595,7 @@ impl Entry {
 mod tests {
     use alloc::{vec, vec::Vec};
 
+    use job::MeasuredProfile;
     use turns::{Group, Member, Up, Use, WITHDRAW_WITHIN};
     use units::Rate;
 
