@@ -69,7 +69,14 @@ impl Decision {
         // What each group has; where nothing was placed, what its first member needs.
         let mut has: BTreeMap<u32, u32> = BTreeMap::new();
         let mut gives = alloc::vec![0_u32; cluster.hosts as usize];
+        let mut of_host: BTreeMap<(u32, u32), u32> = BTreeMap::new();
         for place in &self.places {
+            // Whoever shares GPUs, no group has more of a host than the host has.
+            let group_gives = of_host.entry((place.group, place.host)).or_default();
+            *group_gives = group_gives.saturating_add(place.gpus);
+            if *group_gives > cluster.gpus_per_host {
+                return Err(InfeasibleError::Host { host: place.host, has: cluster.gpus_per_host, gives: *group_gives });
+            }
             *has.entry(place.group).or_default() += place.gpus;
             match gives.get_mut(place.host as usize) {
                 Some(gives) => *gives += place.gpus,
@@ -148,6 +155,11 @@ mod tests {
         assert_eq!(too_few.check(CLUSTER, &jobs), Err(InfeasibleError::Gpus { job: 0, needs: 8, has: 4 }));
         let crowded = decision(vec![run(0, 0), run(2, 1)], vec![place(0, 0, 8), place(1, 0, 4)]);
         assert_eq!(crowded.check(CLUSTER, &jobs), Err(InfeasibleError::Host { host: 0, has: 8, gives: 12 }));
+        // Groups that share GPUs may be given those of a host twice, and one group never more than it has.
+        let shared = |decision: Decision| Decision { groups_share: true, ..decision };
+        assert_eq!(shared(crowded).check(CLUSTER, &jobs), Ok(()));
+        let too_many = shared(decision(vec![run(0, 0)], vec![place(0, 1, 8), place(0, 1, 1)]));
+        assert_eq!(too_many.check(CLUSTER, &jobs), Err(InfeasibleError::Host { host: 1, has: 8, gives: 9 }));
         let counted = decision(vec![run(0, 0), run(1, 1), run(2, 2)], vec![]);
         assert_eq!(counted.check(CLUSTER, &jobs), Err(InfeasibleError::Cluster { has: 16, gives: 20 }));
         let strange = decision(vec![Run { iteration_s: f64::NAN, ..run(0, 0) }], vec![]);
