@@ -31,6 +31,39 @@ fn an_answer_has_the_documented_fields() {
     assert_eq!((&answer["schema"], &answer["jobs"]), (&"antiphase.sim/v1".into(), &2.into()));
 }
 
+/// Runs the trace on the paper's testbed, on hosts of one GPU.
+fn on_fabric(more: &[&str]) -> Value {
+    let fabric = antiphase(&["fabric", "generate", "cassini24"]).stdout;
+    let arguments = ["sim", "run", "--trace", "trace.csv", "--gpus-per-node", "1", "--policy", "srtf", "--fabric", "-", "-o", "json"];
+    let run = antiphase_reading(&[&arguments[..], more].concat(), fabric.as_bytes());
+    run.ok();
+    run.json()
+}
+
+#[test]
+fn on_a_fabric_the_answer_says_what_the_network_did() {
+    let answer = on_fabric(&["--ranker", "antiphase", "--control", "turns"]);
+    for field in ["iteration_mean", "iteration_p99", "marks_per_iteration", "met_share", "predicted_off_mean", "predicted_off_max"] {
+        assert!(answer[field].is_number(), "{field}: {answer}");
+    }
+    assert_eq!((&answer["ranker"], &answer["control"]), (&"antiphase".into(), &"turns".into()));
+    let of_few = on_fabric(&["--nodes", "24"]);
+    assert_eq!((&of_few["ranker"], &of_few["control"]), (&"none".into(), &"free".into()));
+}
+
+#[test]
+fn a_fabric_that_is_too_small_is_refused_and_so_are_its_options_without_one() {
+    let arguments = ["sim", "run", "--trace", "trace.csv", "--policy", "srtf", "--nodes", "3", "--fabric", "-"];
+    let one =
+        "schema: antiphase.fabric/v1\nname: one\nhosts: [h1]\nswitches: [{name: s, tier: 1}]\ncables: [{ends: [h1, s], capacity: 1G}]\n";
+    assert_eq!(refused(&arguments, one.as_bytes()), "-: 1 hosts; --nodes 3");
+    let unknown = one.replace(", capacity: 1G", "");
+    let arguments = ["sim", "run", "--trace", "trace.csv", "--policy", "srtf", "--fabric", "-", "--gpus-per-node", "8"];
+    assert!(refused(&arguments, unknown.as_bytes()).ends_with("has no capacity"));
+    let without = antiphase(&["sim", "run", "--trace", "trace.csv", "--policy", "srtf", "--control", "turns"]);
+    assert!(without.stderr.contains("--fabric"), "{}", without.stderr);
+}
+
 #[test]
 fn a_short_job_preempts_a_long_one_and_both_pay_for_restarts() {
     // Artifact: iterations take 1.015 of the profile. The long job (194.88 s) ran 90 s of the first 100, for its restart takes 10. The short one

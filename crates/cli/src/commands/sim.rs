@@ -2,8 +2,12 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use ::sim::trace::{self, Setup, Trace, TraceError};
+use ::sim::trace::{self, NetworkControl, NetworkOutcome, NetworkSetup, Ranker, Setup, Trace, TraceError};
 use clap::{Args, Subcommand, ValueEnum};
+use fabric::{
+    Fabric,
+    route::{Ecmp, Router},
+};
 use policy::{
     muri::{GROUP_MAX, Order, Timing},
     schedule::{Cluster, MuriOptions, Rule},
@@ -11,6 +15,7 @@ use policy::{
 use serde::Serialize;
 
 use crate::{
+    cluster::read_fabric,
     input::{CliError, read_document},
     output::{Output, print},
     table::Table,
@@ -19,6 +24,8 @@ use crate::{
 /// Most hosts of a cluster, and most GPUs of a host: together ten times the largest that was published.
 const HOSTS_MAX: i64 = 100_000;
 const GPUS_PER_HOST_MAX: i64 = 64;
+/// Hosts of a cluster without a fabric, unless it is told: those of the clusters in the Muri paper.
+const HOSTS: u32 = 8;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SimCommand {
@@ -36,6 +43,9 @@ EXAMPLES
     antiphase sim compare --trace trace.csv --policies muri-s,srtf,srsf --timing artifact
   Without matching, with pairs only:
     antiphase sim run --trace trace.csv --nodes 8 --gpus-per-node 8 --policy muri-l --no-matching --group-max 2
+  On a fabric, where jobs that meet take turns and the planner places them:
+    antiphase fabric generate clos2 --leaves 9 --spines 1 --hosts-per-leaf 7 --host-rate 25G --uplink-rate 50G >fabric.yaml
+    antiphase sim run --trace trace.csv --gpus-per-node 1 --policy srsf --fabric fabric.yaml --ranker antiphase --control turns
   Columns of a trace of Muri, in any order: job_id, num_gpu, submit_time (ms), iterations, model_name, duration (ms),
   iteration_time (ms), resource_time_0, resource_time_1, resource_time_2 (load, GPU, network; ms), priority (0 guaranteed, 1 opportunistic).";
 
@@ -48,18 +58,68 @@ struct TraceArgs {
     /// Format of the trace
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Hosts of the cluster
-    #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=HOSTS_MAX))]
-    nodes: u32,
+    /// Hosts of the cluster; all of those of the fabric, or 8
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=HOSTS_MAX))]
+    nodes: Option<u32>,
     /// GPUs of each host
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=GPUS_PER_HOST_MAX))]
     gpus_per_node: u32,
     /// How long groups take, and which costs the world has
     #[arg(long, value_enum, default_value_t)]
     timing: TimingArg,
+    #[command(flatten)]
+    network: NetworkArgs,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
+}
+
+/// The network between the hosts.
+#[derive(Debug, Args)]
+struct NetworkArgs {
+    /// Fabric document (antiphase.fabric/v1) whose hosts are the cluster's: jobs that meet on its links slow each other down
+    #[arg(long, value_name = "FILE")]
+    fabric: Option<PathBuf>,
+    /// Who chooses where jobs stand that are placed anew
+    #[arg(long, value_enum, requires = "fabric")]
+    ranker: Option<RankerArg>,
+    /// What keeps jobs apart that meet
+    #[arg(long, value_enum, requires = "fabric")]
+    control: Option<ControlArg>,
+    /// Among equal next hops: spread, or hashed:SEED
+    #[arg(long, value_name = "RULE", requires = "fabric")]
+    ecmp: Option<Ecmp>,
+    /// Seed of jitter, of when jobs begin, and of which of equal places are tried
+    #[arg(long, value_name = "NUMBER", requires = "fabric")]
+    seed: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum RankerArg {
+    /// Nobody: as close to each other as they go
+    #[default]
+    None,
+    /// Nobody, and anywhere
+    Random,
+    /// The highest mean score by the CASSINI paper's rules
+    Cassini,
+    /// The shortest iterations that the planner predicts
+    Antiphase,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum ControlArg {
+    /// Nothing has to: every job has the network to itself
+    Ideal,
+    /// Nothing
+    #[default]
+    Free,
+    /// The CASSINI paper's time-shifts, corrected where a job has drifted
+    Paper,
+    /// Slots
+    Slots,
+    /// Turns
+    Turns,
 }
 
 #[derive(Debug, Args)]
@@ -165,6 +225,34 @@ impl From<TimingArg> for Timing {
     }
 }
 
+impl From<RankerArg> for Ranker {
+    fn from(ranker: RankerArg) -> Self {
+        match ranker {
+            RankerArg::None => Self::None,
+            RankerArg::Random => Self::Random,
+            RankerArg::Cassini => Self::Cassini,
+            RankerArg::Antiphase => Self::Antiphase,
+        }
+    }
+}
+
+impl From<ControlArg> for NetworkControl {
+    fn from(control: ControlArg) -> Self {
+        match control {
+            ControlArg::Ideal => Self::Ideal,
+            ControlArg::Free => Self::Free,
+            ControlArg::Paper => Self::Paper,
+            ControlArg::Slots => Self::Slots,
+            ControlArg::Turns => Self::Turns,
+        }
+    }
+}
+
+/// The name of a choice, as it is given.
+fn name_of(choice: &impl ValueEnum) -> String {
+    choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
 /// The answer of `sim run`.
 #[derive(Debug, Serialize)]
 struct Answer {
@@ -178,6 +266,43 @@ struct Answer {
     decisions: u64,
     preemptions: u64,
     cpu_s: f64,
+    #[serde(flatten)]
+    network: Option<NetworkAnswer>,
+}
+
+/// What the network did to jobs that stand on several hosts.
+#[derive(Debug, Serialize)]
+struct NetworkAnswer {
+    ranker: String,
+    control: String,
+    /// Iterations over iterations alone.
+    iteration_mean: f64,
+    iteration_p99: f64,
+    marks_per_iteration: f64,
+    /// Share of the iterations of jobs that could meet others.
+    met_share: f64,
+    components_played: u64,
+    components_remembered: u64,
+    /// How far what was played is from what the planner predicted.
+    predicted_off_mean: f64,
+    predicted_off_max: f64,
+}
+
+impl NetworkAnswer {
+    fn of(args: &NetworkArgs, outcome: &NetworkOutcome) -> Self {
+        Self {
+            ranker: name_of(&args.ranker.unwrap_or_default()),
+            control: name_of(&args.control.unwrap_or_default()),
+            iteration_mean: outcome.iteration_mean,
+            iteration_p99: outcome.iteration_p99,
+            marks_per_iteration: outcome.marks_per_iteration,
+            met_share: outcome.met_share,
+            components_played: outcome.played,
+            components_remembered: outcome.remembered,
+            predicted_off_mean: outcome.predicted_off_mean,
+            predicted_off_max: outcome.predicted_off_max,
+        }
+    }
 }
 
 /// The answer of `sim compare`.
@@ -192,12 +317,14 @@ pub(crate) fn run(command: &SimCommand) -> Result<ExitCode, CliError> {
         SimCommand::Run(args) => {
             let rule = rule(args)?;
             let trace = read(&args.trace)?;
-            let answer = play(&args.trace, &trace, args.policy, rule)?;
+            let world = World::read(&args.trace)?;
+            let answer = play(&args.trace, (&trace, &world), args.policy, rule)?;
             print(&args.trace.output.render(&answer, || table(std::slice::from_ref(&answer)))?)?;
         }
         SimCommand::Compare(args) => {
             let trace = read(&args.trace)?;
-            let runs = args.policies.iter().map(|policy| play(&args.trace, &trace, *policy, policy.rule(MuriOptions::default())));
+            let world = World::read(&args.trace)?;
+            let runs = args.policies.iter().map(|policy| play(&args.trace, (&trace, &world), *policy, policy.rule(MuriOptions::default())));
             let comparison = Comparison { schema: "antiphase.sim-comparison/v1", runs: runs.collect::<Result<_, _>>()? };
             print(&args.trace.output.render(&comparison, || table(&comparison.runs))?)?;
         }
@@ -213,15 +340,45 @@ fn read(args: &TraceArgs) -> Result<Trace, CliError> {
     trace.map_err(|e| CliError::input(&args.trace, e))
 }
 
-fn play(args: &TraceArgs, trace: &Trace, policy: PolicyArg, rule: Rule) -> Result<Answer, CliError> {
+/// The cluster, and its fabric where it has one.
+struct World {
+    cluster: Cluster,
+    fabric: Option<Fabric>,
+}
+
+impl World {
+    fn read(args: &TraceArgs) -> Result<Self, CliError> {
+        let Some(file) = &args.network.fabric else {
+            return Ok(Self { cluster: Cluster { hosts: args.nodes.unwrap_or(HOSTS), gpus_per_host: args.gpus_per_node }, fabric: None });
+        };
+        let fabric = read_fabric(file)?;
+        let has = u32::try_from(fabric.hosts().count()).unwrap_or(u32::MAX);
+        let hosts = args.nodes.unwrap_or(has);
+        if hosts > has || has == 0 {
+            return Err(CliError::input(file, format!("{has} hosts; --nodes {hosts}")));
+        }
+        Ok(Self { cluster: Cluster { hosts, gpus_per_host: args.gpus_per_node }, fabric: Some(fabric) })
+    }
+}
+
+fn play(args: &TraceArgs, (trace, world): (&Trace, &World), policy: PolicyArg, rule: Rule) -> Result<Answer, CliError> {
     let refuse = |e: TraceError| match e {
         // The policies are ours, so what they decide is not the user's to mend.
         TraceError::Infeasible { .. } | TraceError::Stuck { .. } => CliError::Failure(format!("{}: {e}", args.trace.display())),
         _ => CliError::input(&args.trace, e),
     };
-    let cluster = Cluster { hosts: args.nodes, gpus_per_host: args.gpus_per_node };
+    let NetworkArgs { ranker, control, ecmp, seed, .. } = &args.network;
+    let router = world.fabric.as_ref().map(|fabric| Router::new(fabric, ecmp.unwrap_or(Ecmp::Spread), &[])).transpose();
+    let router = router.map_err(|e| CliError::Failure(e.to_string()))?;
+    let network = router.as_ref().map(|router| NetworkSetup {
+        router,
+        ranker: ranker.unwrap_or_default().into(),
+        control: control.unwrap_or_default().into(),
+        seed: seed.unwrap_or(1),
+    });
     let begun_s = cpu_s();
-    let outcome = trace::run(trace, &Setup { cluster, rule, timing: args.timing.into() }).map_err(refuse)?;
+    let setup = Setup { cluster: world.cluster, rule, timing: args.timing.into(), network };
+    let outcome = trace::run(trace, &setup).map_err(refuse)?;
     Ok(Answer {
         schema: "antiphase.sim/v1",
         policy: policy.name(),
@@ -233,6 +390,7 @@ fn play(args: &TraceArgs, trace: &Trace, policy: PolicyArg, rule: Rule) -> Resul
         decisions: outcome.decisions,
         preemptions: outcome.preemptions,
         cpu_s: cpu_s() - begun_s,
+        network: outcome.network.as_ref().map(|outcome| NetworkAnswer::of(&args.network, outcome)),
     })
 }
 
@@ -262,9 +420,15 @@ fn rule(args: &RunArgs) -> Result<Rule, CliError> {
 /// Runs, with their times over those of the first where there are several.
 fn table(runs: &[Answer]) -> String {
     let compared = runs.len() > 1;
+    let on_fabric = runs.iter().any(|run| run.network.is_some());
     let headings = ["POLICY", "TIMING", ">JOBS", ">AVG JCT", ">P99 JCT", ">MAKESPAN", ">DECISIONS", ">PREEMPTIONS"];
+    let of_network = ["RANKER", "CONTROL", ">ITERATION", ">P99 ITERATION", ">MARKS"];
     let ratios = [">AVG", ">P99", ">MAKESPAN"].map(|heading| format!("{heading} RATIO"));
-    let headings: Vec<&str> = headings.into_iter().chain(ratios.iter().map(String::as_str).filter(|_| compared)).collect();
+    let headings: Vec<&str> = headings
+        .into_iter()
+        .chain(of_network.into_iter().filter(|_| on_fabric))
+        .chain(ratios.iter().map(String::as_str).filter(|_| compared))
+        .collect();
     let mut table = Table::new(&headings);
     let seconds = |value: f64| format!("{value:.0} s");
     for run in runs {
@@ -272,6 +436,11 @@ fn table(runs: &[Answer]) -> String {
         let mut row = vec![run.policy.clone(), run.timing.clone(), run.jobs.to_string()];
         row.extend(times(run).map(seconds));
         row.extend([run.decisions.to_string(), run.preemptions.to_string()]);
+        if let Some(network) = &run.network {
+            row.extend([network.ranker.clone(), network.control.clone()]);
+            row.extend([network.iteration_mean, network.iteration_p99].map(|ratio| format!("{ratio:.3}")));
+            row.push(format!("{:.1}", network.marks_per_iteration));
+        }
         if let Some(first) = runs.first().filter(|_| compared) {
             row.extend(times(run).into_iter().zip(times(first)).map(|(ours, first)| format!("{:.2}", ours / first)));
         }

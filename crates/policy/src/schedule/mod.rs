@@ -13,6 +13,7 @@ mod hosts;
 mod job;
 mod muri;
 mod order;
+mod place;
 mod shortest;
 mod themis;
 mod tiresias;
@@ -25,6 +26,7 @@ pub use self::{
     hosts::Cluster,
     job::{Decision, Job, JobIndex, Place, Reason, Run},
     muri::MuriOptions,
+    place::{Placer, Unplaced},
 };
 use crate::muri::{Profile, Timing};
 

@@ -20,7 +20,7 @@ mod ecn;
 mod error;
 mod layout;
 mod network;
-mod noise;
+pub(crate) mod noise;
 mod report;
 mod run;
 pub mod stats;

@@ -102,6 +102,14 @@ pub enum TraceError {
         /// What.
         source: InfeasibleError,
     },
+    /// The network of the cluster cannot be planned or played.
+    #[error("at {now_s} s on the fabric: {}", OneLine(problem))]
+    Network {
+        /// When.
+        now_s: f64,
+        /// What is wrong.
+        problem: String,
+    },
     /// Jobs wait although nothing runs and nothing comes.
     #[error("at {now_s} s {waiting} jobs wait and none runs, the first is {}", OneLine(format_args!("{id:?}")))]
     Stuck {

@@ -2,7 +2,9 @@
 
 use alloc::{string::String, vec::Vec};
 
+use ::job::TrafficPhase;
 use policy::{muri::Profile, schedule::Cluster};
+use units::Nanos;
 
 use super::TraceError;
 
@@ -33,6 +35,17 @@ pub struct TraceJob {
     pub profile: u16,
     /// Whether it only uses what guaranteed jobs leave, under AntMan.
     pub opportunistic: bool,
+    /// Its entry in [`Trace::traffic`]; `None`: it sends in its network time.
+    pub traffic: Option<u16>,
+}
+
+/// What a job sends in an iteration, as its trace tells it: phases among its ranks, of which there is one for each of its GPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Traffic {
+    /// One iteration alone.
+    pub period: Nanos,
+    /// When it sends.
+    pub phases: Vec<TrafficPhase>,
 }
 
 /// Jobs that arrive, in the order of the file.
@@ -42,6 +55,8 @@ pub struct Trace {
     pub jobs: Vec<TraceJob>,
     /// What their iterations consist of, each once.
     pub profiles: Vec<Profile>,
+    /// What iterations send, each once, where the trace tells it.
+    pub traffic: Vec<Traffic>,
 }
 
 impl Trace {

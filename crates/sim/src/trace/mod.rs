@@ -1,16 +1,18 @@
 //! Months of jobs that arrive, wait, run, are preempted and leave, under a [`policy::schedule::Scheduler`], event by event.
 //!
 //! The scheduler is the one that a service would run; this room only plays the world: it tells of arrivals and ends, carries out what was decided
-//! after checking it, and counts iterations. Between two events nothing changes, so the time that a trace spans costs nothing.
+//! after checking it, and counts iterations. On a fabric ([`NetworkSetup`]) jobs are placed, and those that meet on its links take longer. Between two events nothing changes, so the time that a trace spans costs nothing.
 
 mod error;
 mod jobs;
 mod muri;
+mod network;
 mod outcome;
 mod world;
 
 pub use error::TraceError;
-pub use jobs::{Trace, TraceJob};
+pub use jobs::{Trace, TraceJob, Traffic};
 pub use muri::read_muri;
+pub use network::{CANDIDATES, NetworkControl, NetworkOutcome, NetworkSetup, Ranker};
 pub use outcome::Outcome;
 pub use world::{Setup, run};

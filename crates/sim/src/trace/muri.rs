@@ -119,7 +119,10 @@ impl Row<'_> {
         };
         let (submitted_s, declared_s) = (submitted / MS, declared / MS);
         let (id, line) = (id.to_string(), self.line);
-        Ok((TraceJob { id, line, gpus, submitted_s, declared_s, iterations, iteration_ms, profile: 0, opportunistic }, profile))
+        Ok((
+            TraceJob { id, line, gpus, submitted_s, declared_s, iterations, iteration_ms, profile: 0, opportunistic, traffic: None },
+            profile,
+        ))
     }
 
     fn number(&self, at: usize, least: f64, most: f64, expected: &'static str) -> Result<f64, TraceError> {

@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+use super::NetworkOutcome;
+
 /// Share of jobs whose completion time is at most the p99.
 const P99: f64 = 0.99;
 
@@ -16,6 +18,8 @@ pub struct Outcome {
     pub decisions: u64,
     /// How often a running job was stopped for others.
     pub preemptions: u64,
+    /// How the network fared, where the cluster has a fabric.
+    pub network: Option<NetworkOutcome>,
 }
 
 impl Outcome {

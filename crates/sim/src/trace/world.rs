@@ -6,16 +6,20 @@
 //!
 //! In artifact mode the world is that of the Muri authors' simulator: every event costs every running job a restart, also where
 //! nothing changes for it, though the next end is predicted without it; and ends that differ by a billionth happen at once.
-//! Otherwise only a job that starts, moves or gets other company pays, and pays once.
+//! Otherwise only a job that starts, moves or gets other company pays, and pays once; and jobs that the decision leaves alone stay where
+//! they are ([`Placer`]), as they do on a fabric in either mode. A policy that shares GPUs among its groups places them itself.
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
 use policy::{
     muri::Timing,
-    schedule::{Cluster, Decision, Job, JobIndex, Rule, Scheduler, Settings},
+    schedule::{Cluster, Decision, Job, JobIndex, Placer, Rule, Scheduler, Settings},
 };
 
-use super::{Outcome, Trace, TraceError};
+use super::{
+    NetworkSetup, Outcome, Trace, TraceError,
+    network::{Network, refused},
+};
 
 /// Times that differ by this share are one event in artifact mode (the default of `math.isclose`).
 const SAME: f64 = 1e-9;
@@ -28,26 +32,34 @@ const MS: f64 = 1_000.0;
 
 /// What plays a trace.
 #[derive(Clone, Copy, Debug)]
-pub struct Setup {
+pub struct Setup<'a> {
     /// The cluster.
     pub cluster: Cluster,
     /// The policy.
     pub rule: Rule,
     /// How groups are timed, and which world it is.
     pub timing: Timing,
+    /// Its fabric; `None`: the network is in nobody's way.
+    pub network: Option<NetworkSetup<'a>>,
 }
 
 /// Plays a trace to its end.
 ///
 /// # Errors
 /// [`TraceError`]: a job that the cluster does not hold, or a decision that cannot be carried out.
-pub fn run(trace: &Trace, setup: &Setup) -> Result<Outcome, TraceError> {
+pub fn run(trace: &Trace, setup: &Setup<'_>) -> Result<Outcome, TraceError> {
     trace.check(setup.cluster)?;
-    let mut world = World::new(trace, setup);
+    let mut world = World::new(trace, setup)?;
     while world.step()? {}
     let jct_s = world.ended_s.iter().zip(&trace.jobs).map(|(end, job)| end - job.submitted_s).collect();
     let makespan_s = world.ended_s.iter().copied().fold(0.0, f64::max);
-    Ok(Outcome { jct_s, makespan_s, decisions: world.decisions, preemptions: world.preemptions })
+    Ok(Outcome {
+        jct_s,
+        makespan_s,
+        decisions: world.decisions,
+        preemptions: world.preemptions,
+        network: world.network.map(|network| network.outcome()),
+    })
 }
 
 /// Jobs that arrive together.
@@ -58,7 +70,10 @@ struct Arrival {
 
 struct World<'a> {
     trace: &'a Trace,
-    setup: Setup,
+    setup: Setup<'a>,
+    /// Places groups; `None` where the policy's own places count.
+    placer: Option<Placer>,
+    network: Option<Network<'a>>,
     scheduler: Scheduler,
     jobs: Vec<Job>,
     arrivals: Vec<Arrival>,
@@ -79,7 +94,7 @@ struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    fn new(trace: &'a Trace, setup: &Setup) -> Self {
+    fn new(trace: &'a Trace, setup: &Setup<'a>) -> Result<Self, TraceError> {
         let settings = Settings { timing: setup.timing, profiles: trace.profiles.clone(), explain: false };
         let job = |job: &super::TraceJob| Job {
             gpus: job.gpus,
@@ -96,9 +111,15 @@ impl<'a> World<'a> {
         };
         let jobs: Vec<Job> = trace.jobs.iter().map(job).collect();
         let n = jobs.len();
-        Self {
+        let network = setup.network.map(|network| Network::new(trace, setup.cluster, setup.rule, network)).transpose();
+        let network = network.map_err(refused(0.0))?;
+        let placed = network.is_some() || setup.timing == Timing::Paper;
+        let leaves = network.as_ref().map(Network::leaves).unwrap_or_default();
+        Ok(Self {
             trace,
             setup: *setup,
+            placer: placed.then(|| Placer::new(setup.cluster, &leaves)),
+            network,
             scheduler: Scheduler::new(setup.rule, setup.cluster, settings),
             arrivals: arrivals(&jobs),
             jobs,
@@ -114,7 +135,7 @@ impl<'a> World<'a> {
             in_system: 0,
             decisions: 0,
             preemptions: 0,
-        }
+        })
     }
 
     /// Plays the next event; false when there is none.
@@ -160,6 +181,9 @@ impl<'a> World<'a> {
             let ran = (passed_s - *restarting).max(0.0);
             *restarting = (*restarting - passed_s).max(0.0);
             job.left -= ran / run.iteration_s;
+            if let Some(network) = &mut self.network {
+                network.credit(run.job, ran / run.iteration_s);
+            }
             // In this order, as the authors' simulator adds: an instant at which a job falls to another queue is then reached, not missed.
             job.ran_s = job.ran_s + at_s - self.now_s;
         }
@@ -179,8 +203,10 @@ impl<'a> World<'a> {
     fn decide(&mut self) -> Result<(), TraceError> {
         core::mem::swap(&mut self.decision, &mut self.before);
         self.scheduler.decide(self.now_s, &self.jobs, &mut self.decision);
-        let refused = |source| TraceError::Infeasible { now_s: self.now_s, source };
-        self.decision.check(self.setup.cluster, &self.jobs).map_err(refused)?;
+        let now_s = self.now_s;
+        let infeasible = |source| TraceError::Infeasible { now_s, source };
+        self.decision.check(self.setup.cluster, &self.jobs).map_err(infeasible)?;
+        self.place()?;
         self.decisions += 1;
         match self.setup.timing {
             Timing::Artifact => self.decision.runs.iter().for_each(|run| self.restarting_s[run.job as usize] = run.restart_s),
@@ -196,7 +222,25 @@ impl<'a> World<'a> {
         let stopped = self.before.runs.iter().filter(|run| !self.jobs[run.job as usize].running).count();
         self.preemptions += stopped as u64;
         self.change_s = self.scheduler.next_change_s(self.now_s, &self.jobs);
-        Ok(())
+        match &mut self.network {
+            Some(network) => network.refresh(self.trace, &self.jobs, &mut self.decision).map_err(refused(self.now_s)),
+            None => Ok(()),
+        }
+    }
+
+    /// Leaves the jobs where they are that the decision leaves alone, and places the others.
+    fn place(&mut self) -> Result<(), TraceError> {
+        let Some(placer) = self.placer.as_mut().filter(|_| !self.decision.groups_share) else { return Ok(()) };
+        let unplaced = placer.keep(&self.before, &mut self.decision, &self.jobs);
+        let places = match &mut self.network {
+            Some(network) => {
+                network.choose((self.trace, &self.jobs), &self.decision, placer, &unplaced, self.decisions).map_err(refused(self.now_s))?
+            }
+            None => placer.candidates(&unplaced, 1, 0).pop().unwrap_or_default(),
+        };
+        self.decision.places.extend(places);
+        let infeasible = |source| TraceError::Infeasible { now_s: self.now_s, source };
+        self.decision.check(self.setup.cluster, &self.jobs).map_err(infeasible)
     }
 
     /// Jobs that start, move or get other company pay for a restart.

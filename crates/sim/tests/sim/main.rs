@@ -8,6 +8,7 @@ mod faults;
 mod held;
 mod lifetimes;
 mod marks;
+mod network;
 mod repeatable;
 mod schedules;
 mod service;

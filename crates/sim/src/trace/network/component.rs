@@ -1,0 +1,111 @@
+//! Senders that meet, directly or through others, on links that they can exceed, and what of them decides how they fare.
+//!
+//! Two components of equal content fare alike, wherever on the fabric they stand, so what was played of one holds for the other.
+
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+
+use circle::Phase;
+use plan::can_exceed;
+use units::LinkId;
+
+use super::sender::Sender;
+
+/// What jobs demand of a link, by job.
+type Demands = Vec<(u32, Vec<Phase>)>;
+
+/// All that decides how the jobs of a component fare.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Content {
+    /// Period and GPUs of each.
+    pub(super) jobs: Vec<(u64, u32)>,
+    /// Capacity and demands, by job, of each link that the jobs can exceed; sorted.
+    pub(super) links: Vec<(u64, Demands)>,
+}
+
+/// Senders that meet.
+#[derive(Debug)]
+pub(super) struct Component {
+    /// Indices of the senders, in the order of the content.
+    pub(super) members: Vec<usize>,
+    pub(super) content: Content,
+}
+
+/// The components of these senders; who meets nobody, and exceeds nothing alone, is in none. With them the number of links that two or
+/// more share.
+pub(super) fn components(senders: &[Arc<Sender>], capacity: impl Fn(LinkId) -> u64) -> (Vec<Component>, usize) {
+    let mut on: BTreeMap<LinkId, Vec<(usize, u32)>> = BTreeMap::new();
+    for (at, sender) in senders.iter().enumerate() {
+        sender.demands.links.iter().for_each(|&(link, demand)| on.entry(link).or_default().push((at, demand)));
+    }
+    let shared = on.values().filter(|jobs| jobs.len() > 1).count();
+    on.retain(|link, jobs| can_exceed(jobs.iter().map(|(at, demand)| senders[*at].peaks[*demand as usize]), capacity(*link)));
+    let mut sets = Sets::new(senders.len());
+    for jobs in on.values() {
+        jobs.windows(2).for_each(|pair| sets.join(pair[0].0, pair[1].0));
+    }
+    let mut links_of: BTreeMap<usize, Vec<LinkId>> = BTreeMap::new();
+    for (link, jobs) in &on {
+        links_of.entry(sets.root(jobs[0].0)).or_default().push(*link);
+    }
+    let mut members: BTreeMap<usize, Vec<usize>> = links_of.keys().map(|root| (*root, Vec::new())).collect();
+    for at in 0..senders.len() {
+        if let Some(members) = members.get_mut(&sets.root(at)) {
+            members.push(at);
+        }
+    }
+    let whole = |(root, members): (usize, Vec<usize>)| {
+        let links: Vec<(u64, &Vec<(usize, u32)>)> = links_of[&root].iter().map(|link| (capacity(*link), &on[link])).collect();
+        component(senders, members, &links)
+    };
+    (members.into_iter().map(whole).collect(), shared)
+}
+
+/// Puts the members in an order that follows from what they send, as far as that tells them apart.
+fn component(senders: &[Arc<Sender>], mut members: Vec<usize>, links: &[(u64, &Vec<(usize, u32)>)]) -> Component {
+    let levels = |at: usize, demand: u32| senders[at].demands.demands[demand as usize].as_slice();
+    let own = |at: usize| -> Vec<(u64, &[Phase])> {
+        let mut own: Vec<(u64, &[Phase])> = Vec::new();
+        for (capacity, jobs) in links {
+            own.extend(jobs.iter().filter(|(job, _)| *job == at).map(|(_, demand)| (*capacity, levels(at, *demand))));
+        }
+        own.sort();
+        own
+    };
+    let job = |at: &usize| (senders[*at].job.period.0, senders[*at].job.gpus);
+    members.sort_by_cached_key(|at| (job(at), own(*at)));
+    let place = |at: usize| members.iter().position(|member| *member == at).map_or(u32::MAX, |place| place as u32);
+    let link = |(capacity, jobs): &(u64, &Vec<(usize, u32)>)| {
+        let mut demands: Demands = jobs.iter().map(|&(at, demand)| (place(at), levels(at, demand).to_vec())).collect();
+        demands.sort();
+        (*capacity, demands)
+    };
+    let mut links: Vec<_> = links.iter().map(link).collect();
+    links.sort();
+    Component { content: Content { jobs: members.iter().map(job).collect(), links }, members }
+}
+
+/// Sets that are joined.
+struct Sets {
+    parents: Vec<usize>,
+}
+
+impl Sets {
+    fn new(n: usize) -> Self {
+        Self { parents: (0..n).collect() }
+    }
+
+    fn root(&mut self, mut at: usize) -> usize {
+        // Each step halves the way, and parents are never above their children.
+        while self.parents[at] != at {
+            self.parents[at] = self.parents[self.parents[at]];
+            at = self.parents[at];
+        }
+        at
+    }
+
+    fn join(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.root(a), self.root(b));
+        let (low, high) = (a.min(b), a.max(b));
+        self.parents[high] = low;
+    }
+}

@@ -1,0 +1,392 @@
+//! Jobs of a trace on a fabric: where they stand, whom they meet there, and how much longer their iterations are.
+//!
+//! The rules. After each decision every group that stands on several hosts is a [`Sender`]. Senders that can exceed a link together are a
+//! component; what becomes of it is played once in the testbed and remembered by content, so a month in which the same jobs meet again
+//! and again costs one play. A job's iterations are then longer by the mean that was played, until a decision changes its component.
+//! The planner's own prediction stands beside each play, and the difference is told.
+//!
+//! Where a group is new, the ranker chooses among candidate places ([`Placer::candidates`]); who runs already is not moved.
+
+mod component;
+mod outcome;
+mod paper;
+mod play;
+mod sender;
+
+use alloc::{
+    collections::BTreeMap,
+    format,
+    string::{String, ToString as _},
+    sync::Arc,
+    vec,
+    vec::Vec,
+};
+
+use fabric::route::Router;
+use policy::{
+    muri::{Order, Profile, Stages},
+    schedule::{Cluster, Decision, Job, JobIndex, Place, Placer, Rule, Unplaced},
+};
+
+use crate::testbed::Case;
+
+pub use self::outcome::NetworkOutcome;
+use self::{
+    component::{Component, Content, components},
+    paper::paper,
+    play::{Forecast, Played, forecast, play, sim_job},
+    sender::{Hosts, Part, Sender, nanos, ups},
+};
+use super::{Trace, Traffic};
+
+/// Candidate places for each decision, as many as the CASSINI paper asks its scheduler for.
+pub const CANDIDATES: usize = 10;
+
+/// Who chooses among candidate places.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ranker {
+    /// Nobody: groups are packed as close as they go.
+    #[default]
+    None,
+    /// Nobody, and they are put anywhere.
+    Random,
+    /// The CASSINI paper: the highest mean score by its rules; a candidate whose graph has a loop is left out.
+    Cassini,
+    /// The planner: the shortest predicted iterations under the control, weighted by GPUs.
+    Antiphase,
+}
+
+/// What keeps jobs apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NetworkControl {
+    /// Nothing has to: every job has the network to itself.
+    Ideal,
+    /// Nothing.
+    #[default]
+    Free,
+    /// The CASSINI paper's: shifts, and a correction where a job has drifted.
+    Paper,
+    /// Slots.
+    Slots,
+    /// Turns.
+    Turns,
+}
+
+/// The fabric of a cluster, and what is done about it.
+#[derive(Clone, Copy, Debug)]
+pub struct NetworkSetup<'a> {
+    /// Routes of the fabric. Host `i` of the cluster is its `i`-th host.
+    pub router: &'a Router<'a>,
+    /// Who chooses among places.
+    pub ranker: Ranker,
+    /// What keeps jobs apart.
+    pub control: NetworkControl,
+    /// Of all random numbers.
+    pub seed: u64,
+}
+
+/// What a group is told apart by: its jobs, the bits of its iteration, and its GPUs.
+type Key = (Vec<JobIndex>, u64, Vec<(u32, u32)>);
+
+/// A group on its GPUs; no sender where it has nothing to send.
+#[derive(Clone, Debug)]
+struct Stand {
+    parts: Vec<Part>,
+    sender: Option<Arc<Sender>>,
+}
+
+/// The groups that run.
+type Stands = BTreeMap<Key, Stand>;
+/// How many groups have each GPU, by host.
+type Uses = Vec<Vec<u16>>;
+
+/// A component that was played.
+#[derive(Debug)]
+struct Known {
+    played: Played,
+    forecast: Forecast,
+    /// Iterations that each of its jobs did so far.
+    iterations: Vec<f64>,
+}
+
+/// The network of a trace.
+#[derive(Debug)]
+pub(super) struct Network<'a> {
+    setup: NetworkSetup<'a>,
+    hosts: Hosts<'a>,
+    profiles: &'a [Profile],
+    /// Whether jobs of a group are one sender, and in which order.
+    joint: Option<Order>,
+    /// How many groups have each GPU, by host.
+    gpus: Uses,
+    stands: Stands,
+    forecasts: BTreeMap<Content, Forecast>,
+    known: Vec<Known>,
+    remembered: BTreeMap<Content, usize>,
+    /// By job: its place in `known`, and in that component.
+    meets: Vec<Option<(usize, usize)>>,
+    /// By job: whether it sends.
+    sends: Vec<bool>,
+    /// Iterations of senders that met nobody.
+    undisturbed: f64,
+    /// Components that were met again.
+    again: u64,
+}
+
+impl<'a> Network<'a> {
+    /// # Errors
+    /// The fabric has fewer hosts than the cluster, or a link of unknown capacity.
+    pub(super) fn new(trace: &'a Trace, cluster: Cluster, rule: Rule, setup: NetworkSetup<'a>) -> Result<Self, String> {
+        let fabric = setup.router.fabric();
+        if let Some(link) = fabric.links().iter().zip(0..).find(|(link, _)| link.capacity.is_none()) {
+            return Err(format!("link {} has no capacity", fabric.link_name(units::LinkId(link.1))));
+        }
+        let has = fabric.hosts().count();
+        let hosts = Hosts::new(setup.router, cluster.hosts, cluster.gpus_per_host)
+            .ok_or_else(|| format!("the fabric has {has} hosts, the cluster {}", cluster.hosts))?;
+        let joint = match rule {
+            Rule::Muri(options) => Some(options.order),
+            _ => None,
+        };
+        Ok(Self {
+            setup,
+            hosts,
+            profiles: &trace.profiles,
+            joint,
+            gpus: vec![vec![0; cluster.gpus_per_host as usize]; cluster.hosts as usize],
+            stands: BTreeMap::new(),
+            forecasts: BTreeMap::new(),
+            known: Vec::new(),
+            remembered: BTreeMap::new(),
+            meets: vec![None; trace.jobs.len()],
+            sends: vec![false; trace.jobs.len()],
+            undisturbed: 0.0,
+            again: 0,
+        })
+    }
+
+    /// The leaf of each host.
+    pub(super) fn leaves(&self) -> Vec<u32> {
+        self.hosts.leaves()
+    }
+
+    /// Places the groups that have no place, beside those of `decision` that have one.
+    ///
+    /// # Errors
+    /// What the planner refuses.
+    pub(super) fn choose(
+        &mut self,
+        (trace, jobs): (&Trace, &[Job]),
+        decision: &Decision,
+        placer: &Placer,
+        unplaced: &[Unplaced],
+        turn: u64,
+    ) -> Result<Vec<Place>, String> {
+        if unplaced.is_empty() {
+            return Ok(Vec::new());
+        }
+        let seed = self.setup.seed ^ turn.rotate_left(32);
+        let wanted = match self.setup.ranker {
+            Ranker::Random => return Ok(placer.scatter(unplaced, seed)),
+            Ranker::None => 1,
+            Ranker::Cassini | Ranker::Antiphase => CANDIDATES,
+        };
+        let mut candidates = placer.candidates(unplaced, wanted, seed);
+        if candidates.len() < 2 || self.setup.control == NetworkControl::Ideal {
+            return Ok(candidates.into_iter().next().unwrap_or_default());
+        }
+        let mut best: Option<(i64, usize)> = None;
+        for (at, places) in candidates.iter().enumerate() {
+            let mut whole = decision.clone();
+            whole.places.extend(places);
+            let stands = self.stand(trace, jobs, &whole)?.0;
+            let cost = self.cost(&stands)?;
+            // Strictly better only, so the more compact of equal ones stays.
+            if best.is_none_or(|(least, _)| cost < least) {
+                best = Some((cost, at));
+            }
+        }
+        Ok(candidates.swap_remove(best.map_or(0, |(_, at)| at)))
+    }
+
+    /// What a placement costs by the ranker, in millionths; the largest number for one that is left out.
+    fn cost(&mut self, stands: &Stands) -> Result<i64, String> {
+        let senders: Vec<Arc<Sender>> = stands.values().filter_map(|stand| stand.sender.clone()).collect();
+        let rounded = |cost: f64| (cost * 1e6) as i64;
+        let (components, shared) = components(&senders, |link| self.capacity(link));
+        let (mut longer, mut loss) = (0.0, 0.0);
+        // Links that cannot be exceeded score 1.
+        let mut below = 0.0;
+        for component in components {
+            let said = self.forecast(&senders, &component)?;
+            let gpus = component.members.iter().map(|at| f64::from(senders[*at].job.gpus));
+            longer += gpus.zip(&said.means).map(|(gpus, mean)| gpus * (mean - 1.0)).sum::<f64>();
+            loss += said.loss;
+            match &said.paper {
+                Some(paper) => below += paper.links as f64 - paper.scores,
+                None if self.setup.ranker == Ranker::Cassini => return Ok(i64::MAX),
+                None => {}
+            }
+        }
+        Ok(rounded(match (self.setup.ranker, self.setup.control) {
+            (Ranker::Cassini, _) => below / shared.max(1) as f64,
+            // The paper's control has no prediction of times, and is judged by scores.
+            (_, NetworkControl::Paper) => loss,
+            _ => longer,
+        }))
+    }
+
+    /// The speeds of the jobs that run now: their iterations in `decision` become longer.
+    ///
+    /// # Errors
+    /// What the planner or the testbed refuses.
+    pub(super) fn refresh(&mut self, trace: &Trace, jobs: &[Job], decision: &mut Decision) -> Result<(), String> {
+        (self.stands, self.gpus) = self.stand(trace, jobs, decision)?;
+        self.meets.fill(None);
+        self.sends.fill(false);
+        let (mut senders, mut names): (Vec<Arc<Sender>>, Vec<Vec<JobIndex>>) = (Vec::new(), Vec::new());
+        for ((members, ..), stand) in &self.stands {
+            let Some(sender) = &stand.sender else { continue };
+            members.iter().for_each(|job| self.sends[*job as usize] = true);
+            senders.push(Arc::clone(sender));
+            names.push(members.clone());
+        }
+        if self.setup.control == NetworkControl::Ideal {
+            return Ok(());
+        }
+        for component in components(&senders, |link| self.capacity(link)).0 {
+            let at = self.known(&senders, &component)?;
+            for (place, member) in component.members.iter().enumerate() {
+                names[*member].iter().for_each(|job| self.meets[*job as usize] = Some((at, place)));
+            }
+        }
+        for run in &mut decision.runs {
+            if let Some((at, place)) = self.meets[run.job as usize] {
+                run.iteration_s *= self.known[at].played.means[place];
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts iterations that a job did.
+    pub(super) fn credit(&mut self, job: JobIndex, iterations: f64) {
+        match self.meets[job as usize] {
+            Some((at, place)) => self.known[at].iterations[place] += iterations,
+            None if self.sends[job as usize] => self.undisturbed += iterations,
+            None => {}
+        }
+    }
+
+    /// The groups of a decision on their GPUs, and how many groups then have each GPU. Those that stand as before keep their GPUs.
+    fn stand(&self, trace: &Trace, jobs: &[Job], decision: &Decision) -> Result<(Stands, Uses), String> {
+        let mut places: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
+        decision.places.iter().for_each(|place| places.entry(place.group).or_default().push((place.host, place.gpus)));
+        places.values_mut().for_each(|parts| parts.sort_unstable());
+        let mut groups: BTreeMap<u32, Vec<&policy::schedule::Run>> = BTreeMap::new();
+        for run in &decision.runs {
+            // Jobs that share GPUs without an order of their own are senders each for itself; keys beyond all groups tell them apart.
+            groups.entry(if self.joint.is_some() { run.group } else { run.job }).or_default().push(run);
+        }
+        let mut keys: Vec<Key> = Vec::with_capacity(groups.len());
+        for runs in groups.values() {
+            let Some(parts) = places.get(&runs[0].group) else { continue };
+            let mut members: Vec<JobIndex> = runs.iter().map(|run| run.job).collect();
+            members.sort_unstable();
+            keys.push((members, runs[0].iteration_s.to_bits(), parts.clone()));
+        }
+        let mut gpus: Uses = self.gpus.iter().map(|gpus| vec![0; gpus.len()]).collect();
+        let mut stands = Stands::new();
+        for key in &keys {
+            let Some(stand) = self.stands.get(key) else { continue };
+            for (host, own) in &stand.parts {
+                own.iter().for_each(|gpu| gpus[*host as usize][usize::from(*gpu)] += 1);
+            }
+            stands.insert(key.clone(), stand.clone());
+        }
+        for key in keys {
+            if stands.contains_key(&key) {
+                continue;
+            }
+            let parts: Vec<Part> = key.2.iter().map(|&(host, wanted)| (host, least_used(&mut gpus[host as usize], wanted))).collect();
+            let sender = self.sender(trace, jobs, &key, &parts)?.map(Arc::new);
+            stands.insert(key, Stand { parts, sender });
+        }
+        Ok((stands, gpus))
+    }
+
+    fn sender(&self, trace: &Trace, jobs: &[Job], (members, iteration, _): &Key, parts: &[Part]) -> Result<Option<Sender>, String> {
+        let iteration_s = f64::from_bits(*iteration);
+        let Some(&first) = members.first() else { return Ok(None) };
+        let gpus = jobs[first as usize].gpus;
+        if let ([_], Some(traffic)) = (members.as_slice(), trace.traffic_of(first)) {
+            return self.hosts.of_traffic(traffic, gpus, parts);
+        }
+        let stages: Vec<Stages> = members.iter().map(|job| self.profiles[usize::from(jobs[*job as usize].profile)].stages).collect();
+        let ups = ups(&stages, iteration_s, self.joint.unwrap_or_default());
+        self.hosts.of_ups(nanos(iteration_s), &ups, gpus, parts)
+    }
+
+    fn capacity(&self, link: units::LinkId) -> u64 {
+        // `new` refused a fabric with a link of unknown capacity.
+        self.hosts.fabric().capacity(link).map_or(0, |rate| rate.0)
+    }
+
+    /// What the planner says of a component, asked once for each content.
+    fn forecast(&mut self, senders: &[Arc<Sender>], component: &Component) -> Result<Forecast, String> {
+        if let Some(said) = self.forecasts.get(&component.content) {
+            return Ok(said.clone());
+        }
+        let members: Vec<&Sender> = component.members.iter().map(|at| senders[*at].as_ref()).collect();
+        let fabric = self.hosts.fabric();
+        let leader = |sender: &Sender| -> Arc<str> {
+            let rank = sender.placement.ranks.first();
+            rank.map_or_else(|| Arc::from(""), |rank| fabric.node(rank.host).name.as_str().into())
+        };
+        let mut said = forecast(&members, self.setup.control, |link| self.capacity(link), leader)?;
+        if self.setup.ranker == Ranker::Cassini || self.setup.control == NetworkControl::Paper {
+            said.paper = paper(&component.content)?;
+        }
+        self.forecasts.insert(component.content.clone(), said.clone());
+        Ok(said)
+    }
+
+    /// The place in `known` of a component, which is played where nothing is remembered of its content.
+    fn known(&mut self, senders: &[Arc<Sender>], component: &Component) -> Result<usize, String> {
+        if let Some(&at) = self.remembered.get(&component.content) {
+            self.again += 1;
+            return Ok(at);
+        }
+        let forecast = self.forecast(senders, component)?;
+        let jobs: Vec<_> = component.members.iter().enumerate().map(|(at, member)| sim_job(at, &senders[*member])).collect();
+        let case = Case { router: self.hosts.router(), jobs: &jobs };
+        let played = play(&case, self.setup.control, &forecast, self.setup.seed)?;
+        let iterations = vec![0.0; jobs.len()];
+        self.known.push(Known { played, forecast, iterations });
+        self.remembered.insert(component.content.clone(), self.known.len() - 1);
+        Ok(self.known.len() - 1)
+    }
+}
+
+/// Takes GPUs of a host, those that the fewest groups have, the lowest of equal ones.
+fn least_used(uses: &mut [u16], wanted: u32) -> Vec<u8> {
+    let mut order: Vec<usize> = (0..uses.len()).collect();
+    order.sort_by_key(|gpu| uses[*gpu]);
+    order.truncate(wanted as usize);
+    order.sort_unstable();
+    order.iter().for_each(|gpu| uses[*gpu] += 1);
+    // A host has at most as many GPUs as a byte counts: the command line's limit is 64.
+    order.into_iter().map(|gpu| gpu as u8).collect()
+}
+
+impl Trace {
+    /// What a job sends, where its trace says so.
+    fn traffic_of(&self, job: JobIndex) -> Option<&Traffic> {
+        let traffic = self.jobs.get(job as usize)?.traffic?;
+        self.traffic.get(usize::from(traffic))
+    }
+}
+
+/// A problem of the network as an error of the trace.
+pub(super) fn refused(now_s: f64) -> impl Fn(String) -> super::TraceError {
+    move |problem| super::TraceError::Network { now_s, problem: problem.to_string() }
+}

@@ -1,0 +1,80 @@
+//! What came of the network over a whole trace.
+
+use alloc::vec::Vec;
+
+use super::Network;
+
+/// Share of iterations that are at most as long as the p99.
+const P99: f64 = 0.99;
+
+/// How iterations of the jobs that sent over the network fared. Every iteration counts once.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NetworkOutcome {
+    /// Mean of iteration over iteration alone; 1 where nobody sent.
+    pub iteration_mean: f64,
+    /// The 99th percentile of the same.
+    pub iteration_p99: f64,
+    /// ECN marks on all links for each iteration.
+    pub marks_per_iteration: f64,
+    /// Share of the iterations in components, where somebody could be in the way.
+    pub met_share: f64,
+    /// Components that were played.
+    pub played: u64,
+    /// Times that a component was met again, whose play was remembered.
+    pub remembered: u64,
+    /// Mean difference between what was played and what the planner predicted, as a share of the prediction; weighted by iterations.
+    pub predicted_off_mean: f64,
+    /// The largest of these differences.
+    pub predicted_off_max: f64,
+}
+
+impl Network<'_> {
+    /// What came of it so far.
+    pub(in crate::trace) fn outcome(&self) -> NetworkOutcome {
+        let mut samples: Vec<(f32, f64)> = Vec::new();
+        if self.undisturbed > 0.0 {
+            samples.push((1.0, self.undisturbed));
+        }
+        let (mut marks, mut met, mut off, mut told, mut off_max) = (0.0, 0.0, 0.0, 0.0, 0.0_f64);
+        for known in &self.known {
+            for (at, iterations) in known.iterations.iter().enumerate().filter(|(_, iterations)| **iterations > 0.0) {
+                let ratios = &known.played.ratios[at];
+                let weight = iterations / ratios.len().max(1) as f64;
+                samples.extend(ratios.iter().map(|ratio| (*ratio, weight)));
+                met += iterations;
+                marks += iterations * known.played.marks_per_iteration;
+                if let Some(predicted) = known.forecast.means.get(at) {
+                    let difference = (known.played.means[at] / predicted - 1.0).abs();
+                    off += difference * iterations;
+                    told += iterations;
+                    off_max = off_max.max(difference);
+                }
+            }
+        }
+        samples.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        let all: f64 = samples.iter().map(|sample| sample.1).sum();
+        let mean = samples.iter().map(|(ratio, weight)| f64::from(*ratio) * weight).sum::<f64>() / all;
+        let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+        NetworkOutcome {
+            iteration_mean: if all > 0.0 { mean } else { 1.0 },
+            iteration_p99: percentile(&samples, P99 * all),
+            marks_per_iteration: share(marks, met + self.undisturbed),
+            met_share: share(met, met + self.undisturbed),
+            played: self.known.len() as u64,
+            remembered: self.again,
+            predicted_off_mean: share(off, told),
+            predicted_off_max: off_max,
+        }
+    }
+}
+
+/// The first value below which that much weight is; 1 for none.
+fn percentile(samples: &[(f32, f64)], weight: f64) -> f64 {
+    let mut sum = 0.0;
+    let found = samples.iter().find(|(_, own)| {
+        sum += own;
+        sum >= weight
+    });
+    // Rounding of the sum may leave the last value a hair below the whole weight.
+    found.or(samples.last()).map_or(1.0, |(ratio, _)| f64::from(*ratio))
+}
