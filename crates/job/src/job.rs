@@ -1,9 +1,10 @@
 //! A job as the network sees it, where it stands, and where it could stand instead.
 
-use alloc::{string::String, sync::Arc, vec::Vec};
+use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
 
 use circle::{PERIOD_TICKS_MAX, PHASES_PER_DEMAND_MAX};
 use fabric::collective::{Collective, Endpoint};
+use profile::{Profile, Scope};
 use serde::{Deserialize, Serialize};
 use units::{JobId, Nanos, Rate};
 
@@ -106,6 +107,30 @@ pub struct JobError {
 }
 
 impl Job {
+    /// The traffic of a profile: its phases with the rank groups that run them.
+    ///
+    /// # Errors
+    /// The dimensions of the profile have no groups of some scope.
+    pub fn of_profile(name: String, profile: &Profile, hold: Hold) -> Result<Self, profile::DimsError> {
+        let mut groups: BTreeMap<Scope, Arc<[Vec<u32>]>> = BTreeMap::new();
+        let mut phases = Vec::with_capacity(profile.phases().len());
+        for phase in profile.phases() {
+            let members = match groups.get(&phase.scope) {
+                // Phases of one scope share one allocation, by which their routes are shared too (`TrafficPhase::groups`).
+                Some(members) => Arc::clone(members),
+                None => {
+                    let members: Arc<[Vec<u32>]> = profile::groups(profile.dims(), phase.scope)?.into();
+                    groups.insert(phase.scope, Arc::clone(&members));
+                    members
+                }
+            };
+            let collective: Collective = phase.collective;
+            phases.push(TrafficPhase { start: phase.start, end: phase.end(), rate: phase.rate, collective, groups: members });
+        }
+        let gpus = profile.dims().ranks();
+        Ok(Self { name, gpus, period: profile.period(), hold, phases })
+    }
+
     /// Refuses what cannot be a periodic job.
     ///
     /// # Errors

@@ -4,19 +4,15 @@ use alloc::{
     collections::BTreeMap,
     format,
     string::{String, ToString},
-    sync::Arc,
     vec::Vec,
 };
 use core::cell::Cell;
 
-use fabric::{
-    Fabric, NodeKind,
-    collective::{Collective, Endpoint},
-};
-use profile::{Profile, Request, Scope};
+use fabric::{Fabric, NodeKind, collective::Endpoint};
+use profile::{Profile, Request};
 use units::{JobId, LinkId, NodeId, OneLine, Rate};
 
-use crate::{Candidate, CandidatesDoc, Hold, Job, JobDoc, ModelDoc, Placement, TrafficPhase};
+use crate::{Candidate, CandidatesDoc, Job, JobDoc, ModelDoc, Placement};
 
 /// Longest id of a candidate: the longest DNS name, as for jobs and nodes.
 pub const ID_BYTES_MAX: usize = 253;
@@ -115,9 +111,9 @@ impl<'a> Reader<'a> {
         }
         let profile = self.profile(&at, doc, hosts)?;
         let dims = profile.dims();
-        // The groups are charged before `traffic` makes them.
+        // The groups are charged before they are made.
         self.spend(u64::from(dims.ranks()) * GROUPS_PER_RANK + profile.phases().len() as u64).map_err(refuse)?;
-        let job = traffic(doc.id.clone(), &profile, doc.hold.unwrap_or_default()).map_err(|e| refuse(e.to_string()))?;
+        let job = Job::of_profile(doc.id.clone(), &profile, doc.hold.unwrap_or_default()).map_err(|e| refuse(e.to_string()))?;
         let gpus_per_host = dims.gpus_per_host;
         let id = JobId(index as u32);
         // `place` looks up the job by its id, so the lists are filled before.
@@ -312,27 +308,6 @@ fn check_id(id: &str) -> Result<(), String> {
     }
 }
 
-/// The traffic of a profile: its phases with the rank groups that run them.
-fn traffic(name: String, profile: &Profile, hold: Hold) -> Result<Job, profile::DimsError> {
-    let mut groups: BTreeMap<Scope, Arc<[Vec<u32>]>> = BTreeMap::new();
-    let mut phases = Vec::with_capacity(profile.phases().len());
-    for phase in profile.phases() {
-        let members = match groups.get(&phase.scope) {
-            // Phases of one scope share one allocation, by which their routes are shared too (`TrafficPhase::groups`).
-            Some(members) => Arc::clone(members),
-            None => {
-                let members: Arc<[Vec<u32>]> = profile::groups(profile.dims(), phase.scope)?.into();
-                groups.insert(phase.scope, Arc::clone(&members));
-                members
-            }
-        };
-        let collective: Collective = phase.collective;
-        phases.push(TrafficPhase { start: phase.start, end: phase.end(), rate: phase.rate, collective, groups: members });
-    }
-    let gpus = profile.dims().ranks();
-    Ok(Job { name, gpus, period: profile.period(), hold, phases })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -341,7 +316,7 @@ mod tests {
     #[test]
     fn ranks_share_the_nics_that_a_host_has() {
         let rails = |fabric: &Fabric, host: &str, per_host: u32| -> Vec<u16> {
-            let job = Job { name: "a".into(), gpus: per_host, period: units::Nanos(1), hold: Hold::Auto, phases: Vec::new() };
+            let job = Job { name: "a".into(), gpus: per_host, period: units::Nanos(1), hold: crate::Hold::Auto, phases: Vec::new() };
             let reader = Reader { jobs: vec![job], gpus_per_host: vec![per_host], ..Reader::new(fabric, &|_| Err("no files".into())) };
             reader.place(JobId(0), &[host.to_owned()]).unwrap().ranks.iter().map(|e| e.rail).collect()
         };

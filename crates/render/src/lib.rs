@@ -28,6 +28,7 @@ extern crate alloc;
 mod axis;
 pub mod bars;
 pub mod circles;
+pub mod curves;
 mod demand;
 pub mod fabric_map;
 pub mod html;

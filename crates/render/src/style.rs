@@ -26,6 +26,7 @@ font-size:12px;font-variant-numeric:tabular-nums;unicode-bidi:isolate}\
 .start{stroke-width:2.5;stroke-linecap:round}.start.thin{stroke-width:1.8}\
 .shift{stroke-width:1;stroke-dasharray:1 3;stroke-linecap:round}\
 .rule,.tick{stroke-width:1}\
+.curve{stroke-width:2;stroke-linejoin:round}\
 .wedge{fill-opacity:.13}\
 .stack{fill-opacity:.9}\
 .picture .tag{font-size:10.5px;font-weight:700;text-anchor:middle;paint-order:stroke;stroke-width:3px;stroke-linejoin:round}\
@@ -50,7 +51,7 @@ fn theme_rules(theme: &Theme) -> String {
          .picture .tag,.picture .halo{{stroke:{paper}}}.node{{fill:{card};stroke:{muted}}}.bar{{fill:{rule}}}"
     );
     for (n, colour) in theme.jobs.iter().enumerate() {
-        let _ = write!(css, ".j{}{{fill:{colour}}}", n + 1);
+        let _ = write!(css, ".j{0}{{fill:{colour}}}.picture .curve.j{0}{{fill:none;stroke:{colour}}}", n + 1);
     }
     for (n, colour) in theme.scores.iter().enumerate() {
         let _ = write!(css, ".s{n},.picture .s{n}{{fill:{colour}}}.picture .edge.s{n}{{fill:none;stroke:{colour}}}");

@@ -138,3 +138,32 @@ fn a_trace_comes_from_standard_input_too() {
     let run = antiphase_reading(&arguments, document("trace.csv").as_bytes());
     assert!(run.ok().contains("tiresias"));
 }
+
+/// The whole of it takes half a minute, so one test looks at all that a quick run must show.
+#[test]
+fn the_experiments_of_cassini_are_played_and_reported() {
+    let scratch = crate::scratch::Scratch::new("reproduce-cassini");
+    let report = scratch.path("report.html");
+    let run = antiphase(&["reproduce", "cassini", "--quick", "--seeds", "1", "-o", "json", "--report", &report]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let answer = run.json();
+    assert_eq!((&answer["schema"], &answer["seeds"]), (&"antiphase.reproduce-cassini/v1".into(), &1.into()));
+    let experiments = answer["experiments"].as_array().expect("experiments");
+    let mean = |experiment: &Value, scheme: &str| -> f64 {
+        let rows = experiment["schemes"].as_array().expect("schemes");
+        let row = rows.iter().find(|row| row["scheme"] == scheme).expect("a scheme");
+        row["iteration_mean"]["mean"].as_f64().expect("a number")
+    };
+    for experiment in experiments {
+        assert!((mean(experiment, "ideal") - 1.0).abs() < 1e-9, "{experiment}");
+        // Who is chosen by prediction is not worse than who is not, but for what two runs of a trace differ by.
+        assert!(mean(experiment, "turns") <= mean(experiment, "Themis") * 1.02, "{experiment}");
+        assert!(mean(experiment, "turns") <= mean(experiment, "CASSINI") * 1.02, "{experiment}");
+    }
+    let sweep = experiments.iter().find(|e| e["experiment"] == "sweep").expect("the sweep");
+    let lost = |scheme| mean(sweep, scheme) - 1.0;
+    assert!(lost("random, turns") < 0.25 * lost("random"), "turns win back what jobs lose whose periods lock: {sweep}");
+    let page = std::fs::read_to_string(&report).expect("a report");
+    assert!(page.contains("antiphase reproduce cassini --quick --seeds 1") && page.contains("as published") && page.contains("<svg"));
+    assert!(!page.contains("http://") || !page.contains("<script"), "the page loads nothing");
+}

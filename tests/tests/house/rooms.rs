@@ -114,7 +114,7 @@ pub(crate) const ROOMS: &[Room] = &[
     Room {
         folder: SIM,
         kind: Kind::Pure,
-        own: &[UNITS, CIRCLE, FABRIC, JOB, TURNS, FLUID, PLAN, POLICY, STATE, GATE_CORE],
+        own: &[UNITS, CIRCLE, FABRIC, PROFILE, JOB, TURNS, FLUID, PLAN, POLICY, STATE, GATE_CORE],
         external: Some(&["csv", "rand_chacha", "rayon", "serde", "serde_json", "thiserror"]),
     },
     Room { folder: PROTO, kind: Kind::Edge, own: &[], external: None },

@@ -1,5 +1,6 @@
 //! `antiphase reproduce`: figures of others, computed again.
 
+mod cassini;
 mod groups;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -12,6 +13,8 @@ use crate::input::CliError;
 pub(crate) enum ReproduceCommand {
     /// Muri: jobs that share GPUs, one resource each at a time
     Muri(MuriArgs),
+    /// CASSINI: jobs that share links, shifted against each other
+    Cassini(cassini::CassiniArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -34,5 +37,6 @@ pub(crate) struct MuriArgs {
 pub(crate) fn run(command: &ReproduceCommand) -> Result<ExitCode, CliError> {
     match command {
         ReproduceCommand::Muri(args) => groups::run(&args.groups),
+        ReproduceCommand::Cassini(args) => cassini::run(args),
     }
 }

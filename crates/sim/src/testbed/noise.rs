@@ -48,6 +48,13 @@ impl Noise {
         ((draw * u128::from(bound)) >> 64) as u64
     }
 
+    /// A number with an exponential distribution of that mean.
+    pub(crate) fn exponential(&mut self, mean: f64) -> f64 {
+        // Above 0, because 0 has no logarithm; at most 1.
+        let uniform = ((self.rng.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+        -mean * ln(uniform)
+    }
+
     /// Standard normal, by Marsaglia's polar method.
     fn normal(&mut self) -> f64 {
         for _ in 0..TRIES_MAX {

@@ -3,6 +3,7 @@
 //! The scheduler is the one that a service would run; this room only plays the world: it tells of arrivals and ends, carries out what was decided
 //! after checking it, and counts iterations. On a fabric ([`NetworkSetup`]) jobs are placed, and those that meet on its links take longer. Between two events nothing changes, so the time that a trace spans costs nothing.
 
+mod cassini;
 mod error;
 mod jobs;
 mod muri;
@@ -10,6 +11,7 @@ mod network;
 mod outcome;
 mod world;
 
+pub use cassini::{CASSINI_GPUS, CassiniTrace, cassini_trace};
 pub use error::TraceError;
 pub use jobs::{Trace, TraceJob, Traffic};
 pub use muri::read_muri;

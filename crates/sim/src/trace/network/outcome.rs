@@ -14,6 +14,8 @@ pub struct NetworkOutcome {
     pub iteration_mean: f64,
     /// The 99th percentile of the same.
     pub iteration_p99: f64,
+    /// The percentiles of the same: entry `i` is the `i`-th, from the 0th to the 100th.
+    pub percentiles: [f64; 101],
     /// ECN marks on all links for each iteration.
     pub marks_per_iteration: f64,
     /// Share of the iterations in components, where somebody could be in the way.
@@ -58,6 +60,7 @@ impl Network<'_> {
         NetworkOutcome {
             iteration_mean: if all > 0.0 { mean } else { 1.0 },
             iteration_p99: percentile(&samples, P99 * all),
+            percentiles: core::array::from_fn(|percent| percentile(&samples, percent as f64 / 100.0 * all)),
             marks_per_iteration: share(marks, met + self.undisturbed),
             met_share: share(met, met + self.undisturbed),
             played: self.known.len() as u64,
