@@ -1,7 +1,8 @@
 //! Where jobs ask the arbiter, and what it answers.
 //!
-//! Messages take no time in the model, and nobody has a permission ahead: a job that comes to its gate asks, and starts when it is
-//! granted. The gate stands where real jobs have it, right before what they send, even if the profile begins with a Down phase.
+//! A job that comes to its gate asks. With nobody in its way it starts at once, as one does that has its permission ahead; one that has to
+//! wait starts some time after those ahead have ended ([`crate::TURN_WAY`]), and after it ended itself what it sent before. The gate stands where real jobs have it, right before what they
+//! send, even if the profile begins with a Down phase.
 
 use alloc::vec::Vec;
 
@@ -35,12 +36,17 @@ pub(crate) struct Asking {
     arbiter: Arbiter,
     /// Per job and segment.
     borders: Vec<Vec<Border>>,
-    /// When each job was granted its last start.
+    /// When each job asked last.
+    asked: Vec<u64>,
+    /// When each job was granted its last start, and when it ended what it sent then.
     started: Vec<u64>,
+    ended: Vec<u64>,
+    /// From an end to the start of a job that waits for it.
+    way: Nanos,
 }
 
 impl Asking {
-    pub(crate) fn new(group: Group, asks: &[Asks], layout: &Layout) -> Self {
+    pub(crate) fn new(group: Group, asks: &[Asks], way: Nanos, layout: &Layout) -> Self {
         let asks_at_all = |j: usize| group.members.get(j).is_some_and(|m| !m.opponents.is_empty());
         let border = |(j, segments): (usize, &Vec<Segment>)| {
             let ups: Vec<bool> = segments.iter().map(|s| !s.uses.is_empty()).collect();
@@ -48,13 +54,15 @@ impl Asking {
             if asks_at_all(j) { borders(&ups, asks.get(j).copied().unwrap_or_default()) } else { alloc::vec![Border::default(); ups.len()] }
         };
         let borders = layout.segments.iter().enumerate().map(border).collect();
-        Self { arbiter: Arbiter::without_holds(group), borders, started: alloc::vec![0; layout.segments.len()] }
+        let never = alloc::vec![0; layout.segments.len()];
+        Self { arbiter: Arbiter::without_holds(group), borders, asked: never.clone(), started: never.clone(), ended: never, way }
     }
 
     /// Job `j` is about to enter a segment; true when it has to wait for [`Asking::granted`].
     pub(crate) fn arrives(&mut self, j: usize, segment: u32, now: u64) -> bool {
         let ask = self.borders[j][segment as usize].ask;
         if let Some(ask) = ask {
+            self.asked[j] = now;
             self.arbiter.handle(FabricTime(now), Event::Ready { job: j as u32, ask });
         }
         ask.is_some()
@@ -63,6 +71,7 @@ impl Asking {
     /// Job `j` has left a segment.
     pub(crate) fn leaves(&mut self, j: usize, segment: u32, now: u64) {
         if self.borders[j][segment as usize].ends {
+            self.ended[j] = now;
             self.arbiter.handle(FabricTime(now), Event::Ended { job: j as u32, sent: Nanos(now - self.started[j]) });
         }
     }
@@ -71,12 +80,16 @@ impl Asking {
         self.arbiter.handle(FabricTime(now), Event::Tick);
     }
 
-    /// A job that may enter its segment now.
-    pub(crate) fn granted(&mut self, now: u64) -> Option<usize> {
+    /// A job that may enter its segment, and when it does.
+    pub(crate) fn granted(&mut self, now: u64) -> Option<(usize, u64)> {
         while let Some(action) = self.arbiter.poll() {
             if let Action::Grant { job, .. } = action {
-                self.started[job as usize] = now;
-                return Some(job as usize);
+                let j = job as usize;
+                // The permission ahead is given when the service knows of the end, so a job that asks again at once waits for it.
+                let since = if self.asked[j] == now { self.ended[j] } else { now };
+                let at = if self.way.0 == 0 { now } else { since.saturating_add(self.way.0).max(now) };
+                self.started[j] = at;
+                return Some((j, at));
             }
         }
         None

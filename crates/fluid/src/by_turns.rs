@@ -64,5 +64,5 @@ pub fn glance_at_turns(jobs: &[FluidJob], links: &[FluidLink<'_>], group: &Group
 
 fn predict(jobs: &[FluidJob], links: &[FluidLink<'_>], group: &Group, asks: &[Asks], trial: Trial, length: Option<Length>) -> TrialTimes {
     let layout = Layout::new(jobs, links);
-    trial.runs(&layout, jobs, |rules| Rules { turns: Some(Asking::new(group.clone(), asks, &layout)), length, ..rules })
+    trial.runs(&layout, jobs, |rules| Rules { turns: Some(Asking::new(group.clone(), asks, trial.way, &layout)), length, ..rules })
 }

@@ -69,7 +69,7 @@ impl Graph {
 }
 
 /// One run without jitter, of jobs that start together.
-const EXACT: Trial = Trial { jitter_permille: 0, seed: 1, runs: 1, begin: Begin::Together };
+const EXACT: Trial = Trial { jitter_permille: 0, seed: 1, runs: 1, begin: Begin::Together, way: Nanos(0) };
 
 /// What each job takes by turns, of those that send first; (iteration, Up) of each, and its links.
 fn modelled(jobs: &[(u64, u64)], on: &[&[usize]], trial: Trial) -> Vec<u64> {
@@ -131,7 +131,7 @@ fn one_to_two_is_a_round_of_two_starts() {
 #[test]
 fn jitter_adds_its_variance_over_the_room_that_is_left() {
     for (up, permille) in [(45, 12), (45, 29), (48, 29), (50, 29), (50, 50)] {
-        let trial = Trial { jitter_permille: permille, seed: 1, runs: 512, begin: Begin::Anywhere };
+        let trial = Trial { jitter_permille: permille, seed: 1, runs: 512, begin: Begin::Anywhere, way: Nanos(0) };
         let seen = modelled(&[(100, up); 2], &[&[0], &[0]], trial);
         let deviation = (100 - up) as f64 * f64::from(permille) / 1e3;
         let step = deviation * 2.0_f64.sqrt();

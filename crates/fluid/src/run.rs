@@ -47,6 +47,8 @@ enum Doing {
     Segment(u32),
     /// Waits for its turn to enter that segment.
     Turn(u32),
+    /// Has its turn, and will know of it.
+    Granted(u32),
 }
 
 #[derive(Clone, Debug)]
@@ -147,8 +149,8 @@ impl Run<'_> {
                     break;
                 }
             }
-            while let Some(j) = self.turns.as_mut().and_then(|t| t.granted(now)) {
-                if self.take_turn(j, now) {
+            while let Some((j, at)) = self.turns.as_mut().and_then(|t| t.granted(now)) {
+                if self.take_turn(j, at, now) {
                     pivot_started |= j == self.layout.pivot;
                     steady.started(j, now, self.slips(j));
                 }
@@ -197,6 +199,10 @@ impl Run<'_> {
             }
             // Such a job has no time at which it is due (`take_turn`).
             Doing::Turn(s) => s,
+            Doing::Granted(s) => {
+                self.enter(j, s, now);
+                return s == 0 && self.begun(j);
+            }
         };
         if (next as usize) < self.layout.segments[j].len() {
             return self.arrive(j, next, now);
@@ -221,9 +227,14 @@ impl Run<'_> {
         segment == 0 && self.begun(j)
     }
 
-    /// Job `j` may enter the segment before which it waits; true when an iteration begins.
-    fn take_turn(&mut self, j: usize, now: u64) -> bool {
+    /// Job `j` may enter the segment before which it waits, and does so at `at`; true when an iteration begins now.
+    fn take_turn(&mut self, j: usize, at: u64, now: u64) -> bool {
         let Doing::Turn(segment) = self.jobs[j].doing else { return false };
+        if at > now {
+            self.jobs[j].doing = Doing::Granted(segment);
+            self.set_until(j, at);
+            return false;
+        }
         self.enter(j, segment, now);
         segment == 0 && self.begun(j)
     }
@@ -301,7 +312,7 @@ impl Run<'_> {
         let slot = self.gates.as_ref().map_or(0, |g| g[j].state(now));
         match job.doing {
             // No segment has the largest number, so a wait is no segment.
-            Doing::Waiting | Doing::Turn(_) => [u64::MAX, job.until - now, slot],
+            Doing::Waiting | Doing::Turn(_) | Doing::Granted(_) => [u64::MAX, job.until - now, slot],
             Doing::Segment(s) => [u64::from(s), job.left.saturating_sub((now - job.since).saturating_mul(job.speed)), slot],
         }
     }
@@ -326,7 +337,7 @@ impl Run<'_> {
                 (took, alone) = (took + so_far, alone + done);
             }
             next = s as usize + 1;
-        } else if let Doing::Turn(s) = self.jobs[j].doing {
+        } else if let Doing::Turn(s) | Doing::Granted(s) = self.jobs[j].doing {
             next = s as usize;
         }
         for spec in &segments[next..] {

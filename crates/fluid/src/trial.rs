@@ -34,6 +34,8 @@ pub struct Trial {
     pub runs: u32,
     /// When jobs start that no gate holds.
     pub begin: Begin,
+    /// By turns: from the end of one job to the start of one that waits for it.
+    pub way: Nanos,
 }
 
 /// What jobs take in the runs of a trial.

@@ -56,7 +56,7 @@ impl Case {
         let everybody: Vec<Vec<u32>> = (0..n).map(|j| (0..n).filter(|o| *o != j).collect()).collect();
         let times = |opponents: &[Vec<u32>]| -> (Vec<f64>, f64) {
             let group = turn_group(&jobs, &links, opponents, |_| self.price_permille);
-            let trial = Trial { jitter_permille, seed: 1, runs: 8, begin };
+            let trial = Trial { jitter_permille, seed: 1, runs: 8, begin, way: Nanos(0) };
             let TrialTimes { times, overlap } = predict_turns(&jobs, &links, &group, &vec![self.asks; jobs.len()], trial);
             (times.iter().zip(&jobs).map(|(t, j)| t.0 as f64 / j.iteration.0 as f64).collect(), overlap)
         };
@@ -166,7 +166,7 @@ fn who_takes_no_turns_runs_free() {
     let phase = [Phase { start: Ticks(0), end: Ticks(45 * UNIT), rate: Rate(CAPACITY) }];
     let job = FluidJob { iteration: Nanos(100 * UNIT), period: Nanos(100 * UNIT), shift: Nanos(0) };
     let link = [FluidLink { capacity: Rate(CAPACITY), demands: vec![(0, &phase[..]), (1, &phase[..])] }];
-    let trial = Trial { jitter_permille: 0, seed: 1, runs: 1, begin: Begin::Together };
+    let trial = Trial { jitter_permille: 0, seed: 1, runs: 1, begin: Begin::Together, way: Nanos(0) };
     // Both at half of the link: 55 + 2 * 45.
     let expected = TrialTimes { times: vec![Nanos(145 * UNIT); 2], overlap: 1.0 };
     assert_eq!(predict_turns(&[job; 2], &link, &turn_group(&[job; 2], &link, &[], |_| 1_000), &[], trial), expected);
@@ -175,6 +175,28 @@ fn who_takes_no_turns_runs_free() {
     let apart = predict_turns(&[job; 2], &link, &group, &[], trial);
     assert_eq!(apart, TrialTimes { times: vec![Nanos(100 * UNIT); 2], overlap: 0.0 });
     assert_eq!(predict_turns(&[], &[], &turns::Group::default(), &[], trial), TrialTimes::default());
+}
+
+/// A turn costs the way: whoever waits starts so much after those ahead have ended, and whoever asks again before its end is known waits for
+/// the permission.
+#[test]
+fn a_turn_costs_the_way() {
+    let way = UNIT / 2;
+    let job = FluidJob { iteration: Nanos(100 * UNIT), period: Nanos(100 * UNIT), shift: Nanos(0) };
+    let times = |up: u64, apart: bool| {
+        let phase = [Phase { start: Ticks(0), end: Ticks(up), rate: Rate(CAPACITY) }];
+        let link = |jobs: &[usize]| FluidLink { capacity: Rate(CAPACITY), demands: jobs.iter().map(|j| (*j, &phase[..])).collect() };
+        let links = if apart { vec![link(&[0]), link(&[1])] } else { vec![link(&[0, 1])] };
+        let group = turn_group(&[job; 2], &links, &[vec![1], vec![0]], |_| 1_000);
+        let trial = Trial { jitter_permille: 0, seed: 1, runs: 1, begin: Begin::Together, way: Nanos(way) };
+        predict_turns(&[job; 2], &links, &group, &[Asks::Phases; 2], trial).times
+    };
+    // Two jobs of 45 fit, and a wait is repaid. Two of 60 take turns all the time, so a round has two ways in it.
+    assert_eq!(times(45 * UNIT, false), [Nanos(100 * UNIT); 2]);
+    assert_eq!(times(60 * UNIT, false), [Nanos(120 * UNIT + 2 * way); 2]);
+    // Jobs on links of their own are never in each other's way. One that computes for less than the way comes before its end is known.
+    assert_eq!(times(99 * UNIT, true), [Nanos(100 * UNIT); 2]);
+    assert_eq!(times(100 * UNIT - way / 5, true), [Nanos(100 * UNIT - way / 5 + way); 2]);
 }
 
 /// Slots and turns are compared by the same runs: with nobody held and nobody taking turns they are the same to the nanosecond.
@@ -187,7 +209,7 @@ fn a_trial_draws_alike_whatever_keeps_jobs_apart() {
     let jobs = [job(100, 0), job(97, 52)];
     let links = [FluidLink { capacity: Rate(CAPACITY), demands: vec![(0, &a[..]), (1, &b[..])] }];
     for begin in [Begin::Anywhere, Begin::Together] {
-        let trial = Trial { jitter_permille: TWO_PERCENT, seed: 1, runs: 4, begin };
+        let trial = Trial { jitter_permille: TWO_PERCENT, seed: 1, runs: 4, begin, way: Nanos(0) };
         let free = predict_turns(&jobs, &links, &turn_group(&jobs, &links, &[], |_| 1_000), &[], trial);
         let slots = |held: &[bool]| predict_slots(&jobs, &links, TOLERANCE_PERMILLE, held, trial);
         assert_eq!(slots(&[]), free);

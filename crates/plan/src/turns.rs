@@ -18,7 +18,7 @@ mod search;
 use alloc::{vec, vec::Vec};
 use core::cell::OnceCell;
 
-use fluid::{Asks, Begin, FluidJob, FluidLink, Trial, TrialTimes, glance_at_turns, predict_slots, predict_turns, turn_group};
+use fluid::{Asks, Begin, FluidJob, FluidLink, TURN_WAY, Trial, TrialTimes, glance_at_turns, predict_slots, predict_turns, turn_group};
 use turns::Group;
 use units::Nanos;
 
@@ -51,7 +51,7 @@ const FITS: f64 = 0.005;
 /// the model takes tens of milliseconds.
 pub const SEARCHED_JOBS_MAX: usize = 32;
 /// Runs by which choices are compared, and runs by which the best are judged, of few jobs. Jobs start anywhere in each.
-const SEARCH: Runs = Runs { trial: Trial { jitter_permille: 0, seed: 1, runs: 3, begin: Begin::Anywhere }, of_jobs_max: 12 };
+const SEARCH: Runs = Runs { trial: Trial { jitter_permille: 0, seed: 1, runs: 3, begin: Begin::Anywhere, way: TURN_WAY }, of_jobs_max: 12 };
 const JUDGE: Runs = Runs { trial: Trial { seed: 1_001, runs: 8, ..SEARCH.trial }, of_jobs_max: 12 };
 /// Runs by which everything is told: the first of those that judge. Nearly always nothing is chosen, and then these are all there are.
 const TELL: Runs = Runs { of_jobs_max: 2, ..JUDGE };

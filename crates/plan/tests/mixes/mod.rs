@@ -14,7 +14,7 @@ use units::{LinkId, Nanos, Rate, Ticks};
 const CAPACITY: u64 = 100_000;
 const MS: u64 = 1_000_000;
 /// Seeds that no choice has seen, and how many runs are judged by.
-const JUDGE: Trial = Trial { jitter_permille: JITTER_PERMILLE, seed: 5_001, runs: 16, begin: Begin::Anywhere };
+const JUDGE: Trial = Trial { jitter_permille: JITTER_PERMILLE, seed: 5_001, runs: 16, begin: Begin::Anywhere, way: fluid::TURN_WAY };
 
 /// What is drawn: as `mixes_sim.py` of the probes.
 pub(crate) struct Setting {
