@@ -4,7 +4,7 @@
 //! floats appear in this project only as scores. A bare number never crosses a crate boundary:
 //! it is a [`Ticks`], [`Nanos`], [`Bytes`], [`Rate`] or [`Share`], or one of the arena ids
 //! [`NodeId`], [`LinkId`] and [`JobId`].
-//! [`OneLine`] stands here as well because every crate that reads documents writes messages about them.
+//! [`OneLine`] and [`Lines`] stand here as well because every crate that reads documents writes messages about them.
 //!
 //! Arithmetic is by name (`checked_*`, `saturating_*`), never by operator, because each site
 //! has to decide what an overflow means.
@@ -23,10 +23,12 @@ mod ids;
 mod instant;
 mod line;
 mod name;
+mod place;
 mod quantity;
 
 pub use ids::{JobId, LinkId, NodeId};
 pub use instant::{ClockOffset, FabricTime, NodeTime};
 pub use line::OneLine;
 pub use name::{NAME_BYTES_MAX, NameError, check_name};
+pub use place::Lines;
 pub use quantity::{Bytes, Nanos, Rate, Share, Ticks};

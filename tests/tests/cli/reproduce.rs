@@ -50,6 +50,10 @@ fn groups_that_are_none_are_refused() {
         ("not a number", row("710.2069", "nan")),
         ("a word", row("710.2069", "fast")),
         ("neither 0 nor 1", row(",0,0/1", ",2,0/1")),
+        ("a column twice", row("sum_norm_throughput", "gamma_best(again)")),
+        ("Windows line ends", row("710.2069", "nan").replace('\n', "\r\n")),
+        ("blank lines", row("\n1,2", "\n\n\n1,2").replace("710.2069", "nan")),
+        ("a field is missing behind a blank line", row("\n1,2", "\n\n1,2").replace(",0,0/1", ",0")),
         ("empty", String::new()),
     ];
     refusals("groups", &["reproduce", "muri", "--groups", "DOCUMENT"], cases);

@@ -130,9 +130,9 @@ pub(crate) struct RunArgs {
     /// Who runs
     #[arg(long, value_enum)]
     policy: PolicyArg,
-    /// Muri: most jobs in a group
-    #[arg(long, value_name = "JOBS", default_value_t = GROUP_MAX as u8, value_parser = clap::value_parser!(u8).range(1..=GROUP_MAX as i64))]
-    group_max: u8,
+    /// Muri: most jobs in a group [default: 4]
+    #[arg(long, value_name = "JOBS", value_parser = clap::value_parser!(u8).range(1..=GROUP_MAX as i64))]
+    group_max: Option<u8>,
     /// Muri: group neighbours in the order rather than by matching
     #[arg(long)]
     no_matching: bool,
@@ -403,7 +403,7 @@ fn cpu_s() -> f64 {
 /// The policy with its options; an option that does nothing is refused.
 fn rule(args: &RunArgs) -> Result<Rule, CliError> {
     let options = [
-        ("--group-max", args.group_max != GROUP_MAX as u8),
+        ("--group-max", args.group_max.is_some()),
         ("--no-matching", args.no_matching),
         ("--worst-order", args.worst_order),
         ("--no-autopack", args.no_autopack),
@@ -414,7 +414,8 @@ fn rule(args: &RunArgs) -> Result<Rule, CliError> {
     }
     let order = if args.worst_order { Order::Worst } else { Order::Best };
     let (matching, autopack) = (!args.no_matching, !args.no_autopack);
-    Ok(args.policy.rule(MuriOptions { group_max: args.group_max, order, matching, autopack, ..MuriOptions::default() }))
+    let group_max = args.group_max.unwrap_or(GROUP_MAX as u8);
+    Ok(args.policy.rule(MuriOptions { group_max, order, matching, autopack, ..MuriOptions::default() }))
 }
 
 /// Runs, with their times over those of the first where there are several.

@@ -4,6 +4,10 @@
 //! preempted. Guaranteed jobs go first, then opportunistic ones, each in order of submission. A guaranteed job takes the first host with
 //! enough GPUs that no guaranteed job has; where there is none, it takes what the fullest host can give and holds that while
 //! it waits for the rest. An opportunistic job takes the GPUs with the least tracked use below [`USED_MAX`], on any hosts, all or none.
+//! Two guaranteed jobs that each hold a part of a host, and both want the whole of it, would so wait for each other for ever. In paper mode
+//! therefore only the first guaranteed job that waits holds GPUs: whoever waits gives back what it held before anybody is given
+//! anything, and of those that then still miss some all but the first give back what they took. So when nobody runs, the first finds
+//! all GPUs free. Artifact mode stays as published.
 //! A guaranteed job is never slowed. An opportunistic one makes progress in the gaps that each guaranteed job on its GPUs leaves, and takes twice as
 //! long beside another opportunistic one.
 
@@ -16,7 +20,7 @@ use super::{
     hosts::Cluster,
     job::{Decision, Job, JobIndex, Place, Reason, Run},
 };
-use crate::muri::Profile;
+use crate::muri::{Profile, Timing};
 
 /// Tracked use of a GPU from which on no opportunistic job is put there.
 const USED_MAX: f64 = 0.8;
@@ -47,6 +51,7 @@ struct Held {
 #[derive(Clone, Debug)]
 pub(super) struct AntMan {
     cluster: Cluster,
+    timing: Timing,
     gpus: Vec<Gpu>,
     /// By job.
     held: Vec<Held>,
@@ -57,9 +62,9 @@ pub(super) struct AntMan {
 }
 
 impl AntMan {
-    pub(super) fn new(cluster: Cluster) -> Self {
+    pub(super) fn new(cluster: Cluster, timing: Timing) -> Self {
         let gpus = vec![Gpu::default(); cluster.gpus() as usize];
-        Self { cluster, gpus, held: Vec::new(), waiting: Vec::new(), running: Vec::new() }
+        Self { cluster, timing, gpus, held: Vec::new(), waiting: Vec::new(), running: Vec::new() }
     }
 
     pub(super) fn arrive(&mut self, job: JobIndex) {
@@ -71,6 +76,9 @@ impl AntMan {
 
     pub(super) fn leave(&mut self, job: JobIndex, jobs: &[Job]) {
         let opportunistic = jobs[job as usize].opportunistic;
+        if !opportunistic && self.held[job as usize].missing > 0 {
+            self.give_back(job);
+        }
         for &gpu in &self.held[job as usize].gpus {
             let gpu = &mut self.gpus[gpu as usize];
             if opportunistic {
@@ -91,6 +99,13 @@ impl AntMan {
             x.opportunistic.cmp(&y.opportunistic).then(x.submitted_s.total_cmp(&y.submitted_s)).then(a.cmp(b))
         };
         self.waiting.sort_by(order);
+        let one_holds = self.timing == Timing::Paper;
+        if one_holds {
+            for at in 0..self.waiting.len() {
+                self.give_back(self.waiting[at]);
+            }
+        }
+        let mut held = false;
         let mut free = self.gpus.iter().filter(|gpu| gpu.guaranteed.is_none()).count();
         let mut idle = self.gpus.iter().filter(|gpu| gpu.used < USED_MAX).count();
         let waiting = core::mem::take(&mut self.waiting);
@@ -103,6 +118,9 @@ impl AntMan {
                 false => self.take_guaranteed(job, j.gpus),
                 true => self.take_opportunistic(job, j.gpus),
             };
+            if one_holds && !starts && !j.opportunistic && core::mem::replace(&mut held, true) {
+                self.give_back(job);
+            }
             free = self.gpus.iter().filter(|gpu| gpu.guaranteed.is_none()).count();
             idle = self.gpus.iter().filter(|gpu| gpu.used < USED_MAX).count();
             if starts { self.running.push(job) } else { self.waiting.push(job) }
@@ -136,6 +154,15 @@ impl AntMan {
         let held = &mut self.held[job as usize];
         held.missing -= gpus.len() as u32;
         held.gpus.extend(gpus);
+    }
+
+    /// Takes from a job that waits the GPUs that it holds. An opportunistic one holds none.
+    fn give_back(&mut self, job: JobIndex) {
+        for gpu in core::mem::take(&mut self.held[job as usize]).gpus {
+            let gpu = &mut self.gpus[gpu as usize];
+            gpu.guaranteed = None;
+            gpu.used -= USES[0] - USE_WHOLE;
+        }
     }
 
     /// Takes what there is for a guaranteed job; true when it has all.

@@ -109,10 +109,7 @@ impl Gandiva {
                 out.places.extend(stand.hosts.iter().map(|&(host, gpus)| Place { group, host, gpus }));
             }
             if explain {
-                out.reasons.push(match stand.partner {
-                    Some(_) => Reason::Shares { members: 2, efficiency: share },
-                    None => Reason::Rank { before: at as u32, value: share },
-                });
+                out.reasons.push(Reason::Turns { members: 1 + u32::from(stand.partner.is_some()), share });
             }
         }
     }

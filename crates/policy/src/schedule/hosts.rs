@@ -26,7 +26,13 @@ impl Cluster {
     /// Whether a job of this many GPUs fits when nobody else runs.
     #[must_use]
     pub fn holds(&self, gpus: u32) -> bool {
-        gpus > 0 && Hosts::new(*self).take(gpus)
+        let Self { hosts, gpus_per_host } = *self;
+        if gpus == 0 || gpus_per_host == 0 {
+            return false;
+        }
+        // Whole hosts, and one for the rest; a job that fits in one host has a rest only.
+        let (whole, rest) = (gpus / gpus_per_host, gpus % gpus_per_host);
+        hosts >= whole && hosts - whole >= u32::from(rest > 0)
     }
 }
 
@@ -39,18 +45,21 @@ pub(super) struct Hosts {
     pub(super) left: u32,
     /// What the last job that fitted got.
     taken: Vec<(u32, u32)>,
+    /// No host before this one has a free GPU.
+    first: usize,
 }
 
 impl Hosts {
     pub(super) fn new(cluster: Cluster) -> Self {
         let free = vec![cluster.gpus_per_host; cluster.hosts as usize];
-        Self { cluster, free, left: cluster.gpus(), taken: Vec::new() }
+        Self { cluster, free, left: cluster.gpus(), taken: Vec::new(), first: 0 }
     }
 
     /// Takes all jobs off.
     pub(super) fn clear(&mut self) {
         self.free.fill(self.cluster.gpus_per_host);
         self.left = self.cluster.gpus();
+        self.first = 0;
     }
 
     /// Takes GPUs for a job, all or none.
@@ -61,17 +70,20 @@ impl Hosts {
             return false;
         }
         let (whole, rest) = if gpus > per_host { (gpus / per_host, gpus % per_host) } else { (0, gpus) };
+        // Hosts without a free GPU fit nobody, so a queue of small jobs does not look at all full hosts again for each of them.
+        let first = self.first as u32;
         if whole > 0 {
-            let idle = self.free.iter().zip(0..).filter(|(free, _)| **free == per_host).take(whole as usize);
+            let idle = self.free[self.first..].iter().zip(first..).filter(|(free, _)| **free == per_host).take(whole as usize);
             self.taken.extend(idle.map(|(_, host)| (host, per_host)));
             if self.taken.len() < whole as usize {
                 return false;
             }
         }
         if rest > 0 {
-            let hosts = self.free.iter().zip(0..);
-            let room =
-                hosts.filter(|(free, host)| **free >= rest && self.taken.iter().all(|(taken, _)| taken != host)).map(|(_, h)| h).next();
+            // Whole hosts were taken in order, so they are found by halving.
+            let taken = |host: u32| self.taken.binary_search_by_key(&host, |taken| taken.0).is_ok();
+            let hosts = self.free[self.first..].iter().zip(first..);
+            let room = hosts.filter(|(free, host)| **free >= rest && !taken(*host)).map(|(_, h)| h).next();
             let Some(host) = room else { return false };
             self.taken.push((host, rest));
         }
@@ -79,6 +91,7 @@ impl Hosts {
             self.free[host as usize] -= gpus;
         }
         self.left -= gpus;
+        self.first += self.free[self.first..].iter().take_while(|free| **free == 0).count();
         true
     }
 
@@ -90,6 +103,8 @@ impl Hosts {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -111,5 +126,49 @@ mod tests {
         let cluster = Cluster { hosts: 2, gpus_per_host: 8 };
         assert!(cluster.holds(16) && cluster.holds(12) && !cluster.holds(17) && !cluster.holds(0));
         assert!(!Cluster { hosts: 3, gpus_per_host: 0 }.holds(1));
+    }
+
+    #[test]
+    fn a_job_of_very_many_hosts_is_placed_at_once() {
+        // Comparing each host with all that were taken before, this took ten billion steps.
+        let cluster = Cluster { hosts: 100_000, gpus_per_host: 64 };
+        let mut hosts = Hosts::new(cluster);
+        let gpus = 64 * 99_999 + 1;
+        assert!(cluster.holds(gpus) && hosts.take(gpus));
+        assert_eq!(hosts.taken.last(), Some(&(99_999, 1)));
+        // Nor does a job look at all full hosts before it: this would take six billion steps.
+        hosts.clear();
+        assert!((0..cluster.gpus()).all(|_| hosts.take(1)) && hosts.left == 0);
+    }
+
+    proptest! {
+        #[test]
+        fn a_cluster_holds_what_its_empty_hosts_take(hosts in 0_u32..5, gpus_per_host in 0_u32..9, gpus in 0_u32..50) {
+            let cluster = Cluster { hosts, gpus_per_host };
+            prop_assert_eq!(cluster.holds(gpus), gpus > 0 && Hosts::new(cluster).take(gpus));
+        }
+
+        /// The rules as they are written at the top, host by host.
+        #[test]
+        fn jobs_get_the_first_hosts_that_fit(hosts in 1_u32..6, jobs in prop::collection::vec(1_u32..20, 1..30)) {
+            let cluster = Cluster { hosts, gpus_per_host: 4 };
+            let (mut ours, mut free) = (Hosts::new(cluster), vec![4_u32; hosts as usize]);
+            for gpus in jobs {
+                let (whole, rest) = if gpus > 4 { (gpus as usize / 4, gpus % 4) } else { (0, gpus) };
+                let mut expected: Vec<(u32, u32)> = (0..hosts).filter(|h| free[*h as usize] == 4).take(whole).map(|h| (h, 4)).collect();
+                let mut fits = expected.len() == whole;
+                if rest > 0 && fits {
+                    let host = (0..hosts).find(|h| free[*h as usize] >= rest && expected.iter().all(|taken| taken.0 != *h));
+                    expected.extend(host.map(|host| (host, rest)));
+                    fits = host.is_some();
+                }
+                prop_assert_eq!(ours.take(gpus), fits);
+                if fits {
+                    prop_assert_eq!(&ours.taken, &expected);
+                    expected.iter().for_each(|(host, gpus)| free[*host as usize] -= gpus);
+                }
+                prop_assert_eq!(ours.left, free.iter().sum::<u32>());
+            }
+        }
     }
 }

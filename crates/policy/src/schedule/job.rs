@@ -76,6 +76,13 @@ pub enum Reason {
         /// Their efficiency, of at most 1.
         efficiency: f64,
     },
+    /// It has its GPUs in turns with others of its host (Gandiva).
+    Turns {
+        /// How many have the GPUs at once: 2 for a pair.
+        members: u32,
+        /// The share of the time in which they have them.
+        share: f64,
+    },
 }
 
 /// GPUs of one host that a group has.

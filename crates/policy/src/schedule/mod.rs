@@ -86,7 +86,7 @@ impl Scheduler {
             Rule::Srtf => Room::Shortest(Shortest::new(cluster, false)),
             Rule::Srsf => Room::Shortest(Shortest::new(cluster, true)),
             Rule::Tiresias => Room::Tiresias(Tiresias::new(cluster)),
-            Rule::AntMan => Room::AntMan(AntMan::new(cluster)),
+            Rule::AntMan => Room::AntMan(AntMan::new(cluster, settings.timing)),
             Rule::Themis => Room::Themis(Themis::new(cluster, settings.timing)),
             Rule::Gandiva => Room::Gandiva(Gandiva::new(cluster, &settings)),
             Rule::Muri(options) => Room::Muri(Muri::new(cluster, &settings, options)),

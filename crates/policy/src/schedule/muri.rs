@@ -59,6 +59,9 @@ pub(super) struct Muri {
     moved: Vec<bool>,
     /// Jobs that came since the last decision, in order.
     arrived: Vec<JobIndex>,
+    /// By job: its place among all that came since the last decision, 1 being the first; 0 for one that was here before.
+    newcomer: Vec<u32>,
+    arrivals: u32,
     grouping: Grouping,
     hosts: Hosts,
     scratch: Vec<JobIndex>,
@@ -79,17 +82,30 @@ impl Muri {
         if !options.matching && settings.timing == Timing::Artifact {
             grouping.sharing_of_four = Some(SHARING_UNMATCHED);
         }
-        let hosts = Hosts::new(cluster);
-        let (buckets, key, moved) = (Vec::new(), Vec::new(), Vec::new());
-        Self { cluster, options, buckets, key, moved, arrived: Vec::new(), grouping, hosts, scratch: Vec::new() }
+        Self {
+            cluster,
+            options,
+            buckets: Vec::new(),
+            key: Vec::new(),
+            moved: Vec::new(),
+            arrived: Vec::new(),
+            newcomer: Vec::new(),
+            arrivals: 0,
+            grouping,
+            hosts: Hosts::new(cluster),
+            scratch: Vec::new(),
+        }
     }
 
     pub(super) fn arrive(&mut self, job: JobIndex) {
         if self.key.len() <= job as usize {
             self.key.resize(job as usize + 1, 0.0);
             self.moved.resize(job as usize + 1, false);
+            self.newcomer.resize(job as usize + 1, 0);
         }
         self.moved[job as usize] = true;
+        self.arrivals += 1;
+        self.newcomer[job as usize] = self.arrivals;
         self.arrived.push(job);
     }
 
@@ -98,6 +114,7 @@ impl Muri {
             bucket.order.retain(|j| *j != job);
         }
         self.arrived.retain(|j| *j != job);
+        self.newcomer[job as usize] = 0;
     }
 
     pub(super) fn decide(&mut self, jobs: &[Job], restart_s: impl Fn(&Job) -> f64, explain: bool, out: &mut Decision) {
@@ -141,15 +158,14 @@ impl Muri {
 
     /// Reserves GPUs in order and chooses jobs for them. Returns the buckets in order of their first job, and the GPUs that the chosen want.
     fn choose(&mut self) -> (Vec<usize>, u64) {
-        let Self { buckets, key, arrived, hosts, options, .. } = self;
+        let Self { buckets, key, arrived, newcomer, arrivals, hosts, options, .. } = self;
         // Equal values: jobs that were here before, then larger ones; among those of one size, as they stand in the bucket.
         // A job that arrived now stands behind all that were here.
-        let newcomer = |job: JobIndex| arrived.iter().position(|j| *j == job).map_or(0, |at| at + 1);
         let rank = |bucket: &Bucket| {
-            let job = *bucket.order.get(bucket.chosen)?;
-            Some((key[job as usize], newcomer(job), core::cmp::Reverse(bucket.gpus)))
+            let job = *bucket.order.get(bucket.chosen)? as usize;
+            Some((key[job], newcomer[job], core::cmp::Reverse(bucket.gpus)))
         };
-        let before = |a: &(f64, usize, core::cmp::Reverse<u32>), b: &(f64, usize, core::cmp::Reverse<u32>)| {
+        let before = |a: &(f64, u32, core::cmp::Reverse<u32>), b: &(f64, u32, core::cmp::Reverse<u32>)| {
             a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2))
         };
         buckets.iter_mut().for_each(|bucket| (bucket.chosen, bucket.reserved) = (0, 0));
@@ -173,7 +189,8 @@ impl Muri {
                 open.retain(|other| *other != at);
             }
         }
-        arrived.clear();
+        arrived.drain(..).for_each(|job| newcomer[job as usize] = 0);
+        *arrivals = 0;
         let required = buckets.iter().map(|bucket| bucket.chosen as u64 * u64::from(bucket.gpus)).sum();
         (order, required)
     }

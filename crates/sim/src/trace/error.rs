@@ -18,8 +18,18 @@ pub enum TraceError {
         problem: String,
     },
     /// A column is missing.
-    #[error("line 1: no column {name:?}")]
+    #[error("line {line}: no column {name:?}")]
     Column {
+        /// Where the header is.
+        line: u64,
+        /// Its name.
+        name: &'static str,
+    },
+    /// A column that stands twice, so that nobody knows which of the two is meant.
+    #[error("line {line}: column {name:?} stands twice")]
+    ColumnTwice {
+        /// Where the header is.
+        line: u64,
         /// Its name.
         name: &'static str,
     },
@@ -50,6 +60,18 @@ pub enum TraceError {
         line: u64,
         /// What is wrong.
         source: StagesError,
+    },
+    /// A job that would run for ages.
+    #[error("line {line}: {iterations} iterations of {iteration_ms} ms take longer than {limit_s} s (a hundred years)")]
+    TooLong {
+        /// Where.
+        line: u64,
+        /// Its iterations.
+        iterations: f64,
+        /// How long one takes alone.
+        iteration_ms: f64,
+        /// The longest that a job may run alone.
+        limit_s: f64,
     },
     /// Two jobs with one id.
     #[error("line {line}: job id {} is that of line {first} already", OneLine(format_args!("{id:?}")))]

@@ -6,15 +6,15 @@
 mod cassini;
 mod error;
 mod jobs;
-mod muri;
 mod network;
 mod outcome;
+mod read;
 mod world;
 
 pub use cassini::{CASSINI_GPUS, CassiniTrace, cassini_trace};
 pub use error::TraceError;
 pub use jobs::{Trace, TraceJob, Traffic};
-pub use muri::read_muri;
 pub use network::{CANDIDATES, NetworkControl, NetworkOutcome, NetworkSetup, Ranker};
 pub use outcome::Outcome;
+pub use read::read_muri;
 pub use world::{Setup, run};

@@ -3,6 +3,7 @@
 use std::{fmt::Write as _, path::Path, process::ExitCode};
 
 use policy::muri::{GROUP_MAX, Order, Profile, Stages, Timing, efficiency, measured};
+use units::Lines;
 
 use crate::{
     input::{CliError, read_document},
@@ -39,17 +40,17 @@ const MS: f64 = 1_000.0;
 pub(super) fn run(file: &Path) -> Result<ExitCode, CliError> {
     let text = read_document(file)?;
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
+    let mut lines = Lines::new(&text);
     let bad = |line: u64, problem: String| CliError::input(file, format!("line {line}: {problem}"));
     let header = reader.headers().map_err(|e| bad(1, e.to_string()))?.clone();
     let mut places = [0; COLUMNS.len()];
     for (place, name) in places.iter_mut().zip(COLUMNS) {
-        let found = header.iter().position(|column| column == name || column.strip_prefix(name).is_some_and(|rest| rest.starts_with('(')));
-        *place = found.ok_or_else(|| bad(1, format!("no column {name:?}")))?;
+        *place = column(&header, name).map_err(|problem| bad(lines.line_of(0), problem))?;
     }
     let (mut rows, mut differing, mut out) = (0_usize, 0_usize, String::new());
     for record in reader.records() {
-        let record = record.map_err(|e| bad(e.position().map_or(1, csv::Position::line), unequal(&e)))?;
-        let line = record.position().map_or(0, csv::Position::line);
+        let record = record.map_err(|e| bad(line(e.position(), &mut lines), unequal(&e)))?;
+        let line = line(record.position(), &mut lines);
         let fields = places.map(|place| record.get(place).unwrap_or_default());
         let row = Row::read(&fields).map_err(|problem| bad(line, problem))?;
         let found = row.differences();
@@ -68,6 +69,22 @@ pub(super) fn run(file: &Path) -> Result<ExitCode, CliError> {
     let _ = write!(out, "{rows} groups compared, {differing} differ");
     print(&out)?;
     Ok(if differing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Where a column stands. It must stand there once: nobody knows which of two is meant.
+fn column(header: &csv::StringRecord, name: &str) -> Result<usize, String> {
+    let is_it = |column: &str| column == name || column.strip_prefix(name).is_some_and(|rest| rest.starts_with('('));
+    let mut found = header.iter().enumerate().filter(|(_, column)| is_it(column)).map(|(place, _)| place);
+    match (found.next(), found.next()) {
+        (None, _) => Err(format!("no column {name:?}")),
+        (Some(place), None) => Ok(place),
+        (Some(_), Some(_)) => Err(format!("column {name:?} stands twice")),
+    }
+}
+
+/// The line of a place, which the reader itself counts in another way.
+fn line(position: Option<&csv::Position>, lines: &mut Lines<'_>) -> u64 {
+    lines.line_of(position.and_then(|at| usize::try_from(at.byte()).ok()).unwrap_or(0))
 }
 
 /// The message of the reader, without its own idea of the place.
@@ -144,11 +161,13 @@ impl<'a> Row<'a> {
     }
 }
 
-/// The value of the last digit of a number as written: 0.01 for "1.25".
+/// The value of the last digit of a number as written: 0.01 for "1.25". A zero has no digit that an exponent could make larger.
 fn last_digit(text: &str) -> f64 {
     let mantissa = text.split(['e', 'E']).next().unwrap_or(text);
     let decimals = mantissa.split_once('.').map_or(0, |(_, decimals)| decimals.len());
     let exponent = text.split_once(['e', 'E']).and_then(|(_, e)| e.parse::<i32>().ok()).unwrap_or(0);
+    let zero = !mantissa.contains(|digit: char| matches!(digit, '1'..='9'));
+    let exponent = if zero { exponent.min(0) } else { exponent };
     10_f64.powi(exponent.saturating_sub(i32::try_from(decimals).unwrap_or(i32::MAX)))
 }
 
@@ -159,5 +178,7 @@ mod tests {
     #[test]
     fn the_last_digit_of_a_number_is_what_it_is_written_with() {
         assert_eq!([last_digit("542.000000"), last_digit("7"), last_digit("1.25"), last_digit("1.5e2")], [1e-6, 1.0, 0.01, 10.0]);
+        // A zero with an exponent passed for anything up to half a billion.
+        assert_eq!([last_digit("0e9"), last_digit("0.0E+5"), last_digit("0e-3")], [1.0, 0.1, 1e-3]);
     }
 }

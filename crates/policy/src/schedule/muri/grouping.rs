@@ -14,12 +14,16 @@ use super::{
     bucket::Bucket,
 };
 use crate::{
-    matching::{Weights, max_weight_matching, quantise},
+    matching::{NODES_MAX, Weights, max_weight_matching, quantise},
     muri::{GROUP_MAX, Order, Profile, Stages, Timing, efficiency},
 };
 
 /// Rounds whose pairs are remembered: enough for the buckets and rounds of some decisions.
 const REMEMBERED_MAX: usize = 64;
+
+/// Groups whose times, and pairs whose weights, are kept: twice as many as eight models of six sizes make. What is
+/// forgotten is computed again, so this limits memory and changes no answer.
+const KNOWN_MAX: usize = 1 << 16;
 
 /// Jobs on the same GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +103,9 @@ impl Grouping {
                 _ => self.timing.sharing(stages.len()),
             };
             let of = |order| self.timing.interleave(&stages, order).period_s * sharing;
-            self.iterations.insert(key, [of(Order::Best), of(Order::Worst)]);
+            let times = [of(Order::Best), of(Order::Worst)];
+            forget(&mut self.iterations);
+            self.iterations.insert(key, times);
         }
         let [best, worst] = self.iterations.get(&key).copied().unwrap_or_default();
         match order {
@@ -126,6 +132,7 @@ impl Grouping {
         let weight = efficiency(&self.stages(union), iteration);
         // The artifact's weights stay as they are, because their last bits decide between equal matchings.
         let weight = if self.timing == Timing::Artifact { weight } else { quantise(weight) };
+        forget(&mut self.weights);
         self.weights.insert(union, weight);
         weight
     }
@@ -151,8 +158,18 @@ impl Grouping {
         groups.into_iter().flat_map(candidate).collect()
     }
 
-    /// The partners of groups with these profiles.
-    fn matched(&mut self, keys: Vec<Key>) -> Vec<Option<u32>> {
+    /// The partners of groups with these profiles. Groups beyond what the search takes stay alone.
+    fn matched(&mut self, mut keys: Vec<Key>) -> Vec<Option<u32>> {
+        let all = keys.len();
+        // First of all, so that the table below has no kinds that the search never sees.
+        keys.truncate(NODES_MAX);
+        let mut mates = self.matched_few(keys);
+        mates.resize(all, None);
+        mates
+    }
+
+    /// The partners of at most [`NODES_MAX`] groups.
+    fn matched_few(&mut self, keys: Vec<Key>) -> Vec<Option<u32>> {
         if let Some((_, mates)) = self.remembered.iter().find(|(known, _)| *known == keys) {
             return mates.clone();
         }
@@ -173,9 +190,7 @@ impl Grouping {
                 *weight = if u == v { 0.0 } else { row[kind_of[v]] };
             }
         }
-        let mut mates = max_weight_matching(&self.graph);
-        // Groups beyond what the search takes stay alone.
-        mates.resize(keys.len(), None);
+        let mates = max_weight_matching(&self.graph);
         if self.remembered.len() >= REMEMBERED_MAX {
             self.remembered.pop_back();
         }
@@ -203,6 +218,13 @@ impl Grouping {
             }
         }
         groups
+    }
+}
+
+/// Makes room for one more entry.
+fn forget<V>(known: &mut BTreeMap<Key, V>) {
+    if known.len() >= KNOWN_MAX {
+        known.clear();
     }
 }
 
@@ -238,4 +260,42 @@ fn members(key: Key) -> impl Iterator<Item = usize> {
         .map(move |at| key >> (MEMBER_BITS * at) & 0xffff)
         .take_while(|member| *member != 0)
         .map(|member| member as usize - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Profiles that all differ.
+    fn grouping(profiles: u32) -> Grouping {
+        let profile = |n: u32| {
+            let stages = Stages { load_s: f64::from(n % 97) + 1.0, gpu_s: f64::from(n) + 1.0, net_s: 1.0 };
+            Profile { iteration_s: stages.sum(), stages, restart_s: 1.0 }
+        };
+        Grouping::new(Timing::Paper, MuriOptions::default(), (0..profiles).map(profile).collect())
+    }
+
+    #[test]
+    fn what_is_kept_has_a_limit() {
+        // 260 kinds make 67,600 pairs.
+        let mut grouping = grouping(260);
+        for a in 1..=260 {
+            for b in 1..=260 {
+                grouping.weight(a, b);
+            }
+        }
+        assert!(grouping.weights.len() <= KNOWN_MAX && grouping.iterations.len() <= KNOWN_MAX);
+        assert!(260 * 260 > KNOWN_MAX, "the limit was not reached");
+    }
+
+    #[test]
+    fn groups_beyond_what_is_matched_cost_nothing() {
+        // All of a kind but the last thousand, which the search never sees: no weight of theirs is asked for.
+        let keys = (0..NODES_MAX as u64 + 1_000).map(|at| at.saturating_sub(NODES_MAX as u64 - 2) + 1);
+        let mut grouping = grouping(1_100);
+        let mates = grouping.matched(keys.collect());
+        assert_eq!(mates.len(), NODES_MAX + 1_000);
+        assert!(mates[NODES_MAX..].iter().all(Option::is_none) && mates[..NODES_MAX].iter().filter(|mate| mate.is_some()).count() > 1_000);
+        assert!(grouping.weights.len() <= 4, "{} weights", grouping.weights.len());
+    }
 }

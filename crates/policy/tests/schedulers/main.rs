@@ -1,5 +1,8 @@
 //! Decisions of the schedulers, on clusters small enough to work them out by hand.
 
+mod antman;
+mod world;
+
 use antiphase_policy::{
     muri::{Profile, Timing, measured},
     schedule::{Cluster, Decision, Job, JobIndex, MuriOptions, Rule, Scheduler, Settings},
@@ -33,7 +36,11 @@ fn job(gpus: u32, profile: u16, left: f64) -> Job {
 }
 
 fn scheduler(rule: Rule, cluster: Cluster) -> Scheduler {
-    Scheduler::new(rule, cluster, Settings { timing: Timing::Artifact, profiles: profiles(), explain: true })
+    scheduler_timed(rule, cluster, Timing::Artifact)
+}
+
+fn scheduler_timed(rule: Rule, cluster: Cluster, timing: Timing) -> Scheduler {
+    Scheduler::new(rule, cluster, Settings { timing, profiles: profiles(), explain: true })
 }
 
 /// Decides, and does what was decided.

@@ -1,0 +1,66 @@
+//! Jobs of a trace, gathered one by one.
+
+use alloc::{collections::BTreeMap, string::String};
+
+use policy::muri::{Profile, Stages};
+
+use super::super::{
+    Trace, TraceError, TraceJob,
+    jobs::{JOBS_MAX, PROFILES_MAX},
+};
+
+/// Latest time and longest duration, in seconds: a hundred years, which floats count in microseconds still.
+pub(super) const TIME_S_MAX: f64 = 3.2e9;
+
+/// Most iterations of a job, far above what runs in a hundred years.
+pub(super) const ITERATIONS_MAX: f64 = 1e15;
+
+/// Milliseconds in a second.
+pub(super) const MS: f64 = 1_000.0;
+
+/// What has been read so far.
+#[derive(Default)]
+pub(super) struct Gathered {
+    trace: Trace,
+    lines: BTreeMap<String, u64>,
+    profiles: BTreeMap<[u64; 5], u16>,
+}
+
+impl Gathered {
+    /// Takes in a job with what its iterations consist of.
+    pub(super) fn push(&mut self, mut job: TraceJob, profile: Profile) -> Result<(), TraceError> {
+        let (line, trace) = (job.line, &mut self.trace);
+        if let Some(&first) = self.lines.get(&job.id) {
+            return Err(TraceError::Twice { line, id: job.id, first });
+        }
+        // Each of the two has a limit of its own, and their product would be ages.
+        if job.iterations * job.iteration_ms > TIME_S_MAX * MS {
+            return Err(TraceError::TooLong { line, iterations: job.iterations, iteration_ms: job.iteration_ms, limit_s: TIME_S_MAX });
+        }
+        if trace.jobs.len() >= JOBS_MAX {
+            return Err(TraceError::TooMany { line, limit: JOBS_MAX });
+        }
+        // Bits tell floats apart without comparing them; equal profiles have equal bits.
+        let Stages { load_s, gpu_s, net_s } = profile.stages;
+        let key = [profile.iteration_s, load_s, gpu_s, net_s, profile.restart_s].map(f64::to_bits);
+        job.profile = match self.profiles.get(&key) {
+            Some(&known) => known,
+            None if trace.profiles.len() >= PROFILES_MAX => return Err(TraceError::TooManyProfiles { line, limit: PROFILES_MAX }),
+            None => {
+                // PROFILES_MAX fits in 16 bits.
+                let new = trace.profiles.len() as u16;
+                trace.profiles.push(profile);
+                self.profiles.insert(key, new);
+                new
+            }
+        };
+        self.lines.insert(job.id.clone(), line);
+        trace.jobs.push(job);
+        Ok(())
+    }
+
+    /// The trace, which has jobs.
+    pub(super) fn done(self) -> Result<Trace, TraceError> {
+        if self.trace.jobs.is_empty() { Err(TraceError::Empty) } else { Ok(self.trace) }
+    }
+}
