@@ -95,6 +95,37 @@ impl Hosts {
         true
     }
 
+    /// Takes these GPUs, of each host once; all or none.
+    pub(super) fn hold(&mut self, places: &[(u32, u32)]) -> bool {
+        if places.iter().any(|&(host, gpus)| self.free_of(host) < gpus) {
+            return false;
+        }
+        for &(host, gpus) in places {
+            self.free[host as usize] -= gpus;
+            self.left -= gpus;
+        }
+        true
+    }
+
+    /// Gives back GPUs that were taken.
+    pub(super) fn give(&mut self, places: &[(u32, u32)]) {
+        for &(host, gpus) in places {
+            self.free[host as usize] += gpus;
+            self.left += gpus;
+            self.first = self.first.min(host as usize);
+        }
+    }
+
+    /// Hosts and GPUs that the last job that fitted got.
+    pub(super) fn taken(&self) -> &[(u32, u32)] {
+        &self.taken
+    }
+
+    /// Free GPUs of a host.
+    pub(super) fn free_of(&self, host: u32) -> u32 {
+        self.free.get(host as usize).copied().unwrap_or(0)
+    }
+
     /// Writes down where the last job that fitted stands.
     pub(super) fn note(&self, group: u32, decision: &mut Decision) {
         decision.places.extend(self.taken.iter().map(|&(host, gpus)| Place { group, host, gpus }));

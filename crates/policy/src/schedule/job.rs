@@ -76,6 +76,15 @@ pub enum Reason {
         /// Their efficiency, of at most 1.
         efficiency: f64,
     },
+    /// It leased its GPUs in an auction, or of what that left over (Themis).
+    Fairness {
+        /// How late it would have been, over its time alone on a fair share, with its GPUs one lease later.
+        before: f64,
+        /// How late with its GPUs from the auction on.
+        after: f64,
+        /// When its lease ends.
+        until_s: f64,
+    },
     /// It has its GPUs in turns with others of its host (Gandiva).
     Turns {
         /// How many have the GPUs at once: 2 for a pair.

@@ -7,6 +7,7 @@
 //! Pure: the same jobs in the same order give the same decisions.
 
 mod antman;
+mod auction;
 mod check;
 mod gandiva;
 mod hosts;
@@ -20,7 +21,7 @@ mod tiresias;
 
 use alloc::vec::Vec;
 
-use self::{antman::AntMan, gandiva::Gandiva, muri::Muri, shortest::Shortest, themis::Themis, tiresias::Tiresias};
+use self::{antman::AntMan, auction::Auction, gandiva::Gandiva, muri::Muri, shortest::Shortest, themis::Themis, tiresias::Tiresias};
 pub use self::{
     check::InfeasibleError,
     hosts::Cluster,
@@ -41,7 +42,8 @@ pub enum Rule {
     Tiresias,
     /// Guaranteed jobs first, the others on what these leave of their GPUs.
     AntMan,
-    /// Who would be latest beside a fair share first.
+    /// Who would be latest beside a fair share first: with leases and auctions in [`Timing::Paper`], as the Muri authors' simulator has it
+    /// in [`Timing::Artifact`].
     Themis,
     /// Turns on crowded hosts, packed and moved where that pays.
     Gandiva,
@@ -74,6 +76,7 @@ enum Room {
     Tiresias(Tiresias),
     AntMan(AntMan),
     Themis(Themis),
+    Auction(Auction),
     Gandiva(Gandiva),
     Muri(Muri),
 }
@@ -87,7 +90,8 @@ impl Scheduler {
             Rule::Srsf => Room::Shortest(Shortest::new(cluster, true)),
             Rule::Tiresias => Room::Tiresias(Tiresias::new(cluster)),
             Rule::AntMan => Room::AntMan(AntMan::new(cluster, settings.timing)),
-            Rule::Themis => Room::Themis(Themis::new(cluster, settings.timing)),
+            Rule::Themis if settings.timing == Timing::Paper => Room::Auction(Auction::new(cluster)),
+            Rule::Themis => Room::Themis(Themis::new(cluster)),
             Rule::Gandiva => Room::Gandiva(Gandiva::new(cluster, &settings)),
             Rule::Muri(options) => Room::Muri(Muri::new(cluster, &settings, options)),
         };
@@ -101,6 +105,7 @@ impl Scheduler {
             Room::Tiresias(room) => room.arrive(job),
             Room::AntMan(room) => room.arrive(job),
             Room::Themis(room) => room.arrive(job),
+            Room::Auction(room) => room.arrive(job),
             Room::Gandiva(room) => room.arrive(job),
             Room::Muri(room) => room.arrive(job),
         }
@@ -113,6 +118,7 @@ impl Scheduler {
             Room::Tiresias(room) => room.leave(job),
             Room::AntMan(room) => room.leave(job, jobs),
             Room::Themis(room) => room.leave(job),
+            Room::Auction(room) => room.leave(job),
             Room::Gandiva(room) => room.leave(job),
             Room::Muri(room) => room.leave(job, jobs),
         }
@@ -129,6 +135,7 @@ impl Scheduler {
             Room::Tiresias(room) => room.decide(jobs, restart_s, explain, out),
             Room::AntMan(room) => room.decide(jobs, profiles, explain, out),
             Room::Themis(room) => room.decide(now_s, jobs, restart_s, explain, out),
+            Room::Auction(room) => room.decide(now_s, jobs, restart_s, explain, out),
             Room::Gandiva(room) => room.decide(jobs, restart_s, explain, out),
             Room::Muri(room) => room.decide(jobs, restart_s, explain, out),
         }
@@ -139,6 +146,7 @@ impl Scheduler {
     pub fn next_change_s(&self, now_s: f64, jobs: &[Job]) -> f64 {
         match &self.room {
             Room::Tiresias(room) => room.next_change_s(now_s, jobs),
+            Room::Auction(room) => room.next_change_s(now_s),
             Room::Shortest(_) | Room::AntMan(_) | Room::Themis(_) | Room::Gandiva(_) | Room::Muri(_) => f64::INFINITY,
         }
     }

@@ -4,10 +4,10 @@
 //! its share of the cluster. After each event the fractions of time x are found with which the largest rho is least, all jobs
 //! together having no more than the GPUs there are. Jobs are then put in order of x over the time that they have run, the largest first; a
 //! job that never ran goes before all that did. In that order GPUs are reserved, and those who have some are placed, the largest first.
-//! There are no leases and no auction.
+//! There are no leases and no auction; Themis with these is in `auction.rs`, for paper mode.
 //!
-//! In artifact mode the time alone divides the iterations that are left by the share, and not by the iterations that the share does in a
-//! second, as it should: rho then mixes iterations and seconds, which favours models with short iterations. In paper mode the division is right.
+//! As in that simulator the time alone divides the iterations that are left by the share, and not by the iterations that the share does in a
+//! second, as it should: rho then mixes iterations and seconds, which favours models with short iterations.
 
 mod fractions;
 
@@ -18,7 +18,6 @@ use super::{
     hosts::{Cluster, Hosts},
     job::{Decision, Job, JobIndex, Reason, Run},
 };
-use crate::muri::Timing;
 
 /// What stands for x over no time: larger than what any job that ran has.
 const NEVER_RAN: f64 = 1e9;
@@ -41,7 +40,6 @@ struct Account {
 #[derive(Clone, Debug)]
 pub(super) struct Themis {
     cluster: Cluster,
-    timing: Timing,
     order: Vec<JobIndex>,
     accounts: Vec<Account>,
     last_s: f64,
@@ -49,8 +47,8 @@ pub(super) struct Themis {
 }
 
 impl Themis {
-    pub(super) fn new(cluster: Cluster, timing: Timing) -> Self {
-        Self { cluster, timing, order: Vec::new(), accounts: Vec::new(), last_s: 0.0, hosts: Hosts::new(cluster) }
+    pub(super) fn new(cluster: Cluster) -> Self {
+        Self { cluster, order: Vec::new(), accounts: Vec::new(), last_s: 0.0, hosts: Hosts::new(cluster) }
     }
 
     pub(super) fn arrive(&mut self, job: JobIndex) {
@@ -119,13 +117,12 @@ impl Themis {
         for &job in &self.order {
             let (j, account) = (&jobs[job as usize], &mut self.accounts[job as usize]);
             let share = (gpus / f64::from(j.gpus)).min(1.0);
-            // Time that one iteration takes alone on the whole: the slip of the artifact is that it takes 1.
-            let unit_s = if self.timing == Timing::Artifact { 1.0 } else { j.alone_s };
+            // The slip of the artifact: an iteration is taken for a second.
             if account.share > 0.0 {
-                account.alone_s += (account.left - j.left) * unit_s / account.share;
+                account.alone_s += (account.left - j.left) / account.share;
             }
             (account.left, account.share) = (j.left, share);
-            let alone_s = account.alone_s + j.left * unit_s / share;
+            let alone_s = account.alone_s + j.left / share;
             claims.push(Claim { gpus: f64::from(j.gpus), waited: (now_s - j.submitted_s) / alone_s, left: j.remaining_s() / alone_s });
         }
         let fractions = fractions(&claims, f64::from(self.cluster.gpus()));

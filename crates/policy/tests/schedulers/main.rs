@@ -1,6 +1,7 @@
 //! Decisions of the schedulers, on clusters small enough to work them out by hand.
 
 mod antman;
+mod auction;
 mod world;
 
 use antiphase_policy::{
