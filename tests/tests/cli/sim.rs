@@ -26,7 +26,7 @@ fn mean(policy: &[&str]) -> f64 {
 #[test]
 fn an_answer_has_the_documented_fields() {
     let answer = antiphase(&["sim", "run", "--trace", "trace.csv", "--policy", "srtf", "-o", "json"]).json();
-    let fields = ["avg_jct_s", "cpu_s", "decisions", "jobs", "makespan_s", "p99_jct_s", "policy", "preemptions", "schema", "timing"];
+    let fields = ["avg_jct_s", "cpu_s", "decisions", "jobs", "left_out", "makespan_s", "p99_jct_s", "policy", "preemptions", "schema", "timing"];
     assert_eq!(keys(&answer), fields);
     assert_eq!((&answer["schema"], &answer["jobs"]), (&"antiphase.sim/v1".into(), &2.into()));
 }
@@ -114,6 +114,32 @@ fn options_that_do_nothing_are_refused() {
         let line = refused(&[&["sim", "run", "--trace", "trace.csv", "--policy", "srtf"], option].concat(), b"");
         assert_eq!(line, format!("{}: --policy srtf has no groups", option[0]));
     }
+}
+
+#[test]
+fn jobs_of_our_own_are_played() {
+    let arguments = ["sim", "run", "--trace", "jobs.csv", "--format", "antiphase", "--nodes", "1", "-o", "json", "--policy"];
+    let run = |policy| antiphase(&[&arguments[..], &[policy]].concat()).json();
+    // One host of 8. SRSF: the long job runs from 10 s on, and has 160 s left when VGG16 comes, which wants 2 GPUs for 127.5 s, so less
+    // service: it stops the long one and ends at 50 + 10 + 127.5 = 187.5 s. The late job of 8 GPUs for 15 s is shorter still: it stops VGG16
+    // at 60 s, which has just restarted, and ends at 80 s. VGG16 begins again: 80 + 10 + 127.5 = 217.5 s. Then the long one: 10 + 160 s.
+    let srsf = run("srsf");
+    let mean = (387.5 + (217.5 - 50.0) + 20.0) / 3.0;
+    assert!((srsf["avg_jct_s"].as_f64().expect("a number") - mean).abs() < 1e-6, "{srsf}");
+    // Themis: the long job has a lease until it ends at 210 s. Then all GPUs are auctioned among two, of which the worst by rho is offered them.
+    let themis = run("themis");
+    assert_eq!(themis["preemptions"], 0);
+}
+
+#[test]
+fn only_lingjun_has_workers() {
+    let line = refused(&["sim", "run", "--trace", "jobs.csv", "--format", "antiphase", "--workers", "trace.csv", "--policy", "srtf"], b"");
+    assert_eq!(line, "--workers: only --format lingjun has workers");
+    let missing = refused(&["sim", "run", "--trace", "jobs.csv", "--format", "lingjun", "--policy", "srtf"], b"");
+    assert!(missing.contains("--workers"), "{missing}");
+    // The message names the file in which the line is.
+    let line = refused(&["sim", "run", "--trace", "jobs.csv", "--format", "lingjun", "--workers", "trace.csv", "--policy", "srtf"], b"");
+    assert_eq!(line, "trace.csv: line 1: no column \"job_name\"");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use ::sim::trace::{self, NetworkControl, NetworkOutcome, NetworkSetup, Ranker, Setup, Trace, TraceError};
+use ::sim::trace::{self, LingjunWorkers, NetworkControl, NetworkOutcome, NetworkSetup, Ranker, Setup, Trace, TraceError};
 use clap::{Args, Subcommand, ValueEnum};
 use fabric::{
     Fabric,
@@ -46,6 +46,10 @@ EXAMPLES
   On a fabric, where jobs that meet take turns and the planner places them:
     antiphase fabric generate clos2 --leaves 9 --spines 1 --hosts-per-leaf 7 --host-rate 25G --uplink-rate 50G >fabric.yaml
     antiphase sim run --trace trace.csv --gpus-per-node 1 --policy srsf --fabric fabric.yaml --ranker antiphase --control turns
+  Jobs of our own, with models of the zoo or with times:
+    antiphase sim run --trace jobs.csv --format antiphase --policy themis
+  Columns of such a trace, in any order: job_id, submit_s, gpus, iterations, and iteration_ms with up_ms and load_ms, or model;
+  restart_s and priority (guaranteed or opportunistic) may be left out.
   Columns of a trace of Muri, in any order: job_id, num_gpu, submit_time (ms), iterations, model_name, duration (ms),
   iteration_time (ms), resource_time_0, resource_time_1, resource_time_2 (load, GPU, network; ms), priority (0 guaranteed, 1 opportunistic).";
 
@@ -58,6 +62,9 @@ struct TraceArgs {
     /// Format of the trace
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+    /// Lingjun: the file worker.csv, which says how many GPUs the jobs have
+    #[arg(long, value_name = "FILE")]
+    workers: Option<PathBuf>,
     /// Hosts of the cluster; all of those of the fabric, or 8
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=HOSTS_MAX))]
     nodes: Option<u32>,
@@ -155,9 +162,22 @@ pub(crate) struct CompareArgs {
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum Format {
+    /// Jobs of our own, with times or with models of the zoo (CSV)
+    Antiphase,
     /// Traces of Muri (CSV)
     #[default]
     Muri,
+    /// Philly: cluster_job_log (JSON)
+    Philly,
+    /// Helios: cluster_log.csv
+    Helios,
+    /// Alibaba, GPU cluster of 2023: openb_pod_list_*.csv
+    #[value(name = "alibaba-gpu-2023")]
+    AlibabaGpu2023,
+    /// Lingjun: job.csv, with --workers worker.csv
+    Lingjun,
+    /// Sia: workloads, as tuned jobs (CSV)
+    Sia,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -260,6 +280,7 @@ struct Answer {
     policy: String,
     timing: String,
     jobs: usize,
+    left_out: u64,
     avg_jct_s: f64,
     p99_jct_s: f64,
     makespan_s: f64,
@@ -333,11 +354,22 @@ pub(crate) fn run(command: &SimCommand) -> Result<ExitCode, CliError> {
 }
 
 fn read(args: &TraceArgs) -> Result<Trace, CliError> {
-    let text = read_document(&args.trace)?;
-    let trace = match args.format {
-        Format::Muri => trace::read_muri(&text),
+    let refuse = |e| CliError::input(&args.trace, e);
+    let format = match (args.format, &args.workers) {
+        (Format::Lingjun, Some(file)) => {
+            let workers = LingjunWorkers::read(&read_document(file)?).map_err(|e| CliError::input(file, e))?;
+            return trace::read_lingjun(&read_document(&args.trace)?, &workers).map_err(refuse);
+        }
+        (Format::Lingjun, None) => return Err(CliError::Usage("--format lingjun: --workers is missing".into())),
+        (_, Some(_)) => return Err(CliError::Usage("--workers: only --format lingjun has workers".into())),
+        (Format::Antiphase, None) => trace::Format::Antiphase,
+        (Format::Muri, None) => trace::Format::Muri,
+        (Format::Philly, None) => trace::Format::Philly,
+        (Format::Helios, None) => trace::Format::Helios,
+        (Format::AlibabaGpu2023, None) => trace::Format::AlibabaGpu2023,
+        (Format::Sia, None) => trace::Format::Sia,
     };
-    trace.map_err(|e| CliError::input(&args.trace, e))
+    trace::read(format, &read_document(&args.trace)?).map_err(refuse)
 }
 
 /// The cluster, and its fabric where it has one.
@@ -384,6 +416,7 @@ fn play(args: &TraceArgs, (trace, world): (&Trace, &World), policy: PolicyArg, r
         policy: policy.name(),
         timing: args.timing.name(),
         jobs: outcome.jct_s.len(),
+        left_out: trace.left_out,
         avg_jct_s: outcome.mean_s(),
         p99_jct_s: outcome.p99_s(),
         makespan_s: outcome.makespan_s,

@@ -53,6 +53,28 @@ pub enum TraceError {
         /// The name given.
         name: String,
     },
+    /// A value that has no place beside another one of its row.
+    #[error("line {line}: {column} stands beside {beside}; give one of them")]
+    Beside {
+        /// Where.
+        line: u64,
+        /// The column.
+        column: &'static str,
+        /// The other one.
+        beside: &'static str,
+    },
+    /// A job whose iteration nobody can work out.
+    #[error("line {line}: model {} on {gpus} GPUs: {}", OneLine(format_args!("{name:?}")), OneLine(problem))]
+    Synthesis {
+        /// Where.
+        line: u64,
+        /// Its model.
+        name: String,
+        /// Its GPUs.
+        gpus: u32,
+        /// What is wrong.
+        problem: String,
+    },
     /// Times of a job that are no profile.
     #[error("line {line}: {source}")]
     Profile {
@@ -98,6 +120,14 @@ pub enum TraceError {
         line: u64,
         /// The limit.
         limit: usize,
+    },
+    /// Models that together send more than is kept.
+    #[error("line {line}: the models up to here have more than {limit} ranks and phases together")]
+    TooMuchTraffic {
+        /// Where.
+        line: u64,
+        /// The limit.
+        limit: u64,
     },
     /// No jobs.
     #[error("no jobs")]

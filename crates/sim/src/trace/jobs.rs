@@ -37,6 +37,10 @@ pub struct TraceJob {
     pub opportunistic: bool,
     /// Its entry in [`Trace::traffic`]; `None`: it sends in its network time.
     pub traffic: Option<u16>,
+    /// For how long of an iteration it sends, in milliseconds; `None` where the trace does not say.
+    pub up_ms: Option<f64>,
+    /// The name that the trace has for its model; `None` where it has none.
+    pub model: Option<String>,
 }
 
 /// What a job sends in an iteration, as its trace tells it: phases among its ranks, of which there is one for each of its GPUs.
@@ -57,6 +61,8 @@ pub struct Trace {
     pub profiles: Vec<Profile>,
     /// What iterations send, each once, where the trace tells it.
     pub traffic: Vec<Traffic>,
+    /// Entries of the file that are no job that could be played: without GPUs, or never run.
+    pub left_out: u64,
 }
 
 impl Trace {

@@ -16,5 +16,5 @@ pub use error::TraceError;
 pub use jobs::{Trace, TraceJob, Traffic};
 pub use network::{CANDIDATES, NetworkControl, NetworkOutcome, NetworkSetup, Ranker};
 pub use outcome::Outcome;
-pub use read::read_muri;
+pub use read::{Format, LingjunWorkers, read, read_lingjun, read_muri};
 pub use world::{Setup, run};

@@ -9,6 +9,7 @@ mod held;
 mod lifetimes;
 mod marks;
 mod network;
+mod readers;
 mod repeatable;
 mod schedules;
 mod service;

@@ -5,7 +5,7 @@ use alloc::{collections::BTreeMap, string::String};
 use policy::muri::{Profile, Stages};
 
 use super::super::{
-    Trace, TraceError, TraceJob,
+    Trace, TraceError, TraceJob, Traffic,
     jobs::{JOBS_MAX, PROFILES_MAX},
 };
 
@@ -14,6 +14,9 @@ pub(super) const TIME_S_MAX: f64 = 3.2e9;
 
 /// Most iterations of a job, far above what runs in a hundred years.
 pub(super) const ITERATIONS_MAX: f64 = 1e15;
+
+/// Most ranks and phases of all models of a trace together, each model counting once for each number of GPUs: some hundred MiB of traffic.
+const TRAFFIC_MAX: u64 = 1 << 20;
 
 /// Milliseconds in a second.
 pub(super) const MS: f64 = 1_000.0;
@@ -24,6 +27,8 @@ pub(super) struct Gathered {
     trace: Trace,
     lines: BTreeMap<String, u64>,
     profiles: BTreeMap<[u64; 5], u16>,
+    /// Ranks and phases so far.
+    charged: u64,
 }
 
 impl Gathered {
@@ -57,6 +62,35 @@ impl Gathered {
         self.lines.insert(job.id.clone(), line);
         trace.jobs.push(job);
         Ok(())
+    }
+
+    /// Counts ranks, or phases, of a model.
+    pub(super) fn charge(&mut self, line: u64, amount: u64) -> Result<(), TraceError> {
+        self.charged = self.charged.saturating_add(amount);
+        if self.charged > TRAFFIC_MAX { Err(TraceError::TooMuchTraffic { line, limit: TRAFFIC_MAX }) } else { Ok(()) }
+    }
+
+    /// Takes in what an iteration sends.
+    pub(super) fn traffic(&mut self, line: u64, traffic: Traffic) -> Result<u16, TraceError> {
+        let known = self.trace.traffic.len();
+        if known >= PROFILES_MAX {
+            return Err(TraceError::TooManyProfiles { line, limit: PROFILES_MAX });
+        }
+        self.trace.traffic.push(traffic);
+        // PROFILES_MAX fits in 16 bits.
+        Ok(known as u16)
+    }
+
+    /// Counts an entry that is no job that could be played.
+    pub(super) fn leave_out(&mut self) {
+        self.trace.left_out += 1;
+    }
+
+    /// The trace on a clock that begins with the first submission: seconds since 1970 would be too many for what counts as one event.
+    pub(super) fn done_from_first(mut self) -> Result<Trace, TraceError> {
+        let first_s = self.trace.jobs.iter().map(|job| job.submitted_s).fold(f64::INFINITY, f64::min);
+        self.trace.jobs.iter_mut().for_each(|job| job.submitted_s -= first_s);
+        self.done()
     }
 
     /// The trace, which has jobs.

@@ -56,8 +56,20 @@ fn job(row: &Row<'_>) -> Result<(TraceJob, Profile), TraceError> {
         _ => return Err(row.bad(10, "0 (guaranteed) or 1 (opportunistic)")),
     };
     let (submitted_s, declared_s) = (submitted / MS, declared / MS);
-    Ok((
-        TraceJob { id, line, gpus, submitted_s, declared_s, iterations, iteration_ms, profile: 0, opportunistic, traffic: None },
-        profile,
-    ))
+    let (up_ms, model) = (Some(stages.net_s * MS), Some(name.to_string()));
+    let job = TraceJob {
+        id,
+        line,
+        gpus,
+        submitted_s,
+        declared_s,
+        iterations,
+        iteration_ms,
+        profile: 0,
+        opportunistic,
+        traffic: None,
+        up_ms,
+        model,
+    };
+    Ok((job, profile))
 }

@@ -91,6 +91,12 @@ impl<'r> Row<'r> {
         value.filter(|value| *value > 0).ok_or_else(|| self.bad(at, "a whole number above 0"))
     }
 
+    /// A whole number, which may be 0 and may be written as 4.0.
+    pub(super) fn count(&self, at: usize) -> Result<u32, TraceError> {
+        let value = self.given(at).and_then(|field| field.strip_suffix(".0").unwrap_or(field).parse().ok());
+        value.ok_or_else(|| self.bad(at, "a whole number"))
+    }
+
     /// A number in a range.
     pub(super) fn number(&self, at: usize, least: f64, most: f64, expected: &'static str) -> Result<f64, TraceError> {
         // The range also refuses what is not a number.
