@@ -26,7 +26,8 @@ fn mean(policy: &[&str]) -> f64 {
 #[test]
 fn an_answer_has_the_documented_fields() {
     let answer = antiphase(&["sim", "run", "--trace", "trace.csv", "--policy", "srtf", "-o", "json"]).json();
-    let fields = ["avg_jct_s", "cpu_s", "decisions", "jobs", "left_out", "makespan_s", "p99_jct_s", "policy", "preemptions", "schema", "timing"];
+    let fields =
+        ["avg_jct_s", "cpu_s", "decisions", "jobs", "left_out", "makespan_s", "p99_jct_s", "policy", "preemptions", "schema", "timing"];
     assert_eq!(keys(&answer), fields);
     assert_eq!((&answer["schema"], &answer["jobs"]), (&"antiphase.sim/v1".into(), &2.into()));
 }

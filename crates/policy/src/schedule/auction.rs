@@ -244,9 +244,8 @@ impl Auction {
     /// Takes the free GPUs that are kept for a job of this size off the market, and says which.
     fn keep(&mut self, now_s: f64, gpus: u32) -> Vec<(u32, u32)> {
         let leases = self.present.iter().map(|job| &self.leases[*job as usize]).filter(|lease| lease.ends_s > now_s);
-        let ends: Vec<kept::End> = leases
-            .flat_map(|lease| lease.places.iter().map(|&(host, gpus)| kept::End { host, gpus, at_s: lease.ends_s }))
-            .collect();
+        let ends: Vec<kept::End> =
+            leases.flat_map(|lease| lease.places.iter().map(|&(host, gpus)| kept::End { host, gpus, at_s: lease.ends_s })).collect();
         let kept = kept::kept(self.cluster, gpus, now_s, ends, |host| self.hosts.free_of(host));
         self.hosts.hold(&kept);
         kept

@@ -21,8 +21,7 @@ use super::{
     timed::Timed,
 };
 
-const JOB_COLUMNS: [&str; 6] =
-    ["job_name", "gmt_job_running", "gmt_job_finished", "gmt_job_stopped", "gmt_job_submitted", "model"];
+const JOB_COLUMNS: [&str; 6] = ["job_name", "gmt_job_running", "gmt_job_finished", "gmt_job_stopped", "gmt_job_submitted", "model"];
 
 /// The first of [`JOB_COLUMNS`] must be there.
 const JOB_REQUIRED: usize = 2;
