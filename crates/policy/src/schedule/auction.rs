@@ -141,7 +141,6 @@ impl Auction {
             bids.select_nth_unstable_by(offered - 1, Bid::worse);
         }
         bids[..offered].sort_unstable_by(Bid::worse);
-        let mut kept = Vec::new();
         let mut begin = 0;
         if let Some(worst) = bids.first().filter(|worst| now_s - self.leases[worst.job as usize].ends_s >= LEASE_S) {
             begin = 1;
@@ -149,13 +148,12 @@ impl Auction {
                 let places = self.hosts.taken().to_vec();
                 self.lease(now_s, worst, places, 1.0);
             } else {
-                kept = self.keep(now_s, worst.gpus);
+                self.keep(now_s, worst.gpus);
             }
         }
         self.serve(now_s, &bids[begin..offered]);
         // Whoever was offered GPUs and got none finds none among those that are left over, but where others stayed in their places.
         self.left_over(now_s, &mut bids[begin..]);
-        self.hosts.give(&kept);
     }
 
     /// What each job without a lease says.
@@ -241,14 +239,13 @@ impl Auction {
         self.leases[bid.job as usize] = Lease { places, ends_s: now_s + LEASE_S * share, rho: bid.rho };
     }
 
-    /// Takes the free GPUs that are kept for a job of this size off the market, and says which.
-    fn keep(&mut self, now_s: f64, gpus: u32) -> Vec<(u32, u32)> {
+    /// Takes the free GPUs that are kept for a job of this size off the market, until the next decision.
+    fn keep(&mut self, now_s: f64, gpus: u32) {
         let leases = self.present.iter().map(|job| &self.leases[*job as usize]).filter(|lease| lease.ends_s > now_s);
         let ends: Vec<kept::End> =
             leases.flat_map(|lease| lease.places.iter().map(|&(host, gpus)| kept::End { host, gpus, at_s: lease.ends_s })).collect();
         let kept = kept::kept(self.cluster, gpus, now_s, ends, |host| self.hosts.free_of(host));
         self.hosts.hold(&kept);
-        kept
     }
 }
 

@@ -54,6 +54,24 @@ fn a_lease_ends_after_its_term_and_the_latest_has_the_next() {
 }
 
 #[test]
+fn who_wins_again_stays_where_it_is() {
+    // The first job leaves host 0 free. The second one's lease ends, nobody else wants GPUs, and it stays on host 1.
+    let mut jobs = [job(8, 1, 100.0), job(8, 1, 1e5), job(16, 1, 1e5)];
+    let mut scheduler = scheduler_timed(Rule::Themis, TWO_HOSTS, Timing::Paper);
+    (0..2).for_each(|job| scheduler.arrive(job));
+    decide(&mut scheduler, 0.0, &mut jobs);
+    scheduler.leave(0, &jobs);
+    decide(&mut scheduler, 100.0, &mut jobs);
+    let decision = decide(&mut scheduler, LEASE_S, &mut jobs);
+    assert_eq!(decision.places.iter().map(|place| (place.host, place.gpus)).collect::<Vec<_>>(), [(1, 8)]);
+    // A job that wants both hosts has them when the lease ends, for it is later by then; the other one is stopped.
+    scheduler.arrive(2);
+    jobs[2].left = 10.0;
+    assert_eq!(ran(&decide(&mut scheduler, LEASE_S + 1.0, &mut jobs)), [1]);
+    assert_eq!(ran(&decide(&mut scheduler, 2.0 * LEASE_S, &mut jobs)), [2]);
+}
+
+#[test]
 fn who_keeps_gpus_that_others_want_pays_with_a_part_of_its_lease() {
     // Ten jobs of 8 GPUs and one host: two are offered it. The first wins over the second and costs it a lease.
     let jobs: Vec<Job> = (1..=10).map(|n| job(8, 1, 1_000.0 * f64::from(n))).collect();

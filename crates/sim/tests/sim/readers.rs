@@ -94,11 +94,11 @@ fn our_own_format_has_times_or_models() {
     let stages = profile(a).stages;
     assert!([stages.load_s - 0.04, stages.gpu_s - 0.1, stages.net_s - 0.06].iter().all(|d| d.abs() < 1e-12), "{stages:?}");
     assert_eq!((profile(a).restart_s, profile(b).restart_s, profile(c).restart_s), (3.0, 10.0, 10.0));
-    // VGG16 on two servers of the CASSINI paper (section 2.2): an iteration of 255 ms of which 141 ms are Down.
-    assert_eq!((b.iteration_ms, b.up_ms, b.model.as_deref(), b.opportunistic), (255.0, Some(114.0), Some("vgg16"), true));
-    // Its phases are kept for a fabric: 114 ms of an all-reduce among both.
+    // VGG16 on two servers of the CASSINI paper (section 2.2): an iteration of 255 ms of which 141 ms are Down; the zoo comes to 141.1.
+    assert_eq!((b.iteration_ms, b.up_ms, b.model.as_deref(), b.opportunistic), (255.0, Some(113.9), Some("vgg16"), true));
+    // Its phases are kept for a fabric: 113.9 ms of an all-reduce among both.
     let traffic = &trace.traffic[usize::from(b.traffic.unwrap())];
-    assert_eq!((traffic.period.0, traffic.phases.iter().map(|phase| phase.end.0 - phase.start.0).sum()), (255_000_000, 114_000_000_u64));
+    assert_eq!((traffic.period.0, traffic.phases.iter().map(|phase| phase.end.0 - phase.start.0).sum()), (255_000_000, 113_900_000_u64));
     assert_eq!((a.traffic, c.traffic), (None, None));
     assert_eq!((c.up_ms, c.model.as_deref()), (Some(0.0), None));
 }
