@@ -129,6 +129,19 @@ fn muri_pairs_a_job_that_loads_with_one_that_computes() {
 }
 
 #[test]
+fn a_long_queue_that_came_at_once_is_decided() {
+    // 200,000 jobs of 1 GPU for 50,000 GPUs: groups of four neighbours. Looking for each reserved job among all that came took 5 billion steps.
+    let cluster = Cluster { hosts: 6_250, gpus_per_host: 8 };
+    let jobs = vec![job(1, 0, 100.0); 200_000];
+    let options = MuriOptions { matching: false, autopack: false, ..MuriOptions::default() };
+    let mut scheduler = scheduler(Rule::Muri(options), cluster);
+    (0..200_000).for_each(|job| scheduler.arrive(job));
+    let mut out = Decision::default();
+    scheduler.decide(0.0, &jobs, &mut out);
+    assert_eq!((out.runs.len(), out.runs.iter().filter(|run| run.group == 0).count()), (200_000, 4));
+}
+
+#[test]
 fn gandiva_keeps_kinds_apart_then_takes_turns_packs_and_moves() {
     let mut scheduler = scheduler(Rule::Gandiva, TWO_HOSTS);
     // A job of 4 and one of 8 GPUs: each kind has a host of its own.
