@@ -166,6 +166,8 @@ impl Maker {
             profile: at,
             opportunistic: false,
             traffic: Some(at),
+            up_ms: None,
+            model: Some(job.model.name.into()),
         });
         Ok(())
     }
