@@ -1,6 +1,11 @@
 //! How a few fields stand in JSON: enumerations by name, documents inline.
 
-use serde::{Deserialize, Deserializer, Serializer, de::Error};
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer, Serializer,
+    de::{Error, SeqAccess, Visitor},
+};
 
 /// An enumeration of the schema, by the names in its `.proto` file.
 pub(crate) trait Named: Sized + TryFrom<i32> + Into<i32> {
@@ -53,8 +58,85 @@ fn write<E: Named, S: Serializer>(value: i32, serializer: S) -> Result<S::Ok, S:
 
 fn read<'de, E: Named, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
     let text = String::deserialize(deserializer)?;
-    let name = format!("{}{}", E::PREFIX, text.to_ascii_uppercase());
-    E::named(&name).map(Into::into).ok_or_else(|| D::Error::custom(format!("unknown value {text:?}")))
+    let short = || E::named(&format!("{}{}", E::PREFIX, text.to_ascii_uppercase()));
+    // The whole name is how protobuf's own JSON writes it.
+    E::named(&text).or_else(short).map(Into::into).ok_or_else(|| D::Error::custom(format!("unknown value {text:?}")))
+}
+
+/// Whole numbers of requests: a number, or its digits as text, as protobuf's own JSON writes those of 64 bits.
+pub(crate) mod whole {
+    use std::{collections::BTreeMap, fmt, marker::PhantomData, str::FromStr};
+
+    use serde::{
+        Deserialize, Deserializer,
+        de::{Error, Unexpected, Visitor},
+    };
+
+    struct Read<T>(T);
+
+    struct Digits<T>(PhantomData<T>);
+
+    impl<T: TryFrom<u64> + FromStr> Visitor<'_> for Digits<T> {
+        type Value = Read<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a whole number in range")
+        }
+
+        fn visit_u64<E: Error>(self, value: u64) -> Result<Read<T>, E> {
+            T::try_from(value).map(Read).map_err(|_| E::invalid_value(Unexpected::Unsigned(value), &self))
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<Read<T>, E> {
+            text.parse().map(Read).map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
+        }
+    }
+
+    impl<'de, T: TryFrom<u64> + FromStr> Deserialize<'de> for Read<T> {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            deserializer.deserialize_any(Digits(PhantomData))
+        }
+    }
+
+    pub(crate) fn one<'de, T: TryFrom<u64> + FromStr, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+        Read::deserialize(deserializer).map(|read| read.0)
+    }
+
+    pub(crate) fn optional<'de, T: TryFrom<u64> + FromStr, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+        Ok(Option::<Read<T>>::deserialize(deserializer)?.map(|read| read.0))
+    }
+
+    pub(crate) fn map<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, u64>, D::Error> {
+        let read = BTreeMap::<String, Read<u64>>::deserialize(deserializer)?;
+        Ok(read.into_iter().map(|(key, read)| (key, read.0)).collect())
+    }
+}
+
+/// Paths of fields: a list, or one text with commas, as protobuf's own JSON writes a FieldMask.
+pub(crate) fn paths<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    struct Paths;
+
+    impl<'de> Visitor<'de> for Paths {
+        type Value = Vec<String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("paths of fields: a list, or one text with commas")
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<Vec<String>, E> {
+            Ok(text.split(',').map(str::trim).filter(|path| !path.is_empty()).map(str::to_owned).collect())
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<String>, A::Error> {
+            let mut paths = Vec::new();
+            while let Some(path) = seq.next_element()? {
+                paths.push(path);
+            }
+            Ok(paths)
+        }
+    }
+
+    deserializer.deserialize_any(Paths)
 }
 
 /// A document of JSON whose text is the field's value: stands inline in JSON.

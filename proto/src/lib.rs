@@ -2,12 +2,15 @@
 //!
 //! The `.proto` files beside this crate are the contract and their comments its reference. The Rust code in
 //! `generated/` is committed, so that a build needs neither `protoc` nor its Rust counterpart; the test
-//! `regenerate` fails when it is stale and rewrites it when `UPDATE_EXPECT=1`.
+//! `regenerate` fails when it is stale and rewrites it when `UPDATE_EXPECT=1`. Beside it stand the schema as data ([`schema`]) and as
+//! OpenAPI.
 #![forbid(unsafe_code)]
 
 pub mod datagram;
 pub mod frame;
 mod json;
+pub mod mask;
+pub mod schema;
 
 /// Package `antiphase.v1alpha1`.
 #[allow(missing_docs, clippy::all, clippy::too_many_lines, unused_qualifications, unreachable_pub, clippy::allow_attributes_without_reason, reason = "generated")]

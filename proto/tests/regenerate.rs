@@ -1,10 +1,18 @@
-//! The committed code is what the `.proto` files say.
+//! The committed code and the committed descriptor are what the `.proto` files say.
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
-use std::{fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path};
+
+use prost::Message as _;
+use prost_types::{
+    DescriptorProto, FieldDescriptorProto, FileDescriptorSet,
+    field_descriptor_proto::{Label, Type},
+};
 
 const FILES: &[&str] = &["antiphase/v1alpha1/types.proto", "antiphase/v1alpha1/topology.proto", "antiphase/v1alpha1/agent.proto"];
 const COMMITTED: &str = "src/generated/antiphase.v1alpha1.rs";
+const DESCRIPTOR: &str = "src/generated/antiphase.v1alpha1.bin";
+const PACKAGE: &str = ".antiphase.v1alpha1.";
 
 /// Fields that hold an enumeration, and how it is written in JSON.
 const NAMED: &[(&str, &str)] = &[
@@ -19,8 +27,47 @@ const NAMED: &[(&str, &str)] = &[
     ("Event.severity", "severity"),
 ];
 
-fn generate(out: &Path) -> String {
-    let files = protox::compile(FILES, ["."]).unwrap();
+fn messages(files: &FileDescriptorSet) -> impl Iterator<Item = &DescriptorProto> {
+    files.file.iter().flat_map(|file| &file.message_type)
+}
+
+/// The messages that stand in requests.
+fn requested(files: &FileDescriptorSet) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let inputs = files.file.iter().flat_map(|file| &file.service).flat_map(|service| &service.method).map(|m| m.input_type().to_owned());
+    let mut left: Vec<String> = inputs.collect();
+    while let Some(name) = left.pop() {
+        let Some(message) = messages(files).find(|m| name == format!("{PACKAGE}{}", m.name())) else { continue };
+        if found.insert(message.name().to_owned()) {
+            left.extend(message.field.iter().filter(|f| f.r#type() == Type::Message).map(|f| f.type_name().to_owned()));
+        }
+    }
+    found
+}
+
+/// How a field of a request is read: the spelling of protobuf's own JSON too, whole numbers as text too, paths as one text too.
+fn reading(field: &FieldDescriptorProto) -> String {
+    let alias = (field.json_name() != field.name()).then(|| format!("#[serde(alias = {:?})]", field.json_name()));
+    let with = match (field.r#type(), field.label()) {
+        (Type::Uint32 | Type::Uint64, Label::Repeated) => panic!("{}: lists of numbers in requests have no reader yet", field.name()),
+        (Type::Uint32 | Type::Uint64, _) if field.proto3_optional() => Some("whole::optional"),
+        (Type::Uint32 | Type::Uint64, _) => Some("whole::one"),
+        (Type::Message, Label::Repeated) if field.type_name().ends_with(".ShiftsEntry") => Some("whole::map"),
+        (Type::String, Label::Repeated) if field.name() == "fields" => Some("paths"),
+        (Type::Bool | Type::String | Type::Enum | Type::Message, _) => None,
+        (other, _) => panic!("{}: {other:?} in requests has no reader yet", field.name()),
+    };
+    let with = with.map(|with| format!("#[serde(deserialize_with = \"crate::json::{with}\")]"));
+    [alias, with].into_iter().flatten().collect()
+}
+
+/// The descriptor as it is committed: without comments, which are as long as all the rest.
+fn descriptor(mut files: FileDescriptorSet) -> Vec<u8> {
+    files.file.iter_mut().for_each(|file| file.source_code_info = None);
+    files.encode_to_vec()
+}
+
+fn generate(files: FileDescriptorSet, out: &Path) -> String {
     let mut config = tonic_prost_build::configure()
         .build_transport(false)
         .out_dir(out)
@@ -38,6 +85,14 @@ fn generate(out: &Path) -> String {
     for (field, module) in NAMED {
         config = config.field_attribute(format!("antiphase.v1alpha1.{field}"), format!("#[serde(with = \"crate::json::{module}\")]"));
     }
+    for message in messages(&files).filter(|message| requested(&files).contains(message.name())) {
+        let name = format!("{PACKAGE}{}", message.name());
+        // A misspelt guard that is ignored is a guard that is lost.
+        config = config.message_attribute(&name, "#[serde(deny_unknown_fields)]");
+        for field in &message.field {
+            config = config.field_attribute(format!("{name}.{}", field.name()), reading(field));
+        }
+    }
     config.compile_fds(files).unwrap();
     fs::read_to_string(out.join("antiphase.v1alpha1.rs")).unwrap()
 }
@@ -46,10 +101,16 @@ fn generate(out: &Path) -> String {
 fn the_committed_code_is_current() {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("generated");
     fs::create_dir_all(&out).unwrap();
-    let fresh = generate(&out);
+    let files = protox::compile(FILES, ["."]).unwrap();
+    let (fresh, bytes) = (generate(files.clone(), &out), descriptor(files));
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         fs::write(COMMITTED, &fresh).unwrap();
+        fs::write(DESCRIPTOR, &bytes).unwrap();
     }
+    assert!(
+        fs::read(DESCRIPTOR).unwrap() == bytes,
+        "{DESCRIPTOR} is stale; run UPDATE_EXPECT=1 cargo test -p antiphase-proto --test regenerate"
+    );
     assert!(
         fs::read_to_string(COMMITTED).unwrap() == fresh,
         "{COMMITTED} is stale; run UPDATE_EXPECT=1 cargo test -p antiphase-proto --test regenerate"

@@ -2,6 +2,7 @@
 /// One job of a jobs document (antiphase.jobs/v1): the same keys. Exactly one of `model` and `profile`.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
+#[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct JobSpec {
     #[prost(string, tag = "1")]
@@ -23,6 +24,7 @@ pub struct JobSpec {
 /// Synthesise the profile of this model; what is absent comes from the model's reference.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
+#[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Model {
     #[prost(string, tag = "1")]
@@ -30,28 +32,43 @@ pub struct Model {
     #[prost(string, optional, tag = "2")]
     pub strategy: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(uint32, optional, tag = "3")]
+    #[serde(deserialize_with = "crate::json::whole::optional")]
     pub ranks: ::core::option::Option<u32>,
     #[prost(uint32, optional, tag = "4")]
+    #[serde(alias = "gpusPerHost")]
+    #[serde(deserialize_with = "crate::json::whole::optional")]
     pub gpus_per_host: ::core::option::Option<u32>,
     #[prost(uint32, optional, tag = "5")]
+    #[serde(alias = "nicsPerHost")]
+    #[serde(deserialize_with = "crate::json::whole::optional")]
     pub nics_per_host: ::core::option::Option<u32>,
     #[prost(uint64, optional, tag = "6")]
+    #[serde(deserialize_with = "crate::json::whole::optional")]
     pub batch: ::core::option::Option<u64>,
     #[prost(uint32, optional, tag = "7")]
+    #[serde(alias = "microBatches")]
+    #[serde(deserialize_with = "crate::json::whole::optional")]
     pub micro_batches: ::core::option::Option<u32>,
     #[prost(uint32, optional, tag = "8")]
+    #[serde(deserialize_with = "crate::json::whole::optional")]
     pub tp: ::core::option::Option<u32>,
     #[prost(uint32, optional, tag = "9")]
+    #[serde(deserialize_with = "crate::json::whole::optional")]
     pub cp: ::core::option::Option<u32>,
     #[prost(uint32, optional, tag = "10")]
+    #[serde(deserialize_with = "crate::json::whole::optional")]
     pub pp: ::core::option::Option<u32>,
     #[prost(uint32, optional, tag = "11")]
+    #[serde(deserialize_with = "crate::json::whole::optional")]
     pub dp: ::core::option::Option<u32>,
     #[prost(uint32, optional, tag = "12")]
+    #[serde(deserialize_with = "crate::json::whole::optional")]
     pub ep: ::core::option::Option<u32>,
     #[prost(string, optional, tag = "13")]
     pub nic: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(uint64, optional, tag = "14")]
+    #[serde(alias = "gpuGflops")]
+    #[serde(deserialize_with = "crate::json::whole::optional")]
     pub gpu_gflops: ::core::option::Option<u64>,
 }
 /// When a job may start its iterations. Fabric time is nanoseconds since the Unix epoch on the service's clock.
@@ -669,6 +686,7 @@ impl Severity {
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
+#[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SolveRequest {
     /// A scenario document, antiphase.scenario/v1 (JSON).
@@ -679,9 +697,12 @@ pub struct SolveRequest {
     pub mode: i32,
     /// Robust mode: allow for this much drift, in the scenario's ticks.
     #[prost(uint64, optional, tag = "3")]
+    #[serde(alias = "robustTicks")]
+    #[serde(deserialize_with = "crate::json::whole::optional")]
     pub robust_ticks: ::core::option::Option<u64>,
     /// Only evaluate these shifts, in ticks, by job id.
     #[prost(btree_map = "string, uint64", tag = "4")]
+    #[serde(deserialize_with = "crate::json::whole::map")]
     pub shifts: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
         u64,
@@ -697,6 +718,7 @@ pub struct SolveResponse {
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
+#[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct EvaluateRequest {
     /// Jobs that are not committed yet; a committed job may be named by candidates without being repeated here.
@@ -717,9 +739,15 @@ pub struct EvaluateRequest {
     /// takes turns with whom, and why.
     #[prost(bool, tag = "6")]
     pub predict: bool,
+    /// Only these fields of the answer, as paths of a google.protobuf.FieldMask that also lead through lists, such as
+    /// "ranked.mean_score". None, or "*": all. In JSON also one text with commas, and in HTTP a key of the query.
+    #[prost(string, repeated, tag = "7")]
+    #[serde(deserialize_with = "crate::json::paths")]
+    pub fields: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
+#[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Candidate {
     #[prost(string, tag = "1")]
@@ -730,6 +758,7 @@ pub struct Candidate {
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
+#[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct JobHosts {
     #[prost(string, tag = "1")]
@@ -861,19 +890,29 @@ pub struct JobShift {
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
+#[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CommitRequest {
     #[prost(message, repeated, tag = "1")]
     pub jobs: ::prost::alloc::vec::Vec<JobSpec>,
     /// Refuse unless the plan is at this version: a decision made on an old snapshot must not be committed blindly.
     #[prost(uint64, optional, tag = "2")]
+    #[serde(alias = "ifPlanVersion")]
+    #[serde(deserialize_with = "crate::json::whole::optional")]
     pub if_plan_version: ::core::option::Option<u64>,
     /// How long the jobs stay without a renewal, in milliseconds; 0 = until released. A report of the job's agent renews it.
     #[prost(uint64, tag = "3")]
+    #[serde(alias = "leaseMs")]
+    #[serde(deserialize_with = "crate::json::whole::one")]
     pub lease_ms: u64,
     /// Repeating a commit with the same key within the day answers as the first did.
     #[prost(string, tag = "4")]
+    #[serde(alias = "idempotencyKey")]
     pub idempotency_key: ::prost::alloc::string::String,
+    /// Only these fields of the answer, as in EvaluateRequest.
+    #[prost(string, repeated, tag = "5")]
+    #[serde(deserialize_with = "crate::json::paths")]
+    pub fields: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -892,6 +931,7 @@ pub struct CommitResponse {
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
+#[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReleaseRequest {
     #[prost(string, repeated, tag = "1")]
@@ -908,6 +948,7 @@ pub struct ReleaseResponse {
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
+#[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SetFabricRequest {
     /// antiphase.fabric/v1 (YAML).
@@ -925,6 +966,7 @@ pub struct SetFabricResponse {
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
+#[serde(deny_unknown_fields)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetFabricRequest {
     /// Only the counts, not the document.
@@ -948,11 +990,16 @@ pub struct GetFabricResponse {
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
+#[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListJobsRequest {
     /// Empty: all.
     #[prost(string, repeated, tag = "1")]
     pub jobs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Only these fields of the answer, as in EvaluateRequest.
+    #[prost(string, repeated, tag = "2")]
+    #[serde(deserialize_with = "crate::json::paths")]
+    pub fields: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -968,10 +1015,12 @@ pub struct ListJobsResponse {
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
+#[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListLinksRequest {
     /// 0: the default of 100.
     #[prost(uint32, tag = "1")]
+    #[serde(deserialize_with = "crate::json::whole::one")]
     pub limit: u32,
     /// Only these links, without those that carry no job; empty: the worst ones.
     #[prost(string, repeated, tag = "2")]
@@ -979,6 +1028,10 @@ pub struct ListLinksRequest {
     /// Add the demand of each job on each link.
     #[prost(bool, tag = "3")]
     pub demands: bool,
+    /// Only these fields of the answer, as in EvaluateRequest.
+    #[prost(string, repeated, tag = "4")]
+    #[serde(deserialize_with = "crate::json::paths")]
+    pub fields: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -994,6 +1047,7 @@ pub struct ListLinksResponse {
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
+#[serde(deny_unknown_fields)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListAgentsRequest {}
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -1005,6 +1059,7 @@ pub struct ListAgentsResponse {
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
+#[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListTurnsRequest {
     /// Only the groups of these jobs; empty: all groups, those first that were let go or are being tried, then the largest.
@@ -1012,7 +1067,12 @@ pub struct ListTurnsRequest {
     pub jobs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// Most groups; 0: the default of 100.
     #[prost(uint32, tag = "2")]
+    #[serde(deserialize_with = "crate::json::whole::one")]
     pub limit: u32,
+    /// Only these fields of the answer, as in EvaluateRequest.
+    #[prost(string, repeated, tag = "3")]
+    #[serde(deserialize_with = "crate::json::paths")]
+    pub fields: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -1031,17 +1091,21 @@ pub struct ListTurnsResponse {
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
+#[serde(deny_unknown_fields)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetPlanRequest {}
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
+#[serde(deny_unknown_fields)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListEventsRequest {
     /// After this sequence number.
     #[prost(uint64, tag = "1")]
+    #[serde(deserialize_with = "crate::json::whole::one")]
     pub after: u64,
     /// 0: the default of 100.
     #[prost(uint32, tag = "2")]
+    #[serde(deserialize_with = "crate::json::whole::one")]
     pub limit: u32,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -1056,13 +1120,16 @@ pub struct ListEventsResponse {
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
+#[serde(deny_unknown_fields)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WatchEventsRequest {
     #[prost(uint64, optional, tag = "1")]
+    #[serde(deserialize_with = "crate::json::whole::optional")]
     pub after: ::core::option::Option<u64>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
+#[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetTelemetryRequest {
     /// Hosts and jobs; both empty: all jobs and no host.
@@ -1072,9 +1139,11 @@ pub struct GetTelemetryRequest {
     pub jobs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// Seconds back from now; 0: the default of 300.
     #[prost(uint32, tag = "3")]
+    #[serde(deserialize_with = "crate::json::whole::one")]
     pub seconds: u32,
     /// All hosts that the service holds samples of.
     #[prost(bool, tag = "4")]
+    #[serde(alias = "allHosts")]
     pub all_hosts: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]

@@ -3,11 +3,15 @@
 use std::pin::Pin;
 
 use futures_util::{Stream, StreamExt as _, stream};
-use proto::v1alpha1::{self as pb, topology_server::Topology};
+use prost::Message;
+use proto::{
+    mask::Mask,
+    v1alpha1::{self as pb, topology_server::Topology},
+};
 use tonic::{Request, Response, Status};
 
 use crate::{
-    api::{Api, ApiError, Watcher},
+    api::{Api, ApiError, Kind, Watcher},
     role::Role,
     shutdown::Shutdown,
 };
@@ -92,6 +96,18 @@ impl Rpcs {
     }
 }
 
+/// The fields of the answer that a request names.
+///
+/// # Errors
+/// Names the path that leads nowhere.
+pub(crate) fn mask(message: &str, fields: &[String]) -> Result<Mask, ApiError> {
+    Mask::parse(message, fields).map_err(ApiError::invalid)
+}
+
+fn keep<M: Message + Default>(mask: &Mask, answer: M) -> Result<M, ApiError> {
+    mask.keep(answer).map_err(|e| ApiError::new(Kind::Internal, &e))
+}
+
 type Events = Pin<Box<dyn Stream<Item = Result<pb::Event, Status>> + Send>>;
 
 #[tonic::async_trait]
@@ -101,11 +117,20 @@ impl Topology for Rpcs {
     }
 
     async fn evaluate(&self, request: Request<pb::EvaluateRequest>) -> Result<Response<pb::EvaluateResponse>, Status> {
-        self.answer(request, |r| self.api.evaluate(r)).await
+        self.answer(request, async |r| {
+            let mask = mask("EvaluateResponse", &r.fields)?;
+            keep(&mask, self.api.evaluate(r).await?)
+        })
+        .await
     }
 
     async fn commit(&self, request: Request<pb::CommitRequest>) -> Result<Response<pb::CommitResponse>, Status> {
-        self.answer(request, |r| self.api.commit(r)).await
+        self.answer(request, async |r| {
+            // What cannot be answered is refused before anything changes.
+            let mask = mask("CommitResponse", &r.fields)?;
+            keep(&mask, self.api.commit(r).await?)
+        })
+        .await
     }
 
     async fn release(&self, request: Request<pb::ReleaseRequest>) -> Result<Response<pb::ReleaseResponse>, Status> {
@@ -121,11 +146,11 @@ impl Topology for Rpcs {
     }
 
     async fn list_jobs(&self, request: Request<pb::ListJobsRequest>) -> Result<Response<pb::ListJobsResponse>, Status> {
-        self.answer(request, async |r| self.api.jobs(&r).await).await
+        self.answer(request, async |r| keep(&mask("ListJobsResponse", &r.fields)?, self.api.jobs(&r).await?)).await
     }
 
     async fn list_links(&self, request: Request<pb::ListLinksRequest>) -> Result<Response<pb::ListLinksResponse>, Status> {
-        self.answer(request, async |r| self.api.links(&r).await).await
+        self.answer(request, async |r| keep(&mask("ListLinksResponse", &r.fields)?, self.api.links(&r).await?)).await
     }
 
     async fn list_agents(&self, request: Request<pb::ListAgentsRequest>) -> Result<Response<pb::ListAgentsResponse>, Status> {
@@ -133,7 +158,7 @@ impl Topology for Rpcs {
     }
 
     async fn list_turns(&self, request: Request<pb::ListTurnsRequest>) -> Result<Response<pb::ListTurnsResponse>, Status> {
-        self.answer(request, async |r| self.api.turns(&r).await).await
+        self.answer(request, async |r| keep(&mask("ListTurnsResponse", &r.fields)?, self.api.turns(&r).await?)).await
     }
 
     async fn get_plan(&self, request: Request<pb::GetPlanRequest>) -> Result<Response<pb::Plan>, Status> {

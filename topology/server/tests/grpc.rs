@@ -69,7 +69,7 @@ async fn refusals_have_their_codes() {
     assert!(bad == Code::InvalidArgument && message.contains("moon"), "{bad:?} {message}");
     let (stale, message) = code(client.commit(commit(vec![job("a", &["h1", "h5"])], Some(77))).await.unwrap_err());
     assert!(stale == Code::Aborted && message.contains("77"), "{stale:?} {message}");
-    let (missing, _) = code(client.list_jobs(pb::ListJobsRequest { jobs: vec!["moon".into()] }).await.unwrap_err());
+    let (missing, _) = code(client.list_jobs(pb::ListJobsRequest { jobs: vec!["moon".into()], ..Default::default() }).await.unwrap_err());
     assert_eq!(missing, Code::NotFound);
     let (mode, _) = code(client.evaluate(pb::EvaluateRequest { mode: 77, ..pb::EvaluateRequest::default() }).await.unwrap_err());
     assert_eq!(mode, Code::InvalidArgument);

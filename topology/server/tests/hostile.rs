@@ -300,7 +300,7 @@ async fn small_messages_that_become_large_are_refused_before_they_are_decoded() 
     let before = resident_kib(service.child.id());
     let channel = tonic::transport::Channel::from_shared(format!("http://{}", service.address)).unwrap().connect().await.unwrap();
     // On the wire an empty name and an empty job are the same two bytes.
-    let empty = pb::ListJobsRequest { jobs: vec![String::new(); 2_000_000] };
+    let empty = pb::ListJobsRequest { jobs: vec![String::new(); 2_000_000], ..Default::default() };
     for rpc in ["Commit", "Evaluate"] {
         let path: &'static str = format!("/antiphase.v1alpha1.Topology/{rpc}").leak();
         let to = move |mut request: axum::http::Request<tonic::body::Body>| {
@@ -313,10 +313,10 @@ async fn small_messages_that_become_large_are_refused_before_they_are_decoded() 
     }
     // RPCs that list names have a smaller limit.
     let mut client = TopologyClient::new(channel);
-    let names = pb::ListJobsRequest { jobs: vec!["a".repeat(100); 50_000] };
+    let names = pb::ListJobsRequest { jobs: vec!["a".repeat(100); 50_000], ..Default::default() };
     let status = client.list_jobs(names).await.unwrap_err();
     assert!(status.code() == tonic::Code::ResourceExhausted && status.message().contains("4 MiB"), "{status}");
-    let many = client.list_jobs(pb::ListJobsRequest { jobs: vec!["a".into(); 20_000] }).await.unwrap_err();
+    let many = client.list_jobs(pb::ListJobsRequest { jobs: vec!["a".into(); 20_000], ..Default::default() }).await.unwrap_err();
     assert!(many.code() == tonic::Code::InvalidArgument && many.message().contains("20000; at most 10000"), "{many}");
     let json = format!("{{\"jobs\":[{}{{}}]}}", "{},".repeat(1_000_000));
     for path in ["/v1alpha1/commit", "/v1alpha1/evaluate"] {
@@ -328,7 +328,7 @@ async fn small_messages_that_become_large_are_refused_before_they_are_decoded() 
 
     // A name that is given often is one.
     assert_eq!(service.commit("a", &["h1", "h5"]).0, 200);
-    let often = client.list_jobs(pb::ListJobsRequest { jobs: vec!["a".into(); 10_000] }).await.unwrap().into_inner();
+    let often = client.list_jobs(pb::ListJobsRequest { jobs: vec!["a".into(); 10_000], ..Default::default() }).await.unwrap().into_inner();
     assert_eq!(often.jobs.len(), 1);
 }
 

@@ -170,7 +170,8 @@ fn message(cluster: &Cluster<'_>, e: &Evaluation, explain: bool) -> pb::Evaluati
         }
     };
     let solved = e.outcome == Outcome::Solved;
-    let explanation = e.explain(cluster);
+    // Sentences are made for those who ask for them.
+    let explanation = || e.explain(cluster).iter().take(LINES_MAX).map(ToString::to_string).collect();
     pb::Evaluation {
         id: e.id.clone(),
         index: e.index as u32,
@@ -186,7 +187,7 @@ fn message(cluster: &Cluster<'_>, e: &Evaluation, explain: bool) -> pb::Evaluati
         time_interleaved: e.times.map(|t| t.interleaved),
         links: links(cluster, e),
         shifts: if solved { shifts(cluster, e) } else { Vec::new() },
-        explanation: if explain { explanation.iter().take(LINES_MAX).map(ToString::to_string).collect() } else { Vec::new() },
+        explanation: if explain { explanation() } else { Vec::new() },
         shared_links: e.shared_links as u32,
         time_free: e.compared.map(|c| c.free.time),
         time_by_turns: e.compared.map(|c| c.turns.time),

@@ -8,6 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures_util::{StreamExt as _, stream};
+use proto::mask::Mask;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::api::{ApiError, Kind};
@@ -48,6 +49,19 @@ impl Document {
     /// A message that cannot be written: our own bug.
     pub fn of<M: Serialize>(message: &M) -> Result<Self, ApiError> {
         serde_json::to_string(message).map(Self).map_err(|e| ApiError::new(Kind::Internal, &e))
+    }
+
+    /// The wanted fields of a message as JSON; the others are absent.
+    ///
+    /// # Errors
+    /// As [`Document::of`].
+    pub(super) fn masked<M: Serialize>(message: &M, mask: &Mask) -> Result<Self, ApiError> {
+        if mask.is_all() {
+            return Self::of(message);
+        }
+        let mut json = serde_json::to_value(message).map_err(|e| ApiError::new(Kind::Internal, &e))?;
+        mask.prune(&mut json);
+        Ok(Self(json.to_string()))
     }
 }
 
@@ -108,10 +122,10 @@ pub(super) fn text(bytes: Vec<u8>) -> Result<String, ApiError> {
     text.map_err(|e| ApiError::invalid(format!("body: byte {} is not UTF-8", e.utf8_error().valid_up_to())))
 }
 
-/// A message from a JSON body. Keys that are not known are ignored, as the schema says.
+/// A message from a JSON body.
 ///
 /// # Errors
-/// Not JSON, or not of this shape: line, column and value.
+/// Not JSON, or not of this shape, or a key that is not known: line, column and value or key.
 pub(super) fn message<M: DeserializeOwned>(text: &str) -> Result<M, ApiError> {
     serde_json::from_str(text).map_err(|e| {
         let full = e.to_string();

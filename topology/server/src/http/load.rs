@@ -185,7 +185,13 @@ mod tests {
         const JOB: Shape = Shape(&[(2, &MODEL)]);
         const COMMIT: Shape = Shape(&[(1, &JOB)]);
         let job = pb::JobSpec { id: "a".into(), model: Some(pb::Model::default()), hosts: vec![String::new(); 10], ..Default::default() };
-        let commit = pb::CommitRequest { jobs: vec![job; 3], lease_ms: 7, idempotency_key: "k".into(), if_plan_version: Some(1) };
+        let commit = pb::CommitRequest {
+            jobs: vec![job; 3],
+            lease_ms: 7,
+            idempotency_key: "k".into(),
+            if_plan_version: Some(1),
+            fields: Vec::new(),
+        };
         // Each job: itself, its model, its name and ten hosts; and the key.
         assert_eq!(wire(&commit.encode_to_vec(), &COMMIT), 3 * (2 * OBJECT_BYTES + 11 * VALUE_BYTES) + VALUE_BYTES);
         assert_eq!(wire(&[0x0a, 0x00].repeat(1_000), &COMMIT), 1_000 * OBJECT_BYTES);

@@ -11,7 +11,10 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post, put},
 };
-use proto::v1alpha1::{self as pb, topology_server::TopologyServer};
+use proto::{
+    mask::Mask,
+    v1alpha1::{self as pb, topology_server::TopologyServer},
+};
 
 use super::{
     answer::{Document, Picture, Rest, Text, message, text},
@@ -191,6 +194,18 @@ fn json<M: serde::Serialize>(message: &M) -> Answer {
     Document::of(message).map(IntoResponse::into_response)
 }
 
+fn masked<M: serde::Serialize>(mask: &Mask, message: &M) -> Answer {
+    Document::masked(message, mask).map(IntoResponse::into_response)
+}
+
+/// The query of a POST: the fields that are wanted, which may stand in the body too.
+fn asking(query: RawQuery) -> Result<Vec<String>, ApiError> {
+    let mut query = Query::parse(query.0.as_deref().unwrap_or(""))?;
+    let fields = query.list("fields");
+    query.finish()?;
+    Ok(fields)
+}
+
 /// Query of a read: the role, and the keys.
 pub(super) fn reading(caller: Caller, query: RawQuery) -> Result<Query, ApiError> {
     caller.require(Role::Read)?;
@@ -227,16 +242,35 @@ async fn solve(
     Ok(Document(shared.api.solve(request).await?.solution).into_response())
 }
 
-async fn evaluate(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
+async fn evaluate(
+    State(shared): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    query: RawQuery,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
     caller.require(Role::Evaluate)?;
-    let (request, _held) = read(&shared, &headers, body, false).await?;
-    json(&shared.api.evaluate(request).await?)
+    let mut fields = asking(query)?;
+    let (request, _held) = read::<pb::EvaluateRequest>(&shared, &headers, body, false).await?;
+    fields.extend_from_slice(&request.fields);
+    let mask = grpc::mask("EvaluateResponse", &fields)?;
+    masked(&mask, &shared.api.evaluate(request).await?)
 }
 
-async fn commit(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
+async fn commit(
+    State(shared): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    query: RawQuery,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
     caller.require(Role::Admin)?;
-    let (request, _held) = read(&shared, &headers, body, true).await?;
-    json(&shared.api.commit(request).await?)
+    let mut fields = asking(query)?;
+    let (request, _held) = read::<pb::CommitRequest>(&shared, &headers, body, true).await?;
+    fields.extend_from_slice(&request.fields);
+    // What cannot be answered is refused before anything changes.
+    let mask = grpc::mask("CommitResponse", &fields)?;
+    masked(&mask, &shared.api.commit(request).await?)
 }
 
 async fn release(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
@@ -267,18 +301,18 @@ async fn fabric(State(shared): State<Shared>, Extension(caller): Extension<Calle
 
 async fn jobs(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {
     let mut query = reading(caller, query)?;
-    let request = pb::ListJobsRequest { jobs: query.list("jobs") };
+    let request = pb::ListJobsRequest { jobs: query.list("jobs"), fields: query.list("fields") };
     query.finish()?;
-    json(&shared.api.jobs(&request).await?)
+    masked(&grpc::mask("ListJobsResponse", &request.fields)?, &shared.api.jobs(&request).await?)
 }
 
 async fn links(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {
     let mut query = reading(caller, query)?;
     let (limit, demands) = (query.number("limit")?.unwrap_or(0), query.flag("demands")?);
     // Whole values: a link's name may hold a comma.
-    let request = pb::ListLinksRequest { limit, links: query.values("links"), demands };
+    let request = pb::ListLinksRequest { limit, links: query.values("links"), demands, fields: query.list("fields") };
     query.finish()?;
-    json(&shared.api.links(&request).await?)
+    masked(&grpc::mask("ListLinksResponse", &request.fields)?, &shared.api.links(&request).await?)
 }
 
 async fn circles(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {
@@ -299,9 +333,10 @@ async fn agents(State(shared): State<Shared>, Extension(caller): Extension<Calle
 
 async fn turns(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {
     let mut query = reading(caller, query)?;
-    let request = pb::ListTurnsRequest { jobs: query.list("jobs"), limit: query.number("limit")?.unwrap_or(0) };
+    let (limit, fields) = (query.number("limit")?.unwrap_or(0), query.list("fields"));
+    let request = pb::ListTurnsRequest { jobs: query.list("jobs"), limit, fields };
     query.finish()?;
-    json(&shared.api.turns(&request).await?)
+    masked(&grpc::mask("ListTurnsResponse", &request.fields)?, &shared.api.turns(&request).await?)
 }
 
 async fn plan(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {

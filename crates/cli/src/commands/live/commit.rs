@@ -47,6 +47,7 @@ pub(crate) fn commit(args: &CommitArgs) -> Result<ExitCode, CliError> {
         if_plan_version: args.if_plan_version,
         lease_ms: args.lease.saturating_mul(1_000),
         idempotency_key: args.idempotency_key.clone(),
+        ..CommitRequest::default()
     };
     args.server.with(async |mut client: Client| {
         let answer = client.commit(request).await.map_err(refused)?.into_inner();

@@ -34,7 +34,7 @@ pub(crate) fn turns(args: &TurnsArgs) -> Result<ExitCode, CliError> {
     args.server.with(async |mut client: Client| {
         args.watch
             .print(async || {
-                let request = ListTurnsRequest { jobs: args.jobs.clone(), limit: args.limit };
+                let request = ListTurnsRequest { jobs: args.jobs.clone(), limit: args.limit, ..ListTurnsRequest::default() };
                 let answer = client.list_turns(request).await.map_err(refused)?.into_inner();
                 args.output.render(&answer, || text(&answer))
             })
