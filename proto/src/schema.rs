@@ -8,6 +8,12 @@ use prost_types::{FieldDescriptorProto, FileDescriptorSet, field_descriptor_prot
 /// The `.proto` files as a `FileDescriptorSet`, without their comments: what gRPC reflection hands out.
 pub const DESCRIPTOR: &[u8] = include_bytes!("generated/antiphase.v1alpha1.bin");
 
+/// The HTTP interface as OpenAPI 3.1, which the test `regenerate` keeps current.
+pub const OPENAPI: &str = include_str!("../openapi.json");
+
+/// The messages as JSON Schema (draft 2020-12), one definition for each; the test `regenerate` keeps it current.
+pub const JSON_SCHEMA: &str = include_str!("../schema.json");
+
 /// One field of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {

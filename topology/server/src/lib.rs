@@ -12,6 +12,7 @@ pub mod config;
 pub mod controller;
 pub mod events;
 pub mod grpc;
+mod health;
 pub mod http;
 pub mod links;
 pub mod logs;

@@ -74,7 +74,7 @@ struct Inner {
     reading: Arc<Semaphore>,
     /// One permit for each picture that may be drawn at the same time: a page that refreshes does not wait for questions.
     drawing: Arc<Semaphore>,
-    /// Readers of the event stream.
+    /// Open streams.
     watchers: Arc<AtomicU32>,
 }
 
@@ -276,10 +276,18 @@ fn unexpected(reply: &Reply) -> ApiError {
 pub struct Watcher {
     /// The reader.
     pub reader: crate::events::EventReader,
+    /// Taken for as long as the reader lives.
+    #[allow(dead_code, reason = "held, and given back when it is dropped")]
+    place: Place,
+}
+
+/// One of the streams that may be open at the same time (`limits.watchers`).
+#[derive(Debug)]
+pub struct Place {
     open: Arc<AtomicU32>,
 }
 
-impl Drop for Watcher {
+impl Drop for Place {
     fn drop(&mut self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
     }

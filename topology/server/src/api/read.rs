@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use fabric::{Fabric, NodeKind};
 use proto::v1alpha1 as pb;
 
-use super::{Api, ApiError, Kind, NAMES_MAX, Watcher, limit};
+use super::{Api, ApiError, Kind, NAMES_MAX, Place, Watcher, limit};
 use crate::scrape::Now;
 
 /// Links of one answer when the caller names no number, and at most.
@@ -97,13 +97,20 @@ impl Api {
     /// # Errors
     /// There are too many readers.
     pub fn watch(&self, after: Option<u64>) -> Result<Watcher, ApiError> {
+        Ok(Watcher { place: self.place()?, reader: self.0.events.reader(after) })
+    }
+
+    /// A place for one more stream.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn place(&self) -> Result<Place, ApiError> {
         let limit = self.config().limits.watchers;
-        let too_many = || ApiError::new(Kind::Exhausted, &format!("{limit} readers of events; no more are taken"));
-        // The count is taken before it is judged, so two readers cannot both get the last place.
+        let too_many = || ApiError::new(Kind::Exhausted, &format!("{limit} streams are open; no more are taken"));
+        // The count is taken before it is judged, so two readers cannot both get the last place; `Drop` gives it back.
+        let place = Place { open: Arc::clone(&self.0.watchers) };
         let open = self.0.watchers.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let watcher = Watcher { reader: self.0.events.reader(after), open: Arc::clone(&self.0.watchers) };
-        // The count falls again when the watcher is dropped.
-        if open < limit { Ok(watcher) } else { Err(too_many()) }
+        if open < limit { Ok(place) } else { Err(too_many()) }
     }
 
     /// Counters and iteration times.

@@ -1,5 +1,6 @@
 //! The routes. Each reads a request, asks [`Api`] and writes the answer.
 
+mod services;
 mod stream;
 
 use axum::{
@@ -65,6 +66,8 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
         .route("/v1alpha1/events", get(events))
         .route("/v1alpha1/events/stream", get(stream::events))
         .route("/v1alpha1/telemetry", get(telemetry))
+        .route("/openapi.json", get(|caller| schema(caller, proto::schema::OPENAPI)))
+        .route("/schema.json", get(|caller| schema(caller, proto::schema::JSON_SCHEMA)))
         .route("/metrics", get(metrics))
         .route("/healthz", get(health))
         .route("/readyz", get(ready))
@@ -76,6 +79,7 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
         .layer(middleware::from_fn_with_state(shared.clone(), count))
         .with_state(shared.clone())
         .merge(rpcs)
+        .merge(services::routes(&shared))
         .layer(middleware::from_fn_with_state(shared, in_time))
 }
 
@@ -361,6 +365,12 @@ async fn telemetry(State(shared): State<Shared>, Extension(caller): Extension<Ca
     };
     query.finish()?;
     json(&shared.api.telemetry(&request))
+}
+
+/// A description of the interface, which is the same for as long as the program.
+async fn schema(Extension(caller): Extension<Caller>, document: &'static str) -> Answer {
+    caller.require(Role::Read)?;
+    Ok(Document(document.to_owned()).into_response())
 }
 
 async fn metrics(State(shared): State<Shared>, Extension(caller): Extension<Caller>) -> Answer {

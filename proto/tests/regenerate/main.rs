@@ -1,11 +1,16 @@
-//! The committed code and the committed descriptor are what the `.proto` files say.
+//! The committed code, descriptor, OpenAPI document and JSON Schema are what the `.proto` files say.
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
+
+mod json_schema;
+mod openapi;
+mod schemas_fit;
+mod validator;
 
 use std::{collections::BTreeSet, fs, path::Path};
 
 use prost::Message as _;
 use prost_types::{
-    DescriptorProto, FieldDescriptorProto, FileDescriptorSet,
+    DescriptorProto, FieldDescriptorProto, FileDescriptorSet, MethodDescriptorProto,
     field_descriptor_proto::{Label, Type},
 };
 
@@ -31,11 +36,11 @@ fn messages(files: &FileDescriptorSet) -> impl Iterator<Item = &DescriptorProto>
     files.file.iter().flat_map(|file| &file.message_type)
 }
 
-/// The messages that stand in requests.
-fn requested(files: &FileDescriptorSet) -> BTreeSet<String> {
+/// The messages that are named by the methods, and those that stand in them.
+fn reachable(files: &FileDescriptorSet, of: impl Fn(&MethodDescriptorProto) -> Vec<String>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    let inputs = files.file.iter().flat_map(|file| &file.service).flat_map(|service| &service.method).map(|m| m.input_type().to_owned());
-    let mut left: Vec<String> = inputs.collect();
+    let methods = files.file.iter().flat_map(|file| &file.service).flat_map(|service| &service.method);
+    let mut left: Vec<String> = methods.flat_map(of).collect();
     while let Some(name) = left.pop() {
         let Some(message) = messages(files).find(|m| name == format!("{PACKAGE}{}", m.name())) else { continue };
         if found.insert(message.name().to_owned()) {
@@ -43,6 +48,11 @@ fn requested(files: &FileDescriptorSet) -> BTreeSet<String> {
         }
     }
     found
+}
+
+/// The messages that stand in requests.
+fn requested(files: &FileDescriptorSet) -> BTreeSet<String> {
+    reachable(files, |method| vec![method.input_type().to_owned()])
 }
 
 /// How a field of a request is read: the spelling of protobuf's own JSON too, whole numbers as text too, paths as one text too.
@@ -115,4 +125,18 @@ fn the_committed_code_is_current() {
         fs::read_to_string(COMMITTED).unwrap() == fresh,
         "{COMMITTED} is stale; run UPDATE_EXPECT=1 cargo test -p antiphase-proto --test regenerate"
     );
+}
+
+#[test]
+fn the_committed_openapi_and_schema_are_current() {
+    let files = protox::compile(FILES, ["."]).unwrap();
+    let requests = requested(&files);
+    for (path, fresh) in [("openapi.json", openapi::openapi(&files, &requests)), ("schema.json", openapi::schema(&files, &requests))] {
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
+            fs::write(path, serde_json::to_string_pretty(&fresh).unwrap() + "\n").unwrap();
+        }
+        // The order of keys is no part of a document, and depends on what else is built.
+        let committed: serde_json::Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+        assert!(committed == fresh, "{path} is stale; run UPDATE_EXPECT=1 cargo test -p antiphase-proto --test regenerate");
+    }
 }
