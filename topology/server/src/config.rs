@@ -2,6 +2,8 @@
 //!
 //! Every key is in the example `antiphase-topology.toml` beside this crate, with its default; a test keeps it so.
 
+mod extender;
+
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -11,6 +13,8 @@ use std::{
 use serde::Deserialize;
 use tracing::level_filters::LevelFilter;
 use units::{Nanos, OneLine};
+
+pub use extender::ExtenderConfig;
 
 use crate::{
     quic,
@@ -52,6 +56,8 @@ pub struct Config {
     pub agents: AgentsConfig,
     /// What the service takes at most.
     pub limits: LimitsConfig,
+    /// The verbs for schedulers of Kubernetes.
+    pub extender: ExtenderConfig,
     /// Lines on standard error.
     pub log: LogConfig,
 }
@@ -228,6 +234,7 @@ impl Default for Config {
             plan: PlanConfig::default(),
             agents: AgentsConfig::default(),
             limits: LimitsConfig::default(),
+            extender: ExtenderConfig::default(),
             log: LogConfig::default(),
         }
     }
@@ -388,6 +395,7 @@ impl Config {
         range("limits.stall_s", self.limits.stall_s, 1, 3_600)?;
         range("limits.evaluations", self.limits.evaluations, 1, 256)?;
         range("limits.watchers", self.limits.watchers, 0, 10_000)?;
+        range("extender.slower_percent", self.extender.slower_percent, 0, extender::SLOWER_PERCENT_MAX)?;
         // The text is parsed here only to refuse it early; `run` parses it again when it starts the controller.
         self.ecmp.parse::<fabric::route::Ecmp>().map_err(|e| ConfigError(format!("ecmp: {e}")))?;
         if self.state.as_os_str().is_empty() {
@@ -457,7 +465,8 @@ mod tests {
             ["listen", "state", "fabric", "ecmp", "control", "objective", "certificate", "key", "client_ca", "headroom_permille", "ttl_s"];
         let more = ["connections", "body_mib", "request_s", "stall_s", "evaluations", "watchers", "format", "level"];
         let agents = ["report_ms", "probe_ms", "silence_ms", "sessions"];
-        for key in keys.iter().chain(&more).chain(&agents) {
+        let extender = ["enabled", "job", "profile", "gpus", "hosts", "slower_percent"];
+        for key in keys.iter().chain(&more).chain(&agents).chain(&extender) {
             assert!(set.lines().any(|l| l.starts_with(&format!("{key} ="))), "{key} is not in the example");
         }
     }
@@ -485,7 +494,7 @@ mod tests {
     #[test]
     fn every_number_has_a_range() {
         let check = |text: &str| Config::parse(text).unwrap().check().map_err(|e| e.0);
-        let ranges: [(&str, &str, u64, u64); 12] = [
+        let ranges: [(&str, &str, u64, u64); 13] = [
             ("plan", "headroom_permille", 0, 200),
             ("plan", "ttl_s", 3, 3_600),
             ("agents", "report_ms", 100, 5_000),
@@ -498,6 +507,7 @@ mod tests {
             ("limits", "stall_s", 1, 3_600),
             ("limits", "evaluations", 1, 256),
             ("limits", "watchers", 0, 10_000),
+            ("extender", "slower_percent", 0, 1_000),
         ];
         for (table, key, least, most) in ranges {
             let at = |value: u64| check(&format!("[{table}]\n{key} = {value}\n"));

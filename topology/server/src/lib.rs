@@ -11,6 +11,7 @@ mod clock;
 pub mod config;
 pub mod controller;
 pub mod events;
+mod extender;
 pub mod grpc;
 mod health;
 pub mod http;

@@ -1,5 +1,6 @@
 //! The routes. Each reads a request, asks [`Api`] and writes the answer.
 
+mod extender;
 mod services;
 mod stream;
 
@@ -71,6 +72,7 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
         .route("/metrics", get(metrics))
         .route("/healthz", get(health))
         .route("/readyz", get(ready))
+        .merge(extender::routes())
         .merge(page::routes())
         .method_not_allowed_fallback(async || ApiError::new(Kind::Method, &"this path has no such method"))
         .fallback(async |request: Request| ApiError::new(Kind::NotFound, &format!("no path {:?}", request.uri().path())))

@@ -1,0 +1,176 @@
+//! What schedulers of Kubernetes are told of nodes: how much more time jobs lose with a pod here than on the best node.
+//!
+//! A pod is judged where its job's other pods stand: each node is a candidate that places the job on their hosts and on this node, and
+//! the candidates are evaluated as any others. Whatever is not known opens: all nodes are equal then, and the reason is told, because
+//! a scheduler that cannot ask must go on as if nobody had been asked.
+
+use std::collections::BTreeMap;
+
+use proto::v1alpha1 as pb;
+use serde::Deserialize;
+
+use crate::{
+    api::{Api, ApiError, Kind},
+    config::ExtenderConfig,
+    resolve::one_line,
+};
+
+/// Nodes of one request that are judged: as many as an evaluation takes candidates, which takes seconds.
+const NODES_MAX: usize = 1_000;
+/// Hosts of one job; an annotation that lists more is a mistake.
+const HOSTS_MAX: usize = 10_000;
+
+/// What is read of a pod (`v1.Pod`): its annotations and labels.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Pod {
+    metadata: Metadata,
+}
+
+/// What is read of the metadata of an object (`metav1.ObjectMeta`).
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Metadata {
+    /// The object's name.
+    pub(crate) name: String,
+    // Go writes maps that were never made as null.
+    annotations: Option<BTreeMap<String, String>>,
+    labels: Option<BTreeMap<String, String>>,
+}
+
+impl Pod {
+    /// What the pod says under a name, as an annotation or else as a label; nothing where it is empty.
+    pub(crate) fn says(&self, name: &str) -> Option<&str> {
+        let Metadata { annotations, labels, .. } = &self.metadata;
+        let said = [annotations, labels].into_iter().flatten().find_map(|map| map.get(name));
+        said.map(|text| text.trim()).filter(|text| !text.is_empty())
+    }
+}
+
+/// A pod that looks for a node.
+#[derive(Debug)]
+pub(crate) struct Question<'a> {
+    pub(crate) pod: &'a Pod,
+    /// Names of the nodes that it may stand on, each once.
+    pub(crate) nodes: Vec<String>,
+    /// Nodes on which the scheduler knows pods of the same job.
+    pub(crate) placed: Vec<String>,
+}
+
+/// Nodes in the order of the question, and why they are all equal where they are for want of knowledge.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Judged {
+    pub(crate) nodes: Vec<Node>,
+    /// Why nothing is said of the nodes; `None`: they were judged.
+    pub(crate) open: Option<String>,
+}
+
+/// One node.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) name: String,
+    /// How much more time all jobs lose than with the best node, as a share of one job's time: 0.1 is a tenth of an iteration of one
+    /// job, or a twentieth of two. A mean over all jobs would make every node of a large cluster equal.
+    pub(crate) slower: f64,
+}
+
+/// Judges the nodes of a question; whatever is not known opens.
+pub(crate) async fn judge(api: &Api, config: &ExtenderConfig, question: Question<'_>) -> Judged {
+    let equal = || question.nodes.iter().map(|name| Node { name: name.clone(), slower: 0.0 }).collect();
+    match losses(api, config, &question).await {
+        Ok(losses) => {
+            let best = losses.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+            // A node where the job stands already adds no link, so it is as good as the best.
+            let slower = |loss: &Option<f64>| loss.map_or(0.0, |loss| loss - best);
+            let nodes = question.nodes.iter().zip(&losses).map(|(name, loss)| Node { name: name.clone(), slower: slower(loss) });
+            Judged { nodes: nodes.collect(), open: None }
+        }
+        Err(problem) => {
+            // What a pod says may be of any length and anything.
+            let reason = one_line(&problem);
+            tracing::info!(reason, "extender: all nodes are equal");
+            Judged { nodes: equal(), open: Some(reason) }
+        }
+    }
+}
+
+/// What all jobs lose with the pod on each node, in iterations of one; `None` where the job stands already.
+async fn losses(api: &Api, config: &ExtenderConfig, question: &Question<'_>) -> Result<Vec<Option<f64>>, String> {
+    if question.nodes.len() > NODES_MAX {
+        return Err(format!("{} nodes; at most {NODES_MAX} are judged", question.nodes.len()));
+    }
+    let name = question.pod.says(&config.job).ok_or_else(|| format!("the pod has no annotation or label {:?}", config.job))?;
+    let placed = placed(api, config, question, name).await?;
+    if placed.is_empty() {
+        return Err(format!("no host is known of job {name:?}: its first pod sends to nobody"));
+    }
+    let hosts = |node: &String| placed.iter().chain([node]).cloned().collect();
+    let candidate =
+        |node: &String| pb::Candidate { id: node.clone(), placements: vec![pb::JobHosts { job: name.to_owned(), hosts: hosts(node) }] };
+    let candidates: Vec<pb::Candidate> = question.nodes.iter().filter(|node| !placed.contains(node)).map(candidate).collect();
+    if candidates.is_empty() {
+        return Ok(vec![None; question.nodes.len()]);
+    }
+    let request = pb::EvaluateRequest {
+        jobs: vec![spec(config, question.pod, name)?],
+        candidates,
+        objective: pb::Objective::Time.into(),
+        predict: true,
+        ..pb::EvaluateRequest::default()
+    };
+    let answer = api.evaluate(request).await.map_err(|e| e.message)?;
+    let mut losses = BTreeMap::new();
+    for evaluation in answer.ranked {
+        let loss = loss(&evaluation).ok_or_else(|| format!("node {:?}: no times are predicted {}", evaluation.id, evaluation.reason))?;
+        losses.insert(evaluation.id, loss);
+    }
+    Ok(question.nodes.iter().map(|node| losses.get(node).copied()).collect())
+}
+
+/// By how much the predicted iterations of all jobs are longer than alone, in sum.
+fn loss(evaluation: &pb::Evaluation) -> Option<f64> {
+    let of = |job: &pb::JobShift| Some(job.interleaved_ns? as f64 / job.solo_ns.filter(|solo| *solo > 0)? as f64 - 1.0);
+    evaluation.time_interleaved?;
+    evaluation.shifts.iter().map(of).sum()
+}
+
+/// Where pods of the job stand: as the scheduler knows, as the pod says, and as the job is committed.
+async fn placed(api: &Api, config: &ExtenderConfig, question: &Question<'_>, name: &str) -> Result<Vec<String>, String> {
+    let said = question.pod.says(&config.hosts).unwrap_or_default().split(',').map(str::trim).filter(|host| !host.is_empty());
+    let one = pb::ListJobsRequest { jobs: vec![name.to_owned()], ..pb::ListJobsRequest::default() };
+    // A job that is not committed has no hosts that we know of.
+    let committed = api.jobs(&one).await.map(|answer| answer.jobs).unwrap_or_default();
+    let committed = committed.iter().flat_map(|job| &job.hosts).map(String::as_str);
+    let mut placed: Vec<String> = Vec::new();
+    for host in committed.chain(said).chain(question.placed.iter().map(String::as_str)) {
+        if !placed.iter().any(|known| known == host) {
+            placed.push(host.to_owned());
+        }
+        if placed.len() > HOSTS_MAX {
+            return Err(format!("job {name:?} has more than {HOSTS_MAX} hosts"));
+        }
+    }
+    Ok(placed)
+}
+
+/// The pod's job as it would be committed.
+fn spec(config: &ExtenderConfig, pod: &Pod, name: &str) -> Result<pb::JobSpec, String> {
+    let profile = pod.says(&config.profile).ok_or_else(|| format!("the pod has no annotation or label {:?}", config.profile))?;
+    let gpus = pod.says(&config.gpus).map(|text| text.parse::<u32>().map_err(|_| format!("{}: {text:?} is no number", config.gpus)));
+    let gpus = gpus.transpose()?;
+    let spec = pb::JobSpec { id: name.to_owned(), ..pb::JobSpec::default() };
+    if profile.starts_with('{') {
+        return Ok(pb::JobSpec { profile: Some(profile.to_owned()), ..spec });
+    }
+    let model = pb::Model { name: profile.to_owned(), gpus_per_host: gpus, ..pb::Model::default() };
+    Ok(pb::JobSpec { model: Some(model), ..spec })
+}
+
+/// The verbs are served only where the configuration says so.
+///
+/// # Errors
+/// They are off.
+pub(crate) fn enabled(config: &ExtenderConfig) -> Result<(), ApiError> {
+    let off = || ApiError::new(Kind::NotFound, &"the verbs for Kubernetes are off");
+    if config.enabled { Ok(()) } else { Err(off().hint("extender.enabled in the configuration")) }
+}
