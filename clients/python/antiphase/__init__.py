@@ -1,0 +1,44 @@
+"""Client of the Antiphase topology service. See README.md of this package."""
+
+from .calls import Retries
+from .client import AsyncClient, Client
+from .errors import (
+    AntiphaseError,
+    Conflict,
+    Exhausted,
+    Forbidden,
+    Internal,
+    InvalidRequest,
+    NotFound,
+    Precondition,
+    Refused,
+    TimedOut,
+    TooLarge,
+    Unavailable,
+    Unreachable,
+)
+from .messages import Candidate, JobHosts, JobSpec, Model
+
+__version__ = "0.1.0"
+__all__ = [
+    "AntiphaseError",
+    "AsyncClient",
+    "Candidate",
+    "Client",
+    "Conflict",
+    "Exhausted",
+    "Forbidden",
+    "Internal",
+    "InvalidRequest",
+    "JobHosts",
+    "JobSpec",
+    "Model",
+    "NotFound",
+    "Precondition",
+    "Refused",
+    "Retries",
+    "TimedOut",
+    "TooLarge",
+    "Unavailable",
+    "Unreachable",
+]

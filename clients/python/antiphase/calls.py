@@ -1,0 +1,130 @@
+"""What can be asked: method, path and body of each request, and what its answer is."""
+
+from __future__ import annotations
+
+import json
+import random
+import uuid
+from dataclasses import dataclass
+from typing import Any, Callable, Generic, Iterable, Iterator, Mapping, Optional, Sequence, TypeVar
+from urllib.parse import urlencode
+
+from . import messages as m
+from .message import Message
+
+T = TypeVar("T")
+A = TypeVar("A", bound=Message)
+
+_ROOT = "/v1alpha1/"
+
+
+@dataclass(frozen=True)
+class Retries:
+    """How often a request is sent that found nobody or that was refused for now, and how long is waited before each time."""
+
+    attempts: int = 4
+    """How often at most, the first time included."""
+    first_s: float = 0.1
+    """The first wait; each next one is twice as long."""
+    most_s: float = 2.0
+    """No wait is longer."""
+
+    def waits(self) -> Iterator[float]:
+        """The waits between attempts, each shortened by chance, so that those who failed together do not come back together."""
+        for n in range(self.attempts - 1):
+            yield min(self.most_s, self.first_s * 2**n) * random.uniform(0.5, 1.0)
+
+
+@dataclass(frozen=True)
+class Call(Generic[T]):
+    """One request."""
+
+    method: str
+    path: str
+    read: Callable[[bytes], T]
+    body: Optional[bytes] = None
+    kind: str = "application/json"
+
+
+def _reader(answer: type[A]) -> Callable[[bytes], A]:
+    return lambda body: answer.from_json(json.loads(body))
+
+
+def _get(name: str, keys: Mapping[str, Any], answer: type[A]) -> Call[A]:
+    pairs: list[tuple[str, str]] = []
+    for key, value in keys.items():
+        several = value if isinstance(value, (list, tuple)) else [value]
+        pairs += [(key, str(one).lower() if isinstance(one, bool) else str(one)) for one in several if one not in (None, False, 0)]
+    return Call("GET", f"{_ROOT}{name}" + (f"?{urlencode(pairs)}" if pairs else ""), _reader(answer))
+
+
+def _post(name: str, message: Message, answer: type[A]) -> Call[A]:
+    return Call("POST", _ROOT + name, _reader(answer), json.dumps(message.to_json()).encode())
+
+
+def evaluate(
+    jobs: Iterable[m.JobSpec], candidates: Iterable[m.Candidate], objective: m.Objective, predict: bool, explain: bool, fields: Sequence[str]
+) -> Call[m.EvaluateResponse]:
+    request = m.EvaluateRequest(
+        jobs=list(jobs), candidates=list(candidates), objective=objective, predict=predict, explain=explain, fields=list(fields)
+    )
+    return _post("evaluate", request, m.EvaluateResponse)
+
+
+def commit(
+    jobs: Iterable[m.JobSpec], if_plan_version: Optional[int], lease_ms: int, idempotency_key: Optional[str], fields: Sequence[str]
+) -> Call[m.CommitResponse]:
+    # With a key a repetition is answered as the first one was, so a commit whose answer was lost can be sent again.
+    key = uuid.uuid4().hex if idempotency_key is None else idempotency_key
+    request = m.CommitRequest(
+        jobs=list(jobs), if_plan_version=if_plan_version, lease_ms=lease_ms, idempotency_key=key, fields=list(fields)
+    )
+    return _post("commit", request, m.CommitResponse)
+
+
+def release(jobs: Iterable[str]) -> Call[m.ReleaseResponse]:
+    return _post("release", m.ReleaseRequest(jobs=list(jobs)), m.ReleaseResponse)
+
+
+def solve(scenario: Mapping[str, Any], mode: str) -> Call[dict[str, Any]]:
+    def read(body: bytes) -> dict[str, Any]:
+        solution: dict[str, Any] = json.loads(body)
+        return solution
+
+    return Call("POST", f"{_ROOT}solve?{urlencode({'mode': mode})}", read, json.dumps(scenario).encode())
+
+
+def set_fabric(text: str) -> Call[m.SetFabricResponse]:
+    return Call("PUT", _ROOT + "fabric", _reader(m.SetFabricResponse), text.encode(), "application/yaml")
+
+
+def fabric(summary: bool) -> Call[m.GetFabricResponse]:
+    return _get("fabric", {"summary": summary}, m.GetFabricResponse)
+
+
+def jobs(names: Sequence[str], fields: Sequence[str]) -> Call[m.ListJobsResponse]:
+    return _get("jobs", {"jobs": list(names), "fields": list(fields)}, m.ListJobsResponse)
+
+
+def links(names: Sequence[str], limit: int, demands: bool, fields: Sequence[str]) -> Call[m.ListLinksResponse]:
+    return _get("links", {"links": list(names), "limit": limit, "demands": demands, "fields": list(fields)}, m.ListLinksResponse)
+
+
+def agents() -> Call[m.ListAgentsResponse]:
+    return _get("agents", {}, m.ListAgentsResponse)
+
+
+def turns(names: Sequence[str], limit: int, fields: Sequence[str]) -> Call[m.ListTurnsResponse]:
+    return _get("turns", {"jobs": list(names), "limit": limit, "fields": list(fields)}, m.ListTurnsResponse)
+
+
+def plan() -> Call[m.Plan]:
+    return _get("plan", {}, m.Plan)
+
+
+def events(after: int, limit: int) -> Call[m.ListEventsResponse]:
+    return _get("events", {"after": after, "limit": limit}, m.ListEventsResponse)
+
+
+def ready() -> Call[None]:
+    return Call("GET", "/readyz", lambda _: None)

@@ -1,0 +1,331 @@
+"""Against a real service, whose address is in ANTIPHASE_URL, and against a stand-in that fails in ways that a service seldom does."""
+
+import asyncio
+import json
+import os
+import socket
+import threading
+import time
+import unittest
+from typing import Any, Callable, Coroutine, Optional
+
+from antiphase import (
+    AntiphaseError,
+    AsyncClient,
+    Candidate,
+    Client,
+    Conflict,
+    Exhausted,
+    Forbidden,
+    InvalidRequest,
+    JobHosts,
+    JobSpec,
+    Model,
+    NotFound,
+    Refused,
+    Retries,
+    Unavailable,
+    Unreachable,
+)
+from antiphase import messages as m
+from antiphase import wire
+
+URL = os.environ["ANTIPHASE_URL"]
+Script = Callable[[bytes], Optional[bytes]]
+QUICK = Retries(attempts=3, first_s=0.001, most_s=0.002)
+
+
+def job(name: str, *hosts: str) -> JobSpec:
+    return JobSpec(id=name, model=Model(name="vgg16"), hosts=list(hosts))
+
+
+def candidate(name: str, job_name: str, *hosts: str) -> Candidate:
+    return Candidate(id=name, placements=[JobHosts(job=job_name, hosts=list(hosts))])
+
+
+class StandIn:
+    """Answers each connection by the next of its scripts; what it was sent is kept."""
+
+    def __init__(self, *scripts: Script) -> None:
+        self.heard: list[bytes] = []
+        self._scripts = list(scripts)
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        for script in self._scripts:
+            connection, _ = self._socket.accept()
+            with connection:
+                self.heard.append(request_of(connection))
+                answer = script(self.heard[-1])
+                if answer is not None:
+                    connection.sendall(answer)
+        self._socket.close()
+
+
+def request_of(connection: socket.socket) -> bytes:
+    data = b""
+    while b"\r\n\r\n" not in data:
+        part = connection.recv(1 << 16)
+        if not part:
+            return data
+        data += part
+    head, _, body = data.partition(b"\r\n\r\n")
+    length = next((int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")), 0)
+    while len(body) < length:
+        body += connection.recv(1 << 16)
+    return head + b"\r\n\r\n" + body
+
+
+def body_of(request: bytes) -> Any:
+    return json.loads(request.partition(b"\r\n\r\n")[2])
+
+
+def answer(status: int, body: bytes) -> bytes:
+    return f"HTTP/1.1 {status} X\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
+
+
+def saying(data: bytes) -> Script:
+    return lambda _: data
+
+
+def lost(_: bytes) -> Optional[bytes]:
+    return None
+
+
+def carried_out_and_lost(request: bytes) -> Optional[bytes]:
+    """The service does it, and the answer never comes."""
+    host, port = URL.removeprefix("http://").rsplit(":", 1)
+    with socket.create_connection((host, int(port))) as real:
+        real.sendall(request)
+        while real.recv(1 << 16):
+            pass
+    return None
+
+
+def passed_on(request: bytes) -> Optional[bytes]:
+    host, port = URL.removeprefix("http://").rsplit(":", 1)
+    parts = []
+    with socket.create_connection((host, int(port))) as real:
+        real.sendall(request)
+        while part := real.recv(1 << 16):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def refusal(status: int, code: str) -> Script:
+    return lambda _: answer(status, json.dumps({"code": code, "message": "not now", "hint": "try again"}).encode())
+
+
+class RealService(unittest.TestCase):
+    def setUp(self) -> None:
+        self.client = Client(URL)
+        names = [one.id for one in self.client.jobs().jobs]
+        if names:
+            self.client.release(names)
+
+    def test_a_round(self) -> None:
+        client = self.client
+        client.ready()
+        first = client.commit([job("a", "h1", "h5"), job("c", "h3", "h7")])
+        self.assertEqual(sorted(slot.job for slot in first.slots), ["a", "c"])
+        ranked = client.evaluate(
+            [job("b")], [candidate("x", "b", "h2", "h6"), candidate("y", "b", "h9", "h10")], objective="time", predict=True, explain=True
+        )
+        self.assertEqual({one.id for one in ranked.ranked}, {"x", "y"})
+        by_id = {one.id: one for one in ranked.ranked}
+        apart, crossing = by_id["y"], by_id["x"]
+        self.assertEqual((len(by_id), apart.outcome, crossing.outcome), (2, "solved", "solved"))
+        self.assertIsInstance(apart.time_interleaved, float)
+        self.assertIsInstance(crossing.links[0], m.LinkScore)
+        self.assertIsInstance(crossing.shifts[0], m.JobShift)
+        self.assertTrue(crossing.explanation)
+        few = client.evaluate([job("b")], [candidate("x", "b", "h2", "h6")], fields=["ranked.id", "plan_version"])
+        self.assertEqual(few, m.EvaluateResponse(ranked=[m.Evaluation(id="x")], plan_version=first.plan_version))
+        second = client.commit([job("b", "h9", "h10")], if_plan_version=ranked.plan_version, lease_ms=600_000)
+        self.assertGreater(second.plan_version, first.plan_version)
+        listed = client.jobs(["b"]).jobs[0]
+        self.assertEqual((listed.hosts, listed.lease_expires_ns > 0), (["h9", "h10"], True))
+        self.assertEqual(len(client.plan().slots), 3)
+        links = client.links(limit=1, demands=True).links
+        self.assertTrue(len(links) == 1 and links[0].demands[0].phases)
+        self.assertEqual(client.links([links[0].id]).links[0].id, links[0].id)
+        self.assertEqual(client.agents().agents, [])
+        self.assertEqual(client.turns().plan_version, second.plan_version)
+        self.assertTrue(any(event.kind == "committed" for event in client.events(limit=100).events))
+        summary = client.fabric(summary=True)
+        self.assertEqual((summary.hosts, summary.fabric), (24, ""))
+        self.assertEqual(client.release(["b", "moon"]).unknown, ["moon"])
+
+    def test_refusals_are_the_one_line_of_the_service(self) -> None:
+        client = self.client
+        committed = client.commit([job("a", "h1", "h5")])
+        with self.assertRaises(Conflict) as conflict:
+            client.commit([job("b", "h2", "h6")], if_plan_version=committed.plan_version - 1)
+        self.assertEqual((conflict.exception.code, conflict.exception.status), ("conflict", 409))
+        with self.assertRaises(InvalidRequest) as invalid:
+            client.commit([job("b", "moon", "h6")])
+        self.assertIn("moon", str(invalid.exception))
+        self.assertNotIn("\n", str(invalid.exception))
+        with self.assertRaises(NotFound):
+            client.jobs(["moon"])
+        with self.assertRaises(InvalidRequest) as path:
+            client.evaluate(fields=["ranked.moon"])
+        self.assertIn("ranked.moon", str(path.exception))
+        with self.assertRaises(ValueError):
+            Client("ftp://x")
+
+    def test_a_commit_whose_answer_is_lost_is_carried_out_once(self) -> None:
+        between = StandIn(carried_out_and_lost, lost, passed_on)
+        before = self.client.plan().plan_version
+        done = Client(between.url, retries=QUICK).commit([job("a", "h1", "h5")], if_plan_version=before)
+        # The plan moved once, although the service was told twice: else the second time would have been a conflict.
+        self.assertEqual((done.plan_version, self.client.plan().plan_version), (before + 1, before + 1))
+        keys = [body_of(request)["idempotency_key"] for request in between.heard]
+        self.assertTrue(len(keys) == 3 and len(set(keys)) == 1 and len(keys[0]) > 16, keys)
+
+    def test_the_same_under_asyncio(self) -> None:
+        async def round_trip() -> None:
+            client = AsyncClient(URL)
+            await client.ready()
+            committed = await client.commit([job("a", "h1", "h5")])
+            answers = await asyncio.gather(*(client.evaluate([job("b")], [candidate("x", "b", "h2", "h6")]) for _ in range(8)))
+            self.assertEqual({one.plan_version for one in answers}, {committed.plan_version})
+            with self.assertRaises(Conflict):
+                await client.commit([job("b", "h2", "h6")], if_plan_version=committed.plan_version - 1)
+            self.assertEqual((await client.release(["a"])).unknown, [])
+            between = StandIn(carried_out_and_lost, passed_on)
+            before = (await client.plan()).plan_version
+            done = await AsyncClient(between.url, retries=QUICK).commit([job("a", "h1", "h5")], if_plan_version=before)
+            self.assertEqual(done.plan_version, before + 1)
+
+        asyncio.run(round_trip())
+
+    def test_a_scenario_and_a_fabric(self) -> None:
+        phases = [{"start": 0, "end": 50, "rate_mbps": 40_000}]
+        jobs = [{"id": name, "period_ticks": 100, "links": ["l"], "phases": phases} for name in ("a", "b")]
+        scenario = {"schema": "antiphase.scenario/v1", "tick_ns": 1_000_000, "links": [{"id": "l", "capacity_mbps": 50_000}], "jobs": jobs}
+        self.assertEqual(self.client.solve(scenario)["outcome"], "solved")
+        text = self.client.fabric()
+        self.assertEqual(self.client.set_fabric(text.fabric).fabric_version, text.fabric_version + 1)
+
+
+def both(test: Callable[[Callable[..., Any]], None]) -> Callable[[unittest.TestCase], None]:
+    """Runs a test with the client that waits and with the one for asyncio."""
+
+    def plan(url: str, **more: Any) -> m.Plan:
+        return Client(url, **more).plan()
+
+    def plan_async(url: str, **more: Any) -> m.Plan:
+        call: Coroutine[Any, Any, m.Plan] = AsyncClient(url, **more).plan()
+        return asyncio.run(call)
+
+    def run(self: unittest.TestCase) -> None:
+        for one in (plan, plan_async):
+            with self.subTest(one.__name__):
+                test(one)
+
+    return run
+
+
+class Trouble(unittest.TestCase):
+    @both
+    def test_what_may_pass_is_tried_again(plan: Callable[..., Any]) -> None:
+        stand_in = StandIn(refusal(503, "unavailable"), refusal(429, "exhausted"), lambda _: answer(200, b'{"plan_version": 7, "moon": 1}'))
+        assert plan(stand_in.url, retries=QUICK).plan_version == 7
+        assert len(stand_in.heard) == 3
+
+    @both
+    def test_what_does_not_pass_is_raised_at_once(plan: Callable[..., Any]) -> None:
+        for status, code, kind in [(403, "forbidden", Forbidden), (400, "invalid", InvalidRequest), (418, "new_word", Refused)]:
+            stand_in = StandIn(refusal(status, code))
+            try:
+                plan(stand_in.url, retries=QUICK)
+            except kind as error:
+                assert str(error) == "not now (try again)", error
+            else:
+                raise AssertionError(code)
+            assert len(stand_in.heard) == 1
+
+    @both
+    def test_attempts_end(plan: Callable[..., Any]) -> None:
+        cases: list[tuple[Script, type[AntiphaseError]]] = [
+            (refusal(503, "unavailable"), Unavailable),
+            (refusal(429, "exhausted"), Exhausted),
+            (lost, Unreachable),
+        ]
+        for script, kind in cases:
+            stand_in = StandIn(script, script, script, script)
+            try:
+                plan(stand_in.url, retries=QUICK)
+            except kind:
+                pass
+            else:
+                raise AssertionError(kind)
+            assert len(stand_in.heard) == 3, "one more attempt than allowed"
+
+    @both
+    def test_answers_that_are_none_are_unreachable(plan: Callable[..., Any]) -> None:
+        cut = answer(200, b'{"plan_version": 7}')[:-3]
+        chunks = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+        for bad in [b"", b"SSH-2.0-x\r\n\r\n", cut, answer(200, b"{"), answer(200, b"[]"), chunks, chunks + b"5\r\nab", chunks + b"zz\r\n\r\n"]:
+            try:
+                plan(StandIn(saying(bad)).url, retries=Retries(attempts=1))
+            except Unreachable as error:
+                assert "\n" not in str(error), error
+            else:
+                raise AssertionError(bad)
+        good = chunks + b'9\r\n{"plan_ve\r\na;x=y\r\nrsion": 7}\r\n0\r\n\r\n'
+        assert plan(StandIn(saying(good)).url).plan_version == 7
+        # A proxy may say no in words of its own.
+        try:
+            plan(StandIn(lambda _: answer(502, b"<html>\nBad gateway")).url)
+        except AntiphaseError as error:
+            assert str(error) == "HTTP status 502: <html> Bad gateway", error
+
+    @both
+    def test_an_answer_that_never_ends_is_given_up(plan: Callable[..., Any]) -> None:
+        began = time.monotonic()
+        release = threading.Event()
+
+        def silent(_: bytes) -> Optional[bytes]:
+            release.wait(30)
+            return None
+
+        try:
+            plan(StandIn(silent).url, timeout_s=0.2, retries=Retries(attempts=1))
+        except Unreachable as error:
+            assert "127.0.0.1" in str(error), error
+        else:
+            raise AssertionError("an answer came")
+        finally:
+            release.set()
+        assert time.monotonic() - began < 10
+
+    @both
+    def test_an_answer_beyond_the_limit_is_given_up(plan: Callable[..., Any]) -> None:
+        limit, wire.ANSWER_BYTES_MAX = wire.ANSWER_BYTES_MAX, 1_000
+        try:
+            plan(StandIn(lambda _: answer(200, b" " * 5_000)).url, retries=Retries(attempts=1))
+        except Unreachable as error:
+            assert "1000 bytes" in str(error), error
+        else:
+            raise AssertionError("it was taken")
+        finally:
+            wire.ANSWER_BYTES_MAX = limit
+
+    def test_waits_grow_and_are_bounded(self) -> None:
+        waits = list(Retries(attempts=8, first_s=0.1, most_s=1.0).waits())
+        self.assertEqual(len(waits), 7)
+        for n, wait in enumerate(waits):
+            most = min(1.0, 0.1 * 2**n)
+            self.assertTrue(most / 2 <= wait <= most, (n, wait))
+
+    def test_a_default_is_left_out_and_a_zero_that_was_said_is_not(self) -> None:
+        self.assertEqual(m.CommitRequest(if_plan_version=0).to_json(), {"if_plan_version": 0})
+        self.assertEqual(m.EvaluateRequest(jobs=[job("a")]).to_json(), {"jobs": [{"id": "a", "model": {"name": "vgg16"}}]})
+
+
+if __name__ == "__main__":
+    unittest.main()
