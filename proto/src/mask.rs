@@ -75,6 +75,15 @@ impl Mask {
         self.0.is_empty()
     }
 
+    /// What is wanted of the message in a field; `None`: the field is not wanted.
+    #[must_use]
+    pub fn inside(&self, field: &str) -> Option<&Self> {
+        if self.is_all() {
+            return Some(self);
+        }
+        self.0.values().find(|wanted| wanted.name == field).map(|wanted| &wanted.inner)
+    }
+
     fn add(&mut self, steps: &[&'static Field]) {
         let mut at = self;
         for (i, step) in steps.iter().enumerate() {
@@ -135,11 +144,11 @@ impl Mask {
         match json {
             Value::Array(items) => items.iter_mut().for_each(|item| self.prune(item)),
             Value::Object(fields) => fields.retain(|name, value| {
-                let wanted = self.0.values().find(|wanted| wanted.name == name);
-                if let Some(wanted) = wanted {
-                    wanted.inner.prune(value);
+                let inner = self.inside(name);
+                if let Some(inner) = inner {
+                    inner.prune(value);
                 }
-                wanted.is_some()
+                inner.is_some()
             }),
             _ => {}
         }

@@ -61,6 +61,10 @@ fn no_path_and_a_star_want_all_and_a_message_wants_its_fields() {
     assert_eq!(mask(&["ranked", "ranked.id"]), mask(&["ranked"]));
     assert_eq!(mask(&["ranked.id", "ranked"]), mask(&["ranked"]));
     assert_eq!(mask(&["ranked.meanScore"]), mask(&["ranked.mean_score"]));
+    let some = mask(&["ranked.links", "plan_version"]);
+    let inside = |of: &Mask, name: &str| of.inside(name).cloned();
+    assert_eq!((inside(&some, "elapsed_us"), inside(&mask(&[]), "ranked")), (None, Some(Mask::default())));
+    assert!(inside(&some, "ranked").is_some_and(|ranked| !ranked.is_all() && inside(&ranked, "links").is_some_and(|links| links.is_all())));
 }
 
 #[test]

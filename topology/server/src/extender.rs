@@ -4,7 +4,7 @@
 //! the candidates are evaluated as any others. Whatever is not known opens: all nodes are equal then, and the reason is told, because
 //! a scheduler that cannot ask must go on as if nobody had been asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proto::v1alpha1 as pb;
 use serde::Deserialize;
@@ -17,8 +17,11 @@ use crate::{
 
 /// Nodes of one request that are judged: as many as an evaluation takes candidates, which takes seconds.
 const NODES_MAX: usize = 1_000;
-/// Hosts of one job; an annotation that lists more is a mistake.
-const HOSTS_MAX: usize = 10_000;
+/// Hosts in all candidates of one request: a job of 1,000 hosts on 1,000 nodes, which takes some 50 MB while it is judged.
+const PLACES_MAX: usize = 1_000_000;
+
+/// What is read of an evaluation: the rest of a thousand candidates would be hundreds of megabytes.
+const FIELDS: [&str; 4] = ["ranked.id", "ranked.reason", "ranked.time_interleaved", "ranked.shifts"];
 
 /// What is read of a pod (`v1.Pod`): its annotations and labels.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -100,9 +103,12 @@ async fn losses(api: &Api, config: &ExtenderConfig, question: &Question<'_>) -> 
         return Err(format!("{} nodes; at most {NODES_MAX} are judged", question.nodes.len()));
     }
     let name = question.pod.says(&config.job).ok_or_else(|| format!("the pod has no annotation or label {:?}", config.job))?;
-    let placed = placed(api, config, question, name).await?;
+    let placed = placed(api, config, question, name).await;
     if placed.is_empty() {
         return Err(format!("no host is known of job {name:?}: its first pod sends to nobody"));
+    }
+    if placed.len().saturating_mul(question.nodes.len()) > PLACES_MAX {
+        return Err(format!("job {name:?}: {} hosts and {} nodes are too many", placed.len(), question.nodes.len()));
     }
     let hosts = |node: &String| placed.iter().chain([node]).cloned().collect();
     let candidate =
@@ -116,6 +122,7 @@ async fn losses(api: &Api, config: &ExtenderConfig, question: &Question<'_>) -> 
         candidates,
         objective: pb::Objective::Time.into(),
         predict: true,
+        fields: FIELDS.map(str::to_owned).to_vec(),
         ..pb::EvaluateRequest::default()
     };
     let answer = api.evaluate(request).await.map_err(|e| e.message)?;
@@ -135,22 +142,15 @@ fn loss(evaluation: &pb::Evaluation) -> Option<f64> {
 }
 
 /// Where pods of the job stand: as the scheduler knows, as the pod says, and as the job is committed.
-async fn placed(api: &Api, config: &ExtenderConfig, question: &Question<'_>, name: &str) -> Result<Vec<String>, String> {
+async fn placed(api: &Api, config: &ExtenderConfig, question: &Question<'_>, name: &str) -> Vec<String> {
     let said = question.pod.says(&config.hosts).unwrap_or_default().split(',').map(str::trim).filter(|host| !host.is_empty());
     let one = pb::ListJobsRequest { jobs: vec![name.to_owned()], ..pb::ListJobsRequest::default() };
     // A job that is not committed has no hosts that we know of.
     let committed = api.jobs(&one).await.map(|answer| answer.jobs).unwrap_or_default();
     let committed = committed.iter().flat_map(|job| &job.hosts).map(String::as_str);
-    let mut placed: Vec<String> = Vec::new();
-    for host in committed.chain(said).chain(question.placed.iter().map(String::as_str)) {
-        if !placed.iter().any(|known| known == host) {
-            placed.push(host.to_owned());
-        }
-        if placed.len() > HOSTS_MAX {
-            return Err(format!("job {name:?} has more than {HOSTS_MAX} hosts"));
-        }
-    }
-    Ok(placed)
+    let mut seen = BTreeSet::new();
+    let all = committed.chain(said).chain(question.placed.iter().map(String::as_str));
+    all.filter(|host| seen.insert(*host)).map(str::to_owned).collect()
 }
 
 /// The pod's job as it would be committed.

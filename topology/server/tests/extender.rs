@@ -133,6 +133,7 @@ fn what_is_not_known_opens_and_says_why() {
         (with("antiphase/gpus", "many"), &names, "no number"),
         (with("antiphase/hosts", "moon"), &names, "unknown host \"moon\""),
         (with("antiphase/job", "a\nb"), &names, ""),
+        (with("antiphase/hosts", "möön"), &names, "unknown host \"m??n\""),
         (pod(&known), &json!(["h7", "moon"]), "unknown host \"moon\""),
         (pod(&known), &json!((0..1_001).map(|i| format!("n{i}")).collect::<Vec<_>>()), "at most 1000"),
     ] {

@@ -10,7 +10,7 @@ use circle::Cancel;
 use job::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, Reader};
 use job::{Candidate, Hold, Job, Placement};
 use plan::{Cluster, Evaluation, Objective, Options, Outcome, Predictions};
-use proto::v1alpha1 as pb;
+use proto::{mask::Mask, v1alpha1 as pb};
 use units::JobId;
 
 use super::{Api, ApiError, limit, solve::mode};
@@ -71,7 +71,10 @@ fn evaluate(
     let router = view.routing.router();
     let cluster = Cluster { fabric: &view.fabric, router: &router, jobs: &round.jobs, placements: &round.placements };
     let ranked = plan::rank_until(&cluster, &round.candidates, &options, cancel).map_err(ApiError::invalid)?;
-    let ranked = ranked.iter().map(|e| message(&cluster, e, request.explain)).collect();
+    // Links and jobs of many candidates are millions of bytes: what nobody wants is not made.
+    let mask = Mask::parse("EvaluateResponse", &request.fields).map_err(ApiError::invalid)?;
+    let ranked = mask.inside("ranked").map(|mask| ranked.iter().map(|e| message(&cluster, e, request.explain, mask)).collect());
+    let ranked = ranked.unwrap_or_default();
     Ok(pb::EvaluateResponse { ranked, fabric_version: view.version, plan_version: snapshot.plan_version, elapsed_us: 0 })
 }
 
@@ -156,7 +159,7 @@ fn candidates(request: &pb::EvaluateRequest) -> Result<CandidatesDoc, ApiError> 
     Ok(CandidatesDoc { schema: CANDIDATES_SCHEMA.into(), candidates: out })
 }
 
-fn message(cluster: &Cluster<'_>, e: &Evaluation, explain: bool) -> pb::Evaluation {
+fn message(cluster: &Cluster<'_>, e: &Evaluation, explain: bool, mask: &Mask) -> pb::Evaluation {
     let name = |job: JobId| cluster.jobs[job.index()].name.clone();
     let (outcome, reason) = match &e.outcome {
         Outcome::Solved => (pb::Outcome::Solved, String::new()),
@@ -170,7 +173,7 @@ fn message(cluster: &Cluster<'_>, e: &Evaluation, explain: bool) -> pb::Evaluati
         }
     };
     let solved = e.outcome == Outcome::Solved;
-    // Sentences are made for those who ask for them.
+    let wants = |field: &str| mask.inside(field).is_some();
     let explanation = || e.explain(cluster).iter().take(LINES_MAX).map(ToString::to_string).collect();
     pb::Evaluation {
         id: e.id.clone(),
@@ -185,9 +188,9 @@ fn message(cluster: &Cluster<'_>, e: &Evaluation, explain: bool) -> pb::Evaluati
         time_contended: e.times.map(|t| t.contended),
         time_all_held: e.times.map(|t| t.all_held),
         time_interleaved: e.times.map(|t| t.interleaved),
-        links: links(cluster, e),
-        shifts: if solved { shifts(cluster, e) } else { Vec::new() },
-        explanation: if explain { explanation() } else { Vec::new() },
+        links: if wants("links") { links(cluster, e) } else { Vec::new() },
+        shifts: if solved && wants("shifts") { shifts(cluster, e) } else { Vec::new() },
+        explanation: if explain && wants("explanation") { explanation() } else { Vec::new() },
         shared_links: e.shared_links as u32,
         time_free: e.compared.map(|c| c.free.time),
         time_by_turns: e.compared.map(|c| c.turns.time),

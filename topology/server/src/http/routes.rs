@@ -257,9 +257,9 @@ async fn evaluate(
 ) -> Answer {
     caller.require(Role::Evaluate)?;
     let mut fields = asking(query)?;
-    let (request, _held) = read::<pb::EvaluateRequest>(&shared, &headers, body, false).await?;
-    fields.extend_from_slice(&request.fields);
-    let mask = grpc::mask("EvaluateResponse", &fields)?;
+    let (mut request, _held) = read::<pb::EvaluateRequest>(&shared, &headers, body, false).await?;
+    request.fields.append(&mut fields);
+    let mask = grpc::mask("EvaluateResponse", &request.fields)?;
     masked(&mask, &shared.api.evaluate(request).await?)
 }
 

@@ -119,8 +119,10 @@ fn answer<M: Serialize>(judged: &Judged, message: &M) -> Answer {
 }
 
 fn with_reason(mut response: Response, judged: &Judged) -> Response {
-    let reason = judged.open.as_deref().and_then(|reason| HeaderValue::from_str(reason).ok());
-    if let Some(reason) = reason {
+    // A header is ASCII (RFC 9110, section 5.5), and names in a reason may be anything.
+    let ascii = |c: char| if c.is_ascii_graphic() || c == ' ' { c } else { '?' };
+    let reason = judged.open.as_deref().map(|reason| reason.chars().map(ascii).collect::<String>());
+    if let Some(Ok(reason)) = reason.map(HeaderValue::try_from) {
         response.headers_mut().insert(MESSAGE, reason);
     }
     response
