@@ -100,7 +100,7 @@ fn pruned(json: &Value, prefix: &str, wanted: &[String]) -> Value {
             let keep = |(name, value): (&String, &Value)| {
                 let path = format!("{prefix}{name}");
                 let inside = format!("{path}.");
-                let whole = wanted.iter().any(|w| *w == path);
+                let whole = wanted.contains(&path);
                 let partly = wanted.iter().any(|w| w.starts_with(&inside));
                 if whole { Some((name.clone(), value.clone())) } else { partly.then(|| (name.clone(), pruned(value, &inside, wanted))) }
             };
