@@ -63,24 +63,22 @@ pub(super) fn components(senders: &[Arc<Sender>], capacity: impl Fn(LinkId) -> u
 /// Puts the members in an order that follows from what they send, as far as that tells them apart.
 fn component(senders: &[Arc<Sender>], mut members: Vec<usize>, links: &[(u64, &Vec<(usize, u32)>)]) -> Component {
     let levels = |at: usize, demand: u32| senders[at].demands.demands[demand as usize].as_slice();
-    let own = |at: usize| -> Vec<(u64, &[Phase])> {
-        let mut own: Vec<(u64, &[Phase])> = Vec::new();
-        for (capacity, jobs) in links {
-            own.extend(jobs.iter().filter(|(job, _)| *job == at).map(|(_, demand)| (*capacity, levels(at, *demand))));
-        }
-        own.sort();
-        own
-    };
+    // By member: what it demands of each link, in an order of its own.
+    let mut own: BTreeMap<usize, Vec<(u64, &[Phase])>> = BTreeMap::new();
+    for (capacity, jobs) in links {
+        jobs.iter().for_each(|&(at, demand)| own.entry(at).or_default().push((*capacity, levels(at, demand))));
+    }
+    own.values_mut().for_each(|demands| demands.sort_unstable());
     let job = |at: &usize| (senders[*at].job.period.0, senders[*at].job.gpus);
-    members.sort_by_cached_key(|at| (job(at), own(*at)));
-    let place = |at: usize| members.iter().position(|member| *member == at).map_or(u32::MAX, |place| place as u32);
+    members.sort_by_cached_key(|at| (job(at), own.get(at)));
+    let places: BTreeMap<usize, u32> = members.iter().copied().zip(0..).collect();
     let link = |(capacity, jobs): &(u64, &Vec<(usize, u32)>)| {
-        let mut demands: Demands = jobs.iter().map(|&(at, demand)| (place(at), levels(at, demand).to_vec())).collect();
-        demands.sort();
+        let mut demands: Demands = jobs.iter().filter_map(|&(at, demand)| Some((*places.get(&at)?, levels(at, demand).to_vec()))).collect();
+        demands.sort_unstable();
         (*capacity, demands)
     };
     let mut links: Vec<_> = links.iter().map(link).collect();
-    links.sort();
+    links.sort_unstable();
     Component { content: Content { jobs: members.iter().map(job).collect(), links }, members }
 }
 

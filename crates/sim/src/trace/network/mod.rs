@@ -241,6 +241,21 @@ impl<'a> Network<'a> {
     /// # Errors
     /// What the planner or the testbed refuses.
     pub(super) fn refresh(&mut self, trace: &Trace, jobs: &[Job], decision: &mut Decision) -> Result<(), String> {
+        let keys = self.keys(decision);
+        // Most decisions change nothing: a lease ended, and its job stays.
+        if keys.len() != self.stands.len() || !keys.iter().all(|key| self.stands.contains_key(key)) {
+            self.meet(trace, jobs, decision)?;
+        }
+        for run in &mut decision.runs {
+            if let Some((at, place)) = self.meets[run.job as usize] {
+                run.iteration_s *= self.known[at].played.means[place];
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds out who meets whom from now on.
+    fn meet(&mut self, trace: &Trace, jobs: &[Job], decision: &Decision) -> Result<(), String> {
         (self.stands, self.gpus) = self.stand(trace, jobs, decision)?;
         self.meets.fill(None);
         self.sends.fill(false);
@@ -260,11 +275,6 @@ impl<'a> Network<'a> {
                 names[*member].iter().for_each(|job| self.meets[*job as usize] = Some((at, place)));
             }
         }
-        for run in &mut decision.runs {
-            if let Some((at, place)) = self.meets[run.job as usize] {
-                run.iteration_s *= self.known[at].played.means[place];
-            }
-        }
         Ok(())
     }
 
@@ -277,8 +287,8 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// The groups of a decision on their GPUs, and how many groups then have each GPU. Those that stand as before keep their GPUs.
-    fn stand(&self, trace: &Trace, jobs: &[Job], decision: &Decision) -> Result<(Stands, Uses), String> {
+    /// The groups of a decision that have GPUs.
+    fn keys(&self, decision: &Decision) -> Vec<Key> {
         let mut places: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
         decision.places.iter().for_each(|place| places.entry(place.group).or_default().push((place.host, place.gpus)));
         places.values_mut().for_each(|parts| parts.sort_unstable());
@@ -294,6 +304,12 @@ impl<'a> Network<'a> {
             members.sort_unstable();
             keys.push((members, runs[0].iteration_s.to_bits(), parts.clone()));
         }
+        keys
+    }
+
+    /// The groups of a decision on their GPUs, and how many groups then have each GPU. Those that stand as before keep their GPUs.
+    fn stand(&self, trace: &Trace, jobs: &[Job], decision: &Decision) -> Result<(Stands, Uses), String> {
+        let keys = self.keys(decision);
         let mut gpus: Uses = self.gpus.iter().map(|gpus| vec![0; gpus.len()]).collect();
         let mut stands = Stands::new();
         for key in &keys {

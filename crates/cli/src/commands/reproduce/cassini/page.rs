@@ -22,7 +22,7 @@ const DIFFERENCES: [&str; 10] = [
     "The largest one: jobs that can be kept apart are rare here. Profiles of the paper's models send for 45 to 90 % of an iteration on its 50 Gb/s, so two of them seldom fit on a link whatever the shift, and jobs with other batches or other numbers of workers have periods that do not lock. How the paper's jobs were matched is not printed; the sweeps show what shifting brings where periods lock.",
     "The paper published no traces and no profiles. Jobs, batches and arrivals are made by its words, and profiles are computed from model, batch and number of workers; VGG16's is calibrated to the paper's.",
     "The network is fluid: links are shared max-min fairly with one class for each job, and ECN marks follow the ramp of DCQCN's testbed. DCQCN's own dynamics are not played, and they cost time that is not seen here.",
-    "Themis decides at each arrival and end by finish-time fairness, without the paper's auctions of ten minutes; restarts cost nothing.",
+    "Themis holds its auctions when GPUs are free or a lease of 20 minutes ends, where the paper has one each ten minutes; jobs keep the number of workers that they came with; restarts cost nothing.",
     "Themis packs jobs by leaf here, which keeps most of them out of each other's way; the rows called random are of a scheduler that does not.",
     "Places are chosen when a job starts. Nobody is moved for a better score, where an auction of the paper moves many.",
     "The fabric has the paper's numbers of servers, switches and links; its drawing was not available, so how they hang together is ours. Equal paths share the load evenly, where the paper has rules that give each pair of servers one path.",
