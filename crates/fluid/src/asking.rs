@@ -40,7 +40,7 @@ pub(crate) struct Asking {
     asked: Vec<u64>,
     /// When each job was granted its last start, and when it ended what it sent then.
     started: Vec<u64>,
-    ended: Vec<u64>,
+    ended: Vec<Option<u64>>,
     /// From an end to the start of a job that waits for it.
     way: Nanos,
 }
@@ -55,7 +55,14 @@ impl Asking {
         };
         let borders = layout.segments.iter().enumerate().map(border).collect();
         let never = alloc::vec![0; layout.segments.len()];
-        Self { arbiter: Arbiter::without_holds(group), borders, asked: never.clone(), started: never.clone(), ended: never, way }
+        Self {
+            arbiter: Arbiter::without_holds(group),
+            borders,
+            asked: never.clone(),
+            started: never,
+            ended: alloc::vec![None; layout.segments.len()],
+            way,
+        }
     }
 
     /// Job `j` is about to enter a segment; true when it has to wait for [`Asking::granted`].
@@ -71,7 +78,7 @@ impl Asking {
     /// Job `j` has left a segment.
     pub(crate) fn leaves(&mut self, j: usize, segment: u32, now: u64) {
         if self.borders[j][segment as usize].ends {
-            self.ended[j] = now;
+            self.ended[j] = Some(now);
             self.arbiter.handle(FabricTime(now), Event::Ended { job: j as u32, sent: Nanos(now - self.started[j]) });
         }
     }
@@ -86,8 +93,8 @@ impl Asking {
             if let Action::Grant { job, .. } = action {
                 let j = job as usize;
                 // The permission ahead is given when the service knows of the end, so a job that asks again at once waits for it.
-                let since = if self.asked[j] == now { self.ended[j] } else { now };
-                let at = if self.way.0 == 0 { now } else { since.saturating_add(self.way.0).max(now) };
+                let since = if self.asked[j] == now { self.ended[j] } else { Some(now) };
+                let at = since.filter(|_| self.way.0 > 0).map_or(now, |since| since.saturating_add(self.way.0).max(now));
                 self.started[j] = at;
                 return Some((j, at));
             }

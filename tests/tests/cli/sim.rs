@@ -44,7 +44,7 @@ fn on_fabric(more: &[&str]) -> Value {
 #[test]
 fn on_a_fabric_the_answer_says_what_the_network_did() {
     let answer = on_fabric(&["--ranker", "antiphase", "--control", "turns"]);
-    for field in ["iteration_mean", "iteration_p99", "marks_per_iteration", "met_share", "predicted_off_mean", "predicted_off_max"] {
+    for field in ["iteration_mean", "iteration_p99", "marks_per_iteration", "met_share", "components_played"] {
         assert!(answer[field].is_number(), "{field}: {answer}");
     }
     assert_eq!((&answer["ranker"], &answer["control"]), (&"antiphase".into(), &"turns".into()));
@@ -60,7 +60,15 @@ fn a_fabric_that_is_too_small_is_refused_and_so_are_its_options_without_one() {
     assert_eq!(refused(&arguments, one.as_bytes()), "-: 1 hosts; --nodes 3");
     let unknown = one.replace(", capacity: 1G", "");
     let arguments = ["sim", "run", "--trace", "trace.csv", "--policy", "srtf", "--fabric", "-", "--gpus-per-node", "8"];
-    assert!(refused(&arguments, unknown.as_bytes()).ends_with("has no capacity"));
+    let line = refused(&arguments, unknown.as_bytes());
+    assert!(line.starts_with("-: at 0 s on the fabric: link ") && line.ends_with("has no capacity"), "{line}");
+    for (policy, control, said) in
+        [("gandiva", "free", "--policy gandiva places its jobs itself"), ("srtf", "ideal", "with --control ideal")]
+    {
+        let arguments =
+            ["sim", "run", "--trace", "trace.csv", "--policy", policy, "--fabric", "-", "--ranker", "antiphase", "--control", control];
+        assert!(refused(&arguments, one.as_bytes()).contains(said));
+    }
     let without = antiphase(&["sim", "run", "--trace", "trace.csv", "--policy", "srtf", "--control", "turns"]);
     assert!(without.stderr.contains("--fabric"), "{}", without.stderr);
 }
@@ -201,7 +209,7 @@ fn the_experiments_of_cassini_are_played_and_reported() {
         assert!((mean(experiment, "ideal") - 1.0).abs() < 1e-9, "{experiment}");
         // Who is chosen by prediction is not worse than who is not, but for what two runs of a trace differ by.
         assert!(mean(experiment, "turns") <= mean(experiment, "Themis") * 1.02, "{experiment}");
-        assert!(mean(experiment, "turns") <= mean(experiment, "CASSINI") * 1.02, "{experiment}");
+        assert!(mean(experiment, "turns") <= mean(experiment, "CASSINI") * 1.03, "{experiment}");
     }
     let sweep = experiments.iter().find(|e| e["experiment"] == "sweep").expect("the sweep");
     let lost = |scheme| mean(sweep, scheme) - 1.0;

@@ -300,13 +300,15 @@ struct NetworkAnswer {
     iteration_mean: f64,
     iteration_p99: f64,
     marks_per_iteration: f64,
-    /// Share of the iterations of jobs that could meet others.
+    /// Share of the time of jobs that send in which they could meet others.
     met_share: f64,
     components_played: u64,
     components_remembered: u64,
     /// How far what was played is from what the planner predicted.
-    predicted_off_mean: f64,
-    predicted_off_max: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    predicted_off_mean: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    predicted_off_max: Option<f64>,
 }
 
 impl NetworkAnswer {
@@ -320,8 +322,8 @@ impl NetworkAnswer {
             met_share: outcome.met_share,
             components_played: outcome.played,
             components_remembered: outcome.remembered,
-            predicted_off_mean: outcome.predicted_off_mean,
-            predicted_off_max: outcome.predicted_off_max,
+            predicted_off_mean: outcome.predicted_off.map(|(mean, _)| mean),
+            predicted_off_max: outcome.predicted_off.map(|(_, most)| most),
         }
     }
 }
@@ -393,12 +395,28 @@ impl World {
     }
 }
 
+/// A choice among places that nobody makes is refused.
+fn check_ranker(args: &NetworkArgs, policy: PolicyArg) -> Result<(), CliError> {
+    let chooses = args.ranker.filter(|ranker| !matches!(ranker, RankerArg::None));
+    match (chooses, policy) {
+        (Some(_), PolicyArg::AntMan | PolicyArg::Gandiva) => {
+            Err(CliError::Usage(format!("--ranker: --policy {} places its jobs itself", policy.name())))
+        }
+        (Some(RankerArg::Cassini | RankerArg::Antiphase), _) if matches!(args.control, Some(ControlArg::Ideal)) => {
+            Err(CliError::Usage("--ranker: with --control ideal no place is better than another".to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn play(args: &TraceArgs, (trace, world): (&Trace, &World), policy: PolicyArg, rule: Rule) -> Result<Answer, CliError> {
     let refuse = |e: TraceError| match e {
         // The policies are ours, so what they decide is not the user's to mend.
+        TraceError::Network { .. } => CliError::input(args.network.fabric.as_deref().unwrap_or(&args.trace), e),
         TraceError::Infeasible { .. } | TraceError::Stuck { .. } => CliError::Failure(format!("{}: {e}", args.trace.display())),
         _ => CliError::input(&args.trace, e),
     };
+    check_ranker(&args.network, policy)?;
     let NetworkArgs { ranker, control, ecmp, seed, .. } = &args.network;
     let router = world.fabric.as_ref().map(|fabric| Router::new(fabric, ecmp.unwrap_or(Ecmp::Spread), &[])).transpose();
     let router = router.map_err(|e| CliError::Failure(e.to_string()))?;

@@ -52,7 +52,7 @@ const DYNAMIC_S: f64 = 240.0;
 const DATA: [&str; 10] = ["vgg11", "vgg16", "vgg19", "wideresnet101", "resnet50", "bert", "roberta", "camembert", "xlm", "dlrm"];
 const SPLIT: [&str; 4] = ["gpt1", "gpt2", "gpt3", "dlrm"];
 /// Models and workers of the dynamic traces: those that run, and those that come.
-/// Those that run leave single servers of several leaves, so those that come meet somebody wherever they are put.
+/// Those that run leave single servers of several leaves, so those that come stand on several.
 const RUNNING_DATA: [(&str, u32); 4] = [("vgg16", 7), ("vgg19", 6), ("wideresnet101", 3), ("roberta", 3)];
 const RUNNING_SPLIT: [(&str, u32); 3] = [("gpt3", 8), ("gpt2", 6), ("gpt1", 5)];
 const COMING_DATA: [(&str, u32); 2] = [("dlrm", 3), ("resnet50", 2)];

@@ -182,7 +182,7 @@ impl<'a> World<'a> {
             *restarting = (*restarting - passed_s).max(0.0);
             job.left -= ran / run.iteration_s;
             if let Some(network) = &mut self.network {
-                network.credit(run.job, ran / run.iteration_s);
+                network.credit(run.job, ran / run.iteration_s, run.iteration_s);
             }
             // In this order, as the authors' simulator adds: an instant at which a job falls to another queue is then reached, not missed.
             job.ran_s = job.ran_s + at_s - self.now_s;

@@ -61,7 +61,7 @@ fn jobs_that_meet_are_slowed_as_they_come_and_not_by_turns() {
     // All of it is of jobs that meet, but for what the later one does after the other ended; so it is played once, and predicted well.
     for seen in [free, slots, turns] {
         assert!(seen.met_share > 0.999 && seen.played == 1, "{seen:?}");
-        assert!(seen.predicted_off_max < 0.1, "{seen:?}");
+        assert!(seen.predicted_off.is_some_and(|(_, most)| most < 0.1), "{seen:?}");
     }
     // A job's iterations are all that takes time, but for the restart of its model: 10 s.
     let jct_s = |control| outcome(control).jct_s[0];
@@ -122,11 +122,66 @@ fn every_policy_runs_on_a_fabric_and_equal_seeds_give_equal_bytes() {
     }
 }
 
+/// A ranker asks for forecasts of places that are not taken; a component of equal content elsewhere must not be played with their hosts.
+#[test]
+fn what_is_known_of_a_place_that_was_not_taken_holds_for_the_one_that_is() {
+    let rows: Vec<Row> = (0..24).map(|i| (1 + i % 5, 40 * i, 500 + 90 * (i % 4), 400, 150)).collect();
+    for ranker in [Ranker::None, Ranker::Antiphase, Ranker::Cassini] {
+        let seen = on_links(&play(&fabric(5), &rows, Rule::Srtf, ranker, NetworkControl::Turns));
+        assert!(seen.predicted_off.is_none_or(|(_, most)| most < 0.03), "{ranker:?}: {seen:?}");
+    }
+}
+
+/// A job that exceeds a link by itself is slowed wherever it stands, and no control has anything to say about it.
+#[test]
+fn a_job_that_exceeds_a_link_by_itself_is_compared_with_itself() {
+    let rate = Rate(25_000);
+    let narrow = clos2(&Clos2 { leaves: 2, spines: 1, hosts_per_leaf: 4, host_rate: rate, uplink_rate: Rate(10_000), uplinks: 1 }).unwrap();
+    let jct_s = |control| {
+        let outcome = play(&narrow, &[(5, 0, 1_000, 400, 150)], Rule::Srtf, Ranker::None, control);
+        let seen = on_links(&outcome);
+        assert!((seen.iteration_mean - 1.0).abs() < 0.002 && seen.met_share == 0.0, "{control:?}: {seen:?}");
+        outcome.jct_s[0]
+    };
+    // 150 ms at two and a half times what the uplink carries: 375 ms, beside 250 ms of computing; and 10 s of restart.
+    let expected = 10.0 + 1_000.0 * 0.625;
+    for control in [NetworkControl::Ideal, NetworkControl::Free, NetworkControl::Paper, NetworkControl::Slots, NetworkControl::Turns] {
+        assert!((jct_s(control) / expected - 1.0).abs() < 0.002, "{control:?}");
+    }
+}
+
+/// Free jobs of equal periods stay as far apart as they began, so what a play shows is a draw; the mean over the plays has to be nearly that of
+/// another seed.
+#[test]
+fn other_seeds_say_nearly_the_same() {
+    let three = fabric(3);
+    let router = Router::new(&three, Ecmp::Spread, &[]).unwrap();
+    let mean = |seed| {
+        let network = NetworkSetup { router: &router, ranker: Ranker::None, control: NetworkControl::Free, seed };
+        let cluster = Cluster { hosts: 12, gpus_per_host: 1 };
+        on_links(&run(&trace(&TWO), &Setup { cluster, rule: Rule::Srtf, timing: Timing::Paper, network: Some(network) }).unwrap())
+            .iteration_mean
+    };
+    let means: Vec<f64> = (1..13).map(mean).collect();
+    let (least, most) = means.iter().fold((f64::MAX, 0.0_f64), |(least, most), mean| (least.min(*mean), most.max(*mean)));
+    // Two of 150 in 400 ms meet for half of the begins and then lose up to 150: 1.14 on average.
+    assert!(least > 1.09 && most < 1.19, "{means:?}");
+}
+
+/// An iteration of an hour beside one of a millisecond: what cannot be played in reasonable time is predicted.
+#[test]
+fn iterations_that_differ_by_millions_take_no_time() {
+    let rows = [(5, 0, 2, 3_600_000, 1_350_000), (5, 0, 2_000, 3, 1)];
+    let outcome = play(&fabric(3), &rows, Rule::Srtf, Ranker::None, NetworkControl::Free);
+    // Under jitter a few iterations may take less than their mean.
+    assert!(on_links(&outcome).iteration_mean > 0.97);
+}
+
 #[test]
 fn the_paper_s_control_helps_jobs_whose_periods_lock() {
     let seen = |control| on_links(&play(&fabric(3), &TWO, Rule::Srtf, Ranker::None, control));
     let (free, paper) = (seen(NetworkControl::Free), seen(NetworkControl::Paper));
-    assert!(paper.iteration_mean < free.iteration_mean && paper.marks_per_iteration < 0.2 * free.marks_per_iteration, "{paper:?} {free:?}");
+    assert!(paper.iteration_mean < free.iteration_mean && paper.marks_per_iteration < 0.3 * free.marks_per_iteration, "{paper:?} {free:?}");
 }
 
 #[test]

@@ -4,9 +4,12 @@
 
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
+use core::hash::{Hash as _, Hasher};
+
 use circle::Phase;
+use fluid::{FluidJob, FluidLink};
 use plan::can_exceed;
-use units::LinkId;
+use units::{LinkId, Nanos, Rate};
 
 use super::sender::Sender;
 
@@ -14,12 +17,22 @@ use super::sender::Sender;
 type Demands = Vec<(u32, Vec<Phase>)>;
 
 /// All that decides how the jobs of a component fare.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Content {
-    /// Period and GPUs of each.
-    pub(super) jobs: Vec<(u64, u32)>,
+    /// Each job.
+    pub(super) jobs: Vec<ContentJob>,
     /// Capacity and demands, by job, of each link that the jobs can exceed; sorted.
     pub(super) links: Vec<(u64, Demands)>,
+}
+
+/// A job of a component.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct ContentJob {
+    /// One iteration on a network that is in nobody's way.
+    pub(super) period: u64,
+    gpus: u32,
+    /// From when to when it sends, on whatever link: a job asks for each turn.
+    ups: Vec<(u64, u64)>,
 }
 
 /// Senders that meet.
@@ -69,7 +82,11 @@ fn component(senders: &[Arc<Sender>], mut members: Vec<usize>, links: &[(u64, &V
         jobs.iter().for_each(|&(at, demand)| own.entry(at).or_default().push((*capacity, levels(at, demand))));
     }
     own.values_mut().for_each(|demands| demands.sort_unstable());
-    let job = |at: &usize| (senders[*at].job.period.0, senders[*at].job.gpus);
+    let job = |at: &usize| {
+        let job = &senders[*at].job;
+        let ups = job.phases.iter().map(|phase| (phase.start.0, phase.end.0)).collect();
+        ContentJob { period: job.period.0, gpus: job.gpus, ups }
+    };
     members.sort_by_cached_key(|at| (job(at), own.get(at)));
     let places: BTreeMap<usize, u32> = members.iter().copied().zip(0..).collect();
     let link = |(capacity, jobs): &(u64, &Vec<(usize, u32)>)| {
@@ -80,6 +97,48 @@ fn component(senders: &[Arc<Sender>], mut members: Vec<usize>, links: &[(u64, &V
     let mut links: Vec<_> = links.iter().map(link).collect();
     links.sort_unstable();
     Component { content: Content { jobs: members.iter().map(job).collect(), links }, members }
+}
+
+impl Content {
+    /// What each job takes alone where it stands: longer than its period where it exceeds a link by itself.
+    pub(super) fn alone(&self) -> Vec<Nanos> {
+        let of = |(at, job): (u32, &ContentJob)| {
+            let own = self.links.iter().filter_map(|(capacity, demands)| {
+                let (_, phases) = demands.iter().find(|(job, _)| *job == at)?;
+                can_exceed(phases.iter().map(|p| p.rate.0).max().into_iter(), *capacity)
+                    .then(|| FluidLink { capacity: Rate(*capacity), demands: alloc::vec![(0, phases.as_slice())] })
+            });
+            let links: Vec<FluidLink<'_>> = own.collect();
+            let period = Nanos(job.period);
+            fluid::solo(&[FluidJob { iteration: period, period, shift: Nanos(0) }], &links)
+                .first()
+                .map_or(period, |solo| (*solo).max(period))
+        };
+        (0..).zip(&self.jobs).map(of).collect()
+    }
+
+    /// A seed of its own, so that equal contents are played alike and others are not.
+    pub(super) fn seed(&self, seed: u64) -> u64 {
+        let mut hash = Fnv(FNV_OFFSET ^ seed);
+        self.hash(&mut hash);
+        hash.finish()
+    }
+}
+
+/// FNV-1a (Fowler, Noll and Vo): equal on every machine, which the hasher of the standard library does not promise.
+struct Fnv(u64);
+
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
+
+impl Hasher for Fnv {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(FNV_PRIME));
+    }
 }
 
 /// Sets that are joined.

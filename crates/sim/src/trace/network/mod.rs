@@ -34,13 +34,16 @@ pub use self::outcome::NetworkOutcome;
 use self::{
     component::{Component, Content, components},
     paper::paper,
-    play::{Forecast, Played, forecast, play, sim_job},
+    play::{Forecast, Play, Played, forecast, sim_job},
     sender::{Hosts, Part, Sender, nanos, ups},
 };
 use super::{Trace, Traffic};
 
 /// Candidate places for each decision, as many as the CASSINI paper asks its scheduler for.
 pub const CANDIDATES: usize = 10;
+
+/// Most different meetings of jobs that are remembered: some hundred bytes for each of their jobs.
+const MEETINGS_MAX: usize = 100_000;
 
 /// Who chooses among candidate places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,7 +62,7 @@ pub enum Ranker {
 /// What keeps jobs apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NetworkControl {
-    /// Nothing has to: every job has the network to itself.
+    /// Nothing has to: every job has the network to itself, where it stands.
     Ideal,
     /// Nothing.
     #[default]
@@ -105,6 +108,9 @@ type Uses = Vec<Vec<u16>>;
 struct Known {
     played: Played,
     forecast: Forecast,
+    /// Per job: what it takes alone where it stands, over its iteration, and in seconds.
+    longer: Vec<f64>,
+    alone_s: Vec<f64>,
     /// Iterations that each of its jobs did so far.
     iterations: Vec<f64>,
 }
@@ -127,8 +133,8 @@ pub(super) struct Network<'a> {
     meets: Vec<Option<(usize, usize)>>,
     /// By job: whether it sends.
     sends: Vec<bool>,
-    /// Iterations of senders that met nobody.
-    undisturbed: f64,
+    /// Iterations of senders that met nobody, and the time that these take.
+    undisturbed: (f64, f64),
     /// Components that were met again.
     again: u64,
 }
@@ -160,7 +166,7 @@ impl<'a> Network<'a> {
             remembered: BTreeMap::new(),
             meets: vec![None; trace.jobs.len()],
             sends: vec![false; trace.jobs.len()],
-            undisturbed: 0.0,
+            undisturbed: (0.0, 0.0),
             again: 0,
         })
     }
@@ -219,8 +225,11 @@ impl<'a> Network<'a> {
         let mut below = 0.0;
         for component in components {
             let said = self.forecast(&senders, &component)?;
-            let gpus = component.members.iter().map(|at| f64::from(senders[*at].job.gpus));
-            longer += gpus.zip(&said.means).map(|(gpus, mean)| gpus * (mean - 1.0)).sum::<f64>();
+            let alone = component.content.alone();
+            for ((at, mean), alone) in component.members.iter().zip(&said.means).zip(&alone) {
+                let job = &senders[*at].job;
+                longer += f64::from(job.gpus) * (mean * alone.0 as f64 / job.period.0 as f64 - 1.0);
+            }
             loss += said.loss;
             match &said.paper {
                 Some(paper) => below += paper.links as f64 - paper.scores,
@@ -248,7 +257,7 @@ impl<'a> Network<'a> {
         }
         for run in &mut decision.runs {
             if let Some((at, place)) = self.meets[run.job as usize] {
-                run.iteration_s *= self.known[at].played.means[place];
+                run.iteration_s *= self.known[at].longer[place] * self.known[at].played.means[place];
             }
         }
         Ok(())
@@ -266,9 +275,6 @@ impl<'a> Network<'a> {
             senders.push(Arc::clone(sender));
             names.push(members.clone());
         }
-        if self.setup.control == NetworkControl::Ideal {
-            return Ok(());
-        }
         for component in components(&senders, |link| self.capacity(link)).0 {
             let at = self.known(&senders, &component)?;
             for (place, member) in component.members.iter().enumerate() {
@@ -279,10 +285,12 @@ impl<'a> Network<'a> {
     }
 
     /// Counts iterations that a job did.
-    pub(super) fn credit(&mut self, job: JobIndex, iterations: f64) {
+    pub(super) fn credit(&mut self, job: JobIndex, iterations: f64, iteration_s: f64) {
         match self.meets[job as usize] {
             Some((at, place)) => self.known[at].iterations[place] += iterations,
-            None if self.sends[job as usize] => self.undisturbed += iterations,
+            None if self.sends[job as usize] => {
+                self.undisturbed = (self.undisturbed.0 + iterations, self.undisturbed.1 + iterations * iteration_s);
+            }
             None => {}
         }
     }
@@ -353,12 +361,7 @@ impl<'a> Network<'a> {
             return Ok(said.clone());
         }
         let members: Vec<&Sender> = component.members.iter().map(|at| senders[*at].as_ref()).collect();
-        let fabric = self.hosts.fabric();
-        let leader = |sender: &Sender| -> Arc<str> {
-            let rank = sender.placement.ranks.first();
-            rank.map_or_else(|| Arc::from(""), |rank| fabric.node(rank.host).name.as_str().into())
-        };
-        let mut said = forecast(&members, self.setup.control, |link| self.capacity(link), leader)?;
+        let mut said = forecast(&members, &component.content.alone(), self.setup.control, |link| self.capacity(link))?;
         if self.setup.ranker == Ranker::Cassini || self.setup.control == NetworkControl::Paper {
             said.paper = paper(&component.content)?;
         }
@@ -374,10 +377,20 @@ impl<'a> Network<'a> {
         }
         let forecast = self.forecast(senders, component)?;
         let jobs: Vec<_> = component.members.iter().enumerate().map(|(at, member)| sim_job(at, &senders[*member])).collect();
+        if self.known.len() >= MEETINGS_MAX {
+            return Err(format!("more than {MEETINGS_MAX} different meetings of jobs"));
+        }
+        let content = &component.content;
+        let alone = content.alone();
         let case = Case { router: self.hosts.router(), jobs: &jobs };
-        let played = play(&case, self.setup.control, &forecast, self.setup.seed)?;
+        let seed = content.seed(self.setup.seed);
+        let play = Play { case, alone: &alone, control: self.setup.control, forecast: &forecast, seed };
+        // Ideal is a network on which nobody meets anybody: what jobs take alone where they stand.
+        let played = if self.setup.control == NetworkControl::Ideal { Played::undisturbed(jobs.len()) } else { play.play()? };
         let iterations = vec![0.0; jobs.len()];
-        self.known.push(Known { played, forecast, iterations });
+        let longer = alone.iter().zip(&content.jobs).map(|(alone, job)| alone.0 as f64 / job.period as f64).collect();
+        let alone_s = alone.iter().map(|alone| alone.0 as f64 / 1e9).collect();
+        self.known.push(Known { played, forecast, longer, alone_s, iterations });
         self.remembered.insert(component.content.clone(), self.known.len() - 1);
         Ok(self.known.len() - 1)
     }

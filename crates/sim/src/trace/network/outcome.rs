@@ -7,7 +7,8 @@ use super::Network;
 /// Share of iterations that are at most as long as the p99.
 const P99: f64 = 0.99;
 
-/// How iterations of the jobs that sent over the network fared. Every iteration counts once.
+/// How iterations of the jobs that sent over the network fared, over the same alone where they stand. Each counts as long as it takes alone, so
+/// that jobs of short iterations count as much as others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NetworkOutcome {
     /// Mean of iteration over iteration alone; 1 where nobody sent.
@@ -18,37 +19,39 @@ pub struct NetworkOutcome {
     pub percentiles: [f64; 101],
     /// ECN marks on all links for each iteration.
     pub marks_per_iteration: f64,
-    /// Share of the iterations in components, where somebody could be in the way.
+    /// Share of that time in which somebody could be in the way.
     pub met_share: f64,
     /// Components that were played.
     pub played: u64,
     /// Times that a component was met again, whose play was remembered.
     pub remembered: u64,
-    /// Mean difference between what was played and what the planner predicted, as a share of the prediction; weighted by iterations.
-    pub predicted_off_mean: f64,
-    /// The largest of these differences.
-    pub predicted_off_max: f64,
+    /// Difference between what was played and what the planner predicted, as a share of the prediction: the mean over the time, and the largest. `None`
+    /// where nothing was predicted.
+    pub predicted_off: Option<(f64, f64)>,
 }
 
 impl Network<'_> {
     /// What came of it so far.
     pub(in crate::trace) fn outcome(&self) -> NetworkOutcome {
         let mut samples: Vec<(f32, f64)> = Vec::new();
-        if self.undisturbed > 0.0 {
-            samples.push((1.0, self.undisturbed));
+        if self.undisturbed.1 > 0.0 {
+            samples.push((1.0, self.undisturbed.1));
         }
-        let (mut marks, mut met, mut off, mut told, mut off_max) = (0.0, 0.0, 0.0, 0.0, 0.0_f64);
+        let (mut marks, mut count, mut met_s) = (0.0, self.undisturbed.0, 0.0);
+        let (mut off, mut told, mut off_max) = (0.0, 0.0, 0.0_f64);
         for known in &self.known {
             for (at, iterations) in known.iterations.iter().enumerate().filter(|(_, iterations)| **iterations > 0.0) {
-                let ratios = &known.played.ratios[at];
-                let weight = iterations / ratios.len().max(1) as f64;
+                let (ratios, alone_s) = (&known.played.ratios[at], iterations * known.alone_s[at]);
+                let weight = alone_s / ratios.len().max(1) as f64;
                 samples.extend(ratios.iter().map(|ratio| (*ratio, weight)));
-                met += iterations;
+                count += iterations;
                 marks += iterations * known.played.marks_per_iteration;
+                // A component of one exceeds a link by itself, and meets nobody.
+                met_s += if known.iterations.len() > 1 { alone_s } else { 0.0 };
                 if let Some(predicted) = known.forecast.means.get(at) {
                     let difference = (known.played.means[at] / predicted - 1.0).abs();
-                    off += difference * iterations;
-                    told += iterations;
+                    off += difference * alone_s;
+                    told += alone_s;
                     off_max = off_max.max(difference);
                 }
             }
@@ -61,12 +64,11 @@ impl Network<'_> {
             iteration_mean: if all > 0.0 { mean } else { 1.0 },
             iteration_p99: percentile(&samples, P99 * all),
             percentiles: core::array::from_fn(|percent| percentile(&samples, percent as f64 / 100.0 * all)),
-            marks_per_iteration: share(marks, met + self.undisturbed),
-            met_share: share(met, met + self.undisturbed),
+            marks_per_iteration: share(marks, count),
+            met_share: share(met_s, all),
             played: self.known.len() as u64,
             remembered: self.again,
-            predicted_off_mean: share(off, told),
-            predicted_off_max: off_max,
+            predicted_off: (told > 0.0).then(|| (off / told, off_max)),
         }
     }
 }

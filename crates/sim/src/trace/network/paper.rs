@@ -32,7 +32,7 @@ pub(super) struct Paper {
 pub(super) fn paper(content: &Content) -> Result<Option<Paper>, String> {
     let mut builder = ProblemBuilder::new();
     let refused = |e: circle::ProblemError| e.to_string();
-    let jobs = content.jobs.iter().map(|(period, _)| builder.job(Ticks(*period))).collect::<Result<Vec<_>, _>>().map_err(refused)?;
+    let jobs = content.jobs.iter().map(|job| builder.job(Ticks(job.period))).collect::<Result<Vec<_>, _>>().map_err(refused)?;
     // Equal links stand together, because those of a content are sorted; a link of one job has no score.
     let merged: Vec<_> = content.links.chunk_by(|a, b| a == b).filter(|links| links[0].1.len() > 1).collect();
     for links in &merged {
@@ -43,7 +43,8 @@ pub(super) fn paper(content: &Content) -> Result<Option<Paper>, String> {
     }
     // A circle that does not exist is an outcome here, as a loop is: the paper has no shifts then.
     let Ok(solution) = solve(&builder.build(), &Options { mode: Mode::Cassini, ..Options::default() }) else { return Ok(None) };
-    if solution.outcome != Outcome::Solved {
+    // A job that only exceeds links by itself meets nobody from whom it could be shifted.
+    if solution.outcome != Outcome::Solved || merged.is_empty() {
         return Ok(None);
     }
     let scores = solution.links.iter().zip(&merged).map(|(link, links)| link.score * links.len() as f64).sum();

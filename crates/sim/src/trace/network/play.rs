@@ -1,7 +1,7 @@
 //! How the jobs of a component fare: played in the testbed, and predicted by the planner.
 //!
 //! The testbed runs the production's gates, agents and the service's side of turns, iteration by iteration. Jobs begin anywhere, so a
-//! component is played several times, and what is remembered of it is all of the iterations.
+//! component is played several times, and what is remembered of it is a sample of all iterations.
 
 use alloc::{
     string::{String, ToString as _},
@@ -15,7 +15,7 @@ use job::Job;
 use plan::{
     Control, Coupled, Gates, Holding, Member, Options, Predictions,
     slot::{HEADROOM_PERMILLE, periods},
-    turns::{Objective, TRIED_RANKING},
+    turns::{Arbitrated, Objective, TRIED_RANKING},
 };
 use policy::schedule::JobIndex;
 use state::{
@@ -28,26 +28,31 @@ use crate::testbed::{self, Case, Config, SimJob, TurnsControl, Workload, noise::
 
 use super::{NetworkControl, paper::Paper, sender::Sender};
 
-/// How often a component is played, with other begins.
-const PLAYS: u64 = 4;
+/// How often a component is played, with other begins: free jobs of equal periods stay as far apart as they began, so each play is one draw.
+const PLAYS: u64 = 12;
 /// Iterations of each job before any is counted: turns and slots settle within a few.
-const WARM_UP: u64 = 8;
+const WARM_UP: u64 = 6;
 /// Iterations of each job that are counted in a play.
-const ITERATIONS: u64 = 24;
-/// Iterations of all jobs of a play, so that a job of short iterations beside one of long ones costs no more than this; each job has a
-/// few in any case.
+const ITERATIONS: u64 = 12;
+/// Iterations of all jobs of a play, so that a job of short iterations beside one of long ones costs no more than this.
 const ITERATIONS_SUM_MAX: u64 = 20_000;
-/// See [`ITERATIONS_SUM_MAX`].
-const ITERATIONS_MIN: u64 = 4;
+/// With fewer iterations of the longest job nothing is played, and the prediction stands.
+const ITERATIONS_MIN: u64 = 2;
+/// How many times as long as alone an iteration may take for a play to end by itself: beyond, the run is cut, and what was seen counts.
+const SLOWED_MAX: u64 = 100;
+/// Iterations remembered of each job, spread over all that were played: enough for a p99 over many plays.
+const KEPT: usize = 96;
+/// 2^64 over the golden ratio: multiples of it are spread evenly, and so are their differences.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Mean score from which the paper's control corrects the drift of jobs: it does so for compatible ones only (NSDI'24, section 5.7).
-const COMPATIBLE: f64 = 0.95;
+const COMPATIBLE: f64 = 0.99;
 /// The stream of random numbers that begins draw from.
 const BEGINS: u64 = u64::MAX - 7;
 
 /// How the jobs of a component fare.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Played {
-    /// Per job: its iterations over its iteration alone, ascending.
+    /// Per job: its iterations over the same alone where it stands, ascending.
     pub(super) ratios: Vec<Vec<f32>>,
     /// Per job: their mean.
     pub(super) means: Vec<f64>,
@@ -55,82 +60,151 @@ pub(super) struct Played {
     pub(super) marks_per_iteration: f64,
 }
 
-/// What the planner says of a component.
+/// What the planner says of a component. Hosts are no part of it, because it holds for every component of equal content.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Forecast {
-    /// Per job: mean iteration over its iteration alone; empty where it says nothing.
+    /// Per job: mean iteration over the same alone where it stands; empty where it says nothing.
     pub(super) means: Vec<f64>,
     /// How far the mean score of the links is below 1, by the planner.
     pub(super) loss: f64,
     /// What the paper's scheduler does; `None` where it was not asked, or has no shifts.
     pub(super) paper: Option<Paper>,
-    groups: Vec<Arc<TurnGroup>>,
+    groups: Vec<Arbitrated>,
 }
 
-/// Plays a component under a control.
-///
-/// # Errors
-/// What the testbed or the planner refuses.
-pub(super) fn play(case: &Case<'_>, control: NetworkControl, forecast: &Forecast, seed: u64) -> Result<Played, String> {
-    let control = match control {
-        NetworkControl::Ideal | NetworkControl::Free => testbed::Control::Free,
-        NetworkControl::Paper => match forecast.paper.as_ref().filter(|paper| paper.scores >= COMPATIBLE * paper.links as f64) {
-            Some(paper) => drift(case, &paper.shifts),
-            None => testbed::Control::Free,
-        },
-        NetworkControl::Slots => {
-            let options = Options { headroom_permille: HEADROOM_PERMILLE, ..Options::default() };
-            testbed::Control::Direct(testbed::direct_slots(case, &options).map_err(|e| e.to_string())?)
+/// A component to be played.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Play<'a> {
+    pub(super) case: Case<'a>,
+    /// What each job takes alone where it stands.
+    pub(super) alone: &'a [Nanos],
+    pub(super) control: NetworkControl,
+    pub(super) forecast: &'a Forecast,
+    /// Its own, of its content.
+    pub(super) seed: u64,
+}
+
+impl Played {
+    /// Of so many jobs that are in nobody's way.
+    pub(super) fn undisturbed(jobs: usize) -> Self {
+        Self { ratios: vec![vec![1.0]; jobs], means: vec![1.0; jobs], marks_per_iteration: 0.0 }
+    }
+}
+
+impl Play<'_> {
+    /// Plays the component.
+    ///
+    /// # Errors
+    /// What the testbed or the planner refuses.
+    pub(super) fn play(&self) -> Result<Played, String> {
+        let jobs = self.case.jobs;
+        let (mut ratios, mut marks, mut count) = (vec![Vec::new(); jobs.len()], 0.0, 0_u64);
+        let iterations = iterations(self.alone);
+        if iterations >= ITERATIONS_MIN {
+            let control = self.control()?;
+            for play in 0..PLAYS {
+                let report = self.once(play, iterations, &control)?;
+                for ((job, ratios), alone) in report.jobs.iter().zip(&mut ratios).zip(self.alone) {
+                    let counted = &job.records[job.records.partition_point(|r| r.start < report.from)..];
+                    count += counted.len() as u64;
+                    let ratio = |pair: &[testbed::IterationRecord]| (pair[1].start.0 - pair[0].start.0) as f64 / alone.0 as f64;
+                    ratios.extend(counted.windows(2).map(|pair| ratio(pair) as f32));
+                }
+                marks += report.links.iter().map(|link| link.marks).sum::<f64>();
+            }
         }
-        NetworkControl::Turns if forecast.groups.is_empty() => testbed::Control::Free,
-        NetworkControl::Turns => {
-            let groups = forecast.groups.clone();
-            testbed::Control::Turns(TurnsControl { groups, per_phase: true, ..TurnsControl::default() })
+        let mut means = Vec::with_capacity(jobs.len());
+        for (at, ratios) in ratios.iter_mut().enumerate() {
+            if ratios.is_empty() {
+                // No whole iteration was seen of a job beside which others are thousands of times shorter.
+                ratios.push(self.forecast.means.get(at).copied().unwrap_or(1.0) as f32);
+            }
+            ratios.sort_unstable_by(f32::total_cmp);
+            means.push(ratios.iter().copied().map(f64::from).sum::<f64>() / ratios.len() as f64);
+            thin_out(ratios);
         }
-    };
-    let iterations = iterations(case.jobs);
-    let (mut ratios, mut marks, mut count) = (vec![Vec::new(); case.jobs.len()], 0.0, 0_u64);
-    for play in 0..PLAYS {
-        let mut begins = Noise::new(seed.wrapping_add(play), BEGINS, 0);
-        let begin = |job: &SimJob| SimJob { begins: Nanos(begins.below(job.job.period.0)), ..job.clone() };
-        let jobs: Vec<SimJob> = case.jobs.iter().map(begin).collect();
+        Ok(Played { ratios, means, marks_per_iteration: marks / count.max(1) as f64 })
+    }
+
+    /// One play, with begins of its own.
+    fn once(&self, play: u64, iterations: u64, control: &testbed::Control) -> Result<testbed::Report, String> {
+        let mut draw = Noise::new(self.seed, BEGINS, 0);
+        let begin = |(at, job): (u64, &SimJob)| {
+            // Drawn once for all plays, and moved on evenly from play to play, the more so the later the job stands in the list.
+            let first = draw.below(u64::MAX);
+            let into = first.wrapping_add((at + 1).wrapping_mul(play).wrapping_mul(GOLDEN));
+            let begins = (u128::from(into) * u128::from(job.job.period.0)) >> 64;
+            SimJob { begins: Nanos(begins as u64), ..job.clone() }
+        };
+        let jobs: Vec<SimJob> = (0..).zip(self.case.jobs).map(begin).collect();
+        let warm_up = WARM_UP.min(iterations);
+        let longest = self.alone.iter().map(|alone| alone.0).max().unwrap_or(0);
         let config = Config {
-            seed: seed.wrapping_add(play),
-            warm_up: WARM_UP.min(iterations),
+            seed: self.seed.wrapping_add(play.wrapping_mul(GOLDEN)),
+            warm_up,
             iterations,
+            until: Nanos(longest.saturating_mul((warm_up + iterations + 2).saturating_mul(SLOWED_MAX))),
             jitter_permille: JITTER_PERMILLE,
             control: control.clone(),
             ..Config::default()
         };
-        let report = testbed::run(&Case { router: case.router, jobs: &jobs }, &config).map_err(|e| e.to_string())?;
-        for ((job, ratios), of) in report.jobs.iter().zip(&mut ratios).zip(&jobs) {
-            let counted = &job.records[job.records.partition_point(|r| r.start < report.from)..];
-            count += counted.len() as u64;
-            let ratio = |pair: &[testbed::IterationRecord]| (pair[1].start.0 - pair[0].start.0) as f64 / of.job.period.0 as f64;
-            ratios.extend(counted.windows(2).map(|pair| ratio(pair) as f32));
-        }
-        marks += report.links.iter().map(|link| link.marks).sum::<f64>();
+        testbed::run(&Case { router: self.case.router, jobs: &jobs }, &config).map_err(|e| e.to_string())
     }
-    ratios.iter_mut().for_each(|ratios| ratios.sort_unstable_by(f32::total_cmp));
-    let mean = |ratios: &Vec<f32>| {
-        // A job without a whole iteration was not seen to be slowed.
-        if ratios.is_empty() { 1.0 } else { ratios.iter().copied().map(f64::from).sum::<f64>() / ratios.len() as f64 }
-    };
-    let means = ratios.iter().map(mean).collect();
-    Ok(Played { ratios, means, marks_per_iteration: marks / count.max(1) as f64 })
+
+    fn control(&self) -> Result<testbed::Control, String> {
+        Ok(match self.control {
+            NetworkControl::Ideal | NetworkControl::Free => testbed::Control::Free,
+            NetworkControl::Paper => self.paper(),
+            NetworkControl::Slots => {
+                let options = Options { headroom_permille: HEADROOM_PERMILLE, ..Options::default() };
+                testbed::Control::Direct(testbed::direct_slots(&self.case, &options).map_err(|e| e.to_string())?)
+            }
+            NetworkControl::Turns if self.forecast.groups.is_empty() => testbed::Control::Free,
+            NetworkControl::Turns => {
+                testbed::Control::Turns(TurnsControl { groups: self.turn_groups(), per_phase: true, ..TurnsControl::default() })
+            }
+        })
+    }
+
+    /// The groups of the forecast, spoken for by the agents of the hosts on which the jobs stand here.
+    fn turn_groups(&self) -> Vec<Arc<TurnGroup>> {
+        let fabric = self.case.router.fabric();
+        let job = |at: &usize| {
+            let leader = self.case.jobs.get(*at).and_then(|job| job.placement.ranks.first());
+            let leader_host = leader.map_or("", |rank| fabric.node(rank.host).name.as_str()).into();
+            TurnJob { name: name(*at).as_str().into(), leader_host }
+        };
+        let group =
+            |a: &Arbitrated| TurnGroup { jobs: a.jobs.iter().map(job).collect(), group: turns::Group { ahead: true, ..a.group.clone() } };
+        self.forecast.groups.iter().map(|a| Arc::new(group(a))).collect()
+    }
+
+    /// The control of the paper: jobs that are compatible begin at their shifts, whatever that is predicted to bring. A job that exceeds
+    /// a link by itself cannot keep its period, so it has no shift to keep to.
+    fn paper(&self) -> testbed::Control {
+        let compatible = |paper: &&Paper| paper.scores >= COMPATIBLE * paper.links as f64;
+        let Some(paper) = self.forecast.paper.as_ref().filter(compatible) else { return testbed::Control::Free };
+        let keeps = |((job, _), alone): &((&SimJob, &Nanos), &Nanos)| **alone == job.job.period;
+        let slot =
+            |((job, shift), _): ((&SimJob, &Nanos), &Nanos)| Slot { period: job.job.period, offset: *shift, ..Slot::none(&job.job.name) };
+        testbed::Control::Drift(self.case.jobs.iter().zip(&paper.shifts).zip(self.alone).filter(keeps).map(slot).collect())
+    }
 }
 
-/// The control of the paper: every job begins at its shift, whatever that is predicted to bring.
-fn drift(case: &Case<'_>, shifts: &[Nanos]) -> testbed::Control {
-    let slot = |(job, shift): (&SimJob, &Nanos)| Slot { period: job.job.period, offset: *shift, ..Slot::none(&job.job.name) };
-    testbed::Control::Drift(case.jobs.iter().zip(shifts).map(slot).collect())
+/// Leaves at most [`KEPT`] of sorted values, evenly spread, the first and the last among them.
+fn thin_out(values: &mut Vec<f32>) {
+    let last = values.len().saturating_sub(1);
+    if values.len() > KEPT {
+        *values = (0..KEPT).map(|at| values[at * last / (KEPT - 1)]).collect();
+    }
 }
 
-fn iterations(jobs: &[SimJob]) -> u64 {
-    let longest = jobs.iter().map(|job| job.job.period.0).max().unwrap_or(1);
+/// Iterations of the longest job that are worth their time.
+fn iterations(alone: &[Nanos]) -> u64 {
+    let longest = alone.iter().map(|alone| alone.0).max().unwrap_or(1);
     // Iterations of all jobs while the slowest does one.
-    let each: u64 = jobs.iter().map(|job| longest.div_ceil(job.job.period.0.max(1))).sum();
-    (ITERATIONS_SUM_MAX / each.max(1)).clamp(ITERATIONS_MIN, ITERATIONS)
+    let each = alone.iter().fold(0_u64, |sum, alone| sum.saturating_add(longest.div_ceil(alone.0.max(1))));
+    (ITERATIONS_SUM_MAX / each.max(1)).min(ITERATIONS)
 }
 
 /// What the planner says of these senders, and who takes turns with whom.
@@ -139,16 +213,16 @@ fn iterations(jobs: &[SimJob]) -> u64 {
 /// What the planner refuses.
 pub(super) fn forecast(
     senders: &[&Sender],
+    alone: &[Nanos],
     control: NetworkControl,
     capacity: impl Fn(LinkId) -> u64,
-    leader: impl Fn(&Sender) -> Arc<str>,
 ) -> Result<Forecast, String> {
-    let alone: Vec<Nanos> = senders.iter().map(|sender| sender.job.period).collect();
+    let own: Vec<Nanos> = senders.iter().map(|sender| sender.job.period).collect();
     let headroom = if control == NetworkControl::Slots { HEADROOM_PERMILLE } else { 0 };
-    let periods = periods(&alone, headroom);
+    let periods = periods(&own, headroom);
     let members: Vec<Member<'_>> = senders.iter().zip(&periods).map(|(sender, period)| sender.member(*period)).collect();
     let coupled = Coupled::new(&members, capacity).map_err(|(_, e)| e.to_string())?;
-    let over = |times: &[Nanos]| times.iter().zip(&alone).map(|(time, alone)| time.0 as f64 / alone.0 as f64).collect();
+    let over = |times: &[Nanos]| times.iter().zip(alone).map(|(time, alone)| time.0 as f64 / alone.0 as f64).collect();
     let mut said = Forecast::default();
     match control {
         NetworkControl::Ideal => {}
@@ -156,12 +230,7 @@ pub(super) fn forecast(
         NetworkControl::Turns => {
             let advice = coupled.take_turns(JITTER_PERMILLE, TRIED_RANKING);
             said.means = over(&advice.chosen.times);
-            let job = |at: &usize| TurnJob { name: name(*at).as_str().into(), leader_host: leader(senders[*at]) };
-            let group = |a: plan::turns::Arbitrated| TurnGroup {
-                jobs: a.jobs.iter().map(job).collect(),
-                group: turns::Group { ahead: true, ..a.group },
-            };
-            said.groups = coupled.arbitrated(&advice.chosen.taking).into_iter().map(|a| Arc::new(group(a))).collect();
+            said.groups = coupled.arbitrated(&advice.chosen.taking);
         }
         NetworkControl::Slots | NetworkControl::Paper => {
             let options = Options { predict: Predictions::Needed, ..Options::default() };

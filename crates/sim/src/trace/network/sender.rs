@@ -1,8 +1,8 @@
 //! What a group sends, and where.
 //!
 //! The rules. A job that stands on one host sends nothing. One on several sends during its network time at the full rate of its NICs, in
-//! a ring of its hosts; with several NICs on each host in a ring for each. Which NICs are its own follows from which GPUs of the host it
-//! has. Its network time is the last part of its iteration. The members of a group that interleaves on its GPUs (Muri) send one after
+//! a ring of its hosts; with several NICs on each host in a ring for each that its GPUs have. Which these are follows from which GPUs of
+//! the host it has. Its network time is the last part of its iteration. The members of a group that interleaves on its GPUs (Muri) send one after
 //! the other, each in the phase in which the order of the group gives it the network, so a group is one sender of several Up phases.
 //! A job whose trace tells its phases sends by those, one rank for each GPU.
 
@@ -69,15 +69,17 @@ impl<'a> Hosts<'a> {
     pub(super) fn leaves(&self) -> Vec<u32> {
         let fabric = self.fabric();
         let mut seen: Vec<Option<NodeId>> = Vec::new();
-        let leaf = |host: &NodeId| {
-            let leaf = fabric.links_from(*host).first().map(|link| fabric.link(*link).to.node);
+        let leaf = |(host, nics): (&NodeId, &Vec<u16>)| {
+            // A management port is no NIC that training uses.
+            let first = nics.first().and_then(|nic| fabric.links_from(*host).get(usize::from(*nic)));
+            let leaf = first.map(|link| fabric.link(*link).to.node);
             let known = seen.iter().position(|known| *known == leaf);
             known.unwrap_or_else(|| {
                 seen.push(leaf);
                 seen.len() - 1
             }) as u32
         };
-        self.nodes.iter().map(leaf).collect()
+        self.nodes.iter().zip(&self.nics).map(leaf).collect()
     }
 
     /// The NIC of a GPU, as rails are numbered.
@@ -94,6 +96,12 @@ impl<'a> Hosts<'a> {
         fabric.capacity(link).map_err(|e| e.to_string())
     }
 
+    fn refuse_without_nic(&self, parts: &[Part]) -> Result<(), String> {
+        let bare = parts.iter().find(|(host, _)| self.nics.get(*host as usize).is_none_or(Vec::is_empty));
+        let name = |host: u32| self.nodes.get(host as usize).map_or("", |node| &self.fabric().node(*node).name);
+        bare.map_or(Ok(()), |(host, _)| Err(format!("host {:?} has no NIC", name(*host))))
+    }
+
     /// One endpoint for each GPU, in order of host.
     fn ranks(&self, parts: &[Part]) -> Vec<Endpoint> {
         parts.iter().flat_map(|(host, gpus)| gpus.iter().filter_map(|gpu| self.nic(*host, *gpu))).collect()
@@ -104,6 +112,7 @@ impl<'a> Hosts<'a> {
         if parts.len() < 2 || traffic.phases.is_empty() {
             return Ok(None);
         }
+        self.refuse_without_nic(parts)?;
         let placement = Placement { ranks: self.ranks(parts) };
         self.sender(traffic.period, traffic.phases.clone(), gpus, placement).map(Some)
     }
@@ -114,6 +123,7 @@ impl<'a> Hosts<'a> {
         if parts.len() < 2 || ups.is_empty() {
             return Ok(None);
         }
+        self.refuse_without_nic(parts)?;
         let mut own: Vec<Vec<Endpoint>> = Vec::with_capacity(parts.len());
         for (host, gpus) in parts {
             let mut nics: Vec<Endpoint> = gpus.iter().filter_map(|gpu| self.nic(*host, *gpu)).collect();
@@ -131,9 +141,6 @@ impl<'a> Hosts<'a> {
         }
         let phase =
             |&(start, end): &(Nanos, Nanos)| TrafficPhase { start, end, rate, collective: Collective::Ring, groups: Arc::clone(&groups) };
-        if ranks.is_empty() {
-            return Err(format!("host {:?} has no NIC", self.fabric().node(self.nodes[parts[0].0 as usize]).name));
-        }
         self.sender(period, ups.iter().map(phase).collect(), gpus, Placement { ranks }).map(Some)
     }
 

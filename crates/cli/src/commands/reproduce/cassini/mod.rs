@@ -156,7 +156,8 @@ struct Row {
     p99_gain: Interval,
     jct_gain: Interval,
     /// How far the planner's predictions are from what was played.
-    predicted_off_mean: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    predicted_off_mean: Option<f64>,
     #[serde(skip)]
     percentiles: Vec<f64>,
 }
@@ -266,9 +267,15 @@ fn row(scheme: &Scheme, played: &[Played], first: &[Played]) -> Row {
         mean_gain: gain(|p| p.network.iteration_mean),
         p99_gain: gain(|p| p.network.iteration_p99),
         jct_gain: gain(|p| p.mean_jct_s),
-        predicted_off_mean: of(|p| p.network.predicted_off_mean).mean,
+        predicted_off_mean: off(played),
         percentiles: (0..=100).map(|at| stats::mean(played.iter().map(|p| p.network.percentiles[at]))).collect(),
     }
+}
+
+/// The mean of the differences from what was predicted, of the seeds on which anything was.
+fn off(played: &[Played]) -> Option<f64> {
+    let told: Vec<f64> = played.iter().filter_map(|p| p.network.predicted_off).map(|(mean, _)| mean).collect();
+    (!told.is_empty()).then(|| stats::mean(told.into_iter()))
 }
 
 fn table(answer: &Answer) -> String {
