@@ -67,3 +67,45 @@ fn all_groups_that_were_computed_by_the_authors_code_agree() {
     let run = antiphase(&["reproduce", "muri", "--groups", file.to_str().expect("a path in UTF-8")]);
     assert_eq!(run.ok(), format!("{rows} groups compared, 0 differ\n"));
 }
+
+/// Any trace of the form does for the program; what the authors' own give is a question of data that are not ours.
+#[test]
+fn policies_over_muri_stand_beside_what_was_published() {
+    let scratch = crate::scratch::Scratch::new("reproduce-muri");
+    for name in ["testbed_400.csv", "trace3.csv"] {
+        scratch.file(name, document("trace.csv"));
+    }
+    let folder = scratch.folder().to_str().expect("UTF-8").to_owned();
+    let report = scratch.path("report.html");
+    let arguments = ["reproduce", "muri", "--traces", &folder, "--quick", "--report", &report, "-o", "json"];
+    let run = antiphase(&arguments);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let answer = run.json();
+    let rows = answer["rows"].as_array().expect("rows");
+    // Four policies on the testbed, and five twice on the third trace; three figures of each.
+    assert_eq!(rows.len(), 3 * (4 + 5));
+    let number = |row: &serde_json::Value, field: &str| row[field].as_f64().expect("a number");
+    assert!(rows.iter().all(|row| number(row, "artifact") > 0.0 && number(row, "paper") > 0.0 && number(row, "published") >= 1.0));
+    assert!(fs::read_to_string(&report).expect("a report").contains("Muri, reproduced"));
+    assert!(antiphase(&["reproduce", "muri"]).stderr.contains("--groups"));
+    let none = antiphase(&["reproduce", "muri", "--traces", "/nowhere"]);
+    assert!(none.code == Some(2) && none.stderr.contains("testbed_400.csv"), "{}", none.stderr);
+}
+
+/// With the authors' traces: what their simulator reproduces, this reproduces.
+#[test]
+fn the_testbed_s_ratios_are_near_those_that_were_measured() {
+    let Some(data) = data_dir() else {
+        println!("skipped: ANTIPHASE_DATA is not set, and Muri's traces are not ours to ship");
+        return;
+    };
+    let folder = data.join("muri/traces");
+    let run = antiphase(&["reproduce", "muri", "--traces", folder.to_str().expect("UTF-8"), "--quick", "-o", "json"]);
+    run.ok();
+    let answer = run.json();
+    for row in answer["rows"].as_array().expect("rows").iter().filter(|row| row["policy"] != "Themis") {
+        let (published, artifact) = (row["published"].as_f64().expect("a number"), row["artifact"].as_f64().expect("a number"));
+        // A simulator beside a testbed, and figures of which some were made with another setting.
+        assert!((artifact / published - 1.0).abs() < 0.1 || row["metric"] == "p99 completion", "{row}");
+    }
+}

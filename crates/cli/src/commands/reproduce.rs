@@ -2,12 +2,16 @@
 
 mod cassini;
 mod groups;
+mod traces;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::{Args, Subcommand};
 
-use crate::input::CliError;
+use crate::{input::CliError, output::Output};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ReproduceCommand {
@@ -21,6 +25,8 @@ const EXAMPLES: &str = "\
 EXAMPLES
   Compute every group of a file again, as the authors' simulator times it:
     antiphase reproduce muri --groups groups.csv
+  Play the authors' traces, and write how long jobs take over Muri beside what was published:
+    antiphase reproduce muri --traces trace-data --report muri.html
   Columns of such a file, in any order:
     num_gpu, k, models (joined by +), T_best_raw_ms, T_best_with_group_overhead_ms, T_worst_with_group_overhead_ms,
     gamma_best, sum_norm_throughput, autopack_would_unpack (0 or 1), best_slot_order (place of each member by slot, - = empty, joined by /)
@@ -30,13 +36,32 @@ EXAMPLES
 #[command(after_help = EXAMPLES)]
 pub(crate) struct MuriArgs {
     /// Groups with the times, efficiencies and orders that somebody else computed, CSV; - for standard input
+    #[arg(long, value_name = "FILE", required_unless_present = "traces", conflicts_with_all = ["traces", "quick", "report", "output"])]
+    groups: Option<PathBuf>,
+    /// Folder with the traces of Muri's authors (testbed_400.csv, trace1.csv to trace4.csv): policies over Muri, beside what was published
+    #[arg(long, value_name = "FOLDER")]
+    traces: Option<PathBuf>,
+    /// The testbed's trace and the third only
+    #[arg(long)]
+    quick: bool,
+    /// Write the report, one HTML file that loads nothing
     #[arg(long, value_name = "FILE")]
-    groups: PathBuf,
+    report: Option<PathBuf>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
 }
 
 pub(crate) fn run(command: &ReproduceCommand) -> Result<ExitCode, CliError> {
     match command {
-        ReproduceCommand::Muri(args) => groups::run(&args.groups),
+        ReproduceCommand::Muri(MuriArgs { groups: Some(groups), .. }) => groups::run(groups),
+        ReproduceCommand::Muri(args) => {
+            // One of the two is required.
+            let folder = args.traces.as_deref().unwrap_or(Path::new(""));
+            let MuriArgs { quick, report, output, .. } = args;
+            traces::run(&traces::Request { folder, quick: *quick, report: report.as_ref(), output: *output })?;
+            Ok(ExitCode::SUCCESS)
+        }
         ReproduceCommand::Cassini(args) => cassini::run(args),
     }
 }
