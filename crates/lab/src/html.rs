@@ -2,10 +2,9 @@
 
 use render::{
     bars::{self, BarView},
-    circles,
+    circles, experiment,
     html::Html,
     palette::Colours,
-    style,
     view::{JobView, LinkView, MemberView, PhaseView},
 };
 
@@ -17,21 +16,10 @@ use crate::{
 /// Links whose circles are drawn, the worst first: the links of a case that differ in their jobs are seldom more.
 const CIRCLES_MAX: usize = 4;
 
-/// What the page adds to the style of pictures.
-const STYLE: &str = "\
-:root{color-scheme:light dark}\
-body{margin:0;background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,sans-serif}main{max-width:62rem;margin:2rem auto;padding:0 1rem}\
-.muted,figcaption{color:var(--muted)}table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
-td,th{padding:.2rem .8rem .2rem 0;text-align:left}td.n,th.n{text-align:right}figure{margin:0 0 1.5rem;overflow-x:auto}\
-";
-
 /// The page.
 pub(crate) fn page(report: &Report) -> String {
-    let mut page = Html::default();
-    page.raw("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">");
-    page.raw("<title>").text(&report.case).raw(": Antiphase lab</title><style>").raw(&style::page()).raw(STYLE);
-    page.raw("</style></head>\n<body>").raw(&style::sheet_of_patterns()).raw("<main><h1>").text(&report.case);
-    page.raw("</h1><p>").text(&report.about).raw("</p>");
+    let mut page = experiment::open(&format!("{}: Antiphase lab", report.case), &report.case);
+    page.raw("<p>").text(&report.about).raw("</p>");
     if let Some(torch) = &report.torch {
         page.raw("<p>").text(&format!("Trained by DistributedDataParallel of PyTorch {torch}, over gloo.")).raw("</p>");
     }
@@ -57,8 +45,7 @@ pub(crate) fn page(report: &Report) -> String {
     for link in links.iter().take(CIRCLES_MAX) {
         page.raw("<figure>").raw(&circles::draw(link, &views, &colours).fragment()).raw("</figure>");
     }
-    page.raw("</main></body></html>\n");
-    page.finish()
+    experiment::close(page)
 }
 
 /// How long the iterations of each job are: alone, as they come, and held.

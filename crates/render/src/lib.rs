@@ -30,6 +30,7 @@ pub mod bars;
 pub mod circles;
 pub mod curves;
 mod demand;
+pub mod experiment;
 pub mod fabric_map;
 pub mod html;
 pub mod palette;

@@ -17,5 +17,6 @@ mod timing;
 
 pub use models::{MODELS, MeasuredModel, measured};
 pub use order::{GROUP_MAX, Interleaving, Order};
+pub use paper::GroupPhase;
 pub use stages::{Profile, Stages, StagesError};
 pub use timing::{Timing, efficiency};

@@ -14,24 +14,43 @@ pub(super) fn interleave(members: &[Stages], order: Order) -> Interleaving {
     // Orders of four with the first member in slot 0: rotating all slots changes no period. Places beyond the members are empty.
     for places in orders(GROUP_MAX).filter(|places| places[0] == 0) {
         let slots = places.map(|member| (member < members.len()).then_some(member as u8));
-        keep(&mut found, Interleaving { period_s: period(&slots, members), slots }, order);
+        let mut tried = Interleaving { period_s: 0.0, slots };
+        tried.period_s = tried.phases(members).iter().map(|phase| phase.length_s).sum();
+        keep(&mut found, tried, order);
     }
     found.unwrap_or(Interleaving { period_s: 0.0, slots: [None; GROUP_MAX] })
 }
 
-fn period(slots: &[Option<u8>; GROUP_MAX], members: &[Stages]) -> f64 {
-    let mut sum = 0.0;
-    for phase in 0..GROUP_MAX {
-        let mut longest = 0.0_f64;
-        for (slot, member) in slots.iter().enumerate() {
-            if let Some(job) = member.and_then(|m| members.get(usize::from(m))) {
-                longest = longest.max(resource(job, (phase + GROUP_MAX - slot) % GROUP_MAX));
+/// A phase of a group's period: how long it lasts alone, and which member has the network in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct GroupPhase {
+    /// The time of the slowest member in it.
+    pub length_s: f64,
+    /// The member that has the network, an index into the members.
+    pub network: Option<u8>,
+}
+
+impl Interleaving {
+    /// The phases of a period by equation 3.
+    #[must_use]
+    pub fn phases(&self, members: &[Stages]) -> [GroupPhase; GROUP_MAX] {
+        let mut phases = [GroupPhase::default(); GROUP_MAX];
+        for (phase, found) in phases.iter_mut().enumerate() {
+            for (slot, member) in self.slots.iter().enumerate() {
+                let Some((member, job)) = member.and_then(|m| Some((m, members.get(usize::from(m))?))) else { continue };
+                let used = (phase + GROUP_MAX - slot) % GROUP_MAX;
+                found.length_s = found.length_s.max(resource(job, used));
+                if used == NETWORK {
+                    found.network = Some(member);
+                }
             }
         }
-        sum += longest;
+        phases
     }
-    sum
 }
+
+/// The last of the four resources.
+const NETWORK: usize = GROUP_MAX - 1;
 
 /// Seconds of a resource: storage, CPU, GPU, network. What was published has one number for the first two.
 fn resource(job: &Stages, resource: usize) -> f64 {

@@ -114,26 +114,11 @@ mod tests {
     use alloc::vec;
 
     use super::{
-        super::job::{Place, Run},
+        super::job::{Place, Run, samples::job},
         *,
     };
 
     const CLUSTER: Cluster = Cluster { hosts: 2, gpus_per_host: 8 };
-
-    fn job(gpus: u32) -> Job {
-        Job {
-            gpus,
-            profile: 0,
-            opportunistic: false,
-            submitted_s: 0.0,
-            declared_s: 1.0,
-            alone_s: 1.0,
-            left: 1.0,
-            ran_s: 0.0,
-            running: false,
-            started: false,
-        }
-    }
 
     fn run(job: JobIndex, group: u32) -> Run {
         Run { job, group, iteration_s: 1.0, restart_s: 0.0 }

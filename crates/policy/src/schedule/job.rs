@@ -126,3 +126,25 @@ impl Decision {
         self.groups_share = false;
     }
 }
+
+/// Jobs for tests.
+#[cfg(test)]
+pub(super) mod samples {
+    use super::Job;
+
+    /// A job that waits and needs that many GPUs.
+    pub(in super::super) fn job(gpus: u32) -> Job {
+        Job {
+            gpus,
+            profile: 0,
+            opportunistic: false,
+            submitted_s: 0.0,
+            declared_s: 1.0,
+            alone_s: 1.0,
+            left: 1.0,
+            ran_s: 0.0,
+            running: false,
+            started: false,
+        }
+    }
+}

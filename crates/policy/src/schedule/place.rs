@@ -5,8 +5,8 @@
 //! in order of size, the largest first: on the host with the least room that is enough; else within the leaf with the least room that is
 //! enough; else over as few leaves as it takes. With enough free GPUs in sum there is always a place, because a job may be spread.
 //!
-//! Candidates differ in which of the hosts and leaves that are enough is taken, so a planner can choose among places that cost the
-//! scheduler the same.
+//! Candidates differ in which of the hosts and leaves that are enough is taken, so a planner can choose among them. All use as many GPUs;
+//! a drawn one may lie on more leaves than the first, which is the most compact.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -35,8 +35,6 @@ pub struct Unplaced {
 #[derive(Clone, Debug)]
 pub struct Placer {
     cluster: Cluster,
-    /// By host.
-    leaf_of: Vec<u32>,
     /// Hosts by leaf.
     leaves: Vec<Vec<u32>>,
     /// Free GPUs by host.
@@ -48,12 +46,12 @@ impl Placer {
     #[must_use]
     pub fn new(cluster: Cluster, leaf_of: &[u32]) -> Self {
         let hosts = cluster.hosts as usize;
-        let leaf_of: Vec<u32> = (0..hosts).map(|host| leaf_of.get(host).copied().unwrap_or(0)).collect();
-        let mut leaves = vec![Vec::new(); leaf_of.iter().max().map_or(0, |last| *last as usize + 1)];
-        for (leaf, host) in leaf_of.iter().zip(0..) {
-            leaves[*leaf as usize].push(host);
+        let mut leaves = vec![Vec::new(); leaf_of.iter().max().map_or(1, |last| *last as usize + 1)];
+        for host in 0..cluster.hosts {
+            let leaf = leaf_of.get(host as usize).copied().unwrap_or(0);
+            leaves[leaf as usize].push(host);
         }
-        Self { cluster, leaf_of, leaves, free: vec![cluster.gpus_per_host; hosts] }
+        Self { cluster, leaves, free: vec![cluster.gpus_per_host; hosts] }
     }
 
     /// Replaces the places of a decision by those of the groups that stay where they were, and names the groups that have none, the
@@ -110,12 +108,6 @@ impl Placer {
             }
         }
         places
-    }
-
-    /// Which leaf a host hangs on.
-    #[must_use]
-    pub fn leaf_of(&self, host: u32) -> u32 {
-        self.leaf_of.get(host as usize).copied().unwrap_or(0)
     }
 
     /// One way to place the groups: the most compact, or where there is a choice by draw.
@@ -247,25 +239,13 @@ impl Draw {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{super::job::Run, *};
+    use super::{
+        super::job::{Run, samples::job},
+        *,
+    };
 
     const CLUSTER: Cluster = Cluster { hosts: 6, gpus_per_host: 4 };
     const LEAF_OF: [u32; 6] = [0, 0, 1, 1, 2, 2];
-
-    fn job(gpus: u32) -> Job {
-        Job {
-            gpus,
-            profile: 0,
-            opportunistic: false,
-            submitted_s: 0.0,
-            declared_s: 1.0,
-            alone_s: 1.0,
-            left: 1.0,
-            ran_s: 0.0,
-            running: false,
-            started: false,
-        }
-    }
 
     fn decision(groups: &[&[JobIndex]]) -> Decision {
         let run = |(group, job): (u32, JobIndex)| Run { job, group, iteration_s: 1.0, restart_s: 0.0 };

@@ -9,7 +9,7 @@ use policy::{
     muri::Timing,
     schedule::{Cluster, MuriOptions, Rule},
 };
-use render::{html::Html, style};
+use render::experiment;
 use serde::Serialize;
 
 use self::published::{PUBLISHED, Policy, Published};
@@ -114,13 +114,6 @@ fn compare(published: &Published, trace: &Trace) -> Result<Vec<Row>, trace::Trac
     Ok(rows)
 }
 
-/// What the page adds to the style of pictures.
-const STYLE: &str = "\
-:root{color-scheme:light dark}\
-body{margin:0;background:var(--paper);color:var(--ink);font:14px/1.5 system-ui,sans-serif}main{max-width:60rem;margin:2rem auto;padding:0 1rem}\
-table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:.15rem .9rem .15rem 0;text-align:left}td.n,th.n{text-align:right}\
-code{background:var(--card);padding:.1rem .3rem;border-radius:.2rem}";
-
 /// Where the columns differ from what was published, each in a sentence.
 const DIFFERENCES: [&str; 4] = [
     "Artifact is the world of the simulator that the authors published, with its slips; it agrees with our runs of that simulator to nine digits, but for Themis, whose fractions are not unique.",
@@ -131,12 +124,9 @@ const DIFFERENCES: [&str; 4] = [
 
 /// One HTML file that loads nothing.
 fn page(answer: &Answer, command: &str) -> String {
-    let mut page = Html::default();
-    page.raw("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">");
-    page.raw("<title>Muri, reproduced</title><style>").raw(&style::page()).raw(STYLE);
-    page.raw("</style></head>\n<body><main><h1>Muri, reproduced</h1><p>");
-    page.text("How many times as long as under Muri jobs take under other policies, on the traces of its authors and 64 GPUs: as published, and played by us in two timings.");
-    page.raw("</p><p>Made by <code>").text(command).raw("</code></p>\n");
+    let mut page = experiment::open("Muri, reproduced", "Muri, reproduced");
+    page.raw("<p>").text("How many times as long as under Muri jobs take under other policies, on the traces of its authors and 64 GPUs: as published, and played by us in two timings.").raw("</p>\n");
+    experiment::made_by(&mut page, command);
     let columns = [
         ("Trace", "text"),
         ("Policy", "text"),
@@ -156,12 +146,8 @@ fn page(answer: &Answer, command: &str) -> String {
         page.raw("</tr>\n");
     }
     page.end_table();
-    page.raw("<h2>Where the columns differ</h2><ul>");
-    DIFFERENCES.iter().for_each(|difference| {
-        page.raw("<li>").text(difference).raw("</li>");
-    });
-    page.raw("</ul></main></body></html>\n");
-    page.finish()
+    experiment::sentences(&mut page, "Where the columns differ", &DIFFERENCES);
+    experiment::close(page)
 }
 
 fn table(answer: &Answer) -> String {

@@ -17,7 +17,7 @@ use alloc::{
 use fabric::{Fabric, route::Router};
 use job::{Collective, Endpoint, Hold, Job, Placement, TrafficPhase, data_nics};
 use plan::{Cluster, LinkDemands, link_demands};
-use policy::muri::{GROUP_MAX, Order, Stages, Timing};
+use policy::muri::{Order, Stages, Timing};
 use units::{Nanos, NodeId, Rate};
 
 use crate::trace::Traffic;
@@ -181,26 +181,19 @@ pub(super) fn ups(members: &[Stages], iteration_s: f64, order: Order) -> Vec<(Na
     found
 }
 
-/// The phases in which the members have the network (the paper's equation 3: in phase j the member of slot i uses resource
-/// (j - i) mod 4, the network being the last), stretched to the iteration that the group takes.
+/// The times in which the members have the network. Phases are stretched to the iteration that the group takes, and a member sends no longer
+/// for that.
 fn network_phases(members: &[Stages], iteration_s: f64, order: Order) -> Vec<(f64, f64)> {
-    let interleaved = Timing::Paper.interleave(members, order);
-    let of_slot = |slot: usize| interleaved.slots[slot].and_then(|member| members.get(usize::from(member)));
-    let resource = |job: &Stages, resource: usize| [0.0, job.load_s, job.gpu_s, job.net_s][resource % GROUP_MAX];
-    let used = |phase: usize, slot: usize| (phase + GROUP_MAX - slot) % GROUP_MAX;
-    let length = |phase: usize| {
-        let uses = (0..GROUP_MAX).filter_map(|slot| of_slot(slot).map(|job| resource(job, used(phase, slot))));
-        uses.fold(0.0_f64, f64::max)
-    };
-    let lengths: Vec<f64> = (0..GROUP_MAX).map(length).collect();
-    let sum: f64 = lengths.iter().sum();
+    let phases = Timing::Paper.interleave(members, order).phases(members);
+    let sum: f64 = phases.iter().map(|phase| phase.length_s).sum();
     let stretch = if sum > 0.0 { iteration_s / sum } else { 1.0 };
-    let mut found = Vec::new();
     let mut start = 0.0;
-    for (phase, length) in lengths.iter().enumerate() {
-        let net = (0..GROUP_MAX).filter(|slot| used(phase, *slot) == GROUP_MAX - 1).find_map(of_slot).map_or(0.0, |job| job.net_s);
-        found.push((start, start + net.min(length * stretch)));
-        start += length * stretch;
+    let mut found = Vec::new();
+    for phase in phases {
+        let length = phase.length_s * stretch;
+        let net_s = phase.network.and_then(|member| members.get(usize::from(member))).map_or(0.0, |job| job.net_s);
+        found.push((start, start + net_s.min(length)));
+        start += length;
     }
     found
 }

@@ -10,7 +10,7 @@ use alloc::string::ToString as _;
 use super::{
     super::{Trace, TraceError},
     gather::Gathered,
-    table::Table,
+    table::Row,
     timed::{SECONDS, SECONDS_RANGE, Timed},
 };
 
@@ -20,25 +20,24 @@ const COLUMNS: [&str; 6] = ["name", "num_gpu", "creation_time", "deletion_time",
 const REQUIRED: usize = 5;
 
 pub(super) fn read(text: &str) -> Result<Trace, TraceError> {
-    let mut table = Table::open(text, &COLUMNS, REQUIRED)?;
-    let mut gathered = Gathered::default();
-    while let Some(row) = table.next()? {
-        let (id, line) = (row.name(0)?.to_string(), row.line);
-        let gpus = row.count(1)?;
-        let time = |at| row.number(at, SECONDS_RANGE.0, SECONDS_RANGE.1, SECONDS);
-        let submitted_s = time(2)?;
-        let deleted_s = time(3)?;
-        let scheduled_s = match row.given(4) {
-            Some(_) => time(4)?,
-            None => deleted_s,
-        };
-        let ran_s = deleted_s - scheduled_s;
-        if gpus == 0 || ran_s <= 0.0 {
-            gathered.leave_out();
-            continue;
-        }
-        let opportunistic = row.given(5) == Some("BE");
-        Timed { id, line, gpus, submitted_s, ran_s, opportunistic, model: None }.into_trace(&mut gathered)?;
+    Gathered::of_rows(text, &COLUMNS, REQUIRED, take)?.done_from_first()
+}
+
+fn take(gathered: &mut Gathered, row: &Row<'_>) -> Result<(), TraceError> {
+    let (id, line) = (row.name(0)?.to_string(), row.line);
+    let gpus = row.count(1)?;
+    let time = |at| row.number(at, SECONDS_RANGE.0, SECONDS_RANGE.1, SECONDS);
+    let submitted_s = time(2)?;
+    let deleted_s = time(3)?;
+    let scheduled_s = match row.given(4) {
+        Some(_) => time(4)?,
+        None => deleted_s,
+    };
+    let ran_s = deleted_s - scheduled_s;
+    if gpus == 0 || ran_s <= 0.0 {
+        gathered.leave_out();
+        return Ok(());
     }
-    gathered.done_from_first()
+    let opportunistic = row.given(5) == Some("BE");
+    Timed { id, line, gpus, submitted_s, ran_s, opportunistic, model: None }.into_trace(gathered)
 }

@@ -28,7 +28,7 @@ use policy::muri::{Profile, Stages};
 use super::{
     super::{Trace, TraceError, TraceJob, Traffic},
     gather::{Gathered, ITERATIONS_MAX, MS},
-    table::{Row, Table},
+    table::Row,
     timed::{RESTART_S, SECONDS, SECONDS_RANGE},
 };
 
@@ -65,13 +65,12 @@ struct Iteration {
 type Synthesised = BTreeMap<(String, u32), Iteration>;
 
 pub(super) fn read(text: &str) -> Result<Trace, TraceError> {
-    let mut table = Table::open(text, &COLUMNS, REQUIRED)?;
-    let (mut gathered, mut synthesised) = (Gathered::default(), Synthesised::new());
-    while let Some(row) = table.next()? {
-        let (job, profile) = job(&row, &mut synthesised, &mut gathered)?;
-        gathered.push(job, profile)?;
-    }
-    gathered.done()
+    let mut synthesised = Synthesised::new();
+    let take = |gathered: &mut Gathered, row: &Row<'_>| {
+        let (job, profile) = job(row, &mut synthesised, gathered)?;
+        gathered.push(job, profile)
+    };
+    Gathered::of_rows(text, &COLUMNS, REQUIRED, take)?.done()
 }
 
 fn job(row: &Row<'_>, synthesised: &mut Synthesised, gathered: &mut Gathered) -> Result<(TraceJob, Profile), TraceError> {

@@ -4,9 +4,12 @@ use alloc::{collections::BTreeMap, string::String};
 
 use policy::muri::{Profile, Stages};
 
-use super::super::{
-    Trace, TraceError, TraceJob, Traffic,
-    jobs::{JOBS_MAX, PROFILES_MAX},
+use super::{
+    super::{
+        Trace, TraceError, TraceJob, Traffic,
+        jobs::{JOBS_MAX, PROFILES_MAX},
+    },
+    table::{Row, Table},
 };
 
 /// Latest time and longest duration, in seconds: a hundred years, which floats count in microseconds still.
@@ -32,6 +35,21 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
+    /// Gathers from the rows of a table, whose first `required` columns must be there.
+    pub(super) fn of_rows(
+        text: &str,
+        columns: &'static [&'static str],
+        required: usize,
+        mut take: impl FnMut(&mut Self, &Row<'_>) -> Result<(), TraceError>,
+    ) -> Result<Self, TraceError> {
+        let mut table = Table::open(text, columns, required)?;
+        let mut gathered = Self::default();
+        while let Some(row) = table.next()? {
+            take(&mut gathered, &row)?;
+        }
+        Ok(gathered)
+    }
+
     /// Takes in a job with what its iterations consist of.
     pub(super) fn push(&mut self, mut job: TraceJob, profile: Profile) -> Result<(), TraceError> {
         let (line, trace) = (job.line, &mut self.trace);

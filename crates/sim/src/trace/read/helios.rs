@@ -10,26 +10,25 @@ use super::{
     super::{Trace, TraceError},
     clock,
     gather::Gathered,
-    table::Table,
+    table::Row,
     timed::{SECONDS, SECONDS_RANGE, Timed},
 };
 
 const COLUMNS: [&str; 4] = ["job_id", "gpu_num", "submit_time", "duration"];
 
 pub(super) fn read(text: &str) -> Result<Trace, TraceError> {
-    let mut table = Table::open(text, &COLUMNS, COLUMNS.len())?;
-    let mut gathered = Gathered::default();
-    while let Some(row) = table.next()? {
-        let (id, line) = (row.name(0)?.to_string(), row.line);
-        let gpus = row.count(1)?;
-        let submitted = clock::seconds(row.given(2).unwrap_or_default()).ok_or_else(|| row.bad(2, clock::EXPECTED))?;
-        let ran_s = row.number(3, SECONDS_RANGE.0, SECONDS_RANGE.1, SECONDS)?;
-        if gpus == 0 || ran_s == 0.0 {
-            gathered.leave_out();
-            continue;
-        }
-        let submitted_s = submitted as f64;
-        Timed { id, line, gpus, submitted_s, ran_s, opportunistic: false, model: None }.into_trace(&mut gathered)?;
+    Gathered::of_rows(text, &COLUMNS, COLUMNS.len(), take)?.done_from_first()
+}
+
+fn take(gathered: &mut Gathered, row: &Row<'_>) -> Result<(), TraceError> {
+    let (id, line) = (row.name(0)?.to_string(), row.line);
+    let gpus = row.count(1)?;
+    let submitted = clock::seconds(row.given(2).unwrap_or_default()).ok_or_else(|| row.bad(2, clock::EXPECTED))?;
+    let ran_s = row.number(3, SECONDS_RANGE.0, SECONDS_RANGE.1, SECONDS)?;
+    if gpus == 0 || ran_s == 0.0 {
+        gathered.leave_out();
+        return Ok(());
     }
-    gathered.done_from_first()
+    let submitted_s = submitted as f64;
+    Timed { id, line, gpus, submitted_s, ran_s, opportunistic: false, model: None }.into_trace(gathered)
 }

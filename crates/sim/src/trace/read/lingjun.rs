@@ -64,23 +64,22 @@ fn worker(row: &Row<'_>) -> Result<u32, TraceError> {
 }
 
 pub(super) fn read(text: &str, workers: &LingjunWorkers) -> Result<Trace, TraceError> {
-    let mut table = Table::open(text, &JOB_COLUMNS, JOB_REQUIRED)?;
-    let mut gathered = Gathered::default();
-    while let Some(row) = table.next()? {
-        let (id, line) = (row.name(0)?.to_string(), row.line);
-        let time = |at| row.given(at).map(|text| clock::seconds(text).ok_or_else(|| row.bad(at, clock::EXPECTED))).transpose();
-        let (running, finished, stopped, submitted) = (time(1)?, time(2)?, time(3)?, time(4)?);
-        let gpus = workers.0.get(&id).copied().unwrap_or(0);
-        let ran = running.zip(finished.or(stopped)).map(|(running, ended)| (running, ended - running)).filter(|(_, ran)| *ran > 0);
-        match ran {
-            Some((running, ran)) if gpus > 0 => {
-                // Where nobody wrote down the submission, the job was submitted when it ran.
-                let (submitted_s, ran_s) = (submitted.unwrap_or(running) as f64, ran as f64);
-                let model = row.given(5).map(String::from);
-                Timed { id, line, gpus, submitted_s, ran_s, opportunistic: false, model }.into_trace(&mut gathered)?;
-            }
-            _ => gathered.leave_out(),
-        }
-    }
-    gathered.done_from_first()
+    let take = |gathered: &mut Gathered, row: &Row<'_>| job(gathered, row, workers);
+    Gathered::of_rows(text, &JOB_COLUMNS, JOB_REQUIRED, take)?.done_from_first()
+}
+
+fn job(gathered: &mut Gathered, row: &Row<'_>, workers: &LingjunWorkers) -> Result<(), TraceError> {
+    let (id, line) = (row.name(0)?.to_string(), row.line);
+    let time = |at| row.given(at).map(|text| clock::seconds(text).ok_or_else(|| row.bad(at, clock::EXPECTED))).transpose();
+    let (running, finished, stopped, submitted) = (time(1)?, time(2)?, time(3)?, time(4)?);
+    let gpus = workers.0.get(&id).copied().unwrap_or(0);
+    let ran = running.zip(finished.or(stopped)).map(|(running, ended)| (running, ended - running)).filter(|(_, ran)| *ran > 0);
+    let (Some((running, ran)), 1..) = (ran, gpus) else {
+        gathered.leave_out();
+        return Ok(());
+    };
+    // Where nobody wrote down the submission, the job was submitted when it ran.
+    let (submitted_s, ran_s) = (submitted.unwrap_or(running) as f64, ran as f64);
+    let model = row.given(5).map(String::from);
+    Timed { id, line, gpus, submitted_s, ran_s, opportunistic: false, model }.into_trace(gathered)
 }

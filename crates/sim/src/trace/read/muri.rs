@@ -11,7 +11,7 @@ use policy::muri::{Profile, Stages, measured};
 use super::{
     super::{Trace, TraceError, TraceJob},
     gather::{Gathered, ITERATIONS_MAX, MS, TIME_S_MAX},
-    table::{Row, Table},
+    table::Row,
 };
 
 const COLUMNS: [&str; 11] = [
@@ -29,13 +29,8 @@ const COLUMNS: [&str; 11] = [
 ];
 
 pub(super) fn read(text: &str) -> Result<Trace, TraceError> {
-    let mut table = Table::open(text, &COLUMNS, COLUMNS.len())?;
-    let mut gathered = Gathered::default();
-    while let Some(row) = table.next()? {
-        let (job, profile) = job(&row)?;
-        gathered.push(job, profile)?;
-    }
-    gathered.done()
+    let take = |gathered: &mut Gathered, row: &Row<'_>| job(row).and_then(|(job, profile)| gathered.push(job, profile));
+    Gathered::of_rows(text, &COLUMNS, COLUMNS.len(), take)?.done()
 }
 
 fn job(row: &Row<'_>) -> Result<(TraceJob, Profile), TraceError> {

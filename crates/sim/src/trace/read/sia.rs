@@ -15,7 +15,7 @@ use policy::muri::{Profile, Stages};
 use super::{
     super::{Trace, TraceError, TraceJob},
     gather::{Gathered, MS},
-    table::{Row, Table},
+    table::Row,
     timed::{RESTART_S, SECONDS, SECONDS_RANGE},
 };
 
@@ -94,13 +94,8 @@ impl Application {
 }
 
 pub(super) fn read(text: &str) -> Result<Trace, TraceError> {
-    let mut table = Table::open(text, &COLUMNS, COLUMNS.len())?;
-    let mut gathered = Gathered::default();
-    while let Some(row) = table.next()? {
-        let (job, profile) = job(&row)?;
-        gathered.push(job, profile)?;
-    }
-    gathered.done()
+    let take = |gathered: &mut Gathered, row: &Row<'_>| job(row).and_then(|(job, profile)| gathered.push(job, profile));
+    Gathered::of_rows(text, &COLUMNS, COLUMNS.len(), take)?.done()
 }
 
 fn job(row: &Row<'_>) -> Result<(TraceJob, Profile), TraceError> {

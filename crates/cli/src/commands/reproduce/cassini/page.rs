@@ -3,19 +3,11 @@
 use render::{
     bars::{self, BarView},
     curves::{self, CurveView},
+    experiment as frame,
     html::Html,
-    style,
 };
 
 use super::{Answer, Result, Row, SCHEMES};
-
-/// What the page adds to the style of pictures.
-const STYLE: &str = "\
-:root{color-scheme:light dark}\
-body{margin:0;background:var(--paper);color:var(--ink);font:14px/1.5 system-ui,sans-serif}main{max-width:80rem;margin:2rem auto;padding:0 1rem}\
-.muted{color:var(--muted)}table{border-collapse:collapse;font-variant-numeric:tabular-nums}.scroll{overflow-x:auto}\
-td,th{padding:.15rem .8rem .15rem 0;text-align:left;white-space:nowrap}td.n,th.n{text-align:right}figure{margin:0 0 1.5rem;overflow-x:auto}\
-code{background:var(--card);padding:.1rem .3rem;border-radius:.2rem}";
 
 /// Schemes whose distributions are drawn; the others lie on top of these.
 const DRAWN: [&str; 7] = ["Themis", "CASSINI", "turns", "ideal", "random", "random, shifts", "random, turns"];
@@ -35,13 +27,12 @@ const DIFFERENCES: [&str; 10] = [
 ];
 
 pub(super) fn page(answer: &Answer, command: &str) -> String {
-    let mut page = Html::default();
-    page.raw("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">");
-    page.raw("<title>CASSINI, reproduced</title><style>").raw(&style::page()).raw(STYLE);
-    page.raw("</style></head>\n<body><main><h1>CASSINI, reproduced</h1>");
+    let mut page = frame::open("CASSINI, reproduced", "CASSINI, reproduced");
     page.raw("<p>").text("The experiments of the CASSINI paper (NSDI 2024) in virtual time: a scheduler that knows nothing of the network, the paper's, and Antiphase with slots and with turns. ");
     page.text(&format!("{} seeds; ± is half of the 95 % confidence interval; gains are over Themis on the same seed.", answer.seeds));
-    page.raw("</p><p>Made by <code>").text(command).raw("</code></p>\n<ul>");
+    page.raw("</p>\n");
+    frame::made_by(&mut page, command);
+    page.raw("<ul>");
     for scheme in &SCHEMES {
         page.raw("<li><b>").text(scheme.name).raw("</b>: ").text(scheme.about).raw("</li>");
     }
@@ -49,12 +40,8 @@ pub(super) fn page(answer: &Answer, command: &str) -> String {
     for result in &answer.experiments {
         experiment(&mut page, result);
     }
-    page.raw("<h2>Where this differs from the paper</h2><ul>");
-    for difference in DIFFERENCES {
-        page.raw("<li>").text(difference).raw("</li>");
-    }
-    page.raw("</ul></main></body></html>\n");
-    page.finish()
+    frame::sentences(&mut page, "Where this differs from the paper", &DIFFERENCES);
+    frame::close(page)
 }
 
 fn experiment(page: &mut Html, result: &Result) {
