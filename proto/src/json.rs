@@ -7,6 +7,8 @@ use serde::{
     de::{Error, SeqAccess, Visitor},
 };
 
+use crate::mask::PATHS_MAX;
+
 /// An enumeration of the schema, by the names in its `.proto` file.
 pub(crate) trait Named: Sized + TryFrom<i32> + Into<i32> {
     /// What every name starts with, such as `MODE_`.
@@ -124,13 +126,16 @@ pub(crate) fn paths<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<St
         }
 
         fn visit_str<E: Error>(self, text: &str) -> Result<Vec<String>, E> {
-            Ok(text.split(',').map(str::trim).filter(|path| !path.is_empty()).map(str::to_owned).collect())
+            // One more than may be, so that the mask refuses it; a comma is a byte, and a path is many.
+            Ok(text.split(',').map(str::trim).filter(|path| !path.is_empty()).take(PATHS_MAX + 1).map(str::to_owned).collect())
         }
 
         fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<String>, A::Error> {
             let mut paths = Vec::new();
             while let Some(path) = seq.next_element()? {
-                paths.push(path);
+                if paths.len() <= PATHS_MAX {
+                    paths.push(path);
+                }
             }
             Ok(paths)
         }

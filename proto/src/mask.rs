@@ -54,7 +54,7 @@ impl Mask {
     pub fn parse<S: AsRef<str>>(message: &str, paths: &[S]) -> Result<Self, UnknownPath> {
         let refused = |path: &str, problem: String| UnknownPath { path: path.to_owned(), problem };
         if paths.len() > PATHS_MAX {
-            return Err(refused("", format!("{} paths; at most {PATHS_MAX}", paths.len())));
+            return Err(refused("", format!("more than {PATHS_MAX} paths")));
         }
         let mut mask = Self::default();
         let mut all = false;

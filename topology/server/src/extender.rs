@@ -27,7 +27,7 @@ const FIELDS: [&str; 4] = ["ranked.id", "ranked.reason", "ranked.time_interleave
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Pod {
-    metadata: Metadata,
+    metadata: Option<Metadata>,
 }
 
 /// What is read of the metadata of an object (`metav1.ObjectMeta`).
@@ -42,9 +42,12 @@ pub(crate) struct Metadata {
 }
 
 impl Pod {
+    /// A pod that says nothing.
+    pub(crate) const NONE: Self = Self { metadata: None };
+
     /// What the pod says under a name, as an annotation or else as a label; nothing where it is empty.
     pub(crate) fn says(&self, name: &str) -> Option<&str> {
-        let Metadata { annotations, labels, .. } = &self.metadata;
+        let Metadata { annotations, labels, .. } = self.metadata.as_ref()?;
         let said = [annotations, labels].into_iter().flatten().find_map(|map| map.get(name));
         said.map(|text| text.trim()).filter(|text| !text.is_empty())
     }
@@ -61,7 +64,7 @@ pub(crate) struct Question<'a> {
 }
 
 /// Nodes in the order of the question, and why they are all equal where they are for want of knowledge.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Judged {
     pub(crate) nodes: Vec<Node>,
     /// Why nothing is said of the nodes; `None`: they were judged.

@@ -125,6 +125,8 @@ fn what_is_not_known_opens_and_says_why() {
     let names = json!(["h7", "h9"]);
     for (pod, names, reason) in [
         (json!({}), &names, "no annotation or label \"antiphase/job\""),
+        (json!(null), &names, "no annotation or label \"antiphase/job\""),
+        (json!({ "metadata": null }), &names, "no annotation or label \"antiphase/job\""),
         (json!({ "metadata": { "name": "x", "annotations": null, "labels": null } }), &names, "\"antiphase/job\""),
         (without("antiphase/profile"), &names, "\"antiphase/profile\""),
         (without("antiphase/hosts"), &names, "its first pod"),

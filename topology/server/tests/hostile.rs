@@ -322,6 +322,9 @@ async fn small_messages_that_become_large_are_refused_before_they_are_decoded() 
     for path in ["/v1alpha1/commit", "/v1alpha1/evaluate"] {
         let (status, message) = service.refused("POST", path, &json);
         assert!(status == 413 && message.contains("count"), "{path}: {status} {message}");
+        // One text of many paths is one value of JSON, and no more than may be are taken from it.
+        let (status, message) = service.refused("POST", path, &format!("{{\"fields\":\"{}\"}}", "a,".repeat(5_000_000)));
+        assert!(status == 400 && message.contains("more than 200 paths"), "{path}: {status} {message}");
     }
     let peak = peak_kib(service.child.id());
     assert!(peak < before + PEAK_KIB_MAX, "{before} KiB before, {peak} KiB at the peak");

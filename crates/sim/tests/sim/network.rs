@@ -1,6 +1,8 @@
 //! Jobs of a trace on a fabric.
 
-use antiphase_sim::trace::{NetworkControl, NetworkOutcome, NetworkSetup, Outcome, Ranker, Setup, Trace, TraceError, read_muri, run};
+use antiphase_sim::trace::{
+    Format, NetworkControl, NetworkOutcome, NetworkSetup, Outcome, Ranker, Setup, Trace, TraceError, read, read_muri, run,
+};
 use fabric::{
     Fabric,
     generate::{Clos2, clos2},
@@ -67,6 +69,38 @@ fn jobs_that_meet_are_slowed_as_they_come_and_not_by_turns() {
     let jct_s = |control| outcome(control).jct_s[0];
     assert!((jct_s(NetworkControl::Ideal) - 810.0).abs() < 1e-6);
     assert!((jct_s(NetworkControl::Turns) - (10.0 + 800.0 * turns.iteration_mean)).abs() < 2.0);
+}
+
+/// Uplinks are too narrow for a single job that crosses them, and on each leaf a host is taken for good, so jobs of three have to. Such a
+/// job has no loop, and places where it meets nobody are the better ones for the paper's ranker too.
+#[test]
+fn a_job_that_exceeds_a_link_by_itself_is_no_loop() {
+    let rates = (Rate(50_000), Rate(40_000));
+    let narrow = clos2(&Clos2 { leaves: 4, spines: 1, hosts_per_leaf: 3, host_rate: rates.0, uplink_rate: rates.1, uplinks: 1 }).unwrap();
+    // Of every three that come, two leave again.
+    let mut rows: Vec<Row> = (0..12).map(|at| (1, at, if at % 3 == 0 { 100_000 } else { 500 }, 100, 0)).collect();
+    rows.extend([(3, 200, 5_000, 300, 140), (3, 300, 5_000, 300, 140)]);
+    let seen = |ranker| on_links(&play(&narrow, &rows, Rule::Srsf, ranker, NetworkControl::Free));
+    let [none, cassini] = [Ranker::None, Ranker::Cassini].map(seen);
+    assert_eq!((none.met_share, cassini.met_share), (0.0, 0.0), "{cassini:?}");
+    assert!((cassini.iteration_mean - none.iteration_mean).abs() < 1e-9, "{cassini:?} {none:?}");
+}
+
+/// The same demands told by a model and by times, of jobs that take turns on GPUs: each sends as long as alone, less often.
+#[test]
+fn a_job_that_shares_gpus_sends_less_often_however_its_demands_are_told() {
+    let rates = (Rate(44_000), Rate(50_000));
+    let one = clos2(&Clos2 { leaves: 2, spines: 1, hosts_per_leaf: 2, host_rate: rates.0, uplink_rate: rates.1, uplinks: 1 }).unwrap();
+    let router = Router::new(&one, Ecmp::Spread, &[]).unwrap();
+    let network = NetworkSetup { router: &router, ranker: Ranker::None, control: NetworkControl::Free, seed: 1 };
+    let mean = |job: &str| {
+        let text = format!("job_id,submit_s,gpus,iterations,model,iteration_ms,up_ms\na,0,4,1000,{job}\nb,0,4,1000,{job}\n");
+        let setup =
+            Setup { cluster: Cluster { hosts: 4, gpus_per_host: 1 }, rule: Rule::Gandiva, timing: Timing::Paper, network: Some(network) };
+        on_links(&run(&read(Format::Antiphase, &text).unwrap(), &setup).unwrap()).iteration_mean
+    };
+    let [model, times] = ["vgg16,,", ",293,151"].map(mean);
+    assert!((model - times).abs() < 0.03 && times > 1.05, "{model} {times}");
 }
 
 #[test]

@@ -343,7 +343,7 @@ impl<'a> Network<'a> {
         let Some(&first) = members.first() else { return Ok(None) };
         let gpus = jobs[first as usize].gpus;
         if let ([_], Some(traffic)) = (members.as_slice(), trace.traffic_of(first)) {
-            return self.hosts.of_traffic(traffic, gpus, parts);
+            return self.hosts.of_traffic(traffic, nanos(iteration_s), gpus, parts);
         }
         let stages: Vec<Stages> = members.iter().map(|job| self.profiles[usize::from(jobs[*job as usize].profile)].stages).collect();
         let ups = ups(&stages, iteration_s, self.joint.unwrap_or_default());
@@ -364,6 +364,10 @@ impl<'a> Network<'a> {
         let mut said = forecast(&members, &component.content.alone(), self.setup.control, |link| self.capacity(link))?;
         if self.setup.ranker == Ranker::Cassini || self.setup.control == NetworkControl::Paper {
             said.paper = paper(&component.content)?;
+        }
+        if self.forecasts.len() >= MEETINGS_MAX {
+            // Candidates that were not chosen are most of them, and are asked for again if they matter.
+            self.forecasts.clear();
         }
         self.forecasts.insert(component.content.clone(), said.clone());
         Ok(said)

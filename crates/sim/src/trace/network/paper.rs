@@ -43,10 +43,10 @@ pub(super) fn paper(content: &Content) -> Result<Option<Paper>, String> {
     }
     // A circle that does not exist is an outcome here, as a loop is: the paper has no shifts then.
     let Ok(solution) = solve(&builder.build(), &Options { mode: Mode::Cassini, ..Options::default() }) else { return Ok(None) };
-    // A job that only exceeds links by itself meets nobody from whom it could be shifted.
-    if solution.outcome != Outcome::Solved || merged.is_empty() {
+    if solution.outcome != Outcome::Solved {
         return Ok(None);
     }
+    // A job that only exceeds links by itself meets nobody: no link has a score, and no loop is there either.
     let scores = solution.links.iter().zip(&merged).map(|(link, links)| link.score * links.len() as f64).sum();
     let shifts = solution.shifts.iter().map(|shift| Nanos(shift.shift.0)).collect();
     Ok(Some(Paper { shifts, scores, links: merged.iter().map(|links| links.len()).sum() }))

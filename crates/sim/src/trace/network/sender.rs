@@ -107,14 +107,18 @@ impl<'a> Hosts<'a> {
         parts.iter().flat_map(|(host, gpus)| gpus.iter().filter_map(|gpu| self.nic(*host, *gpu))).collect()
     }
 
-    /// What a job sends whose phases are known; `None` when it stands on one host.
-    pub(super) fn of_traffic(&self, traffic: &Traffic, gpus: u32, parts: &[Part]) -> Result<Option<Sender>, String> {
+    /// What a job sends whose phases are known, in iterations that are longer where it shares GPUs; `None` when it stands on one host.
+    pub(super) fn of_traffic(&self, traffic: &Traffic, iteration: Nanos, gpus: u32, parts: &[Part]) -> Result<Option<Sender>, String> {
         if parts.len() < 2 || traffic.phases.is_empty() {
             return Ok(None);
         }
         self.refuse_without_nic(parts)?;
         let placement = Placement { ranks: self.ranks(parts) };
-        self.sender(traffic.period, traffic.phases.clone(), gpus, placement).map(Some)
+        // As for jobs whose network time alone is known: what is longer comes first, and then the job sends as it does alone.
+        let longer = iteration.0.saturating_sub(traffic.period.0);
+        let later = |time: Nanos| Nanos(time.0.saturating_add(longer));
+        let phases = traffic.phases.iter().map(|p| TrafficPhase { start: later(p.start), end: later(p.end), ..p.clone() });
+        self.sender(later(traffic.period), phases.collect(), gpus, placement).map(Some)
     }
 
     /// What a group sends whose network times are these, from when to when of an iteration; `None` when it stands on one host or sends

@@ -14,11 +14,11 @@ use axum::{
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::Value;
 
-use super::{Answer, Shared, read};
+use super::{Answer, Shared, message, read, whole};
 use crate::{
     api::ApiError,
     extender::{self, Judged, Metadata, Pod, Question},
-    http::answer::Document,
+    http::{answer::Document, origin},
     role::{Caller, Role},
 };
 
@@ -45,7 +45,7 @@ pub(super) fn routes() -> Router<Shared> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct Args {
-    pod: Pod,
+    pod: Option<Pod>,
     nodes: Option<NodeList>,
     node_names: Option<Vec<String>>,
 }
@@ -84,19 +84,27 @@ struct Task {
     pod: Option<Pod>,
 }
 
+/// What is read of a task that stands on a node.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Placed {
+    job: String,
+}
+
 /// What is read of Volcano's `NodeInfo`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct VolcanoNode {
     name: String,
-    tasks: Option<BTreeMap<String, Task>>,
+    // Go writes pointers to nothing as null.
+    tasks: Option<BTreeMap<String, Option<Placed>>>,
 }
 
 /// Volcano's `PrioritizeRequest`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Prioritize {
-    task: Task,
+    task: Option<Task>,
     nodes: Option<Vec<VolcanoNode>>,
 }
 
@@ -142,7 +150,7 @@ fn name(node: &Value) -> Option<String> {
 }
 
 async fn judged(shared: &Shared, args: &Args) -> Judged {
-    let question = Question { pod: &args.pod, nodes: names(args), placed: Vec::new() };
+    let question = Question { pod: args.pod.as_ref().unwrap_or(&Pod::NONE), nodes: names(args), placed: Vec::new() };
     extender::judge(&shared.api, &shared.api.config().extender, question).await
 }
 
@@ -150,9 +158,10 @@ async fn judged(shared: &Shared, args: &Args) -> Judged {
 async fn filter(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
     admit(&shared, caller)?;
     let (mut args, _held) = read::<Args>(&shared, &headers, body, false).await?;
-    let judged = judged(&shared, &args).await;
     let percent = shared.api.config().extender.slower_percent;
-    let too_slow = judged.nodes.iter().filter(|node| percent > 0 && node.slower * 100.0 > f64::from(percent));
+    // Where all pass, nobody waits for an evaluation; `prioritize` asks for one, and says why where there is none.
+    let judged = if percent > 0 { judged(&shared, &args).await } else { Judged::default() };
+    let too_slow = judged.nodes.iter().filter(|node| node.slower * 100.0 > f64::from(percent));
     let why =
         |slower: f64| format!("antiphase: jobs are predicted to lose {:.0} % of an iteration more than on the best node", slower * 100.0);
     let failed: BTreeMap<String, String> = too_slow.map(|node| (node.name.clone(), why(node.slower))).collect();
@@ -187,17 +196,24 @@ async fn prioritize(State(shared): State<Shared>, Extension(caller): Extension<C
     answer(&judged, &scores)
 }
 
+/// Reads a body of which nothing is wanted: values that are skipped make no objects, so they weigh nothing.
+async fn ignore(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<(), ApiError> {
+    origin::is_json(headers)?;
+    let (text, _held) = whole(shared, body, false).await?;
+    message::<IgnoredAny>(&text).map(|_| ())
+}
+
 /// Volcano asks of one node at a time, and there is nothing to compare it with: it passes, and `prioritize` says which is best.
 async fn predicate(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
     admit(&shared, caller)?;
-    read::<IgnoredAny>(&shared, &headers, body, false).await?;
+    ignore(&shared, &headers, body).await?;
     Ok(Document(r#"{"status":"","code":0}"#.into()).into_response())
 }
 
 /// Whom to evict is not for us to say: 0 abstains (Volcano's `Abstain`), and the other plugins decide.
 async fn victims(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
     admit(&shared, caller)?;
-    read::<IgnoredAny>(&shared, &headers, body, false).await?;
+    ignore(&shared, &headers, body).await?;
     Ok(Document(r#"{"status":0,"victims":[]}"#.into()).into_response())
 }
 
@@ -206,13 +222,14 @@ async fn batch_node_order(State(shared): State<Shared>, Extension(caller): Exten
     admit(&shared, caller)?;
     let (request, _held) = read::<Prioritize>(&shared, &headers, body, false).await?;
     let nodes = request.nodes.unwrap_or_default();
-    let is_ours = |task: &Task| !task.job.is_empty() && task.job == request.task.job;
-    let runs = |node: &&VolcanoNode| node.tasks.iter().flatten().any(|(_, task)| is_ours(task));
+    let task = request.task.unwrap_or_default();
+    let is_ours = |placed: &Placed| !placed.job.is_empty() && placed.job == task.job;
+    let runs = |node: &&VolcanoNode| node.tasks.iter().flatten().any(|(_, task)| task.as_ref().is_some_and(is_ours));
     let placed = nodes.iter().filter(runs).map(|node| node.name.clone()).collect();
     let mut names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
     names.sort_unstable();
     names.dedup();
-    let pod = request.task.pod.unwrap_or_default();
+    let pod = task.pod.unwrap_or_default();
     let judged = extender::judge(&shared.api, &shared.api.config().extender, Question { pod: &pod, nodes: names, placed }).await;
     let node_score = judged.nodes.iter().map(|node| (node.name.clone(), points(node.slower) * VOLCANO_PER_POINT)).collect();
     answer(&judged, &Prioritized { node_score, error_message: "" })
