@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 cargo bench --package antiphase-circle
 cargo run --release --package antiphase-policy --example plan_bench
 cargo run --release --package antiphase-policy --example schedule_bench
+cargo run --release --package antiphase-policy --example knapsack_bench
 cargo bench --package antiphase-gate
 cargo run --release --package antiphase-gate --example wake
 cargo run --release --package antiphase-agent --example cost

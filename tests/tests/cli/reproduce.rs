@@ -109,3 +109,62 @@ fn the_testbed_s_ratios_are_near_those_that_were_measured() {
         assert!((artifact / published - 1.0).abs() < 0.1 || row["metric"] == "p99 completion", "{row}");
     }
 }
+
+/// Job c is pinned to one old GPU, so nobody can have four of them. Of what is left, b gains most by two new ones, and a takes an old one.
+#[test]
+fn a_round_of_sia_is_solved() {
+    let run = antiphase(&["reproduce", "sia", "--ilp", "round.json"]);
+    run.ok();
+    let answer = run.json();
+    let objective = answer["objective"].as_f64().expect("a number");
+    assert!((objective - 2.2).abs() < 1e-9 && answer["proven"] == true, "{answer}");
+    assert_eq!(answer["gpus_used"], serde_json::json!({"old": 2, "new": 2}));
+    assert_eq!(answer["assignment"], serde_json::json!([0, 3, 0]));
+    let solve = |document: &str| antiphase_reading(&["reproduce", "sia", "--ilp", "-"], document.as_bytes());
+    // The largest sum: a has 1.0, b 1.0, c is pinned.
+    let largest = changed(&document("round.json"), "minimise", "maximise").replace("1.1", "-1.1");
+    assert!((solve(&largest).json()["objective"].as_f64().expect("a number") - 3.0).abs() < 1e-9);
+    let told = changed(&document("round.json"), "\"sense\"", "\"optimum\": {\"objective\": 2.21}, \"sense\"");
+    assert_eq!(solve(&told).code, Some(1));
+    assert_eq!(solve(&told.replace("2.21", "2.2")).code, Some(0));
+}
+
+#[test]
+fn rounds_that_are_none_are_refused() {
+    let good = document("round.json");
+    let with = |from: &str, to: &str| changed(&good, from, to);
+    let cases = [
+        ("a capacity is missing", with("[4, 2]", "[4]")),
+        ("a negative capacity", with("[4, 2]", "[4, -2]")),
+        ("too large a capacity", with("[4, 2]", "[4, 20000]")),
+        ("an unknown type", with("\"old\", \"nodes\": 1, \"gpus\": 1", "\"odd\", \"nodes\": 1, \"gpus\": 1")),
+        ("a type twice", with("[\"old\", \"new\"]", "[\"old\", \"old\"]")),
+        ("a cost is missing", with("[1.0, 0.4, 0.7, 0.5]", "[1.0, 0.4, 0.7]")),
+        ("a cost that is too large", with("0.7", "1e300")),
+        ("a cost that is a word", with("0.7", "\"much\"")),
+        ("an unknown job is pinned", with("[2, 0]", "[3, 0]")),
+        ("pinned to an unknown configuration", with("[2, 0]", "[2, 4]")),
+        ("pinned jobs that do not fit", with("[[2, 0]]", "[[2, 1], [1, 1]]")),
+        ("no configurations", with("\"configs\"", "\"configurations\"")),
+        ("not JSON", "jobs: 3".to_owned()),
+        ("something behind it", format!("{good} 1")),
+        ("empty", String::new()),
+    ];
+    refusals("rounds", &["reproduce", "sia", "--ilp", "DOCUMENT"], cases);
+}
+
+#[test]
+fn rounds_of_the_authors_simulator_are_solved_to_the_optimum() {
+    let Some(data) = data_dir() else {
+        println!("skipped: ANTIPHASE_DATA is not set, and Sia's rounds are not ours to ship");
+        return;
+    };
+    let mut solved = 0;
+    for file in fs::read_dir(data.join("sia/ilp")).expect("a folder").map(|entry| entry.expect("an entry").path()) {
+        let run = antiphase(&["reproduce", "sia", "--ilp", file.to_str().expect("UTF-8")]);
+        run.ok();
+        assert_eq!(run.json()["proven"], true, "{}", file.display());
+        solved += 1;
+    }
+    assert!(solved >= 6, "{solved} files");
+}

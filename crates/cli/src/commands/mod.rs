@@ -120,3 +120,9 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, CliError> {
         Command::Man(args) => shell::man(&args),
     }
 }
+
+/// Time on a processor that this program has had.
+fn cpu_s() -> f64 {
+    let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9
+}

@@ -2,6 +2,7 @@
 
 mod cassini;
 mod groups;
+mod sia;
 mod traces;
 
 use std::{
@@ -19,6 +20,8 @@ pub(crate) enum ReproduceCommand {
     Muri(MuriArgs),
     /// CASSINI: jobs that share links, shifted against each other
     Cassini(cassini::CassiniArgs),
+    /// Sia: how many GPUs of which type each job gets
+    Sia(sia::SiaArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -63,5 +66,6 @@ pub(crate) fn run(command: &ReproduceCommand) -> Result<ExitCode, CliError> {
             Ok(ExitCode::SUCCESS)
         }
         ReproduceCommand::Cassini(args) => cassini::run(args),
+        ReproduceCommand::Sia(args) => sia::run(args),
     }
 }

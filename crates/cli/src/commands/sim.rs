@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use crate::{
     cluster::read_fabric,
+    commands::cpu_s,
     input::{CliError, read_document},
     output::{Output, print},
     table::Table,
@@ -443,12 +444,6 @@ fn play(args: &TraceArgs, (trace, world): (&Trace, &World), policy: PolicyArg, r
         cpu_s: cpu_s() - begun_s,
         network: outcome.network.as_ref().map(|outcome| NetworkAnswer::of(&args.network, outcome)),
     })
-}
-
-/// Time on a processor that this program has had.
-fn cpu_s() -> f64 {
-    let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9
 }
 
 /// The policy with its options; an option that does nothing is refused.

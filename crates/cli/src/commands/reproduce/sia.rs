@@ -1,0 +1,160 @@
+//! One round of Sia: the integer program that gives jobs their configurations, solved exactly.
+
+use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
+
+use clap::Args;
+use policy::knapsack::{Choice, Item, Problem, SUMS_MAX, Solution, solve};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    commands::cpu_s,
+    input::{CliError, check_texts, read_document},
+    output::{json, print},
+};
+
+/// How far an objective may be from that of the file.
+const TOLERANCE: f64 = 1e-6;
+
+const EXAMPLES: &str = "\
+EXAMPLES
+  Solve one round, and compare it with the optimum of the file, where the file has one:
+    antiphase reproduce sia --ilp round.json
+  Such a file is a JSON object; what else it has is left out:
+    gpu_types    names of the GPU types
+    capacity     GPUs of each
+    configs      list of {gpu_type, gpus}
+    cost         per job: what each configuration costs
+    lambda_n     what a job without a configuration costs
+    sense        begins with max where the sum of costs is to be largest; else it is to be least
+    forced       list of [job, configuration]: pinned jobs
+    optimum      {objective}: what somebody else found
+  Exit code 1 when the objective differs from that of the file by more than a millionth.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct SiaArgs {
+    /// One integer program, JSON; - for standard input
+    #[arg(long, value_name = "FILE")]
+    ilp: PathBuf,
+}
+
+#[derive(Debug, Deserialize)]
+struct Document {
+    gpu_types: Vec<String>,
+    capacity: Vec<u32>,
+    configs: Vec<Configuration>,
+    cost: Vec<Vec<f64>>,
+    lambda_n: f64,
+    #[serde(default)]
+    sense: String,
+    #[serde(default)]
+    forced: Vec<(usize, u32)>,
+    optimum: Option<Optimum>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Configuration {
+    gpu_type: String,
+    gpus: u32,
+}
+
+#[derive(Debug, Deserialize)]
+struct Optimum {
+    objective: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    objective: f64,
+    /// By GPU type.
+    gpus_used: BTreeMap<String, u32>,
+    /// Nothing is better.
+    proven: bool,
+    /// Nothing is better than this.
+    bound: f64,
+    /// Per job: its configuration.
+    assignment: Vec<Option<u32>>,
+    /// What the file says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expected: Option<f64>,
+    cpu_s: f64,
+}
+
+pub(super) fn run(args: &SiaArgs) -> Result<ExitCode, CliError> {
+    let file = &args.ilp;
+    let text = read_document(file)?;
+    check_texts(file, &text)?;
+    let mut reader = serde_json::Deserializer::from_str(&text);
+    let document: Document = serde_path_to_error::deserialize(&mut reader).map_err(|e| CliError::input(file, e))?;
+    reader.end().map_err(|e| CliError::input(file, e))?;
+    let problem = document.problem().map_err(|problem| CliError::input(file, problem))?;
+    let begun_s = cpu_s();
+    let solution = solve(&problem, SUMS_MAX).map_err(|e| CliError::input(file, e))?;
+    let answer = document.answer(&problem, &solution, cpu_s() - begun_s);
+    print(&json(&answer)?)?;
+    let differs = answer.expected.is_some_and(|expected| (expected - answer.objective).abs() > TOLERANCE);
+    Ok(if differs { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+impl Document {
+    /// -1 where the sum is to be largest.
+    fn sign(&self) -> f64 {
+        if self.sense.starts_with("max") { -1.0 } else { 1.0 }
+    }
+
+    fn problem(&self) -> Result<Problem, String> {
+        let (types, capacities) = (self.gpu_types.len(), self.capacity.len());
+        if types != capacities {
+            return Err(format!("capacity: {capacities} numbers for {types} GPU types"));
+        }
+        let mut kinds: BTreeMap<&str, u8> = BTreeMap::new();
+        for (name, kind) in self.gpu_types.iter().zip(0..) {
+            if kinds.insert(name, kind).is_some() {
+                return Err(format!("gpu_types: {name:?} twice"));
+            }
+        }
+        let kind = |at: usize, config: &Configuration| {
+            kinds
+                .get(config.gpu_type.as_str())
+                .copied()
+                .ok_or_else(|| format!("configs[{at}].gpu_type: {:?} is no GPU type", config.gpu_type))
+        };
+        let kinds: Vec<u8> = self.configs.iter().enumerate().map(|(at, config)| kind(at, config)).collect::<Result<_, _>>()?;
+        let sign = self.sign();
+        let mut items = Vec::with_capacity(self.cost.len());
+        for (job, costs) in self.cost.iter().enumerate() {
+            if costs.len() != self.configs.len() {
+                return Err(format!("cost[{job}]: {} numbers for {} configurations", costs.len(), self.configs.len()));
+            }
+            let choice =
+                |((cost, config), kind): ((&f64, &Configuration), &u8)| Choice { kind: *kind, units: config.gpus, cost: sign * cost };
+            let choices = costs.iter().zip(&self.configs).zip(&kinds).map(choice).collect();
+            items.push(Item { choices, nothing: Some(sign * self.lambda_n) });
+        }
+        for (at, &(job, config)) in self.forced.iter().enumerate() {
+            let jobs = items.len();
+            let item: &mut Item = items.get_mut(job).ok_or_else(|| format!("forced[{at}]: job {job} of {jobs}"))?;
+            if config as usize >= self.configs.len() {
+                return Err(format!("forced[{at}]: configuration {config} of {}", self.configs.len()));
+            }
+            // The others stay in the list, so that numbers stay, and have no room.
+            let others = item.choices.iter_mut().zip(0..).filter(|(_, at)| *at != config);
+            others.for_each(|(choice, _)| choice.units = u32::MAX);
+            item.nothing = None;
+        }
+        Ok(Problem { capacities: self.capacity.clone(), items })
+    }
+
+    fn answer(&self, problem: &Problem, solution: &Solution, cpu_s: f64) -> Answer {
+        let (_, used) = problem.of(&solution.chosen);
+        Answer {
+            objective: self.sign() * solution.cost,
+            gpus_used: self.gpu_types.iter().cloned().zip(used).collect(),
+            proven: solution.proven,
+            bound: self.sign() * solution.bound,
+            assignment: solution.chosen.clone(),
+            expected: self.optimum.as_ref().map(|optimum| optimum.objective),
+            cpu_s,
+        }
+    }
+}
