@@ -6,7 +6,7 @@ import json
 import random
 import uuid
 from dataclasses import dataclass
-from typing import Any, Callable, Generic, Iterable, Iterator, Mapping, Optional, Sequence, TypeVar
+from typing import Any, Callable, Generic, Iterable, Iterator, Mapping, Optional, TypeVar, Union
 from urllib.parse import urlencode
 
 from . import messages as m
@@ -14,6 +14,9 @@ from .message import Message
 
 T = TypeVar("T")
 A = TypeVar("A", bound=Message)
+
+Fields = Union[str, Iterable[str]]
+"""Paths of the fields that are answered: one text with commas, or several texts. None at all: everything is answered."""
 
 _ROOT = "/v1alpha1/"
 
@@ -46,6 +49,22 @@ class Call(Generic[T]):
     kind: str = "application/json"
 
 
+def _names(what: str, names: Iterable[str]) -> list[str]:
+    """Names as a list. A text is an iterable of its letters, which no type checker minds: `release("ab")` would release a and b."""
+    if isinstance(names, str):
+        raise TypeError(f"{what}: {names!r:.100} is a text; expected a list of names, such as [{names!r:.100}]")
+    several = list(names)
+    for one in several:
+        if not isinstance(one, str):
+            raise TypeError(f"{what}: {one!r:.100} is no text; expected a list of names")
+    return several
+
+
+def _paths(fields: Fields) -> Union[list[str], str]:
+    """The service takes both forms."""
+    return fields if isinstance(fields, str) else _names("fields", fields)
+
+
 def _reader(answer: type[A]) -> Callable[[bytes], A]:
     return lambda body: answer.from_json(json.loads(body))
 
@@ -63,27 +82,27 @@ def _post(name: str, message: Message, answer: type[A]) -> Call[A]:
 
 
 def evaluate(
-    jobs: Iterable[m.JobSpec], candidates: Iterable[m.Candidate], objective: m.Objective, predict: bool, explain: bool, fields: Sequence[str]
+    jobs: Iterable[m.JobSpec], candidates: Iterable[m.Candidate], objective: m.Objective, predict: bool, explain: bool, fields: Fields
 ) -> Call[m.EvaluateResponse]:
     request = m.EvaluateRequest(
-        jobs=list(jobs), candidates=list(candidates), objective=objective, predict=predict, explain=explain, fields=list(fields)
+        jobs=list(jobs), candidates=list(candidates), objective=objective, predict=predict, explain=explain, fields=_paths(fields)
     )
     return _post("evaluate", request, m.EvaluateResponse)
 
 
 def commit(
-    jobs: Iterable[m.JobSpec], if_plan_version: Optional[int], lease_ms: int, idempotency_key: Optional[str], fields: Sequence[str]
+    jobs: Iterable[m.JobSpec], if_plan_version: Optional[int], lease_ms: int, idempotency_key: Optional[str], fields: Fields
 ) -> Call[m.CommitResponse]:
     # With a key a repetition is answered as the first one was, so a commit whose answer was lost can be sent again.
     key = uuid.uuid4().hex if idempotency_key is None else idempotency_key
     request = m.CommitRequest(
-        jobs=list(jobs), if_plan_version=if_plan_version, lease_ms=lease_ms, idempotency_key=key, fields=list(fields)
+        jobs=list(jobs), if_plan_version=if_plan_version, lease_ms=lease_ms, idempotency_key=key, fields=_paths(fields)
     )
     return _post("commit", request, m.CommitResponse)
 
 
 def release(jobs: Iterable[str]) -> Call[m.ReleaseResponse]:
-    return _post("release", m.ReleaseRequest(jobs=list(jobs)), m.ReleaseResponse)
+    return _post("release", m.ReleaseRequest(jobs=_names("jobs", jobs)), m.ReleaseResponse)
 
 
 def solve(scenario: Mapping[str, Any], mode: str) -> Call[dict[str, Any]]:
@@ -102,20 +121,21 @@ def fabric(summary: bool) -> Call[m.GetFabricResponse]:
     return _get("fabric", {"summary": summary}, m.GetFabricResponse)
 
 
-def jobs(names: Sequence[str], fields: Sequence[str]) -> Call[m.ListJobsResponse]:
-    return _get("jobs", {"jobs": list(names), "fields": list(fields)}, m.ListJobsResponse)
+def jobs(names: Iterable[str], fields: Fields) -> Call[m.ListJobsResponse]:
+    return _get("jobs", {"jobs": _names("names", names), "fields": _paths(fields)}, m.ListJobsResponse)
 
 
-def links(names: Sequence[str], limit: int, demands: bool, fields: Sequence[str]) -> Call[m.ListLinksResponse]:
-    return _get("links", {"links": list(names), "limit": limit, "demands": demands, "fields": list(fields)}, m.ListLinksResponse)
+def links(names: Iterable[str], limit: int, demands: bool, fields: Fields) -> Call[m.ListLinksResponse]:
+    keys = {"links": _names("names", names), "limit": limit, "demands": demands, "fields": _paths(fields)}
+    return _get("links", keys, m.ListLinksResponse)
 
 
 def agents() -> Call[m.ListAgentsResponse]:
     return _get("agents", {}, m.ListAgentsResponse)
 
 
-def turns(names: Sequence[str], limit: int, fields: Sequence[str]) -> Call[m.ListTurnsResponse]:
-    return _get("turns", {"jobs": list(names), "limit": limit, "fields": list(fields)}, m.ListTurnsResponse)
+def turns(names: Iterable[str], limit: int, fields: Fields) -> Call[m.ListTurnsResponse]:
+    return _get("turns", {"jobs": _names("names", names), "limit": limit, "fields": _paths(fields)}, m.ListTurnsResponse)
 
 
 def plan() -> Call[m.Plan]:

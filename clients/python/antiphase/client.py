@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from typing import Any, Iterable, Mapping, Optional, Sequence, TypeVar
+from typing import Any, Iterable, Mapping, Optional, TypeVar
 
 from . import calls, messages as m, wire
-from .calls import Call, Retries
+from .calls import Call, Fields, Retries
 from .errors import MAY_PASS, Unreachable, refused
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ class Client(_Base):
         objective: m.Objective = "score",
         predict: bool = False,
         explain: bool = False,
-        fields: Sequence[str] = (),
+        fields: Fields = (),
     ) -> m.EvaluateResponse:
         """Ranks candidates, best first; nothing changes. `fields` selects what is answered, such as `ranked.mean_score`."""
         return self._run(calls.evaluate(jobs, candidates, objective, predict, explain, fields))
@@ -112,7 +112,7 @@ class Client(_Base):
         if_plan_version: Optional[int] = None,
         lease_ms: int = 0,
         idempotency_key: Optional[str] = None,
-        fields: Sequence[str] = (),
+        fields: Fields = (),
     ) -> m.CommitResponse:
         """Commits jobs: all or none, durable when answered.
 
@@ -137,12 +137,12 @@ class Client(_Base):
         """The fabric, or only its counts."""
         return self._run(calls.fabric(summary))
 
-    def jobs(self, names: Sequence[str] = (), *, fields: Sequence[str] = ()) -> m.ListJobsResponse:
+    def jobs(self, names: Iterable[str] = (), *, fields: Fields = ()) -> m.ListJobsResponse:
         """Committed jobs, or those of them that are named."""
         return self._run(calls.jobs(names, fields))
 
     def links(
-        self, names: Sequence[str] = (), *, limit: int = 0, demands: bool = False, fields: Sequence[str] = ()
+        self, names: Iterable[str] = (), *, limit: int = 0, demands: bool = False, fields: Fields = ()
     ) -> m.ListLinksResponse:
         """Links with demand, worst first, or those that are named."""
         return self._run(calls.links(names, limit, demands, fields))
@@ -151,7 +151,7 @@ class Client(_Base):
         """Agents, by host."""
         return self._run(calls.agents())
 
-    def turns(self, names: Sequence[str] = (), *, limit: int = 0, fields: Sequence[str] = ()) -> m.ListTurnsResponse:
+    def turns(self, names: Iterable[str] = (), *, limit: int = 0, fields: Fields = ()) -> m.ListTurnsResponse:
         """Groups of jobs that take turns, or those of the jobs that are named."""
         return self._run(calls.turns(names, limit, fields))
 
@@ -211,7 +211,7 @@ class AsyncClient(_Base):
         objective: m.Objective = "score",
         predict: bool = False,
         explain: bool = False,
-        fields: Sequence[str] = (),
+        fields: Fields = (),
     ) -> m.EvaluateResponse:
         """Ranks candidates, best first; nothing changes. `fields` selects what is answered, such as `ranked.mean_score`."""
         return await self._run(calls.evaluate(jobs, candidates, objective, predict, explain, fields))
@@ -223,7 +223,7 @@ class AsyncClient(_Base):
         if_plan_version: Optional[int] = None,
         lease_ms: int = 0,
         idempotency_key: Optional[str] = None,
-        fields: Sequence[str] = (),
+        fields: Fields = (),
     ) -> m.CommitResponse:
         """Commits jobs: all or none, durable when answered.
 
@@ -248,12 +248,12 @@ class AsyncClient(_Base):
         """The fabric, or only its counts."""
         return await self._run(calls.fabric(summary))
 
-    async def jobs(self, names: Sequence[str] = (), *, fields: Sequence[str] = ()) -> m.ListJobsResponse:
+    async def jobs(self, names: Iterable[str] = (), *, fields: Fields = ()) -> m.ListJobsResponse:
         """Committed jobs, or those of them that are named."""
         return await self._run(calls.jobs(names, fields))
 
     async def links(
-        self, names: Sequence[str] = (), *, limit: int = 0, demands: bool = False, fields: Sequence[str] = ()
+        self, names: Iterable[str] = (), *, limit: int = 0, demands: bool = False, fields: Fields = ()
     ) -> m.ListLinksResponse:
         """Links with demand, worst first, or those that are named."""
         return await self._run(calls.links(names, limit, demands, fields))
@@ -262,7 +262,7 @@ class AsyncClient(_Base):
         """Agents, by host."""
         return await self._run(calls.agents())
 
-    async def turns(self, names: Sequence[str] = (), *, limit: int = 0, fields: Sequence[str] = ()) -> m.ListTurnsResponse:
+    async def turns(self, names: Iterable[str] = (), *, limit: int = 0, fields: Fields = ()) -> m.ListTurnsResponse:
         """Groups of jobs that take turns, or those of the jobs that are named."""
         return await self._run(calls.turns(names, limit, fields))
 

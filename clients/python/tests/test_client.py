@@ -176,6 +176,30 @@ class RealService(unittest.TestCase):
         with self.assertRaises(ValueError):
             Client("ftp://x")
 
+    def test_one_text_is_no_list_of_names(self) -> None:
+        client = self.client
+        client.commit([job("a", "h1", "h5"), job("b", "h9", "h10")])
+        # A text is an iterable of texts, so no type checker says a word: these would name the jobs a and b.
+        for call in (client.release, client.jobs, client.turns, client.links):
+            with self.assertRaisesRegex(TypeError, r"'ab' is a text; expected a list of names, such as \['ab'\]"):
+                call("ab")
+        with self.assertRaisesRegex(TypeError, "JobSpec.* is no text"):
+            client.release([job("a")])  # type: ignore[list-item]
+        with self.assertRaises(TypeError):
+            asyncio.run(AsyncClient(URL).release("ab"))
+        self.assertEqual([one.id for one in client.jobs(name for name in "ab").jobs], ["a", "b"])
+
+    def test_fields_are_one_text_or_several(self) -> None:
+        client = self.client
+        client.commit([job("a", "h1", "h5")])
+        paths = ("jobs.id", "jobs.hosts")
+        listed = m.ListJobsResponse(jobs=[m.Job(id="a", hosts=["h1", "h5"])])
+        self.assertEqual([client.jobs(fields=fields) for fields in (",".join(paths), paths, iter(paths))], [listed] * 3)
+        answers = [client.evaluate([job("b", "h2", "h6")], fields=fields) for fields in ("ranked.outcome", ["ranked.outcome"])]
+        self.assertEqual(answers, [m.EvaluateResponse(ranked=[m.Evaluation(outcome="solved")])] * 2)
+        # None at all is everything.
+        self.assertEqual(client.jobs(fields=""), client.jobs())
+
     def test_a_commit_whose_answer_is_lost_is_carried_out_once(self) -> None:
         between = StandIn(carried_out_and_lost, lost, passed_on)
         before = self.client.plan().plan_version
