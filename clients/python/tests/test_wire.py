@@ -1,0 +1,62 @@
+"""The bytes of answers without a connection."""
+
+import random
+import unittest
+
+from antiphase import Unreachable, wire
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+def chunked(body: bytes, rng: random.Random) -> bytes:
+    """The body in chunks of any length, as RFC 9112 has them: either case, zeros in front, extensions."""
+    out = b""
+    while body:
+        size = rng.randint(1, len(body))
+        digits = format(size, rng.choice(["x", "X", "04x"])).encode()
+        out += digits + rng.choice([b"", b";a=b", b" ; a"]) + b"\r\n" + body[:size] + b"\r\n"
+        body = body[size:]
+    return CHUNKED + out + b"0\r\n\r\n"
+
+
+class Answers(unittest.TestCase):
+    def test_chunks_are_joined_and_every_cut_is_seen(self) -> None:
+        rng = random.Random(1)
+        for _ in range(200):
+            body = bytes(rng.choices(b"0a;\r\n-", k=rng.randint(0, 40)))
+            data = chunked(body, rng)
+            self.assertEqual(wire.answer(data), wire.Answer(200, body))
+            # The last four bytes follow the length 0: the body is whole without them.
+            for end in range(len(data) - 4):
+                with self.assertRaises(Unreachable):
+                    wire.answer(data[:end])
+
+    def test_a_length_is_digits_and_nothing_else(self) -> None:
+        for length in (b"-e", b"+3", b"0x3", b"0_3", b"", b"g", b"3.0", b"\xb3", b"3" * 17):
+            with self.subTest(length), self.assertRaisesRegex(Unreachable, "cut in a chunk"):
+                wire.answer(CHUNKED + b"3\r\nabc\r\n" + length + b"\r\nabc\r\n0\r\n\r\n")
+
+    def test_whatever_comes_is_an_answer_or_none(self) -> None:
+        rng = random.Random(2)
+        whole = [HEAD + b"content-length: 3\r\n\r\nabc", chunked(b"abcdefgh" * 4, rng), HEAD + b"\r\nabc"]
+        for _ in range(5_000):
+            data = bytearray(rng.choice(whole))
+            for _ in range(rng.randint(1, 3)):
+                data[rng.randrange(len(data))] = rng.choice(b"-+0e9 \r\n:;\xff")
+            try:
+                answer = wire.answer(bytes(data))
+            except Unreachable as error:
+                self.assertNotIn("\n", str(error))
+            else:
+                self.assertLessEqual(len(answer.body), len(data))
+
+    def test_a_status_has_three_digits(self) -> None:
+        # `int` refuses more digits than 4,300 by an error that is none of ours.
+        for status in (b"20", b"2000", b"2" * 5_000, b"x"):
+            with self.assertRaisesRegex(Unreachable, "no answer of HTTP"):
+                wire.answer(b"HTTP/1.1 " + status + b" OK\r\n\r\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
