@@ -50,7 +50,7 @@ def _read(call: Call[T], data: bytes) -> T:
         raise refused(answer.status, answer.body)
     try:
         return call.read(answer.body)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise Unreachable(f"the answer cannot be read: {error}") from error
 
 

@@ -14,7 +14,7 @@ class Unreachable(AntiphaseError):
 
 
 class Refused(AntiphaseError):
-    """The service said no: nothing was changed."""
+    """The service said no, and nothing was changed, except where TimedOut says more; or something before the service said no."""
 
     def __init__(self, status: int, code: str, message: str, hint: str = "") -> None:
         super().__init__(f"{message} ({hint})" if hint else message)
@@ -57,11 +57,14 @@ class Exhausted(Refused):
 
 
 class Unavailable(Refused):
-    """Not now; it was tried again before this was raised."""
+    """Not now, or nobody behind a proxy; it was tried again before this was raised."""
 
 
 class TimedOut(Refused):
-    """The answer took the service too long; it was tried again before this was raised."""
+    """The answer took too long; it was tried again before this was raised.
+
+    A commit or a release may have been carried out, or may be yet: ask `jobs`.
+    """
 
 
 class Internal(Refused):
@@ -82,16 +85,31 @@ _CODES: dict[str, type[Refused]] = {
     "internal": Internal,
 }
 
+_STATUSES: dict[int, type[Refused]] = {
+    403: Forbidden,
+    404: NotFound,
+    413: TooLarge,
+    429: Exhausted,
+    502: Unavailable,
+    503: Unavailable,
+    504: TimedOut,
+}
+"""What a status means where no known code says it: a proxy answers in words of its own, and a newer service may have new codes."""
+
 MAY_PASS = (Unreachable, Exhausted, Unavailable, TimedOut)
 """What may be gone a moment later."""
 
 
 def refused(status: int, body: bytes) -> Refused:
-    """The error in an answer. Something between us and the service may have answered in words of its own."""
+    """The error in an answer, whoever answered."""
+    kind = _STATUSES.get(status, Refused)
     try:
         said = json.loads(body)
-        code, message, hint = said["code"], said["message"], said.get("hint", "")
-    except (ValueError, KeyError, TypeError, AttributeError):
-        text = " ".join(body[:200].decode("utf-8", "replace").split())
-        return Refused(status, "", f"HTTP status {status}: {text}")
-    return _CODES.get(code, Refused)(status, code, message, hint)
+    except (ValueError, RecursionError):
+        said = None
+    if isinstance(said, dict):
+        code, message, hint = said.get("code"), said.get("message"), said.get("hint", "")
+        if isinstance(code, str) and isinstance(message, str) and isinstance(hint, str):
+            return _CODES.get(code, kind)(status, code, message, hint)
+    text = " ".join(body[:200].decode("utf-8", "replace").split())
+    return kind(status, "", f"HTTP status {status}: {text}")

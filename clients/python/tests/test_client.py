@@ -302,11 +302,19 @@ class Trouble(unittest.TestCase):
                 raise AssertionError(bad)
         good = chunks + b'9\r\n{"plan_ve\r\na;x=y\r\nrsion": 7}\r\n0\r\n\r\n'
         assert plan(StandIn(saying(good)).url).plan_version == 7
-        # A proxy may say no in words of its own.
+
+    @both
+    def test_who_stands_between_may_refuse_for_now_in_words_of_its_own(plan: Callable[..., Any]) -> None:
+        busy = [saying(answer(status, b"<html>\nBusy")) for status in (502, 503, 504, 429)]
+        stand_in = StandIn(*busy, saying(answer(200, b'{"plan_version": 7}')))
+        assert plan(stand_in.url, retries=Retries(attempts=5, first_s=0.001)).plan_version == 7
+        assert len(stand_in.heard) == 5
         try:
-            plan(StandIn(lambda _: answer(502, b"<html>\nBad gateway")).url)
-        except AntiphaseError as error:
-            assert str(error) == "HTTP status 502: <html> Bad gateway", error
+            plan(StandIn(busy[0]).url, retries=Retries(attempts=1))
+        except Unavailable as error:
+            assert (str(error), error.code, error.status) == ("HTTP status 502: <html> Busy", "", 502), error
+        else:
+            raise AssertionError("it was taken")
 
     @both
     def test_an_answer_that_never_ends_is_given_up(plan: Callable[..., Any]) -> None:

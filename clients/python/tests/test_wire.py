@@ -1,9 +1,12 @@
-"""The bytes of answers without a connection."""
+"""The bytes of answers and what errors they are, without a connection."""
 
+import json
 import random
 import unittest
 
-from antiphase import Unreachable, wire
+from antiphase import Conflict, Exhausted, Forbidden, InvalidRequest, Refused, TimedOut, TooLarge, Unavailable, Unreachable
+from antiphase import wire
+from antiphase.errors import refused
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -56,6 +59,35 @@ class Answers(unittest.TestCase):
         for status in (b"20", b"2000", b"2" * 5_000, b"x"):
             with self.assertRaisesRegex(Unreachable, "no answer of HTTP"):
                 wire.answer(b"HTTP/1.1 " + status + b" OK\r\n\r\n")
+
+
+class Refusals(unittest.TestCase):
+    def test_a_known_code_counts_and_else_the_status(self) -> None:
+        def said(code: str) -> bytes:
+            return json.dumps({"code": code, "message": "no"}).encode()
+
+        cases: list[tuple[int, bytes, type[Refused]]] = [
+            (409, said("conflict"), Conflict),
+            (503, said("conflict"), Conflict),
+            (503, said("new_word"), Unavailable),
+            (504, b"", TimedOut),
+            (502, b"<html>", Unavailable),
+            (429, b'{"error": "slow down"}', Exhausted),
+            (413, b"<html>", TooLarge),
+            (403, b"[]", Forbidden),
+            (409, b"taken", Refused),
+            (400, said("invalid"), InvalidRequest),
+        ]
+        for status, body, kind in cases:
+            self.assertIs(type(refused(status, body)), kind, (status, body))
+
+    def test_what_is_no_error_of_ours_is_one_line(self) -> None:
+        bodies = [b'{"code": ["x"], "message": "m"}', b'{"code": "invalid", "message": {}}', b'{"code": "invalid"}', b"7", b"\xff\n"]
+        bodies += [b"[" * 100_000, b'{"code": "invalid", "message": "m", "hint": 1}']
+        for body in bodies:
+            error = refused(400, body)
+            self.assertEqual((type(error), error.code), (Refused, ""))
+            self.assertTrue(str(error).startswith("HTTP status 400: ") and "\n" not in str(error), error)
 
 
 if __name__ == "__main__":
