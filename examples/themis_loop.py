@@ -19,7 +19,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Optional
 
-from antiphase import Candidate, Client, Conflict, JobHosts, JobSpec, Model
+from antiphase import AntiphaseError, Candidate, Client, Conflict, JobHosts, JobSpec, Model
 
 CANDIDATES = 10
 """Placements drawn for the winners of one auction."""
@@ -31,6 +31,8 @@ LEASE_S = 1_200.0
 """How long a winner keeps its hosts before they are auctioned again."""
 OFFERED = 0.5
 """The share of the waiting jobs, those furthest behind, that are offered hosts (1 - f in the paper)."""
+HOSTS_LEAST, HOSTS_MOST = 2, 5
+"""How many hosts a job wants."""
 FIELDS = ["ranked.id", "ranked.outcome", "ranked.time_interleaved", "ranked.shifts.job", "ranked.shifts.interleaved_ns", "plan_version"]
 """All that this scheduler reads of an evaluation."""
 
@@ -65,11 +67,12 @@ class Training:
         return JobSpec(id=self.name, model=Model(name=self.model), hosts=hosts)
 
 
-def trace(count: int, rng: random.Random) -> list[Training]:
-    """Jobs that arrive."""
+def trace(count: int, hosts: int, rng: random.Random) -> list[Training]:
+    """Jobs that arrive. None wants more hosts than there are: it would wait for ever."""
+    wants = (HOSTS_LEAST, min(HOSTS_MOST, hosts))
     models = ["bert", "roberta", "xlm", "vgg11"]
     return [
-        Training(f"j{i}", rng.choice(models), rng.randint(2, 5), rng.randint(1_500, 9_000), arrives_s=i * rng.uniform(40.0, 120.0))
+        Training(f"j{i}", rng.choice(models), rng.randint(*wants), rng.randint(1_500, 9_000), arrives_s=i * rng.uniform(40.0, 120.0))
         for i in range(count)
     ]
 
@@ -201,10 +204,16 @@ def main(arguments: Optional[list[str]] = None) -> int:
     parser.add_argument("--hosts", type=int, default=24, help="hosts h1 to hN of the fabric")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args(arguments)
+    if args.hosts < HOSTS_LEAST:
+        parser.error(f"--hosts {args.hosts}: each job wants {HOSTS_LEAST} at least")
     rng = random.Random(args.seed)
     client = Client(args.url)
-    client.ready()
-    play(client, trace(args.jobs, rng), [f"h{n}" for n in range(1, args.hosts + 1)], rng)
+    try:
+        client.ready()
+        play(client, trace(args.jobs, args.hosts, rng), [f"h{n}" for n in range(1, args.hosts + 1)], rng)
+    except AntiphaseError as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return 1
     return 0
 
 
