@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 import unittest
+from pathlib import Path
 from typing import Any, Callable, Coroutine, Optional
 
 from antiphase import (
@@ -157,6 +158,13 @@ class RealService(unittest.TestCase):
         summary = client.fabric(summary=True)
         self.assertEqual((summary.hosts, summary.fabric), (24, ""))
         self.assertEqual(client.release(["b", "moon"]).unknown, ["moon"])
+
+    def test_the_page_for_authors_of_schedulers_says_the_score_that_is_answered(self) -> None:
+        page = (Path(__file__).parents[3] / "docs" / "scheduler-author.md").read_text()
+        self.client.commit([job("a", "h1", "h5"), job("c", "h3", "h7")])
+        crossing = self.client.evaluate([job("b")], [candidate("x", "b", "h2", "h6")]).ranked[0]
+        self.assertEqual((len(crossing.links), crossing.mean_score), (8, 1.0))
+        self.assertIn(f"exceed eight links together (score {crossing.zero_shift_mean_score:.3f})", page)
 
     def test_refusals_are_the_one_line_of_the_service(self) -> None:
         client = self.client
