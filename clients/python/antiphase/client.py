@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from typing import Any, Iterable, Mapping, Optional, TypeVar
+from typing import Any, Callable, Iterable, Mapping, Optional, TypeVar
 
 from . import calls, messages as m, wire
+from .attempts import BROKE, Attempts, Received
 from .calls import Call, Fields, Retries
-from .errors import MAY_PASS, Unreachable, refused
+from .errors import AntiphaseError
 
 T = TypeVar("T")
 
@@ -30,67 +31,91 @@ class _Base:
         """Asks the service at `url`.
 
         With https, `authority` is the file of the service's authority (else the system's), and `certificate` and `key` are the
-        files that say who we are and so which role we have. One attempt takes `timeout_s` at most; the service gives up after 30.
+        files that say who we are and so which role we have. One attempt takes `timeout_s` at most (without asyncio the look-up of the
+        host's name comes on top); the service gives up after 30.
         """
         self._place = wire.Place.of(url, authority, certificate, key)
         self._timeout_s = timeout_s
         self._retries = retries
 
-    def _bytes(self, call: Call[T]) -> bytes:
-        return wire.request(self._place, call.method, call.path, call.body, call.kind)
-
-    def _unreachable(self, error: Exception) -> Unreachable:
-        what = str(error) or type(error).__name__
-        return Unreachable(f"{self._place.host}:{self._place.port}: {' '.join(what.split())}")
+    def _attempts(self, call: Call[T]) -> Attempts[T]:
+        return Attempts(call, self._place, self._retries)
 
 
-def _read(call: Call[T], data: bytes) -> T:
-    answer = wire.answer(data)
-    if answer.status != 200:
-        raise refused(answer.status, answer.body)
-    try:
-        return call.read(answer.body)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise Unreachable(f"the answer cannot be read: {error}") from error
+def _clock(timeout_s: float) -> Callable[[], float]:
+    """Says how much of an attempt's time is left, in seconds. Raises TimeoutError where nothing is."""
+    end = time.monotonic() + timeout_s
+
+    def left_s() -> float:
+        left = end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("timed out")
+        return left
+
+    return left_s
 
 
-def _bounded(size: int) -> None:
-    if size > wire.ANSWER_BYTES_MAX:
-        raise Unreachable(f"the answer has more than {wire.ANSWER_BYTES_MAX} bytes")
+def _connected(place: wire.Place, left_s: Callable[[], float]) -> socket.socket:
+    """A connection to the first address that takes one. Each has its share of the time: one that is silent leaves some to the next."""
+    failed: OSError = OSError("the name has no address")
+    addresses = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
+    for n, (family, kind, protocol, _, address) in enumerate(addresses):
+        plain = socket.socket(family, kind, protocol)
+        try:
+            plain.settimeout(left_s() / (len(addresses) - n))
+            plain.connect(address)
+            return plain
+        except OSError as error:
+            plain.close()
+            failed = error
+    raise failed
+
+
+def _send(stream: socket.socket, data: bytes, left_s: Callable[[], float]) -> None:
+    # Not sendall: under TLS its time begins anew with each piece.
+    rest = memoryview(data)
+    while rest:
+        stream.settimeout(left_s())
+        rest = rest[stream.send(rest[:_CHUNK]) :]
+
+
+def _receive(stream: socket.socket, received: Received, left_s: Callable[[], float]) -> None:
+    while True:
+        # The time is that of the whole answer, however it trickles.
+        stream.settimeout(left_s())
+        part = stream.recv(_CHUNK)
+        if not part:
+            return
+        received.add(part)
 
 
 class Client(_Base):
     """Asks and waits. Threads may share it: each request has a connection of its own."""
 
-    def _once(self, call: Call[T]) -> T:
-        deadline = time.monotonic() + self._timeout_s
-        parts: list[bytes] = []
-        size = 0
-        try:
-            with socket.create_connection((self._place.host, self._place.port), self._timeout_s) as plain:
-                tls = self._place.tls
-                with tls.wrap_socket(plain, server_hostname=self._place.host) if tls else plain as stream:
-                    stream.sendall(self._bytes(call))
-                    while True:
-                        # The time is that of the whole answer, however it trickles.
-                        stream.settimeout(max(deadline - time.monotonic(), 0.001))
-                        part = stream.recv(_CHUNK)
-                        if not part:
-                            break
-                        parts.append(part)
-                        size += len(part)
-                        _bounded(size)
-        except OSError as error:
-            raise self._unreachable(error) from error
-        return _read(call, b"".join(parts))
+    def _exchange(self, request: bytes) -> Received:
+        left_s, received, tls = _clock(self._timeout_s), Received(), self._place.tls
+        with _connected(self._place, left_s) as plain:
+            plain.settimeout(left_s())
+            with tls.wrap_socket(plain, server_hostname=self._place.host) if tls else plain as stream:
+                try:
+                    _send(stream, request, left_s)
+                except BROKE as error:
+                    # Whoever hangs up may have said why.
+                    received.broke(error)
+                try:
+                    _receive(stream, received, left_s)
+                except BROKE as error:
+                    received.broke(error)
+        return received
 
     def _run(self, call: Call[T]) -> T:
-        for wait in self._retries.waits():
+        attempts = self._attempts(call)
+        while True:
             try:
-                return self._once(call)
-            except MAY_PASS:
-                time.sleep(wait)
-        return self._once(call)
+                return attempts.result(self._exchange(attempts.request))
+            except (OSError, AntiphaseError) as error:
+                wait_s = attempts.wait_s(error)
+            time.sleep(wait_s)
 
     def evaluate(
         self,
@@ -171,37 +196,30 @@ class Client(_Base):
 class AsyncClient(_Base):
     """Asks under asyncio."""
 
-    async def _exchange(self, call: Call[T]) -> bytes:
-        tls = self._place.tls
+    async def _exchange(self, request: bytes) -> Received:
+        received, tls = Received(), self._place.tls
         name = self._place.host if tls else None
         reader, writer = await asyncio.open_connection(self._place.host, self._place.port, ssl=tls, server_hostname=name)
         try:
-            writer.write(self._bytes(call))
-            await writer.drain()
-            parts: list[bytes] = []
-            size = 0
+            # Not drained: whoever hangs up may have said why, and a stream that broke gives back only what was waited for before.
+            writer.write(request)
             while part := await reader.read(_CHUNK):
-                parts.append(part)
-                size += len(part)
-                _bounded(size)
-            return b"".join(parts)
+                received.add(part)
+        except BROKE as error:
+            received.broke(error)
         finally:
-            writer.close()
-
-    async def _once(self, call: Call[T]) -> T:
-        try:
-            data = await asyncio.wait_for(self._exchange(call), self._timeout_s)
-        except (OSError, asyncio.TimeoutError) as error:
-            raise self._unreachable(error) from error
-        return _read(call, data)
+            # Not closed, which would go on sending after the attempt has ended.
+            writer.transport.abort()
+        return received
 
     async def _run(self, call: Call[T]) -> T:
-        for wait in self._retries.waits():
+        attempts = self._attempts(call)
+        while True:
             try:
-                return await self._once(call)
-            except MAY_PASS:
-                await asyncio.sleep(wait)
-        return await self._once(call)
+                return attempts.result(await asyncio.wait_for(self._exchange(attempts.request), self._timeout_s))
+            except (OSError, asyncio.TimeoutError, AntiphaseError) as error:
+                wait_s = attempts.wait_s(error)
+            await asyncio.sleep(wait_s)
 
     async def evaluate(
         self,

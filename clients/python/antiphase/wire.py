@@ -60,8 +60,8 @@ def request(place: Place, method: str, path: str, body: Optional[bytes], kind: s
     return ("\r\n".join(head) + "\r\n\r\n").encode("ascii") + (body or b"")
 
 
-def answer(data: bytes) -> Answer:
-    """The answer in all that came before the connection was closed.
+def answer(data: bytes, broke: bool = False) -> Answer:
+    """The answer in all that came before the connection was closed, or before it `broke`.
 
     Raises Unreachable for one that is cut or is none.
     """
@@ -75,6 +75,8 @@ def answer(data: bytes) -> Answer:
         body = _joined(body)
     elif "content-length" in headers and headers["content-length"] != str(len(body)):
         raise Unreachable(f"the answer was cut: {len(body)} of {headers['content-length']!r:.20} bytes came")
+    elif broke and "content-length" not in headers:
+        raise Unreachable("the connection broke, and only its end would say how long the answer is")
     return Answer(int(status[1]), body)
 
 

@@ -1,6 +1,8 @@
 """Against a real service, whose address is in ANTIPHASE_URL, and against a stand-in that fails in ways that a service seldom does."""
 
 import asyncio
+import contextlib
+import inspect
 import json
 import os
 import socket
@@ -8,7 +10,8 @@ import threading
 import time
 import unittest
 from pathlib import Path
-from typing import Any, Callable, Coroutine, Optional
+from typing import Any, Callable, Coroutine, Iterator, Optional
+from unittest import mock
 
 from antiphase import (
     AntiphaseError,
@@ -25,6 +28,7 @@ from antiphase import (
     NotFound,
     Refused,
     Retries,
+    TooLarge,
     Unavailable,
     Unreachable,
 )
@@ -63,6 +67,34 @@ class StandIn:
                 if answer is not None:
                     connection.sendall(answer)
         self._socket.close()
+
+
+def peer(manners: Callable[[socket.socket], None]) -> str:
+    """The address of one that does with every connection as it likes, and then closes it, read or not."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(OSError):
+                manners(connection)
+
+    threading.Thread(target=serve, daemon=True).start()
+    return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@contextlib.contextmanager
+def silent_addresses(count: int, *others: tuple[str, int]) -> Iterator[None]:
+    """Every name has this many addresses that do not answer, and then these others."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        silent: tuple[str, int] = listener.getsockname()
+        # The one connection that waits to be taken fills the queue: the next ones hear nothing.
+        with socket.create_connection(silent):
+            places = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", place) for place in (*[silent] * count, *others)]
+            with mock.patch("socket.getaddrinfo", return_value=places):
+                yield
 
 
 def request_of(connection: socket.socket) -> bytes:
@@ -243,6 +275,14 @@ class RealService(unittest.TestCase):
         self.assertEqual(self.client.set_fabric(text.fabric).fabric_version, text.fabric_version + 1)
 
 
+def both_set(text: str) -> list[Callable[..., Any]]:
+    """Sends a fabric, with the client that waits and with the one for asyncio."""
+    return [
+        lambda url, **more: Client(url, **more).set_fabric(text),
+        lambda url, **more: asyncio.run(AsyncClient(url, **more).set_fabric(text)),
+    ]
+
+
 def both(test: Callable[[Callable[..., Any]], None]) -> Callable[[unittest.TestCase], None]:
     """Runs a test with the client that waits and with the one for asyncio."""
 
@@ -354,6 +394,88 @@ class Trouble(unittest.TestCase):
             raise AssertionError("it was taken")
         finally:
             wire.ANSWER_BYTES_MAX = limit
+
+    @both
+    def test_an_answer_that_trickles_has_no_more_time(plan: Callable[..., Any]) -> None:
+        # It comes without a pause for a hundred times the time of an attempt, and is none when it ends.
+        def trickle(connection: socket.socket) -> None:
+            request_of(connection)
+            connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+            end = time.monotonic() + 10
+            while time.monotonic() < end:
+                connection.sendall(b" " * 100)
+
+        try:
+            plan(peer(trickle), timeout_s=0.1, retries=Retries(attempts=1))
+        except Unreachable as error:
+            assert str(error).endswith(": timed out"), error
+        else:
+            raise AssertionError("an answer came")
+
+    def test_a_request_that_is_read_slowly_has_no_more_time(self) -> None:
+        gone = threading.Event()
+
+        def sip(connection: socket.socket) -> None:
+            with contextlib.suppress(ConnectionError):
+                while connection.recv(1 << 16):
+                    time.sleep(0.005)
+            gone.set()
+
+        for fabric in both_set("x" * (32 << 20)):
+            with self.subTest(fabric), self.assertRaisesRegex(Unreachable, ": timed out$"):
+                fabric(peer(sip), timeout_s=0.1, retries=Retries(attempts=1))
+            # What is left of it is not sent any more.
+            self.assertTrue(gone.wait(30))
+            gone.clear()
+
+    def test_a_connection_that_always_has_a_little_more_has_no_more_time(self) -> None:
+        # A real peer pauses now and then, and a timeout between two bytes would end it. These two never pause.
+        for takes, gives in ((1, b""), (1 << 16, b" ")):
+            endless = mock.MagicMock(spec=socket.socket)
+            endless.__enter__.return_value = endless
+            endless.send.side_effect = lambda data, takes=takes: min(len(data), takes)
+            endless.recv.return_value = gives
+            with mock.patch("socket.socket", return_value=endless), self.assertRaisesRegex(Unreachable, ": timed out$"):
+                Client("http://127.0.0.1:1", timeout_s=0.1, retries=Retries(attempts=1)).set_fabric("x" * (1 << 20))
+            self.assertGreater(endless.send.call_count + endless.recv.call_count, 20)
+
+    def test_a_request_that_is_too_large_to_be_read_is_refused_once(self) -> None:
+        heard = []
+
+        def refuse(connection: socket.socket) -> None:
+            heard.append(connection.recv(1 << 10))
+            connection.sendall(answer(413, b'{"code": "too_large", "message": "body: too large"}'))
+
+        for fabric in both_set("x" * (32 << 20)):
+            with self.subTest(fabric), self.assertRaisesRegex(TooLarge, "^body: too large$"):
+                fabric(peer(refuse), retries=QUICK)
+        self.assertEqual(len(heard), 2)
+
+    def test_an_answer_of_which_a_broken_connection_may_have_cut_a_piece_is_none(self) -> None:
+        def cut(connection: socket.socket) -> None:
+            connection.recv(1 << 10)
+            connection.sendall(b'HTTP/1.1 200 OK\r\n\r\n{"fabric_version": 7}')
+
+        for fabric in both_set("x" * (32 << 20)):
+            with self.subTest(fabric), self.assertRaises(Unreachable):
+                fabric(peer(cut), retries=Retries(attempts=1))
+
+    def test_silent_addresses_share_the_time_of_one_attempt(self) -> None:
+        began = time.monotonic()
+        with silent_addresses(100), self.assertRaisesRegex(Unreachable, ": timed out$"):
+            Client("http://x", timeout_s=0.2, retries=Retries(attempts=1)).plan()
+        self.assertLess(time.monotonic() - began, 10)
+        stand_in = StandIn(saying(answer(200, b'{"plan_version": 7}')))
+        with silent_addresses(1, ("127.0.0.1", int(stand_in.url.rsplit(":", 1)[1]))):
+            self.assertEqual(Client("http://x", timeout_s=2, retries=Retries(attempts=1)).plan().plan_version, 7)
+
+    def test_both_clients_have_the_same_methods(self) -> None:
+        def methods(client: type) -> dict[str, tuple[inspect.Signature, Optional[str]]]:
+            of = {name: one for name, one in inspect.getmembers(client, inspect.isfunction) if not name.startswith("_")}
+            return {name: (inspect.signature(one), one.__doc__) for name, one in of.items()}
+
+        self.assertEqual(methods(Client), methods(AsyncClient))
+        self.assertGreater(len(methods(Client)), 10)
 
     def test_waits_grow_and_are_bounded(self) -> None:
         waits = list(Retries(attempts=8, first_s=0.1, most_s=1.0).waits())

@@ -1,11 +1,26 @@
-"""The bytes of answers and what errors they are, without a connection."""
+"""The bytes of answers, what errors they are, and what is sent again: without a connection."""
 
 import json
 import random
 import unittest
 
-from antiphase import Conflict, Exhausted, Forbidden, InvalidRequest, Refused, TimedOut, TooLarge, Unavailable, Unreachable
-from antiphase import wire
+from antiphase import (
+    AntiphaseError,
+    Conflict,
+    Exhausted,
+    Forbidden,
+    InvalidRequest,
+    Refused,
+    Retries,
+    TimedOut,
+    TooLarge,
+    Unavailable,
+    Unreachable,
+    calls,
+    wire,
+)
+from antiphase import messages as m
+from antiphase.attempts import Attempts, Received
 from antiphase.errors import refused
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
@@ -40,6 +55,11 @@ class Answers(unittest.TestCase):
             with self.subTest(length), self.assertRaisesRegex(Unreachable, "cut in a chunk"):
                 wire.answer(CHUNKED + b"3\r\nabc\r\n" + length + b"\r\nabc\r\n0\r\n\r\n")
 
+    def test_a_chunk_ends_where_its_length_says(self) -> None:
+        for chunk in (b"3\r\nabcde", b"2\r\nabc\r\n", b"4\r\nabc\r\n"):
+            with self.subTest(chunk), self.assertRaises(Unreachable):
+                wire.answer(CHUNKED + chunk + b"0\r\n\r\n")
+
     def test_whatever_comes_is_an_answer_or_none(self) -> None:
         rng = random.Random(2)
         whole = [HEAD + b"content-length: 3\r\n\r\nabc", chunked(b"abcdefgh" * 4, rng), HEAD + b"\r\nabc"]
@@ -54,11 +74,49 @@ class Answers(unittest.TestCase):
             else:
                 self.assertLessEqual(len(answer.body), len(data))
 
+    def test_what_came_before_a_connection_broke_has_to_say_how_long_it_is(self) -> None:
+        whole = [HEAD + b"content-length: 3\r\n\r\nabc", CHUNKED + b"3\r\nabc\r\n0\r\n\r\n"]
+        for data in whole:
+            self.assertEqual(wire.answer(data, broke=True), wire.Answer(200, b"abc"))
+        for data in [HEAD + b"\r\nabc", *(one[:-5] for one in whole), b""]:
+            with self.assertRaises(Unreachable):
+                wire.answer(data, broke=True)
+
     def test_a_status_has_three_digits(self) -> None:
         # `int` refuses more digits than 4,300 by an error that is none of ours.
         for status in (b"20", b"2000", b"2" * 5_000, b"x"):
             with self.assertRaisesRegex(Unreachable, "no answer of HTTP"):
                 wire.answer(b"HTTP/1.1 " + status + b" OK\r\n\r\n")
+
+
+class Sendings(unittest.TestCase):
+    def attempts(self, count: int) -> Attempts[m.Plan]:
+        return Attempts(calls.plan(), wire.Place.of("http://host:1", None, None, None), Retries(attempts=count, first_s=1.0))
+
+    def test_what_may_pass_is_sent_again_and_the_rest_is_raised_as_it_is(self) -> None:
+        passing = [OSError("x"), TimeoutError(), Unreachable("x"), refused(503, b""), refused(429, b""), refused(504, b"")]
+        for error in passing:
+            waits = self.attempts(3)
+            self.assertTrue(0.5 <= waits.wait_s(error) <= 1.0 <= waits.wait_s(error) <= 2.0)
+            with self.assertRaises(AntiphaseError):
+                waits.wait_s(error)
+        for error in (refused(409, b'{"code": "conflict", "message": "m"}'), refused(413, b""), refused(418, b"")):
+            with self.assertRaises(Refused) as raised:
+                self.attempts(3).wait_s(error)
+            self.assertIs(raised.exception, error)
+
+    def test_what_the_system_says_is_one_line_with_the_place(self) -> None:
+        cases = [(OSError("a\nb"), "a b"), (TimeoutError(), "timed out"), (ConnectionResetError(), "ConnectionResetError")]
+        for error, text in cases:
+            with self.assertRaises(Unreachable) as raised:
+                self.attempts(1).wait_s(error)
+            self.assertEqual((str(raised.exception), raised.exception.__cause__), (f"host:1: {text}", error))
+
+    def test_a_connection_that_broke_before_anything_came_says_why(self) -> None:
+        received = Received()
+        received.broke(BrokenPipeError("pipe"))
+        with self.assertRaisesRegex(BrokenPipeError, "pipe"):
+            self.attempts(1).result(received)
 
 
 class Refusals(unittest.TestCase):

@@ -102,7 +102,7 @@ fn a_scheduler_keeps_its_auction_and_asks_for_its_candidates() {
 /// With a certificate of the role evaluate: it may evaluate, may not commit, and nobody else is believed.
 const SECURED: &str = r#"
 import asyncio, sys
-from antiphase import AsyncClient, Client, Forbidden, JobSpec, Model, Retries, Unreachable
+from antiphase import AsyncClient, Client, Forbidden, JobSpec, Model, Retries, TooLarge, Unreachable
 url, authority, certificate, key = sys.argv[1:]
 job = JobSpec(id="a", model=Model(name="vgg16"), hosts=["h1", "h5"])
 ours = dict(authority=authority, certificate=certificate, key=key)
@@ -113,6 +113,14 @@ try:
     raise SystemExit("a commit was taken")
 except Forbidden as error:
     print(error)
+# The service hangs up on a body of more than twice its limit; what it said before that is heard.
+large = [JobSpec(id="x" * (8 << 20), model=Model(name="vgg16"), hosts=["h1", "h5"])]
+for ask in (lambda: Client(url, **ours).evaluate(large), lambda: asyncio.run(AsyncClient(url, **ours).evaluate(large))):
+    try:
+        ask()
+        raise SystemExit("8 MiB were taken")
+    except TooLarge as error:
+        assert "more than 1 MiB" in str(error), error
 for more in (dict(authority=authority), dict()):
     try:
         Client(url, retries=Retries(attempts=1), **more).plan()
@@ -134,7 +142,8 @@ fn the_python_client_has_the_role_of_its_certificate() {
     let client = Client { role: Role::Evaluate, name: "s".into(), hosts: Vec::new(), lifetime: CLIENT_LIFETIME };
     pki::issue(&there, &client, false).unwrap();
     let (own, ca, config) = (pki::service_paths(&there), pki::authority_path(&there), folder.join("a.toml"));
-    fs::write(&config, format!("[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {ca:?}\n", own.certificate, own.key)).unwrap();
+    let tls = format!("[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {ca:?}\n", own.certificate, own.key);
+    fs::write(&config, tls + "[limits]\nbody_mib = 1\n").unwrap();
     let mut command = program();
     let service =
         Service::with(command.arg("--config").arg(&config).arg("--state").arg(folder.join("s.redb")).arg("--fabric").arg(testbed()));
