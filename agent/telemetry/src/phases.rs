@@ -38,16 +38,23 @@ pub fn fold(bytes: &[f64], step: Nanos, period: Nanos) -> Vec<BusyPhase> {
         }
     }
     let levels: Vec<f64> = sums.iter().map(|(bytes, steps)| if *steps > 0.0 { bytes / steps } else { 0.0 }).collect();
-    let Some(threshold) = threshold(&levels) else { return Vec::new() };
+    busy(&levels, step, period)
+}
+
+/// The busy phases of a period whose mean bytes per step are `levels`, each for an equal part of the period.
+pub(crate) fn busy(levels: &[f64], step: Nanos, period: Nanos) -> Vec<BusyPhase> {
+    let bins = levels.len();
+    let Some(threshold) = threshold(levels) else { return Vec::new() };
     let width = period.0 as f64 / bins as f64;
-    runs(&levels, threshold)
+    runs(levels, threshold)
         .map(|(first, count)| {
-            let mean = (0..count).map(|i| levels[(first + i) % bins]).sum::<f64>() / count as f64;
+            let mut within: Vec<f64> = (0..count).map(|i| levels[(first + i) % bins]).collect();
+            within.sort_by(f64::total_cmp);
             BusyPhase {
                 start: Nanos((first as f64 * width) as u64),
                 duration: Nanos((count as f64 * width) as u64),
-                // Bytes per nanosecond are 8,000 Mbit/s, the unit of `Rate`.
-                rate: Rate((mean * 8_000.0 / step.0.max(1) as f64).round() as u64),
+                // The median: jitter smears the edges. Bytes per nanosecond are 8,000 Mbit/s, the unit of `Rate`.
+                rate: Rate((within[count / 2] * 8_000.0 / step.0.max(1) as f64).round() as u64),
             }
         })
         .collect()

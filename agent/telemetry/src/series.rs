@@ -8,14 +8,29 @@ use units::{Nanos, NodeTime};
 pub const SAMPLES_MAX: usize = 4_096;
 
 /// The last readings of one byte counter.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Series {
     /// Bytes since the oldest reading began counting, not the device's value.
     readings: VecDeque<(NodeTime, u64)>,
     last: Option<u64>,
+    /// Most readings kept.
+    kept: usize,
+}
+
+/// Keeps [`SAMPLES_MAX`] readings.
+impl Default for Series {
+    fn default() -> Self {
+        Self::keeping(SAMPLES_MAX)
+    }
 }
 
 impl Series {
+    /// Keeps so many readings.
+    #[must_use]
+    pub fn keeping(kept: usize) -> Self {
+        Self { readings: VecDeque::new(), last: None, kept: kept.max(2) }
+    }
+
     /// Adds a reading of the device's value. A value that went back begins the series anew, and so does a gap (`None`):
     /// what passed in between is not known. A reading that is not later than the one before is dropped.
     pub fn push(&mut self, at: NodeTime, value: Option<u64>) {
@@ -36,7 +51,7 @@ impl Series {
                 0
             }
         };
-        if self.readings.len() == SAMPLES_MAX {
+        if self.readings.len() == self.kept {
             self.readings.pop_front();
         }
         self.readings.push_back((at, total));
@@ -72,7 +87,7 @@ impl Series {
         };
         let step = step.0.max(1);
         // The cap keeps a tiny step from asking for memory without bound, and steps * step stays below the readings' span.
-        let steps = usize::try_from(last.since(first).0 / step).unwrap_or(usize::MAX).min(SAMPLES_MAX);
+        let steps = usize::try_from(last.since(first).0 / step).unwrap_or(usize::MAX).min(self.kept);
         let start = last.0 - steps as u64 * step;
         let mut grid = Vec::with_capacity(steps);
         let mut after = 1;

@@ -9,6 +9,7 @@ mod cluster;
 mod commands;
 mod input;
 mod output;
+mod rows;
 mod table;
 
 use std::process::ExitCode;

@@ -3,6 +3,7 @@
 use crate::{
     expected,
     process::{antiphase, antiphase_reading, document},
+    refusal::{changed, refusals},
 };
 
 #[test]
@@ -70,4 +71,72 @@ fn mistakes_in_options_are_one_line() {
         let got = crate::refusal::refused(&[&["profile"], options].concat(), b"");
         assert!(got.starts_with(want), "{options:?}: {got}");
     }
+}
+
+/// Readings every 5 ms of a port that sends for 120 of every 300 ms at 4 Gbit/s, each iteration 6 ms longer or shorter than the one before.
+fn counters() -> String {
+    let (mut text, mut bytes, mut at_ms, mut begun, mut count) = ("t_ns,tx_bytes,rx_bytes\n".to_owned(), 7_u64, 0_u64, 0_u64, 0_u64);
+    while at_ms < 12_000 {
+        text += &format!("{},{bytes},{}\n", at_ms * 1_000_000, at_ms);
+        for _ in 0..5 {
+            at_ms += 1;
+            if at_ms - begun == if count % 2 == 0 { 303 } else { 297 } {
+                (begun, count) = (at_ms, count + 1);
+            }
+            bytes += if (180..300).contains(&(at_ms - begun)) { 500_000 } else { 0 };
+        }
+    }
+    text
+}
+
+#[test]
+fn a_profile_is_learned_from_counters() {
+    let learn = |text: &str, more: &[&str]| antiphase_reading(&[&["profile", "learn", "-"], more].concat(), text.as_bytes());
+    let text = counters();
+    let learned = learn(&text, &["-o", "json"]).json();
+    let number = |of: &serde_json::Value| of.as_f64().expect("a number");
+    assert_eq!((&learned["schema"], &learned["periodic"]), (&"antiphase.learned/v1".into(), &true.into()));
+    assert!((number(&learned["period_ns"]) / 3e8 - 1.0).abs() < 0.005 && number(&learned["confidence"]) > 0.9, "{learned}");
+    let phases = learned["phases"].as_array().expect("phases");
+    assert_eq!((phases.len(), &phases[0]["start_ns"]), (1, &0.into()));
+    // An iteration of 297 ms sends for 117.
+    assert!(
+        (number(&phases[0]["duration_ns"]) - 1.185e8).abs() < 1e7 && (number(&phases[0]["rate_mbps"]) - 4_000.0).abs() < 40.0,
+        "{learned}"
+    );
+    assert!(learn(&text, &[]).ok().starts_with("job: 300"), "{}", learn(&text, &[]).stdout);
+    // What came in grew steadily.
+    let steady = learn(&text, &["-o", "json", "--direction", "rx"]).json();
+    assert_eq!(
+        (&steady["periodic"], &steady["why"], &steady["period_ns"]),
+        (&false.into(), &"the rate does not vary".into(), &serde_json::Value::Null)
+    );
+    // A counter that begins anew in the middle of its way leaves the longer part.
+    let half = text.lines().nth(900).expect("a line").split(',').nth(1).expect("bytes").to_owned();
+    let anew: Vec<String> = text
+        .lines()
+        .enumerate()
+        .map(|(at, line)| if at > 900 { line.replacen(&format!(",{half}"), ",0", 1) } else { line.to_owned() })
+        .collect();
+    let part = learn(&anew.join("\n"), &["-o", "json"]).json();
+    assert!(part["periodic"] == true, "{part}");
+}
+
+#[test]
+fn counters_that_are_none_are_refused() {
+    let good = "t_ns,tx_bytes,rx_bytes\n0,1,1\n5,2,2\n10,3,3\n".to_owned();
+    let with = |from: &str, to: &str| changed(&good, from, to);
+    let cases = [
+        ("a column is missing", with("rx_bytes", "rx")),
+        ("a column twice", with("rx_bytes", "tx_bytes")),
+        ("a field is missing", with("5,2,2", "5,2")),
+        ("negative bytes", with("5,2,2", "5,-2,2")),
+        ("a fraction of a byte", with("5,2,2", "5,2.5,2")),
+        ("more than 64 bits", with("5,2,2", "5,18446744073709551616,2")),
+        ("a time that goes back", with("10,3,3", "4,3,3")),
+        ("a time twice, with Windows line ends", with("10,3,3", "5,3,3").replace('\n', "\r\n")),
+        ("one reading", "t_ns,tx_bytes,rx_bytes\n0,1,1\n".to_owned()),
+        ("empty", String::new()),
+    ];
+    refusals("counters", &["profile", "learn", "DOCUMENT"], cases);
 }

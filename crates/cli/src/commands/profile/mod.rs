@@ -1,5 +1,6 @@
-//! `antiphase profile`: synthesise, show and list communication profiles.
+//! `antiphase profile`: synthesise, learn, show and list communication profiles.
 
+mod learn;
 mod show;
 mod strip;
 mod synth;
@@ -18,6 +19,8 @@ use crate::{
 pub(crate) enum ProfileCommand {
     /// Compute the profile of a model from its parallelism and the hardware
     Synth(Box<synth::SynthArgs>),
+    /// Learn period and phases of a job from the byte counters of a port
+    Learn(learn::LearnArgs),
     /// Print the phases of a profile and a picture of one iteration
     Show {
         /// Profile document (antiphase.profile/v1), JSON or YAML; - for standard input
@@ -41,6 +44,7 @@ fn render(profile: &profile::Profile, output: Output) -> Result<String, CliError
 pub(crate) fn run(command: ProfileCommand) -> Result<ExitCode, CliError> {
     let text = match command {
         ProfileCommand::Synth(args) => synth::run(&args)?,
+        ProfileCommand::Learn(args) => learn::run(&args)?,
         ProfileCommand::Show { file, output } => {
             let profile = profile::parse(&read_document(&file)?).map_err(|e| CliError::input(&file, e))?;
             render(&profile, output)?

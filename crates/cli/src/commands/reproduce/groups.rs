@@ -8,6 +8,7 @@ use units::Lines;
 use crate::{
     input::{CliError, read_document},
     output::print,
+    rows::{line, unequal},
 };
 
 /// By how much a value may differ, as a share of it.
@@ -79,19 +80,6 @@ fn column(header: &csv::StringRecord, name: &str) -> Result<usize, String> {
         (None, _) => Err(format!("no column {name:?}")),
         (Some(place), None) => Ok(place),
         (Some(_), Some(_)) => Err(format!("column {name:?} stands twice")),
-    }
-}
-
-/// The line of a place, which the reader itself counts in another way.
-fn line(position: Option<&csv::Position>, lines: &mut Lines<'_>) -> u64 {
-    lines.line_of(position.and_then(|at| usize::try_from(at.byte()).ok()).unwrap_or(0))
-}
-
-/// The message of the reader, without its own idea of the place.
-fn unequal(error: &csv::Error) -> String {
-    match error.kind() {
-        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => format!("{len} fields, expected {expected_len}"),
-        _ => error.to_string(),
     }
 }
 
