@@ -41,7 +41,7 @@ use super::{
 };
 
 /// How long GPUs are leased for, as published: 20 minutes.
-pub(super) const LEASE_S: f64 = 1_200.0;
+pub const LEASE_S: f64 = 1_200.0;
 
 /// The share of the jobs that are not offered GPUs in an auction (the fairness knob f), as published.
 const FAIRNESS: f64 = 0.8;
@@ -91,6 +91,20 @@ impl Auction {
         self.leases[job as usize] = Lease::default();
         self.present.retain(|j| *j != job);
         self.arrived.retain(|j| *j != job);
+    }
+
+    /// A job that came has these GPUs, for so long; one without GPUs has had none for so long.
+    pub(super) fn resume(&mut self, now_s: f64, job: JobIndex, jobs: &[Job], places: &[(u32, u32)], until_s: f64) {
+        self.arrived.retain(|j| *j != job);
+        self.fairness.pass(now_s);
+        self.fairness.crowd(self.present.len());
+        self.fairness.resume(job, &jobs[job as usize]);
+        self.leases[job as usize] = Lease { places: places.to_vec(), ends_s: until_s, rho: Rho::default() };
+    }
+
+    /// When the lease of a job ends that has one.
+    pub(super) fn until_s(&self, job: JobIndex) -> Option<f64> {
+        self.leases.get(job as usize).filter(|lease| !lease.places.is_empty()).map(|lease| lease.ends_s)
     }
 
     /// When the next lease ends.

@@ -23,6 +23,7 @@ use alloc::vec::Vec;
 
 use self::{antman::AntMan, auction::Auction, gandiva::Gandiva, muri::Muri, shortest::Shortest, themis::Themis, tiresias::Tiresias};
 pub use self::{
+    auction::LEASE_S,
     check::InfeasibleError,
     hosts::Cluster,
     job::{Decision, Job, JobIndex, Place, Reason, Run},
@@ -108,6 +109,26 @@ impl Scheduler {
             Room::Auction(room) => room.arrive(job),
             Room::Gandiva(room) => room.arrive(job),
             Room::Muri(room) => room.arrive(job),
+        }
+    }
+
+    /// A job came that ran before this scheduler began: it has these GPUs of hosts (numbers of hosts, each once), and a policy with leases
+    /// leaves it there until `until_s`. One that waits has none, since then. Call it in place of [`Self::arrive`], at `now_s`.
+    pub fn resume(&mut self, now_s: f64, job: JobIndex, jobs: &[Job], places: &[(u32, u32)], until_s: f64) {
+        self.arrive(job);
+        match &mut self.room {
+            Room::Tiresias(room) => room.resume(job, jobs),
+            Room::Auction(room) => room.resume(now_s, job, jobs, places, until_s),
+            Room::Shortest(_) | Room::AntMan(_) | Room::Themis(_) | Room::Gandiva(_) | Room::Muri(_) => {}
+        }
+    }
+
+    /// Until when a job that runs is left where it is; `None` where the policy may stop it at any decision.
+    #[must_use]
+    pub fn until_s(&self, job: JobIndex) -> Option<f64> {
+        match &self.room {
+            Room::Auction(room) => room.until_s(job),
+            _ => None,
         }
     }
 

@@ -46,6 +46,18 @@ impl Tiresias {
         self.queues[0].push(job);
     }
 
+    /// A job that came had service before: it is in the queue to which that belongs.
+    pub(super) fn resume(&mut self, job: JobIndex, jobs: &[Job]) {
+        let j = &jobs[job as usize];
+        let queue = LIMITS.iter().take_while(|limit| j.service_s() >= f64::from(**limit)).count();
+        self.queues[0].retain(|other| *other != job);
+        self.queues[queue].push(job);
+        self.queue_of[job as usize] = queue as u8;
+        if j.running {
+            self.running.push(job);
+        }
+    }
+
     pub(super) fn leave(&mut self, job: JobIndex) {
         self.queues[usize::from(self.queue_of[job as usize])].retain(|j| *j != job);
         self.running.retain(|j| *j != job);

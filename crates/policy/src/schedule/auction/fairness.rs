@@ -69,6 +69,12 @@ impl Fairness {
         self.accounts[job as usize] = Account { came_s, job_seconds, whole_s: j.remaining_s() };
     }
 
+    /// A job is there that came before the count began: its crowd is counted from now on, its work is what was declared.
+    pub(super) fn resume(&mut self, job: JobIndex, j: &Job) {
+        self.arrive(job, j);
+        self.accounts[job as usize].whole_s = j.declared_s;
+    }
+
     /// How long the job takes alone on its share.
     ///
     /// All of its work over the least of its GPUs and of all GPUs over the mean number of jobs since it came.
