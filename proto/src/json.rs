@@ -49,6 +49,8 @@ named! {
     TurnGroupState "TURN_GROUP_STATE_" turn_group_state
     TurnActivity "TURN_ACTIVITY_" turn_activity
     Severity "SEVERITY_" severity
+    SubmissionState "SUBMISSION_STATE_" submission_state
+    RunReport "RUN_REPORT_" run_report
 }
 
 fn write<E: Named, S: Serializer>(value: i32, serializer: S) -> Result<S::Ok, S::Error> {

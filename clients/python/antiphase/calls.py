@@ -146,5 +146,22 @@ def events(after: int, limit: int) -> Call[m.ListEventsResponse]:
     return _get("events", {"after": after, "limit": limit}, m.ListEventsResponse)
 
 
+def submit(request: m.SubmitRequest) -> Call[m.Submission]:
+    return _post("submit", request, m.Submission)
+
+
+def withdraw(job: str) -> Call[m.Submission]:
+    return _post("withdraw", m.WithdrawRequest(job=job), m.Submission)
+
+
+def submissions(names: Iterable[str], live: bool, fields: Fields) -> Call[m.ListSubmissionsResponse]:
+    keys = {"jobs": _names("names", names), "live": live, "fields": _paths(fields)}
+    return _get("submissions", keys, m.ListSubmissionsResponse)
+
+
+def report(job: str, attempt: int, report: m.RunReport) -> Call[m.Submission]:
+    return _post("report", m.ReportRequest(job=job, attempt=attempt, report=report), m.Submission)
+
+
 def ready() -> Call[None]:
     return Call("GET", "/readyz", lambda _: None)

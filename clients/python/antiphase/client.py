@@ -188,6 +188,24 @@ class Client(_Base):
         """What happened after a sequence number, oldest first."""
         return self._run(calls.events(after, limit))
 
+    def submit(self, request: m.SubmitRequest) -> m.Submission:
+        """Submits a job to the service's scheduler. The same again changes nothing."""
+        return self._run(calls.submit(request))
+
+    def withdraw(self, job: str) -> m.Submission:
+        """Takes a job back that was submitted."""
+        return self._run(calls.withdraw(job))
+
+    def submissions(
+        self, names: Iterable[str] = (), *, live: bool = False, fields: Fields = ()
+    ) -> m.ListSubmissionsResponse:
+        """What was submitted, and what became of it."""
+        return self._run(calls.submissions(names, live, fields))
+
+    def report(self, job: str, attempt: int, report: m.RunReport) -> m.Submission:
+        """What became of an order; raises Conflict where that start of the job is over."""
+        return self._run(calls.report(job, attempt, report))
+
     def ready(self) -> None:
         """Returns where changes can be taken, and raises Unavailable with the reason elsewhere."""
         return self._run(calls.ready())
@@ -291,6 +309,24 @@ class AsyncClient(_Base):
     async def events(self, *, after: int = 0, limit: int = 0) -> m.ListEventsResponse:
         """What happened after a sequence number, oldest first."""
         return await self._run(calls.events(after, limit))
+
+    async def submit(self, request: m.SubmitRequest) -> m.Submission:
+        """Submits a job to the service's scheduler. The same again changes nothing."""
+        return await self._run(calls.submit(request))
+
+    async def withdraw(self, job: str) -> m.Submission:
+        """Takes a job back that was submitted."""
+        return await self._run(calls.withdraw(job))
+
+    async def submissions(
+        self, names: Iterable[str] = (), *, live: bool = False, fields: Fields = ()
+    ) -> m.ListSubmissionsResponse:
+        """What was submitted, and what became of it."""
+        return await self._run(calls.submissions(names, live, fields))
+
+    async def report(self, job: str, attempt: int, report: m.RunReport) -> m.Submission:
+        """What became of an order; raises Conflict where that start of the job is over."""
+        return await self._run(calls.report(job, attempt, report))
 
     async def ready(self) -> None:
         """Returns where changes can be taken, and raises Unavailable with the reason elsewhere."""

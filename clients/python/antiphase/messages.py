@@ -32,7 +32,17 @@ Outcome = Literal["unspecified", "solved", "loop", "unsolved"]
 """loop: cassini mode: the affinity graph has a loop."""
 
 
+RunReport = Literal["unspecified", "started", "finished", "stopped"]
+"""unspecified: refused. started: it runs; repeated, it renews the job's lease. finished: it ran to its end. stopped: it stopped,
+as it was told or by itself, and holds no GPU any more."""
+
+
 Severity = Literal["unspecified", "info", "warning", "error"]
+
+
+SubmissionState = Literal["unspecified", "queued", "starting", "running", "stopping", "finished", "withdrawn", "failed"]
+"""starting: the executor was told to start it. stopping: the executor was told to stop it; it holds its GPUs until that is done.
+failed: it was started in vain too often."""
 
 
 TurnActivity = Literal["unspecified", "away", "ahead", "waiting", "sending"]
@@ -200,10 +210,12 @@ class Event(Message):
     kind: str = ""
     """One word of kind, such as committed, released, moved, drift, lost, quarantined, expired."""
     message: str = ""
+    order: Optional[Order] = None
+    """With the kinds job_start, job_preempt and job_move."""
     plan_version: int = 0
     sequence: int = 0
     severity: Severity = "unspecified"
-    NESTED: ClassVar[dict[str, str]] = {}
+    NESTED: ClassVar[dict[str, str]] = {"order": "Order"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,6 +267,16 @@ class GetTelemetryResponse(Message):
     hosts: list[HostSeries] = field(default_factory=list)
     jobs: list[JobSeries] = field(default_factory=list)
     NESTED: ClassVar[dict[str, str]] = {"hosts": "HostSeries", "jobs": "JobSeries"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostGpus(Message):
+    """GPUs of one host."""
+
+    gpus: list[int] = field(default_factory=list)
+    """Which of its GPUs, from 0. The ranks of a job stand in the order of its hosts, and on each host in that of its GPUs."""
+    host: str = ""
+    NESTED: ClassVar[dict[str, str]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -493,6 +515,32 @@ class ListLinksResponse(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ListSubmissionsRequest(Message):
+    """ListSubmissionsRequest."""
+
+    fields: Union[list[str], str] = field(default_factory=list)
+    """Only these fields of the answer, as in EvaluateRequest."""
+    jobs: list[str] = field(default_factory=list)
+    """Empty: all."""
+    live: bool = False
+    """Only those that are not over."""
+    NESTED: ClassVar[dict[str, str]] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListSubmissionsResponse(Message):
+    """ListSubmissionsResponse."""
+
+    gpus: int = 0
+    """GPUs of the hosts on which the scheduler may start jobs, and those of them that its jobs hold."""
+    gpus_held: int = 0
+    policy: str = ""
+    submissions: list[Submission] = field(default_factory=list)
+    """In order of submission."""
+    NESTED: ClassVar[dict[str, str]] = {"submissions": "Submission"}
+
+
+@dataclass(frozen=True, kw_only=True)
 class ListTurnsRequest(Message):
     """ListTurnsRequest."""
 
@@ -540,6 +588,19 @@ class Model(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Order(Message):
+    """What the executor is told to do."""
+
+    attempt: int = 0
+    """Which start of the job."""
+    place: list[HostGpus] = field(default_factory=list)
+    """Where it is to stand, or stands."""
+    until_ns: int = 0
+    """When it has to be done: then the place is given back."""
+    NESTED: ClassVar[dict[str, str]] = {"place": "HostGpus"}
+
+
+@dataclass(frozen=True, kw_only=True)
 class Phase(Message):
     """Phase."""
 
@@ -572,6 +633,17 @@ class ReleaseResponse(Message):
 
     plan_version: int = 0
     unknown: list[str] = field(default_factory=list)
+    NESTED: ClassVar[dict[str, str]] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportRequest(Message):
+    """ReportRequest."""
+
+    attempt: int = 0
+    """Which start of the job, as its order says."""
+    job: str = ""
+    report: RunReport = "unspecified"
     NESTED: ClassVar[dict[str, str]] = {}
 
 
@@ -642,6 +714,56 @@ class SolveResponse(Message):
     solution: str = ""
     """A solution document, antiphase.solution/v1 (JSON)."""
     NESTED: ClassVar[dict[str, str]] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submission(Message):
+    """A job that was submitted, and what became of it."""
+
+    attempt: int = 0
+    """Counts its starts; reports name it."""
+    failures: int = 0
+    """Starts that came to nothing."""
+    gpus: int = 0
+    job: str = ""
+    lease_ms: int = 0
+    """0: no lease."""
+    left_ns: int = 0
+    opportunistic: bool = False
+    place: list[HostGpus] = field(default_factory=list)
+    """The GPUs that it holds, the host of rank 0 first."""
+    planned: bool = False
+    """Whether it has a place in the plan; a job that runs free has none."""
+    ran_ns: int = 0
+    """How long it has run, and how long it still takes alone, as declared."""
+    since_ns: int = 0
+    """When it came into its state."""
+    state: SubmissionState = "unspecified"
+    submitted_ns: int = 0
+    why: str = ""
+    """Why it is in its state; of a job in the queue, what it waits for."""
+    NESTED: ClassVar[dict[str, str]] = {"place": "HostGpus"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubmitRequest(Message):
+    """SubmitRequest."""
+
+    duration_s: Optional[int] = None
+    """How long it takes alone, in place of both."""
+    gpus: int = 0
+    """GPUs that it needs, all or none."""
+    iteration_ms: Optional[int] = None
+    iterations: Optional[int] = None
+    """Iterations that it runs, and how long one takes alone; a profile says that as well."""
+    job: Optional[JobSpec] = None
+    """The job, without hosts. Without a model or a profile it holds GPUs and has no place in the plan: nobody knows how it
+    communicates."""
+    lease_ms: int = 0
+    """How long it keeps its GPUs while the executor says nothing of it, in milliseconds; 0 = until it is reported to have ended."""
+    priority: Optional[str] = None
+    """"guaranteed", the default; "opportunistic": it runs on what others leave, and is the first to be stopped."""
+    NESTED: ClassVar[dict[str, str]] = {"job": "JobSpec"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -737,4 +859,12 @@ class WatchEventsRequest(Message):
     """WatchEventsRequest."""
 
     after: Optional[int] = None
+    NESTED: ClassVar[dict[str, str]] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithdrawRequest(Message):
+    """WithdrawRequest."""
+
+    job: str = ""
     NESTED: ClassVar[dict[str, str]] = {}

@@ -26,6 +26,7 @@ from antiphase import (
     JobSpec,
     Model,
     NotFound,
+    Precondition,
     Refused,
     Retries,
     TooLarge,
@@ -239,6 +240,18 @@ class RealService(unittest.TestCase):
         self.assertEqual(answers, [m.EvaluateResponse(ranked=[m.Evaluation(outcome="solved")])] * 2)
         # None at all is everything.
         self.assertEqual(client.jobs(fields=""), client.jobs())
+
+    def test_a_service_without_a_scheduler_says_so(self) -> None:
+        request = m.SubmitRequest(job=job("s"), gpus=4, iterations=10)
+        asks: list[Callable[[], Any]] = [
+            lambda: self.client.submit(request),
+            lambda: self.client.withdraw("s"),
+            lambda: self.client.submissions(["s"], live=True),
+            lambda: self.client.report("s", 1, "started"),
+        ]
+        for ask in asks:
+            with self.assertRaisesRegex(Precondition, "this service has no scheduler"):
+                ask()
 
     def test_a_commit_whose_answer_is_lost_is_carried_out_once(self) -> None:
         between = StandIn(carried_out_and_lost, lost, passed_on)

@@ -1,4 +1,4 @@
-//! The documents `antiphase.jobs/v1` and `antiphase.candidates/v1`, in YAML and JSON by the same structs.
+//! The documents `antiphase.jobs/v1`, `antiphase.candidates/v1` and `antiphase.submissions/v1`, in YAML and JSON by the same structs.
 
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
@@ -15,6 +15,13 @@ const LIMITS: yaml::Limits = yaml::Limits { depth: 24, events: 1_000_000 };
 pub const JOBS_SCHEMA: &str = "antiphase.jobs/v1";
 /// Schema of a candidates document.
 pub const CANDIDATES_SCHEMA: &str = "antiphase.candidates/v1";
+
+/// Schema of a submissions document.
+pub const SUBMISSIONS_SCHEMA: &str = "antiphase.submissions/v1";
+
+fn submissions_schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    yaml::schema(deserializer, SUBMISSIONS_SCHEMA)
+}
 
 fn jobs_schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     yaml::schema(deserializer, JOBS_SCHEMA)
@@ -124,6 +131,52 @@ pub struct CandidateDoc {
     pub id: String,
     /// Hosts in rank order, by job.
     pub hosts: BTreeMap<String, Vec<String>>,
+}
+
+/// Jobs for the service's scheduler.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubmissionsDoc {
+    /// Always the schema of this document.
+    #[serde(deserialize_with = "submissions_schema")]
+    pub schema: String,
+    /// What is submitted, in this order.
+    pub submissions: Vec<SubmissionDoc>,
+}
+
+/// One job for the scheduler: exactly one of `iterations` and `duration_s` says how long it runs.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubmissionDoc {
+    /// The job, without hosts. Without a model and a profile nobody knows how it communicates.
+    pub job: JobDoc,
+    /// GPUs that it needs.
+    pub gpus: u32,
+    /// Iterations that it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iterations: Option<u64>,
+    /// How long one takes alone; a profile says that as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iteration_ms: Option<u64>,
+    /// How long the job takes alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_s: Option<u64>,
+    /// `guaranteed`, the default, or `opportunistic`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<String>,
+    /// How long it keeps its GPUs while nobody reports of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_ms: Option<u64>,
+}
+
+impl SubmissionsDoc {
+    /// Reads a submissions document, YAML or JSON.
+    ///
+    /// # Errors
+    /// As [`JobsDoc::parse`].
+    pub fn parse(text: &str) -> Result<Self, yaml::Malformed> {
+        yaml::read(text, LIMITS)
+    }
 }
 
 impl JobsDoc {

@@ -14,7 +14,10 @@ mod job;
 mod measured;
 mod reader;
 
-pub use documents::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, JOBS_SCHEMA, JobDoc, JobsDoc, ModelDoc};
+pub use documents::{
+    CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, JOBS_SCHEMA, JobDoc, JobsDoc, ModelDoc, SUBMISSIONS_SCHEMA, SubmissionDoc,
+    SubmissionsDoc,
+};
 pub use fabric::collective::{Collective, Endpoint};
 pub use job::{Candidate, Hold, Job, JobError, Placement, TrafficPhase, UnknownHold};
 pub use measured::MeasuredProfile;

@@ -381,9 +381,78 @@ pub struct TurnTimes {
     #[prost(uint64, tag = "5")]
     pub mean_wait_ns: u64,
 }
+/// GPUs of one host.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HostGpus {
+    #[prost(string, tag = "1")]
+    pub host: ::prost::alloc::string::String,
+    /// Which of its GPUs, from 0. The ranks of a job stand in the order of its hosts, and on each host in that of its GPUs.
+    #[prost(uint32, repeated, tag = "2")]
+    pub gpus: ::prost::alloc::vec::Vec<u32>,
+}
+/// A job that was submitted, and what became of it.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Submission {
+    #[prost(string, tag = "1")]
+    pub job: ::prost::alloc::string::String,
+    #[prost(enumeration = "SubmissionState", tag = "2")]
+    #[serde(with = "crate::json::submission_state")]
+    pub state: i32,
+    #[prost(uint64, tag = "3")]
+    pub submitted_ns: u64,
+    /// When it came into its state.
+    #[prost(uint64, tag = "4")]
+    pub since_ns: u64,
+    /// Why it is in its state; of a job in the queue, what it waits for.
+    #[prost(string, tag = "5")]
+    pub why: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "6")]
+    pub gpus: u32,
+    /// The GPUs that it holds, the host of rank 0 first.
+    #[prost(message, repeated, tag = "7")]
+    pub place: ::prost::alloc::vec::Vec<HostGpus>,
+    /// Whether it has a place in the plan; a job that runs free has none.
+    #[prost(bool, tag = "8")]
+    pub planned: bool,
+    /// Counts its starts; reports name it.
+    #[prost(uint32, tag = "9")]
+    pub attempt: u32,
+    /// Starts that came to nothing.
+    #[prost(uint32, tag = "10")]
+    pub failures: u32,
+    /// How long it has run, and how long it still takes alone, as declared.
+    #[prost(uint64, tag = "11")]
+    pub ran_ns: u64,
+    #[prost(uint64, tag = "12")]
+    pub left_ns: u64,
+    #[prost(bool, tag = "13")]
+    pub opportunistic: bool,
+    /// 0: no lease.
+    #[prost(uint64, tag = "14")]
+    pub lease_ms: u64,
+}
+/// What the executor is told to do.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Order {
+    /// Which start of the job.
+    #[prost(uint32, tag = "1")]
+    pub attempt: u32,
+    /// Where it is to stand, or stands.
+    #[prost(message, repeated, tag = "2")]
+    pub place: ::prost::alloc::vec::Vec<HostGpus>,
+    /// When it has to be done: then the place is given back.
+    #[prost(uint64, tag = "3")]
+    pub until_ns: u64,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Event {
     #[prost(uint64, tag = "1")]
     pub sequence: u64,
@@ -403,6 +472,9 @@ pub struct Event {
     pub host: ::prost::alloc::string::String,
     #[prost(uint64, tag = "8")]
     pub plan_version: u64,
+    /// With the kinds job_start, job_preempt and job_move.
+    #[prost(message, optional, tag = "9")]
+    pub order: ::core::option::Option<Order>,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -684,6 +756,53 @@ impl Severity {
         }
     }
 }
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum SubmissionState {
+    Unspecified = 0,
+    Queued = 1,
+    /// the executor was told to start it
+    Starting = 2,
+    Running = 3,
+    /// the executor was told to stop it; it holds its GPUs until that is done
+    Stopping = 4,
+    Finished = 5,
+    Withdrawn = 6,
+    /// it was started in vain too often
+    Failed = 7,
+}
+impl SubmissionState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "SUBMISSION_STATE_UNSPECIFIED",
+            Self::Queued => "SUBMISSION_STATE_QUEUED",
+            Self::Starting => "SUBMISSION_STATE_STARTING",
+            Self::Running => "SUBMISSION_STATE_RUNNING",
+            Self::Stopping => "SUBMISSION_STATE_STOPPING",
+            Self::Finished => "SUBMISSION_STATE_FINISHED",
+            Self::Withdrawn => "SUBMISSION_STATE_WITHDRAWN",
+            Self::Failed => "SUBMISSION_STATE_FAILED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "SUBMISSION_STATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "SUBMISSION_STATE_QUEUED" => Some(Self::Queued),
+            "SUBMISSION_STATE_STARTING" => Some(Self::Starting),
+            "SUBMISSION_STATE_RUNNING" => Some(Self::Running),
+            "SUBMISSION_STATE_STOPPING" => Some(Self::Stopping),
+            "SUBMISSION_STATE_FINISHED" => Some(Self::Finished),
+            "SUBMISSION_STATE_WITHDRAWN" => Some(Self::Withdrawn),
+            "SUBMISSION_STATE_FAILED" => Some(Self::Failed),
+            _ => None,
+        }
+    }
+}
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields)]
@@ -950,6 +1069,94 @@ pub struct ReleaseResponse {
 #[serde(default)]
 #[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SubmitRequest {
+    /// The job, without hosts. Without a model or a profile it holds GPUs and has no place in the plan: nobody knows how it communicates.
+    #[prost(message, optional, tag = "1")]
+    pub job: ::core::option::Option<JobSpec>,
+    /// GPUs that it needs, all or none.
+    #[prost(uint32, tag = "2")]
+    #[serde(deserialize_with = "crate::json::whole::one")]
+    pub gpus: u32,
+    /// Iterations that it runs, and how long one takes alone; a profile says that as well.
+    #[prost(uint64, optional, tag = "3")]
+    #[serde(deserialize_with = "crate::json::whole::optional")]
+    pub iterations: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "4")]
+    #[serde(alias = "iterationMs")]
+    #[serde(deserialize_with = "crate::json::whole::optional")]
+    pub iteration_ms: ::core::option::Option<u64>,
+    /// How long it takes alone, in place of both.
+    #[prost(uint64, optional, tag = "5")]
+    #[serde(alias = "durationS")]
+    #[serde(deserialize_with = "crate::json::whole::optional")]
+    pub duration_s: ::core::option::Option<u64>,
+    /// "guaranteed", the default; "opportunistic": it runs on what others leave, and is the first to be stopped.
+    #[prost(string, optional, tag = "6")]
+    pub priority: ::core::option::Option<::prost::alloc::string::String>,
+    /// How long it keeps its GPUs while the executor says nothing of it, in milliseconds; 0 = until it is reported to have ended.
+    #[prost(uint64, tag = "7")]
+    #[serde(alias = "leaseMs")]
+    #[serde(deserialize_with = "crate::json::whole::one")]
+    pub lease_ms: u64,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[serde(deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WithdrawRequest {
+    #[prost(string, tag = "1")]
+    pub job: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[serde(deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListSubmissionsRequest {
+    /// Empty: all.
+    #[prost(string, repeated, tag = "1")]
+    pub jobs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Only those that are not over.
+    #[prost(bool, tag = "2")]
+    pub live: bool,
+    /// Only these fields of the answer, as in EvaluateRequest.
+    #[prost(string, repeated, tag = "3")]
+    #[serde(deserialize_with = "crate::json::paths")]
+    pub fields: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListSubmissionsResponse {
+    /// In order of submission.
+    #[prost(message, repeated, tag = "1")]
+    pub submissions: ::prost::alloc::vec::Vec<Submission>,
+    /// GPUs of the hosts on which the scheduler may start jobs, and those of them that its jobs hold.
+    #[prost(uint32, tag = "2")]
+    pub gpus: u32,
+    #[prost(uint32, tag = "3")]
+    pub gpus_held: u32,
+    #[prost(string, tag = "4")]
+    pub policy: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[serde(deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReportRequest {
+    #[prost(string, tag = "1")]
+    pub job: ::prost::alloc::string::String,
+    /// Which start of the job, as its order says.
+    #[prost(uint32, tag = "2")]
+    #[serde(deserialize_with = "crate::json::whole::one")]
+    pub attempt: u32,
+    #[prost(enumeration = "RunReport", tag = "3")]
+    #[serde(with = "crate::json::run_report")]
+    pub report: i32,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[serde(deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SetFabricRequest {
     /// antiphase.fabric/v1 (YAML).
     #[prost(string, tag = "1")]
@@ -1191,6 +1398,42 @@ pub struct JobSeries {
     pub iteration_ns: ::prost::alloc::vec::Vec<u64>,
     #[prost(int64, repeated, tag = "4")]
     pub phase_error_ns: ::prost::alloc::vec::Vec<i64>,
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum RunReport {
+    /// refused
+    Unspecified = 0,
+    /// it runs; repeated, it renews the job's lease
+    Started = 1,
+    /// it ran to its end
+    Finished = 2,
+    /// it stopped, as it was told or by itself, and holds no GPU any more
+    Stopped = 3,
+}
+impl RunReport {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "RUN_REPORT_UNSPECIFIED",
+            Self::Started => "RUN_REPORT_STARTED",
+            Self::Finished => "RUN_REPORT_FINISHED",
+            Self::Stopped => "RUN_REPORT_STOPPED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "RUN_REPORT_UNSPECIFIED" => Some(Self::Unspecified),
+            "RUN_REPORT_STARTED" => Some(Self::Started),
+            "RUN_REPORT_FINISHED" => Some(Self::Finished),
+            "RUN_REPORT_STOPPED" => Some(Self::Stopped),
+            _ => None,
+        }
+    }
 }
 /// Generated client implementations.
 pub mod topology_client {
@@ -1610,6 +1853,99 @@ pub mod topology_client {
                 .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "GetTelemetry"));
             self.inner.unary(req, path, codec).await
         }
+        /// Submits a job to the service's scheduler, which starts it when its policy says so. Repeated with the same content it changes nothing.
+        pub async fn submit(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SubmitRequest>,
+        ) -> std::result::Result<tonic::Response<super::Submission>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/antiphase.v1alpha1.Topology/Submit",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "Submit"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Takes a job back: out of the queue, or off its hosts.
+        pub async fn withdraw(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WithdrawRequest>,
+        ) -> std::result::Result<tonic::Response<super::Submission>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/antiphase.v1alpha1.Topology/Withdraw",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "Withdraw"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// What was submitted, and what became of it.
+        pub async fn list_submissions(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListSubmissionsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListSubmissionsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/antiphase.v1alpha1.Topology/ListSubmissions",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("antiphase.v1alpha1.Topology", "ListSubmissions"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// What became of an order: for the executor, who starts and stops jobs.
+        pub async fn report(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReportRequest>,
+        ) -> std::result::Result<tonic::Response<super::Submission>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/antiphase.v1alpha1.Topology/Report",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "Report"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -1728,6 +2064,29 @@ pub mod topology_server {
             tonic::Response<super::GetTelemetryResponse>,
             tonic::Status,
         >;
+        /// Submits a job to the service's scheduler, which starts it when its policy says so. Repeated with the same content it changes nothing.
+        async fn submit(
+            &self,
+            request: tonic::Request<super::SubmitRequest>,
+        ) -> std::result::Result<tonic::Response<super::Submission>, tonic::Status>;
+        /// Takes a job back: out of the queue, or off its hosts.
+        async fn withdraw(
+            &self,
+            request: tonic::Request<super::WithdrawRequest>,
+        ) -> std::result::Result<tonic::Response<super::Submission>, tonic::Status>;
+        /// What was submitted, and what became of it.
+        async fn list_submissions(
+            &self,
+            request: tonic::Request<super::ListSubmissionsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListSubmissionsResponse>,
+            tonic::Status,
+        >;
+        /// What became of an order: for the executor, who starts and stops jobs.
+        async fn report(
+            &self,
+            request: tonic::Request<super::ReportRequest>,
+        ) -> std::result::Result<tonic::Response<super::Submission>, tonic::Status>;
     }
     #[derive(Debug)]
     pub struct TopologyServer<T> {
@@ -2409,6 +2768,180 @@ pub mod topology_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetTelemetrySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/antiphase.v1alpha1.Topology/Submit" => {
+                    #[allow(non_camel_case_types)]
+                    struct SubmitSvc<T: Topology>(pub Arc<T>);
+                    impl<T: Topology> tonic::server::UnaryService<super::SubmitRequest>
+                    for SubmitSvc<T> {
+                        type Response = super::Submission;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SubmitRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Topology>::submit(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SubmitSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/antiphase.v1alpha1.Topology/Withdraw" => {
+                    #[allow(non_camel_case_types)]
+                    struct WithdrawSvc<T: Topology>(pub Arc<T>);
+                    impl<T: Topology> tonic::server::UnaryService<super::WithdrawRequest>
+                    for WithdrawSvc<T> {
+                        type Response = super::Submission;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WithdrawRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Topology>::withdraw(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WithdrawSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/antiphase.v1alpha1.Topology/ListSubmissions" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListSubmissionsSvc<T: Topology>(pub Arc<T>);
+                    impl<
+                        T: Topology,
+                    > tonic::server::UnaryService<super::ListSubmissionsRequest>
+                    for ListSubmissionsSvc<T> {
+                        type Response = super::ListSubmissionsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListSubmissionsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Topology>::list_submissions(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListSubmissionsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/antiphase.v1alpha1.Topology/Report" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReportSvc<T: Topology>(pub Arc<T>);
+                    impl<T: Topology> tonic::server::UnaryService<super::ReportRequest>
+                    for ReportSvc<T> {
+                        type Response = super::Submission;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReportRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Topology>::report(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReportSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -30,6 +30,8 @@ const NAMED: &[(&str, &str)] = &[
     ("TurnGroup.state", "turn_group_state"),
     ("TurnJob.activity", "turn_activity"),
     ("Event.severity", "severity"),
+    ("Submission.state", "submission_state"),
+    ("ReportRequest.report", "run_report"),
 ];
 
 fn messages(files: &FileDescriptorSet) -> impl Iterator<Item = &DescriptorProto> {

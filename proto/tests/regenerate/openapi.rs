@@ -26,6 +26,10 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
     ("ListEvents", "get", "/v1alpha1/events", "read"),
     ("WatchEvents", "get", "/v1alpha1/events/stream", "read"),
     ("GetTelemetry", "get", "/v1alpha1/telemetry", "read"),
+    ("Submit", "post", "/v1alpha1/submit", "admin"),
+    ("Withdraw", "post", "/v1alpha1/withdraw", "admin"),
+    ("ListSubmissions", "get", "/v1alpha1/submissions", "read"),
+    ("Report", "post", "/v1alpha1/report", "admin"),
 ];
 
 /// What has no RPC: path, what it is, the type of its answer, the role that it needs.

@@ -72,7 +72,8 @@ const CASES: &[Case] = cases! {
     SolveRequest SolveResponse EvaluateRequest EvaluateResponse CommitRequest CommitResponse ReleaseRequest ReleaseResponse
     SetFabricRequest SetFabricResponse GetFabricRequest GetFabricResponse ListJobsRequest ListJobsResponse ListLinksRequest
     ListLinksResponse ListAgentsRequest ListAgentsResponse ListTurnsRequest ListTurnsResponse GetPlanRequest Plan ListEventsRequest
-    ListEventsResponse WatchEventsRequest Event GetTelemetryRequest GetTelemetryResponse
+    ListEventsResponse WatchEventsRequest Event GetTelemetryRequest GetTelemetryResponse SubmitRequest WithdrawRequest
+    ListSubmissionsRequest ListSubmissionsResponse ReportRequest Submission
 };
 
 #[test]

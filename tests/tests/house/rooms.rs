@@ -110,7 +110,12 @@ pub(crate) const ROOMS: &[Room] = &[
         own: &[UNITS, CIRCLE, FABRIC, JOB, FLUID, PLAN],
         external: Some(&["libm", "rand_chacha", "thiserror"]),
     },
-    Room { folder: STATE, kind: Kind::SansIo, own: &[UNITS, CIRCLE, FABRIC, JOB, TURNS, FLUID, PLAN], external: Some(&["thiserror"]) },
+    Room {
+        folder: STATE,
+        kind: Kind::SansIo,
+        own: &[UNITS, CIRCLE, FABRIC, JOB, TURNS, FLUID, PLAN, POLICY],
+        external: Some(&["thiserror"]),
+    },
     Room {
         folder: SIM,
         kind: Kind::Pure,
@@ -123,7 +128,12 @@ pub(crate) const ROOMS: &[Room] = &[
     Room { folder: VERBS, kind: Kind::Edge, own: &[UNITS], external: None },
     Room { folder: DAEMON, kind: Kind::Edge, own: &[UNITS, GATE_CORE, GATE, TELEMETRY, PROTO], external: None },
     Room { folder: STORE, kind: Kind::Edge, own: &[UNITS, JOB], external: None },
-    Room { folder: SERVER, kind: Kind::Edge, own: &[UNITS, RENDER, CIRCLE, FABRIC, JOB, TURNS, PLAN, STATE, STORE, PROTO], external: None },
+    Room {
+        folder: SERVER,
+        kind: Kind::Edge,
+        own: &[UNITS, RENDER, CIRCLE, FABRIC, JOB, TURNS, PLAN, POLICY, STATE, STORE, PROTO],
+        external: None,
+    },
     Room {
         folder: LAB,
         kind: Kind::Edge,

@@ -3,6 +3,7 @@
 //! Every key is in the example `antiphase-topology.toml` beside this crate, with its default; a test keeps it so.
 
 mod extender;
+mod scheduler;
 
 use std::{
     net::SocketAddr,
@@ -15,6 +16,7 @@ use tracing::level_filters::LevelFilter;
 use units::{Nanos, OneLine};
 
 pub use extender::ExtenderConfig;
+pub use scheduler::{PolicyName, SchedulerConfig};
 
 use crate::{
     quic,
@@ -58,6 +60,8 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// The verbs for schedulers of Kubernetes.
     pub extender: ExtenderConfig,
+    /// The scheduler; without it nobody can submit jobs.
+    pub scheduler: Option<SchedulerConfig>,
     /// Lines on standard error.
     pub log: LogConfig,
 }
@@ -235,6 +239,7 @@ impl Default for Config {
             agents: AgentsConfig::default(),
             limits: LimitsConfig::default(),
             extender: ExtenderConfig::default(),
+            scheduler: None,
             log: LogConfig::default(),
         }
     }
@@ -396,6 +401,12 @@ impl Config {
         range("limits.evaluations", self.limits.evaluations, 1, 256)?;
         range("limits.watchers", self.limits.watchers, 0, 10_000)?;
         range("extender.slower_percent", self.extender.slower_percent, 0, extender::SLOWER_PERCENT_MAX)?;
+        if let Some(scheduler) = &self.scheduler {
+            range("scheduler.gpus_per_host", scheduler.gpus_per_host, 1, scheduler::GPUS_PER_HOST_MAX)?;
+            range("scheduler.round_s", scheduler.round_s, 1, scheduler::SECONDS_MAX)?;
+            range("scheduler.start_s", scheduler.start_s, 1, scheduler::SECONDS_MAX)?;
+            range("scheduler.stop_s", scheduler.stop_s, 1, scheduler::SECONDS_MAX)?;
+        }
         // The text is parsed here only to refuse it early; `run` parses it again when it starts the controller.
         self.ecmp.parse::<fabric::route::Ecmp>().map_err(|e| ConfigError(format!("ecmp: {e}")))?;
         if self.state.as_os_str().is_empty() {
@@ -425,6 +436,7 @@ impl Config {
             ("control", self.control.is_some() && self.control != running.control),
             ("objective", self.objective != running.objective),
             ("tls", self.tls != running.tls),
+            ("scheduler", self.scheduler != running.scheduler),
             ("plan", self.plan != running.plan),
             ("agents", self.agents != running.agents),
             ("limits.evaluations", self.limits.evaluations != running.limits.evaluations),
@@ -460,13 +472,15 @@ mod tests {
         let parsed = Config::parse(&set).unwrap();
         assert!(parsed.fabric.is_some() && parsed.tls.is_some());
         assert_eq!(parsed.control, Some(Control::default()), "what a new cluster begins with");
-        assert_eq!(Config { fabric: None, tls: None, control: None, ..parsed }, Config::default());
+        assert_eq!(parsed.scheduler, Some(SchedulerConfig::of(PolicyName::Themis)));
+        assert_eq!(Config { fabric: None, tls: None, control: None, scheduler: None, ..parsed }, Config::default());
         let keys =
             ["listen", "state", "fabric", "ecmp", "control", "objective", "certificate", "key", "client_ca", "headroom_permille", "ttl_s"];
         let more = ["connections", "body_mib", "request_s", "stall_s", "evaluations", "watchers", "format", "level"];
         let agents = ["report_ms", "probe_ms", "silence_ms", "sessions"];
         let extender = ["enabled", "job", "profile", "gpus", "hosts", "slower_percent"];
-        for key in keys.iter().chain(&more).chain(&agents).chain(&extender) {
+        let scheduler = ["policy", "gpus_per_host", "without", "round_s", "start_s", "stop_s"];
+        for key in keys.iter().chain(&more).chain(&agents).chain(&extender).chain(&scheduler) {
             assert!(set.lines().any(|l| l.starts_with(&format!("{key} ="))), "{key} is not in the example");
         }
     }
@@ -494,7 +508,7 @@ mod tests {
     #[test]
     fn every_number_has_a_range() {
         let check = |text: &str| Config::parse(text).unwrap().check().map_err(|e| e.0);
-        let ranges: [(&str, &str, u64, u64); 13] = [
+        let ranges: [(&str, &str, u64, u64); 17] = [
             ("plan", "headroom_permille", 0, 200),
             ("plan", "ttl_s", 3, 3_600),
             ("agents", "report_ms", 100, 5_000),
@@ -508,9 +522,15 @@ mod tests {
             ("limits", "evaluations", 1, 256),
             ("limits", "watchers", 0, 10_000),
             ("extender", "slower_percent", 0, 1_000),
+            ("scheduler", "gpus_per_host", 1, 1_024),
+            ("scheduler", "round_s", 1, 86_400),
+            ("scheduler", "start_s", 1, 86_400),
+            ("scheduler", "stop_s", 1, 86_400),
         ];
         for (table, key, least, most) in ranges {
-            let at = |value: u64| check(&format!("[{table}]\n{key} = {value}\n"));
+            // A scheduler has no default policy.
+            let policy = if table == "scheduler" { "policy = \"srtf\"\n" } else { "" };
+            let at = |value: u64| check(&format!("[{table}]\n{key} = {value}\n{policy}"));
             assert_eq!((at(least), at(most)), (Ok(()), Ok(())), "{table}.{key}");
             for beyond in [least.checked_sub(1), Some(most + 1), Some(u64::from(u32::MAX))].into_iter().flatten() {
                 // A session's silence is counted in reports, so a report interval can make it too short.

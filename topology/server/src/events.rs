@@ -5,8 +5,11 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use proto::v1alpha1::{Event, ListEventsResponse, Severity};
-use state::Notice;
+use proto::v1alpha1::{self as pb, Event, ListEventsResponse, Severity};
+use state::{
+    Notice,
+    scheduler::{HostGpus, Order},
+};
 use tokio::sync::watch;
 use units::FabricTime;
 
@@ -131,7 +134,17 @@ fn event(sequence: u64, notice: Notice) -> Event {
         job: notice.job.unwrap_or_default(),
         host: notice.host.unwrap_or_default(),
         plan_version: notice.plan_version,
+        order: notice.order.as_deref().map(order),
     }
+}
+
+fn order(order: &Order) -> pb::Order {
+    pb::Order { attempt: order.attempt, place: order.place.iter().map(place_message).collect(), until_ns: order.until.0 }
+}
+
+/// GPUs of a host as a message.
+pub(crate) fn place_message(place: &HostGpus) -> pb::HostGpus {
+    pb::HostGpus { host: place.host.clone(), gpus: place.gpus.clone() }
 }
 
 #[cfg(test)]
@@ -140,7 +153,16 @@ mod tests {
 
     fn notice(n: u64) -> Notice {
         let message = n.to_string();
-        Notice { at: FabricTime(n), severity: state::Severity::Info, kind: "committed", message, job: None, host: None, plan_version: n }
+        Notice {
+            at: FabricTime(n),
+            severity: state::Severity::Info,
+            kind: "committed",
+            message,
+            job: None,
+            host: None,
+            plan_version: n,
+            order: None,
+        }
     }
 
     #[test]

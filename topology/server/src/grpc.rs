@@ -46,7 +46,7 @@ const fn large(name: &'static str, needed: Role, shape: &'static Shape) -> Rpc {
 }
 
 /// All RPCs: an RPC that is not in this list cannot be called.
-const RPCS: [Rpc; 14] = [
+const RPCS: [Rpc; 18] = [
     large("Solve", Role::Evaluate, &Shape(&[(4, &FLAT)])),
     large("Evaluate", Role::Evaluate, &Shape(&[(1, &JOB), (2, &CANDIDATE)])),
     large("Commit", Role::Admin, &Shape(&[(1, &JOB)])),
@@ -61,6 +61,10 @@ const RPCS: [Rpc; 14] = [
     lists("ListEvents", Role::Read),
     lists("WatchEvents", Role::Read),
     lists("GetTelemetry", Role::Read),
+    large("Submit", Role::Admin, &Shape(&[(1, &JOB)])),
+    lists("Withdraw", Role::Admin),
+    lists("ListSubmissions", Role::Read),
+    lists("Report", Role::Admin),
 ];
 
 /// The RPC at a path.
@@ -183,6 +187,25 @@ impl Topology for Rpcs {
 
     async fn get_telemetry(&self, request: Request<pb::GetTelemetryRequest>) -> Result<Response<pb::GetTelemetryResponse>, Status> {
         self.answer(request, async |r| Ok(self.api.telemetry(&r))).await
+    }
+
+    async fn submit(&self, request: Request<pb::SubmitRequest>) -> Result<Response<pb::Submission>, Status> {
+        self.answer(request, |r| self.api.submit(r)).await
+    }
+
+    async fn withdraw(&self, request: Request<pb::WithdrawRequest>) -> Result<Response<pb::Submission>, Status> {
+        self.answer(request, |r| self.api.withdraw(r)).await
+    }
+
+    async fn list_submissions(
+        &self,
+        request: Request<pb::ListSubmissionsRequest>,
+    ) -> Result<Response<pb::ListSubmissionsResponse>, Status> {
+        self.answer(request, async |r| keep(&mask("ListSubmissionsResponse", &r.fields)?, self.api.submissions(&r).await?)).await
+    }
+
+    async fn report(&self, request: Request<pb::ReportRequest>) -> Result<Response<pb::Submission>, Status> {
+        self.answer(request, |r| self.api.report(r)).await
     }
 }
 

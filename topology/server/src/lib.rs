@@ -25,6 +25,7 @@ mod records;
 mod resolve;
 pub mod role;
 mod run;
+pub mod scheduler;
 pub mod scrape;
 pub mod shutdown;
 pub mod telemetry;

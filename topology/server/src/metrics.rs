@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use prometheus::{GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+use prometheus::{GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 use state::turns::{Granted, Verdict};
 
 /// From half a millisecond to half a minute.
@@ -43,6 +43,9 @@ pub struct Metrics {
     turn_starts: IntCounterVec,
     turn_wait: Histogram,
     turn_verdicts: IntCounterVec,
+    scheduler_decision: Histogram,
+    submissions: IntGaugeVec,
+    scheduler_gpus: IntGaugeVec,
 }
 
 impl Metrics {
@@ -81,6 +84,12 @@ impl Metrics {
                 Opts::new("turn_verdicts_total", "Comparisons of groups by turns and free, by what came of them."),
                 &["verdict"],
             )?,
+            scheduler_decision: seconds("scheduler_decision_seconds", "Time of one decision of the scheduler's policy.", EVALUATE_BUCKETS)?,
+            submissions: IntGaugeVec::new(Opts::new("submissions", "Jobs that were submitted to the scheduler, by state."), &["state"])?,
+            scheduler_gpus: IntGaugeVec::new(
+                Opts::new("scheduler_gpus", "GPUs of the scheduler's hosts, and those of them held."),
+                &["of"],
+            )?,
             registry,
         };
         GRANT_REASONS.iter().for_each(|reason| drop(metrics.turn_starts.with_label_values(&[reason])));
@@ -102,7 +111,26 @@ impl Metrics {
         r.register(Box::new(metrics.turn_starts.clone()))?;
         r.register(Box::new(metrics.turn_wait.clone()))?;
         r.register(Box::new(metrics.turn_verdicts.clone()))?;
+        r.register(Box::new(metrics.scheduler_decision.clone()))?;
+        r.register(Box::new(metrics.submissions.clone()))?;
+        r.register(Box::new(metrics.scheduler_gpus.clone()))?;
         Ok(metrics)
+    }
+
+    /// The scheduler decided within this time.
+    pub fn scheduler_decided(&self, took: Duration) {
+        self.scheduler_decision.observe(took.as_secs_f64());
+    }
+
+    /// So many submissions are in this state.
+    pub fn submissions(&self, state: &str, count: usize) {
+        self.submissions.with_label_values(&[state]).set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// The scheduler's GPUs, and those that its jobs hold.
+    pub fn scheduler_gpus(&self, all: u32, held: u32) {
+        self.scheduler_gpus.with_label_values(&["all"]).set(all.into());
+        self.scheduler_gpus.with_label_values(&["held"]).set(held.into());
     }
 
     /// A ranking took this long.

@@ -1,10 +1,16 @@
 //! Between what the state machine wants kept and what a store keeps.
 
+use std::sync::Arc;
+
 use job::MeasuredProfile;
 use plan::Control;
-use state::{Commitment, Document, Record, Slot};
+use state::{
+    Commitment, Document, Record, Slot,
+    scheduler::{After, HostGpus, Submission, SubmissionSpec, SubmissionState},
+};
 use store::{
     AnswerRecord, Change, ControlRecord, FabricRecord, JobRecord, Key, LeaseRecord, MeasuredRecord, PlanVersionRecord, SlotRecord,
+    SubmissionRecord, SubmissionStateRecord,
 };
 use units::{FabricTime, Nanos};
 
@@ -36,6 +42,8 @@ pub(crate) fn changes(record: &Record) -> Result<Vec<Change>, String> {
         }
         // Job and slot go in one transaction, because a start refuses a job without its slot.
         Record::JobGone { name } => return Ok(vec![Change::Remove(Key::Job(name.clone())), Change::Remove(Key::Slot(name.clone()))]),
+        Record::Submission(submission) => store::Record::Submission(submission_record(submission)?),
+        Record::SubmissionGone { name } => return Ok(vec![Change::Remove(Key::Submission(name.clone()))]),
         Record::KeyGone { key } => return Ok(vec![Change::Remove(Key::Answer(key.clone()))]),
     };
     Ok(vec![Change::Put(put)])
@@ -62,6 +70,75 @@ pub(crate) fn record(kept: store::Record) -> Record {
             let slots = slots.into_iter().map(|(job, kept)| slot(job, kept)).collect();
             Record::Key { key, at: FabricTime(at_ns), answer: Commitment { plan_version, slots, moved, score } }
         }
+        store::Record::Submission(kept) => Record::Submission(Arc::new(submission(kept))),
+    }
+}
+
+fn submission_record(submission: &Submission) -> Result<SubmissionRecord, String> {
+    let spec = &submission.spec;
+    Ok(SubmissionRecord {
+        document: resolve::kept(&submission.name, &spec.document)?,
+        gpus: spec.gpus,
+        opportunistic: spec.opportunistic,
+        iteration_ns: spec.iteration.0,
+        total_ns: spec.total.0,
+        lease_ns: spec.lease.map(|lease| lease.0),
+        submitted_ns: submission.submitted.0,
+        state: match submission.state {
+            SubmissionState::Queued => SubmissionStateRecord::Queued,
+            SubmissionState::Starting => SubmissionStateRecord::Starting,
+            SubmissionState::Running => SubmissionStateRecord::Running,
+            SubmissionState::Stopping(After::Queue) => SubmissionStateRecord::Stopping,
+            SubmissionState::Stopping(After::Withdrawn) => SubmissionStateRecord::Withdrawing,
+            SubmissionState::Finished => SubmissionStateRecord::Finished,
+            SubmissionState::Withdrawn => SubmissionStateRecord::Withdrawn,
+            SubmissionState::Failed => SubmissionStateRecord::Failed,
+        },
+        since_ns: submission.since.0,
+        why: submission.why.clone(),
+        place: submission.place.iter().map(|place| (place.host.clone(), place.gpus.clone())).collect(),
+        planned: submission.planned,
+        attempt: submission.attempt,
+        failures: submission.failures,
+        ran_ns: submission.ran.0,
+        started_ns: submission.started.map(|started| started.0),
+    })
+}
+
+fn submission(kept: SubmissionRecord) -> Submission {
+    let has_profile = resolve::has_profile(&kept.document);
+    let spec = SubmissionSpec {
+        gpus: kept.gpus,
+        has_profile,
+        opportunistic: kept.opportunistic,
+        iteration: Nanos(kept.iteration_ns),
+        total: Nanos(kept.total_ns),
+        lease: kept.lease_ns.map(Nanos),
+        document: Document::new(Arc::clone(&kept.document)),
+    };
+    Submission {
+        // `decode` made sure that this id is the name in the key.
+        name: kept.document.id.as_str().into(),
+        spec: Arc::new(spec),
+        submitted: FabricTime(kept.submitted_ns),
+        state: match kept.state {
+            SubmissionStateRecord::Queued => SubmissionState::Queued,
+            SubmissionStateRecord::Starting => SubmissionState::Starting,
+            SubmissionStateRecord::Running => SubmissionState::Running,
+            SubmissionStateRecord::Stopping => SubmissionState::Stopping(After::Queue),
+            SubmissionStateRecord::Withdrawing => SubmissionState::Stopping(After::Withdrawn),
+            SubmissionStateRecord::Finished => SubmissionState::Finished,
+            SubmissionStateRecord::Withdrawn => SubmissionState::Withdrawn,
+            SubmissionStateRecord::Failed => SubmissionState::Failed,
+        },
+        since: FabricTime(kept.since_ns),
+        why: kept.why,
+        place: kept.place.into_iter().map(|(host, gpus)| HostGpus { host, gpus }).collect(),
+        planned: kept.planned,
+        attempt: kept.attempt,
+        failures: kept.failures,
+        ran: Nanos(kept.ran_ns),
+        started: kept.started_ns.map(FabricTime),
     }
 }
 

@@ -80,6 +80,11 @@ pub(crate) fn definitions(fabric: &Fabric, docs: &[Arc<JobDoc>]) -> Result<Vec<J
     Ok(jobs.into_iter().zip(placements).zip(docs).map(one).collect())
 }
 
+/// Whether a document says how its job communicates.
+pub(crate) fn has_profile(doc: &JobDoc) -> bool {
+    doc.model.is_some() || doc.profile.is_some()
+}
+
 /// The document from which [`definitions`] made a job.
 ///
 /// # Errors

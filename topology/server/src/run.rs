@@ -30,6 +30,7 @@ use crate::{
     pki, quic, records,
     resolve::one_line,
     role::Caller,
+    scheduler::Scheduler,
     shutdown::Shutdown,
     telemetry::{Sink, TelemetryHandle},
     tls::{self, Admission, Tls},
@@ -205,6 +206,7 @@ async fn service(mut config: Config, reload: Reload) -> Result<(), Failure> {
         clock,
         config: current,
     });
+    let scheduler = start_scheduler(&api, &controller, &around).await?;
     let shutdown = Shutdown::default();
     // The first fabric is in force before the port is open: no client finds a service without the fabric that it was given.
     let started = match first_fabric(&api).await {
@@ -239,6 +241,9 @@ async fn service(mut config: Config, reload: Reload) -> Result<(), Failure> {
             clients.await.map_err(|e| other(&e))
         }
     };
+    if let Some(scheduler) = scheduler {
+        scheduler.stop().await;
+    }
     // `stop` waits for the disk, which no thread of the runtime may do. A failed start stops the controller too, which closes the file.
     tokio::task::spawn_blocking(|| controller.stop()).await.map_err(|e| other(&e))?;
     tracing::info!("stopped");
@@ -307,6 +312,7 @@ fn plan(config: &Config, ecmp: Ecmp) -> state::Config {
         idle_timeout: config.agents.idle_timeout(),
         control: config.control.unwrap_or_default().into(),
         objective: config.objective.into(),
+        scheduled: config.scheduler.is_some(),
         ..state::Config::default()
     }
 }
@@ -324,6 +330,21 @@ fn decide_control(config: &mut Config, loaded: &Loaded) {
         // Jobs are held, and nobody wrote down that they are to be.
         Some(_) => tracing::warn!("control = {word}, as the state file was written last; set control = \"{word}\" to say so"),
     }
+}
+
+/// Starts the scheduler, where the configuration has one. Where it has none any more, what was submitted stays as it is.
+async fn start_scheduler(api: &Api, controller: &Controller, around: &Surroundings) -> Result<Option<Scheduler>, Failure> {
+    let snapshot = controller.handle.snapshot().await.map_err(|e| Failure::Other(e.to_string()))?;
+    let config = api.config();
+    let Some(config) = &config.scheduler else {
+        let live = snapshot.submissions.iter().filter(|s| !s.state.is_over()).count();
+        if live > 0 {
+            tracing::warn!(live, "jobs were submitted, and the configuration has no [scheduler]: they stay as they are");
+        }
+        return Ok(None);
+    };
+    let scheduler = Scheduler::start(config, api.clone(), controller.handle.clone(), around.clone(), snapshot.submissions.clone());
+    scheduler.map(Some).map_err(|e| Failure::Other(format!("cannot start the scheduler's thread: {e}")))
 }
 
 /// Loads the fabric of the configuration when there is none yet.
@@ -391,6 +412,7 @@ impl Reload {
             control: old.control,
             objective: old.objective,
             tls: old.tls.clone(),
+            scheduler: old.scheduler.clone(),
             plan: old.plan,
             agents: old.agents,
             limits: LimitsConfig { evaluations: old.limits.evaluations, ..new.limits },

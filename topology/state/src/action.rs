@@ -4,7 +4,10 @@ use alloc::{format, string::String, sync::Arc, vec, vec::Vec};
 
 use units::{FabricTime, Nanos};
 
-use crate::{Document, RequestId, SessionId, Slot, Ticket};
+use crate::{
+    Document, RequestId, SessionId, Slot, Ticket,
+    submission::{Order, Submission},
+};
 
 /// What the service has to do. The order matters: nothing that depends on a batch comes before it is durable.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,6 +105,13 @@ pub enum Record {
         /// The key.
         key: String,
     },
+    /// A submitted job, and what became of it.
+    Submission(Arc<Submission>),
+    /// A submission is forgotten.
+    SubmissionGone {
+        /// Name of its job.
+        name: String,
+    },
 }
 
 /// What a commit came to.
@@ -127,6 +137,8 @@ impl Record {
             Self::Job { name, .. } | Self::JobGone { name } => format!("job/{name}"),
             Self::Slot(slot) => format!("slot/{}", slot.job),
             Self::Key { key, .. } | Self::KeyGone { key } => format!("key/{key}"),
+            Self::Submission(submission) => format!("submission/{}", submission.name),
+            Self::SubmissionGone { name } => format!("submission/{name}"),
         }
     }
 
@@ -136,7 +148,7 @@ impl Record {
         match self {
             // A slot lives as long as its job: a slot without a job would be found by no later release.
             Self::JobGone { name } => vec![format!("job/{name}"), format!("slot/{name}")],
-            Self::KeyGone { .. } => vec![self.key()],
+            Self::KeyGone { .. } | Self::SubmissionGone { .. } => vec![self.key()],
             _ => Vec::new(),
         }
     }
@@ -159,6 +171,11 @@ pub enum Reply {
         /// Its version.
         version: u64,
         /// The new plan version.
+        plan_version: u64,
+    },
+    /// To [`crate::Change::Schedule`].
+    Scheduled {
+        /// The plan version.
         plan_version: u64,
     },
 }
@@ -197,6 +214,12 @@ pub enum Refusal {
         /// A job of this commit that the first did not have.
         job: String,
     },
+    /// The scheduler commits and releases this job.
+    #[error("job {job:?} is the scheduler's; withdraw it there")]
+    Submitted {
+        /// The job.
+        job: String,
+    },
     /// A limit of the service.
     #[error("{what}: {value}; at most {max}")]
     Limit {
@@ -231,7 +254,8 @@ pub struct Notice {
     /// How much it matters.
     pub severity: Severity,
     /// One word: committed, released, moved, drift, period_mismatch, measured, let_go, lost, connected, quarantined, trusted, expired, headroom,
-    /// fabric, store, turns, observe, more.
+    /// fabric, store, turns, observe, more; of the scheduler submitted, job_start, job_running, job_preempt, job_move, job_stopped,
+    /// job_finished, job_withdrawn, job_overdue, job_lost, job_failed, infeasible.
     pub kind: &'static str,
     /// One line.
     pub message: String,
@@ -241,4 +265,6 @@ pub struct Notice {
     pub host: Option<String>,
     /// Version of the plan.
     pub plan_version: u64,
+    /// What the executor is told to do, where it is told something.
+    pub order: Option<Arc<Order>>,
 }

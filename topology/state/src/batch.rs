@@ -24,6 +24,7 @@ pub(crate) struct Batch {
     pub(crate) jobs: BTreeSet<Name>,
     pub(crate) keys: BTreeSet<Arc<str>>,
     pub(crate) fabric: bool,
+    pub(crate) submissions: BTreeSet<Name>,
     /// Jobs for which the service itself had asked something.
     pub(crate) asked: Vec<Name>,
 }
@@ -36,6 +37,7 @@ impl Batch {
         self.jobs.extend(done.touched);
         self.keys.extend(done.keys);
         self.fabric |= done.fabric;
+        self.submissions.extend(done.submissions);
     }
 
     /// What to write so that `durable` becomes `next`.
@@ -62,6 +64,13 @@ impl Batch {
                 _ => {}
             }
         }
+        for name in &self.submissions {
+            match (durable.submission(name), next.submission(name)) {
+                (Some(_), None) => out.push(Record::SubmissionGone { name: name.to_string() }),
+                (old, Some(new)) if old != Some(new) => out.push(Record::Submission(Arc::clone(new))),
+                _ => {}
+            }
+        }
         // Forgetting keys and refusing changes leave the version alone, so this record is not part of every batch.
         if durable.version != next.version {
             out.push(Record::PlanVersion { plan_version: next.version, control });
@@ -80,6 +89,9 @@ impl Batch {
         }
         for key in &self.keys {
             to.replace_key(key, from.key(key).cloned());
+        }
+        for name in &self.submissions {
+            to.replace_submission(name, from.submission(name).cloned());
         }
         to.version = from.version;
     }

@@ -13,7 +13,7 @@ use job::MeasuredProfile;
 use units::{FabricTime, Nanos};
 
 use crate::{
-    Change, Commit, Commitment, Config, JobDefinition, Notice, Refusal, Reply, RequestId, Severity, Slot,
+    Change, Commit, Commitment, Config, JobDefinition, Notice, Refusal, Reply, RequestId, Schedule, Severity, Slot,
     check::{check, distinct, limit},
     config::{COMMIT_JOBS_MAX, HEADROOM_MAX_PERMILLE, HEADROOM_STEP_PERMILLE, JOBS_MAX, KEY_BYTES_MAX, KEY_SLOTS_MAX, KEYS_MAX},
     measured::{as_planned, believed, in_common_ratio, is_another},
@@ -47,6 +47,7 @@ pub(crate) struct Done {
     pub(crate) touched: BTreeSet<Name>,
     pub(crate) keys: BTreeSet<Arc<str>>,
     pub(crate) fabric: bool,
+    pub(crate) submissions: BTreeSet<Name>,
 }
 
 impl Queued {
@@ -64,8 +65,15 @@ impl Queued {
     /// Why it was refused; the plan is as before.
     pub(crate) fn apply(self, now: FabricTime, plan: &mut Plan, config: &Config) -> Result<Done, Refusal> {
         match self {
-            Self::Asked { change: Change::Commit(commit), .. } => self::commit(now, plan, config, commit),
-            Self::Asked { change: Change::Release { jobs }, .. } => release(now, plan, config, &jobs),
+            Self::Asked { change: Change::Commit(commit), .. } => {
+                refuse_submitted(plan, config, commit.jobs.iter().map(|definition| definition.job.name.as_str()))?;
+                self::commit(now, plan, config, commit)
+            }
+            Self::Asked { change: Change::Release { jobs }, .. } => {
+                refuse_submitted(plan, config, jobs.iter().map(String::as_str))?;
+                release(now, plan, config, &jobs)
+            }
+            Self::Asked { change: Change::Schedule(change), .. } => schedule(now, plan, config, *change),
             Self::Asked { change: Change::SetFabric { fabric, text, jobs }, .. } => set_fabric(now, plan, config, fabric, text, jobs),
             Self::Expire { jobs } => expire(now, plan, config, &jobs),
             Self::Lengthen { job, plan_version } => lengthen(now, plan, config, &job, plan_version),
@@ -77,7 +85,7 @@ impl Queued {
 }
 
 fn notice(now: FabricTime, severity: Severity, kind: &'static str, job: Option<&str>, plan_version: u64, message: String) -> Notice {
-    Notice { at: now, severity, kind, message, job: job.map(String::from), host: None, plan_version }
+    Notice { at: now, severity, kind, message, job: job.map(String::from), host: None, plan_version, order: None }
 }
 
 /// Runs `work` on a transaction and keeps all of it or nothing.
@@ -172,7 +180,7 @@ fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> 
     notices.extend(moved_notices(now, &settled, plan_version));
     // Only a success is remembered: a refused commit may be repeated under the same key.
     let keys = if key.is_empty() { BTreeSet::new() } else { remember(plan, now, key, answer.clone()) };
-    Ok(Done { reply: Some(Reply::Committed(answer)), notices, touched, keys, fabric: false })
+    Ok(Done { reply: Some(Reply::Committed(answer)), notices, touched, keys, ..Done::default() })
 }
 
 /// The answer that a key already stands for.
@@ -307,7 +315,7 @@ fn set_fabric(
     let said = format!("fabric {version} is in force: {} moved", settled.moved.len());
     let mut notices = alloc::vec![notice(now, Severity::Info, "fabric", None, plan_version, said)];
     notices.extend(moved_notices(now, &settled, plan_version));
-    Ok(Done { reply: Some(Reply::FabricSet { version, plan_version }), notices, touched, keys: BTreeSet::new(), fabric: true })
+    Ok(Done { reply: Some(Reply::FabricSet { version, plan_version }), notices, touched, fabric: true, ..Done::default() })
 }
 
 fn lengthen(now: FabricTime, plan: &mut Plan, config: &Config, name: &Name, plan_version: u64) -> Result<Done, Refusal> {
@@ -446,6 +454,30 @@ fn measured_notice(now: FabricTime, job: &Job, plan_version: u64) -> Notice {
         Nanos(declared.up())
     );
     notice(now, Severity::Warning, "measured", Some(&job.name), plan_version, said)
+}
+
+/// Refuses jobs that the scheduler commits and releases: whoever else did would give its GPUs away, or take its place in the plan.
+fn refuse_submitted<'n>(plan: &Plan, config: &Config, mut names: impl Iterator<Item = &'n str>) -> Result<(), Refusal> {
+    let theirs = |name: &&str| config.scheduled && plan.submission(name).is_some_and(|submission| submission.planned);
+    names.find(theirs).map_or(Ok(()), |job| Err(Refusal::Submitted { job: job.into() }))
+}
+
+/// Makes a step: the change of the plan, and the submissions with it.
+fn schedule(now: FabricTime, plan: &mut Plan, config: &Config, step: Schedule) -> Result<Done, Refusal> {
+    let Schedule { commit: job, release: jobs, submissions, notices } = step;
+    let mut done = match job {
+        Some(job) => commit(now, plan, config, job)?,
+        None if jobs.is_empty() => Done::default(),
+        None => release(now, plan, config, &jobs)?,
+    };
+    for (name, submission) in submissions {
+        plan.replace_submission(&name, submission);
+        done.submissions.insert(name);
+    }
+    let plan_version = plan.version;
+    done.notices.extend(notices.into_iter().map(|notice| Notice { plan_version, ..notice }));
+    done.reply = Some(Reply::Scheduled { plan_version });
+    Ok(done)
 }
 
 /// `a, b, c and 5 more`.

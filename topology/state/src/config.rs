@@ -100,6 +100,8 @@ pub struct Config {
     pub control: Control,
     /// What turns are chosen for.
     pub objective: Objective,
+    /// Whether a scheduler commits and releases what was submitted to it, and nobody else does.
+    pub scheduled: bool,
 }
 
 impl Default for Config {
@@ -113,6 +115,7 @@ impl Default for Config {
             effort: Effort::Fast,
             control: Control::default(),
             objective: Objective::default(),
+            scheduled: false,
         }
     }
 }

@@ -1,13 +1,14 @@
 //! What happens to the service.
 
-use alloc::{string::String, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 
 use fabric::Fabric;
 use job::{Job, Placement};
 use units::Nanos;
 
 use crate::{
-    Document, RequestId, SessionId, Ticket,
+    Document, Notice, RequestId, SessionId, Ticket,
+    submission::Submission,
     turns::{Judged, MeasuredJobs},
 };
 
@@ -102,6 +103,19 @@ pub struct Commit {
     pub key: String,
 }
 
+/// What the scheduler changes, whole or not at all.
+#[derive(Clone, Debug, Default)]
+pub struct Schedule {
+    /// A job that starts, or none. A step that commits releases nobody.
+    pub commit: Option<Commit>,
+    /// Jobs that leave the plan, by name.
+    pub release: Vec<String>,
+    /// Submissions as they are from then on; `None` are forgotten.
+    pub submissions: Vec<(Arc<str>, Option<Arc<Submission>>)>,
+    /// What is told when it is durable.
+    pub notices: Vec<Notice>,
+}
+
 /// What a client asks to be changed.
 #[derive(Clone, Debug)]
 pub enum Change {
@@ -121,6 +135,8 @@ pub enum Change {
         /// The committed jobs, resolved again on the new fabric: node and NIC ids differ between fabrics.
         jobs: Vec<JobDefinition>,
     },
+    /// A step of the scheduler.
+    Schedule(Box<Schedule>),
 }
 
 /// What happens to the service.

@@ -10,6 +10,8 @@
 //! [`View`] shows, and replies, notices and plans go out; when it is not, they are copied back the other way.
 //! `sessions`, `agents` and `watch` hear the agents: their plans, clocks, slips and drifts. Nothing of that is durable:
 //! after [`Service::restore`] agents come again and say it.
+//!
+//! [`scheduler`] decides which submitted jobs run; its changes take the same path.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
@@ -31,9 +33,11 @@ mod measured;
 mod outlook;
 mod plan;
 mod restore;
+pub mod scheduler;
 mod service;
 mod sessions;
 mod slot;
+mod submission;
 mod transaction;
 pub mod turns;
 mod view;
@@ -42,7 +46,7 @@ mod watch;
 pub use action::{Action, Commitment, Notice, Record, Refusal, Reply, Severity};
 pub use config::Config;
 pub use document::Document;
-pub use event::{AgentReport, Change, ClockQuality, Commit, Event, GateReport, GateTotals, JobDefinition};
+pub use event::{AgentReport, Change, ClockQuality, Commit, Event, GateReport, GateTotals, JobDefinition, Schedule};
 pub use ids::{RequestId, SessionId, Ticket};
 pub use outlook::{Forecast, Outlook};
 pub use restore::{RestoreError, Restored, RestoredFabric, RestoredJob};

@@ -11,7 +11,7 @@ use job::MeasuredProfile;
 use plan::{LinkDemands, can_exceed};
 use units::{FabricTime, LinkId, Nanos};
 
-use crate::{Commitment, JobDefinition, Slot, component::Component, turns::TurnGroup};
+use crate::{Commitment, JobDefinition, Slot, component::Component, submission::Submission, turns::TurnGroup};
 
 /// A job's name, shared by all that refer to it.
 pub(crate) type Name = Arc<str>;
@@ -106,6 +106,7 @@ pub(crate) struct Plan {
     keys: BTreeMap<Arc<str>, Arc<KeyUse>>,
     keys_by_age: BTreeSet<(FabricTime, Arc<str>)>,
     key_slots: usize,
+    submissions: BTreeMap<Name, Arc<Submission>>,
 }
 
 impl Plan {
@@ -208,6 +209,22 @@ impl Plan {
     /// The oldest key.
     pub(crate) fn oldest_key(&self) -> Option<&(FabricTime, Arc<str>)> {
         self.keys_by_age.first()
+    }
+
+    pub(crate) fn submission(&self, name: &str) -> Option<&Arc<Submission>> {
+        self.submissions.get(name)
+    }
+
+    /// The submissions, by name.
+    pub(crate) fn submissions(&self) -> impl ExactSizeIterator<Item = &Arc<Submission>> {
+        self.submissions.values()
+    }
+
+    pub(crate) fn replace_submission(&mut self, name: &Name, submission: Option<Arc<Submission>>) {
+        match submission {
+            Some(submission) => self.submissions.insert(name.clone(), submission),
+            None => self.submissions.remove(name),
+        };
     }
 
     pub(crate) fn replace_key(&mut self, key: &Arc<str>, used: Option<Arc<KeyUse>>) {

@@ -19,6 +19,7 @@ use crate::{
     component::{ComponentProblem, groups},
     measured::as_planned,
     plan::{Installed, Job, KeyUse, Lease, Name, Plan},
+    submission::Submission,
 };
 
 /// What records add up to. The documents are read by the caller: see [`Restored::from_records`].
@@ -34,6 +35,8 @@ pub struct Restored {
     pub slots: Vec<Slot>,
     /// Idempotency keys, when they were used, and what was answered.
     pub keys: Vec<(String, FabricTime, Commitment)>,
+    /// What was submitted to the scheduler.
+    pub submissions: Vec<Arc<Submission>>,
 }
 
 /// A fabric that was kept.
@@ -124,12 +127,13 @@ impl Restored {
                 Record::PlanVersion { plan_version, .. } => out.plan_version = plan_version,
                 Record::Slot(slot) => out.slots.push(slot),
                 Record::Key { key, at, answer } => out.keys.push((key, at, answer)),
+                Record::Submission(submission) => out.submissions.push(submission),
                 Record::Job { name, document, lease, headroom_permille, hold_ended, measured } => {
                     let Some(f) = &out.fabric else { return Err(RestoreError::NoFabric { job: name }) };
                     let definition = job(&f.fabric, &name, &document).map_err(|reason| RestoreError::Document { key, reason })?;
                     out.jobs.push(RestoredJob { definition, lease, headroom_permille, hold_ended, measured });
                 }
-                Record::Fabric { .. } | Record::JobGone { .. } | Record::KeyGone { .. } => {}
+                Record::Fabric { .. } | Record::JobGone { .. } | Record::KeyGone { .. } | Record::SubmissionGone { .. } => {}
             }
         }
         Ok(out)
@@ -138,7 +142,7 @@ impl Restored {
 
 /// The plan of what was kept: slots as they were, held or free, components found and scored again.
 pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Result<Plan, RestoreError> {
-    let Restored { fabric, plan_version, jobs, slots, keys } = restored;
+    let Restored { fabric, plan_version, jobs, slots, keys, submissions } = restored;
     let mut plan = Plan::default();
     plan.version = plan_version;
     if let Some(RestoredFabric { fabric, text, version }) = fabric {
@@ -148,6 +152,9 @@ pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Resu
     }
     for (key, at, answer) in keys {
         plan.replace_key(&key.into(), Some(Arc::new(KeyUse { at, answer })));
+    }
+    for submission in submissions {
+        plan.replace_submission(&submission.name.clone(), Some(submission));
     }
     let mut slots: BTreeMap<String, Slot> = slots.into_iter().map(|s| (s.job.clone(), s)).collect();
     let definitions: Vec<JobDefinition> = jobs.iter().map(|j| j.definition.clone()).collect();

@@ -135,7 +135,8 @@ impl Service {
             // This last notice goes straight to the actions: `notice` would drop it like those that it counts.
             let message = format!("{} more notices", self.notices - NOTICES_MAX);
             let plan_version = self.view.plan_version();
-            let more = Notice { at: now, severity: Severity::Warning, kind: "more", message, job: None, host: None, plan_version };
+            let more =
+                Notice { at: now, severity: Severity::Warning, kind: "more", message, job: None, host: None, plan_version, order: None };
             self.actions.push_back(Action::Notice(more));
         }
     }
@@ -205,7 +206,7 @@ impl Service {
             if verdict.hold { (Severity::Info, "take turns again") } else { (Severity::Warning, "take no turns any more") };
         let message = format!("{names} {does}: {}", verdict.says());
         let plan_version = self.view.plan_version();
-        self.notice(Notice { at: now, severity, kind: "turns", message, job: None, host: None, plan_version });
+        self.notice(Notice { at: now, severity, kind: "turns", message, job: None, host: None, plan_version, order: None });
     }
 
     /// Plans jobs anew that were measured to be others.
@@ -239,7 +240,16 @@ impl Service {
         self.outlook = outlook;
         let Some(outlook) = outlook.filter(|_| gains) else { return };
         let (message, plan_version) = (outlook.to_string(), self.view.plan_version());
-        self.notice(Notice { at: now, severity: Severity::Info, kind: "observe", message, job: None, host: None, plan_version });
+        self.notice(Notice {
+            at: now,
+            severity: Severity::Info,
+            kind: "observe",
+            message,
+            job: None,
+            host: None,
+            plan_version,
+            order: None,
+        });
     }
 
     fn tick(&mut self, now: FabricTime) {
@@ -313,7 +323,16 @@ impl Service {
 
     fn internal_failure(&self, now: FabricTime, why: &str) -> Notice {
         let message = format!("the plan could not be changed: {why}");
-        Notice { at: now, severity: Severity::Error, kind: "store", message, job: None, host: None, plan_version: self.view.plan_version() }
+        Notice {
+            at: now,
+            severity: Severity::Error,
+            kind: "store",
+            message,
+            job: None,
+            host: None,
+            plan_version: self.view.plan_version(),
+            order: None,
+        }
     }
 
     /// Forgets keys that are old, a bounded number at a time.

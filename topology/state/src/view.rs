@@ -18,6 +18,7 @@ use crate::{
     agents::{Agent, Agents},
     leases::Leases,
     plan::{Job, Name, Plan, Presence},
+    submission::Submission,
     turns::TurnGroup,
     watch::Watch,
 };
@@ -161,6 +162,11 @@ impl View {
     #[must_use]
     pub fn job(&self, name: &str) -> Option<JobView<'_>> {
         self.plan.job(name).map(|job| JobView { view: self, job })
+    }
+
+    /// What was submitted to the scheduler, by name.
+    pub fn submissions(&self) -> impl ExactSizeIterator<Item = &Arc<Submission>> {
+        self.plan.submissions()
     }
 
     /// What turns would bring to all jobs; `None` unless nobody is to be held, and without jobs.

@@ -212,7 +212,9 @@ impl World {
         let Ok(reply) = result else { return };
         let plan_version = match &reply {
             Reply::Committed(c) => c.plan_version,
-            Reply::Released { plan_version, .. } | Reply::FabricSet { plan_version, .. } => *plan_version,
+            Reply::Released { plan_version, .. } | Reply::FabricSet { plan_version, .. } | Reply::Scheduled { plan_version } => {
+                *plan_version
+            }
         };
         assert!(written_plan_version(&self.kept) >= plan_version, "told before it was durable");
         self.witness.changed(asked.jobs);

@@ -285,11 +285,14 @@ fn open(path: &Path, guard: &SyncGuard) -> Result<Database, StoreError> {
     if found < SCHEMA {
         let old = records(&database).map_err(|e| damaged(path, e))?;
         let names: Vec<String> = old.keys().cloned().collect();
-        let new = migrate::from_1(old).map_err(|e| damaged(path, e))?;
+        // Schema 3 only adds a kind of record: what a file of schema 2 holds stays as it is, and so does its count of batches.
+        let kept = revision(&database).map_err(|e| damaged(path, e));
+        let (new, batches) =
+            if found == 1 { (migrate::from_1(old).map_err(|e| damaged(path, e))?, Revision::default()) } else { (old, kept?) };
         // Keys that the migration renamed would stay beside their new names, so they are removed in the same transaction.
         let gone: Vec<Edit> = names.into_iter().filter(|name| !new.contains_key(name)).map(|key| Edit::Remove { key }).collect();
         // One transaction: a service that is killed meanwhile finds the old file or the new one.
-        transact(&database, &new, &gone, Revision::default()).map_err(|e| unwritten(path, e))?;
+        transact(&database, &new, &gone, batches).map_err(|e| unwritten(path, e))?;
         tracing::info!(path = %path.display(), from = found, to = SCHEMA, "the state file was migrated to a later schema");
     }
     Ok(database)

@@ -1,6 +1,7 @@
 //! What the topology service keeps: typed records, and a trait for whatever keeps them.
 //!
-//! - [`Record`] is everything that is kept: the fabric, the plan version, jobs, their slots, and answers under idempotency keys.
+//! - [`Record`] is everything that is kept: the fabric, the plan version, jobs, their slots, answers under idempotency keys, and what was
+//!   submitted to the scheduler.
 //!   Each kind of record has one type and one encoding, which [`SCHEMA`] numbers.
 //! - [`Store`] is what a store does: hand over everything, append a batch, and verify what it holds after an error.
 //! - [`StateFile`] is the store of a single service: one file, with redb inside.
@@ -24,7 +25,7 @@ pub use file::StateFile;
 pub use line::{PROBLEM_BYTES_MAX, cut, one_line};
 pub use record::{
     AnswerRecord, Change, ControlRecord, FabricRecord, JobRecord, Key, LeaseRecord, MeasuredRecord, PlanVersionRecord, Record, RecordError,
-    SCHEMA, SlotRecord,
+    SCHEMA, SlotRecord, SubmissionRecord, SubmissionStateRecord,
 };
 
 /// Counts the batches that a store took since it was made or migrated to schema 2. The count only grows.

@@ -19,7 +19,7 @@ struct JobRecord1 {
 /// The key of the plan version under schema 1.
 const EPOCH: &str = "epoch";
 
-/// From schema 1 to 2, by key: the documents of jobs are no longer text, and what was an epoch is a plan version. Everything else is
+/// From schema 1 to today's, by key: the documents of jobs are no longer text, and what was an epoch is a plan version. Everything else is
 /// as it was.
 ///
 /// # Errors

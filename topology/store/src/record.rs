@@ -10,13 +10,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 ///
 /// - 1: the document of a job was JSON text inside the JSON of its record.
 /// - 2: the document of a job is part of its record, and the store counts its batches.
-pub const SCHEMA: u32 = 2;
+/// - 3: there are submissions, which a service of before would not start or stop.
+pub const SCHEMA: u32 = 3;
 
 const FABRIC: &str = "fabric";
 const PLAN_VERSION: &str = "plan_version";
 const JOB: &str = "job/";
 const SLOT: &str = "slot/";
 const ANSWER: &str = "key/";
+const SUBMISSION: &str = "submission/";
 
 /// Something that is kept. A later record of the same [`Key`] takes the place of the earlier one.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +33,8 @@ pub enum Record {
     Slot(String, SlotRecord),
     /// What was answered under that idempotency key.
     Answer(String, AnswerRecord),
+    /// What was submitted to the scheduler; its name is the id in its document.
+    Submission(SubmissionRecord),
 }
 
 /// The key under which a record is kept.
@@ -46,6 +50,8 @@ pub enum Key {
     Slot(String),
     /// Of [`Record::Answer`]: the idempotency key.
     Answer(String),
+    /// Of [`Record::Submission`]: the name of the job.
+    Submission(String),
 }
 
 /// One step of a batch.
@@ -185,6 +191,67 @@ pub struct AnswerRecord {
     pub score: f64,
 }
 
+/// What was submitted to the scheduler, and what became of it. Times are nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubmissionRecord {
+    /// The job as it was submitted: without hosts, and without a profile where nobody knows it.
+    #[serde(serialize_with = "inside", deserialize_with = "document")]
+    pub document: Arc<JobDoc>,
+    /// GPUs that it needs.
+    pub gpus: u32,
+    /// Whether it may only use what others leave.
+    pub opportunistic: bool,
+    /// One iteration alone, as declared.
+    pub iteration_ns: u64,
+    /// All of it alone, as declared.
+    pub total_ns: u64,
+    /// How long it keeps its GPUs while nobody reports of it; `None`: until it ends.
+    pub lease_ns: Option<u64>,
+    /// When it was submitted, in fabric time.
+    pub submitted_ns: u64,
+    /// Where it stands.
+    pub state: SubmissionStateRecord,
+    /// Since when.
+    pub since_ns: u64,
+    /// Why.
+    pub why: String,
+    /// GPUs that it holds: host, and which of its GPUs.
+    pub place: Vec<(String, Vec<u32>)>,
+    /// Whether it has a place in the plan.
+    pub planned: bool,
+    /// Counts its starts.
+    pub attempt: u32,
+    /// Starts that came to nothing.
+    pub failures: u32,
+    /// How long it ran before the present start.
+    pub ran_ns: u64,
+    /// Since when it runs; `None` while it does not.
+    pub started_ns: Option<u64>,
+}
+
+/// Where a submission stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SubmissionStateRecord {
+    /// It waits for GPUs.
+    Queued,
+    /// The executor was told to start it.
+    Starting,
+    /// It runs.
+    Running,
+    /// The executor was told to stop it, and then it waits again.
+    Stopping,
+    /// The executor was told to stop it, and then it is withdrawn.
+    Withdrawing,
+    /// It ran to its end.
+    Finished,
+    /// Somebody took it back.
+    Withdrawn,
+    /// It was started in vain too often.
+    Failed,
+}
+
 impl Record {
     /// The key under which the record is kept.
     #[must_use]
@@ -196,6 +263,7 @@ impl Record {
             Self::Job(job) => Key::Job(job.document.id.clone()),
             Self::Slot(job, _) => Key::Slot(job.clone()),
             Self::Answer(key, _) => Key::Answer(key.clone()),
+            Self::Submission(submission) => Key::Submission(submission.document.id.clone()),
         }
     }
 
@@ -210,6 +278,7 @@ impl Record {
             Self::Job(job) => serde_json::to_vec(job),
             Self::Slot(_, slot) => serde_json::to_vec(slot),
             Self::Answer(_, answer) => serde_json::to_vec(answer),
+            Self::Submission(submission) => serde_json::to_vec(submission),
         };
         bytes.map_err(|e| RecordError::new(&self.key().to_string(), &e))
     }
@@ -238,6 +307,15 @@ impl Record {
         if let Some(used) = name(ANSWER) {
             return read(key, bytes).map(|answer| Self::Answer(used, answer));
         }
+        if let Some(name) = name(SUBMISSION) {
+            let submission: SubmissionRecord = read(key, bytes)?;
+            let id = &submission.document.id;
+            return if *id == name {
+                Ok(Self::Submission(submission))
+            } else {
+                Err(RecordError::new(key, &format!("the job in it is {id:?}")))
+            };
+        }
         // A kind that this schema does not know is refused: without it the service would run on a part of its state.
         Err(RecordError::new(key, &"unknown kind"))
     }
@@ -258,6 +336,7 @@ impl fmt::Display for Key {
             Self::Job(name) => write!(f, "{JOB}{name}"),
             Self::Slot(job) => write!(f, "{SLOT}{job}"),
             Self::Answer(key) => write!(f, "{ANSWER}{key}"),
+            Self::Submission(name) => write!(f, "{SUBMISSION}{name}"),
         }
     }
 }
@@ -327,6 +406,24 @@ mod tests {
                 "k\u{0}".into(),
                 AnswerRecord { at_ns: 9, plan_version: 1, slots: vec![("a".into(), slot())], moved: vec!["a".into()], score: 0.75 },
             ),
+            Record::Submission(SubmissionRecord {
+                document: Arc::new(JobDoc::parse("{id: s}").unwrap()),
+                gpus: 8,
+                opportunistic: true,
+                iteration_ns: 1,
+                total_ns: 2,
+                lease_ns: Some(3),
+                submitted_ns: 4,
+                state: SubmissionStateRecord::Withdrawing,
+                since_ns: 5,
+                why: "was withdrawn".into(),
+                place: vec![("h1".into(), vec![0, 3])],
+                planned: true,
+                attempt: 6,
+                failures: 1,
+                ran_ns: 7,
+                started_ns: Some(8),
+            }),
         ];
         for before in records {
             let (key, bytes) = (before.key().to_string(), before.encode().unwrap());

@@ -1,4 +1,4 @@
-//! A file that the service of schema 1 wrote is opened, and everything that was in force is in force.
+//! A file that the service of an earlier schema wrote is opened, and everything that was in force is in force.
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
 use std::{
@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use antiphase_store::{Change, Key, Record, Revision, StateFile, Store as _, StoreError};
+use antiphase_store::{Change, Key, Record, Revision, SCHEMA, StateFile, Store as _, StoreError};
 use redb::{Database, ReadableDatabase as _, TableDefinition};
 use serde_json::Value;
 
@@ -86,7 +86,7 @@ fn everything_in_a_file_of_schema_1_is_in_force_after_its_migration() {
     drop(file);
 
     // The second time there is nothing to migrate, and the file goes on as one of today's.
-    assert_eq!(schema(&path), 2);
+    assert_eq!(schema(&path), SCHEMA);
     let mut again = StateFile::open(&path).unwrap();
     assert_eq!(again.load().unwrap(), loaded);
     let revision = again.append(loaded.revision, &[Change::Remove(Key::Job("vgg-a".into()))]).unwrap();
@@ -94,6 +94,28 @@ fn everything_in_a_file_of_schema_1_is_in_force_after_its_migration() {
     let after = StateFile::open(&path).unwrap().load().unwrap();
     assert_eq!((loaded.revision, revision, after.revision), (Revision(0), Revision(1), Revision(1)));
     assert_eq!(after.records.len(), loaded.records.len() - 1);
+}
+
+#[test]
+fn a_file_of_schema_2_keeps_its_records_and_its_count_of_batches() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state.redb");
+    fs::copy(fixture("schema-2.redb"), &path).unwrap();
+    assert_eq!(schema(&path), 2);
+    let mut file = StateFile::open(&path).unwrap();
+    let text = fs::read_to_string(fixture("schema-2.dump.jsonl")).unwrap();
+    let one = |line: &str| {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        (line["key"].as_str().unwrap().to_owned(), line["value"].take())
+    };
+    let expected: Vec<(String, Value)> = text.lines().map(one).collect();
+    assert_eq!(dump(&file), expected);
+    // The fabric, three commits and a release, before they were migrated.
+    let loaded = file.load().unwrap();
+    assert_eq!((loaded.records.len(), loaded.revision), (expected.len(), Revision(5)));
+    drop(file);
+    assert_eq!(schema(&path), SCHEMA);
+    assert_eq!(StateFile::open(&path).unwrap().load().unwrap(), loaded);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
-use state::Refusal;
+use state::{Refusal, scheduler::SubmissionRefusal};
 
 use crate::{controller::Stopped, resolve::one_line};
 
@@ -138,6 +138,7 @@ impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
         let (kind, hint) = match &refusal {
             Refusal::PlanVersionMoved { .. } => (Kind::Conflict, "evaluate again, then commit with the new plan version"),
+            Refusal::Submitted { .. } => (Kind::Conflict, "antiphase withdraw, or POST /v1alpha1/withdraw"),
             Refusal::FabricMoved { .. } => (Kind::Conflict, "try again"),
             Refusal::NoFabric => (Kind::Precondition, "PUT /v1alpha1/fabric first"),
             Refusal::Limit { .. } => (Kind::Exhausted, ""),
@@ -146,6 +147,20 @@ impl From<Refusal> for ApiError {
                 Kind::Unavailable,
                 "not in force; if the service ends before /readyz is well, look after the restart whether it is; then try again",
             ),
+            _ => (Kind::Invalid, ""),
+        };
+        Self::new(kind, &refusal).hint(hint)
+    }
+}
+
+impl From<SubmissionRefusal> for ApiError {
+    fn from(refusal: SubmissionRefusal) -> Self {
+        let (kind, hint) = match &refusal {
+            SubmissionRefusal::Unknown(_) => (Kind::NotFound, ""),
+            SubmissionRefusal::NameUsed(_) | SubmissionRefusal::Committed(_) => (Kind::Conflict, "choose another name"),
+            SubmissionRefusal::Stale { .. } => (Kind::Conflict, "GET /v1alpha1/submissions says what is to be done"),
+            SubmissionRefusal::Limit { .. } => (Kind::Exhausted, ""),
+            SubmissionRefusal::Refused(refusal) => return refusal.clone().into(),
             _ => (Kind::Invalid, ""),
         };
         Self::new(kind, &refusal).hint(hint)

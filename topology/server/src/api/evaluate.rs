@@ -7,7 +7,7 @@ use std::{
 };
 
 use circle::Cancel;
-use job::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, Reader};
+use job::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, JobDoc, Reader};
 use job::{Candidate, Hold, Job, Placement};
 use plan::{Cluster, Evaluation, Objective, Options, Outcome, Predictions};
 use proto::{mask::Mask, v1alpha1 as pb};
@@ -39,13 +39,7 @@ impl Api {
         limit("jobs", request.jobs.len(), JOBS_MAX)?;
         let snapshot = self.snapshot().await?;
         let metrics = Arc::clone(self.metrics());
-        let config = self.config();
-        let planned = Options {
-            headroom_permille: config.plan.headroom_permille,
-            control: config.control.unwrap_or_default().into(),
-            turns_objective: config.objective.into(),
-            ..Options::default()
-        };
+        let planned = self.planned();
         self.compute(move |cancel| {
             // The time is that of the work, without the wait for a turn.
             let began = Instant::now();
@@ -55,6 +49,58 @@ impl Api {
             Ok(response)
         })
         .await?
+    }
+}
+
+/// Which of several places of jobs is best.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct BestPlace {
+    /// By index among the candidates.
+    pub(crate) index: usize,
+    /// What it is predicted to bring, in words.
+    pub(crate) says: String,
+}
+
+impl Api {
+    /// The place with the shortest predicted iterations, as [`Api::evaluate`] ranks places by time.
+    ///
+    /// # Errors
+    /// [`ApiError`] names the job or the candidate and the value.
+    pub(crate) async fn best_place(&self, docs: Vec<JobDoc>, candidates: CandidatesDoc) -> Result<BestPlace, ApiError> {
+        let snapshot = self.snapshot().await?;
+        let options = Options { objective: Objective::Time, predict: Predictions::Needed, ..self.planned() };
+        self.compute(move |cancel| {
+            let view = snapshot.fabric.as_ref().ok_or(state::Refusal::NoFabric)?;
+            let round = Round::of(&snapshot, &view.fabric, docs, &candidates)?;
+            let router = view.routing.router();
+            let cluster = Cluster { fabric: &view.fabric, router: &router, jobs: &round.jobs, placements: &round.placements };
+            let ranked = plan::rank_until(&cluster, &round.candidates, &options, cancel).map_err(ApiError::invalid)?;
+            let best = ranked.first().ok_or_else(|| ApiError::invalid("no candidates"))?;
+            let time = |e: &Evaluation| e.times.map(|times| times.interleaved);
+            let first = ranked.iter().find(|e| e.index == 0).and_then(time);
+            let worst = ranked.iter().filter_map(time).fold(None, |worst: Option<f64>, time| Some(worst.map_or(time, |w| w.max(time))));
+            let says = match (time(best), first, worst) {
+                (Some(time), Some(first), Some(worst)) => format!(
+                    "place {} of {}: iterations of {time:.3} times alone (most compact {first:.3}, worst {worst:.3})",
+                    best.index + 1,
+                    ranked.len()
+                ),
+                _ => format!("place {} of {}", best.index + 1, ranked.len()),
+            };
+            Ok(BestPlace { index: best.index, says })
+        })
+        .await?
+    }
+
+    /// What a commit plans with.
+    fn planned(&self) -> Options {
+        let config = self.config();
+        Options {
+            headroom_permille: config.plan.headroom_permille,
+            control: config.control.unwrap_or_default().into(),
+            turns_objective: config.objective.into(),
+            ..Options::default()
+        }
     }
 }
 
@@ -97,13 +143,17 @@ struct Round {
 
 impl Round {
     fn read(snapshot: &Snapshot, fabric: &fabric::Fabric, request: &pb::EvaluateRequest) -> Result<Self, ApiError> {
-        let doc = candidates(request)?;
+        let docs = request.jobs.iter().enumerate().map(|(i, spec)| resolve::document(i, spec).map_err(ApiError::invalid));
+        Self::of(snapshot, fabric, docs.collect::<Result<_, _>>()?, &candidates(request)?)
+    }
+
+    /// Jobs that are not committed by their documents, beside those that are.
+    fn of(snapshot: &Snapshot, fabric: &fabric::Fabric, jobs: Vec<JobDoc>, doc: &CandidatesDoc) -> Result<Self, ApiError> {
         // A job without hosts of its own takes its shape from the first candidate that places it.
         let elsewhere = |job: &str| doc.candidates.iter().find_map(|c| c.hosts.get(job)).map(Vec::as_slice);
         let mut reader = Reader::new(fabric, resolve::NO_FILES);
         let mut names = BTreeSet::new();
-        for (i, spec) in request.jobs.iter().enumerate() {
-            let job = resolve::document(i, spec).map_err(ApiError::invalid)?;
+        for job in jobs {
             reader.job(&job, elsewhere(&job.id)).map_err(ApiError::invalid)?;
             names.insert(job.id);
         }
@@ -119,7 +169,7 @@ impl Round {
         let candidates = if doc.candidates.is_empty() {
             vec![Candidate { id: AS_PLACED.into(), placements: Vec::new() }]
         } else {
-            reader.candidates(&doc).map_err(ApiError::invalid)?
+            reader.candidates(doc).map_err(ApiError::invalid)?
         };
         let (mut jobs, mut placements) = reader.finish();
         // A commit of a job with the profile that was committed leaves it as it was measured.

@@ -5,11 +5,12 @@ mod evaluate;
 mod picture;
 mod read;
 mod solve;
+mod submissions;
 mod turns;
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -35,6 +36,7 @@ use crate::{
     metrics::Metrics,
     quic,
     resolve::{self, one_line},
+    scheduler::SchedulerHandle,
     telemetry::TelemetryHandle,
     writer::StoreHealth,
 };
@@ -76,6 +78,8 @@ struct Inner {
     drawing: Arc<Semaphore>,
     /// Open streams.
     watchers: Arc<AtomicU32>,
+    /// The scheduler, once it runs; never where the configuration has none.
+    scheduler: OnceLock<SchedulerHandle>,
 }
 
 /// What [`Api::new`] puts together.
@@ -118,6 +122,7 @@ impl Api {
             reading: Arc::new(Semaphore::new(CHANGES_READ)),
             drawing: Arc::new(Semaphore::new(PICTURES_DRAWN)),
             watchers: Arc::new(AtomicU32::new(0)),
+            scheduler: OnceLock::new(),
         }))
     }
 

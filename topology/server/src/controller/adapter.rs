@@ -58,6 +58,7 @@ pub(super) fn snapshot(view: &View, earlier: Option<&Snapshot>) -> Snapshot {
         fabric,
         jobs,
         agents: view.agents().map(|agent| agent_message(&agent)).collect(),
+        submissions: view.submissions().cloned().collect(),
         outlook: view.outlook().map(|outlook| outlook.to_string()).unwrap_or_default(),
     }
 }

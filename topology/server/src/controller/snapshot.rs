@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fabric::{Fabric, route::Routing};
 use job::{Job, MeasuredProfile};
 use proto::v1alpha1 as pb;
-use state::{JobDefinition, Slot};
+use state::{JobDefinition, Slot, scheduler::Submission};
 
 /// The state at one moment.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +18,8 @@ pub struct Snapshot {
     pub jobs: Vec<JobView>,
     /// Agents that were ever connected, by host.
     pub agents: Vec<pb::Agent>,
+    /// What was submitted to the scheduler, by name.
+    pub submissions: Vec<Arc<Submission>>,
     /// What turns would bring, where the service only observes; else empty.
     pub outlook: String,
 }

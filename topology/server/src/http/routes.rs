@@ -57,6 +57,10 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
         .route("/v1alpha1/evaluate", post(evaluate))
         .route("/v1alpha1/commit", post(commit))
         .route("/v1alpha1/release", post(release))
+        .route("/v1alpha1/submit", post(submit))
+        .route("/v1alpha1/withdraw", post(withdraw))
+        .route("/v1alpha1/submissions", get(submissions))
+        .route("/v1alpha1/report", post(report))
         .route("/v1alpha1/fabric", put(set_fabric).get(fabric))
         .route("/v1alpha1/jobs", get(jobs))
         .route("/v1alpha1/links", get(links))
@@ -283,6 +287,31 @@ async fn release(State(shared): State<Shared>, Extension(caller): Extension<Call
     caller.require(Role::Admin)?;
     let (request, _held) = read(&shared, &headers, body, true).await?;
     json(&shared.api.release(request).await?)
+}
+
+async fn submit(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
+    caller.require(Role::Admin)?;
+    let (request, _held) = read(&shared, &headers, body, true).await?;
+    json(&shared.api.submit(request).await?)
+}
+
+async fn withdraw(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
+    caller.require(Role::Admin)?;
+    let (request, _held) = read(&shared, &headers, body, true).await?;
+    json(&shared.api.withdraw(request).await?)
+}
+
+async fn report(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
+    caller.require(Role::Admin)?;
+    let (request, _held) = read(&shared, &headers, body, true).await?;
+    json(&shared.api.report(request).await?)
+}
+
+async fn submissions(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {
+    let mut query = reading(caller, query)?;
+    let request = pb::ListSubmissionsRequest { jobs: query.list("jobs"), live: query.flag("live")?, fields: query.list("fields") };
+    query.finish()?;
+    masked(&grpc::mask("ListSubmissionsResponse", &request.fields)?, &shared.api.submissions(&request).await?)
 }
 
 /// The body is the fabric's document itself, or with the content type of JSON the message that holds it.

@@ -1,0 +1,111 @@
+//! The table of the scheduler.
+
+use policy::schedule::Rule;
+use serde::Deserialize;
+use state::scheduler::Settings;
+use units::Nanos;
+
+/// Most GPUs of a host: beyond the largest racks that count as one.
+pub(super) const GPUS_PER_HOST_MAX: u32 = 1_024;
+/// A day: who waits longer has forgotten what for.
+pub(super) const SECONDS_MAX: u32 = 86_400;
+
+const NANOS: u64 = 1_000_000_000;
+
+/// A scheduler.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SchedulerConfig {
+    /// Who runs.
+    pub policy: PolicyName,
+    /// GPUs of each host of the fabric.
+    #[serde(default = "gpus_per_host")]
+    pub gpus_per_host: u32,
+    /// Hosts on which nobody is started.
+    #[serde(default)]
+    pub without: Vec<String>,
+    /// Least time between two rounds that stop jobs, in seconds.
+    #[serde(default = "round_s")]
+    pub round_s: u32,
+    /// How long the executor may take to start a job, in seconds.
+    #[serde(default = "start_s")]
+    pub start_s: u32,
+    /// How long it may take to stop one, in seconds.
+    #[serde(default = "stop_s")]
+    pub stop_s: u32,
+}
+
+/// A policy whose jobs share no GPUs: an executor that lets several jobs run on one is not there yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PolicyName {
+    /// Shortest remaining time first.
+    Srtf,
+    /// Shortest remaining service first.
+    Srsf,
+    /// Least attained service first.
+    Tiresias,
+    /// Leases by auction.
+    Themis,
+}
+
+impl PolicyName {
+    /// As the configuration names it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Srtf => "srtf",
+            Self::Srsf => "srsf",
+            Self::Tiresias => "tiresias",
+            Self::Themis => "themis",
+        }
+    }
+
+    const fn rule(self) -> Rule {
+        match self {
+            Self::Srtf => Rule::Srtf,
+            Self::Srsf => Rule::Srsf,
+            Self::Tiresias => Rule::Tiresias,
+            Self::Themis => Rule::Themis,
+        }
+    }
+}
+
+const fn gpus_per_host() -> u32 {
+    8
+}
+
+/// Rounds of six minutes, as Muri's authors have them.
+const fn round_s() -> u32 {
+    360
+}
+
+const fn start_s() -> u32 {
+    300
+}
+
+const fn stop_s() -> u32 {
+    120
+}
+
+impl SchedulerConfig {
+    /// A scheduler with this policy, and the defaults.
+    #[must_use]
+    pub fn of(policy: PolicyName) -> Self {
+        let without = Vec::new();
+        Self { policy, gpus_per_host: gpus_per_host(), without, round_s: round_s(), start_s: start_s(), stop_s: stop_s() }
+    }
+
+    /// As the scheduler takes it.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        let seconds = |seconds: u32| Nanos(u64::from(seconds) * NANOS);
+        Settings {
+            rule: self.policy.rule(),
+            gpus_per_host: self.gpus_per_host,
+            round: seconds(self.round_s),
+            start_within: seconds(self.start_s),
+            stop_within: seconds(self.stop_s),
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! The scheduler through the real service: submissions, orders, reports, and what a restart finds.
+#![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
+
+mod support;
+
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use proto::v1alpha1::{self as pb, topology_client::TopologyClient};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use support::{Service, WAIT, program, testbed};
+
+/// A service of the testbed's 24 hosts with two GPUs each.
+fn start(folder: &Path, policy: &str, more: &str) -> Service {
+    let config = folder.join("config.toml");
+    let text = format!("control = \"turns\"\n[scheduler]\npolicy = \"{policy}\"\ngpus_per_host = 2\n{more}");
+    fs::write(&config, text).unwrap();
+    Service::with(program().arg("--config").arg(&config).arg("--state").arg(folder.join("state.redb")).arg("--fabric").arg(testbed()))
+}
+
+fn job(name: &str, gpus: u32, iterations: u64) -> Value {
+    json!({ "job": { "id": name, "model": { "name": "vgg16" } }, "gpus": gpus, "iterations": iterations })
+}
+
+fn submit(service: &Service, body: &Value) -> Value {
+    let (status, answer) = service.ask("POST", "/v1alpha1/submit", &body.to_string());
+    assert_eq!(status, 200, "{answer}");
+    answer
+}
+
+fn report(service: &Service, job: &str, attempt: u64, report: &str) -> (u16, Value) {
+    service.ask("POST", "/v1alpha1/report", &json!({ "job": job, "attempt": attempt, "report": report }).to_string())
+}
+
+fn one(service: &Service, job: &str) -> Value {
+    let (status, mut answer) = service.ask("GET", &format!("/v1alpha1/submissions?jobs={job}"), "");
+    assert_eq!(status, 200, "{answer}");
+    answer["submissions"][0].take()
+}
+
+fn wait(service: &Service, job: &str, state: &str) -> Value {
+    let until = Instant::now() + WAIT;
+    loop {
+        let found = one(service, job);
+        if found["state"] == state {
+            return found;
+        }
+        assert!(Instant::now() < until, "{job} is not {state}: {found}\n{}", service.log());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The orders so far: kind, job, attempt.
+fn orders(service: &Service) -> Vec<(String, String, u64)> {
+    let (_, answer) = service.ask("GET", "/v1alpha1/events?limit=1000", "");
+    let events = answer["events"].as_array().unwrap().iter().filter(|event| event["order"].is_object());
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    events.map(|e| (text(&e["kind"]), text(&e["job"]), e["order"]["attempt"].as_u64().unwrap())).collect()
+}
+
+fn planned(service: &Service) -> Vec<String> {
+    let (_, answer) = service.ask("GET", "/v1alpha1/jobs", "");
+    answer["jobs"].as_array().unwrap().iter().map(|job| job["id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn without_the_table_every_call_says_so_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::start(&folder.path().join("state.redb"));
+    for (method, path, body) in [
+        ("POST", "submit", job("a", 1, 1)),
+        ("POST", "withdraw", json!({ "job": "a" })),
+        ("POST", "report", json!({ "job": "a", "attempt": 1, "report": "started" })),
+        ("GET", "submissions", Value::Null),
+    ] {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let (status, message) = service.refused(method, &format!("/v1alpha1/{path}"), &body);
+        assert_eq!((status, message.as_str()), (412, "this service has no scheduler"), "{path}");
+    }
+}
+
+#[test]
+fn jobs_are_queued_started_preempted_and_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = start(folder.path(), "srtf", "");
+    // All 48 GPUs, for a long time; then a short job of 8.
+    assert_eq!(submit(&service, &job("long", 48, 1_000_000))["gpus"], 48);
+    let long = wait(&service, "long", "starting");
+    assert_eq!((long["attempt"].as_u64(), long["place"].as_array().unwrap().len(), long["planned"].as_bool()), (Some(1), 24, Some(true)));
+    assert_eq!(planned(&service), ["long"]);
+    assert_eq!(report(&service, "long", 1, "started").1["state"], "running");
+    submit(&service, &job("short", 8, 1_000));
+    let long = wait(&service, "long", "stopping");
+    assert!(long["why"].as_str().unwrap().contains("short"), "{long}");
+    let short = one(&service, "short");
+    assert_eq!((short["state"].as_str(), short["place"].as_array().unwrap().len()), (Some("queued"), 0), "the GPUs are not free yet");
+    assert!(short["why"].as_str().unwrap().contains("others have to stop"), "{short}");
+    assert_eq!(report(&service, "long", 1, "stopped").0, 200);
+    let short = wait(&service, "short", "starting");
+    // Eight ranks on four hosts of two GPUs; ten places were compared.
+    let place = short["place"].as_array().unwrap();
+    assert!(place.len() == 4 && place.iter().all(|place| place["gpus"] == json!([0, 1])), "{short}");
+    assert!(short["why"].as_str().unwrap().contains("times alone (most compact"), "{short}");
+    assert_eq!(planned(&service), ["short"]);
+    report(&service, "short", 1, "started");
+    let (status, finished) = report(&service, "short", 1, "finished");
+    assert_eq!((status, finished["state"].as_str()), (200, Some("finished")));
+    wait(&service, "long", "starting");
+    assert_eq!(planned(&service), ["long"]);
+    let (status, refused) = report(&service, "long", 1, "started");
+    assert_eq!((status, refused["code"].as_str()), (409, Some("conflict")), "{refused}");
+    let expected = [("job_start", "long", 1), ("job_preempt", "long", 1), ("job_start", "short", 1), ("job_start", "long", 2)];
+    assert_eq!(orders(&service), expected.map(|(kind, job, attempt)| (kind.to_owned(), job.to_owned(), attempt)));
+    let metrics = service.get("/metrics").body;
+    for line in [
+        "antiphase_submissions{state=\"starting\"} 1",
+        "antiphase_submissions{state=\"finished\"} 1",
+        "antiphase_scheduler_gpus{of=\"held\"} 48",
+        "antiphase_events_total{kind=\"job_preempt\"} 1",
+    ] {
+        assert!(metrics.contains(line), "{line}\n{metrics}");
+    }
+    assert!(metrics.contains("antiphase_scheduler_decision_seconds_count"));
+}
+
+#[test]
+fn what_others_commit_stays_theirs_and_what_is_submitted_stays_the_schedulers() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = start(folder.path(), "themis", "without = [\"h1\", \"h2\"]\n");
+    let others: Vec<String> = (3..=20).map(|host| format!("h{host}")).collect();
+    let others: Vec<&str> = others.iter().map(String::as_str).collect();
+    assert_eq!(service.commit("theirs", &others).0, 200);
+    // Four hosts are left, of which one job wants all and another one none.
+    let big = json!({ "job": { "id": "a" }, "gpus": 8, "duration_s": 60 });
+    submit(&service, &big);
+    let a = wait(&service, "a", "starting");
+    let hosts: Vec<&str> = a["place"].as_array().unwrap().iter().map(|place| place["host"].as_str().unwrap()).collect();
+    assert_eq!(hosts, ["h21", "h22", "h23", "h24"]);
+    assert!(!a["planned"].as_bool().unwrap() && a["why"].as_str().unwrap().ends_with("runs free, not learned yet"), "{a}");
+    submit(&service, &job("b", 4, 10));
+    assert_eq!(wait(&service, "b", "queued")["attempt"], 0);
+    // The hosts that others give back are used at once.
+    service.ask("POST", "/v1alpha1/release", &json!({ "jobs": ["theirs"] }).to_string());
+    wait(&service, "b", "starting");
+    let (status, message) = service.refused("POST", "/v1alpha1/release", &json!({ "jobs": ["b"] }).to_string());
+    assert_eq!((status, message.as_str()), (409, "job \"b\" is the scheduler's; withdraw it there"));
+    assert_eq!(service.commit("b", &["h3", "h4"]).0, 409);
+    let (status, message) = service.refused("POST", "/v1alpha1/submit", &job("x", 45, 10).to_string());
+    assert_eq!((status, message.as_str()), (400, "job \"x\" needs 45 GPUs; the cluster has 44"));
+    service.commit("mine", &["h5", "h6"]);
+    let until = Instant::now() + WAIT;
+    while service.ask("POST", "/v1alpha1/submit", &json!({ "job": { "id": "mine" }, "gpus": 1, "duration_s": 1 }).to_string()).0 != 409 {
+        // The scheduler hears of the commit by its event; a job that slipped in before is a job of its own.
+        assert!(Instant::now() < until);
+        service.ask("POST", "/v1alpha1/withdraw", &json!({ "job": "mine" }).to_string());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn an_executor_that_never_answers_costs_a_bounded_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = start(folder.path(), "srsf", "start_s = 1\nstop_s = 1\n");
+    submit(&service, &job("a", 2, 10));
+    let failed = wait(&service, "a", "failed");
+    assert_eq!((failed["failures"].as_u64(), failed["place"].as_array().unwrap().len()), (Some(3), 0), "{failed}");
+    submit(&service, &job("b", 2, 10));
+    wait(&service, "b", "starting");
+    report(&service, "b", 1, "started");
+    assert_eq!(service.ask("POST", "/v1alpha1/withdraw", &json!({ "job": "b" }).to_string()).1["state"], "stopping");
+    let withdrawn = wait(&service, "b", "withdrawn");
+    assert!(withdrawn["why"].as_str().unwrap().contains("nobody said within 1 s that it stopped"), "{withdrawn}");
+    assert_eq!(planned(&service), [""; 0]);
+}
+
+#[test]
+fn after_a_kill_the_queue_and_the_running_jobs_are_as_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut service = start(folder.path(), "themis", "");
+    for n in 0..30 {
+        let body = if n % 3 == 0 {
+            json!({ "job": { "id": format!("j{n}") }, "gpus": 3, "duration_s": 600 })
+        } else {
+            job(&format!("j{n}"), 4, 5_000)
+        };
+        submit(&service, &body);
+    }
+    for _ in 0..3 {
+        let until = Instant::now() + WAIT;
+        // All GPUs that jobs fit on are given out; who was told to start is reported.
+        let listed = loop {
+            let (_, answer) = service.ask("GET", "/v1alpha1/submissions?live", "");
+            let all = answer["submissions"].as_array().unwrap().clone();
+            let starting: Vec<&Value> = all.iter().filter(|s| s["state"] == "starting").collect();
+            if starting.is_empty() && answer["gpus_held"].as_u64().unwrap() >= 44 {
+                break all;
+            }
+            for s in starting {
+                report(&service, s["job"].as_str().unwrap(), s["attempt"].as_u64().unwrap(), "started");
+            }
+            assert!(Instant::now() < until, "{answer}");
+        };
+        // One more is acknowledged, and the service is killed at once.
+        let last = format!("last{}", listed.len());
+        submit(&service, &job(&last, 48, 10));
+        service.signal(Signal::KILL);
+        service.wait();
+        service = start(folder.path(), "themis", "");
+        let (_, answer) = service.ask("GET", "/v1alpha1/submissions?live", "");
+        let again = answer["submissions"].as_array().unwrap();
+        let key = |s: &Value| ["job", "state", "attempt", "place", "submitted_ns", "planned"].map(|key| s[key].clone());
+        assert_eq!(again.len(), listed.len() + 1);
+        for (before, after) in listed.iter().zip(again) {
+            assert_eq!(key(before), key(after));
+            // What a job ran goes on over the restart.
+            assert!(after["ran_ns"].as_u64() >= before["ran_ns"].as_u64());
+        }
+        assert_eq!((&again[listed.len()]["job"], &again[listed.len()]["state"]), (&json!(last), &json!("queued")));
+        let mut in_plan: Vec<&str> = again.iter().filter(|s| s["planned"] == true).map(|s| s["job"].as_str().unwrap()).collect();
+        in_plan.sort_unstable();
+        assert_eq!(planned(&service), in_plan);
+        // One ends, so that the next round has something to do.
+        let running = again.iter().find(|s| s["state"] == "running").unwrap();
+        report(&service, running["job"].as_str().unwrap(), running["attempt"].as_u64().unwrap(), "finished");
+    }
+}
+
+#[test]
+fn bad_submissions_and_reports_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = start(folder.path(), "srtf", "");
+    submit(&service, &job("a", 2, 10));
+    let profile = json!({
+        "schema": "antiphase.profile/v1", "name": "p", "period_ns": 100_000_000, "ranks": { "dp": 4 }, "source": "declared",
+        "phases": [{ "start_ns": 0, "duration_ns": 40_000_000, "rate_mbps": 45_000, "collective": "ring", "scope": "data" }]
+    });
+    for (change, status, said) in [
+        (json!({ "gpus": 3 }), 409, "job \"a\" was submitted with another content"),
+        (json!({ "iterations": 11 }), 409, "job \"a\" was submitted with another content"),
+        (json!({ "gpus": 0 }), 400, "job \"a\" needs 0 GPUs; the cluster has 48"),
+        (json!({ "gpus": 4_000_000_000_u32 }), 400, "job \"a\" needs 4000000000 GPUs; the cluster has 48"),
+        (json!({ "iterations": null }), 400, "needs exactly one of iterations and duration_s"),
+        (json!({ "duration_s": 5 }), 400, "needs exactly one of iterations and duration_s"),
+        (json!({ "iterations": 0 }), 400, "the job takes 0 s alone; must be above 0 and at most 316224000"),
+        (json!({ "iterations": u64::MAX }), 400, "the job takes 18446744073 s alone; must be above 0 and at most 316224000"),
+        (json!({ "iteration_ms": 0 }), 400, "iteration_ms: 0"),
+        (json!({ "priority": "high" }), 400, "priority: \"high\"; expected guaranteed or opportunistic"),
+        (json!({ "lease_ms": u64::MAX }), 400, "lease_ms: 18446744073709551615; at most 31622400000"),
+        (json!({ "job": null }), 400, "job: missing"),
+        (json!({ "job": { "id": "b" } }), 400, "iteration_ms: missing, and no profile says how long an iteration takes"),
+        (json!({ "job": { "id": "../b" }, "duration_s": 1, "iterations": null }), 400, "jobs[0] (\"../b\"): id: "),
+        (json!({ "job": { "id": "b", "model": { "name": "vgg16" }, "hosts": ["h1"] } }), 400, "job.hosts: the scheduler chooses them"),
+        (json!({ "job": { "id": "b", "model": { "name": "moon" } } }), 400, "unknown model \"moon\""),
+        (json!({ "job": { "id": "b", "profile": profile } }), 400, "2"),
+        (json!({ "moon": 1 }), 400, "unknown field `moon`"),
+    ] {
+        let mut body = job("a", 2, 10);
+        for (key, value) in change.as_object().unwrap() {
+            body[key] = value.clone();
+        }
+        let body = body.as_object().unwrap().iter().filter(|(_, v)| !v.is_null()).map(|(k, v)| (k.clone(), v.clone()));
+        let body = Value::Object(body.collect());
+        let (found, message) = service.refused("POST", "/v1alpha1/submit", &body.to_string());
+        assert!(found == status && message.contains(said), "{body}: {found} {message}");
+    }
+    for (path, body, status, said) in [
+        ("report", json!({ "job": "a", "attempt": 7, "report": "started" }), 409, "this report is of start 7"),
+        ("report", json!({ "job": "a", "attempt": 1 }), 400, "expected started, finished or stopped"),
+        ("report", json!({ "job": "a", "attempt": 1, "report": "moon" }), 400, "moon"),
+        ("report", json!({ "job": "moon", "attempt": 1, "report": "started" }), 404, "no submission \"moon\""),
+        ("withdraw", json!({ "job": "moon" }), 404, "no submission \"moon\""),
+    ] {
+        let (found, message) = service.refused("POST", &format!("/v1alpha1/{path}"), &body.to_string());
+        assert!(found == status && message.contains(said), "{body}: {found} {message}");
+    }
+    assert_eq!(service.refused("GET", "/v1alpha1/submissions?jobs=moon", "").0, 404);
+    // The same again is no error, and changes nothing.
+    assert_eq!(submit(&service, &job("a", 2, 10))["attempt"], 1);
+    let (_, answer) = service.ask("GET", "/v1alpha1/submissions?fields=submissions.job,policy", "");
+    assert_eq!((&answer["submissions"], &answer["policy"]), (&json!([{ "job": "a" }]), &json!("srtf")));
+}
+
+#[test]
+fn an_executor_over_grpc_hears_of_orders_as_they_come() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = start(folder.path(), "srtf", "");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime
+        .block_on(tokio::time::timeout(WAIT, async {
+            let mut client = TopologyClient::connect(format!("http://{}", service.address)).await.unwrap();
+            let mut events = client.watch_events(pb::WatchEventsRequest { after: None }).await.unwrap().into_inner();
+            let model = Some(pb::Model { name: "vgg16".into(), ..pb::Model::default() });
+            let job = pb::JobSpec { id: "a".into(), model, ..pb::JobSpec::default() };
+            let request = pb::SubmitRequest { job: Some(job), gpus: 4, iterations: Some(10), ..pb::SubmitRequest::default() };
+            client.submit(request).await.unwrap();
+            let order = loop {
+                let event = events.message().await.unwrap().unwrap();
+                if event.kind == "job_start" {
+                    break event;
+                }
+            };
+            let place = order.order.unwrap();
+            assert_eq!((order.job.as_str(), place.attempt, place.place.len(), &*place.place[0].gpus), ("a", 1, 2, &[0, 1][..]));
+            assert!(place.until_ns > order.at_ns);
+            let say = |report: pb::RunReport| pb::ReportRequest { job: "a".into(), attempt: 1, report: report.into() };
+            assert_eq!(client.report(say(pb::RunReport::Started)).await.unwrap().into_inner().state(), pb::SubmissionState::Running);
+            let listed = client.list_submissions(pb::ListSubmissionsRequest::default()).await.unwrap().into_inner();
+            assert_eq!((listed.gpus, listed.gpus_held, listed.submissions.len()), (48, 4, 1));
+            assert_eq!(client.report(say(pb::RunReport::Finished)).await.unwrap().into_inner().state(), pb::SubmissionState::Finished);
+            assert_eq!(client.report(say(pb::RunReport::Unspecified)).await.unwrap_err().code(), tonic::Code::InvalidArgument);
+        }))
+        .unwrap();
+}

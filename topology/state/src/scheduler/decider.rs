@@ -1,0 +1,284 @@
+//! The policy at work: it is told of submissions, and says which of them run from now on.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    format,
+    string::{String, ToString},
+    sync::Arc,
+    vec,
+    vec::Vec,
+};
+
+use policy::{
+    muri::{Profile, Stages, Timing},
+    schedule::{Cluster, Decision, InfeasibleError, Job, JobIndex, LEASE_S, Reason, Rule, Scheduler},
+};
+use units::{FabricTime, Nanos};
+
+use super::settings::{Hosts, RESTART_S};
+use crate::submission::{HostGpus, Submission, SubmissionState};
+
+/// Nanoseconds in a second.
+const NS: f64 = 1e9;
+/// The soonest that a decision asks for the next one, so that a policy that never rests keeps nobody busy.
+const REST: Nanos = Nanos::from_millis(1_000);
+/// Indices of jobs that are gone are taken back when there are this many, and more of them than of others.
+const GONE_MIN: usize = 1_024;
+
+/// Who runs from now on, and why, in the policy's order.
+pub(super) type Target = Vec<(Arc<str>, String)>;
+
+/// Why a decision is not carried out.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub(super) enum Unfit {
+    /// It does not fit the cluster.
+    #[error("{source}{}", named(.job.as_deref()))]
+    Infeasible {
+        source: InfeasibleError,
+        /// The job's name, where the error has its number.
+        job: Option<String>,
+    },
+    /// Jobs were to share GPUs.
+    #[error("jobs {0:?} and {1:?} were to share GPUs")]
+    Shared(String, String),
+}
+
+fn named(job: Option<&str>) -> String {
+    job.map_or_else(String::new, |job| format!(" (job {job:?})"))
+}
+
+/// A policy, and the jobs as it knows them.
+#[derive(Debug)]
+pub(super) struct Decider {
+    rule: Rule,
+    policy: Scheduler,
+    /// What tests decide in the policy's place.
+    #[cfg(test)]
+    script: Option<fn(&[Job]) -> Decision>,
+    gpus_per_host: u32,
+    /// The hosts that the policy counts on, by number.
+    hosts: Vec<String>,
+    jobs: Vec<Job>,
+    names: Vec<Arc<str>>,
+    index: BTreeMap<Arc<str>, JobIndex>,
+    /// Seconds count from here, so that they are exact.
+    origin: FabricTime,
+    decision: Decision,
+}
+
+impl Decider {
+    pub(super) fn new(rule: Rule, gpus_per_host: u32, origin: FabricTime) -> Self {
+        Self {
+            rule,
+            policy: scheduler(rule, Cluster { hosts: 0, gpus_per_host }),
+            #[cfg(test)]
+            script: None,
+            gpus_per_host,
+            hosts: Vec::new(),
+            jobs: Vec::new(),
+            names: Vec::new(),
+            index: BTreeMap::new(),
+            origin,
+            decision: Decision::default(),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn script(&mut self, script: fn(&[Job]) -> Decision) {
+        self.script = Some(script);
+    }
+
+    /// Decides who runs on `hosts` from now on. Opportunistic jobs are no matter of the policy's: they get what it leaves.
+    ///
+    /// # Errors
+    /// [`Unfit`]: nothing of the decision may be carried out.
+    pub(super) fn decide(
+        &mut self,
+        now: FabricTime,
+        hosts: &[String],
+        submissions: &BTreeMap<Arc<str>, Arc<Submission>>,
+    ) -> Result<Target, Unfit> {
+        self.follow(now, hosts, submissions);
+        let cluster = self.cluster();
+        self.policy.decide(seconds(self.origin, now), &self.jobs, &mut self.decision);
+        #[cfg(test)]
+        if let Some(script) = self.script {
+            self.decision = script(&self.jobs);
+        }
+        self.check(cluster)?;
+        let runs = self.decision.runs.iter().enumerate();
+        let mut target: Target = runs
+            .filter_map(|(at, run)| Some((Arc::clone(self.names.get(run.job as usize)?), self.says(now, self.decision.reasons.get(at)))))
+            .collect();
+        let used: u32 = self.decision.runs.iter().filter_map(|run| self.jobs.get(run.job as usize)).map(|job| job.gpus).sum();
+        fill(cluster.gpus().saturating_sub(used), submissions, &mut target);
+        Ok(target)
+    }
+
+    /// When the policy would decide otherwise though no job comes or ends.
+    pub(super) fn next_change(&self, now: FabricTime) -> Option<FabricTime> {
+        let next_s = self.policy.next_change_s(seconds(self.origin, now), &self.jobs);
+        // A saturated conversion is a time that nobody waits for.
+        next_s.is_finite().then(|| self.origin.saturating_add(Nanos((next_s.max(0.0) * NS) as u64)).max(now.saturating_add(REST)))
+    }
+
+    fn cluster(&self) -> Cluster {
+        Cluster { hosts: u32::try_from(self.hosts.len()).unwrap_or(u32::MAX), gpus_per_host: self.gpus_per_host }
+    }
+
+    fn check(&self, cluster: Cluster) -> Result<(), Unfit> {
+        self.decision.check(cluster, &self.jobs).map_err(|source| {
+            let job = match &source {
+                InfeasibleError::Job { job } | InfeasibleError::Gpus { job, .. } | InfeasibleError::Iteration { job, .. } => Some(*job),
+                _ => None,
+            };
+            let job = job.and_then(|job| self.names.get(job as usize)).map(|name| name.to_string());
+            Unfit::Infeasible { source, job }
+        })?;
+        let mut groups: BTreeMap<u32, JobIndex> = BTreeMap::new();
+        for run in &self.decision.runs {
+            if let Some(other) = groups.insert(run.group, run.job) {
+                let name = |job: JobIndex| self.names.get(job as usize).map_or_else(String::new, |name| name.to_string());
+                return Err(Unfit::Shared(name(other), name(run.job)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the policy who came, who is gone, and how far everybody is.
+    fn follow(&mut self, now: FabricTime, hosts: &[String], submissions: &BTreeMap<Arc<str>, Arc<Submission>>) {
+        let live = |name: &Arc<str>| submissions.get(name).is_some_and(|s| decided(s));
+        let gone: Vec<Arc<str>> = self.index.keys().filter(|name| !live(name)).cloned().collect();
+        for name in gone {
+            if let Some(job) = self.index.remove(&name) {
+                self.policy.leave(job, &self.jobs);
+            }
+        }
+        if self.hosts != hosts || self.jobs.len() > GONE_MIN + 2 * self.index.len() {
+            self.begin_anew(now, hosts, submissions);
+            return;
+        }
+        let mut arrived: Vec<&Arc<Submission>> = Vec::new();
+        for submission in submissions.values().filter(|s| decided(s)) {
+            match self.index.get(&submission.name) {
+                Some(job) => self.jobs[*job as usize] = job_at(self.origin, now, submission),
+                None => arrived.push(submission),
+            }
+        }
+        arrived.sort_by_key(|s| (s.submitted, Arc::clone(&s.name)));
+        for submission in arrived {
+            let job = self.enter(now, submission);
+            self.policy.arrive(job);
+        }
+    }
+
+    /// A new policy on other hosts, to which the jobs that are there come with what they have. A lease that it gave goes on; after a
+    /// restart every lease begins anew.
+    fn begin_anew(&mut self, now: FabricTime, hosts: &[String], submissions: &BTreeMap<Arc<str>, Arc<Submission>>) {
+        let now_s = seconds(self.origin, now);
+        let until = |(name, job): (&Arc<str>, &JobIndex)| Some((Arc::clone(name), self.policy.until_s(*job)?));
+        let untils: BTreeMap<Arc<str>, f64> = self.index.iter().filter_map(until).collect();
+        self.hosts = hosts.to_vec();
+        self.policy = scheduler(self.rule, self.cluster());
+        (self.jobs, self.names, self.index) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let mut all: Vec<&Arc<Submission>> = submissions.values().filter(|s| decided(s)).collect();
+        all.sort_by_key(|s| (s.submitted, Arc::clone(&s.name)));
+        for submission in all {
+            let job = self.enter(now, submission);
+            // Who is told to stop keeps nothing: its lease is over.
+            let keeps = matches!(submission.state, SubmissionState::Starting | SubmissionState::Running);
+            let places = if keeps { self.places(submission) } else { Vec::new() };
+            let until_s = if places.is_empty() {
+                // A job that waits has had no GPUs since then.
+                seconds(self.origin, submission.since)
+            } else {
+                untils.get(&submission.name).copied().filter(|until| *until > now_s).unwrap_or(now_s + LEASE_S)
+            };
+            self.policy.resume(now_s, job, &self.jobs, &places, until_s);
+        }
+    }
+
+    fn enter(&mut self, now: FabricTime, submission: &Arc<Submission>) -> JobIndex {
+        // Indices are taken back long before there are as many.
+        let job = self.jobs.len() as JobIndex;
+        self.jobs.push(job_at(self.origin, now, submission));
+        self.names.push(Arc::clone(&submission.name));
+        self.index.insert(Arc::clone(&submission.name), job);
+        job
+    }
+
+    /// What a job holds, by the policy's numbers; empty when a host of it is gone.
+    fn places(&self, submission: &Submission) -> Vec<(u32, u32)> {
+        let number = |host: &str| self.hosts.iter().position(|name| name == host).and_then(|at| u32::try_from(at).ok());
+        let place = |held: &HostGpus| Some((number(&held.host)?, u32::try_from(held.gpus.len()).ok()?));
+        submission.place.iter().map(place).collect::<Option<Vec<_>>>().unwrap_or_default()
+    }
+
+    /// Why a job runs, in words.
+    fn says(&self, now: FabricTime, reason: Option<&Reason>) -> String {
+        let now_s = seconds(self.origin, now);
+        match (reason, self.rule) {
+            (Some(Reason::Rank { before, value }), Rule::Srtf) => format!("{before} jobs before it; {value:.0} s are left of it"),
+            (Some(Reason::Rank { before, value }), Rule::Tiresias) => format!("{before} jobs before it; it had {value:.0} GPU seconds"),
+            (Some(Reason::Rank { before, value }), _) => format!("{before} jobs before it; {value:.0} GPU seconds are left of it"),
+            (Some(Reason::Fairness { before, after, until_s }), _) => {
+                let lasts = (until_s - now_s).max(0.0);
+                format!("won its GPUs for {lasts:.0} s: {after:.2} times its time on a fair share, {before:.2} one lease later")
+            }
+            (Some(other), _) => format!("{other:?}"),
+            (None, _) => "the policy chose it".to_string(),
+        }
+    }
+}
+
+/// Gives GPUs that the policy leaves to opportunistic jobs: first to those that have some, then in order of submission.
+fn fill(mut free: u32, submissions: &BTreeMap<Arc<str>, Arc<Submission>>, target: &mut Target) {
+    let mut waiting: Vec<&Arc<Submission>> = submissions.values().filter(|s| s.spec.opportunistic && s.state.is_live()).collect();
+    let active = |s: &Submission| matches!(s.state, SubmissionState::Starting | SubmissionState::Running);
+    waiting.sort_by_key(|s| (!active(s), s.submitted, Arc::clone(&s.name)));
+    for submission in waiting.into_iter().filter(|s| !matches!(s.state, SubmissionState::Stopping(_))) {
+        if submission.spec.gpus <= free {
+            free -= submission.spec.gpus;
+            target.push((Arc::clone(&submission.name), "opportunistic: nobody else wants these GPUs".into()));
+        }
+    }
+}
+
+/// Whether the policy decides on a job.
+fn decided(submission: &Submission) -> bool {
+    submission.state.is_live() && !submission.spec.opportunistic
+}
+
+fn scheduler(rule: Rule, cluster: Cluster) -> Scheduler {
+    let profile = Profile { iteration_s: 1.0, stages: Stages { load_s: 0.0, gpu_s: 1.0, net_s: 0.0 }, restart_s: RESTART_S };
+    let settings = policy::schedule::Settings { timing: Timing::Paper, profiles: vec![profile], explain: true };
+    Scheduler::new(rule, cluster, settings)
+}
+
+fn seconds(origin: FabricTime, at: FabricTime) -> f64 {
+    at.minus(origin) as f64 / NS
+}
+
+fn job_at(origin: FabricTime, now: FabricTime, submission: &Submission) -> Job {
+    let of = |time: Nanos| time.0 as f64 / NS;
+    let alone_s = of(submission.spec.iteration);
+    Job {
+        gpus: submission.spec.gpus,
+        profile: 0,
+        opportunistic: false,
+        submitted_s: seconds(origin, submission.submitted),
+        declared_s: of(submission.spec.total),
+        alone_s,
+        left: of(submission.left_at(now)) / alone_s,
+        ran_s: of(submission.ran_at(now)),
+        running: matches!(submission.state, SubmissionState::Starting | SubmissionState::Running),
+        started: submission.attempt > 0,
+    }
+}
+
+/// The hosts on which a policy may count: those that nobody else has, and those on which jobs of the scheduler stand.
+pub(super) fn usable(hosts: &Hosts, submissions: &BTreeMap<Arc<str>, Arc<Submission>>) -> Vec<String> {
+    let held: BTreeSet<&str> = submissions.values().flat_map(|s| &s.place).map(|place| place.host.as_str()).collect();
+    let all = hosts.all.iter().map(|host| &host.name);
+    all.filter(|name| !hosts.taken.contains(*name) || held.contains(name.as_str())).cloned().collect()
+}

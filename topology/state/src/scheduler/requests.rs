@@ -1,0 +1,261 @@
+//! What is asked of submissions, and what becomes of those that nobody speaks of.
+
+use alloc::{
+    collections::BTreeMap,
+    format,
+    string::{String, ToString},
+    sync::Arc,
+    vec::Vec,
+};
+
+use units::{FabricTime, Nanos};
+
+use super::{
+    draft::Draft,
+    report::{RunReport, SubmissionRefusal},
+    settings::{FAILURES_MAX, Hosts, OVER_MAX, SUBMISSIONS_MAX, Settings},
+};
+use crate::{
+    RequestId, Severity,
+    submission::{After, Submission, SubmissionSpec, SubmissionState},
+};
+
+/// What a client or the executor asks.
+#[derive(Clone, Debug)]
+pub(super) enum Asked {
+    Submit { name: Arc<str>, spec: Arc<SubmissionSpec> },
+    Withdraw { name: String },
+    Report { name: String, attempt: u32, report: RunReport },
+}
+
+type Submissions = BTreeMap<Arc<str>, Arc<Submission>>;
+
+/// Does what was asked, in the draft.
+pub(super) fn apply(
+    draft: &mut Draft,
+    now: FabricTime,
+    base: &Submissions,
+    settings: &Settings,
+    hosts: &Hosts,
+    (request, asked): (RequestId, Asked),
+) {
+    let done = match asked {
+        Asked::Submit { name, spec } => submit(draft, now, base, settings, hosts, (name, spec)),
+        Asked::Withdraw { name } => withdraw(draft, now, base, settings, &name),
+        Asked::Report { name, attempt, report } => reported(draft, now, base, &name, attempt, report),
+    };
+    draft.answers.push((request, done));
+}
+
+fn submit(
+    draft: &mut Draft,
+    now: FabricTime,
+    base: &Submissions,
+    settings: &Settings,
+    hosts: &Hosts,
+    (name, spec): (Arc<str>, Arc<SubmissionSpec>),
+) -> Result<Arc<str>, SubmissionRefusal> {
+    if let Some(known) = draft.get(base, &name) {
+        // A repetition is answered as the first one was, whatever became of the job since.
+        return if known.spec == spec { Ok(name) } else { Err(SubmissionRefusal::NameUsed(name.to_string())) };
+    }
+    if hosts.others.contains(&*name) {
+        return Err(SubmissionRefusal::Committed(name.to_string()));
+    }
+    let has = u32::try_from(hosts.all.len()).unwrap_or(u32::MAX).saturating_mul(settings.gpus_per_host);
+    if spec.gpus == 0 || spec.gpus > has {
+        return Err(SubmissionRefusal::TooLarge { job: name.to_string(), gpus: spec.gpus, has });
+    }
+    let added = draft.changed.iter().filter(|(name, s)| s.is_some() && !base.contains_key(*name)).count();
+    let live = base.values().filter(|s| !s.state.is_over()).count() + added;
+    if live >= SUBMISSIONS_MAX {
+        return Err(SubmissionRefusal::Limit { what: "submissions", value: live as u64 + 1, max: SUBMISSIONS_MAX as u64 });
+    }
+    let submission = Submission {
+        name: Arc::clone(&name),
+        spec,
+        submitted: now,
+        state: SubmissionState::Queued,
+        since: now,
+        why: "was submitted".into(),
+        place: Vec::new(),
+        planned: false,
+        attempt: 0,
+        failures: 0,
+        ran: Nanos(0),
+        started: None,
+    };
+    let message = format!("job {name} was submitted: {} GPUs", submission.spec.gpus);
+    draft.tell(now, Severity::Info, "submitted", &submission, message);
+    draft.put(None, submission);
+    Ok(name)
+}
+
+fn withdraw(
+    draft: &mut Draft,
+    now: FabricTime,
+    base: &Submissions,
+    settings: &Settings,
+    name: &str,
+) -> Result<Arc<str>, SubmissionRefusal> {
+    let known = draft.get(base, name).cloned().ok_or_else(|| SubmissionRefusal::Unknown(name.into()))?;
+    let why: String = "was withdrawn".into();
+    match known.state {
+        SubmissionState::Queued => over(draft, now, base, &known, SubmissionState::Withdrawn, why),
+        SubmissionState::Starting | SubmissionState::Running => {
+            stop(draft, now, settings, &known, After::Withdrawn, ("job_preempt", &why));
+        }
+        // It stops already, and does not come back.
+        SubmissionState::Stopping(After::Queue) => {
+            let next = Submission { state: SubmissionState::Stopping(After::Withdrawn), why, ..(*known).clone() };
+            draft.put(Some(&known), next);
+        }
+        // A withdrawal can be repeated, and comes too late for a job that is over.
+        SubmissionState::Stopping(After::Withdrawn) | SubmissionState::Finished | SubmissionState::Withdrawn | SubmissionState::Failed => {}
+    }
+    Ok(Arc::clone(&known.name))
+}
+
+/// Tells the executor to stop a job.
+pub(super) fn stop(
+    draft: &mut Draft,
+    now: FabricTime,
+    settings: &Settings,
+    known: &Arc<Submission>,
+    after: After,
+    (kind, why): (&'static str, &str),
+) {
+    let next = known.enter(now, SubmissionState::Stopping(after), why.into());
+    let until = now.saturating_add(stop_within(settings, known));
+    draft.order(now, kind, &next, until, format!("job {} has to stop: {why}", known.name));
+    draft.put(Some(known), next);
+}
+
+/// How long a job may take to stop: no longer than its lease.
+fn stop_within(settings: &Settings, submission: &Submission) -> Nanos {
+    submission.spec.lease.map_or(settings.stop_within, |lease| settings.stop_within.min(lease))
+}
+
+/// How long nobody may speak of a job in its state; `None`: for ever.
+pub(super) fn patience(settings: &Settings, submission: &Submission) -> Option<Nanos> {
+    match submission.state {
+        SubmissionState::Starting => Some(settings.start_within),
+        SubmissionState::Running => submission.spec.lease,
+        SubmissionState::Stopping(_) => Some(stop_within(settings, submission)),
+        _ => None,
+    }
+}
+
+fn reported(
+    draft: &mut Draft,
+    now: FabricTime,
+    base: &Submissions,
+    name: &str,
+    attempt: u32,
+    report: RunReport,
+) -> Result<Arc<str>, SubmissionRefusal> {
+    let known = draft.get(base, name).cloned().ok_or_else(|| SubmissionRefusal::Unknown(name.into()))?;
+    let stale = || SubmissionRefusal::Stale { job: name.into(), state: known.state.word(), present: known.attempt, attempt };
+    if attempt != known.attempt || attempt == 0 {
+        return Err(stale());
+    }
+    match (report, known.state) {
+        (RunReport::Started, SubmissionState::Starting) => {
+            let next = known.enter(now, SubmissionState::Running, known.why.clone());
+            let next = Submission { started: Some(now), ..next };
+            draft.tell(now, Severity::Info, "job_running", &next, format!("job {name} runs"));
+            draft.put(Some(&known), next);
+        }
+        // A sign of life; who was told to stop has begun all the same, and is told so by the answer.
+        (RunReport::Started, SubmissionState::Running | SubmissionState::Stopping(_)) => {}
+        (RunReport::Finished, state) if state.holds() => {
+            over(draft, now, base, &known, SubmissionState::Finished, "ran to its end".into());
+        }
+        (RunReport::Stopped, SubmissionState::Stopping(after)) => stopped(draft, now, base, &known, after, "stopped, as it was told"),
+        (RunReport::Stopped, SubmissionState::Starting | SubmissionState::Running) => {
+            in_vain(draft, now, base, &known, "stopped by itself");
+        }
+        // The same report again, of the last start.
+        (RunReport::Finished, SubmissionState::Finished) | (RunReport::Stopped, SubmissionState::Queued | SubmissionState::Withdrawn) => {}
+        _ => return Err(stale()),
+    }
+    Ok(Arc::clone(&known.name))
+}
+
+fn stopped(draft: &mut Draft, now: FabricTime, base: &Submissions, known: &Arc<Submission>, after: After, how: &str) {
+    match after {
+        After::Withdrawn => over(draft, now, base, known, SubmissionState::Withdrawn, format!("was withdrawn; {how}")),
+        After::Queue => {
+            let next = known.enter(now, SubmissionState::Queued, format!("{how}: {}", known.why));
+            draft.tell(now, Severity::Info, "job_stopped", &next, format!("job {} {how}", known.name));
+            draft.put(Some(known), next);
+        }
+    }
+}
+
+/// A start that came to nothing: the job waits again, or has failed.
+fn in_vain(draft: &mut Draft, now: FabricTime, base: &Submissions, known: &Arc<Submission>, how: &str) {
+    let failures = known.failures.saturating_add(1);
+    let known = &Arc::new(Submission { failures, ..(**known).clone() });
+    if failures >= FAILURES_MAX {
+        over(draft, now, base, known, SubmissionState::Failed, format!("{how}, at the last of {failures} starts in vain"));
+        return;
+    }
+    let next = known.enter(now, SubmissionState::Queued, format!("{how} ({failures} of {FAILURES_MAX} starts in vain)"));
+    draft.tell(now, Severity::Warning, "job_lost", &next, format!("job {} {how}; it waits again, and its GPUs are free", known.name));
+    draft.put(Some(known), next);
+}
+
+/// Ends a submission.
+fn over(draft: &mut Draft, now: FabricTime, base: &Submissions, known: &Arc<Submission>, state: SubmissionState, why: String) {
+    let next = known.enter(now, state, why);
+    let (severity, kind) = match state {
+        SubmissionState::Finished => (Severity::Info, "job_finished"),
+        SubmissionState::Withdrawn => (Severity::Info, "job_withdrawn"),
+        _ => (Severity::Error, "job_failed"),
+    };
+    draft.tell(now, severity, kind, &next, format!("job {} {}", known.name, next.why));
+    draft.put(Some(known), next);
+    forget(draft, base);
+}
+
+/// Forgets the submission that has been over for longest, where too many are.
+fn forget(draft: &mut Draft, base: &Submissions) {
+    let is_over = |s: &&Arc<Submission>| s.state.is_over();
+    let untouched = base.values().filter(|s| !draft.changed.contains_key(&s.name)).filter(is_over);
+    let fresh = draft.changed.values().flatten().filter(is_over).count();
+    if untouched.clone().count() + fresh > OVER_MAX
+        && let Some(oldest) = untouched.min_by_key(|s| (s.since, Arc::clone(&s.name))).map(|s| Arc::clone(&s.name))
+    {
+        draft.changed.insert(oldest, None);
+    }
+}
+
+/// Gives back the places of jobs of which nobody spoke for too long. `heard` is when somebody last did.
+pub(super) fn overdue(draft: &mut Draft, now: FabricTime, base: &Submissions, settings: &Settings, known: &Arc<Submission>) {
+    let Some(patience) = patience(settings, known) else { return };
+    let lasted = patience.0 / 1_000_000_000;
+    match known.state {
+        SubmissionState::Starting => in_vain(draft, now, base, known, &format!("was not started within {lasted} s")),
+        SubmissionState::Stopping(after) => {
+            let message = format!("job {} was not reported to have stopped within {lasted} s: its place is given back", known.name);
+            draft.tell(now, Severity::Warning, "job_overdue", known, message);
+            stopped(draft, now, base, known, after, &format!("nobody said within {lasted} s that it stopped"));
+        }
+        _ => {
+            let message = format!("the lease of job {} ran out: its place is given back", known.name);
+            draft.tell(now, Severity::Warning, "job_overdue", known, message);
+            in_vain(draft, now, base, known, &format!("was not reported for {lasted} s, its lease"));
+        }
+    }
+}
+
+/// Tells a job to stop because its place is no more; it starts in another one.
+pub(super) fn move_away(draft: &mut Draft, now: FabricTime, settings: &Settings, known: &Arc<Submission>, why: &str) {
+    stop(draft, now, settings, known, After::Queue, ("job_move", why));
+}
+
+/// Tells a job to stop so that others can run.
+pub(super) fn preempt(draft: &mut Draft, now: FabricTime, settings: &Settings, known: &Arc<Submission>, why: &str) {
+    stop(draft, now, settings, known, After::Queue, ("job_preempt", why));
+}
