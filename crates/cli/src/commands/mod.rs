@@ -81,6 +81,12 @@ enum Command {
     Commit(live::CommitArgs),
     /// Release jobs from the service
     Release(live::ReleaseArgs),
+    /// Submit jobs to the service's scheduler, which starts them when they may run
+    Submit(live::SubmitArgs),
+    /// List what was submitted: who waits, who runs and where, and why
+    Queue(live::QueueArgs),
+    /// Take jobs back that were submitted
+    Withdraw(live::WithdrawArgs),
     /// Compute published figures of others again
     #[command(subcommand)]
     Reproduce(reproduce::ReproduceCommand),
@@ -114,6 +120,9 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, CliError> {
         Command::Evaluate(args) => live::evaluate(&args),
         Command::Commit(args) => live::commit(&args),
         Command::Release(args) => live::release(&args),
+        Command::Submit(args) => live::submit(&args),
+        Command::Queue(args) => live::queue(&args),
+        Command::Withdraw(args) => live::withdraw(&args),
         Command::Reproduce(command) => reproduce::run(&command),
         Command::Sim(command) => sim::run(&command),
         Command::Completions(args) => shell::completions(&args),

@@ -59,19 +59,21 @@ pub(crate) fn commit(args: &CommitArgs) -> Result<ExitCode, CliError> {
 /// The jobs of a document as the service takes them. Profiles in files of their own travel inline.
 pub(super) fn read_jobs(file: &Path) -> Result<Vec<JobSpec>, CliError> {
     let doc = JobsDoc::parse(&read_document(file)?).map_err(|e| CliError::input(file, e))?;
-    let spec = |job: JobDoc| -> Result<JobSpec, CliError> {
-        let job = match &job.profile_file {
-            None => job,
-            Some(path) => {
-                // The service cannot read the user's files, so a profile file travels inline.
-                let path = file.parent().unwrap_or(Path::new("")).join(path);
-                let profile = profile::parse(&read_document(&path)?).map_err(|e| CliError::input(&path, e))?;
-                JobDoc { profile: Some((&profile).into()), profile_file: None, ..job }
-            }
-        };
-        message(job).map_err(|e| CliError::input(file, e))
+    doc.jobs.into_iter().map(|job| job_spec(file, job)).collect()
+}
+
+/// A job of a document as the service takes it.
+pub(super) fn job_spec(file: &Path, job: JobDoc) -> Result<JobSpec, CliError> {
+    let job = match &job.profile_file {
+        None => job,
+        Some(path) => {
+            // The service cannot read the user's files, so a profile file travels inline.
+            let path = file.parent().unwrap_or(Path::new("")).join(path);
+            let profile = profile::parse(&read_document(&path)?).map_err(|e| CliError::input(&path, e))?;
+            JobDoc { profile: Some((&profile).into()), profile_file: None, ..job }
+        }
     };
-    doc.jobs.into_iter().map(spec).collect()
+    message(job).map_err(|e| CliError::input(file, e))
 }
 
 /// A job as a message; its profile travels as the text of its document.

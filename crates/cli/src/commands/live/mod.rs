@@ -8,9 +8,12 @@ mod events;
 mod fabric;
 mod jobs;
 mod links;
+mod queue;
 mod release;
+mod submit;
 mod top;
 mod turns;
+mod withdraw;
 
 pub(crate) use agents::{AgentsArgs, agents};
 pub(crate) use commit::{CommitArgs, commit};
@@ -19,9 +22,12 @@ pub(crate) use events::{EventsArgs, events};
 pub(crate) use fabric::{SetArgs, set as set_fabric};
 pub(crate) use jobs::{ListArgs as JobsListArgs, list as list_jobs};
 pub(crate) use links::{LinksArgs, links};
+pub(crate) use queue::{QueueArgs, queue};
 pub(crate) use release::{ReleaseArgs, release};
+pub(crate) use submit::{SubmitArgs, submit};
 pub(crate) use top::{TopArgs, top};
 pub(crate) use turns::{TurnsArgs, turns};
+pub(crate) use withdraw::{WithdrawArgs, withdraw};
 
 use std::time::Duration;
 
