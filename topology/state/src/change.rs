@@ -465,6 +465,12 @@ fn refuse_submitted<'n>(plan: &Plan, config: &Config, mut names: impl Iterator<I
 /// Makes a step: the change of the plan, and the submissions with it.
 fn schedule(now: FabricTime, plan: &mut Plan, config: &Config, step: Schedule) -> Result<Done, Refusal> {
     let Schedule { commit: job, release: jobs, submissions, notices } = step;
+    // Somebody committed a job of that name meanwhile: it stays theirs.
+    let own = |name: &str| plan.submission(name).is_some_and(|submission| submission.planned);
+    let mut names = job.iter().flat_map(|commit| &commit.jobs).map(|definition| &definition.job.name);
+    if let Some(theirs) = names.find(|name| plan.job(name).is_some() && !own(name)) {
+        return Err(Refusal::Policy(format!("job {theirs:?} was committed by somebody else")));
+    }
     let mut done = match job {
         Some(job) => commit(now, plan, config, job)?,
         None if jobs.is_empty() => Done::default(),

@@ -90,6 +90,36 @@ fn tiresias_lets_a_job_fall_when_it_has_had_its_service() {
     assert_eq!(ran(&decide(&mut scheduler, 407.0, &mut jobs)), [1]);
 }
 
+/// A service that is started again: what a policy promised goes on, and what a job has had counts.
+#[test]
+fn a_scheduler_that_begins_with_running_jobs_goes_on_with_them() {
+    let mut jobs = [job(8, 1, 1e6), job(8, 1, 1e6), job(8, 1, 1e6)];
+    let mut before = scheduler_timed(Rule::Themis, TWO_HOSTS, Timing::Paper);
+    (0..3).for_each(|job| before.arrive(job));
+    let decision = decide(&mut before, 0.0, &mut jobs);
+    let runs = ran(&decision);
+    let mut after = scheduler_timed(Rule::Themis, TWO_HOSTS, Timing::Paper);
+    for job in 0..3 {
+        let group = decision.runs.iter().find(|run| run.job == job).map(|run| run.group);
+        let of = decision.places.iter().filter(|place| Some(place.group) == group);
+        let places: Vec<(u32, u32)> = of.map(|place| (place.host, place.gpus)).collect();
+        let until_s = before.until_s(job).unwrap_or(0.0);
+        assert_eq!(until_s > 0.0, runs.contains(&job));
+        after.resume(300.0, job, &jobs, &places, until_s);
+    }
+    assert_eq!(ran(&decide(&mut after, 300.0, &mut jobs)), runs);
+    assert_eq!(after.next_change_s(300.0, &jobs), before.next_change_s(300.0, &jobs));
+    // When the leases have ended, the one that had nothing goes first.
+    let ends_s = after.next_change_s(300.0, &jobs);
+    let waits = (0..3).find(|job| !runs.contains(job)).expect("one waits");
+    assert!(ran(&decide(&mut after, ends_s, &mut jobs)).contains(&waits));
+
+    let mut jobs = [Job { ran_s: 407.0, running: true, started: true, ..job(8, 1, 1e6) }, job(8, 1, 1e6)];
+    let mut tiresias = scheduler(Rule::Tiresias, ONE_HOST);
+    (0..2).for_each(|job| tiresias.resume(0.0, job, &jobs, &[], 0.0));
+    assert_eq!(ran(&decide(&mut tiresias, 0.0, &mut jobs)), [1], "3,256 GPU seconds are the second queue");
+}
+
 #[test]
 fn antman_lets_opportunistic_jobs_use_what_guaranteed_ones_leave() {
     let mut jobs = [job(8, 1, 100.0), Job { opportunistic: true, ..job(8, 0, 100.0) }, Job { opportunistic: true, ..job(8, 2, 100.0) }];

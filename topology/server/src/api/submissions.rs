@@ -61,6 +61,12 @@ impl Api {
             Some(other) => return Err(ApiError::invalid(format!("priority: {other:?}; expected guaranteed or opportunistic"))),
         };
         let doc = Arc::new(resolve::document(0, spec).map_err(ApiError::invalid)?);
+        // The scheduler hears of commits a moment later than they are answered.
+        let snapshot = self.snapshot().await?;
+        let own = |s: &Arc<Submission>| s.planned && *s.name == *doc.id;
+        if snapshot.job(&doc.id).is_some() && !snapshot.submissions.iter().any(own) {
+            return Err(SubmissionRefusal::Committed(doc.id.clone()).into());
+        }
         let period = if resolve::has_profile(&doc) { Some(self.period(scheduler, &doc, request.gpus).await?) } else { None };
         let (iteration, total) = work(&request, period)?;
         let spec = SubmissionSpec {
