@@ -13,7 +13,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::{
     case::{BUILTIN, Case, CaseError, builtin},
-    control,
+    control, executor,
     experiment::{self, Options},
     hold::{Baseline, Control, Hold, Place},
     html,
@@ -126,6 +126,16 @@ pub struct LiveArgs {
     /// Folder of antiphase-topology and antiphase-agent; by default that of this program.
     #[arg(long, value_name = "DIR")]
     pub programs: Option<PathBuf>,
+    /// Let a scheduler of the service start and stop the jobs, by this policy: srtf, srsf, tiresias or themis. The lab goes when all have
+    /// run.
+    #[arg(long, value_name = "POLICY", value_parser = ["srtf", "srsf", "tiresias", "themis"], conflicts_with_all = ["listen", "free", "held"])]
+    pub scheduler: Option<String>,
+    /// How many hosts of the case the scheduler has, from the first on; by default all.
+    #[arg(long, value_name = "N", requires = "scheduler")]
+    pub hosts: Option<usize>,
+    /// How long the last job runs, in seconds; each job before it runs this much longer than the next.
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=SECONDS_MAX))]
+    pub run: u32,
 }
 
 /// Arguments of `antiphase lab show`.
@@ -278,6 +288,16 @@ fn watch(args: &LiveArgs, program: &Program) -> Result<()> {
     let hold = Hold::decide(args.hold, Place::Kernel(Control::Service))?;
     let starter = Starter::find(program, args.trainer, args.programs.as_deref())?;
     starter.check(&case)?;
+    if let Some(policy) = &args.scheduler {
+        let options = executor::Options {
+            policy: policy.clone(),
+            hosts: args.hosts.unwrap_or(usize::MAX),
+            run: Duration::from_secs(args.run.into()),
+            hold,
+            programs: args.programs.clone(),
+        };
+        return executor::run(case, &starter, &options, &Interrupt::listen()?, &mut |what| eprintln!("{what}"));
+    }
     let options = live::Options {
         listen: args.listen,
         free: Duration::from_secs(args.free.into()),

@@ -158,7 +158,7 @@ pub(crate) fn start(lab: &Lab, plan: &mut Plan, control: Control, hold: Hold, pr
     let keeper = match control {
         Control::Direct => Keeper::Heart(Heart::start(&lab.case, plan, &folders)?),
         Control::Service => {
-            let mut service = Service::start(lab, &Binaries::find(programs)?, &folders, hold)?;
+            let mut service = Service::start(lab, &Binaries::find(programs)?, &folders, hold, None)?;
             service.commit(lab, plan, &folders)?;
             Keeper::Service(service)
         }

@@ -13,6 +13,7 @@ pub mod case;
 mod client;
 mod command;
 pub mod control;
+pub mod executor;
 pub mod experiment;
 mod gateway;
 pub mod hold;

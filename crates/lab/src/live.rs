@@ -80,7 +80,7 @@ fn play(
 ) -> Result<()> {
     let (gates, folders) = control::folders(lab)?;
     // Locals are dropped in reverse order: ranks end before the gateway, and the gateway before the service.
-    let mut service = Service::start(lab, binaries, &folders, options.hold)?;
+    let mut service = Service::start(lab, binaries, &folders, options.hold, None)?;
     let page = listener.local_addr()?;
     let _gateway = Gateway::start(lab, listener)?;
     say(&format!("the page is http://{page}/ while this runs"));

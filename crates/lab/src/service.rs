@@ -66,13 +66,22 @@ impl Binaries {
     }
 }
 
+/// A scheduler of the service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Scheduled {
+    /// The policy, as the configuration names it.
+    pub(crate) policy: String,
+    /// Hosts on which nobody is started.
+    pub(crate) without: Vec<String>,
+}
+
 impl Service {
     /// Starts service and agents, and waits until all agents are known. `gates` is where the agent of each job's leader keeps
     /// its pages; `hold` is what the service holds jobs by.
     ///
     /// # Errors
     /// A program fails, or does not become ready.
-    pub(crate) fn start(lab: &Lab, binaries: &Binaries, gates: &[PathBuf], hold: Hold) -> Result<Self> {
+    pub(crate) fn start(lab: &Lab, binaries: &Binaries, gates: &[PathBuf], hold: Hold, scheduled: Option<&Scheduled>) -> Result<Self> {
         management::build(lab)?;
         let folder = folder(lab);
         // The state file of an earlier take would give the service jobs that nobody runs.
@@ -81,13 +90,11 @@ impl Service {
         }
         fs::create_dir(&folder).with_context(|| folder.display().to_string())?;
         certificates(lab, binaries, &pki(lab))?;
-        let client = Client::new(SocketAddr::from((management::SERVICE, PORT)), &pki(lab), ADMIN)?;
+        let client = client(lab)?;
         let mut service = Self { programs: Vec::new() };
-        service.start_topology(lab, binaries, &folder, hold)?;
-        for at @ (job, rank) in management::hosts(lab) {
-            // Only the leader's host has a gate, so the other agents write to a folder that nobody reads.
-            let pages = if rank == 0 { gates[job].clone() } else { folder.join(format!("{}.pages", host(lab, at))) };
-            service.start_agent(lab, binaries, at, &pages)?;
+        service.start_topology(lab, binaries, &folder, hold, scheduled)?;
+        for at in management::hosts(lab) {
+            service.start_agent(lab, binaries, at, &pages(lab, at, gates))?;
         }
         // A commit waits for the agents' pages; an agent that cannot connect is found here, where the reason is still clear.
         let known = || {
@@ -104,7 +111,7 @@ impl Service {
     /// # Errors
     /// A program fails, the service refuses, or pages do not come.
     pub(crate) fn commit(&mut self, lab: &Lab, plan: &mut Plan, gates: &[PathBuf]) -> Result<()> {
-        let client = Client::new(SocketAddr::from((management::SERVICE, PORT)), &pki(lab), ADMIN)?;
+        let client = client(lab)?;
         let asked = commit_request(&lab.case, plan).to_string();
         let answer = tool::enter(&management::namespace(lab), || client.ask("POST", "/v1alpha1/commit", &asked))?;
         adopt(lab, plan, &answer)?;
@@ -126,7 +133,7 @@ impl Service {
         Ok(())
     }
 
-    fn start_topology(&mut self, lab: &Lab, binaries: &Binaries, folder: &Path, hold: Hold) -> Result<()> {
+    fn start_topology(&mut self, lab: &Lab, binaries: &Binaries, folder: &Path, hold: Hold, scheduled: Option<&Scheduled>) -> Result<()> {
         let (config, fabric) = (folder.join("topology.toml"), folder.join("fabric.yaml"));
         // The service gets the fabric as the case was read and not its file, so that an inline fabric works as well.
         fs::write(&fabric, fabric::native::write_yaml(&lab.case.fabric)).with_context(|| fabric.display().to_string())?;
@@ -141,7 +148,11 @@ impl Service {
             folder.join("pki/server.key"),
             folder.join("pki/ca.pem"),
         );
-        fs::write(&config, text).with_context(|| config.display().to_string())?;
+        // Every rank has a host of its own, so a host is as good as a GPU.
+        let scheduler = scheduled.map_or_else(String::new, |scheduled| {
+            format!("[scheduler]\npolicy = {:?}\ngpus_per_host = 1\nwithout = {:?}\nround_s = 1\n", scheduled.policy, scheduled.without)
+        });
+        fs::write(&config, text + &scheduler).with_context(|| config.display().to_string())?;
         self.spawn("antiphase-topology".into(), &management::namespace(lab), &binaries.topology, &config)
     }
 
@@ -202,8 +213,19 @@ impl Drop for Service {
     }
 }
 
+/// Speaks to the service, from its namespace.
+pub(crate) fn client(lab: &Lab) -> Result<Client> {
+    Client::new(SocketAddr::from((management::SERVICE, PORT)), &pki(lab), ADMIN)
+}
+
+/// Where the agent on the host of a rank keeps its pages.
+pub(crate) fn pages(lab: &Lab, at @ (job, rank): (usize, usize), gates: &[PathBuf]) -> PathBuf {
+    // Without a scheduler only the leader's host has a gate, so the other agents write to a folder that nobody reads.
+    if rank == 0 { gates[job].clone() } else { folder(lab).join(format!("{}.pages", host(lab, at))) }
+}
+
 /// Name of the host of a rank.
-fn host(lab: &Lab, (job, rank): (usize, usize)) -> &str {
+pub(crate) fn host(lab: &Lab, (job, rank): (usize, usize)) -> &str {
     &lab.case.fabric.node(lab.case.jobs[job].hosts[rank]).name
 }
 
@@ -236,22 +258,35 @@ fn certificates(lab: &Lab, binaries: &Binaries, pki: &Path) -> Result<()> {
 /// The jobs with the profiles that their solo runs gave, or with what the case declares in their place: Up phases from the gate
 /// on, and Down phases after them.
 fn commit_request(case: &Case, plan: &Plan) -> Value {
-    let jobs = case.jobs.iter().zip(&plan.jobs).map(|(job, planned)| {
-        let hosts: Vec<&str> = job.hosts.iter().map(|host| case.fabric.node(*host).name.as_str()).collect();
-        let (said, _) = job.planned(&planned.solo);
-        let phase = |phase: &TrafficPhase| {
-            json!({
-                "start_ns": phase.start.0, "duration_ns": phase.end.0 - phase.start.0, "rate_mbps": phase.rate.mbps(),
-                "collective": "ring", "scope": "all",
-            })
-        };
-        let profile = json!({
-            "schema": "antiphase.profile/v1", "name": job.id, "period_ns": said.period.0,
-            "phases": said.phases.iter().map(phase).collect::<Vec<_>>(), "ranks": {"dp": hosts.len()}, "source": "declared",
-        });
-        json!({"id": job.id, "profile": profile, "hosts": hosts, "hold": said.hold.word()})
+    let jobs = (0..case.jobs.len()).map(|job| {
+        let hosts: Vec<&str> = case.jobs[job].hosts.iter().map(|host| case.fabric.node(*host).name.as_str()).collect();
+        let mut spec = job_spec(case, plan, job);
+        spec["hosts"] = json!(hosts);
+        spec
     });
     json!({"jobs": jobs.collect::<Vec<_>>()})
+}
+
+/// A job of the case for the scheduler, which runs for so long.
+pub(crate) fn submission(case: &Case, plan: &Plan, job: usize, run: Duration) -> Value {
+    json!({"job": job_spec(case, plan, job), "gpus": case.jobs[job].hosts.len(), "duration_s": run.as_secs()})
+}
+
+/// A job with its profile, without hosts.
+fn job_spec(case: &Case, plan: &Plan, at: usize) -> Value {
+    let (job, planned) = (&case.jobs[at], &plan.jobs[at]);
+    let (said, _) = job.planned(&planned.solo);
+    let phase = |phase: &TrafficPhase| {
+        json!({
+            "start_ns": phase.start.0, "duration_ns": phase.end.0 - phase.start.0, "rate_mbps": phase.rate.mbps(),
+            "collective": "ring", "scope": "all",
+        })
+    };
+    let profile = json!({
+        "schema": "antiphase.profile/v1", "name": job.id, "period_ns": said.period.0,
+        "phases": said.phases.iter().map(phase).collect::<Vec<_>>(), "ranks": {"dp": job.hosts.len()}, "source": "declared",
+    });
+    json!({"id": job.id, "profile": profile, "hold": said.hold.word()})
 }
 
 /// Takes over what the service answered: its slots count, not what was planned here.

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::Write as _,
+    net::Ipv4Addr,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -126,7 +127,33 @@ struct Running {
     complaints: PathBuf,
 }
 
+/// Where the ranks of a job stand when a scheduler chose: in rank order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) addresses: Vec<Ipv4Addr>,
+    pub(crate) namespaces: Vec<String>,
+}
+
 impl Ranks {
+    /// Starts the ranks of one job where they are told, and waits until all are ready.
+    pub(crate) fn start_at(
+        lab: &Lab,
+        starter: &Starter,
+        job: usize,
+        standing: &Standing,
+        by: By<'_>,
+        interrupt: &Interrupt,
+    ) -> Result<Self> {
+        let mut ranks = Self { running: Vec::new(), told: false };
+        starter.prepare(lab, &[job])?;
+        let seed = monotonic_ns();
+        for (rank, namespace) in standing.namespaces.iter().enumerate() {
+            ranks.spawn(lab, starter.command(lab, (job, rank), seed, by, &standing.addresses), (job, rank), namespace)?;
+        }
+        ranks.ready(interrupt)?;
+        Ok(ranks)
+    }
+
     /// Starts the ranks of `jobs` and waits until all are ready.
     pub(crate) fn start(lab: &Lab, starter: &Starter, jobs: &[usize], by: By<'_>, interrupt: &Interrupt) -> Result<Self> {
         let mut ranks = Self { running: Vec::new(), told: false };
@@ -135,29 +162,36 @@ impl Ranks {
         let seed = monotonic_ns();
         for &job in jobs {
             for rank in 0..lab.case.jobs[job].hosts.len() {
-                ranks.spawn(lab, starter.command(lab, (job, rank), seed, by), (job, rank))?;
+                let command = starter.command(lab, (job, rank), seed, by, &lab.wiring.ranks[job]);
+                ranks.spawn(lab, command, (job, rank), lab.namespace(job, rank))?;
             }
         }
+        ranks.ready(interrupt)?;
+        Ok(ranks)
+    }
+
+    /// Waits until all are ready.
+    fn ready(&mut self, interrupt: &Interrupt) -> Result<()> {
         let end = monotonic_ns() + READY_TIMEOUT_NS;
         let ready = |running: &Running| fs::read_to_string(&running.said).is_ok_and(|said| said.trim() == READY);
-        while !ranks.running.iter().all(ready) {
+        while !self.running.iter().all(ready) {
             interrupt.check()?;
-            ranks.check()?;
+            self.check()?;
             // `READY_TIMEOUT_NS` bounds the wait; a rank that has failed ends it at once through `check`.
             ensure!(monotonic_ns() < end, "not all ranks are ready after {} s", READY_TIMEOUT_NS / 1_000_000_000);
             thread::sleep(POLL);
         }
-        Ok(ranks)
+        Ok(())
     }
 
-    fn spawn(&mut self, lab: &Lab, mut command: Command, (job, rank): (usize, usize)) -> Result<()> {
+    fn spawn(&mut self, lab: &Lab, mut command: Command, (job, rank): (usize, usize), namespace: &str) -> Result<()> {
         let id = &lab.case.jobs[job].id;
         let file = |end: &str| lab.record().folder().join(format!("{id}.{rank}.{end}"));
         let (said, complaints) = (file("out"), file("err"));
         let create = |path: &Path| fs::File::create(path).with_context(|| path.display().to_string());
         // A Ctrl-C is for the lab, which ends its ranks when it has heard it.
         command.process_group(0).stdin(Stdio::piped()).stdout(create(&said)?).stderr(create(&complaints)?);
-        let child = tool::enter(lab.namespace(job, rank), || Ok(command.spawn()?))?;
+        let child = tool::enter(namespace, || Ok(command.spawn()?))?;
         self.running.push(Running { name: format!("rank {rank} of job {id:?}"), child, said, complaints });
         Ok(())
     }

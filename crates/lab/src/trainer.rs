@@ -8,6 +8,7 @@
 use std::{
     env, fs,
     io::ErrorKind,
+    net::Ipv4Addr,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -125,9 +126,9 @@ impl Starter {
         if self.torch.is_some() { fs::write(&script, SCRIPT).with_context(|| script.display().to_string()) } else { Ok(()) }
     }
 
-    /// The command that is one rank of a job, to be started in its namespace. Every take draws other jitter from another seed, or
+    /// The command that is one rank of a job, to be started in its namespace; `addresses` are those of its ranks. Every take draws other jitter from another seed, or
     /// repeats would not be repeats; ranks of one job share it.
-    pub(crate) fn command(&self, lab: &Lab, (job, rank): (usize, usize), seed: u64, by: By<'_>) -> Command {
+    pub(crate) fn command(&self, lab: &Lab, (job, rank): (usize, usize), seed: u64, by: By<'_>, addresses: &[Ipv4Addr]) -> Command {
         let spec = &lab.case.jobs[job];
         let trace = trace_path(&lab.record().folder(), &spec.id).display().to_string();
         let gates = if let By::Gates(gates) = by { Some((gates.folder.join(&spec.id), gates.hold)) } else { None };
@@ -152,7 +153,6 @@ impl Starter {
             };
             command
         } else {
-            let addresses = &lab.wiring.ranks[job];
             options.extend([("--job", spec.id.clone()), ("--listen", addresses[rank].to_string())]);
             options.push(("--successor", addresses[(rank + 1) % addresses.len()].to_string()));
             options.extend(spec.phases.iter().map(|p| ("--phase", RankPhase { bytes: p.bytes.0, compute_ns: p.compute.0 }.to_string())));

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "integration tests")]
 
 mod ddp;
+mod executor;
 mod live;
 mod support;
 
