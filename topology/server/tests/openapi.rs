@@ -11,12 +11,15 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use support::{Service, job, request};
+use support::{Service, job, program, request, testbed};
 use validator::{problems, strict};
 
 fn service() -> (tempfile::TempDir, Service) {
     let folder = tempfile::tempdir().unwrap();
-    let service = Service::start(&folder.path().join("state.redb"));
+    let config = folder.path().join("config.toml");
+    std::fs::write(&config, "[scheduler]\npolicy = \"srtf\"\n").unwrap();
+    let state = folder.path().join("state.redb");
+    let service = Service::with(program().arg("--config").arg(&config).arg("--state").arg(&state).arg("--fabric").arg(testbed()));
     (folder, service)
 }
 
@@ -43,7 +46,11 @@ fn answers(service: &Service) -> Vec<(&'static str, Value)> {
     let evaluate = json!({ "jobs": new, "candidates": candidates, "objective": "time", "predict": true, "explain": true });
     take("EvaluateResponse", "POST", "/v1alpha1/evaluate", evaluate);
     take("EvaluateResponse", "POST", "/v1alpha1/evaluate", json!({ "mode": "cassini" }));
+    let submission = json!({ "job": { "id": "s", "model": { "name": "vgg16" } }, "gpus": 8, "iterations": 10 });
+    take("Submission", "POST", "/v1alpha1/submit", submission);
+    take("Submission", "POST", "/v1alpha1/withdraw", json!({ "job": "s" }));
     for (message, path) in [
+        ("ListSubmissionsResponse", "submissions"),
         ("ListJobsResponse", "jobs"),
         ("ListLinksResponse", "links?demands=true"),
         ("ListAgentsResponse", "agents"),

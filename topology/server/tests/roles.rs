@@ -158,6 +158,32 @@ async fn each_role_may_do_what_the_ones_before_it_may_and_more() {
 }
 
 #[tokio::test]
+async fn submitting_and_reporting_need_the_role_of_a_commit() {
+    // 412 is a request that was let through: there is no scheduler here.
+    for (role, expected) in
+        [(None, [403, 403]), (Some(Role::Read), [412, 403]), (Some(Role::Evaluate), [412, 403]), (Some(Role::Admin), [412, 412])]
+    {
+        let served = serve_as(Caller { role }).await;
+        let [read, change] = expected;
+        assert_eq!(served.ask("GET", "/v1alpha1/submissions", String::new()).await.0, read, "{role:?}");
+        for path in ["/v1alpha1/submit", "/v1alpha1/withdraw", "/v1alpha1/report"] {
+            let body = if path.ends_with("report") { r#"{"report": "started"}"# } else { "{}" };
+            assert_eq!(served.ask("POST", path, body.into()).await.0, change, "{role:?} {path}");
+        }
+        let channel = tonic::transport::Channel::from_shared(format!("http://{}", served.address)).unwrap().connect().await.unwrap();
+        let mut client = TopologyClient::new(channel);
+        let codes = [
+            client.submit(pb::SubmitRequest::default()).await.unwrap_err().code(),
+            client.withdraw(pb::WithdrawRequest::default()).await.unwrap_err().code(),
+            client.report(pb::ReportRequest::default()).await.unwrap_err().code(),
+        ];
+        let code = if change == 403 { tonic::Code::PermissionDenied } else { tonic::Code::FailedPrecondition };
+        assert_eq!(codes, [code; 3], "{role:?}");
+        served.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn a_role_is_asked_for_before_anything_is_decoded() {
     let served = serve_as(Caller { role: Some(Role::Agent) }).await;
     let channel = tonic::transport::Channel::from_shared(format!("http://{}", served.address)).unwrap().connect().await.unwrap();
