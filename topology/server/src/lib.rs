@@ -20,6 +20,8 @@ pub mod logs;
 pub mod metrics;
 mod page;
 pub mod pki;
+mod placed;
+mod queue;
 pub mod quic;
 mod records;
 mod resolve;

@@ -34,9 +34,9 @@ use crate::{
     controller::{ControllerHandle, Snapshot, slot_message},
     events::EventLog,
     metrics::Metrics,
+    queue::SchedulerHandle,
     quic,
     resolve::{self, one_line},
-    scheduler::SchedulerHandle,
     telemetry::TelemetryHandle,
     writer::StoreHealth,
 };

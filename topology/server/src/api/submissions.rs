@@ -12,11 +12,7 @@ use state::{
 use units::{FabricTime, Nanos};
 
 use super::{Api, ApiError, Kind, LEASE_MS_MAX, NAMES_MAX, NANOS_PER_MILLI, limit};
-use crate::{
-    events::place_message,
-    resolve,
-    scheduler::{SchedulerHandle, placed},
-};
+use crate::{events::place_message, placed::placed, queue::SchedulerHandle, resolve};
 
 /// Longest job: ten years, against a mistake of units.
 const TOTAL_MAX: Nanos = Nanos(10 * 366 * 86_400 * NANOS);

@@ -15,12 +15,13 @@ use state::{
 use tokio::sync::{mpsc, watch};
 use units::NodeId;
 
-use super::{Answer, Command, Queue, placed};
 use crate::{
     api::Api,
     config::SchedulerConfig,
     controller::{ControllerHandle, Snapshot, Stopped, Surroundings},
     events::EventReader,
+    placed::placed,
+    queue::{Answer, Command, Queue},
     resolve,
 };
 
