@@ -41,7 +41,11 @@ class NotFound(Refused):
 
 
 class Conflict(Refused):
-    """Decided on an older plan: evaluate again."""
+    """Decided on an older plan: evaluate again. Or an idempotency key of another commit."""
+
+
+class Gone(Refused):
+    """What was committed under an idempotency key is not committed any more: take another key to commit it again."""
 
 
 class Precondition(Refused):
@@ -77,6 +81,7 @@ _CODES: dict[str, type[Refused]] = {
     "not_found": NotFound,
     "method_not_allowed": NotFound,
     "conflict": Conflict,
+    "gone": Gone,
     "precondition": Precondition,
     "too_large": TooLarge,
     "exhausted": Exhausted,

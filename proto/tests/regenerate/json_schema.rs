@@ -138,6 +138,7 @@ fn error() -> Value {
         "not_found",
         "method_not_allowed",
         "conflict",
+        "gone",
         "precondition",
         "too_large",
         "exhausted",

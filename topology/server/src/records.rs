@@ -5,7 +5,7 @@ use std::sync::Arc;
 use job::MeasuredProfile;
 use plan::Control;
 use state::{
-    Commitment, Document, Record, Slot,
+    Commitment, Content, Document, Record, Slot,
     scheduler::{After, HostGpus, Submission, SubmissionSpec, SubmissionState},
 };
 use store::{
@@ -35,10 +35,11 @@ pub(crate) fn changes(record: &Record) -> Result<Vec<Change>, String> {
             store::Record::Job(JobRecord { document, lease, headroom_permille: *headroom_permille, hold_ended, measured })
         }
         Record::Slot(slot) => store::Record::Slot(slot.job.clone(), slot_record(slot)),
-        Record::Key { key, at, answer } => {
+        Record::Key { key, at, content, answer } => {
+            let content = content.map(|content| content.iter().map(|byte| format!("{byte:02x}")).collect());
             let slots = answer.slots.iter().map(|slot| (slot.job.clone(), slot_record(slot))).collect();
             let (plan_version, moved, score) = (answer.plan_version, answer.moved.clone(), answer.score);
-            store::Record::Answer(key.clone(), AnswerRecord { at_ns: at.0, plan_version, slots, moved, score })
+            store::Record::Answer(key.clone(), AnswerRecord { at_ns: at.0, content, plan_version, slots, moved, score })
         }
         // Job and slot go in one transaction, because a start refuses a job without its slot.
         Record::JobGone { name } => return Ok(vec![Change::Remove(Key::Job(name.clone())), Change::Remove(Key::Slot(name.clone()))]),
@@ -66,9 +67,10 @@ pub(crate) fn record(kept: store::Record) -> Record {
             measured: measured.map(|m| MeasuredProfile { iteration: Nanos(m.iteration_ns), sent: m.sent_ns.map(Nanos) }),
         },
         store::Record::Slot(job, kept) => Record::Slot(slot(job, kept)),
-        store::Record::Answer(key, AnswerRecord { at_ns, plan_version, slots, moved, score }) => {
+        store::Record::Answer(key, AnswerRecord { at_ns, content, plan_version, slots, moved, score }) => {
+            let content = content.as_deref().and_then(digest);
             let slots = slots.into_iter().map(|(job, kept)| slot(job, kept)).collect();
-            Record::Key { key, at: FabricTime(at_ns), answer: Commitment { plan_version, slots, moved, score } }
+            Record::Key { key, at: FabricTime(at_ns), content, answer: Commitment { plan_version, slots, moved, score } }
         }
         store::Record::Submission(kept) => Record::Submission(Arc::new(submission(kept))),
     }
@@ -198,6 +200,18 @@ fn slot(job: String, kept: SlotRecord) -> Slot {
     }
 }
 
+/// The bytes of a digest that is written in hexadecimal digits.
+fn digest(text: &str) -> Option<Content> {
+    let mut bytes = Content::default();
+    if text.len() != 2 * bytes.len() || !text.is_ascii() {
+        return None;
+    }
+    for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
+        *byte = u8::from_str_radix(text.get(at..at + 2)?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -246,7 +260,7 @@ mod tests {
                 measured: Some(MeasuredProfile { iteration: Nanos(7), sent: Some(Nanos(3)) }),
             },
             Record::Slot(sample),
-            Record::Key { key: "k\u{0}".into(), at: FabricTime(9), answer },
+            Record::Key { key: "k\u{0}".into(), at: FabricTime(9), content: Some([0xa5; 32]), answer },
         ];
         for before in records {
             let made = changes(&before).unwrap();

@@ -102,6 +102,22 @@ fn a_commit_can_be_guarded_and_repeated() {
     assert_eq!(status, 200, "{once}");
     let (status, again) = service.ask("POST", "/v1alpha1/commit", &keyed);
     assert_eq!((status, &again["plan_version"]), (200, &once["plan_version"]), "{again}");
+
+    // The same key for anything else is refused, whatever else of it is alike.
+    let other =
+        |jobs: serde_json::Value, lease_ms: u64| json!({ "jobs": jobs, "idempotency_key": "once", "lease_ms": lease_ms }).to_string();
+    for body in [
+        other(json!([job("b", &["h9", "h10"])]), 0),
+        other(json!([job("a", &["h2", "h6"])]), 0),
+        other(json!([job("b", &["h2", "h6"])]), 60_000),
+    ] {
+        let (status, message) = service.refused("POST", "/v1alpha1/commit", &body);
+        assert!(status == 409 && message.contains("another commit"), "{status} {message}");
+    }
+    // Whoever released the job is not overruled by a late repetition, and its sender is not told that the job stands.
+    assert_eq!(service.ask("POST", "/v1alpha1/release", &json!({ "jobs": ["b"] }).to_string()).0, 200);
+    let (status, message) = service.refused("POST", "/v1alpha1/commit", &keyed);
+    assert!(status == 410 && message.contains("not committed any more"), "{status} {message}");
 }
 
 #[test]

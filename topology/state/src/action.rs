@@ -5,7 +5,7 @@ use alloc::{format, string::String, sync::Arc, vec, vec::Vec};
 use units::{FabricTime, Nanos};
 
 use crate::{
-    Document, RequestId, SessionId, Slot, Ticket,
+    Content, Document, RequestId, SessionId, Slot, Ticket,
     submission::{Order, Submission},
 };
 
@@ -97,6 +97,8 @@ pub enum Record {
         key: String,
         /// When it was used.
         at: FabricTime,
+        /// What was committed.
+        content: Option<Content>,
         /// What was answered.
         answer: Commitment,
     },
@@ -206,12 +208,18 @@ pub enum Refusal {
     /// A job cannot be placed or judged.
     #[error("{0}")]
     Policy(String),
-    /// The idempotency key stands for a commit of other jobs.
-    #[error("the key {key:?} was used for a commit without job {job:?}")]
+    /// The idempotency key stands for another commit.
+    #[error("the key {key:?} was used for another commit")]
     KeyUsed {
         /// The key.
         key: String,
-        /// A job of this commit that the first did not have.
+    },
+    /// What was committed under the idempotency key is not committed any more.
+    #[error("the key {key:?} was used for a commit of job {job:?}, which is not committed any more")]
+    KeyGone {
+        /// The key.
+        key: String,
+        /// A job that was released since, or whose lease ended.
         job: String,
     },
     /// The scheduler commits and releases this job.

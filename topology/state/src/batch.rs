@@ -58,7 +58,7 @@ impl Batch {
             match (durable.key(key), next.key(key)) {
                 (Some(_), None) => out.push(Record::KeyGone { key: String::from(&**key) }),
                 (old, Some(new)) if old != Some(new) => {
-                    out.push(Record::Key { key: String::from(&**key), at: new.at, answer: new.answer.clone() });
+                    out.push(Record::Key { key: String::from(&**key), at: new.at, content: new.content, answer: new.answer.clone() });
                 }
                 // The key is as it was, or it came and went within the batch.
                 _ => {}

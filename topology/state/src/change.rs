@@ -13,7 +13,7 @@ use job::MeasuredProfile;
 use units::{FabricTime, Nanos};
 
 use crate::{
-    Change, Commit, Commitment, Config, JobDefinition, Notice, Refusal, Reply, RequestId, Schedule, Severity, Slot,
+    Change, Commit, Commitment, Config, Content, JobDefinition, Notice, Refusal, Reply, RequestId, Schedule, Severity, Slot,
     check::{check, distinct, limit},
     config::{COMMIT_JOBS_MAX, HEADROOM_MAX_PERMILLE, HEADROOM_STEP_PERMILLE, JOBS_MAX, KEY_BYTES_MAX, KEY_SLOTS_MAX, KEYS_MAX},
     measured::{as_planned, believed, in_common_ratio, is_another},
@@ -111,9 +111,9 @@ fn moved_notices(now: FabricTime, settled: &Settled, plan_version: u64) -> impl 
 }
 
 fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> Result<Done, Refusal> {
-    let Commit { jobs, if_fabric, if_plan_version, lease, key } = commit;
+    let Commit { jobs, if_fabric, if_plan_version, lease, key, content } = commit;
     // The key comes first: a repetition gets its answer even if plan and fabric moved on since the first try.
-    if let Some(answer) = repeated(plan, &jobs, &key)? {
+    if let Some(answer) = repeated(plan, &jobs, &key, content)? {
         return Ok(Done { reply: Some(Reply::Committed(answer)), ..Done::default() });
     }
     if let Some(expected) = if_plan_version.filter(|e| *e != plan.version) {
@@ -179,23 +179,31 @@ fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> 
     let mut notices = alloc::vec![notice(now, Severity::Info, "committed", only.map(|n| &**n), plan_version, said)];
     notices.extend(moved_notices(now, &settled, plan_version));
     // Only a success is remembered: a refused commit may be repeated under the same key.
-    let keys = if key.is_empty() { BTreeSet::new() } else { remember(plan, now, key, answer.clone()) };
+    let keys = if key.is_empty() { BTreeSet::new() } else { remember(plan, now, key, content, answer.clone()) };
     Ok(Done { reply: Some(Reply::Committed(answer)), notices, touched, keys, ..Done::default() })
 }
 
 /// The answer that a key already stands for.
-fn repeated(plan: &Plan, jobs: &[JobDefinition], key: &str) -> Result<Option<Commitment>, Refusal> {
+fn repeated(plan: &Plan, jobs: &[JobDefinition], key: &str, content: Option<Content>) -> Result<Option<Commitment>, Refusal> {
     let Some(used) = plan.key(key).filter(|_| !key.is_empty()) else { return Ok(None) };
-    let unknown = |d: &&JobDefinition| !used.answer.slots.iter().any(|s| s.job == d.job.name);
-    match jobs.iter().find(unknown) {
-        // A key that was used for other jobs is refused: the caller would take their answer for its own.
-        Some(d) => Err(Refusal::KeyUsed { key: key.into(), job: d.job.name.clone() }),
+    let same = match (used.content, content) {
+        (Some(first), Some(second)) => first == second,
+        // A key of an earlier release has no digest.
+        _ => jobs.iter().all(|d| used.answer.slots.iter().any(|s| s.job == d.job.name)),
+    };
+    if !same {
+        // The caller would take the answer of another commit for its own.
+        return Err(Refusal::KeyUsed { key: key.into() });
+    }
+    match jobs.iter().find(|d| plan.job(&Name::from(d.job.name.as_str())).is_none()) {
+        // Neither is it committed again, because somebody released it since, nor may the answer say that it is.
+        Some(gone) => Err(Refusal::KeyGone { key: key.into(), job: gone.job.name.clone() }),
         None => Ok(Some(used.answer.clone())),
     }
 }
 
 /// Keeps the answer under the key, and as many keys as are allowed.
-fn remember(plan: &mut Plan, now: FabricTime, key: String, answer: Commitment) -> BTreeSet<Arc<str>> {
+fn remember(plan: &mut Plan, now: FabricTime, key: String, content: Option<Content>, answer: Commitment) -> BTreeSet<Arc<str>> {
     let mut keys = BTreeSet::new();
     // Each turn forgets a key. An answer has at most `JOBS_MAX` slots, a tenth of `KEY_SLOTS_MAX`, so room is always found.
     while plan.keys().len() >= KEYS_MAX || plan.key_slots() + answer.slots.len() > KEY_SLOTS_MAX {
@@ -204,7 +212,7 @@ fn remember(plan: &mut Plan, now: FabricTime, key: String, answer: Commitment) -
         keys.insert(oldest);
     }
     let key: Arc<str> = key.into();
-    plan.replace_key(&key, Some(Arc::new(KeyUse { at: now, answer })));
+    plan.replace_key(&key, Some(Arc::new(KeyUse { at: now, content, answer })));
     keys.insert(key);
     keys
 }
@@ -505,14 +513,14 @@ mod tests {
         let mut plan = Plan::default();
         let half = KEY_SLOTS_MAX / 2;
         for (at, key) in ["a", "b"].iter().enumerate() {
-            assert_eq!(remember(&mut plan, FabricTime(at as u64), (*key).into(), answer(half)).len(), 1);
+            assert_eq!(remember(&mut plan, FabricTime(at as u64), (*key).into(), None, answer(half)).len(), 1);
         }
         // One slot too many: the oldest goes, and is named so that the store forgets it as well.
-        let touched = remember(&mut plan, FabricTime(9), "c".into(), answer(1));
+        let touched = remember(&mut plan, FabricTime(9), "c".into(), None, answer(1));
         assert_eq!(touched.iter().map(|k| &**k).collect::<Vec<_>>(), ["a", "c"]);
         assert_eq!((plan.key("a"), plan.keys().len(), plan.key_slots()), (None, 2, half + 1));
         for at in 0..KEYS_MAX as u64 {
-            remember(&mut plan, FabricTime(10 + at), format!("k{at}"), answer(0));
+            remember(&mut plan, FabricTime(10 + at), format!("k{at}"), None, answer(0));
         }
         assert_eq!((plan.keys().len(), plan.key_slots()), (KEYS_MAX, 0));
     }

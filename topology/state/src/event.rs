@@ -101,7 +101,13 @@ pub struct Commit {
     pub lease: Option<Nanos>,
     /// Repeating a commit under the same key answers as the first did. Empty: no key.
     pub key: String,
+    /// A digest of what is committed, by which a repetition is told from another commit under the same key. `None`: by the names of the
+    /// jobs only.
+    pub content: Option<Content>,
 }
+
+/// A digest of what is committed, made by who asks; equal commits have equal ones.
+pub type Content = [u8; 32];
 
 /// What the scheduler changes, whole or not at all.
 #[derive(Clone, Debug, Default)]

@@ -11,7 +11,7 @@ use job::MeasuredProfile;
 use plan::{LinkDemands, can_exceed};
 use units::{FabricTime, LinkId, Nanos};
 
-use crate::{Commitment, JobDefinition, Slot, component::Component, submission::Submission, turns::TurnGroup};
+use crate::{Commitment, Content, JobDefinition, Slot, component::Component, submission::Submission, turns::TurnGroup};
 
 /// A job's name, shared by all that refer to it.
 pub(crate) type Name = Arc<str>;
@@ -92,6 +92,7 @@ pub(crate) struct Presence {
 #[derive(Debug, PartialEq)]
 pub(crate) struct KeyUse {
     pub(crate) at: FabricTime,
+    pub(crate) content: Option<Content>,
     pub(crate) answer: Commitment,
 }
 

@@ -14,7 +14,7 @@ use plan::Holding;
 use units::{FabricTime, Nanos};
 
 use crate::{
-    Commitment, Config, Document, JobDefinition, Record, Refusal, Slot,
+    Commitment, Config, Content, Document, JobDefinition, Record, Refusal, Slot,
     check::{check, distinct},
     component::{ComponentProblem, groups},
     measured::as_planned,
@@ -33,8 +33,8 @@ pub struct Restored {
     pub jobs: Vec<RestoredJob>,
     /// Their slots.
     pub slots: Vec<Slot>,
-    /// Idempotency keys, when they were used, and what was answered.
-    pub keys: Vec<(String, FabricTime, Commitment)>,
+    /// Idempotency keys, when they were used, what was committed, and what was answered.
+    pub keys: Vec<(String, FabricTime, Option<Content>, Commitment)>,
     /// What was submitted to the scheduler.
     pub submissions: Vec<Arc<Submission>>,
 }
@@ -126,7 +126,7 @@ impl Restored {
                 // The control is the caller's to decide, who reads the configuration.
                 Record::PlanVersion { plan_version, .. } => out.plan_version = plan_version,
                 Record::Slot(slot) => out.slots.push(slot),
-                Record::Key { key, at, answer } => out.keys.push((key, at, answer)),
+                Record::Key { key, at, content, answer } => out.keys.push((key, at, content, answer)),
                 Record::Submission(submission) => out.submissions.push(submission),
                 Record::Job { name, document, lease, headroom_permille, hold_ended, measured } => {
                     let Some(f) = &out.fabric else { return Err(RestoreError::NoFabric { job: name }) };
@@ -150,8 +150,8 @@ pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Resu
         let routing = Routing::new(fabric, config.ecmp, &[]).map_err(|e| Refusal::Policy(e.to_string()))?;
         plan.installed = Some(Arc::new(Installed { routing, text, version }));
     }
-    for (key, at, answer) in keys {
-        plan.replace_key(&key.into(), Some(Arc::new(KeyUse { at, answer })));
+    for (key, at, content, answer) in keys {
+        plan.replace_key(&key.into(), Some(Arc::new(KeyUse { at, content, answer })));
     }
     for submission in submissions {
         plan.replace_submission(&submission.name.clone(), Some(submission));

@@ -151,12 +151,13 @@ fn changes_that_waited_share_a_batch() {
 #[test]
 fn a_key_answers_as_it_did_before_and_after_a_restart() {
     let mut driver = Driver::with_fabric();
-    let send = |driver: &mut Driver, job, if_plan_version| {
+    let send = |driver: &mut Driver, job: &str, if_plan_version| {
         let request = driver.request();
         let jobs = vec![driver.job(job, "100 0-40 h1,h5")];
+        let content = Some([job.as_bytes()[0]; 32]);
         driver.handle(Event::Asked {
             request,
-            change: Change::Commit(Commit { jobs, if_plan_version, key: "k".into(), ..Commit::default() }),
+            change: Change::Commit(Commit { jobs, if_plan_version, key: "k".into(), content, ..Commit::default() }),
         });
         driver.reply(request).unwrap()
     };
@@ -164,11 +165,14 @@ fn a_key_answers_as_it_did_before_and_after_a_restart() {
     assert!(first.is_ok());
     driver.now = driver.now.saturating_add(Nanos(S));
     assert_eq!(send(&mut driver, "a", Some(1)), first, "although the plan_version moved on");
-    assert_eq!(send(&mut driver, "b", None), Err(Refusal::KeyUsed { key: "k".into(), job: "b".into() }));
+    assert_eq!(send(&mut driver, "b", None), Err(Refusal::KeyUsed { key: "k".into() }));
     let records: Vec<_> = driver.batches.concat();
     let mut again = Driver::new(Service::restore(Config::default(), driver.now, restored(&records)).unwrap());
     assert_eq!(send(&mut again, "a", None), first);
     assert!(again.batches.is_empty(), "nothing was written for a repetition");
+    // What is not committed any more is not said to be, and is not committed by a late repetition.
+    again.release(&["a"]);
+    assert_eq!(send(&mut again, "a", None), Err(Refusal::KeyGone { key: "k".into(), job: "a".into() }));
     // A day later the key is free, and forgotten with the next change.
     again.now = again.now.saturating_add(Nanos(86_401 * S));
     assert!(send(&mut again, "b", None).is_ok());

@@ -180,6 +180,9 @@ pub struct SlotRecord {
 pub struct AnswerRecord {
     /// When the key was used, in nanoseconds of fabric time.
     pub at_ns: u64,
+    /// A digest of what was committed, in hexadecimal digits; missing in records of schema 2 and before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
     /// The plan version of the commit.
     #[serde(alias = "epoch")]
     pub plan_version: u64,
@@ -404,7 +407,14 @@ mod tests {
             Record::Slot("a/b".into(), slot()),
             Record::Answer(
                 "k\u{0}".into(),
-                AnswerRecord { at_ns: 9, plan_version: 1, slots: vec![("a".into(), slot())], moved: vec!["a".into()], score: 0.75 },
+                AnswerRecord {
+                    at_ns: 9,
+                    content: Some("a5".repeat(32)),
+                    plan_version: 1,
+                    slots: vec![("a".into(), slot())],
+                    moved: vec!["a".into()],
+                    score: 0.75,
+                },
             ),
             Record::Submission(SubmissionRecord {
                 document: Arc::new(JobDoc::parse("{id: s}").unwrap()),

@@ -22,6 +22,8 @@ pub enum Kind {
     Method,
     /// Decided on an older plan.
     Conflict,
+    /// It was there, and is no more.
+    Gone,
     /// Something has to be set first.
     Precondition,
     /// Larger than taken.
@@ -46,6 +48,7 @@ impl Kind {
             Self::NotFound => "not_found",
             Self::Method => "method_not_allowed",
             Self::Conflict => "conflict",
+            Self::Gone => "gone",
             Self::Precondition => "precondition",
             Self::TooLarge => "too_large",
             Self::Exhausted => "exhausted",
@@ -62,6 +65,7 @@ impl Kind {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::Conflict => StatusCode::CONFLICT,
+            Self::Gone => StatusCode::GONE,
             Self::Precondition => StatusCode::PRECONDITION_FAILED,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Exhausted => StatusCode::TOO_MANY_REQUESTS,
@@ -75,7 +79,7 @@ impl Kind {
         match self {
             Self::Invalid => tonic::Code::InvalidArgument,
             Self::Forbidden => tonic::Code::PermissionDenied,
-            Self::NotFound => tonic::Code::NotFound,
+            Self::NotFound | Self::Gone => tonic::Code::NotFound,
             Self::Method => tonic::Code::Unimplemented,
             Self::Conflict => tonic::Code::Aborted,
             Self::Precondition => tonic::Code::FailedPrecondition,
@@ -140,6 +144,8 @@ impl From<Refusal> for ApiError {
             Refusal::PlanVersionMoved { .. } => (Kind::Conflict, "evaluate again, then commit with the new plan version"),
             Refusal::Submitted { .. } => (Kind::Conflict, "antiphase withdraw, or POST /v1alpha1/withdraw"),
             Refusal::FabricMoved { .. } => (Kind::Conflict, "try again"),
+            Refusal::KeyUsed { .. } => (Kind::Conflict, "a key is for one commit, sent once or often; take another for another"),
+            Refusal::KeyGone { .. } => (Kind::Gone, "take another key to commit it again"),
             Refusal::NoFabric => (Kind::Precondition, "PUT /v1alpha1/fabric first"),
             Refusal::Limit { .. } => (Kind::Exhausted, ""),
             // A refused change may still be found by a start that comes before the file is written anew (docs/operating.md).

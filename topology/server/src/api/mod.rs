@@ -20,7 +20,8 @@ use circle::Cancel;
 use prost::Message as _;
 use proto::v1alpha1 as pb;
 use rayon::ThreadPool;
-use state::{Change, Commit, Refusal, Reply};
+use sha2::{Digest as _, Sha256};
+use state::{Change, Commit, Content, Refusal, Reply};
 use tokio::sync::{Semaphore, watch};
 use units::Nanos;
 
@@ -162,6 +163,7 @@ impl Api {
                 return Err(Refusal::Limit { what, value, max }.into());
             }
         }
+        let content = content(&request);
         // The jobs are placed on the fabric of now; its version goes with them, so that the controller notices another one.
         let view = self.0.controller.fabric().await?.ok_or(Refusal::NoFabric)?;
         let (specs, if_fabric) = (request.jobs, Some(view.version));
@@ -170,7 +172,7 @@ impl Api {
         let jobs = self.read_change(read).await?.map_err(ApiError::invalid)?;
         // `LEASE_MS_MAX` keeps the product far below 64 bits.
         let lease = (request.lease_ms > 0).then(|| Nanos(request.lease_ms * NANOS_PER_MILLI));
-        let commit = Commit { jobs, if_fabric, if_plan_version: request.if_plan_version, lease, key: request.idempotency_key };
+        let commit = Commit { jobs, if_fabric, if_plan_version: request.if_plan_version, lease, key: request.idempotency_key, content };
         match self.0.controller.change(Change::Commit(commit)).await?? {
             Reply::Committed(c) => {
                 let slots = c.slots.iter().map(slot_message).collect();
@@ -269,6 +271,18 @@ async fn beside<T: Send + 'static>(turns: &Arc<Semaphore>, work: impl FnOnce() -
         out
     });
     task.await.map_err(|_| ApiError::new(Kind::Internal, &"the computation failed"))
+}
+
+/// A digest of what a request commits. What it only asks for first (a plan version, fields of the answer) may differ in a repetition.
+fn content(request: &pb::CommitRequest) -> Option<Content> {
+    let mut digest = Sha256::new();
+    digest.update(request.lease_ms.to_be_bytes());
+    for job in &request.jobs {
+        // Each with its length, so that no two lists of jobs run into the same bytes.
+        digest.update((job.encoded_len() as u64).to_be_bytes());
+        digest.update(job.encode_to_vec());
+    }
+    Some(digest.finalize().into())
 }
 
 fn unexpected(reply: &Reply) -> ApiError {
