@@ -24,6 +24,12 @@ const STRETCH_MAX: f64 = 0.25;
 const STRETCH_COST: f64 = 4.0;
 /// Standard deviation of iterations, as a share of their mean, beyond which a job is not periodic.
 const JITTER_MAX: f64 = 0.12;
+/// Fewer iterations explain too much by chance.
+const ITERATIONS_MIN: usize = 12;
+/// The share of iterations that may look like none: of two jobs of which one is not found, or of distances that vary by a multiple.
+const MISSING_MAX: f64 = 0.1;
+/// An iteration of whose power so little is explained looks like none.
+const LOOKS_LIKE: f64 = 0.3;
 /// Times that pictures are laid and made: they were seen to settle within three.
 const ROUNDS: usize = 5;
 /// The first of them, whose pictures are smeared.
@@ -56,6 +62,8 @@ const FIRSTS_TRIED: usize = 6;
 const SECONDS_TRIED: usize = 3;
 /// Parts of the period of one of two jobs that are tried: most of what both repeat together is a small multiple.
 const PARTS_TRIED: usize = 6;
+/// Of more iterations the first and the last do not count.
+const ENDS_KEPT: usize = 6;
 /// Times that each of two jobs is looked for again in what the other leaves.
 const BACK_AND_FORTH: usize = 2;
 /// Periods that are so near, or so near to a small multiple of each other, are of one job.
@@ -96,7 +104,8 @@ pub fn learn_jobs(series: &Series, step: Nanos) -> Result<Vec<Learned>, Aperiodi
         _ => candidates.best_two(&grid),
     };
     let enough = one.as_ref().map_or(0.0, Found::worth) + SECOND_GAINS;
-    if let Some(two) = two.filter(|two| two.worth >= enough.max(TWO_MIN)) {
+    let are_jobs = |two: &Two| two.worth >= enough.max(TWO_MIN) && two.jobs.iter().all(|job| job.starts.len() > ITERATIONS_MIN);
+    if let Some(two) = two.filter(are_jobs) {
         let mut jobs = two.jobs.map(|found| (found.share_of(&grid), found));
         jobs.sort_by(|a, b| b.0.total_cmp(&a.0));
         let [first, second] = jobs.map(|(_, found)| found);
@@ -104,9 +113,14 @@ pub fn learn_jobs(series: &Series, step: Nanos) -> Result<Vec<Learned>, Aperiodi
             |other: &Found| -> Vec<f64> { grid.iter().zip(other.explained(&grid)).map(|(seen, explained)| seen - explained).collect() };
         return Ok(vec![first.learned(&beside(&second), start, step), second.learned(&beside(&first), start, step)]);
     }
-    match one.filter(|one| one.worth() >= CONFIDENCE_MIN && one.jitter <= JITTER_MAX) {
-        Some(one) => Ok(vec![one.learned(&grid, start, step)]),
+    match one {
         None => Err(Aperiodic::NoPeak { confidence: candidates.highest }),
+        Some(one) if one.starts.len() <= ITERATIONS_MIN => Err(Aperiodic::TooFew { iterations: one.starts.len() - 1 }),
+        Some(one) if one.jitter > JITTER_MAX => Err(Aperiodic::Uneven { jitter: one.jitter }),
+        Some(one) if one.worth() < CONFIDENCE_MIN || one.missing(&grid) > MISSING_MAX => {
+            Err(Aperiodic::Unexplained { confidence: one.confidence })
+        }
+        Some(one) => Ok(vec![one.learned(&grid, start, step)]),
     }
 }
 
@@ -301,25 +315,32 @@ fn track(grid: &[f64], lag: usize) -> Option<Found> {
     }
     let starts: Vec<usize> = starts.iter().map(|start| start * coarse).collect();
     let starts = if coarse > 1 { refined(grid, &starts, coarse) } else { starts };
+    // The first and the last begin where a whole picture still fits, and so may be pushed together.
+    let starts = if starts.len() > ENDS_KEPT { starts[1..starts.len() - 1].to_vec() } else { starts };
     if starts.len() < PERIODS_MIN {
         return None;
     }
     let lengths: Vec<f64> = starts.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
-    let period = slope(&starts);
+    let period = mean_distance(&starts);
     let variance = lengths.iter().map(|length| (length - period) * (length - period)).sum::<f64>() / lengths.len() as f64;
     let mut found = Found { period, jitter: variance.sqrt() / period, confidence: 0.0, starts };
     found.confidence = found.explains(grid);
     Some(found)
 }
 
-/// The line through all starts, by least squares: where jitter adds up it is as good as the mean length, and much better where it does not.
-fn slope(starts: &[usize]) -> f64 {
+/// The mean distance of starts: from the first to the last where jitter adds up, and by a line through all (least squares) where starts
+/// stay near one, because the two at the ends are then no better than any others.
+fn mean_distance(starts: &[usize]) -> f64 {
     let n = starts.len() as f64;
     let middle = (n - 1.0) / 2.0;
     let mean = starts.iter().map(|start| *start as f64).sum::<f64>() / n;
-    let of = |(at, start): (usize, &usize)| (at as f64 - middle) * (*start as f64 - mean);
-    let squares = n * (n * n - 1.0) / 12.0;
-    starts.iter().enumerate().map(of).sum::<f64>() / squares
+    let beside = |(at, start): (usize, &usize)| (at as f64 - middle, *start as f64 - mean);
+    let slope = starts.iter().enumerate().map(beside).map(|(at, start)| at * start).sum::<f64>() / (n * (n * n - 1.0) / 12.0);
+    let off = starts.iter().enumerate().map(beside).map(|(at, start)| (start - slope * at) * (start - slope * at)).sum::<f64>() / n;
+    let ends = (starts[starts.len() - 1] - starts[0]) as f64 / (n - 1.0);
+    let varies = starts.windows(2).map(|pair| (pair[1] - pair[0]) as f64 - ends).map(|off| off * off).sum::<f64>() / (n - 1.0);
+    // On a beat, distances vary by twice what starts are off; where jitter adds up, starts are off by many times as much.
+    if off < varies { slope } else { ends }
 }
 
 /// Starts within their coarse steps: where the picture of all fits each one best.
@@ -441,6 +462,19 @@ impl Found {
         let power: f64 = seen.iter().map(|value| (value - mean) * (value - mean)).sum();
         let left: f64 = seen.iter().zip(explained).map(|(a, b)| (a - b) * (a - b)).sum();
         if power > 0.0 { (1.0 - left / power).clamp(0.0, 1.0) } else { 0.0 }
+    }
+
+    /// The share of iterations that do not look like the others.
+    fn missing(&self, grid: &[f64]) -> f64 {
+        let levels = self.levels(grid);
+        let mean = levels.iter().sum::<f64>() / levels.len().max(1) as f64;
+        let is_none = |pair: &&[usize]| {
+            let seen = &grid[pair[0]..pair[1]];
+            let left: f64 = seen.iter().zip(&levels).map(|(a, b)| (a - b) * (a - b)).sum();
+            let power: f64 = levels.iter().zip(seen).map(|(level, _)| (level - mean) * (level - mean)).sum();
+            left > (1.0 - LOOKS_LIKE) * power
+        };
+        self.starts.windows(2).filter(is_none).count() as f64 / (self.starts.len() - 1).max(1) as f64
     }
 
     /// The share of a grid's power that is explained.

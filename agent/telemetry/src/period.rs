@@ -57,6 +57,21 @@ pub enum Aperiodic {
     },
     /// Nothing varies: silent, or busy throughout.
     Constant,
+    /// Iterations were found, and too few to tell them from chance.
+    TooFew {
+        /// How many.
+        iterations: usize,
+    },
+    /// What repeats explains too little of what was carried.
+    Unexplained {
+        /// The share that it explains.
+        confidence: f64,
+    },
+    /// What repeats does so at distances that vary too much.
+    Uneven {
+        /// Standard deviation of the distances over their mean.
+        jitter: f64,
+    },
     /// The rate varies without repeating itself.
     NoPeak {
         /// Highest autocorrelation at any lag that was tried.
@@ -68,6 +83,9 @@ impl core::fmt::Display for Aperiodic {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::TooShort { steps } => write!(f, "{steps} steps are too few for {PERIODS_MIN} periods"),
+            Self::TooFew { iterations } => write!(f, "{iterations} iterations are too few to be told from chance"),
+            Self::Unexplained { confidence } => write!(f, "what repeats explains {:.0} % of what was carried", confidence * 100.0),
+            Self::Uneven { jitter } => write!(f, "what repeats does so at distances that vary by {:.0} %", jitter * 100.0),
             Self::Constant => write!(f, "the rate does not vary"),
             Self::NoPeak { confidence } => write!(f, "no lag repeats more than {confidence:.2} of the signal; {CONFIDENCE_MIN} is wanted"),
         }

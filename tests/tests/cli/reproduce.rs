@@ -122,7 +122,7 @@ fn a_round_of_sia_is_solved() {
     assert_eq!(answer["assignment"], serde_json::json!([0, 3, 0]));
     let solve = |document: &str| antiphase_reading(&["reproduce", "sia", "--ilp", "-"], document.as_bytes());
     // The largest sum: a has 1.0, b 1.0, c is pinned.
-    let largest = changed(&document("round.json"), "minimise", "maximise").replace("1.1", "-1.1");
+    let largest = changed(&document("round.json"), "minimise", " MAXIMISE").replace("1.1", "-1.1");
     assert!((solve(&largest).json()["objective"].as_f64().expect("a number") - 3.0).abs() < 1e-9);
     let told = changed(&document("round.json"), "\"sense\"", "\"optimum\": {\"objective\": 2.21}, \"sense\"");
     assert_eq!(solve(&told).code, Some(1));
@@ -139,6 +139,12 @@ fn rounds_that_are_none_are_refused() {
         ("too large a capacity", with("[4, 2]", "[4, 20000]")),
         ("an unknown type", with("\"old\", \"nodes\": 1, \"gpus\": 1", "\"odd\", \"nodes\": 1, \"gpus\": 1")),
         ("a type twice", with("[\"old\", \"new\"]", "[\"old\", \"old\"]")),
+        (
+            "too many types",
+            with("[\"old\", \"new\"]", &format!("{:?}", (0..256).map(|i| i.to_string()).collect::<Vec<_>>()))
+                .replace("[4, 2]", &format!("{:?}", [1; 256])),
+        ),
+        ("neither least nor largest", with("minimise", "optimise")),
         ("a cost is missing", with("[1.0, 0.4, 0.7, 0.5]", "[1.0, 0.4, 0.7]")),
         ("a cost that is too large", with("0.7", "1e300")),
         ("a cost that is a word", with("0.7", "\"much\"")),

@@ -12,6 +12,8 @@ pub(super) type Rest = [i64; KINDS_MAX];
 
 /// Most rounds, each of which finds a better answer: far more than were seen to be needed.
 const ROUNDS_MAX: usize = 1_000;
+/// Changes and pairs of them that are looked at from one start: a second.
+const WORK_MAX: u64 = 1 << 27;
 /// Items that are kept for each change: one that changes already cannot change once more.
 const KEPT: usize = 2;
 
@@ -37,6 +39,8 @@ pub(super) struct Choices<'a> {
     pub(super) chosen: Vec<u32>,
     pub(super) rest: Rest,
     regret: f64,
+    /// What may still be looked at.
+    work: u64,
 }
 
 impl<'a> Choices<'a> {
@@ -48,7 +52,7 @@ impl<'a> Choices<'a> {
         }
         let regret = chosen.iter().zip(regrets).map(|(way, of)| of[*way as usize]).sum();
         let missing = 2.0 * (ways.spread() + prices.iter().copied().fold(0.0, f64::max)) + 1.0;
-        Self { ways, prices, regrets, missing, chosen, rest, regret }
+        Self { ways, prices, regrets, missing, chosen, rest, regret, work: WORK_MAX }
     }
 
     /// The distance from the bound, where nothing is missing.
@@ -65,6 +69,7 @@ impl<'a> Choices<'a> {
     pub(super) fn improve(&mut self) {
         for _ in 0..ROUNDS_MAX {
             let now = self.regret + self.of_rest(&self.rest);
+            self.work = self.work.saturating_sub(self.ways.len() as u64);
             let changes = self.changes(now);
             let Some((first, second)) = self.best(&changes, now) else { return };
             self.make(first);
@@ -96,7 +101,7 @@ impl<'a> Choices<'a> {
     }
 
     /// One change, or two, that make the answer better than `now`, and none more so.
-    fn best(&self, changes: &[(Units, Vec<Change>)], now: f64) -> Option<(Change, Option<Change>)> {
+    fn best(&mut self, changes: &[(Units, Vec<Change>)], now: f64) -> Option<(Change, Option<Change>)> {
         let mut best = (now - EQUAL, None);
         // What a change wins at most is what the others grow by at least.
         let least = changes.first().map_or(0.0, |(_, change)| change[0].grows);
@@ -110,7 +115,12 @@ impl<'a> Choices<'a> {
             if alone < best.0 {
                 best = (alone, Some((first, None)));
             }
+            // What was found so far is better than nothing, where looking further takes too long.
+            if self.work == 0 {
+                break;
+            }
             for (others, of) in &changes[at..] {
+                self.work = self.work.saturating_sub(1);
                 if self.regret + first.grows + of[0].grows >= best.0 {
                     break;
                 }

@@ -22,7 +22,7 @@ pub const KINDS_MAX: usize = 8;
 /// Most units of a kind: a number of 16 bits holds twice as many, and a sign.
 pub const UNITS_MAX: u32 = 1 << 14;
 /// Most choices of all items together: each is looked at some hundred times.
-pub const CHOICES_MAX: usize = 1 << 22;
+pub const CHOICES_MAX: usize = 1 << 20;
 /// Largest amount of a cost: sums of all costs are then exact to a millionth.
 pub const COST_MAX: f64 = 1e6;
 /// Sums that are listed before the best known answer is returned without a proof: some seconds.
@@ -32,6 +32,8 @@ pub const SUMS_MAX: u64 = 200_000_000;
 const EQUAL: f64 = 1e-9;
 /// Schedulers round costs to this, and then an optimum is a multiple of it.
 const GRID: f64 = 0.01;
+/// How far a cost may be from a multiple of the grid, in steps of it: what rounding leaves.
+const ON_GRID: f64 = 1e-9;
 /// How exact a sum of floats is, as a share of what is summed.
 const SUM_EXACT: f64 = 1e-14;
 /// The first distance from the bound within which answers are listed, as a share of the spread of costs.
@@ -178,7 +180,7 @@ impl Problem {
     /// Whether all costs are multiples of [`GRID`].
     fn has_grid(&self) -> bool {
         let mut costs = self.items.iter().flat_map(|item| item.choices.iter().map(|choice| choice.cost).chain(item.nothing));
-        costs.all(|cost| libm::fabs(cost / GRID - libm::round(cost / GRID)) < 1e-6)
+        costs.all(|cost| libm::fabs(cost / GRID - libm::round(cost / GRID)) < ON_GRID)
     }
 }
 

@@ -13,6 +13,9 @@ const ACCURACY: f64 = 1e-9;
 /// Most evaluations, for each pair of kinds: the volume shrinks by a constant factor that depends on the kinds only.
 const EVALUATIONS_PER_PAIR: usize = 160;
 
+/// Ways that are looked at for one set of prices: a second or two. With fewer evaluations the bound is lower, and still one.
+const WORK_MAX: usize = 1 << 30;
+
 /// Prices, and what they say.
 #[derive(Clone, Debug)]
 pub(super) struct Prices {
@@ -61,7 +64,7 @@ impl Prices {
         let zero = vec![0.0; kinds];
         let mut best = Self { bound: evaluate(ways, &padded, &zero, &mut beyond), of: zero, accuracy: f64::INFINITY };
         let accuracy = spread * ACCURACY;
-        for _ in 0..EVALUATIONS_PER_PAIR * kinds * kinds {
+        for _ in 0..(EVALUATIONS_PER_PAIR * kinds * kinds).min(WORK_MAX / ways.len().max(1)) {
             // Where a price is below zero, the cut is that of the price; else it is that of the slope.
             let (slope, deep) = match at.iter().position(|price| *price < 0.0) {
                 Some(kind) => {

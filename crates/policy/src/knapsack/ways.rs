@@ -61,6 +61,11 @@ impl Ways {
         Some(Self { all, starts })
     }
 
+    /// How many there are in all.
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
     pub(super) fn items(&self) -> usize {
         self.starts.len() - 1
     }

@@ -21,6 +21,9 @@ const READINGS_MAX: usize = 1 << 22;
 /// Readings that are looked at, the last ones: two minutes at a millisecond. Looking for two jobs in so many takes some seconds.
 const LOOKED_AT: usize = 1 << 17;
 
+/// Where a counter of 32 bits begins anew.
+const WRAP: u64 = 1 << 32;
+
 const EXAMPLES: &str = "\
 EXAMPLES
   Learn from a recording of a port, with the readings as the kernel gave them:
@@ -102,9 +105,7 @@ pub(super) fn run(args: &LearnArgs) -> Result<String, CliError> {
     let all = read(&args.file, &text)?;
     let readings = &all[all.len().saturating_sub(LOOKED_AT)..];
     let step = step(readings);
-    let total =
-        |direction: usize| readings.windows(2).map(|pair| pair[1].bytes[direction].saturating_sub(pair[0].bytes[direction])).sum::<u64>();
-    let busier = if total(1) > total(0) { Direction::Rx } else { Direction::Tx };
+    let busier = if carried(readings, 1) > carried(readings, 0) { Direction::Rx } else { Direction::Tx };
     let direction = args.direction.unwrap_or(busier);
     let (series, resets) = longest(readings, direction);
     let (why, jobs) = match learn_jobs(&series, step) {
@@ -154,6 +155,12 @@ fn read(file: &Path, text: &str) -> Result<Vec<Reading>, CliError> {
     Ok(readings)
 }
 
+/// What was carried in a direction, but for the largest step: one jump of a counter is no traffic.
+fn carried(readings: &[Reading], direction: usize) -> u128 {
+    let steps = || readings.windows(2).map(|pair| u128::from(pair[1].bytes[direction].saturating_sub(pair[0].bytes[direction])));
+    steps().sum::<u128>() - steps().max().unwrap_or(0)
+}
+
 /// The middle of the distances between readings.
 fn step(readings: &[Reading]) -> Nanos {
     let mut distances: Vec<u64> = readings.windows(2).map(|pair| pair[1].at.0 - pair[0].at.0).collect();
@@ -161,13 +168,23 @@ fn step(readings: &[Reading]) -> Nanos {
     Nanos(distances[distances.len() / 2])
 }
 
-/// The longest stretch in which the counter did not go back, and how often it did.
+/// The longest stretch in which the counter did not go back, and how often it did; a wrap of a counter of 32 bits is none.
 fn longest(readings: &[Reading], direction: Direction) -> (Series, usize) {
-    let bytes = |reading: &Reading| reading.bytes[direction as usize];
-    let stretches = || readings.chunk_by(|before, after| bytes(before) <= bytes(after));
+    // A counter of 32 bits that falls has wrapped; a wider one was set back.
+    let narrow = readings.iter().all(|reading| reading.bytes[direction as usize] < WRAP);
+    let (mut wraps, mut before) = (0, 0);
+    let mut whole: Vec<(NodeTime, u64)> = Vec::with_capacity(readings.len());
+    for reading in readings {
+        let bytes = reading.bytes[direction as usize];
+        wraps += u64::from(narrow && bytes < before);
+        before = bytes;
+        // There are far fewer readings than wraps that fit.
+        whole.push((reading.at, bytes + wraps * WRAP));
+    }
+    let stretches = || whole.chunk_by(|before, after| before.1 <= after.1);
     let longest = stretches().max_by_key(|stretch| stretch.len()).unwrap_or_default();
     let mut series = Series::keeping(longest.len());
-    longest.iter().for_each(|reading| series.push(reading.at, Some(bytes(reading))));
+    longest.iter().for_each(|(at, bytes)| series.push(*at, Some(*bytes)));
     (series, stretches().count() - 1)
 }
 

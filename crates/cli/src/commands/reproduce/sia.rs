@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 
 use clap::Args;
-use policy::knapsack::{Choice, Item, Problem, SUMS_MAX, Solution, solve};
+use policy::knapsack::{Choice, Item, KINDS_MAX, Problem, SUMS_MAX, Solution, solve};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -25,7 +25,7 @@ EXAMPLES
     configs      list of {gpu_type, gpus}
     cost         per job: what each configuration costs
     lambda_n     what a job without a configuration costs
-    sense        begins with max where the sum of costs is to be largest; else it is to be least
+    sense        begins with min, also where it is missing, or with max: whether the sum of costs is to be least or largest
     forced       list of [job, configuration]: pinned jobs
     optimum      {objective}: what somebody else found
   Exit code 1 when the objective differs from that of the file by more than a millionth.";
@@ -99,13 +99,24 @@ pub(super) fn run(args: &SiaArgs) -> Result<ExitCode, CliError> {
 impl Document {
     /// -1 where the sum is to be largest.
     fn sign(&self) -> f64 {
-        if self.sense.starts_with("max") { -1.0 } else { 1.0 }
+        if self.sense.trim().to_ascii_lowercase().starts_with("max") { -1.0 } else { 1.0 }
+    }
+
+    fn has_sense(&self) -> bool {
+        let sense = self.sense.trim().to_ascii_lowercase();
+        sense.is_empty() || ["min", "max"].iter().any(|known| sense.starts_with(known))
     }
 
     fn problem(&self) -> Result<Problem, String> {
         let (types, capacities) = (self.gpu_types.len(), self.capacity.len());
         if types != capacities {
             return Err(format!("capacity: {capacities} numbers for {types} GPU types"));
+        }
+        if types > KINDS_MAX {
+            return Err(format!("gpu_types: {types} GPU types; at most {KINDS_MAX}"));
+        }
+        if !self.has_sense() {
+            return Err(format!("sense: {:?} begins with neither min nor max", self.sense));
         }
         let mut kinds: BTreeMap<&str, u8> = BTreeMap::new();
         for (name, kind) in self.gpu_types.iter().zip(0..) {
