@@ -325,7 +325,8 @@ fn an_infeasible_decision_is_named_and_nothing_of_it_is_done() {
         let run = |job: usize| Run { job: job as u32, group: job as u32, iteration_s: 1.0, restart_s: 0.0 };
         Decision { runs: (0..jobs.len()).map(run).collect(), places: place.into_iter().collect(), ..Decision::default() }
     }
-    let scripts: [(fn(&[Job]) -> Decision, &str); 5] = [
+    type Script = fn(&[Job]) -> Decision;
+    let scripts: [(Script, &str); 5] = [
         // Two jobs of 4 GPUs on one host of 4.
         (|jobs| runs(jobs, None), "the cluster has 4 GPUs and gives 8"),
         (|jobs| runs(jobs, Some(Place { group: 0, host: 7, gpus: 4 })), "host 7 has 0 GPUs and gives 4"),
