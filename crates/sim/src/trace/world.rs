@@ -81,6 +81,9 @@ struct World<'a> {
     now_s: f64,
     decision: Decision,
     before: Decision,
+    /// What the scheduler said now and the last time, before anybody was placed.
+    said: Decision,
+    said_before: Decision,
     /// What is left of each job's restart.
     restarting_s: Vec<f64>,
     /// The next ends: when, and whose.
@@ -127,6 +130,8 @@ impl<'a> World<'a> {
             now_s: 0.0,
             decision: Decision::default(),
             before: Decision::default(),
+            said: Decision::default(),
+            said_before: Decision::default(),
             restarting_s: alloc::vec![0.0; n],
             end_s: f64::INFINITY,
             ending: Vec::new(),
@@ -201,13 +206,33 @@ impl<'a> World<'a> {
     }
 
     fn decide(&mut self) -> Result<(), TraceError> {
+        core::mem::swap(&mut self.said, &mut self.said_before);
+        self.scheduler.decide(self.now_s, &self.jobs, &mut self.said);
+        if !self.changes_nothing() {
+            self.carry_out()?;
+        }
+        self.decisions += 1;
+        self.change_s = self.scheduler.next_change_s(self.now_s, &self.jobs);
+        Ok(())
+    }
+
+    /// Whether the scheduler said what it said the last time, and nobody pays for that: then everything stays as it is. Under leases that is most
+    /// of what a scheduler says. A job that ended since was in what was said then.
+    fn changes_nothing(&self) -> bool {
+        let (said, before) = (&self.said, &self.said_before);
+        // Where the placer says who stands where, the scheduler's own places are not asked for.
+        let placed_alike = || self.placer.is_some() && !said.groups_share || said.places == before.places;
+        let free = self.setup.timing == Timing::Paper;
+        free && self.decisions > 0 && said.groups_share == before.groups_share && said.runs == before.runs && placed_alike()
+    }
+
+    fn carry_out(&mut self) -> Result<(), TraceError> {
         core::mem::swap(&mut self.decision, &mut self.before);
-        self.scheduler.decide(self.now_s, &self.jobs, &mut self.decision);
+        self.decision.clone_from(&self.said);
         let now_s = self.now_s;
         let infeasible = |source| TraceError::Infeasible { now_s, source };
         self.decision.check(self.setup.cluster, &self.jobs).map_err(infeasible)?;
         self.place()?;
-        self.decisions += 1;
         match self.setup.timing {
             Timing::Artifact => self.decision.runs.iter().for_each(|run| self.restarting_s[run.job as usize] = run.restart_s),
             Timing::Paper => self.restart_the_changed(),
@@ -221,7 +246,6 @@ impl<'a> World<'a> {
         }
         let stopped = self.before.runs.iter().filter(|run| !self.jobs[run.job as usize].running).count();
         self.preemptions += stopped as u64;
-        self.change_s = self.scheduler.next_change_s(self.now_s, &self.jobs);
         match &mut self.network {
             Some(network) => network.refresh(self.trace, &self.jobs, &mut self.decision).map_err(refused(self.now_s)),
             None => Ok(()),
