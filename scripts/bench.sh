@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints the numbers of docs/promises.md: the solver alone, whole plans, then the gate, the agent and the service.
+# Prints the numbers of docs/promises.md: the solver alone, whole plans, a month of jobs, then the gate, the agent and the service.
 # Compare numbers of one run with each other; other programs on the machine change them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -8,6 +8,7 @@ cargo bench --package antiphase-circle
 cargo run --release --package antiphase-policy --example plan_bench
 cargo run --release --package antiphase-policy --example schedule_bench
 cargo run --release --package antiphase-policy --example knapsack_bench
+cargo run --release --package antiphase-sim --example fabric_bench
 cargo bench --package antiphase-gate
 cargo run --release --package antiphase-gate --example wake
 cargo run --release --package antiphase-agent --example cost

@@ -40,6 +40,7 @@ fn main() {
             println!("{n:>6} {name:>8} {:>10.2} {:>10.2}", of(Timing::Artifact), of(Timing::Paper));
         }
     }
+    large();
 }
 
 /// The median of three runs, in milliseconds.
@@ -83,47 +84,118 @@ fn of_models(n: usize) -> Weights {
     })
 }
 
-/// How many run after the first decision over `n` jobs; `sizes` are parts of a hundred with 1, 2, 4 and 8 GPUs.
+/// How many run after the first decision over `n` jobs of Muri on 64 GPUs; `sizes` are parts of a hundred with 1, 2, 4 and 8 GPUs.
 fn decision(n: usize, sizes: [u32; 4], timing: Timing) -> usize {
-    let mut rng = ChaCha8Rng::seed_from_u64(SEED);
-    let (mut profiles, mut jobs) = (Vec::<Profile>::new(), Vec::new());
-    for _ in 0..n {
-        let mut part = rng.next_u32() % 100;
-        let class = sizes
-            .iter()
-            .position(|size| {
-                part < *size || {
-                    part -= size;
-                    false
-                }
-            })
-            .unwrap_or(0);
-        let gpus = 1 << class;
-        let profile = MODELS[rng.next_u32() as usize % MODELS.len()].profile(gpus).expect("a size that was measured");
-        let known = profiles.iter().position(|p| *p == profile).unwrap_or_else(|| {
-            profiles.push(profile);
-            profiles.len() - 1
-        });
-        let (alone_s, left) = (timing.alone_s(profile.iteration_s), f64::from(rng.next_u32() % 1_000_000 + 1));
-        let (running, started, opportunistic) = (false, false, false);
-        let declared_s = alone_s * left;
-        jobs.push(Job {
-            gpus,
-            profile: known as u16,
-            opportunistic,
-            submitted_s: 0.0,
-            declared_s,
-            alone_s,
-            left,
-            ran_s: 0.0,
-            running,
-            started,
-        });
+    let cluster = Cluster { hosts: 8, gpus_per_host: 8 };
+    Round::new(n, &sizes, cluster, Rule::Muri(MuriOptions::default()), timing).decide(0.0)
+}
+
+/// A cluster to which all jobs came at once.
+struct Round {
+    jobs: Vec<Job>,
+    scheduler: Scheduler,
+    out: Decision,
+}
+
+impl Round {
+    /// `sizes` are weights of 1, 2, 4, ... GPUs.
+    fn new(n: usize, sizes: &[u32], cluster: Cluster, rule: Rule, timing: Timing) -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(SEED);
+        let (mut profiles, mut jobs) = (Vec::<Profile>::new(), Vec::new());
+        let whole: u32 = sizes.iter().sum();
+        for _ in 0..n {
+            let mut part = rng.next_u32() % whole;
+            let class = sizes
+                .iter()
+                .position(|size| {
+                    part < *size || {
+                        part -= size;
+                        false
+                    }
+                })
+                .unwrap_or(0);
+            let gpus = 1 << class;
+            let profile = MODELS[rng.next_u32() as usize % MODELS.len()].profile(gpus).expect("a size that was measured");
+            let known = profiles.iter().position(|p| *p == profile).unwrap_or_else(|| {
+                profiles.push(profile);
+                profiles.len() - 1
+            });
+            let (alone_s, left) = (timing.alone_s(profile.iteration_s), f64::from(rng.next_u32() % 1_000_000 + 1));
+            jobs.push(Job {
+                gpus,
+                profile: known as u16,
+                opportunistic: false,
+                submitted_s: 0.0,
+                declared_s: alone_s * left,
+                alone_s,
+                left,
+                ran_s: 0.0,
+                running: false,
+                started: false,
+            });
+        }
+        let settings = Settings { timing, profiles, explain: false };
+        let mut scheduler = Scheduler::new(rule, cluster, settings);
+        (0..n as u32).for_each(|job| scheduler.arrive(job));
+        Self { jobs, scheduler, out: Decision::default() }
     }
-    let settings = Settings { timing, profiles, explain: false };
-    let mut scheduler = Scheduler::new(Rule::Muri(MuriOptions::default()), Cluster { hosts: 8, gpus_per_host: 8 }, settings);
-    (0..n as u32).for_each(|job| scheduler.arrive(job));
-    let mut out = Decision::default();
-    scheduler.decide(0.0, &jobs, &mut out);
-    out.runs.len()
+
+    /// Decides, and says how many run.
+    fn decide(&mut self, now_s: f64) -> usize {
+        self.scheduler.decide(now_s, &self.jobs, &mut self.out);
+        self.out.runs.len()
+    }
+
+    /// Time passes in which those ran who were to, one in a hundred ended, and as many came again.
+    fn pass(&mut self, seconds: f64) {
+        self.jobs.iter_mut().for_each(|job| job.running = false);
+        for run in &self.out.runs {
+            let job = &mut self.jobs[run.job as usize];
+            (job.running, job.started, job.ran_s) = (true, true, job.ran_s + seconds);
+            job.left = (job.left - seconds / run.iteration_s).max(1.0);
+        }
+        let ended: Vec<u32> = self.out.runs.iter().map(|run| run.job).step_by(100).collect();
+        for job in ended {
+            self.jobs[job as usize].running = false;
+            self.scheduler.leave(job, &self.jobs);
+            let again = &mut self.jobs[job as usize];
+            (again.started, again.ran_s, again.submitted_s) = (false, 0.0, seconds);
+            self.scheduler.arrive(job);
+        }
+    }
+}
+
+/// Time that this thread had on a core, in milliseconds; 0 where the kernel does not tell.
+fn cpu_ms() -> f64 {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    told.split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(0.0) / 1e6
+}
+
+/// Rounds of every policy on a cluster of 100,000 GPUs to which 10,000 jobs came, many more than it holds.
+fn large() {
+    println!("\na round over 10,000 jobs, 12,500 hosts of 8 GPUs; ms of a core, of which Linux tells");
+    println!("{:>12} {:>10} {:>10} {:>10} {:>8}", "policy", "jobs", "first", "next", "run");
+    let muri = MuriOptions::default();
+    let rules = [
+        ("srtf", Rule::Srtf),
+        ("srsf", Rule::Srsf),
+        ("tiresias", Rule::Tiresias),
+        ("antman", Rule::AntMan),
+        ("themis", Rule::Themis),
+        ("gandiva", Rule::Gandiva),
+        ("muri-s", Rule::Muri(muri)),
+        ("muri-l", Rule::Muri(MuriOptions { durations_known: false, ..muri })),
+    ];
+    for (jobs, sizes) in [("as trace 2", [2_335, 171, 937, 1_825, 424, 63]), ("large", [0, 0, 0, 40, 30, 30])] {
+        for (name, rule) in rules {
+            let mut round = Round::new(10_000, &sizes, Cluster { hosts: 12_500, gpus_per_host: 8 }, rule, Timing::Paper);
+            let begun = cpu_ms();
+            round.decide(0.0);
+            let first = cpu_ms() - begun;
+            round.pass(1_200.0);
+            let begun = cpu_ms();
+            let run = round.decide(1_200.0);
+            println!("{name:>12} {jobs:>10} {first:>10.1} {:>10.1} {run:>8}", cpu_ms() - begun);
+        }
+    }
 }

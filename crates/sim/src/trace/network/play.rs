@@ -18,6 +18,7 @@ use plan::{
     turns::{Arbitrated, Objective, TRIED_RANKING},
 };
 use policy::schedule::JobIndex;
+use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use state::{
     Slot,
     turns::{TurnGroup, TurnJob},
@@ -30,6 +31,11 @@ use super::{NetworkControl, paper::Paper, sender::Sender};
 
 /// How often a component is played, with other begins: free jobs of equal periods stay as far apart as they began, so each play is one draw.
 const PLAYS: u64 = 12;
+/// Jobs of a component up to which it is played that often. Of a larger one there are so many more others, each with jobs that it shares with this one, because
+/// whoever of its jobs comes or goes makes another; so each of its jobs is seen often enough with fewer plays, and a play takes longer.
+const PLAYED_FULLY: u64 = 16;
+/// The fewest plays of a component: of one play, jobs of equal periods would say only how they happened to begin.
+const PLAYS_MIN: u64 = 2;
 /// Iterations of each job before any is counted: turns and slots settle within a few.
 const WARM_UP: u64 = 6;
 /// Iterations of each job that are counted in a play.
@@ -102,8 +108,9 @@ impl Play<'_> {
         let iterations = iterations(self.alone);
         if iterations >= ITERATIONS_MIN {
             let control = self.control()?;
-            for play in 0..PLAYS {
-                let report = self.once(play, iterations, &control)?;
+            // In order of play, on however many cores.
+            let reports = (0..plays(jobs.len())).into_par_iter().map(|play| self.once(play, iterations, &control));
+            for report in reports.collect::<Result<Vec<_>, String>>()? {
                 for ((job, ratios), alone) in report.jobs.iter().zip(&mut ratios).zip(self.alone) {
                     let counted = &job.records[job.records.partition_point(|r| r.start < report.from)..];
                     count += counted.len() as u64;
@@ -191,6 +198,11 @@ impl Play<'_> {
     }
 }
 
+/// How often a component of so many jobs is played.
+fn plays(jobs: usize) -> u64 {
+    (PLAYS * PLAYED_FULLY / (jobs as u64).max(1)).clamp(PLAYS_MIN, PLAYS)
+}
+
 /// Leaves at most [`KEPT`] of sorted values, evenly spread, the first and the last among them.
 fn thin_out(values: &mut Vec<f32>) {
     let last = values.len().saturating_sub(1);
@@ -267,4 +279,14 @@ pub(super) fn sim_job(at: usize, sender: &Sender) -> SimJob {
 /// Jobs are named by their place, because what is remembered holds for others of equal content.
 fn name(at: usize) -> String {
     (at as JobIndex).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_components_are_played_less_often_and_never_once() {
+        assert_eq!([0, 1, 2, 16, 17, 32, 64, 96, 10_000].map(plays), [12, 12, 12, 12, 11, 6, 3, 2, 2]);
+    }
 }
