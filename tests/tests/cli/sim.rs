@@ -117,6 +117,86 @@ fn policies_are_compared_with_the_first() {
 }
 
 #[test]
+fn what_happens_to_jobs_is_written_and_drawn() {
+    let scratch = crate::scratch::Scratch::new("sim-events");
+    let (events, report) = (scratch.path("events.jsonl"), scratch.path("report.html"));
+    let arguments = ["sim", "run", "--trace", "trace.csv", "--nodes", "1", "--policy", "srtf", "--events", &events, "--report", &report];
+    antiphase(&arguments).ok();
+    let text = std::fs::read_to_string(&events).expect("events");
+    // As computed above: the short one stops the long one at 100 s and ends 11.09 s later, the long one at 223.09 s.
+    let expected = [
+        r#"{"at_s":0.0,"job":"long","event":"arrive"}"#,
+        r#"{"at_s":0.0,"job":"long","event":"start","hosts":[{"number":0,"gpus":8}]}"#,
+        r#"{"at_s":100.0,"job":"short","event":"arrive"}"#,
+        r#"{"at_s":100.0,"job":"long","event":"stop"}"#,
+        r#"{"at_s":100.0,"job":"short","event":"start","hosts":[{"number":0,"gpus":8}]}"#,
+        r#"{"at_s":111.09,"job":"short","event":"end"}"#,
+        r#"{"at_s":111.09,"job":"long","event":"start","hosts":[{"number":0,"gpus":8}]}"#,
+    ];
+    assert_eq!(text.lines().take(7).collect::<Vec<_>>(), expected);
+    let last: Value = serde_json::from_str(text.lines().nth(7).expect("an end")).expect("JSON");
+    assert!((last["at_s"].as_f64().expect("a number") - 223.09).abs() < 1e-6 && text.lines().count() == 8, "{last}");
+    let page = std::fs::read_to_string(&report).expect("a report");
+    for heading in ["Completion times", "Finish-time fairness", "Utilisation", "GPUs by job"] {
+        assert!(page.contains(&format!("<h2>{heading}</h2>")), "{heading}");
+    }
+    assert!(page.contains("host 0 gpu 7") && !page.contains("<script"), "the page loads nothing");
+    // The same run writes the same bytes.
+    antiphase(&arguments).ok();
+    assert_eq!((std::fs::read_to_string(&events).ok(), std::fs::read_to_string(&report).ok()), (Some(text), Some(page)));
+}
+
+#[test]
+fn on_a_fabric_the_report_has_iterations_and_links() {
+    let scratch = crate::scratch::Scratch::new("sim-report");
+    let (events, report) = (scratch.path("events.jsonl"), scratch.path("report.html"));
+    on_fabric(&["--events", &events, "--report", &report]);
+    let page = std::fs::read_to_string(&report).expect("a report");
+    assert!(page.contains("Iterations on the fabric") && page.contains("The busiest links") && page.contains("control free"));
+    assert!(std::fs::read_to_string(&events).is_ok_and(|text| text.contains(r#"{"number":0,"name":"h1","gpus":1}"#)));
+}
+
+#[test]
+fn a_sweep_plays_every_combination_in_order() {
+    let scratch = crate::scratch::Scratch::new("sim-sweep");
+    let fabric = scratch.file("fabric.yaml", antiphase(&["fabric", "generate", "cassini24"]).ok());
+    let lines = scratch.path("runs.jsonl");
+    let grid = ["--policies", "srtf,themis", "--rankers", "none,random", "--controls", "free,turns", "--seeds", "2"];
+    let arguments = [&["sim", "sweep", "--trace", "trace.csv", "--gpus-per-node", "1", "--fabric", &fabric], &grid[..]].concat();
+    let table = antiphase(&[&arguments[..], &["--lines", &lines]].concat());
+    // A heading, eight combinations, and what the numbers are.
+    assert_eq!(table.ok().lines().count(), 10, "{}", table.stdout);
+    assert!(table.stdout.lines().nth(1).is_some_and(|row| row.contains("srtf") && row.contains('±')), "{}", table.stdout);
+    let text = std::fs::read_to_string(&lines).expect("lines");
+    let runs: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let word = |run: &Value, key: &str| run[key].as_str().expect("a word").to_owned();
+    let of = |run: &Value| (word(run, "policy"), word(run, "ranker"), word(run, "control"), run["seed"].as_u64().expect("a seed"));
+    let mut expected = Vec::new();
+    for policy in ["srtf", "themis"] {
+        for ranker in ["none", "random"] {
+            for control in ["free", "turns"] {
+                expected.extend([1, 2].map(|seed| (policy.to_owned(), ranker.to_owned(), control.to_owned(), seed)));
+            }
+        }
+    }
+    assert_eq!(runs.iter().map(of).collect::<Vec<_>>(), expected);
+    // A run of the grid is the run that is asked for alone, and on any number of cores the same bytes come.
+    let alone = on_fabric(&["--ranker", "random", "--control", "turns", "--seed", "2"]);
+    assert_eq!((&alone["avg_jct_s"], &alone["iteration_mean"]), (&runs[7]["avg_jct_s"], &runs[7]["iteration_mean"]));
+    let to_stdout = antiphase(&[&arguments[..], &["--lines", "-"]].concat());
+    assert_eq!(to_stdout.ok(), text);
+}
+
+#[test]
+fn a_sweep_in_which_nothing_is_drawn_has_one_seed() {
+    let line = refused(&["sim", "sweep", "--trace", "trace.csv", "--policies", "srtf", "--seeds", "3"], b"");
+    assert_eq!(line, "--seeds: without --fabric nothing is drawn");
+    let sweep = antiphase(&["sim", "sweep", "--trace", "trace.csv", "--nodes", "1", "--policies", "srtf,srsf", "-o", "json"]).json();
+    assert_eq!((&sweep["schema"], sweep["rows"].as_array().map(Vec::len)), (&"antiphase.sim-sweep/v1".into(), Some(2)));
+    assert!((sweep["rows"][0]["avg_jct_s"]["mean"].as_f64().expect("a number") - mean(&["srtf"])).abs() < 1e-9);
+}
+
+#[test]
 fn options_that_do_nothing_are_refused() {
     // Also the value that is the default, because somebody asked for it.
     for option in [["--group-max", "2"].as_slice(), &["--group-max", "4"], &["--no-matching"], &["--worst-order"], &["--no-autopack"]] {

@@ -11,6 +11,7 @@ mod service;
 mod shell;
 mod sim;
 mod solve;
+mod stats;
 
 use std::process::ExitCode;
 

@@ -1,8 +1,17 @@
 //! `antiphase sim`: traces of jobs under scheduling policies, in virtual time.
 
-use std::{path::PathBuf, process::ExitCode};
+mod recording;
+mod report;
+mod sweep;
 
-use ::sim::trace::{self, LingjunWorkers, NetworkControl, NetworkOutcome, NetworkSetup, Ranker, Setup, Trace, TraceError};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use ::sim::trace::{
+    self, LingjunWorkers, NetworkControl, NetworkOutcome, NetworkSetup, Outcome, Ranker, Setup, Trace, TraceError, Watcher,
+};
 use clap::{Args, Subcommand, ValueEnum};
 use fabric::{
     Fabric,
@@ -14,11 +23,12 @@ use policy::{
 };
 use serde::Serialize;
 
+use self::{recording::Recording, sweep::SweepArgs};
 use crate::{
     cluster::read_fabric,
     commands::cpu_s,
     input::{CliError, read_document},
-    output::{Output, print},
+    output::{Output, print, say, write_files},
     table::Table,
 };
 
@@ -34,6 +44,8 @@ pub(crate) enum SimCommand {
     Run(RunArgs),
     /// Play one trace under several policies, and say how often as long the jobs took as under the first
     Compare(CompareArgs),
+    /// Play one trace under every combination of policies, rankers, controls and seeds, on all cores
+    Sweep(SweepArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -49,6 +61,11 @@ EXAMPLES
     antiphase sim run --trace trace.csv --gpus-per-node 1 --policy srsf --fabric fabric.yaml --ranker antiphase --control turns
   Jobs of our own, with models of the zoo or with times:
     antiphase sim run --trace jobs.csv --format antiphase --policy themis
+  What happened to each job, and pictures of it:
+    antiphase sim run --trace trace.csv --policy themis --events events.jsonl --report report.html
+  Every combination with ten seeds each, on all cores:
+    antiphase sim sweep --trace trace.csv --gpus-per-node 1 --fabric fabric.yaml --policies themis,srsf --rankers none,antiphase \
+      --controls free,turns --seeds 10 --lines runs.jsonl
   Columns of such a trace, in any order: job_id, submit_s, gpus, iterations, and iteration_ms with up_ms and load_ms, or model;
   restart_s and priority (guaranteed or opportunistic) may be left out.
   Columns of a trace of Muri, in any order: job_id, num_gpu, submit_time (ms), iterations, model_name, duration (ms),
@@ -75,28 +92,26 @@ struct TraceArgs {
     /// How long groups take, and which costs the world has
     #[arg(long, value_enum, default_value_t)]
     timing: TimingArg,
-    #[command(flatten)]
-    network: NetworkArgs,
+    /// Fabric document (antiphase.fabric/v1) whose hosts are the cluster's: jobs that meet on its links slow each other down
+    #[arg(long, value_name = "FILE")]
+    fabric: Option<PathBuf>,
+    /// Among equal next hops: spread, or hashed:SEED
+    #[arg(long, value_name = "RULE", requires = "fabric")]
+    ecmp: Option<Ecmp>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }
 
-/// The network between the hosts.
+/// What is done about the network between the hosts.
 #[derive(Debug, Args)]
 struct NetworkArgs {
-    /// Fabric document (antiphase.fabric/v1) whose hosts are the cluster's: jobs that meet on its links slow each other down
-    #[arg(long, value_name = "FILE")]
-    fabric: Option<PathBuf>,
     /// Who chooses where jobs stand that are placed anew
     #[arg(long, value_enum, requires = "fabric")]
     ranker: Option<RankerArg>,
     /// What keeps jobs apart that meet
     #[arg(long, value_enum, requires = "fabric")]
     control: Option<ControlArg>,
-    /// Among equal next hops: spread, or hashed:SEED
-    #[arg(long, value_name = "RULE", requires = "fabric")]
-    ecmp: Option<Ecmp>,
     /// Seed of jitter, of when jobs begin, and of which of equal places are tried
     #[arg(long, value_name = "NUMBER", requires = "fabric")]
     seed: Option<u64>,
@@ -135,6 +150,14 @@ enum ControlArg {
 pub(crate) struct RunArgs {
     #[command(flatten)]
     trace: TraceArgs,
+    #[command(flatten)]
+    network: NetworkArgs,
+    /// Write what happens to the jobs, a JSON object a line: arrive, start, move, stop, end
+    #[arg(long, value_name = "FILE")]
+    events: Option<PathBuf>,
+    /// Write a report with pictures, one HTML file that loads nothing
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// Who runs
     #[arg(long, value_enum)]
     policy: PolicyArg,
@@ -156,6 +179,8 @@ pub(crate) struct RunArgs {
 pub(crate) struct CompareArgs {
     #[command(flatten)]
     trace: TraceArgs,
+    #[command(flatten)]
+    network: NetworkArgs,
     /// Policies, the first being what the others are compared with
     #[arg(long, value_enum, value_delimiter = ',', required = true)]
     policies: Vec<PolicyArg>,
@@ -287,7 +312,8 @@ struct Answer {
     makespan_s: f64,
     decisions: u64,
     preemptions: u64,
-    cpu_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_s: Option<f64>,
     #[serde(flatten)]
     network: Option<NetworkAnswer>,
 }
@@ -297,6 +323,7 @@ struct Answer {
 struct NetworkAnswer {
     ranker: String,
     control: String,
+    seed: u64,
     /// Iterations over iterations alone.
     iteration_mean: f64,
     iteration_p99: f64,
@@ -313,10 +340,11 @@ struct NetworkAnswer {
 }
 
 impl NetworkAnswer {
-    fn of(args: &NetworkArgs, outcome: &NetworkOutcome) -> Self {
+    fn of(choice: &Choice, outcome: &NetworkOutcome) -> Self {
         Self {
-            ranker: name_of(&args.ranker.unwrap_or_default()),
-            control: name_of(&args.control.unwrap_or_default()),
+            ranker: name_of(&choice.ranker),
+            control: name_of(&choice.control),
+            seed: choice.seed,
             iteration_mean: outcome.iteration_mean,
             iteration_p99: outcome.iteration_p99,
             marks_per_iteration: outcome.marks_per_iteration,
@@ -336,24 +364,74 @@ struct Comparison {
     runs: Vec<Answer>,
 }
 
+/// What is chosen for one run of a trace.
+#[derive(Clone, Copy, Debug)]
+struct Choice {
+    policy: PolicyArg,
+    rule: Rule,
+    ranker: RankerArg,
+    control: ControlArg,
+    seed: u64,
+}
+
+impl Choice {
+    fn new(policy: PolicyArg, rule: Rule, args: &NetworkArgs) -> Self {
+        let NetworkArgs { ranker, control, seed } = args;
+        Self { policy, rule, ranker: ranker.unwrap_or_default(), control: control.unwrap_or_default(), seed: seed.unwrap_or(1) }
+    }
+
+    /// A choice among places that nobody makes is refused.
+    fn check(&self) -> Result<(), CliError> {
+        match (self.ranker, self.policy) {
+            (RankerArg::None, _) => Ok(()),
+            (_, PolicyArg::AntMan | PolicyArg::Gandiva) => {
+                Err(CliError::Usage(format!("--ranker: --policy {} places its jobs itself", self.policy.name())))
+            }
+            (RankerArg::Cassini | RankerArg::Antiphase, _) if matches!(self.control, ControlArg::Ideal) => {
+                Err(CliError::Usage("--ranker: with --control ideal no place is better than another".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 pub(crate) fn run(command: &SimCommand) -> Result<ExitCode, CliError> {
     match command {
-        SimCommand::Run(args) => {
-            let rule = rule(args)?;
-            let trace = read(&args.trace)?;
-            let world = World::read(&args.trace)?;
-            let answer = play(&args.trace, (&trace, &world), args.policy, rule)?;
-            print(&args.trace.output.render(&answer, || table(std::slice::from_ref(&answer)))?)?;
-        }
+        SimCommand::Run(args) => run_one(args)?,
         SimCommand::Compare(args) => {
             let trace = read(&args.trace)?;
             let world = World::read(&args.trace)?;
-            let runs = args.policies.iter().map(|policy| play(&args.trace, (&trace, &world), *policy, policy.rule(MuriOptions::default())));
-            let comparison = Comparison { schema: "antiphase.sim-comparison/v1", runs: runs.collect::<Result<_, _>>()? };
+            let play = |policy: &PolicyArg| {
+                let choice = Choice::new(*policy, policy.rule(MuriOptions::default()), &args.network);
+                play(&args.trace, (&trace, &world), &choice, None).map(|played| played.0)
+            };
+            let runs = args.policies.iter().map(play).collect::<Result<_, _>>()?;
+            let comparison = Comparison { schema: "antiphase.sim-comparison/v1", runs };
             print(&args.trace.output.render(&comparison, || table(&comparison.runs))?)?;
         }
+        SimCommand::Sweep(args) => sweep::run(args)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn run_one(args: &RunArgs) -> Result<(), CliError> {
+    let choice = Choice::new(args.policy, rule(args)?, &args.network);
+    let trace = read(&args.trace)?;
+    let world = World::read(&args.trace)?;
+    let mut recording = Recording::new(trace.jobs.len(), args.events.is_some() || args.report.is_some());
+    let (answer, outcome) = play(&args.trace, (&trace, &world), &choice, Some(&mut |event| recording.take(&event)))?;
+    let events = recording.finish()?;
+    let mut files: Vec<(&Path, String)> = Vec::new();
+    if let Some(file) = &args.events {
+        files.push((file, events.lines(&trace, world.fabric.as_ref())));
+    }
+    if let Some(file) = &args.report {
+        files.push((file, report::page(&answer, &outcome, &report::Played { trace: &trace, world: &world, events: &events })));
+    }
+    let texts: Vec<(&Path, &str)> = files.iter().map(|(file, text)| (*file, text.as_str())).collect();
+    write_files(&texts)?;
+    files.iter().for_each(|(file, _)| say(&format!("wrote {}", file.display())));
+    print(&args.trace.output.render(&answer, || table(std::slice::from_ref(&answer)))?)
 }
 
 fn read(args: &TraceArgs) -> Result<Trace, CliError> {
@@ -383,7 +461,7 @@ struct World {
 
 impl World {
     fn read(args: &TraceArgs) -> Result<Self, CliError> {
-        let Some(file) = &args.network.fabric else {
+        let Some(file) = &args.fabric else {
             return Ok(Self { cluster: Cluster { hosts: args.nodes.unwrap_or(HOSTS), gpus_per_host: args.gpus_per_node }, fabric: None });
         };
         let fabric = read_fabric(file)?;
@@ -396,41 +474,31 @@ impl World {
     }
 }
 
-/// A choice among places that nobody makes is refused.
-fn check_ranker(args: &NetworkArgs, policy: PolicyArg) -> Result<(), CliError> {
-    let chooses = args.ranker.filter(|ranker| !matches!(ranker, RankerArg::None));
-    match (chooses, policy) {
-        (Some(_), PolicyArg::AntMan | PolicyArg::Gandiva) => {
-            Err(CliError::Usage(format!("--ranker: --policy {} places its jobs itself", policy.name())))
-        }
-        (Some(RankerArg::Cassini | RankerArg::Antiphase), _) if matches!(args.control, Some(ControlArg::Ideal)) => {
-            Err(CliError::Usage("--ranker: with --control ideal no place is better than another".to_owned()))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn play(args: &TraceArgs, (trace, world): (&Trace, &World), policy: PolicyArg, rule: Rule) -> Result<Answer, CliError> {
+fn play(
+    args: &TraceArgs,
+    (trace, world): (&Trace, &World),
+    choice: &Choice,
+    watcher: Option<Watcher<'_>>,
+) -> Result<(Answer, Outcome), CliError> {
     let refuse = |e: TraceError| match e {
         // The policies are ours, so what they decide is not the user's to mend.
-        TraceError::Network { .. } => CliError::input(args.network.fabric.as_deref().unwrap_or(&args.trace), e),
+        TraceError::Network { .. } => CliError::input(args.fabric.as_deref().unwrap_or(&args.trace), e),
         TraceError::Infeasible { .. } | TraceError::Stuck { .. } => CliError::Failure(format!("{}: {e}", args.trace.display())),
         _ => CliError::input(&args.trace, e),
     };
-    check_ranker(&args.network, policy)?;
-    let NetworkArgs { ranker, control, ecmp, seed, .. } = &args.network;
-    let router = world.fabric.as_ref().map(|fabric| Router::new(fabric, ecmp.unwrap_or(Ecmp::Spread), &[])).transpose();
+    choice.check()?;
+    let router = world.fabric.as_ref().map(|fabric| Router::new(fabric, args.ecmp.unwrap_or(Ecmp::Spread), &[])).transpose();
     let router = router.map_err(|e| CliError::Failure(e.to_string()))?;
-    let network = router.as_ref().map(|router| NetworkSetup {
-        router,
-        ranker: ranker.unwrap_or_default().into(),
-        control: control.unwrap_or_default().into(),
-        seed: seed.unwrap_or(1),
-    });
+    let Choice { policy, rule, ranker, control, seed } = *choice;
+    let network = router.as_ref().map(|router| NetworkSetup { router, ranker: ranker.into(), control: control.into(), seed });
     let begun_s = cpu_s();
     let setup = Setup { cluster: world.cluster, rule, timing: args.timing.into(), network };
-    let outcome = trace::run(trace, &setup).map_err(refuse)?;
-    Ok(Answer {
+    let outcome = match watcher {
+        Some(watcher) => trace::run_watched(trace, &setup, watcher),
+        None => trace::run(trace, &setup),
+    };
+    let outcome = outcome.map_err(refuse)?;
+    let answer = Answer {
         schema: "antiphase.sim/v1",
         policy: policy.name(),
         timing: args.timing.name(),
@@ -441,9 +509,10 @@ fn play(args: &TraceArgs, (trace, world): (&Trace, &World), policy: PolicyArg, r
         makespan_s: outcome.makespan_s,
         decisions: outcome.decisions,
         preemptions: outcome.preemptions,
-        cpu_s: cpu_s() - begun_s,
-        network: outcome.network.as_ref().map(|outcome| NetworkAnswer::of(&args.network, outcome)),
-    })
+        cpu_s: Some(cpu_s() - begun_s),
+        network: outcome.network.as_ref().map(|outcome| NetworkAnswer::of(choice, outcome)),
+    };
+    Ok((answer, outcome))
 }
 
 /// The policy with its options; an option that does nothing is refused.

@@ -31,8 +31,9 @@ mod winners;
 
 use alloc::vec::Vec;
 
+pub use self::fairness::Fairness;
 use self::{
-    fairness::{Fairness, Rho},
+    fairness::Rho,
     winners::{Bid, Win},
 };
 use super::{

@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 
 use self::{antman::AntMan, auction::Auction, gandiva::Gandiva, muri::Muri, shortest::Shortest, themis::Themis, tiresias::Tiresias};
 pub use self::{
-    auction::LEASE_S,
+    auction::{Fairness, LEASE_S},
     check::InfeasibleError,
     hosts::Cluster,
     job::{Decision, Job, JobIndex, Place, Reason, Run},

@@ -9,6 +9,7 @@ mod jobs;
 mod network;
 mod outcome;
 mod read;
+mod watch;
 mod world;
 
 pub use cassini::{CASSINI_GPUS, CassiniTrace, cassini_trace};
@@ -17,4 +18,5 @@ pub use jobs::{Trace, TraceJob, Traffic};
 pub use network::{CANDIDATES, NetworkControl, NetworkOutcome, NetworkSetup, Ranker};
 pub use outcome::Outcome;
 pub use read::{Format, LingjunWorkers, read, read_lingjun, read_muri};
-pub use world::{Setup, run};
+pub use watch::{Change, TraceEvent, Watcher};
+pub use world::{Setup, run, run_watched};

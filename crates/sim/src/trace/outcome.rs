@@ -12,6 +12,9 @@ const P99: f64 = 0.99;
 pub struct Outcome {
     /// Completion times (end less submission), in the order of the trace, in seconds.
     pub jct_s: Vec<f64>,
+    /// Finish-time fairness (Themis, NSDI 2020) of each: its completion time over what it would have taken alone on its share of the cluster, of the
+    /// GPUs over the mean number of jobs while it was there.
+    pub rho: Vec<f64>,
     /// When the last job ended, on the trace's clock.
     pub makespan_s: f64,
     /// Decisions that were taken.

@@ -13,12 +13,13 @@ use alloc::{collections::BTreeMap, vec::Vec};
 
 use policy::{
     muri::Timing,
-    schedule::{Cluster, Decision, Job, JobIndex, Placer, Rule, Scheduler, Settings},
+    schedule::{Cluster, Decision, Fairness, Job, JobIndex, Placer, Rule, Scheduler, Settings},
 };
 
 use super::{
     NetworkSetup, Outcome, Trace, TraceError,
     network::{Network, refused},
+    watch::{Change, TraceEvent, Watcher, tell},
 };
 
 /// Times that differ by this share are one event in artifact mode (the default of `math.isclose`).
@@ -48,17 +49,30 @@ pub struct Setup<'a> {
 /// # Errors
 /// [`TraceError`]: a job that the cluster does not hold, or a decision that cannot be carried out.
 pub fn run(trace: &Trace, setup: &Setup<'_>) -> Result<Outcome, TraceError> {
+    play(trace, setup, None)
+}
+
+/// Plays a trace to its end, and tells what happens to its jobs.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_watched(trace: &Trace, setup: &Setup<'_>, watcher: Watcher<'_>) -> Result<Outcome, TraceError> {
+    play(trace, setup, Some(watcher))
+}
+
+fn play(trace: &Trace, setup: &Setup<'_>, watcher: Option<Watcher<'_>>) -> Result<Outcome, TraceError> {
     trace.check(setup.cluster)?;
-    let mut world = World::new(trace, setup)?;
+    let mut world = World::new(trace, setup, watcher)?;
     while world.step()? {}
     let jct_s = world.ended_s.iter().zip(&trace.jobs).map(|(end, job)| end - job.submitted_s).collect();
     let makespan_s = world.ended_s.iter().copied().fold(0.0, f64::max);
     Ok(Outcome {
         jct_s,
+        rho: world.rho,
         makespan_s,
         decisions: world.decisions,
         preemptions: world.preemptions,
-        network: world.network.map(|network| network.outcome()),
+        network: world.network.map(|network| network.outcome(makespan_s)),
     })
 }
 
@@ -68,9 +82,10 @@ struct Arrival {
     jobs: Vec<JobIndex>,
 }
 
-struct World<'a> {
+struct World<'a, 'w> {
     trace: &'a Trace,
     setup: Setup<'a>,
+    watcher: Option<Watcher<'w>>,
     /// Places groups; `None` where the policy's own places count.
     placer: Option<Placer>,
     network: Option<Network<'a>>,
@@ -91,13 +106,15 @@ struct World<'a> {
     ending: Vec<JobIndex>,
     change_s: f64,
     ended_s: Vec<f64>,
+    fairness: Fairness,
+    rho: Vec<f64>,
     in_system: usize,
     decisions: u64,
     preemptions: u64,
 }
 
-impl<'a> World<'a> {
-    fn new(trace: &'a Trace, setup: &Setup<'a>) -> Result<Self, TraceError> {
+impl<'a, 'w> World<'a, 'w> {
+    fn new(trace: &'a Trace, setup: &Setup<'a>, watcher: Option<Watcher<'w>>) -> Result<Self, TraceError> {
         let settings = Settings { timing: setup.timing, profiles: trace.profiles.clone(), explain: false };
         let job = |job: &super::TraceJob| Job {
             gpus: job.gpus,
@@ -121,6 +138,7 @@ impl<'a> World<'a> {
         Ok(Self {
             trace,
             setup: *setup,
+            watcher,
             placer: placed.then(|| Placer::new(setup.cluster, &leaves)),
             network,
             scheduler: Scheduler::new(setup.rule, setup.cluster, settings),
@@ -137,6 +155,8 @@ impl<'a> World<'a> {
             ending: Vec::new(),
             change_s: f64::INFINITY,
             ended_s: alloc::vec![0.0; n],
+            fairness: Fairness::new(setup.cluster),
+            rho: alloc::vec![1.0; n],
             in_system: 0,
             decisions: 0,
             preemptions: 0,
@@ -156,16 +176,22 @@ impl<'a> World<'a> {
             (at_s, arrives, ends) = (self.change_s, false, false);
         }
         self.credit(at_s);
+        self.fairness.pass(at_s);
         if ends {
             self.end(at_s);
         }
         if arrives {
             for &job in &self.arrivals[self.next_arrival].jobs {
                 self.scheduler.arrive(job);
+                self.fairness.arrive(job, &self.jobs[job as usize]);
+                if let Some(watcher) = &mut self.watcher {
+                    watcher(TraceEvent { at_s, job, change: Change::Arrives, places: &[] });
+                }
                 self.in_system += 1;
             }
             self.next_arrival += 1;
         }
+        self.fairness.crowd(self.in_system);
         self.now_s = at_s;
         self.decide()?;
         self.foresee();
@@ -181,6 +207,9 @@ impl<'a> World<'a> {
     /// Counts what ran since the last event.
     fn credit(&mut self, at_s: f64) {
         let passed_s = at_s - self.now_s;
+        if let Some(network) = &mut self.network {
+            network.pass(passed_s);
+        }
         for run in &self.decision.runs {
             let (job, restarting) = (&mut self.jobs[run.job as usize], &mut self.restarting_s[run.job as usize]);
             let ran = (passed_s - *restarting).max(0.0);
@@ -197,6 +226,11 @@ impl<'a> World<'a> {
     fn end(&mut self, at_s: f64) {
         for &job in &self.ending {
             self.ended_s[job as usize] = at_s;
+            let j = &self.jobs[job as usize];
+            self.rho[job as usize] = (at_s - j.submitted_s) / self.fairness.alone_s(job, j.gpus);
+            if let Some(watcher) = &mut self.watcher {
+                watcher(TraceEvent { at_s, job, change: Change::Ends, places: &[] });
+            }
             self.jobs[job as usize].running = false;
             self.scheduler.leave(job, &self.jobs);
             self.in_system -= 1;
@@ -233,6 +267,9 @@ impl<'a> World<'a> {
         let infeasible = |source| TraceError::Infeasible { now_s, source };
         self.decision.check(self.setup.cluster, &self.jobs).map_err(infeasible)?;
         self.place()?;
+        if let Some(watcher) = &mut self.watcher {
+            tell(watcher, now_s, &self.before, &self.decision);
+        }
         match self.setup.timing {
             Timing::Artifact => self.decision.runs.iter().for_each(|run| self.restarting_s[run.job as usize] = run.restart_s),
             Timing::Paper => self.restart_the_changed(),

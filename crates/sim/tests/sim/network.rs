@@ -1,7 +1,10 @@
 //! Jobs of a trace on a fabric.
 
+use std::collections::BTreeMap;
+
 use antiphase_sim::trace::{
-    Format, NetworkControl, NetworkOutcome, NetworkSetup, Outcome, Ranker, Setup, Trace, TraceError, read, read_muri, run,
+    Change, Format, NetworkControl, NetworkOutcome, NetworkSetup, Outcome, Ranker, Setup, Trace, TraceError, read, read_muri, run,
+    run_watched,
 };
 use fabric::{
     Fabric,
@@ -42,7 +45,7 @@ fn play(fabric: &Fabric, rows: &[Row], rule: Rule, ranker: Ranker, control: Netw
 }
 
 fn on_links(outcome: &Outcome) -> NetworkOutcome {
-    outcome.network.unwrap()
+    outcome.network.clone().unwrap()
 }
 
 /// Two jobs of five on leaves of four: both have one host on the middle leaf, and so they meet on its uplink.
@@ -61,7 +64,7 @@ fn jobs_that_meet_are_slowed_as_they_come_and_not_by_turns() {
     // A slot costs its headroom.
     assert!((1.04..1.07).contains(&slots.iteration_mean), "{slots:?}");
     // All of it is of jobs that meet, but for what the later one does after the other ended; so it is played once, and predicted well.
-    for seen in [free, slots, turns] {
+    for seen in [&free, &slots, &turns] {
         assert!(seen.met_share > 0.999 && seen.played == 1, "{seen:?}");
         assert!(seen.predicted_off.is_some_and(|(_, most)| most < 0.1), "{seen:?}");
     }
@@ -227,4 +230,66 @@ fn a_cluster_that_its_fabric_does_not_have_is_refused() {
     let refused = run(&trace(&TWO), &Setup { cluster, rule: Rule::Srtf, timing: Timing::Paper, network: Some(network) }).unwrap_err();
     assert!(matches!(refused, TraceError::Network { .. }));
     assert_eq!(refused.to_string(), "at 0 s on the fabric: the fabric has 4 hosts, the cluster 5");
+}
+
+/// Jobs of many sizes that come in short order, on twelve GPUs.
+const CROWD: [Row; 8] = [
+    (5, 0, 3_000, 400, 150),
+    (5, 10, 2_000, 400, 150),
+    (1, 20, 200, 300, 0),
+    (4, 30, 500, 500, 200),
+    (3, 40, 4_000, 300, 100),
+    (12, 50, 300, 600, 250),
+    (2, 60, 900, 250, 100),
+    (6, 70, 100, 350, 100),
+];
+
+#[test]
+fn what_is_told_of_a_run_is_what_came_of_it() {
+    let three = fabric(3);
+    let router = Router::new(&three, Ecmp::Spread, &[]).unwrap();
+    let network = NetworkSetup { router: &router, ranker: Ranker::None, control: NetworkControl::Turns, seed: 1 };
+    let (cluster, trace) = (Cluster { hosts: 12, gpus_per_host: 1 }, trace(&CROWD));
+    for rule in [Rule::Srtf, Rule::Tiresias, Rule::Themis] {
+        let setup = Setup { cluster, rule, timing: Timing::Paper, network: Some(network) };
+        // By job: when it came, where it stands, and since when it has ended.
+        let mut came: BTreeMap<u32, f64> = BTreeMap::new();
+        let mut stands: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
+        let (mut stops, mut jct_s, mut last_s) = (0, vec![0.0; CROWD.len()], 0.0);
+        let outcome = run_watched(&trace, &setup, &mut |event| {
+            assert!(event.at_s >= last_s);
+            last_s = event.at_s;
+            match event.change {
+                Change::Arrives => assert!(came.insert(event.job, event.at_s).is_none()),
+                Change::Starts => assert!(stands.insert(event.job, event.places.to_vec()).is_none()),
+                Change::Moves => assert!(stands.insert(event.job, event.places.to_vec()).is_some_and(|old| old != event.places)),
+                Change::Stops => stops += u64::from(stands.remove(&event.job).is_some()),
+                Change::Ends => {
+                    assert!(stands.remove(&event.job).is_some());
+                    jct_s[event.job as usize] = event.at_s - came[&event.job];
+                }
+            }
+            if matches!(event.change, Change::Starts | Change::Moves) {
+                let gpus: u32 = event.places.iter().map(|place| place.1).sum();
+                assert_eq!(gpus, trace.jobs[event.job as usize].gpus);
+            }
+        });
+        let outcome = outcome.unwrap();
+        assert!(stands.is_empty());
+        assert_eq!((stops, &jct_s, last_s), (outcome.preemptions, &outcome.jct_s, outcome.makespan_s), "{rule:?}");
+        assert_eq!(outcome, run(&trace, &setup).unwrap(), "looking changes nothing");
+    }
+}
+
+#[test]
+fn fairness_and_busy_links_are_those_of_the_run() {
+    // One job of three: it is alone, so it has all that it asks for, and only its restart of 10 s makes it late: 410 s for 400.
+    let three = fabric(3);
+    let alone = play(&three, &[(3, 0, 1_000, 400, 0)], Rule::Srtf, Ranker::None, NetworkControl::Free);
+    assert!((alone.rho[0] - 410.0 / 400.0).abs() < 1e-9, "{:?}", alone.rho);
+    // Five hosts on two leaves send at the rate of the uplinks for 150 of 400 ms, while the job runs: 400 of 410 s.
+    let outcome = play(&three, &[(5, 0, 1_000, 400, 150)], Rule::Srtf, Ranker::None, NetworkControl::Free);
+    let busiest = on_links(&outcome).busiest;
+    assert_eq!(busiest.len(), 12, "of the 14 links of the ring");
+    assert!(busiest.iter().all(|(_, share)| (share - 0.375).abs() < 1e-6), "restarts count as running: {busiest:?}");
 }

@@ -32,9 +32,9 @@ struct Account {
     whole_s: f64,
 }
 
-/// Keeps count of how many jobs there were, for the share of each.
+/// Keeps count of how many jobs there were, for the share of each: how long a job would have taken alone on it.
 #[derive(Clone, Debug)]
-pub(super) struct Fairness {
+pub struct Fairness {
     gpus: f64,
     accounts: Vec<Account>,
     /// Jobs, and the time up to which they are counted.
@@ -45,23 +45,25 @@ pub(super) struct Fairness {
 }
 
 impl Fairness {
-    pub(super) fn new(cluster: Cluster) -> Self {
+    /// A cluster without jobs, at time 0.
+    #[must_use]
+    pub fn new(cluster: Cluster) -> Self {
         Self { gpus: f64::from(cluster.gpus()), accounts: Vec::new(), jobs: 0.0, now_s: 0.0, job_seconds: 0.0 }
     }
 
     /// Time passed with as many jobs as before.
-    pub(super) fn pass(&mut self, now_s: f64) {
+    pub fn pass(&mut self, now_s: f64) {
         self.job_seconds += self.jobs * (now_s - self.now_s);
         self.now_s = now_s;
     }
 
     /// From now on there are so many jobs.
-    pub(super) fn crowd(&mut self, jobs: usize) {
+    pub fn crowd(&mut self, jobs: usize) {
         self.jobs = jobs as f64;
     }
 
     /// A job came, which has all its iterations before it.
-    pub(super) fn arrive(&mut self, job: JobIndex, j: &Job) {
+    pub fn arrive(&mut self, job: JobIndex, j: &Job) {
         if self.accounts.len() <= job as usize {
             self.accounts.resize(job as usize + 1, Account::default());
         }
@@ -77,8 +79,9 @@ impl Fairness {
 
     /// How long the job takes alone on its share.
     ///
-    /// All of its work over the least of its GPUs and of all GPUs over the mean number of jobs since it came.
-    fn alone_s(&self, job: JobIndex, gpus: u32) -> f64 {
+    /// All of its work over the least of its GPUs and of all GPUs over the mean number of jobs since it came. `job` came before.
+    #[must_use]
+    pub fn alone_s(&self, job: JobIndex, gpus: u32) -> f64 {
         let Account { came_s, job_seconds, whole_s } = self.accounts[job as usize];
         let here_s = self.now_s - came_s;
         let crowd = if here_s > 0.0 { (self.job_seconds - job_seconds) / here_s } else { self.jobs };

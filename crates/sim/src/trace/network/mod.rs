@@ -7,6 +7,7 @@
 //!
 //! Where a group is new, the ranker chooses among candidate places ([`Placer::candidates`]); who runs already is not moved.
 
+mod busy;
 mod component;
 mod outcome;
 mod paper;
@@ -32,6 +33,7 @@ use crate::testbed::Case;
 
 pub use self::outcome::NetworkOutcome;
 use self::{
+    busy::Busy,
     component::{Component, Content, components},
     paper::paper,
     play::{Forecast, Play, Played, forecast, sim_job},
@@ -137,6 +139,7 @@ pub(super) struct Network<'a> {
     undisturbed: (f64, f64),
     /// Components that were met again.
     again: u64,
+    busy: Busy,
 }
 
 impl<'a> Network<'a> {
@@ -168,6 +171,7 @@ impl<'a> Network<'a> {
             sends: vec![false; trace.jobs.len()],
             undisturbed: (0.0, 0.0),
             again: 0,
+            busy: Busy::new(fabric.links().len()),
         })
     }
 
@@ -275,13 +279,21 @@ impl<'a> Network<'a> {
             senders.push(Arc::clone(sender));
             names.push(members.clone());
         }
+        let mut longer = vec![1.0; senders.len()];
         for component in components(&senders, |link| self.capacity(link)).0 {
             let at = self.known(&senders, &component)?;
             for (place, member) in component.members.iter().enumerate() {
+                longer[*member] = self.known[at].longer[place] * self.known[at].played.means[place];
                 names[*member].iter().for_each(|job| self.meets[*job as usize] = Some((at, place)));
             }
         }
+        self.busy.send(senders.iter().map(Arc::as_ref).zip(longer));
         Ok(())
+    }
+
+    /// So much time passed in which nothing changed.
+    pub(super) fn pass(&mut self, seconds: f64) {
+        self.busy.pass(seconds);
     }
 
     /// Counts iterations that a job did.

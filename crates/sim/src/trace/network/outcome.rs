@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+use units::LinkId;
+
 use super::Network;
 
 /// Share of iterations that are at most as long as the p99.
@@ -9,7 +11,7 @@ const P99: f64 = 0.99;
 
 /// How iterations of the jobs that sent over the network fared, over the same alone where they stand. Each counts as long as it takes alone, so
 /// that jobs of short iterations count as much as others.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct NetworkOutcome {
     /// Mean of iteration over iteration alone; 1 where nobody sent.
     pub iteration_mean: f64,
@@ -28,11 +30,13 @@ pub struct NetworkOutcome {
     /// Difference between what was played and what the planner predicted, as a share of the prediction: the mean over the time, and the largest. `None`
     /// where nothing was predicted.
     pub predicted_off: Option<(f64, f64)>,
+    /// The dozen links that were busiest, each with the share of its capacity that it carried until the last job ended; the busiest first.
+    pub busiest: Vec<(LinkId, f64)>,
 }
 
 impl Network<'_> {
-    /// What came of it so far.
-    pub(in crate::trace) fn outcome(&self) -> NetworkOutcome {
+    /// What came of it until `now_s`.
+    pub(in crate::trace) fn outcome(&self, now_s: f64) -> NetworkOutcome {
         let mut samples: Vec<(f32, f64)> = Vec::new();
         if self.undisturbed.1 > 0.0 {
             samples.push((1.0, self.undisturbed.1));
@@ -69,6 +73,7 @@ impl Network<'_> {
             played: self.known.len() as u64,
             remembered: self.again,
             predicted_off: (told > 0.0).then(|| (off / told, off_max)),
+            busiest: self.busy.busiest(now_s, |link| self.capacity(link)),
         }
     }
 }

@@ -2,7 +2,6 @@
 
 mod page;
 mod schemes;
-mod stats;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -20,11 +19,9 @@ use policy::{
 use serde::Serialize;
 use units::Rate;
 
-use self::{
-    schemes::{SCHEMES, Scheme},
-    stats::{Interval, interval},
-};
+use self::schemes::{SCHEMES, Scheme};
 use crate::{
+    commands::stats::{self, Interval, interval},
     input::CliError,
     output::{Output, print, say, write_files},
     table::Table,
@@ -136,7 +133,7 @@ struct Played {
 
 impl Played {
     fn of(outcome: &Outcome) -> Option<Self> {
-        let network = outcome.network?;
+        let network = outcome.network.clone()?;
         Some(Self { mean_jct_s: outcome.mean_s(), p99_jct_s: outcome.p99_s(), network })
     }
 }

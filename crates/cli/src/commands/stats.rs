@@ -4,10 +4,10 @@ use serde::Serialize;
 
 /// A mean over seeds.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Interval {
-    pub(super) mean: f64,
+pub(crate) struct Interval {
+    pub(crate) mean: f64,
     /// Half of the 95 % confidence interval (Student); `None` of one seed.
-    pub(super) half: Option<f64>,
+    pub(crate) half: Option<f64>,
 }
 
 /// Student's t for a two-sided 95 % and 1 to 30 degrees of freedom (any table of it); above, the normal distribution's 1.96 is 2 % off.
@@ -17,12 +17,12 @@ const T: [f64; 30] = [
 ];
 const NORMAL: f64 = 1.96;
 
-pub(super) fn mean(values: impl Iterator<Item = f64>) -> f64 {
+pub(crate) fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
     sum / f64::from(count.max(1))
 }
 
-pub(super) fn interval(values: impl Iterator<Item = f64>) -> Interval {
+pub(crate) fn interval(values: impl Iterator<Item = f64>) -> Interval {
     let values: Vec<f64> = values.collect();
     let mean = mean(values.iter().copied());
     let Some(freedom) = values.len().checked_sub(1).filter(|freedom| *freedom > 0) else { return Interval { mean, half: None } };
@@ -33,7 +33,7 @@ pub(super) fn interval(values: impl Iterator<Item = f64>) -> Interval {
 
 impl Interval {
     /// As people read it.
-    pub(super) fn said(&self, digits: usize) -> String {
+    pub(crate) fn said(&self, digits: usize) -> String {
         let Self { mean, half } = self;
         half.map_or_else(|| format!("{mean:.digits$}"), |half| format!("{mean:.digits$} ±{half:.digits$}"))
     }

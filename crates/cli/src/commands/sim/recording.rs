@@ -1,0 +1,115 @@
+//! What happened to the jobs of a run: kept for files and pictures, and shown as progress.
+
+use ::sim::trace::{Change, Trace, TraceEvent};
+use fabric::Fabric;
+use indicatif::ProgressBar;
+use serde::Serialize;
+
+use crate::input::CliError;
+
+/// Most events that are kept: about a gibibyte.
+const EVENTS_MAX: usize = 10_000_000;
+
+/// Something that happened to a job.
+#[derive(Clone, Debug)]
+pub(super) struct Recorded {
+    pub(super) at_s: f64,
+    pub(super) job: u32,
+    pub(super) change: Change,
+    /// Hosts, and GPUs of each.
+    pub(super) places: Vec<(u32, u32)>,
+}
+
+/// A run as it goes on.
+#[derive(Debug)]
+pub(super) struct Recording {
+    /// Events are only counted as progress where nobody asked for them.
+    keeps: bool,
+    events: Vec<Recorded>,
+    lost: usize,
+    /// Jobs that are done; shown on a terminal only.
+    bar: ProgressBar,
+}
+
+/// The events of a run that ended, in order.
+#[derive(Debug)]
+pub(super) struct Events(pub(super) Vec<Recorded>);
+
+/// A line of the file.
+#[derive(Serialize)]
+struct Line<'a> {
+    at_s: f64,
+    job: &'a str,
+    event: &'static str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    hosts: Vec<Host<'a>>,
+}
+
+#[derive(Serialize)]
+struct Host<'a> {
+    /// The host's place in the cluster, from 0 on.
+    number: u32,
+    /// Its name, where the cluster has a fabric.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    gpus: u32,
+}
+
+impl Recording {
+    pub(super) fn new(jobs: usize, keeps: bool) -> Self {
+        Self { keeps, events: Vec::new(), lost: 0, bar: ProgressBar::new(jobs as u64) }
+    }
+
+    pub(super) fn take(&mut self, event: &TraceEvent<'_>) {
+        if event.change == Change::Ends {
+            self.bar.inc(1);
+        }
+        if !self.keeps {
+            return;
+        }
+        if self.events.len() >= EVENTS_MAX {
+            self.lost += 1;
+            return;
+        }
+        let TraceEvent { at_s, job, change, places } = *event;
+        self.events.push(Recorded { at_s, job, change, places: places.to_vec() });
+    }
+
+    /// # Errors
+    /// There were too many events to be kept.
+    pub(super) fn finish(self) -> Result<Events, CliError> {
+        self.bar.finish_and_clear();
+        match self.lost {
+            0 => Ok(Events(self.events)),
+            lost => Err(CliError::Failure(format!("{lost} events more than the {EVENTS_MAX} that are kept"))),
+        }
+    }
+}
+
+impl Events {
+    /// One JSON object a line.
+    pub(super) fn lines(&self, trace: &Trace, fabric: Option<&Fabric>) -> String {
+        let names: Vec<&str> =
+            fabric.map(|fabric| fabric.hosts().map(|host| fabric.node(host).name.as_str()).collect()).unwrap_or_default();
+        let host = |&(number, gpus): &(u32, u32)| Host { number, name: names.get(number as usize).copied(), gpus };
+        let mut text = String::new();
+        for event in &self.0 {
+            let job = trace.jobs.get(event.job as usize).map_or("", |job| &job.id);
+            let line = Line { at_s: event.at_s, job, event: name(event.change), hosts: event.places.iter().map(host).collect() };
+            // A line of numbers and strings is always JSON.
+            text += &serde_json::to_string(&line).unwrap_or_default();
+            text.push('\n');
+        }
+        text
+    }
+}
+
+fn name(change: Change) -> &'static str {
+    match change {
+        Change::Arrives => "arrive",
+        Change::Starts => "start",
+        Change::Moves => "move",
+        Change::Stops => "stop",
+        Change::Ends => "end",
+    }
+}

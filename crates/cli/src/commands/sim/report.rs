@@ -1,0 +1,200 @@
+//! The report of one run: when jobs were done, how fair that was, who had which GPUs, and what the network carried.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ::sim::trace::{Change, NetworkOutcome, Outcome, Trace};
+use render::{
+    bars::{self, BarView},
+    curves::{self, CurveView},
+    experiment,
+    gantt::{self, ROWS_MAX, RowView},
+    html::Html,
+    series::{self, SeriesView},
+};
+
+use super::{Answer, World, recording::Events};
+
+/// Seconds in an hour.
+const HOUR_S: f64 = 3_600.0;
+
+/// What was played.
+#[derive(Clone, Copy)]
+pub(super) struct Played<'a> {
+    pub(super) trace: &'a Trace,
+    pub(super) world: &'a World,
+    pub(super) events: &'a Events,
+}
+
+/// One HTML file that loads nothing.
+pub(super) fn page(answer: &Answer, outcome: &Outcome, played: &Played<'_>) -> String {
+    let mut page = experiment::open("A trace, played", "A trace, played");
+    page.raw("<p>").text(&summary(answer, played)).raw("</p>\n");
+    let hours: Vec<f64> = outcome.jct_s.iter().map(|time| time / HOUR_S).collect();
+    distribution(&mut page, "Completion times", "from submission to end, in hours; the last twentieth is cut", &hours, 0.95);
+    distribution(
+        &mut page,
+        "Finish-time fairness",
+        "rho: completion time over that alone on a fair share of the cluster; below 1 a job had more than its share",
+        &outcome.rho,
+        0.99,
+    );
+    in_use(&mut page, outcome, played);
+    gpus(&mut page, outcome, played);
+    if let Some(network) = &outcome.network {
+        fabric(&mut page, network, played);
+    }
+    experiment::close(page)
+}
+
+fn summary(answer: &Answer, played: &Played<'_>) -> String {
+    let network = answer.network.as_ref().map(|network| {
+        let (ranker, control) = (&network.ranker, &network.control);
+        let (mean, p99) = (network.iteration_mean, network.iteration_p99);
+        let marks = network.marks_per_iteration;
+        format!(
+            " On the fabric, with ranker {ranker} and control {control}, iterations took {mean:.3} times as long as alone, {p99:.2} times at p99, with {marks:.1} ECN marks each."
+        )
+    });
+    format!(
+        "{} jobs under {} ({} timing) on {} GPUs: completed after {:.1} h on average and {:.1} h at p99, all after {:.1} h, with {} preemptions.{}",
+        answer.jobs,
+        answer.policy,
+        answer.timing,
+        played.world.cluster.gpus(),
+        answer.avg_jct_s / HOUR_S,
+        answer.p99_jct_s / HOUR_S,
+        answer.makespan_s / HOUR_S,
+        answer.preemptions,
+        network.unwrap_or_default(),
+    )
+}
+
+/// Which share of the jobs is at most there; beyond the share `shown` nothing is drawn.
+fn distribution(page: &mut Html, heading: &str, unit: &str, values: &[f64], shown: f64) {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().saturating_sub(1);
+    let at = |share: f64| sorted.get((share * last as f64) as usize).copied().unwrap_or(0.0);
+    let percentiles: Vec<f64> = (0..=100).map(|percent| at(f64::from(percent) / 100.0)).collect();
+    page.raw("<h2>").text(heading).raw("</h2><figure>");
+    let curve = CurveView { name: "share of the jobs".into(), percentiles };
+    page.raw(&curves::draw(heading, unit, &[curve], (0.0, at(shown))).fragment()).raw("</figure>\n");
+}
+
+/// GPUs in use, and jobs that wait, over time.
+fn in_use(page: &mut Html, outcome: &Outcome, played: &Played<'_>) {
+    let (mut used, mut waiting) = (0_i64, 0_i64);
+    let (mut gpus, mut jobs) = (vec![(0.0, 0.0)], vec![(0.0, 0.0)]);
+    let mut running: BTreeSet<u32> = BTreeSet::new();
+    for event in &played.events.0 {
+        let own = played.trace.jobs.get(event.job as usize).map_or(0, |job| i64::from(job.gpus));
+        match event.change {
+            Change::Arrives => waiting += 1,
+            Change::Starts => {
+                (used, waiting) = (used + own, waiting - 1);
+                running.insert(event.job);
+            }
+            Change::Stops => {
+                (used, waiting) = (used - own, waiting + 1);
+                running.remove(&event.job);
+            }
+            Change::Ends if running.remove(&event.job) => used -= own,
+            Change::Ends | Change::Moves => {}
+        }
+        let at_h = event.at_s / HOUR_S;
+        gpus.push((at_h, used as f64));
+        jobs.push((at_h, waiting as f64));
+    }
+    let highest = |steps: &[(f64, f64)]| steps.iter().map(|step| step.1).fold(1.0, f64::max);
+    let until = outcome.makespan_s / HOUR_S;
+    page.raw("<h2>Utilisation</h2><figure>");
+    let cluster = f64::from(played.world.cluster.gpus());
+    let top = highest(&gpus).max(cluster);
+    let view = |name: &str, steps: Vec<(f64, f64)>| SeriesView { name: name.into(), steps };
+    page.raw(&series::draw("GPUs in use", "hours", &[view("GPUs that running jobs ask for", gpus)], until, top).fragment());
+    page.raw("</figure><figure>");
+    let top = highest(&jobs);
+    page.raw(&series::draw("jobs that wait", "hours", &[view("jobs that wait", jobs)], until, top).fragment());
+    page.raw("</figure>\n");
+}
+
+/// A GPU, by host and number.
+type Gpu = (u32, u32);
+
+/// Who had the first GPUs.
+fn gpus(page: &mut Html, outcome: &Outcome, played: &Played<'_>) {
+    let cluster = played.world.cluster;
+    let shown = |gpu: &Gpu| (u64::from(gpu.0) * u64::from(cluster.gpus_per_host) + u64::from(gpu.1)) < ROWS_MAX as u64;
+    let mut rows: BTreeMap<Gpu, RowView> = BTreeMap::new();
+    for host in 0..cluster.hosts {
+        let own = (0..cluster.gpus_per_host).map(|gpu| (host, gpu));
+        rows.extend(own.filter(shown).map(|gpu| (gpu, RowView { name: format!("host {} gpu {}", gpu.0, gpu.1), bars: Vec::new() })));
+        if rows.len() >= ROWS_MAX {
+            break;
+        }
+    }
+    // Which GPUs of a host a job has is nobody's choice here: the first that are free. Jobs that share some are drawn once.
+    let mut free: BTreeMap<u32, Vec<bool>> = BTreeMap::new();
+    let mut held: BTreeMap<u32, (f64, Vec<Gpu>)> = BTreeMap::new();
+    let mut release = |job: u32, at_s: f64, held: &mut BTreeMap<u32, (f64, Vec<Gpu>)>, free: &mut BTreeMap<u32, Vec<bool>>| {
+        let Some((since_s, gpus)) = held.remove(&job) else { return };
+        for gpu in gpus {
+            if let Some(slot) = free.get_mut(&gpu.0).and_then(|slots| slots.get_mut(gpu.1 as usize)) {
+                *slot = true;
+            }
+            if let Some(row) = rows.get_mut(&gpu) {
+                row.bars.push((job as usize, since_s / HOUR_S, at_s / HOUR_S));
+            }
+        }
+    };
+    for event in &played.events.0 {
+        match event.change {
+            Change::Arrives => {}
+            Change::Stops | Change::Ends => release(event.job, event.at_s, &mut held, &mut free),
+            Change::Starts | Change::Moves => {
+                release(event.job, event.at_s, &mut held, &mut free);
+                let mut own = Vec::new();
+                for &(host, gpus) in &event.places {
+                    let slots = free.entry(host).or_insert_with(|| vec![true; cluster.gpus_per_host as usize]);
+                    for (slot, gpu) in slots.iter_mut().zip(0..).filter(|(slot, _)| **slot).take(gpus as usize) {
+                        *slot = false;
+                        own.push((host, gpu));
+                    }
+                }
+                held.insert(event.job, (event.at_s, own));
+            }
+        }
+    }
+    let rows: Vec<RowView> = rows.into_values().collect();
+    if rows.iter().all(|row| row.bars.is_empty()) {
+        return;
+    }
+    page.raw("<h2>GPUs by job</h2><p class=\"muted\">");
+    page.text(&format!(
+        "The first {} GPUs; each job has a colour, of which there are two dozen. Of jobs that share GPUs the first is drawn.",
+        rows.len()
+    ));
+    page.raw("</p><figure>").raw(&gantt::draw("GPUs by job", "hours", &rows, outcome.makespan_s / HOUR_S).fragment()).raw("</figure>\n");
+}
+
+fn fabric(page: &mut Html, network: &NetworkOutcome, played: &Played<'_>) {
+    page.raw("<h2>Iterations on the fabric</h2><figure>");
+    let curve = CurveView { name: "share of iterations".into(), percentiles: network.percentiles.to_vec() };
+    let longest = network.iteration_p99.clamp(1.2, 4.0);
+    page.raw(&curves::draw("iterations", "iteration over the same alone where the job stands", &[curve], (1.0, longest)).fragment());
+    page.raw("</figure>\n");
+    let Some(fabric) = played.world.fabric.as_ref().filter(|_| !network.busiest.is_empty()) else { return };
+    page.raw("<h2>The busiest links</h2><p class=\"muted\">Share of the capacity that was carried, from the beginning to the last end.</p><figure>");
+    let bar = |(at, (_, share)): (usize, &(units::LinkId, f64))| BarView {
+        name: format!("link {}", at + 1),
+        value: *share,
+        said: format!("{:.1} %", share * 100.0),
+    };
+    let views: Vec<BarView> = network.busiest.iter().enumerate().map(bar).collect();
+    let longest = network.busiest.first().map_or(1.0, |link| link.1);
+    page.raw(&bars::draw("the busiest links", "j1", &views, longest).fragment()).raw("</figure><ol>");
+    for (link, _) in &network.busiest {
+        page.raw("<li>").name(&fabric.link_name(*link)).raw("</li>");
+    }
+    page.raw("</ol>\n");
+}

@@ -1,0 +1,70 @@
+//! What happened to the jobs of a trace, told as it happens.
+
+use alloc::{collections::BTreeMap, vec::Vec};
+
+use policy::schedule::{Decision, JobIndex};
+
+/// Something that happened to a job.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TraceEvent<'a> {
+    /// When, on the trace's clock.
+    pub at_s: f64,
+    /// The job, by its place in [`Trace::jobs`](super::Trace::jobs).
+    pub job: JobIndex,
+    /// What.
+    pub change: Change,
+    /// Hosts of the cluster, and GPUs of each, that the job has from now on; empty where it has none, or where the policy only counts GPUs.
+    pub places: &'a [(u32, u32)],
+}
+
+/// What can happen to a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It was submitted.
+    Arrives,
+    /// It runs, for the first time or again.
+    Starts,
+    /// It goes on elsewhere.
+    Moves,
+    /// It was stopped for others.
+    Stops,
+    /// Its iterations are done.
+    Ends,
+}
+
+/// Who is told of events.
+pub type Watcher<'w> = &'w mut dyn FnMut(TraceEvent<'_>);
+
+/// The places of each group.
+type Places = BTreeMap<u32, Vec<(u32, u32)>>;
+
+/// Tells what a decision changed: who was stopped, then who starts or moves, each in the order of the decisions.
+pub(super) fn tell(watcher: &mut dyn FnMut(TraceEvent<'_>), at_s: f64, before: &Decision, decision: &Decision) {
+    let (old, new) = (places(before), places(decision));
+    let was: BTreeMap<JobIndex, u32> = before.runs.iter().map(|run| (run.job, run.group)).collect();
+    let is: BTreeMap<JobIndex, u32> = decision.runs.iter().map(|run| (run.job, run.group)).collect();
+    for run in before.runs.iter().filter(|run| !is.contains_key(&run.job)) {
+        watcher(TraceEvent { at_s, job: run.job, change: Change::Stops, places: &[] });
+    }
+    for run in &decision.runs {
+        let places = of(&new, run.group);
+        let change = match was.get(&run.job) {
+            None => Change::Starts,
+            Some(group) if of(&old, *group) != places => Change::Moves,
+            Some(_) => continue,
+        };
+        watcher(TraceEvent { at_s, job: run.job, change, places });
+    }
+}
+
+fn of(places: &Places, group: u32) -> &[(u32, u32)] {
+    places.get(&group).map_or(&[], Vec::as_slice)
+}
+
+fn places(decision: &Decision) -> Places {
+    let mut places = Places::new();
+    decision.places.iter().for_each(|place| places.entry(place.group).or_default().push((place.host, place.gpus)));
+    // The order in which hosts are listed says nothing.
+    places.values_mut().for_each(|parts| parts.sort_unstable());
+    places
+}
