@@ -1,7 +1,7 @@
 //! Plays a month of generated jobs on 847 hosts of 8 GPUs, the size of the Lingjun cluster, and prints what it cost.
 //!
 //! ```text
-//! cargo run --release -p antiphase-sim --example fabric_bench -- [--jobs 2000] [--factor 10] [--ranker antiphase] [--control turns] [--policy themis] [--seed 1] [--uplink 400]
+//! cargo run --release -p antiphase-sim --example fabric_bench -- [--jobs 2000] [--factor 10] [--ranker antiphase] [--control turns] [--policy themis] [--seed 1] [--uplink 400] [--moves yes]
 //! ```
 //!
 //! The jobs have the shape of Muri's trace 2: its shares of sizes, its quantiles of run times, its eight models; they arrive evenly
@@ -77,14 +77,23 @@ fn main() -> Result<(), Failure> {
     let gpu_s: f64 = trace.jobs.iter().map(|job| f64::from(job.gpus) * job.declared_s).sum();
     let cluster = Cluster { hosts: LEAVES * HOSTS_PER_LEAF, gpus_per_host: GPUS_PER_HOST };
     println!("{} jobs over 30 days on {} GPUs, load {:.2}", trace.jobs.len(), cluster.gpus(), gpu_s / SPAN_S / f64::from(cluster.gpus()));
-    let network = Some(NetworkSetup { router: &router, ranker: ranker_of(&ranker)?, control: control_of(&control)?, seed });
+    let network = Some(NetworkSetup {
+        router: &router,
+        ranker: ranker_of(&ranker)?,
+        control: control_of(&control)?,
+        moves: word("--moves", "no") == "yes",
+        seed,
+    });
     let begun = Instant::now();
     let outcome = run(&trace, &Setup { cluster, rule: rule_of(&word("--policy", "themis"))?, timing: Timing::Paper, network })?;
     println!("{ranker}, {control}: {:.1} s, of a core {}, {}", begun.elapsed().as_secs_f64(), cores(), memory());
     println!("mean JCT {:.0} s, p99 {:.0} s, {} decisions", outcome.mean_s(), outcome.p99_s(), outcome.decisions);
     if let Some(network) = outcome.network {
         let (mean, p99) = (network.iteration_mean, network.iteration_p99);
-        println!("iterations {mean:.4} of alone, p99 {p99:.3}, {} components played, {} remembered", network.played, network.remembered);
+        println!(
+            "iterations {mean:.4} of alone, p99 {p99:.3}, {} components played, {} remembered, {} moved",
+            network.played, network.remembered, network.moved
+        );
     }
     Ok(())
 }

@@ -37,7 +37,8 @@ fn on_fabric(more: &[&str]) -> Value {
     let fabric = antiphase(&["fabric", "generate", "cassini24"]).stdout;
     let arguments = ["sim", "run", "--trace", "trace.csv", "--gpus-per-node", "1", "--policy", "srtf", "--fabric", "-", "-o", "json"];
     let run = antiphase_reading(&[&arguments[..], more].concat(), fabric.as_bytes());
-    run.ok();
+    // Standard error may say which files were written.
+    run.expect(0);
     run.json()
 }
 
@@ -69,6 +70,8 @@ fn a_fabric_that_is_too_small_is_refused_and_so_are_its_options_without_one() {
             ["sim", "run", "--trace", "trace.csv", "--policy", policy, "--fabric", "-", "--ranker", "antiphase", "--control", control];
         assert!(refused(&arguments, one.as_bytes()).contains(said));
     }
+    let moves = ["sim", "run", "--trace", "trace.csv", "--policy", "srtf", "--fabric", "-", "--moves"];
+    assert!(refused(&moves, one.as_bytes()).starts_with("--moves: only --ranker antiphase predicts times"));
     let without = antiphase(&["sim", "run", "--trace", "trace.csv", "--policy", "srtf", "--control", "turns"]);
     assert!(without.stderr.contains("--fabric"), "{}", without.stderr);
 }
@@ -121,7 +124,7 @@ fn what_happens_to_jobs_is_written_and_drawn() {
     let scratch = crate::scratch::Scratch::new("sim-events");
     let (events, report) = (scratch.path("events.jsonl"), scratch.path("report.html"));
     let arguments = ["sim", "run", "--trace", "trace.csv", "--nodes", "1", "--policy", "srtf", "--events", &events, "--report", &report];
-    antiphase(&arguments).ok();
+    antiphase(&arguments).expect(0);
     let text = std::fs::read_to_string(&events).expect("events");
     // As computed above: the short one stops the long one at 100 s and ends 11.09 s later, the long one at 223.09 s.
     let expected = [
@@ -142,7 +145,7 @@ fn what_happens_to_jobs_is_written_and_drawn() {
     }
     assert!(page.contains("host 0 gpu 7") && !page.contains("<script"), "the page loads nothing");
     // The same run writes the same bytes.
-    antiphase(&arguments).ok();
+    antiphase(&arguments).expect(0);
     assert_eq!((std::fs::read_to_string(&events).ok(), std::fs::read_to_string(&report).ok()), (Some(text), Some(page)));
 }
 
@@ -159,7 +162,7 @@ fn on_a_fabric_the_report_has_iterations_and_links() {
 #[test]
 fn a_sweep_plays_every_combination_in_order() {
     let scratch = crate::scratch::Scratch::new("sim-sweep");
-    let fabric = scratch.file("fabric.yaml", antiphase(&["fabric", "generate", "cassini24"]).ok());
+    let fabric = scratch.file("fabric.yaml", antiphase(&["fabric", "generate", "cassini24"]).expect(0));
     let lines = scratch.path("runs.jsonl");
     let grid = ["--policies", "srtf,themis", "--rankers", "none,random", "--controls", "free,turns", "--seeds", "2"];
     let arguments = [&["sim", "sweep", "--trace", "trace.csv", "--gpus-per-node", "1", "--fabric", &fabric], &grid[..]].concat();

@@ -112,6 +112,9 @@ struct NetworkArgs {
     /// What keeps jobs apart that meet
     #[arg(long, value_enum, requires = "fabric")]
     control: Option<ControlArg>,
+    /// Move jobs that run where the planner predicts that to be worth their restarts; with --ranker antiphase
+    #[arg(long, requires = "fabric")]
+    moves: bool,
     /// Seed of jitter, of when jobs begin, and of which of equal places are tried
     #[arg(long, value_name = "NUMBER", requires = "fabric")]
     seed: Option<u64>,
@@ -330,6 +333,9 @@ struct NetworkAnswer {
     marks_per_iteration: f64,
     /// Share of the time of jobs that send in which they could meet others.
     met_share: f64,
+    /// Jobs that ran and were moved to a better place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    moved: Option<u64>,
     components_played: u64,
     components_remembered: u64,
     /// How far what was played is from what the planner predicted.
@@ -349,6 +355,7 @@ impl NetworkAnswer {
             iteration_p99: outcome.iteration_p99,
             marks_per_iteration: outcome.marks_per_iteration,
             met_share: outcome.met_share,
+            moved: choice.moves.then_some(outcome.moved),
             components_played: outcome.played,
             components_remembered: outcome.remembered,
             predicted_off_mean: outcome.predicted_off.map(|(mean, _)| mean),
@@ -371,18 +378,24 @@ struct Choice {
     rule: Rule,
     ranker: RankerArg,
     control: ControlArg,
+    moves: bool,
     seed: u64,
 }
 
 impl Choice {
     fn new(policy: PolicyArg, rule: Rule, args: &NetworkArgs) -> Self {
-        let NetworkArgs { ranker, control, seed } = args;
-        Self { policy, rule, ranker: ranker.unwrap_or_default(), control: control.unwrap_or_default(), seed: seed.unwrap_or(1) }
+        let NetworkArgs { ranker, control, moves, seed } = args;
+        let (ranker, control, moves) = (ranker.unwrap_or_default(), control.unwrap_or_default(), *moves);
+        Self { policy, rule, ranker, control, moves, seed: seed.unwrap_or(1) }
     }
 
     /// A choice among places that nobody makes is refused.
     fn check(&self) -> Result<(), CliError> {
+        let predicts = matches!(self.ranker, RankerArg::Antiphase) && !matches!(self.control, ControlArg::Ideal | ControlArg::Paper);
         match (self.ranker, self.policy) {
+            _ if self.moves && !predicts => {
+                Err(CliError::Usage("--moves: only --ranker antiphase predicts times, with --control free, slots or turns".to_owned()))
+            }
             (RankerArg::None, _) => Ok(()),
             (_, PolicyArg::AntMan | PolicyArg::Gandiva) => {
                 Err(CliError::Usage(format!("--ranker: --policy {} places its jobs itself", self.policy.name())))
@@ -489,8 +502,8 @@ fn play(
     choice.check()?;
     let router = world.fabric.as_ref().map(|fabric| Router::new(fabric, args.ecmp.unwrap_or(Ecmp::Spread), &[])).transpose();
     let router = router.map_err(|e| CliError::Failure(e.to_string()))?;
-    let Choice { policy, rule, ranker, control, seed } = *choice;
-    let network = router.as_ref().map(|router| NetworkSetup { router, ranker: ranker.into(), control: control.into(), seed });
+    let Choice { policy, rule, ranker, control, moves, seed } = *choice;
+    let network = router.as_ref().map(|router| NetworkSetup { router, ranker: ranker.into(), control: control.into(), moves, seed });
     let begun_s = cpu_s();
     let setup = Setup { cluster: world.cluster, rule, timing: args.timing.into(), network };
     let outcome = match watcher {

@@ -58,7 +58,6 @@ impl Placer {
     /// largest first.
     pub fn keep(&mut self, before: &Decision, decision: &mut Decision, jobs: &[Job]) -> Vec<Unplaced> {
         let stays = stays(before, decision, jobs);
-        self.free.fill(self.cluster.gpus_per_host);
         decision.places.clear();
         let mut unplaced: Vec<Unplaced> = Vec::new();
         let mut seen: BTreeSet<u32> = BTreeSet::new();
@@ -70,12 +69,19 @@ impl Placer {
                 None => unplaced.push(Unplaced { group: run.group, gpus: jobs[run.job as usize].gpus }),
             }
         }
-        for place in &decision.places {
-            // The places of before were checked, so a host gives no more than it has.
-            self.free[place.host as usize] = self.free[place.host as usize].saturating_sub(place.gpus);
-        }
+        self.occupy(decision);
         unplaced.sort_by_key(|group| core::cmp::Reverse(group.gpus));
         unplaced
+    }
+
+    /// From now on the groups of this decision, which was checked, have their GPUs, and nobody else has any.
+    pub fn occupy(&mut self, decision: &Decision) {
+        self.free.fill(self.cluster.gpus_per_host);
+        for place in &decision.places {
+            if let Some(free) = self.free.get_mut(place.host as usize) {
+                *free = free.saturating_sub(place.gpus);
+            }
+        }
     }
 
     /// Up to `n` ways to place these groups beside those that stay, no two alike; the first is the most compact. Empty when they do

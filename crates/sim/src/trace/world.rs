@@ -7,7 +7,7 @@
 //! In artifact mode the world is that of the Muri authors' simulator: every event costs every running job a restart, also where
 //! nothing changes for it, though the next end is predicted without it; and ends that differ by a billionth happen at once.
 //! Otherwise only a job that starts, moves or gets other company pays, and pays once; and jobs that the decision leaves alone stay where
-//! they are ([`Placer`]), as they do on a fabric in either mode. A policy that shares GPUs among its groups places them itself.
+//! they are ([`Placer`]), as they do on a fabric in either mode, unless the network moves them (`network/moves.rs`). A policy that shares GPUs among its groups places them itself.
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
@@ -300,6 +300,10 @@ impl<'a, 'w> World<'a, 'w> {
             None => placer.candidates(&unplaced, 1, 0).pop().unwrap_or_default(),
         };
         self.decision.places.extend(places);
+        if let Some(network) = &mut self.network {
+            let when = (self.now_s, self.decisions);
+            network.improve((self.trace, &self.jobs), &mut self.decision, placer, when).map_err(refused(self.now_s))?;
+        }
         let infeasible = |source| TraceError::Infeasible { now_s: self.now_s, source };
         self.decision.check(self.setup.cluster, &self.jobs).map_err(infeasible)
     }

@@ -39,7 +39,7 @@ fn trace(rows: &[Row]) -> Trace {
 
 fn play(fabric: &Fabric, rows: &[Row], rule: Rule, ranker: Ranker, control: NetworkControl) -> Outcome {
     let router = Router::new(fabric, Ecmp::Spread, &[]).unwrap();
-    let network = NetworkSetup { router: &router, ranker, control, seed: 1 };
+    let network = NetworkSetup { router: &router, ranker, control, moves: false, seed: 1 };
     let cluster = Cluster { hosts: fabric.hosts().count() as u32, gpus_per_host: 1 };
     run(&trace(rows), &Setup { cluster, rule, timing: Timing::Paper, network: Some(network) }).unwrap()
 }
@@ -194,7 +194,7 @@ fn other_seeds_say_nearly_the_same() {
     let three = fabric(3);
     let router = Router::new(&three, Ecmp::Spread, &[]).unwrap();
     let mean = |seed| {
-        let network = NetworkSetup { router: &router, ranker: Ranker::None, control: NetworkControl::Free, seed };
+        let network = NetworkSetup { router: &router, ranker: Ranker::None, control: NetworkControl::Free, moves: false, seed };
         let cluster = Cluster { hosts: 12, gpus_per_host: 1 };
         on_links(&run(&trace(&TWO), &Setup { cluster, rule: Rule::Srtf, timing: Timing::Paper, network: Some(network) }).unwrap())
             .iteration_mean
@@ -225,7 +225,7 @@ fn the_paper_s_control_helps_jobs_whose_periods_lock() {
 fn a_cluster_that_its_fabric_does_not_have_is_refused() {
     let fabric = fabric(1);
     let router = Router::new(&fabric, Ecmp::Spread, &[]).unwrap();
-    let network = NetworkSetup { router: &router, ranker: Ranker::None, control: NetworkControl::Free, seed: 1 };
+    let network = NetworkSetup { router: &router, ranker: Ranker::None, control: NetworkControl::Free, moves: false, seed: 1 };
     let cluster = Cluster { hosts: 5, gpus_per_host: 1 };
     let refused = run(&trace(&TWO), &Setup { cluster, rule: Rule::Srtf, timing: Timing::Paper, network: Some(network) }).unwrap_err();
     assert!(matches!(refused, TraceError::Network { .. }));
@@ -248,7 +248,7 @@ const CROWD: [Row; 8] = [
 fn what_is_told_of_a_run_is_what_came_of_it() {
     let three = fabric(3);
     let router = Router::new(&three, Ecmp::Spread, &[]).unwrap();
-    let network = NetworkSetup { router: &router, ranker: Ranker::None, control: NetworkControl::Turns, seed: 1 };
+    let network = NetworkSetup { router: &router, ranker: Ranker::None, control: NetworkControl::Turns, moves: false, seed: 1 };
     let (cluster, trace) = (Cluster { hosts: 12, gpus_per_host: 1 }, trace(&CROWD));
     for rule in [Rule::Srtf, Rule::Tiresias, Rule::Themis] {
         let setup = Setup { cluster, rule, timing: Timing::Paper, network: Some(network) };
@@ -292,4 +292,30 @@ fn fairness_and_busy_links_are_those_of_the_run() {
     let busiest = on_links(&outcome).busiest;
     assert_eq!(busiest.len(), 12, "of the 14 links of the ring");
     assert!(busiest.iter().all(|(_, share)| (share - 0.375).abs() < 1e-6), "restarts count as running: {busiest:?}");
+}
+
+/// Two jobs of five share a leaf, because one of six has the rest; then that one ends. It has no network time.
+fn two_that_could_part(iterations: u32, moves: bool) -> Outcome {
+    let four = fabric(4);
+    let router = Router::new(&four, Ecmp::Spread, &[]).unwrap();
+    let network = NetworkSetup { router: &router, ranker: Ranker::Antiphase, control: NetworkControl::Free, moves, seed: 1 };
+    let rows = [(6, 0, 4_225, 400, 0), (5, 10, iterations, 400, 150), (5, 10, iterations, 400, 150)];
+    let cluster = Cluster { hosts: 16, gpus_per_host: 1 };
+    run(&trace(&rows), &Setup { cluster, rule: Rule::Srtf, timing: Timing::Paper, network: Some(network) }).unwrap()
+}
+
+#[test]
+fn a_job_is_moved_where_it_gains_more_than_its_restart() {
+    let (stays, moves) = (two_that_could_part(40_000, false), two_that_could_part(40_000, true));
+    let moved = |outcome: &Outcome| on_links(outcome).moved;
+    assert_eq!((moved(&stays), moved(&moves)), (0, 1));
+    // They met all of the time, and now for the 1,700 s of the one that ended: some 14 % of the other 14,000 s are gained, and 10 s paid.
+    assert!(on_links(&stays).met_share > 0.9 && on_links(&moves).met_share < 0.15, "{:?}", on_links(&moves));
+    for job in [1, 2] {
+        let gained_s = stays.jct_s[job] - moves.jct_s[job];
+        assert!((1_000.0..3_000.0).contains(&gained_s), "{gained_s}");
+    }
+    // With less than a minute left a restart of 10 s of five GPUs is not worth it.
+    let late = two_that_could_part(3_740, true);
+    assert_eq!((moved(&late), late.jct_s), (0, two_that_could_part(3_740, false).jct_s));
 }

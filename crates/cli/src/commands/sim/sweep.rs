@@ -42,6 +42,9 @@ pub(crate) struct SweepArgs {
     /// What keeps jobs apart that meet [default: free]
     #[arg(long, value_enum, value_delimiter = ',', requires = "fabric")]
     controls: Vec<ControlArg>,
+    /// Move jobs that run where the planner predicts that to be worth their restarts
+    #[arg(long, requires = "fabric")]
+    moves: bool,
     /// Seeds of each combination: 1 to so many
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=SEEDS_MAX as u64))]
     seeds: u64,
@@ -141,7 +144,7 @@ fn grid(args: &SweepArgs) -> Result<Vec<Choice>, CliError> {
         for &ranker in &rankers {
             for &control in &controls {
                 let rule = policy.rule(MuriOptions::default());
-                choices.extend((1..=args.seeds).map(|seed| Choice { policy, rule, ranker, control, seed }));
+                choices.extend((1..=args.seeds).map(|seed| Choice { policy, rule, ranker, control, moves: args.moves, seed }));
             }
         }
     }

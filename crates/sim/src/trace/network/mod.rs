@@ -5,10 +5,12 @@
 //! and again costs one play. A job's iterations are then longer by the mean that was played, until a decision changes its component.
 //! The planner's own prediction stands beside each play, and the difference is told.
 //!
-//! Where a group is new, the ranker chooses among candidate places ([`Placer::candidates`]); who runs already is not moved.
+//! Where a group is new, the ranker chooses among candidate places ([`Placer::candidates`]); who runs already is moved only where that was asked
+//! for (`moves.rs`).
 
 mod busy;
 mod component;
+mod moves;
 mod outcome;
 mod paper;
 mod play;
@@ -29,12 +31,15 @@ use policy::{
     schedule::{Cluster, Decision, Job, JobIndex, Place, Placer, Rule, Unplaced},
 };
 
+use units::Nanos;
+
 use crate::testbed::Case;
 
 pub use self::outcome::NetworkOutcome;
 use self::{
     busy::Busy,
     component::{Component, Content, components},
+    moves::Moves,
     paper::paper,
     play::{Forecast, Play, Played, forecast, sim_job},
     sender::{Hosts, Part, Sender, nanos, ups},
@@ -86,6 +91,8 @@ pub struct NetworkSetup<'a> {
     pub ranker: Ranker,
     /// What keeps jobs apart.
     pub control: NetworkControl,
+    /// Whether jobs that run are moved where the planner predicts that to be worth their restarts; only [`Ranker::Antiphase`] moves anybody.
+    pub moves: bool,
     /// Of all random numbers.
     pub seed: u64,
 }
@@ -109,7 +116,7 @@ type Uses = Vec<Vec<u16>>;
 #[derive(Debug)]
 struct Known {
     played: Played,
-    forecast: Forecast,
+    forecast: Arc<Forecast>,
     /// Per job: what it takes alone where it stands, over its iteration, and in seconds.
     longer: Vec<f64>,
     alone_s: Vec<f64>,
@@ -128,7 +135,7 @@ pub(super) struct Network<'a> {
     /// How many groups have each GPU, by host.
     gpus: Uses,
     stands: Stands,
-    forecasts: BTreeMap<Content, Forecast>,
+    forecasts: BTreeMap<Content, Arc<Forecast>>,
     known: Vec<Known>,
     remembered: BTreeMap<Content, usize>,
     /// By job: its place in `known`, and in that component.
@@ -140,6 +147,7 @@ pub(super) struct Network<'a> {
     /// Components that were met again.
     again: u64,
     busy: Busy,
+    moves: Moves,
 }
 
 impl<'a> Network<'a> {
@@ -172,6 +180,7 @@ impl<'a> Network<'a> {
             undisturbed: (0.0, 0.0),
             again: 0,
             busy: Busy::new(fabric.links().len()),
+            moves: Moves::default(),
         })
     }
 
@@ -229,11 +238,7 @@ impl<'a> Network<'a> {
         let mut below = 0.0;
         for component in components {
             let said = self.forecast(&senders, &component)?;
-            let alone = component.content.alone();
-            for ((at, mean), alone) in component.members.iter().zip(&said.means).zip(&alone) {
-                let job = &senders[*at].job;
-                longer += f64::from(job.gpus) * (mean * alone.0 as f64 / job.period.0 as f64 - 1.0);
-            }
+            longer += said.longer;
             loss += said.loss;
             match &said.paper {
                 Some(paper) => below += paper.links as f64 - paper.scores,
@@ -368,12 +373,17 @@ impl<'a> Network<'a> {
     }
 
     /// What the planner says of a component, asked once for each content.
-    fn forecast(&mut self, senders: &[Arc<Sender>], component: &Component) -> Result<Forecast, String> {
+    fn forecast(&mut self, senders: &[Arc<Sender>], component: &Component) -> Result<Arc<Forecast>, String> {
         if let Some(said) = self.forecasts.get(&component.content) {
-            return Ok(said.clone());
+            return Ok(Arc::clone(said));
         }
         let members: Vec<&Sender> = component.members.iter().map(|at| senders[*at].as_ref()).collect();
-        let mut said = forecast(&members, &component.content.alone(), self.setup.control, |link| self.capacity(link))?;
+        let alone = component.content.alone();
+        let mut said = forecast(&members, &alone, self.setup.control, |link| self.capacity(link))?;
+        let over = |((job, mean), alone): ((&&Sender, &f64), &Nanos)| {
+            f64::from(job.job.gpus) * (mean * alone.0 as f64 / job.job.period.0 as f64 - 1.0)
+        };
+        said.longer = members.iter().zip(&said.means).zip(&alone).map(over).sum();
         if self.setup.ranker == Ranker::Cassini || self.setup.control == NetworkControl::Paper {
             said.paper = paper(&component.content)?;
         }
@@ -381,7 +391,8 @@ impl<'a> Network<'a> {
             // Candidates that were not chosen are most of them, and are asked for again if they matter.
             self.forecasts.clear();
         }
-        self.forecasts.insert(component.content.clone(), said.clone());
+        let said = Arc::new(said);
+        self.forecasts.insert(component.content.clone(), Arc::clone(&said));
         Ok(said)
     }
 

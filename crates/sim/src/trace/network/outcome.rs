@@ -25,6 +25,8 @@ pub struct NetworkOutcome {
     pub met_share: f64,
     /// Components that were played.
     pub played: u64,
+    /// Jobs that ran and were moved to a better place.
+    pub moved: u64,
     /// Times that a component was met again, whose play was remembered.
     pub remembered: u64,
     /// Difference between what was played and what the planner predicted, as a share of the prediction: the mean over the time, and the largest. `None`
@@ -71,6 +73,7 @@ impl Network<'_> {
             marks_per_iteration: share(marks, count),
             met_share: share(met_s, all),
             played: self.known.len() as u64,
+            moved: self.moves.count,
             remembered: self.again,
             predicted_off: (told > 0.0).then(|| (off / told, off_max)),
             busiest: self.busy.busiest(now_s, |link| self.capacity(link)),

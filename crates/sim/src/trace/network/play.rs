@@ -71,6 +71,8 @@ pub(super) struct Played {
 pub(super) struct Forecast {
     /// Per job: mean iteration over the same alone where it stands; empty where it says nothing.
     pub(super) means: Vec<f64>,
+    /// By how many of their iterations on a network that is in nobody's way the jobs' are longer, times their GPUs; 0 where it says nothing.
+    pub(super) longer: f64,
     /// How far the mean score of the links is below 1, by the planner.
     pub(super) loss: f64,
     /// What the paper's scheduler does; `None` where it was not asked, or has no shifts.

@@ -218,7 +218,7 @@ fn play_all(experiment: &Experiment, seeds: u64, jobs: usize, bar: &indicatif::P
         let trace = trace::cassini_trace(experiment.trace, experiment.gpus_per_host, jobs, seed)?;
         let play = |scheme: &Scheme| {
             let Scheme { ranker, control, .. } = *scheme;
-            let network = Some(NetworkSetup { router: &router, ranker, control, seed });
+            let network = Some(NetworkSetup { router: &router, ranker, control, moves: false, seed });
             let outcome = trace::run(&trace, &Setup { cluster, rule: Rule::Themis, timing: Timing::Paper, network });
             bar.inc(1);
             outcome.map(|outcome| Played::of(&outcome))
