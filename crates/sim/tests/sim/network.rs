@@ -95,7 +95,7 @@ fn a_job_that_shares_gpus_sends_less_often_however_its_demands_are_told() {
     let rates = (Rate(44_000), Rate(50_000));
     let one = clos2(&Clos2 { leaves: 2, spines: 1, hosts_per_leaf: 2, host_rate: rates.0, uplink_rate: rates.1, uplinks: 1 }).unwrap();
     let router = Router::new(&one, Ecmp::Spread, &[]).unwrap();
-    let network = NetworkSetup { router: &router, ranker: Ranker::None, control: NetworkControl::Free, seed: 1 };
+    let network = NetworkSetup { router: &router, ranker: Ranker::None, control: NetworkControl::Free, seed: 1, moves: false };
     let mean = |job: &str| {
         let text = format!("job_id,submit_s,gpus,iterations,model,iteration_ms,up_ms\na,0,4,1000,{job}\nb,0,4,1000,{job}\n");
         let setup =
