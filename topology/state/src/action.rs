@@ -5,9 +5,12 @@ use alloc::{format, string::String, sync::Arc, vec, vec::Vec};
 use units::{FabricTime, Nanos};
 
 use crate::{
-    Content, Document, RequestId, SessionId, Slot, Ticket,
+    Document, RequestId, SessionId, Slot, Ticket,
     submission::{Order, Submission},
 };
+
+/// A digest of what is committed, made by who asks; equal commits have equal ones.
+pub type Content = [u8; 32];
 
 /// What the service has to do. The order matters: nothing that depends on a batch comes before it is durable.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,7 +7,7 @@ use job::{Job, Placement};
 use units::Nanos;
 
 use crate::{
-    Document, Notice, RequestId, SessionId, Ticket,
+    Content, Document, Notice, RequestId, SessionId, Ticket,
     submission::Submission,
     turns::{Judged, MeasuredJobs},
 };
@@ -105,9 +105,6 @@ pub struct Commit {
     /// jobs only.
     pub content: Option<Content>,
 }
-
-/// A digest of what is committed, made by who asks; equal commits have equal ones.
-pub type Content = [u8; 32];
 
 /// What the scheduler changes, whole or not at all.
 #[derive(Clone, Debug, Default)]

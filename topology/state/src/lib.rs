@@ -43,10 +43,10 @@ pub mod turns;
 mod view;
 mod watch;
 
-pub use action::{Action, Commitment, Notice, Record, Refusal, Reply, Severity};
+pub use action::{Action, Commitment, Content, Notice, Record, Refusal, Reply, Severity};
 pub use config::Config;
 pub use document::Document;
-pub use event::{AgentReport, Change, ClockQuality, Commit, Content, Event, GateReport, GateTotals, JobDefinition, Schedule};
+pub use event::{AgentReport, Change, ClockQuality, Commit, Event, GateReport, GateTotals, JobDefinition, Schedule};
 pub use ids::{RequestId, SessionId, Ticket};
 pub use outlook::{Forecast, Outlook};
 pub use restore::{RestoreError, Restored, RestoredFabric, RestoredJob};
