@@ -36,7 +36,7 @@ pub(crate) fn changes(record: &Record) -> Result<Vec<Change>, String> {
         }
         Record::Slot(slot) => store::Record::Slot(slot.job.clone(), slot_record(slot)),
         Record::Key { key, at, content, answer } => {
-            let content = content.map(|content| content.iter().map(|byte| format!("{byte:02x}")).collect());
+            let content = content.map(|content| hexadecimal(&content));
             let slots = answer.slots.iter().map(|slot| (slot.job.clone(), slot_record(slot))).collect();
             let (plan_version, moved, score) = (answer.plan_version, answer.moved.clone(), answer.score);
             store::Record::Answer(key.clone(), AnswerRecord { at_ns: at.0, content, plan_version, slots, moved, score })
@@ -80,6 +80,7 @@ fn submission_record(submission: &Submission) -> Result<SubmissionRecord, String
     let spec = &submission.spec;
     Ok(SubmissionRecord {
         document: resolve::kept(&submission.name, &spec.document)?,
+        asked: hexadecimal(&spec.asked),
         gpus: spec.gpus,
         opportunistic: spec.opportunistic,
         iteration_ns: spec.iteration.0,
@@ -110,6 +111,8 @@ fn submission_record(submission: &Submission) -> Result<SubmissionRecord, String
 fn submission(kept: SubmissionRecord) -> Submission {
     let has_profile = resolve::has_profile(&kept.document);
     let spec = SubmissionSpec {
+        // One that is not a digest equals no request: who submits the job again hears that the name is used.
+        asked: digest(&kept.asked).unwrap_or_default(),
         gpus: kept.gpus,
         has_profile,
         opportunistic: kept.opportunistic,
@@ -198,6 +201,11 @@ fn slot(job: String, kept: SlotRecord) -> Slot {
         expires: FabricTime(0),
         leader_host: kept.leader_host,
     }
+}
+
+/// A digest in hexadecimal digits.
+fn hexadecimal(digest: &Content) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The bytes of a digest that is written in hexadecimal digits.

@@ -240,6 +240,50 @@ fn after_a_kill_the_queue_and_the_running_jobs_are_as_before() {
 }
 
 #[test]
+fn a_job_submitted_again_is_the_same_on_another_fabric() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut service = start(folder.path(), "srtf", "");
+    let body = job("a", 4, 1_000);
+    submit(&service, &body);
+    let text = fs::read_to_string(testbed()).unwrap();
+    let slower = text.replace("50G", "25G");
+    assert_ne!(text, slower);
+    assert_eq!(service.ask("PUT", "/v1alpha1/fabric", &slower).0, 200);
+    assert_eq!(submit(&service, &body)["job"], "a");
+    assert_eq!(service.refused("POST", "/v1alpha1/submit", &job("a", 4, 1_001).to_string()).0, 409);
+    // What was asked is kept, and one host is too few for a new job of the same size.
+    service.signal(Signal::KILL);
+    service.wait();
+    let without: Vec<String> = (2..=24).map(|host| format!("\"h{host}\"")).collect();
+    let service = start(folder.path(), "srtf", &format!("without = [{}]\n", without.join(", ")));
+    assert_eq!(submit(&service, &body)["job"], "a");
+    assert_eq!(service.refused("POST", "/v1alpha1/submit", &job("b", 4, 1_000).to_string()).0, 400);
+}
+
+#[test]
+fn a_pause_of_the_service_is_not_held_against_the_executor() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = start(folder.path(), "srtf", "");
+    let mut body = job("a", 2, 1_000_000);
+    body["lease_ms"] = json!(3_000);
+    submit(&service, &body);
+    wait(&service, "a", "starting");
+    assert_eq!(report(&service, "a", 1, "started").0, 200);
+    service.signal(Signal::STOP);
+    std::thread::sleep(Duration::from_secs(5));
+    service.signal(Signal::CONT);
+    assert_eq!(report(&service, "a", 1, "started").0, 200, "{}", service.log());
+    let a = one(&service, "a");
+    assert_eq!((a["state"].as_str(), a["attempt"].as_u64()), (Some("running"), Some(1)), "{a}");
+    // Silence of its own still ends the lease.
+    let until = Instant::now() + WAIT;
+    while one(&service, "a")["failures"] != 1 {
+        assert!(Instant::now() < until, "{}", service.log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
 fn bad_submissions_and_reports_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let service = start(folder.path(), "srtf", "");
@@ -260,6 +304,7 @@ fn bad_submissions_and_reports_are_named() {
         (json!({ "iteration_ms": 0 }), 400, "iteration_ms: 0"),
         (json!({ "priority": "high" }), 400, "priority: \"high\"; expected guaranteed or opportunistic"),
         (json!({ "lease_ms": u64::MAX }), 400, "lease_ms: 18446744073709551615; at most 31622400000"),
+        (json!({ "lease_ms": 999 }), 400, "lease_ms: 999; at least 1000, or 0"),
         (json!({ "job": null }), 400, "job: missing"),
         (json!({ "job": { "id": "b" } }), 400, "iteration_ms: missing, and no profile says how long an iteration takes"),
         (json!({ "job": { "id": "../b" }, "duration_s": 1, "iterations": null }), 400, "jobs[0] (\"../b\"): id: "),

@@ -18,6 +18,7 @@ use crate::{
     config::{COMMIT_JOBS_MAX, HEADROOM_MAX_PERMILLE, HEADROOM_STEP_PERMILLE, JOBS_MAX, KEY_BYTES_MAX, KEY_SLOTS_MAX, KEYS_MAX},
     measured::{as_planned, believed, in_common_ratio, is_another},
     plan::{Installed, Job, KeyUse, Lease, Load, Name, Plan},
+    submission::{Submission, SubmissionState},
     transaction::{Settled, Transaction},
     watch::HoldEnd,
 };
@@ -479,6 +480,11 @@ fn schedule(now: FabricTime, plan: &mut Plan, config: &Config, step: Schedule) -
     if let Some(theirs) = names.find(|name| plan.job(name).is_some() && !own(name)) {
         return Err(Refusal::Policy(format!("job {theirs:?} was committed by somebody else")));
     }
+    if starts_beside_others(plan, &submissions) {
+        // Only here the plan is at hand as it is: the scheduler chose hosts by what it saw before, and looks again.
+        let expected = plan.version.saturating_sub(1);
+        return Err(Refusal::PlanVersionMoved { plan_version: plan.version, expected });
+    }
     let mut done = match job {
         Some(job) => commit(now, plan, config, job)?,
         None if jobs.is_empty() => Done::default(),
@@ -492,6 +498,21 @@ fn schedule(now: FabricTime, plan: &mut Plan, config: &Config, step: Schedule) -
     done.notices.extend(notices.into_iter().map(|notice| Notice { plan_version, ..notice }));
     done.reply = Some(Reply::Scheduled { plan_version });
     Ok(done)
+}
+
+/// Whether a submission would start, planned or free, on a host of a job that is not the scheduler's.
+fn starts_beside_others(plan: &Plan, submissions: &[(Name, Option<Arc<Submission>>)]) -> bool {
+    let starts = |next: &&Arc<Submission>| {
+        let before = plan.submission(&next.name);
+        next.state == SubmissionState::Starting && before.is_none_or(|before| (before.state, before.attempt) != (next.state, next.attempt))
+    };
+    let starting = submissions.iter().filter_map(|(_, next)| next.as_ref()).filter(starts);
+    let wanted: BTreeSet<&str> = starting.flat_map(|next| &next.place).map(|place| place.host.as_str()).collect();
+    if wanted.is_empty() {
+        return false;
+    }
+    let others = plan.jobs().filter(|job| plan.submission(&job.name).is_none_or(|submission| !submission.planned));
+    others.flat_map(|job| &job.definition.hosts).any(|host| wanted.contains(host.as_str()))
 }
 
 /// `a, b, c and 5 more`.

@@ -14,12 +14,14 @@ pub const COMMIT_JOBS_MAX: usize = 1_000;
 pub const AGENTS_MAX: usize = 16_384;
 /// Most changes waiting for the store: a second's worth; beyond it a caller had better try again than wait.
 pub const QUEUE_MAX: usize = 4_096;
+/// What there is too much of where a change is refused because [`QUEUE_MAX`] are waiting: it passes.
+pub(crate) const WAITING: &str = "changes waiting for the store";
 /// Most changes in one batch for the store: enough to pay one sync for many, few enough to apply within milliseconds.
 pub const BATCH_MAX: usize = 64;
 /// A batch ends with the change that makes it this many touched jobs: what a change costs grows with the jobs that it plans
 /// again, and 64 changes of one large component would keep everybody else waiting for many seconds.
 pub const BATCH_TOUCHED_MAX: usize = 1_000;
-/// Most notices from one event; more are counted in a last one.
+/// Most notices from one event; more are counted in a last one. Orders to an executor are always told, and not among them.
 pub const NOTICES_MAX: usize = 256;
 /// Longest idempotency key in bytes.
 pub const KEY_BYTES_MAX: usize = 256;

@@ -15,7 +15,7 @@ use crate::{
     change::{Queued, listed},
     config::{
         BATCH_MAX, BATCH_TOUCHED_MAX, KEY_AGE_MAX, KEYS_FORGOTTEN_PER_BATCH, MEASURED_APART, MEASURED_APART_MAX, NOTICES_MAX, QUEUE_MAX,
-        STORE_RETRY,
+        STORE_RETRY, WAITING,
     },
     measured::{believed, is_another},
     plan::{Name, Plan},
@@ -162,8 +162,10 @@ impl Service {
     }
 
     pub(crate) fn notice(&mut self, notice: Notice) {
-        self.notices += 1;
-        if self.notices <= NOTICES_MAX {
+        // An order that is not told is never carried out. One step of the scheduler is under way at a time, and bounds its own.
+        let is_order = notice.order.is_some();
+        self.notices += usize::from(!is_order);
+        if is_order || self.notices <= NOTICES_MAX {
             self.actions.push_back(Action::Notice(notice));
         }
     }
@@ -177,7 +179,7 @@ impl Service {
         }
         // A change of the service itself has no request: its watch or the next tick asks again.
         if let Some(request) = change.request() {
-            let refusal = Refusal::Limit { what: "changes waiting for the store", value: waiting as u64 + 1, max: QUEUE_MAX as u64 };
+            let refusal = Refusal::Limit { what: WAITING, value: waiting as u64 + 1, max: QUEUE_MAX as u64 };
             self.actions.push_back(Action::Reply { request, result: Err(refusal) });
         }
         false

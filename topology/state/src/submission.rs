@@ -9,6 +9,9 @@ use crate::Document;
 /// What somebody submits: a job that the scheduler starts when it may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubmissionSpec {
+    /// A digest of the request. Whether a job is submitted again with the same content is told by it: what is derived from a request
+    /// may differ on another fabric.
+    pub asked: [u8; 32],
     /// GPUs that it needs, all or none.
     pub gpus: u32,
     /// What the job was made from: a value of the caller's.
@@ -94,6 +97,13 @@ pub struct HostGpus {
     pub host: String,
     /// Which of its GPUs, from 0, ascending.
     pub gpus: Vec<u32>,
+}
+
+impl HostGpus {
+    /// Whether a host of so many GPUs has these.
+    pub(crate) fn fits(&self, gpus_per_host: u32) -> bool {
+        self.gpus.iter().all(|gpu| *gpu < gpus_per_host)
+    }
 }
 
 /// A submission. Values are replaced, never changed.

@@ -201,6 +201,8 @@ pub struct SubmissionRecord {
     /// The job as it was submitted: without hosts, and without a profile where nobody knows it.
     #[serde(serialize_with = "inside", deserialize_with = "document")]
     pub document: Arc<JobDoc>,
+    /// The digest of the request, in hexadecimal digits: the same request again is no other job.
+    pub asked: String,
     /// GPUs that it needs.
     pub gpus: u32,
     /// Whether it may only use what others leave.
@@ -418,6 +420,7 @@ mod tests {
             ),
             Record::Submission(SubmissionRecord {
                 document: Arc::new(JobDoc::parse("{id: s}").unwrap()),
+                asked: "5a".repeat(32),
                 gpus: 8,
                 opportunistic: true,
                 iteration_ns: 1,

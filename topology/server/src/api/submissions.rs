@@ -1,12 +1,13 @@
 //! What is asked of the scheduler.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use job::JobDoc;
 use prost::Message as _;
 use proto::v1alpha1 as pb;
+use sha2::{Digest as _, Sha256};
 use state::{
-    Document, Refusal,
+    Content, Document, Refusal,
     scheduler::{RunReport, Submission, SubmissionRefusal, SubmissionSpec, SubmissionState},
 };
 use units::{FabricTime, Nanos};
@@ -14,6 +15,8 @@ use units::{FabricTime, Nanos};
 use super::{Api, ApiError, Kind, LEASE_MS_MAX, NAMES_MAX, NANOS_PER_MILLI, limit};
 use crate::{events::place_message, placed::placed, queue::SchedulerHandle, resolve};
 
+/// The shortest lease: a job may take no longer than it to stop, and nobody saves a state in less.
+const LEASE_MS_MIN: u64 = 1_000;
 /// Longest job: ten years, against a mistake of units.
 const TOTAL_MAX: Nanos = Nanos(10 * 366 * 86_400 * NANOS);
 const NANOS: u64 = 1_000_000_000;
@@ -51,6 +54,9 @@ impl Api {
         if request.lease_ms > LEASE_MS_MAX {
             return Err(ApiError::invalid(format!("lease_ms: {}; at most {LEASE_MS_MAX}", request.lease_ms)));
         }
+        if (1..LEASE_MS_MIN).contains(&request.lease_ms) {
+            return Err(ApiError::invalid(format!("lease_ms: {}; at least {LEASE_MS_MIN}, or 0", request.lease_ms)));
+        }
         let opportunistic = match request.priority.as_deref() {
             None | Some("guaranteed") => false,
             Some("opportunistic") => true,
@@ -63,9 +69,15 @@ impl Api {
         if snapshot.job(&doc.id).is_some() && !snapshot.submissions.iter().any(own) {
             return Err(SubmissionRefusal::Committed(doc.id.clone()).into());
         }
+        let asked = asked(&request);
+        // What was acknowledged is, whatever fabric there is by now.
+        if let Some(known) = snapshot.submissions.iter().find(|s| *s.name == *doc.id && s.spec.asked == asked) {
+            return Ok(message(known, None, self.0.clock.now()));
+        }
         let period = if resolve::has_profile(&doc) { Some(self.period(scheduler, &doc, request.gpus).await?) } else { None };
         let (iteration, total) = work(&request, period)?;
         let spec = SubmissionSpec {
+            asked,
             gpus: request.gpus,
             has_profile: period.is_some(),
             opportunistic,
@@ -137,17 +149,21 @@ impl Api {
         limit("jobs", request.jobs.len(), NAMES_MAX)?;
         let scheduler = self.scheduler()?;
         let queue = scheduler.queue().await?;
-        let known = |name: &String| queue.submissions.iter().any(|(s, _)| *s.name == **name);
-        if let Some(unknown) = request.jobs.iter().find(|name| !known(name)) {
+        let known: BTreeSet<&str> = queue.submissions.iter().map(|(s, _)| &*s.name).collect();
+        if let Some(unknown) = request.jobs.iter().find(|name| !known.contains(name.as_str())) {
             return Err(SubmissionRefusal::Unknown(unknown.clone()).into());
         }
-        let wanted = |s: &Submission| {
-            (request.jobs.is_empty() || request.jobs.iter().any(|name| **name == *s.name)) && !(request.live && s.state.is_over())
-        };
+        let asked: BTreeSet<&str> = request.jobs.iter().map(String::as_str).collect();
+        let wanted = |s: &Submission| (asked.is_empty() || asked.contains(&*s.name)) && !(request.live && s.state.is_over());
         let shown = queue.submissions.iter().filter(|(s, _)| wanted(s)).map(|(s, waits)| message(s, waits.as_deref(), queue.now));
         let (gpus, gpus_held) = (queue.gpus, queue.gpus_held);
         Ok(pb::ListSubmissionsResponse { submissions: shown.collect(), gpus, gpus_held, policy: scheduler.config.policy.word().into() })
     }
+}
+
+/// A digest of all that a request asks.
+fn asked(request: &pb::SubmitRequest) -> Content {
+    Sha256::digest(request.encode_to_vec()).into()
 }
 
 /// One iteration alone, and all of them.

@@ -13,7 +13,7 @@ use state::{
     scheduler::{Hosts, SchedulerHost, Scheduling, SchedulingAction, Shares, Step, Submission, SubmissionRefusal},
 };
 use tokio::sync::{mpsc, watch};
-use units::NodeId;
+use units::{Nanos, NodeId};
 
 use crate::{
     api::Api,
@@ -21,7 +21,7 @@ use crate::{
     controller::{ControllerHandle, Snapshot, Stopped, Surroundings},
     events::EventReader,
     placed::placed,
-    queue::{Answer, Command, Queue},
+    queue::{Answer, Command, QUEUE_MAX, Queue},
     resolve,
 };
 
@@ -33,6 +33,18 @@ const WAIT_MIN: Duration = Duration::from_millis(1);
 const RANK_MAX: Duration = Duration::from_secs(30);
 /// Events of others after which the cluster may be another.
 const NEWS: [&str; 4] = ["committed", "released", "expired", "fabric"];
+
+/// A turn of the thread that is late by more in nanoseconds was held up: a busy machine is late by less.
+const LATE_MAX: u64 = 500_000_000;
+
+/// Why the thread has something to do.
+enum Woken {
+    Done(Done),
+    Asked(Command),
+    /// Whether the cluster may be another.
+    News(bool),
+    Timeout,
+}
 
 /// What was begun, when it is done.
 enum Done {
@@ -54,6 +66,8 @@ pub(super) struct Driver {
     /// GPUs of the hosts at the last look.
     gpus: u32,
     news: EventReader,
+    /// The cluster may have changed since the last look.
+    stale: bool,
 }
 
 impl Driver {
@@ -66,33 +80,64 @@ impl Driver {
     ) -> Self {
         let news = around.events.reader(None);
         let (answers, begun) = (BTreeMap::new(), FuturesUnordered::new());
-        Self { scheduling, config, api, controller, around, answers, last_request: 0, begun, gpus: 0, news }
+        Self { scheduling, config, api, controller, around, answers, last_request: 0, begun, gpus: 0, news, stale: false }
     }
 
     pub(super) async fn run(mut self, mut commands: mpsc::Receiver<Command>, mut stop: watch::Receiver<bool>) {
         // The first look comes before the first request: a job is measured against the cluster.
         self.look();
+        let mut woke = self.around.clock.now();
         loop {
             self.act();
             let now = self.around.clock.now();
             let wait =
                 self.scheduling.poll_timeout().map_or(WAIT_MAX, |due| Duration::from_nanos(due.since(now).0).clamp(WAIT_MIN, WAIT_MAX));
-            tokio::select! {
+            let woken = tokio::select! {
                 biased;
                 _ = stop.changed() => return,
-                Some(done) = self.begun.next(), if !self.begun.is_empty() => if self.done(done) { return },
+                Some(done) = self.begun.next(), if !self.begun.is_empty() => Woken::Done(done),
                 command = commands.recv() => match command {
-                    Some(command) => self.command(command),
+                    Some(command) => Woken::Asked(command),
                     None => return,
                 },
-                Some(events) = self.news.next() => {
-                    if events.iter().any(|event| NEWS.contains(&event.kind.as_str())) && self.begun.is_empty() {
-                        self.look();
+                Some(events) = self.news.next() => Woken::News(events.iter().any(|event| NEWS.contains(&event.kind.as_str()))),
+                () = tokio::time::sleep(wait) => Woken::Timeout,
+            };
+            let (before, now) = (woke, self.around.clock.now());
+            woke = now;
+            self.stalled(now.since(before), wait);
+            match woken {
+                Woken::Done(done) => {
+                    if self.done(done) {
+                        return;
                     }
                 }
-                () = tokio::time::sleep(wait) => {}
+                Woken::Asked(command) => self.command(command),
+                Woken::News(news) => self.stale |= news,
+                Woken::Timeout => {}
+            }
+            // What was reported in time counts, however long it had to wait here: so all of it comes before anybody's silence does.
+            for _ in 0..QUEUE_MAX {
+                let Ok(command) = commands.try_recv() else { break };
+                self.command(command);
+            }
+            // A look that was begun before the news may not have seen it.
+            if self.stale && self.begun.is_empty() {
+                self.stale = false;
+                self.look();
             }
             self.scheduling.handle_timeout(self.around.clock.now());
+        }
+    }
+
+    /// Judges how long a turn took that was to take no longer than `wait`: a process that was stopped, a decision that computed for
+    /// long, or a clock that was set hold up the reports as well.
+    fn stalled(&mut self, took: Nanos, wait: Duration) {
+        let late = took.0.saturating_sub(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
+        if late > LATE_MAX {
+            tracing::warn!(late_ms = late / 1_000_000, "the scheduler was held up; nobody's silence counts for that time");
+            // All of the turn: nobody knows when in it the thread was held up, and what was reported since is still on its way.
+            self.scheduling.handle_stalled(took);
         }
     }
 

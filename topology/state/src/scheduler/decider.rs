@@ -16,7 +16,7 @@ use policy::{
 use units::{FabricTime, Nanos};
 
 use super::settings::{Hosts, RESTART_S};
-use crate::submission::{HostGpus, Submission, SubmissionState};
+use crate::submission::{Submission, SubmissionState};
 
 /// Nanoseconds in a second.
 const NS: f64 = 1e9;
@@ -56,8 +56,11 @@ pub(super) struct Decider {
     #[cfg(test)]
     script: Option<fn(&[Job]) -> Decision>,
     gpus_per_host: u32,
-    /// The hosts that the policy counts on, by number.
+    /// The hosts that the policy counts on, by number: those on which nobody else committed jobs.
     hosts: Vec<String>,
+    numbers: BTreeMap<String, u32>,
+    /// Hosts with jobs of others.
+    taken: BTreeSet<String>,
     jobs: Vec<Job>,
     names: Vec<Arc<str>>,
     index: BTreeMap<Arc<str>, JobIndex>,
@@ -75,6 +78,8 @@ impl Decider {
             script: None,
             gpus_per_host,
             hosts: Vec::new(),
+            numbers: BTreeMap::new(),
+            taken: BTreeSet::new(),
             jobs: Vec::new(),
             names: Vec::new(),
             index: BTreeMap::new(),
@@ -88,14 +93,15 @@ impl Decider {
         self.script = Some(script);
     }
 
-    /// Decides who runs on `hosts` from now on. Opportunistic jobs are no matter of the policy's: they get what it leaves.
+    /// Decides who runs on `hosts` from now on. Opportunistic jobs are no matter of the policy's: they get what it leaves. Neither are
+    /// jobs that stand on hosts of others alone, which stay, and jobs that do not fit on the other hosts, which wait.
     ///
     /// # Errors
     /// [`Unfit`]: nothing of the decision may be carried out.
     pub(super) fn decide(
         &mut self,
         now: FabricTime,
-        hosts: &[String],
+        hosts: &Hosts,
         submissions: &BTreeMap<Arc<str>, Arc<Submission>>,
     ) -> Result<Target, Unfit> {
         self.follow(now, hosts, submissions);
@@ -111,8 +117,16 @@ impl Decider {
             .filter_map(|(at, run)| Some((Arc::clone(self.names.get(run.job as usize)?), self.says(now, self.decision.reasons.get(at)))))
             .collect();
         let used: u32 = self.decision.runs.iter().filter_map(|run| self.jobs.get(run.job as usize)).map(|job| job.gpus).sum();
-        fill(cluster.gpus().saturating_sub(used), submissions, &mut target);
+        let stays = |s: &&Arc<Submission>| decided(s) && active(s) && self.gpus_here(s) == 0;
+        let stay = submissions.values().filter(stays).map(|s| (Arc::clone(&s.name), "stands on hosts with jobs of others".to_string()));
+        target.extend(stay);
+        self.fill(cluster.gpus().saturating_sub(used), submissions, &mut target);
         Ok(target)
+    }
+
+    /// GPUs on which the policy counts.
+    pub(super) fn gpus(&self) -> u32 {
+        self.cluster().gpus()
     }
 
     /// When the policy would decide otherwise though no job comes or ends.
@@ -146,51 +160,60 @@ impl Decider {
     }
 
     /// Tells the policy who came, who is gone, and how far everybody is.
-    fn follow(&mut self, now: FabricTime, hosts: &[String], submissions: &BTreeMap<Arc<str>, Arc<Submission>>) {
-        let live = |name: &Arc<str>| submissions.get(name).is_some_and(|s| decided(s));
-        let gone: Vec<Arc<str>> = self.index.keys().filter(|name| !live(name)).cloned().collect();
+    fn follow(&mut self, now: FabricTime, hosts: &Hosts, submissions: &BTreeMap<Arc<str>, Arc<Submission>>) {
+        let usable: Vec<String> = hosts.all.iter().map(|host| &host.name).filter(|name| !hosts.taken.contains(*name)).cloned().collect();
+        let is_new = self.hosts != usable;
+        if is_new {
+            self.numbers = usable.iter().cloned().zip(0..).collect();
+            self.hosts = usable;
+        }
+        self.taken.clone_from(&hosts.taken);
+        let seen: Vec<(&Arc<Submission>, u32)> = submissions.values().filter_map(|s| Some((s, self.sees(s)?))).collect();
+        // A job that gives up hosts of which the policy knew only some is another one to it.
+        let changed = |(s, gpus): &(&Arc<Submission>, u32)| {
+            self.index.get(&s.name).and_then(|job| self.jobs.get(*job as usize)).is_some_and(|job| job.gpus != *gpus)
+        };
+        if is_new || seen.iter().any(changed) || self.jobs.len() > GONE_MIN + 2 * self.index.len() {
+            self.begin_anew(now, seen);
+            return;
+        }
+        let live: BTreeSet<&Arc<str>> = seen.iter().map(|(s, _)| &s.name).collect();
+        let gone: Vec<Arc<str>> = self.index.keys().filter(|name| !live.contains(name)).cloned().collect();
         for name in gone {
             if let Some(job) = self.index.remove(&name) {
                 self.policy.leave(job, &self.jobs);
             }
         }
-        if self.hosts != hosts || self.jobs.len() > GONE_MIN + 2 * self.index.len() {
-            self.begin_anew(now, hosts, submissions);
-            return;
-        }
-        let mut arrived: Vec<&Arc<Submission>> = Vec::new();
-        for submission in submissions.values().filter(|s| decided(s)) {
-            match self.index.get(&submission.name) {
-                Some(job) => self.jobs[*job as usize] = job_at(self.origin, now, submission),
-                None => arrived.push(submission),
+        let mut arrived: Vec<(&Arc<Submission>, u32)> = Vec::new();
+        for (submission, gpus) in seen {
+            match self.index.get(&submission.name).and_then(|job| self.jobs.get_mut(*job as usize)) {
+                Some(job) => *job = job_at(self.origin, now, submission, gpus),
+                None => arrived.push((submission, gpus)),
             }
         }
-        arrived.sort_by_key(|s| (s.submitted, Arc::clone(&s.name)));
-        for submission in arrived {
-            let job = self.enter(now, submission);
+        arrived.sort_by_key(|(s, _)| (s.submitted, Arc::clone(&s.name)));
+        for (submission, gpus) in arrived {
+            let job = self.enter(now, submission, gpus);
             self.policy.arrive(job);
         }
     }
 
     /// A new policy on other hosts, to which the jobs that are there come with what they have. A lease that it gave goes on; after a
     /// restart every lease begins anew.
-    fn begin_anew(&mut self, now: FabricTime, hosts: &[String], submissions: &BTreeMap<Arc<str>, Arc<Submission>>) {
+    fn begin_anew(&mut self, now: FabricTime, mut seen: Vec<(&Arc<Submission>, u32)>) {
         let now_s = seconds(self.origin, now);
         let until = |(name, job): (&Arc<str>, &JobIndex)| Some((Arc::clone(name), self.policy.until_s(*job)?));
         let untils: BTreeMap<Arc<str>, f64> = self.index.iter().filter_map(until).collect();
-        self.hosts = hosts.to_vec();
         self.policy = scheduler(self.rule, self.cluster());
         (self.jobs, self.names, self.index) = (Vec::new(), Vec::new(), BTreeMap::new());
-        let mut all: Vec<&Arc<Submission>> = submissions.values().filter(|s| decided(s)).collect();
-        all.sort_by_key(|s| (s.submitted, Arc::clone(&s.name)));
-        for submission in all {
-            let job = self.enter(now, submission);
+        seen.sort_by_key(|(s, _)| (s.submitted, Arc::clone(&s.name)));
+        for (submission, gpus) in seen {
+            let job = self.enter(now, submission, gpus);
             // Who is told to stop keeps nothing: its lease is over.
-            let keeps = matches!(submission.state, SubmissionState::Starting | SubmissionState::Running);
-            let places = if keeps { self.places(submission) } else { Vec::new() };
+            let places = self.places(submission).filter(|_| active(submission)).unwrap_or_default();
             let until_s = if places.is_empty() {
-                // A job that waits has had no GPUs since then.
-                seconds(self.origin, submission.since)
+                // A job that waits has had no GPUs since then; a time to come would be a lease.
+                seconds(self.origin, submission.since).min(now_s)
             } else {
                 untils.get(&submission.name).copied().filter(|until| *until > now_s).unwrap_or(now_s + LEASE_S)
             };
@@ -198,20 +221,53 @@ impl Decider {
         }
     }
 
-    fn enter(&mut self, now: FabricTime, submission: &Arc<Submission>) -> JobIndex {
+    fn enter(&mut self, now: FabricTime, submission: &Arc<Submission>, gpus: u32) -> JobIndex {
         // Indices are taken back long before there are as many.
         let job = self.jobs.len() as JobIndex;
-        self.jobs.push(job_at(self.origin, now, submission));
+        self.jobs.push(job_at(self.origin, now, submission, gpus));
         self.names.push(Arc::clone(&submission.name));
         self.index.insert(Arc::clone(&submission.name), job);
         job
     }
 
-    /// What a job holds, by the policy's numbers; empty when a host of it is gone.
-    fn places(&self, submission: &Submission) -> Vec<(u32, u32)> {
-        let number = |host: &str| self.hosts.iter().position(|name| name == host).and_then(|at| u32::try_from(at).ok());
-        let place = |held: &HostGpus| Some((number(&held.host)?, u32::try_from(held.gpus.len()).ok()?));
-        submission.place.iter().map(place).collect::<Option<Vec<_>>>().unwrap_or_default()
+    /// How many GPUs the policy gives a job if it runs; `None` where it does not decide on it. A job that does not fit would keep all
+    /// others waiting for GPUs that are not there.
+    fn sees(&self, submission: &Submission) -> Option<u32> {
+        let gpus = if active(submission) { self.gpus_here(submission) } else { submission.spec.gpus };
+        (decided(submission) && self.cluster().holds(gpus)).then_some(gpus)
+    }
+
+    /// What a job that runs has of the GPUs on which the policy counts: not those on hosts of others, which nobody would get after it.
+    /// One whose place is no more needs another one, for all of it.
+    fn gpus_here(&self, submission: &Submission) -> u32 {
+        let sum = |places: Vec<(u32, u32)>| places.iter().map(|(_, gpus)| gpus).sum();
+        self.places(submission).map_or(submission.spec.gpus, sum)
+    }
+
+    /// What a job holds of the policy's hosts, by its numbers; `None` when its place is no more.
+    fn places(&self, submission: &Submission) -> Option<Vec<(u32, u32)>> {
+        let mut places = Vec::new();
+        for held in &submission.place {
+            let number = self.numbers.get(&held.host);
+            if !held.fits(self.gpus_per_host) || (number.is_none() && !self.taken.contains(&held.host)) {
+                return None;
+            }
+            places.extend(number.map(|number| (*number, u32::try_from(held.gpus.len()).unwrap_or(u32::MAX))));
+        }
+        Some(places)
+    }
+
+    /// Gives GPUs that the policy leaves to opportunistic jobs: first to those that have some, then in order of submission.
+    fn fill(&self, mut free: u32, submissions: &BTreeMap<Arc<str>, Arc<Submission>>, target: &mut Target) {
+        let mut waiting: Vec<&Arc<Submission>> = submissions.values().filter(|s| s.spec.opportunistic && s.state.is_live()).collect();
+        waiting.sort_by_key(|s| (!active(s), s.submitted, Arc::clone(&s.name)));
+        for submission in waiting.into_iter().filter(|s| !matches!(s.state, SubmissionState::Stopping(_))) {
+            let gpus = if active(submission) { self.gpus_here(submission) } else { submission.spec.gpus };
+            if gpus <= free {
+                free -= gpus;
+                target.push((Arc::clone(&submission.name), "opportunistic: nobody else wants these GPUs".into()));
+            }
+        }
     }
 
     /// Why a job runs, in words.
@@ -231,22 +287,14 @@ impl Decider {
     }
 }
 
-/// Gives GPUs that the policy leaves to opportunistic jobs: first to those that have some, then in order of submission.
-fn fill(mut free: u32, submissions: &BTreeMap<Arc<str>, Arc<Submission>>, target: &mut Target) {
-    let mut waiting: Vec<&Arc<Submission>> = submissions.values().filter(|s| s.spec.opportunistic && s.state.is_live()).collect();
-    let active = |s: &Submission| matches!(s.state, SubmissionState::Starting | SubmissionState::Running);
-    waiting.sort_by_key(|s| (!active(s), s.submitted, Arc::clone(&s.name)));
-    for submission in waiting.into_iter().filter(|s| !matches!(s.state, SubmissionState::Stopping(_))) {
-        if submission.spec.gpus <= free {
-            free -= submission.spec.gpus;
-            target.push((Arc::clone(&submission.name), "opportunistic: nobody else wants these GPUs".into()));
-        }
-    }
-}
-
 /// Whether the policy decides on a job.
 fn decided(submission: &Submission) -> bool {
     submission.state.is_live() && !submission.spec.opportunistic
+}
+
+/// Whether a job runs, or is told to.
+fn active(submission: &Submission) -> bool {
+    matches!(submission.state, SubmissionState::Starting | SubmissionState::Running)
 }
 
 fn scheduler(rule: Rule, cluster: Cluster) -> Scheduler {
@@ -259,11 +307,11 @@ fn seconds(origin: FabricTime, at: FabricTime) -> f64 {
     at.minus(origin) as f64 / NS
 }
 
-fn job_at(origin: FabricTime, now: FabricTime, submission: &Submission) -> Job {
+fn job_at(origin: FabricTime, now: FabricTime, submission: &Submission, gpus: u32) -> Job {
     let of = |time: Nanos| time.0 as f64 / NS;
     let alone_s = of(submission.spec.iteration);
     Job {
-        gpus: submission.spec.gpus,
+        gpus,
         profile: 0,
         opportunistic: false,
         submitted_s: seconds(origin, submission.submitted),
@@ -271,14 +319,7 @@ fn job_at(origin: FabricTime, now: FabricTime, submission: &Submission) -> Job {
         alone_s,
         left: of(submission.left_at(now)) / alone_s,
         ran_s: of(submission.ran_at(now)),
-        running: matches!(submission.state, SubmissionState::Starting | SubmissionState::Running),
+        running: active(submission),
         started: submission.attempt > 0,
     }
-}
-
-/// The hosts on which a policy may count: those that nobody else has, and those on which jobs of the scheduler stand.
-pub(super) fn usable(hosts: &Hosts, submissions: &BTreeMap<Arc<str>, Arc<Submission>>) -> Vec<String> {
-    let held: BTreeSet<&str> = submissions.values().flat_map(|s| &s.place).map(|place| place.host.as_str()).collect();
-    let all = hosts.all.iter().map(|host| &host.name);
-    all.filter(|name| !hosts.taken.contains(*name) || held.contains(name.as_str())).cloned().collect()
 }

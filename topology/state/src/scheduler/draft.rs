@@ -25,6 +25,8 @@ pub(super) struct Draft {
     /// Jobs that leave the plan.
     pub(super) release: Vec<String>,
     pub(super) notices: Vec<Notice>,
+    /// Since when jobs have to stop that the policy stops, where some do.
+    pub(super) stops: Option<FabricTime>,
     pub(super) answers: Vec<(RequestId, Result<Arc<str>, SubmissionRefusal>)>,
 }
 

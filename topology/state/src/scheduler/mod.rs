@@ -30,7 +30,7 @@ use alloc::{
     vec::Vec,
 };
 
-use units::FabricTime;
+use units::{FabricTime, Nanos};
 
 use self::{decider::Decider, draft::Draft, requests::Asked, rounds::Rounds, settings::REQUESTS_PER_CHANGE};
 pub use self::{
@@ -38,7 +38,7 @@ pub use self::{
     settings::{CANDIDATES_MAX, FAILURES_MAX, Hosts, OVER_MAX, REQUESTS_MAX, SUBMISSIONS_MAX, SchedulerHost, Settings},
 };
 pub use crate::submission::{After, HostGpus, Order, Submission, SubmissionSpec, SubmissionState};
-use crate::{Notice, Refusal, RequestId, Ticket};
+use crate::{Notice, Refusal, RequestId, Ticket, config::WAITING};
 
 /// A change that the scheduler wants made, whole or not at all.
 #[derive(Clone, Debug, PartialEq)]
@@ -125,7 +125,7 @@ impl Scheduling {
     /// A scheduler of what was kept. Jobs that hold GPUs go on, and whoever has to speak of them has all of the time for it anew.
     #[must_use]
     pub fn new(settings: Settings, now: FabricTime, kept: impl IntoIterator<Item = Arc<Submission>>) -> Self {
-        let submissions: BTreeMap<Arc<str>, Arc<Submission>> = kept.into_iter().map(|s| (Arc::clone(&s.name), s)).collect();
+        let submissions: BTreeMap<Arc<str>, Arc<Submission>> = kept.into_iter().map(|s| (Arc::clone(&s.name), by(now, s))).collect();
         let origin = submissions.values().map(|s| s.submitted).min().unwrap_or(now).min(now);
         let heard = submissions.values().filter(|s| s.state.holds()).map(|s| (Arc::clone(&s.name), now)).collect();
         let decider = Decider::new(settings.rule, settings.gpus_per_host, origin);
@@ -145,6 +145,15 @@ impl Scheduling {
         scheduling.rounds.want();
         scheduling.advance(now);
         scheduling
+    }
+
+    /// The caller could not say for so long what happened: it was stopped, or slept, and so may reports wait for it. Nobody's silence
+    /// counts for that time.
+    pub fn handle_stalled(&mut self, lasted: Nanos) {
+        for submission in self.submissions.values().filter(|s| s.state.holds()) {
+            let heard = self.heard.entry(Arc::clone(&submission.name)).or_insert(submission.since);
+            *heard = (*heard).max(submission.since).saturating_add(lasted);
+        }
     }
 
     /// Somebody submits a job. Repeated with the same content it changes nothing.
@@ -300,6 +309,7 @@ impl Scheduling {
 
     /// A change is durable.
     fn keep(&mut self, plan_version: u64, done: UnderWay) {
+        // Only a hint: others may have changed the plan as well, which the service sees when it starts a job.
         self.hosts.plan_version = plan_version;
         for (name, submission) in &done.draft.changed {
             let before = match submission {
@@ -316,7 +326,7 @@ impl Scheduling {
                 }
             }
         }
-        self.rounds.kept();
+        self.rounds.kept(done.draft.stops);
         self.answer(done.draft);
     }
 
@@ -324,17 +334,17 @@ impl Scheduling {
     fn refused(&mut self, now: FabricTime, done: UnderWay, refusal: Refusal) {
         match (refusal, done.start) {
             (Refusal::PlanVersionMoved { .. } | Refusal::FabricMoved { .. }, Some(_)) => self.rounds.moved(),
-            (refusal @ (Refusal::Store(_) | Refusal::Limit { .. }), start) => {
+            (Refusal::Store(_) | Refusal::Limit { what: WAITING, .. }, Some(_)) => {
                 self.not_before = now.saturating_add(settings::RETRY);
-                if start.is_some() {
-                    self.rounds.moved();
-                }
-                self.answer_refused(done.draft, refusal);
+                self.rounds.moved();
             }
-            // Nobody can plan the job there; it runs as a job does of which nobody knows how it communicates.
-            (refusal, Some(start)) => self.rounds.again_free(start, &refusal),
-            (refusal, None) => {
+            // Nobody can plan the job there, or a plan that is full has no room for it; it runs as a job does of which nobody knows
+            // how it communicates. A job that runs free already waits for another round.
+            (refusal, Some(start)) if !start.is_free() => self.rounds.again_free(start, &refusal),
+            (refusal, _) => {
                 self.not_before = now.saturating_add(settings::RETRY);
+                // Whoever was to stop still has to, and whoever waits for the place still waits.
+                self.rounds.want();
                 self.answer_refused(done.draft, refusal);
             }
         }
@@ -355,4 +365,15 @@ impl Scheduling {
             self.actions.push_back(SchedulingAction::Answer { request, result });
         }
     }
+}
+
+/// A submission at a time that is not before anything that is said of it: the clock may have gone back over a restart, and a time to
+/// come would be a lease, or put off the end of a wait.
+fn by(now: FabricTime, submission: Arc<Submission>) -> Arc<Submission> {
+    let latest = submission.since.max(submission.submitted).max(submission.started.unwrap_or(now));
+    if latest <= now {
+        return submission;
+    }
+    let started = submission.started.map(|started| started.min(now));
+    Arc::new(Submission { submitted: submission.submitted.min(now), since: submission.since.min(now), started, ..(*submission).clone() })
 }

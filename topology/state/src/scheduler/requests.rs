@@ -57,7 +57,7 @@ fn submit(
 ) -> Result<Arc<str>, SubmissionRefusal> {
     if let Some(known) = draft.get(base, &name) {
         // A repetition is answered as the first one was, whatever became of the job since.
-        return if known.spec == spec { Ok(name) } else { Err(SubmissionRefusal::NameUsed(name.to_string())) };
+        return if known.spec.asked == spec.asked { Ok(name) } else { Err(SubmissionRefusal::NameUsed(name.to_string())) };
     }
     if hosts.others.contains(&*name) {
         return Err(SubmissionRefusal::Committed(name.to_string()));
@@ -168,7 +168,8 @@ fn reported(
         }
         // A sign of life; who was told to stop has begun all the same, and is told so by the answer.
         (RunReport::Started, SubmissionState::Running | SubmissionState::Stopping(_)) => {}
-        (RunReport::Finished, state) if state.holds() => {
+        // It may have ended before it was given up: no start lies between, so nothing that ran is lost.
+        (RunReport::Finished, state) if state.holds() || matches!(state, SubmissionState::Queued | SubmissionState::Failed) => {
             over(draft, now, base, &known, SubmissionState::Finished, "ran to its end".into());
         }
         (RunReport::Stopped, SubmissionState::Stopping(after)) => stopped(draft, now, base, &known, after, "stopped, as it was told"),
@@ -176,7 +177,8 @@ fn reported(
             in_vain(draft, now, base, &known, "stopped by itself");
         }
         // The same report again, of the last start.
-        (RunReport::Finished, SubmissionState::Finished) | (RunReport::Stopped, SubmissionState::Queued | SubmissionState::Withdrawn) => {}
+        (RunReport::Finished, SubmissionState::Finished)
+        | (RunReport::Stopped, SubmissionState::Queued | SubmissionState::Withdrawn | SubmissionState::Failed) => {}
         _ => return Err(stale()),
     }
     Ok(Arc::clone(&known.name))

@@ -13,16 +13,16 @@ use units::FabricTime;
 
 use super::{
     Scheduling, SchedulingAction, Shares,
-    decider::{self, Target},
+    decider::Target,
     draft::Draft,
     places::{self, Occupied},
     requests,
-    settings::{CANDIDATES_MAX, MOVED_MAX},
+    settings::{CANDIDATES_MAX, MOVED_MAX, STOPS_MAX},
 };
 use crate::{
     Refusal, Ticket,
     change::listed,
-    submission::{Submission, SubmissionState},
+    submission::{HostGpus, Submission, SubmissionState},
 };
 
 /// A job that is to start, and where.
@@ -33,6 +33,12 @@ pub(super) struct Start {
     why: String,
     /// Why it runs without a place in the plan, where that was found out.
     free: Option<String>,
+}
+
+impl Start {
+    pub(super) fn is_free(&self) -> bool {
+        self.free.is_some()
+    }
 }
 
 /// Places that the caller compares.
@@ -110,9 +116,10 @@ impl Rounds {
         self.starts.pop_front()
     }
 
-    /// A start was written.
-    pub(super) fn kept(&mut self) {
+    /// A change was written, in which jobs had to stop at a time.
+    pub(super) fn kept(&mut self, stops: Option<FabricTime>) {
         self.moved = 0;
+        self.last_stops = stops.or(self.last_stops);
     }
 
     /// Somebody else changed the plan: what was chosen is chosen anew.
@@ -148,8 +155,7 @@ impl Scheduling {
     pub(super) fn begin_round(&mut self, now: FabricTime) {
         self.rounds.looking = false;
         self.rounds.count += 1;
-        let usable = decider::usable(&self.hosts, &self.submissions);
-        let decided = self.decider.decide(now, &usable, &self.submissions);
+        let decided = self.decider.decide(now, &self.hosts, &self.submissions);
         self.rounds.change_at = self.decider.next_change(now);
         let target = match decided {
             Ok(target) => target,
@@ -180,22 +186,30 @@ impl Scheduling {
         let instead: Vec<&str> = instead.map(|(name, _)| &**name).collect();
         let why =
             if instead.is_empty() { "others run".to_string() } else { format!("{} run", listed(instead.iter().copied(), instead.len())) };
-        let (mut draft, mut stops, mut later) = (Draft::default(), false, false);
+        let (mut draft, mut later) = (Draft::default(), false);
         for known in self.submissions.values().filter(|s| matches!(s.state, SubmissionState::Starting | SubmissionState::Running)) {
-            if let Some(gone) = known.place.iter().find(|place| !there.contains(place.host.as_str())) {
-                let why = format!("host {:?} is gone", gone.host);
+            if draft.changed.len() >= STOPS_MAX {
+                // Every order is told: the others stop in the next round, which has the same reason to stop them.
+                self.rounds.want();
+                draft.stops = None;
+                break;
+            }
+            let is_no_more = |place: &&HostGpus| !there.contains(place.host.as_str()) || !place.fits(self.settings.gpus_per_host);
+            if let Some(gone) = known.place.iter().find(is_no_more) {
+                let host = &gone.host;
+                let why =
+                    if there.contains(host.as_str()) { format!("host {host:?} has fewer GPUs") } else { format!("host {host:?} is gone") };
                 requests::move_away(&mut draft, now, &self.settings, known, &why);
             } else if stays.contains(&*known.name) {
                 continue;
             } else if known.spec.opportunistic || early.is_none() {
-                stops |= !known.spec.opportunistic;
+                if !known.spec.opportunistic {
+                    draft.stops = Some(now);
+                }
                 requests::preempt(&mut draft, now, &self.settings, known, &why);
             } else {
                 later = true;
             }
-        }
-        if stops {
-            self.rounds.last_stops = Some(now);
         }
         self.rounds.stops_at = early.filter(|_| later);
         if !draft.changed.is_empty() {
@@ -220,7 +234,13 @@ impl Scheduling {
             }
         }
         for known in self.submissions.values().filter(|s| s.state == SubmissionState::Queued && !chosen.contains(&s.name)) {
-            waits.insert(Arc::clone(&known.name), format!("waits: the policy runs others now; it wants {} GPUs", known.spec.gpus));
+            let (wants, has) = (known.spec.gpus, self.decider.gpus());
+            let why = if wants > has {
+                format!("waits: needs {wants} GPUs; {has} are there, without hosts with jobs of others")
+            } else {
+                format!("waits: the policy runs others now; it wants {wants} GPUs")
+            };
+            waits.insert(Arc::clone(&known.name), why);
         }
         self.rounds.waits = waits;
         if starts.is_empty() {

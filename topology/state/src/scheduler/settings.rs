@@ -21,6 +21,8 @@ pub const CANDIDATES_MAX: usize = 10;
 pub(super) const RETRY: Nanos = Nanos::from_millis(1_000);
 /// Rounds in a row whose starts may be refused because somebody else changed the plan; the next one does not ask.
 pub(super) const MOVED_MAX: u32 = 3;
+/// Jobs that one change stops: each is told, and an event of the service has at most `config::NOTICES_MAX` notices.
+pub(super) const STOPS_MAX: usize = 128;
 /// What a start costs before the first iteration where nobody measured it, as in traces.
 pub(super) const RESTART_S: f64 = 10.0;
 
