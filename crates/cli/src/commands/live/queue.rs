@@ -124,9 +124,9 @@ mod tests {
         let expected = "\
 srtf: 10 of 48 GPUs are held
 
-JOB  STATE    GPUS  PLACE                         SINCE                 WHY
+JOB  STATE    GPUS  PLACE                        SINCE                 WHY
 a    running    10  h1:2, h2:2, h3:2 and 2 more  2023-11-14T22:13:20Z  0 jobs before it
-b    queued     10  -                             2023-11-14T22:13:20Z  waits
+b    queued     10  -                            2023-11-14T22:13:20Z  waits
 ";
         assert_eq!(table(&answer), expected);
         let empty = ListSubmissionsResponse { gpus: 48, policy: "srtf".into(), ..ListSubmissionsResponse::default() };
