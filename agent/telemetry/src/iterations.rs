@@ -109,9 +109,10 @@ pub fn learn_jobs(series: &Series, step: Nanos) -> Result<Vec<Learned>, Aperiodi
         let mut jobs = two.jobs.map(|found| (found.share_of(&grid), found));
         jobs.sort_by(|a, b| b.0.total_cmp(&a.0));
         let [first, second] = jobs.map(|(_, found)| found);
-        let beside =
-            |other: &Found| -> Vec<f64> { grid.iter().zip(other.explained(&grid)).map(|(seen, explained)| seen - explained).collect() };
-        return Ok(vec![first.learned(&beside(&second), start, step), second.learned(&beside(&first), start, step)]);
+        return Ok(vec![
+            first.learned(&without(&grid, &second), start, step),
+            second.learned(&without(&grid, &first), start, step),
+        ]);
     }
     match one {
         None => Err(Aperiodic::NoPeak { confidence: candidates.highest }),

@@ -1093,7 +1093,7 @@ pub struct SubmitRequest {
     /// "guaranteed", the default; "opportunistic": it runs on what others leave, and is the first to be stopped.
     #[prost(string, optional, tag = "6")]
     pub priority: ::core::option::Option<::prost::alloc::string::String>,
-    /// How long it keeps its GPUs while the executor says nothing of it, in milliseconds; 0 = until it is reported to have ended.
+    /// How long it keeps its GPUs while the executor says nothing of it, in milliseconds; at least 1,000; 0 = until it is reported to have ended.
     #[prost(uint64, tag = "7")]
     #[serde(alias = "leaseMs")]
     #[serde(deserialize_with = "crate::json::whole::one")]

@@ -201,10 +201,11 @@ pub fn solve(problem: &Problem, sums_max: u64) -> Result<Solution, KnapsackError
     let mut found = good.or_else(|| core.glance(GLANCED));
     let mut distance = (least + exact).max(ways.spread() * FIRST_DISTANCE);
     let mut proven = false;
+    // What is better than the best known is nearer by a step.
+    let step = if grid > 0.0 { grid - exact } else { exact };
     // The distance doubles, and all answers are within a limit, so this ends.
     loop {
-        // What is better than the best known is nearer by a step of the grid.
-        let better = found.as_ref().map_or(f64::INFINITY, |known| known.distance - if grid > 0.0 { grid - exact } else { exact });
+        let better = found.as_ref().map_or(f64::INFINITY, |known| known.distance - step);
         if better < least - exact {
             proven = true;
             break;

@@ -71,7 +71,7 @@ pub(super) struct Core<'a> {
     ways: &'a Ways,
     prices: &'a [f64],
     entries: Vec<Entry>,
-    /// When items choose for themselves.
+    /// Units of each kind that are left over, negative where they are missing, when every item has its own choice.
     rest: Rest,
     kinds: usize,
     /// The largest regrets of all items together.
@@ -94,21 +94,7 @@ impl<'a> Core<'a> {
         let mut rest: Rest = [0; KINDS_MAX];
         rest.iter_mut().zip(capacities).for_each(|(rest, units)| *rest = i64::from(*units));
         let regrets: Vec<Vec<f64>> = ways.each().map(|own| regrets(own, &prices.of)).collect();
-        let mut best: Option<Choices<'_>> = None;
-        for seed in 1..=STARTS {
-            // Where many choices cost the same, they are told apart for a start, so that what they use fits but for a few.
-            let apart = ways.told_apart(seed, ways.spread() * APART);
-            let start = start(&apart, &Prices::best(&apart, capacities).of);
-            let mut tried = Choices::new(ways, &prices.of, &regrets, start, rest);
-            tried.improve();
-            let distance = |of: &Choices<'_>| of.distance().unwrap_or(f64::INFINITY);
-            if best.as_ref().is_none_or(|best| distance(&tried) < distance(best)) {
-                best = Some(tried);
-            }
-            if best.as_ref().is_some_and(|best| distance(best) <= enough) {
-                break;
-            }
-        }
+        let best = good_choices(ways, prices, &regrets, rest, capacities, enough);
         let (mut entries, mut others) = (Vec::with_capacity(ways.items()), Vec::new());
         for ((item, regrets), at) in (0..).zip(&regrets).zip(0..) {
             let of = ways.of(item as usize);
@@ -266,6 +252,33 @@ impl<'a> Core<'a> {
         }
         changes
     }
+}
+
+/// The best choices that exchanges find from some starts; `enough` is a distance of which no better one is looked for.
+fn good_choices<'a>(
+    ways: &'a Ways,
+    prices: &'a Prices,
+    regrets: &'a [Vec<f64>],
+    rest: Rest,
+    capacities: &[u32],
+    enough: f64,
+) -> Option<Choices<'a>> {
+    let distance = |of: &Choices<'_>| of.distance().unwrap_or(f64::INFINITY);
+    let mut best: Option<Choices<'_>> = None;
+    for seed in 1..=STARTS {
+        // Where many choices cost the same, they are told apart for a start, so that what they use fits but for a few.
+        let apart = ways.told_apart(seed, ways.spread() * APART);
+        let start = start(&apart, &Prices::best(&apart, capacities).of);
+        let mut tried = Choices::new(ways, &prices.of, regrets, start, rest);
+        tried.improve();
+        if best.as_ref().is_none_or(|best| distance(&tried) < distance(best)) {
+            best = Some(tried);
+        }
+        if best.as_ref().is_some_and(|best| distance(best) <= enough) {
+            break;
+        }
+    }
+    best
 }
 
 /// What the items choose for themselves at these prices.

@@ -301,23 +301,6 @@ fn a_job_is_queued_started_preempted_and_ends() {
 }
 
 #[test]
-fn a_policy_that_would_stop_jobs_at_any_event_does_so_once_a_round() {
-    let mut world = World::new(Rule::Srtf, hosts(1));
-    world.submit("a", spec(4, 10_000));
-    world.report("a", RunReport::Started).unwrap();
-    world.submit("b", spec(4, 5_000));
-    world.report("a", RunReport::Stopped).unwrap();
-    world.report("b", RunReport::Started).unwrap();
-    world.submit("c", spec(4, 1_000));
-    assert_eq!(world.state("b"), SubmissionState::Running);
-    world.pass(359);
-    assert_eq!(world.state("b"), SubmissionState::Running);
-    world.pass(1);
-    assert_eq!(world.state("b"), SubmissionState::Stopping(After::Queue));
-    assert_eq!(world.kept["b"].why, "c run");
-}
-
-#[test]
 fn leases_of_themis_outlast_a_restart_and_a_host_that_others_take() {
     let mut world = World::new(Rule::Themis, hosts(2));
     world.submit("a", spec(8, 10_000));

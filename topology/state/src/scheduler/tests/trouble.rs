@@ -113,8 +113,8 @@ fn a_clock_that_went_back_over_a_restart_delays_nothing() {
     assert_eq!(world.kept["a"].failures, 1, "the wait is bounded as before");
 }
 
-#[test]
-fn a_stop_that_could_not_be_written_is_tried_again() {
+/// One host: a shorter job has stopped the first, and a still shorter one waits for the end of the round.
+fn b_instead_of_a_and_c_waits() -> World {
     let mut world = World::new(Rule::Srtf, hosts(1));
     world.submit("a", spec(4, 10_000));
     world.report("a", RunReport::Started).unwrap();
@@ -122,6 +122,23 @@ fn a_stop_that_could_not_be_written_is_tried_again() {
     world.report("a", RunReport::Stopped).unwrap();
     world.report("b", RunReport::Started).unwrap();
     world.submit("c", spec(4, 1_000));
+    world
+}
+
+#[test]
+fn a_policy_that_would_stop_jobs_at_any_event_does_so_once_a_round() {
+    let mut world = b_instead_of_a_and_c_waits();
+    assert_eq!(world.state("b"), SubmissionState::Running);
+    world.pass(359);
+    assert_eq!(world.state("b"), SubmissionState::Running);
+    world.pass(1);
+    assert_eq!(world.state("b"), SubmissionState::Stopping(After::Queue));
+    assert_eq!(world.kept["b"].why, "c run");
+}
+
+#[test]
+fn a_stop_that_could_not_be_written_is_tried_again() {
+    let mut world = b_instead_of_a_and_c_waits();
     world.pass(359);
     world.faults = alloc::vec![Some(Refusal::Store("disk".into()))];
     world.pass(1);
