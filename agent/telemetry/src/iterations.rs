@@ -109,10 +109,7 @@ pub fn learn_jobs(series: &Series, step: Nanos) -> Result<Vec<Learned>, Aperiodi
         let mut jobs = two.jobs.map(|found| (found.share_of(&grid), found));
         jobs.sort_by(|a, b| b.0.total_cmp(&a.0));
         let [first, second] = jobs.map(|(_, found)| found);
-        return Ok(vec![
-            first.learned(&without(&grid, &second), start, step),
-            second.learned(&without(&grid, &first), start, step),
-        ]);
+        return Ok(vec![first.learned(&without(&grid, &second), start, step), second.learned(&without(&grid, &first), start, step)]);
     }
     match one {
         None => Err(Aperiodic::NoPeak { confidence: candidates.highest }),

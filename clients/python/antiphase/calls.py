@@ -91,18 +91,29 @@ def evaluate(
 
 
 def commit(
-    jobs: Iterable[m.JobSpec], if_plan_version: Optional[int], lease_ms: int, idempotency_key: Optional[str], fields: Fields
+    jobs: Iterable[m.JobSpec],
+    if_plan_version: Optional[int],
+    lease_ms: int,
+    idempotency_key: Optional[str],
+    explain: bool,
+    fields: Fields,
 ) -> Call[m.CommitResponse]:
     # With a key a repetition is answered as the first one was, so a commit whose answer was lost can be sent again.
     key = uuid.uuid4().hex if idempotency_key is None else idempotency_key
     request = m.CommitRequest(
-        jobs=list(jobs), if_plan_version=if_plan_version, lease_ms=lease_ms, idempotency_key=key, fields=_paths(fields)
+        jobs=list(jobs),
+        if_plan_version=if_plan_version,
+        lease_ms=lease_ms,
+        idempotency_key=key,
+        explain=explain,
+        fields=_paths(fields),
     )
     return _post("commit", request, m.CommitResponse)
 
 
-def release(jobs: Iterable[str]) -> Call[m.ReleaseResponse]:
-    return _post("release", m.ReleaseRequest(jobs=_names("jobs", jobs)), m.ReleaseResponse)
+def release(jobs: Iterable[str], explain: bool, fields: Fields) -> Call[m.ReleaseResponse]:
+    request = m.ReleaseRequest(jobs=_names("jobs", jobs), explain=explain, fields=_paths(fields))
+    return _post("release", request, m.ReleaseResponse)
 
 
 def solve(scenario: Mapping[str, Any], mode: str) -> Call[dict[str, Any]]:

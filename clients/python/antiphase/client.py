@@ -137,18 +137,19 @@ class Client(_Base):
         if_plan_version: Optional[int] = None,
         lease_ms: int = 0,
         idempotency_key: Optional[str] = None,
+        explain: bool = False,
         fields: Fields = (),
     ) -> m.CommitResponse:
         """Commits jobs: all or none, durable when answered.
 
         Raises Conflict where the plan is not at `if_plan_version`. Without `idempotency_key` this call has one of its own, so it is
-        carried out once however often it is sent.
+        carried out once however often it is sent. `explain` says why the plan is as it is for these jobs.
         """
-        return self._run(calls.commit(jobs, if_plan_version, lease_ms, idempotency_key, fields))
+        return self._run(calls.commit(jobs, if_plan_version, lease_ms, idempotency_key, explain, fields))
 
-    def release(self, jobs: Iterable[str]) -> m.ReleaseResponse:
-        """Forgets jobs; those that are not committed are listed in the answer."""
-        return self._run(calls.release(jobs))
+    def release(self, jobs: Iterable[str], *, explain: bool = False, fields: Fields = ()) -> m.ReleaseResponse:
+        """Forgets jobs; those that are not committed are listed in the answer. `explain` says how the plan is for those they met."""
+        return self._run(calls.release(jobs, explain, fields))
 
     def solve(self, scenario: Mapping[str, Any], *, mode: str = "exact") -> dict[str, Any]:
         """Solves a scenario document (antiphase.scenario/v1): the answer is an antiphase.solution/v1."""
@@ -259,18 +260,19 @@ class AsyncClient(_Base):
         if_plan_version: Optional[int] = None,
         lease_ms: int = 0,
         idempotency_key: Optional[str] = None,
+        explain: bool = False,
         fields: Fields = (),
     ) -> m.CommitResponse:
         """Commits jobs: all or none, durable when answered.
 
         Raises Conflict where the plan is not at `if_plan_version`. Without `idempotency_key` this call has one of its own, so it is
-        carried out once however often it is sent.
+        carried out once however often it is sent. `explain` says why the plan is as it is for these jobs.
         """
-        return await self._run(calls.commit(jobs, if_plan_version, lease_ms, idempotency_key, fields))
+        return await self._run(calls.commit(jobs, if_plan_version, lease_ms, idempotency_key, explain, fields))
 
-    async def release(self, jobs: Iterable[str]) -> m.ReleaseResponse:
-        """Forgets jobs; those that are not committed are listed in the answer."""
-        return await self._run(calls.release(jobs))
+    async def release(self, jobs: Iterable[str], *, explain: bool = False, fields: Fields = ()) -> m.ReleaseResponse:
+        """Forgets jobs; those that are not committed are listed in the answer. `explain` says how the plan is for those they met."""
+        return await self._run(calls.release(jobs, explain, fields))
 
     async def solve(self, scenario: Mapping[str, Any], *, mode: str = "exact") -> dict[str, Any]:
         """Solves a scenario document (antiphase.scenario/v1): the answer is an antiphase.solution/v1."""

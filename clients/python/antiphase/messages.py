@@ -87,6 +87,8 @@ class Candidate(Message):
 class CommitRequest(Message):
     """CommitRequest."""
 
+    explain: bool = False
+    """Say why the plan is as it is for these jobs, as `evaluate` would of all committed jobs where they stand."""
     fields: Union[list[str], str] = field(default_factory=list)
     """Only these fields of the answer, as in EvaluateRequest."""
     idempotency_key: str = ""
@@ -103,6 +105,8 @@ class CommitRequest(Message):
 class CommitResponse(Message):
     """CommitResponse."""
 
+    explanation: list[str] = field(default_factory=list)
+    """When asked for."""
     moved: list[str] = field(default_factory=list)
     """Running jobs whose slot moved."""
     plan_version: int = 0
@@ -623,6 +627,10 @@ class Plan(Message):
 class ReleaseRequest(Message):
     """ReleaseRequest."""
 
+    explain: bool = False
+    """Say how the plan is now for the jobs that shared links with these."""
+    fields: Union[list[str], str] = field(default_factory=list)
+    """Only these fields of the answer, as in EvaluateRequest."""
     jobs: list[str] = field(default_factory=list)
     NESTED: ClassVar[dict[str, str]] = {}
 
@@ -631,6 +639,8 @@ class ReleaseRequest(Message):
 class ReleaseResponse(Message):
     """ReleaseResponse."""
 
+    explanation: list[str] = field(default_factory=list)
+    """When asked for; empty where they shared no link with anybody."""
     plan_version: int = 0
     unknown: list[str] = field(default_factory=list)
     NESTED: ClassVar[dict[str, str]] = {}
@@ -760,7 +770,8 @@ class SubmitRequest(Message):
     """The job, without hosts. Without a model or a profile it holds GPUs and has no place in the plan: nobody knows how it
     communicates."""
     lease_ms: int = 0
-    """How long it keeps its GPUs while the executor says nothing of it, in milliseconds; 0 = until it is reported to have ended."""
+    """How long it keeps its GPUs while the executor says nothing of it, in milliseconds; at least 1,000; 0 = until it is
+    reported to have ended."""
     priority: Optional[str] = None
     """"guaranteed", the default; "opportunistic": it runs on what others leave, and is the first to be stopped."""
     NESTED: ClassVar[dict[str, str]] = {"job": "JobSpec"}

@@ -162,8 +162,9 @@ class RealService(unittest.TestCase):
     def test_a_round(self) -> None:
         client = self.client
         client.ready()
-        first = client.commit([job("a", "h1", "h5"), job("c", "h3", "h7")])
+        first = client.commit([job("a", "h1", "h5"), job("c", "h3", "h7")], explain=True)
         self.assertEqual(sorted(slot.job for slot in first.slots), ["a", "c"])
+        self.assertTrue(first.explanation)
         ranked = client.evaluate(
             [job("b")], [candidate("x", "b", "h2", "h6"), candidate("y", "b", "h9", "h10")], objective="time", predict=True, explain=True
         )
@@ -191,6 +192,8 @@ class RealService(unittest.TestCase):
         summary = client.fabric(summary=True)
         self.assertEqual((summary.hosts, summary.fabric), (24, ""))
         self.assertEqual(client.release(["b", "moon"]).unknown, ["moon"])
+        left = client.release(["c"], explain=True, fields=["explanation"])
+        self.assertEqual((left.plan_version, len(left.explanation)), (0, 1))
 
     def test_the_page_for_authors_of_schedulers_says_the_score_that_is_answered(self) -> None:
         page = (Path(__file__).parents[3] / "docs" / "scheduler-author.md").read_text()

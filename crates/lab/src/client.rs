@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
@@ -25,6 +25,16 @@ const ANSWER_BYTES_MAX: u64 = 1 << 20;
 pub(crate) struct Client {
     address: SocketAddr,
     config: Arc<ClientConfig>,
+}
+
+/// An answer that is not 200.
+#[derive(Debug, thiserror::Error)]
+#[error("{request}: {status}: {says}")]
+pub(crate) struct Refused {
+    request: String,
+    /// The status of HTTP.
+    pub(crate) status: String,
+    says: String,
 }
 
 impl Client {
@@ -60,7 +70,8 @@ impl Client {
         let status = head.split(' ').nth(1).unwrap_or("?");
         ensure!(!head.to_ascii_lowercase().contains("transfer-encoding"), "an answer in chunks, which this client does not read");
         if status != "200" {
-            bail!("{method} {path}: {status}: {}", body.trim());
+            let (request, status, says) = (format!("{method} {path}"), status.to_owned(), body.trim().to_owned());
+            return Err(Refused { request, status, says }.into());
         }
         if body.trim_start().starts_with('{') { Ok(serde_json::from_str(body)?) } else { Ok(Value::Null) }
     }

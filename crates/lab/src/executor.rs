@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::{
     case::{Case, CaseError},
-    client::Client,
+    client::{Client, Refused},
     control::{self, By, Gates},
     experiment,
     hold::Hold,
@@ -35,6 +35,8 @@ use crate::{
 
 /// Iterations of a job alone that its profile is made from.
 const SOLO_ITERATIONS: u32 = 6;
+/// How the service answers a report of a start that is over.
+const CONFLICT: &str = "409";
 /// How often the list is read.
 const POLL: Duration = Duration::from_millis(200);
 
@@ -101,6 +103,13 @@ fn play(
     executor.play(&plan, options.run, &mut service, say)
 }
 
+/// A job that runs.
+struct Started {
+    /// Which start of it, as the service counts them.
+    attempt: u64,
+    ranks: Ranks,
+}
+
 struct Executor<'a> {
     lab: &'a Lab,
     starter: &'a Starter,
@@ -114,12 +123,14 @@ struct Executor<'a> {
 impl Executor<'_> {
     fn play(&self, plan: &Plan, run: Duration, service: &mut Service, say: &mut dyn FnMut(&str)) -> Result<()> {
         let count = self.lab.case.jobs.len();
-        let (mut submitted, mut running) = (0, BTreeMap::<String, Ranks>::new());
+        let (mut submitted, mut running) = (0, BTreeMap::<String, Started>::new());
         loop {
             self.interrupt.check()?;
             service.check()?;
             let listed = self.ask("GET", "/v1alpha1/submissions", &Value::Null)?;
             let listed = listed["submissions"].as_array().cloned().unwrap_or_default();
+            // Before others start on their hosts.
+            end_what_is_over(&listed, &mut running, say);
             for submission in &listed {
                 self.follow(submission, &mut running, say)?;
             }
@@ -140,13 +151,15 @@ impl Executor<'_> {
     }
 
     /// Does for one job what the list says.
-    fn follow(&self, submission: &Value, running: &mut BTreeMap<String, Ranks>, say: &mut dyn FnMut(&str)) -> Result<()> {
+    fn follow(&self, submission: &Value, running: &mut BTreeMap<String, Started>, say: &mut dyn FnMut(&str)) -> Result<()> {
         let name = submission["job"].as_str().context("a submission without a job")?;
+        let attempt = submission["attempt"].as_u64().context("a submission without an attempt")?;
+        let state = submission["state"].as_str().unwrap_or_default();
         let runs = running.contains_key(name);
-        match submission["state"].as_str().unwrap_or_default() {
+        match state {
             "starting" if !runs => {
                 let hosts = place(submission)?;
-                running.insert(name.to_owned(), self.start(name, &hosts)?);
+                running.insert(name.to_owned(), Started { attempt, ranks: self.start(name, &hosts)? });
                 self.report(submission, "started")?;
                 say(&format!("started {name} on {}: {}", hosts.join(", "), submission["why"].as_str().unwrap_or_default()));
             }
@@ -157,7 +170,7 @@ impl Executor<'_> {
                 say(&format!("stopped {name}: {}", submission["why"].as_str().unwrap_or_default()));
             }
             "running" => {
-                let well = running.get_mut(name).is_some_and(|ranks| ranks.check().is_ok());
+                let well = running.get_mut(name).is_some_and(|started| started.ranks.check().is_ok());
                 let ended = submission["left_ns"].as_u64().unwrap_or(0) == 0;
                 if !well || ended {
                     running.remove(name);
@@ -205,15 +218,32 @@ impl Executor<'_> {
         Ok(folder)
     }
 
+    /// Tells the service what became of a start; of one that is over by now it does not want to hear, and the next list says so.
     fn report(&self, submission: &Value, report: &str) -> Result<()> {
         let request = json!({"job": submission["job"], "attempt": submission["attempt"], "report": report});
-        self.ask("POST", "/v1alpha1/report", &request).map(drop)
+        match self.ask("POST", "/v1alpha1/report", &request) {
+            Err(e) if e.downcast_ref::<Refused>().is_some_and(|refused| refused.status == CONFLICT) => Ok(()),
+            other => other.map(drop),
+        }
     }
 
     fn ask(&self, method: &str, path: &str, body: &Value) -> Result<Value> {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         tool::enter(&management::namespace(self.lab), || self.client.ask(method, path, &body))
     }
+}
+
+/// Stops the jobs whose start the service has given up: its hosts may be another job's by now.
+fn end_what_is_over(listed: &[Value], running: &mut BTreeMap<String, Started>, say: &mut dyn FnMut(&str)) {
+    let lives = |s: &Value| ["starting", "running", "stopping"].iter().any(|state| s["state"] == *state);
+    running.retain(|name, started| {
+        let is = |s: &&Value| s["job"] == *name && s["attempt"] == started.attempt;
+        let kept = listed.iter().find(is).is_some_and(lives);
+        if !kept {
+            say(&format!("stopped {name}: its start {} is over", started.attempt));
+        }
+        kept
+    });
 }
 
 /// The hosts of a submission, in rank order.

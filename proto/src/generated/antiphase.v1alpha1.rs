@@ -1032,6 +1032,9 @@ pub struct CommitRequest {
     #[prost(string, repeated, tag = "5")]
     #[serde(deserialize_with = "crate::json::paths")]
     pub fields: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Say why the plan is as it is for these jobs, as `evaluate` would of all committed jobs where they stand.
+    #[prost(bool, tag = "6")]
+    pub explain: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -1047,6 +1050,9 @@ pub struct CommitResponse {
     pub moved: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(double, tag = "4")]
     pub score: f64,
+    /// When asked for.
+    #[prost(string, repeated, tag = "5")]
+    pub explanation: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -1055,6 +1061,13 @@ pub struct CommitResponse {
 pub struct ReleaseRequest {
     #[prost(string, repeated, tag = "1")]
     pub jobs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Say how the plan is now for the jobs that shared links with these.
+    #[prost(bool, tag = "2")]
+    pub explain: bool,
+    /// Only these fields of the answer, as in EvaluateRequest.
+    #[prost(string, repeated, tag = "3")]
+    #[serde(deserialize_with = "crate::json::paths")]
+    pub fields: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -1064,6 +1077,9 @@ pub struct ReleaseResponse {
     pub plan_version: u64,
     #[prost(string, repeated, tag = "2")]
     pub unknown: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// When asked for; empty where they shared no link with anybody.
+    #[prost(string, repeated, tag = "3")]
+    pub explanation: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]

@@ -138,7 +138,11 @@ impl Topology for Rpcs {
     }
 
     async fn release(&self, request: Request<pb::ReleaseRequest>) -> Result<Response<pb::ReleaseResponse>, Status> {
-        self.answer(request, |r| self.api.release(r)).await
+        self.answer(request, async |r| {
+            let mask = mask("ReleaseResponse", &r.fields)?;
+            keep(&mask, self.api.release(r).await?)
+        })
+        .await
     }
 
     async fn set_fabric(&self, request: Request<pb::SetFabricRequest>) -> Result<Response<pb::SetFabricResponse>, Status> {

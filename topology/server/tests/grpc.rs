@@ -26,7 +26,7 @@ async fn every_rpc_answers() {
 
     let request = pb::CommitRequest { jobs: vec![job("a", &["h1", "h5"]), job("b", &["h2", "h6"])], ..pb::CommitRequest::default() };
     let committed = client.commit(request).await.unwrap().into_inner();
-    assert_eq!(committed.slots.len(), 2);
+    assert_eq!((committed.slots.len(), committed.explanation.len()), (2, 0), "nobody asked why");
     let mut event = watch.message().await.unwrap().unwrap();
     if event.kind == "fabric" {
         // The first fabric is announced just after it is in force.
@@ -54,8 +54,41 @@ async fn every_rpc_answers() {
     let fabric = client.get_fabric(pb::GetFabricRequest { summary: false }).await.unwrap().into_inner();
     let set = client.set_fabric(pb::SetFabricRequest { fabric: fabric.fabric }).await.unwrap().into_inner();
     assert_eq!(set.fabric_version, fabric.fabric_version + 1);
-    let released = client.release(pb::ReleaseRequest { jobs: vec!["a".into(), "moon".into()] }).await.unwrap().into_inner();
+    let released =
+        client.release(pb::ReleaseRequest { jobs: vec!["a".into(), "moon".into()], ..Default::default() }).await.unwrap().into_inner();
     assert_eq!(released.unknown, ["moon"]);
+}
+
+#[tokio::test]
+async fn changes_are_explained_to_who_asks() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::start(&folder.path().join("state.redb"));
+    let mut client = connect(&service).await;
+    // Both send for half of the time at the rate of the links that they share.
+    let profile = r#"{"schema": "antiphase.profile/v1", "name": "p", "period_ns": 100000000, "ranks": {"dp": 2}, "source": "declared",
+        "phases": [{"start_ns": 50000000, "duration_ns": 50000000, "rate_mbps": 45000, "collective": "ring", "scope": "data"}]}"#;
+    let busy = |id, hosts| pb::JobSpec { model: None, profile: Some(profile.into()), ..job(id, hosts) };
+    let commit = |job| pb::CommitRequest { jobs: vec![job], explain: true, ..pb::CommitRequest::default() };
+    client.commit(commit(busy("a", &["h1", "h5"]))).await.unwrap();
+    let both = client.commit(commit(busy("b", &["h1", "h6"]))).await.unwrap().into_inner();
+    let all = pb::EvaluateRequest { predict: true, explain: true, ..pb::EvaluateRequest::default() };
+    let evaluated = client.evaluate(all).await.unwrap().into_inner().ranked.remove(0).explanation;
+    // What an evaluation of everything says, as far as it is of b.
+    assert!(!both.explanation.is_empty() && both.explanation.iter().all(|line| evaluated.contains(line)), "{both:?} {evaluated:?}");
+    assert!(both.explanation.iter().any(|line| line.contains("a and b")), "{both:?}");
+    // Far from both, a job has nothing to do with them.
+    let far = client.commit(commit(busy("far", &["h9", "h10"]))).await.unwrap().into_inner();
+    assert!(!far.explanation.iter().any(|line| line.contains("a and b")), "{far:?}");
+    let released = |jobs: &[&str], fields: &[&str]| pb::ReleaseRequest {
+        jobs: jobs.iter().map(ToString::to_string).collect(),
+        explain: true,
+        fields: fields.iter().map(ToString::to_string).collect(),
+    };
+    let none = client.release(released(&["far"], &[])).await.unwrap().into_inner();
+    assert_eq!(none.explanation, [""; 0], "it met nobody");
+    let alone = client.release(released(&["b"], &["explanation"])).await.unwrap().into_inner();
+    assert!(alone.plan_version == 0 && alone.explanation.len() == 1, "{alone:?}");
+    assert!(alone.explanation[0].contains("no two jobs share a link"), "{alone:?}");
 }
 
 #[tokio::test]

@@ -354,7 +354,7 @@ fn hard(groups: usize) -> String {
 fn questions_that_take_long_do_not_keep_changes_out() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.toml");
-    fs::write(&file, "[limits]\nevaluations = 1\n").unwrap();
+    fs::write(&file, "[limits]\nevaluations = 1\n[scheduler]\npolicy = \"srtf\"\ngpus_per_host = 2\n").unwrap();
     let mut command = program();
     command.arg("--config").arg(&file).arg("--state").arg(folder.path().join("s.redb")).arg("--fabric").arg(testbed());
     let service = Service::with(&mut command);
@@ -373,12 +373,21 @@ fn questions_that_take_long_do_not_keep_changes_out() {
         .collect();
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(service.commit("a", &["h1", "h5"]).0, 200);
+    // Nor do they keep the scheduler from ranking places.
+    let job = json!({ "job": { "id": "ranked", "model": { "name": "vgg16" } }, "gpus": 4, "iterations": 10 });
+    assert_eq!(service.ask("POST", "/v1alpha1/submit", &job.to_string()).0, 200);
+    let why = || service.ask("GET", "/v1alpha1/submissions?jobs=ranked", "").1["submissions"][0]["why"].to_string();
+    let until = Instant::now() + WAIT;
+    while !why().contains("times alone (most compact") {
+        assert!(Instant::now() < until, "{}", why());
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let waiting = questions.iter().filter(|stream| {
         stream.set_nonblocking(true).unwrap();
         let mut byte = [0];
         stream.peek(&mut byte).is_err_and(|e| e.kind() == std::io::ErrorKind::WouldBlock)
     });
-    assert!(waiting.count() > 0, "the commit came after all questions, or they were too easy to tell");
+    assert!(waiting.count() > 0, "the commit and the ranking came after all questions, or these were too easy to tell");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::{
 
 use circle::Cancel;
 use job::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, JobDoc, Reader};
-use job::{Candidate, Hold, Job, Placement};
+use job::{Candidate, Job, Placement};
 use plan::{Cluster, Evaluation, Objective, Options, Outcome, Predictions};
 use proto::{mask::Mask, v1alpha1 as pb};
 use units::JobId;
@@ -23,7 +23,7 @@ const JOBS_MAX: usize = 1_000;
 /// Links listed per candidate, worst first.
 const LINKS_MAX: usize = 500;
 /// Lines of explanation per candidate.
-const LINES_MAX: usize = 500;
+pub(super) const LINES_MAX: usize = 500;
 
 /// The name of the only candidate when none is given.
 const AS_PLACED: &str = "as placed";
@@ -69,7 +69,7 @@ impl Api {
     pub(crate) async fn best_place(&self, docs: Vec<JobDoc>, candidates: CandidatesDoc) -> Result<BestPlace, ApiError> {
         let snapshot = self.snapshot().await?;
         let options = Options { objective: Objective::Time, predict: Predictions::Needed, ..self.planned() };
-        self.compute(move |cancel| {
+        self.compute_ranking(move |cancel| {
             let view = snapshot.fabric.as_ref().ok_or(state::Refusal::NoFabric)?;
             let round = Round::of(&snapshot, &view.fabric, docs, &candidates)?;
             let router = view.routing.router();
@@ -93,7 +93,7 @@ impl Api {
     }
 
     /// What a commit plans with.
-    fn planned(&self) -> Options {
+    pub(super) fn planned(&self) -> Options {
         let config = self.config();
         Options {
             headroom_permille: config.plan.headroom_permille,
@@ -182,10 +182,7 @@ impl Round {
         }
         // All other committed jobs stand where they are: a candidate is judged against all that share its links.
         for view in snapshot.jobs.iter().filter(|view| !names.contains(&view.definition.job.name)) {
-            // What a commit would not hold to a slot any more is not held here either.
-            let job = &view.definition.job;
-            let hold = if view.message.hold_ended.is_empty() { job.hold } else { Hold::Never };
-            jobs.push(Job { hold, ..job.clone() });
+            jobs.push(view.as_held());
             placements.push(view.definition.placement.clone());
         }
         if jobs.is_empty() {

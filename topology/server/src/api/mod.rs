@@ -2,6 +2,7 @@
 
 mod error;
 mod evaluate;
+mod explain;
 mod picture;
 mod read;
 mod solve;
@@ -52,6 +53,8 @@ const CHANGES_READ: usize = 2;
 /// Pictures that are drawn at the same time. A picture takes about a millisecond, but one of a link with all 10,000 jobs up
 /// to seconds: a caller that asks for many of those waits, and leaves processors to others.
 const PICTURES_DRAWN: usize = 2;
+/// Rankings of the scheduler's places at the same time: it asks for one at a time.
+const RANKINGS: usize = 1;
 /// Most names in one request.
 const NAMES_MAX: usize = state::config::JOBS_MAX;
 
@@ -71,6 +74,8 @@ struct Inner {
     config: watch::Receiver<Arc<Config>>,
     /// One permit for each question that may compute at the same time.
     computing: Arc<Semaphore>,
+    /// One permit for the scheduler's own questions: clients' do not keep jobs from starting.
+    ranking: Arc<Semaphore>,
     /// Where questions compute. The controller plans on the threads that all share, and must not stand in line behind them.
     pool: Option<Arc<ThreadPool>>,
     /// One permit for each change that may be read at the same time: questions take minutes if they like, and changes do not wait.
@@ -119,6 +124,7 @@ impl Api {
             clock: parts.clock,
             config: parts.config,
             computing: Arc::new(Semaphore::new(limits.evaluations as usize)),
+            ranking: Arc::new(Semaphore::new(RANKINGS)),
             pool: pool(),
             reading: Arc::new(Semaphore::new(CHANGES_READ)),
             drawing: Arc::new(Semaphore::new(PICTURES_DRAWN)),
@@ -170,13 +176,15 @@ impl Api {
         let read = move || resolve::documents(&specs).and_then(|documents| resolve::definitions(&view.fabric, &documents));
         // The documents are read beside the controller, which would otherwise answer nobody for as long.
         let jobs = self.read_change(read).await?.map_err(ApiError::invalid)?;
+        let about = request.explain.then(|| jobs.iter().map(|job| job.job.name.to_string()).collect());
         // `LEASE_MS_MAX` keeps the product far below 64 bits.
         let lease = (request.lease_ms > 0).then(|| Nanos(request.lease_ms * NANOS_PER_MILLI));
         let commit = Commit { jobs, if_fabric, if_plan_version: request.if_plan_version, lease, key: request.idempotency_key, content };
         match self.0.controller.change(Change::Commit(commit)).await?? {
             Reply::Committed(c) => {
                 let slots = c.slots.iter().map(slot_message).collect();
-                Ok(pb::CommitResponse { plan_version: c.plan_version, slots, moved: c.moved, score: c.score })
+                let explanation = self.explained_if(about).await;
+                Ok(pb::CommitResponse { plan_version: c.plan_version, slots, moved: c.moved, score: c.score, explanation })
             }
             other => Err(unexpected(&other)),
         }
@@ -190,8 +198,13 @@ impl Api {
         if request.jobs.is_empty() {
             return Err(ApiError::invalid("jobs: empty"));
         }
+        // Whom they met is known before they are gone.
+        let about = if request.explain { Some(self.neighbours(&request.jobs).await?) } else { None };
         match self.0.controller.change(Change::Release { jobs: request.jobs }).await?? {
-            Reply::Released { plan_version, unknown } => Ok(pb::ReleaseResponse { plan_version, unknown }),
+            Reply::Released { plan_version, unknown } => {
+                let explanation = self.explained_if(about).await;
+                Ok(pb::ReleaseResponse { plan_version, unknown, explanation })
+            }
             other => Err(unexpected(&other)),
         }
     }
@@ -220,18 +233,12 @@ impl Api {
     /// Answers a question that takes a processor, beside the tasks and not many at a time. The caller's time runs while it waits for
     /// its turn.
     async fn compute<T: Send + 'static>(&self, work: impl FnOnce(&Cancel) -> T + Send + 'static) -> Result<T, ApiError> {
-        let pool = self.0.pool.clone();
-        let cancel = Cancel::default();
-        // `asked` is dropped with this future, when the client goes away.
-        let asked = Asked(cancel.clone());
-        let there = move || match pool {
-            Some(pool) => pool.install(|| work(&cancel)),
-            None => work(&cancel),
-        };
-        // The work holds a clone of `cancel`; a client that goes away drops this future, and the solver sees it and ends (P144).
-        let answer = beside(&self.0.computing, there).await;
-        drop(asked);
-        answer
+        compute_on(&self.0.computing, self.0.pool.clone(), work).await
+    }
+
+    /// The same for the scheduler, which does not stand in line behind clients, as little as the controller does.
+    async fn compute_ranking<T: Send + 'static>(&self, work: impl FnOnce(&Cancel) -> T + Send + 'static) -> Result<T, ApiError> {
+        compute_on(&self.0.ranking, None, work).await
     }
 
     /// Reads what a change brings.
@@ -257,6 +264,25 @@ fn pool() -> Option<Arc<ThreadPool>> {
 
 fn limit(what: &str, value: usize, max: usize) -> Result<(), ApiError> {
     if value > max { Err(ApiError::invalid(format!("{what}: {value}; at most {max}"))) } else { Ok(()) }
+}
+
+/// Answers a question when it is its turn in the line, on the threads of the pool, or on those that all share.
+async fn compute_on<T: Send + 'static>(
+    line: &Arc<Semaphore>,
+    pool: Option<Arc<ThreadPool>>,
+    work: impl FnOnce(&Cancel) -> T + Send + 'static,
+) -> Result<T, ApiError> {
+    let cancel = Cancel::default();
+    // `asked` is dropped with this future, when the client goes away.
+    let asked = Asked(cancel.clone());
+    let there = move || match pool {
+        Some(pool) => pool.install(|| work(&cancel)),
+        None => work(&cancel),
+    };
+    // The work holds a clone of `cancel`; a client that goes away drops this future, and the solver sees it and ends (P144).
+    let answer = beside(line, there).await;
+    drop(asked);
+    answer
 }
 
 /// Runs work on a thread for such work, when it is its turn.

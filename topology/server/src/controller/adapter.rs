@@ -77,7 +77,7 @@ impl LinkNames<'_> {
 }
 
 /// Shared links named per job: a job on thousands of hosts crosses thousands, and `ListLinks` has them all.
-const SHARED_LINKS_MAX: usize = 100;
+pub(crate) const SHARED_LINKS_MAX: usize = 100;
 
 fn job_message(job: &state::JobView<'_>, names: &mut LinkNames<'_>) -> pb::Job {
     let definition = job.planned();

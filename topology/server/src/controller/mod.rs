@@ -17,6 +17,7 @@ use store::{Loaded, Store};
 use tokio::sync::{mpsc, oneshot, watch};
 use units::{FabricTime, Nanos};
 
+pub(crate) use adapter::SHARED_LINKS_MAX;
 pub use handle::{ControllerHandle, Stopped};
 pub use snapshot::{FabricView, JobView, Snapshot, slot_message};
 

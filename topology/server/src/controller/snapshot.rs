@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fabric::{Fabric, route::Routing};
-use job::{Job, MeasuredProfile};
+use job::{Hold, Job, MeasuredProfile};
 use proto::v1alpha1 as pb;
 use state::{JobDefinition, Slot, scheduler::Submission};
 
@@ -46,6 +46,16 @@ pub struct JobView {
     pub measured: Option<(MeasuredProfile, Arc<Job>)>,
     /// As clients read it.
     pub message: pb::Job,
+}
+
+impl JobView {
+    /// The job as a commit would plan it: what is not held to a slot any more would not be held by a commit either.
+    #[must_use]
+    pub fn as_held(&self) -> Job {
+        let job = &self.definition.job;
+        let hold = if self.message.hold_ended.is_empty() { job.hold } else { Hold::Never };
+        Job { hold, ..job.clone() }
+    }
 }
 
 impl Snapshot {

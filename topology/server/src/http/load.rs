@@ -191,6 +191,7 @@ mod tests {
             idempotency_key: "k".into(),
             if_plan_version: Some(1),
             fields: Vec::new(),
+            explain: false,
         };
         // Each job: itself, its model, its name and ten hosts; and the key.
         assert_eq!(wire(&commit.encode_to_vec(), &COMMIT), 3 * (2 * OBJECT_BYTES + 11 * VALUE_BYTES) + VALUE_BYTES);

@@ -283,10 +283,19 @@ async fn commit(
     masked(&mask, &shared.api.commit(request).await?)
 }
 
-async fn release(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
+async fn release(
+    State(shared): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    query: RawQuery,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
     caller.require(Role::Admin)?;
-    let (request, _held) = read(&shared, &headers, body, true).await?;
-    json(&shared.api.release(request).await?)
+    let mut fields = asking(query)?;
+    let (request, _held) = read::<pb::ReleaseRequest>(&shared, &headers, body, true).await?;
+    fields.extend_from_slice(&request.fields);
+    let mask = grpc::mask("ReleaseResponse", &fields)?;
+    masked(&mask, &shared.api.release(request).await?)
 }
 
 async fn submit(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {

@@ -13,7 +13,7 @@ use state::{
     scheduler::{Hosts, SchedulerHost, Scheduling, SchedulingAction, Shares, Step, Submission, SubmissionRefusal},
 };
 use tokio::sync::{mpsc, watch};
-use units::{Nanos, NodeId};
+use units::{FabricTime, Nanos, NodeId};
 
 use crate::{
     api::Api,
@@ -31,6 +31,8 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 const WAIT_MIN: Duration = Duration::from_millis(1);
 /// How long jobs wait for a ranking of their places: longer, and the most compact one is as good.
 const RANK_MAX: Duration = Duration::from_secs(30);
+/// How long what was seen of the cluster holds without news of it: events may be lost with the whole ring of them.
+const LOOK_EVERY: Nanos = Nanos(60_000_000_000);
 /// Events of others after which the cluster may be another.
 const NEWS: [&str; 4] = ["committed", "released", "expired", "fabric"];
 
@@ -68,6 +70,8 @@ pub(super) struct Driver {
     news: EventReader,
     /// The cluster may have changed since the last look.
     stale: bool,
+    /// When the last look was begun.
+    looked: FabricTime,
 }
 
 impl Driver {
@@ -79,8 +83,8 @@ impl Driver {
         around: Surroundings,
     ) -> Self {
         let news = around.events.reader(None);
-        let (answers, begun) = (BTreeMap::new(), FuturesUnordered::new());
-        Self { scheduling, config, api, controller, around, answers, last_request: 0, begun, gpus: 0, news, stale: false }
+        let (answers, begun, looked) = (BTreeMap::new(), FuturesUnordered::new(), around.clock.now());
+        Self { scheduling, config, api, controller, around, answers, last_request: 0, begun, gpus: 0, news, stale: false, looked }
     }
 
     pub(super) async fn run(mut self, mut commands: mpsc::Receiver<Command>, mut stop: watch::Receiver<bool>) {
@@ -121,6 +125,7 @@ impl Driver {
                 let Ok(command) = commands.try_recv() else { break };
                 self.command(command);
             }
+            self.stale |= self.around.clock.now().since(self.looked) > LOOK_EVERY;
             // A look that was begun before the news may not have seen it.
             if self.stale && self.begun.is_empty() {
                 self.stale = false;
@@ -225,6 +230,7 @@ impl Driver {
     }
 
     fn look(&mut self) {
+        self.looked = self.around.clock.now();
         let controller = self.controller.clone();
         self.begun.push(async move { Done::Looked(controller.snapshot().await.ok()) }.boxed());
     }

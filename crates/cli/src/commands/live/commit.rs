@@ -36,6 +36,9 @@ pub(crate) struct CommitArgs {
     /// Repeating a commit under the same key answers as the first did
     #[arg(long, value_name = "TEXT", default_value = "")]
     idempotency_key: String,
+    /// Say why the plan is as it is for these jobs
+    #[arg(long)]
+    explain: bool,
     /// Form of the answer
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
@@ -47,6 +50,7 @@ pub(crate) fn commit(args: &CommitArgs) -> Result<ExitCode, CliError> {
         if_plan_version: args.if_plan_version,
         lease_ms: args.lease.saturating_mul(1_000),
         idempotency_key: args.idempotency_key.clone(),
+        explain: args.explain,
         ..CommitRequest::default()
     };
     args.server.with(async |mut client: Client| {
@@ -96,7 +100,13 @@ fn table(answer: &CommitResponse) -> String {
         table.row(row(slot));
     }
     let moved = if answer.moved.is_empty() { "no running job moved".into() } else { format!("moved: {}", answer.moved.join(", ")) };
-    format!("plan version {}, mean score {}, {moved}\n\n{}", answer.plan_version, score(answer.score), table.render())
+    let (version, score, reasons) = (answer.plan_version, score(answer.score), reasons(&answer.explanation));
+    format!("plan version {version}, mean score {score}, {moved}\n\n{}{reasons}", table.render())
+}
+
+/// Sentences of an explanation below an answer, each on a line of its own.
+pub(super) fn reasons(explanation: &[String]) -> String {
+    explanation.iter().fold(String::new(), |text, line| text + "\n" + line)
 }
 
 fn row(slot: &Slot) -> [String; 5] {

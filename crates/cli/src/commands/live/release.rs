@@ -5,7 +5,10 @@ use std::process::ExitCode;
 use clap::Args;
 use proto::v1alpha1::ReleaseRequest;
 
-use super::connect::{Client, ServerArgs, refused};
+use super::{
+    commit::reasons,
+    connect::{Client, ServerArgs, refused},
+};
 use crate::{
     input::CliError,
     output::{self, Output},
@@ -19,18 +22,22 @@ pub(crate) struct ReleaseArgs {
     /// The jobs
     #[arg(required = true, value_name = "JOB")]
     jobs: Vec<String>,
+    /// Say how the plan is now for the jobs that shared links with these
+    #[arg(long)]
+    explain: bool,
     /// Form of the answer
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }
 
 pub(crate) fn release(args: &ReleaseArgs) -> Result<ExitCode, CliError> {
-    let request = ReleaseRequest { jobs: args.jobs.clone() };
+    let request = ReleaseRequest { jobs: args.jobs.clone(), explain: args.explain, ..ReleaseRequest::default() };
     args.server.with(async |mut client: Client| {
         let answer = client.release(request).await.map_err(refused)?.into_inner();
         let unknown =
             if answer.unknown.is_empty() { String::new() } else { format!("; were not committed: {}", answer.unknown.join(", ")) };
-        output::print(&args.output.render(&answer, || format!("plan version {}{unknown}", answer.plan_version))?)
+        let text = || format!("plan version {}{unknown}{}", answer.plan_version, reasons(&answer.explanation));
+        output::print(&args.output.render(&answer, text)?)
     })?;
     Ok(ExitCode::SUCCESS)
 }
