@@ -97,7 +97,8 @@ class CommitRequest(Message):
     """Refuse unless the plan is at this version: a decision made on an old snapshot must not be committed blindly."""
     jobs: list[JobSpec] = field(default_factory=list)
     lease_ms: int = 0
-    """How long the jobs stay without a renewal, in milliseconds; 0 = until released. A report of the job's agent renews it."""
+    """How long the jobs stay without a renewal, in milliseconds; 0 = until released. A report of the job's agent renews it that
+    counts iterations of the job."""
     NESTED: ClassVar[dict[str, str]] = {"jobs": "JobSpec"}
 
 

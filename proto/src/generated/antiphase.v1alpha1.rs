@@ -1019,7 +1019,8 @@ pub struct CommitRequest {
     #[serde(alias = "ifPlanVersion")]
     #[serde(deserialize_with = "crate::json::whole::optional")]
     pub if_plan_version: ::core::option::Option<u64>,
-    /// How long the jobs stay without a renewal, in milliseconds; 0 = until released. A report of the job's agent renews it.
+    /// How long the jobs stay without a renewal, in milliseconds; 0 = until released. A report of the job's agent renews it
+    /// that counts iterations of the job.
     #[prost(uint64, tag = "3")]
     #[serde(alias = "leaseMs")]
     #[serde(deserialize_with = "crate::json::whole::one")]

@@ -1,7 +1,7 @@
 //! What happened: the last notices in a ring, with sequence numbers that a reader can come back to.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -15,6 +15,10 @@ use units::FabricTime;
 
 /// Notices held: at one a second, the last hour; 1 MiB of memory.
 pub const EVENTS_MAX: usize = 4_096;
+/// The part of them, one in so many, that may be about hosts, whose agents come and go as often as they like, and about one host. The
+/// oldest of these go first, so no agent makes the service forget what others did.
+const HOSTS_PART: usize = 2;
+const HOST_PART: usize = 32;
 /// Events of one answer when the caller names no number, and at most.
 const LIST_DEFAULT: usize = 100;
 const LIST_MAX: usize = 1_000;
@@ -35,6 +39,40 @@ struct Shared {
 struct Ring {
     events: VecDeque<Event>,
     next: u64,
+    /// How many are about each host.
+    hosts: BTreeMap<String, usize>,
+    of_hosts: usize,
+}
+
+impl Ring {
+    /// Makes room for an event about this host, or about none.
+    fn make_room(&mut self, host: &str) {
+        let is_full = |held: usize, part: usize| held >= EVENTS_MAX / part;
+        let oldest = if !host.is_empty() && is_full(self.hosts.get(host).copied().unwrap_or(0), HOST_PART) {
+            self.events.iter().position(|event| event.host == host)
+        } else if !host.is_empty() && is_full(self.of_hosts, HOSTS_PART) {
+            self.events.iter().position(|event| !event.host.is_empty())
+        } else {
+            (self.events.len() == EVENTS_MAX).then_some(0)
+        };
+        let Some(gone) = oldest.and_then(|at| self.events.remove(at)) else { return };
+        if let Some(count) = self.hosts.get_mut(&gone.host) {
+            *count -= 1;
+            self.of_hosts -= 1;
+            if *count == 0 {
+                self.hosts.remove(&gone.host);
+            }
+        }
+    }
+
+    fn push(&mut self, event: Event) {
+        self.make_room(&event.host);
+        if !event.host.is_empty() {
+            *self.hosts.entry(event.host.clone()).or_default() += 1;
+            self.of_hosts += 1;
+        }
+        self.events.push_back(event);
+    }
 }
 
 impl EventLog {
@@ -44,7 +82,7 @@ impl EventLog {
     pub fn new(now: FabricTime) -> Self {
         // A service that logs less than an event a millisecond never reaches the numbers with which its next run begins.
         let first = now.0 / NANOS_PER_MILLI;
-        let ring = Ring { events: VecDeque::with_capacity(EVENTS_MAX), next: first + 1 };
+        let ring = Ring { events: VecDeque::with_capacity(EVENTS_MAX), next: first + 1, hosts: BTreeMap::new(), of_hosts: 0 };
         Self(Arc::new(Shared { ring: Mutex::new(ring), newest: watch::Sender::new(first) }))
     }
 
@@ -53,11 +91,8 @@ impl EventLog {
         let mut ring = self.ring();
         let sequence = ring.next;
         ring.next += 1;
-        // The oldest event goes: a reader that is too slow sees a gap in the numbers and holds nothing back.
-        if ring.events.len() == EVENTS_MAX {
-            ring.events.pop_front();
-        }
-        ring.events.push_back(event(sequence, notice));
+        // An old event goes: a reader that is too slow sees a gap in the numbers and holds nothing back.
+        ring.push(event(sequence, notice));
         // The event is in the ring before readers wake, and the lock is free when they look.
         drop(ring);
         self.0.newest.send_replace(sequence);
@@ -176,6 +211,29 @@ mod tests {
         assert_eq!(log.list(0, 2).events[1].sequence, EVENTS_MAX as u64 + 10);
         assert_eq!(log.list(EVENTS_MAX as u64 + 8, 50).events.len(), 2);
         assert_eq!(log.list(u64::MAX, 5).events.len(), 0);
+    }
+
+    #[test]
+    fn agents_that_come_and_go_push_out_each_others_events_and_no_others() {
+        let log = EventLog::new(FabricTime(0));
+        let of = |n: u64, host: String| Notice { host: Some(host), ..notice(n) };
+        log.push(notice(0));
+        log.push(of(1, "quiet".into()));
+        for n in 0..3 * EVENTS_MAX as u64 {
+            log.push(of(n, "loud".into()));
+        }
+        let held = |what: &dyn Fn(&Event) -> bool| log.ring().events.iter().filter(|event| what(event)).count();
+        assert_eq!((held(&|e| e.host == "loud"), held(&|e| e.host == "quiet")), (EVENTS_MAX / HOST_PART, 1));
+        for n in 0..3 * EVENTS_MAX as u64 {
+            log.push(of(n, format!("h{n}")));
+        }
+        assert_eq!((held(&|e| !e.host.is_empty()), held(&|e| e.host.is_empty())), (EVENTS_MAX / HOSTS_PART, 1));
+        for n in 0..2 * EVENTS_MAX as u64 {
+            log.push(notice(n));
+        }
+        let ring = log.ring();
+        assert_eq!((ring.events.len(), ring.of_hosts, ring.hosts.len()), (EVENTS_MAX, 0, 0));
+        assert!(ring.events.iter().is_sorted_by_key(|event| event.sequence));
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! gRPC: the RPCs of `topology.proto`, each one call of [`Api`].
 
-use std::pin::Pin;
+use std::{pin::Pin, sync::Arc};
 
 use futures_util::{Stream, StreamExt as _, stream};
 use prost::Message;
@@ -12,7 +12,8 @@ use tonic::{Request, Response, Status};
 
 use crate::{
     api::{Api, ApiError, Kind, Watcher},
-    role::Role,
+    owed::Account,
+    role::{Caller, Role},
     shutdown::Shutdown,
 };
 
@@ -91,12 +92,24 @@ impl Rpcs {
     /// Counts the answer. The caller's role was looked at before the message was read: see [`rpc`].
     async fn answer<T, R, F>(&self, request: Request<T>, call: impl FnOnce(T) -> F) -> Result<Response<R>, Status>
     where
+        R: Message,
         F: Future<Output = Result<R, ApiError>>,
     {
-        // Answers of calls are counted here; `admit_rpc` and `in_time` count the requests that never come this far.
-        let result = call(request.into_inner()).await;
+        let account = request.extensions().get::<Account>().cloned();
+        let result = call(request.into_inner()).await.and_then(|answer| {
+            // A message is held as it is until it is encoded, and then as bytes.
+            let owed = account.map(|account| account.owe(answer.encoded_len().saturating_mul(2))).transpose()?;
+            let mut response = Response::new(answer);
+            owed.map(|owed| response.extensions_mut().insert(Arc::new(owed)));
+            Ok(response)
+        });
+        self.counted(result).map_err(Status::from)
+    }
+
+    /// Answers of calls are counted here; `admit_rpc` and `in_time` count the requests that never come this far.
+    fn counted<R>(&self, result: Result<R, ApiError>) -> Result<R, ApiError> {
         self.api.metrics().request("grpc", result.as_ref().err().map_or("ok", |e| e.kind.code()));
-        result.map(Response::new).map_err(Status::from)
+        result
     }
 }
 
@@ -182,11 +195,10 @@ impl Topology for Rpcs {
     async fn watch_events(&self, request: Request<pb::WatchEventsRequest>) -> Result<Response<Events>, Status> {
         // The stream ends with the service: a watch that went on would outlast the grace of a shutdown.
         let end = self.shutdown.clone();
-        self.answer(request, async |r| {
-            let watcher = self.api.watch(r.after)?;
-            Ok(Box::pin(batches(watcher).map(stream::iter).flatten().map(Ok).take_until(async move { end.wait().await })) as Events)
-        })
-        .await
+        let caller = request.extensions().get::<Caller>().copied().unwrap_or(Caller::NOBODY);
+        let watcher = self.counted(self.api.watch(caller.who, request.into_inner().after)).map_err(Status::from)?;
+        let events = batches(watcher).map(stream::iter).flatten().map(Ok).take_until(async move { end.wait().await });
+        Ok(Response::new(Box::pin(events)))
     }
 
     async fn get_telemetry(&self, request: Request<pb::GetTelemetryRequest>) -> Result<Response<pb::GetTelemetryResponse>, Status> {

@@ -72,7 +72,10 @@ impl Metrics {
             requests: IntCounterVec::new(Opts::new("requests_total", "Requests by protocol and result."), &["protocol", "result"])?,
             notices: IntCounterVec::new(Opts::new("events_total", "Events by kind."), &["kind"])?,
             connections: IntGauge::new("connections", "Open TCP connections.")?,
-            refused: IntCounter::new("connections_refused_total", "TCP connections refused because there were too many.")?,
+            refused: IntCounter::new(
+                "connections_refused_total",
+                "TCP connections cut, or told to come again, because there were too many.",
+            )?,
             stalled: IntCounter::new("connections_stalled_total", "TCP connections cut because their clients stopped reading.")?,
             turn_notes: IntCounter::new("turn_notes_total", "Notes of agents about starts of jobs that take turns.")?,
             turn_orders: IntCounter::new("turn_orders_total", "Orders to agents about starts of jobs that take turns.")?,

@@ -1,6 +1,6 @@
 //! Roles of callers, and what each role may do.
 
-pub use crate::tls::Role;
+pub use crate::tls::{Role, Who};
 
 use crate::api::ApiError;
 
@@ -10,11 +10,15 @@ use crate::api::ApiError;
 pub struct Caller {
     /// The highest role that was proved; `None`: a peer that may only ask for health.
     pub role: Option<Role>,
+    /// By whom limits are shared; `None` where callers cannot be told apart.
+    pub who: Option<Who>,
 }
 
 impl Caller {
     /// Somebody on this machine.
-    pub const LOOPBACK: Self = Self { role: Some(Role::Admin) };
+    pub const LOOPBACK: Self = Self { role: Some(Role::Admin), who: None };
+    /// Somebody of whom nothing is known.
+    pub const NOBODY: Self = Self { role: None, who: None };
 
     /// Passes a caller with at least this role.
     ///
@@ -35,11 +39,11 @@ mod tests {
 
     #[test]
     fn roles_are_ordered() {
-        let read = Caller { role: Some(Role::Read) };
+        let read = Caller { role: Some(Role::Read), who: None };
         assert!(read.require(Role::Read).is_ok());
         assert!(read.require(Role::Evaluate).is_err());
-        assert!(Caller { role: Some(Role::Agent) }.require(Role::Read).is_err());
+        assert!(Caller { role: Some(Role::Agent), who: None }.require(Role::Read).is_err());
         assert!(Caller::LOOPBACK.require(Role::Admin).is_ok());
-        assert!(Caller { role: None }.require(Role::Read).is_err());
+        assert!(Caller::NOBODY.require(Role::Read).is_err());
     }
 }

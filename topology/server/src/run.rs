@@ -10,6 +10,7 @@ use std::{
 
 use fabric::route::Ecmp;
 use proto::v1alpha1 as pb;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use store::{Loaded, StateFile, Store as _, StoreError};
 use tokio::{
     net::TcpListener,
@@ -170,12 +171,21 @@ fn start(args: &Args) -> Result<(), Failure> {
     // Certificates are read before anything is opened or bound: a mistake in them costs no lock and no port.
     let tls = Arc::new(tls.map_err(|e| ConfigError(format!("tls: {}", one_line(&e))))?);
     let level = logs::start(&config.log);
+    raise_descriptors();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|e| Failure::Other(e.to_string()))?;
     let reload = Reload { file: args.config.clone(), overrides, level, tls };
     let result = runtime.block_on(service(config, reload));
     // A ranking may still compute for a client that was cut off.
     runtime.shutdown_timeout(COMPUTE_GRACE);
     result
+}
+
+/// Has as many file descriptors as the system gives: each connection takes one, and a shell's usual 1,024 are fewer than may be open.
+fn raise_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        tracing::debug!(%error, "the limit of file descriptors stays as it is");
+    }
 }
 
 /// The service from its first to its last moment.
@@ -277,7 +287,7 @@ fn secured(tls: Arc<Tls>) -> Acceptor {
             let stream = acceptor.accept(stream).await?;
             // The role is read once, from the certificate that TLS just verified; requests cannot change it.
             let identity = tls::identity(stream.get_ref().1.peer_certificates()).map_err(std::io::Error::other)?;
-            let caller = Caller { role: Some(identity.role) };
+            let caller = Caller { role: Some(identity.role), who: Some(identity.digest) };
             let until = async move {
                 tokio::select! {
                     () = tokio::time::sleep_until(identity.expires()) => "its certificate expired",

@@ -129,24 +129,22 @@ fn limits_hold() {
     assert!(watch().0.ends_with("429"));
     drop((first, second));
 
-    // Eight connections that say nothing; the ninth is closed at once, and one that ends makes room.
-    let mut silent: Vec<TcpStream> = Vec::new();
-    for _ in 0..200 {
+    // Eight connections that have asked and are kept; who comes then is served, and the one that was idle for longest is closed.
+    let mut kept: Vec<TcpStream> = Vec::new();
+    for n in 0..20 {
         let mut stream = TcpStream::connect(service.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-        match stream.read(&mut [0]) {
-            Ok(0) if silent.len() >= 6 => break,
-            Ok(_) => {}
-            Err(_) => silent.push(stream),
-        }
-        assert!(silent.len() <= 8, "more connections than the limit are open");
+        stream.set_read_timeout(Some(WAIT)).unwrap();
+        stream.write_all(b"GET /v1alpha1/plan HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).unwrap();
+        assert!(head.ends_with(b"200"), "{n}: {head:?}");
+        kept.push(stream);
     }
-    assert!(!silent.is_empty());
-    drop(silent);
-    let until = Instant::now() + WAIT;
-    while !request(service.address, "GET", "/healthz", &[], b"").is_ok_and(|a| a.status == 200) {
-        assert!(Instant::now() < until, "no room after the others ended");
-    }
+    assert_eq!(service.get("/healthz").status, 200);
+    let closed = |stream: &mut TcpStream| stream.read_to_end(&mut Vec::new()).is_ok();
+    assert!(kept.iter_mut().take(11).all(closed), "more connections than the limit are open");
+    kept.iter_mut().for_each(|stream| stream.set_read_timeout(Some(Duration::from_millis(10))).unwrap());
+    assert!(!closed(&mut kept[19]), "the latest one");
 }
 
 /// A service that cuts a reader off after a second, and whose fabric document is too long for the buffers of a connection.

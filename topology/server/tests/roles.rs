@@ -150,7 +150,7 @@ async fn statuses(caller: Caller) -> ([u16; 5], [bool; 3]) {
 #[tokio::test]
 async fn each_role_may_do_what_the_ones_before_it_may_and_more() {
     // 400 is a request that was let through: its body is bad.
-    let role = |role| statuses(Caller { role });
+    let role = |role| statuses(Caller { role, who: None });
     assert_eq!(role(None).await, ([403, 403, 403, 200, 403], [true, true, true]));
     assert_eq!(role(Some(Role::Read)).await, ([200, 403, 403, 200, 200], [false, true, true]));
     assert_eq!(role(Some(Role::Evaluate)).await, ([200, 400, 403, 200, 200], [false, false, true]));
@@ -163,7 +163,7 @@ async fn submitting_and_reporting_need_the_role_of_a_commit() {
     for (role, expected) in
         [(None, [403, 403]), (Some(Role::Read), [412, 403]), (Some(Role::Evaluate), [412, 403]), (Some(Role::Admin), [412, 412])]
     {
-        let served = serve_as(Caller { role }).await;
+        let served = serve_as(Caller { role, who: None }).await;
         let [read, change] = expected;
         assert_eq!(served.ask("GET", "/v1alpha1/submissions", String::new()).await.0, read, "{role:?}");
         for path in ["/v1alpha1/submit", "/v1alpha1/withdraw", "/v1alpha1/report"] {
@@ -185,7 +185,7 @@ async fn submitting_and_reporting_need_the_role_of_a_commit() {
 
 #[tokio::test]
 async fn a_role_is_asked_for_before_anything_is_decoded() {
-    let served = serve_as(Caller { role: Some(Role::Agent) }).await;
+    let served = serve_as(Caller { role: Some(Role::Agent), who: None }).await;
     let channel = tonic::transport::Channel::from_shared(format!("http://{}", served.address)).unwrap().connect().await.unwrap();
     // What stands in the message of one RPC is sent to another, to which it is noise.
     let elsewhere = |path: &'static str| {

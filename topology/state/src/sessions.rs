@@ -10,7 +10,7 @@ use alloc::{
 use units::FabricTime;
 
 use crate::{
-    Action, AgentReport, Notice, Service, SessionId, Severity,
+    Action, AgentReport, GateReport, Notice, Service, SessionId, Severity,
     agents::{Due, Welcome},
     change::Queued,
     config::{AGENTS_MAX, GATES_PER_REPORT_MAX, PORTS_MAX},
@@ -82,14 +82,6 @@ impl Service {
             a.heard(now);
             a.clock = report.clock;
         });
-        let led = self.view.plan.at(&host).filter(|j| *j.slot.leader_host == *host);
-        // Only the leader's agent renews a lease (P122): any other host could keep a job of somebody else alive.
-        let renewed: Vec<_> = led.filter_map(|j| j.lease.map(|l| (j.name.clone(), now.saturating_add(l.length)))).collect();
-        for (job, until) in renewed {
-            // A lease granted by a commit may be longer than what a report gives it.
-            let until = self.view.leases.of(&job).map_or(until, |u| u.max(until));
-            self.view.leases.set(&job, Some(until));
-        }
         // The clock is judged before the gates: whether a job was held depends on its quarantine.
         if self.judge_clock(now, &host) {
             self.send_plan(now, &host);
@@ -98,6 +90,7 @@ impl Service {
         for gate in report.gates.iter().take(GATES_PER_REPORT_MAX) {
             // A report about a job that another host leads is passed over (P122).
             let Some(job) = self.view.plan.job(&gate.job).filter(|j| *j.slot.leader_host == *host).cloned() else { continue };
+            self.renew(now, &job, gate);
             // A job in quarantine is not held, so it has no slot to be late for.
             let held = job.slot.hold && self.view.agents.at(&host).is_some_and(|a| !a.quarantined.contains(&job.name));
             let declared = job.planned.job.period;
@@ -122,6 +115,15 @@ impl Service {
                 self.view.watches.entry(job.name.clone()).and_modify(|w| w.decided(false));
             }
         }
+    }
+
+    /// Renews the lease of a job that iterated: its host may well live while the job does not.
+    fn renew(&mut self, now: FabricTime, job: &Job, gate: &GateReport) {
+        let Some(lease) = job.lease.filter(|_| gate.iterations > 0) else { return };
+        let until = now.saturating_add(lease.length);
+        // A lease granted by a commit may be longer than what a report gives it.
+        let until = self.view.leases.of(&job.name).map_or(until, |known| known.max(until));
+        self.view.leases.set(&job.name, Some(until));
     }
 
     /// Says when a job's period turns out to be another than declared, and when it no longer is.

@@ -249,7 +249,7 @@ fn a_queue_that_is_full_refuses() {
 }
 
 #[test]
-fn leases_end_unless_the_leader_reports() {
+fn leases_end_unless_the_leader_reports_that_the_job_runs() {
     let mut driver = Driver::with_fabric();
     driver.commit(&[B]);
     let request = driver.request();
@@ -259,12 +259,17 @@ fn leases_end_unless_the_leader_reports() {
     driver.hello(1, "h1");
     driver.hello(5, "h5");
     driver.pass(Nanos(4 * S));
-    report(&mut driver, 1, 0, vec![]);
+    let runs = |driver: &Driver| vec![gate(driver, "a", 3, 0, 0)];
+    let gates = runs(&driver);
+    report(&mut driver, 1, 0, gates);
     driver.pass(Nanos(4 * S));
     assert!(driver.service.view().job("a").is_some(), "renewed until 9 s");
-    report(&mut driver, 5, 0, vec![]);
+    let (elsewhere, stands) = (runs(&driver), vec![gate(&driver, "a", 0, 0, 0)]);
+    report(&mut driver, 5, 0, elsewhere);
+    report(&mut driver, 1, 0, stands);
+    report(&mut driver, 1, 0, vec![]);
     driver.pass(Nanos(S));
-    assert!(driver.service.view().job("a").is_none(), "h5 only has a rank of it");
+    assert!(driver.service.view().job("a").is_none(), "h5 only has a rank of it, and that its host lives says nothing of a job");
     assert!(!driver.slot("b").hold, "it meets nobody any more");
     assert!(driver.kinds().contains(&"expired"));
 }

@@ -4,19 +4,18 @@ mod error;
 mod evaluate;
 mod explain;
 mod picture;
+mod places;
 mod read;
 mod solve;
 mod submissions;
 mod turns;
 
 use std::{
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Arc, Mutex, OnceLock},
     time::Duration,
 };
 
+use axum::body::Bytes;
 use circle::Cancel;
 use prost::Message as _;
 use proto::v1alpha1 as pb;
@@ -28,6 +27,8 @@ use units::Nanos;
 
 pub use error::{ApiError, Kind};
 pub(crate) use picture::JobColours;
+pub use places::Place;
+use places::Places;
 pub use solve::Shifts;
 
 use crate::{
@@ -82,8 +83,10 @@ struct Inner {
     reading: Arc<Semaphore>,
     /// One permit for each picture that may be drawn at the same time: a page that refreshes does not wait for questions.
     drawing: Arc<Semaphore>,
+    /// The fabric as clients read it, and its version.
+    fabric_json: Mutex<Option<(u64, Bytes)>>,
     /// Open streams.
-    watchers: Arc<AtomicU32>,
+    places: Places,
     /// The scheduler, once it runs; never where the configuration has none.
     scheduler: OnceLock<SchedulerHandle>,
 }
@@ -128,7 +131,8 @@ impl Api {
             pool: pool(),
             reading: Arc::new(Semaphore::new(CHANGES_READ)),
             drawing: Arc::new(Semaphore::new(PICTURES_DRAWN)),
-            watchers: Arc::new(AtomicU32::new(0)),
+            fabric_json: Mutex::default(),
+            places: Places::default(),
             scheduler: OnceLock::new(),
         }))
     }
@@ -326,24 +330,15 @@ pub struct Watcher {
     place: Place,
 }
 
-/// One of the streams that may be open at the same time (`limits.watchers`).
-#[derive(Debug)]
-pub struct Place {
-    open: Arc<AtomicU32>,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.open.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// How long a reader of events waits before a sign of life.
 pub const WATCH_KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
+    use std::sync::{
+        atomic::{AtomicU32, Ordering},
+        mpsc,
+    };
 
     use super::*;
 

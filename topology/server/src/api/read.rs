@@ -1,12 +1,13 @@
 //! Reads: of one snapshot each.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::PoisonError};
 
+use axum::body::Bytes;
 use fabric::{Fabric, NodeKind};
 use proto::v1alpha1 as pb;
 
 use super::{Api, ApiError, Kind, NAMES_MAX, Place, Watcher, limit};
-use crate::scrape::Now;
+use crate::{controller::FabricView, scrape::Now, tls::Who};
 
 /// Links of one answer when the caller names no number, and at most.
 const LINKS_DEFAULT: usize = 100;
@@ -18,12 +19,31 @@ impl Api {
     /// # Errors
     /// None is set, or the service is stopping.
     pub async fn fabric(&self, request: &pb::GetFabricRequest) -> Result<pb::GetFabricResponse, ApiError> {
+        Ok(described(&self.fabric_view().await?, !request.summary))
+    }
+
+    /// The fabric as JSON, in bytes that all answers share: its document may have tens of MiB.
+    ///
+    /// # Errors
+    /// As [`Api::fabric`].
+    pub async fn fabric_json(&self) -> Result<Bytes, ApiError> {
+        let view = self.fabric_view().await?;
+        // Made once for each fabric, by whoever asks first; others that ask at the same time wait for it.
+        let mut known = self.0.fabric_json.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((version, json)) = &*known
+            && *version == view.version
+        {
+            return Ok(json.clone());
+        }
+        let json = serde_json::to_vec(&described(&view, true)).map_err(|e| ApiError::new(Kind::Internal, &e))?;
+        let json = Bytes::from(json);
+        *known = Some((view.version, json.clone()));
+        Ok(json)
+    }
+
+    async fn fabric_view(&self) -> Result<FabricView, ApiError> {
         let missing = || ApiError::new(Kind::NotFound, &"no fabric is set").hint("PUT /v1alpha1/fabric");
-        let view = self.0.controller.fabric().await?.ok_or_else(missing)?;
-        let (hosts, switches) = nodes(&view.fabric);
-        let links = view.fabric.links().len() as u32;
-        let fabric = if request.summary { String::new() } else { view.text.as_ref().to_owned() };
-        Ok(pb::GetFabricResponse { fabric, fabric_version: view.version, hosts, switches, links })
+        self.0.controller.fabric().await?.ok_or_else(missing)
     }
 
     /// Committed jobs.
@@ -96,21 +116,20 @@ impl Api {
     ///
     /// # Errors
     /// There are too many readers.
-    pub fn watch(&self, after: Option<u64>) -> Result<Watcher, ApiError> {
-        Ok(Watcher { place: self.place()?, reader: self.0.events.reader(after) })
+    pub fn watch(&self, who: Option<Who>, after: Option<u64>) -> Result<Watcher, ApiError> {
+        Ok(Watcher { place: self.place(who)?, reader: self.0.events.reader(after) })
     }
 
     /// A place for one more stream.
     ///
     /// # Errors
-    /// There are too many.
-    pub fn place(&self) -> Result<Place, ApiError> {
+    /// There are too many, or too many of this caller.
+    pub fn place(&self, who: Option<Who>) -> Result<Place, ApiError> {
         let limit = self.config().limits.watchers;
-        let too_many = || ApiError::new(Kind::Exhausted, &format!("{limit} streams are open; no more are taken"));
-        // The count is taken before it is judged, so two readers cannot both get the last place; `Drop` gives it back.
-        let place = Place { open: Arc::clone(&self.0.watchers) };
-        let open = self.0.watchers.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        if open < limit { Ok(place) } else { Err(too_many()) }
+        self.0.places.take(who, limit).map_err(|open| {
+            let whose = if open < limit { "your certificate has" } else { "there are" };
+            ApiError::new(Kind::Exhausted, &format!("{whose} {open} streams open; no more are taken (limits.watchers: {limit})"))
+        })
     }
 
     /// Counters and iteration times.
@@ -161,6 +180,13 @@ pub(super) fn distinct<'a>(what: &str, names: &'a [String]) -> Result<Vec<&'a st
     // A name that stands twice would double its part of the answer, which is bounded by names.
     let mut seen = BTreeSet::new();
     Ok(names.iter().map(String::as_str).filter(|name| seen.insert(*name)).collect())
+}
+
+fn described(view: &FabricView, whole: bool) -> pb::GetFabricResponse {
+    let (hosts, switches) = nodes(&view.fabric);
+    let links = view.fabric.links().len() as u32;
+    let fabric = if whole { view.text.as_ref().to_owned() } else { String::new() };
+    pb::GetFabricResponse { fabric, fabric_version: view.version, hosts, switches, links }
 }
 
 fn nodes(fabric: &Fabric) -> (u32, u32) {

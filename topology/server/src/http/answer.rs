@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::{
     body::{Body, BodyDataStream},
-    http::{HeaderName, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use futures_util::{StreamExt as _, stream};
@@ -19,7 +19,7 @@ pub struct Document(pub String);
 
 /// Text of some type.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Text(pub &'static str, pub String);
+pub struct Text<T = String>(pub &'static str, pub T);
 
 /// A picture as SVG that stands alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,13 +71,25 @@ impl IntoResponse for Document {
     }
 }
 
-impl IntoResponse for Text {
+impl<T: IntoResponse> IntoResponse for Text<T> {
     fn into_response(self) -> Response {
         let mut response = (StatusCode::OK, self.1).into_response();
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(self.0));
         // Answers are states that change, and some need a role: no cache may hand one to somebody else.
         response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response
+    }
+}
+
+/// Whether a request is of gRPC.
+pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
+    headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+}
+
+impl ApiError {
+    /// As an answer: a gRPC client reads a status only from gRPC's own headers.
+    pub(super) fn answer(self, grpc: bool) -> Response {
+        if grpc { tonic::Status::from(self).into_http() } else { self.into_response() }
     }
 }
 

@@ -6,13 +6,18 @@ use std::{
     pin::pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll},
     time::{Duration, Instant},
 };
 
-use axum::{Router, http::Request, response::Response};
+use axum::{
+    Router,
+    body::HttpBody as _,
+    http::{HeaderValue, Request, header},
+    response::Response,
+};
 use futures_util::future::BoxFuture;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
@@ -22,13 +27,22 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::watch,
     time::MissedTickBehavior,
 };
 use tower::Service;
 
-use super::stall::{Unread, bound_unread};
-use crate::{api::Api, logs::LineLimit, role::Caller, shutdown::Shutdown};
+use super::{
+    answer::is_grpc,
+    room::{Connections, Seat},
+    stall::{Unread, bound_unread},
+};
+use crate::{
+    api::{Api, ApiError, Kind},
+    lines::LineLimit,
+    owed::{Account, Answers, Owed, SharedBytes},
+    role::Caller,
+    shutdown::Shutdown,
+};
 
 /// A request's head has to be here within this, and a TLS handshake too.
 pub const HEAD_MAX: Duration = Duration::from_secs(10);
@@ -98,61 +112,9 @@ impl std::fmt::Debug for Acceptor {
     }
 }
 
-/// Open connections.
-#[derive(Clone, Debug, Default)]
-pub struct Connections(Arc<Count>);
-
-#[derive(Debug, Default)]
-struct Count {
-    open: AtomicU32,
-    changed: watch::Sender<()>,
-}
-
-/// Counts one connection while it lives.
-struct Counted {
-    connections: Connections,
-    api: Api,
-}
-
-impl Connections {
-    /// Takes one more, unless there are `max`.
-    fn enter(&self, max: u32, api: &Api) -> Option<Counted> {
-        // The count is taken before it is judged: of two callers for the last place only one gets it.
-        if self.0.open.fetch_add(1, Ordering::AcqRel) >= max {
-            self.0.open.fetch_sub(1, Ordering::AcqRel);
-            return None;
-        }
-        api.metrics().connection(1);
-        Some(Counted { connections: self.clone(), api: api.clone() })
-    }
-
-    /// Returns when none is open, or after `limit`: whether none is.
-    pub async fn closed(&self, limit: Duration) -> bool {
-        // The subscription comes before the look at the count: a connection that closes in between wakes the wait.
-        let mut changed = self.0.changed.subscribe();
-        let none = async {
-            while self.0.open.load(Ordering::Acquire) > 0 {
-                if changed.changed().await.is_err() {
-                    return;
-                }
-            }
-        };
-        tokio::time::timeout(limit, none).await.is_ok()
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.api.metrics().connection(-1);
-        self.connections.0.open.fetch_sub(1, Ordering::AcqRel);
-        // The count falls before the waiters wake, or the last one would wake to an old number and sleep for ever.
-        self.connections.0.changed.send_replace(());
-    }
-}
-
 /// Accepts connections and serves `app` on them until `shutdown`; connections that are open then get [`GRACE`].
 pub async fn serve(listener: TcpListener, acceptor: Acceptor, app: Router, api: Api, shutdown: Shutdown) {
-    let connections = Connections::default();
+    let (connections, answers) = (Connections::default(), Answers::default());
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -161,37 +123,26 @@ pub async fn serve(listener: TcpListener, acceptor: Acceptor, app: Router, api: 
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                say(|dropped| tracing::warn!(%error, dropped, "cannot accept a connection"));
+                LINES.say(|dropped| tracing::warn!(%error, dropped, "cannot accept a connection"));
+                connections.cut_fresh();
                 // An error such as too few file descriptors lasts: without the pause the loop would take a whole core.
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
-        let Some(counted) = connections.enter(api.config().limits.connections, &api) else {
-            // The stream is dropped here, which closes it; nothing of it was read.
-            api.metrics().connection_refused();
-            say(|dropped| tracing::warn!(%peer, dropped, "too many connections (limits.connections)"));
-            continue;
-        };
-        let (acceptor, app, api, shutdown) = (acceptor.clone(), app.clone(), api.clone(), shutdown.clone());
+        let (seat, cut) = connections.enter(peer.ip());
+        let served =
+            One { acceptor: acceptor.clone(), app: app.clone(), api: api.clone(), answers: answers.clone(), shutdown: shutdown.clone() };
+        let api = api.clone();
         tokio::spawn(async move {
-            // The count falls when this task ends, however it ends.
-            let _counted = counted;
-            // Nagle's algorithm would hold back the end of an answer; where the option cannot be set, answers are only slower.
-            let _ = stream.set_nodelay(true);
-            let stall = api.config().limits.stall();
-            // The kernel's clock is set on the bare socket, because the stream that a handshake gives back no longer shows it.
-            bound_unread(&stream, stall);
-            match accept(&acceptor, stream, peer).await {
-                Ok(Accepted { stream, caller, until }) => tokio::select! {
-                    closed = connection(stream, caller, app, stall, &shutdown) => if closed == Closed::Stalled {
-                        api.metrics().connection_stalled();
-                        say(|dropped| tracing::info!(%peer, dropped, "a connection was cut: its client stopped reading (limits.stall_s)"));
-                    },
-                    // The certificate expired or its authority went: dropping the other branch cuts the connection (P124).
-                    why = until => say(|dropped| tracing::info!(%peer, why, dropped, "a connection was cut")),
-                },
-                Err(error) => say(|dropped| tracing::info!(%peer, %error, dropped, "a connection was not taken")),
+            let _counted = Counted::of(&api);
+            tokio::select! {
+                () = served.serve(stream, peer, seat) => {}
+                // Somebody came, and this connection was the one to go.
+                Ok(why) = cut => {
+                    api.metrics().connection_refused();
+                    LINES.say(|dropped| tracing::info!(%peer, why, dropped, "a connection was cut"));
+                }
             }
         });
     }
@@ -202,10 +153,56 @@ pub async fn serve(listener: TcpListener, acceptor: Acceptor, app: Router, api: 
     }
 }
 
-fn say(line: impl FnOnce(u64)) {
-    // Strangers cause these lines: `LINES` bounds how many of them reach the log.
-    if let Some(dropped) = LINES.pass(Instant::now()) {
-        line(dropped);
+/// Counts a connection while it lives.
+struct Counted<'a>(&'a Api);
+
+impl<'a> Counted<'a> {
+    fn of(api: &'a Api) -> Self {
+        api.metrics().connection(1);
+        Self(api)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.metrics().connection(-1);
+    }
+}
+
+/// What it takes to serve one connection.
+struct One {
+    acceptor: Acceptor,
+    app: Router,
+    api: Api,
+    answers: Answers,
+    shutdown: Shutdown,
+}
+
+impl One {
+    async fn serve(self, stream: TcpStream, peer: SocketAddr, seat: Seat) {
+        let Self { acceptor, app, api, answers, shutdown } = self;
+        // Nagle's algorithm would hold back the end of an answer; where the option cannot be set, answers are only slower.
+        let _ = stream.set_nodelay(true);
+        let stall = api.config().limits.stall();
+        // The kernel's clock is set on the bare socket, because the stream that a handshake gives back no longer shows it.
+        bound_unread(&stream, stall);
+        match accept(&acceptor, stream, peer).await {
+            Ok(Accepted { stream, caller, until }) => {
+                seat.known(caller.who);
+                let begun = Arc::new(AtomicBool::new(false));
+                let account = answers.account(caller.who);
+                let marked = Marked { app, api: api.clone(), caller, begun, unread: Unread::default(), seat, account };
+                tokio::select! {
+                    closed = connection(stream, marked, stall, &shutdown) => if closed == Closed::Stalled {
+                        api.metrics().connection_stalled();
+                        LINES.say(|dropped| tracing::info!(%peer, dropped, "a connection was cut: its client stopped reading (limits.stall_s)"));
+                    },
+                    // The certificate expired or its authority went: dropping the other branch cuts the connection (P124).
+                    why = until => LINES.say(|dropped| tracing::info!(%peer, why, dropped, "a connection was cut")),
+                }
+            }
+            Err(error) => LINES.say(|dropped| tracing::info!(%peer, %error, dropped, "a connection was not taken")),
+        }
     }
 }
 
@@ -224,11 +221,17 @@ async fn accept(acceptor: &Acceptor, stream: TcpStream, peer: SocketAddr) -> io:
 #[derive(Clone)]
 struct Marked {
     app: Router,
+    api: Api,
     caller: Caller,
     /// Whether there was a request.
     begun: Arc<AtomicBool>,
     unread: Unread,
+    seat: Seat,
+    account: Account,
 }
+
+/// What anybody may ask at any time, so that who watches the service is told whatever others do.
+const HEALTH: [&str; 3] = ["/healthz", "/readyz", "/grpc.health.v1.Health/Check"];
 
 impl<B> Service<Request<B>> for Marked
 where
@@ -245,11 +248,56 @@ where
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         self.begun.store(true, Ordering::Relaxed);
+        let grpc = is_grpc(request.headers());
+        let place = if HEALTH.contains(&request.uri().path()) {
+            None
+        } else {
+            match self.seat.asks(self.api.config().limits.connections) {
+                Some(place) => Some(place),
+                None => {
+                    self.api.metrics().connection_refused();
+                    return Box::pin(async move { Ok(too_many(grpc)) });
+                }
+            }
+        };
         // The role comes from the connection and overwrites whatever the extensions held: no request names its own.
         request.extensions_mut().insert(self.caller);
-        let (answer, unread) = (self.app.call(request), self.unread.clone());
-        Box::pin(async move { Ok(answer.await?.map(|body| unread.body(body))) })
+        request.extensions_mut().insert(self.account.clone());
+        let (answer, unread, account) = (self.app.call(request), self.unread.clone(), self.account.clone());
+        Box::pin(async move {
+            let mut response = answer.await?;
+            let owed = match owed(&mut response, &account) {
+                Ok(owed) => owed,
+                Err(error) => {
+                    response = error.answer(grpc);
+                    None
+                }
+            };
+            Ok(response.map(|body| unread.body(body, (place, owed))))
+        })
     }
+}
+
+fn too_many(grpc: bool) -> Response {
+    let error = ApiError::new(Kind::Exhausted, &"too many connections are busy (limits.connections)").hint("try again");
+    let mut response = error.answer(grpc);
+    if !grpc {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+/// Counts an answer that was made, unless its bytes are shared. What comes piece by piece is never held whole.
+fn owed(response: &mut Response, account: &Account) -> Result<Option<Arc<Owed>>, ApiError> {
+    if response.extensions().get::<SharedBytes>().is_some() {
+        return Ok(None);
+    }
+    // A message of gRPC was counted before it is encoded.
+    if let Some(owed) = response.extensions_mut().remove::<Arc<Owed>>() {
+        return Ok(Some(owed));
+    }
+    let length = response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
+    length.filter(|bytes| *bytes > 0).map(|bytes| account.owe(bytes).map(Arc::new)).transpose()
 }
 
 /// How a connection ended.
@@ -262,10 +310,8 @@ enum Closed {
 }
 
 /// Serves one connection to its end.
-async fn connection(stream: Box<dyn Stream>, caller: Caller, app: Router, stall: Duration, shutdown: &Shutdown) -> Closed {
-    let begun = Arc::new(AtomicBool::new(false));
-    let unread = Unread::default();
-    let service = Marked { app, caller, begun: Arc::clone(&begun), unread: unread.clone() };
+async fn connection(stream: Box<dyn Stream>, service: Marked, stall: Duration, shutdown: &Shutdown) -> Closed {
+    let (begun, unread) = (Arc::clone(&service.begun), service.unread.clone());
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_MAX).max_buf_size(HEAD_BYTES_MAX);
     builder

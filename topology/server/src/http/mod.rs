@@ -5,10 +5,12 @@ mod connection;
 pub(crate) mod load;
 mod origin;
 mod query;
+mod room;
 mod routes;
 mod stall;
 
 pub use answer::{Document, Text};
-pub use connection::{AcceptFn, Accepted, Acceptor, Connections, GRACE, HEAD_MAX, Stream, serve};
+pub use connection::{AcceptFn, Accepted, Acceptor, GRACE, HEAD_MAX, Stream, serve};
 pub use query::Query;
+pub use room::Connections;
 pub use routes::router;

@@ -6,7 +6,7 @@ mod stream;
 
 use axum::{
     Extension, Router,
-    body::Body,
+    body::{Body, Bytes},
     extract::{RawQuery, Request, State},
     http::{HeaderMap, StatusCode},
     middleware::{self, Next},
@@ -19,7 +19,7 @@ use proto::{
 };
 
 use super::{
-    answer::{Document, Picture, Rest, Text, message, text},
+    answer::{Document, Picture, Rest, Text, is_grpc, message, text},
     load::{self, Held, Loads},
     origin,
     query::Query,
@@ -27,6 +27,7 @@ use super::{
 use crate::{
     api::{Api, ApiError, JobColours, Kind},
     grpc::{self, Rpcs},
+    owed::SharedBytes,
     page,
     role::{Caller, Role},
     shutdown::Shutdown,
@@ -93,7 +94,7 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
 async fn in_time(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     // The limit is read for each request, so SIGHUP changes it without a restart.
     let limit = shared.api.config().limits.request();
-    let grpc = request.headers().get("content-type").is_some_and(|v| v.as_bytes().starts_with(b"application/grpc"));
+    let grpc = is_grpc(request.headers());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let began = std::time::Instant::now();
     let response = match tokio::time::timeout(limit, next.run(request)).await {
@@ -101,8 +102,7 @@ async fn in_time(State(shared): State<Shared>, request: Request, next: Next) -> 
         Err(_) => {
             let error = ApiError::new(Kind::Timeout, &format!("not done within {} s", limit.as_secs()));
             shared.api.metrics().request(if grpc { "grpc" } else { "http" }, error.kind.code());
-            // A gRPC client reads a status only from gRPC's own headers.
-            if grpc { tonic::Status::from(error).into_http() } else { error.into_response() }
+            error.answer(grpc)
         }
     };
     tracing::debug!(%method, path, status = response.status().as_u16(), took = ?began.elapsed(), "request");
@@ -145,7 +145,7 @@ async fn read_rpc(shared: &Shared, request: Request) -> Result<(Request, Held), 
     let path = request.uri().path();
     let rpc = grpc::rpc(path).ok_or_else(|| ApiError::new(Kind::Method, &format!("no RPC {path:?}")))?;
     // A request without a caller has no role: a way in that forgot to say who calls opens nothing.
-    request.extensions().get::<Caller>().copied().unwrap_or(Caller { role: None }).require(rpc.needed)?;
+    request.extensions().get::<Caller>().copied().unwrap_or(Caller::NOBODY).require(rpc.needed)?;
     let limit = shared.api.config().limits.body_bytes();
     let (head, body) = request.into_parts();
     let mut held = shared.loads.begin(rpc.needed == Role::Admin, limit);
@@ -202,6 +202,13 @@ async fn whole(shared: &Shared, body: Body, changes: bool) -> Result<(String, He
 
 fn json<M: serde::Serialize>(message: &M) -> Answer {
     Document::of(message).map(IntoResponse::into_response)
+}
+
+/// JSON of which all answers share the bytes.
+fn shared_json(bytes: Bytes) -> Response {
+    let mut response = Text("application/json", bytes).into_response();
+    response.extensions_mut().insert(SharedBytes);
+    response
 }
 
 fn masked<M: serde::Serialize>(mask: &Mask, message: &M) -> Answer {
@@ -340,7 +347,7 @@ async fn fabric(State(shared): State<Shared>, Extension(caller): Extension<Calle
     let mut query = reading(caller, query)?;
     let request = pb::GetFabricRequest { summary: query.flag("summary")? };
     query.finish()?;
-    json(&shared.api.fabric(&request).await?)
+    if request.summary { json(&shared.api.fabric(&request).await?) } else { Ok(shared_json(shared.api.fabric_json().await?)) }
 }
 
 async fn jobs(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {
@@ -410,7 +417,7 @@ async fn telemetry(State(shared): State<Shared>, Extension(caller): Extension<Ca
 /// A description of the interface, which is the same for as long as the program.
 async fn schema(Extension(caller): Extension<Caller>, document: &'static str) -> Answer {
     caller.require(Role::Read)?;
-    Ok(Document(document.to_owned()).into_response())
+    Ok(shared_json(Bytes::from_static(document.as_bytes())))
 }
 
 async fn metrics(State(shared): State<Shared>, Extension(caller): Extension<Caller>) -> Answer {
@@ -420,11 +427,11 @@ async fn metrics(State(shared): State<Shared>, Extension(caller): Extension<Call
 
 /// Alive: requests are answered. Anybody may ask.
 async fn health() -> Text {
-    Text("text/plain; charset=utf-8", "ok\n".into())
+    Text("text/plain; charset=utf-8", "ok\n".to_owned())
 }
 
 /// Whether changes can be taken. Anybody may ask.
 async fn ready(State(shared): State<Shared>) -> Answer {
     shared.api.ready().await?;
-    Ok(Text("text/plain; charset=utf-8", "ok\n".into()).into_response())
+    Ok(Text("text/plain; charset=utf-8", "ok\n".to_owned()).into_response())
 }

@@ -42,12 +42,12 @@ struct Pieces {
 }
 
 impl Unread {
-    /// A body that is watched here.
-    pub(super) fn body(&self, inner: Body) -> Body {
+    /// A body that is watched here; `kept` is dropped with it.
+    pub(super) fn body(&self, inner: Body, kept: impl Send + 'static) -> Body {
         let mut pieces = self.lock();
         pieces.bodies += 1;
         let number = pieces.bodies;
-        Body::new(Watched { inner, rest: Bytes::new(), begun: false, number, unread: self.clone() })
+        Body::new(Watched { inner, rest: Bytes::new(), begun: false, number, unread: self.clone(), kept: Box::new(kept) })
     }
 
     /// How long the body that waits longest has waited by `now`.
@@ -68,6 +68,8 @@ struct Watched {
     begun: bool,
     number: u64,
     unread: Unread,
+    #[allow(dead_code, reason = "held until the body is gone")]
+    kept: Box<dyn Send>,
 }
 
 impl Watched {
@@ -136,7 +138,7 @@ mod tests {
     async fn a_body_comes_in_pieces_and_waits_between_them_only() {
         let unread = Unread::default();
         let whole: Vec<u8> = (0..2 * PIECE_BYTES + 5).map(|n| n as u8).collect();
-        let body = unread.body(Body::from(whole.clone()));
+        let body = unread.body(Body::from(whole.clone()), ());
         assert_eq!(body.size_hint().exact(), Some(whole.len() as u64));
         let later = Instant::now() + Duration::from_secs(60);
         assert_eq!(unread.longest(later), Duration::ZERO, "nothing was handed on yet");
@@ -155,8 +157,8 @@ mod tests {
     #[tokio::test]
     async fn what_is_dropped_waits_no_more_and_an_empty_body_is_at_its_end() {
         let unread = Unread::default();
-        assert!(unread.body(Body::empty()).is_end_stream());
-        let mut body = unread.body(Body::from("x")).into_data_stream();
+        assert!(unread.body(Body::empty(), ()).is_end_stream());
+        let mut body = unread.body(Body::from("x"), ()).into_data_stream();
         body.next().await.unwrap().unwrap();
         drop(body);
         assert_eq!(unread.longest(Instant::now() + Duration::from_secs(9)), Duration::ZERO);

@@ -91,14 +91,21 @@ pub(super) fn admit(hello: &Hello, identity: Option<&Identity>, settings: &Setti
     if units::check_name(&hello.host).is_err() {
         return refuse(format!("{:?} is no name of a host", shortened(&hello.host)));
     }
+    let mut host = hello.host.as_str();
     if let Some(who) = identity {
         // A person's certificate may name the same host: the role decides, and then the host (P89).
         if who.role != Role::Agent {
             return refuse(format!("the certificate of {:?} has the role {}; an agent needs the role agent", who.subject, who.role));
         }
-        if !who.speaks_for(&hello.host) {
-            return refuse(format!("the certificate of {:?} names {}, not the host {:?}", who.subject, listed(&who.names), hello.host));
-        }
+        // As the certificate spells it: one certificate is not many hosts by capitals.
+        host = match who.speaks_for(host) {
+            Some(name) => name,
+            None => return refuse(format!("the certificate of {:?} names {}, not the host {host:?}", who.subject, listed(&who.names))),
+        };
+    }
+    // The version stands in logs, events and tables.
+    if hello.version.chars().any(|c| !c.is_ascii_graphic()) {
+        return refuse(format!("{:?} is no version: letters, digits and signs of ASCII", shortened(&hello.version)));
     }
     // Version and ports stay in memory for each of up to `SESSIONS_MAX` agents, so their lengths are bounded.
     if hello.version.len() > VERSION_BYTES_MAX {
@@ -108,7 +115,8 @@ pub(super) fn admit(hello: &Hello, identity: Option<&Identity>, settings: &Setti
     if ports > PORTS_MAX {
         return refuse(format!("{ports} ports; at most {PORTS_MAX}"));
     }
-    if let Some(port) = hello.ports.iter().find(|port| port.is_empty() || port.len() > PORT_BYTES_MAX) {
+    if let Some(port) = hello.ports.iter().find(|port| port.is_empty() || port.len() > PORT_BYTES_MAX || port.chars().any(char::is_control))
+    {
         return refuse(format!("{:?} is no name of a port", shortened(port)));
     }
     let nanos = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).map_or(u64::MAX, |nanos| Nanos(nanos).0);
@@ -120,7 +128,7 @@ pub(super) fn admit(hello: &Hello, identity: Option<&Identity>, settings: &Setti
         idle_timeout_ns: nanos(settings.silence_max),
         probe_interval_ns: nanos(settings.probe_interval),
     };
-    Ok((welcome, hello.host.as_str().into()))
+    Ok((welcome, host.into()))
 }
 
 fn listed(names: &[String]) -> String {
@@ -133,9 +141,16 @@ fn listed(names: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tls::Who;
 
     fn who(role: Role, names: &[&str]) -> Identity {
-        Identity { role, names: names.iter().map(|&name| name.to_owned()).collect(), subject: "x".into(), expires_unix: 0 }
+        Identity {
+            role,
+            digest: Who([0; 32]),
+            names: names.iter().map(|&name| name.to_owned()).collect(),
+            subject: "x".into(),
+            expires_unix: 0,
+        }
     }
 
     fn said(host: &str, protocol: u32) -> Hello {
@@ -165,6 +180,10 @@ mod tests {
         );
         assert!(of("node-1", Some(&who(Role::Admin, &["node-1"]))).unwrap_err().contains("role admin"));
         assert_eq!(of("any", None).unwrap(), "any");
+        // One certificate is one host, however the agent spells it.
+        for spelled in ["node-1", "NODE-1", "nOdE-1"] {
+            assert_eq!(of(spelled, Some(&who(Role::Agent, &["Node-1"]))).unwrap(), "Node-1");
+        }
     }
 
     #[test]
@@ -173,6 +192,11 @@ mod tests {
         let refused = |hello: Hello| admit(&hello, None, &settings).unwrap_err().reason;
         assert!(refused(said(&"x".repeat(254), 1)).len() < 200);
         assert!(refused(Hello { version: "x".repeat(65), ..said("a", 1) }).contains("65"));
+        for version in ["1\n2026-01-01 ERROR forged", "1\u{1b}[2J", "1\u{202e}", "\u{7f}"] {
+            let reason = refused(Hello { version: version.into(), ..said("a", 1) });
+            assert!(reason.contains("no version") && !reason.chars().any(char::is_control), "{reason}");
+        }
+        assert!(refused(Hello { ports: vec!["eth0\n".into()], ..said("a", 1) }).contains("port"));
         assert!(refused(Hello { ports: vec!["p".into(); PORTS_MAX + 1], ..said("a", 1) }).contains("257"));
         assert!(refused(Hello { ports: vec!["p".repeat(254)], ..said("a", 1) }).contains("port"));
     }

@@ -2,15 +2,15 @@
 
 use std::{
     collections::HashMap,
-    net::{IpAddr, Ipv6Addr},
+    net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
 
-use super::{HANDSHAKES_MAX, HANDSHAKES_PER_ADDRESS_MAX, RETRY_ABOVE, RETRY_PER_ADDRESS_ABOVE};
-
-/// An IPv6 host owns its /64 and could come from each address of it.
-const V6_PREFIX_BITS: u32 = 64;
+use super::{
+    HANDSHAKES_MAX, HANDSHAKES_PER_ADDRESS_MAX, HELLOS_BURST, HELLOS_PER_SECOND_MAX, RETRY_ABOVE, RETRY_PER_ADDRESS_ABOVE, SESSIONS_MAX,
+};
+use crate::{peer::network, tls::Who};
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -76,11 +76,26 @@ impl Drop for Handshake {
     }
 }
 
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        // An IPv4 address inside an IPv6 one was made canonical above, so it counts whole.
-        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << (128 - V6_PREFIX_BITS))).into(),
-        v4 => v4,
+/// How often each agent says hello: who comes and goes all the time fills logs and events, and makes work for everybody.
+#[derive(Debug, Default)]
+pub(super) struct Hellos(Mutex<HashMap<Agent, Bucket>>);
+
+/// An agent: its certificate, and the host for which it speaks by that.
+type Agent = (Option<Who>, Arc<str>);
+
+impl Hellos {
+    /// Whether this agent may say hello now. `who` is its certificate, by which it spoke for `host`.
+    pub(super) fn take(&self, who: Option<Who>, host: &Arc<str>, now: Instant) -> bool {
+        let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if buckets.len() >= 2 * SESSIONS_MAX {
+            // A bucket that is full again says no more than none does.
+            buckets.retain(|_, bucket| !bucket.take(HELLOS_BURST, now));
+            if buckets.len() >= 2 * SESSIONS_MAX {
+                return false;
+            }
+        }
+        let full = || Bucket::new(HELLOS_PER_SECOND_MAX, HELLOS_BURST, now);
+        buckets.entry((who, Arc::clone(host))).or_insert_with(full).take(1, now)
     }
 }
 
@@ -130,6 +145,21 @@ mod tests {
     }
 
     #[test]
+    fn an_agent_says_hello_a_few_times_and_others_are_not_affected() {
+        let (hellos, start) = (Hellos::default(), Instant::now());
+        let name = |n: usize| Arc::from(format!("h{n}"));
+        assert_eq!((0..100).filter(|_| hellos.take(None, &name(1), start)).count(), HELLOS_BURST as usize);
+        assert!(hellos.take(Some(Who([1; 32])), &name(1), start) && hellos.take(None, &name(2), start));
+        let later = start + Duration::from_secs(3);
+        assert_eq!((0..100).filter(|_| hellos.take(None, &name(1), later)).count(), 3 * HELLOS_PER_SECOND_MAX as usize);
+        // Names without end are not kept without end, and are refused only while all of them are fresh.
+        let taken = (0..4 * SESSIONS_MAX).filter(|n| hellos.take(None, &name(*n), later)).count();
+        assert!((SESSIONS_MAX..=2 * SESSIONS_MAX).contains(&taken), "{taken}");
+        assert!(hellos.take(None, &name(usize::MAX), later + Duration::from_secs(60)));
+        assert_eq!(hellos.0.lock().unwrap().len(), 1);
+    }
+
+    #[test]
     fn an_address_must_prove_itself_and_then_still_has_a_limit() {
         let door = Door::default();
         let address = IpAddr::from([10, 0, 0, 1]);
@@ -164,13 +194,5 @@ mod tests {
         }
         assert_eq!(held.len(), HANDSHAKES_MAX);
         assert!(matches!(door.judge(address(9_999), false), Verdict::Retry));
-    }
-
-    #[test]
-    fn one_ipv6_network_is_one_address() {
-        let (a, b): (IpAddr, IpAddr) = ("2001:db8::1".parse().unwrap(), "2001:db8::ffff:2".parse().unwrap());
-        assert_eq!(network(a), network(b));
-        assert_ne!(network(a), network("2001:db8:0:1::1".parse().unwrap()));
-        assert_eq!(network("::ffff:10.0.0.1".parse().unwrap()), IpAddr::from([10, 0, 0, 1]));
     }
 }

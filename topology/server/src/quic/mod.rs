@@ -24,6 +24,7 @@ use futures_util::future::BoxFuture;
 use proto::v1alpha1 as wire;
 use state::{Event, SessionId};
 
+use self::limits::Hellos;
 use crate::{FabricClock, tls::Tls, turns::TurnsHandle};
 
 pub use endpoint::endpoint;
@@ -77,6 +78,9 @@ const DATAGRAM_BUFFER_BYTES: usize = 16 * 1024;
 /// What is taken from a stream at once.
 const READ_BYTES: usize = 16 * 1024;
 
+/// Hellos of one agent per second, and how many at once: one that restarts says one.
+const HELLOS_PER_SECOND_MAX: u32 = 1;
+const HELLOS_BURST: u32 = 10;
 /// Frames and reads on the control stream, per second: an agent needs 2 a second, and some more after a commit.
 pub const FRAMES_PER_SECOND_MAX: u32 = 50;
 /// How many may come at once: a large frame in small packets takes 60 reads.
@@ -163,6 +167,7 @@ impl std::fmt::Debug for Seams {
 
 /// What all sessions share.
 struct Shared {
+    hellos: Hellos,
     seams: Seams,
     settings: Settings,
     tls: Arc<Tls>,

@@ -1,8 +1,11 @@
 //! The endpoint's loop: connections in, one task each, until the shutdown.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use proto::v1alpha1::{Refusal, ServiceFrame, service_frame};
@@ -15,10 +18,16 @@ use super::{
     convert::shortened,
     endpoint::server_config,
     hello::{self, Failed},
-    limits::{Door, Handshake, Verdict},
+    limits::{Door, Handshake, Hellos, Verdict},
     live::Live,
 };
-use crate::tls::{Authorities, Tls};
+use crate::{
+    lines::LineLimit,
+    tls::{Authorities, Tls},
+};
+
+/// Lines about agents that come and go: all of a thousand that come back together, and 60 kB a second from those that never stop.
+static LINES: LineLimit = LineLimit::new(2_000, Duration::from_secs(10));
 
 /// Serves agents until `shutdown`; then every session is told so and ended, and the endpoint is closed.
 pub async fn serve(endpoint: Endpoint, tls: Arc<Tls>, seams: Seams, settings: Settings, shutdown: impl Future<Output = ()>) {
@@ -28,7 +37,7 @@ pub async fn serve(endpoint: Endpoint, tls: Arc<Tls>, seams: Seams, settings: Se
     let mut reloads = tls.reloads();
     endpoint.set_server_config(Some(server_config(&tls, &settings)));
     let mut sessions = JoinSet::new();
-    let shared = Arc::new(Shared { seams, settings, tls, next_session: AtomicU64::new(1) });
+    let shared = Arc::new(Shared { hellos: Hellos::default(), seams, settings, tls, next_session: AtomicU64::new(1) });
     tokio::pin!(shutdown);
     loop {
         tokio::select! {
@@ -122,6 +131,10 @@ async fn session(shared: &Shared, authorities: Authorities, connection: &Connect
         Ok(admitted) => admitted,
         Err(end) => return turn_away(shared, connection, Failed::Refused(control.send, end)).await,
     };
+    if !shared.hellos.take(identity.as_ref().map(|who| who.digest), &host, Instant::now()) {
+        let end = End::refused(format!("host {host} said hello too often; wait some seconds"), true);
+        return turn_away(shared, connection, Failed::Refused(control.send, end)).await;
+    }
     // From here on `sessions_max` bounds the session; the place at the door is for the next one.
     drop(handshake);
 
@@ -129,7 +142,7 @@ async fn session(shared: &Shared, authorities: Authorities, connection: &Connect
     let (outbox, inbox) = Outbox::new();
     let controller = &shared.seams.controller;
     shared.seams.stats.admitted.add();
-    tracing::info!(session = session.0, %host, %from, version = %said.version, "an agent said hello");
+    LINES.say(|dropped| tracing::info!(session = session.0, %host, %from, version = %said.version, dropped, "an agent said hello"));
     // The outbox comes before the hello: the first plan is the answer to the hello and must find where to go.
     controller.register(session, outbox);
     let turns = controller.turns();
@@ -156,9 +169,9 @@ async fn session(shared: &Shared, authorities: Authorities, connection: &Connect
     // These ends are the agent's fault or its network's, and people should see them; the others are everyday.
     if matches!(end.code, CloseCode::Flood | CloseCode::Malformed | CloseCode::Silent) {
         shared.seams.stats.cut.add();
-        tracing::warn!(session = session.0, %host, %from, reason = end.reason, "an agent was cut");
+        LINES.say(|dropped| tracing::warn!(session = session.0, %host, %from, reason = end.reason, dropped, "an agent was cut"));
     } else {
-        tracing::info!(session = session.0, %host, reason = end.reason, "a session ended");
+        LINES.say(|dropped| tracing::info!(session = session.0, %host, reason = end.reason, dropped, "a session ended"));
     }
     close(connection, Some(control), &end).await;
 }
@@ -169,7 +182,7 @@ async fn turn_away(shared: &Shared, connection: &Connection, failed: Failed) {
         Failed::Ended(end) => (None, end),
     };
     shared.seams.stats.refused.add();
-    tracing::warn!(from = %connection.remote_address(), reason = end.reason, "an agent was refused");
+    LINES.say(|dropped| tracing::warn!(from = %connection.remote_address(), reason = end.reason, dropped, "an agent was refused"));
     close(connection, send, &end).await;
 }
 

@@ -6,6 +6,7 @@ use std::{
 };
 
 use rustls_pki_types::CertificateDer;
+use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use x509_parser::{extensions::GeneralName, prelude::FromDer, prelude::X509Certificate};
 
@@ -64,12 +65,18 @@ impl fmt::Display for Role {
     }
 }
 
+/// A certificate: its digest (SHA-256). By it limits are shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Who(pub [u8; 32]);
+
 /// The identity of a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// What the peer may do.
     pub role: Role,
-    /// DNS names of the certificate, in lower case: the hosts that an agent speaks for.
+    /// The certificate.
+    pub digest: Who,
+    /// DNS names of the certificate, as it has them: the hosts that an agent speaks for.
     pub names: Vec<String>,
     /// Common name, for logs.
     pub subject: String,
@@ -119,7 +126,7 @@ impl Identity {
         let (mut role, mut names) = (None, Vec::new());
         for name in alternatives.iter().flat_map(|extension| &extension.value.general_names) {
             match name {
-                GeneralName::DNSName(name) => names.push(name.to_ascii_lowercase()),
+                GeneralName::DNSName(name) => names.push((*name).to_owned()),
                 GeneralName::URI(uri) => {
                     // A URI of another kind, or of a role that this version does not know, names no role.
                     let named = Role::ALL.into_iter().find(|role| uri.strip_prefix(ROLE_URI_PREFIX) == Some(role.word()));
@@ -133,7 +140,8 @@ impl Identity {
             }
         }
         let Some(role) = role else { return Err(IdentityError::NoRole { subject }) };
-        Ok(Self { role, names, subject, expires_unix: parsed.validity().not_after.timestamp() })
+        let digest = Who(Sha256::digest(certificate).into());
+        Ok(Self { role, digest, names, subject, expires_unix: parsed.validity().not_after.timestamp() })
     }
 
     /// The end of the certificate on our own clock. Past ones are now.
@@ -146,10 +154,12 @@ impl Identity {
         Instant::now() + end.duration_since(SystemTime::now()).unwrap_or_default().min(FAR)
     }
 
-    /// Whether it may speak for `host`. Only whole names count: a wildcard would let one node speak for all.
+    /// The name of the certificate by which it may speak for `host`: DNS knows no capitals, and hosts are told apart by this spelling
+    /// alone. Only whole names count: a wildcard would let one node speak for all.
     #[must_use]
-    pub fn speaks_for(&self, host: &str) -> bool {
-        self.role == Role::Agent && self.names.iter().any(|name| name.eq_ignore_ascii_case(host))
+    pub fn speaks_for(&self, host: &str) -> Option<&str> {
+        let mut names = self.names.iter().filter(|_| self.role == Role::Agent);
+        names.find(|name| name.eq_ignore_ascii_case(host)).map(String::as_str)
     }
 }
 
@@ -177,15 +187,16 @@ mod tests {
     #[test]
     fn role_and_names_are_read() {
         let who = Identity::from_certificate(&certificate(&["urn:other:x", "urn:antiphase:role:agent"], &["Node-1", "node-2"])).unwrap();
-        assert_eq!((who.role, who.names.as_slice()), (Role::Agent, ["node-1".to_owned(), "node-2".to_owned()].as_slice()));
-        assert!(who.speaks_for("NODE-1") && who.speaks_for("node-2") && !who.speaks_for("node-3") && !who.speaks_for(""));
+        assert_eq!((who.role, who.names.as_slice()), (Role::Agent, ["Node-1".to_owned(), "node-2".to_owned()].as_slice()));
+        let names = ["NODE-1", "node-1", "node-2", "node-3", ""].map(|host| who.speaks_for(host));
+        assert_eq!(names, [Some("Node-1"), Some("Node-1"), Some("node-2"), None, None]);
     }
 
     #[test]
     fn only_a_whole_name_of_an_agent_speaks_for_a_host() {
         let who = |role: Role, name| Identity::from_certificate(&certificate(&[&role.uri()], &[name])).unwrap();
-        assert!(!who(Role::Agent, "*.cluster").speaks_for("node-1.cluster"));
-        assert!(!who(Role::Admin, "node-1").speaks_for("node-1"));
+        assert_eq!(who(Role::Agent, "*.cluster").speaks_for("node-1.cluster"), None);
+        assert_eq!(who(Role::Admin, "node-1").speaks_for("node-1"), None);
     }
 
     #[test]

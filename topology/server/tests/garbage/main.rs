@@ -14,6 +14,7 @@ use std::{
 use antiphase_topology::{
     pki,
     quic::{CONTROL_FRAME_BYTES_MAX, Settings},
+    tls::Role,
 };
 use proto::v1alpha1::{agent_frame, service_frame};
 use quinn::Endpoint;
@@ -76,7 +77,11 @@ async fn random_datagrams_do_nothing() {
 async fn garbage_on_the_control_stream_is_refused_or_cut() {
     let pki = Pki::new();
     let service = Service::start(pki.tls(), Settings::default());
-    let config = client(&pki::authority_path(pki.dir()), Some(&pki.agent("node-1")));
+    // One host may say hello ten times, and no more than once a second then.
+    let names: Vec<String> = (0..64).map(|n| format!("node-1-{n}")).collect();
+    let names_of: Vec<&str> = names.iter().map(String::as_str).collect();
+    let agent = pki.issue(Role::Agent, "many", &names_of, pki::CLIENT_LIFETIME);
+    let config = client(&pki::authority_path(pki.dir()), Some(&agent));
     let mut before = 0;
     let mut garbage = Garbage(0xbad);
     // Each of these costs a handshake, so there are fewer of them.
@@ -89,7 +94,7 @@ async fn garbage_on_the_control_stream_is_refused_or_cut() {
         let mut agent = Agent::connect_from(endpoint.clone(), service.address, config.clone()).await.unwrap();
         let after_hello = i % 2 == 1;
         if after_hello {
-            agent.say(&said(agent_frame::Kind::Hello(hello("node-1")))).await;
+            agent.say(&said(agent_frame::Kind::Hello(hello(&names[i % names.len()])))).await;
         }
         let len = 5 + garbage.below(3_000);
         let mut bytes = garbage.bytes(len);

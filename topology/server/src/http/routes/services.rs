@@ -73,10 +73,11 @@ async fn admit(State(shared): State<Shared>, request: Request, next: Next) -> Re
 fn admitted(shared: &Shared, request: &Request) -> Result<Option<Place>, ApiError> {
     shared.origin(request)?;
     let path = request.uri().path();
+    let caller = request.extensions().get::<Caller>().copied().unwrap_or(Caller::NOBODY);
     if !path.starts_with(HEALTH) {
-        request.extensions().get::<Caller>().copied().unwrap_or(Caller { role: None }).require(Role::Read)?;
+        caller.require(Role::Read)?;
     }
-    if path == CHECK { Ok(None) } else { shared.api.place().map(Some) }
+    if path == CHECK { Ok(None) } else { shared.api.place(caller.who).map(Some) }
 }
 
 /// A stream that has its place until it ends, which it does with the service.

@@ -36,7 +36,7 @@ pub(super) async fn events(
         }
     };
     // The header wins: a browser that reconnects repeats the address of its first request, `after` included.
-    let watcher = shared.api.watch(last.or(after))?;
+    let watcher = shared.api.watch(caller.who, last.or(after))?;
     let events = batches(watcher).map(stream::iter).flatten().map(|event| Ok::<_, Infallible>(message(&event)));
     let shutdown = shared.shutdown.clone();
     // The stream ends with the service, or it would hold its connection through the whole grace of a shutdown.

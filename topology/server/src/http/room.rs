@@ -1,0 +1,401 @@
+//! Room for connections: who has a place, and who gives one up when somebody comes.
+//!
+//! A connection is fresh until it asks for something, and connections that only ask for health stay so. Everybody who comes gets a
+//! fresh place; where there is none left, the oldest fresh connection of the address that has most of them is cut. So strangers who open
+//! sockets and say nothing cut off each other, and whoever has come to ask is served: a handshake and a request take milliseconds, in
+//! which nobody opens as many connections as there are places.
+//!
+//! Connections that have asked have places of their own. Where none is left, one that waits for nothing is cut, of the caller who has most
+//! of these: a client that comes back to a connection which was cut while it was idle opens another one.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::sync::{oneshot, watch};
+
+use crate::{peer::network, role::Who};
+
+/// Most fresh connections. A client that takes 20 ms to ask is cut by who opens more than 100,000 connections a second, which nobody does;
+/// in a handshake each holds some tens of KiB.
+const FRESH_MAX: usize = 2_048;
+/// The part of the places, one in so many, that one caller may have who has a certificate.
+const CALLER_PART: usize = 2;
+
+const FRESH: &str = "it asked for nothing, and others came";
+const IDLE: &str = "it was idle, and others came (limits.connections)";
+
+/// Open connections.
+#[derive(Clone, Debug, Default)]
+pub struct Connections(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    table: Mutex<Table>,
+    /// Connections whose task has not ended.
+    open: AtomicU32,
+    changed: watch::Sender<()>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    last: u64,
+    places: BTreeMap<u64, Place>,
+    /// Fresh ones by address; the numbers are in order of arrival.
+    fresh: BTreeMap<IpAddr, BTreeSet<u64>>,
+    fresh_count: usize,
+    /// Those that have asked and wait for nothing, by caller: since when.
+    idle: BTreeMap<Option<Who>, BTreeSet<(Instant, u64)>>,
+    /// How many have asked, by caller.
+    asked: BTreeMap<Option<Who>, usize>,
+    asked_count: usize,
+}
+
+#[derive(Debug)]
+struct Place {
+    address: IpAddr,
+    who: Option<Who>,
+    state: State,
+    cut: oneshot::Sender<&'static str>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Fresh,
+    Idle(Instant),
+    /// So many requests are under way.
+    Busy(u32),
+}
+
+/// A place, until dropped or cut.
+#[derive(Clone, Debug)]
+pub(super) struct Seat(Arc<Taken>);
+
+#[derive(Debug)]
+struct Taken {
+    connections: Connections,
+    number: u64,
+}
+
+/// A request of a connection that is under way, until dropped.
+#[derive(Debug)]
+pub(super) struct UnderWay(Seat);
+
+impl Connections {
+    /// Takes one more. What comes out of the receiver is why this connection is to end.
+    pub(super) fn enter(&self, address: IpAddr) -> (Seat, oneshot::Receiver<&'static str>) {
+        let (cut, told) = oneshot::channel();
+        let number = self.table().enter(network(address), cut);
+        self.0.open.fetch_add(1, Ordering::AcqRel);
+        (Seat(Arc::new(Taken { connections: self.clone(), number })), told)
+    }
+
+    /// Cuts the fresh connection that is to go first: there are no file descriptors for others.
+    pub(super) fn cut_fresh(&self) {
+        self.table().cut_fresh();
+    }
+
+    /// Returns when none is open, or after `limit`: whether none is.
+    pub async fn closed(&self, limit: Duration) -> bool {
+        // The subscription comes before the look at the count: a connection that closes in between wakes the wait.
+        let mut changed = self.0.changed.subscribe();
+        let none = async {
+            while self.0.open.load(Ordering::Acquire) > 0 {
+                if changed.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(limit, none).await.is_ok()
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seat {
+    /// The peer has proved who it is.
+    pub(super) fn known(&self, who: Option<Who>) {
+        if let Some(place) = self.0.connections.table().places.get_mut(&self.0.number) {
+            place.who = who;
+        }
+    }
+
+    /// A request begins. `None`: `max` connections have asked, or the share of this caller, and all of them are busy.
+    pub(super) fn asks(&self, max: u32) -> Option<UnderWay> {
+        self.0.connections.table().asks(max as usize, self.0.number).then(|| UnderWay(self.clone()))
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.connections.table().remove(self.number);
+        self.connections.0.open.fetch_sub(1, Ordering::AcqRel);
+        // The count falls before the waiters wake, or the last one would wake to an old number and sleep for ever.
+        self.connections.0.changed.send_replace(());
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let Taken { connections, number } = &*self.0.0;
+        connections.table().answered(*number, Instant::now());
+    }
+}
+
+impl Table {
+    fn enter(&mut self, address: IpAddr, cut: oneshot::Sender<&'static str>) -> u64 {
+        if self.fresh_count >= FRESH_MAX {
+            self.cut_fresh();
+        }
+        self.last += 1;
+        self.places.insert(self.last, Place { address, who: None, state: State::Fresh, cut });
+        self.fresh.entry(address).or_default().insert(self.last);
+        self.fresh_count += 1;
+        self.last
+    }
+
+    fn asks(&mut self, max: usize, number: u64) -> bool {
+        // A connection that was cut is about to end; nobody reads its answer.
+        let Some(place) = self.places.get(&number) else { return false };
+        let (address, who) = (place.address, place.who);
+        let state = match place.state {
+            State::Busy(requests) => State::Busy(requests.saturating_add(1)),
+            State::Idle(since) => {
+                self.no_longer_idle(who, (since, number));
+                State::Busy(1)
+            }
+            State::Fresh => {
+                if !self.makes_room(max, who) {
+                    return false;
+                }
+                self.no_longer_fresh(address, number);
+                *self.asked.entry(who).or_default() += 1;
+                self.asked_count += 1;
+                State::Busy(1)
+            }
+        };
+        if let Some(place) = self.places.get_mut(&number) {
+            place.state = state;
+        }
+        true
+    }
+
+    /// Whether there is a place among those that have asked, after one was given up if it has to be.
+    fn makes_room(&mut self, max: usize, who: Option<Who>) -> bool {
+        let share = (max / CALLER_PART).max(1);
+        // Without certificates everybody is the same caller, who has all of it.
+        let has_share = who.is_some() && self.asked.get(&who).is_some_and(|count| *count >= share);
+        if has_share {
+            return self.cut_idle(who);
+        }
+        let largest = || self.idle.iter().max_by_key(|(_, idle)| idle.len()).map(|(who, _)| *who);
+        self.asked_count < max || largest().is_some_and(|who| self.cut_idle(who))
+    }
+
+    fn answered(&mut self, number: u64, now: Instant) {
+        let Some(place) = self.places.get_mut(&number) else { return };
+        match place.state {
+            State::Busy(requests) if requests > 1 => place.state = State::Busy(requests - 1),
+            State::Busy(_) => {
+                place.state = State::Idle(now);
+                self.idle.entry(place.who).or_default().insert((now, number));
+            }
+            State::Fresh | State::Idle(_) => {}
+        }
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Place> {
+        let place = self.places.remove(&number)?;
+        match place.state {
+            State::Fresh => {
+                self.no_longer_fresh(place.address, number);
+                return Some(place);
+            }
+            State::Idle(since) => self.no_longer_idle(place.who, (since, number)),
+            State::Busy(_) => {}
+        }
+        self.asked_count -= 1;
+        if let Some(count) = self.asked.get_mut(&place.who) {
+            *count -= 1;
+            // What is not counted is not kept: no map grows past the connections that are open.
+            if *count == 0 {
+                self.asked.remove(&place.who);
+            }
+        }
+        Some(place)
+    }
+
+    fn no_longer_fresh(&mut self, address: IpAddr, number: u64) {
+        if let Some(numbers) = self.fresh.get_mut(&address) {
+            self.fresh_count -= usize::from(numbers.remove(&number));
+            if numbers.is_empty() {
+                self.fresh.remove(&address);
+            }
+        }
+    }
+
+    fn no_longer_idle(&mut self, who: Option<Who>, key: (Instant, u64)) {
+        if let Some(idle) = self.idle.get_mut(&who) {
+            idle.remove(&key);
+            if idle.is_empty() {
+                self.idle.remove(&who);
+            }
+        }
+    }
+
+    /// Cuts the oldest fresh connection of the address that has most of them.
+    fn cut_fresh(&mut self) {
+        let most = self.fresh.values().max_by_key(|numbers| numbers.len()).and_then(BTreeSet::first).copied();
+        if let Some(oldest) = most {
+            self.cut(oldest, FRESH);
+        }
+    }
+
+    /// Cuts the connection of a caller that has waited for nothing for longest: whether there is one.
+    fn cut_idle(&mut self, who: Option<Who>) -> bool {
+        let longest = self.idle.get(&who).and_then(BTreeSet::first).copied();
+        longest.is_some_and(|(_, number)| {
+            self.cut(number, IDLE);
+            true
+        })
+    }
+
+    fn cut(&mut self, number: u64, why: &'static str) {
+        if let Some(place) = self.remove(number) {
+            // A task that has just ended hears nothing any more.
+            let _ = place.cut.send(why);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+
+    const NOW: u64 = 1_000_000;
+
+    /// A table, and what is known of each connection from outside.
+    #[derive(Default)]
+    struct World {
+        table: Table,
+        told: BTreeMap<u64, oneshot::Receiver<&'static str>>,
+    }
+
+    impl World {
+        fn enter(&mut self, last: u8) -> u64 {
+            let (cut, told) = oneshot::channel();
+            let number = self.table.enter(IpAddr::from([10, 0, 0, last]), cut);
+            self.told.insert(number, told);
+            number
+        }
+
+        fn known(&mut self, number: u64, who: u8) {
+            self.table.places.get_mut(&number).unwrap().who = Some(Who([who; 32]));
+        }
+
+        fn is_cut(&mut self, number: u64) -> bool {
+            self.told.get_mut(&number).unwrap().try_recv().is_ok()
+        }
+
+        /// The counts are those of the places.
+        fn check(&self, max: usize) {
+            let of = |state: fn(State) -> bool| self.table.places.values().filter(|place| state(place.state)).count();
+            let fresh = of(|state| state == State::Fresh);
+            assert_eq!((self.table.fresh_count, self.table.fresh.values().map(BTreeSet::len).sum::<usize>()), (fresh, fresh));
+            let asked = self.table.places.len() - fresh;
+            assert_eq!((self.table.asked_count, self.table.asked.values().sum::<usize>()), (asked, asked));
+            let idle = of(|state| matches!(state, State::Idle(_)));
+            assert_eq!(self.table.idle.values().map(BTreeSet::len).sum::<usize>(), idle);
+            assert!(fresh <= FRESH_MAX && asked <= max, "{fresh} {asked}");
+        }
+    }
+
+    #[test]
+    fn who_says_nothing_is_cut_by_who_comes_and_the_crowded_address_first() {
+        let mut world = World::default();
+        let honest = world.enter(1);
+        let first = world.enter(2);
+        for _ in 2..FRESH_MAX {
+            world.enter(2);
+        }
+        assert!(!world.is_cut(first));
+        world.enter(3);
+        assert!(world.is_cut(first), "the oldest of the address that has most");
+        for _ in 0..10 * FRESH_MAX {
+            world.enter(2);
+        }
+        assert!(!world.is_cut(honest), "another address");
+        assert!(world.table.asks(8, honest));
+        world.check(8);
+    }
+
+    #[test]
+    fn who_is_idle_is_cut_by_who_asks_and_nobody_for_who_is_busy() {
+        let mut world = World::default();
+        let seats: VecDeque<u64> = (0..4).map(|_| world.enter(1)).collect();
+        assert!(seats.iter().all(|seat| world.table.asks(4, *seat)));
+        let late = world.enter(1);
+        assert!(!world.table.asks(4, late), "all are busy");
+        let base = Instant::now();
+        world.table.answered(seats[2], base);
+        world.table.answered(seats[1], base + Duration::from_nanos(NOW));
+        assert!(world.table.asks(4, late));
+        assert!(world.is_cut(seats[2]) && !world.is_cut(seats[1]), "the one that was idle for longest");
+        assert!(!world.table.asks(4, seats[2]), "it is about to end");
+        world.check(4);
+    }
+
+    #[test]
+    fn one_caller_has_half_of_the_places() {
+        let mut world = World::default();
+        let greedy: Vec<u64> = (0..6).map(|_| world.enter(1)).collect();
+        greedy.iter().for_each(|seat| world.known(*seat, 7));
+        assert_eq!(greedy.iter().filter(|seat| world.table.asks(8, **seat)).count(), 4);
+        let others: Vec<u64> = (0..4).map(|_| world.enter(1)).collect();
+        others.iter().for_each(|seat| world.known(*seat, 8));
+        assert!(others.iter().all(|seat| world.table.asks(8, *seat)));
+        world.table.answered(greedy[0], Instant::now());
+        assert!(world.table.asks(8, greedy[4]) && world.is_cut(greedy[0]), "its own place");
+        world.check(8);
+    }
+
+    #[test]
+    fn the_counts_hold_whatever_happens() {
+        let mut world = World::default();
+        let (mut random, mut clock) = (1_u64, Instant::now());
+        for _ in 0..200_000 {
+            // Marsaglia, "Xorshift RNGs", 2003.
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            clock += Duration::from_nanos(random % 3);
+            let number = random % (world.table.last + 1).min(2_700) + world.table.last.saturating_sub(2_690);
+            match random >> 60 {
+                0..4 => {
+                    let number = world.enter((random >> 20) as u8 % 4);
+                    if random & 256 == 0 {
+                        world.known(number, (random >> 12) as u8 % 3);
+                    }
+                }
+                4..9 => drop(world.table.asks(20, number)),
+                9..14 => world.table.answered(number, clock),
+                _ => drop(world.table.remove(number)),
+            }
+            world.told.retain(|number, _| number + 4_000 > world.table.last);
+        }
+        world.check(20);
+        let all: Vec<u64> = world.table.places.keys().copied().collect();
+        all.into_iter().for_each(|number| drop(world.table.remove(number)));
+        assert!(world.table.fresh.is_empty() && world.table.idle.is_empty() && world.table.asked.is_empty());
+    }
+}

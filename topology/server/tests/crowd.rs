@@ -1,0 +1,359 @@
+//! Crowds: sockets that say nothing, readers that do not read, agents that come and go without end. Whoever has come to work is served.
+#![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
+
+#[path = "quic/rig.rs"]
+#[allow(dead_code, reason = "a part of it is used")]
+mod rig;
+mod support;
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+    path::Path,
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use antiphase_topology::{
+    pki::{self, CLIENT_LIFETIME, Client},
+    tls::Role,
+};
+use proto::v1alpha1::{agent_frame, service_frame};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls_pki_types::{PrivateKeyDer, ServerName, pem::PemObject as _};
+use support::{Service, job, program, request, resident_kib, testbed};
+
+/// Sockets of a crowd that say nothing: more than there are places for such.
+const SILENT: usize = 3_000;
+/// Streams of one connection that are not read.
+const STREAMS: u32 = 128;
+/// What the service may hold, whatever clients do.
+const RESIDENT_MAX_KIB: u64 = 512 << 10;
+/// A request of somebody who works takes no longer, on a machine that has better things to do as well: the crowd is on it too.
+const SERVED_WITHIN: Duration = Duration::from_secs(5);
+
+/// This process holds a crowd.
+fn raise_descriptors() {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let raised = rustix::process::Rlimit { current: limit.maximum.map(|max| max.min(16_384)), ..limit };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).unwrap();
+}
+
+/// The testbed in a document of that many MiB.
+fn padded(folder: &Path, mib: usize) -> std::path::PathBuf {
+    let file = folder.join("fabric.yaml");
+    let padding = format!("# {}\n", "x".repeat(1_021)).repeat(mib << 10);
+    fs::write(&file, fs::read_to_string(testbed()).unwrap() + &padding).unwrap();
+    file
+}
+
+/// A service with certificates and a large fabric, and a client of each role; the agent is of h1.
+fn secured(folder: &Path, mib: usize) -> Service {
+    let pki_folder = folder.join("pki");
+    pki::init(&pki_folder, &["127.0.0.1".into(), "localhost".into()], false).unwrap();
+    for role in [Role::Read, Role::Admin, Role::Agent] {
+        let hosts = if role == Role::Agent { vec!["h1".to_owned()] } else { Vec::new() };
+        pki::issue(&pki_folder, &Client { role, name: role.word().into(), hosts, lifetime: CLIENT_LIFETIME }, false).unwrap();
+    }
+    let (service, ca, config) = (pki::service_paths(&pki_folder), pki::authority_path(&pki_folder), folder.join("a.toml"));
+    fs::write(&config, format!("[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {ca:?}\n", service.certificate, service.key)).unwrap();
+    let mut command = program();
+    command.arg("--config").arg(&config).arg("--state").arg(folder.join("s.redb")).arg("--fabric").arg(padded(folder, mib));
+    Service::with(&mut command)
+}
+
+/// Calls of an admin over connections of their own: how many were answered with 200 in time, of how many. `None`: there is no curl.
+fn admin_asks(service: &Service, folder: &Path, lasts: Duration) -> Option<(usize, usize, String)> {
+    let admin = pki::paths(&folder.join("pki"), "admin");
+    let (mut well, mut all, mut last) = (0, 0, String::new());
+    let until = Instant::now() + lasts;
+    while Instant::now() < until {
+        let mut command = Command::new("curl");
+        command.args(["--silent", "--show-error", "--output", "/dev/null", "--write-out", "%{http_code}"]);
+        command.arg("--max-time").arg(SERVED_WITHIN.as_secs().to_string());
+        command
+            .arg("--cacert")
+            .arg(pki::authority_path(&folder.join("pki")))
+            .arg("--cert")
+            .arg(&admin.certificate)
+            .arg("--key")
+            .arg(&admin.key);
+        let path = match all % 3 {
+            0 => "/readyz",
+            1 => "/v1alpha1/jobs",
+            _ => {
+                let body = serde_json::json!({ "jobs": [job("a", &["h1", "h5"])] }).to_string();
+                command.args(["--header", "content-type: application/json", "--data", &body]);
+                "/v1alpha1/commit"
+            }
+        };
+        let output = command.arg(format!("https://{}{path}", service.address)).output();
+        let output = output.inspect_err(|error| println!("skipped: curl cannot be run: {error}")).ok()?;
+        all += 1;
+        if output.stdout == b"200" {
+            well += 1;
+        } else {
+            last = format!("{path}: {} {}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        }
+    }
+    Some((well, all, last))
+}
+
+/// A thread that keeps sockets open which send the first bytes of something, one by one, and replaces those that are closed.
+struct Crowd {
+    stop: Arc<AtomicBool>,
+    opened: Arc<AtomicUsize>,
+    thread: JoinHandle<()>,
+}
+
+impl Crowd {
+    fn start(address: SocketAddr, sockets: usize, drips: &'static [u8]) -> Self {
+        let (stop, opened) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (stopped, count) = (Arc::clone(&stop), Arc::clone(&opened));
+        let thread = std::thread::spawn(move || {
+            let mut held: Vec<(TcpStream, usize)> = Vec::new();
+            while !stopped.load(Ordering::Relaxed) {
+                while held.len() < sockets && !stopped.load(Ordering::Relaxed) {
+                    let Ok(socket) = TcpStream::connect_timeout(&address, Duration::from_secs(1)) else { break };
+                    socket.set_nonblocking(true).unwrap();
+                    count.fetch_add(1, Ordering::Relaxed);
+                    held.push((socket, 0));
+                }
+                held.retain_mut(|(socket, said)| {
+                    if let Some(byte) = drips.get(*said) {
+                        *said += usize::from(socket.write(&[*byte]).is_ok());
+                    }
+                    socket.read(&mut [0; 64]).is_err_and(|e| e.kind() == std::io::ErrorKind::WouldBlock)
+                });
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        Self { stop, opened, thread }
+    }
+
+    /// Waits until so many were opened.
+    fn gather(&self, sockets: usize) {
+        let until = Instant::now() + support::WAIT;
+        while self.opened.load(Ordering::Relaxed) < sockets {
+            assert!(Instant::now() < until, "{} sockets", self.opened.load(Ordering::Relaxed));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn end(self) -> usize {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap();
+        self.opened.load(Ordering::Relaxed)
+    }
+}
+
+/// The head of a frame of HTTP/2 (RFC 9113, section 4.1), and what is in it.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// What a connection of HTTP/2 says whose streams ask and have no window for an answer.
+fn asking(path: &str, grpc: Option<&[u8]>) -> Vec<u8> {
+    let text = |bytes: &str| [&[u8::try_from(bytes.len()).unwrap()], bytes.as_bytes()].concat();
+    // HPACK (RFC 7541): names from the static table, values as they are.
+    let mut head = vec![if grpc.is_some() { 0x83 } else { 0x82 }, 0x86, 0x04];
+    head.extend(text(path));
+    head.push(0x01);
+    head.extend(text("localhost"));
+    if grpc.is_some() {
+        head.extend([0x0f, 0x10]);
+        head.extend(text("application/grpc"));
+        head.push(0x00);
+        head.extend(text("te"));
+        head.extend(text("trailers"));
+    }
+    let mut said = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    // SETTINGS_INITIAL_WINDOW_SIZE = 0.
+    said.extend(frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]));
+    for n in 0..STREAMS {
+        let stream = 1 + 2 * n;
+        said.extend(frame(1, if grpc.is_some() { 0x4 } else { 0x5 }, stream, &head));
+        if let Some(message) = grpc {
+            said.extend(frame(0, 0x1, stream, message));
+        }
+    }
+    said
+}
+
+fn asks_and_reads_nothing(address: SocketAddr, path: &str, grpc: Option<&[u8]>) -> TcpStream {
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.write_all(&asking(path, grpc)).unwrap();
+    socket
+}
+
+/// A connection with the certificate of a client.
+fn secure(service: &Service, folder: &Path, who: &str) -> StreamOwned<ClientConnection, TcpStream> {
+    let pki_folder = folder.join("pki");
+    let issued = pki::paths(&pki_folder, who);
+    let mut roots = RootCertStore::empty();
+    rig::certificates(&pki::authority_path(&pki_folder)).into_iter().for_each(|authority| roots.add(authority).unwrap());
+    let key = PrivateKeyDer::from_pem_file(&issued.key).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
+    let mut config = config.with_client_auth_cert(rig::certificates(&issued.certificate), key).unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let name = ServerName::IpAddress(service.address.ip().into());
+    StreamOwned::new(ClientConnection::new(Arc::new(config), name).unwrap(), TcpStream::connect(service.address).unwrap())
+}
+
+/// An HTTP/1 client with a small buffer that asks and reads nothing.
+fn asks_once(address: SocketAddr, path: &str) -> TcpStream {
+    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None).unwrap();
+    rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 4_096).unwrap();
+    rustix::net::connect(&socket, &address).unwrap();
+    let mut socket = TcpStream::from(socket);
+    write!(socket, "GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    socket
+}
+
+#[test]
+fn answers_that_nobody_reads_have_a_budget() {
+    raise_descriptors();
+    let folder = tempfile::tempdir().unwrap();
+    let fabric = padded(folder.path(), 11);
+    let service = Service::with(program().arg("--state").arg(folder.path().join("s.redb")).arg("--fabric").arg(&fabric));
+    let before = resident_kib(service.child.id());
+    let address = service.address;
+    let mut held: Vec<TcpStream> = (0..2).map(|_| asks_and_reads_nothing(address, "/v1alpha1/fabric", None)).collect();
+    held.extend((0..2).map(|_| asks_and_reads_nothing(address, "/antiphase.v1alpha1.Topology/GetFabric", Some(&[0; 5]))));
+    held.extend((0..300).map(|_| asks_once(address, "/v1alpha1/fabric")));
+    let mut peak = 0;
+    let until = Instant::now() + Duration::from_secs(8);
+    let mut commits = 0;
+    while Instant::now() < until {
+        peak = peak.max(resident_kib(service.child.id()));
+        let began = Instant::now();
+        assert_eq!(service.commit("a", &["h1", "h5"]).0, 200);
+        assert_eq!(service.get("/v1alpha1/jobs").status, 200);
+        assert!(began.elapsed() < SERVED_WITHIN, "{:?}", began.elapsed());
+        commits += 1;
+    }
+    println!("{} readers that do not read: {before} KiB before, {peak} KiB at the peak, {commits} commits", held.len());
+    assert!(peak < RESIDENT_MAX_KIB, "{before} KiB before, {peak} KiB at the peak");
+    // Whoever reads gets all of it.
+    let whole = request(address, "GET", "/v1alpha1/fabric", &[], b"").unwrap();
+    assert!(whole.status == 200 && whole.body.len() > 11 << 20, "{}", whole.status);
+}
+
+#[test]
+fn sockets_that_say_nothing_keep_nobody_out() {
+    raise_descriptors();
+    let folder = tempfile::tempdir().unwrap();
+    let service = secured(folder.path(), 0);
+    // The begin of a TLS record that is a ClientHello, and never ends.
+    let crowds: Vec<Crowd> = (0..3).map(|_| Crowd::start(service.address, SILENT / 3, &[22, 3, 1, 1, 0, 1, 0, 0, 252, 3, 3])).collect();
+    crowds.iter().for_each(|crowd| crowd.gather(SILENT / 3));
+    let asked = admin_asks(&service, folder.path(), Duration::from_secs(10));
+    let opened: usize = crowds.into_iter().map(Crowd::end).sum();
+    let Some((well, all, last)) = asked else { return };
+    println!("{opened} sockets opened; {well} of {all} requests answered");
+    assert!(opened > SILENT && all > 10 && well == all, "{opened} sockets; {well} of {all} answered; {last}");
+    assert!(service.log().lines().count() < 1_000, "strangers fill the log: {} lines", service.log().lines().count());
+}
+
+/// Without certificates too: everybody on this machine may ask, and who asks nothing gives way.
+#[test]
+fn sockets_that_say_nothing_keep_nobody_of_this_machine_out() {
+    raise_descriptors();
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::start(&folder.path().join("s.redb"));
+    let crowd = Crowd::start(service.address, SILENT, b"GET /readyz HTTP/1.1\r\nx:");
+    crowd.gather(SILENT);
+    // Connections that have asked, and are kept: more than there are places.
+    let mut kept = Vec::new();
+    for n in 0..1_100 {
+        let mut socket = TcpStream::connect(service.address).unwrap();
+        socket.set_read_timeout(Some(support::WAIT)).unwrap();
+        write!(socket, "GET /v1alpha1/plan HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+        let mut head = [0; 15];
+        socket.read_exact(&mut head).unwrap_or_else(|e| panic!("{n}: {e}"));
+        assert_eq!(&head, b"HTTP/1.1 200 OK", "{n}");
+        kept.push(socket);
+        if n % 50 == 0 {
+            assert_eq!((service.get("/readyz").status, service.commit("a", &["h1", "h5"]).0), (200, 200), "{n}");
+        }
+    }
+    crowd.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_agent_that_comes_and_goes_leaves_others_their_sessions_and_events() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = secured(folder.path(), 0);
+    let pki_folder = folder.path().join("pki");
+    let config = rig::client(&pki::authority_path(&pki_folder), Some(&pki::paths(&pki_folder, "agent")));
+    let mut sessions = Vec::new();
+    let (mut welcomed, mut refused) = (0, 0);
+    // Every spelling of the name is the same host, whose later session ends the earlier one.
+    for n in 0..200 {
+        let Ok(mut agent) = rig::Agent::connect(service.address, config.clone()).await else { continue };
+        let host = if n % 2 == 0 { "h1" } else { "H1" };
+        agent.say(&rig::said(agent_frame::Kind::Hello(rig::hello(host)))).await;
+        match agent.next().await {
+            Ok(service_frame::Kind::Welcome(_)) => welcomed += 1,
+            _ => refused += 1,
+        }
+        sessions.push(agent);
+    }
+    let alive = || sessions.iter().filter(|agent| agent.connection.close_reason().is_none()).count();
+    rig::until("one session of one certificate is left", || alive() <= 1).await;
+    assert!(welcomed >= 10 && refused > 100, "{welcomed} welcomed, {refused} told to wait");
+    let lines = service.log().lines().count();
+    assert!(lines < 500, "{lines} lines");
+}
+
+/// Silent sockets, streams that nobody reads, as many readers of events as there are places, and hellos without end, all at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_works_is_served_whatever_the_others_do() {
+    raise_descriptors();
+    let folder = tempfile::tempdir().unwrap();
+    let service = secured(folder.path(), 11);
+    let (read, pki_folder) = ("read", folder.path().join("pki"));
+    let crowds: Vec<Crowd> = (0..3).map(|_| Crowd::start(service.address, SILENT / 3, &[22, 3, 1, 1, 0, 1, 0, 0, 252, 3, 3])).collect();
+    crowds.iter().for_each(|crowd| crowd.gather(SILENT / 3));
+    let mut held = Vec::new();
+    for said in [
+        asking("/v1alpha1/fabric", None),
+        asking("/antiphase.v1alpha1.Topology/GetFabric", Some(&[0; 5])),
+        asking("/v1alpha1/events/stream", None),
+    ] {
+        let mut stream = secure(&service, folder.path(), read);
+        stream.write_all(&said).unwrap();
+        held.push(stream);
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let config = rig::client(&pki::authority_path(&pki_folder), Some(&pki::paths(&pki_folder, "agent")));
+    let (address, stopped) = (service.address, Arc::clone(&stop));
+    let hellos = tokio::spawn(async move {
+        let mut said = 0;
+        while !stopped.load(Ordering::Relaxed) {
+            let Ok(mut agent) = rig::Agent::connect(address, config.clone()).await else { continue };
+            agent.say(&rig::said(agent_frame::Kind::Hello(rig::hello("h1")))).await;
+            said += usize::from(agent.next().await.is_ok());
+        }
+        said
+    });
+    let (asked, peak) = tokio::task::block_in_place(|| {
+        let asked = admin_asks(&service, folder.path(), Duration::from_secs(10));
+        (asked, resident_kib(service.child.id()))
+    });
+    stop.store(true, Ordering::Relaxed);
+    let said = hellos.await.unwrap();
+    let opened: usize = crowds.into_iter().map(Crowd::end).sum();
+    let Some((well, all, last)) = asked else { return };
+    println!("{opened} sockets, {said} hellos, {} connections of {STREAMS} streams; {well} of {all} answered; {peak} KiB", held.len());
+    assert!(said > 0 && all > 5 && well == all, "{well} of {all} answered; {last}\n{}", service.log());
+    assert!(peak < RESIDENT_MAX_KIB, "{peak} KiB");
+}
