@@ -114,6 +114,8 @@ class CommitResponse(Message):
     score: float = 0.0
     slots: list[Slot] = field(default_factory=list)
     """The slots of the jobs in the components that the commit touched."""
+    warnings: list[str] = field(default_factory=list)
+    """What may be a mistake: hosts on which these jobs and others use more GPUs than there are."""
     NESTED: ClassVar[dict[str, str]] = {"slots": "Slot"}
 
 

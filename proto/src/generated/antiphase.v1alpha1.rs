@@ -1054,6 +1054,9 @@ pub struct CommitResponse {
     /// When asked for.
     #[prost(string, repeated, tag = "5")]
     pub explanation: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// What may be a mistake: hosts on which these jobs and others use more GPUs than there are.
+    #[prost(string, repeated, tag = "6")]
+    pub warnings: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]

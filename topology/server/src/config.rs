@@ -320,6 +320,8 @@ pub struct Overrides {
     pub state: Option<PathBuf>,
     /// `--fabric`.
     pub fabric: Option<PathBuf>,
+    /// `--ecmp`.
+    pub ecmp: Option<String>,
 }
 
 impl Config {
@@ -337,6 +339,7 @@ impl Config {
         config.listen = overrides.listen.unwrap_or(config.listen);
         config.state = overrides.state.clone().unwrap_or(config.state);
         config.fabric = overrides.fabric.clone().or(config.fabric);
+        config.ecmp = overrides.ecmp.clone().unwrap_or(config.ecmp);
         // The check comes after all three: a value is judged as it will be used, wherever it came from.
         config.check().map_err(|e| match file {
             Some(file) => ConfigError(format!("{}: {e}", file.display())),

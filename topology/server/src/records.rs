@@ -70,7 +70,12 @@ pub(crate) fn record(kept: store::Record) -> Record {
         store::Record::Answer(key, AnswerRecord { at_ns, content, plan_version, slots, moved, score }) => {
             let content = content.as_deref().and_then(digest);
             let slots = slots.into_iter().map(|(job, kept)| slot(job, kept)).collect();
-            Record::Key { key, at: FabricTime(at_ns), content, answer: Commitment { plan_version, slots, moved, score } }
+            Record::Key {
+                key,
+                at: FabricTime(at_ns),
+                content,
+                answer: Commitment { plan_version, slots, moved, score, crowded: Vec::new() },
+            }
         }
         store::Record::Submission(kept) => Record::Submission(Arc::new(submission(kept))),
     }
@@ -245,7 +250,7 @@ mod tests {
             expires: FabricTime(0),
             leader_host: "h1".into(),
         };
-        let answer = Commitment { plan_version: 1, slots: vec![sample.clone()], moved: vec!["a".into()], score: 0.75 };
+        let answer = Commitment { plan_version: 1, slots: vec![sample.clone()], moved: vec!["a".into()], score: 0.75, crowded: Vec::new() };
         let records = [
             Record::Fabric { version: 7, text: "schema: x\n".into() },
             Record::PlanVersion { plan_version: u64::MAX, control: Control::Turns },

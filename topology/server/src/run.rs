@@ -64,6 +64,9 @@ pub struct Args {
     /// Fabric document that is loaded when the state file has none
     #[arg(long, value_name = "FILE")]
     fabric: Option<PathBuf>,
+    /// Among equal next hops: spread, or hashed:SEED, as `antiphase plan --ecmp`
+    #[arg(long, value_name = "RULE")]
+    ecmp: Option<String>,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -162,7 +165,7 @@ fn dump(file: &Path) -> Result<(), Failure> {
 }
 
 fn start(args: &Args) -> Result<(), Failure> {
-    let overrides = Overrides { listen: args.listen, state: args.state.clone(), fabric: args.fabric.clone() };
+    let overrides = Overrides { listen: args.listen, state: args.state.clone(), fabric: args.fabric.clone(), ecmp: args.ecmp.clone() };
     let config = Config::load(args.config.as_deref(), &env, &overrides)?;
     let tls = match &config.tls {
         Some(files) => Tls::load(files.clone()),
@@ -323,6 +326,7 @@ fn plan(config: &Config, ecmp: Ecmp) -> state::Config {
         control: config.control.unwrap_or_default().into(),
         objective: config.objective.into(),
         scheduled: config.scheduler.is_some(),
+        gpus_per_host: config.scheduler.as_ref().map(|scheduler| scheduler.gpus_per_host),
         ..state::Config::default()
     }
 }

@@ -1,7 +1,8 @@
 //! The writer: a thread that makes batches of records durable, several batches to one fsync.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError, mpsc},
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     thread::{Builder, JoinHandle},
     time::{Duration, Instant},
 };
@@ -29,19 +30,45 @@ pub struct Outcome {
     pub resynced: bool,
 }
 
-/// Why the last write failed; `None` after one that did not. For `/readyz`.
+/// How long a change may wait for the disk before the store counts as hanging: a sync takes milliseconds, and some seconds on a disk
+/// that is busy with others.
+pub const HANGS_AFTER: Duration = Duration::from_secs(5);
+
+/// How the store is, for `/readyz`.
 #[derive(Clone, Debug, Default)]
-pub struct StoreHealth(Arc<Mutex<Option<String>>>);
+pub struct StoreHealth(Arc<Mutex<Health>>);
+
+#[derive(Debug, Default)]
+struct Health {
+    /// Why the last write failed; `None` after one that did not.
+    failed: Option<String>,
+    /// When the batches came that are not written yet, the oldest first.
+    waiting: VecDeque<Instant>,
+}
 
 impl StoreHealth {
-    /// The reason, on one line.
+    /// What is wrong now, on one line: the last write failed, or one hangs.
     #[must_use]
-    pub fn problem(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn problem(&self, now: Instant) -> Option<String> {
+        let health = self.lock();
+        let hangs = health.waiting.front().map(|since| now.saturating_duration_since(*since)).filter(|waits| *waits >= HANGS_AFTER);
+        let hangs = hangs.map(|waits| format!("a change has waited for the disk for {} s", waits.as_secs()));
+        hangs.or_else(|| health.failed.clone())
     }
 
-    fn set(&self, problem: Option<String>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+    fn waits(&self, since: Instant) {
+        self.lock().waiting.push_back(since);
+    }
+
+    fn done(&self, batches: usize, failed: Option<String>) {
+        let mut health = self.lock();
+        let batches = batches.min(health.waiting.len());
+        health.waiting.drain(..batches);
+        health.failed = failed;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Health> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -68,6 +95,8 @@ impl Writer {
 
     /// Queues a batch. The queue is as long as requests are in flight, and those are limited.
     pub fn persist(&self, ticket: Ticket, records: Vec<Record>) {
+        // Before the thread can have written it.
+        self.health.waits(Instant::now());
         // Fails only when the thread panicked; then nothing is answered, and the requests time out.
         let _ = self.batches.send((ticket, records));
     }
@@ -107,7 +136,7 @@ fn run(
         // The revision moves only with a success: the next append builds on what is acknowledged.
         let result = write(&mut store, revision, &batches).map(|now| revision = now);
         // The health is set before the outcome goes out: a caller that is refused finds `/readyz` saying so.
-        health.set(result.as_ref().err().cloned());
+        health.done(batches.len(), result.as_ref().err().cloned());
         done(Outcome { tickets, result, took: began.elapsed(), resynced: store.resyncs() > resyncs });
     }
     // The last chance to clear a doubt: once the file is closed, a restart may find what was refused.
@@ -132,6 +161,23 @@ mod tests {
     use store::{Loaded, PlanVersionRecord, StateFile};
 
     use super::*;
+
+    #[test]
+    fn a_store_that_takes_nothing_for_long_is_not_well() {
+        let (health, start) = (StoreHealth::default(), Instant::now());
+        let later = |secs| start + Duration::from_secs(secs);
+        assert_eq!(health.problem(later(100)), None, "nobody waits");
+        health.waits(start);
+        health.waits(later(3));
+        assert_eq!(health.problem(later(4)), None);
+        assert_eq!(health.problem(later(7)).unwrap(), "a change has waited for the disk for 7 s");
+        health.done(1, None);
+        assert_eq!(health.problem(later(7)), None, "the other one came later");
+        health.done(1, Some("disk full".into()));
+        assert_eq!(health.problem(later(100)).unwrap(), "disk full");
+        health.done(0, None);
+        assert_eq!(health.problem(later(100)), None);
+    }
 
     #[test]
     fn every_batch_is_answered_in_order_and_kept() {

@@ -90,6 +90,10 @@ async fn serve_as(caller: Caller) -> Served {
 }
 
 async fn serve_on(caller: Caller, disk: SyncGuard) -> Served {
+    serve_with(caller, disk, Config::default()).await
+}
+
+async fn serve_with(caller: Caller, disk: SyncGuard, config: Config) -> Served {
     let folder = tempfile::tempdir().unwrap();
     let (clock, metrics) = (FabricClock::start(), Arc::new(Metrics::new().unwrap()));
     let around =
@@ -97,7 +101,7 @@ async fn serve_on(caller: Caller, disk: SyncGuard) -> Served {
     let file = StateFile::open_guarded(&folder.path().join("s.redb"), disk).unwrap();
     let controller = Controller::start(&state::Config::default(), file, Loaded::default(), around.clone()).unwrap();
     // The sender may go: the configuration stays as it is.
-    let config = watch::Sender::new(Arc::new(Config::default())).subscribe();
+    let config = watch::Sender::new(Arc::new(config)).subscribe();
     let (events, telemetry) = (around.events, around.telemetry);
     let (handle, health) = (controller.handle.clone(), controller.health.clone());
     let sessions = Arc::new(quic::Stats::default());
@@ -252,6 +256,39 @@ async fn a_failed_sync_loses_nothing_acknowledged_and_keeps_nothing_refused() {
     let address = served.address;
     let metrics = tokio::task::spawn_blocking(move || request(address, "GET", "/metrics", &[], b"").unwrap().body).await.unwrap();
     assert!(metrics.contains("antiphase_store_rewrites_total 1") && metrics.contains("antiphase_store_up 1"), "{metrics}");
+    served.stop().await;
+}
+
+/// A disk that hangs is no disk that fails: what waits for it may still come into force.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_hangs_is_not_ready_and_outcomes_are_not_guessed() {
+    let hangs = Arc::new(AtomicBool::new(false));
+    let disk = Arc::clone(&hangs);
+    let guard = move || {
+        while disk.load(Ordering::Relaxed) {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        Ok(())
+    };
+    let mut config = Config::default();
+    config.limits.request_s = 6;
+    let served = serve_with(Caller::LOOPBACK, Arc::new(guard), config).await;
+    served.fabric().await;
+    assert_eq!(served.ask("GET", "/readyz", String::new()).await.0, 200);
+    hangs.store(true, Ordering::Relaxed);
+    let body = json!({ "jobs": [job("a", &["h1", "h5"])], "idempotency_key": "k" }).to_string();
+    let (status, answer) = served.ask("POST", "/v1alpha1/commit", body.clone()).await;
+    assert_eq!((status, answer["code"].as_str()), (504, Some("timeout")), "{answer}");
+    assert!(answer["message"].as_str().unwrap().ends_with("whether it comes into force is not known"), "{answer}");
+    assert!(answer["hint"].as_str().unwrap().contains("idempotency_key"), "{answer}");
+    let (status, answer) = served.ask("GET", "/readyz", String::new()).await;
+    assert!(status == 503 && answer["message"].as_str().unwrap().contains("a change has waited for the disk for "), "{answer}");
+    hangs.store(false, Ordering::Relaxed);
+    // The same commit again is answered as the first would have been: it is in force, once.
+    let (status, answer) = served.ask("POST", "/v1alpha1/commit", body).await;
+    assert_eq!((status, served.jobs().await), (200, vec!["a".to_owned()]), "{answer}");
+    assert_eq!(served.after_a_kill(), ["a"]);
+    assert_eq!(served.ask("GET", "/readyz", String::new()).await.0, 200);
     served.stop().await;
 }
 

@@ -130,6 +130,8 @@ pub struct Commitment {
     pub moved: Vec<String>,
     /// Mean score over the links of those components that can be over capacity; 1 when there is none.
     pub score: f64,
+    /// A sentence for each host on which these jobs and others use more GPUs than there are. Not kept with the answer.
+    pub crowded: Vec<String>,
 }
 
 impl Record {
@@ -264,7 +266,7 @@ pub struct Notice {
     pub at: FabricTime,
     /// How much it matters.
     pub severity: Severity,
-    /// One word: committed, released, moved, drift, period_mismatch, measured, let_go, lost, connected, quarantined, trusted, expired, headroom,
+    /// One word: committed, released, moved, drift, period_mismatch, measured, let_go, lost, connected, quarantined, trusted, expired, headroom, crowded,
     /// fabric, store, turns, observe, more; of the scheduler submitted, job_start, job_running, job_preempt, job_move, job_stopped,
     /// job_finished, job_withdrawn, job_overdue, job_lost, job_failed, infeasible.
     pub kind: &'static str,

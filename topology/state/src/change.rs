@@ -16,6 +16,7 @@ use crate::{
     Change, Commit, Commitment, Config, Content, JobDefinition, Notice, Refusal, Reply, RequestId, Schedule, Severity, Slot,
     check::{check, distinct, limit},
     config::{COMMIT_JOBS_MAX, HEADROOM_MAX_PERMILLE, HEADROOM_STEP_PERMILLE, JOBS_MAX, KEY_BYTES_MAX, KEY_SLOTS_MAX, KEYS_MAX},
+    crowded::crowded,
     measured::{as_planned, believed, in_common_ratio, is_another},
     plan::{Installed, Job, KeyUse, Lease, Load, Name, Plan},
     submission::{Submission, SubmissionState},
@@ -173,12 +174,14 @@ fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> 
         slots: settled.jobs.iter().map(with_expiry).collect(),
         moved: settled.moved.clone(),
         score: settled.score,
+        crowded: crowded(plan, &names, config.gpus_per_host),
     };
     let said =
         format!("committed {}: score {:.3}, {} moved", listed(names.iter().map(|n| &**n), count), settled.score, settled.moved.len());
     let only = names.first().filter(|_| count == 1);
     let mut notices = alloc::vec![notice(now, Severity::Info, "committed", only.map(|n| &**n), plan_version, said)];
     notices.extend(moved_notices(now, &settled, plan_version));
+    notices.extend(answer.crowded.iter().map(|said| notice(now, Severity::Warning, "crowded", None, plan_version, said.clone())));
     // Only a success is remembered: a refused commit may be repeated under the same key.
     let keys = if key.is_empty() { BTreeSet::new() } else { remember(plan, now, key, content, answer.clone()) };
     Ok(Done { reply: Some(Reply::Committed(answer)), notices, touched, keys, ..Done::default() })
@@ -530,7 +533,13 @@ mod tests {
     #[test]
     fn keys_make_room_for_newer_ones() {
         let slot = Slot::none("a");
-        let answer = |slots| Commitment { plan_version: 1, slots: alloc::vec![slot.clone(); slots], moved: Vec::new(), score: 1.0 };
+        let answer = |slots| Commitment {
+            plan_version: 1,
+            slots: alloc::vec![slot.clone(); slots],
+            moved: Vec::new(),
+            score: 1.0,
+            crowded: Vec::new(),
+        };
         let mut plan = Plan::default();
         let half = KEY_SLOTS_MAX / 2;
         for (at, key) in ["a", "b"].iter().enumerate() {

@@ -104,6 +104,8 @@ pub struct Config {
     pub objective: Objective,
     /// Whether a scheduler commits and releases what was submitted to it, and nobody else does.
     pub scheduled: bool,
+    /// GPUs of each host, where they are known.
+    pub gpus_per_host: Option<u32>,
 }
 
 impl Default for Config {
@@ -118,6 +120,7 @@ impl Default for Config {
             control: Control::default(),
             objective: Objective::default(),
             scheduled: false,
+            gpus_per_host: None,
         }
     }
 }

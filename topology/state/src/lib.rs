@@ -24,6 +24,7 @@ mod change;
 mod check;
 mod component;
 pub mod config;
+mod crowded;
 mod document;
 mod event;
 mod ids;

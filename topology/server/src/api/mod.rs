@@ -187,8 +187,8 @@ impl Api {
         match self.0.controller.change(Change::Commit(commit)).await?? {
             Reply::Committed(c) => {
                 let slots = c.slots.iter().map(slot_message).collect();
-                let explanation = self.explained_if(about).await;
-                Ok(pb::CommitResponse { plan_version: c.plan_version, slots, moved: c.moved, score: c.score, explanation })
+                let (explanation, warnings) = (self.explained_if(about).await, c.crowded);
+                Ok(pb::CommitResponse { plan_version: c.plan_version, slots, moved: c.moved, score: c.score, explanation, warnings })
             }
             other => Err(unexpected(&other)),
         }

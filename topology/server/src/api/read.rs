@@ -1,6 +1,6 @@
 //! Reads: of one snapshot each.
 
-use std::{collections::BTreeSet, sync::PoisonError};
+use std::{collections::BTreeSet, sync::PoisonError, time::Instant};
 
 use axum::body::Bytes;
 use fabric::{Fabric, NodeKind};
@@ -151,7 +151,7 @@ impl Api {
             snapshot: &snapshot,
             links: &links,
             turns: turns.as_deref(),
-            store_up: self.0.health.problem().is_none(),
+            store_up: self.0.health.problem(Instant::now()).is_none(),
             telemetry_dropped: self.0.telemetry.dropped(),
             sessions: &self.0.sessions,
         };
@@ -164,7 +164,7 @@ impl Api {
     /// Why not: the store, the fabric, or stopping.
     pub async fn ready(&self) -> Result<(), ApiError> {
         let fabric = self.0.controller.fabric().await?;
-        if let Some(problem) = self.0.health.problem() {
+        if let Some(problem) = self.0.health.problem(Instant::now()) {
             return Err(ApiError::new(Kind::Unavailable, &format!("the state file is in doubt or cannot be written: {problem}")));
         }
         match fabric {

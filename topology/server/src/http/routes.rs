@@ -4,11 +4,13 @@ mod extender;
 mod services;
 mod stream;
 
+use std::time::Duration;
+
 use axum::{
     Extension, Router,
     body::{Body, Bytes},
     extract::{RawQuery, Request, State},
-    http::{HeaderMap, StatusCode},
+    http::{HeaderMap, Method, StatusCode},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{get, post, put},
@@ -100,13 +102,35 @@ async fn in_time(State(shared): State<Shared>, request: Request, next: Next) -> 
     let response = match tokio::time::timeout(limit, next.run(request)).await {
         Ok(response) => response,
         Err(_) => {
-            let error = ApiError::new(Kind::Timeout, &format!("not done within {} s", limit.as_secs()));
+            let error = timed_out(limit, changes(&method, &path));
             shared.api.metrics().request(if grpc { "grpc" } else { "http" }, error.kind.code());
             error.answer(grpc)
         }
     };
     tracing::debug!(%method, path, status = response.status().as_u16(), took = ?began.elapsed(), "request");
     response
+}
+
+/// Whether a request may change something.
+fn changes(method: &Method, path: &str) -> bool {
+    match grpc::rpc(path) {
+        Some(rpc) => rpc.needed == Role::Admin,
+        None => *method == Method::PUT || CHANGES.iter().any(|change| path.strip_prefix("/v1alpha1/") == Some(change)),
+    }
+}
+
+/// Requests by POST that change something.
+const CHANGES: [&str; 5] = ["commit", "release", "submit", "withdraw", "report"];
+
+fn timed_out(limit: Duration, changes: bool) -> ApiError {
+    let within = format!("not done within {} s", limit.as_secs());
+    if !changes {
+        return ApiError::new(Kind::Timeout, &within);
+    }
+    // A change that is on its way to the disk cannot be taken back.
+    let problem = format!("{within}; whether it comes into force is not known");
+    ApiError::new(Kind::Timeout, &problem)
+        .hint("repeat it, a commit with the same idempotency_key: the answer says what became of the first")
 }
 
 impl Shared {

@@ -101,7 +101,8 @@ fn table(answer: &CommitResponse) -> String {
     }
     let moved = if answer.moved.is_empty() { "no running job moved".into() } else { format!("moved: {}", answer.moved.join(", ")) };
     let (version, score, reasons) = (answer.plan_version, score(answer.score), reasons(&answer.explanation));
-    format!("plan version {version}, mean score {score}, {moved}\n\n{}{reasons}", table.render())
+    let warnings = answer.warnings.iter().fold(String::new(), |text, warning| text + "\nwarning: " + warning);
+    format!("plan version {version}, mean score {score}, {moved}\n\n{}{reasons}{warnings}", table.render())
 }
 
 /// Sentences of an explanation below an answer, each on a line of its own.
