@@ -7,7 +7,7 @@
 use std::{hint::black_box, time::Instant};
 
 use antiphase_policy::{
-    matching::{Weights, max_weight_matching, quantise},
+    matching::{Weights, max_weight_matching, max_weight_matching_of_kinds, quantise},
     muri::{MODELS, Order, Profile, Stages, Timing, efficiency},
     schedule::{Cluster, Decision, Job, MuriOptions, Rule, Scheduler, Settings},
 };
@@ -32,6 +32,7 @@ fn main() {
             println!("{n:>6} {name:>8} {ours:>10.2} {library:>10.2}");
         }
     }
+    of_kinds();
     println!("\none decision of N jobs that all came at once, 64 GPUs; median of three, ms");
     println!("{:>6} {:>8} {:>10} {:>10}", "N", "sizes", "artifact", "paper");
     for n in [100, 500, 1_000] {
@@ -82,6 +83,28 @@ fn of_models(n: usize) -> Weights {
         let iteration = Timing::Artifact.interleave(&pair, Order::Best).period_s * Timing::Artifact.sharing(2);
         quantise(efficiency(&pair, iteration))
     })
+}
+
+/// Matchings of nodes of Muri's eight models on one GPU, and of their 36 pairs.
+fn of_kinds() {
+    println!("\na matching of n nodes of few kinds; median of three, ms");
+    println!("{:>6} {:>8} {:>10}", "n", "kinds", "ours");
+    let models: Vec<Stages> = MODELS.iter().filter_map(|model| model.profile(1)).map(|profile| profile.stages).collect();
+    let pairs: Vec<Vec<Stages>> =
+        (0..models.len()).flat_map(|a| (a..models.len()).map(move |b| (a, b))).map(|(a, b)| vec![models[a], models[b]]).collect();
+    let mut rng = ChaCha8Rng::seed_from_u64(SEED);
+    for kinds in [models.iter().map(|model| vec![*model]).collect(), pairs] {
+        let weight = |a: &Vec<Stages>, b: &Vec<Stages>| {
+            let union = [a.as_slice(), b].concat();
+            quantise(efficiency(&union, Timing::Paper.interleave(&union, Order::Best).period_s))
+        };
+        let table: Vec<f64> = kinds.iter().flat_map(|a| kinds.iter().map(move |b| weight(a, b))).collect();
+        for n in [1_024, 10_240] {
+            let kind_of: Vec<usize> = (0..n).map(|_| rng.next_u32() as usize % kinds.len()).collect();
+            let ours = median(|| black_box(max_weight_matching_of_kinds(&kind_of, &table, kinds.len())).map_or(0, |mates| mates.len()));
+            println!("{n:>6} {:>8} {ours:>10.2}", kinds.len());
+        }
+    }
 }
 
 /// How many run after the first decision over `n` jobs of Muri on 64 GPUs; `sizes` are parts of a hundred with 1, 2, 4 and 8 GPUs.

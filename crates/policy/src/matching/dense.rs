@@ -40,6 +40,15 @@ impl Edge {
     }
 }
 
+/// A matching, and the labels that prove it: the labels of two nodes and of all blossoms that hold both are at least twice the weight
+/// between them, and exactly that for a pair; a node without a partner has label 0.
+pub(super) struct Proof {
+    pub(super) mates: Vec<Option<u32>>,
+    pub(super) labels: Vec<f64>,
+    /// The label and the nodes of each blossom that has a label.
+    pub(super) blossoms: Vec<(f64, Vec<usize>)>,
+}
+
 pub(super) struct Search<'a> {
     pub(super) weights: &'a [f64],
     /// Nodes of the graph.
@@ -118,10 +127,27 @@ impl<'a> Search<'a> {
     }
 
     pub(super) fn run(mut self) -> Vec<Option<u32>> {
+        self.search();
+        self.mates()
+    }
+
+    /// The same, with what proves that nothing weighs more.
+    pub(super) fn prove(mut self) -> Proof {
+        self.search();
+        self.settle();
+        let held = |b: usize| (self.label[b], self.leaves[b - self.nodes - 1].iter().map(|node| *node as usize - 1).collect());
+        let blossoms = (self.nodes + 1..=self.known).filter(|b| self.top[*b] != 0 && self.label[*b] > 0.0).map(held).collect();
+        Proof { mates: self.mates(), labels: self.label[1..=self.nodes].to_vec(), blossoms }
+    }
+
+    fn search(&mut self) {
         // Labels start at the heaviest weight; without edges there is nothing to match.
         if self.label[0] > 0.0 {
             while self.phase() {}
         }
+    }
+
+    fn mates(&self) -> Vec<Option<u32>> {
         // A partner that is not matched back would be no pair.
         (1..=self.nodes).map(|u| (self.mate[u] > 0 && self.mate[self.mate[u]] == u).then(|| self.mate[u] as u32 - 1)).collect()
     }
@@ -303,8 +329,8 @@ impl<'a> Search<'a> {
         false
     }
 
-    /// Changes the labels by the least amount that makes progress; false when an outer label cannot fall that far.
-    fn relabel(&mut self) -> bool {
+    /// The least amount by which labels change that makes progress.
+    fn step(&self) -> f64 {
         let mut step = f64::INFINITY;
         for b in self.nodes + 1..=self.known {
             if self.top[b] == b && self.side[b] == Side::Inner {
@@ -320,9 +346,36 @@ impl<'a> Search<'a> {
                 }
             }
         }
+        step
+    }
+
+    /// Changes the labels by the least amount that makes progress; false when an outer label cannot fall that far.
+    fn relabel(&mut self) -> bool {
+        let step = self.step();
+        if (1..=self.nodes).any(|u| self.side[self.top[u]] == Side::Outer && !above(self.label[u], step)) {
+            return false;
+        }
+        self.shift(step);
+        for x in 1..=self.known {
+            if self.top[x] == x && self.slack[x] != 0 {
+                self.missing[x] = self.missing_of(self.edge(self.slack[x], x));
+                self.set_bound(x);
+            }
+        }
+        true
+    }
+
+    /// After the search: lets the labels of nodes without a partner fall to 0, which a proof asks for. No outer label is below theirs.
+    fn settle(&mut self) {
+        let free = (1..=self.nodes).filter(|u| self.mate[*u] == 0).map(|u| self.label[u]).fold(f64::INFINITY, f64::min);
+        if free.is_finite() && free > 0.0 {
+            self.shift(self.step().min(free));
+        }
+    }
+
+    fn shift(&mut self, step: f64) {
         for u in 1..=self.nodes {
             match self.side[self.top[u]] {
-                Side::Outer if !above(self.label[u], step) => return false,
                 Side::Outer => self.label[u] -= step,
                 Side::Inner => self.label[u] += step,
                 Side::Free => {}
@@ -337,13 +390,6 @@ impl<'a> Search<'a> {
                 }
             }
         }
-        for x in 1..=self.known {
-            if self.top[x] == x && self.slack[x] != 0 {
-                self.missing[x] = self.missing_of(self.edge(self.slack[x], x));
-                self.set_bound(x);
-            }
-        }
-        true
     }
 
     /// Follows the edges that the new labels made tight; true when one completes a path.

@@ -1,14 +1,18 @@
 //! Maximum-weight matching in a general graph: which pairs of nodes, no node twice, weigh most together.
 //!
-//! [`max_weight_matching`] is the one place that matches. It is a dense search in O(n^3) (Edmonds' blossoms with dual labels).
-//! Two reasons why it is ours. Where profiles are few, many matchings weigh the same, and which of them a search finds decides whom a
+//! [`max_weight_matching`] is a dense search in O(n^3) (Edmonds' blossoms with dual labels), and [`max_weight_matching_of_kinds`] the same
+//! for very many nodes of few kinds, by a few small searches whose labels prove the whole.
+//! Two reasons why the search is ours. Where profiles are few, many matchings weigh the same, and which of them a search finds decides whom a
 //! job meets: the order of this search is that of the simulator whose figures we reproduce. And it runs on floats, which are
 //! exact for weights that [`quantise`] made, because every sum and half of such numbers is exact.
 
 mod blossom;
 mod dense;
+mod kinds;
 
 use alloc::{vec, vec::Vec};
+
+pub use self::kinds::max_weight_matching_of_kinds;
 
 /// Most nodes of a graph: the search keeps tables of (1.5 n)^2 entries, 40 MiB for this many.
 pub const NODES_MAX: usize = 1_024;

@@ -1,6 +1,10 @@
 use proptest::prelude::*;
+use rand_chacha::{
+    ChaCha8Rng,
+    rand_core::{Rng, SeedableRng},
+};
 
-use super::*;
+use super::{kinds, *};
 
 /// The weight of the best matching, by trying all.
 fn brute_force(weights: &Weights, free: &mut Vec<usize>) -> f64 {
@@ -104,5 +108,87 @@ proptest! {
         let near = quantise(weight);
         prop_assert!((near - weight).abs() <= 0.5 / QUANTUM);
         prop_assert_eq!(near * QUANTUM, (near * QUANTUM).trunc());
+    }
+}
+
+/// A graph of nodes of kinds.
+fn of_kinds(kind_of: &[usize], table: &[f64], kinds: usize) -> Weights {
+    let mut weights = Weights::new(kind_of.len());
+    for (u, &a) in kind_of.iter().enumerate() {
+        for (v, &b) in kind_of.iter().enumerate() {
+            weights.row_mut(u)[v] = if u == v { 0.0 } else { table[a.min(b) * kinds + a.max(b)] };
+        }
+    }
+    weights
+}
+
+/// Weights of pairs of kinds from whole numbers; a quarter of them are no edges.
+fn table(kinds: usize, steps: &[u16], most: u16) -> Vec<f64> {
+    let mut next = steps.iter().cycle();
+    (0..kinds * kinds).map(|_| f64::from((*next.next().unwrap_or(&0) % (most + most / 3 + 1)).saturating_sub(most / 3))).collect()
+}
+
+#[test]
+fn of_many_nodes_of_a_kind_one_is_left_over_where_they_are_odd() {
+    // Kinds that only match their own: 301 and 200 nodes make 150 and 100 pairs.
+    let kind_of: Vec<usize> = (0..501).map(|node| usize::from(node >= 301)).collect();
+    let mates = max_weight_matching_of_kinds(&kind_of, &[3.0, 0.0, 0.0, 2.0], 2).expect("a proof");
+    let free: Vec<usize> = (0..501).filter(|node| mates[*node].is_none()).collect();
+    // The last of its kind, because earlier ones go first.
+    assert_eq!(free, [300]);
+    assert_eq!((mates[0], mates[299], mates[301]), (Some(1), Some(298), Some(302)));
+}
+
+#[test]
+fn kinds_that_nobody_matches_stay_alone_however_many_they_are() {
+    let kind_of: Vec<usize> = (0..2_000).map(|node| usize::from(node >= 10)).collect();
+    // The ten are worth more with others than among themselves, and the others are worth nothing to each other.
+    let mates = max_weight_matching_of_kinds(&kind_of, &[1.0, 4.0, 4.0, 0.0], 2).expect("a proof");
+    assert_eq!((0..10).map(|node| mates[node]).collect::<Vec<_>>(), (10..20).map(Some).collect::<Vec<_>>());
+    assert!(mates[20..].iter().all(Option::is_none));
+}
+
+#[test]
+fn a_table_that_is_none_and_a_kind_that_is_none_have_no_answer() {
+    assert_eq!(max_weight_matching_of_kinds(&[0, 1], &[1.0], 1), None);
+    assert_eq!(max_weight_matching_of_kinds(&[0, 0], &[1.0, 2.0], 1), None);
+    assert_eq!(max_weight_matching_of_kinds(&[], &[], 0), Some(Vec::new()));
+}
+
+/// Of so many cases most must have a proof, or the shortcut is none.
+#[test]
+fn nearly_all_graphs_of_few_kinds_have_a_proof_and_weigh_what_the_search_finds() {
+    let mut rng = ChaCha8Rng::seed_from_u64(20_261_123);
+    let mut draw = |below: u32| rng.next_u32() % below;
+    let (mut proven, cases) = (0, 100);
+    for _ in 0..cases {
+        let kinds = 1 + draw(9) as usize;
+        let sizes: Vec<u32> = (0..kinds).map(|_| draw(80)).collect();
+        let kind_of: Vec<usize> = (0..kinds).flat_map(|kind| core::iter::repeat_n(kind, sizes[kind] as usize)).collect();
+        let most = [3, 20, 1_000][draw(3) as usize];
+        let steps: Vec<u16> = (0..kinds * kinds).map(|_| draw(2_000) as u16).collect();
+        let table = table(kinds, &steps, most);
+        let Some(mates) = max_weight_matching_of_kinds(&kind_of, &table, kinds) else { continue };
+        proven += 1;
+        let weights = of_kinds(&kind_of, &table, kinds);
+        check_pairs(&weights, &mates);
+        assert_eq!(total(&weights, &mates), total(&weights, &max_weight_matching(&weights)), "{sizes:?} {table:?}");
+    }
+    assert!(proven * 20 >= cases * 19, "{proven} of {cases}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(10_000))]
+
+    /// The oracle is the search among all nodes; what has no proof says nothing.
+    #[test]
+    fn kinds_weigh_what_the_search_finds(kind_of in prop::collection::vec(0_usize..4, 0..40), steps in prop::collection::vec(0_u16..2_000, 16), most in 1_u16..30) {
+        let table = table(4, &steps, most);
+        let weights = of_kinds(&kind_of, &table, 4);
+        // Halved from a dozen on, so that small graphs go all the way.
+        if let Some(mates) = kinds::matching_from(12, &kind_of, &table, 4) {
+            check_pairs(&weights, &mates);
+            prop_assert_eq!(total(&weights, &mates), total(&weights, &max_weight_matching(&weights)));
+        }
     }
 }

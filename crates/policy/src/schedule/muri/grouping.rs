@@ -14,7 +14,7 @@ use super::{
     bucket::Bucket,
 };
 use crate::{
-    matching::{NODES_MAX, Weights, max_weight_matching, quantise},
+    matching::{NODES_MAX, Weights, max_weight_matching, max_weight_matching_of_kinds, quantise},
     muri::{GROUP_MAX, Order, Profile, Stages, Timing, efficiency},
 };
 
@@ -24,6 +24,12 @@ const REMEMBERED_MAX: usize = 64;
 /// Groups whose times, and pairs whose weights, are kept: twice as many as eight models of six sizes make. What is
 /// forgotten is computed again, so this limits memory and changes no answer.
 const KNOWN_MAX: usize = 1 << 16;
+
+/// Groups from which on their kinds are matched rather than they: fewer are searched in some milliseconds.
+const MANY: usize = 257;
+
+/// Groups of each kind, on average, that make this worth it.
+const NODES_PER_KIND: usize = 4;
 
 /// Jobs on the same GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,14 +164,41 @@ impl Grouping {
         groups.into_iter().flat_map(candidate).collect()
     }
 
-    /// The partners of groups with these profiles. Groups beyond what the search takes stay alone.
+    /// The partners of groups with these profiles. Groups beyond what the search takes stay alone, where they are of many kinds.
     fn matched(&mut self, mut keys: Vec<Key>) -> Vec<Option<u32>> {
         let all = keys.len();
+        if let Some(mates) = self.matched_by_kind(&keys) {
+            return mates;
+        }
         // First of all, so that the table below has no kinds that the search never sees.
         keys.truncate(NODES_MAX);
         let mut mates = self.matched_few(keys);
         mates.resize(all, None);
         mates
+    }
+
+    /// The partners of very many groups of few kinds; `None` of others. Groups of equal profiles are of one kind, in whatever order these are.
+    ///
+    /// Not in artifact mode, where it matters which of equally heavy matchings is found.
+    fn matched_by_kind(&mut self, keys: &[Key]) -> Option<Vec<Option<u32>>> {
+        if self.timing == Timing::Artifact || keys.len() < MANY {
+            return None;
+        }
+        let keys: Vec<Key> = keys.iter().map(|key| sorted(*key)).collect();
+        let mut kinds = keys.clone();
+        kinds.sort_unstable();
+        kinds.dedup();
+        if kinds.len() * NODES_PER_KIND > keys.len() {
+            return None;
+        }
+        let mut table = Vec::with_capacity(kinds.len() * kinds.len());
+        for &a in &kinds {
+            for &b in &kinds {
+                table.push(self.weight(a, b));
+            }
+        }
+        let kind_of: Vec<usize> = keys.iter().map(|key| kinds.binary_search(key).unwrap_or(0)).collect();
+        max_weight_matching_of_kinds(&kind_of, &table, kinds.len())
     }
 
     /// The partners of at most [`NODES_MAX`] groups.
@@ -254,6 +287,13 @@ fn key(group: &Group, jobs: &[Job]) -> Key {
     group.members().iter().rev().fold(0, |key, job| key << MEMBER_BITS | (u64::from(jobs[*job as usize].profile) + 1))
 }
 
+/// The same members in order of their profiles.
+fn sorted(key: Key) -> Key {
+    let mut profiles: Vec<usize> = members(key).collect();
+    profiles.sort_unstable();
+    profiles.iter().rev().fold(0, |key, profile| key << MEMBER_BITS | (*profile as u64 + 1))
+}
+
 /// The profiles of a key.
 fn members(key: Key) -> impl Iterator<Item = usize> {
     (0..GROUP_MAX as u32)
@@ -286,6 +326,25 @@ mod tests {
         }
         assert!(grouping.weights.len() <= KNOWN_MAX && grouping.iterations.len() <= KNOWN_MAX);
         const { assert!(260 * 260 > KNOWN_MAX, "the limit was not reached") };
+    }
+
+    #[test]
+    fn groups_of_few_kinds_are_all_matched_as_well_as_the_first() {
+        // Four kinds, five times as many as the search takes; the first of them are matched among all nodes as well.
+        let key = |at: u64| at * 7 % 4 + 1;
+        let keys: Vec<Key> = (0..5 * NODES_MAX as u64).map(key).collect();
+        let mut grouping = grouping(4);
+        let mut sum = |keys: &[Key], mates: &[Option<u32>]| -> f64 {
+            let pairs = mates.iter().enumerate().filter_map(|(u, mate)| mate.map(|v| (u, v as usize))).filter(|(u, v)| u < v);
+            pairs.map(|(u, v)| grouping.weight(keys[u], keys[v])).sum()
+        };
+        let mut other = self::grouping(4);
+        let (all, first) = (other.matched(keys.clone()), other.matched_few(keys[..NODES_MAX].to_vec()));
+        assert!(all.iter().all(Option::is_some));
+        assert!((sum(&keys, &all) - 5.0 * sum(&keys, &first)).abs() < 1e-6);
+        // In artifact mode the order of the search decides, so only the first are matched.
+        other.timing = Timing::Artifact;
+        assert_eq!(other.matched(keys).iter().filter(|mate| mate.is_some()).count(), NODES_MAX);
     }
 
     #[test]
