@@ -10,6 +10,7 @@
 extern crate alloc;
 
 mod free;
+pub mod goodput;
 pub mod knapsack;
 pub mod matching;
 pub mod muri;

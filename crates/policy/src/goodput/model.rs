@@ -1,0 +1,121 @@
+//! What is known of a job on each type of GPU, and what is believed of those that it never ran on (Sia, section 3.4: bootstrapping).
+
+use alloc::vec::Vec;
+
+use super::{
+    batch::{Batch, BatchLimits, Best, efficiency},
+    throughput::{Layout, Throughput},
+};
+
+/// A job on one type of GPU.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OnPool {
+    /// Which batches it can have there.
+    pub limits: BatchLimits,
+    /// GPUs of a node of that type.
+    pub gpus_per_node: u32,
+    /// Samples a second of one GPU, measured before the job began: a few seconds on each type.
+    pub alone: f64,
+    /// What its iterations take there; `None` until it ran there.
+    pub throughput: Option<Throughput>,
+}
+
+/// A job on all types.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Model {
+    /// By type.
+    pub pools: Vec<OnPool>,
+    /// Noise of its gradients at the initial batch ([`efficiency`]); `None` until it ran.
+    pub noise: Option<f64>,
+    /// The batch that it has whatever it runs on; `None` where it may be tuned.
+    pub batch: Option<u32>,
+}
+
+impl Model {
+    /// Whether the job ran anywhere.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.noise.is_some() && self.pools.iter().any(|pool| pool.throughput.is_some())
+    }
+
+    /// The best that the job can do so, with the batch as it would be on the type from which the estimate comes; `None` where it ran nowhere, or cannot.
+    ///
+    /// Where it never ran on a type, it is believed to scale there as on the first one on which it did, from the speeds of one GPU.
+    #[must_use]
+    pub fn best(&self, pool: usize, layout: Layout) -> Option<Best> {
+        let asked = self.pools.get(pool)?;
+        if let Some(throughput) = &asked.throughput {
+            return self.on(asked, throughput, layout);
+        }
+        let (from, throughput) = self.pools.iter().find_map(|from| Some((from, from.throughput.as_ref()?)))?;
+        let nodes = layout.replicas.div_ceil(from.gpus_per_node.max(1));
+        let best = self.on(from, throughput, Layout { nodes, replicas: layout.replicas })?;
+        (from.alone > 0.0).then(|| Best { goodput: best.goodput * asked.alone / from.alone, ..best })
+    }
+
+    fn on(&self, pool: &OnPool, throughput: &Throughput, layout: Layout) -> Option<Best> {
+        let noise = self.noise?;
+        let Some(total) = self.batch else { return pool.limits.best(throughput, noise, layout) };
+        let batch = pool.limits.split(f64::from(total), layout.replicas);
+        let scale = f64::from(total) / f64::from(pool.limits.initial.max(1));
+        let possible = layout.replicas > 0 && pool.limits.holds(batch);
+        possible.then(|| Best { goodput: rate(throughput, layout, batch, total) * efficiency(noise, scale), batch })
+    }
+}
+
+/// Samples a second where the batch is given, whatever rounding makes of it.
+fn rate(throughput: &Throughput, layout: Layout, batch: Batch, total: u32) -> f64 {
+    f64::from(total) / throughput.iteration_s(layout, batch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: BatchLimits = BatchLimits { initial: 64, most: 1_024, samples_least: 8, samples_most: 128 };
+    const KNOWN: Throughput =
+        Throughput { alpha_c: 0.1, beta_c: 0.002, alpha_n: 0.2, beta_n: 0.002, alpha_r: 0.05, beta_r: 0.001, gamma: 1.2 };
+
+    fn model(throughputs: [Option<Throughput>; 2]) -> Model {
+        let [slow, fast] = throughputs;
+        let pools = vec![
+            OnPool { limits: LIMITS, gpus_per_node: 4, alone: 100.0, throughput: slow },
+            OnPool { limits: LIMITS, gpus_per_node: 8, alone: 300.0, throughput: fast },
+        ];
+        Model { pools, noise: Some(3.0), batch: None }
+    }
+
+    #[test]
+    fn a_type_is_estimated_by_the_speeds_of_one_gpu() {
+        let model = model([Some(KNOWN), None]);
+        // Eight replicas stand on one node of the fast type, and on two of the slow one.
+        let there = model.best(1, Layout { nodes: 1, replicas: 8 }).unwrap();
+        let here = model.best(0, Layout { nodes: 2, replicas: 8 }).unwrap();
+        assert!((there.goodput - 3.0 * here.goodput).abs() < 1e-9, "{there:?} {here:?}");
+        assert_eq!(there.batch, here.batch);
+    }
+
+    #[test]
+    fn a_type_that_it_ran_on_is_not_estimated() {
+        let faster = Throughput { beta_c: 0.000_5, ..KNOWN };
+        let both = model([Some(KNOWN), Some(faster)]);
+        let only = model([None, Some(faster)]);
+        let layout = Layout { nodes: 1, replicas: 8 };
+        assert_eq!(both.best(1, layout), only.best(1, layout));
+        assert_eq!(model([None, None]).best(0, layout), None);
+        assert!(!model([None, None]).is_known());
+    }
+
+    #[test]
+    fn a_batch_that_is_given_is_kept() {
+        let mut fixed = model([Some(KNOWN), None]);
+        fixed.batch = Some(512);
+        let best = fixed.best(0, Layout { nodes: 1, replicas: 4 }).unwrap();
+        assert_eq!(best.batch, Batch { samples: 128, passes: 1 });
+        // Eight initial batches at a noise of 3 are worth (3 + 1) / (3 + 8) each.
+        let per_s = 512.0 / KNOWN.iteration_s(Layout { nodes: 1, replicas: 4 }, best.batch);
+        assert!((best.goodput - per_s * 4.0 / 11.0).abs() < 1e-9);
+        assert_eq!(fixed.best(0, Layout { nodes: 16, replicas: 64 }).unwrap().batch.samples, 8);
+        assert_eq!(fixed.best(0, Layout { nodes: 32, replicas: 128 }), None, "four samples are too few for a GPU");
+    }
+}
