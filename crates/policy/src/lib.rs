@@ -9,6 +9,7 @@
 
 extern crate alloc;
 
+pub mod elastic;
 mod free;
 pub mod goodput;
 pub mod knapsack;

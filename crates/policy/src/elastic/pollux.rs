@@ -1,0 +1,129 @@
+//! Pollux (Qiao et al., OSDI 2021): counts of GPUs by goodput, blind to their types.
+//!
+//! What is best is the power mean over jobs of how much faster each learns than with a fair share of the GPUs; what changes counts less by the
+//! restart factor. No node has parts of two jobs that span nodes, and a job may have twice the GPUs that it was ever measured with.
+//!
+//! As published a population of placements is bred ([`Search::Population`]). With p = -1 the mean is a sum over jobs, so that counts can be
+//! chosen exactly by the integer program of Sia, and nodes for them as Sia does ([`Search::Exact`]): better, and a hundred times faster.
+//!
+//! On several types, which the paper does not have, a job stands on GPUs of one type, and believes that all are like those that it measured.
+
+use alloc::vec::Vec;
+
+use super::{
+    job::{ElasticJob, Pool, Shape, Stand},
+    place, population,
+    sia::restart_factor,
+};
+use crate::{
+    goodput::Layout,
+    knapsack::{Choice, Item, Problem, solve},
+};
+
+/// What the policy believes that a restart costs, in seconds (Pollux, section 5.3, as its code has it).
+const RESTART_S: f64 = 30.0;
+/// Sums that are listed before the best known answer is taken.
+const SUMS_MAX: u64 = 2_000_000;
+/// What a job without GPUs costs: more than any that has some.
+const WAITING: f64 = 1_000.0;
+/// The least speed that counts, so that no job costs more than one that waits.
+const SPEED_LEAST: f64 = 2.0 / WAITING;
+
+/// How Pollux looks for counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Search {
+    /// By an integer program; the default.
+    Exact,
+    /// By breeding placements under a seed, as published.
+    Population {
+        /// The seed.
+        seed: u64,
+    },
+}
+
+/// The knobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PolluxOptions {
+    /// How counts are looked for.
+    pub search: Search,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Pollux {
+    options: PolluxOptions,
+    rounds: u64,
+}
+
+impl Pollux {
+    pub(super) fn new(options: PolluxOptions) -> Self {
+        Self { options, rounds: 0 }
+    }
+
+    pub(super) fn decide(&mut self, pools: &[Pool], jobs: &[ElasticJob]) -> Vec<Option<Stand>> {
+        self.rounds += 1;
+        match self.options.search {
+            Search::Exact => exact(pools, jobs),
+            Search::Population { seed } => population::breed(pools, jobs, seed.wrapping_add(self.rounds)),
+        }
+    }
+}
+
+fn exact(pools: &[Pool], jobs: &[ElasticJob]) -> Vec<Option<Stand>> {
+    let mut ways: Vec<Vec<Shape>> = Vec::with_capacity(jobs.len());
+    let mut items = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let pinned = job.shape.filter(|_| job.pinned);
+        let speeds = Speeds::new(pools, job, jobs.len());
+        let row: Vec<(Shape, f64)> = match pinned {
+            Some(shape) => alloc::vec![(shape, 1.0)],
+            None => all(pools, job).filter_map(|shape| Some((shape, speeds.of(shape)?))).collect(),
+        };
+        let choice = |(shape, speed): &(Shape, f64)| Choice { kind: shape.pool, units: shape.gpus, cost: 1.0 / speed };
+        items.push(Item { choices: row.iter().map(choice).collect(), nothing: pinned.is_none().then_some(WAITING) });
+        ways.push(row.into_iter().map(|(shape, _)| shape).collect());
+    }
+    let problem = Problem { capacities: pools.iter().map(Pool::gpus).collect(), items };
+    let Ok(solution) = solve(&problem, SUMS_MAX) else { return jobs.iter().map(|job| job.stand.clone()).collect() };
+    let chosen: Vec<Option<Shape>> = ways.iter().zip(&solution.chosen).map(|(ways, at)| ways.get((*at)? as usize).copied()).collect();
+    place::place(pools, jobs, &chosen)
+}
+
+/// Any number of GPUs of one type, on the fewest nodes.
+fn all<'a>(pools: &'a [Pool], job: &'a ElasticJob) -> impl Iterator<Item = Shape> + 'a {
+    let takes = pools.iter().zip(0_u8..).filter(|(_, at)| job.takes(*at));
+    takes.flat_map(|(pool, at)| {
+        let most = pool.gpus().min(job.gpus_max.max(1)).min(pool.nodes_max.saturating_mul(pool.gpus_per_node));
+        (1..=most).map(move |gpus| Shape { pool: at, nodes: pool.nodes_for(gpus), gpus })
+    })
+}
+
+/// How fast a job is in each shape, over its fair share.
+pub(super) struct Speeds<'a> {
+    job: &'a ElasticJob,
+    fair: f64,
+    factor: f64,
+}
+
+impl<'a> Speeds<'a> {
+    pub(super) fn new(pools: &[Pool], job: &'a ElasticJob, jobs: usize) -> Self {
+        let gpus: u32 = pools.iter().map(Pool::gpus).sum();
+        let per_node = pools.iter().map(|pool| pool.gpus_per_node).max().unwrap_or(1).max(1);
+        // A fair share may be more than the job may have; then it is what it may have.
+        let share = (gpus / u32::try_from(jobs.max(1)).unwrap_or(u32::MAX)).clamp(1, job.gpus_max.max(1));
+        let layout = Layout { nodes: share.div_ceil(per_node), replicas: share };
+        let fair = job.model.best(0, layout).map_or(f64::from(share), |best| best.goodput);
+        Self { job, fair, factor: restart_factor(&ElasticJob { restart_s: RESTART_S, ..job.clone() }) }
+    }
+
+    /// `None` where the job cannot have the shape.
+    pub(super) fn of(&self, shape: Shape) -> Option<f64> {
+        let goodput = if self.job.model.is_known() {
+            self.job.model.best(usize::from(shape.pool), shape.layout())?.goodput
+        } else {
+            f64::from(shape.gpus)
+        };
+        let same = self.job.shape.is_none_or(|has| has == shape);
+        let speed = goodput / self.fair * if same { 1.0 } else { self.factor };
+        speed.is_finite().then_some(speed.max(SPEED_LEAST))
+    }
+}
