@@ -13,7 +13,7 @@ fn rounds(placing: Placing, sizes: &[Vec<(u32, u32)>], mut seen: impl FnMut(&[El
     let mut jobs: Vec<ElasticJob> = Vec::new();
     for (round, sizes) in sizes.iter().enumerate() {
         // Some leave, the others may have another number of GPUs than before.
-        jobs.retain(|job| (job.id as usize + round) % 5 != 0);
+        jobs.retain(|job| !(job.id as usize + round).is_multiple_of(5));
         let first = round as u32 * 100;
         for (at, (most, noise)) in (first..).zip(sizes) {
             let mut new = job(at, known(1.0 + f64::from(noise % 3), f64::from(*noise)));
