@@ -17,7 +17,7 @@ use alloc::{vec, vec::Vec};
 
 use self::sharing::slowed_s;
 use super::{
-    hosts::Cluster,
+    hosts::{Capacity, Cluster},
     job::{Decision, Job, JobIndex, Place, Reason, Run},
 };
 use crate::muri::{Profile, Timing};
@@ -51,6 +51,7 @@ struct Held {
 #[derive(Clone, Debug)]
 pub(super) struct AntMan {
     cluster: Cluster,
+    capacity: Capacity,
     timing: Timing,
     gpus: Vec<Gpu>,
     /// By job.
@@ -64,7 +65,7 @@ pub(super) struct AntMan {
 impl AntMan {
     pub(super) fn new(cluster: Cluster, timing: Timing) -> Self {
         let gpus = vec![Gpu::default(); cluster.gpus() as usize];
-        Self { cluster, timing, gpus, held: Vec::new(), waiting: Vec::new(), running: Vec::new() }
+        Self { cluster, capacity: Capacity::new(cluster), timing, gpus, held: Vec::new(), waiting: Vec::new(), running: Vec::new() }
     }
 
     pub(super) fn arrive(&mut self, job: JobIndex) {
@@ -93,7 +94,8 @@ impl AntMan {
         self.waiting.retain(|j| *j != job);
     }
 
-    pub(super) fn decide(&mut self, jobs: &[Job], profiles: &[Profile], explain: bool, out: &mut Decision) {
+    pub(super) fn decide(&mut self, jobs: &[Job], capacity: &Capacity, profiles: &[Profile], explain: bool, out: &mut Decision) {
+        self.capacity.clone_from(capacity);
         let order = |a: &JobIndex, b: &JobIndex| {
             let (x, y) = (&jobs[*a as usize], &jobs[*b as usize]);
             x.opportunistic.cmp(&y.opportunistic).then(x.submitted_s.total_cmp(&y.submitted_s)).then(a.cmp(b))
@@ -106,8 +108,7 @@ impl AntMan {
             }
         }
         let mut held = false;
-        let mut free = self.gpus.iter().filter(|gpu| gpu.guaranteed.is_none()).count();
-        let mut idle = self.gpus.iter().filter(|gpu| gpu.used < USED_MAX).count();
+        let (mut free, mut idle) = (self.free(), self.idle().count());
         let waiting = core::mem::take(&mut self.waiting);
         for job in waiting {
             let j = &jobs[job as usize];
@@ -121,8 +122,7 @@ impl AntMan {
             if one_holds && !starts && !j.opportunistic && core::mem::replace(&mut held, true) {
                 self.give_back(job);
             }
-            free = self.gpus.iter().filter(|gpu| gpu.guaranteed.is_none()).count();
-            idle = self.gpus.iter().filter(|gpu| gpu.used < USED_MAX).count();
+            (free, idle) = (self.free(), self.idle().count());
             if starts { self.running.push(job) } else { self.waiting.push(job) }
         }
         self.running.sort_by(order);
@@ -139,10 +139,25 @@ impl AntMan {
         }
     }
 
+    /// How many GPUs no guaranteed job has.
+    fn free(&self) -> usize {
+        (0..).zip(&self.gpus).filter(|(gpu, held)| held.guaranteed.is_none() && self.is_there(*gpu)).count()
+    }
+
+    /// GPUs with room for an opportunistic job.
+    fn idle(&self) -> impl Iterator<Item = u32> {
+        (0..).zip(&self.gpus).filter(|(gpu, held)| held.used < USED_MAX && self.is_there(*gpu)).map(|(gpu, _)| gpu)
+    }
+
+    fn is_there(&self, gpu: u32) -> bool {
+        // There are GPUs only where hosts have some.
+        self.capacity.of(gpu / self.cluster.gpus_per_host) > 0
+    }
+
     /// GPUs of a host that no guaranteed job has.
     fn free_of(&self, host: u32) -> Vec<u32> {
         let first = host * self.cluster.gpus_per_host;
-        (first..first + self.cluster.gpus_per_host).filter(|gpu| self.gpus[*gpu as usize].guaranteed.is_none()).collect()
+        (first..first + self.capacity.of(host)).filter(|gpu| self.gpus[*gpu as usize].guaranteed.is_none()).collect()
     }
 
     fn give(&mut self, job: JobIndex, gpus: &[u32]) {
@@ -215,7 +230,7 @@ impl AntMan {
     }
 
     fn take_opportunistic(&mut self, job: JobIndex, wants: u32) -> bool {
-        let mut gpus: Vec<u32> = (0..self.gpus.len() as u32).filter(|gpu| self.gpus[*gpu as usize].used < USED_MAX).collect();
+        let mut gpus: Vec<u32> = self.idle().collect();
         if gpus.len() < wants as usize {
             return false;
         }

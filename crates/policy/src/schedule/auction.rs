@@ -37,7 +37,7 @@ use self::{
     winners::{Bid, Win},
 };
 use super::{
-    hosts::{Cluster, Hosts},
+    hosts::{Capacity, Cluster, Hosts},
     job::{Decision, Job, JobIndex, Reason, Run},
 };
 
@@ -72,12 +72,21 @@ pub(super) struct Auction {
     leases: Vec<Lease>,
     hosts: Hosts,
     cluster: Cluster,
+    capacity: Capacity,
 }
 
 impl Auction {
     pub(super) fn new(cluster: Cluster) -> Self {
         let (present, arrived, leases) = (Vec::new(), Vec::new(), Vec::new());
-        Self { present, arrived, fairness: Fairness::new(cluster), leases, hosts: Hosts::new(cluster), cluster }
+        Self {
+            present,
+            arrived,
+            fairness: Fairness::new(cluster),
+            leases,
+            hosts: Hosts::new(cluster),
+            cluster,
+            capacity: Capacity::new(cluster),
+        }
     }
 
     pub(super) fn arrive(&mut self, job: JobIndex) {
@@ -103,6 +112,11 @@ impl Auction {
         self.leases[job as usize] = Lease { places: places.to_vec(), ends_s: until_s, rho: Rho::default() };
     }
 
+    /// A job has lost its GPUs, and has had none since then.
+    pub(super) fn fall(&mut self, now_s: f64, job: JobIndex) {
+        self.leases[job as usize] = Lease { ends_s: now_s, ..Lease::default() };
+    }
+
     /// When the lease of a job ends that has one.
     pub(super) fn until_s(&self, job: JobIndex) -> Option<f64> {
         self.leases.get(job as usize).filter(|lease| !lease.places.is_empty()).map(|lease| lease.ends_s)
@@ -114,19 +128,35 @@ impl Auction {
         ends.filter(|end| *end > now_s).fold(f64::INFINITY, f64::min)
     }
 
-    pub(super) fn decide(&mut self, now_s: f64, jobs: &[Job], restart_s: impl Fn(&Job) -> f64, explain: bool, out: &mut Decision) {
+    pub(super) fn decide(
+        &mut self,
+        now_s: f64,
+        (jobs, capacity): (&[Job], &Capacity),
+        restart_s: impl Fn(&Job) -> f64,
+        explain: bool,
+        out: &mut Decision,
+    ) {
+        self.capacity.clone_from(capacity);
         self.fairness.pass(now_s);
         for job in self.arrived.drain(..) {
             self.fairness.arrive(job, &jobs[job as usize]);
             self.leases[job as usize] = Lease { ends_s: now_s, ..Lease::default() };
         }
         self.fairness.crowd(self.present.len());
-        self.hosts.clear();
+        self.hosts.clear(capacity);
+        let mut displaced: Vec<JobIndex> = Vec::new();
         for &job in &self.present {
             let lease = &self.leases[job as usize];
-            // Leases were given by these very hosts, so they fit.
-            if lease.ends_s > now_s {
-                self.hosts.hold(&lease.places);
+            // Leases were given by these very hosts, so they fit unless a host is out.
+            if lease.ends_s > now_s && !self.hosts.hold(&lease.places) {
+                displaced.push(job);
+            }
+        }
+        // Who runs the jobs may have placed them elsewhere, and then it is others who lost that host and have fallen. These go on, and so their
+        // leases count on GPUs that are there.
+        for job in displaced {
+            if self.hosts.scatter(jobs[job as usize].gpus) {
+                self.leases[job as usize].places = self.hosts.taken().to_vec();
             }
         }
         if self.hosts.left > 0 {
@@ -259,7 +289,7 @@ impl Auction {
         let leases = self.present.iter().map(|job| &self.leases[*job as usize]).filter(|lease| lease.ends_s > now_s);
         let ends: Vec<kept::End> =
             leases.flat_map(|lease| lease.places.iter().map(|&(host, gpus)| kept::End { host, gpus, at_s: lease.ends_s })).collect();
-        let kept = kept::kept(self.cluster, gpus, now_s, ends, |host| self.hosts.free_of(host));
+        let kept = kept::kept(self.cluster, &self.capacity, gpus, now_s, ends, |host| self.hosts.free_of(host));
         self.hosts.hold(&kept);
     }
 }

@@ -3,7 +3,7 @@
 use alloc::{collections::BTreeMap, vec::Vec};
 
 use super::{
-    hosts::Cluster,
+    hosts::{Capacity, Cluster},
     job::{Decision, Job, JobIndex},
 };
 
@@ -35,6 +35,14 @@ pub enum InfeasibleError {
         /// Its GPUs.
         has: u32,
         /// What groups were given of it.
+        gives: u32,
+    },
+    /// A host that is out gives GPUs.
+    #[error("host {host} is out and gives {gives} GPUs")]
+    Out {
+        /// Which host.
+        host: u32,
+        /// What a group was given of it.
         gives: u32,
     },
     /// More GPUs than the cluster has.
@@ -107,6 +115,15 @@ impl Decision {
         }
         Ok(())
     }
+
+    /// Checks that nobody is given GPUs of a host that is out.
+    ///
+    /// # Errors
+    /// [`InfeasibleError::Out`], the first place that is none.
+    pub fn check_there(&self, capacity: &Capacity) -> Result<(), InfeasibleError> {
+        let out = self.places.iter().find(|place| place.gpus > capacity.of(place.host));
+        out.map_or(Ok(()), |place| Err(InfeasibleError::Out { host: place.host, gives: place.gpus }))
+    }
 }
 
 #[cfg(test)]
@@ -145,6 +162,10 @@ mod tests {
         assert_eq!(shared(crowded).check(CLUSTER, &jobs), Ok(()));
         let too_many = shared(decision(vec![run(0, 0)], vec![place(0, 1, 8), place(0, 1, 1)]));
         assert_eq!(too_many.check(CLUSTER, &jobs), Err(InfeasibleError::Host { host: 1, has: 8, gives: 9 }));
+        let mut capacity = Capacity::new(CLUSTER);
+        assert_eq!(good.check_there(&capacity), Ok(()));
+        capacity.lose(1);
+        assert_eq!(good.check_there(&capacity), Err(InfeasibleError::Out { host: 1, gives: 4 }));
         let counted = decision(vec![run(0, 0), run(1, 1), run(2, 2)], vec![]);
         assert_eq!(counted.check(CLUSTER, &jobs), Err(InfeasibleError::Cluster { has: 16, gives: 20 }));
         let strange = decision(vec![Run { iteration_s: f64::NAN, ..run(0, 0) }], vec![]);

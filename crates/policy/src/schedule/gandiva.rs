@@ -20,7 +20,7 @@ use alloc::{vec, vec::Vec};
 use self::packing::Packing;
 use super::{
     Settings,
-    hosts::Cluster,
+    hosts::{Capacity, Cluster},
     job::{Decision, Job, JobIndex, Place, Reason, Run},
 };
 
@@ -38,6 +38,7 @@ struct Stand {
 #[derive(Clone, Debug)]
 pub(super) struct Gandiva {
     cluster: Cluster,
+    capacity: Capacity,
     /// GPUs that jobs want of each host; a pair counts once.
     load: Vec<u32>,
     /// GPUs of the first job of each host, 0 for an idle one.
@@ -57,6 +58,7 @@ impl Gandiva {
         let hosts = cluster.hosts as usize;
         Self {
             cluster,
+            capacity: Capacity::new(cluster),
             load: vec![0; hosts],
             kind: vec![0; hosts],
             stands: Vec::new(),
@@ -83,7 +85,8 @@ impl Gandiva {
         self.left = true;
     }
 
-    pub(super) fn decide(&mut self, jobs: &[Job], restart_s: impl Fn(&Job) -> f64, explain: bool, out: &mut Decision) {
+    pub(super) fn decide(&mut self, jobs: &[Job], capacity: &Capacity, restart_s: impl Fn(&Job) -> f64, explain: bool, out: &mut Decision) {
+        self.capacity.clone_from(capacity);
         let waiting: Vec<JobIndex> = self.waiting.drain(..).chain(self.arrived.drain(..)).collect();
         for job in waiting {
             match self.room(jobs[job as usize].gpus) {
@@ -127,7 +130,8 @@ impl Gandiva {
         if let Some(hosts) = least.as_ref().filter(|hosts| fits(hosts)) {
             return Some(hosts.clone());
         }
-        let idle: Vec<u32> = (0..self.cluster.hosts).filter(|host| self.load[*host as usize] == 0).take(wants).collect();
+        let idle: Vec<u32> =
+            (0..self.cluster.hosts).filter(|host| self.load[*host as usize] == 0 && self.capacity.of(*host) > 0).take(wants).collect();
         if idle.len() == wants {
             return Some(on(&idle));
         }
@@ -136,8 +140,7 @@ impl Gandiva {
 
     /// Free GPUs of any hosts: of one that has enough, the fullest, and else of as few as it takes.
     fn free(&self, gpus: u32) -> Option<Vec<(u32, u32)>> {
-        let per_host = self.cluster.gpus_per_host;
-        let spare = |host: u32| per_host.saturating_sub(self.load[host as usize]);
+        let spare = |host: u32| self.spare(host);
         let enough = (0..self.cluster.hosts).filter(|host| spare(*host) >= gpus).min_by_key(|host| spare(*host));
         if let Some(host) = enough {
             return Some(vec![(host, gpus)]);
@@ -154,6 +157,11 @@ impl Gandiva {
             }
         }
         None
+    }
+
+    /// GPUs of a host that nobody wants.
+    fn spare(&self, host: u32) -> u32 {
+        self.capacity.of(host).saturating_sub(self.load[host as usize])
     }
 
     fn put(&mut self, job: JobIndex, hosts: Vec<(u32, u32)>, gpus: u32) {
@@ -216,7 +224,7 @@ impl Gandiva {
             if stand.partner.is_some() || stand.hosts.len() <= gpus.div_ceil(per_host.max(1)) as usize {
                 continue;
             }
-            let whole = (0..self.cluster.hosts).find(|host| per_host.saturating_sub(self.load[*host as usize]) >= gpus);
+            let whole = (0..self.cluster.hosts).find(|host| self.spare(*host) >= gpus);
             if let Some(host) = whole {
                 self.take_off(job);
                 self.put(job, vec![(host, gpus)], gpus);

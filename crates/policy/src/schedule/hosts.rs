@@ -36,6 +36,60 @@ impl Cluster {
     }
 }
 
+/// What a cluster has to give: the GPUs of its hosts, but for those of hosts that are out. Who decides or places asks here, and nowhere else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    cluster: Cluster,
+    /// By host: its GPUs, none while it is out.
+    of: Vec<u32>,
+    gpus: u32,
+}
+
+impl Capacity {
+    /// All hosts of a cluster.
+    #[must_use]
+    pub fn new(cluster: Cluster) -> Self {
+        Self { cluster, of: vec![cluster.gpus_per_host; cluster.hosts as usize], gpus: cluster.gpus() }
+    }
+
+    /// A host gives no GPUs from now on.
+    pub fn lose(&mut self, host: u32) {
+        if let Some(of) = self.of.get_mut(host as usize) {
+            self.gpus -= core::mem::take(of);
+        }
+    }
+
+    /// A host is back with all of its GPUs.
+    pub fn regain(&mut self, host: u32) {
+        if let Some(of) = self.of.get_mut(host as usize).filter(|of| **of == 0) {
+            *of = self.cluster.gpus_per_host;
+            self.gpus += *of;
+        }
+    }
+
+    /// The GPUs of a host, none while it is out.
+    #[must_use]
+    pub fn of(&self, host: u32) -> u32 {
+        self.of.get(host as usize).copied().unwrap_or(0)
+    }
+
+    /// The GPUs of all hosts that are there.
+    #[must_use]
+    pub fn gpus(&self) -> u32 {
+        self.gpus
+    }
+
+    /// The GPUs of each host.
+    pub(super) fn by_host(&self) -> &[u32] {
+        &self.of
+    }
+
+    /// Hosts that are there.
+    pub(super) fn hosts(&self) -> u32 {
+        self.of.iter().filter(|of| **of > 0).count() as u32
+    }
+}
+
 /// Free GPUs, host by host.
 #[derive(Clone, Debug)]
 pub(super) struct Hosts {
@@ -55,10 +109,11 @@ impl Hosts {
         Self { cluster, free, left: cluster.gpus(), taken: Vec::new(), first: 0 }
     }
 
-    /// Takes all jobs off.
-    pub(super) fn clear(&mut self) {
-        self.free.fill(self.cluster.gpus_per_host);
-        self.left = self.cluster.gpus();
+    /// Takes all jobs off: from now on what the cluster has to give is free.
+    pub(super) fn clear(&mut self, capacity: &Capacity) {
+        self.free.clear();
+        self.free.extend_from_slice(capacity.by_host());
+        self.left = capacity.gpus();
         self.first = 0;
     }
 
@@ -107,6 +162,24 @@ impl Hosts {
         true
     }
 
+    /// Takes GPUs for a job wherever some are free, all or none.
+    pub(super) fn scatter(&mut self, gpus: u32) -> bool {
+        self.taken.clear();
+        if gpus > self.left {
+            return false;
+        }
+        let mut missing = gpus;
+        for (free, host) in self.free.iter_mut().zip(0..) {
+            let own = missing.min(*free);
+            if own > 0 {
+                self.taken.push((host, own));
+                (*free, missing) = (*free - own, missing - own);
+            }
+        }
+        self.left -= gpus;
+        true
+    }
+
     /// Gives back GPUs that were taken.
     pub(super) fn give(&mut self, places: &[(u32, u32)]) {
         for &(host, gpus) in places {
@@ -147,9 +220,21 @@ mod tests {
         assert!(hosts.take(6) && hosts.taken == [(3, 6)]);
         assert!(!hosts.take(8), "no host has 8");
         assert_eq!(hosts.left, 6);
-        hosts.clear();
+        let mut capacity = Capacity::new(hosts.cluster);
+        hosts.clear(&capacity);
         // 20 GPUs: two idle hosts and 4 of the first other one.
         assert!(hosts.take(20) && hosts.taken == [(0, 8), (1, 8), (2, 4)]);
+        // Nobody gets anything of a host that is out; what is lost twice is lost once.
+        (capacity.lose(1), capacity.lose(1), capacity.lose(9));
+        assert_eq!((capacity.gpus(), capacity.hosts(), capacity.of(1), capacity.of(2)), (24, 3, 0, 8));
+        hosts.clear(&capacity);
+        assert!(hosts.take(20) && hosts.taken == [(0, 8), (2, 8), (3, 4)]);
+        assert!(!hosts.hold(&[(1, 1)]) && !hosts.take(5) && hosts.take(4) && hosts.left == 0);
+        hosts.clear(&capacity);
+        assert!(hosts.take(4) && hosts.scatter(11) && hosts.taken == [(0, 4), (2, 7)]);
+        assert!(!hosts.scatter(10) && hosts.scatter(9) && hosts.taken == [(2, 1), (3, 8)] && hosts.left == 0);
+        (capacity.regain(1), capacity.regain(1));
+        assert_eq!(capacity, Capacity::new(hosts.cluster));
     }
 
     #[test]
@@ -168,7 +253,7 @@ mod tests {
         assert!(cluster.holds(gpus) && hosts.take(gpus));
         assert_eq!(hosts.taken.last(), Some(&(99_999, 1)));
         // Nor does a job look at all full hosts before it: this would take six billion steps.
-        hosts.clear();
+        hosts.clear(&Capacity::new(cluster));
         assert!((0..cluster.gpus()).all(|_| hosts.take(1)) && hosts.left == 0);
     }
 

@@ -25,7 +25,7 @@ use self::{antman::AntMan, auction::Auction, gandiva::Gandiva, muri::Muri, short
 pub use self::{
     auction::{Fairness, LEASE_S},
     check::InfeasibleError,
-    hosts::Cluster,
+    hosts::{Capacity, Cluster},
     job::{Decision, Job, JobIndex, Place, Reason, Run},
     muri::MuriOptions,
     place::{Placer, Unplaced},
@@ -68,6 +68,7 @@ pub struct Settings {
 pub struct Scheduler {
     settings: Settings,
     cluster: Cluster,
+    capacity: Capacity,
     room: Room,
 }
 
@@ -89,14 +90,14 @@ impl Scheduler {
         let room = match rule {
             Rule::Srtf => Room::Shortest(Shortest::new(cluster, false)),
             Rule::Srsf => Room::Shortest(Shortest::new(cluster, true)),
-            Rule::Tiresias => Room::Tiresias(Tiresias::new(cluster)),
+            Rule::Tiresias => Room::Tiresias(Tiresias::new()),
             Rule::AntMan => Room::AntMan(AntMan::new(cluster, settings.timing)),
             Rule::Themis if settings.timing == Timing::Paper => Room::Auction(Auction::new(cluster)),
             Rule::Themis => Room::Themis(Themis::new(cluster)),
             Rule::Gandiva => Room::Gandiva(Gandiva::new(cluster, &settings)),
             Rule::Muri(options) => Room::Muri(Muri::new(cluster, &settings, options)),
         };
-        Self { settings, cluster, room }
+        Self { settings, cluster, capacity: Capacity::new(cluster), room }
     }
 
     /// A job came. It must fit in the cluster ([`Cluster::holds`]), or it waits for ever.
@@ -145,20 +146,52 @@ impl Scheduler {
         }
     }
 
+    /// A host is out: it gives nobody anything until it is [back](Self::regain). Its jobs [fall](Self::fall) before the next decision.
+    pub fn lose(&mut self, host: u32) {
+        self.capacity.lose(host);
+    }
+
+    /// A host that was out is back.
+    pub fn regain(&mut self, host: u32) {
+        self.capacity.regain(host);
+    }
+
+    /// A job that ran has lost its GPUs, and waits for others; `jobs` say so already.
+    pub fn fall(&mut self, now_s: f64, job: JobIndex, jobs: &[Job]) {
+        match &mut self.room {
+            Room::Shortest(room) => room.fall(job),
+            Room::Auction(room) => room.fall(now_s, job),
+            // They keep what a job has had in the job itself.
+            Room::Tiresias(_) | Room::Themis(_) => {}
+            Room::AntMan(room) => {
+                room.leave(job, jobs);
+                room.arrive(job);
+            }
+            Room::Gandiva(room) => {
+                room.leave(job);
+                room.arrive(job);
+            }
+            Room::Muri(room) => {
+                room.leave(job, jobs);
+                room.arrive(job);
+            }
+        }
+    }
+
     /// Decides who runs from `now_s` on. `out` is overwritten.
     pub fn decide(&mut self, now_s: f64, jobs: &[Job], out: &mut Decision) {
         out.clear();
-        let Self { settings, room, .. } = self;
+        let Self { settings, room, capacity, .. } = self;
         let (profiles, explain) = (&settings.profiles, settings.explain);
         let restart_s = |job: &Job| profiles[usize::from(job.profile)].restart_s;
         match room {
-            Room::Shortest(room) => room.decide(jobs, restart_s, explain, out),
-            Room::Tiresias(room) => room.decide(jobs, restart_s, explain, out),
-            Room::AntMan(room) => room.decide(jobs, profiles, explain, out),
-            Room::Themis(room) => room.decide(now_s, jobs, restart_s, explain, out),
-            Room::Auction(room) => room.decide(now_s, jobs, restart_s, explain, out),
-            Room::Gandiva(room) => room.decide(jobs, restart_s, explain, out),
-            Room::Muri(room) => room.decide(jobs, restart_s, explain, out),
+            Room::Shortest(room) => room.decide(jobs, capacity, restart_s, explain, out),
+            Room::Tiresias(room) => room.decide(jobs, capacity, restart_s, explain, out),
+            Room::AntMan(room) => room.decide(jobs, capacity, profiles, explain, out),
+            Room::Themis(room) => room.decide(now_s, (jobs, capacity), restart_s, explain, out),
+            Room::Auction(room) => room.decide(now_s, (jobs, capacity), restart_s, explain, out),
+            Room::Gandiva(room) => room.decide(jobs, capacity, restart_s, explain, out),
+            Room::Muri(room) => room.decide(jobs, capacity, restart_s, explain, out),
         }
     }
 
@@ -170,6 +203,12 @@ impl Scheduler {
             Room::Auction(room) => room.next_change_s(now_s),
             Room::Shortest(_) | Room::AntMan(_) | Room::Themis(_) | Room::Gandiva(_) | Room::Muri(_) => f64::INFINITY,
         }
+    }
+
+    /// What the cluster has to give now.
+    #[must_use]
+    pub fn capacity(&self) -> &Capacity {
+        &self.capacity
     }
 
     /// The cluster.

@@ -18,7 +18,7 @@ use self::{
 };
 use super::{
     Settings,
-    hosts::{Cluster, Hosts},
+    hosts::{Capacity, Cluster, Hosts},
     job::{Decision, Job, JobIndex, Reason, Run},
 };
 use crate::muri::{GROUP_MAX, Order, Timing};
@@ -49,7 +49,7 @@ const SHARING_UNMATCHED: f64 = 1.3 / 1.015;
 
 #[derive(Clone, Debug)]
 pub(super) struct Muri {
-    cluster: Cluster,
+    capacity: Capacity,
     options: MuriOptions,
     /// Jobs by GPUs, the most GPUs first.
     buckets: Vec<Bucket>,
@@ -83,7 +83,7 @@ impl Muri {
             grouping.sharing_of_four = Some(SHARING_UNMATCHED);
         }
         Self {
-            cluster,
+            capacity: Capacity::new(cluster),
             options,
             buckets: Vec::new(),
             key: Vec::new(),
@@ -117,13 +117,14 @@ impl Muri {
         self.newcomer[job as usize] = 0;
     }
 
-    pub(super) fn decide(&mut self, jobs: &[Job], restart_s: impl Fn(&Job) -> f64, explain: bool, out: &mut Decision) {
+    pub(super) fn decide(&mut self, jobs: &[Job], capacity: &Capacity, restart_s: impl Fn(&Job) -> f64, explain: bool, out: &mut Decision) {
+        self.capacity.clone_from(capacity);
         self.sort(jobs);
         let (order, required) = self.choose();
         let mut groups = if self.options.matching {
-            self.grouping.by_matching(&order, &self.buckets, jobs, required, self.cluster.gpus())
+            self.grouping.by_matching(&order, &self.buckets, jobs, required, self.capacity.gpus())
         } else {
-            self.grouping.by_neighbours(&order, &self.buckets, required, self.cluster.gpus())
+            self.grouping.by_neighbours(&order, &self.buckets, required, self.capacity.gpus())
         };
         if self.options.autopack {
             self.split(&mut groups, jobs);
@@ -158,7 +159,7 @@ impl Muri {
 
     /// Reserves GPUs in order and chooses jobs for them. Returns the buckets in order of their first job, and the GPUs that the chosen want.
     fn choose(&mut self) -> (Vec<usize>, u64) {
-        let Self { buckets, key, arrived, newcomer, arrivals, hosts, options, .. } = self;
+        let Self { buckets, key, arrived, newcomer, arrivals, hosts, options, capacity, .. } = self;
         // Equal values: jobs that were here before, then larger ones; among those of one size, as they stand in the bucket.
         // A job that arrived now stands behind all that were here.
         let rank = |bucket: &Bucket| {
@@ -175,7 +176,7 @@ impl Muri {
             (Some(a), Some(b)) => before(a, b),
             _ => core::cmp::Ordering::Equal,
         });
-        hosts.clear();
+        hosts.clear(capacity);
         let mut open: Vec<usize> = order.clone();
         loop {
             let next = open.iter().copied().filter_map(|at| rank(&buckets[at]).map(|rank| (at, rank))).min_by(|a, b| before(&a.1, &b.1));
@@ -217,7 +218,7 @@ impl Muri {
     /// Keeps the groups that fit, in order of their best member.
     fn admit(&mut self, groups: &mut Vec<Candidate>) {
         groups.sort_by(|a, b| a.value.total_cmp(&b.value));
-        self.hosts.clear();
+        self.hosts.clear(&self.capacity);
         let hosts = &mut self.hosts;
         groups.retain(|candidate| hosts.take(candidate.gpus));
     }
@@ -227,7 +228,7 @@ impl Muri {
         let mut group_of: Vec<(JobIndex, u32)> =
             groups.iter().zip(0..).flat_map(|(candidate, at)| candidate.group.members().iter().map(move |job| (*job, at))).collect();
         group_of.sort_unstable();
-        self.hosts.clear();
+        self.hosts.clear(&self.capacity);
         let mut placed: Vec<Option<u32>> = alloc::vec![None; groups.len()];
         let mut next_group = 0;
         for (bucket, before) in self.buckets.iter().zip(0..) {

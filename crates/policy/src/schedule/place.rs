@@ -15,7 +15,7 @@ use alloc::{
 };
 
 use super::{
-    hosts::Cluster,
+    hosts::{Capacity, Cluster},
     job::{Decision, Job, JobIndex, Place},
 };
 
@@ -35,6 +35,7 @@ pub struct Unplaced {
 #[derive(Clone, Debug)]
 pub struct Placer {
     cluster: Cluster,
+    capacity: Capacity,
     /// Hosts by leaf.
     leaves: Vec<Vec<u32>>,
     /// Free GPUs by host.
@@ -51,7 +52,12 @@ impl Placer {
             let leaf = leaf_of.get(host as usize).copied().unwrap_or(0);
             leaves[leaf as usize].push(host);
         }
-        Self { cluster, leaves, free: vec![cluster.gpus_per_host; hosts] }
+        Self { cluster, capacity: Capacity::new(cluster), leaves, free: vec![cluster.gpus_per_host; hosts] }
+    }
+
+    /// From now on this is what hosts have to give.
+    pub fn follow(&mut self, capacity: &Capacity) {
+        self.capacity.clone_from(capacity);
     }
 
     /// Replaces the places of a decision by those of the groups that stay where they were, and names the groups that have none, the
@@ -76,7 +82,8 @@ impl Placer {
 
     /// From now on the groups of this decision, which was checked, have their GPUs, and nobody else has any.
     pub fn occupy(&mut self, decision: &Decision) {
-        self.free.fill(self.cluster.gpus_per_host);
+        self.free.clear();
+        self.free.extend_from_slice(self.capacity.by_host());
         for place in &decision.places {
             if let Some(free) = self.free.get_mut(place.host as usize) {
                 *free = free.saturating_sub(place.gpus);

@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 
 use super::{
-    hosts::{Cluster, Hosts},
+    hosts::{Capacity, Cluster, Hosts},
     job::{Decision, Job, JobIndex, Reason, Run},
     order::resort,
 };
@@ -43,7 +43,12 @@ impl Shortest {
         self.order.retain(|j| *j != job);
     }
 
-    pub(super) fn decide(&mut self, jobs: &[Job], restart_s: impl Fn(&Job) -> f64, explain: bool, out: &mut Decision) {
+    /// A job that waits again has more left than when it last ran.
+    pub(super) fn fall(&mut self, job: JobIndex) {
+        self.moved[job as usize] = true;
+    }
+
+    pub(super) fn decide(&mut self, jobs: &[Job], capacity: &Capacity, restart_s: impl Fn(&Job) -> f64, explain: bool, out: &mut Decision) {
         let Self { service, order, key, moved, scratch, hosts } = self;
         for &job in &*order {
             let j = &jobs[job as usize];
@@ -55,7 +60,7 @@ impl Shortest {
         }
         resort(order, scratch, key, |job| moved[job as usize]);
         order.iter().for_each(|job| moved[*job as usize] = false);
-        hosts.clear();
+        hosts.clear(capacity);
         for (&job, before) in order.iter().zip(0..) {
             if hosts.left == 0 {
                 break;

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 
 use self::fractions::{Claim, fractions};
 use super::{
-    hosts::{Cluster, Hosts},
+    hosts::{Capacity, Cluster, Hosts},
     job::{Decision, Job, JobIndex, Reason, Run},
 };
 
@@ -63,7 +63,14 @@ impl Themis {
         self.order.retain(|j| *j != job);
     }
 
-    pub(super) fn decide(&mut self, now_s: f64, jobs: &[Job], restart_s: impl Fn(&Job) -> f64, explain: bool, out: &mut Decision) {
+    pub(super) fn decide(
+        &mut self,
+        now_s: f64,
+        (jobs, capacity): (&[Job], &Capacity),
+        restart_s: impl Fn(&Job) -> f64,
+        explain: bool,
+        out: &mut Decision,
+    ) {
         let passed_s = now_s - self.last_s;
         self.last_s = now_s;
         self.value(now_s, jobs);
@@ -74,7 +81,7 @@ impl Themis {
             let late = |account: &Account, job: JobIndex| account.due_s - jobs[job as usize].ran_s;
             y.value.total_cmp(&x.value).then(late(y, *b).total_cmp(&late(x, *a))).then(y.fraction.total_cmp(&x.fraction))
         });
-        hosts.clear();
+        hosts.clear(capacity);
         let mut chosen: Vec<(u32, JobIndex)> = Vec::new();
         for (&job, before) in order.iter().zip(0..) {
             if hosts.left == 0 {
@@ -86,7 +93,7 @@ impl Themis {
         }
         order.sort_by_key(|job| core::cmp::Reverse(jobs[*job as usize].gpus));
         chosen.sort_by_key(|(_, job)| core::cmp::Reverse(jobs[*job as usize].gpus));
-        hosts.clear();
+        hosts.clear(capacity);
         for (before, job) in chosen {
             let j = &jobs[job as usize];
             if hosts.take(j.gpus) {

@@ -9,7 +9,7 @@
 use alloc::{vec, vec::Vec};
 
 use super::{
-    hosts::Cluster,
+    hosts::Capacity,
     job::{Decision, Job, JobIndex, Reason, Run},
 };
 
@@ -18,7 +18,6 @@ pub(super) const LIMITS: [u32; 2] = [3_250, 7_200];
 
 #[derive(Clone, Debug)]
 pub(super) struct Tiresias {
-    gpus: u32,
     queues: [Vec<JobIndex>; LIMITS.len() + 1],
     /// The queue of each job.
     queue_of: Vec<u8>,
@@ -30,9 +29,9 @@ pub(super) struct Tiresias {
 }
 
 impl Tiresias {
-    pub(super) fn new(cluster: Cluster) -> Self {
+    pub(super) fn new() -> Self {
         let queues = [Vec::new(), Vec::new(), Vec::new()];
-        Self { gpus: cluster.gpus(), queues, queue_of: Vec::new(), running: Vec::new(), arrival: Vec::new(), arrivals: 0 }
+        Self { queues, queue_of: Vec::new(), running: Vec::new(), arrival: Vec::new(), arrivals: 0 }
     }
 
     pub(super) fn arrive(&mut self, job: JobIndex) {
@@ -75,7 +74,7 @@ impl Tiresias {
         falls.fold(f64::INFINITY, f64::min).max(now_s.next_up())
     }
 
-    pub(super) fn decide(&mut self, jobs: &[Job], restart_s: impl Fn(&Job) -> f64, explain: bool, out: &mut Decision) {
+    pub(super) fn decide(&mut self, jobs: &[Job], capacity: &Capacity, restart_s: impl Fn(&Job) -> f64, explain: bool, out: &mut Decision) {
         for &job in &self.running {
             let queue = usize::from(self.queue_of[job as usize]);
             if LIMITS.get(queue).is_some_and(|limit| jobs[job as usize].service_s() >= f64::from(*limit)) {
@@ -84,7 +83,7 @@ impl Tiresias {
                 self.queue_of[job as usize] += 1;
             }
         }
-        let (mut left, mut before) = (self.gpus, 0);
+        let (mut left, mut before) = (capacity.gpus(), 0);
         let mut waiting = vec![];
         for queue in &mut self.queues {
             waiting.clear();

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::super::hosts::Cluster;
+use super::super::hosts::{Capacity, Cluster};
 
 /// GPUs of a host that a lease gives back.
 #[derive(Clone, Copy, Debug)]
@@ -15,9 +15,21 @@ pub(super) struct End {
 /// The free GPUs of those hosts on which a job of so many GPUs fits soonest, by host.
 ///
 /// It takes hosts as [`Hosts`](super::super::hosts::Hosts) gives them: whole ones, and one more for the rest.
-pub(super) fn kept(cluster: Cluster, gpus: u32, now_s: f64, mut ends: Vec<End>, free_of: impl Fn(u32) -> u32) -> Vec<(u32, u32)> {
+/// Nothing is kept for a job that the hosts which are there do not hold: nobody knows when the others are back.
+pub(super) fn kept(
+    cluster: Cluster,
+    capacity: &Capacity,
+    gpus: u32,
+    now_s: f64,
+    mut ends: Vec<End>,
+    free_of: impl Fn(u32) -> u32,
+) -> Vec<(u32, u32)> {
     let per_host = cluster.gpus_per_host.max(1);
     let (whole, rest) = if gpus > per_host { (gpus / per_host, gpus % per_host) } else { (0, gpus) };
+    if !(Cluster { hosts: capacity.hosts(), ..cluster }).holds(gpus) {
+        return Vec::new();
+    }
+    let there = || (0..cluster.hosts).filter(|host| capacity.of(*host) > 0);
     ends.sort_unstable_by(|a, b| a.host.cmp(&b.host).then(a.at_s.total_cmp(&b.at_s)));
     // When so many GPUs of a host are free: its leases give them back one after the other.
     let soonest_s = |host: u32, wants: u32| {
@@ -34,7 +46,7 @@ pub(super) fn kept(cluster: Cluster, gpus: u32, now_s: f64, mut ends: Vec<End>, 
     let by_time = |a: &(f64, u32), b: &(f64, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
     let mut hosts: Vec<(f64, u32)> = Vec::new();
     if whole > 0 {
-        hosts.extend((0..cluster.hosts).map(|host| (soonest_s(host, per_host), host)));
+        hosts.extend(there().map(|host| (soonest_s(host, per_host), host)));
         hosts.sort_unstable_by(by_time);
         hosts.truncate(whole as usize);
     }
@@ -42,7 +54,7 @@ pub(super) fn kept(cluster: Cluster, gpus: u32, now_s: f64, mut ends: Vec<End>, 
     if rest > 0 {
         let mut taken: Vec<u32> = hosts.iter().map(|(_, host)| *host).collect();
         taken.sort_unstable();
-        let others = (0..cluster.hosts).filter(|host| taken.binary_search(host).is_err());
+        let others = there().filter(|host| taken.binary_search(host).is_err());
         let soonest = others.map(|host| (soonest_s(host, rest), host)).min_by(by_time);
         kept.extend(soonest.map(|(_, host)| (host, free_of(host).min(rest))));
     }
@@ -60,7 +72,17 @@ mod tests {
     fn found(gpus: u32) -> Vec<(u32, u32)> {
         let end = |host, gpus, at_s| End { host, gpus, at_s };
         let ends = [end(2, 8, 150.0), end(1, 4, 200.0), end(0, 6, 100.0), end(1, 4, 50.0)];
-        kept(CLUSTER, gpus, 10.0, ends.to_vec(), |host| [2, 0, 0][host as usize])
+        kept(CLUSTER, &Capacity::new(CLUSTER), gpus, 10.0, ends.to_vec(), |host| [2, 0, 0][host as usize])
+    }
+
+    #[test]
+    fn no_host_that_is_out_is_waited_for() {
+        // Host 2 is full until 50 s, host 0 has 3 free; host 1 is out, and so has neither free GPUs nor leases.
+        let mut capacity = Capacity::new(CLUSTER);
+        capacity.lose(1);
+        let ends = [End { host: 2, gpus: 8, at_s: 50.0 }, End { host: 0, gpus: 5, at_s: 90.0 }];
+        let found = |gpus| kept(CLUSTER, &capacity, gpus, 10.0, ends.to_vec(), |host| [3, 0, 0][host as usize]);
+        assert_eq!((found(16), found(4), found(17)), (alloc::vec![(0, 3)], Vec::new(), Vec::new()));
     }
 
     #[test]
