@@ -21,7 +21,13 @@ pub use routing::Routing;
 pub use scratch::RouteScratch;
 pub use table::{HOPS_MAX, TABLE_CELLS_MAX, TABLE_WORK_MAX};
 
-use alloc::{collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    format,
+    string::String,
+    sync::Arc,
+    vec::Vec,
+};
 use core::fmt;
 
 use units::{LinkId, NodeId, Share};
@@ -121,6 +127,16 @@ impl<'f> Router<'f> {
         Ok(Self { fabric, ecmp, table: Arc::new(table), hash, pins: Arc::new(pin::index(fabric, pins)?) })
     }
 
+    /// The same routes without some links, which carry nothing: a flow goes over what is left of its equally short routes, and has none
+    /// ([`FabricError::NoRoute`]) where none is left. No longer way is taken, and a pin over such a link does not hold.
+    #[must_use]
+    pub fn without(&self, down: &BTreeSet<LinkId>) -> Self {
+        let stands = |(_, links): &(&(LinkId, LinkId), &Vec<LinkId>)| !links.iter().any(|link| down.contains(link));
+        let pins = self.pins.iter().filter(stands).map(|(ends, links)| (*ends, links.clone())).collect();
+        let (table, hash) = (Arc::new(self.table.without(down)), self.hash.clone());
+        Self { fabric: self.fabric, ecmp: self.ecmp, table, hash, pins: Arc::new(pins) }
+    }
+
     /// The fabric it routes on.
     #[must_use]
     pub fn fabric(&self) -> &'f Fabric {
@@ -194,12 +210,12 @@ impl<'f> Router<'f> {
     /// The NIC links of a flow.
     fn ends(&self, from: Endpoint, to: Endpoint) -> Result<Ends, FabricError> {
         let ends = || {
-            let sender = self.table.nic(from)?;
+            let out = self.table.nic(from)?.out?;
             // A cable straight to the other host is both the first link and the last.
-            if self.fabric.link(sender.out).to.node == to.host {
-                return Some(Ends { out: sender.out, into: sender.out });
+            if self.fabric.link(out).to.node == to.host {
+                return Some(Ends { out, into: out });
             }
-            Some(Ends { out: sender.out, into: self.table.nic(to)?.into? })
+            Some(Ends { out, into: self.table.nic(to)?.into? })
         };
         ends().ok_or_else(|| self.no_route(from, to))
     }

@@ -3,7 +3,11 @@
 //! The table is dense over (leaf, switch), and the sets of next hops are interned: towards most
 //! leaves a switch uses the same uplinks, so a fabric of 10,000 hosts needs about a megabyte.
 
-use alloc::{collections::BTreeMap, vec, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec,
+    vec::Vec,
+};
 
 use petgraph::csr::Csr;
 use units::{LinkId, NodeId};
@@ -33,13 +37,14 @@ pub(super) struct Hop {
 /// A NIC of a host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Nic {
-    pub(super) out: LinkId,
+    /// `None` while it carries nothing ([`Table::without`]).
+    pub(super) out: Option<LinkId>,
     /// `None` where only the outgoing direction is known.
     pub(super) into: Option<LinkId>,
 }
 
 /// Next hops and NICs of a fabric, by compact numbers.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Table {
     /// Node to switch number, [`NONE`] for hosts.
     switch_of: Vec<u32>,
@@ -108,6 +113,42 @@ impl Table {
                 self.next[row * count + at] = last[at];
             }
         }
+    }
+
+    /// The same without some links: next hops that lead on by what is left of the shortest routes, and nothing where none of them is left.
+    pub(super) fn without(&self, down: &BTreeSet<LinkId>) -> Self {
+        let mut left = self.clone();
+        for nic in &mut left.nics {
+            nic.out = nic.out.filter(|link| !down.contains(link));
+            nic.into = nic.into.filter(|link| !down.contains(link));
+        }
+        let count = self.switch_count();
+        (left.sets, left.pool) = (vec![(0, 0)], Vec::new());
+        let mut known: BTreeMap<Vec<LinkId>, u32> = BTreeMap::new();
+        let mut by_distance: Vec<u32> = (0..count as u32).collect();
+        for leaf in 0..(self.next.len() / count.max(1)) as u32 {
+            // Nearer switches come first, so it is known of each next hop whether it leads anywhere.
+            by_distance.sort_by_key(|at| self.distance(leaf, *at));
+            for &at in &by_distance {
+                let cell = self.cell(leaf, at);
+                if matches!(self.dist[cell], 0 | UNREACHABLE) {
+                    continue;
+                }
+                let leads = |hop: &&Hop| !down.contains(&hop.link) && left.dist[self.cell(leaf, hop.to)] != UNREACHABLE;
+                let set: Vec<Hop> = self.next_hops(leaf, at).iter().filter(leads).copied().collect();
+                if set.is_empty() {
+                    (left.next[cell], left.dist[cell]) = (0, UNREACHABLE);
+                    continue;
+                }
+                left.next[cell] = *known.entry(set.iter().map(|hop| hop.link).collect()).or_insert_with(|| {
+                    let start = left.pool.len() as u32;
+                    left.pool.extend(&set);
+                    left.sets.push((start, left.pool.len() as u32));
+                    left.sets.len() as u32 - 1
+                });
+            }
+        }
+        left
     }
 
     fn hops_from(&self, fabric: &Fabric, switch: NodeId) -> Vec<Hop> {
@@ -210,7 +251,7 @@ fn list_nics(fabric: &Fabric, into: &BTreeMap<(NodeId, &str), LinkId>) -> (Vec<u
         let id = NodeId(i as u32);
         if node.kind == NodeKind::Host {
             // A NIC is one port, so its incoming link is the one of the same port.
-            let nic = |&out: &LinkId| Nic { out, into: into.get(&(id, fabric.link(out).from.name.as_str())).copied() };
+            let nic = |&out: &LinkId| Nic { out: Some(out), into: into.get(&(id, fabric.link(out).from.name.as_str())).copied() };
             nics.extend(fabric.links_from(id).iter().map(nic));
         }
         // Switches have entries too, of no NICs, so that a node's id is its index.

@@ -272,6 +272,32 @@ proptest! {
         prop_assert_eq!((at_hosts(true), at_hosts(false)), (sent, sent));
     }
 
+    /// Links that are down carry nothing, and what is left are exactly the equally short paths that cross none of them.
+    #[test]
+    fn without_links_the_other_equally_short_paths_are_left(
+        f in random_fabric(), a in 0_usize..6, b in 0_usize..6, down in prop::collection::vec(any::<prop::sample::Index>(), 0..5), seed in 0_u64..3,
+    ) {
+        let hosts: Vec<_> = f.hosts().collect();
+        let (a, b) = (hosts[a % hosts.len()], hosts[b % hosts.len()]);
+        prop_assume!(a != b);
+        let down: BTreeSet<LinkId> = down.iter().map(|at| LinkId(at.index(f.links().len()) as u32)).collect();
+        let paths = Router::new(&f, Ecmp::Spread, &[]).unwrap().paths(at(a), at(b), PATHS_MAX).map(|routes| routes.paths).unwrap_or_default();
+        let left: Vec<&Path> = paths.iter().filter(|path| !path.links.iter().any(|link| down.contains(link))).collect();
+        let ecmp = if seed == 0 { Ecmp::Spread } else { Ecmp::Hashed { seed } };
+        let router = Router::new(&f, ecmp, &[]).unwrap().without(&down);
+        let Ok(loads) = router.loads(&[whole(a, b)]) else {
+            prop_assert!(left.is_empty());
+            return Ok(());
+        };
+        let used: BTreeSet<LinkId> = loads.iter().map(|(link, _)| *link).collect();
+        let expect: BTreeSet<LinkId> = left.iter().flat_map(|path| path.links.iter().copied()).collect();
+        if seed == 0 {
+            prop_assert_eq!(used, expect);
+        } else {
+            prop_assert!(left.iter().any(|path| path.links.iter().copied().collect::<BTreeSet<_>>() == used));
+        }
+    }
+
     #[test]
     fn listed_paths_agree_with_the_loads(f in random_fabric(), a in 0_usize..6, b in 0_usize..6) {
         let hosts: Vec<_> = f.hosts().collect();
