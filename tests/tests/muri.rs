@@ -73,7 +73,7 @@ fn the_peers_runs_are_reproduced() {
     for theirs in results["runs"].as_array().expect("runs").iter().filter(|run| run["complete"] == true) {
         let Some(rule) = rule(theirs) else { continue };
         let name = theirs["trace"].as_str().expect("trace");
-        let setup = Setup { cluster: Cluster { hosts: 8, gpus_per_host: 8 }, rule, timing: Timing::Artifact, network: None };
+        let setup = Setup { cluster: Cluster { hosts: 8, gpus_per_host: 8 }, rule, timing: Timing::Artifact, network: None, faults: None };
         let ours = run(&trace(&data, name), &setup).expect("a run");
         for (what, ours) in [("avg_jct_s", ours.mean_s()), ("p99_jct_s", ours.p99_s()), ("makespan_s", ours.makespan_s)] {
             let theirs = theirs[what].as_f64().expect("a number");

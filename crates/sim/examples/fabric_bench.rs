@@ -85,7 +85,8 @@ fn main() -> Result<(), Failure> {
         seed,
     });
     let begun = Instant::now();
-    let outcome = run(&trace, &Setup { cluster, rule: rule_of(&word("--policy", "themis"))?, timing: Timing::Paper, network })?;
+    let outcome =
+        run(&trace, &Setup { cluster, rule: rule_of(&word("--policy", "themis"))?, timing: Timing::Paper, network, faults: None })?;
     println!("{ranker}, {control}: {:.1} s, of a core {}, {}", begun.elapsed().as_secs_f64(), cores(), memory());
     println!("mean JCT {:.0} s, p99 {:.0} s, {} decisions", outcome.mean_s(), outcome.p99_s(), outcome.decisions);
     if let Some(network) = outcome.network {

@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     ];
     for (name, rule) in rules.into_iter().filter(|rule| arguments.get(2).is_none_or(|asked| asked == rule.0)) {
         let begun = Instant::now();
-        let outcome = run(&trace, &Setup { cluster: Cluster { hosts: 8, gpus_per_host: 8 }, rule, timing, network: None })?;
+        let outcome = run(&trace, &Setup { cluster: Cluster { hosts: 8, gpus_per_host: 8 }, rule, timing, network: None, faults: None })?;
         println!(
             "{name:28} {:>12.0} {:>12.0} {:>12.0} {:>10} {:>8.3}",
             outcome.mean_s(),

@@ -159,6 +159,83 @@ fn on_a_fabric_the_report_has_iterations_and_links() {
     assert!(std::fs::read_to_string(&events).is_ok_and(|text| text.contains(r#"{"number":0,"name":"h1","gpus":1}"#)));
 }
 
+/// One job of 1,000 s on 8 GPUs, on two hosts, with a checkpoint every 300 s.
+const FAULTY: [&str; 12] =
+    ["sim", "run", "--trace", "-", "--format", "antiphase", "--nodes", "2", "--policy", "srtf", "--checkpoint-s", "300"];
+const ONE: &[u8] = b"job_id,submit_s,gpus,iterations,iteration_ms\na,0,8,1000,1000\n";
+
+#[test]
+fn a_job_loses_its_host_and_the_events_say_so() {
+    let scratch = crate::scratch::Scratch::new("sim-faults");
+    let faults = scratch.file("faults.csv", "at_s,kind,name,until_s,factor\n700,host,0,900,\n1000,straggler,0,1050,2\n");
+    let (events, report) = (scratch.path("events.jsonl"), scratch.path("report.html"));
+    let arguments = [&FAULTY[..], &["--faults", &faults, "--events", &events, "--report", &report, "-o", "json"]].concat();
+    let run = antiphase_reading(&arguments, ONE);
+    run.expect(0);
+    let answer = run.json();
+    // After 690 s it had saved 600 iterations; 10 s of restart on the other host, and 400 more.
+    assert_eq!((&answer["avg_jct_s"], &answer["failures"], &answer["faults"]), (&1_110.0.into(), &1.into(), &2.into()));
+    assert_eq!((&answer["lost_gpu_s"], &answer["still_gpu_s"]), (&720.0.into(), &0.0.into()));
+    let expected = [
+        r#"{"at_s":0.0,"job":"a","event":"arrive"}"#,
+        r#"{"at_s":0.0,"job":"a","event":"start","hosts":[{"number":0,"gpus":8}]}"#,
+        r#"{"at_s":700.0,"event":"fault","kind":"host","name":"0"}"#,
+        r#"{"at_s":700.0,"job":"a","event":"fail"}"#,
+        r#"{"at_s":700.0,"job":"a","event":"start","hosts":[{"number":1,"gpus":8}]}"#,
+        r#"{"at_s":900.0,"event":"repair","kind":"host","name":"0"}"#,
+        r#"{"at_s":1000.0,"event":"fault","kind":"straggler","name":"0","factor":2.0}"#,
+        r#"{"at_s":1050.0,"event":"repair","kind":"straggler","name":"0","factor":2.0}"#,
+        r#"{"at_s":1110.0,"job":"a","event":"end"}"#,
+    ];
+    assert_eq!(std::fs::read_to_string(&events).expect("events").lines().collect::<Vec<_>>(), expected);
+    assert!(std::fs::read_to_string(&report).is_ok_and(|page| page.contains("GPUs by job")));
+}
+
+#[test]
+fn hosts_that_go_down_by_chance_follow_from_the_seed() {
+    let run = |seed: &str| {
+        let by_chance = ["--host-mtbf-h", "0.5", "--host-mttr-h", "0.1", "--seed", seed, "-o", "json"];
+        let mut answer = antiphase_reading(&[&FAULTY[..], &by_chance].concat(), ONE).json();
+        answer.as_object_mut().and_then(|answer| answer.remove("cpu_s"));
+        answer
+    };
+    let runs: Vec<Value> = ["1", "2", "3", "4"].map(run).to_vec();
+    assert_eq!(runs[0], run("1"));
+    assert!(runs.iter().any(|run| run != &runs[0]) && runs.iter().any(|run| run["failures"] != 0), "{runs:?}");
+}
+
+#[test]
+fn faults_that_cannot_be_played_are_refused() {
+    let good = "at_s,kind,name,until_s,factor\n700,host,0,900,\n";
+    let row = |row: &str| format!("{good}{row}\n");
+    let cases = [
+        ("a column is missing", good.replace("until_s", "until")),
+        ("before the beginning", row("-1,host,0,5,")),
+        ("it ends before it begins", row("5,host,0,5,")),
+        ("no such kind", row("1,disk,0,5,")),
+        ("no such host", row("1,host,8,5,")),
+        ("a link without a fabric", row("1,link,leaf1->spine1,5,")),
+        ("an agent without a fabric", row("1,agent,0,5,")),
+        ("a factor of a host", row("1,host,0,5,2")),
+        ("a straggler that is faster", row("1,straggler,0,5,0.5")),
+        ("a field is missing", row("1,host,0,5")),
+    ];
+    refusals("faults", &["sim", "run", "--trace", "trace.csv", "--policy", "srtf", "--faults", "DOCUMENT"], cases);
+    let with = |more: &[&str]| refused(&[&["sim", "run", "--trace", "trace.csv", "--policy", "srtf"], more].concat(), good.as_bytes());
+    let counted = with(&["--timing", "artifact", "--faults", "-"]);
+    assert_eq!(counted, "--faults: with --timing artifact GPUs are only counted, and no job stands on a host");
+    assert_eq!(with(&["--checkpoint-s", "60"]), "--checkpoint-s: nothing fails without --faults, --host-mtbf-h or --link-mtbf-h");
+    assert_eq!(with(&["--seed", "2", "--faults", "-"]), "--seed: without --fabric or --host-mtbf-h nothing is drawn");
+    for wrong in [
+        ["--host-mtbf-h", "0"].as_slice(),
+        &["--host-mtbf-h", "5"],
+        &["--link-mtbf-h", "5", "--link-mttr-h", "1"],
+        &["--checkpoint-s", "nan"],
+    ] {
+        antiphase(&[&["sim", "run", "--trace", "trace.csv", "--policy", "srtf"], wrong].concat()).expect(2);
+    }
+}
+
 #[test]
 fn a_sweep_plays_every_combination_in_order() {
     let scratch = crate::scratch::Scratch::new("sim-sweep");
@@ -193,7 +270,7 @@ fn a_sweep_plays_every_combination_in_order() {
 #[test]
 fn a_sweep_in_which_nothing_is_drawn_has_one_seed() {
     let line = refused(&["sim", "sweep", "--trace", "trace.csv", "--policies", "srtf", "--seeds", "3"], b"");
-    assert_eq!(line, "--seeds: without --fabric nothing is drawn");
+    assert_eq!(line, "--seeds: without --fabric or --host-mtbf-h nothing is drawn");
     let sweep = antiphase(&["sim", "sweep", "--trace", "trace.csv", "--nodes", "1", "--policies", "srtf,srsf", "-o", "json"]).json();
     assert_eq!((&sweep["schema"], sweep["rows"].as_array().map(Vec::len)), (&"antiphase.sim-sweep/v1".into(), Some(2)));
     assert!((sweep["rows"][0]["avg_jct_s"]["mean"].as_f64().expect("a number") - mean(&["srtf"])).abs() < 1e-9);

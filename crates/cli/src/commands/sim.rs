@@ -1,5 +1,7 @@
 //! `antiphase sim`: traces of jobs under scheduling policies, in virtual time.
 
+mod choices;
+mod faults;
 mod recording;
 mod report;
 mod sweep;
@@ -9,21 +11,24 @@ use std::{
     process::ExitCode,
 };
 
-use ::sim::trace::{
-    self, LingjunWorkers, NetworkControl, NetworkOutcome, NetworkSetup, Outcome, Ranker, Setup, Trace, TraceError, Watcher,
-};
-use clap::{Args, Subcommand, ValueEnum};
+use ::sim::trace::{self, LingjunWorkers, NetworkOutcome, NetworkSetup, Outcome, Setup, Trace, TraceError, Watcher};
+use clap::{Args, Subcommand};
 use fabric::{
     Fabric,
     route::{Ecmp, Router},
 };
 use policy::{
-    muri::{GROUP_MAX, Order, Timing},
+    muri::{GROUP_MAX, Order},
     schedule::{Cluster, MuriOptions, Rule},
 };
 use serde::Serialize;
 
-use self::{recording::Recording, sweep::SweepArgs};
+use self::{
+    choices::{ControlArg, Format, PolicyArg, RankerArg, TimingArg, name_of},
+    faults::{FaultAnswer, FaultArgs, Faults},
+    recording::Recording,
+    sweep::SweepArgs,
+};
 use crate::{
     cluster::read_fabric,
     commands::cpu_s,
@@ -66,6 +71,11 @@ EXAMPLES
   Every combination with ten seeds each, on all cores:
     antiphase sim sweep --trace trace.csv --gpus-per-node 1 --fabric fabric.yaml --policies themis,srsf --rankers none,antiphase \
       --controls free,turns --seeds 10 --lines runs.jsonl
+  With hosts that go down once a month, and with faults that a file tells:
+    antiphase sim run --trace trace.csv --policy themis --host-mtbf-h 720 --host-mttr-h 4 --checkpoint-s 900
+    antiphase sim run --trace trace.csv --gpus-per-node 1 --policy themis --fabric fabric.yaml --control turns --faults faults.csv
+  Columns of such faults, in any order: at_s, kind (host, link, agent, straggler), name (of a host, or of a link as leaf1->spine2), until_s,
+  and of stragglers factor. Without a fabric hosts have numbers, from 0 on.
   Columns of such a trace, in any order: job_id, submit_s, gpus, iterations, and iteration_ms with up_ms and load_ms, or model;
   restart_s and priority (guaranteed or opportunistic) may be left out.
   Columns of a trace of Muri, in any order: job_id, num_gpu, submit_time (ms), iterations, model_name, duration (ms),
@@ -98,6 +108,8 @@ struct TraceArgs {
     /// Among equal next hops: spread, or hashed:SEED
     #[arg(long, value_name = "RULE", requires = "fabric")]
     ecmp: Option<Ecmp>,
+    #[command(flatten)]
+    faults: FaultArgs,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
@@ -115,37 +127,9 @@ struct NetworkArgs {
     /// Move jobs that run where the planner predicts that to be worth their restarts; with --ranker antiphase
     #[arg(long, requires = "fabric")]
     moves: bool,
-    /// Seed of jitter, of when jobs begin, and of which of equal places are tried
-    #[arg(long, value_name = "NUMBER", requires = "fabric")]
+    /// Seed of jitter, of when jobs begin, of which of equal places are tried, and of faults by chance
+    #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-}
-
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum RankerArg {
-    /// Nobody: as close to each other as they go
-    #[default]
-    None,
-    /// Nobody, and anywhere
-    Random,
-    /// The highest mean score by the CASSINI paper's rules
-    Cassini,
-    /// The shortest iterations that the planner predicts
-    Antiphase,
-}
-
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum ControlArg {
-    /// Nothing has to: every job has the network to itself
-    Ideal,
-    /// Nothing
-    #[default]
-    Free,
-    /// The CASSINI paper's time-shifts, corrected where a job has drifted
-    Paper,
-    /// Slots
-    Slots,
-    /// Turns
-    Turns,
 }
 
 #[derive(Debug, Args)]
@@ -189,119 +173,6 @@ pub(crate) struct CompareArgs {
     policies: Vec<PolicyArg>,
 }
 
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum Format {
-    /// Jobs of our own, with times or with models of the zoo (CSV)
-    Antiphase,
-    /// Traces of Muri (CSV)
-    #[default]
-    Muri,
-    /// Philly: cluster_job_log (JSON)
-    Philly,
-    /// Helios: cluster_log.csv
-    Helios,
-    /// Alibaba, GPU cluster of 2023: openb_pod_list_*.csv
-    #[value(name = "alibaba-gpu-2023")]
-    AlibabaGpu2023,
-    /// Lingjun: job.csv, with --workers worker.csv
-    Lingjun,
-    /// Sia: workloads, as tuned jobs (CSV)
-    Sia,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum PolicyArg {
-    /// Shortest remaining time first
-    Srtf,
-    /// Shortest remaining service (time times GPUs) first
-    Srsf,
-    /// Least attained service first, in steps
-    Tiresias,
-    /// Guaranteed jobs first, the others on what these leave
-    #[value(name = "antman")]
-    AntMan,
-    /// Who would be latest beside a fair share first
-    Themis,
-    /// Turns on crowded hosts, packed and moved where that pays
-    Gandiva,
-    /// Groups that share GPUs, shortest remaining service first
-    MuriS,
-    /// Groups that share GPUs, least attained service first
-    MuriL,
-}
-
-impl PolicyArg {
-    /// The rule; `options` are those of Muri.
-    fn rule(self, options: MuriOptions) -> Rule {
-        match self {
-            Self::Srtf => Rule::Srtf,
-            Self::Srsf => Rule::Srsf,
-            Self::Tiresias => Rule::Tiresias,
-            Self::AntMan => Rule::AntMan,
-            Self::Themis => Rule::Themis,
-            Self::Gandiva => Rule::Gandiva,
-            Self::MuriS => Rule::Muri(MuriOptions { durations_known: true, ..options }),
-            Self::MuriL => Rule::Muri(MuriOptions { durations_known: false, ..options }),
-        }
-    }
-
-    fn name(self) -> String {
-        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum TimingArg {
-    /// Equations as printed; a restart is paid when something changes
-    #[default]
-    Paper,
-    /// As the simulator of Muri's authors computes it
-    Artifact,
-}
-
-impl TimingArg {
-    fn name(self) -> String {
-        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
-    }
-}
-
-impl From<TimingArg> for Timing {
-    fn from(timing: TimingArg) -> Self {
-        match timing {
-            TimingArg::Paper => Self::Paper,
-            TimingArg::Artifact => Self::Artifact,
-        }
-    }
-}
-
-impl From<RankerArg> for Ranker {
-    fn from(ranker: RankerArg) -> Self {
-        match ranker {
-            RankerArg::None => Self::None,
-            RankerArg::Random => Self::Random,
-            RankerArg::Cassini => Self::Cassini,
-            RankerArg::Antiphase => Self::Antiphase,
-        }
-    }
-}
-
-impl From<ControlArg> for NetworkControl {
-    fn from(control: ControlArg) -> Self {
-        match control {
-            ControlArg::Ideal => Self::Ideal,
-            ControlArg::Free => Self::Free,
-            ControlArg::Paper => Self::Paper,
-            ControlArg::Slots => Self::Slots,
-            ControlArg::Turns => Self::Turns,
-        }
-    }
-}
-
-/// The name of a choice, as it is given.
-fn name_of(choice: &impl ValueEnum) -> String {
-    choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
-}
-
 /// The answer of `sim run`.
 #[derive(Debug, Serialize)]
 struct Answer {
@@ -317,6 +188,8 @@ struct Answer {
     preemptions: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     cpu_s: Option<f64>,
+    #[serde(flatten)]
+    faults: Option<FaultAnswer>,
     #[serde(flatten)]
     network: Option<NetworkAnswer>,
 }
@@ -389,6 +262,14 @@ impl Choice {
         Self { policy, rule, ranker, control, moves, seed: seed.unwrap_or(1) }
     }
 
+    /// A seed of nothing is refused.
+    fn check_seed(args: &NetworkArgs, world: &World) -> Result<(), CliError> {
+        match args.seed {
+            Some(_) if !world.is_drawn() => Err(CliError::Usage("--seed: without --fabric or --host-mtbf-h nothing is drawn".to_owned())),
+            _ => Ok(()),
+        }
+    }
+
     /// A choice among places that nobody makes is refused.
     fn check(&self) -> Result<(), CliError> {
         let predicts = matches!(self.ranker, RankerArg::Antiphase) && !matches!(self.control, ControlArg::Ideal | ControlArg::Paper);
@@ -414,6 +295,7 @@ pub(crate) fn run(command: &SimCommand) -> Result<ExitCode, CliError> {
         SimCommand::Compare(args) => {
             let trace = read(&args.trace)?;
             let world = World::read(&args.trace)?;
+            Choice::check_seed(&args.network, &world)?;
             let play = |policy: &PolicyArg| {
                 let choice = Choice::new(*policy, policy.rule(MuriOptions::default()), &args.network);
                 play(&args.trace, (&trace, &world), &choice, None).map(|played| played.0)
@@ -431,6 +313,7 @@ fn run_one(args: &RunArgs) -> Result<(), CliError> {
     let choice = Choice::new(args.policy, rule(args)?, &args.network);
     let trace = read(&args.trace)?;
     let world = World::read(&args.trace)?;
+    Choice::check_seed(&args.network, &world)?;
     let mut recording = Recording::new(trace.jobs.len(), args.events.is_some() || args.report.is_some());
     let (answer, outcome) = play(&args.trace, (&trace, &world), &choice, Some(&mut |event| recording.take(&event)))?;
     let events = recording.finish()?;
@@ -466,16 +349,18 @@ fn read(args: &TraceArgs) -> Result<Trace, CliError> {
     trace::read(format, &read_document(&args.trace)?).map_err(refuse)
 }
 
-/// The cluster, and its fabric where it has one.
+/// The cluster, its fabric where it has one, and what goes wrong.
 struct World {
     cluster: Cluster,
     fabric: Option<Fabric>,
+    faults: Option<Faults>,
 }
 
 impl World {
     fn read(args: &TraceArgs) -> Result<Self, CliError> {
         let Some(file) = &args.fabric else {
-            return Ok(Self { cluster: Cluster { hosts: args.nodes.unwrap_or(HOSTS), gpus_per_host: args.gpus_per_node }, fabric: None });
+            let cluster = Cluster { hosts: args.nodes.unwrap_or(HOSTS), gpus_per_host: args.gpus_per_node };
+            return Ok(Self { cluster, fabric: None, faults: args.faults.read(args.timing, cluster, None)? });
         };
         let fabric = read_fabric(file)?;
         let has = u32::try_from(fabric.hosts().count()).unwrap_or(u32::MAX);
@@ -483,7 +368,14 @@ impl World {
         if hosts > has || has == 0 {
             return Err(CliError::input(file, format!("{has} hosts; --nodes {hosts}")));
         }
-        Ok(Self { cluster: Cluster { hosts, gpus_per_host: args.gpus_per_node }, fabric: Some(fabric) })
+        let cluster = Cluster { hosts, gpus_per_host: args.gpus_per_node };
+        let faults = args.faults.read(args.timing, cluster, Some(&fabric))?;
+        Ok(Self { cluster, fabric: Some(fabric), faults })
+    }
+
+    /// Whether another seed may give another run.
+    fn is_drawn(&self) -> bool {
+        self.fabric.is_some() || self.faults.as_ref().is_some_and(Faults::are_drawn)
     }
 }
 
@@ -496,7 +388,9 @@ fn play(
     let refuse = |e: TraceError| match e {
         // The policies are ours, so what they decide is not the user's to mend.
         TraceError::Network { .. } => CliError::input(args.fabric.as_deref().unwrap_or(&args.trace), e),
-        TraceError::Infeasible { .. } | TraceError::Stuck { .. } => CliError::Failure(format!("{}: {e}", args.trace.display())),
+        TraceError::Infeasible { .. } | TraceError::Stuck { .. } | TraceError::Faulty { .. } => {
+            CliError::Failure(format!("{}: {e}", args.trace.display()))
+        }
         _ => CliError::input(&args.trace, e),
     };
     choice.check()?;
@@ -505,7 +399,13 @@ fn play(
     let Choice { policy, rule, ranker, control, moves, seed } = *choice;
     let network = router.as_ref().map(|router| NetworkSetup { router, ranker: ranker.into(), control: control.into(), moves, seed });
     let begun_s = cpu_s();
-    let setup = Setup { cluster: world.cluster, rule, timing: args.timing.into(), network };
+    let setup = Setup {
+        cluster: world.cluster,
+        rule,
+        timing: args.timing.into(),
+        network,
+        faults: world.faults.as_ref().map(|faults| faults.setup(seed)),
+    };
     let outcome = match watcher {
         Some(watcher) => trace::run_watched(trace, &setup, watcher),
         None => trace::run(trace, &setup),
@@ -523,6 +423,7 @@ fn play(
         decisions: outcome.decisions,
         preemptions: outcome.preemptions,
         cpu_s: Some(cpu_s() - begun_s),
+        faults: outcome.faults.map(FaultAnswer::from),
         network: outcome.network.as_ref().map(|outcome| NetworkAnswer::of(choice, outcome)),
     };
     Ok((answer, outcome))

@@ -129,6 +129,27 @@ pub enum TraceError {
         /// The limit.
         limit: u64,
     },
+    /// More faults than are read.
+    #[error("line {line}: more than {limit} faults")]
+    TooManyFaults {
+        /// Where.
+        line: u64,
+        /// The limit.
+        limit: usize,
+    },
+    /// Faults in a world in which nobody stands anywhere.
+    #[error("faults: in artifact timing nobody says on which hosts jobs stand")]
+    Nowhere,
+    /// So many faults that the jobs are never done.
+    #[error("at {now_s} s {faults} faults have been played and {waiting} jobs are not done")]
+    Faulty {
+        /// When.
+        now_s: f64,
+        /// How many faults.
+        faults: u64,
+        /// Jobs that are there.
+        waiting: usize,
+    },
     /// No jobs.
     #[error("no jobs")]
     Empty,

@@ -5,6 +5,7 @@
 
 mod cassini;
 mod error;
+mod fault;
 mod jobs;
 mod network;
 mod outcome;
@@ -14,9 +15,10 @@ mod world;
 
 pub use cassini::{CASSINI_GPUS, CassiniTrace, cassini_trace};
 pub use error::TraceError;
+pub use fault::{Failing, FaultOutcome, FaultRate, FaultSetup, TraceFault};
 pub use jobs::{Trace, TraceJob, Traffic};
 pub use network::{CANDIDATES, NetworkControl, NetworkOutcome, NetworkSetup, Ranker};
 pub use outcome::Outcome;
-pub use read::{Format, LingjunWorkers, read, read_lingjun, read_muri};
-pub use watch::{Change, TraceEvent, Watcher};
+pub use read::{Format, LingjunWorkers, read, read_faults, read_lingjun, read_muri};
+pub use watch::{Change, Told, TraceEvent, Watcher};
 pub use world::{Setup, run, run_watched};

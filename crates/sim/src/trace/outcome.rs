@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::NetworkOutcome;
+use super::{FaultOutcome, NetworkOutcome};
 
 /// Share of jobs whose completion time is at most the p99.
 const P99: f64 = 0.99;
@@ -23,6 +23,8 @@ pub struct Outcome {
     pub preemptions: u64,
     /// How the network fared, where the cluster has a fabric.
     pub network: Option<NetworkOutcome>,
+    /// What went wrong, where anything could.
+    pub faults: Option<FaultOutcome>,
 }
 
 impl Outcome {

@@ -4,6 +4,24 @@ use alloc::{collections::BTreeMap, vec::Vec};
 
 use policy::schedule::{Decision, JobIndex};
 
+use super::Failing;
+
+/// What is told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Told<'a> {
+    /// Something happened to a job.
+    Job(TraceEvent<'a>),
+    /// Something went wrong, or is right again.
+    Fault {
+        /// When, on the trace's clock.
+        at_s: f64,
+        /// What.
+        what: Failing,
+        /// Whether it begins.
+        begins: bool,
+    },
+}
+
 /// Something that happened to a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TraceEvent<'a> {
@@ -28,23 +46,25 @@ pub enum Change {
     Moves,
     /// It was stopped for others.
     Stops,
+    /// It lost its host, and what it computed since its last checkpoint.
+    Fails,
     /// Its iterations are done.
     Ends,
 }
 
 /// Who is told of events.
-pub type Watcher<'w> = &'w mut dyn FnMut(TraceEvent<'_>);
+pub type Watcher<'w> = &'w mut dyn FnMut(Told<'_>);
 
 /// The places of each group.
 type Places = BTreeMap<u32, Vec<(u32, u32)>>;
 
 /// Tells what a decision changed: who was stopped, then who starts or moves, each in the order of the decisions.
-pub(super) fn tell(watcher: &mut dyn FnMut(TraceEvent<'_>), at_s: f64, before: &Decision, decision: &Decision) {
+pub(super) fn tell(watcher: &mut dyn FnMut(Told<'_>), at_s: f64, before: &Decision, decision: &Decision) {
     let (old, new) = (places(before), places(decision));
     let was: BTreeMap<JobIndex, u32> = before.runs.iter().map(|run| (run.job, run.group)).collect();
     let is: BTreeMap<JobIndex, u32> = decision.runs.iter().map(|run| (run.job, run.group)).collect();
     for run in before.runs.iter().filter(|run| !is.contains_key(&run.job)) {
-        watcher(TraceEvent { at_s, job: run.job, change: Change::Stops, places: &[] });
+        watcher(Told::Job(TraceEvent { at_s, job: run.job, change: Change::Stops, places: &[] }));
     }
     for run in &decision.runs {
         let places = of(&new, run.group);
@@ -53,7 +73,7 @@ pub(super) fn tell(watcher: &mut dyn FnMut(TraceEvent<'_>), at_s: f64, before: &
             Some(group) if of(&old, *group) != places => Change::Moves,
             Some(_) => continue,
         };
-        watcher(TraceEvent { at_s, job: run.job, change, places });
+        watcher(Told::Job(TraceEvent { at_s, job: run.job, change, places }));
     }
 }
 

@@ -8,18 +8,23 @@
 //! nothing changes for it, though the next end is predicted without it; and ends that differ by a billionth happen at once.
 //! Otherwise only a job that starts, moves or gets other company pays, and pays once; and jobs that the decision leaves alone stay where
 //! they are ([`Placer`]), as they do on a fabric in either mode, unless the network moves them (`network/moves.rs`). A policy that shares GPUs among its groups places them itself.
+//!
+//! Faults are events too (`fault/mod.rs` has their rules); artifact mode has none.
+
+mod outages;
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
 use policy::{
     muri::Timing,
-    schedule::{Cluster, Decision, Fairness, Job, JobIndex, Placer, Rule, Scheduler, Settings},
+    schedule::{Cluster, Decision, Fairness, Job, JobIndex, Placer, Rule, Run, Scheduler, Settings},
 };
 
+use self::outages::Outages;
 use super::{
-    NetworkSetup, Outcome, Trace, TraceError,
+    FaultSetup, NetworkSetup, Outcome, Trace, TraceError,
     network::{Network, refused},
-    watch::{Change, TraceEvent, Watcher, tell},
+    watch::{Change, Told, TraceEvent, Watcher, tell},
 };
 
 /// Times that differ by this share are one event in artifact mode (the default of `math.isclose`).
@@ -42,6 +47,8 @@ pub struct Setup<'a> {
     pub timing: Timing,
     /// Its fabric; `None`: the network is in nobody's way.
     pub network: Option<NetworkSetup<'a>>,
+    /// What goes wrong; `None`: nothing.
+    pub faults: Option<FaultSetup<'a>>,
 }
 
 /// Plays a trace to its end.
@@ -72,6 +79,7 @@ fn play(trace: &Trace, setup: &Setup<'_>, watcher: Option<Watcher<'_>>) -> Resul
         makespan_s,
         decisions: world.decisions,
         preemptions: world.preemptions,
+        faults: world.outages.as_ref().map(Outages::outcome),
         network: world.network.map(|network| network.outcome(makespan_s)),
     })
 }
@@ -89,6 +97,9 @@ struct World<'a, 'w> {
     /// Places groups; `None` where the policy's own places count.
     placer: Option<Placer>,
     network: Option<Network<'a>>,
+    outages: Option<Outages>,
+    /// Something turned since the last decision, so that what it says has to be carried out.
+    shaken: bool,
     scheduler: Scheduler,
     jobs: Vec<Job>,
     arrivals: Vec<Arrival>,
@@ -133,6 +144,8 @@ impl<'a, 'w> World<'a, 'w> {
         let n = jobs.len();
         let network = setup.network.map(|network| Network::new(trace, setup.cluster, setup.rule, network)).transpose();
         let network = network.map_err(refused(0.0))?;
+        let iterations = || jobs.iter().map(|job| job.left);
+        let outages = setup.faults.map(|faults| Outages::new(&faults, setup, iterations())).transpose()?;
         let placed = network.is_some() || setup.timing == Timing::Paper;
         let leaves = network.as_ref().map(Network::leaves).unwrap_or_default();
         Ok(Self {
@@ -141,6 +154,8 @@ impl<'a, 'w> World<'a, 'w> {
             watcher,
             placer: placed.then(|| Placer::new(setup.cluster, &leaves)),
             network,
+            outages,
+            shaken: false,
             scheduler: Scheduler::new(setup.rule, setup.cluster, settings),
             arrivals: arrivals(&jobs),
             jobs,
@@ -166,7 +181,8 @@ impl<'a, 'w> World<'a, 'w> {
     /// Plays the next event; false when there is none.
     fn step(&mut self) -> Result<bool, TraceError> {
         let arrival_s = self.arrivals.get(self.next_arrival).map_or(f64::INFINITY, |arrival| arrival.at_s);
-        if arrival_s.is_infinite() && self.end_s.is_infinite() {
+        let waits = self.outages.as_ref().is_some_and(Outages::is_something_down);
+        if arrival_s.is_infinite() && (self.in_system == 0 || self.end_s.is_infinite() && !waits) {
             return if self.in_system == 0 { Ok(false) } else { Err(self.stuck()) };
         }
         let (mut arrives, mut ends) =
@@ -174,6 +190,10 @@ impl<'a, 'w> World<'a, 'w> {
         let mut at_s = if arrives { arrival_s } else { self.end_s };
         if self.change_s < at_s {
             (at_s, arrives, ends) = (self.change_s, false, false);
+        }
+        let fault_s = self.outages.as_ref().map_or(f64::INFINITY, Outages::next_s);
+        if fault_s < at_s {
+            (at_s, arrives, ends) = (fault_s, false, false);
         }
         self.credit(at_s);
         self.fairness.pass(at_s);
@@ -185,13 +205,15 @@ impl<'a, 'w> World<'a, 'w> {
                 self.scheduler.arrive(job);
                 self.fairness.arrive(job, &self.jobs[job as usize]);
                 if let Some(watcher) = &mut self.watcher {
-                    watcher(TraceEvent { at_s, job, change: Change::Arrives, places: &[] });
+                    watcher(Told::Job(TraceEvent { at_s, job, change: Change::Arrives, places: &[] }));
                 }
                 self.in_system += 1;
             }
             self.next_arrival += 1;
         }
         self.fairness.crowd(self.in_system);
+        // Who ends when its host goes down has ended.
+        self.fault(at_s)?;
         self.now_s = at_s;
         self.decide()?;
         self.foresee();
@@ -215,6 +237,9 @@ impl<'a, 'w> World<'a, 'w> {
             let ran = (passed_s - *restarting).max(0.0);
             *restarting = (*restarting - passed_s).max(0.0);
             job.left -= ran / run.iteration_s;
+            if let Some(outages) = &mut self.outages {
+                outages.ran(run.job, job.gpus, ran, run.iteration_s, job.left);
+            }
             if let Some(network) = &mut self.network {
                 network.credit(run.job, ran / run.iteration_s, run.iteration_s);
             }
@@ -229,7 +254,7 @@ impl<'a, 'w> World<'a, 'w> {
             let j = &self.jobs[job as usize];
             self.rho[job as usize] = (at_s - j.submitted_s) / self.fairness.alone_s(job, j.gpus);
             if let Some(watcher) = &mut self.watcher {
-                watcher(TraceEvent { at_s, job, change: Change::Ends, places: &[] });
+                watcher(Told::Job(TraceEvent { at_s, job, change: Change::Ends, places: &[] }));
             }
             self.jobs[job as usize].running = false;
             self.scheduler.leave(job, &self.jobs);
@@ -242,7 +267,7 @@ impl<'a, 'w> World<'a, 'w> {
     fn decide(&mut self) -> Result<(), TraceError> {
         core::mem::swap(&mut self.said, &mut self.said_before);
         self.scheduler.decide(self.now_s, &self.jobs, &mut self.said);
-        if !self.changes_nothing() {
+        if core::mem::take(&mut self.shaken) || !self.changes_nothing() {
             self.carry_out()?;
         }
         self.decisions += 1;
@@ -267,6 +292,10 @@ impl<'a, 'w> World<'a, 'w> {
         let infeasible = |source| TraceError::Infeasible { now_s, source };
         self.decision.check(self.setup.cluster, &self.jobs).map_err(infeasible)?;
         self.place()?;
+        if self.outages.is_some() {
+            self.decision.check_there(self.scheduler.capacity()).map_err(infeasible)?;
+        }
+        self.slow();
         if let Some(watcher) = &mut self.watcher {
             tell(watcher, now_s, &self.before, &self.decision);
         }
@@ -293,6 +322,9 @@ impl<'a, 'w> World<'a, 'w> {
     fn place(&mut self) -> Result<(), TraceError> {
         let Some(placer) = self.placer.as_mut().filter(|_| !self.decision.groups_share) else { return Ok(()) };
         let unplaced = placer.keep(&self.before, &mut self.decision, &self.jobs);
+        // Who stays on a slow host is compared as it is.
+        self.slow();
+        let Some(placer) = self.placer.as_mut() else { return Ok(()) };
         let places = match &mut self.network {
             Some(network) => {
                 network.choose((self.trace, &self.jobs), &self.decision, placer, &unplaced, self.decisions).map_err(refused(self.now_s))?
@@ -316,6 +348,9 @@ impl<'a, 'w> World<'a, 'w> {
             let stays = before.get(&run.job).is_some_and(|group| old.get(group) == new.get(&run.group));
             if !stays {
                 self.restarting_s[run.job as usize] = run.restart_s;
+                if let Some(outages) = &mut self.outages {
+                    outages.starts(run.job, self.jobs[run.job as usize].left);
+                }
             }
         }
     }
@@ -327,7 +362,10 @@ impl<'a, 'w> World<'a, 'w> {
             Timing::Artifact => 0.0,
             Timing::Paper => self.restarting_s[job as usize],
         };
-        let end_of = |run: &policy::schedule::Run| self.now_s + self.jobs[run.job as usize].left * run.iteration_s + restarting(run.job);
+        // Who stands still has no end.
+        let left_s =
+            |run: &Run| if run.iteration_s.is_finite() { self.jobs[run.job as usize].left * run.iteration_s } else { f64::INFINITY };
+        let end_of = |run: &Run| self.now_s + left_s(run) + restarting(run.job);
         let ends: Vec<(f64, JobIndex)> = self.decision.runs.iter().map(|run| (end_of(run), run.job)).collect();
         let first = ends.iter().map(|end| end.0).fold(f64::INFINITY, f64::min);
         self.ending.clear();

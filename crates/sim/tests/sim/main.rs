@@ -14,6 +14,7 @@ mod repeatable;
 mod schedules;
 mod service;
 mod sharing;
+mod trace_faults;
 mod turn_faults;
 mod turns;
 mod wrong_profiles;

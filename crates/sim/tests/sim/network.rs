@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use antiphase_sim::trace::{
-    Change, Format, NetworkControl, NetworkOutcome, NetworkSetup, Outcome, Ranker, Setup, Trace, TraceError, read, read_muri, run,
+    Change, Format, NetworkControl, NetworkOutcome, NetworkSetup, Outcome, Ranker, Setup, Told, Trace, TraceError, read, read_muri, run,
     run_watched,
 };
 use fabric::{
@@ -41,7 +41,7 @@ fn play(fabric: &Fabric, rows: &[Row], rule: Rule, ranker: Ranker, control: Netw
     let router = Router::new(fabric, Ecmp::Spread, &[]).unwrap();
     let network = NetworkSetup { router: &router, ranker, control, moves: false, seed: 1 };
     let cluster = Cluster { hosts: fabric.hosts().count() as u32, gpus_per_host: 1 };
-    run(&trace(rows), &Setup { cluster, rule, timing: Timing::Paper, network: Some(network) }).unwrap()
+    run(&trace(rows), &Setup { cluster, rule, timing: Timing::Paper, network: Some(network), faults: None }).unwrap()
 }
 
 fn on_links(outcome: &Outcome) -> NetworkOutcome {
@@ -98,8 +98,13 @@ fn a_job_that_shares_gpus_sends_less_often_however_its_demands_are_told() {
     let network = NetworkSetup { router: &router, ranker: Ranker::None, control: NetworkControl::Free, seed: 1, moves: false };
     let mean = |job: &str| {
         let text = format!("job_id,submit_s,gpus,iterations,model,iteration_ms,up_ms\na,0,4,1000,{job}\nb,0,4,1000,{job}\n");
-        let setup =
-            Setup { cluster: Cluster { hosts: 4, gpus_per_host: 1 }, rule: Rule::Gandiva, timing: Timing::Paper, network: Some(network) };
+        let setup = Setup {
+            cluster: Cluster { hosts: 4, gpus_per_host: 1 },
+            rule: Rule::Gandiva,
+            timing: Timing::Paper,
+            network: Some(network),
+            faults: None,
+        };
         on_links(&run(&read(Format::Antiphase, &text).unwrap(), &setup).unwrap()).iteration_mean
     };
     let [model, times] = ["vgg16,,", ",293,151"].map(mean);
@@ -196,8 +201,10 @@ fn other_seeds_say_nearly_the_same() {
     let mean = |seed| {
         let network = NetworkSetup { router: &router, ranker: Ranker::None, control: NetworkControl::Free, moves: false, seed };
         let cluster = Cluster { hosts: 12, gpus_per_host: 1 };
-        on_links(&run(&trace(&TWO), &Setup { cluster, rule: Rule::Srtf, timing: Timing::Paper, network: Some(network) }).unwrap())
-            .iteration_mean
+        on_links(
+            &run(&trace(&TWO), &Setup { cluster, rule: Rule::Srtf, timing: Timing::Paper, network: Some(network), faults: None }).unwrap(),
+        )
+        .iteration_mean
     };
     let means: Vec<f64> = (1..13).map(mean).collect();
     let (least, most) = means.iter().fold((f64::MAX, 0.0_f64), |(least, most), mean| (least.min(*mean), most.max(*mean)));
@@ -227,7 +234,8 @@ fn a_cluster_that_its_fabric_does_not_have_is_refused() {
     let router = Router::new(&fabric, Ecmp::Spread, &[]).unwrap();
     let network = NetworkSetup { router: &router, ranker: Ranker::None, control: NetworkControl::Free, moves: false, seed: 1 };
     let cluster = Cluster { hosts: 5, gpus_per_host: 1 };
-    let refused = run(&trace(&TWO), &Setup { cluster, rule: Rule::Srtf, timing: Timing::Paper, network: Some(network) }).unwrap_err();
+    let refused =
+        run(&trace(&TWO), &Setup { cluster, rule: Rule::Srtf, timing: Timing::Paper, network: Some(network), faults: None }).unwrap_err();
     assert!(matches!(refused, TraceError::Network { .. }));
     assert_eq!(refused.to_string(), "at 0 s on the fabric: the fabric has 4 hosts, the cluster 5");
 }
@@ -251,12 +259,13 @@ fn what_is_told_of_a_run_is_what_came_of_it() {
     let network = NetworkSetup { router: &router, ranker: Ranker::None, control: NetworkControl::Turns, moves: false, seed: 1 };
     let (cluster, trace) = (Cluster { hosts: 12, gpus_per_host: 1 }, trace(&CROWD));
     for rule in [Rule::Srtf, Rule::Tiresias, Rule::Themis] {
-        let setup = Setup { cluster, rule, timing: Timing::Paper, network: Some(network) };
+        let setup = Setup { cluster, rule, timing: Timing::Paper, network: Some(network), faults: None };
         // By job: when it came, where it stands, and since when it has ended.
         let mut came: BTreeMap<u32, f64> = BTreeMap::new();
         let mut stands: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
         let (mut stops, mut jct_s, mut last_s) = (0, vec![0.0; CROWD.len()], 0.0);
-        let outcome = run_watched(&trace, &setup, &mut |event| {
+        let outcome = run_watched(&trace, &setup, &mut |told| {
+            let Told::Job(event) = told else { panic!("{told:?} without faults") };
             assert!(event.at_s >= last_s);
             last_s = event.at_s;
             match event.change {
@@ -264,6 +273,7 @@ fn what_is_told_of_a_run_is_what_came_of_it() {
                 Change::Starts => assert!(stands.insert(event.job, event.places.to_vec()).is_none()),
                 Change::Moves => assert!(stands.insert(event.job, event.places.to_vec()).is_some_and(|old| old != event.places)),
                 Change::Stops => stops += u64::from(stands.remove(&event.job).is_some()),
+                Change::Fails => panic!("{event:?} without faults"),
                 Change::Ends => {
                     assert!(stands.remove(&event.job).is_some());
                     jct_s[event.job as usize] = event.at_s - came[&event.job];
@@ -301,7 +311,7 @@ fn two_that_could_part(iterations: u32, moves: bool) -> Outcome {
     let network = NetworkSetup { router: &router, ranker: Ranker::Antiphase, control: NetworkControl::Free, moves, seed: 1 };
     let rows = [(6, 0, 4_225, 400, 0), (5, 10, iterations, 400, 150), (5, 10, iterations, 400, 150)];
     let cluster = Cluster { hosts: 16, gpus_per_host: 1 };
-    run(&trace(&rows), &Setup { cluster, rule: Rule::Srtf, timing: Timing::Paper, network: Some(network) }).unwrap()
+    run(&trace(&rows), &Setup { cluster, rule: Rule::Srtf, timing: Timing::Paper, network: Some(network), faults: None }).unwrap()
 }
 
 #[test]

@@ -129,7 +129,8 @@ fn what_was_read_can_be_played() {
     let workers = LingjunWorkers::read(WORKERS).unwrap();
     let traces = FORMATS.map(|(format, text)| read(format, text).unwrap());
     for trace in traces.iter().chain([&read_lingjun(LINGJUN, &workers).unwrap()]) {
-        let setup = Setup { cluster: Cluster { hosts: 2, gpus_per_host: 8 }, rule: Rule::Srtf, timing: Timing::Paper, network: None };
+        let setup =
+            Setup { cluster: Cluster { hosts: 2, gpus_per_host: 8 }, rule: Rule::Srtf, timing: Timing::Paper, network: None, faults: None };
         let outcome = run(trace, &setup).unwrap();
         // Nobody waits for long: who starts pays a restart, and then runs as long as it did.
         assert!(outcome.jct_s.iter().zip(&trace.jobs).all(|(jct, job)| *jct >= job.declared_s), "{outcome:?}");

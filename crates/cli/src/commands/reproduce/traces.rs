@@ -86,7 +86,7 @@ fn figures(outcome: &Outcome) -> [f64; 3] {
 
 fn compare(published: &Published, trace: &Trace) -> Result<Vec<Row>, trace::TraceError> {
     let play = |rule: Rule, timing: Timing| {
-        trace::run(trace, &Setup { cluster: CLUSTER, rule, timing, network: None }).map(|outcome| figures(&outcome))
+        trace::run(trace, &Setup { cluster: CLUSTER, rule, timing, network: None, faults: None }).map(|outcome| figures(&outcome))
     };
     let muri = |durations_known: bool, timing: Timing| {
         play(Rule::Muri(MuriOptions { durations_known, autopack: published.autopack, ..MuriOptions::default() }), timing)

@@ -86,7 +86,7 @@ fn in_use(page: &mut Html, outcome: &Outcome, played: &Played<'_>) {
     let (mut used, mut waiting) = (0_i64, 0_i64);
     let (mut gpus, mut jobs) = (vec![(0.0, 0.0)], vec![(0.0, 0.0)]);
     let mut running: BTreeSet<u32> = BTreeSet::new();
-    for event in &played.events.0 {
+    for event in played.events.of_jobs() {
         let own = played.trace.jobs.get(event.job as usize).map_or(0, |job| i64::from(job.gpus));
         match event.change {
             Change::Arrives => waiting += 1,
@@ -94,7 +94,7 @@ fn in_use(page: &mut Html, outcome: &Outcome, played: &Played<'_>) {
                 (used, waiting) = (used + own, waiting - 1);
                 running.insert(event.job);
             }
-            Change::Stops => {
+            Change::Stops | Change::Fails => {
                 (used, waiting) = (used - own, waiting + 1);
                 running.remove(&event.job);
             }
@@ -147,10 +147,10 @@ fn gpus(page: &mut Html, outcome: &Outcome, played: &Played<'_>) {
             }
         }
     };
-    for event in &played.events.0 {
+    for event in played.events.of_jobs() {
         match event.change {
             Change::Arrives => {}
-            Change::Stops | Change::Ends => release(event.job, event.at_s, &mut held, &mut free),
+            Change::Stops | Change::Fails | Change::Ends => release(event.job, event.at_s, &mut held, &mut free),
             Change::Starts | Change::Moves => {
                 release(event.job, event.at_s, &mut held, &mut free);
                 let mut own = Vec::new();

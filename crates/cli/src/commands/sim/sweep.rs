@@ -16,7 +16,11 @@ use indicatif::ProgressBar;
 use policy::schedule::MuriOptions;
 use serde::Serialize;
 
-use super::{Answer, Choice, ControlArg, PolicyArg, RankerArg, TraceArgs, World, play, read};
+use super::{
+    Answer, Choice, TraceArgs, World,
+    choices::{ControlArg, PolicyArg, RankerArg},
+    play, read,
+};
 use crate::{
     commands::stats::{Interval, interval},
     input::CliError,
@@ -84,6 +88,9 @@ pub(super) fn run(args: &SweepArgs) -> Result<(), CliError> {
     choices.iter().try_for_each(Choice::check)?;
     let trace = read(&args.trace)?;
     let world = World::read(&args.trace)?;
+    if args.seeds > 1 && !world.is_drawn() {
+        return Err(CliError::Usage("--seeds: without --fabric or --host-mtbf-h nothing is drawn".to_owned()));
+    }
     let to_stdout = args.lines.as_deref().is_some_and(|file| file.as_os_str() == "-");
     let lines: Option<Box<dyn Write + Send>> = match &args.lines {
         Some(_) if to_stdout => Some(Box::new(std::io::stdout())),
@@ -129,9 +136,6 @@ pub(super) fn run(args: &SweepArgs) -> Result<(), CliError> {
 
 /// All combinations, seeds going round fastest.
 fn grid(args: &SweepArgs) -> Result<Vec<Choice>, CliError> {
-    if args.seeds > 1 && args.trace.fabric.is_none() {
-        return Err(CliError::Usage("--seeds: without --fabric nothing is drawn".to_owned()));
-    }
     let otherwise = |rankers: &[RankerArg]| if rankers.is_empty() { vec![RankerArg::default()] } else { rankers.to_vec() };
     let rankers = otherwise(&args.rankers);
     let controls = if args.controls.is_empty() { vec![ControlArg::default()] } else { args.controls.clone() };

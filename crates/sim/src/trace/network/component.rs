@@ -4,10 +4,11 @@
 
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
-use core::hash::{Hash as _, Hasher};
+use core::hash::{Hash, Hasher};
 
 use circle::Phase;
 use fluid::{FluidJob, FluidLink};
+use job::Hold;
 use plan::can_exceed;
 use units::{LinkId, Nanos, Rate};
 
@@ -26,13 +27,26 @@ pub(super) struct Content {
 }
 
 /// A job of a component.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ContentJob {
     /// One iteration on a network that is in nobody's way.
     pub(super) period: u64,
     gpus: u32,
     /// From when to when it sends, on whatever link: a job asks for each turn.
     ups: Vec<(u64, u64)>,
+    /// Whether it waits for nobody, because its agent is down.
+    is_free: bool,
+}
+
+impl Hash for ContentJob {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { period, gpus, ups, is_free } = self;
+        (period, gpus, ups).hash(state);
+        // The seed of a play hangs on this, and that of a component without faults should be the same as in a world without any.
+        if *is_free {
+            is_free.hash(state);
+        }
+    }
 }
 
 /// Senders that meet.
@@ -85,7 +99,7 @@ fn component(senders: &[Arc<Sender>], mut members: Vec<usize>, links: &[(u64, &V
     let job = |at: &usize| {
         let job = &senders[*at].job;
         let ups = job.phases.iter().map(|phase| (phase.start.0, phase.end.0)).collect();
-        ContentJob { period: job.period.0, gpus: job.gpus, ups }
+        ContentJob { period: job.period.0, gpus: job.gpus, ups, is_free: job.hold == Hold::Never }
     };
     members.sort_by_cached_key(|at| (job(at), own.get(at)));
     let places: BTreeMap<usize, u32> = members.iter().copied().zip(0..).collect();

@@ -17,7 +17,7 @@ mod play;
 mod sender;
 
 use alloc::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     format,
     string::{String, ToString as _},
     sync::Arc,
@@ -25,13 +25,13 @@ use alloc::{
     vec::Vec,
 };
 
-use fabric::route::Router;
+use fabric::{Fabric, route::Router};
 use policy::{
     muri::{Order, Profile, Stages},
     schedule::{Cluster, Decision, Job, JobIndex, Place, Placer, Rule, Unplaced},
 };
 
-use units::Nanos;
+use units::{LinkId, Nanos};
 
 use crate::testbed::Case;
 
@@ -42,7 +42,7 @@ use self::{
     moves::Moves,
     paper::paper,
     play::{Forecast, Play, Played, forecast, sim_job},
-    sender::{Hosts, Part, Sender, nanos, ups},
+    sender::{Hosts, Part, Sender, Unsent, nanos, ups},
 };
 use super::{Trace, Traffic};
 
@@ -51,6 +51,9 @@ pub const CANDIDATES: usize = 10;
 
 /// Most different meetings of jobs that are remembered: some hundred bytes for each of their jobs.
 const MEETINGS_MAX: usize = 100_000;
+
+/// What a group that would stand still costs a place, in millionths of an iteration of a GPU: more than all that run together, of a million GPUs.
+const CUT_COST: i64 = 1 << 50;
 
 /// Who chooses among candidate places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,6 +108,8 @@ type Key = (Vec<JobIndex>, u64, Vec<(u32, u32)>);
 struct Stand {
     parts: Vec<Part>,
     sender: Option<Arc<Sender>>,
+    /// Whether it stands still, because a flow of it has no route.
+    is_cut: bool,
 }
 
 /// The groups that run.
@@ -142,6 +147,10 @@ pub(super) struct Network<'a> {
     meets: Vec<Option<(usize, usize)>>,
     /// By job: whether it sends.
     sends: Vec<bool>,
+    /// By job: whether it stands still.
+    cut: Vec<bool>,
+    /// Routes or agents are others than when `stands` was made.
+    rerouted: bool,
     /// Iterations of senders that met nobody, and the time that these take.
     undisturbed: (f64, f64),
     /// Components that were met again.
@@ -156,7 +165,7 @@ impl<'a> Network<'a> {
     pub(super) fn new(trace: &'a Trace, cluster: Cluster, rule: Rule, setup: NetworkSetup<'a>) -> Result<Self, String> {
         let fabric = setup.router.fabric();
         if let Some(link) = fabric.links().iter().zip(0..).find(|(link, _)| link.capacity.is_none()) {
-            return Err(format!("link {} has no capacity", fabric.link_name(units::LinkId(link.1))));
+            return Err(format!("link {} has no capacity", fabric.link_name(LinkId(link.1))));
         }
         let has = fabric.hosts().count();
         let hosts = Hosts::new(setup.router, cluster.hosts, cluster.gpus_per_host)
@@ -177,6 +186,8 @@ impl<'a> Network<'a> {
             remembered: BTreeMap::new(),
             meets: vec![None; trace.jobs.len()],
             sends: vec![false; trace.jobs.len()],
+            cut: vec![false; trace.jobs.len()],
+            rerouted: false,
             undisturbed: (0.0, 0.0),
             again: 0,
             busy: Busy::new(fabric.links().len()),
@@ -187,6 +198,18 @@ impl<'a> Network<'a> {
     /// The leaf of each host.
     pub(super) fn leaves(&self) -> Vec<u32> {
         self.hosts.leaves()
+    }
+
+    pub(super) fn fabric(&self) -> &'a Fabric {
+        self.hosts.fabric()
+    }
+
+    /// From now on these links carry nothing, and these hosts have no agent.
+    pub(super) fn reroute(&mut self, down: &BTreeSet<LinkId>, mute: BTreeSet<u32>) {
+        // Who is held by nobody misses no agent.
+        let holds = !matches!(self.setup.control, NetworkControl::Ideal | NetworkControl::Free);
+        self.hosts.reroute(down, if holds { mute } else { BTreeSet::new() });
+        self.rerouted = true;
     }
 
     /// Places the groups that have no place, beside those of `decision` that have one.
@@ -246,12 +269,14 @@ impl<'a> Network<'a> {
                 None => {}
             }
         }
-        Ok(rounded(match (self.setup.ranker, self.setup.control) {
+        let cut = stands.values().filter(|stand| stand.is_cut).count() as i64;
+        let cost = rounded(match (self.setup.ranker, self.setup.control) {
             (Ranker::Cassini, _) => below / shared.max(1) as f64,
             // The paper's control has no prediction of times, and is judged by scores.
             (_, NetworkControl::Paper) => loss,
             _ => longer,
-        }))
+        });
+        Ok(cost.saturating_add(cut.saturating_mul(CUT_COST)))
     }
 
     /// The speeds of the jobs that run now: their iterations in `decision` become longer.
@@ -261,10 +286,13 @@ impl<'a> Network<'a> {
     pub(super) fn refresh(&mut self, trace: &Trace, jobs: &[Job], decision: &mut Decision) -> Result<(), String> {
         let keys = self.keys(decision);
         // Most decisions change nothing: a lease ended, and its job stays.
-        if keys.len() != self.stands.len() || !keys.iter().all(|key| self.stands.contains_key(key)) {
+        if self.rerouted || keys.len() != self.stands.len() || !keys.iter().all(|key| self.stands.contains_key(key)) {
             self.meet(trace, jobs, decision)?;
         }
         for run in &mut decision.runs {
+            if self.cut[run.job as usize] {
+                run.iteration_s = f64::INFINITY;
+            }
             if let Some((at, place)) = self.meets[run.job as usize] {
                 run.iteration_s *= self.known[at].longer[place] * self.known[at].played.means[place];
             }
@@ -275,10 +303,13 @@ impl<'a> Network<'a> {
     /// Finds out who meets whom from now on.
     fn meet(&mut self, trace: &Trace, jobs: &[Job], decision: &Decision) -> Result<(), String> {
         (self.stands, self.gpus) = self.stand(trace, jobs, decision)?;
+        self.rerouted = false;
         self.meets.fill(None);
         self.sends.fill(false);
+        self.cut.fill(false);
         let (mut senders, mut names): (Vec<Arc<Sender>>, Vec<Vec<JobIndex>>) = (Vec::new(), Vec::new());
         for ((members, ..), stand) in &self.stands {
+            members.iter().for_each(|job| self.cut[*job as usize] = stand.is_cut);
             let Some(sender) = &stand.sender else { continue };
             members.iter().for_each(|job| self.sends[*job as usize] = true);
             senders.push(Arc::clone(sender));
@@ -342,20 +373,30 @@ impl<'a> Network<'a> {
             for (host, own) in &stand.parts {
                 own.iter().for_each(|gpu| gpus[*host as usize][usize::from(*gpu)] += 1);
             }
-            stands.insert(key.clone(), stand.clone());
+            let stand = if self.rerouted { self.settle(trace, jobs, key, stand.parts.clone())? } else { stand.clone() };
+            stands.insert(key.clone(), stand);
         }
         for key in keys {
             if stands.contains_key(&key) {
                 continue;
             }
             let parts: Vec<Part> = key.2.iter().map(|&(host, wanted)| (host, least_used(&mut gpus[host as usize], wanted))).collect();
-            let sender = self.sender(trace, jobs, &key, &parts)?.map(Arc::new);
-            stands.insert(key, Stand { parts, sender });
+            let stand = self.settle(trace, jobs, &key, parts)?;
+            stands.insert(key, stand);
         }
         Ok((stands, gpus))
     }
 
-    fn sender(&self, trace: &Trace, jobs: &[Job], (members, iteration, _): &Key, parts: &[Part]) -> Result<Option<Sender>, String> {
+    /// A group on these GPUs.
+    fn settle(&self, trace: &Trace, jobs: &[Job], key: &Key, parts: Vec<Part>) -> Result<Stand, String> {
+        match self.sender(trace, jobs, key, &parts) {
+            Ok(sender) => Ok(Stand { parts, sender: sender.map(Arc::new), is_cut: false }),
+            Err(Unsent::Cut) => Ok(Stand { parts, sender: None, is_cut: true }),
+            Err(Unsent::Refused(problem)) => Err(problem),
+        }
+    }
+
+    fn sender(&self, trace: &Trace, jobs: &[Job], (members, iteration, _): &Key, parts: &[Part]) -> Result<Option<Sender>, Unsent> {
         let iteration_s = f64::from_bits(*iteration);
         let Some(&first) = members.first() else { return Ok(None) };
         let gpus = jobs[first as usize].gpus;
@@ -367,7 +408,7 @@ impl<'a> Network<'a> {
         self.hosts.of_ups(nanos(iteration_s), &ups, gpus, parts)
     }
 
-    fn capacity(&self, link: units::LinkId) -> u64 {
+    fn capacity(&self, link: LinkId) -> u64 {
         // `new` refused a fabric with a link of unknown capacity.
         self.hosts.fabric().capacity(link).map_or(0, |rate| rate.0)
     }

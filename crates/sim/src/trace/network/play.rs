@@ -11,7 +11,7 @@ use alloc::{
 };
 
 use fluid::jitter::JITTER_PERMILLE;
-use job::Job;
+use job::{Hold, Job};
 use plan::{
     Control, Coupled, Gates, Holding, Member, Options, Predictions,
     slot::{HEADROOM_PERMILLE, periods},
@@ -193,7 +193,7 @@ impl Play<'_> {
     fn paper(&self) -> testbed::Control {
         let compatible = |paper: &&Paper| paper.scores >= COMPATIBLE * paper.links as f64;
         let Some(paper) = self.forecast.paper.as_ref().filter(compatible) else { return testbed::Control::Free };
-        let keeps = |((job, _), alone): &((&SimJob, &Nanos), &Nanos)| **alone == job.job.period;
+        let keeps = |((job, _), alone): &((&SimJob, &Nanos), &Nanos)| **alone == job.job.period && job.job.hold != Hold::Never;
         let slot =
             |((job, shift), _): ((&SimJob, &Nanos), &Nanos)| Slot { period: job.job.period, offset: *shift, ..Slot::none(&job.job.name) };
         testbed::Control::Drift(self.case.jobs.iter().zip(&paper.shifts).zip(self.alone).filter(keeps).map(slot).collect())

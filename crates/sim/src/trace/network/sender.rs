@@ -7,6 +7,7 @@
 //! A job whose trace tells its phases sends by those, one rank for each GPU.
 
 use alloc::{
+    collections::BTreeSet,
     format,
     string::{String, ToString as _},
     sync::Arc,
@@ -14,11 +15,11 @@ use alloc::{
     vec::Vec,
 };
 
-use fabric::{Fabric, route::Router};
+use fabric::{Fabric, FabricError, route::Router};
 use job::{Collective, Endpoint, Hold, Job, Placement, TrafficPhase, data_nics};
-use plan::{Cluster, LinkDemands, link_demands};
+use plan::{Cluster, LinkDemands, PlanError, link_demands};
 use policy::muri::{Order, Stages, Timing};
-use units::{Nanos, NodeId, Rate};
+use units::{LinkId, Nanos, NodeId, Rate};
 
 use crate::trace::Traffic;
 
@@ -39,10 +40,29 @@ pub(super) struct Sender {
     pub(super) peaks: Vec<u64>,
 }
 
+/// Why a group has no sender.
+#[derive(Debug)]
+pub(super) enum Unsent {
+    /// A flow of it has no route while links are down.
+    Cut,
+    /// What is wrong.
+    Refused(String),
+}
+
+impl From<String> for Unsent {
+    fn from(problem: String) -> Self {
+        Self::Refused(problem)
+    }
+}
+
 /// The hosts of a cluster on a fabric.
 #[derive(Debug)]
 pub(super) struct Hosts<'a> {
     router: &'a Router<'a>,
+    /// The routes that are left while links are down.
+    detour: Option<Router<'a>>,
+    /// Hosts whose agents are down.
+    mute: BTreeSet<u32>,
     nodes: Vec<NodeId>,
     nics: Vec<Vec<u16>>,
     gpus_per_host: u32,
@@ -54,15 +74,21 @@ impl<'a> Hosts<'a> {
         let fabric = router.fabric();
         let nodes: Vec<NodeId> = fabric.hosts().take(hosts as usize).collect();
         let nics = nodes.iter().map(|host| data_nics(fabric, *host)).collect();
-        (nodes.len() == hosts as usize).then_some(Self { router, nodes, nics, gpus_per_host })
+        (nodes.len() == hosts as usize).then_some(Self { router, detour: None, mute: BTreeSet::new(), nodes, nics, gpus_per_host })
     }
 
     pub(super) fn fabric(&self) -> &'a Fabric {
         self.router.fabric()
     }
 
-    pub(super) fn router(&self) -> &'a Router<'a> {
-        self.router
+    pub(super) fn router(&self) -> &Router<'a> {
+        self.detour.as_ref().unwrap_or(self.router)
+    }
+
+    /// From now on these links carry nothing, and these hosts have no agent.
+    pub(super) fn reroute(&mut self, down: &BTreeSet<LinkId>, mute: BTreeSet<u32>) {
+        self.detour = (!down.is_empty()).then(|| self.router.without(down));
+        self.mute = mute;
     }
 
     /// The leaf of each host, numbered in order of their first host: the switch of its first NIC.
@@ -108,7 +134,7 @@ impl<'a> Hosts<'a> {
     }
 
     /// What a job sends whose phases are known, in iterations that are longer where it shares GPUs; `None` when it stands on one host.
-    pub(super) fn of_traffic(&self, traffic: &Traffic, iteration: Nanos, gpus: u32, parts: &[Part]) -> Result<Option<Sender>, String> {
+    pub(super) fn of_traffic(&self, traffic: &Traffic, iteration: Nanos, gpus: u32, parts: &[Part]) -> Result<Option<Sender>, Unsent> {
         if parts.len() < 2 || traffic.phases.is_empty() {
             return Ok(None);
         }
@@ -118,12 +144,12 @@ impl<'a> Hosts<'a> {
         let longer = iteration.0.saturating_sub(traffic.period.0);
         let later = |time: Nanos| Nanos(time.0.saturating_add(longer));
         let phases = traffic.phases.iter().map(|p| TrafficPhase { start: later(p.start), end: later(p.end), ..p.clone() });
-        self.sender(later(traffic.period), phases.collect(), gpus, placement).map(Some)
+        self.sender(later(traffic.period), phases.collect(), (gpus, parts), placement).map(Some)
     }
 
     /// What a group sends whose network times are these, from when to when of an iteration; `None` when it stands on one host or sends
     /// nothing.
-    pub(super) fn of_ups(&self, period: Nanos, ups: &[(Nanos, Nanos)], gpus: u32, parts: &[Part]) -> Result<Option<Sender>, String> {
+    pub(super) fn of_ups(&self, period: Nanos, ups: &[(Nanos, Nanos)], gpus: u32, parts: &[Part]) -> Result<Option<Sender>, Unsent> {
         if parts.len() < 2 || ups.is_empty() {
             return Ok(None);
         }
@@ -145,13 +171,25 @@ impl<'a> Hosts<'a> {
         }
         let phase =
             |&(start, end): &(Nanos, Nanos)| TrafficPhase { start, end, rate, collective: Collective::Ring, groups: Arc::clone(&groups) };
-        self.sender(period, ups.iter().map(phase).collect(), gpus, Placement { ranks }).map(Some)
+        self.sender(period, ups.iter().map(phase).collect(), (gpus, parts), Placement { ranks }).map(Some)
     }
 
-    fn sender(&self, period: Nanos, phases: Vec<TrafficPhase>, gpus: u32, placement: Placement) -> Result<Sender, String> {
-        let job = Job { name: String::new(), gpus, period, hold: Hold::Phases, phases };
-        let cluster = Cluster { fabric: self.fabric(), router: self.router, jobs: &[], placements: &[] };
-        let demands = link_demands(&cluster, &job, &placement).map_err(|e| e.to_string())?;
+    fn sender(
+        &self,
+        period: Nanos,
+        phases: Vec<TrafficPhase>,
+        (gpus, parts): (u32, &[Part]),
+        placement: Placement,
+    ) -> Result<Sender, Unsent> {
+        // The agent of the first host speaks for the job, as that of its leader does.
+        let is_mute = parts.first().is_some_and(|(host, _)| self.mute.contains(host));
+        let hold = if is_mute { Hold::Never } else { Hold::Phases };
+        let job = Job { name: String::new(), gpus, period, hold, phases };
+        let cluster = Cluster { fabric: self.fabric(), router: self.router(), jobs: &[], placements: &[] };
+        let demands = link_demands(&cluster, &job, &placement).map_err(|e| match e {
+            PlanError::Fabric(FabricError::NoRoute { .. }) if self.detour.is_some() => Unsent::Cut,
+            e => Unsent::Refused(e.to_string()),
+        })?;
         let peaks = demands.demands.iter().map(|phases| phases.iter().map(|p| p.rate.0).max().unwrap_or(0)).collect();
         Ok(Sender { job, placement, demands, peaks })
     }

@@ -6,6 +6,7 @@
 mod alibaba;
 mod antiphase;
 mod clock;
+mod faults;
 mod gather;
 mod helios;
 mod lingjun;
@@ -15,7 +16,7 @@ mod sia;
 mod table;
 mod timed;
 
-pub use self::lingjun::LingjunWorkers;
+pub use self::{faults::read_faults, lingjun::LingjunWorkers};
 use super::{Trace, TraceError};
 
 /// A format of traces that is one file.

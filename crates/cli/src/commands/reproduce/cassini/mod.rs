@@ -219,7 +219,7 @@ fn play_all(experiment: &Experiment, seeds: u64, jobs: usize, bar: &indicatif::P
         let play = |scheme: &Scheme| {
             let Scheme { ranker, control, .. } = *scheme;
             let network = Some(NetworkSetup { router: &router, ranker, control, moves: false, seed });
-            let outcome = trace::run(&trace, &Setup { cluster, rule: Rule::Themis, timing: Timing::Paper, network });
+            let outcome = trace::run(&trace, &Setup { cluster, rule: Rule::Themis, timing: Timing::Paper, network, faults: None });
             bar.inc(1);
             outcome.map(|outcome| Played::of(&outcome))
         };

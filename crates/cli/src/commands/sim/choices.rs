@@ -1,0 +1,149 @@
+//! What can be chosen for a run, by the names that the command line has for it.
+
+use ::sim::trace::{NetworkControl, Ranker};
+use clap::ValueEnum;
+use policy::{
+    muri::Timing,
+    schedule::{MuriOptions, Rule},
+};
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(super) enum RankerArg {
+    /// Nobody: as close to each other as they go
+    #[default]
+    None,
+    /// Nobody, and anywhere
+    Random,
+    /// The highest mean score by the CASSINI paper's rules
+    Cassini,
+    /// The shortest iterations that the planner predicts
+    Antiphase,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(super) enum ControlArg {
+    /// Nothing has to: every job has the network to itself
+    Ideal,
+    /// Nothing
+    #[default]
+    Free,
+    /// The CASSINI paper's time-shifts, corrected where a job has drifted
+    Paper,
+    /// Slots
+    Slots,
+    /// Turns
+    Turns,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(super) enum Format {
+    /// Jobs of our own, with times or with models of the zoo (CSV)
+    Antiphase,
+    /// Traces of Muri (CSV)
+    #[default]
+    Muri,
+    /// Philly: cluster_job_log (JSON)
+    Philly,
+    /// Helios: cluster_log.csv
+    Helios,
+    /// Alibaba, GPU cluster of 2023: openb_pod_list_*.csv
+    #[value(name = "alibaba-gpu-2023")]
+    AlibabaGpu2023,
+    /// Lingjun: job.csv, with --workers worker.csv
+    Lingjun,
+    /// Sia: workloads, as tuned jobs (CSV)
+    Sia,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum PolicyArg {
+    /// Shortest remaining time first
+    Srtf,
+    /// Shortest remaining service (time times GPUs) first
+    Srsf,
+    /// Least attained service first, in steps
+    Tiresias,
+    /// Guaranteed jobs first, the others on what these leave
+    #[value(name = "antman")]
+    AntMan,
+    /// Who would be latest beside a fair share first
+    Themis,
+    /// Turns on crowded hosts, packed and moved where that pays
+    Gandiva,
+    /// Groups that share GPUs, shortest remaining service first
+    MuriS,
+    /// Groups that share GPUs, least attained service first
+    MuriL,
+}
+
+impl PolicyArg {
+    /// The rule; `options` are those of Muri.
+    pub(super) fn rule(self, options: MuriOptions) -> Rule {
+        match self {
+            Self::Srtf => Rule::Srtf,
+            Self::Srsf => Rule::Srsf,
+            Self::Tiresias => Rule::Tiresias,
+            Self::AntMan => Rule::AntMan,
+            Self::Themis => Rule::Themis,
+            Self::Gandiva => Rule::Gandiva,
+            Self::MuriS => Rule::Muri(MuriOptions { durations_known: true, ..options }),
+            Self::MuriL => Rule::Muri(MuriOptions { durations_known: false, ..options }),
+        }
+    }
+
+    pub(super) fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(super) enum TimingArg {
+    /// Equations as printed; a restart is paid when something changes
+    #[default]
+    Paper,
+    /// As the simulator of Muri's authors computes it
+    Artifact,
+}
+
+impl TimingArg {
+    pub(super) fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
+impl From<TimingArg> for Timing {
+    fn from(timing: TimingArg) -> Self {
+        match timing {
+            TimingArg::Paper => Self::Paper,
+            TimingArg::Artifact => Self::Artifact,
+        }
+    }
+}
+
+impl From<RankerArg> for Ranker {
+    fn from(ranker: RankerArg) -> Self {
+        match ranker {
+            RankerArg::None => Self::None,
+            RankerArg::Random => Self::Random,
+            RankerArg::Cassini => Self::Cassini,
+            RankerArg::Antiphase => Self::Antiphase,
+        }
+    }
+}
+
+impl From<ControlArg> for NetworkControl {
+    fn from(control: ControlArg) -> Self {
+        match control {
+            ControlArg::Ideal => Self::Ideal,
+            ControlArg::Free => Self::Free,
+            ControlArg::Paper => Self::Paper,
+            ControlArg::Slots => Self::Slots,
+            ControlArg::Turns => Self::Turns,
+        }
+    }
+}
+
+/// The name of a choice, as it is given.
+pub(super) fn name_of(choice: &impl ValueEnum) -> String {
+    choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
