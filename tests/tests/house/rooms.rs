@@ -38,6 +38,7 @@ pub(crate) struct Room {
 }
 
 const UNITS: &str = "crates/units";
+const FILES: &str = "crates/files";
 const CIRCLE: &str = "crates/circle";
 const FABRIC: &str = "crates/fabric";
 const PROFILE: &str = "crates/profile";
@@ -63,13 +64,14 @@ pub(crate) const TESTS: &str = "tests";
 
 /// Everything but the tests, for the crates at the top.
 pub(crate) const ALL: &[&str] = &[
-    UNITS, RENDER, CIRCLE, FABRIC, PROFILE, JOB, TURNS, FLUID, PLAN, POLICY, SIM, LAB, CLI, STATE, STORE, SERVER, GATE_CORE, GATE,
+    UNITS, FILES, RENDER, CIRCLE, FABRIC, PROFILE, JOB, TURNS, FLUID, PLAN, POLICY, SIM, LAB, CLI, STATE, STORE, SERVER, GATE_CORE, GATE,
     TELEMETRY, VERBS, DAEMON, PROTO,
 ];
 
 /// The whole house, bottom first: a room depends only on rooms above it in this list.
 pub(crate) const ROOMS: &[Room] = &[
     Room { folder: UNITS, kind: Kind::Pure, own: &[], external: Some(&[]) },
+    Room { folder: FILES, kind: Kind::Edge, own: &[], external: None },
     Room { folder: RENDER, kind: Kind::Pure, own: &[], external: Some(&["libm"]) },
     Room {
         folder: CIRCLE,
@@ -126,12 +128,12 @@ pub(crate) const ROOMS: &[Room] = &[
     Room { folder: GATE, kind: Kind::Edge, own: &[UNITS, GATE_CORE], external: None },
     Room { folder: TELEMETRY, kind: Kind::Edge, own: &[UNITS], external: None },
     Room { folder: VERBS, kind: Kind::Edge, own: &[UNITS], external: None },
-    Room { folder: DAEMON, kind: Kind::Edge, own: &[UNITS, GATE_CORE, GATE, TELEMETRY, PROTO], external: None },
+    Room { folder: DAEMON, kind: Kind::Edge, own: &[UNITS, FILES, GATE_CORE, GATE, TELEMETRY, PROTO], external: None },
     Room { folder: STORE, kind: Kind::Edge, own: &[UNITS, JOB], external: None },
     Room {
         folder: SERVER,
         kind: Kind::Edge,
-        own: &[UNITS, RENDER, CIRCLE, FABRIC, JOB, TURNS, PLAN, POLICY, STATE, STORE, PROTO],
+        own: &[UNITS, FILES, RENDER, CIRCLE, FABRIC, JOB, TURNS, PLAN, POLICY, STATE, STORE, PROTO],
         external: None,
     },
     Room {

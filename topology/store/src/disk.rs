@@ -5,7 +5,7 @@
 //! what the disk has. So two things are never done: going on with a file of which a write failed, and building on a file whose
 //! bytes were not made durable since it was opened.
 //!
-//! - [`open`] writes every byte that it reads back in place and syncs, under the lock. The write marks the pages as not
+//! - [`verify_and_sync`] writes every byte of a file back in place and syncs, under the lock. The write marks the pages as not
 //!   written, so the sync speaks of them. What a start sees is on the disk, or there is no start.
 //! - [`Fresh`] is a new file. All its pages are new, so its sync speaks of all of them; then it takes the place of the old one by
 //!   a rename and a sync of the folder. A rename that could not be synced is done anew, with another file.
@@ -15,13 +15,17 @@
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io,
-    ops::Bound,
+    ops::{Bound, Range},
     os::unix::fs::{FileExt as _, MetadataExt as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use redb::{BackendError, Database, DatabaseError, StorageBackend, backends::FileBackend};
+use redb::{BackendError, Builder, Database, DatabaseError, StorageBackend, backends::FileBackend};
+
+use rustix::{fs::SeekFrom, io::Errno};
+
+use crate::trial::Trial;
 
 /// Memory for pages. A fabric of 100,000 NICs takes 11 MiB; the rest is small.
 const CACHE_BYTES: usize = 32 << 20;
@@ -43,7 +47,7 @@ impl std::fmt::Debug for Disk {
     }
 }
 
-type Range = (Bound<u64>, Bound<u64>);
+type Bounds = (Bound<u64>, Bound<u64>);
 
 impl StorageBackend for Disk {
     fn len(&self) -> io::Result<u64> {
@@ -93,7 +97,7 @@ impl StorageBackend for Disk {
     }
 
     fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        let range: Range = (start, end);
+        let range: Bounds = (start, end);
         self.file.query_lock_range(range.0, range.1)
     }
 }
@@ -115,17 +119,30 @@ impl From<io::Error> for OpenError {
     }
 }
 
-/// Opens a database that exists; what it holds is on the disk then.
-pub(super) fn open(path: &Path, guard: &SyncGuard) -> Result<Database, OpenError> {
+/// Opens a file that exists, and locks it. Nothing is written.
+pub(super) fn take(path: &Path) -> Result<File, OpenError> {
     let file = OpenOptions::new().read(true).write(true).open(path)?;
     lock(&file)?;
     // Between opening and locking, the file's owner may have put another file in its place, and ended.
     if !stands_at(&file, path)? {
         return Err(OpenError::InUse);
     }
-    // The bytes become durable before redb reads them: a start must not build on pages that the disk may not have.
-    verify_and_sync(&file, guard)?;
-    database(file, guard)
+    Ok(file)
+}
+
+/// The database in a file that [`take`] gave, for a look: whatever is done with it, the file stays as it is, and locked.
+pub(super) fn on_trial(file: &File) -> Result<Database, OpenError> {
+    builder().create_with_backend(Trial::of(file.try_clone()?)?).map_err(OpenError::Database)
+}
+
+/// The database in a file that [`take`] gave and [`verify_and_sync`] made durable.
+pub(super) fn open(file: &File, guard: &SyncGuard) -> Result<Database, OpenError> {
+    let opened = database(file.try_clone()?, guard);
+    if opened.is_err() {
+        // Closing what it could not open, redb gave up the lock, which is on the file and not on its copy of the descriptor.
+        lock(file)?;
+    }
+    opened
 }
 
 /// A new file beside the one that it will replace.
@@ -191,12 +208,16 @@ pub(super) fn sync_folder(path: &Path, guard: &SyncGuard) -> io::Result<()> {
 
 fn database(file: File, guard: &SyncGuard) -> Result<Database, OpenError> {
     let disk = Disk { file: FileBackend::new(file).map_err(OpenError::Database)?, guard: Arc::clone(guard) };
-    let mut builder = Database::builder();
-    builder.set_cache_size(CACHE_BYTES);
-    builder.create_with_backend(disk).map_err(|e| match e {
+    builder().create_with_backend(disk).map_err(|e| match e {
         DatabaseError::DatabaseAlreadyOpen => OpenError::InUse,
         e => OpenError::Database(e),
     })
+}
+
+fn builder() -> Builder {
+    let mut builder = Database::builder();
+    builder.set_cache_size(CACHE_BYTES);
+    builder
 }
 
 /// The same lock that the database takes, a moment earlier.
@@ -218,22 +239,40 @@ fn stands_at(file: &File, path: &Path) -> io::Result<bool> {
 }
 
 /// Reads every byte, writes it back as it is, and syncs: what was read is on the disk then, or this is an error.
-fn verify_and_sync(file: &File, guard: &SyncGuard) -> io::Result<()> {
+pub(super) fn verify_and_sync(file: &File, guard: &SyncGuard) -> io::Result<()> {
     // One buffer of `VERIFY_BYTES` serves a file of any length. The lock keeps others from writing between the read and the write.
     let mut bytes = vec![0; VERIFY_BYTES];
     let mut at = 0;
-    loop {
-        let read = match file.read_at(&mut bytes, at) {
-            // The loop ends at the end of the file, which writing back in place does not move.
-            Ok(0) => break,
-            Ok(read) => read,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-            Err(e) => return Err(e),
-        };
-        file.write_all_at(&bytes[..read], at)?;
-        at += read as u64;
+    // Holes have no page that could be lost, and filling them would need room on a disk that may be full.
+    while let Some(data) = stretch(file, at)? {
+        at = data.start;
+        while at < data.end {
+            let most = usize::try_from(data.end - at).unwrap_or(VERIFY_BYTES).min(VERIFY_BYTES);
+            let read = match file.read_at(&mut bytes[..most], at) {
+                // The end of the file, which writing back in place does not move.
+                Ok(0) => break,
+                Ok(read) => read,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) => return Err(e),
+            };
+            file.write_all_at(&bytes[..read], at)?;
+            at += read as u64;
+        }
+        at = data.end;
     }
     guard()?;
     // Every page was just written, so this sync answers for every page (see the head of this file).
     file.sync_all()
+}
+
+/// The next bytes from `at` on that are no hole; `None` if there are none.
+fn stretch(file: &File, at: u64) -> io::Result<Option<Range<u64>>> {
+    let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+        Ok(start) => start,
+        // Nothing but a hole up to the end, or the end itself (lseek(2)).
+        Err(Errno::NXIO) => return Ok(None),
+        Err(e) => return Err(e.into()),
+    };
+    // The end of a file counts as a hole.
+    Ok(Some(start..rustix::fs::seek(file, SeekFrom::Hole(start))?))
 }

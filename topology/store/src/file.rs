@@ -46,7 +46,7 @@ impl Edit {
 pub struct StateFile {
     path: PathBuf,
     guard: SyncGuard,
-    /// Stays open while the file is in doubt, because it holds the lock.
+    /// Stays open while the file is in doubt, because it holds the lock. Of a file that was opened in doubt it is a trial.
     database: Database,
     /// What was acknowledged, by key.
     kept: BTreeMap<String, Vec<u8>>,
@@ -69,10 +69,10 @@ impl std::fmt::Debug for StateFile {
 
 impl StateFile {
     /// Opens the file, or makes an empty one where none is. A file of an earlier schema is migrated: earlier versions of the
-    /// service refuse it from then on.
+    /// service refuse it from then on. A file for which the disk has no room is open and in doubt.
     ///
     /// # Errors
-    /// [`StoreError`] names the file.
+    /// [`StoreError`] names the file, which then is as it was.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         Self::open_guarded(path, Arc::new(|| Ok(())))
     }
@@ -89,14 +89,19 @@ impl StateFile {
         // A start that finds no file makes an empty one; `open` refuses one that is there but empty.
         let made = if exists { None } else { create(&path, &guard)? };
         // Where another process made the file first, this one opens it as any other, and finds it locked while that process lives.
-        let database = match made {
-            Some(database) => database,
+        let Opened { database, kept, revision, doubt } = match made {
+            Some(database) => Opened { database, kept: BTreeMap::new(), revision: Revision::default(), doubt: None },
             None => open(&path, &guard)?,
         };
-        // All records are read into memory: after a failed write this copy says what was acknowledged, and the file does not.
-        let kept = records(&database).map_err(|e| damaged(&path, e))?;
-        let revision = revision(&database).map_err(|e| damaged(&path, e))?;
-        Ok(Self { path, guard, database, kept, revision, doubt: None, resyncs: 0 })
+        Ok(Self { path, guard, database, kept, revision, doubt, resyncs: 0 })
+    }
+
+    /// Keys and documents of a file that nobody has open, in today's schema. The file stays as it is, and its records need not be ours.
+    ///
+    /// # Errors
+    /// As [`StateFile::open`].
+    pub fn look(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, StoreError> {
+        Ok(look(path, &take(path)?)?.kept)
     }
 
     /// Keys and documents as they stand in the file.
@@ -262,40 +267,104 @@ fn create(path: &Path, guard: &SyncGuard) -> Result<Option<Database>, StoreError
     Ok(Some(database))
 }
 
-fn open(path: &Path, guard: &SyncGuard) -> Result<Database, StoreError> {
-    // A database of redb is whole pages and begins with its mark; redb itself would make one of an empty file.
-    let length = fs::metadata(path).map_err(|source| StoreError::Io { place: place(path), source })?.len();
-    // A file of 0 bytes may be what a failed disk left of a good one, so it is refused and not filled.
-    if length == 0 {
+/// A file that was opened, and what it holds.
+struct Opened {
+    database: Database,
+    kept: BTreeMap<String, Vec<u8>>,
+    revision: Revision,
+    /// Why the file cannot be written now.
+    doubt: Option<String>,
+}
+
+/// What a file holds, and the database in which it was seen.
+struct Seen {
+    trial: Database,
+    /// Its schema.
+    found: u32,
+    /// Its records, as today's schema has them.
+    kept: BTreeMap<String, Vec<u8>>,
+    /// Keys that today's schema lacks.
+    gone: Vec<Edit>,
+    revision: Revision,
+}
+
+fn open(path: &Path, guard: &SyncGuard) -> Result<Opened, StoreError> {
+    let file = take(path)?;
+    // All that can be wrong with the file is found in a trial: one that is refused has not been written to.
+    let Seen { trial, found, kept, gone, revision } = look(path, &file)?;
+    check_records(path, &kept)?;
+    // The bytes become durable before anything builds on them: a start must not go on from pages that the disk may not have.
+    disk::verify_and_sync(&file, guard).map_err(|e| failed(path, e.into()))?;
+    let opened = disk::open(&file, guard).map_err(|e| failed(path, e)).and_then(|database| {
+        if found < SCHEMA {
+            // One transaction: a service that is killed meanwhile finds the old file or the new one.
+            transact(&database, &kept, &gone, revision).map_err(|e| unwritten(path, e))?;
+            tracing::info!(path = %path.display(), from = found, to = SCHEMA, "the state file was migrated to a later schema");
+        }
+        Ok(database)
+    });
+    match opened {
+        Ok(database) => Ok(Opened { database, kept, revision, doubt: None }),
+        // What the file says is on the disk, and only what comes next finds no room: reads can be served, as after a failed write.
+        Err(StoreError::Io { source, .. }) if is_full(&source) => {
+            let doubt = format!("{}: {}", path.display(), one_line(&source));
+            tracing::error!(doubt, "the state file cannot be written, so it is in doubt; what it holds is served");
+            Ok(Opened { database: trial, kept, revision, doubt: Some(doubt) })
+        }
+        Err(e) => Err(e),
+    }
+}
+
+/// The file under its lock, if it can be a state file at all.
+fn take(path: &Path) -> Result<fs::File, StoreError> {
+    let file = disk::take(path).map_err(|e| failed(path, e))?;
+    // A file of 0 bytes may be what a failed disk left of a good one: redb would make a database of it, so it is refused before.
+    if file.metadata().map_err(|e| failed(path, e.into()))?.len() == 0 {
         return Err(damaged(path, "it is empty"));
     }
-    let mut database = disk::open(path, guard).map_err(|e| failed(path, e))?;
-    let found = match schema(&database).map_err(|e| damaged(path, e))? {
+    Ok(file)
+}
+
+/// Reads a file and checks all of it, without a change to it.
+fn look(path: &Path, file: &fs::File) -> Result<Seen, StoreError> {
+    let mut trial = disk::on_trial(file).map_err(|e| failed(path, e))?;
+    let found = match schema(&trial).map_err(|e| damaged(path, e))? {
         None | Some(0) => return Err(damaged(path, "it has no schema")),
         // A later schema is known before any record is read: this program could not read them, and must not touch them.
         Some(found) if found > SCHEMA => return Err(StoreError::Newer { place: place(path), found }),
         Some(found) => found,
     };
     // Opening does not read every page, and a slot with a flipped bit is still a slot. The file is small: the check takes milliseconds.
-    match database.check_integrity() {
+    match trial.check_integrity() {
         Ok(true) => {}
+        // The database repaired what it found, and may have gone back behind a change that was acknowledged. In a trial the file
+        // itself is not repaired, so it is refused at the next start as well.
         Ok(false) => return Err(damaged(path, "a checksum does not match")),
         Err(e) => return Err(failed(path, OpenError::Database(e))),
     }
-    if found < SCHEMA {
-        let old = records(&database).map_err(|e| damaged(path, e))?;
-        let names: Vec<String> = old.keys().cloned().collect();
-        // Schema 3 only adds a kind of record: what a file of schema 2 holds stays as it is, and so does its count of batches.
-        let kept = revision(&database).map_err(|e| damaged(path, e));
-        let (new, batches) =
-            if found == 1 { (migrate::from_1(old).map_err(|e| damaged(path, e))?, Revision::default()) } else { (old, kept?) };
-        // Keys that the migration renamed would stay beside their new names, so they are removed in the same transaction.
-        let gone: Vec<Edit> = names.into_iter().filter(|name| !new.contains_key(name)).map(|key| Edit::Remove { key }).collect();
-        // One transaction: a service that is killed meanwhile finds the old file or the new one.
-        transact(&database, &new, &gone, batches).map_err(|e| unwritten(path, e))?;
-        tracing::info!(path = %path.display(), from = found, to = SCHEMA, "the state file was migrated to a later schema");
+    // All records are read into memory: after a failed write this copy says what was acknowledged, and the file does not.
+    let old = records(&trial).map_err(|e| damaged(path, e))?;
+    let revision = revision(&trial).map_err(|e| damaged(path, e))?;
+    if found == SCHEMA {
+        return Ok(Seen { trial, found, kept: old, gone: Vec::new(), revision });
     }
-    Ok(database)
+    let names: Vec<String> = old.keys().cloned().collect();
+    // Schema 3 only adds a kind of record: what a file of schema 2 holds stays as it is, and so does its count of batches.
+    let (kept, revision) =
+        if found == 1 { (migrate::from_1(old).map_err(|e| damaged(path, e))?, Revision::default()) } else { (old, revision) };
+    // Keys that the migration renamed would stay beside their new names, so they are removed in the same transaction.
+    let gone = names.into_iter().filter(|name| !kept.contains_key(name)).map(|key| Edit::Remove { key }).collect();
+    Ok(Seen { trial, found, kept, gone, revision })
+}
+
+/// Checks that every record is one of ours.
+fn check_records(path: &Path, kept: &BTreeMap<String, Vec<u8>>) -> Result<(), StoreError> {
+    kept.iter().try_for_each(|(key, value)| Record::decode(key, value).map(drop).map_err(|e| damaged(path, e)))
+}
+
+/// Whether an error says that there is no room, which may come back.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
 }
 
 /// Why a file that was read well could not be migrated.
@@ -389,11 +458,77 @@ mod tests {
         transaction.open_table(META).unwrap().insert(SCHEMA_KEY, SCHEMA + 1).unwrap();
         transaction.commit().unwrap();
         drop(database);
+        let bytes = fs::read(&newer).unwrap();
         assert!(matches!(StateFile::open(&newer), Err(StoreError::Newer { found, .. }) if found == SCHEMA + 1));
+        assert_eq!(fs::read(&newer).unwrap(), bytes);
 
         let other = folder.path().join("other");
         drop(Database::create(&other).unwrap());
         assert!(matches!(StateFile::open(&other), Err(StoreError::Damaged { .. })));
+    }
+
+    /// Places at which one byte of a file is changed.
+    const FLIPS: usize = 100;
+
+    /// One byte changed anywhere: a file that is refused has not been touched, says so again, and does not lose a change by it.
+    #[test]
+    fn a_damaged_file_is_left_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let good = folder.path().join("good.redb");
+        let mut file = StateFile::open(&good).unwrap();
+        for n in 0..20 {
+            append(&mut file, &[put(&format!("n{n}"))]).unwrap();
+        }
+        // A file of a process that was killed: it has to be repaired before it can be used.
+        let killed = fs::read(&good).unwrap();
+        drop(file);
+        let closed = fs::read(&good).unwrap();
+        let path = folder.path().join("flipped.redb");
+        // redb panics at some damage, and the tests' output should not show that.
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(|_| {}));
+        let (mut refused, mut wrong) = (0, Vec::new());
+        for (bytes, name) in [(&closed, "closed"), (&killed, "killed")] {
+            let used: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] != 0).collect();
+            for at in used.iter().copied().step_by((used.len() / FLIPS).max(1)) {
+                let mut flipped = bytes.clone();
+                flipped[at] ^= 0x55;
+                fs::write(&path, &flipped).unwrap();
+                let opens = || std::panic::catch_unwind(|| StateFile::open(&path).map(|file| file.kept.len()));
+                // A file that is taken has all 20 records. Only in the file of a service that was killed damage to the last batch looks like
+                // a batch that the kill cut off, which redb takes back.
+                let least = if name == "killed" { 19 } else { 20 };
+                match opens() {
+                    Ok(Ok(records)) if records >= least => continue,
+                    Ok(Ok(records)) => wrong.push(format!("{name} {at}: {records} records")),
+                    Ok(Err(StoreError::Damaged { .. } | StoreError::Newer { .. })) | Err(_) => refused += 1,
+                    Ok(Err(other)) => wrong.push(format!("{name} {at}: {other}")),
+                }
+                if fs::read(&path).unwrap() != flipped {
+                    wrong.push(format!("{name} {at}: the file was changed"));
+                }
+                if matches!(opens(), Ok(Ok(_))) {
+                    wrong.push(format!("{name} {at}: refused once and taken then"));
+                }
+            }
+        }
+        std::panic::set_hook(hook);
+        assert!(wrong.is_empty() && refused > 4, "{refused} refused; {wrong:#?}");
+    }
+
+    #[test]
+    fn a_look_changes_nothing_and_needs_no_record_of_ours() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.redb");
+        drop(StateFile::open(&path).unwrap());
+        let database = Database::open(&path).unwrap();
+        let foreign = Edit::Put { key: "moon".into(), value: b"no JSON".to_vec() };
+        transact(&database, &BTreeMap::new(), &[foreign], Revision(7)).unwrap();
+        drop(database);
+        let bytes = fs::read(&path).unwrap();
+        assert_eq!(StateFile::look(&path).unwrap(), BTreeMap::from([("moon".to_owned(), b"no JSON".to_vec())]));
+        assert!(matches!(StateFile::open(&path), Err(StoreError::Damaged { .. })));
+        assert_eq!(fs::read(&path).unwrap(), bytes);
     }
 
     #[test]

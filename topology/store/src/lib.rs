@@ -16,6 +16,7 @@ mod file;
 mod line;
 mod migrate;
 mod record;
+mod trial;
 
 use std::fmt;
 

@@ -1,0 +1,144 @@
+//! Files that a person names to a program that runs for ever: configurations, certificates, documents.
+//!
+//! Such a program reads them again while others rely on it. A name may lead to anything: a FIFO whose other end nobody holds, a
+//! device without an end, a file of gigabytes. So a file is opened without waiting, has to be a regular one, and is read up to a limit.
+#![forbid(unsafe_code)]
+
+use std::{
+    fs::{File, FileType, OpenOptions},
+    io::{self, Read as _},
+    os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _},
+    path::Path,
+};
+
+use rustix::fs::OFlags;
+
+/// Why a file was not read. The caller names the file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// What the operating system says.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// It is there, and not a regular file.
+    #[error("is {0}, not a regular file")]
+    Kind(&'static str),
+    /// It has more bytes than may be read.
+    #[error("{bytes} bytes; at most {max} are read")]
+    TooLarge {
+        /// What it has, as far as was seen.
+        bytes: u64,
+        /// What may be read.
+        max: u64,
+    },
+    /// Not UTF-8, where text is wanted.
+    #[error("is not UTF-8")]
+    NotText,
+}
+
+/// Reads a regular file of at most `max` bytes. Waits for nobody but the file system.
+///
+/// # Errors
+/// [`FileError`], one line without the file's name.
+pub fn read(path: &Path, max: u64) -> Result<Vec<u8>, FileError> {
+    let file = open(path)?;
+    let bytes = file.metadata()?.len();
+    if bytes > max {
+        return Err(FileError::TooLarge { bytes, max });
+    }
+    let mut content = Vec::new();
+    // Somebody may write to the file while it is read, so its length is no limit: one byte more than allowed tells it.
+    file.take(max.saturating_add(1)).read_to_end(&mut content)?;
+    let bytes = content.len() as u64;
+    if bytes > max { Err(FileError::TooLarge { bytes, max }) } else { Ok(content) }
+}
+
+/// As [`read`], for text.
+///
+/// # Errors
+/// As [`read`], and [`FileError::NotText`].
+pub fn read_text(path: &Path, max: u64) -> Result<String, FileError> {
+    String::from_utf8(read(path, max)?).map_err(|_| FileError::NotText)
+}
+
+fn open(path: &Path) -> Result<File, FileError> {
+    // Without NONBLOCK the open of a FIFO waits for a writer (fifo(7)); NOCTTY keeps a terminal from becoming ours.
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = match OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path) {
+        Ok(file) => file,
+        // A socket cannot be opened at all (ENXIO), and what is said should be what it is.
+        Err(error) => {
+            return Err(path.metadata().ok().and_then(|found| other(found.file_type())).map_or(FileError::Io(error), FileError::Kind));
+        }
+    };
+    // The question is about the open file and not about its name, which may lead elsewhere by now.
+    match other(file.metadata()?.file_type()) {
+        None => Ok(file),
+        Some(kind) => Err(FileError::Kind(kind)),
+    }
+}
+
+/// What a file is that is not a regular one.
+fn other(kind: FileType) -> Option<&'static str> {
+    if kind.is_file() {
+        return None;
+    }
+    Some(match kind {
+        kind if kind.is_dir() => "a directory",
+        kind if kind.is_fifo() => "a FIFO",
+        kind if kind.is_socket() => "a socket",
+        _ => "a device",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::net::UnixListener, sync::mpsc, thread, time::Duration};
+
+    use rustix::fs::{CWD, FileType as Kind, Mode, mknodat};
+
+    use super::*;
+
+    /// What reading says, which must not take long: a hang fails here, and not when the runner gives up.
+    fn said(path: &Path, max: u64) -> String {
+        let (send, answer) = mpsc::channel();
+        let path = path.to_owned();
+        thread::spawn(move || send.send(read_text(&path, max).unwrap_or_else(|e| e.to_string())));
+        answer.recv_timeout(Duration::from_secs(20)).expect("reading waits for somebody")
+    }
+
+    #[test]
+    fn only_regular_files_are_read_and_nobody_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("text"), "a = 1\n").unwrap();
+        std::os::unix::fs::symlink("text", at("link")).unwrap();
+        mknodat(CWD, at("fifo"), Kind::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        std::os::unix::fs::symlink("fifo", at("to-fifo")).unwrap();
+        let _socket = UnixListener::bind(at("socket")).unwrap();
+        assert_eq!(said(&at("text"), 6), "a = 1\n");
+        assert_eq!(said(&at("link"), 6), "a = 1\n");
+        assert_eq!(said(&at("fifo"), 6), "is a FIFO, not a regular file");
+        assert_eq!(said(&at("to-fifo"), 6), "is a FIFO, not a regular file");
+        assert_eq!(said(&at("socket"), 6), "is a socket, not a regular file");
+        assert_eq!(said(folder.path(), 6), "is a directory, not a regular file");
+        assert_eq!(said(Path::new("/dev/zero"), 6), "is a device, not a regular file");
+        assert!(said(&at("none"), 6).contains("No such file"));
+    }
+
+    #[test]
+    fn nothing_beyond_the_limit_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("long");
+        fs::write(&path, "1234567").unwrap();
+        assert_eq!(said(&path, 7), "1234567");
+        assert_eq!(said(&path, 6), "7 bytes; at most 6 are read");
+        // A file without room on any disk: its length alone refuses it.
+        File::create(&path).unwrap().set_len(1 << 40).unwrap();
+        assert_eq!(said(&path, 1 << 20), "1099511627776 bytes; at most 1048576 are read");
+        // Files of the kernel say that they have no byte and have some: the limit counts what is read.
+        assert!(said(Path::new("/proc/self/status"), 10).ends_with("11 bytes; at most 10 are read"));
+        fs::write(&path, [0xff]).unwrap();
+        assert_eq!(said(&path, 7), "is not UTF-8");
+    }
+}
