@@ -2,8 +2,6 @@
 //! keeps it so.
 
 use std::{
-    fs::File,
-    io::Read,
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
 };
@@ -41,6 +39,8 @@ pub struct Config {
     pub host: String,
     /// Where pages and reports are.
     pub page_dir: PathBuf,
+    /// Who makes the reports of gates.
+    pub reports: Reports,
     /// The topology service.
     pub service: ServiceConfig,
     /// What is read, and how often.
@@ -51,6 +51,17 @@ pub struct Config {
     pub metrics: MetricsConfig,
     /// Lines on standard error.
     pub log: LogConfig,
+}
+
+/// Who makes the files into which gates report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reports {
+    /// The agent, for every user to write: it knows no job's user. One that was made for a job's user is taken in its place.
+    #[default]
+    Shared,
+    /// Whoever starts jobs, for the job's user alone; what others could write is not read.
+    Owned,
 }
 
 /// The topology service.
@@ -167,6 +178,7 @@ impl Default for Config {
         Self {
             host: String::new(),
             page_dir: "/run/antiphase".into(),
+            reports: Reports::default(),
             service: ServiceConfig::default(),
             counters: CountersConfig::default(),
             lldp: LldpConfig::default(),
@@ -245,13 +257,7 @@ impl Config {
     /// [`ConfigError`] with one line.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let fail = |what: String| ConfigError(format!("{}: {what}", path.display()));
-        let mut text = String::new();
-        let file = File::open(path).map_err(|error| fail(error.to_string()))?;
-        // One byte more than allowed tells a file that is too long. Its length is not asked for: a device has none.
-        let read = file.take(CONFIG_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| fail(error.to_string()))?;
-        if read as u64 > CONFIG_BYTES_MAX {
-            return Err(fail(format!("longer than {CONFIG_BYTES_MAX} bytes")));
-        }
+        let text = files::read_text(path, CONFIG_BYTES_MAX).map_err(|error| fail(error.to_string()))?;
         Self::parse(&text).map_err(|error| fail(error.0))
     }
 

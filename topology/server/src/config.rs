@@ -451,13 +451,8 @@ impl Config {
 }
 
 fn read(file: &Path) -> Result<String, ConfigError> {
-    let refuse = |e: &dyn std::fmt::Display| ConfigError(format!("{}: {e}", file.display()));
-    let length = std::fs::metadata(file).map_err(|e| refuse(&e))?.len();
-    // The length is asked before reading: a mistaken path must not fill memory.
-    if length > CONFIG_BYTES_MAX {
-        return Err(refuse(&format!("{length} bytes; a configuration has at most {CONFIG_BYTES_MAX}")));
-    }
-    std::fs::read_to_string(file).map_err(|e| refuse(&e))
+    // SIGHUP reads the file again: whatever its name leads to by then, nobody may wait for it.
+    files::read_text(file, CONFIG_BYTES_MAX).map_err(|e| ConfigError(format!("{}: {e}", file.display())))
 }
 
 #[cfg(test)]

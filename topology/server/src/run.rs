@@ -2,6 +2,7 @@
 
 use std::{
     net::SocketAddr,
+    panic::UnwindSafe,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
@@ -153,8 +154,8 @@ fn dump(file: &Path) -> Result<(), Failure> {
     }
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
-    for (key, value) in StateFile::open(file)?.dump() {
-        let value: serde_json::Value = serde_json::from_slice(value).unwrap_or_default();
+    for (key, value) in of_file(file, || StateFile::look(file))? {
+        let value: serde_json::Value = serde_json::from_slice(&value).unwrap_or_default();
         let line = serde_json::json!({ "key": key, "value": value });
         // A reader that has seen enough closes the pipe.
         if writeln!(out, "{line}").is_err() {
@@ -177,7 +178,7 @@ fn start(args: &Args) -> Result<(), Failure> {
     raise_descriptors();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|e| Failure::Other(e.to_string()))?;
     let reload = Reload { file: args.config.clone(), overrides, level, tls };
-    let result = runtime.block_on(service(config, reload));
+    let result = runtime.block_on(service(config, Arc::new(reload)));
     // A ranking may still compute for a client that was cut off.
     runtime.shutdown_timeout(COMPUTE_GRACE);
     result
@@ -192,20 +193,35 @@ fn raise_descriptors() {
 }
 
 /// The service from its first to its last moment.
-async fn service(mut config: Config, reload: Reload) -> Result<(), Failure> {
+async fn service(mut config: Config, reload: Arc<Reload>) -> Result<(), Failure> {
     let other = |e: &dyn std::fmt::Display| Failure::Other(e.to_string());
     // Signals are taken before the file is opened: a SIGTERM during a long start must not end the process in the middle of it.
     let signals = Signals::take().map_err(|e| other(&e))?;
     let clock = FabricClock::start();
     let metrics = Arc::new(Metrics::new().map_err(|e| other(&e))?);
-    let around =
-        Surroundings { clock, events: EventLog::new(clock.now()), telemetry: TelemetryHandle::default(), metrics: Arc::clone(&metrics) };
+    let around = Surroundings { clock, events: EventLog::new(clock.now()), telemetry: TelemetryHandle::default(), metrics };
     let (file, loaded) = open(&config.state)?;
     decide_control(&mut config, &loaded);
     // The configuration was checked.
     let ecmp: Ecmp = config.ecmp.parse().map_err(|e| other(&e))?;
     let controller = Controller::start(&plan(&config, ecmp), file, loaded, around.clone())
         .map_err(|problem| Failure::Other(format!("{}: {problem}", config.state.display())))?;
+    let result = beside(&controller, config, signals, &around, &reload).await;
+    // `stop` waits for the disk, which no thread of the runtime may do. Whatever went wrong, the controller ends what it began and
+    // closes the file.
+    tokio::task::spawn_blocking(|| controller.stop()).await.map_err(|e| other(&e))?;
+    tracing::info!("stopped");
+    result
+}
+
+/// All that runs beside the controller: interface, scheduler and listeners, from their start to their end.
+async fn beside(
+    controller: &Controller,
+    config: Config,
+    signals: Signals,
+    around: &Surroundings,
+    reload: &Arc<Reload>,
+) -> Result<(), Failure> {
     let (address, settings) = (config.listen, config.agents.settings());
     let (latest, current) = watch::channel(Arc::new(config));
     let sessions = Arc::new(quic::Stats::default());
@@ -214,13 +230,18 @@ async fn service(mut config: Config, reload: Reload) -> Result<(), Failure> {
         health: controller.health.clone(),
         telemetry: around.telemetry.clone(),
         events: around.events.clone(),
-        metrics,
+        metrics: Arc::clone(&around.metrics),
         sessions: Arc::clone(&sessions),
-        clock,
+        clock: around.clock,
         config: current,
     });
-    let scheduler = start_scheduler(&api, &controller, &around).await?;
-    let shutdown = Shutdown::default();
+    let seams = quic::Seams {
+        controller: Arc::new(controller.handle.clone()),
+        telemetry: Arc::new(Sink { telemetry: around.telemetry.clone(), clock: around.clock }),
+        clock: around.clock,
+        stats: sessions,
+    };
+    let scheduler = start_scheduler(&api, controller, around).await?;
     // The first fabric is in force before the port is open: no client finds a service without the fabric that it was given.
     let started = match first_fabric(&api).await {
         Err(failure) => Err(failure),
@@ -228,39 +249,42 @@ async fn service(mut config: Config, reload: Reload) -> Result<(), Failure> {
     };
     let result = match started {
         Err(failure) => Err(failure),
-        Ok((listener, endpoint)) => {
-            let bound = listener.local_addr().map_err(|e| other(&e))?;
-            let (scheme, acceptor) = match reload.tls.admission() {
-                Admission::Certificate => ("https", secured(Arc::clone(&reload.tls))),
-                Admission::Loopback => ("http", Acceptor::Plain),
-            };
-            // For people and for programs that asked for a free port.
-            println!("antiphase-topology: listening on {scheme}://{bound}");
-            tracing::info!(address = %bound, tls = scheme == "https", version = env!("CARGO_PKG_VERSION"), "listening");
-            let seams = quic::Seams {
-                controller: Arc::new(controller.handle.clone()),
-                telemetry: Arc::new(Sink { telemetry: around.telemetry, clock }),
-                clock,
-                stats: sessions,
-            };
-            let end = shutdown.clone();
-            let agents = quic::serve(endpoint, Arc::clone(&reload.tls), seams, settings, async move { end.wait().await });
-            let agents = tokio::spawn(agents);
-            let clients = tokio::spawn(serve(listener, acceptor, router(api.clone(), shutdown.clone()), api, shutdown.clone()));
-            signals.wait(&latest, &reload).await;
-            shutdown.begin();
-            // Agents and clients end before the controller stops: what they began may still be answered.
-            agents.await.map_err(|e| other(&e))?;
-            clients.await.map_err(|e| other(&e))
-        }
+        Ok(bound) => listen(bound, api, seams, settings, &reload.tls, signals.wait(latest, Arc::clone(reload))).await,
     };
     if let Some(scheduler) = scheduler {
         scheduler.stop().await;
     }
-    // `stop` waits for the disk, which no thread of the runtime may do. A failed start stops the controller too, which closes the file.
-    tokio::task::spawn_blocking(|| controller.stop()).await.map_err(|e| other(&e))?;
-    tracing::info!("stopped");
     result
+}
+
+/// Serves clients and agents until `told`, and ends what they began.
+async fn listen(
+    (listener, endpoint): (TcpListener, quinn::Endpoint),
+    api: Api,
+    seams: quic::Seams,
+    settings: quic::Settings,
+    tls: &Arc<Tls>,
+    told: impl Future<Output = ()>,
+) -> Result<(), Failure> {
+    let other = |e: &dyn std::fmt::Display| Failure::Other(e.to_string());
+    let bound = listener.local_addr().map_err(|e| other(&e))?;
+    let (scheme, acceptor) = match tls.admission() {
+        Admission::Certificate => ("https", secured(Arc::clone(tls))),
+        Admission::Loopback => ("http", Acceptor::Plain),
+    };
+    // For people and for programs that asked for a free port.
+    println!("antiphase-topology: listening on {scheme}://{bound}");
+    tracing::info!(address = %bound, tls = scheme == "https", version = env!("CARGO_PKG_VERSION"), "listening");
+    let shutdown = Shutdown::default();
+    let end = shutdown.clone();
+    let agents = tokio::spawn(quic::serve(endpoint, Arc::clone(tls), seams, settings, async move { end.wait().await }));
+    let clients = tokio::spawn(serve(listener, acceptor, router(api.clone(), shutdown.clone()), api, shutdown.clone()));
+    told.await;
+    shutdown.begin();
+    // Agents and clients end before the controller stops: what they began may still be answered.
+    let ended = (agents.await, clients.await);
+    ended.0.map_err(|e| other(&e))?;
+    ended.1.map_err(|e| other(&e))
 }
 
 /// TCP for clients and UDP for agents, on one port. A free port of one may be taken of the other, so several are tried.
@@ -302,19 +326,24 @@ fn secured(tls: Arc<Tls>) -> Acceptor {
     }))
 }
 
-/// Opens the state file and reads it. Damage that the database meets as a panic is an error like any other.
+/// Opens the state file and reads it.
 fn open(path: &Path) -> Result<(StateFile, Loaded), Failure> {
-    let hook = std::panic::take_hook();
-    // The default hook would print the panic as if it were a bug of ours; the error below says what it is.
-    std::panic::set_hook(Box::new(|_| {}));
-    let opened = std::panic::catch_unwind(|| -> Result<_, StoreError> {
+    of_file(path, || {
         let mut file = StateFile::open(path)?;
         let loaded = file.load()?;
         Ok((file, loaded))
-    });
+    })
+}
+
+/// Reads a state file. Damage that the database meets as a panic is an error like any other.
+fn of_file<T>(path: &Path, read: impl FnOnce() -> Result<T, StoreError> + UnwindSafe) -> Result<T, Failure> {
+    let hook = std::panic::take_hook();
+    // The default hook would print the panic as if it were a bug of ours; the error below says what it is.
+    std::panic::set_hook(Box::new(|_| {}));
+    let read = std::panic::catch_unwind(read);
     std::panic::set_hook(hook);
     let damaged = |_| StoreError::Damaged { place: path.display().to_string(), problem: "the database cannot make sense of it".into() };
-    Ok(opened.map_err(damaged)??)
+    Ok(read.map_err(damaged)??)
 }
 
 fn plan(config: &Config, ecmp: Ecmp) -> state::Config {
@@ -369,12 +398,11 @@ async fn first_fabric(api: &Api) -> Result<(), Failure> {
         return Ok(());
     }
     let refuse = |e: &dyn std::fmt::Display| ConfigError(format!("{}: {}", path.display(), one_line(e)));
-    let length = std::fs::metadata(path).map_err(|e| refuse(&e))?.len();
     // The document from the file gets the limit of one from a client: both are read into memory whole.
-    if length > config.limits.body_bytes() as u64 {
-        return Err(refuse(&format!("{length} bytes; limits.body_mib is {}", config.limits.body_mib)).into());
-    }
-    let text = std::fs::read_to_string(path).map_err(|e| refuse(&e))?;
+    let text = files::read_text(path, config.limits.body_bytes() as u64).map_err(|e| match e {
+        files::FileError::TooLarge { bytes, .. } => refuse(&format!("{bytes} bytes; limits.body_mib is {}", config.limits.body_mib)),
+        e => refuse(&e),
+    })?;
     match api.set_fabric(pb::SetFabricRequest { fabric: text }).await {
         Ok(set) => {
             tracing::info!(path = %path.display(), version = set.fabric_version, "fabric loaded");
@@ -459,13 +487,32 @@ impl Signals {
         })
     }
 
-    /// Returns when the service has to stop; reloads meanwhile.
-    async fn wait(mut self, latest: &watch::Sender<Arc<Config>>, reload: &Reload) {
+    /// Returns when the service has to stop; reloads meanwhile. Files are read beside this loop: a file system that does not answer
+    /// must not keep a SIGTERM waiting.
+    async fn wait(mut self, latest: watch::Sender<Arc<Config>>, reload: Arc<Reload>) {
+        let latest = Arc::new(latest);
+        let begin = || {
+            let (latest, reload) = (Arc::clone(&latest), Arc::clone(&reload));
+            tokio::task::spawn_blocking(move || reload.again(&latest))
+        };
+        let (mut reading, mut once_more) = (None, false);
         loop {
+            let read = async {
+                match &mut reading {
+                    // A task that panicked has told why.
+                    Some(task) => drop(task.await),
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 _ = self.terminate.recv() => break,
                 _ = self.interrupt.recv() => break,
-                _ = self.hangup.recv() => reload.again(latest),
+                _ = self.hangup.recv() => match reading {
+                    None => reading = Some(begin()),
+                    // The files may have been read before they were changed again, so they are read once more.
+                    Some(_) => once_more = true,
+                },
+                () = read => reading = std::mem::take(&mut once_more).then(&begin),
             }
         }
         tracing::info!("stopping");

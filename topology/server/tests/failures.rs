@@ -11,7 +11,11 @@ use std::{
     process::Command,
 };
 
-use rustix::process::Signal;
+use antiphase_topology::pki;
+use rustix::{
+    fs::{CWD, FileType, Mode, mknodat},
+    process::Signal,
+};
 use serde_json::json;
 use support::{Service, WAIT, job, program, testbed};
 
@@ -80,6 +84,7 @@ fn a_damaged_state_file_is_refused_and_left_alone() {
         let path = folder.path().join(name);
         fs::write(&path, bytes).unwrap();
         let (code, _, said) = run(&["--listen", "127.0.0.1:0", "--state", path.to_str().unwrap()]);
+        assert!(fs::read(&path).unwrap() == bytes, "{name} was changed");
         let last = said.lines().last().unwrap();
         assert!(code == 1 && last.contains(name) && last.contains("damaged"), "{name}: {code} {said}");
         assert!(!said.contains("panicked"), "{said}");
@@ -116,6 +121,7 @@ fn a_damaged_state_file_is_refused_and_left_alone() {
             Err((status, said)) => {
                 assert_eq!(status.code(), Some(1), "byte {at}: {said}");
                 assert!(!said.contains("panicked") && said.lines().last().unwrap().contains("flipped.redb"), "byte {at}: {said}");
+                assert!(fs::read(&path).unwrap() == flipped, "byte {at}: the file was changed");
             }
         }
     }
@@ -189,6 +195,14 @@ fn a_full_disk_refuses_changes_and_serves_reads() {
     assert!(ready.status == 503 && ready.body.contains("in doubt"), "{ready:?}");
     assert_eq!(service.get("/healthz").status, 200);
     assert!(service.get("/metrics").body.contains("antiphase_store_up 0"));
+
+    // A restart on the full disk serves what is kept, refuses changes, and is well again when there is room.
+    drop(service);
+    let service = Service::start(&state);
+    assert_eq!(service.ask("GET", "/v1alpha1/jobs", "").1["jobs"], before["jobs"], "{}", service.log());
+    assert_eq!((service.commit("full", &["h3", "h7"]).0, service.get("/healthz").status), (503, 200), "{}", service.log());
+    let ready = service.get("/readyz");
+    assert!(ready.status == 503 && ready.body.contains("No space left"), "{ready:?} {}", service.log());
 
     fs::remove_file(&filler).unwrap();
     assert_eq!(service.commit("after", &["h3", "h7"]).0, 200, "{}", service.log());
@@ -276,6 +290,54 @@ fn a_bad_configuration_changes_nothing_at_sighup() {
     service.get("/healthz");
     assert!(!service.log().contains("healthz"), "the level changed");
     assert_eq!(service.refused("POST", "/v1alpha1/solve", &" ".repeat((1 << 20) + 1)).0, 400, "the limit changed");
+}
+
+/// A name may lead to a FIFO that nobody writes: who reads it is not held up, nor is whoever reloads or stops after that.
+#[test]
+fn a_fifo_in_place_of_a_file_holds_nobody_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let fifo = |name: &str| {
+        let _ = fs::remove_file(at(name));
+        mknodat(CWD, at(name), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    };
+    let pki_folder = at("pki");
+    pki::init(&pki_folder, &["127.0.0.1".into()], false).unwrap();
+    let (issued, ca) = (pki::service_paths(&pki_folder), pki::authority_path(&pki_folder));
+    let text = |ca: &Path| format!("[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {ca:?}\n", issued.certificate, issued.key);
+    let good = text(&ca);
+    fs::write(at("a.toml"), &good).unwrap();
+    let mut command = program();
+    command.arg("--config").arg(at("a.toml")).arg("--state").arg(at("s.redb")).arg("--fabric").arg(testbed());
+    let mut service = Service::with(&mut command);
+    // The configuration, then a certificate of the same names, then one of another name.
+    fifo("a.toml");
+    service.signal(Signal::HUP);
+    service.wait_for_log("a.toml: is a FIFO, not a regular file");
+    let authority = fs::read(&ca).unwrap();
+    fs::remove_file(at("a.toml")).unwrap();
+    fs::write(at("a.toml"), &good).unwrap();
+    fifo("pki/ca.pem");
+    assert_eq!(ca, at("pki/ca.pem"), "the name of the authority's file");
+    service.signal(Signal::HUP);
+    service.wait_for_log("ca.pem: is a FIFO, not a regular file");
+    fs::remove_file(&ca).unwrap();
+    fs::write(&ca, authority).unwrap();
+    fifo("other.pem");
+    fs::write(at("a.toml"), text(&at("other.pem"))).unwrap();
+    service.signal(Signal::HUP);
+    service.wait_for_log("other.pem: is a FIFO, not a regular file");
+    // Nobody waits any more, so a good file is taken and the service stops.
+    fs::write(at("a.toml"), good).unwrap();
+    service.signal(Signal::HUP);
+    service.wait_for_log("configuration reloaded");
+    service.signal(Signal::TERM);
+    assert!(service.wait().success());
+    // A start does not wait either.
+    fifo("fabric.yaml");
+    let (state, fabric) = (at("new.redb"), at("fabric.yaml"));
+    let (code, _, said) = run(&["--listen", "127.0.0.1:0", "--state", state.to_str().unwrap(), "--fabric", fabric.to_str().unwrap()]);
+    assert!(code == 2 && said.lines().last().unwrap().ends_with("fabric.yaml: is a FIFO, not a regular file"), "{said}");
 }
 
 #[test]

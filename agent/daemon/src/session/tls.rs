@@ -1,7 +1,6 @@
 //! The agent's side of TLS.
 
 use std::{
-    fs, io,
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
@@ -33,7 +32,7 @@ pub enum CredentialsError {
         /// The file.
         path: PathBuf,
         /// Why not.
-        source: io::Error,
+        source: files::FileError,
     },
     /// A file does not hold what it should, or not what fits the others.
     #[error("{}: {what}", path.display())]
@@ -91,13 +90,8 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Credentials
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, CredentialsError> {
-    let failed = |source| CredentialsError::Read { path: path.to_owned(), source };
-    // The length is asked for before the read, so that a mistaken path does not fill memory.
-    let bytes = fs::metadata(path).map_err(failed)?.len();
-    if bytes > PEM_BYTES_MAX {
-        return Err(content(path, &format!("{bytes} bytes; at most {PEM_BYTES_MAX} are read")));
-    }
-    fs::read(path).map_err(failed)
+    // The heartbeat runs on this thread, so nobody is waited for.
+    files::read(path, PEM_BYTES_MAX).map_err(|source| CredentialsError::Read { path: path.to_owned(), source })
 }
 
 fn content(path: &Path, what: &dyn std::fmt::Display) -> CredentialsError {
@@ -146,6 +140,10 @@ impl ServerCertVerifier for AnyOnLoopback {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
     use super::*;
 
     #[test]
@@ -173,5 +171,8 @@ mod tests {
         assert!(of("ca.pem").contains("no certificate in it"), "{}", of("ca.pem"));
         assert!(of("huge.pem").contains("300000 bytes"), "{}", of("huge.pem"));
         assert!(of("none.pem").contains("none.pem: No such file"), "{}", of("none.pem"));
+        // The heartbeat runs on the thread that reads: a FIFO that nobody writes must not hold it up.
+        mknodat(CWD, path("fifo.pem"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        assert!(of("fifo.pem").contains("fifo.pem: is a FIFO"), "{}", of("fifo.pem"));
     }
 }

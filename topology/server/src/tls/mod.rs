@@ -56,15 +56,7 @@ pub enum TlsError {
         /// The file.
         path: PathBuf,
         /// Why not.
-        source: std::io::Error,
-    },
-    /// A file is too large to be what it should be.
-    #[error("{}: {bytes} bytes; at most {PEM_BYTES_MAX} are read", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// Its size.
-        bytes: u64,
+        source: files::FileError,
     },
     /// A file does not hold what it should.
     #[error("{}: {what}", path.display())]
@@ -326,13 +318,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    let failed = |source| TlsError::Read { path: path.to_owned(), source };
-    let bytes = fs::metadata(path).map_err(failed)?.len();
-    // The length is asked first: a path that leads to a huge file by mistake must not fill memory.
-    if bytes > PEM_BYTES_MAX {
-        return Err(TlsError::TooLarge { path: path.to_owned(), bytes });
-    }
-    fs::read(path).map_err(failed)
+    files::read(path, PEM_BYTES_MAX).map_err(|source| TlsError::Read { path: path.to_owned(), source })
 }
 
 fn warn_if_others_can_read(key: &Path) {
