@@ -36,6 +36,7 @@ pub mod shutdown;
 pub mod telemetry;
 pub mod tls;
 pub mod turns;
+mod vital;
 pub mod writer;
 
 pub use clock::FabricClock;

@@ -3,14 +3,14 @@
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
-    thread::{Builder, JoinHandle},
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
 use state::{Record, Ticket};
 use store::{Revision, Store};
 
-use crate::records;
+use crate::{records, vital};
 
 /// Most batches in one transaction: enough that an fsync of 5 ms serves 50,000 commits a second.
 const BATCHES_MAX: usize = 256;
@@ -88,8 +88,10 @@ impl Writer {
     pub fn start(store: impl Store + 'static, revision: Revision, done: impl FnMut(Outcome) + Send + 'static) -> std::io::Result<Self> {
         let (batches, queue) = mpsc::channel();
         let health = StoreHealth::default();
+        // A store that was opened in doubt is not well before its first write.
+        health.set(store.doubt().map(str::to_owned));
         let seen = health.clone();
-        let thread = Builder::new().name("store".into()).spawn(move || run(store, revision, &queue, &seen, done))?;
+        let thread = vital::spawn("store", move || run(store, revision, &queue, &seen, done))?;
         Ok(Self { batches, thread, health })
     }
 
@@ -97,7 +99,7 @@ impl Writer {
     pub fn persist(&self, ticket: Ticket, records: Vec<Record>) {
         // Before the thread can have written it.
         self.health.waits(Instant::now());
-        // Fails only when the thread panicked; then nothing is answered, and the requests time out.
+        // Fails only when the thread panicked, and then the process ends.
         let _ = self.batches.send((ticket, records));
     }
 
@@ -161,6 +163,41 @@ mod tests {
     use store::{Loaded, PlanVersionRecord, StateFile};
 
     use super::*;
+    use crate::vital::tests::{alone, was_ended_by};
+
+    /// A store with a defect.
+    struct Panics;
+
+    impl Store for Panics {
+        fn load(&mut self) -> Result<Loaded, store::StoreError> {
+            Ok(Loaded::default())
+        }
+
+        fn append(&mut self, _: Revision, _: &[store::Change]) -> Result<Revision, store::AppendError> {
+            panic!("as a defect would")
+        }
+
+        fn doubt(&self) -> Option<&str> {
+            None
+        }
+
+        fn verify_and_resync(&mut self) -> Result<Revision, store::AppendError> {
+            Ok(Revision::default())
+        }
+
+        fn resyncs(&self) -> u64 {
+            0
+        }
+    }
+
+    #[test]
+    fn a_panic_of_the_store_ends_the_process() {
+        let output = alone("writer::tests::a_panic_of_the_store_ends_the_process", || {
+            let writer = Writer::start(Panics, Revision::default(), drop).unwrap();
+            writer.persist(Ticket(1), vec![Record::PlanVersion { plan_version: 1, control: plan::Control::Observe }]);
+        });
+        was_ended_by(output, "store");
+    }
 
     #[test]
     fn a_store_that_takes_nothing_for_long_is_not_well() {

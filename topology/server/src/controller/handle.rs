@@ -33,6 +33,9 @@ pub(super) enum Command {
     Links { reply: oneshot::Sender<Arc<LinkTable>> },
     /// What an agent said.
     Agent(Event),
+    /// What a defect would do.
+    #[cfg(test)]
+    Panic,
 }
 
 /// The controller has stopped: the service is going down.

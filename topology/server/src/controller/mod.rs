@@ -29,6 +29,7 @@ use crate::{
     resolve,
     telemetry::TelemetryHandle,
     turns::{TurnsHandle, TurnsThread},
+    vital,
     writer::{Outcome, StoreHealth, Writer},
 };
 use handle::{Command, Outboxes, QUEUE_MAX};
@@ -119,8 +120,8 @@ impl Controller {
             links: Arc::default(),
             pruned: Instant::now(),
         };
-        let thread = std::thread::Builder::new().name("controller".into());
-        let thread = thread.spawn(move || runtime.block_on(task.run(queue, outcomes, stopped))).map_err(|e| e.to_string())?;
+        let thread = vital::spawn("controller", move || runtime.block_on(task.run(queue, outcomes, stopped)));
+        let thread = thread.map_err(|e| format!("cannot start the controller's thread: {e}"))?;
         let handle = ControllerHandle { commands, outboxes, turns: turns.handle.clone() };
         Ok(Self { handle, health, stop, thread, turns })
     }
@@ -206,6 +207,8 @@ impl Task {
             Command::View { reply } => drop(reply.send(self.snapshot())),
             Command::Fabric { reply } => drop(reply.send(adapter::fabric(self.service.view()))),
             Command::Links { reply } => drop(reply.send(self.links())),
+            #[cfg(test)]
+            Command::Panic => panic!("as a defect would"),
             Command::Agent(event) => {
                 let mut gates: Vec<String> = Vec::new();
                 match &event {
@@ -418,5 +421,33 @@ impl Task {
         self.pruned = Instant::now();
         let view = self.service.view();
         self.around.telemetry.prune(self.around.clock.now(), |job| view.job(job).is_some());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store::{StateFile, Store as _};
+
+    use super::*;
+    use crate::vital::tests::{alone, was_ended_by};
+
+    #[test]
+    fn a_panic_of_the_controller_ends_the_process() {
+        let output = alone("controller::tests::a_panic_of_the_controller_ends_the_process", || {
+            let folder = tempfile::tempdir().unwrap();
+            let mut file = StateFile::open(&folder.path().join("state.redb")).unwrap();
+            let loaded = file.load().unwrap();
+            let clock = FabricClock::start();
+            let around = Surroundings {
+                clock,
+                events: EventLog::new(clock.now()),
+                telemetry: TelemetryHandle::default(),
+                metrics: Arc::new(Metrics::new().unwrap()),
+            };
+            let controller = Controller::start(&Config::default(), file, loaded, around).unwrap();
+            controller.handle.commands.blocking_send(Command::Panic).unwrap();
+            let _ = controller.thread.join();
+        });
+        was_ended_by(output, "controller");
     }
 }

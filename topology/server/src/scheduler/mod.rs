@@ -15,6 +15,7 @@ use crate::{
     config::SchedulerConfig,
     controller::{ControllerHandle, Surroundings},
     queue::{QUEUE_MAX, SchedulerHandle},
+    vital,
 };
 
 /// The running scheduler.
@@ -43,8 +44,7 @@ impl Scheduler {
         tracing::info!(policy = config.policy.word(), submissions = scheduling.submissions().len(), "the scheduler runs");
         api.attach(SchedulerHandle { commands, config: config.clone() });
         let driver = driver::Driver::new(scheduling, config.clone(), api, controller, around);
-        let thread = std::thread::Builder::new().name("scheduler".into());
-        let thread = thread.spawn(move || runtime.block_on(driver.run(queue, stopped)))?;
+        let thread = vital::spawn("scheduler", move || runtime.block_on(driver.run(queue, stopped)))?;
         Ok(Self { stop, thread })
     }
 
