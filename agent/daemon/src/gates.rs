@@ -10,6 +10,8 @@ use gate_core::{Counters, PlannedSlot, RING, Reason, Sample, Summary};
 use proto::v1alpha1::GateReport;
 use units::{Nanos, NodeTime};
 
+use crate::config::Reports;
+
 /// Shortest iteration that is believed. Training takes milliseconds at least; a loop over the gate alone may be faster.
 const ITERATION_MIN: Nanos = Nanos::from_micros(10);
 /// Longest look back at single iterations.
@@ -37,6 +39,7 @@ pub struct GateTotals {
 /// The reports of the led jobs.
 #[derive(Debug, Default)]
 pub struct Gates {
+    made_by: Reports,
     jobs: BTreeMap<String, GateOfJob>,
 }
 
@@ -50,6 +53,12 @@ struct GateOfJob {
 }
 
 impl Gates {
+    /// No job yet.
+    #[must_use]
+    pub fn new(made_by: Reports) -> Self {
+        Self { made_by, jobs: BTreeMap::new() }
+    }
+
     /// Follows the jobs that are led now: opens their reports, and forgets those of others.
     ///
     /// # Errors
@@ -59,7 +68,7 @@ impl Gates {
         let mut first_error = Ok(());
         for job in led {
             // A job that is still led keeps its reader and totals; what stays in `before` is closed at the end.
-            let opened = before.remove(job).map_or_else(|| GateOfJob::open(directory, job, now), Ok);
+            let opened = before.remove(job).map_or_else(|| GateOfJob::open(self.made_by, directory, job, now), Ok);
             match opened {
                 Ok(gate) => drop(self.jobs.insert(job.to_owned(), gate)),
                 Err(error) if first_error.is_ok() => first_error = Err(error),
@@ -82,8 +91,11 @@ impl Gates {
 }
 
 impl GateOfJob {
-    fn open(directory: &Path, job: &str, now: NodeTime) -> io::Result<Self> {
-        let reader = ReportReader::open_or_create(directory, job)?;
+    fn open(made_by: Reports, directory: &Path, job: &str, now: NodeTime) -> io::Result<Self> {
+        let reader = match made_by {
+            Reports::Shared => ReportReader::open_or_create(directory, job)?,
+            Reports::Owned => ReportReader::of_owner(directory, job)?,
+        };
         // The agent before us reported the starts up to here.
         let last = reader.read().map(|report| (report.writer, *report.tracker.counters()));
         Ok(Self { reader, last, read_at: now, totals: GateTotals::default() })

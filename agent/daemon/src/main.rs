@@ -74,7 +74,7 @@ fn main() -> ExitCode {
 }
 
 /// Longest time for what a reload does with files: the configuration or the directory of the pages may be on a file system
-/// that does not answer, or the configuration a FIFO.
+/// that does not answer.
 const FILES_WITHIN: Duration = Duration::from_secs(5);
 
 /// What ended a round.
@@ -163,7 +163,15 @@ async fn rounds(config: Config, path: &Path, level: &LevelHandle) -> anyhow::Res
 async fn pages(config: &Config) -> anyhow::Result<Pages> {
     let (directory, host) = (config.page_dir.clone(), config.host.clone());
     let what = format!("page_dir = {}", directory.display());
-    in_time(move || Pages::new(&directory, &host)).await.and_then(|pages| Ok(pages?)).context(what)
+    let pages = in_time(move || Pages::new(&directory, &host)).await.and_then(|pages| Ok(pages?)).context(what)?;
+    if let Some(shared) = pages.shared_with() {
+        // Not a reason to refuse: on a host of one user nobody else is there to fill it.
+        let (page_dir, shared) = (pages.directory().display(), shared.display());
+        tracing::warn!(
+            "page_dir = {page_dir} has no file system of its own: what jobs write there can fill {shared} (packaging/systemd/run-antiphase.mount)"
+        );
+    }
+    Ok(pages)
 }
 
 /// Work with files that may wait, beside the heartbeat.
@@ -224,7 +232,7 @@ impl Signals {
 
 async fn reload(path: &Path, running: &Config, endpoint: &Endpoint) -> anyhow::Result<Prepared> {
     let file = path.to_owned();
-    // The file may be a FIFO or on a dead file system: FILES_WITHIN bounds the wait, and the heartbeat goes on meanwhile.
+    // The file may be on a dead file system: FILES_WITHIN bounds the wait, and the heartbeat goes on meanwhile.
     let config = in_time(move || Config::load(&file)).await.with_context(|| path.display().to_string())??;
     Prepared::make(config, running, endpoint).await
 }

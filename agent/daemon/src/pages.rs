@@ -7,7 +7,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     thread,
 };
@@ -92,6 +92,14 @@ impl Pages {
             errors: 0,
             swept: false,
         })
+    }
+
+    /// What else is on the file system of the pages, if it is not their own: jobs that write more than their reports fill it.
+    #[must_use]
+    pub fn shared_with(&self) -> Option<&Path> {
+        let parent = self.directory.parent()?;
+        let device = |path: &Path| fs::metadata(path).map(|found| found.dev());
+        (device(&self.directory).ok()? == device(parent).ok()?).then_some(parent)
     }
 
     /// Where the pages are.

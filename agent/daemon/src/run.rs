@@ -16,7 +16,7 @@ use tokio::{
 
 use crate::{
     clock::ClockEstimate,
-    config::{Config, LldpConfig, MetricsConfig},
+    config::{Config, LldpConfig, MetricsConfig, Reports},
     counters::Sampling,
     gates::Gates,
     http,
@@ -69,6 +69,7 @@ impl Endpoint {
 #[derive(Debug)]
 pub struct Parts {
     host: String,
+    reports: Reports,
     lldp: LldpConfig,
     ends: AgentEnds,
     counters: Sampling,
@@ -87,7 +88,7 @@ impl Parts {
         let (clock, status, frames) = (ends.clock.clone(), ends.status.clone(), ends.telemetry.clone());
         let turns = Turns::new(root.clone(), config.counters.clone());
         let counters = Sampling::start(root, config.counters.clone(), clock, status, frames).await?;
-        Ok(Self { host: config.host.clone(), lldp: config.lldp, ends, counters, turns, endpoint })
+        Ok(Self { host: config.host.clone(), reports: config.reports, lldp: config.lldp, ends, counters, turns, endpoint })
     }
 
     /// Where this agent will listen, or does.
@@ -129,7 +130,7 @@ impl Agent {
     /// An agent of these parts. `pages` may come from one that was configured anew.
     #[must_use]
     pub fn new(parts: Parts, pages: Pages) -> Self {
-        let Parts { host, lldp, ends, counters, turns, endpoint } = parts;
+        let Parts { host, reports, lldp, ends, counters, turns, endpoint } = parts;
         let view = counters.view().ports;
         let (found, neighbours) = watch::channel(Vec::new());
         let cables = view.iter().filter(|port| port.kind == "interface").map(|port| port.name.clone()).collect();
@@ -138,7 +139,7 @@ impl Agent {
         let mut agent = Self {
             ends,
             pages,
-            gates: Gates::default(),
+            gates: Gates::new(reports),
             turns,
             counters,
             neighbours,

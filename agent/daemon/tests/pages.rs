@@ -1,9 +1,9 @@
 //! Plans become pages that real gates follow, and real gates' reports become reports to the service.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::{fs, path::Path};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
-use antiphase_agent::{clock::ClockEstimate, gates::Gates, pages::Pages};
+use antiphase_agent::{clock::ClockEstimate, config::Reports, gates::Gates, pages::Pages};
 use gate::{Gate, JobName, PageReader, now};
 use gate_core::{Mode, Reason};
 use proto::v1alpha1::{HostPlan, Slot};
@@ -268,4 +268,38 @@ fn an_agent_that_panics_takes_its_pages_back() {
     assert!(agent.join().is_err());
     assert_eq!(gate.read(), Err(Reason::NoPage));
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+/// With `reports = "owned"` the agent makes no file that others can write, and reads what was made for the job's user.
+#[test]
+fn an_owned_report_is_made_by_whoever_starts_the_job() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut pages = Pages::new(directory.path(), HOST).unwrap();
+    let mut gates = Gates::new(Reports::Owned);
+    pages.apply(&plan(3, &[slot("a")]), Some(&clock(1_000)), now());
+    gates.follow(directory.path(), pages.led().map(|(job, _)| job), now()).unwrap();
+    let report = directory.path().join("a.report");
+    assert!(!report.exists() && gates.report(pages.led(), now()).is_empty());
+    fs::write(&report, b"").unwrap();
+    fs::set_permissions(&report, fs::Permissions::from_mode(0o644)).unwrap();
+    let gate = Gate::open(&gate::Config::new(directory.path(), JobName::try_new("a").unwrap()));
+    gate.step();
+    gate.flush();
+    std::thread::sleep(std::time::Duration::from_millis(1));
+    let seen = gates.report(pages.led(), now());
+    assert_eq!((seen.len(), seen[0].iterations), (1, 1));
+    // One that others could have written is not believed.
+    fs::set_permissions(&report, fs::Permissions::from_mode(0o666)).unwrap();
+    gate.step();
+    gate.flush();
+    assert!(gates.report(pages.led(), now()).is_empty());
+}
+
+#[test]
+fn a_page_dir_without_a_file_system_of_its_own_is_known() {
+    let directory = tempfile::tempdir().unwrap();
+    let below = directory.path().join("pages");
+    assert_eq!(Pages::new(&below, HOST).unwrap().shared_with(), Some(directory.path()));
+    // Mounted for every process of Linux.
+    assert_eq!(Pages::new(Path::new("/proc"), HOST).unwrap().shared_with(), None);
 }

@@ -15,8 +15,8 @@ use std::{
 
 use gate_core::{Counters, RING, Reason, Sample, Tracker};
 use rustix::{
-    fs::{Mode, OFlags, fchmod, fstat},
-    process::{Resource, getrlimit},
+    fs::{FileType, Mode, OFlags, fchmod, fstat},
+    process::{Resource, geteuid, getrlimit},
 };
 use units::{Nanos, NodeTime};
 
@@ -121,20 +121,39 @@ pub fn remove(directory: &Path, stem: &Stem) -> io::Result<()> {
     }
 }
 
+/// Opens a report that belongs to the job's user: nobody else but root can have written it.
+fn open_owned(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    let found = fstat(&file)?;
+    let others_write = Mode::from_raw_mode(found.st_mode).intersects(Mode::WGRP | Mode::WOTH);
+    if others_write || FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        let what = format!("{} is no regular file that its owner alone may write", path.display());
+        return Err(io::Error::new(ErrorKind::InvalidInput, what));
+    }
+    Ok(file)
+}
+
 /// The agent's side of a report.
 #[derive(Debug)]
 pub struct ReportReader {
     path: PathBuf,
-    file: File,
+    /// A report that the agent made; `None`: one that others make for the job's user, looked for at each read.
+    file: Option<File>,
 }
 
 impl ReportReader {
-    /// Opens the report of a job, and makes an empty one that every user may write if there is none.
+    /// Opens the report of a job, and makes an empty one that every user may write if there is none. One that is there and belongs to
+    /// the job's user alone is read as it is.
     ///
     /// # Errors
     /// `InvalidInput` for a name that no job can have, and what the file system says.
     pub fn open_or_create(directory: &Path, job: &str) -> io::Result<Self> {
+        let owned = Self::of_owner(directory, job)?;
         let job = JobName::try_new(job).map_err(|error| io::Error::new(ErrorKind::InvalidInput, error))?;
+        if open_owned(&owned.path).is_ok_and(|file| fstat(&file).is_ok_and(|found| found.st_uid != geteuid().as_raw())) {
+            return Ok(owned);
+        }
         let file = open(directory, &job, true)?;
         if !file.metadata()?.is_file() {
             return Err(io::Error::new(ErrorKind::InvalidInput, format!("the report of {job} is not a regular file")));
@@ -144,9 +163,18 @@ impl ReportReader {
             Ok(()) | Err(rustix::io::Errno::PERM) => {}
             Err(error) => return Err(error.into()),
         }
-        let reader = Self { path: directory.join(job.file("report")), file };
-        reader.keep_size()?;
-        Ok(reader)
+        keep_size(&file)?;
+        Ok(Self { file: Some(file), ..owned })
+    }
+
+    /// The report of a job whose file is made by others, for the job's user: whoever starts jobs makes it before. It may come later,
+    /// and be replaced.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a name that no job can have.
+    pub fn of_owner(directory: &Path, job: &str) -> io::Result<Self> {
+        let job = JobName::try_new(job).map_err(|error| io::Error::new(ErrorKind::InvalidInput, error))?;
+        Ok(Self { path: directory.join(job.file("report")), file: None })
     }
 
     /// Removes the file, when the job is gone. A gate that still writes it notices and stops.
@@ -157,19 +185,24 @@ impl ReportReader {
         fs::remove_file(&self.path)
     }
 
-    /// A job may have made the file shorter or very long. Nobody maps it, so it can be set right at any time.
-    fn keep_size(&self) -> io::Result<()> {
-        if self.file.metadata()?.len() == FILE_BYTES as u64 { Ok(()) } else { self.file.set_len(FILE_BYTES as u64) }
-    }
-
     /// The last report; `None` if there is none yet or if what is there is not whole.
     #[must_use]
     pub fn read(&self) -> Option<Report> {
-        self.keep_size().ok()?;
+        let owned;
+        let file = match &self.file {
+            Some(file) => {
+                keep_size(file).ok()?;
+                file
+            }
+            None => {
+                owned = open_owned(&self.path).ok()?;
+                &owned
+            }
+        };
         // READ_TRIES bounds the loop: a job that writes all the time must not keep the agent's loop, which also beats the heart.
         for _ in 0..READ_TRIES {
             let mut bytes = [0; REPORT_BYTES];
-            self.file.read_exact_at(&mut bytes, 0).ok()?;
+            file.read_exact_at(&mut bytes, 0).ok()?;
             let mut words = [0; REPORT_WORDS];
             for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
                 *word = u64::from_le_bytes(bytes.try_into().expect("invariant: chunks of 8 bytes"));
@@ -182,6 +215,11 @@ impl ReportReader {
         }
         None
     }
+}
+
+/// A job may have made the file shorter or very long. Nobody maps it, so it can be set right at any time.
+fn keep_size(file: &File) -> io::Result<()> {
+    if file.metadata()?.len() == FILE_BYTES as u64 { Ok(()) } else { file.set_len(FILE_BYTES as u64) }
 }
 
 /// What became of a report.
@@ -218,6 +256,12 @@ impl ReportWriter {
             return None;
         }
         let file = open(directory, job, false).ok()?;
+        let found = fstat(&file).ok()?;
+        // A report that was made for this user alone may be empty yet; nobody else may be surprised by its growth.
+        let others_write = Mode::from_raw_mode(found.st_mode).intersects(Mode::WGRP | Mode::WOTH);
+        if found.st_uid == geteuid().as_raw() && found.st_size == 0 && found.st_nlink == 1 && !others_write {
+            keep_size(&file).ok()?;
+        }
         // A write to a remote file may never return, and a file of another size is not the one that the agent made.
         if !is_sized(&fstat(&file).ok()?) || !is_local(&file).ok()? {
             return None;
@@ -300,6 +344,57 @@ mod tests {
         assert_eq!(first.write(&tracker), Written::TakenOver);
         assert_eq!(second.write(&tracker), Written::Whole);
         assert_eq!(reader.read().unwrap().writer, second.writer);
+    }
+
+    /// Whoever starts a job makes its report for the job's user, before the gate opens it and after the agent asked for it.
+    #[test]
+    fn a_report_of_the_jobs_user_is_read_and_one_that_others_may_write_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let job = JobName::try_new("j").unwrap();
+        let reader = ReportReader::of_owner(directory.path(), "j").unwrap();
+        assert!(reader.read().is_none() && open_new(directory.path(), &job).is_none());
+        let path = directory.path().join("j.report");
+        let make = |mode: u32| {
+            let _ = fs::remove_file(&path);
+            fs::write(&path, b"").unwrap();
+            fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+        };
+        make(0o644);
+        let mut writer = open_new(directory.path(), &job).unwrap();
+        assert_eq!((writer.write(&Tracker::default()), reader.read().unwrap().writer), (Written::Whole, writer.writer));
+        // A file that others may write says nothing of the job, even with a good report in it.
+        for mode in [0o666, 0o664, 0o646] {
+            fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+            assert!(reader.read().is_none(), "{mode:o}");
+        }
+        // It may be replaced, and a link or a FIFO is none.
+        make(0o644);
+        let mut writer = open_new(directory.path(), &job).unwrap();
+        assert_eq!((writer.write(&Tracker::default()), reader.read().unwrap().writer), (Written::Whole, writer.writer));
+        fs::rename(&path, directory.path().join("elsewhere")).unwrap();
+        std::os::unix::fs::symlink("elsewhere", &path).unwrap();
+        assert!(reader.read().is_none());
+        fs::remove_file(&path).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        assert!(reader.read().is_none());
+    }
+
+    /// As root, who can make a file for another user: the agent reads it, and leaves mode and owner alone.
+    #[test]
+    fn a_report_that_was_made_for_another_user_stays_theirs() {
+        if !geteuid().is_root() {
+            println!("skipped: without root no file can be given to another user");
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("j.report");
+        fs::write(&path, b"").unwrap();
+        std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+        let reader = ReportReader::open_or_create(directory.path(), "j").unwrap();
+        assert!(reader.read().is_none());
+        let found = fstat(File::open(&path).unwrap()).unwrap();
+        assert_eq!((found.st_uid, found.st_mode & 0o777, found.st_size), (65_534, 0o644, 0));
     }
 
     #[test]
