@@ -2,6 +2,8 @@
 //!
 //! A few dozen lines instead of a web server, because the agent has to stay small. Every request is bounded: in
 //! connections, bytes and time. One request per connection.
+//!
+//! On a loopback address everybody on the machine may ask, and no web page: it could reach the endpoint by a name of its own.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -11,6 +13,7 @@ use tokio::{
     sync::{Semaphore, mpsc, oneshot},
     time::timeout,
 };
+use units::names_this_machine;
 
 /// Most connections at a time: a scraper or two, and a person.
 const CONNECTIONS_MAX: usize = 8;
@@ -64,6 +67,12 @@ async fn answer(mut stream: TcpStream, asked: &mpsc::Sender<Asked>) -> io::Resul
     let mut words = line.split(' ');
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let path = target.split('?').next().unwrap_or_default();
+    // Whoever came by another address was let in by the operator, under a name that the agent does not know.
+    let is_local = stream.local_addr()?.ip().to_canonical().is_loopback();
+    if let Some(host) = hosts(&head, target).find(|host| is_local && !names_this_machine(host)) {
+        let why = format!("host: {host:?}: ask by localhost or a loopback address\n");
+        return reply(&mut stream, "403 Forbidden", "text/plain", &why, method != "HEAD").await;
+    }
     if !matches!(method, "GET" | "HEAD") {
         return reply(&mut stream, "405 Method Not Allowed", "text/plain", "GET only\n", true).await;
     }
@@ -82,6 +91,19 @@ async fn answer(mut stream: TcpStream, asked: &mpsc::Sender<Asked>) -> io::Resul
         "/healthz" => reply(&mut stream, "200 OK", "text/plain", "ok\n", body).await,
         _ => reply(&mut stream, "404 Not Found", "text/plain", "here are /metrics and /healthz\n", body).await,
     }
+}
+
+/// What the client calls this machine: in each `Host`, and in a target that is a whole address (RFC 9112, section 3.2). A request that
+/// names no host is from no browser.
+fn hosts(head: &[u8], target: &str) -> impl Iterator<Item = String> {
+    let lines = head.split(|byte| *byte == b'\n').skip(1);
+    let named = lines.filter_map(|line| {
+        let line = String::from_utf8_lossy(line);
+        let (name, value) = line.split_once(':')?;
+        name.trim().eq_ignore_ascii_case("host").then(|| value.trim().to_owned())
+    });
+    let whole = target.split_once("://").map(|(_, rest)| rest.split(['/', '?']).next().unwrap_or_default().to_owned());
+    named.chain(whole)
 }
 
 async fn reply(stream: &mut TcpStream, status: &str, kind: &str, text: &str, body: bool) -> io::Result<()> {

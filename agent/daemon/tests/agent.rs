@@ -93,7 +93,7 @@ impl Running {
     }
 
     async fn metrics(&self) -> String {
-        let answer = self.get("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        let answer = self.get("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
         let (head, text) = answer.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains(&format!("Content-Length: {}", text.len())), "{head}");
         text.to_owned()
@@ -250,6 +250,16 @@ async fn the_endpoint_answers_what_it_has_and_refuses_the_rest() {
     assert_eq!(status("GET / HTTP/1.1\r\n\r\n").await, "HTTP/1.1 404 Not Found");
     assert_eq!(status("POST /metrics HTTP/1.1\r\n\r\n").await, "HTTP/1.1 405 Method Not Allowed");
     assert!(running.get("HEAD /metrics HTTP/1.1\r\n\r\n").await.ends_with("\r\n\r\n"));
+    // A web page reaches the endpoint by a name of its own, and must not read it.
+    for host in ["evil.example", "evil.example:7481", "localhost.evil.example", "", "10.0.0.1"] {
+        let forbidden = running.get(&format!("GET /metrics HTTP/1.1\r\nAccept: */*\r\nhOsT : {host}\r\n\r\n")).await;
+        assert!(forbidden.starts_with("HTTP/1.1 403 Forbidden") && !forbidden.contains("antiphase_agent_"), "{host}: {forbidden}");
+    }
+    assert_eq!(status("GET http://evil.example/metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await, "HTTP/1.1 403 Forbidden");
+    assert_eq!(status("GET /metrics HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n").await, "HTTP/1.1 403 Forbidden");
+    for host in ["localhost", "127.0.0.1:7481", "[::1]:7481"] {
+        assert_eq!(status(&format!("GET /healthz HTTP/1.1\r\nHost: {host}\r\n\r\n")).await, "HTTP/1.1 200 OK");
+    }
     assert_eq!(status(&format!("GET /{} HTTP/1.1", "x".repeat(9_000))).await, "HTTP/1.1 400 Bad Request");
     // Clients that say nothing do not keep the others out for ever: they are cut after a while, and here they go themselves.
     let silent = mute(running.metrics).await;

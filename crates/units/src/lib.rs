@@ -4,7 +4,8 @@
 //! floats appear in this project only as scores. A bare number never crosses a crate boundary:
 //! it is a [`Ticks`], [`Nanos`], [`Bytes`], [`Rate`] or [`Share`], or one of the arena ids
 //! [`NodeId`], [`LinkId`] and [`JobId`].
-//! [`OneLine`] and [`Lines`] stand here as well because every crate that reads documents writes messages about them.
+//! [`OneLine`] and [`Lines`] stand here as well because every crate that reads documents writes messages about them, and
+//! [`names_this_machine`] because service and agent answer to the same names.
 //!
 //! Arithmetic is by name (`checked_*`, `saturating_*`), never by operator, because each site
 //! has to decide what an overflow means.
@@ -19,6 +20,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod authority;
 mod ids;
 mod instant;
 mod line;
@@ -26,6 +28,7 @@ mod name;
 mod place;
 mod quantity;
 
+pub use authority::names_this_machine;
 pub use ids::{JobId, LinkId, NodeId};
 pub use instant::{ClockOffset, FabricTime, NodeTime};
 pub use line::OneLine;

@@ -6,6 +6,8 @@
 
 use axum::http::{HeaderMap, Method, Uri, header};
 
+use units::names_this_machine;
+
 use crate::api::{ApiError, Kind};
 
 /// Passes a request that no other site's page can have made. `loopback`: without certificates; then a name that somebody made
@@ -17,7 +19,7 @@ pub(super) fn check(method: &Method, uri: &Uri, headers: &HeaderMap, loopback: b
     let text = |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let host = uri.authority().map(|a| a.as_str().to_owned()).or_else(|| text(header::HOST.as_str()));
     // A request without a host is from no browser.
-    if let Some(host) = host.as_ref().filter(|host| loopback && !is_this_machine(host)) {
+    if let Some(host) = host.as_ref().filter(|host| loopback && !names_this_machine(host)) {
         return Err(refused("host", host).hint("without tls the service is asked as localhost or by a loopback address"));
     }
     // Reads change nothing, and a browser keeps their answers from pages of other sites (same-origin policy).
@@ -56,15 +58,6 @@ pub(super) fn is_json(headers: &HeaderMap) -> Result<(), ApiError> {
 
 fn refused(name: &str, value: &str) -> ApiError {
     ApiError::new(Kind::Forbidden, &format!("{name}: {value:?}: a request for another site's page"))
-}
-
-fn is_this_machine(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        // An IPv6 address stands in brackets, because it has colons of its own (RFC 3986, section 3.2.2).
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
-    };
-    name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(crate::tls::is_loopback)
 }
 
 /// The port that a scheme means by itself is as good as none.
