@@ -89,7 +89,7 @@ impl Writer {
         let (batches, queue) = mpsc::channel();
         let health = StoreHealth::default();
         // A store that was opened in doubt is not well before its first write.
-        health.set(store.doubt().map(str::to_owned));
+        health.done(0, store.doubt().map(str::to_owned));
         let seen = health.clone();
         let thread = vital::spawn("store", move || run(store, revision, &queue, &seen, done))?;
         Ok(Self { batches, thread, health })

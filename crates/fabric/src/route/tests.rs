@@ -1,6 +1,6 @@
 //! Routes on hand-made and random fabrics, against conservation and a path-by-path oracle.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use units::Rate;
@@ -93,7 +93,7 @@ fn two_hosts_on_one_cable_need_no_switch() {
 fn a_hash_uses_one_path_and_seeds_use_all_of_them() {
     let f = fabric(TWO_SPINES);
     let (h1, h2) = (f.find("h1").unwrap(), f.find("h2").unwrap());
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for seed in 0..64 {
         let router = Router::new(&f, Ecmp::Hashed { seed }, &[]).unwrap();
         let loads = router.loads(&[whole(h1, h2)]).unwrap();

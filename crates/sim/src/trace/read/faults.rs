@@ -106,6 +106,6 @@ impl Names<'_> {
         if self.fabric.is_none() {
             return Err(row.bad(KIND, "host or straggler where there is no fabric"));
         }
-        self.links.get(&row.name(NAME)?.to_string()).copied().ok_or_else(|| row.bad(NAME, "the name of a link of the fabric"))
+        self.links.get(row.name(NAME)?).copied().ok_or_else(|| row.bad(NAME, "the name of a link of the fabric"))
     }
 }
