@@ -344,14 +344,14 @@ fn look(path: &Path, file: &fs::File) -> Result<Seen, StoreError> {
     }
     // All records are read into memory: after a failed write this copy says what was acknowledged, and the file does not.
     let old = records(&trial).map_err(|e| damaged(path, e))?;
-    let revision = revision(&trial).map_err(|e| damaged(path, e))?;
-    if found == SCHEMA {
-        return Ok(Seen { trial, found, kept: old, gone: Vec::new(), revision });
-    }
     let names: Vec<String> = old.keys().cloned().collect();
-    // Schema 3 only adds a kind of record: what a file of schema 2 holds stays as it is, and so does its count of batches.
-    let (kept, revision) =
-        if found == 1 { (migrate::from_1(old).map_err(|e| damaged(path, e))?, Revision::default()) } else { (old, revision) };
+    // Schema 3 only adds a kind of record: what a file of schema 2 holds stays as it is, and so does its count of batches. Schema 1 has
+    // none.
+    let (kept, revision) = if found == 1 {
+        (migrate::from_1(old).map_err(|e| damaged(path, e))?, Revision::default())
+    } else {
+        (old, revision(&trial).map_err(|e| damaged(path, e))?)
+    };
     // Keys that the migration renamed would stay beside their new names, so they are removed in the same transaction.
     let gone = names.into_iter().filter(|name| !kept.contains_key(name)).map(|key| Edit::Remove { key }).collect();
     Ok(Seen { trial, found, kept, gone, revision })
