@@ -227,5 +227,11 @@ impl Topology for Rpcs {
 
 /// Events as they come, several at a time.
 pub fn batches(watcher: Watcher) -> impl Stream<Item = Vec<pb::Event>> + Send {
-    stream::unfold(watcher, |mut watcher| async move { watcher.reader.next().await.map(|events| (events, watcher)) })
+    stream::unfold(watcher, |mut watcher| async move {
+        let first = watcher.gap.take();
+        match first {
+            Some(gap) => Some((vec![gap], watcher)),
+            None => watcher.reader.next().await.map(|events| (events, watcher)),
+        }
+    })
 }

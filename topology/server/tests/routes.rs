@@ -272,6 +272,21 @@ fn events_are_listed_and_streamed_and_resumed() {
     assert_eq!(next_id(), Some(before + 1));
     service.commit("b", &["h2", "h6"]);
     assert_eq!(next_id(), Some(before + 2));
+    // A number that this service has not reached, as of one whose clock was ahead: the gap is said, and what is known follows.
+    let ahead = before + 1_000_000_000;
+    let mut stream = TcpStream::connect(service.address).unwrap();
+    stream.set_read_timeout(Some(WAIT)).unwrap();
+    write!(stream, "GET /v1alpha1/events/stream HTTP/1.1\r\nhost: localhost\r\nlast-event-id: {ahead}\r\n\r\n").unwrap();
+    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+    let mut next =
+        || lines.find_map(|l| l.strip_prefix("data:").map(|data| serde_json::from_str::<serde_json::Value>(data.trim()).unwrap()));
+    let gap = next().unwrap();
+    let says = gap["message"].as_str().unwrap();
+    assert!(gap["kind"] == "gap" && gap["severity"] == "warning" && says.starts_with(&format!("event {ahead} is ahead")), "{gap}");
+    let (_, all) = service.ask("GET", "/v1alpha1/events?limit=1000", "");
+    let first = next().unwrap();
+    assert_eq!(first, all["events"][0]);
+    assert_eq!(gap["sequence"].as_u64().unwrap() + 1, first["sequence"].as_u64().unwrap());
     let bad = request(service.address, "GET", "/v1alpha1/events/stream", &["last-event-id: moon"], b"").unwrap();
     assert_eq!(bad.status, 400);
 }

@@ -323,6 +323,8 @@ fn unexpected(reply: &Reply) -> ApiError {
 /// A reader of events that counts against the limit.
 #[derive(Debug)]
 pub struct Watcher {
+    /// Told before anything else: that the reader comes from a number which this service has not reached.
+    pub gap: Option<pb::Event>,
     /// The reader.
     pub reader: crate::events::EventReader,
     /// Taken for as long as the reader lives.

@@ -117,7 +117,26 @@ impl Api {
     /// # Errors
     /// There are too many readers.
     pub fn watch(&self, who: Option<Who>, after: Option<u64>) -> Result<Watcher, ApiError> {
-        Ok(Watcher { place: self.place(who)?, reader: self.0.events.reader(after) })
+        let place = self.place(who)?;
+        let newest = self.0.events.newest();
+        let Some(ahead) = after.filter(|after| *after > newest) else {
+            return Ok(Watcher { place, gap: None, reader: self.0.events.reader(after) });
+        };
+        // Numbers are times of the service that counts them: another machine, or a clock that went back, has lower ones. A reader that
+        // waited for its own number would miss everything until then.
+        let oldest = self.0.events.list(1, 1).oldest;
+        let gap = pb::Event {
+            // A reader that comes back with this number goes on from here.
+            sequence: oldest.saturating_sub(1),
+            at_ns: self.0.clock.now().0,
+            severity: pb::Severity::Warning.into(),
+            kind: "gap".into(),
+            message: format!(
+                "event {ahead} is ahead of this service, whose newest is {newest}: what happened in between is not known here; the events that it holds follow, from {oldest} on"
+            ),
+            ..pb::Event::default()
+        };
+        Ok(Watcher { place, gap: Some(gap), reader: self.0.events.reader(Some(oldest.saturating_sub(1))) })
     }
 
     /// A place for one more stream.
