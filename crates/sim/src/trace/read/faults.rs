@@ -10,11 +10,7 @@
 //! | `until_s` | until when, later than `at_s` |
 //! | `factor` | of a straggler: how many times as long iterations take there, from 1 to 1,000; else nothing |
 
-use alloc::{
-    collections::BTreeMap,
-    string::{String, ToString as _},
-    vec::Vec,
-};
+use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
 use fabric::Fabric;
 use policy::schedule::Cluster;
