@@ -225,7 +225,7 @@ mod tests {
         // 20 GPUs: two idle hosts and 4 of the first other one.
         assert!(hosts.take(20) && hosts.taken == [(0, 8), (1, 8), (2, 4)]);
         // Nobody gets anything of a host that is out; what is lost twice is lost once.
-        (capacity.lose(1), capacity.lose(1), capacity.lose(9));
+        [1, 1, 9].into_iter().for_each(|host| capacity.lose(host));
         assert_eq!((capacity.gpus(), capacity.hosts(), capacity.of(1), capacity.of(2)), (24, 3, 0, 8));
         hosts.clear(&capacity);
         assert!(hosts.take(20) && hosts.taken == [(0, 8), (2, 8), (3, 4)]);
@@ -233,7 +233,7 @@ mod tests {
         hosts.clear(&capacity);
         assert!(hosts.take(4) && hosts.scatter(11) && hosts.taken == [(0, 4), (2, 7)]);
         assert!(!hosts.scatter(10) && hosts.scatter(9) && hosts.taken == [(2, 1), (3, 8)] && hosts.left == 0);
-        (capacity.regain(1), capacity.regain(1));
+        [1, 1].into_iter().for_each(|host| capacity.regain(host));
         assert_eq!(capacity, Capacity::new(hosts.cluster));
     }
 
