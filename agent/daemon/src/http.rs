@@ -5,18 +5,19 @@
 //!
 //! On a loopback address everybody on the machine may ask, and no web page: it could reach the endpoint by a name of its own.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{collections::VecDeque, io, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, mpsc, oneshot},
+    sync::{mpsc, oneshot},
+    task::JoinHandle,
     time::timeout,
 };
 use units::names_this_machine;
 
-/// Most connections at a time: a scraper or two, and a person.
-const CONNECTIONS_MAX: usize = 8;
+/// Most connections at a time: a scraper or two, a person, and those that say nothing. Each holds a head of a request at most.
+const CONNECTIONS_MAX: usize = 64;
 /// Longest head of a request.
 const HEAD_BYTES_MAX: usize = 8 << 10;
 /// Longest time for one request.
@@ -29,18 +30,23 @@ pub type Asked = oneshot::Sender<String>;
 
 /// Serves until the future is dropped. The text comes from whoever holds the other end of `asked`.
 pub async fn serve(listener: Arc<TcpListener>, asked: mpsc::Sender<Asked>) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    // In order of arrival.
+    let mut open: VecDeque<JoinHandle<()>> = VecDeque::new();
     loop {
-        // The place comes before the accept: beyond CONNECTIONS_MAX clients wait in the kernel and cost the agent nothing.
-        let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
+                open.retain(|connection| !connection.is_finished());
+                // Who comes is served, and the oldest is cut: a scrape takes milliseconds, and who is here for longer says nothing.
+                if open.len() >= CONNECTIONS_MAX
+                    && let Some(oldest) = open.pop_front()
+                {
+                    oldest.abort();
+                }
                 let asked = asked.clone();
-                tokio::spawn(async move {
+                open.push_back(tokio::spawn(async move {
                     // A client that is too slow or goes away is its own matter.
                     let _ = timeout(PATIENCE, answer(stream, &asked)).await;
-                    drop(place);
-                });
+                }));
             }
             Err(error) => {
                 // Such an accept fails at once: without the pause this loop would take the thread from the heartbeat.
@@ -113,4 +119,32 @@ async fn reply(stream: &mut TcpStream, status: &str, kind: &str, text: &str, bod
         stream.write_all(text.as_bytes()).await?;
     }
     stream.shutdown().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn sockets_that_say_nothing_keep_no_scrape_out() {
+        let listener = Arc::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
+        let address = listener.local_addr().unwrap();
+        let (asked, mut asks) = mpsc::channel::<Asked>(1);
+        let served = tokio::spawn(serve(listener, asked));
+        tokio::spawn(async move {
+            while let Some(answer) = asks.recv().await {
+                let _ = answer.send("metrics\n".into());
+            }
+        });
+        let mut silent = Vec::new();
+        for scrape in 0..4 * CONNECTIONS_MAX {
+            silent.push(TcpStream::connect(address).await.unwrap());
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+            let mut text = String::new();
+            timeout(PATIENCE, stream.read_to_string(&mut text)).await.expect("in time").unwrap();
+            assert!(text.starts_with("HTTP/1.1 200") && text.ends_with("metrics\n"), "{scrape}: {text}");
+        }
+        served.abort();
+    }
 }
