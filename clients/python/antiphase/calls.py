@@ -157,6 +157,10 @@ def events(after: int, limit: int) -> Call[m.ListEventsResponse]:
     return _get("events", {"after": after, "limit": limit}, m.ListEventsResponse)
 
 
+def audit(after: int, limit: int) -> Call[m.ListAuditResponse]:
+    return _get("audit", {"after": after, "limit": limit}, m.ListAuditResponse)
+
+
 def submit(request: m.SubmitRequest) -> Call[m.Submission]:
     return _post("submit", request, m.Submission)
 

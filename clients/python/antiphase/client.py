@@ -189,6 +189,10 @@ class Client(_Base):
         """What happened after a sequence number, oldest first."""
         return self._run(calls.events(after, limit))
 
+    def audit(self, *, after: int = 0, limit: int = 0) -> m.ListAuditResponse:
+        """Who changed what after an entry of that number, oldest first; after 0 the last ones."""
+        return self._run(calls.audit(after, limit))
+
     def submit(self, request: m.SubmitRequest) -> m.Submission:
         """Submits a job to the service's scheduler. The same again changes nothing."""
         return self._run(calls.submit(request))
@@ -311,6 +315,10 @@ class AsyncClient(_Base):
     async def events(self, *, after: int = 0, limit: int = 0) -> m.ListEventsResponse:
         """What happened after a sequence number, oldest first."""
         return await self._run(calls.events(after, limit))
+
+    async def audit(self, *, after: int = 0, limit: int = 0) -> m.ListAuditResponse:
+        """Who changed what after an entry of that number, oldest first; after 0 the last ones."""
+        return await self._run(calls.audit(after, limit))
 
     async def submit(self, request: m.SubmitRequest) -> m.Submission:
         """Submits a job to the service's scheduler. The same again changes nothing."""

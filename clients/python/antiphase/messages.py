@@ -74,6 +74,23 @@ class Agent(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AuditEntry(Message):
+    """AuditEntry."""
+
+    at_ns: int = 0
+    by: str = ""
+    """The common name of a certificate and its role, "this machine" where there are no certificates, or "the configuration"."""
+    kind: str = ""
+    """committed, released or fabric."""
+    message: str = ""
+    number: int = 0
+    """Counts the changes that somebody asked for, over restarts."""
+    plan_version: int = 0
+    """The version of the plan from then on."""
+    NESTED: ClassVar[dict[str, str]] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
 class Candidate(Message):
     """Candidate."""
 
@@ -212,6 +229,9 @@ class Event(Message):
     """Event."""
 
     at_ns: int = 0
+    by: str = ""
+    """Who asked for it: the common name of a certificate and its role, "this machine" where there are no certificates, or "the
+    configuration". Empty: nobody did, it happened."""
     host: str = ""
     job: str = ""
     kind: str = ""
@@ -450,6 +470,26 @@ class ListAgentsResponse(Message):
 
     agents: list[Agent] = field(default_factory=list)
     NESTED: ClassVar[dict[str, str]] = {"agents": "Agent"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListAuditRequest(Message):
+    """ListAuditRequest."""
+
+    after: int = 0
+    """Only entries after this number; 0: the last ones."""
+    limit: int = 0
+    """0: 100. At most 1,000."""
+    NESTED: ClassVar[dict[str, str]] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListAuditResponse(Message):
+    """ListAuditResponse."""
+
+    entries: list[AuditEntry] = field(default_factory=list)
+    """In the order of their numbers. The last 10,000 are kept."""
+    NESTED: ClassVar[dict[str, str]] = {"entries": "AuditEntry"}
 
 
 @dataclass(frozen=True, kw_only=True)

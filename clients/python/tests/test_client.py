@@ -192,6 +192,8 @@ class RealService(unittest.TestCase):
         summary = client.fabric(summary=True)
         self.assertEqual((summary.hosts, summary.fabric), (24, ""))
         self.assertEqual(client.release(["b", "moon"]).unknown, ["moon"])
+        entries = client.audit(limit=1).entries
+        self.assertEqual([(entry.kind, entry.by) for entry in entries], [("released", "this machine")])
         left = client.release(["c"], explain=True, fields=["explanation"])
         self.assertEqual((left.plan_version, len(left.explanation)), (0, 1))
 

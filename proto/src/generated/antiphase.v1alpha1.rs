@@ -475,6 +475,10 @@ pub struct Event {
     /// With the kinds job_start, job_preempt and job_move.
     #[prost(message, optional, tag = "9")]
     pub order: ::core::option::Option<Order>,
+    /// Who asked for it: the common name of a certificate and its role, "this machine" where there are no certificates, or "the
+    /// configuration". Empty: nobody did, it happened.
+    #[prost(string, tag = "10")]
+    pub by: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -1325,6 +1329,49 @@ pub struct GetPlanRequest {}
 #[serde(default)]
 #[serde(deny_unknown_fields)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListAuditRequest {
+    /// Only entries after this number; 0: the last ones.
+    #[prost(uint64, tag = "1")]
+    #[serde(deserialize_with = "crate::json::whole::one")]
+    pub after: u64,
+    /// 0: 100. At most 1,000.
+    #[prost(uint32, tag = "2")]
+    #[serde(deserialize_with = "crate::json::whole::one")]
+    pub limit: u32,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListAuditResponse {
+    /// In the order of their numbers. The last 10,000 are kept.
+    #[prost(message, repeated, tag = "1")]
+    pub entries: ::prost::alloc::vec::Vec<AuditEntry>,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AuditEntry {
+    /// Counts the changes that somebody asked for, over restarts.
+    #[prost(uint64, tag = "1")]
+    pub number: u64,
+    #[prost(uint64, tag = "2")]
+    pub at_ns: u64,
+    /// The common name of a certificate and its role, "this machine" where there are no certificates, or "the configuration".
+    #[prost(string, tag = "3")]
+    pub by: ::prost::alloc::string::String,
+    /// committed, released or fabric.
+    #[prost(string, tag = "4")]
+    pub kind: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    pub message: ::prost::alloc::string::String,
+    /// The version of the plan from then on.
+    #[prost(uint64, tag = "6")]
+    pub plan_version: u64,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListEventsRequest {
     /// After this sequence number.
     #[prost(uint64, tag = "1")]
@@ -1823,6 +1870,31 @@ pub mod topology_client {
                 .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "ListEvents"));
             self.inner.unary(req, path, codec).await
         }
+        /// Who changed what: commits, releases and fabrics that somebody asked for, each durable with its change. A renewal of a lease is none.
+        pub async fn list_audit(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListAuditRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListAuditResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/antiphase.v1alpha1.Topology/ListAudit",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "ListAudit"));
+            self.inner.unary(req, path, codec).await
+        }
         /// What happens from now on, or from a sequence number that is still held.
         pub async fn watch_events(
             &mut self,
@@ -2060,6 +2132,14 @@ pub mod topology_server {
             request: tonic::Request<super::ListEventsRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ListEventsResponse>,
+            tonic::Status,
+        >;
+        /// Who changed what: commits, releases and fabrics that somebody asked for, each durable with its change. A renewal of a lease is none.
+        async fn list_audit(
+            &self,
+            request: tonic::Request<super::ListAuditRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListAuditResponse>,
             tonic::Status,
         >;
         /// Server streaming response type for the WatchEvents method.
@@ -2697,6 +2777,51 @@ pub mod topology_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListEventsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/antiphase.v1alpha1.Topology/ListAudit" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListAuditSvc<T: Topology>(pub Arc<T>);
+                    impl<
+                        T: Topology,
+                    > tonic::server::UnaryService<super::ListAuditRequest>
+                    for ListAuditSvc<T> {
+                        type Response = super::ListAuditResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListAuditRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Topology>::list_audit(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListAuditSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -24,6 +24,7 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
     ("ListTurns", "get", "/v1alpha1/turns", "read"),
     ("GetPlan", "get", "/v1alpha1/plan", "read"),
     ("ListEvents", "get", "/v1alpha1/events", "read"),
+    ("ListAudit", "get", "/v1alpha1/audit", "read"),
     ("WatchEvents", "get", "/v1alpha1/events/stream", "read"),
     ("GetTelemetry", "get", "/v1alpha1/telemetry", "read"),
     ("Submit", "post", "/v1alpha1/submit", "admin"),

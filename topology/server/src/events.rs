@@ -170,6 +170,7 @@ fn event(sequence: u64, notice: Notice) -> Event {
         host: notice.host.unwrap_or_default(),
         plan_version: notice.plan_version,
         order: notice.order.as_deref().map(order),
+        by: notice.by.as_deref().unwrap_or_default().into(),
     }
 }
 
@@ -189,6 +190,7 @@ mod tests {
     fn notice(n: u64) -> Notice {
         let message = n.to_string();
         Notice {
+            by: None,
             at: FabricTime(n),
             severity: state::Severity::Info,
             kind: "committed",

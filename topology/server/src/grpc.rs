@@ -15,6 +15,7 @@ use crate::{
     owed::Account,
     role::{Caller, Role},
     shutdown::Shutdown,
+    tls::Subject,
 };
 
 /// Largest message of an RPC that lists names: 10,000 of the longest take 2.5 MB.
@@ -47,7 +48,7 @@ const fn large(name: &'static str, needed: Role, shape: &'static Shape) -> Rpc {
 }
 
 /// All RPCs: an RPC that is not in this list cannot be called.
-const RPCS: [Rpc; 18] = [
+const RPCS: [Rpc; 19] = [
     large("Solve", Role::Evaluate, &Shape(&[(4, &FLAT)])),
     large("Evaluate", Role::Evaluate, &Shape(&[(1, &JOB), (2, &CANDIDATE)])),
     large("Commit", Role::Admin, &Shape(&[(1, &JOB)])),
@@ -60,6 +61,7 @@ const RPCS: [Rpc; 18] = [
     lists("ListTurns", Role::Read),
     lists("GetPlan", Role::Read),
     lists("ListEvents", Role::Read),
+    lists("ListAudit", Role::Read),
     lists("WatchEvents", Role::Read),
     lists("GetTelemetry", Role::Read),
     large("Submit", Role::Admin, &Shape(&[(1, &JOB)])),
@@ -121,6 +123,11 @@ pub(crate) fn mask(message: &str, fields: &[String]) -> Result<Mask, ApiError> {
     Mask::parse(message, fields).map_err(ApiError::invalid)
 }
 
+/// Who asks; whoever accepts a connection says it of each request.
+fn subject<T>(request: &Request<T>) -> Subject {
+    request.extensions().get::<Subject>().cloned().unwrap_or_else(Subject::local)
+}
+
 fn keep<M: Message + Default>(mask: &Mask, answer: M) -> Result<M, ApiError> {
     mask.keep(answer).map_err(|e| ApiError::new(Kind::Internal, &e))
 }
@@ -142,24 +149,27 @@ impl Topology for Rpcs {
     }
 
     async fn commit(&self, request: Request<pb::CommitRequest>) -> Result<Response<pb::CommitResponse>, Status> {
+        let by = subject(&request);
         self.answer(request, async |r| {
             // What cannot be answered is refused before anything changes.
             let mask = mask("CommitResponse", &r.fields)?;
-            keep(&mask, self.api.commit(r).await?)
+            keep(&mask, self.api.commit(&by, r).await?)
         })
         .await
     }
 
     async fn release(&self, request: Request<pb::ReleaseRequest>) -> Result<Response<pb::ReleaseResponse>, Status> {
+        let by = subject(&request);
         self.answer(request, async |r| {
             let mask = mask("ReleaseResponse", &r.fields)?;
-            keep(&mask, self.api.release(r).await?)
+            keep(&mask, self.api.release(&by, r).await?)
         })
         .await
     }
 
     async fn set_fabric(&self, request: Request<pb::SetFabricRequest>) -> Result<Response<pb::SetFabricResponse>, Status> {
-        self.answer(request, |r| self.api.set_fabric(r)).await
+        let by = subject(&request);
+        self.answer(request, async |r| self.api.set_fabric(&by, r).await).await
     }
 
     async fn get_fabric(&self, request: Request<pb::GetFabricRequest>) -> Result<Response<pb::GetFabricResponse>, Status> {
@@ -188,6 +198,10 @@ impl Topology for Rpcs {
 
     async fn list_events(&self, request: Request<pb::ListEventsRequest>) -> Result<Response<pb::ListEventsResponse>, Status> {
         self.answer(request, async |r| Ok(self.api.events(&r))).await
+    }
+
+    async fn list_audit(&self, request: Request<pb::ListAuditRequest>) -> Result<Response<pb::ListAuditResponse>, Status> {
+        self.answer(request, async |r| self.api.audit(&r).await).await
     }
 
     type WatchEventsStream = Events;

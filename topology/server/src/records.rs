@@ -5,12 +5,12 @@ use std::sync::Arc;
 use job::MeasuredProfile;
 use plan::Control;
 use state::{
-    Commitment, Content, Document, Record, Slot,
+    AuditEntry, Commitment, Content, Document, Record, Slot,
     scheduler::{After, HostGpus, Submission, SubmissionSpec, SubmissionState},
 };
 use store::{
-    AnswerRecord, Change, ControlRecord, FabricRecord, JobRecord, Key, LeaseRecord, MeasuredRecord, PlanVersionRecord, SlotRecord,
-    SubmissionRecord, SubmissionStateRecord,
+    AnswerRecord, AuditRecord, Change, ControlRecord, FabricRecord, JobRecord, Key, LeaseRecord, MeasuredRecord, PlanVersionRecord,
+    SlotRecord, SubmissionRecord, SubmissionStateRecord,
 };
 use units::{FabricTime, Nanos};
 
@@ -45,6 +45,13 @@ pub(crate) fn changes(record: &Record) -> Result<Vec<Change>, String> {
         Record::JobGone { name } => return Ok(vec![Change::Remove(Key::Job(name.clone())), Change::Remove(Key::Slot(name.clone()))]),
         Record::Submission(submission) => store::Record::Submission(submission_record(submission)?),
         Record::SubmissionGone { name } => return Ok(vec![Change::Remove(Key::Submission(name.clone()))]),
+        Record::Audit(entry) => {
+            let AuditEntry { number, at, by, kind, message, plan_version } = &**entry;
+            let kept =
+                AuditRecord { at_ns: at.0, by: by.to_string(), kind: kind.clone(), message: message.clone(), plan_version: *plan_version };
+            store::Record::Audit(*number, kept)
+        }
+        Record::AuditGone { number } => return Ok(vec![Change::Remove(Key::Audit(*number))]),
         Record::KeyGone { key } => return Ok(vec![Change::Remove(Key::Answer(key.clone()))]),
     };
     Ok(vec![Change::Put(put)])
@@ -78,6 +85,9 @@ pub(crate) fn record(kept: store::Record) -> Record {
             }
         }
         store::Record::Submission(kept) => Record::Submission(Arc::new(submission(kept))),
+        store::Record::Audit(number, AuditRecord { at_ns, by, kind, message, plan_version }) => {
+            Record::Audit(Arc::new(AuditEntry { number, at: FabricTime(at_ns), by: by.into(), kind, message, plan_version }))
+        }
     }
 }
 

@@ -35,7 +35,7 @@ use crate::{
     scheduler::Scheduler,
     shutdown::Shutdown,
     telemetry::{Sink, TelemetryHandle},
-    tls::{self, Admission, Tls},
+    tls::{self, Admission, Subject, Tls},
 };
 
 /// How long requests that compute may outlive the rest before the process ends without them.
@@ -315,13 +315,14 @@ fn secured(tls: Arc<Tls>) -> Acceptor {
             // The role is read once, from the certificate that TLS just verified; requests cannot change it.
             let identity = tls::identity(stream.get_ref().1.peer_certificates()).map_err(std::io::Error::other)?;
             let caller = Caller { role: Some(identity.role), who: Some(identity.digest) };
+            let subject = identity.told();
             let until = async move {
                 tokio::select! {
                     () = tokio::time::sleep_until(identity.expires()) => "its certificate expired",
                     () = authorities.changed() => "the client authorities changed",
                 }
             };
-            Ok(Accepted { stream: Box::new(stream) as Box<dyn Stream>, caller, until: Box::pin(until) })
+            Ok(Accepted { stream: Box::new(stream) as Box<dyn Stream>, caller, subject, until: Box::pin(until) })
         })
     }))
 }
@@ -403,7 +404,7 @@ async fn first_fabric(api: &Api) -> Result<(), Failure> {
         files::FileError::TooLarge { bytes, .. } => refuse(&format!("{bytes} bytes; limits.body_mib is {}", config.limits.body_mib)),
         e => refuse(&e),
     })?;
-    match api.set_fabric(pb::SetFabricRequest { fabric: text }).await {
+    match api.set_fabric(&Subject::configuration(), pb::SetFabricRequest { fabric: text }).await {
         Ok(set) => {
             tracing::info!(path = %path.display(), version = set.fabric_version, "fabric loaded");
             Ok(())

@@ -63,6 +63,26 @@ fn who_has_no_certificate_sees_nothing() {
 }
 
 #[test]
+fn events_and_the_trail_say_who_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = secured(folder.path());
+    let json = ["--header", "content-type: application/json"];
+    let body = serde_json::json!({ "jobs": [support::job("a", &["h1", "h5"])] }).to_string();
+    let Some(committed) = curl(&service, folder.path(), Some("admin"), &[json[0], json[1], "--data", &body], "/v1alpha1/commit") else {
+        return;
+    };
+    assert_eq!(answer(&committed).0, 200);
+    for path in ["/v1alpha1/events", "/v1alpha1/audit"] {
+        let Some((status, text)) = curl(&service, folder.path(), Some("read"), &[], path).map(|output| answer(&output)) else { return };
+        assert_eq!(status, 200, "{text}");
+        let body: serde_json::Value = serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap();
+        let all = body["events"].as_array().or(body["entries"].as_array()).unwrap();
+        let by = |kind: &str| all.iter().find(|one| one["kind"] == kind).unwrap()["by"].clone();
+        assert_eq!((by("fabric"), by("committed")), ("the configuration".into(), "admin (admin)".into()), "{body}");
+    }
+}
+
+#[test]
 fn the_page_needs_the_role_that_reads_need_and_each_role_its_calls() {
     let folder = tempfile::tempdir().unwrap();
     let service = secured(folder.path());

@@ -71,7 +71,7 @@ fn run(name: &str, fabric: Arc<Fabric>, jobs: u64, spread: u64, control: Control
     let mut bench =
         Bench { service: Service::new(Config { control, ..Config::default() }), now: FabricTime(1), requests: 0, plan_version: 0 };
     let request = bench.request();
-    bench.handle(Event::Asked { request, change: Change::SetFabric { fabric: fabric.clone(), text: "".into(), jobs: vec![] } });
+    bench.handle(Event::Asked { request, change: Change::SetFabric { by: None, fabric: fabric.clone(), text: "".into(), jobs: vec![] } });
     for host in 0..HOSTS {
         let host = format!("h{}", host + 1);
         bench.handle(Event::AgentHello { session: SessionId(bench.requests), host, version: "1".into(), ports: vec![], plan_version: 0 });
@@ -102,7 +102,7 @@ fn run(name: &str, fabric: Arc<Fabric>, jobs: u64, spread: u64, control: Control
     for n in (0..jobs).step_by(7) {
         let request = bench.request();
         let start = cpu_time();
-        bench.handle(Event::Asked { request, change: Change::Release { jobs: vec![format!("job{n}")] } });
+        bench.handle(Event::Asked { request, change: Change::Release { by: None, jobs: vec![format!("job{n}")] } });
         releases.push(cpu_time() - start);
     }
     print("  release", releases);

@@ -6,6 +6,7 @@ use units::{FabricTime, Nanos};
 
 use crate::{
     Document, RequestId, SessionId, Slot, Ticket,
+    audit::AuditEntry,
     submission::{Order, Submission},
 };
 
@@ -105,6 +106,13 @@ pub enum Record {
         /// What was answered.
         answer: Commitment,
     },
+    /// Somebody changed something.
+    Audit(Arc<AuditEntry>),
+    /// An entry made room for a later one.
+    AuditGone {
+        /// Its number.
+        number: u64,
+    },
     /// A key is old enough to be forgotten.
     KeyGone {
         /// The key.
@@ -134,6 +142,11 @@ pub struct Commitment {
     pub crowded: Vec<String>,
 }
 
+/// Keys of entries are in the order of their numbers.
+fn audit_key(number: u64) -> String {
+    format!("audit/{number:020}")
+}
+
 impl Record {
     /// The key of the record. `JobGone` and `KeyGone` are not kept: such a record only erases.
     #[must_use]
@@ -146,6 +159,8 @@ impl Record {
             Self::Key { key, .. } | Self::KeyGone { key } => format!("key/{key}"),
             Self::Submission(submission) => format!("submission/{}", submission.name),
             Self::SubmissionGone { name } => format!("submission/{name}"),
+            Self::Audit(entry) => audit_key(entry.number),
+            Self::AuditGone { number } => audit_key(*number),
         }
     }
 
@@ -155,7 +170,7 @@ impl Record {
         match self {
             // A slot lives as long as its job: a slot without a job would be found by no later release.
             Self::JobGone { name } => vec![format!("job/{name}"), format!("slot/{name}")],
-            Self::KeyGone { .. } | Self::SubmissionGone { .. } => vec![self.key()],
+            Self::KeyGone { .. } | Self::SubmissionGone { .. } | Self::AuditGone { .. } => vec![self.key()],
             _ => Vec::new(),
         }
     }
@@ -262,6 +277,8 @@ pub enum Severity {
 /// Something that people want to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
+    /// Who asked for it; `None`: nobody, it happened.
+    pub by: Option<Arc<str>>,
     /// When.
     pub at: FabricTime,
     /// How much it matters.

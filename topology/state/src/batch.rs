@@ -10,7 +10,8 @@ use alloc::{
 use plan::Control;
 
 use crate::{
-    Notice, Record, Refusal, Reply, RequestId, Ticket,
+    AuditEntry, Notice, Record, Refusal, Reply, RequestId, Ticket,
+    audit::AuditTrail,
     change::Done,
     plan::{Job, Name, Plan},
 };
@@ -21,6 +22,8 @@ pub(crate) struct Batch {
     pub(crate) ticket: Ticket,
     pub(crate) replies: Vec<(RequestId, Result<Reply, Refusal>)>,
     pub(crate) notices: Vec<Notice>,
+    /// What was asked for, without numbers yet.
+    pub(crate) audit: Vec<AuditEntry>,
     pub(crate) jobs: BTreeSet<Name>,
     pub(crate) keys: BTreeSet<Arc<str>>,
     pub(crate) fabric: bool,
@@ -33,6 +36,8 @@ impl Batch {
     /// Takes in what one change did.
     pub(crate) fn add(&mut self, request: Option<RequestId>, done: Done) {
         self.replies.extend(request.zip(done.reply).map(|(r, reply)| (r, Ok(reply))));
+        // Schedulers renew leases all day long; who renewed one last is no change of what is there.
+        self.audit.extend(AuditEntry::of(&done.notices).filter(|_| !done.renews));
         self.notices.extend(done.notices);
         self.jobs.extend(done.touched);
         self.keys.extend(done.keys);
@@ -41,8 +46,12 @@ impl Batch {
     }
 
     /// What to write so that `durable` becomes `next`.
-    pub(crate) fn records(&self, durable: &Plan, next: &Plan, control: Control) -> Vec<Record> {
+    pub(crate) fn records(&self, durable: &Plan, next: &Plan, control: Control, trail: &AuditTrail) -> Vec<Record> {
         let mut out = Vec::new();
+        for entry in trail.numbered(&self.audit) {
+            out.extend(AuditTrail::gone(entry.number).map(|number| Record::AuditGone { number }));
+            out.push(Record::Audit(entry));
+        }
         if let Some(installed) = next.installed.as_ref().filter(|_| self.fabric) {
             out.push(Record::Fabric { version: installed.version, text: installed.text.clone() });
         }

@@ -50,6 +50,16 @@ pub(crate) struct Done {
     pub(crate) keys: BTreeSet<Arc<str>>,
     pub(crate) fabric: bool,
     pub(crate) submissions: BTreeSet<Name>,
+    /// Nothing but leases changed.
+    pub(crate) renews: bool,
+}
+
+impl Done {
+    /// What is told names who asked.
+    fn asked_by(mut self, by: Option<&Arc<str>>) -> Self {
+        self.notices.iter_mut().for_each(|notice| notice.by = by.cloned());
+        self
+    }
 }
 
 impl Queued {
@@ -69,14 +79,17 @@ impl Queued {
         match self {
             Self::Asked { change: Change::Commit(commit), .. } => {
                 refuse_submitted(plan, config, commit.jobs.iter().map(|definition| definition.job.name.as_str()))?;
-                self::commit(now, plan, config, commit)
+                let by = commit.by.clone();
+                self::commit(now, plan, config, commit).map(|done| done.asked_by(by.as_ref()))
             }
-            Self::Asked { change: Change::Release { jobs }, .. } => {
+            Self::Asked { change: Change::Release { jobs, by }, .. } => {
                 refuse_submitted(plan, config, jobs.iter().map(String::as_str))?;
-                release(now, plan, config, &jobs)
+                release(now, plan, config, &jobs).map(|done| done.asked_by(by.as_ref()))
             }
             Self::Asked { change: Change::Schedule(change), .. } => schedule(now, plan, config, *change),
-            Self::Asked { change: Change::SetFabric { fabric, text, jobs }, .. } => set_fabric(now, plan, config, fabric, text, jobs),
+            Self::Asked { change: Change::SetFabric { fabric, text, jobs, by }, .. } => {
+                set_fabric(now, plan, config, fabric, text, jobs).map(|done| done.asked_by(by.as_ref()))
+            }
             Self::Expire { jobs } => expire(now, plan, config, &jobs),
             Self::Lengthen { job, plan_version } => lengthen(now, plan, config, &job, plan_version),
             Self::Realign { job, plan_version, error } => realign(now, plan, config, &job, plan_version, error),
@@ -87,7 +100,7 @@ impl Queued {
 }
 
 fn notice(now: FabricTime, severity: Severity, kind: &'static str, job: Option<&str>, plan_version: u64, message: String) -> Notice {
-    Notice { at: now, severity, kind, message, job: job.map(String::from), host: None, plan_version, order: None }
+    Notice { by: None, at: now, severity, kind, message, job: job.map(String::from), host: None, plan_version, order: None }
 }
 
 /// Runs `work` on a transaction and keeps all of it or nothing.
@@ -113,7 +126,7 @@ fn moved_notices(now: FabricTime, settled: &Settled, plan_version: u64) -> impl 
 }
 
 fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> Result<Done, Refusal> {
-    let Commit { jobs, if_fabric, if_plan_version, lease, key, content } = commit;
+    let Commit { jobs, if_fabric, if_plan_version, lease, key, content, by: _ } = commit;
     // The key comes first: a repetition gets its answer even if plan and fabric moved on since the first try.
     if let Some(answer) = repeated(plan, &jobs, &key, content)? {
         return Ok(Done { reply: Some(Reply::Committed(answer)), ..Done::default() });
@@ -144,7 +157,7 @@ fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> 
         let load = if same { None } else { Some(Arc::new(check(&installed, &definition)?)) };
         checked.push((definition, load));
     }
-    let count = checked.len();
+    let (count, renews) = (checked.len(), checked.iter().all(|(_, load)| load.is_none()));
     let (settled, touched) = drafted(plan, config, |transaction| {
         let (mut dirty, mut fresh) = (BTreeSet::new(), BTreeSet::new());
         for (definition, load) in checked {
@@ -184,7 +197,7 @@ fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> 
     notices.extend(answer.crowded.iter().map(|said| notice(now, Severity::Warning, "crowded", None, plan_version, said.clone())));
     // Only a success is remembered: a refused commit may be repeated under the same key.
     let keys = if key.is_empty() { BTreeSet::new() } else { remember(plan, now, key, content, answer.clone()) };
-    Ok(Done { reply: Some(Reply::Committed(answer)), notices, touched, keys, ..Done::default() })
+    Ok(Done { reply: Some(Reply::Committed(answer)), notices, touched, keys, renews, ..Done::default() })
 }
 
 /// The answer that a key already stands for.

@@ -104,6 +104,8 @@ pub struct Commit {
     /// A digest of what is committed, by which a repetition is told from another commit under the same key. `None`: by the names of the
     /// jobs only.
     pub content: Option<Content>,
+    /// Who asks, as notices say it.
+    pub by: Option<Arc<str>>,
 }
 
 /// What the scheduler changes, whole or not at all.
@@ -128,6 +130,8 @@ pub enum Change {
     Release {
         /// By name.
         jobs: Vec<String>,
+        /// Who asks, as notices say it.
+        by: Option<Arc<str>>,
     },
     /// Replace the fabric.
     SetFabric {
@@ -137,6 +141,8 @@ pub enum Change {
         text: Arc<str>,
         /// The committed jobs, resolved again on the new fabric: node and NIC ids differ between fabrics.
         jobs: Vec<JobDefinition>,
+        /// Who asks, as notices say it.
+        by: Option<Arc<str>>,
     },
     /// A step of the scheduler.
     Schedule(Box<Schedule>),

@@ -19,6 +19,7 @@ extern crate alloc;
 
 mod action;
 mod agents;
+mod audit;
 mod batch;
 mod change;
 mod check;
@@ -45,6 +46,7 @@ mod view;
 mod watch;
 
 pub use action::{Action, Commitment, Content, Notice, Record, Refusal, Reply, Severity};
+pub use audit::{AUDIT_MAX, AuditEntry};
 pub use config::Config;
 pub use document::Document;
 pub use event::{AgentReport, Change, ClockQuality, Commit, Event, GateReport, GateTotals, JobDefinition, Schedule};

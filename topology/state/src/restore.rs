@@ -14,7 +14,7 @@ use plan::Holding;
 use units::{FabricTime, Nanos};
 
 use crate::{
-    Commitment, Config, Content, Document, JobDefinition, Record, Refusal, Slot,
+    AuditEntry, Commitment, Config, Content, Document, JobDefinition, Record, Refusal, Slot,
     check::{check, distinct},
     component::{ComponentProblem, groups},
     measured::as_planned,
@@ -37,6 +37,8 @@ pub struct Restored {
     pub keys: Vec<(String, FabricTime, Option<Content>, Commitment)>,
     /// What was submitted to the scheduler.
     pub submissions: Vec<Arc<Submission>>,
+    /// Who changed what.
+    pub audit: Vec<Arc<AuditEntry>>,
 }
 
 /// A fabric that was kept.
@@ -128,12 +130,17 @@ impl Restored {
                 Record::Slot(slot) => out.slots.push(slot),
                 Record::Key { key, at, content, answer } => out.keys.push((key, at, content, answer)),
                 Record::Submission(submission) => out.submissions.push(submission),
+                Record::Audit(entry) => out.audit.push(entry),
                 Record::Job { name, document, lease, headroom_permille, hold_ended, measured } => {
                     let Some(f) = &out.fabric else { return Err(RestoreError::NoFabric { job: name }) };
                     let definition = job(&f.fabric, &name, &document).map_err(|reason| RestoreError::Document { key, reason })?;
                     out.jobs.push(RestoredJob { definition, lease, headroom_permille, hold_ended, measured });
                 }
-                Record::Fabric { .. } | Record::JobGone { .. } | Record::KeyGone { .. } | Record::SubmissionGone { .. } => {}
+                Record::Fabric { .. }
+                | Record::JobGone { .. }
+                | Record::KeyGone { .. }
+                | Record::SubmissionGone { .. }
+                | Record::AuditGone { .. } => {}
             }
         }
         Ok(out)
@@ -142,7 +149,7 @@ impl Restored {
 
 /// The plan of what was kept: slots as they were, held or free, components found and scored again.
 pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Result<Plan, RestoreError> {
-    let Restored { fabric, plan_version, jobs, slots, keys, submissions } = restored;
+    let Restored { fabric, plan_version, jobs, slots, keys, submissions, audit: _ } = restored;
     let mut plan = Plan::default();
     plan.version = plan_version;
     if let Some(RestoredFabric { fabric, text, version }) = fabric {

@@ -11,6 +11,7 @@ use units::{FabricTime, Nanos};
 
 use crate::{
     Action, Config, Event, Notice, Outlook, Refusal, RestoreError, Restored, Severity, Ticket,
+    audit::AuditTrail,
     batch::Batch,
     change::{Queued, listed},
     config::{
@@ -30,7 +31,7 @@ use crate::{
 /// use antiphase_state::{Action, Change, Config, Event, RequestId, Service};
 /// use units::FabricTime;
 /// let mut service = Service::new(Config::default());
-/// service.handle(FabricTime(1), Event::Asked { request: RequestId(7), change: Change::Release { jobs: vec!["a".into()] } });
+/// service.handle(FabricTime(1), Event::Asked { request: RequestId(7), change: Change::Release { by: None, jobs: vec!["a".into()] } });
 /// // Nothing was committed, so nothing has to be written first.
 /// assert!(matches!(service.poll(), Some(Action::Reply { request: RequestId(7), result: Ok(_) })));
 /// assert!(service.poll().is_none());
@@ -67,8 +68,10 @@ impl Service {
     /// [`RestoreError`]: the records do not fit together, or are refused today.
     pub fn restore(config: Config, now: FabricTime, restored: Restored) -> Result<Self, RestoreError> {
         // A state that cannot be restored whole is refused: the operator decides, not the service (P88).
+        let trail = AuditTrail::of(restored.audit.clone());
         let plan = restore::plan(&config, now, restored)?;
         let mut service = Self::with_plan(config, plan);
+        service.view.audit = trail;
         for job in service.view.plan.jobs() {
             service.view.leases.set(&job.name, job.lease.map(|l| l.until));
         }
@@ -135,8 +138,17 @@ impl Service {
             // This last notice goes straight to the actions: `notice` would drop it like those that it counts.
             let message = format!("{} more notices", self.notices - NOTICES_MAX);
             let plan_version = self.view.plan_version();
-            let more =
-                Notice { at: now, severity: Severity::Warning, kind: "more", message, job: None, host: None, plan_version, order: None };
+            let more = Notice {
+                by: None,
+                at: now,
+                severity: Severity::Warning,
+                kind: "more",
+                message,
+                job: None,
+                host: None,
+                plan_version,
+                order: None,
+            };
             self.actions.push_back(Action::Notice(more));
         }
     }
@@ -208,7 +220,7 @@ impl Service {
             if verdict.hold { (Severity::Info, "take turns again") } else { (Severity::Warning, "take no turns any more") };
         let message = format!("{names} {does}: {}", verdict.says());
         let plan_version = self.view.plan_version();
-        self.notice(Notice { at: now, severity, kind: "turns", message, job: None, host: None, plan_version, order: None });
+        self.notice(Notice { by: None, at: now, severity, kind: "turns", message, job: None, host: None, plan_version, order: None });
     }
 
     /// Plans jobs anew that were measured to be others.
@@ -243,6 +255,7 @@ impl Service {
         let Some(outlook) = outlook.filter(|_| gains) else { return };
         let (message, plan_version) = (outlook.to_string(), self.view.plan_version());
         self.notice(Notice {
+            by: None,
             at: now,
             severity: Severity::Info,
             kind: "observe",
@@ -271,7 +284,7 @@ impl Service {
         // Each turn takes at least one change off the queue, so the loop ends.
         while self.under_way.is_none() && !self.queue.is_empty() {
             let mut batch = self.apply_some(now);
-            let records = batch.records(&self.view.plan, &self.next, self.view.config.control);
+            let records = batch.records(&self.view.plan, &self.next, self.view.config.control, &self.view.audit);
             // A batch of refusals or repetitions changes nothing durable, and its callers need not wait for the store.
             if records.is_empty() {
                 self.keep(now, batch);
@@ -326,6 +339,7 @@ impl Service {
     fn internal_failure(&self, now: FabricTime, why: &str) -> Notice {
         let message = format!("the plan could not be changed: {why}");
         Notice {
+            by: None,
             at: now,
             severity: Severity::Error,
             kind: "store",
@@ -382,6 +396,8 @@ impl Service {
         }
         // From here on reads see the batch; the answers and plans below are about what they can read.
         batch.copy(&self.next, &mut self.view.plan);
+        let entries = self.view.audit.numbered(&batch.audit);
+        self.view.audit.keep(entries);
         for name in &batch.asked {
             self.view.watches.entry(name.clone()).and_modify(|w| w.decided(true));
         }

@@ -16,6 +16,7 @@ use units::{FabricTime, LinkId, Nanos, Rate};
 use crate::{
     ClockQuality, Config, Forecast, GateReport, GateTotals, JobDefinition, Outlook, SessionId, Slot,
     agents::{Agent, Agents},
+    audit::{AuditEntry, AuditTrail},
     leases::Leases,
     plan::{Job, Name, Plan, Presence},
     submission::Submission,
@@ -38,6 +39,7 @@ pub struct View {
     pub(crate) watches: BTreeMap<Name, Watch>,
     /// Jobs that are to take turns, and were let go: what was measured was no better.
     pub(crate) let_go: BTreeSet<Name>,
+    pub(crate) audit: AuditTrail,
 }
 
 /// How a job does.
@@ -120,6 +122,7 @@ impl View {
             leases: Leases::default(),
             watches: BTreeMap::new(),
             let_go: BTreeSet::new(),
+            audit: AuditTrail::default(),
         }
     }
 
@@ -167,6 +170,17 @@ impl View {
     /// What was submitted to the scheduler, by name.
     pub fn submissions(&self) -> impl ExactSizeIterator<Item = &Arc<Submission>> {
         self.plan.submissions()
+    }
+
+    /// Who changed what: the first entries after a number, of at most [`crate::AUDIT_MAX`] that are kept.
+    pub fn audit(&self, after: u64) -> impl Iterator<Item = &Arc<AuditEntry>> {
+        self.audit.after(after)
+    }
+
+    /// How many entries [`View::audit`] has.
+    #[must_use]
+    pub fn audit_len(&self) -> usize {
+        self.audit.len()
     }
 
     /// What turns would bring to all jobs; `None` unless nobody is to be held, and without jobs.

@@ -72,7 +72,10 @@ fn take(driver: &mut Driver, step: &Step) {
         Step::Release { names, lost } => {
             let request = driver.request();
             driver.slow = *lost;
-            driver.handle(Event::Asked { request, change: Change::Release { jobs: names.iter().map(|n| NAMES[*n].into()).collect() } });
+            driver.handle(Event::Asked {
+                request,
+                change: Change::Release { by: Some("somebody".into()), jobs: names.iter().map(|n| NAMES[*n].into()).collect() },
+            });
         }
         Step::Pass(seconds) => driver.pass(Nanos(seconds * S)),
         Step::Report { name, slips, error } => {

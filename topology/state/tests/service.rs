@@ -3,6 +3,8 @@
 
 mod world;
 
+use std::sync::Arc;
+
 use antiphase_state::{
     AgentReport, AgentState, Change, ClockQuality, Commit, Config, Event, GateReport, JobState, Refusal, Reply, RequestId, Service,
     SessionId, Slot, config::QUEUE_MAX,
@@ -240,12 +242,47 @@ fn a_queue_that_is_full_refuses() {
     driver.send_commit(&[A]);
     for _ in 0..QUEUE_MAX {
         let request = driver.request();
-        driver.handle(Event::Asked { request, change: Change::Release { jobs: vec![] } });
+        driver.handle(Event::Asked { request, change: Change::Release { by: None, jobs: vec![] } });
         assert!(driver.reply(request).is_none());
     }
     let request = driver.request();
-    driver.handle(Event::Asked { request, change: Change::Release { jobs: vec![] } });
+    driver.handle(Event::Asked { request, change: Change::Release { by: None, jobs: vec![] } });
     assert!(matches!(driver.reply(request), Some(Err(Refusal::Limit { .. }))));
+}
+
+#[test]
+fn who_changed_what_is_kept_with_the_change_and_a_renewal_is_no_change() {
+    let mut driver = Driver::with_fabric();
+    let ask = |driver: &mut Driver, change| {
+        let request = driver.request();
+        driver.handle(Event::Asked { request, change });
+        assert!(matches!(driver.reply(request), Some(Ok(_))));
+    };
+    let by = |who: &str| Some(Arc::from(who));
+    let commit = |driver: &Driver, who| {
+        let jobs = vec![driver.job(A.0, A.1)];
+        Change::Commit(Commit { jobs, by: by(who), lease: Some(Nanos(50 * S)), ..Commit::default() })
+    };
+    let change = commit(&driver, "ann (admin)");
+    ask(&mut driver, change.clone());
+    ask(&mut driver, change);
+    ask(&mut driver, Change::Release { jobs: vec!["a".into(), "moon".into()], by: by("bob (admin)") });
+    ask(&mut driver, Change::Release { jobs: vec!["moon".into()], by: by("bob (admin)") });
+    // The service's own changes are nobody's.
+    driver.commit(&[B]);
+    let seen: Vec<_> = driver.service.view().audit(0).map(|e| (e.number, e.by.to_string(), e.kind.clone(), e.plan_version)).collect();
+    let expected = [(1, "ann (admin)", "committed", 2), (2, "bob (admin)", "released", 4)];
+    assert_eq!(seen, expected.map(|(number, by, kind, version)| (number, by.to_owned(), kind.to_owned(), version)));
+    // A restart goes on counting.
+    let entries: Vec<_> = driver.service.view().audit(0).cloned().collect();
+    let again = Service::restore(Config::default(), driver.now, restored(&driver.batches.concat())).unwrap();
+    let mut driver = Driver::new(again);
+    assert_eq!(driver.service.view().audit(0).cloned().collect::<Vec<_>>(), entries);
+    ask(&mut driver, Change::Release { jobs: vec!["b".into()], by: by("ann (admin)") });
+    assert_eq!(
+        driver.service.view().audit(2).map(|e| (e.number, e.message.clone())).collect::<Vec<_>>(),
+        [(3, "job b was released".into())]
+    );
 }
 
 #[test]
@@ -410,7 +447,7 @@ fn a_batch_ends_once_it_has_touched_many_jobs() {
         .iter()
         .map(|name| {
             let request = driver.request();
-            driver.handle(Event::Asked { request, change: Change::Release { jobs: vec![name.clone()] } });
+            driver.handle(Event::Asked { request, change: Change::Release { by: None, jobs: vec![name.clone()] } });
             request
         })
         .collect();
@@ -506,8 +543,8 @@ fn a_new_fabric_keeps_slots_and_is_refused_without_its_jobs() {
     assert!(!driver.slot("a").hold && driver.slot("a").offset == before.0.offset);
     let before = durable(&driver.service);
     let request = driver.request();
-    let fabric = std::sync::Arc::new(world::fabric("9 4 1").unwrap());
-    driver.handle(Event::Asked { request, change: Change::SetFabric { fabric, text: "9 4 1".into(), jobs: vec![] } });
+    let fabric = Arc::new(world::fabric("9 4 1").unwrap());
+    driver.handle(Event::Asked { request, change: Change::SetFabric { by: None, fabric, text: "9 4 1".into(), jobs: vec![] } });
     assert!(driver.reply(request).unwrap().is_err());
     assert_eq!(durable(&driver.service), before);
 }
@@ -522,7 +559,7 @@ fn a_fabric_read_before_a_commit_does_not_bring_the_old_job_back() {
     let request = driver.request();
     let fabric = world::fabric("6 4 1").unwrap();
     let jobs = [A, B, C].iter().map(|(n, d)| world::job(&fabric, n, d).unwrap()).collect();
-    driver.handle(Event::Asked { request, change: Change::SetFabric { fabric: std::sync::Arc::new(fabric), text: "6 4 1".into(), jobs } });
+    driver.handle(Event::Asked { request, change: Change::SetFabric { by: None, fabric: Arc::new(fabric), text: "6 4 1".into(), jobs } });
     driver.slow = false;
     driver.persisted();
     assert!(driver.reply(commit).unwrap().is_ok());

@@ -262,7 +262,7 @@ impl World {
     fn release(&mut self) {
         let names: Vec<String> = (0..=self.dice.below(2)).map(|_| format!("j{}", self.dice.below(14))).collect();
         let request = self.ask(names.iter().map(|n| (n.clone(), None)).collect());
-        self.handle(Event::Asked { request, change: Change::Release { jobs: names } });
+        self.handle(Event::Asked { request, change: Change::Release { by: Some("somebody".into()), jobs: names } });
     }
 
     fn set_fabric(&mut self, text: &str) {
@@ -270,7 +270,10 @@ impl World {
         let view = self.service.view();
         let jobs = view.jobs().map(|j| job(&made, j.name(), &said(&j.planned().document)).unwrap()).collect();
         let request = self.ask(BTreeMap::new());
-        self.handle(Event::Asked { request, change: Change::SetFabric { fabric: Arc::new(made), text: text.into(), jobs } });
+        self.handle(Event::Asked {
+            request,
+            change: Change::SetFabric { by: Some("somebody".into()), fabric: Arc::new(made), text: text.into(), jobs },
+        });
     }
 
     /// The service dies. The batch under way is written whole or not at all; nobody learns which.

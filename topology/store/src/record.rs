@@ -11,7 +11,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// - 1: the document of a job was JSON text inside the JSON of its record.
 /// - 2: the document of a job is part of its record, and the store counts its batches.
 /// - 3: there are submissions, which a service of before would not start or stop.
-pub const SCHEMA: u32 = 3;
+/// - 4: there is a trail of who changed what, which a service of before would not go on with.
+pub const SCHEMA: u32 = 4;
 
 const FABRIC: &str = "fabric";
 const PLAN_VERSION: &str = "plan_version";
@@ -19,6 +20,7 @@ const JOB: &str = "job/";
 const SLOT: &str = "slot/";
 const ANSWER: &str = "key/";
 const SUBMISSION: &str = "submission/";
+const AUDIT: &str = "audit/";
 
 /// Something that is kept. A later record of the same [`Key`] takes the place of the earlier one.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +37,8 @@ pub enum Record {
     Answer(String, AnswerRecord),
     /// What was submitted to the scheduler; its name is the id in its document.
     Submission(SubmissionRecord),
+    /// The change of that number, and who asked for it.
+    Audit(u64, AuditRecord),
 }
 
 /// The key under which a record is kept.
@@ -52,6 +56,8 @@ pub enum Key {
     Answer(String),
     /// Of [`Record::Submission`]: the name of the job.
     Submission(String),
+    /// Of [`Record::Audit`]: its number.
+    Audit(u64),
 }
 
 /// One step of a batch.
@@ -235,6 +241,22 @@ pub struct SubmissionRecord {
     pub started_ns: Option<u64>,
 }
 
+/// Who changed what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AuditRecord {
+    /// When, in fabric time.
+    pub at_ns: u64,
+    /// Who asked for it.
+    pub by: String,
+    /// One word: committed, released, fabric.
+    pub kind: String,
+    /// What was said of it.
+    pub message: String,
+    /// The version of the plan from then on.
+    pub plan_version: u64,
+}
+
 /// Where a submission stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -269,6 +291,7 @@ impl Record {
             Self::Slot(job, _) => Key::Slot(job.clone()),
             Self::Answer(key, _) => Key::Answer(key.clone()),
             Self::Submission(submission) => Key::Submission(submission.document.id.clone()),
+            Self::Audit(number, _) => Key::Audit(*number),
         }
     }
 
@@ -284,6 +307,7 @@ impl Record {
             Self::Slot(_, slot) => serde_json::to_vec(slot),
             Self::Answer(_, answer) => serde_json::to_vec(answer),
             Self::Submission(submission) => serde_json::to_vec(submission),
+            Self::Audit(_, audit) => serde_json::to_vec(audit),
         };
         bytes.map_err(|e| RecordError::new(&self.key().to_string(), &e))
     }
@@ -321,6 +345,10 @@ impl Record {
                 Err(RecordError::new(key, &format!("the job in it is {id:?}")))
             };
         }
+        if let Some(number) = name(AUDIT) {
+            let number = number.parse().map_err(|_| RecordError::new(key, &"not a number"))?;
+            return read(key, bytes).map(|audit| Self::Audit(number, audit));
+        }
         // A kind that this schema does not know is refused: without it the service would run on a part of its state.
         Err(RecordError::new(key, &"unknown kind"))
     }
@@ -342,6 +370,8 @@ impl fmt::Display for Key {
             Self::Slot(job) => write!(f, "{SLOT}{job}"),
             Self::Answer(key) => write!(f, "{ANSWER}{key}"),
             Self::Submission(name) => write!(f, "{SUBMISSION}{name}"),
+            // In the order of their numbers.
+            Self::Audit(number) => write!(f, "{AUDIT}{number:020}"),
         }
     }
 }
@@ -401,6 +431,10 @@ mod tests {
     fn every_record_comes_back() {
         let profile = "{schema: antiphase.profile/v1, name: p, period_ns: 7, phases: [], ranks: {dp: 2}, source: declared, variance: 0.1}";
         let records = [
+            Record::Audit(
+                7,
+                AuditRecord { at_ns: 1, by: "ann (admin)".into(), kind: "committed".into(), message: "a \u{1b}".into(), plan_version: 3 },
+            ),
             Record::Fabric(FabricRecord { version: 7, text: "schema: x\n".into() }),
             Record::PlanVersion(PlanVersionRecord { plan_version: u64::MAX, control: None }),
             Record::PlanVersion(PlanVersionRecord { plan_version: 1, control: Some(ControlRecord::Observe) }),

@@ -16,6 +16,8 @@ use serde_json::Value;
 
 const META: TableDefinition<'_, &str, u32> = TableDefinition::new("meta");
 const RECORDS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("records");
+/// Batches that the service of schema 3 wrote: the fabric, two commits, a release, two submissions, a start and a report.
+const BATCHES_OF_3: u64 = 8;
 /// More syncs than opening a file takes.
 const SYNCS_MAX: u32 = 50;
 
@@ -97,25 +99,27 @@ fn everything_in_a_file_of_schema_1_is_in_force_after_its_migration() {
 }
 
 #[test]
-fn a_file_of_schema_2_keeps_its_records_and_its_count_of_batches() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("state.redb");
-    fs::copy(fixture("schema-2.redb"), &path).unwrap();
-    assert_eq!(schema(&path), 2);
-    let mut file = StateFile::open(&path).unwrap();
-    let text = fs::read_to_string(fixture("schema-2.dump.jsonl")).unwrap();
-    let one = |line: &str| {
-        let mut line: Value = serde_json::from_str(line).unwrap();
-        (line["key"].as_str().unwrap().to_owned(), line["value"].take())
-    };
-    let expected: Vec<(String, Value)> = text.lines().map(one).collect();
-    assert_eq!(dump(&file), expected);
-    // The fabric, three commits and a release, before they were migrated.
-    let loaded = file.load().unwrap();
-    assert_eq!((loaded.records.len(), loaded.revision), (expected.len(), Revision(5)));
-    drop(file);
-    assert_eq!(schema(&path), SCHEMA);
-    assert_eq!(StateFile::open(&path).unwrap().load().unwrap(), loaded);
+fn files_of_schemas_2_and_3_keep_their_records_and_their_count_of_batches() {
+    // The fabric, commits, a release, and what became of submissions, before the files were migrated.
+    for (earlier, batches) in [(2, 5), (3, BATCHES_OF_3)] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.redb");
+        fs::copy(fixture(&format!("schema-{earlier}.redb")), &path).unwrap();
+        assert_eq!(schema(&path), earlier);
+        let mut file = StateFile::open(&path).unwrap();
+        let text = fs::read_to_string(fixture(&format!("schema-{earlier}.dump.jsonl"))).unwrap();
+        let one = |line: &str| {
+            let mut line: Value = serde_json::from_str(line).unwrap();
+            (line["key"].as_str().unwrap().to_owned(), line["value"].take())
+        };
+        let expected: Vec<(String, Value)> = text.lines().map(one).collect();
+        assert_eq!(dump(&file), expected);
+        let loaded = file.load().unwrap();
+        assert_eq!((loaded.records.len(), loaded.revision), (expected.len(), Revision(batches)));
+        drop(file);
+        assert_eq!(schema(&path), SCHEMA);
+        assert_eq!(StateFile::open(&path).unwrap().load().unwrap(), loaded);
+    }
 }
 
 #[test]

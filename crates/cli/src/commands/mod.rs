@@ -74,6 +74,8 @@ enum Command {
     Agents(live::AgentsArgs),
     /// List events of the service, or follow them
     Events(live::EventsArgs),
+    /// List who changed what: commits, releases and fabrics that somebody asked for
+    Audit(live::AuditArgs),
     /// Watch the worst links and the jobs
     Top(live::TopArgs),
     /// Rank candidate placements against the jobs that the service has committed
@@ -117,6 +119,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, CliError> {
         Command::Turns(args) => live::turns(&args),
         Command::Agents(args) => live::agents(&args),
         Command::Events(args) => live::events(&args),
+        Command::Audit(args) => live::audit(&args),
         Command::Top(args) => live::top(&args),
         Command::Evaluate(args) => live::evaluate(&args),
         Command::Commit(args) => live::commit(&args),

@@ -239,7 +239,7 @@ impl<'a> ControlPlane<'a> {
         }
         // A service that died before its first batch was durable begins anew, and needs its fabric again.
         if self.store.is_empty() {
-            let change = Change::SetFabric { fabric: Arc::clone(&self.fabric), text: Arc::from(""), jobs: Vec::new() };
+            let change = Change::SetFabric { by: None, fabric: Arc::clone(&self.fabric), text: Arc::from(""), jobs: Vec::new() };
             self.handle(now, Event::Asked { request: SET_FABRIC, change }, agenda);
         } else {
             self.tick_when_due(now, agenda);
@@ -276,7 +276,7 @@ impl<'a> ControlPlane<'a> {
         if self.service.is_none() {
             return agenda.add(now.saturating_add(RECONNECT.0), SimEvent::Again(job));
         }
-        let change = Change::Release { jobs: vec![self.jobs[job as usize].job.name.clone()] };
+        let change = Change::Release { by: None, jobs: vec![self.jobs[job as usize].job.name.clone()] };
         self.handle(now, Event::Asked { request: RELEASE, change }, agenda);
     }
 

@@ -41,6 +41,7 @@ use crate::{
     quic,
     resolve::{self, one_line},
     telemetry::TelemetryHandle,
+    tls::Subject,
     writer::StoreHealth,
 };
 
@@ -153,7 +154,7 @@ impl Api {
     ///
     /// # Errors
     /// [`ApiError`]: nothing was changed.
-    pub async fn commit(&self, request: pb::CommitRequest) -> Result<pb::CommitResponse, ApiError> {
+    pub async fn commit(&self, by: &Subject, request: pb::CommitRequest) -> Result<pb::CommitResponse, ApiError> {
         if request.jobs.is_empty() {
             return Err(ApiError::invalid("jobs: empty"));
         }
@@ -183,7 +184,15 @@ impl Api {
         let about = request.explain.then(|| jobs.iter().map(|job| job.job.name.to_string()).collect());
         // `LEASE_MS_MAX` keeps the product far below 64 bits.
         let lease = (request.lease_ms > 0).then(|| Nanos(request.lease_ms * NANOS_PER_MILLI));
-        let commit = Commit { jobs, if_fabric, if_plan_version: request.if_plan_version, lease, key: request.idempotency_key, content };
+        let commit = Commit {
+            jobs,
+            if_fabric,
+            if_plan_version: request.if_plan_version,
+            lease,
+            key: request.idempotency_key,
+            content,
+            by: Some(by.0.clone()),
+        };
         match self.0.controller.change(Change::Commit(commit)).await?? {
             Reply::Committed(c) => {
                 let slots = c.slots.iter().map(slot_message).collect();
@@ -198,13 +207,13 @@ impl Api {
     ///
     /// # Errors
     /// [`ApiError`]: nothing was changed.
-    pub async fn release(&self, request: pb::ReleaseRequest) -> Result<pb::ReleaseResponse, ApiError> {
+    pub async fn release(&self, by: &Subject, request: pb::ReleaseRequest) -> Result<pb::ReleaseResponse, ApiError> {
         if request.jobs.is_empty() {
             return Err(ApiError::invalid("jobs: empty"));
         }
         // Whom they met is known before they are gone.
         let about = if request.explain { Some(self.neighbours(&request.jobs).await?) } else { None };
-        match self.0.controller.change(Change::Release { jobs: request.jobs }).await?? {
+        match self.0.controller.change(Change::Release { by: Some(by.0.clone()), jobs: request.jobs }).await?? {
             Reply::Released { plan_version, unknown } => {
                 let explanation = self.explained_if(about).await;
                 Ok(pb::ReleaseResponse { plan_version, unknown, explanation })
@@ -217,13 +226,13 @@ impl Api {
     ///
     /// # Errors
     /// [`ApiError`]: nothing was changed.
-    pub async fn set_fabric(&self, request: pb::SetFabricRequest) -> Result<pb::SetFabricResponse, ApiError> {
+    pub async fn set_fabric(&self, by: &Subject, request: pb::SetFabricRequest) -> Result<pb::SetFabricResponse, ApiError> {
         let text: Arc<str> = request.fabric.into();
         let document = Arc::clone(&text);
         let read = move || fabric::native::read(&document).map_err(|e| ApiError::invalid(format!("fabric: {}", one_line(&e))));
         let fabric = Arc::new(self.read_change(read).await??);
         // The list of jobs stays empty here: only the controller knows which jobs are committed when the change begins.
-        match self.0.controller.change(Change::SetFabric { fabric, text, jobs: Vec::new() }).await?? {
+        match self.0.controller.change(Change::SetFabric { by: Some(by.0.clone()), fabric, text, jobs: Vec::new() }).await?? {
             Reply::FabricSet { version, plan_version } => Ok(pb::SetFabricResponse { fabric_version: version, plan_version }),
             other => Err(unexpected(&other)),
         }

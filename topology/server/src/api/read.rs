@@ -1,10 +1,15 @@
 //! Reads: of one snapshot each.
 
-use std::{collections::BTreeSet, sync::PoisonError, time::Instant};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, PoisonError},
+    time::Instant,
+};
 
 use axum::body::Bytes;
 use fabric::{Fabric, NodeKind};
 use proto::v1alpha1 as pb;
+use state::AuditEntry;
 
 use super::{Api, ApiError, Kind, NAMES_MAX, Place, Watcher, limit};
 use crate::{controller::FabricView, scrape::Now, tls::Who};
@@ -12,6 +17,9 @@ use crate::{controller::FabricView, scrape::Now, tls::Who};
 /// Links of one answer when the caller names no number, and at most.
 const LINKS_DEFAULT: usize = 100;
 const LINKS_MAX: usize = 10_000;
+/// Entries of the trail in one answer when the caller names no number, and at most.
+const AUDIT_DEFAULT: usize = 100;
+const AUDIT_LIMIT_MAX: usize = 1_000;
 
 impl Api {
     /// The fabric.
@@ -110,6 +118,27 @@ impl Api {
     #[must_use]
     pub fn events(&self, request: &pb::ListEventsRequest) -> pb::ListEventsResponse {
         self.0.events.list(request.after, request.limit)
+    }
+
+    /// Who changed what, oldest first.
+    ///
+    /// # Errors
+    /// The service is stopping.
+    pub async fn audit(&self, request: &pb::ListAuditRequest) -> Result<pb::ListAuditResponse, ApiError> {
+        let limit = if request.limit == 0 { AUDIT_DEFAULT } else { (request.limit as usize).min(AUDIT_LIMIT_MAX) };
+        let entries = self.0.controller.audit((request.after > 0).then_some(request.after), limit).await?;
+        let message = |entry: &Arc<AuditEntry>| {
+            let AuditEntry { number, at, by, kind, message, plan_version } = &**entry;
+            pb::AuditEntry {
+                number: *number,
+                at_ns: at.0,
+                by: by.to_string(),
+                kind: kind.clone(),
+                message: message.clone(),
+                plan_version: *plan_version,
+            }
+        };
+        Ok(pb::ListAuditResponse { entries: entries.iter().map(message).collect() })
     }
 
     /// What happens from now on, or from a sequence number on.

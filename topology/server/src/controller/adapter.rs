@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use fabric::Fabric;
 use proto::v1alpha1 as pb;
-use state::{Config, Document, JobDefinition, Restored, Service, View};
+use state::{AuditEntry, Config, Document, JobDefinition, Restored, Service, View};
 use units::{FabricTime, LinkId};
 
 use super::snapshot::{FabricView, JobView, Snapshot, slot_message};
@@ -30,6 +30,14 @@ pub(super) fn fabric(view: &View) -> Option<FabricView> {
     let (routing, text) = (view.routing()?, view.fabric_text()?);
     let fabric = Arc::clone(routing.fabric());
     Some(FabricView { version: view.fabric_version(), fabric, routing: routing.clone(), text: Arc::clone(text) })
+}
+
+/// So many entries of the trail after a number, or the last ones.
+pub(super) fn audit(view: &View, after: Option<u64>, limit: usize) -> Vec<Arc<AuditEntry>> {
+    match after {
+        Some(number) => view.audit(number).take(limit).cloned().collect(),
+        None => view.audit(0).skip(view.audit_len().saturating_sub(limit)).cloned().collect(),
+    }
 }
 
 /// What reads see. Definitions are taken from an earlier snapshot of the same plan version, because they are large.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use state::{Change, Event, Refusal, Reply, SessionId};
+use state::{AuditEntry, Change, Event, Refusal, Reply, SessionId};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{FabricView, Snapshot};
@@ -29,6 +29,8 @@ pub(super) enum Command {
     View { reply: oneshot::Sender<Arc<Snapshot>> },
     /// Show the fabric.
     Fabric { reply: oneshot::Sender<Option<FabricView>> },
+    /// Show who changed what: so many entries after a number, or the last ones.
+    Audit { after: Option<u64>, limit: usize, reply: oneshot::Sender<Vec<Arc<AuditEntry>>> },
     /// Show the links with demand.
     Links { reply: oneshot::Sender<Arc<LinkTable>> },
     /// What an agent said.
@@ -100,6 +102,16 @@ impl ControllerHandle {
     pub async fn fabric(&self) -> Result<Option<FabricView>, Stopped> {
         let (reply, answer) = oneshot::channel();
         self.send(Command::Fabric { reply }).await?;
+        answer.await.map_err(|_| Stopped)
+    }
+
+    /// Who changed what: `limit` entries after a number, or the last ones.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub async fn audit(&self, after: Option<u64>, limit: usize) -> Result<Vec<Arc<AuditEntry>>, Stopped> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Audit { after, limit, reply }).await?;
         answer.await.map_err(|_| Stopped)
     }
 

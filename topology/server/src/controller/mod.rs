@@ -206,6 +206,7 @@ impl Task {
             // A client that went away needs no answer.
             Command::View { reply } => drop(reply.send(self.snapshot())),
             Command::Fabric { reply } => drop(reply.send(adapter::fabric(self.service.view()))),
+            Command::Audit { after, limit, reply } => drop(reply.send(adapter::audit(self.service.view(), after, limit))),
             Command::Links { reply } => drop(reply.send(self.links())),
             #[cfg(test)]
             Command::Panic => panic!("as a defect would"),
@@ -299,11 +300,11 @@ impl Task {
                 let jobs = resolve::definitions(fabric, &documents(&mut commit.jobs.iter())?)?;
                 Ok(Change::Commit(Commit { jobs, if_fabric: Some(view.fabric_version()), ..commit }))
             }
-            (Change::SetFabric { fabric, text, .. }, _) => {
+            (Change::SetFabric { fabric, text, by, .. }, _) => {
                 // The list is complete: no other change runs beside a fabric, so no job comes or goes before it is in force.
                 let jobs: Vec<state::JobView<'_>> = view.jobs().collect();
                 let jobs = resolve::definitions(&fabric, &documents(&mut jobs.iter().map(|job| job.planned()))?)?;
-                Ok(Change::SetFabric { fabric, text, jobs })
+                Ok(Change::SetFabric { fabric, text, jobs, by })
             }
             (change, _) => Ok(change),
         }

@@ -42,6 +42,7 @@ use crate::{
     owed::{Account, Answers, Owed, SharedBytes},
     role::Caller,
     shutdown::Shutdown,
+    tls::Subject,
 };
 
 /// A request's head has to be here within this, and a TLS handshake too.
@@ -80,6 +81,8 @@ pub struct Accepted {
     pub stream: Box<dyn Stream>,
     /// The peer at the other end.
     pub caller: Caller,
+    /// As events name it.
+    pub subject: Subject,
     /// Ends when that can no longer be said, such as when the certificate expires; then the connection is cut.
     pub until: BoxFuture<'static, &'static str>,
 }
@@ -88,7 +91,7 @@ impl Accepted {
     /// A peer that stays who it is.
     #[must_use]
     pub fn for_good(stream: Box<dyn Stream>, caller: Caller) -> Self {
-        Self { stream, caller, until: Box::pin(std::future::pending()) }
+        Self { stream, caller, subject: Subject::local(), until: Box::pin(std::future::pending()) }
     }
 }
 
@@ -187,11 +190,11 @@ impl One {
         // The kernel's clock is set on the bare socket, because the stream that a handshake gives back no longer shows it.
         bound_unread(&stream, stall);
         match accept(&acceptor, stream, peer).await {
-            Ok(Accepted { stream, caller, until }) => {
+            Ok(Accepted { stream, caller, subject, until }) => {
                 seat.known(caller.who);
                 let begun = Arc::new(AtomicBool::new(false));
                 let account = answers.account(caller.who);
-                let marked = Marked { app, api: api.clone(), caller, begun, unread: Unread::default(), seat, account };
+                let marked = Marked { app, api: api.clone(), caller, subject, begun, unread: Unread::default(), seat, account };
                 tokio::select! {
                     closed = connection(stream, marked, stall, &shutdown) => if closed == Closed::Stalled {
                         api.metrics().connection_stalled();
@@ -223,6 +226,7 @@ struct Marked {
     app: Router,
     api: Api,
     caller: Caller,
+    subject: Subject,
     /// Whether there was a request.
     begun: Arc<AtomicBool>,
     unread: Unread,
@@ -262,6 +266,7 @@ where
         };
         // The role comes from the connection and overwrites whatever the extensions held: no request names its own.
         request.extensions_mut().insert(self.caller);
+        request.extensions_mut().insert(self.subject.clone());
         request.extensions_mut().insert(self.account.clone());
         let (answer, unread, account) = (self.app.call(request), self.unread.clone(), self.account.clone());
         Box::pin(async move {

@@ -33,6 +33,7 @@ use crate::{
     page,
     role::{Caller, Role},
     shutdown::Shutdown,
+    tls::Subject,
 };
 
 /// What handlers share.
@@ -72,6 +73,7 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
         .route("/v1alpha1/turns", get(turns))
         .route("/v1alpha1/plan", get(plan))
         .route("/v1alpha1/events", get(events))
+        .route("/v1alpha1/audit", get(audit))
         .route("/v1alpha1/events/stream", get(stream::events))
         .route("/v1alpha1/telemetry", get(telemetry))
         .route("/openapi.json", get(|caller| schema(caller, proto::schema::OPENAPI)))
@@ -301,6 +303,7 @@ async fn evaluate(
 async fn commit(
     State(shared): State<Shared>,
     Extension(caller): Extension<Caller>,
+    Extension(by): Extension<Subject>,
     query: RawQuery,
     headers: HeaderMap,
     body: Body,
@@ -311,12 +314,13 @@ async fn commit(
     fields.extend_from_slice(&request.fields);
     // What cannot be answered is refused before anything changes.
     let mask = grpc::mask("CommitResponse", &fields)?;
-    masked(&mask, &shared.api.commit(request).await?)
+    masked(&mask, &shared.api.commit(&by, request).await?)
 }
 
 async fn release(
     State(shared): State<Shared>,
     Extension(caller): Extension<Caller>,
+    Extension(by): Extension<Subject>,
     query: RawQuery,
     headers: HeaderMap,
     body: Body,
@@ -326,7 +330,7 @@ async fn release(
     let (request, _held) = read::<pb::ReleaseRequest>(&shared, &headers, body, true).await?;
     fields.extend_from_slice(&request.fields);
     let mask = grpc::mask("ReleaseResponse", &fields)?;
-    masked(&mask, &shared.api.release(request).await?)
+    masked(&mask, &shared.api.release(&by, request).await?)
 }
 
 async fn submit(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
@@ -355,7 +359,13 @@ async fn submissions(State(shared): State<Shared>, Extension(caller): Extension<
 }
 
 /// The body is the fabric's document itself, or with the content type of JSON the message that holds it.
-async fn set_fabric(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
+async fn set_fabric(
+    State(shared): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Extension(by): Extension<Subject>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
     caller.require(Role::Admin)?;
     let (body, _held) = whole(&shared, body, true).await?;
     let is_json = headers.get("content-type").is_some_and(|v| v.as_bytes().starts_with(b"application/json"));
@@ -364,7 +374,7 @@ async fn set_fabric(State(shared): State<Shared>, Extension(caller): Extension<C
         // A fabric document may be JSON too.
         _ => pb::SetFabricRequest { fabric: body },
     };
-    json(&shared.api.set_fabric(request).await?)
+    json(&shared.api.set_fabric(&by, request).await?)
 }
 
 async fn fabric(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {
@@ -424,6 +434,13 @@ async fn events(State(shared): State<Shared>, Extension(caller): Extension<Calle
     let request = pb::ListEventsRequest { after: query.number("after")?.unwrap_or(0), limit: query.number("limit")?.unwrap_or(0) };
     query.finish()?;
     json(&shared.api.events(&request))
+}
+
+async fn audit(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {
+    let mut query = reading(caller, query)?;
+    let request = pb::ListAuditRequest { after: query.number("after")?.unwrap_or(0), limit: query.number("limit")?.unwrap_or(0) };
+    query.finish()?;
+    json(&shared.api.audit(&request).await?)
 }
 
 async fn telemetry(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {

@@ -249,7 +249,7 @@ impl Driver {
         self.around.metrics.notice("infeasible");
         let at = self.around.clock.now();
         let (severity, kind) = (Severity::Error, "infeasible");
-        self.around.events.push(Notice { at, severity, kind, message, job: None, host: None, plan_version: 0, order: None });
+        self.around.events.push(Notice { by: None, at, severity, kind, message, job: None, host: None, plan_version: 0, order: None });
     }
 
     fn count(&self) {

@@ -2,12 +2,14 @@
 
 use std::{
     fmt,
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use rustls_pki_types::CertificateDer;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
+use units::OneLine;
 use x509_parser::{extensions::GeneralName, prelude::FromDer, prelude::X509Certificate};
 
 /// A certificate names its role by this URI and one of [`Role`]'s words, as a subject alternative name.
@@ -68,6 +70,27 @@ impl fmt::Display for Role {
 /// A certificate: its digest (SHA-256). By it limits are shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Who(pub [u8; 32]);
+
+/// Who asks, as events and logs name it: the common name of a certificate and its role, on one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject(pub Arc<str>);
+
+/// Longest common name that is told whole.
+const SUBJECT_CHARS_MAX: usize = 64;
+
+impl Subject {
+    /// Somebody on this machine, of a service without certificates.
+    #[must_use]
+    pub fn local() -> Self {
+        Self("this machine".into())
+    }
+
+    /// The service itself, for what its configuration says.
+    #[must_use]
+    pub fn configuration() -> Self {
+        Self("the configuration".into())
+    }
+}
 
 /// The identity of a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,6 +165,13 @@ impl Identity {
         let Some(role) = role else { return Err(IdentityError::NoRole { subject }) };
         let digest = Who(Sha256::digest(certificate).into());
         Ok(Self { role, digest, names, subject, expires_unix: parsed.validity().not_after.timestamp() })
+    }
+
+    /// As events and logs name it. An authority may put anything into a common name.
+    #[must_use]
+    pub fn told(&self) -> Subject {
+        let name: String = self.subject.chars().take(SUBJECT_CHARS_MAX).collect();
+        Subject(format!("{} ({})", OneLine(&name), self.role).into())
     }
 
     /// The end of the certificate on our own clock. Past ones are now.

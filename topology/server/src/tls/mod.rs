@@ -23,7 +23,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-pub use identity::{Identity, IdentityError, ROLE_URI_PREFIX, Role, Who};
+pub use identity::{Identity, IdentityError, ROLE_URI_PREFIX, Role, Subject, Who};
 
 /// ALPN of the TCP listener, in order of preference: gRPC needs h2.
 const TCP_ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];

@@ -86,6 +86,9 @@ pub(crate) fn durable(service: &Service) -> String {
             job.component_scores()
         );
     }
+    for entry in view.audit(0) {
+        out += &format!("{entry:?}\n");
+    }
     for link in view.links() {
         let jobs: Vec<&str> = link.jobs().collect();
         out += &format!("{} {:?} {:?} {:?} {:?}\n", link.name(), link.capacity, link.score, link.zero_shift_score, jobs);
@@ -184,7 +187,7 @@ impl Driver {
         let request = self.request();
         let made = fabric(text).unwrap();
         let jobs = self.service.view().jobs().map(|j| job(&made, j.name(), &said(&j.planned().document)).unwrap()).collect();
-        self.handle(Event::Asked { request, change: Change::SetFabric { fabric: Arc::new(made), text: text.into(), jobs } });
+        self.handle(Event::Asked { request, change: Change::SetFabric { by: None, fabric: Arc::new(made), text: text.into(), jobs } });
         self.reply(request).unwrap()
     }
 
@@ -205,7 +208,7 @@ impl Driver {
 
     pub(crate) fn release(&mut self, jobs: &[&str]) -> Reply {
         let request = self.request();
-        self.handle(Event::Asked { request, change: Change::Release { jobs: jobs.iter().map(|j| (*j).into()).collect() } });
+        self.handle(Event::Asked { request, change: Change::Release { by: None, jobs: jobs.iter().map(|j| (*j).into()).collect() } });
         self.reply(request).unwrap().unwrap()
     }
 

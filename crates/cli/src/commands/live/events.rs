@@ -61,5 +61,6 @@ fn line(event: &Event) -> String {
         Severity::Warning => "warning: ",
         Severity::Error => "error: ",
     };
-    format!("{:>6}  {at:.3}  {:<11}  {severity}{}", event.sequence, event.kind, event.message)
+    let by = if event.by.is_empty() { String::new() } else { format!(" [by {}]", event.by) };
+    format!("{:>6}  {at:.3}  {:<11}  {severity}{}{by}", event.sequence, event.kind, event.message)
 }

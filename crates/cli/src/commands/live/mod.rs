@@ -1,6 +1,7 @@
 //! Commands that ask a running topology service.
 
 mod agents;
+mod audit;
 mod commit;
 mod connect;
 mod evaluate;
@@ -16,6 +17,7 @@ mod turns;
 mod withdraw;
 
 pub(crate) use agents::{AgentsArgs, agents};
+pub(crate) use audit::{AuditArgs, audit};
 pub(crate) use commit::{CommitArgs, commit};
 pub(crate) use evaluate::{EvaluateArgs, evaluate};
 pub(crate) use events::{EventsArgs, events};

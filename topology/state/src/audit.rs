@@ -1,0 +1,94 @@
+//! Who changed what: the last changes that somebody asked for, durable together with the change itself.
+
+use alloc::{collections::VecDeque, string::String, sync::Arc, vec::Vec};
+
+use units::FabricTime;
+
+use crate::Notice;
+
+/// Entries that are kept: months of a cluster with a hundred changes a day.
+pub const AUDIT_MAX: usize = 10_000;
+/// Bytes of what an entry says: a commit of a thousand jobs names the first of them.
+const MESSAGE_BYTES_MAX: usize = 512;
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditEntry {
+    /// Counts changes that were asked for, over restarts.
+    pub number: u64,
+    /// When it was made.
+    pub at: FabricTime,
+    /// Who asked for it.
+    pub by: Arc<str>,
+    /// The kind of its first notice: committed, released, fabric.
+    pub kind: String,
+    /// What its notices said.
+    pub message: String,
+    /// The version of the plan from then on.
+    pub plan_version: u64,
+}
+
+impl AuditEntry {
+    /// What a change said of itself, if somebody asked for it; its number is not known yet.
+    pub(crate) fn of(notices: &[Notice]) -> Option<Self> {
+        let (first, by) = notices.iter().find_map(|notice| Some((notice, notice.by.clone()?)))?;
+        let mut message = String::new();
+        for (at, notice) in notices.iter().filter(|notice| notice.by.is_some()).enumerate() {
+            if message.len() + notice.message.len() > MESSAGE_BYTES_MAX && at > 0 {
+                message.push_str(&alloc::format!("; and {} more", notices.len() - at));
+                break;
+            }
+            if at > 0 {
+                message.push_str("; ");
+            }
+            message.extend(notice.message.chars().take(MESSAGE_BYTES_MAX));
+        }
+        Some(Self { number: 0, at: first.at, by, kind: first.kind.into(), message, plan_version: first.plan_version })
+    }
+}
+
+/// The last entries, in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AuditTrail {
+    entries: VecDeque<Arc<AuditEntry>>,
+    last: u64,
+}
+
+impl AuditTrail {
+    /// What was kept.
+    pub(crate) fn of(mut entries: Vec<Arc<AuditEntry>>) -> Self {
+        entries.sort_by_key(|entry| entry.number);
+        let last = entries.last().map_or(0, |entry| entry.number);
+        Self { entries: entries.into(), last }
+    }
+
+    /// Entries with the numbers that they get when they are durable.
+    pub(crate) fn numbered(&self, entries: &[AuditEntry]) -> Vec<Arc<AuditEntry>> {
+        (self.last + 1..).zip(entries).map(|(number, entry)| Arc::new(AuditEntry { number, ..entry.clone() })).collect()
+    }
+
+    /// The number of the entry that makes room for this one, if one has to.
+    pub(crate) fn gone(number: u64) -> Option<u64> {
+        number.checked_sub(AUDIT_MAX as u64).filter(|gone| *gone > 0)
+    }
+
+    /// These are durable.
+    pub(crate) fn keep(&mut self, entries: Vec<Arc<AuditEntry>>) {
+        for entry in entries {
+            self.last = entry.number;
+            self.entries.push_back(entry);
+        }
+        let over = self.entries.len().saturating_sub(AUDIT_MAX);
+        self.entries.drain(..over);
+    }
+
+    /// The first entries after a number.
+    pub(crate) fn after(&self, number: u64) -> impl Iterator<Item = &Arc<AuditEntry>> {
+        let from = self.entries.partition_point(|entry| entry.number <= number);
+        self.entries.range(from..)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}
