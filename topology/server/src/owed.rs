@@ -1,8 +1,8 @@
 //! What answers may take of the memory, from when they are made until they are taken.
 //!
 //! A client may ask and not read, over many streams of one connection and over many connections. So every answer counts while it is
-//! held, and one that does not fit is not given. What a connection may hold in any case is small and enough for the answer of a change,
-//! so that readers who do not read keep nobody from working. Answers whose bytes are shared, such as the fabric's, count nothing.
+//! held, and one that does not fit is not given. The answer of a change is always given, because the change is made; and a connection
+//! may always hold a little. Answers whose bytes are shared, such as the fabric's, count nothing.
 
 use std::{
     collections::BTreeMap,
@@ -14,13 +14,15 @@ use crate::{
     tls::Who,
 };
 
-/// What all answers may hold together: the service is to stay below 512 MiB whatever clients do.
+/// What all answers may hold together: with all else that clients may cause, the service is to stay below 512 MiB.
 const ALL_MAX: usize = 192 << 20;
 /// What the answers of one caller may hold who has a certificate, and those of one connection.
 const CALLER_MAX: usize = ALL_MAX / 2;
 const CONNECTION_MAX: usize = ALL_MAX / 4;
 /// What the answers of a connection may hold whatever the others hold.
 const ALWAYS: usize = 64 << 10;
+/// What has to be left for an answer to be made at all: making one that is then refused would cost as much as giving it.
+const MARGIN: usize = 1 << 20;
 
 /// The answers of all connections. Cloning it shares it.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +41,8 @@ pub(crate) struct Account {
     who: Option<Who>,
     /// What the connection's answers hold.
     held: Arc<Mutex<usize>>,
+    /// Whether answers are given whatever the others hold.
+    always: bool,
 }
 
 /// An answer that is held, until dropped.
@@ -55,7 +59,7 @@ pub(crate) struct SharedBytes;
 impl Answers {
     /// For a connection of a caller.
     pub(crate) fn account(&self, who: Option<Who>) -> Account {
-        Account { answers: self.clone(), who, held: Arc::default() }
+        Account { answers: self.clone(), who, held: Arc::default(), always: false }
     }
 
     fn lock(&self) -> MutexGuard<'_, Held> {
@@ -64,6 +68,22 @@ impl Answers {
 }
 
 impl Account {
+    /// The same, for an answer that is given whatever the others hold: it is counted, and not judged.
+    pub(crate) fn always(&self) -> Self {
+        Self { always: true, ..self.clone() }
+    }
+
+    /// Whether an answer may find room, so that one which finds none is not made first.
+    pub(crate) fn has_room(&self) -> bool {
+        let here = *self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.always || here < ALWAYS {
+            return true;
+        }
+        let held = self.answers.lock();
+        let caller = self.who.map_or(0, |who| held.callers.get(&who).copied().unwrap_or(0));
+        here + MARGIN <= CONNECTION_MAX && caller + MARGIN <= CALLER_MAX && held.all + MARGIN <= ALL_MAX
+    }
+
     /// Counts an answer of so many bytes.
     ///
     /// # Errors
@@ -75,7 +95,7 @@ impl Account {
         let mut held = self.answers.lock();
         let caller = self.who.map_or(0, |who| held.callers.get(&who).copied().unwrap_or(0));
         let fits = *here + counted <= CONNECTION_MAX && caller + counted <= CALLER_MAX && held.all + counted <= ALL_MAX;
-        if !fits && *here + counted > ALWAYS {
+        if !fits && !self.always && *here + counted > ALWAYS {
             let problem = format!("an answer of {} KiB: answers that were not taken yet leave no room for it", bytes >> 10);
             return Err(ApiError::new(Kind::Exhausted, &problem).hint("read what was asked for, and try again"));
         }
@@ -124,6 +144,12 @@ mod tests {
         assert_eq!(more.len(), (ALL_MAX - 44 * MIB) / (40 * MIB));
         let late = answers.account(None);
         assert_eq!(late.owe(40 * MIB).unwrap_err().kind, Kind::Exhausted);
+        // What is made already is given.
+        drop(late.always().owe(40 * MIB).unwrap());
+        assert!(late.has_room() && greedy.has_room());
+        let full: Vec<Owed> = std::iter::from_fn(|| greedy.owe(MIB).ok()).collect();
+        assert!(late.has_room() && !greedy.has_room() && greedy.always().has_room());
+        drop(full);
         let small: Vec<Owed> = (0..4).map(|_| late.owe(ALWAYS / 4).unwrap()).collect();
         drop(more);
         drop(small);

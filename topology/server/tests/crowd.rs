@@ -45,6 +45,13 @@ fn raise_descriptors() {
     rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).unwrap();
 }
 
+/// The most that a process has held.
+fn peak_kib(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.split_whitespace().next().unwrap().parse().unwrap()
+}
+
 /// The testbed in a document of that many MiB.
 fn padded(folder: &Path, mib: usize) -> std::path::PathBuf {
     let file = folder.join("fabric.yaml");
@@ -161,6 +168,11 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 
 /// What a connection of HTTP/2 says whose streams ask and have no window for an answer.
 fn asking(path: &str, grpc: Option<&[u8]>) -> Vec<u8> {
+    asking_with(path, grpc, 0)
+}
+
+/// The same with a window.
+fn asking_with(path: &str, grpc: Option<&[u8]>, window: u32) -> Vec<u8> {
     let text = |bytes: &str| [&[u8::try_from(bytes.len()).unwrap()], bytes.as_bytes()].concat();
     // HPACK (RFC 7541): names from the static table, values as they are.
     let mut head = vec![if grpc.is_some() { 0x83 } else { 0x82 }, 0x86, 0x04];
@@ -175,8 +187,11 @@ fn asking(path: &str, grpc: Option<&[u8]>) -> Vec<u8> {
         head.extend(text("trailers"));
     }
     let mut said = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-    // SETTINGS_INITIAL_WINDOW_SIZE = 0.
-    said.extend(frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]));
+    // SETTINGS_INITIAL_WINDOW_SIZE, and as much for the connection.
+    said.extend(frame(4, 0, 0, &[&[0, 4][..], &window.to_be_bytes()].concat()));
+    if window > 0 {
+        said.extend(frame(8, 0, 0, &(window - 65_535).to_be_bytes()));
+    }
     for n in 0..STREAMS {
         let stream = 1 + 2 * n;
         said.extend(frame(1, if grpc.is_some() { 0x4 } else { 0x5 }, stream, &head));
@@ -229,22 +244,72 @@ fn answers_that_nobody_reads_have_a_budget() {
     let mut held: Vec<TcpStream> = (0..2).map(|_| asks_and_reads_nothing(address, "/v1alpha1/fabric", None)).collect();
     held.extend((0..2).map(|_| asks_and_reads_nothing(address, "/antiphase.v1alpha1.Topology/GetFabric", Some(&[0; 5]))));
     held.extend((0..300).map(|_| asks_once(address, "/v1alpha1/fabric")));
-    let mut peak = 0;
     let until = Instant::now() + Duration::from_secs(8);
     let mut commits = 0;
     while Instant::now() < until {
-        peak = peak.max(resident_kib(service.child.id()));
         let began = Instant::now();
         assert_eq!(service.commit("a", &["h1", "h5"]).0, 200);
         assert_eq!(service.get("/v1alpha1/jobs").status, 200);
         assert!(began.elapsed() < SERVED_WITHIN, "{:?}", began.elapsed());
         commits += 1;
     }
+    let peak = peak_kib(service.child.id());
     println!("{} readers that do not read: {before} KiB before, {peak} KiB at the peak, {commits} commits", held.len());
     assert!(peak < RESIDENT_MAX_KIB, "{before} KiB before, {peak} KiB at the peak");
     // Whoever reads gets all of it.
     let whole = request(address, "GET", "/v1alpha1/fabric", &[], b"").unwrap();
     assert!(whole.status == 200 && whole.body.len() > 11 << 20, "{}", whole.status);
+}
+
+/// With a window HTTP/2 takes what TCP does not: it is held all the same.
+#[test]
+fn answers_that_http2_takes_before_they_are_sent_count_too() {
+    raise_descriptors();
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::start(&folder.path().join("s.redb"));
+    for _ in 0..250 {
+        assert_eq!(service.commit("a", &["h1", "h5"]).0, 200);
+        assert_eq!(service.ask("POST", "/v1alpha1/release", r#"{"jobs": ["a"]}"#).0, 200);
+    }
+    let length = service.get("/v1alpha1/events?limit=1000").body.len();
+    assert!(length > 50_000, "{length}");
+    let said = asking_with("/v1alpha1/events?limit=1000", None, i32::MAX as u32);
+    let held: Vec<TcpStream> = (0..60)
+        .map(|_| {
+            let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None).unwrap();
+            rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 4_096).unwrap();
+            rustix::net::connect(&socket, &service.address).unwrap();
+            let mut socket = TcpStream::from(socket);
+            socket.write_all(&said).unwrap();
+            socket
+        })
+        .collect();
+    let until = Instant::now() + Duration::from_secs(6);
+    while Instant::now() < until {
+        let began = Instant::now();
+        assert_eq!(service.commit("a", &["h1", "h5"]).0, 200);
+        assert!(began.elapsed() < SERVED_WITHIN, "{:?}", began.elapsed());
+    }
+    let peak = peak_kib(service.child.id());
+    println!("{} connections of {STREAMS} answers of {length} bytes: {peak} KiB at the peak", held.len());
+    assert!(peak < RESIDENT_MAX_KIB, "{peak} KiB at the peak");
+}
+
+#[test]
+fn bodies_that_are_promised_and_never_come_keep_nobody_out() {
+    raise_descriptors();
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::start(&folder.path().join("s.redb"));
+    let promise = "POST /v1alpha1/evaluate HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{";
+    let mut held = Vec::new();
+    for n in 0..1_200 {
+        let mut socket = TcpStream::connect(service.address).unwrap();
+        socket.write_all(promise.as_bytes()).unwrap();
+        held.push(socket);
+        if n % 100 == 99 {
+            assert_eq!((service.get("/v1alpha1/plan").status, service.commit("a", &["h1", "h5"]).0), (200, 200), "{n}");
+        }
+    }
 }
 
 #[test]
@@ -347,7 +412,7 @@ async fn who_works_is_served_whatever_the_others_do() {
     });
     let (asked, peak) = tokio::task::block_in_place(|| {
         let asked = admin_asks(&service, folder.path(), Duration::from_secs(10));
-        (asked, resident_kib(service.child.id()))
+        (asked, peak_kib(service.child.id()))
     });
     stop.store(true, Ordering::Relaxed);
     let said = hellos.await.unwrap();

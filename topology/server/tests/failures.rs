@@ -143,7 +143,15 @@ fn one_state_file_has_one_service_and_can_be_dumped() {
     let (code, out, _) = run(&["store", "dump", path]);
     let keys: Vec<String> =
         out.lines().map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap()["key"].as_str().unwrap().to_owned()).collect();
-    assert_eq!((code, keys), (0, ["audit/00000000000000000001", "audit/00000000000000000002", "fabric", "job/a", "plan_version", "slot/a"].map(str::to_owned).to_vec()));
+    assert_eq!(
+        (code, keys),
+        (
+            0,
+            ["audit/00000000000000000001", "audit/00000000000000000002", "fabric", "job/a", "plan_version", "slot/a"]
+                .map(str::to_owned)
+                .to_vec()
+        )
+    );
     assert_eq!(run(&["store", "dump", "/nonexistent.redb"]).0, 1);
 }
 

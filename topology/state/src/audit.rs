@@ -4,13 +4,8 @@ use alloc::{collections::VecDeque, string::String, sync::Arc, vec::Vec};
 
 use units::FabricTime;
 
-use crate::Notice;
-
 /// Entries that are kept: months of a cluster with a hundred changes a day.
 pub const AUDIT_MAX: usize = 10_000;
-/// Bytes of what an entry says: a commit of a thousand jobs names the first of them.
-const MESSAGE_BYTES_MAX: usize = 512;
-
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEntry {
@@ -26,25 +21,6 @@ pub struct AuditEntry {
     pub message: String,
     /// The version of the plan from then on.
     pub plan_version: u64,
-}
-
-impl AuditEntry {
-    /// What a change said of itself, if somebody asked for it; its number is not known yet.
-    pub(crate) fn of(notices: &[Notice]) -> Option<Self> {
-        let (first, by) = notices.iter().find_map(|notice| Some((notice, notice.by.clone()?)))?;
-        let mut message = String::new();
-        for (at, notice) in notices.iter().filter(|notice| notice.by.is_some()).enumerate() {
-            if message.len() + notice.message.len() > MESSAGE_BYTES_MAX && at > 0 {
-                message.push_str(&alloc::format!("; and {} more", notices.len() - at));
-                break;
-            }
-            if at > 0 {
-                message.push_str("; ");
-            }
-            message.extend(notice.message.chars().take(MESSAGE_BYTES_MAX));
-        }
-        Some(Self { number: 0, at: first.at, by, kind: first.kind.into(), message, plan_version: first.plan_version })
-    }
 }
 
 /// The last entries, in order.

@@ -16,6 +16,9 @@ use crate::{
     plan::{Job, Name, Plan},
 };
 
+/// Bytes of what an entry of the trail says: a commit of a thousand jobs names the first of them.
+const MESSAGE_BYTES_MAX: usize = 512;
+
 /// Changes that become durable together.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
@@ -37,7 +40,7 @@ impl Batch {
     pub(crate) fn add(&mut self, request: Option<RequestId>, done: Done) {
         self.replies.extend(request.zip(done.reply).map(|(r, reply)| (r, Ok(reply))));
         // Schedulers renew leases all day long; who renewed one last is no change of what is there.
-        self.audit.extend(AuditEntry::of(&done.notices).filter(|_| !done.renews));
+        self.audit.extend(audit_entry(&done.notices).filter(|_| !done.renews));
         self.notices.extend(done.notices);
         self.jobs.extend(done.touched);
         self.keys.extend(done.keys);
@@ -104,6 +107,23 @@ impl Batch {
         }
         to.version = from.version;
     }
+}
+
+/// What a change said of itself, if somebody asked for it; its number is not known yet.
+fn audit_entry(notices: &[Notice]) -> Option<AuditEntry> {
+    let (first, by) = notices.iter().find_map(|notice| Some((notice, notice.by.clone()?)))?;
+    let mut message = String::new();
+    for (at, notice) in notices.iter().filter(|notice| notice.by.is_some()).enumerate() {
+        if message.len() + notice.message.len() > MESSAGE_BYTES_MAX && at > 0 {
+            message.push_str(&alloc::format!("; and {} more", notices.len() - at));
+            break;
+        }
+        if at > 0 {
+            message.push_str("; ");
+        }
+        message.extend(notice.message.chars().take(MESSAGE_BYTES_MAX));
+    }
+    Some(AuditEntry { number: 0, at: first.at, by, kind: first.kind.into(), message, plan_version: first.plan_version })
 }
 
 fn job_records(old: Option<&Job>, new: &Job, out: &mut Vec<Record>) {

@@ -17,16 +17,22 @@ use crate::plan::{Job, Name, Plan};
 /// Most hosts that one answer names.
 const HOSTS_MAX: usize = 10;
 
-/// A sentence for each host of these jobs on which jobs together use too many GPUs.
+/// A sentence for each host of these jobs on which jobs use too many GPUs.
 pub(crate) fn crowded(plan: &Plan, jobs: &BTreeSet<Name>, gpus_per_host: Option<u32>) -> Vec<String> {
     let committed = jobs.iter().filter_map(|name| plan.job(name));
     let hosts: BTreeSet<&str> = committed.flat_map(|job| &job.definition.hosts).map(String::as_str).collect();
-    hosts.into_iter().filter_map(|host| sentence(plan, host, gpus_per_host)).take(HOSTS_MAX).collect()
+    let mut sentences = hosts.into_iter().filter_map(|host| sentence(plan, host, gpus_per_host));
+    let mut said: Vec<String> = sentences.by_ref().take(HOSTS_MAX).collect();
+    let more = sentences.count();
+    if more > 0 {
+        said.push(format!("so it is on {more} more hosts"));
+    }
+    said
 }
 
 fn sentence(plan: &Plan, host: &str, gpus_per_host: Option<u32>) -> Option<String> {
     let there: Vec<_> = plan.at(host).collect();
-    let used = there.iter().fold(0_u32, |sum, job| sum.saturating_add(on_a_host(job)));
+    let used = there.iter().fold(0_u32, |sum, job| sum.saturating_add(on_host(job, host)));
     let nics = || {
         let fabric = plan.installed.as_ref()?.fabric();
         u32::try_from(data_nics(fabric, fabric.find(host)?).len()).ok()
@@ -36,13 +42,23 @@ fn sentence(plan: &Plan, host: &str, gpus_per_host: Option<u32>) -> Option<Strin
         None => (nics()?, "NICs for training"),
     };
     let names: Vec<String> = there.iter().map(|job| job.name.to_string()).collect();
-    (used > has && names.len() > 1).then(|| {
-        format!("host {host}: the jobs {} use {used} GPUs, and it has {has} ({what}): some may be on the same GPU", names.join(", "))
-    })
+    match &names[..] {
+        // How many NICs there are says little of one job.
+        [_] if gpus_per_host.is_none() => None,
+        _ if used <= has => None,
+        [only] => Some(format!("host {host}: the job {only} uses {used} GPUs, and it has {has} ({what})")),
+        _ => Some(format!(
+            "host {host}: the jobs {} use {used} GPUs, and it has {has} ({what}): some may be on the same GPU",
+            names.join(", ")
+        )),
+    }
 }
 
-/// GPUs of a job on each of its hosts; the last one may have fewer.
-fn on_a_host(job: &Job) -> u32 {
-    let hosts = u32::try_from(job.definition.hosts.len()).unwrap_or(u32::MAX).max(1);
-    job.definition.job.gpus.div_ceil(hosts)
+/// GPUs of a job on this host of it; the last one may have fewer.
+fn on_host(job: &Job, host: &str) -> u32 {
+    let hosts = &job.definition.hosts;
+    let count = u32::try_from(hosts.len()).unwrap_or(u32::MAX).max(1);
+    let gpus = job.definition.job.gpus;
+    let most = gpus.div_ceil(count);
+    if hosts.last().is_some_and(|last| last == host) { gpus.saturating_sub(most.saturating_mul(count - 1)) } else { most }
 }

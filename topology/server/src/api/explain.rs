@@ -24,11 +24,13 @@ impl Api {
             let (snapshot, options) = (self.snapshot().await?, Options { predict: Predictions::Compared, ..self.planned() });
             self.compute(move |cancel| explain(&snapshot, &about, &options, cancel)).await?
         };
-        match tokio::time::timeout(EXPLAIN_MAX, made).await {
+        // The answer has to be there in the time of the request, or the client would not know that the change is made.
+        let limit = EXPLAIN_MAX.min(self.config().limits.request() / 2);
+        match tokio::time::timeout(limit, made).await {
             Ok(Ok(lines)) => lines,
             Ok(Err(error)) => vec![format!("the change is made, and is not explained: {error}")],
             Err(_) => {
-                vec![format!("the change is made, and is not explained: it took longer than {} s; ask evaluate", EXPLAIN_MAX.as_secs())]
+                vec![format!("the change is made, and is not explained: it took longer than {} s; ask evaluate", limit.as_secs())]
             }
         }
     }

@@ -1,17 +1,24 @@
 //! Answers: JSON, text, or an error; and bodies of requests.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use axum::{
     body::{Body, BodyDataStream},
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use futures_util::{StreamExt as _, stream};
 use proto::mask::Mask;
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::api::{ApiError, Kind};
+use crate::{
+    api::{ApiError, Kind},
+    grpc,
+    role::Role,
+};
 
 /// A document that is JSON already.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,12 +93,26 @@ pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
 }
 
+/// Whether a request may change something.
+pub(super) fn changes(method: &Method, path: &str) -> bool {
+    match grpc::rpc(path) {
+        Some(rpc) => rpc.needed == Role::Admin,
+        None => *method == Method::PUT || CHANGES.iter().any(|change| path.strip_prefix("/v1alpha1/") == Some(change)),
+    }
+}
+
+/// Requests by POST that change something.
+const CHANGES: [&str; 5] = ["commit", "release", "submit", "withdraw", "report"];
+
 impl ApiError {
     /// As an answer: a gRPC client reads a status only from gRPC's own headers.
     pub(super) fn answer(self, grpc: bool) -> Response {
         if grpc { tonic::Status::from(self).into_http() } else { self.into_response() }
     }
 }
+
+/// How long the rest of a refused request is read.
+const DRAIN_MAX: Duration = Duration::from_secs(2);
 
 /// What is left of a request's body after its answer is known.
 #[derive(Clone)]
@@ -110,6 +131,11 @@ impl Rest {
     /// Reads it to its end, or `max` bytes of it. An answer that comes before the client has sent everything is an error to some
     /// clients of HTTP/2.
     pub(super) async fn drain(self, max: usize) {
+        // One that sends slowly, or not at all, has the answer to lose and nobody's time.
+        let _ = tokio::time::timeout(DRAIN_MAX, self.drain_all(max)).await;
+    }
+
+    async fn drain_all(self, max: usize) {
         let mut bytes = 0;
         while let Some(Ok(chunk)) = stream::poll_fn(|cx| self.lock().poll_next_unpin(cx)).next().await {
             bytes += chunk.len();

@@ -1,24 +1,27 @@
 //! Connections: how many, for how long, and how they end.
 
 use std::{
+    convert::Infallible,
     io,
     net::SocketAddr,
+    pin::Pin,
     pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
 
 use axum::{
-    Router,
-    body::HttpBody as _,
+    BoxError, Router,
+    body::{Body, Bytes, HttpBody},
     http::{HeaderValue, Request, header},
     response::Response,
 };
 use futures_util::future::BoxFuture;
+use http_body::{Frame, SizeHint};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto,
@@ -27,20 +30,21 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
+    sync::oneshot,
     time::MissedTickBehavior,
 };
 use tower::Service;
 
 use super::{
-    answer::is_grpc,
-    room::{Connections, Seat},
-    stall::{Unread, bound_unread},
+    answer::{changes, is_grpc},
+    room::{Connections, Cut, Health, Seat, UnderWay},
+    stall::{PIECE_BYTES, Unread, bound_unread},
 };
 use crate::{
     api::{Api, ApiError, Kind},
     lines::LineLimit,
     owed::{Account, Answers, Owed, SharedBytes},
-    role::Caller,
+    role::{Caller, Role},
     shutdown::Shutdown,
     tls::Subject,
 };
@@ -55,6 +59,10 @@ const STREAMS_MAX: u32 = 128;
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// How long requests may go on once the service is going down.
 pub const GRACE: Duration = Duration::from_secs(10);
+/// How long a connection that was idle may take to end, once somebody has its place.
+const LEAVE_MAX: Duration = Duration::from_secs(1);
+/// What monitoring reads.
+const METRICS: &str = "/metrics";
 /// How often in the time that a reader may stop it is looked whether one has.
 const LOOKS_PER_STALL: u32 = 4;
 /// How long accepting rests when the process has no more file descriptors.
@@ -139,13 +147,10 @@ pub async fn serve(listener: TcpListener, acceptor: Acceptor, app: Router, api: 
         let api = api.clone();
         tokio::spawn(async move {
             let _counted = Counted::of(&api);
-            tokio::select! {
-                () = served.serve(stream, peer, seat) => {}
-                // Somebody came, and this connection was the one to go.
-                Ok(why) = cut => {
-                    api.metrics().connection_refused();
-                    LINES.say(|dropped| tracing::info!(%peer, why, dropped, "a connection was cut"));
-                }
+            // Somebody came, and this connection was the one to go.
+            if let Some(cut) = served.serve(stream, peer, seat, cut).await {
+                api.metrics().connection_refused();
+                LINES.say(|dropped| tracing::info!(%peer, why = cut.why(), dropped, "a connection was cut"));
             }
         });
     }
@@ -182,23 +187,32 @@ struct One {
 }
 
 impl One {
-    async fn serve(self, stream: TcpStream, peer: SocketAddr, seat: Seat) {
+    /// Serves it to its end, and says whether that was to make room.
+    async fn serve(self, stream: TcpStream, peer: SocketAddr, seat: Seat, mut cut: oneshot::Receiver<Cut>) -> Option<Cut> {
         let Self { acceptor, app, api, answers, shutdown } = self;
         // Nagle's algorithm would hold back the end of an answer; where the option cannot be set, answers are only slower.
         let _ = stream.set_nodelay(true);
         let stall = api.config().limits.stall();
         // The kernel's clock is set on the bare socket, because the stream that a handshake gives back no longer shows it.
         bound_unread(&stream, stall);
-        match accept(&acceptor, stream, peer).await {
+        let accepted = tokio::select! {
+            accepted = accept(&acceptor, stream, peer) => accepted,
+            Ok(cut) = &mut cut => return Some(cut),
+        };
+        match accepted {
             Ok(Accepted { stream, caller, subject, until }) => {
                 seat.known(caller.who);
                 let begun = Arc::new(AtomicBool::new(false));
                 let account = answers.account(caller.who);
                 let marked = Marked { app, api: api.clone(), caller, subject, begun, unread: Unread::default(), seat, account };
                 tokio::select! {
-                    closed = connection(stream, marked, stall, &shutdown) => if closed == Closed::Stalled {
-                        api.metrics().connection_stalled();
-                        LINES.say(|dropped| tracing::info!(%peer, dropped, "a connection was cut: its client stopped reading (limits.stall_s)"));
+                    closed = connection(stream, marked, stall, &shutdown, cut) => match closed {
+                        Closed::Stalled => {
+                            api.metrics().connection_stalled();
+                            LINES.say(|dropped| tracing::info!(%peer, dropped, "a connection was cut: its client stopped reading (limits.stall_s)"));
+                        }
+                        Closed::Cut(cut) => return Some(cut),
+                        Closed::Done => {}
                     },
                     // The certificate expired or its authority went: dropping the other branch cuts the connection (P124).
                     why = until => LINES.say(|dropped| tracing::info!(%peer, why, dropped, "a connection was cut")),
@@ -206,6 +220,7 @@ impl One {
             }
             Err(error) => LINES.say(|dropped| tracing::info!(%peer, %error, dropped, "a connection was not taken")),
         }
+        None
     }
 }
 
@@ -237,38 +252,92 @@ struct Marked {
 /// What anybody may ask at any time, so that who watches the service is told whatever others do.
 const HEALTH: [&str; 3] = ["/healthz", "/readyz", "/grpc.health.v1.Health/Check"];
 
-impl<B> Service<Request<B>> for Marked
-where
-    Router: Service<Request<B>, Response = Response>,
-    <Router as Service<Request<B>>>::Future: Send + 'static,
-{
-    type Response = Response;
-    type Error = <Router as Service<Request<B>>>::Error;
-    type Future = BoxFuture<'static, Result<Response, Self::Error>>;
+/// The place of a request.
+#[derive(Debug)]
+enum Place {
+    UnderWay(UnderWay),
+    Health(#[allow(dead_code, reason = "held until the answer is sent")] Health),
+}
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.app.poll_ready(cx)
+/// The body of a request, which tells when it has come whole.
+struct Asked<B> {
+    inner: B,
+    place: Arc<Place>,
+}
+
+impl<B: HttpBody> Asked<B> {
+    fn tell(&self) {
+        if let Place::UnderWay(place) = &*self.place
+            && self.inner.is_end_stream()
+        {
+            place.is_whole();
+        }
+    }
+}
+
+impl<B: HttpBody + Unpin> HttpBody for Asked<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
+        match (&frame, &*self.place) {
+            (None, Place::UnderWay(place)) => place.is_whole(),
+            _ => self.tell(),
+        }
+        Poll::Ready(frame)
     }
 
-    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+impl<B> Service<Request<B>> for Marked
+where
+    B: HttpBody<Data = Bytes> + Unpin + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        // A router of axum is always ready.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
         self.begun.store(true, Ordering::Relaxed);
         let grpc = is_grpc(request.headers());
         let place = if HEALTH.contains(&request.uri().path()) {
-            None
+            self.seat.asks_for_health().map(Place::Health)
         } else {
-            match self.seat.asks(self.api.config().limits.connections) {
-                Some(place) => Some(place),
-                None => {
-                    self.api.metrics().connection_refused();
-                    return Box::pin(async move { Ok(too_many(grpc)) });
-                }
-            }
+            self.seat.asks(self.api.config().limits.connections).map(Place::UnderWay)
         };
+        let Some(place) = place.map(Arc::new) else {
+            self.api.metrics().request(if grpc { "grpc" } else { "http" }, Kind::Exhausted.code());
+            return Box::pin(async move { Ok(too_many(grpc)) });
+        };
+        let account = if self.always(&request) { self.account.always() } else { self.account.clone() };
+        if matches!(*place, Place::UnderWay(_)) && !account.has_room() {
+            self.api.metrics().request(if grpc { "grpc" } else { "http" }, Kind::Exhausted.code());
+            return Box::pin(async move { Ok(unread_answers().answer(grpc)) });
+        }
+        let mut request = request.map(|inner| {
+            let body = Asked { inner, place: Arc::clone(&place) };
+            body.tell();
+            Body::new(body)
+        });
         // The role comes from the connection and overwrites whatever the extensions held: no request names its own.
         request.extensions_mut().insert(self.caller);
         request.extensions_mut().insert(self.subject.clone());
-        request.extensions_mut().insert(self.account.clone());
-        let (answer, unread, account) = (self.app.call(request), self.unread.clone(), self.account.clone());
+        request.extensions_mut().insert(account.clone());
+        let (answer, unread) = (self.app.call(request), self.unread.clone());
         Box::pin(async move {
             let mut response = answer.await?;
             let owed = match owed(&mut response, &account) {
@@ -283,8 +352,23 @@ where
     }
 }
 
+impl Marked {
+    /// Whether the answer is given whatever others hold: that of a change, which is made by then; what watches the service; and those
+    /// of an admin's certificate.
+    fn always<B>(&self, request: &Request<B>) -> bool {
+        let (method, path) = (request.method(), request.uri().path());
+        let is_admin = self.caller.who.is_some() && self.caller.role == Some(Role::Admin);
+        is_admin || path == METRICS || changes(method, path)
+    }
+}
+
+fn unread_answers() -> ApiError {
+    ApiError::new(Kind::Exhausted, &"answers that were not taken yet leave no room for others")
+        .hint("read what was asked for, and try again")
+}
+
 fn too_many(grpc: bool) -> Response {
-    let error = ApiError::new(Kind::Exhausted, &"too many connections are busy (limits.connections)").hint("try again");
+    let error = ApiError::new(Kind::Exhausted, &"too many connections or requests are busy (limits.connections)").hint("try again");
     let mut response = error.answer(grpc);
     if !grpc {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -312,10 +396,18 @@ enum Closed {
     Done,
     /// Its client took nothing of an answer for too long.
     Stalled,
+    /// To make room.
+    Cut(Cut),
 }
 
 /// Serves one connection to its end.
-async fn connection(stream: Box<dyn Stream>, service: Marked, stall: Duration, shutdown: &Shutdown) -> Closed {
+async fn connection(
+    stream: Box<dyn Stream>,
+    service: Marked,
+    stall: Duration,
+    shutdown: &Shutdown,
+    mut cut: oneshot::Receiver<Cut>,
+) -> Closed {
     let (begun, unread) = (Arc::clone(&service.begun), service.unread.clone());
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_MAX).max_buf_size(HEAD_BYTES_MAX);
@@ -323,6 +415,8 @@ async fn connection(stream: Box<dyn Stream>, service: Marked, stall: Duration, s
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS_MAX)
+        // What HTTP/2 takes before there is a window for it.
+        .max_send_buf_size(2 * PIECE_BYTES)
         .max_header_list_size(HEAD_BYTES_MAX as u32)
         .keep_alive_interval(ALIVE_EVERY)
         .keep_alive_timeout(HEAD_MAX);
@@ -333,11 +427,12 @@ async fn connection(stream: Box<dyn Stream>, service: Marked, stall: Duration, s
     let mut look = tokio::time::interval(stall / LOOKS_PER_STALL);
     // After a busy stretch one look is enough: missed looks are not made up for.
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut waiting, mut ending) = (true, false);
+    let (mut waiting, mut ending, mut leaving) = (true, false, None);
+    let mut leave = pin!(tokio::time::sleep(LEAVE_MAX));
     loop {
         tokio::select! {
             // What went wrong on a connection is the client's to know.
-            _ = served.as_mut() => return Closed::Done,
+            _ = served.as_mut() => return leaving.map_or(Closed::Done, Closed::Cut),
             () = head.as_mut(), if waiting => {
                 waiting = false;
                 if !begun.load(Ordering::Relaxed) {
@@ -347,6 +442,16 @@ async fn connection(stream: Box<dyn Stream>, service: Marked, stall: Duration, s
             _ = look.tick() => if unread.longest(Instant::now()) >= stall {
                 return Closed::Stalled;
             },
+            Ok(cut) = &mut cut, if leaving.is_none() => {
+                if cut == Cut::Fresh {
+                    return Closed::Cut(cut);
+                }
+                // A request may just be coming: it is answered, and the client hears that there will be no more.
+                leaving = Some(cut);
+                leave.as_mut().reset(tokio::time::Instant::now() + LEAVE_MAX);
+                served.as_mut().graceful_shutdown();
+            }
+            () = leave.as_mut(), if leaving.is_some() => return leaving.map_or(Closed::Done, Closed::Cut),
             () = end.as_mut(), if !ending => {
                 ending = true;
                 // Requests under way go on and new ones are refused; `serve` bounds the wait by `GRACE`.

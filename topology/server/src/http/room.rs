@@ -6,14 +6,18 @@
 //! which nobody opens as many connections as there are places.
 //!
 //! Connections that have asked have places of their own. Where none is left, one that waits for nothing is cut, of the caller who has most
-//! of these: a client that comes back to a connection which was cut while it was idle opens another one.
+//! of these: a client that comes back to a connection which was cut while it was idle opens another one. A connection whose client has
+//! not sent all of its requests yet waits for nothing either: promised bodies would else hold all places.
+//!
+//! Requests have places too, because each holds its head, and over HTTP/2 a connection has many.
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -28,8 +32,32 @@ const FRESH_MAX: usize = 2_048;
 /// The part of the places, one in so many, that one caller may have who has a certificate.
 const CALLER_PART: usize = 2;
 
+/// Most requests under way; each holds a head of up to 16 KiB.
+const REQUESTS_MAX: usize = 4_096;
+/// Most requests for health that a connection has under way: who asks for it waits for the answer.
+const HEALTH_MAX: u32 = 4;
+
 const FRESH: &str = "it asked for nothing, and others came";
 const IDLE: &str = "it was idle, and others came (limits.connections)";
+
+/// Why a connection is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// It has asked for nothing.
+    Fresh,
+    /// It waits for nothing; what comes in that moment may still be answered.
+    Idle,
+}
+
+impl Cut {
+    /// For the log.
+    pub(super) const fn why(self) -> &'static str {
+        match self {
+            Self::Fresh => FRESH,
+            Self::Idle => IDLE,
+        }
+    }
+}
 
 /// Open connections.
 #[derive(Clone, Debug, Default)]
@@ -50,11 +78,14 @@ struct Table {
     /// Fresh ones by address; the numbers are in order of arrival.
     fresh: BTreeMap<IpAddr, BTreeSet<u64>>,
     fresh_count: usize,
-    /// Those that have asked and wait for nothing, by caller: since when.
+    /// Those that have asked and wait for nothing of ours, by caller: since when.
     idle: BTreeMap<Option<Who>, BTreeSet<(Instant, u64)>>,
     /// How many have asked, by caller.
     asked: BTreeMap<Option<Who>, usize>,
     asked_count: usize,
+    /// Requests under way, by caller.
+    requests: BTreeMap<Option<Who>, usize>,
+    requests_count: usize,
 }
 
 #[derive(Debug)]
@@ -62,14 +93,14 @@ struct Place {
     address: IpAddr,
     who: Option<Who>,
     state: State,
-    cut: oneshot::Sender<&'static str>,
+    cut: oneshot::Sender<Cut>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Fresh,
     Idle(Instant),
-    /// So many requests are under way.
+    /// So many requests have come whole, and are not answered.
     Busy(u32),
 }
 
@@ -81,19 +112,30 @@ pub(super) struct Seat(Arc<Taken>);
 struct Taken {
     connections: Connections,
     number: u64,
+    /// Requests for health under way.
+    health: AtomicU32,
 }
 
-/// A request of a connection that is under way, until dropped.
+/// A request that is under way, until dropped.
 #[derive(Debug)]
-pub(super) struct UnderWay(Seat);
+pub(super) struct UnderWay {
+    seat: Seat,
+    who: Option<Who>,
+    /// Whether it has come whole.
+    whole: AtomicBool,
+}
+
+/// A request for health that is under way, until dropped.
+#[derive(Debug)]
+pub(super) struct Health(Seat);
 
 impl Connections {
     /// Takes one more. What comes out of the receiver is why this connection is to end.
-    pub(super) fn enter(&self, address: IpAddr) -> (Seat, oneshot::Receiver<&'static str>) {
+    pub(super) fn enter(&self, address: IpAddr) -> (Seat, oneshot::Receiver<Cut>) {
         let (cut, told) = oneshot::channel();
         let number = self.table().enter(network(address), cut);
         self.0.open.fetch_add(1, Ordering::AcqRel);
-        (Seat(Arc::new(Taken { connections: self.clone(), number })), told)
+        (Seat(Arc::new(Taken { connections: self.clone(), number, health: AtomicU32::new(0) })), told)
     }
 
     /// Cuts the fresh connection that is to go first: there are no file descriptors for others.
@@ -128,9 +170,33 @@ impl Seat {
         }
     }
 
-    /// A request begins. `None`: `max` connections have asked, or the share of this caller, and all of them are busy.
+    /// The head of a request came. `None`: `max` connections have asked, or the share of this caller, and all of them are busy; or too
+    /// many requests are under way.
     pub(super) fn asks(&self, max: u32) -> Option<UnderWay> {
-        self.0.connections.table().asks(max as usize, self.0.number).then(|| UnderWay(self.clone()))
+        let who = self.0.connections.table().asks(max as usize, self.0.number, Instant::now())?;
+        Some(UnderWay { seat: self.clone(), who, whole: AtomicBool::new(false) })
+    }
+
+    /// A request for health came, which needs no place. `None`: too many of this connection are under way.
+    pub(super) fn asks_for_health(&self) -> Option<Health> {
+        // Counted before it is judged; dropping gives it back.
+        let health = Health(self.clone());
+        (self.0.health.fetch_add(1, Ordering::AcqRel) < HEALTH_MAX).then_some(health)
+    }
+}
+
+impl UnderWay {
+    /// The request has come whole: from now on its connection waits for us.
+    pub(super) fn is_whole(&self) {
+        if !self.whole.swap(true, Ordering::AcqRel) {
+            self.seat.0.connections.table().is_whole(self.seat.0.number);
+        }
+    }
+}
+
+impl Drop for Health {
+    fn drop(&mut self) {
+        self.0.0.health.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -145,13 +211,16 @@ impl Drop for Taken {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        let Taken { connections, number } = &*self.0.0;
-        connections.table().answered(*number, Instant::now());
+        let mut table = self.seat.0.connections.table();
+        table.request_ends(self.who);
+        if self.whole.load(Ordering::Acquire) {
+            table.answered(self.seat.0.number, Instant::now());
+        }
     }
 }
 
 impl Table {
-    fn enter(&mut self, address: IpAddr, cut: oneshot::Sender<&'static str>) -> u64 {
+    fn enter(&mut self, address: IpAddr, cut: oneshot::Sender<Cut>) -> u64 {
         if self.fresh_count >= FRESH_MAX {
             self.cut_fresh();
         }
@@ -162,30 +231,58 @@ impl Table {
         self.last
     }
 
-    fn asks(&mut self, max: usize, number: u64) -> bool {
+    /// Whose request it is, if it can be taken.
+    fn asks(&mut self, max: usize, number: u64, now: Instant) -> Option<Option<Who>> {
         // A connection that was cut is about to end; nobody reads its answer.
-        let Some(place) = self.places.get(&number) else { return false };
-        let (address, who) = (place.address, place.who);
-        let state = match place.state {
-            State::Busy(requests) => State::Busy(requests.saturating_add(1)),
-            State::Idle(since) => {
-                self.no_longer_idle(who, (since, number));
-                State::Busy(1)
-            }
-            State::Fresh => {
-                if !self.makes_room(max, who) {
-                    return false;
-                }
-                self.no_longer_fresh(address, number);
-                *self.asked.entry(who).or_default() += 1;
-                self.asked_count += 1;
-                State::Busy(1)
-            }
-        };
-        if let Some(place) = self.places.get_mut(&number) {
-            place.state = state;
+        let place = self.places.get(&number)?;
+        let (address, who, state) = (place.address, place.who, place.state);
+        let of_caller = who.and_then(|_| self.requests.get(&who)).copied().unwrap_or(0);
+        if self.requests_count >= REQUESTS_MAX || of_caller >= REQUESTS_MAX / CALLER_PART {
+            return None;
         }
-        true
+        if state == State::Fresh {
+            if !self.makes_room(max, who) {
+                return None;
+            }
+            self.no_longer_fresh(address, number);
+            *self.asked.entry(who).or_default() += 1;
+            self.asked_count += 1;
+            self.waits(number, now);
+        }
+        *self.requests.entry(who).or_default() += 1;
+        self.requests_count += 1;
+        Some(who)
+    }
+
+    /// A connection waits for nothing of ours from now on.
+    fn waits(&mut self, number: u64, now: Instant) {
+        if let Some(place) = self.places.get_mut(&number) {
+            place.state = State::Idle(now);
+            self.idle.entry(place.who).or_default().insert((now, number));
+        }
+    }
+
+    fn is_whole(&mut self, number: u64) {
+        let Some(place) = self.places.get_mut(&number) else { return };
+        let who = place.who;
+        match place.state {
+            State::Busy(requests) => place.state = State::Busy(requests.saturating_add(1)),
+            State::Idle(since) => {
+                place.state = State::Busy(1);
+                self.no_longer_idle(who, (since, number));
+            }
+            State::Fresh => {}
+        }
+    }
+
+    fn request_ends(&mut self, who: Option<Who>) {
+        self.requests_count -= 1;
+        if let Some(count) = self.requests.get_mut(&who) {
+            *count -= 1;
+            if *count == 0 {
+                self.requests.remove(&who);
+            }
+        }
     }
 
     /// Whether there is a place among those that have asked, after one was given up if it has to be.
@@ -196,18 +293,21 @@ impl Table {
         if has_share {
             return self.cut_idle(who);
         }
-        let largest = || self.idle.iter().max_by_key(|(_, idle)| idle.len()).map(|(who, _)| *who);
-        self.asked_count < max || largest().is_some_and(|who| self.cut_idle(who))
+        // More than one, where the limit was lowered.
+        while self.asked_count >= max {
+            let largest = self.idle.iter().max_by_key(|(_, idle)| idle.len()).map(|(who, _)| *who);
+            if !largest.is_some_and(|who| self.cut_idle(who)) {
+                return false;
+            }
+        }
+        true
     }
 
     fn answered(&mut self, number: u64, now: Instant) {
         let Some(place) = self.places.get_mut(&number) else { return };
         match place.state {
             State::Busy(requests) if requests > 1 => place.state = State::Busy(requests - 1),
-            State::Busy(_) => {
-                place.state = State::Idle(now);
-                self.idle.entry(place.who).or_default().insert((now, number));
-            }
+            State::Busy(_) => self.waits(number, now),
             State::Fresh | State::Idle(_) => {}
         }
     }
@@ -253,9 +353,11 @@ impl Table {
 
     /// Cuts the oldest fresh connection of the address that has most of them.
     fn cut_fresh(&mut self) {
-        let most = self.fresh.values().max_by_key(|numbers| numbers.len()).and_then(BTreeSet::first).copied();
+        // Among equals the oldest: an order of addresses would let who has low ones cut who has high ones.
+        let oldest = |numbers: &BTreeSet<u64>| numbers.first().map(|first| (numbers.len(), Reverse(*first)));
+        let most = self.fresh.values().filter_map(oldest).max().map(|(_, Reverse(first))| first);
         if let Some(oldest) = most {
-            self.cut(oldest, FRESH);
+            self.cut(oldest, Cut::Fresh);
         }
     }
 
@@ -263,12 +365,12 @@ impl Table {
     fn cut_idle(&mut self, who: Option<Who>) -> bool {
         let longest = self.idle.get(&who).and_then(BTreeSet::first).copied();
         longest.is_some_and(|(_, number)| {
-            self.cut(number, IDLE);
+            self.cut(number, Cut::Idle);
             true
         })
     }
 
-    fn cut(&mut self, number: u64, why: &'static str) {
+    fn cut(&mut self, number: u64, why: Cut) {
         if let Some(place) = self.remove(number) {
             // A task that has just ended hears nothing any more.
             let _ = place.cut.send(why);
@@ -288,7 +390,7 @@ mod tests {
     #[derive(Default)]
     struct World {
         table: Table,
-        told: BTreeMap<u64, oneshot::Receiver<&'static str>>,
+        told: BTreeMap<u64, oneshot::Receiver<Cut>>,
     }
 
     impl World {
@@ -301,6 +403,20 @@ mod tests {
 
         fn known(&mut self, number: u64, who: u8) {
             self.table.places.get_mut(&number).unwrap().who = Some(Who([who; 32]));
+        }
+
+        /// A request that comes whole.
+        fn asks(&mut self, max: usize, number: u64) -> bool {
+            let taken = self.table.asks(max, number, Instant::now()).is_some();
+            if taken {
+                self.table.is_whole(number);
+            }
+            taken
+        }
+
+        fn answered(&mut self, number: u64, now: Instant) {
+            self.table.request_ends(self.table.places[&number].who);
+            self.table.answered(number, now);
         }
 
         fn is_cut(&mut self, number: u64) -> bool {
@@ -335,7 +451,7 @@ mod tests {
             world.enter(2);
         }
         assert!(!world.is_cut(honest), "another address");
-        assert!(world.table.asks(8, honest));
+        assert!(world.asks(8, honest));
         world.check(8);
     }
 
@@ -343,16 +459,56 @@ mod tests {
     fn who_is_idle_is_cut_by_who_asks_and_nobody_for_who_is_busy() {
         let mut world = World::default();
         let seats: VecDeque<u64> = (0..4).map(|_| world.enter(1)).collect();
-        assert!(seats.iter().all(|seat| world.table.asks(4, *seat)));
+        assert!(seats.iter().all(|seat| world.asks(4, *seat)));
         let late = world.enter(1);
-        assert!(!world.table.asks(4, late), "all are busy");
+        assert!(!world.asks(4, late), "all are busy");
         let base = Instant::now();
-        world.table.answered(seats[2], base);
-        world.table.answered(seats[1], base + Duration::from_nanos(NOW));
-        assert!(world.table.asks(4, late));
+        world.answered(seats[2], base);
+        world.answered(seats[1], base + Duration::from_nanos(NOW));
+        assert!(world.asks(4, late));
         assert!(world.is_cut(seats[2]) && !world.is_cut(seats[1]), "the one that was idle for longest");
-        assert!(!world.table.asks(4, seats[2]), "it is about to end");
+        assert!(!world.asks(4, seats[2]), "it is about to end");
         world.check(4);
+    }
+
+    #[test]
+    fn a_request_that_does_not_come_whole_holds_no_place_against_others() {
+        let mut world = World::default();
+        let promised: Vec<u64> = (0..4).map(|_| world.enter(1)).collect();
+        assert!(promised.iter().all(|seat| world.table.asks(4, *seat, Instant::now()).is_some()));
+        let late = world.enter(1);
+        assert!(world.asks(4, late) && world.is_cut(promised[0]));
+        // A lower limit holds from the next one on.
+        let later = world.enter(1);
+        assert!(world.asks(2, later));
+        assert_eq!(world.table.asked_count, 2);
+        assert!(!world.is_cut(late), "it is busy");
+    }
+
+    #[test]
+    fn requests_have_a_limit_and_one_caller_half_of_it() {
+        let mut world = World::default();
+        let (greedy, other) = (world.enter(1), world.enter(2));
+        world.known(greedy, 7);
+        assert_eq!((0..REQUESTS_MAX).filter(|_| world.asks(8, greedy)).count(), REQUESTS_MAX / CALLER_PART);
+        assert_eq!((0..REQUESTS_MAX).filter(|_| world.asks(8, other)).count(), REQUESTS_MAX - REQUESTS_MAX / CALLER_PART);
+    }
+
+    #[test]
+    fn addresses_with_as_many_sockets_are_equal() {
+        let mut world = World::default();
+        let low = world.enter(1);
+        let high = world.enter(9);
+        for last in 0..FRESH_MAX - 2 {
+            let (cut, told) = oneshot::channel();
+            let address = IpAddr::from([10, 1, (last >> 8) as u8, last as u8]);
+            let number = world.table.enter(address, cut);
+            world.told.insert(number, told);
+        }
+        world.enter(5);
+        assert!(world.is_cut(low), "the oldest, whatever its address");
+        world.enter(6);
+        assert!(world.is_cut(high));
     }
 
     #[test]
@@ -360,12 +516,12 @@ mod tests {
         let mut world = World::default();
         let greedy: Vec<u64> = (0..6).map(|_| world.enter(1)).collect();
         greedy.iter().for_each(|seat| world.known(*seat, 7));
-        assert_eq!(greedy.iter().filter(|seat| world.table.asks(8, **seat)).count(), 4);
+        assert_eq!(greedy.iter().filter(|seat| world.asks(8, **seat)).count(), 4);
         let others: Vec<u64> = (0..4).map(|_| world.enter(1)).collect();
         others.iter().for_each(|seat| world.known(*seat, 8));
-        assert!(others.iter().all(|seat| world.table.asks(8, *seat)));
-        world.table.answered(greedy[0], Instant::now());
-        assert!(world.table.asks(8, greedy[4]) && world.is_cut(greedy[0]), "its own place");
+        assert!(others.iter().all(|seat| world.asks(8, *seat)));
+        world.answered(greedy[0], Instant::now());
+        assert!(world.asks(8, greedy[4]) && world.is_cut(greedy[0]), "its own place");
         world.check(8);
     }
 
@@ -373,6 +529,8 @@ mod tests {
     fn the_counts_hold_whatever_happens() {
         let mut world = World::default();
         let (mut random, mut clock) = (1_u64, Instant::now());
+        // Requests under way: of which connection and caller, and whether they have come whole.
+        let mut whole: VecDeque<(u64, Option<Who>, bool)> = VecDeque::new();
         for _ in 0..200_000 {
             // Marsaglia, "Xorshift RNGs", 2003.
             random ^= random << 13;
@@ -387,13 +545,29 @@ mod tests {
                         world.known(number, (random >> 12) as u8 % 3);
                     }
                 }
-                4..9 => drop(world.table.asks(20, number)),
-                9..14 => world.table.answered(number, clock),
+                4..8 => whole.extend(world.table.asks(20, number, clock).map(|who| (number, who, false))),
+                8..11 => {
+                    if let Some((number, _, is_whole)) = whole.iter_mut().find(|(_, _, is_whole)| !is_whole) {
+                        *is_whole = true;
+                        world.table.is_whole(*number);
+                    }
+                }
+                11..14 => {
+                    if let Some((number, who, is_whole)) = whole.pop_front() {
+                        world.table.request_ends(who);
+                        if is_whole {
+                            world.table.answered(number, clock);
+                        }
+                    }
+                }
                 _ => drop(world.table.remove(number)),
             }
             world.told.retain(|number, _| number + 4_000 > world.table.last);
         }
         world.check(20);
+        assert_eq!(world.table.requests_count, whole.len());
+        whole.drain(..).for_each(|(_, who, _)| world.table.request_ends(who));
+        assert!(world.table.requests.is_empty());
         let all: Vec<u64> = world.table.places.keys().copied().collect();
         all.into_iter().for_each(|number| drop(world.table.remove(number)));
         assert!(world.table.fresh.is_empty() && world.table.idle.is_empty() && world.table.asked.is_empty());

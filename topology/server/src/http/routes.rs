@@ -10,7 +10,7 @@ use axum::{
     Extension, Router,
     body::{Body, Bytes},
     extract::{RawQuery, Request, State},
-    http::{HeaderMap, Method, StatusCode},
+    http::{HeaderMap, StatusCode},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{get, post, put},
@@ -21,7 +21,7 @@ use proto::{
 };
 
 use super::{
-    answer::{Document, Picture, Rest, Text, is_grpc, message, text},
+    answer::{Document, Picture, Rest, Text, changes, is_grpc, message, text},
     load::{self, Held, Loads},
     origin,
     query::Query,
@@ -112,17 +112,6 @@ async fn in_time(State(shared): State<Shared>, request: Request, next: Next) -> 
     tracing::debug!(%method, path, status = response.status().as_u16(), took = ?began.elapsed(), "request");
     response
 }
-
-/// Whether a request may change something.
-fn changes(method: &Method, path: &str) -> bool {
-    match grpc::rpc(path) {
-        Some(rpc) => rpc.needed == Role::Admin,
-        None => *method == Method::PUT || CHANGES.iter().any(|change| path.strip_prefix("/v1alpha1/") == Some(change)),
-    }
-}
-
-/// Requests by POST that change something.
-const CHANGES: [&str; 5] = ["commit", "release", "submit", "withdraw", "report"];
 
 fn timed_out(limit: Duration, changes: bool) -> ApiError {
     let within = format!("not done within {} s", limit.as_secs());

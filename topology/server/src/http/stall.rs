@@ -16,9 +16,8 @@ use axum::body::{Body, Bytes, HttpBody};
 use http_body::{Frame, SizeHint};
 use rustix::{fd::AsFd, net::sockopt};
 
-/// A body is handed on in pieces of this size. Over HTTP/2 one piece is taken before there is room for it and another one waits, so
-/// as much as two of a stream that nobody reads stay unseen, until there is a third; the streams of a connection are few.
-const PIECE_BYTES: usize = 16 << 10;
+/// A body is handed on in pieces of this size: small enough that a slow reader takes one in time, large enough to cost nothing.
+pub(super) const PIECE_BYTES: usize = 16 << 10;
 
 /// Has the kernel end a connection that sent bytes and for so long heard that none were taken (tcp(7), `TCP_USER_TIMEOUT`).
 pub(super) fn bound_unread(socket: impl AsFd, limit: Duration) {
@@ -30,27 +29,23 @@ pub(super) fn bound_unread(socket: impl AsFd, limit: Duration) {
     }
 }
 
-/// The bodies of one connection of which a piece was handed on and nobody asked for the next one yet. HTTP asks as soon as the piece
-/// found room, so a reader that reads is here for moments only.
+/// The pieces of one connection's bodies that were handed on and are not sent yet. A reader that reads takes them in moments.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unread(Arc<Mutex<Pieces>>);
 
 #[derive(Debug, Default)]
 struct Pieces {
-    bodies: u64,
+    last: u64,
     since: BTreeMap<u64, Instant>,
 }
 
 impl Unread {
-    /// A body that is watched here; `kept` is dropped with it.
-    pub(super) fn body(&self, inner: Body, kept: impl Send + 'static) -> Body {
-        let mut pieces = self.lock();
-        pieces.bodies += 1;
-        let number = pieces.bodies;
-        Body::new(Watched { inner, rest: Bytes::new(), begun: false, number, unread: self.clone(), kept: Box::new(kept) })
+    /// A body that is watched here; `kept` is dropped when all of it is sent, or given up.
+    pub(super) fn body(&self, inner: Body, kept: impl Send + Sync + 'static) -> Body {
+        Body::new(Watched { inner, rest: Bytes::new(), begun: false, unread: self.clone(), kept: Arc::new(kept) })
     }
 
-    /// How long the body that waits longest has waited by `now`.
+    /// How long the piece that waits longest has waited by `now`.
     pub(super) fn longest(&self, now: Instant) -> Duration {
         self.lock().since.values().map(|since| now.saturating_duration_since(*since)).max().unwrap_or_default()
     }
@@ -66,19 +61,43 @@ struct Watched {
     /// What is left of the last frame of `inner`.
     rest: Bytes,
     begun: bool,
+    unread: Unread,
+    kept: Arc<dyn Send + Sync>,
+}
+
+/// A piece until it is sent. HTTP/2 takes pieces before there is a window for them, and holds them: so it is not enough to watch the
+/// body, which then has come to its end.
+struct Piece {
+    bytes: Bytes,
     number: u64,
     unread: Unread,
-    #[allow(dead_code, reason = "held until the body is gone")]
-    kept: Box<dyn Send>,
+    #[allow(dead_code, reason = "held until the last piece is sent")]
+    kept: Arc<dyn Send + Sync>,
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        self.unread.lock().since.remove(&self.number);
+    }
 }
 
 impl Watched {
     fn piece(&mut self) -> Frame<Bytes> {
-        let piece = self.rest.split_to(self.rest.len().min(PIECE_BYTES));
+        let bytes = self.rest.split_to(self.rest.len().min(PIECE_BYTES));
         self.begun = true;
-        // The clock starts with each piece that is handed on, and stops when HTTP asks for the next one.
-        self.unread.lock().since.insert(self.number, Instant::now());
-        Frame::data(piece)
+        let mut pieces = self.unread.lock();
+        pieces.last += 1;
+        let number = pieces.last;
+        // The clock starts with each piece that is handed on, and stops when it is sent.
+        pieces.since.insert(number, Instant::now());
+        drop(pieces);
+        Frame::data(Bytes::from_owner(Piece { bytes, number, unread: self.unread.clone(), kept: Arc::clone(&self.kept) }))
     }
 }
 
@@ -87,8 +106,6 @@ impl HttpBody for Watched {
     type Error = axum::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        // HTTP asks again only after the last piece found room: the reader reads.
-        self.unread.lock().since.remove(&self.number);
         // A large frame goes out in pieces, or one frame of megabytes would count as taken at once.
         if !self.rest.is_empty() {
             return Poll::Ready(Some(Ok(self.piece())));
@@ -122,13 +139,6 @@ impl HttpBody for Watched {
     }
 }
 
-impl Drop for Watched {
-    fn drop(&mut self) {
-        // A body that is dropped, finished or not, must not count as waiting for ever.
-        self.unread.lock().since.remove(&self.number);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,10 +158,28 @@ mod tests {
             let piece = body.next().await.unwrap().unwrap();
             assert_eq!(piece.len(), length);
             taken.extend_from_slice(&piece);
-            assert!(unread.longest(later) > Duration::from_secs(50), "handed on, and the next not asked for");
+            assert!(unread.longest(later) > Duration::from_secs(50), "handed on, and not sent");
+            // A part of it is sent.
+            let rest = piece.slice(1..);
+            drop(piece);
+            assert!(unread.longest(later) > Duration::from_secs(50), "not all of it is sent");
+            drop(rest);
+            assert_eq!(unread.longest(later), Duration::ZERO, "sent");
         }
         assert!(body.next().await.is_none());
         assert_eq!((unread.longest(later), taken), (Duration::ZERO, whole));
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_with_a_body_is_kept_until_its_last_piece_is_sent() {
+        let kept = Arc::new(());
+        let mut body = Unread::default().body(Body::from("abc"), Arc::clone(&kept)).into_data_stream();
+        let piece = body.next().await.unwrap().unwrap();
+        assert!(body.next().await.is_none());
+        drop(body);
+        assert_eq!(Arc::strong_count(&kept), 2, "the body is at its end, and HTTP/2 holds it");
+        drop(piece);
+        assert_eq!(Arc::strong_count(&kept), 1);
     }
 
     #[tokio::test]

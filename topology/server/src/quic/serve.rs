@@ -28,6 +28,8 @@ use crate::{
 
 /// Lines about agents that come and go: all of a thousand that come back together, and 60 kB a second from those that never stop.
 static LINES: LineLimit = LineLimit::new(2_000, Duration::from_secs(10));
+/// Lines about agents that are refused: one that is refused without end fills no log, and hides no line about others.
+static REFUSED: LineLimit = LineLimit::new(20, Duration::from_secs(10));
 
 /// Serves agents until `shutdown`; then every session is told so and ended, and the endpoint is closed.
 pub async fn serve(endpoint: Endpoint, tls: Arc<Tls>, seams: Seams, settings: Settings, shutdown: impl Future<Output = ()>) {
@@ -182,7 +184,7 @@ async fn turn_away(shared: &Shared, connection: &Connection, failed: Failed) {
         Failed::Ended(end) => (None, end),
     };
     shared.seams.stats.refused.add();
-    LINES.say(|dropped| tracing::warn!(from = %connection.remote_address(), reason = end.reason, dropped, "an agent was refused"));
+    REFUSED.say(|dropped| tracing::warn!(from = %connection.remote_address(), reason = end.reason, dropped, "an agent was refused"));
     close(connection, send, &end).await;
 }
 
