@@ -4,6 +4,7 @@ use std::io;
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{Registry, filter::Targets, layer::SubscriberExt as _, reload, util::SubscriberInitExt as _};
+use units::OneLine;
 
 use crate::config::LogConfig;
 
@@ -26,15 +27,45 @@ fn filter(level: LevelFilter) -> Targets {
     Targets::new().with_default(of_libraries).with_target("antiphase_topology", level)
 }
 
+/// Writes each line so that it stays one, whatever peers put into it: a version or a name must forge no second line, and move no
+/// cursor of the terminal on which somebody reads the log.
+struct Lines<W>(W);
+
+impl<W: io::Write> io::Write for Lines<W> {
+    /// One call is one line, as the layer above writes it.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        writeln!(self.0, "{}", OneLine(text.strip_suffix('\n').unwrap_or(&text)))?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 /// Starts logging for this process. A second call in one process (tests) changes nothing but its own handle.
 pub fn start(config: &LogConfig) -> LevelHandle {
     let (levels, handle) = reload::Layer::new(filter(config.level.filter()));
     let registry = tracing_subscriber::registry().with(levels);
-    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(false);
+    let lines = tracing_subscriber::fmt::layer().with_ansi(false);
     // An error means that a subscriber is set already.
     let _ = match config.format {
-        crate::config::LogFormat::Text => registry.with(lines).try_init(),
-        crate::config::LogFormat::Json => registry.with(lines.json().flatten_event(true)).try_init(),
+        crate::config::LogFormat::Text => registry.with(lines.with_writer(|| Lines(io::stderr()))).try_init(),
+        // JSON escapes what its texts hold.
+        crate::config::LogFormat::Json => registry.with(lines.with_writer(io::stderr).json().flatten_event(true)).try_init(),
     };
     LevelHandle(handle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_stays_one_whatever_a_peer_put_into_it() {
+        let mut out = Vec::new();
+        io::Write::write_all(&mut Lines(&mut out), "INFO session version=1\u{1b}[2J\nERROR forged\u{202e}\n".as_bytes()).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "INFO session version=1\\u{1b}[2J\\nERROR forged\\u{202e}\n");
+    }
 }
