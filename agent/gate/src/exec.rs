@@ -109,10 +109,14 @@ impl Plan {
 
     /// Waits for the slot, if this process is the one that waits.
     fn wait(&self) -> Option<StepOutcome> {
-        let rank = RANKS.iter().find_map(env::var_os);
         // The gate is dropped with this expression, so its report is written before `exec` replaces the process.
-        (self.all_ranks || is_leader(rank.as_deref())).then(|| Gate::open(&self.config).step())
+        (self.all_ranks || is_leader(rank().as_ref().map(|(_, rank)| rank.as_os_str()))).then(|| Gate::open(&self.config).step())
     }
+}
+
+/// The variable that tells this process its rank, and what it says: the first that is set.
+pub(crate) fn rank() -> Option<(&'static str, OsString)> {
+    RANKS.iter().find_map(|name| env::var_os(name).map(|rank| (*name, rank)))
 }
 
 /// Rank 0 leads. A process that was not told a rank is alone.
@@ -147,12 +151,14 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
     };
     if let Some(error) = &plan.unnamed {
         say(&format_args!("not held: {error}"));
+    } else if plan.config.job.is_none() && !plan.config.off {
+        say(&"not held: no job; set ANTIPHASE_JOB or give --job");
     }
     // A gate that is off, or a plan that does not hold the job, is what somebody wanted: only a fail-open is said.
     if let Some(outcome) = plan.wait()
         && outcome.because.is_fail_open()
     {
-        say(&format_args!("not held ({})", outcome.because));
+        say(&format_args!("not held ({}); `antiphase gate status` explains", outcome.because));
     }
     // `exec` returns on failure only. The program takes this process over, so signals and the exit code are its own.
     let error = command.exec();

@@ -41,6 +41,7 @@ pub mod notes;
 pub mod page;
 pub mod report;
 mod seqlock;
+pub mod status;
 mod turn;
 mod wait;
 mod words;

@@ -16,6 +16,7 @@ mod expected;
 mod explain;
 mod fabric;
 mod far_end;
+mod gate;
 mod import;
 mod jobs;
 mod large;

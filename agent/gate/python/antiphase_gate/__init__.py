@@ -5,6 +5,7 @@ The gate fails open: whatever is wrong, `step` returns at once, and it never rai
 
 import contextlib
 import os
+import sys
 import threading
 import warnings
 from typing import NamedTuple, Optional
@@ -16,6 +17,25 @@ __all__ = ["Gate", "Step", "done", "is_leader", "step", "turn"]
 
 # Variables in which launchers tell a process its rank: torchrun, Open MPI, PMI, Slurm.
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+
+
+# Words that switch the gate off in ANTIPHASE_GATE, as the library reads them.
+_OFF = ("off", "0", "false", "no")
+
+# Reasons that pass by themselves. They are worth a word only where they come again and again.
+_PASSING = ("unheard", "torn", "clock-bound", "clock-step", "hold-too-long")
+_PASSING_MAX = 10
+
+
+def _say(text):
+    """One warning; one line where warnings are errors, because a job has to start whatever its filters are (ADR 2)."""
+    try:
+        warnings.warn("antiphase_gate: " + text, RuntimeWarning, stacklevel=3)
+    except Exception:
+        try:
+            sys.stderr.write("antiphase_gate: %s\n" % text)
+        except Exception:  # nobody to tell
+            pass
 
 
 class Step(NamedTuple):
@@ -59,6 +79,8 @@ class Gate:
         self._handle = None
         self._calls = None
         self._reason = None
+        self._said = False
+        self._opened = 0
         if not (is_leader() if leader is None else leader):
             # Only one rank of a job is held (ADR 2), so the others need no library and map no page.
             self._reason = "not-leader"
@@ -67,9 +89,29 @@ class Gate:
             self._calls = _library.load()
             self._handle = self._calls.open(job, directory)
         except Exception as error:  # the gate fails open
-            # A warning and no exception: a job has to start where the library or its name is missing (ADR 2).
             self._reason = "no-library" if self._calls is None else "no-gate"
-            warnings.warn("antiphase_gate: nothing is held: %s" % error, RuntimeWarning, stacklevel=2)
+            self._tell("nothing is held: %s" % error)
+            return
+        if os.environ.get("ANTIPHASE_GATE", "").lower() in _OFF:
+            # Somebody wanted this.
+            self._said = True
+        elif job is None and not os.environ.get("ANTIPHASE_JOB"):
+            self._tell("nothing is held: ANTIPHASE_JOB is not set")
+
+    def _tell(self, text):
+        """Says once for this gate why it holds nothing; `antiphase gate status` says more."""
+        if not self._said:
+            self._said = True
+            _say(text)
+
+    def _watch(self, step):
+        """Tells a gate that holds nothing from one that has nothing to hold."""
+        if step.outcome != "fail-open":
+            self._opened = 0
+            return
+        self._opened += 1
+        if step.reason not in _PASSING or self._opened >= _PASSING_MAX:
+            self._tell("nothing is held (%s); `antiphase gate status` explains" % step.reason)
 
     def step(self, phase=0):
         """Returns when the next iteration may start: at once, at the job's slot, or when it is the job's turn. Other Python
@@ -82,7 +124,10 @@ class Gate:
         if handle is None:
             return _passed(self._reason)
         try:
-            return Step(*self._calls.step(handle, phase))
+            step = Step(*self._calls.step(handle, phase))
+            if not self._said:
+                self._watch(step)
+            return step
         except Exception:  # the gate fails open
             return _passed("internal")
 
@@ -109,15 +154,22 @@ class Gate:
 
     def flush(self):
         """Tells the agent what the gate did now, and not with the next step."""
-        if self._handle is not None:
-            self._calls.flush(self._handle)
+        handle = self._handle
+        if handle is not None:
+            try:
+                self._calls.flush(handle)
+            except Exception:  # the gate fails open
+                pass
 
     def close(self):
         """Closes the gate; later steps go at once. No other thread may be in a step."""
         # The handle is forgotten before the call: C must see each handle once in `close` and never after it.
         handle, self._handle, self._reason = self._handle, None, "closed"
         if handle is not None:
-            self._calls.close(handle)
+            try:
+                self._calls.close(handle)
+            except Exception:  # the gate fails open
+                pass
 
     def __enter__(self):
         return self
@@ -126,8 +178,20 @@ class Gate:
         self.close()
 
 
-_lock = threading.Lock()
+# A signal handler may step while its thread is opening the gate, so the same thread may take the lock again.
+_lock = threading.RLock()
 _gate = None
+
+
+def _renew():
+    """In a child of a fork: another thread of the parent may have held the lock, and nobody is left to let go of it."""
+    global _lock
+    _lock = threading.RLock()
+
+
+# Windows has no forks.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
 
 
 def default_gate():

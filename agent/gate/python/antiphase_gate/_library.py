@@ -83,8 +83,18 @@ def _text(value):
     return value
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _calls = None
+
+
+def _renew():
+    """As in the package: a fork may copy a lock that nobody in the child holds."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
 
 
 def _paths():

@@ -3,9 +3,8 @@
 import atexit
 import sys
 import time
-import warnings
 
-from . import default_gate
+from . import _say, default_gate
 
 # How long the end of the process waits for the last callbacks. A callback needs microseconds, on a busy machine a little more.
 LAST_CALLBACKS = 0.05
@@ -113,7 +112,7 @@ def optimizer_hook(gate=None, steps_per_iteration=1):
 
     register = getattr(optimizer, "register_optimizer_step_post_hook", None)
     if register is None:
-        warnings.warn("antiphase_gate: this torch has no global optimizer hooks; call antiphase_gate.step()", RuntimeWarning, stacklevel=2)
+        _say("this torch has no global optimizer hooks; call antiphase_gate.step()")
         return None
     gate = gate or default_gate()
     count = [0]

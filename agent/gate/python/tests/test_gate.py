@@ -18,12 +18,22 @@ from antiphase_gate.pytorch import ddp_comm_hook, optimizer_hook
 AGENT = "ANTIPHASE_GATE_LIBRARY" in os.environ and "ANTIPHASE_DIR" in os.environ
 
 
-def python(code, **environment):
-    """What another interpreter prints."""
+def ended(code, *flags, **environment):
+    """How another interpreter ended, and what it printed."""
     merged = dict(os.environ, **environment)
     merged = {name: value for name, value in merged.items() if value is not None}
-    done = subprocess.run([sys.executable, "-c", code], env=merged, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
-    return done.stdout.decode().strip()
+    done = subprocess.run([sys.executable, *flags, "-c", code], env=merged, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+    return done.returncode, done.stdout.decode().strip()
+
+
+def python(code, **environment):
+    """What another interpreter prints."""
+    return ended(code, **environment)[1]
+
+
+def last(text):
+    """The last line: warnings come before what the code prints at its end."""
+    return text.splitlines()[-1]
 
 
 @unittest.skipUnless(AGENT, "no agent; `cargo test -p antiphase-gate` runs these beside one")
@@ -72,8 +82,62 @@ class WithAgent(unittest.TestCase):
         self.assertEqual(python(code, ANTIPHASE_JOB="pass", RANK="1"), "not-leader")
         self.assertEqual(python(code, ANTIPHASE_JOB="pass", SLURM_PROCID="3"), "not-leader")
         self.assertEqual(python(code, ANTIPHASE_JOB="pass", ANTIPHASE_GATE="off"), "off")
-        self.assertEqual(python(code, ANTIPHASE_JOB=None), "off")
-        self.assertEqual(python(code, ANTIPHASE_JOB="nobody"), "no-page")
+        self.assertEqual(last(python(code, ANTIPHASE_JOB=None)), "off")
+        self.assertEqual(last(python(code, ANTIPHASE_JOB="nobody")), "no-page")
+
+    def test_a_gate_that_holds_nothing_says_so_once(self):
+        code = "import antiphase_gate\nfor _ in range(30): reason = antiphase_gate.step().reason\nprint(reason)"
+        for environment, reason, says in (
+            (dict(ANTIPHASE_JOB=None), "off", "ANTIPHASE_JOB is not set"),
+            (dict(ANTIPHASE_JOB="nobody"), "no-page", "nothing is held (no-page); `antiphase gate status` explains"),
+            (dict(ANTIPHASE_JOB="a/b"), "no-gate", "a/b"),
+        ):
+            for flags in ((), ("-W", "error"), ("-W", "ignore")):
+                code_, text = ended(code, *flags, **environment)
+                self.assertEqual((code_, last(text)), (0, reason), text)
+                self.assertEqual(text.count("antiphase_gate: "), 0 if "ignore" in flags else 1, text)
+                if "ignore" not in flags:
+                    self.assertIn(says, text)
+        # Nobody is told of what somebody wanted, or of a job that runs as it comes.
+        for environment in (dict(ANTIPHASE_JOB="pass"), dict(ANTIPHASE_JOB=None, ANTIPHASE_GATE="Off"), dict(ANTIPHASE_JOB=None, RANK="1")):
+            self.assertNotIn("antiphase_gate", python(code, **environment))
+
+    def test_a_reason_that_passes_is_said_when_it_stays(self):
+        gate = Gate("pass")
+        step = antiphase_gate.Step("fail-open", "unheard", 0, None, 1, 0)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(9):
+                gate._watch(step)
+            gate._watch(step._replace(outcome="went"))
+            for _ in range(9):
+                gate._watch(step)
+            self.assertEqual(len(caught), 0)
+            gate._watch(step)
+            gate._watch(step)
+        self.assertEqual(len(caught), 1)
+        gate.close()
+
+    def test_a_fork_of_a_process_that_opens_the_gate_does_not_hang(self):
+        code = (
+            "import antiphase_gate, os, threading\n"
+            "from antiphase_gate import _library\n"
+            "held, forked = threading.Event(), threading.Event()\n"
+            "def hold():\n"
+            "    with antiphase_gate._lock, _library._lock: held.set(); forked.wait(30)\n"
+            "threading.Thread(target=hold, daemon=True).start()\n"
+            "held.wait(30)\n"
+            "pid = os.fork()\n"
+            "if pid == 0:\n"
+            "    print(antiphase_gate.step().reason, flush=True)\n"
+            "    os._exit(0)\n"
+            "_, status = os.waitpid(pid, 0)\n"
+            "forked.set()\n"
+            "print(status)\n"
+        )
+        # Newer interpreters warn of forks beside threads.
+        status, text = ended(code, ANTIPHASE_JOB="pass")
+        self.assertEqual((status, text.splitlines()[-2:]), (0, ["not-held", "0"]))
 
     def test_a_bad_name_is_a_warning(self):
         with warnings.catch_warnings(record=True) as caught:
@@ -102,7 +166,7 @@ class WithAgent(unittest.TestCase):
         # Closed, and without a job: nothing happens.
         gate.done()
         code = "import antiphase_gate\nwith antiphase_gate.turn() as step: print(step.reason)\nantiphase_gate.done()"
-        self.assertEqual(python(code, ANTIPHASE_JOB=None), "off")
+        self.assertEqual(last(python(code, ANTIPHASE_JOB=None)), "off")
         self.assertEqual(python(code, ANTIPHASE_JOB="pass", RANK="1"), "not-leader")
         self.assertEqual(python(code, ANTIPHASE_JOB="pass"), "not-held")
 
@@ -212,6 +276,17 @@ class WithoutLibrary(unittest.TestCase):
         lines = python(code, ANTIPHASE_GATE_LIBRARY="/nonexistent/lib.so").splitlines()
         self.assertEqual(lines.count("no-library"), 2)
         self.assertEqual(len([line for line in lines if "RuntimeWarning" in line]), 1, lines)
+
+    def test_where_warnings_are_errors_the_job_starts_all_the_same(self):
+        code = "import antiphase_gate as g; g.Gate('a/b').step(); g.done(); g.default_gate().flush(); print(g.step().reason)"
+        for environment in (dict(ANTIPHASE_GATE_LIBRARY="/nonexistent/lib.so"), dict(ANTIPHASE_GATE_LIBRARY="libc.so.6")):
+            status, text = ended(code, "-W", "error", ANTIPHASE_JOB="a/b", **environment)
+            self.assertEqual((status, last(text)), (0, "no-library"), text)
+            self.assertNotIn("Traceback", text)
+
+    def test_a_closed_standard_error_stops_nobody(self):
+        code = "import antiphase_gate, os, sys; os.close(2); sys.stderr = None; print(antiphase_gate.step().reason)"
+        self.assertEqual(ended(code, "-W", "error", ANTIPHASE_GATE_LIBRARY="/nonexistent/lib.so"), (0, "no-library"))
 
     def test_a_library_that_is_another_one_is_one_warning_and_no_gate(self):
         code = "import antiphase_gate; print(antiphase_gate.step().reason)"

@@ -60,7 +60,7 @@ enum Command {
     /// Make certificates for trials: an authority, agents, people
     #[command(subcommand)]
     Pki(server::pki::Command),
-    /// Hold a program that cannot be changed to its job's slot
+    /// Hold a program that cannot be changed to its job's slot; say what gates hold here
     #[command(subcommand)]
     Gate(service::GateCommand),
     /// Play jobs on a fabric of network namespaces, with and without holding them to their slots
@@ -113,7 +113,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, CliError> {
         Command::Jobs(args) => jobs::run(&args),
         Command::Serve(args) => Ok(service::serve(&args)),
         Command::Pki(command) => service::pki(&command),
-        Command::Gate(command) => Ok(service::gate(command)),
+        Command::Gate(command) => service::gate(command),
         Command::Lab(command) => lab::run(&command),
         Command::Links(args) => live::links(&args),
         Command::Turns(args) => live::turns(&args),

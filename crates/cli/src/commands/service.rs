@@ -1,10 +1,10 @@
 //! `antiphase serve`, `pki` and `gate`: the parts of the live system that this one program can also be.
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
 
-use crate::{input::CliError, output};
+use crate::{input::CliError, output, table::Table};
 
 /// Runs the topology service in the foreground; the same as the program `antiphase-topology`.
 pub(crate) fn serve(args: &server::Args) -> ExitCode {
@@ -22,6 +22,19 @@ pub(crate) fn pki(command: &server::pki::Command) -> Result<ExitCode, CliError> 
 pub(crate) enum GateCommand {
     /// Wait for the job's slot once, then become PROGRAM
     Exec(ExecArgs),
+    /// Say what a gate would do now, and why: what is held, what is not, and what to do about it
+    Status(StatusArgs),
+}
+
+/// What a gate of this environment finds. Exit code 1 where something keeps it from holding.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Name of the job [default: $ANTIPHASE_JOB; without it all pages of the host]
+    #[arg(long, value_name = "NAME")]
+    job: Option<String>,
+    /// Where the agent keeps its schedule pages [default: $ANTIPHASE_DIR, else /run/antiphase]
+    #[arg(long, value_name = "DIRECTORY")]
+    dir: Option<PathBuf>,
 }
 
 /// The options are those of `gate::exec::SYNOPSIS`.
@@ -46,8 +59,37 @@ pub(crate) struct ExecArgs {
     arguments: Vec<OsString>,
 }
 
-pub(crate) fn gate(command: GateCommand) -> ExitCode {
-    let GateCommand::Exec(args) = command;
+pub(crate) fn gate(command: GateCommand) -> Result<ExitCode, CliError> {
+    match command {
+        GateCommand::Exec(args) => Ok(exec(args)),
+        GateCommand::Status(args) => status(args),
+    }
+}
+
+fn status(args: StatusArgs) -> Result<ExitCode, CliError> {
+    let library = std::env::var_os("ANTIPHASE_GATE_LIBRARY").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let (mut config, unnamed) = match gate::Config::from_env() {
+        Ok(config) => (config, None),
+        Err(error) => (gate::Config::from_env_without_job(), Some(error)),
+    };
+    let mut around = gate::status::Surroundings { unnamed, library };
+    if let Some(job) = &args.job {
+        // Who names a job asks about that one, whatever the environment says.
+        config.job = Some(gate::JobName::try_new(job).map_err(|e| CliError::Usage(format!("--job: {e}")))?);
+        around.unnamed = None;
+    }
+    config.directory = args.dir.unwrap_or(config.directory);
+    let found = gate::status::findings(&config, &around, gate::now());
+    let mut table = Table::new(&["WHAT", "FOUND"]);
+    for one in &found {
+        table.row([one.of.clone(), one.says.clone()]);
+    }
+    output::print(&table.render())?;
+    let held = !found.iter().any(|one| one.is_obstacle);
+    Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn exec(args: ExecArgs) -> ExitCode {
     // Everything after `exec` is the gate's, so clap does not see a call for help.
     if args.arguments.first().is_some_and(|first| first == "--help" || first == "-h") {
         return match output::print(GATE_EXEC_HELP) {

@@ -1,0 +1,237 @@
+//! What a gate would do now, and why: for people who wonder that nothing is held.
+//!
+//! A gate fails open without a word, because a job must not stop for it. So the words are here: `antiphase gate status` looks at what a
+//! gate looks at, in the same order, and says what to do about it.
+
+use std::{fmt, fs, path::Path};
+
+use gate_core::{Decision, Mode, Reason, Schedule, decide};
+use units::{Nanos, NodeTime};
+
+use crate::{Config, JobName, NameError, PageReader, Stem, exec};
+
+/// Most names of the directory that are looked at; an agent leads 256 jobs at most.
+const NAMES_MAX: usize = 4_096;
+
+/// What stands between a job and its slot or turn, or that nothing does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What was looked at: `job`, `rank`, `library`, `pages` or the page of a job.
+    pub of: String,
+    /// Whether this keeps a gate from holding.
+    pub is_obstacle: bool,
+    /// What was found, and what to do about it.
+    pub says: String,
+}
+
+/// What the environment of a process tells a gate, beside [`Config`].
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// Why the job's name cannot be one.
+    pub unnamed: Option<NameError>,
+    /// `ANTIPHASE_GATE_LIBRARY`, of the Python package.
+    pub library: Option<std::path::PathBuf>,
+}
+
+/// Looks at all that a gate of this environment would look at. Without a job every page of the directory is looked at.
+#[must_use]
+pub fn findings(config: &Config, around: &Surroundings, now: NodeTime) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let mut add = |of: &str, is_obstacle, says: String| found.push(Finding { of: of.to_owned(), is_obstacle, says });
+    if config.off {
+        add("gate", true, "switched off by ANTIPHASE_GATE".into());
+    }
+    match (&config.job, &around.unnamed) {
+        (Some(_), _) => {}
+        (None, Some(error)) => add("job", true, format!("{error}: nothing is held under this name")),
+        (None, None) => {
+            add("job", true, "ANTIPHASE_JOB is not set here, and a gate without it holds nothing; --job NAME asks about one".into())
+        }
+    }
+    if let Some((name, rank)) = exec::rank().filter(|(_, rank)| rank != "0") {
+        add("rank", true, format!("{name}={}: only rank 0 is held, and the others wait for it", rank.display()));
+    }
+    if let Some(library) = around.library.as_ref().filter(|library| !library.is_file()) {
+        let what = format!("ANTIPHASE_GATE_LIBRARY={}: no such file, so the Python package holds nothing", library.display());
+        add("library", true, what);
+    }
+    if !config.directory.is_dir() {
+        let directory = config.directory.display();
+        let what = format!("{directory} is no directory: no agent has run on this host, or its page_dir is another one (ANTIPHASE_DIR)");
+        add("pages", true, what);
+        return found;
+    }
+    let jobs = config.job.as_ref().map_or_else(|| jobs(&config.directory), |job| vec![job.clone()]);
+    if jobs.is_empty() {
+        let what = format!("none in {}: no committed job has its rank 0 on this host, or no agent runs", config.directory.display());
+        add("pages", true, what);
+    }
+    found.extend(jobs.iter().map(|job| of_page(&config.directory, job, now)));
+    found
+}
+
+/// The jobs that have a page in a directory, in order of their names.
+fn jobs(directory: &Path) -> Vec<JobName> {
+    let entries = fs::read_dir(directory).into_iter().flatten().take(NAMES_MAX);
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let pages = names.filter(|name| name.ends_with(".page")).filter_map(|name| Stem::of_file(&name));
+    // A name too long for a file is not known from it; its job has to be named.
+    let mut jobs: Vec<JobName> = pages.filter_map(|stem| JobName::try_new(&stem.to_string()).ok()).collect();
+    jobs.sort();
+    jobs
+}
+
+fn of_page(directory: &Path, job: &JobName, now: NodeTime) -> Finding {
+    let page = PageReader::open(directory, job).and_then(|page| page.read());
+    let (is_obstacle, says) = match page {
+        Err(reason) => (true, format!("not held ({reason}): {}", Why(reason, None))),
+        Ok(schedule) => match trouble(&schedule, now) {
+            Some(reason) => (true, format!("not held ({reason}): {}", Why(reason, Some(now.since(schedule.written))))),
+            None => (false, well(&schedule, now)),
+        },
+    };
+    Finding { of: job.to_string(), is_obstacle, says }
+}
+
+/// Why a gate would not follow a schedule that it can read.
+fn trouble(schedule: &Schedule, now: NodeTime) -> Option<Reason> {
+    let open = match decide(now, schedule) {
+        Decision::Go { because, .. } if because.is_fail_open() => Some(because),
+        _ => None,
+    };
+    // What holds nothing needs no trust, so no gate asks how old it is; who asks here wants to know.
+    schedule.distrust(now).filter(|reason| reason.is_fail_open()).or(open).or_else(|| schedule.is_stale(now).then_some(Reason::Stale))
+}
+
+fn well(schedule: &Schedule, now: NodeTime) -> String {
+    let version = schedule.plan_version;
+    let said = match schedule.mode {
+        Mode::Hold => format!("held for its slot, every {:.3} ms", schedule.period.as_millis_f64()),
+        Mode::Turn => "takes turns".to_owned(),
+        Mode::Pass => "runs as it comes: the plan keeps nobody apart from it (`antiphase jobs` says why)".to_owned(),
+    };
+    format!("{said}; plan version {version}, written {} ago", Age(now.since(schedule.written)))
+}
+
+/// A length of time as people say it.
+struct Age(Nanos);
+
+impl fmt::Display for Age {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.0 / 1_000_000 {
+            ms if ms < 10_000 => write!(f, "{ms} ms"),
+            ms => write!(f, "{} s", ms / 1_000),
+        }
+    }
+}
+
+/// What a reason means, and what to do about it; with the age of the heartbeat.
+struct Why(Reason, Option<Nanos>);
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0, self.1) {
+            (Reason::NoPage, _) => f.write_str(
+                "no page: no job of this name is committed with its rank 0 on this host, or the agent has stopped; ask `antiphase jobs` and `antiphase agents`",
+            ),
+            (Reason::Unreadable, _) => f.write_str(
+                "the page cannot be read, or is not to be believed: it has to be a regular file of root, of this user or of the directory's owner that nobody else may write",
+            ),
+            (Reason::Layout, _) => f.write_str("the page has a layout that this gate does not know: gate and agent are of different versions"),
+            (Reason::Torn, _) => f.write_str("the agent stopped in the middle of a write; start it again"),
+            (Reason::Stale, Some(age)) => write!(f, "the agent last wrote {} ago: it is gone, or stopped; start it again", Age(age)),
+            (Reason::Expired, _) => {
+                f.write_str("the plan has expired: the agent has had no session with the service for too long; ask `antiphase agents`")
+            }
+            (Reason::ClockBound, _) => f.write_str("the agent does not know fabric time well enough yet; ask `antiphase agents` for its clock bound"),
+            (Reason::ClockStep, _) => f.write_str("the page was written in the future: gate and agent do not share a clock, as in another time namespace"),
+            (Reason::Malformed, _) => f.write_str("the numbers on the page make no sense: gate and agent are of different versions"),
+            (Reason::HoldTooLong, _) => f.write_str("the wait would be longer than a gate may hold"),
+            (other, _) => other.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gate_core::{Permit, Turn};
+
+    use super::*;
+    use crate::{PageWriter, now};
+
+    fn hold(at: NodeTime) -> Schedule {
+        Schedule {
+            mode: Mode::Hold,
+            plan_version: 7,
+            slot: at,
+            period: Nanos(40_000_000),
+            tolerance: Nanos(6_000_000),
+            hold_max: Nanos(40_000_000),
+            slack: Nanos(4_000_000),
+            expires: at.saturating_add(Nanos(60_000_000_000)),
+            written: at,
+            stale_after: Nanos(500_000_000),
+            clock_bound: Nanos(1_000),
+            turn: Turn::default(),
+        }
+    }
+
+    fn one(config: &Config, at: NodeTime) -> (bool, String) {
+        let found = findings(config, &Surroundings::default(), at);
+        let found = found.last().unwrap();
+        (found.is_obstacle, found.says.clone())
+    }
+
+    /// What an agent can put on a page, and what is said of it; each way not to be held has a sentence with what to do.
+    #[test]
+    fn every_page_is_explained() {
+        let directory = tempfile::tempdir().unwrap();
+        let config = Config::new(directory.path(), JobName::try_new("j").unwrap());
+        assert!(one(&config, now()).1.starts_with("not held (no-page): no page: no job of this name is committed"));
+        let mut page = PageWriter::create(directory.path(), "j").unwrap();
+        let at = now();
+        let good = hold(at);
+        let turn = Schedule { mode: Mode::Turn, turn: Turn { permit: Permit::None, max: Nanos(1_000_000), ..Turn::default() }, ..good };
+        let later = at.saturating_add(Nanos(1_000_000));
+        let after = at.saturating_add(Nanos(3_000_000_000));
+        for (schedule, when, is_obstacle, begins) in [
+            (good, later, false, "held for its slot, every 40.000 ms; plan version 7, written 1 ms ago"),
+            (turn, later, false, "takes turns; plan version 7"),
+            (Schedule { mode: Mode::Pass, ..good }, later, false, "runs as it comes"),
+            (Schedule { mode: Mode::Pass, ..good }, after, true, "not held (stale): the agent last wrote 3000 ms ago"),
+            (good, after, true, "not held (stale): the agent last wrote 3000 ms ago: it is gone"),
+            (Schedule { expires: at, ..good }, later, true, "not held (expired): the plan has expired"),
+            (Schedule { clock_bound: Nanos(u64::MAX), ..good }, later, true, "not held (clock-bound): "),
+            (Schedule { period: Nanos(0), ..good }, later, true, "not held (malformed): "),
+            (Schedule { written: after, ..good }, later, true, "not held (clock-step): "),
+        ] {
+            page.write(&schedule);
+            let (obstacle, says) = one(&config, when);
+            assert!(obstacle == is_obstacle && says.starts_with(begins), "{says}");
+        }
+        page.remove().unwrap();
+        fs::write(directory.path().join("j.page"), "short").unwrap();
+        assert!(one(&config, now()).1.starts_with("not held (unreadable): "));
+    }
+
+    #[test]
+    fn what_is_missing_before_any_page_is_said() {
+        let directory = tempfile::tempdir().unwrap();
+        let nothing = Config { directory: directory.path().join("none"), job: None, off: true };
+        let bad = JobName::try_new("a/b").unwrap_err();
+        let around = Surroundings { unnamed: Some(bad), library: Some("/nonexistent/lib.so".into()) };
+        let of: Vec<String> = findings(&nothing, &around, now()).into_iter().map(|found| format!("{}: {}", found.of, found.says)).collect();
+        assert!(of[0].starts_with("gate: switched off") && of[1].starts_with("job: job name \"a/b\""), "{of:?}");
+        assert!(of[2].starts_with("library: ANTIPHASE_GATE_LIBRARY=/nonexistent/lib.so"), "{of:?}");
+        assert!(of[3].starts_with("pages: ") && of[3].contains("is no directory") && of.len() == 4, "{of:?}");
+        // Without a job every page is looked at.
+        let here = Config { directory: directory.path().to_owned(), job: None, off: false };
+        let says = |found: &[Finding]| found.iter().map(|found| found.of.clone()).collect::<Vec<_>>();
+        assert_eq!(says(&findings(&here, &Surroundings::default(), now())), ["job", "pages"]);
+        let mut pages = ["b", "a"].map(|job| PageWriter::create(directory.path(), job).unwrap());
+        pages.iter_mut().for_each(|page| page.write(&hold(now())));
+        let found = findings(&here, &Surroundings::default(), now());
+        assert_eq!(says(&found), ["job", "a", "b"]);
+        assert!(!found[1].is_obstacle && !found[2].is_obstacle, "{found:?}");
+    }
+}
