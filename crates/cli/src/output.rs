@@ -8,6 +8,7 @@ use std::{
 
 use clap::ValueEnum;
 use serde::Serialize;
+use units::OneLine;
 
 use crate::input::CliError;
 
@@ -27,7 +28,8 @@ impl Output {
     /// The answer in this form; `table` makes the one for people.
     pub(crate) fn render<T: Serialize>(self, answer: &T, table: impl FnOnce() -> String) -> Result<String, CliError> {
         match self {
-            Self::Table => Ok(table()),
+            // What is not in a cell of a table is sentences, one a line, and some are of the service.
+            Self::Table => Ok(table().lines().map(|line| OneLine(line).to_string() + "\n").collect()),
             Self::Json => json(answer),
             Self::Yaml => yaml(answer),
         }
@@ -69,21 +71,76 @@ pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Writes whole files, all or none: beside their places first, then renamed.
+/// Writes whole files, all or none: beside their places first, then renamed; where one cannot be placed, those before it get their old
+/// content back.
 pub(crate) fn write_files(files: &[(&Path, &str)]) -> Result<(), CliError> {
-    let partial = |file: &Path| {
-        let mut name = file.as_os_str().to_owned();
-        // The name beside the place keeps the rename within one file system, and the process id keeps two runs apart.
-        name.push(format!(".{}.partial", std::process::id()));
-        PathBuf::from(name)
-    };
     let failed = |file: &Path, e: std::io::Error| CliError::Failure(format!("{}: {e}", file.display()));
-    let written = files.iter().try_for_each(|(file, text)| fs::write(partial(file), text).map_err(|e| failed(file, e)));
+    let written = files.iter().try_for_each(|(file, text)| fs::write(beside(file, "partial"), text).map_err(|e| failed(file, e)));
     // No file is renamed before all are written: a full disk leaves the old files as they were.
-    let placed = written.and_then(|()| files.iter().try_for_each(|(file, _)| fs::rename(partial(file), file).map_err(|e| failed(file, e))));
-    if placed.is_err() {
-        // Partial files beside their places are of no use to anybody.
-        files.iter().for_each(|(file, _)| drop(fs::remove_file(partial(file))));
+    let mut placed = Vec::new();
+    let all = written.and_then(|()| {
+        files.iter().try_for_each(|(file, _)| {
+            placed.push((*file, place(file).map_err(|e| failed(file, e))?));
+            Ok(())
+        })
+    });
+    for (file, was_there) in placed {
+        // An old file that cannot be put back stays beside its place, and the error says which file is concerned.
+        match (&all, was_there) {
+            (Ok(()), true) => drop(fs::remove_file(beside(file, "before"))),
+            (Err(_), true) => drop(fs::rename(beside(file, "before"), file)),
+            (Err(_), false) => drop(fs::remove_file(file)),
+            (Ok(()), false) => {}
+        }
     }
-    placed
+    if all.is_err() {
+        // Partial files beside their places are of no use to anybody.
+        files.iter().for_each(|(file, _)| drop(fs::remove_file(beside(file, "partial"))));
+    }
+    all
+}
+
+/// Puts a partial file into its place, and says whether another one stood there, which is kept.
+fn place(file: &Path) -> std::io::Result<bool> {
+    let (partial, before) = (beside(file, "partial"), beside(file, "before"));
+    let was_there = match fs::hard_link(file, &before) {
+        Ok(()) => true,
+        Err(e) if e.kind() == ErrorKind::NotFound => false,
+        // Not all file systems give a file a second name. A folder cannot be copied either, and is no place for a file.
+        Err(_) => fs::copy(file, &before).map(|_| true)?,
+    };
+    fs::rename(partial, file).inspect_err(|_| drop(fs::remove_file(&before))).map(|()| was_there)
+}
+
+/// A name beside a file: the rename stays within one file system, and the process id keeps two runs apart.
+fn beside(file: &Path, end: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(format!(".{}.{end}", std::process::id()));
+    PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_written_all_or_none() {
+        let folder = std::env::temp_dir().join(format!("antiphase-output-{}", std::process::id()));
+        let at = |name: &str| folder.join(name);
+        let names = || {
+            let mut names: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+        fs::create_dir_all(at("folder/below")).unwrap();
+        fs::write(at("old"), "old").unwrap();
+        // The last cannot be placed: a folder that is not empty stands there.
+        let refused = write_files(&[(&at("old"), "new"), (&at("none"), "new"), (&at("folder"), "new")]).unwrap_err();
+        assert!(refused.line().contains("folder"), "{}", refused.line());
+        assert_eq!((fs::read_to_string(at("old")).unwrap().as_str(), names()), ("old", vec!["folder".into(), "old".into()]));
+        write_files(&[(&at("old"), "new"), (&at("none"), "made")]).unwrap();
+        assert_eq!(fs::read_to_string(at("old")).unwrap() + &fs::read_to_string(at("none")).unwrap(), "newmade");
+        assert_eq!(names(), ["folder", "none", "old"]);
+        fs::remove_dir_all(folder).unwrap();
+    }
 }

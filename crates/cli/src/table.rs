@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use units::OneLine;
+
 /// How a column is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
@@ -30,14 +32,15 @@ impl Table {
         Self { columns, rows: Vec::new() }
     }
 
-    /// Adds a row; missing cells stay empty.
+    /// Adds a row; missing cells stay empty. A cell stays on its line whatever is in it: names and versions come from documents and
+    /// from other machines, and a terminal does what control characters say.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
+        self.rows.push(cells.into_iter().map(|cell| OneLine(cell).to_string()).collect());
     }
 
     /// The table with those rows added.
     pub(crate) fn with_rows<const N: usize>(mut self, rows: impl IntoIterator<Item = [String; N]>) -> Self {
-        self.rows.extend(rows.into_iter().map(Vec::from));
+        rows.into_iter().for_each(|row| self.row(row));
         self
     }
 
@@ -90,6 +93,13 @@ mod tests {
     fn widths_count_characters_and_lines_have_no_trailing_blanks() {
         let t = Table::new(&["A", "LONG", ""]).with_rows([["wide cell".into(), "\u{e9}".into()], ["x".into(), String::new()]]);
         assert_eq!(t.render(), "A          LONG\nwide cell  \u{e9}\nx\n");
+    }
+
+    #[test]
+    fn a_cell_stays_on_its_line_and_moves_no_cursor() {
+        let mut t = Table::new(&["HOST", "VERSION"]).with_rows([["h1".into(), "\u{1b}[2J\u{202e}".into()]]);
+        t.row(["h2\nh3".into(), "1\r\u{9b}A".into()]);
+        assert_eq!(t.render(), "HOST    VERSION\nh1      \\u{1b}[2J\\u{202e}\nh2\\nh3  1\\r\\u{9b}A\n");
     }
 
     #[test]
