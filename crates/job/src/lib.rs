@@ -12,6 +12,7 @@ extern crate alloc;
 mod documents;
 mod job;
 mod measured;
+mod nearest;
 mod reader;
 
 pub use documents::{

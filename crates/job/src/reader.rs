@@ -12,7 +12,7 @@ use fabric::{Fabric, NodeKind, collective::Endpoint};
 use profile::{Profile, Request};
 use units::{JobId, LinkId, NodeId, OneLine, Rate};
 
-use crate::{Candidate, CandidatesDoc, Job, JobDoc, ModelDoc, Placement};
+use crate::{Candidate, CandidatesDoc, Job, JobDoc, ModelDoc, Placement, nearest::nearest};
 
 /// Longest id of a candidate: the longest DNS name, as for jobs and nodes.
 pub const ID_BYTES_MAX: usize = 253;
@@ -213,7 +213,13 @@ impl<'a> Reader<'a> {
     }
 
     fn host(&self, name: &str) -> Result<NodeId, String> {
-        let id = self.fabric.find(name).ok_or_else(|| format!("unknown host {name:?}"))?;
+        let id = self.fabric.find(name).ok_or_else(|| {
+            let hosts = self.fabric.hosts().map(|host| self.fabric.node(host).name.as_str());
+            // A name that is far too long is no slip, and would be compared with every host.
+            let meant = (name.len() <= units::NAME_BYTES_MAX).then(|| nearest(name, hosts)).flatten();
+            let meant = meant.map(|meant| format!("; did you mean {meant:?}?")).unwrap_or_default();
+            format!("unknown host {name:?}{meant}")
+        })?;
         match self.fabric.node(id).kind {
             NodeKind::Host => Ok(id),
             NodeKind::Switch { .. } => Err(format!("{name:?} is a switch, not a host")),

@@ -27,6 +27,7 @@ mod readme;
 mod refusal;
 mod reproduce;
 mod scratch;
+mod service_blocks;
 mod shell;
 mod sim;
 mod solve;

@@ -1,13 +1,14 @@
 //! `antiphase commit`: jobs with their placements into the plan.
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use clap::Args;
-use job::{JobDoc, JobsDoc, ModelDoc};
-use proto::v1alpha1::{CommitRequest, CommitResponse, JobSpec, Model, Slot};
+use job::{CandidatesDoc, JobDoc, JobsDoc, ModelDoc};
+use proto::v1alpha1::{Candidate, CommitRequest, CommitResponse, EvaluateRequest, JobHosts, JobSpec, Model, Outcome, Slot};
 
 use super::{
     connect::{Client, ServerArgs, refused},
@@ -24,9 +25,15 @@ use crate::{
 pub(crate) struct CommitArgs {
     #[command(flatten)]
     server: ServerArgs,
-    /// Jobs document (antiphase.jobs/v1); every job has hosts; - for standard input
+    /// Jobs document (antiphase.jobs/v1); every job has hosts, here or in a candidate; - for standard input
     #[arg(long, value_name = "FILE")]
     jobs: PathBuf,
+    /// Candidate placements of these jobs (antiphase.candidates/v1): the one that the service ranks first is committed
+    #[arg(long, value_name = "FILE")]
+    candidates: Option<PathBuf>,
+    /// Commit this candidate, wherever it ranks
+    #[arg(long, value_name = "ID", requires = "candidates")]
+    candidate: Option<String>,
     /// Refuse unless the plan is at this plan version
     #[arg(long, value_name = "VERSION")]
     if_plan_version: Option<u64>,
@@ -45,8 +52,16 @@ pub(crate) struct CommitArgs {
 }
 
 pub(crate) fn commit(args: &CommitArgs) -> Result<ExitCode, CliError> {
-    let request = CommitRequest {
-        jobs: read_jobs(&args.jobs)?,
+    let jobs = read_jobs(&args.jobs)?;
+    let candidates = args.candidates.as_deref().map(read_candidates).transpose()?.unwrap_or_default();
+    if args.candidates.is_none()
+        && let Some(job) = jobs.iter().find(|job| job.hosts.is_empty())
+    {
+        let problem = format!("job {:?} has no hosts; write them, or take them from a candidate by --candidates FILE", job.id);
+        return Err(CliError::input(&args.jobs, problem));
+    }
+    let mut request = CommitRequest {
+        jobs,
         if_plan_version: args.if_plan_version,
         lease_ms: args.lease.saturating_mul(1_000),
         idempotency_key: args.idempotency_key.clone(),
@@ -54,10 +69,52 @@ pub(crate) fn commit(args: &CommitArgs) -> Result<ExitCode, CliError> {
         ..CommitRequest::default()
     };
     args.server.with(async |mut client: Client| {
+        let chosen = match &args.candidates {
+            None => None,
+            Some(file) => Some(choose(&mut client, &mut request, candidates, args.candidate.as_deref(), file).await?),
+        };
         let answer = client.commit(request).await.map_err(refused)?.into_inner();
-        output::print(&args.output.render(&answer, || table(&answer))?)
+        let chosen = chosen.map(|id| format!("candidate {id}\n")).unwrap_or_default();
+        output::print(&args.output.render(&answer, || chosen + &table(&answer))?)
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Puts the hosts of a candidate into a commit: of the one that is named, or of the one that the service ranks first now; then the commit
+/// is refused if the plan changed in between. Returns the candidate's id.
+async fn choose(
+    client: &mut Client,
+    request: &mut CommitRequest,
+    candidates: Vec<Candidate>,
+    named: Option<&str>,
+    file: &Path,
+) -> Result<String, CliError> {
+    let id = match named {
+        Some(id) => id.to_owned(),
+        None => {
+            let asked = EvaluateRequest { jobs: request.jobs.clone(), candidates: candidates.clone(), ..EvaluateRequest::default() };
+            let answer = client.evaluate(asked).await.map_err(refused)?.into_inner();
+            let best = answer.ranked.into_iter().find(|ranked| ranked.outcome() == Outcome::Solved);
+            request.if_plan_version = request.if_plan_version.or(Some(answer.plan_version));
+            best.ok_or_else(|| CliError::input(file, "the service can place none of these candidates; ask `antiphase evaluate` why"))?.id
+        }
+    };
+    let unknown = || CliError::input(file, format!("no candidate {id:?}"));
+    let candidate = candidates.into_iter().find(|candidate| candidate.id == id).ok_or_else(unknown)?;
+    for placement in candidate.placements {
+        // Candidates may also place jobs that run already, and those are not committed again.
+        if let Some(job) = request.jobs.iter_mut().find(|job| job.id == placement.job) {
+            job.hosts = placement.hosts;
+        }
+    }
+    Ok(id)
+}
+
+/// The candidates of a document as the service takes them.
+pub(super) fn read_candidates(file: &Path) -> Result<Vec<Candidate>, CliError> {
+    let doc = CandidatesDoc::parse(&read_document(file)?).map_err(|e| CliError::input(file, e))?;
+    let placements = |hosts: BTreeMap<String, Vec<String>>| hosts.into_iter().map(|(job, hosts)| JobHosts { job, hosts }).collect();
+    Ok(doc.candidates.into_iter().map(|c| Candidate { id: c.id, placements: placements(c.hosts) }).collect())
 }
 
 /// The jobs of a document as the service takes them. Profiles in files of their own travel inline.

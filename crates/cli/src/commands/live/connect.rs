@@ -1,6 +1,6 @@
 //! Reaching the service: address, certificates, and what its refusals look like.
 
-use std::{fs, future::Future, path::PathBuf, time::Duration};
+use std::{future::Future, io, path::PathBuf, time::Duration};
 
 use proto::v1alpha1::topology_client::TopologyClient;
 use tonic::{
@@ -14,6 +14,9 @@ use crate::input::CliError;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest answer is a plan over a whole fabric.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
+
+/// Largest certificate or key file that is read; a chain of ten RSA certificates takes 20 KiB.
+const PEM_BYTES_MAX: u64 = 256 * 1024;
 
 /// A connected client.
 pub(super) type Client = TopologyClient<Channel>;
@@ -40,7 +43,46 @@ impl ServerArgs {
     pub(super) fn with<T, F: Future<Output = Result<T, CliError>>>(&self, ask: impl FnOnce(Client) -> F) -> Result<T, CliError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         // One thread is enough: a command has one request under way at a time.
-        runtime.map_err(|e| CliError::Failure(format!("cannot start: {e}")))?.block_on(async { ask(self.connect().await?).await })
+        let runtime = runtime.map_err(|e| CliError::Failure(format!("cannot start: {e}")))?;
+        runtime.block_on(async {
+            let asked = ask(self.connect().await?).await;
+            // A service that wants TLS, or a certificate, says so only when something is asked: until then there is a connection.
+            asked.map_err(|error| match (error, self.is_plain()) {
+                (CliError::Failure(problem), true) if is_cut_off(&problem) => {
+                    CliError::Failure(format!("{}: {problem}: {WANTS_TLS}", self.server))
+                }
+                (CliError::Failure(problem), false) if is_cut_off(&problem) && self.cert.is_none() => {
+                    CliError::Failure(format!("{}: {problem}: {WANTS_CERTIFICATE}", self.server))
+                }
+                (error, _) => error,
+            })
+        })
+    }
+
+    fn is_plain(&self) -> bool {
+        self.server.starts_with("http://")
+    }
+
+    /// Why there is no connection, and what to do.
+    fn unreached(&self, error: &(dyn std::error::Error + 'static)) -> String {
+        let (said, server) = (causes(error), &self.server);
+        let kind = io_kind(error);
+        let hint = if kind == Some(io::ErrorKind::ConnectionRefused) || said.contains("Connection refused") {
+            let local = server.split_once("://").is_some_and(|(_, rest)| units::names_this_machine(rest.trim_end_matches('/')));
+            if local { NOT_STARTED } else { NOT_THERE }
+        } else if said.contains("InvalidContentType") || said.contains("corrupt message") {
+            // The first bytes of an answer in clear text are no record of TLS.
+            "the service answers in clear text; ask it by http://"
+        } else if said.contains("UnknownIssuer") {
+            "--ca FILE (ANTIPHASE_CA) names the authority of the service's certificate"
+        } else if said.contains("not valid for name") {
+            "--server has to be a name that stands in the service's certificate"
+        } else if said.contains("lookup") || said.contains("dns") {
+            "no such host; --server URL (ANTIPHASE_SERVER) is the address of the service"
+        } else {
+            return format!("{server}: {said}");
+        };
+        format!("{server}: {said}: {hint}")
     }
 
     async fn connect(&self) -> Result<Client, CliError> {
@@ -53,12 +95,12 @@ impl ServerArgs {
             _ => return Err(refuse("needs http:// or https://".into())),
         };
         let channel = endpoint.connect_timeout(CONNECT_TIMEOUT).connect().await;
-        let channel = channel.map_err(|e| CliError::Failure(format!("{}: {}", self.server, causes(&e))))?;
+        let channel = channel.map_err(|e| CliError::Failure(self.unreached(&e)))?;
         Ok(TopologyClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX).max_encoding_message_size(MESSAGE_BYTES_MAX))
     }
 
     fn tls(&self) -> Result<ClientTlsConfig, CliError> {
-        let read = |file: &PathBuf| fs::read(file).map_err(|e| CliError::input(file, e));
+        let read = |file: &PathBuf| files::read(file, PEM_BYTES_MAX).map_err(|e| CliError::input(file, e));
         let mut tls = ClientTlsConfig::new();
         if let Some(ca) = &self.ca {
             tls = tls.ca_certificate(Certificate::from_pem(read(ca)?));
@@ -68,6 +110,30 @@ impl ServerArgs {
         }
         Ok(tls)
     }
+}
+
+/// What to do where nobody answers on this machine.
+const NOT_STARTED: &str =
+    "no service runs here; start one with `antiphase serve --state FILE --fabric FILE`, or name another by --server URL (ANTIPHASE_SERVER)";
+/// What to do where nobody answers on another one.
+const NOT_THERE: &str = "no service answers there; --server URL (ANTIPHASE_SERVER) is its address";
+/// What to do where a service of TLS was asked in clear text.
+const WANTS_TLS: &str = "the service may want certificates; ask it by https://, with --ca, --cert and --key";
+
+/// What to do where a service of TLS was shown no certificate.
+const WANTS_CERTIFICATE: &str = "the service wants a certificate of its authorities; give --cert and --key (ANTIPHASE_CERT, ANTIPHASE_KEY)";
+
+/// The kind of the error of the operating system below an error.
+fn io_kind(error: &(dyn std::error::Error + 'static)) -> Option<io::ErrorKind> {
+    std::iter::successors(Some(error), |error| error.source()).find_map(|error| error.downcast_ref::<io::Error>()).map(io::Error::kind)
+}
+
+/// Whether a connection that was there ended before anything was said: the words of tonic and hyper, which have no code for it.
+fn is_cut_off(said: &str) -> bool {
+    said == "transport error"
+        || ["operation was canceled", "http2 error", "h2 protocol error", "connection closed", "broken pipe", "connection error"]
+            .iter()
+            .any(|end| said.contains(end))
 }
 
 /// An error and what caused it, on one line: the outermost alone is "transport error".
@@ -92,5 +158,36 @@ pub(super) fn refused(status: Status) -> CliError {
         Code::InvalidArgument | Code::FailedPrecondition | Code::NotFound | Code::OutOfRange => CliError::Usage(message),
         Code::PermissionDenied | Code::Unauthenticated => CliError::Failure(format!("not allowed: {message}")),
         _ => CliError::Failure(message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(server: &str) -> ServerArgs {
+        ServerArgs { server: server.into(), ca: None, cert: None, key: None }
+    }
+
+    /// What the operating system and the libraries say, as it comes through tonic.
+    #[derive(Debug, thiserror::Error)]
+    #[error("transport error")]
+    struct Transport(#[source] Box<dyn std::error::Error + 'static>);
+
+    #[test]
+    fn who_is_not_reached_hears_what_to_do() {
+        let refused = || Transport(Box::new(io::Error::from(io::ErrorKind::ConnectionRefused)));
+        let says = |server: &str, error: Transport, part: &str| {
+            let said = at(server).unreached(&error);
+            assert!(said.starts_with(&format!("{server}: transport error: ")) && said.contains(part), "{said}");
+        };
+        says("http://127.0.0.1:7480", refused(), "start one with `antiphase serve --state FILE --fabric FILE`");
+        says("https://localhost:7480/", refused(), "start one with");
+        says("http://topology.example:7480", refused(), "no service answers there");
+        says("https://a", Transport("received corrupt message of type InvalidContentType".into()), "ask it by http://");
+        says("https://a", Transport("invalid peer certificate: UnknownIssuer".into()), "--ca FILE");
+        says("https://a", Transport("certificate not valid for name \"a\"".into()), "stands in the service's certificate");
+        says("http://a", Transport("dns error: failed to lookup address information".into()), "no such host");
+        assert_eq!(at("http://a").unreached(&Transport("moon".into())), "http://a: transport error: moon");
     }
 }

@@ -3,16 +3,15 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
-use job::CandidatesDoc;
-use proto::v1alpha1::{Candidate, EvaluateRequest, EvaluateResponse, Evaluation, JobHosts, Outcome};
+use proto::v1alpha1::{EvaluateRequest, EvaluateResponse, Evaluation, Outcome};
 
 use super::{
-    commit::read_jobs,
+    commit::{read_candidates, read_jobs},
     connect::{Client, ServerArgs, refused},
     or_dash, score,
 };
 use crate::{
-    input::{CliError, read_document},
+    input::CliError,
     output::{self, Output},
     table::Table,
 };
@@ -37,19 +36,9 @@ pub(crate) struct EvaluateArgs {
 }
 
 pub(crate) fn evaluate(args: &EvaluateArgs) -> Result<ExitCode, CliError> {
-    let candidates = match &args.candidates {
-        None => Vec::new(),
-        Some(file) => {
-            let doc = CandidatesDoc::parse(&read_document(file)?).map_err(|e| CliError::input(file, e))?;
-            let placements = |hosts: std::collections::BTreeMap<String, Vec<String>>| {
-                hosts.into_iter().map(|(job, hosts)| JobHosts { job, hosts }).collect()
-            };
-            doc.candidates.into_iter().map(|c| Candidate { id: c.id, placements: placements(c.hosts) }).collect()
-        }
-    };
     let request = EvaluateRequest {
         jobs: args.jobs.as_deref().map(read_jobs).transpose()?.unwrap_or_default(),
-        candidates,
+        candidates: args.candidates.as_deref().map(read_candidates).transpose()?.unwrap_or_default(),
         explain: args.explain,
         // The columns of times need predictions, which the service leaves out unless asked.
         predict: true,
