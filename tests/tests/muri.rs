@@ -24,7 +24,7 @@ fn rule(run: &Value) -> Option<Rule> {
     let muri = |durations_known, matching, order| {
         let group_max = run["packing_num"].as_u64().and_then(|n| u8::try_from(n).ok()).expect("packing_num");
         let autopack = run["autopack"].as_bool().expect("autopack");
-        Some(Rule::Muri(MuriOptions { durations_known, group_max, order, matching, autopack }))
+        Some(Rule::Muri(MuriOptions { durations_known, group_max, order, matching, autopack, ..MuriOptions::default() }))
     };
     match run["policy"].as_str().expect("policy") {
         "shortest" => Some(Rule::Srtf),

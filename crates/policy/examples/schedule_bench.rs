@@ -9,7 +9,7 @@ use std::{hint::black_box, time::Instant};
 use antiphase_policy::{
     matching::{Weights, max_weight_matching, max_weight_matching_of_kinds, quantise},
     muri::{MODELS, Order, Profile, Stages, Timing, efficiency},
-    schedule::{Cluster, Decision, Job, MuriOptions, Rule, Scheduler, Settings},
+    schedule::{Cluster, Decision, GandivaOptions, Job, MuriOptions, Rule, Scheduler, Settings},
 };
 use rand_chacha::{
     ChaCha8Rng,
@@ -205,7 +205,7 @@ fn large() {
         ("tiresias", Rule::Tiresias),
         ("antman", Rule::AntMan),
         ("themis", Rule::Themis),
-        ("gandiva", Rule::Gandiva),
+        ("gandiva", Rule::Gandiva(GandivaOptions::default())),
         ("muri-s", Rule::Muri(muri)),
         ("muri-l", Rule::Muri(MuriOptions { durations_known: false, ..muri })),
     ];

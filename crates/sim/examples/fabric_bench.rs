@@ -18,7 +18,7 @@ use fabric::{
 };
 use policy::{
     muri::{MODELS, Timing},
-    schedule::{Cluster, MuriOptions, Rule},
+    schedule::{Cluster, GandivaOptions, MuriOptions, Rule},
 };
 use rand_chacha::{
     ChaCha8Rng,
@@ -174,7 +174,7 @@ fn rule_of(name: &str) -> Result<Rule, Failure> {
         "srsf" => Rule::Srsf,
         "tiresias" => Rule::Tiresias,
         "themis" => Rule::Themis,
-        "gandiva" => Rule::Gandiva,
+        "gandiva" => Rule::Gandiva(GandivaOptions::default()),
         "muri-s" => Rule::Muri(MuriOptions::default()),
         _ => return Err(format!("policy {name}?").into()),
     })

@@ -9,7 +9,7 @@ use std::time::Instant;
 use antiphase_sim::trace::{Setup, read_muri, run};
 use policy::{
     muri::{Order, Timing},
-    schedule::{Cluster, MuriOptions, Rule},
+    schedule::{Cluster, GandivaOptions, MuriOptions, Rule},
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("tiresias", Rule::Tiresias),
         ("antman", Rule::AntMan),
         ("themis", Rule::Themis),
-        ("gandiva", Rule::Gandiva),
+        ("gandiva", Rule::Gandiva(GandivaOptions::default())),
         ("muri-s", Rule::Muri(muri)),
         ("muri-s, no autopack", Rule::Muri(MuriOptions { autopack: false, ..muri })),
         ("muri-l", Rule::Muri(MuriOptions { durations_known: false, ..muri })),

@@ -4,14 +4,18 @@
 //! host of its kind with the least load, if it has room; else on idle hosts; else on whatever GPUs are free, also of several hosts; else it
 //! over-subscribes the least-loaded hosts of its kind; and where there are none it waits. Nobody is stopped for others: jobs of an
 //! over-subscribed host take its GPUs in turns of a minute, each its share. When a job leaves, one of the most crowded host moves to the
-//! GPUs that are free, and else a job that is spread over hosts moves onto one.
+//! GPUs that are free, and else a job that is spread over hosts moves onto one. What is then left of hosts is gathered: the jobs of the
+//! emptiest host move to fuller ones of its kind, as long as a host has [`FRAGMENT`] of its GPUs free and some job of it has room elsewhere.
 //! On a host that is still over-subscribed jobs are packed: those that use the GPU least are tried with each other, and a pair stays
 //! when together it does more than the two would in turns (measured throughputs over those alone, summed, above 1); a pair that
 //! failed is not tried again.
 //!
-//! Three things are simpler here than on a cluster. Turns are not played one by one: a job makes progress by its share at all times, which differs from
-//! turns by less than one of them. What a pair does is computed as the timing of groups has it, and a trial costs nothing.
-//! No job of the traces declares that it may grow or shrink, so none does.
+//! What is there of the paper, and what is not. Algorithm 1 is as published. Turns are not played one by one: a job makes progress by its share at
+//! all times, which differs from turns of a minute by less than one of them, and [`SWITCH`] is what suspending at the end of a mini-batch costs; all
+//! jobs weigh the same, because no trace says otherwise, so there are no jobs of higher priority either. Introspection is exact: what a pair does is computed
+//! as the timing of groups has it, so that a trial costs nothing and none has to be undone; memory is in nobody's way, because no
+//! trace has any. A job that moves pays its restart, of 4 to 46 s for the models of the traces, where the paper's toolkits need 1 to 10 s.
+//! Nobody grows or shrinks: no job of the traces declares that it may. Interference on a host's bus is not modelled.
 
 mod packing;
 
@@ -23,6 +27,24 @@ use super::{
     hosts::{Capacity, Cluster},
     job::{Decision, Job, JobIndex, Place, Reason, Run},
 };
+
+/// The share of a host's GPUs that must be free for its jobs to be gathered elsewhere: 3 of 4, as published.
+const FRAGMENT: (u32, u32) = (3, 4);
+
+/// What of Gandiva is on, for ablations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GandivaOptions {
+    /// Pairs share GPUs where that pays.
+    pub packing: bool,
+    /// Jobs move to GPUs that became free.
+    pub migration: bool,
+}
+
+impl Default for GandivaOptions {
+    fn default() -> Self {
+        Self { packing: true, migration: true }
+    }
+}
 
 /// What suspending and resuming costs a turn of a minute: 2 % of it at most, as published.
 const SWITCH: f64 = 1.02;
@@ -50,11 +72,12 @@ pub(super) struct Gandiva {
     arrived: Vec<JobIndex>,
     /// A job left since the last decision.
     left: bool,
+    options: GandivaOptions,
     packing: Packing,
 }
 
 impl Gandiva {
-    pub(super) fn new(cluster: Cluster, settings: &Settings) -> Self {
+    pub(super) fn new(cluster: Cluster, settings: &Settings, options: GandivaOptions) -> Self {
         let hosts = cluster.hosts as usize;
         Self {
             cluster,
@@ -66,6 +89,7 @@ impl Gandiva {
             waiting: Vec::new(),
             arrived: Vec::new(),
             left: false,
+            options,
             packing: Packing::new(settings),
         }
     }
@@ -94,10 +118,13 @@ impl Gandiva {
                 None => self.waiting.push(job),
             }
         }
-        if core::mem::take(&mut self.left) {
+        if core::mem::take(&mut self.left) && self.options.migration {
             self.migrate(jobs);
+            self.gather(jobs);
         }
-        self.pack(jobs);
+        if self.options.packing {
+            self.pack(jobs);
+        }
         out.groups_share = true;
         for at in 0..self.placed.len() {
             let job = self.placed[at];
@@ -228,6 +255,39 @@ impl Gandiva {
             if let Some(host) = whole {
                 self.take_off(job);
                 self.put(job, vec![(host, gpus)], gpus);
+            }
+        }
+    }
+
+    /// Moves the jobs of hosts of which little is used to fuller ones of their kind.
+    fn gather(&mut self, jobs: &[Job]) {
+        let per_host = self.cluster.gpus_per_host;
+        let sparse = |load: u32| load > 0 && (per_host.saturating_sub(load)) * FRAGMENT.1 >= per_host * FRAGMENT.0;
+        let mut sources: Vec<u32> = (0..self.cluster.hosts).filter(|host| sparse(self.load[*host as usize])).collect();
+        sources.sort_by_key(|host| self.load[*host as usize]);
+        for source in sources {
+            // Another source may have filled it.
+            if !sparse(self.load[source as usize]) {
+                continue;
+            }
+            let alone = |job: &&JobIndex| {
+                let stand = &self.stands[**job as usize];
+                stand.partner.is_none() && stand.hosts.len() == 1 && stand.hosts[0].0 == source
+            };
+            let movers: Vec<JobIndex> = self.placed.iter().filter(alone).copied().collect();
+            for job in movers {
+                let gpus = jobs[job as usize].gpus;
+                let (load, kind) = (&self.load, &self.kind);
+                let fuller = |host: &u32| {
+                    let (to, from) = (load[*host as usize], load[source as usize]);
+                    *host != source && kind[*host as usize] == kind[source as usize] && to >= from && self.spare(*host) >= gpus
+                };
+                // The fullest that has room; of equal ones the first.
+                let target = (0..self.cluster.hosts).filter(fuller).min_by_key(|host| self.spare(*host));
+                if let Some(host) = target {
+                    self.take_off(job);
+                    self.put(job, vec![(host, gpus)], gpus);
+                }
             }
         }
     }

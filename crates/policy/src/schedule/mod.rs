@@ -25,6 +25,7 @@ use self::{antman::AntMan, auction::Auction, gandiva::Gandiva, muri::Muri, short
 pub use self::{
     auction::{Fairness, LEASE_S},
     check::InfeasibleError,
+    gandiva::GandivaOptions,
     hosts::{Capacity, Cluster},
     job::{Decision, Job, JobIndex, Place, Reason, Run},
     muri::MuriOptions,
@@ -47,7 +48,7 @@ pub enum Rule {
     /// in [`Timing::Artifact`].
     Themis,
     /// Turns on crowded hosts, packed and moved where that pays.
-    Gandiva,
+    Gandiva(GandivaOptions),
     /// Groups that share GPUs, one resource each at a time.
     Muri(MuriOptions),
 }
@@ -94,7 +95,7 @@ impl Scheduler {
             Rule::AntMan => Room::AntMan(AntMan::new(cluster, settings.timing)),
             Rule::Themis if settings.timing == Timing::Paper => Room::Auction(Auction::new(cluster)),
             Rule::Themis => Room::Themis(Themis::new(cluster)),
-            Rule::Gandiva => Room::Gandiva(Gandiva::new(cluster, &settings)),
+            Rule::Gandiva(options) => Room::Gandiva(Gandiva::new(cluster, &settings, options)),
             Rule::Muri(options) => Room::Muri(Muri::new(cluster, &settings, options)),
         };
         Self { settings, cluster, capacity: Capacity::new(cluster), room }
@@ -192,6 +193,16 @@ impl Scheduler {
             Room::Auction(room) => room.decide(now_s, (jobs, capacity), restart_s, explain, out),
             Room::Gandiva(room) => room.decide(jobs, capacity, restart_s, explain, out),
             Room::Muri(room) => room.decide(jobs, capacity, restart_s, explain, out),
+        }
+    }
+
+    /// The last decision in other ways that the policy finds nearly as good, for who knows what it does not; the jobs must be as they were. Only Muri,
+    /// in paper timing, has any: other groups of the same jobs.
+    pub fn alternatives(&mut self, jobs: &[Job]) -> Vec<Decision> {
+        let profiles = &self.settings.profiles;
+        match &mut self.room {
+            Room::Muri(room) => room.alternatives(jobs, |job| profiles[usize::from(job.profile)].restart_s),
+            _ => Vec::new(),
         }
     }
 

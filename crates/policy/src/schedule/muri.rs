@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 
 use self::{
     bucket::Bucket,
-    grouping::{Group, Grouping},
+    grouping::{Group, Grouping, Lean},
 };
 use super::{
     Settings,
@@ -36,16 +36,22 @@ pub struct MuriOptions {
     pub matching: bool,
     /// Split groups that take longer than their members one after the other.
     pub autopack: bool,
+    /// Offer other groups to who knows the network ([`Scheduler::alternatives`](super::Scheduler::alternatives)).
+    pub offers: bool,
 }
 
 impl Default for MuriOptions {
     fn default() -> Self {
-        Self { durations_known: true, group_max: GROUP_MAX as u8, order: Order::Best, matching: true, autopack: true }
+        Self { durations_known: true, group_max: GROUP_MAX as u8, order: Order::Best, matching: true, autopack: true, offers: true }
     }
 }
 
 /// What measured sharing costs four members where neighbours form groups, as the authors' simulator has it.
 const SHARING_UNMATCHED: f64 = 1.3 / 1.015;
+
+/// To what the alternatives of a decision lean: so little that what they lose in efficiency is less than what jobs that meet lose on links.
+const LEANS: [Lean; 6] =
+    [Lean::Sends(0.03), Lean::Sends(-0.03), Lean::Drawn(0.02, 1), Lean::Drawn(0.02, 2), Lean::Drawn(0.02, 3), Lean::Drawn(0.02, 4)];
 
 #[derive(Clone, Debug)]
 pub(super) struct Muri {
@@ -62,6 +68,8 @@ pub(super) struct Muri {
     /// By job: its place among all that came since the last decision, 1 being the first; 0 for one that was here before.
     newcomer: Vec<u32>,
     arrivals: u32,
+    /// The buckets of the last decision in order, and the GPUs that the chosen jobs want.
+    chosen: (Vec<usize>, u64),
     grouping: Grouping,
     hosts: Hosts,
     scratch: Vec<JobIndex>,
@@ -91,6 +99,7 @@ impl Muri {
             arrived: Vec::new(),
             newcomer: Vec::new(),
             arrivals: 0,
+            chosen: (Vec::new(), 0),
             grouping,
             hosts: Hosts::new(cluster),
             scratch: Vec::new(),
@@ -118,20 +127,45 @@ impl Muri {
     }
 
     pub(super) fn decide(&mut self, jobs: &[Job], capacity: &Capacity, restart_s: impl Fn(&Job) -> f64, explain: bool, out: &mut Decision) {
+        self.buckets.retain(|bucket| !bucket.order.is_empty());
         self.capacity.clone_from(capacity);
         self.sort(jobs);
-        let (order, required) = self.choose();
+        self.chosen = self.choose();
+        self.group(jobs, restart_s, explain, out);
+    }
+
+    /// The last decision with groups that are nearly as efficient: some bring jobs together that send much or keep them apart, the others are drawn.
+    pub(super) fn alternatives(&mut self, jobs: &[Job], restart_s: impl Fn(&Job) -> f64) -> Vec<Decision> {
+        // Without matching nothing is weighed, and artifact mode is as published.
+        if !self.options.matching || !self.options.offers || !self.grouping.may_lean() {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        for lean in LEANS {
+            let mut decision = Decision::default();
+            self.grouping.lean = lean;
+            self.group(jobs, &restart_s, false, &mut decision);
+            if !found.contains(&decision) {
+                found.push(decision);
+            }
+        }
+        self.grouping.lean = Lean::None;
+        found
+    }
+
+    /// Groups the jobs that were chosen, and places the groups.
+    fn group(&mut self, jobs: &[Job], restart_s: impl Fn(&Job) -> f64, explain: bool, out: &mut Decision) {
+        let (order, required) = &self.chosen;
         let mut groups = if self.options.matching {
-            self.grouping.by_matching(&order, &self.buckets, jobs, required, self.capacity.gpus())
+            self.grouping.by_matching(order, &self.buckets, jobs, *required, self.capacity.gpus())
         } else {
-            self.grouping.by_neighbours(&order, &self.buckets, required, self.capacity.gpus())
+            self.grouping.by_neighbours(order, &self.buckets, *required, self.capacity.gpus())
         };
         if self.options.autopack {
             self.split(&mut groups, jobs);
             self.admit(&mut groups);
         }
         self.place(&groups, jobs, restart_s, explain, out);
-        self.buckets.retain(|bucket| !bucket.order.is_empty());
     }
 
     /// Puts the jobs of each bucket in order, arrivals behind equal ones.

@@ -2,7 +2,7 @@
 
 use antiphase_policy::{
     muri::Timing,
-    schedule::{Job, Reason, Rule},
+    schedule::{GandivaOptions, Job, Reason, Rule},
 };
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ fn a_job_that_waits_and_is_withdrawn_leaves_its_gpus_as_they_were() {
 fn a_reason_of_turns_is_no_efficiency() {
     // Two jobs that compute take turns on one host: half of the time each.
     let mut jobs = [job(8, 1, 100.0), job(8, 1, 100.0)];
-    let mut scheduler = scheduler_timed(Rule::Gandiva, crate::ONE_HOST, Timing::Artifact);
+    let mut scheduler = scheduler_timed(Rule::Gandiva(GandivaOptions::default()), crate::ONE_HOST, Timing::Artifact);
     (0..2).for_each(|job| scheduler.arrive(job));
     let decision = crate::decide(&mut scheduler, 0.0, &mut jobs);
     assert_eq!(decision.reasons, [Reason::Turns { members: 1, share: 0.5 }; 2]);

@@ -6,7 +6,7 @@ mod world;
 
 use antiphase_policy::{
     muri::{Profile, Timing, measured},
-    schedule::{Cluster, Decision, Job, JobIndex, MuriOptions, Rule, Scheduler, Settings},
+    schedule::{Cluster, Decision, GandivaOptions, Job, JobIndex, MuriOptions, Rule, Scheduler, Settings},
 };
 use proptest::prelude::*;
 
@@ -173,7 +173,7 @@ fn a_long_queue_that_came_at_once_is_decided() {
 
 #[test]
 fn gandiva_keeps_kinds_apart_then_takes_turns_packs_and_moves() {
-    let mut scheduler = scheduler(Rule::Gandiva, TWO_HOSTS);
+    let mut scheduler = scheduler(Rule::Gandiva(GandivaOptions::default()), TWO_HOSTS);
     // A job of 4 and one of 8 GPUs: each kind has a host of its own.
     let mut jobs = vec![job(4, 1, 100.0), job(8, 1, 100.0), job(4, 1, 100.0), job(8, 1, 100.0), job(8, 0, 100.0)];
     (0..3).for_each(|job| scheduler.arrive(job));
@@ -196,8 +196,66 @@ fn gandiva_keeps_kinds_apart_then_takes_turns_packs_and_moves() {
     assert_eq!(ran(&decision), [1, 3, 4]);
 }
 
+#[test]
+fn gandiva_gathers_what_is_left_of_hosts() {
+    // Nine jobs of one GPU fill a host and begin another. Three of the first leave, so the one of the second has room beside the others, and a job of 8
+    // GPUs that comes has a host for itself.
+    let hosts_of_eight = |options| {
+        let mut scheduler = scheduler(Rule::Gandiva(options), TWO_HOSTS);
+        let mut jobs: Vec<Job> = (0..10).map(|at| job(if at < 9 { 1 } else { 8 }, 1, 100.0)).collect();
+        (0..9).for_each(|job| scheduler.arrive(job));
+        let decision = decide(&mut scheduler, 0.0, &mut jobs);
+        let host = |decision: &Decision, job: JobIndex| decision.places.iter().find(|place| place.group == job).map(|place| place.host);
+        assert_eq!((host(&decision, 7), host(&decision, 8)), (Some(0), Some(1)));
+        (0..3).for_each(|job| scheduler.leave(job, &jobs));
+        let decision = decide(&mut scheduler, 1.0, &mut jobs);
+        scheduler.arrive(9);
+        let last = decide(&mut scheduler, 2.0, &mut jobs);
+        (host(&decision, 8), last.places.iter().filter(|place| place.group == 9).count())
+    };
+    assert_eq!(hosts_of_eight(GandivaOptions::default()), (Some(0), 1));
+    // Without, it takes what is free of both hosts.
+    assert_eq!(hosts_of_eight(GandivaOptions { migration: false, ..GandivaOptions::default() }), (Some(1), 2));
+}
+
+#[test]
+fn only_muri_in_paper_timing_offers_other_groups() {
+    let jobs: Vec<Job> = (0..12).map(|at| job(8, at % 3, 100.0 + f64::from(at))).collect();
+    let blind = Rule::Muri(MuriOptions { offers: false, ..MuriOptions::default() });
+    let muri = Rule::Muri(MuriOptions::default());
+    for (rule, timing, offers) in
+        [(muri, Timing::Paper, true), (blind, Timing::Paper, false), (muri, Timing::Artifact, false), (Rule::Srsf, Timing::Paper, 0)]
+    {
+        let mut scheduler = scheduler_timed(rule, TWO_HOSTS, timing);
+        (0..12).for_each(|job| scheduler.arrive(job));
+        let mut out = Decision::default();
+        scheduler.decide(0.0, &jobs, &mut out);
+        assert_eq!(!scheduler.alternatives(&jobs).is_empty(), offers, "{rule:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// What Muri offers fits, and asking for it changes nothing.
+    #[test]
+    fn other_groups_can_be_carried_out_and_asking_changes_nothing(sizes in prop::collection::vec((0_usize..4, 0_u16..3, 1.0_f64..1e4), 1..40)) {
+        let play = |ask: bool| {
+            let mut jobs: Vec<Job> = sizes.iter().map(|(size, profile, left)| job([1, 2, 4, 8][*size], *profile, *left)).collect();
+            let mut scheduler = scheduler_timed(Rule::Muri(MuriOptions::default()), TWO_HOSTS, Timing::Paper);
+            let mut decisions = Vec::new();
+            for at in 0..jobs.len() {
+                scheduler.arrive(at as JobIndex);
+                decisions.push(decide(&mut scheduler, 100.0 * at as f64, &mut jobs));
+                if ask {
+                    let offered = scheduler.alternatives(&jobs);
+                    assert!(offered.iter().all(|decision| decision.check(TWO_HOSTS, &jobs) == Ok(()) && !decision.runs.is_empty()));
+                }
+            }
+            decisions
+        };
+        prop_assert_eq!(play(true), play(false));
+    }
 
     /// Jobs that come and go: each decision can be carried out, and is the same when asked again from the start.
     #[test]
@@ -206,7 +264,7 @@ proptest! {
         leaves in prop::collection::vec(0_usize..40, 0..10),
         which in 0_usize..7,
     ) {
-        let rules = [Rule::Srtf, Rule::Srsf, Rule::Tiresias, Rule::AntMan, Rule::Themis, Rule::Gandiva, Rule::Muri(MuriOptions::default())];
+        let rules = [Rule::Srtf, Rule::Srsf, Rule::Tiresias, Rule::AntMan, Rule::Themis, Rule::Gandiva(GandivaOptions::default()), Rule::Muri(MuriOptions::default())];
         let rule = rules[which];
         let play = || {
             let mut jobs: Vec<Job> = sizes.iter().map(|(size, profile, left, opportunistic)| {

@@ -7,7 +7,8 @@
 //! In artifact mode the world is that of the Muri authors' simulator: every event costs every running job a restart, also where
 //! nothing changes for it, though the next end is predicted without it; and ends that differ by a billionth happen at once.
 //! Otherwise only a job that starts, moves or gets other company pays, and pays once; and jobs that the decision leaves alone stay where
-//! they are ([`Placer`]), as they do on a fabric in either mode, unless the network moves them (`network/moves.rs`). A policy that shares GPUs among its groups places them itself.
+//! they are ([`Placer`]), as they do on a fabric in either mode, unless the network moves them (`network/moves.rs`).
+//! A policy that shares GPUs among its groups places them itself; on a fabric, which hosts its are is chosen there (`network/naming.rs`).
 //!
 //! Faults are events too (`fault/mod.rs` has their rules); artifact mode has none.
 
@@ -23,7 +24,7 @@ use policy::{
 use self::outages::Outages;
 use super::{
     FaultSetup, NetworkSetup, Outcome, Trace, TraceError,
-    network::{Network, refused},
+    network::{Network, Worth, refused},
     watch::{Change, Told, TraceEvent, Watcher, tell},
 };
 
@@ -121,6 +122,8 @@ struct World<'a, 'w> {
     rho: Vec<f64>,
     in_system: usize,
     decisions: u64,
+    /// Decisions that were carried out.
+    changes: u32,
     preemptions: u64,
 }
 
@@ -174,6 +177,7 @@ impl<'a, 'w> World<'a, 'w> {
             rho: alloc::vec![1.0; n],
             in_system: 0,
             decisions: 0,
+            changes: 0,
             preemptions: 0,
         })
     }
@@ -296,6 +300,7 @@ impl<'a, 'w> World<'a, 'w> {
             self.decision.check_there(self.scheduler.capacity()).map_err(infeasible)?;
         }
         self.slow();
+        self.changes += 1;
         if let Some(watcher) = &mut self.watcher {
             tell(watcher, now_s, &self.before, &self.decision);
         }
@@ -320,7 +325,28 @@ impl<'a, 'w> World<'a, 'w> {
 
     /// Leaves the jobs where they are that the decision leaves alone, and places the others.
     fn place(&mut self) -> Result<(), TraceError> {
-        let Some(placer) = self.placer.as_mut().filter(|_| !self.decision.groups_share) else { return Ok(()) };
+        let infeasible = |source| TraceError::Infeasible { now_s: self.now_s, source };
+        // Hosts that fail are named by their numbers, so with faults names stay what they are.
+        if let Some(network) = self.network.as_mut().filter(|_| self.decision.groups_share && self.outages.is_none()) {
+            network.name_hosts((self.trace, &self.jobs), &self.before, &mut self.decision, self.decisions).map_err(refused(self.now_s))?;
+            return self.decision.check(self.setup.cluster, &self.jobs).map_err(infeasible);
+        }
+        if self.placer.is_none() || self.decision.groups_share {
+            return Ok(());
+        }
+        self.lodge()?;
+        self.regroup()?;
+        if let (Some(network), Some(placer)) = (&mut self.network, &mut self.placer) {
+            let when = (self.now_s, self.decisions);
+            network.improve((self.trace, &self.jobs), &mut self.decision, placer, when).map_err(refused(self.now_s))?;
+        }
+        let infeasible = |source| TraceError::Infeasible { now_s: self.now_s, source };
+        self.decision.check(self.setup.cluster, &self.jobs).map_err(infeasible)
+    }
+
+    /// Leaves groups where they were, and chooses places for the others.
+    fn lodge(&mut self) -> Result<(), TraceError> {
+        let Some(placer) = self.placer.as_mut() else { return Ok(()) };
         let unplaced = placer.keep(&self.before, &mut self.decision, &self.jobs);
         // Who stays on a slow host is compared as it is.
         self.slow();
@@ -332,25 +358,54 @@ impl<'a, 'w> World<'a, 'w> {
             None => placer.candidates(&unplaced, 1, 0).pop().unwrap_or_default(),
         };
         self.decision.places.extend(places);
-        if let Some(network) = &mut self.network {
-            let when = (self.now_s, self.decisions);
-            network.improve((self.trace, &self.jobs), &mut self.decision, placer, when).map_err(refused(self.now_s))?;
+        Ok(())
+    }
+
+    /// Takes other groups of the same jobs, where the policy finds them nearly as good and they are predicted to be better on the network
+    /// (`network/groups.rs`).
+    fn regroup(&mut self) -> Result<(), TraceError> {
+        // On slow hosts groups would have to be compared as slow as each is.
+        if self.outages.is_some() || !self.network.as_ref().is_some_and(Network::regroups) {
+            return Ok(());
         }
-        let infeasible = |source| TraceError::Infeasible { now_s: self.now_s, source };
-        self.decision.check(self.setup.cluster, &self.jobs).map_err(infeasible)
+        let horizon_s = self.now_s / f64::from(self.changes.max(1));
+        let mut best = (self.worth(horizon_s)?, self.decision.clone());
+        for other in self.scheduler.alternatives(&self.jobs) {
+            if other.runs == self.said.runs || other.check(self.setup.cluster, &self.jobs).is_err() {
+                continue;
+            }
+            self.decision = other;
+            self.lodge()?;
+            let worth = self.worth(horizon_s)?;
+            if worth.beats(&best.0) {
+                best = (worth, self.decision.clone());
+            }
+        }
+        self.decision = best.1;
+        Ok(())
+    }
+
+    fn worth(&mut self, horizon_s: f64) -> Result<Worth, TraceError> {
+        let changed = self.changed();
+        let Some(network) = &mut self.network else { return Ok(Worth::default()) };
+        network.worth((self.trace, &self.jobs), &self.decision, &changed, horizon_s).map_err(refused(self.now_s))
+    }
+
+    /// Whether each run of the decision starts, moves or gets other company.
+    fn changed(&self) -> Vec<bool> {
+        let (old, new) = (companies(&self.before), companies(&self.decision));
+        let before: BTreeMap<JobIndex, u32> = self.before.runs.iter().map(|run| (run.job, run.group)).collect();
+        let stays = |job: &JobIndex, group: &u32| before.get(job).is_some_and(|old_group| old.get(old_group) == new.get(group));
+        self.decision.runs.iter().map(|run| !stays(&run.job, &run.group)).collect()
     }
 
     /// Jobs that start, move or get other company pay for a restart.
     fn restart_the_changed(&mut self) {
-        let (old, new) = (companies(&self.before), companies(&self.decision));
-        let before: BTreeMap<JobIndex, u32> = self.before.runs.iter().map(|run| (run.job, run.group)).collect();
-        for run in &self.decision.runs {
-            let stays = before.get(&run.job).is_some_and(|group| old.get(group) == new.get(&run.group));
-            if !stays {
-                self.restarting_s[run.job as usize] = run.restart_s;
-                if let Some(outages) = &mut self.outages {
-                    outages.starts(run.job, self.jobs[run.job as usize].left);
-                }
+        let changed = self.changed();
+        for (run, _) in self.decision.runs.iter().zip(changed).filter(|(_, changed)| *changed) {
+            self.restarting_s[run.job as usize] = run.restart_s;
+            if let Some(outages) = &mut self.outages {
+                outages.starts(run.job, self.jobs[run.job as usize].left);
             }
         }
     }

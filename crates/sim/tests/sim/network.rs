@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use antiphase_sim::trace::{
-    Change, Format, NetworkControl, NetworkOutcome, NetworkSetup, Outcome, Ranker, Setup, Told, Trace, TraceError, read, read_muri, run,
-    run_watched,
+    Change, Format, Mix, NetworkControl, NetworkOutcome, NetworkSetup, Outcome, Ranker, Setup, Told, Trace, TraceError, mix_trace,
+    read, read_muri, run, run_watched,
 };
 use fabric::{
     Fabric,
@@ -13,7 +13,7 @@ use fabric::{
 };
 use policy::{
     muri::Timing,
-    schedule::{Cluster, MuriOptions, Rule},
+    schedule::{Cluster, GandivaOptions, MuriOptions, Rule},
 };
 use units::Rate;
 
@@ -100,7 +100,7 @@ fn a_job_that_shares_gpus_sends_less_often_however_its_demands_are_told() {
         let text = format!("job_id,submit_s,gpus,iterations,model,iteration_ms,up_ms\na,0,4,1000,{job}\nb,0,4,1000,{job}\n");
         let setup = Setup {
             cluster: Cluster { hosts: 4, gpus_per_host: 1 },
-            rule: Rule::Gandiva,
+            rule: Rule::Gandiva(GandivaOptions::default()),
             timing: Timing::Paper,
             network: Some(network),
             faults: None,
@@ -134,18 +134,68 @@ fn what_was_played_holds_wherever_the_same_jobs_meet_again() {
 #[test]
 fn the_planner_places_jobs_where_nobody_is_in_their_way() {
     // Three GPUs are taken of each of four leaves, and one job stands on the fifth and on one host of the sixth. Four GPUs go to the other three
-    // hosts of the sixth where they are packed, and to the four single ones where nobody is met.
+    // hosts of the sixth where they are packed, and to the four single ones where nobody is met. So too under policies that say themselves
+    // who is on which host.
     let rows = [(3, 0, 9_000, 400, 100), (3, 0, 9_000, 400, 100), (3, 0, 9_000, 400, 100), (3, 0, 9_000, 400, 100)];
-    let met = |net, ranker| {
-        let rows = [&rows[..], &[(5, 100, 3_000, 400, net), (4, 200, 2_000, 400, net)]].concat();
-        on_links(&play(&fabric(6), &rows, Rule::Srtf, ranker, NetworkControl::Free)).met_share
-    };
-    for net in [150, 260] {
-        assert!(met(net, Ranker::None) > 0.05);
-        assert_eq!(met(net, Ranker::Antiphase), 0.0);
+    for rule in [Rule::Srtf, Rule::Gandiva(GandivaOptions::default()), Rule::AntMan] {
+        let met = |net, ranker| {
+            let rows = [&rows[..], &[(5, 100, 3_000, 400, net), (4, 200, 2_000, 400, net)]].concat();
+            on_links(&play(&fabric(6), &rows, rule, ranker, NetworkControl::Free)).met_share
+        };
+        for net in [150, 260] {
+            assert!(met(net, Ranker::None) > 0.05, "{rule:?}");
+            assert_eq!(met(net, Ranker::Antiphase), 0.0, "{rule:?}");
+        }
+        // By the paper's rules two jobs that fit on a link after a shift are as good as on two links.
+        assert_eq!((met(150, Ranker::Cassini), met(260, Ranker::Cassini)), (met(150, Ranker::None), 0.0));
     }
-    // By the paper's rules two jobs that fit on a link after a shift are as good as on two links.
-    assert_eq!((met(150, Ranker::Cassini), met(260, Ranker::Cassini)), (met(150, Ranker::None), 0.0));
+}
+
+/// Who is told of moves: under these policies they are the same with and without a ranker, and every job that did not move has its hosts.
+#[test]
+fn a_ranker_moves_nobody_whom_the_policy_leaves_alone() {
+    let rows: Vec<Row> = (0..30).map(|i| (1 + i % 6, 20 * i, 300 + 70 * (i % 5), 400, 150)).collect();
+    let (five, jobs) = (fabric(5), trace(&rows));
+    let router = Router::new(&five, Ecmp::Spread, &[]).unwrap();
+    for rule in [Rule::Gandiva(GandivaOptions::default()), Rule::AntMan] {
+        let told = |ranker| {
+            let network = Some(NetworkSetup { router: &router, ranker, control: NetworkControl::Ideal, moves: false, seed: 3 });
+            let setup = Setup { cluster: Cluster { hosts: 20, gpus_per_host: 1 }, rule, timing: Timing::Paper, network };
+            let mut seen: Vec<(u64, u32, String)> = Vec::new();
+            run_watched(&jobs, &setup, &mut |event| {
+                let parts = event.places.iter().map(|place| place.1);
+                seen.push((event.at_s.to_bits(), event.job, format!("{:?} {:?}", event.change, parts.collect::<Vec<_>>())));
+            })
+            .unwrap();
+            seen
+        };
+        let none = told(Ranker::None);
+        assert!(none.iter().any(|(.., what)| what.starts_with("Ends")));
+        for ranker in [Ranker::Random, Ranker::Cassini, Ranker::Antiphase] {
+            assert_eq!(told(ranker), none, "{rule:?} {ranker:?}");
+        }
+    }
+}
+
+/// Muri's own groups beside those that are chosen with the network in view: somewhere others are chosen, and over all seeds jobs take no longer.
+#[test]
+fn groups_chosen_with_the_network_in_view_take_no_longer() {
+    let rate = Rate(25_000);
+    let five = clos2(&Clos2 { leaves: 5, spines: 1, hosts_per_leaf: 6, host_rate: rate, uplink_rate: rate, uplinks: 1 }).unwrap();
+    let router = Router::new(&five, Ecmp::Spread, &[]).unwrap();
+    let mix = Mix { jobs: 20, gpus: 30, sizes: [0, 0, 1, 3, 2, 0], run_s: 200.0, octaves: 3, load_percent: 200.0, opportunistic: 0 };
+    let mean_s = |offers, seed| {
+        let network = Some(NetworkSetup { router: &router, ranker: Ranker::Antiphase, control: NetworkControl::Free, moves: false, seed });
+        let rule = Rule::Muri(MuriOptions { offers, ..MuriOptions::default() });
+        // All at once, so that the first groups are chosen freely.
+        let mut trace = mix_trace(&mix, seed);
+        trace.jobs.iter_mut().for_each(|job| job.submitted_s = 0.0);
+        run(&trace, &Setup { cluster: Cluster { hosts: 30, gpus_per_host: 1 }, rule, timing: Timing::Paper, network }).unwrap().mean_s()
+    };
+    let seeds: Vec<(f64, f64)> = (1..=8).map(|seed| (mean_s(true, seed), mean_s(false, seed))).collect();
+    assert!(seeds.iter().any(|(chosen, blind)| chosen != blind), "no other groups were chosen: {seeds:?}");
+    let sum = |of: fn(&(f64, f64)) -> f64| seeds.iter().map(of).sum::<f64>();
+    assert!(sum(|pair| pair.0) <= 1.005 * sum(|pair| pair.1), "{seeds:?}");
 }
 
 #[test]
@@ -154,7 +204,16 @@ fn every_policy_runs_on_a_fabric_and_equal_seeds_give_equal_bytes() {
         (0..14).map(|i| (1 + i % 5, 30 * i, 200 + 90 * (i % 3), [200, 400, 300][i as usize % 3], [60, 150][i as usize % 2])).collect();
     let five = fabric(5);
     let muri = |durations_known| Rule::Muri(MuriOptions { durations_known, ..MuriOptions::default() });
-    for rule in [Rule::Srtf, Rule::Srsf, Rule::Tiresias, Rule::AntMan, Rule::Themis, Rule::Gandiva, muri(true), muri(false)] {
+    for rule in [
+        Rule::Srtf,
+        Rule::Srsf,
+        Rule::Tiresias,
+        Rule::AntMan,
+        Rule::Themis,
+        Rule::Gandiva(GandivaOptions::default()),
+        muri(true),
+        muri(false),
+    ] {
         let play = |control| play(&five, &rows, rule, Ranker::Random, control);
         let (free, turns) = (play(NetworkControl::Free), play(NetworkControl::Turns));
         assert_eq!(format!("{turns:?}"), format!("{:?}", play(NetworkControl::Turns)));

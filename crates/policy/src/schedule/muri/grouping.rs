@@ -64,6 +64,17 @@ type Key = u64;
 /// Bits of a member in a [`Key`].
 const MEMBER_BITS: u32 = 16;
 
+/// By what share of its efficiency a group weighs more than by its efficiency alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Lean {
+    /// None.
+    None,
+    /// So much where it always sends, and in proportion.
+    Sends(f64),
+    /// Up to so much, drawn for its profiles and a seed.
+    Drawn(f64, u64),
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Grouping {
     timing: Timing,
@@ -74,7 +85,10 @@ pub(super) struct Grouping {
     /// Iterations in the best and in the worst order, with the cost of sharing.
     iterations: BTreeMap<Key, [f64; 2]>,
     weights: BTreeMap<Key, f64>,
-    remembered: VecDeque<(Vec<Key>, Vec<Option<u32>>)>,
+    /// What was matched, under which lean.
+    remembered: VecDeque<(Lean, Vec<Key>, Vec<Option<u32>>)>,
+    /// To what weights lean.
+    pub(super) lean: Lean,
     /// The graph of the last round, whose memory the next one uses.
     graph: Weights,
 }
@@ -83,7 +97,12 @@ impl Grouping {
     pub(super) fn new(timing: Timing, options: MuriOptions, profiles: Vec<Profile>) -> Self {
         let (iterations, weights) = (BTreeMap::new(), BTreeMap::new());
         let (remembered, graph) = (VecDeque::new(), Weights::new(0));
-        Self { timing, options, profiles, sharing_of_four: None, iterations, weights, remembered, graph }
+        Self { timing, options, profiles, sharing_of_four: None, iterations, weights, remembered, lean: Lean::None, graph }
+    }
+
+    /// Whether groups may lean: not in artifact mode, which is as published.
+    pub(super) fn may_lean(&self) -> bool {
+        self.timing == Timing::Paper
     }
 
     /// One iteration of a group, a lone job's being what it takes alone.
@@ -124,13 +143,27 @@ impl Grouping {
         members(key).map(|profile| self.profiles[profile].stages).collect()
     }
 
-    /// The weight of an edge between two groups: the efficiency of their union; 0 where it would be too large.
+    /// The weight of an edge between two groups: the efficiency of their union, and what it leans to; 0 where it would be too large.
     fn weight(&mut self, a: Key, b: Key) -> f64 {
         let (count, others) = (members(a).count(), members(b).count());
         if count + others > usize::from(self.options.group_max).min(GROUP_MAX) {
             return 0.0;
         }
         let union = a | b << (MEMBER_BITS * count as u32);
+        let weight = self.known_weight(union);
+        let more = match self.lean {
+            Lean::None => return weight,
+            Lean::Sends(most) => {
+                let sends_s: f64 = members(union).map(|profile| self.profiles[profile].stages.net_s).sum();
+                most * (sends_s / self.shared_s(union, self.options.order)).min(1.0)
+            }
+            Lean::Drawn(most, seed) => most * drawn(sorted(union), seed),
+        };
+        quantise(weight * (1.0 + more))
+    }
+
+    /// The efficiency of a union.
+    fn known_weight(&mut self, union: Key) -> f64 {
         if let Some(&known) = self.weights.get(&union) {
             return known;
         }
@@ -203,7 +236,8 @@ impl Grouping {
 
     /// The partners of at most [`NODES_MAX`] groups.
     fn matched_few(&mut self, keys: Vec<Key>) -> Vec<Option<u32>> {
-        if let Some((_, mates)) = self.remembered.iter().find(|(known, _)| *known == keys) {
+        let lean = self.lean;
+        if let Some((.., mates)) = self.remembered.iter().find(|(leant, known, _)| *leant == lean && *known == keys) {
             return mates.clone();
         }
         let mut kinds = keys.clone();
@@ -227,7 +261,7 @@ impl Grouping {
         if self.remembered.len() >= REMEMBERED_MAX {
             self.remembered.pop_back();
         }
-        self.remembered.push_front((keys, mates.clone()));
+        self.remembered.push_front((lean, keys, mates.clone()));
         mates
     }
 
@@ -285,6 +319,15 @@ fn merge(groups: &[Group], mates: &[Option<u32>], gpus: u64, want: &mut u64, hav
 
 fn key(group: &Group, jobs: &[Job]) -> Key {
     group.members().iter().rev().fold(0, |key, job| key << MEMBER_BITS | (u64::from(jobs[*job as usize].profile) + 1))
+}
+
+/// A number from 0 to 1 that looks random: the mixer of SplitMix64 (Steele and others, OOPSLA 2014).
+fn drawn(key: Key, seed: u64) -> f64 {
+    let mut mixed = key ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    // The upper 32 bits; the lowest are the least mixed.
+    ((mixed ^ (mixed >> 31)) >> 32) as f64 / f64::from(u32::MAX)
 }
 
 /// The same members in order of their profiles.

@@ -10,7 +10,9 @@
 
 mod busy;
 mod component;
+mod groups;
 mod moves;
+mod naming;
 mod outcome;
 mod paper;
 mod play;
@@ -35,11 +37,13 @@ use units::{LinkId, Nanos};
 
 use crate::testbed::Case;
 
+pub(super) use self::groups::Worth;
 pub use self::outcome::NetworkOutcome;
 use self::{
     busy::Busy,
     component::{Component, Content, components},
     moves::Moves,
+    naming::Naming,
     paper::paper,
     play::{Forecast, Play, Played, forecast, sim_job},
     sender::{Hosts, Part, Sender, Unsent, nanos, ups},
@@ -157,6 +161,9 @@ pub(super) struct Network<'a> {
     again: u64,
     busy: Busy,
     moves: Moves,
+    naming: Naming,
+    /// Whole hosts, for policies whose hosts are names.
+    lodger: Placer,
 }
 
 impl<'a> Network<'a> {
@@ -170,6 +177,7 @@ impl<'a> Network<'a> {
         let has = fabric.hosts().count();
         let hosts = Hosts::new(setup.router, cluster.hosts, cluster.gpus_per_host)
             .ok_or_else(|| format!("the fabric has {has} hosts, the cluster {}", cluster.hosts))?;
+        let lodger = Placer::new(Cluster { gpus_per_host: 1, ..cluster }, &hosts.leaves());
         let joint = match rule {
             Rule::Muri(options) => Some(options.order),
             _ => None,
@@ -192,6 +200,8 @@ impl<'a> Network<'a> {
             again: 0,
             busy: Busy::new(fabric.links().len()),
             moves: Moves::default(),
+            naming: Naming::new(cluster.hosts),
+            lodger,
         })
     }
 
