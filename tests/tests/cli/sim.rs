@@ -63,12 +63,12 @@ fn a_fabric_that_is_too_small_is_refused_and_so_are_its_options_without_one() {
     let arguments = ["sim", "run", "--trace", "trace.csv", "--policy", "srtf", "--fabric", "-", "--gpus-per-node", "8"];
     let line = refused(&arguments, unknown.as_bytes());
     assert!(line.starts_with("-: at 0 s on the fabric: link ") && line.ends_with("has no capacity"), "{line}");
-    for (policy, control, said) in
-        [("gandiva", "free", "--policy gandiva places its jobs itself"), ("srtf", "ideal", "with --control ideal")]
-    {
-        let arguments =
-            ["sim", "run", "--trace", "trace.csv", "--policy", policy, "--fabric", "-", "--ranker", "antiphase", "--control", control];
-        assert!(refused(&arguments, one.as_bytes()).contains(said));
+    let ranked = ["sim", "run", "--trace", "trace.csv", "--fabric", "-", "--ranker", "antiphase"];
+    for (more, said) in [
+        (&["--policy", "gandiva", "--moves"][..], "--moves: --policy gandiva places its jobs itself"),
+        (&["--policy", "srtf", "--control", "ideal"], "with --control ideal"),
+    ] {
+        assert!(refused(&[&ranked, more].concat(), one.as_bytes()).contains(said));
     }
     let moves = ["sim", "run", "--trace", "trace.csv", "--policy", "srtf", "--fabric", "-", "--moves"];
     assert!(refused(&moves, one.as_bytes()).starts_with("--moves: only --ranker antiphase predicts times"));
@@ -377,4 +377,52 @@ fn the_experiments_of_cassini_are_played_and_reported() {
     let page = std::fs::read_to_string(&report).expect("a report");
     assert!(page.contains("antiphase reproduce cassini --quick --seeds 1") && page.contains("as published") && page.contains("<svg"));
     assert!(!page.contains("http://") || !page.contains("<script"), "the page loads nothing");
+}
+
+/// Sharing and network together: who is played under an ideal network loses nothing, and the parts of the gain are told.
+#[test]
+fn what_of_a_gain_is_sharing_placing_and_turns_is_told() {
+    let scratch = crate::scratch::Scratch::new("reproduce-sharing");
+    let report = scratch.path("report.html");
+    let run = antiphase(&["reproduce", "sharing", "--quick", "--seeds", "2", "-o", "json", "--report", &report]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let answer = run.json();
+    let rows = answer["rows"].as_array().expect("rows");
+    // Three policies under ten combinations each, and Muri with blind groups under two.
+    assert_eq!((&answer["schema"], rows.len()), (&"antiphase.reproduce-sharing/v1".into(), 32));
+    for row in rows {
+        let iteration = row["iteration_mean"]["mean"].as_f64().expect("a number");
+        assert!(iteration >= 1.0 - 1e-9 && (row["control"] != "ideal" || iteration <= 1.0 + 1e-9), "{row}");
+        if row["ranker"] == "none" && row["control"] == "free" {
+            assert_eq!(row["jct_gain"]["mean"], 1.0, "{row}");
+        }
+    }
+    let shares = answer["shares"].as_array().expect("shares");
+    assert_eq!(shares.iter().map(|share| share["policy"].as_str().expect("a name")).collect::<Vec<_>>(), ["srsf", "gandiva", "muri-s"]);
+    let part = |share: &Value, part: &str| share[part]["mean"].as_f64().expect("a number");
+    assert_eq!(part(&shares[0], "sharing"), 1.0, "nobody shares under SRSF");
+    assert!(shares[0]["groups"].is_null() && part(&shares[2], "groups") > 0.97, "{}", shares[2]);
+    let page = std::fs::read_to_string(&report).expect("a report");
+    assert!(page.contains("antiphase reproduce sharing --quick --seeds 2") && page.contains("<svg") && !page.contains("<script"));
+}
+
+#[test]
+fn the_figures_of_gandiva_are_printed_beside_ours() {
+    let scratch = crate::scratch::Scratch::new("reproduce-gandiva");
+    let report = scratch.path("report.html");
+    let run = antiphase(&["reproduce", "gandiva", "--quick", "-o", "json", "--report", &report]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let answer = run.json();
+    let ours = |figure: &str| {
+        let rows = answer["rows"].as_array().expect("rows");
+        let row = rows.iter().find(|row| row["figure"] == figure).expect("a figure");
+        row["ours"]["mean"].as_f64().expect("a number")
+    };
+    // Each turn is charged 2 %, and a restart is paid once in hours.
+    assert!((0.9..=0.981).contains(&ours("time slicing")), "{answer}");
+    // Ten trials for each GPU: the last of those that wait begins after nine others, and has a tenth of ten to wait for among those that take turns.
+    assert!((7.0..20.0).contains(&ours("feedback")), "{answer}");
+    assert!(ours("packing") > 1.0, "{answer}");
+    let page = std::fs::read_to_string(&report).expect("a report");
+    assert!(page.contains("antiphase reproduce gandiva --quick --seeds 2") && page.contains("1.26") && !page.contains("<script"));
 }

@@ -1,7 +1,10 @@
 //! `antiphase reproduce`: figures of others, computed again.
 
 mod cassini;
+mod gandiva;
 mod groups;
+mod seeds;
+mod sharing;
 mod sia;
 mod traces;
 
@@ -20,6 +23,10 @@ pub(crate) enum ReproduceCommand {
     Muri(MuriArgs),
     /// CASSINI: jobs that share links, shifted against each other
     Cassini(cassini::CassiniArgs),
+    /// Gandiva: jobs that take turns on GPUs, are packed and moved
+    Gandiva(gandiva::GandivaArgs),
+    /// Muri and Gandiva on a fabric: what of a gain is sharing, what is placing, what is keeping apart
+    Sharing(sharing::SharingArgs),
     /// Sia: how many GPUs of which type each job gets
     Sia(sia::SiaArgs),
 }
@@ -66,6 +73,8 @@ pub(crate) fn run(command: &ReproduceCommand) -> Result<ExitCode, CliError> {
             Ok(ExitCode::SUCCESS)
         }
         ReproduceCommand::Cassini(args) => cassini::run(args),
+        ReproduceCommand::Gandiva(args) => gandiva::run(args),
+        ReproduceCommand::Sharing(args) => sharing::run(args),
         ReproduceCommand::Sia(args) => sia::run(args),
     }
 }

@@ -160,6 +160,9 @@ pub(crate) struct RunArgs {
     /// Muri: keep groups that take longer than their members one after the other
     #[arg(long)]
     no_autopack: bool,
+    /// Muri: group jobs without the network, with --ranker antiphase too
+    #[arg(long)]
+    blind_groups: bool,
 }
 
 #[derive(Debug, Args)]
@@ -277,10 +280,10 @@ impl Choice {
             _ if self.moves && !predicts => {
                 Err(CliError::Usage("--moves: only --ranker antiphase predicts times, with --control free, slots or turns".to_owned()))
             }
-            (RankerArg::None, _) => Ok(()),
-            (_, PolicyArg::AntMan | PolicyArg::Gandiva) => {
-                Err(CliError::Usage(format!("--ranker: --policy {} places its jobs itself", self.policy.name())))
+            (_, PolicyArg::AntMan | PolicyArg::Gandiva) if self.moves => {
+                Err(CliError::Usage(format!("--moves: --policy {} places its jobs itself", self.policy.name())))
             }
+            (RankerArg::None, _) => Ok(()),
             (RankerArg::Cassini | RankerArg::Antiphase, _) if matches!(self.control, ControlArg::Ideal) => {
                 Err(CliError::Usage("--ranker: with --control ideal no place is better than another".to_owned()))
             }
@@ -436,15 +439,16 @@ fn rule(args: &RunArgs) -> Result<Rule, CliError> {
         ("--no-matching", args.no_matching),
         ("--worst-order", args.worst_order),
         ("--no-autopack", args.no_autopack),
+        ("--blind-groups", args.blind_groups),
     ];
     let grouped = matches!(args.policy, PolicyArg::MuriS | PolicyArg::MuriL);
     if let Some((option, _)) = options.iter().find(|(_, given)| *given && !grouped) {
         return Err(CliError::Usage(format!("{option}: --policy {} has no groups", args.policy.name())));
     }
     let order = if args.worst_order { Order::Worst } else { Order::Best };
-    let (matching, autopack) = (!args.no_matching, !args.no_autopack);
+    let (matching, autopack, offers) = (!args.no_matching, !args.no_autopack, !args.blind_groups);
     let group_max = args.group_max.unwrap_or(GROUP_MAX as u8);
-    Ok(args.policy.rule(MuriOptions { group_max, order, matching, autopack, ..MuriOptions::default() }))
+    Ok(args.policy.rule(MuriOptions { group_max, order, matching, autopack, offers, ..MuriOptions::default() }))
 }
 
 /// Runs, with their times over those of the first where there are several.

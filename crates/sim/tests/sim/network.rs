@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use antiphase_sim::trace::{
-    Change, Format, Mix, NetworkControl, NetworkOutcome, NetworkSetup, Outcome, Ranker, Setup, Told, Trace, TraceError, mix_trace,
-    read, read_muri, run, run_watched,
+    Change, Format, Mix, NetworkControl, NetworkOutcome, NetworkSetup, Outcome, Ranker, Setup, Told, Trace, TraceError, mix_trace, read,
+    read_muri, run, run_watched,
 };
 use fabric::{
     Fabric,
@@ -160,9 +160,10 @@ fn a_ranker_moves_nobody_whom_the_policy_leaves_alone() {
     for rule in [Rule::Gandiva(GandivaOptions::default()), Rule::AntMan] {
         let told = |ranker| {
             let network = Some(NetworkSetup { router: &router, ranker, control: NetworkControl::Ideal, moves: false, seed: 3 });
-            let setup = Setup { cluster: Cluster { hosts: 20, gpus_per_host: 1 }, rule, timing: Timing::Paper, network };
+            let setup = Setup { cluster: Cluster { hosts: 20, gpus_per_host: 1 }, rule, timing: Timing::Paper, network, faults: None };
             let mut seen: Vec<(u64, u32, String)> = Vec::new();
-            run_watched(&jobs, &setup, &mut |event| {
+            run_watched(&jobs, &setup, &mut |told| {
+                let Told::Job(event) = told else { panic!("{told:?} without faults") };
                 let parts = event.places.iter().map(|place| place.1);
                 seen.push((event.at_s.to_bits(), event.job, format!("{:?} {:?}", event.change, parts.collect::<Vec<_>>())));
             })
@@ -190,7 +191,9 @@ fn groups_chosen_with_the_network_in_view_take_no_longer() {
         // All at once, so that the first groups are chosen freely.
         let mut trace = mix_trace(&mix, seed);
         trace.jobs.iter_mut().for_each(|job| job.submitted_s = 0.0);
-        run(&trace, &Setup { cluster: Cluster { hosts: 30, gpus_per_host: 1 }, rule, timing: Timing::Paper, network }).unwrap().mean_s()
+        run(&trace, &Setup { cluster: Cluster { hosts: 30, gpus_per_host: 1 }, rule, timing: Timing::Paper, network, faults: None })
+            .unwrap()
+            .mean_s()
     };
     let seeds: Vec<(f64, f64)> = (1..=8).map(|seed| (mean_s(true, seed), mean_s(false, seed))).collect();
     assert!(seeds.iter().any(|(chosen, blind)| chosen != blind), "no other groups were chosen: {seeds:?}");

@@ -13,7 +13,7 @@ use fabric::{
 };
 use policy::{
     muri::Timing,
-    schedule::{Cluster, MuriOptions, Rule},
+    schedule::{Cluster, GandivaOptions, MuriOptions, Rule},
 };
 use proptest::prelude::*;
 use units::Rate;
@@ -313,7 +313,7 @@ const CLUSTER: Cluster = Cluster { hosts: 4, gpus_per_host: 2 };
 
 fn rules() -> [Rule; 8] {
     let muri = |durations_known| Rule::Muri(MuriOptions { durations_known, ..MuriOptions::default() });
-    [Rule::Srtf, Rule::Srsf, Rule::Tiresias, Rule::Themis, Rule::AntMan, Rule::Gandiva, muri(true), muri(false)]
+    [Rule::Srtf, Rule::Srsf, Rule::Tiresias, Rule::Themis, Rule::AntMan, Rule::Gandiva(GandivaOptions::default()), muri(true), muri(false)]
 }
 
 proptest! {
@@ -329,7 +329,7 @@ proptest! {
             let outcome = run_watched(&trace, &setup, &mut |told| ledger.take(&told)).unwrap();
             prop_assert!(ledger.jobs.iter().all(|account| account.runs.is_none()));
             // Who shares GPUs has iterations that the events do not tell.
-            if !matches!(rule, Rule::AntMan | Rule::Gandiva | Rule::Muri(_)) {
+            if !matches!(rule, Rule::AntMan | Rule::Gandiva(_) | Rule::Muri(_)) {
                 for (account, job) in ledger.jobs.iter().zip(&trace.jobs) {
                     prop_assert!((account.done - job.iterations).abs() < 1e-6 * job.iterations.max(1.0), "{rule:?}: {} of {}", account.done, job.iterations);
                 }
@@ -347,7 +347,7 @@ proptest! {
         let rate = |between_s| Some(FaultRate { between_s, repair_s: 300.0 });
         let faults = FaultSetup { told: &told_faults, hosts: rate(4_000.0), links: rate(3_000.0), checkpoint_s: 100.0, seed };
         for (rule, ranker) in rules().into_iter().zip([Ranker::Antiphase, Ranker::Random, Ranker::Cassini, Ranker::None].into_iter().cycle()) {
-            let ranker = if matches!(rule, Rule::AntMan | Rule::Gandiva) { Ranker::None } else { ranker };
+            let ranker = if matches!(rule, Rule::AntMan | Rule::Gandiva(_)) { Ranker::None } else { ranker };
             let network = NetworkSetup { router: &router, ranker, control: NetworkControl::Free, moves: ranker == Ranker::Antiphase, seed };
             let setup = Setup { cluster: CLUSTER, rule, timing: Timing::Paper, network: Some(network), faults: Some(faults) };
             let jobs = trace.jobs.iter().map(|_| Account::default()).collect();

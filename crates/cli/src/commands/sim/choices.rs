@@ -4,7 +4,7 @@ use ::sim::trace::{NetworkControl, Ranker};
 use clap::ValueEnum;
 use policy::{
     muri::Timing,
-    schedule::{MuriOptions, Rule},
+    schedule::{GandivaOptions, MuriOptions, Rule},
 };
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -85,7 +85,7 @@ impl PolicyArg {
             Self::Tiresias => Rule::Tiresias,
             Self::AntMan => Rule::AntMan,
             Self::Themis => Rule::Themis,
-            Self::Gandiva => Rule::Gandiva,
+            Self::Gandiva => Rule::Gandiva(GandivaOptions::default()),
             Self::MuriS => Rule::Muri(MuriOptions { durations_known: true, ..options }),
             Self::MuriL => Rule::Muri(MuriOptions { durations_known: false, ..options }),
         }
