@@ -224,7 +224,7 @@ fn only_muri_in_paper_timing_offers_other_groups() {
     let blind = Rule::Muri(MuriOptions { offers: false, ..MuriOptions::default() });
     let muri = Rule::Muri(MuriOptions::default());
     for (rule, timing, offers) in
-        [(muri, Timing::Paper, true), (blind, Timing::Paper, false), (muri, Timing::Artifact, false), (Rule::Srsf, Timing::Paper, 0)]
+        [(muri, Timing::Paper, true), (blind, Timing::Paper, false), (muri, Timing::Artifact, false), (Rule::Srsf, Timing::Paper, false)]
     {
         let mut scheduler = scheduler_timed(rule, TWO_HOSTS, timing);
         (0..12).for_each(|job| scheduler.arrive(job));
