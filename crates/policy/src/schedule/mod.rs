@@ -19,7 +19,7 @@ mod shortest;
 mod themis;
 mod tiresias;
 
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec::Vec};
 
 use self::{antman::AntMan, auction::Auction, gandiva::Gandiva, muri::Muri, shortest::Shortest, themis::Themis, tiresias::Tiresias};
 pub use self::{
@@ -81,7 +81,7 @@ enum Room {
     Themis(Themis),
     Auction(Auction),
     Gandiva(Gandiva),
-    Muri(Muri),
+    Muri(Box<Muri>),
 }
 
 impl Scheduler {
@@ -96,7 +96,7 @@ impl Scheduler {
             Rule::Themis if settings.timing == Timing::Paper => Room::Auction(Auction::new(cluster)),
             Rule::Themis => Room::Themis(Themis::new(cluster)),
             Rule::Gandiva(options) => Room::Gandiva(Gandiva::new(cluster, &settings, options)),
-            Rule::Muri(options) => Room::Muri(Muri::new(cluster, &settings, options)),
+            Rule::Muri(options) => Room::Muri(Box::new(Muri::new(cluster, &settings, options))),
         };
         Self { settings, cluster, capacity: Capacity::new(cluster), room }
     }
