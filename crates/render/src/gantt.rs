@@ -21,7 +21,7 @@ const NARROWEST: f64 = 0.4;
 /// A row.
 #[derive(Clone, Debug, Default)]
 pub struct RowView {
-    /// What it is of.
+    /// What it is of; a row without a name goes on with what is above it.
     pub name: String,
     /// Who had it: a number that chooses the colour, from when, and to when.
     pub bars: Vec<(usize, f64, f64)>,
@@ -36,7 +36,11 @@ pub fn draw(label: &str, unit: &str, rows: &[RowView], until: f64) -> Svg {
     // A scale without a length would divide by nothing.
     let until = if until > 0.0 { until } else { 1.0 };
     let height = rows.len() as f64 * ROW;
-    for (at, row) in rows.iter().enumerate() {
+    let goes_on = rows.iter().any(|row| row.name.is_empty());
+    for (at, row) in rows.iter().enumerate().filter(|(_, row)| !row.name.is_empty()) {
+        if goes_on && at > 0 {
+            svg.line("rule", (0.0, at as f64 * ROW), (WIDTH - RIGHT, at as f64 * ROW));
+        }
         svg.text("sm e mu", LEFT - 6.0, at as f64 * ROW + ROW - 1.0, &text::fit(&row.name, LEFT - 8.0, 10.5));
     }
     let mut bars: Vec<(usize, &(usize, f64, f64))> =
@@ -73,6 +77,10 @@ mod tests {
         // 780 pixels for ten hours.
         assert_eq!(widths, ["390", "312"]);
         assert!(picture.contains("&lt;0&gt;"));
+        // A row without a name has none, and what has several rows is told from the next by a line: six of the scale, and one.
+        let picture = draw("links", "hours", &[row(&[(0, 0.0, 5.0)]), RowView::default(), row(&[])], 10.0).fragment();
+        assert!(!picture.contains("(unnamed)"), "{picture}");
+        assert_eq!(picture.matches("<line").count(), PARTS as usize + 2);
         let many: Vec<(usize, f64, f64)> = (0..20_000).map(|at| (at, 0.0, at as f64)).collect();
         let picture = draw("GPUs", "hours", &[row(&many)], 20_000.0).fragment();
         assert_eq!(picture.matches("<rect").count(), BARS_MAX);

@@ -155,7 +155,9 @@ fn on_a_fabric_the_report_has_iterations_and_links() {
     let (events, report) = (scratch.path("events.jsonl"), scratch.path("report.html"));
     on_fabric(&["--events", &events, "--report", &report]);
     let page = std::fs::read_to_string(&report).expect("a report");
-    assert!(page.contains("Iterations on the fabric") && page.contains("The busiest links") && page.contains("control free"));
+    assert!(
+        page.contains("Iterations on the fabric") && page.contains("<h2>The busiest links by job</h2>") && page.contains("control free")
+    );
     assert!(std::fs::read_to_string(&events).is_ok_and(|text| text.contains(r#"{"number":0,"name":"h1","gpus":1}"#)));
 }
 

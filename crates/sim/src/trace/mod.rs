@@ -19,7 +19,7 @@ pub use error::TraceError;
 pub use fault::{Failing, FaultOutcome, FaultRate, FaultSetup, TraceFault};
 pub use jobs::{Trace, TraceJob, Traffic};
 pub use mix::{Mix, mix_trace};
-pub use network::{CANDIDATES, NetworkControl, NetworkOutcome, NetworkSetup, Ranker};
+pub use network::{CANDIDATES, LinkStay, NetworkControl, NetworkOutcome, NetworkSetup, Ranker};
 pub use outcome::Outcome;
 pub use read::{Format, LingjunWorkers, read, read_faults, read_lingjun, read_muri};
 pub use watch::{Change, Told, TraceEvent, Watcher};

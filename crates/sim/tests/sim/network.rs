@@ -236,6 +236,25 @@ fn what_is_known_of_a_place_that_was_not_taken_holds_for_the_one_that_is() {
     }
 }
 
+/// Both jobs have a host on the middle leaf, whose uplinks are the busiest; each sends from its start to its end, and not while a link is down.
+#[test]
+fn links_tell_who_sent_over_them_and_when() {
+    let three = fabric(3);
+    let outcome = play(&three, &[TWO[0], (5, 300, 2_000, 400, 150)], Rule::Srtf, Ranker::None, NetworkControl::Turns);
+    let seen = on_links(&outcome);
+    assert!(seen.busiest.len() > 2 && seen.stays.iter().all(|stay| seen.busiest.iter().any(|(link, _)| *link == stay.link)));
+    let of =
+        |link| seen.stays.iter().filter(|stay| stay.link == link).map(|stay| (stay.job, stay.from_s, stay.until_s)).collect::<Vec<_>>();
+    let ends = |job: usize, at_s: f64| at_s + outcome.jct_s[job];
+    let expected = [(0, 0.0, ends(0, 0.0)), (1, 300.0, ends(1, 300.0))];
+    let close = |found: &[(u32, f64, f64)]| {
+        found.len() == 2 && found.iter().zip(expected).all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() < 1e-6 && (a.2 - b.2).abs() < 1e-6)
+    };
+    assert!(close(&of(seen.busiest[0].0)) && close(&of(seen.busiest[1].0)), "{:?} of {:?}", seen.stays, seen.busiest);
+    // A dozen links at most, each job of which has one stay there, because nobody moved.
+    assert!(seen.stays.chunk_by(|a, b| a.link == b.link).all(|stays| stays.len() <= 2));
+}
+
 /// A job that exceeds a link by itself is slowed wherever it stands, and no control has anything to say about it.
 #[test]
 fn a_job_that_exceeds_a_link_by_itself_is_compared_with_itself() {

@@ -17,6 +17,9 @@ use super::{Answer, World, recording::Events};
 /// Seconds in an hour.
 const HOUR_S: f64 = 3_600.0;
 
+/// Jobs of a link that are drawn at a time: with the dozen links that are named they fill the rows of a picture.
+const LANES: usize = 5;
+
 /// What was played.
 #[derive(Clone, Copy)]
 pub(super) struct Played<'a> {
@@ -41,6 +44,7 @@ pub(super) fn page(answer: &Answer, outcome: &Outcome, played: &Played<'_>) -> S
     in_use(&mut page, outcome, played);
     gpus(&mut page, outcome, played);
     if let Some(network) = &outcome.network {
+        links(&mut page, network, outcome, played);
         fabric(&mut page, network, played);
     }
     experiment::close(page)
@@ -175,6 +179,36 @@ fn gpus(page: &mut Html, outcome: &Outcome, played: &Played<'_>) {
         rows.len()
     ));
     page.raw("</p><figure>").raw(&gantt::draw("GPUs by job", "hours", &rows, outcome.makespan_s / HOUR_S).fragment()).raw("</figure>\n");
+}
+
+/// Who sent over the busiest links.
+fn links(page: &mut Html, network: &NetworkOutcome, outcome: &Outcome, played: &Played<'_>) {
+    let Some(fabric) = played.world.fabric.as_ref().filter(|_| !network.stays.is_empty()) else { return };
+    let mut rows: Vec<RowView> = Vec::new();
+    for stays in network.stays.chunk_by(|a, b| a.link == b.link) {
+        // Jobs that share a link at a time stand one below the other, each where there is room.
+        let mut lanes: Vec<RowView> = Vec::new();
+        for stay in stays {
+            let (from_h, until_h) = (stay.from_s / HOUR_S, stay.until_s / HOUR_S);
+            let at = lanes.iter().position(|lane| lane.bars.last().is_none_or(|bar| bar.2 <= from_h)).unwrap_or(lanes.len());
+            if at == lanes.len() && at < LANES {
+                lanes.push(RowView::default());
+            }
+            if let Some(lane) = lanes.get_mut(at) {
+                lane.bars.push((stay.job as usize, from_h, until_h));
+            }
+        }
+        if let (Some(first), Some(stay)) = (lanes.first_mut(), stays.first()) {
+            first.name = fabric.link_name(stay.link);
+        }
+        rows.extend(lanes);
+    }
+    page.raw("<h2>The busiest links by job</h2><p class=\"muted\">");
+    page.text(&format!(
+        "Who stood where it sends over them, the busiest first, in the colours of above; jobs that share a link at a time are below each other, {LANES} at most."
+    ));
+    page.raw("</p><figure>").raw(&gantt::draw("The busiest links by job", "hours", &rows, outcome.makespan_s / HOUR_S).fragment());
+    page.raw("</figure>\n");
 }
 
 fn fabric(page: &mut Html, network: &NetworkOutcome, played: &Played<'_>) {

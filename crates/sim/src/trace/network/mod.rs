@@ -38,7 +38,6 @@ use units::{LinkId, Nanos};
 use crate::testbed::Case;
 
 pub(super) use self::groups::Worth;
-pub use self::outcome::NetworkOutcome;
 use self::{
     busy::Busy,
     component::{Component, Content, components},
@@ -48,6 +47,7 @@ use self::{
     play::{Forecast, Play, Played, forecast, sim_job},
     sender::{Hosts, Part, Sender, Unsent, nanos, ups},
 };
+pub use self::{busy::LinkStay, outcome::NetworkOutcome};
 use super::{Trace, Traffic};
 
 /// Candidate places for each decision, as many as the CASSINI paper asks its scheduler for.
@@ -333,7 +333,8 @@ impl<'a> Network<'a> {
                 names[*member].iter().for_each(|job| self.meets[*job as usize] = Some((at, place)));
             }
         }
-        self.busy.send(senders.iter().map(Arc::as_ref).zip(longer));
+        let members = names.iter().map(Vec::as_slice);
+        self.busy.send(senders.iter().zip(longer).zip(members).map(|((sender, longer), jobs)| (sender.as_ref(), longer, jobs)));
         Ok(())
     }
 

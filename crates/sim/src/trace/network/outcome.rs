@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use units::LinkId;
 
-use super::Network;
+use super::{Network, busy::LinkStay};
 
 /// Share of iterations that are at most as long as the p99.
 const P99: f64 = 0.99;
@@ -34,6 +34,9 @@ pub struct NetworkOutcome {
     pub predicted_off: Option<(f64, f64)>,
     /// The dozen links that were busiest, each with the share of its capacity that it carried until the last job ended; the busiest first.
     pub busiest: Vec<(LinkId, f64)>,
+    /// Who sent over these links from when to when: link by link in the same order, each in order of time. Of more than a million on all links
+    /// the first.
+    pub stays: Vec<LinkStay>,
 }
 
 impl Network<'_> {
@@ -66,6 +69,7 @@ impl Network<'_> {
         let all: f64 = samples.iter().map(|sample| sample.1).sum();
         let mean = samples.iter().map(|(ratio, weight)| f64::from(*ratio) * weight).sum::<f64>() / all;
         let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+        let busiest = self.busy.busiest(now_s, |link| self.capacity(link));
         NetworkOutcome {
             iteration_mean: if all > 0.0 { mean } else { 1.0 },
             iteration_p99: percentile(&samples, P99 * all),
@@ -76,7 +80,8 @@ impl Network<'_> {
             moved: self.moves.count,
             remembered: self.again,
             predicted_off: (told > 0.0).then(|| (off / told, off_max)),
-            busiest: self.busy.busiest(now_s, |link| self.capacity(link)),
+            stays: self.busy.stays(&busiest, now_s),
+            busiest,
         }
     }
 }
