@@ -1,4 +1,4 @@
-//! `antiphase lab up|run|live|show|down|status`.
+//! `antiphase lab up|run|live|show|compare|down|status`.
 
 use std::{
     fs,
@@ -13,6 +13,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::{
     case::{BUILTIN, Case, CaseError, builtin},
+    compare::Comparison,
     control, executor,
     experiment::{self, Options},
     hold::{Baseline, Control, Hold, Place},
@@ -33,6 +34,9 @@ const REPEATS_MAX: i64 = 1_000;
 /// Most iterations of a take, for the same reason.
 const ITERATIONS_MAX: i64 = 10_000;
 
+/// Repeats and iterations of a case that is compared: as many as `scripts/lab-table.sh` plays.
+const COMPARED: (u32, u32) = (9, 60);
+
 /// Longest a lab can be watched: a day; nobody looks any more.
 const SECONDS_MAX: i64 = 86_400;
 
@@ -47,6 +51,8 @@ pub enum Command {
     Live(LiveArgs),
     /// Print the result of a run again, from its JSON.
     Show(ShowArgs),
+    /// Print results of runs on a kernel beside the simulator's for the same cases.
+    Compare(CompareArgs),
     /// Remove labs that are up or whose process is gone.
     Down(DownArgs),
     /// Show the labs of this machine.
@@ -148,6 +154,17 @@ pub struct ShowArgs {
     pub output: Format,
 }
 
+/// Arguments of `antiphase lab compare`.
+#[derive(Clone, Debug, Args)]
+pub struct CompareArgs {
+    /// What `run -o json` printed for cases that come with the program.
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// How to print it: table or json.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+}
+
 /// Arguments of `antiphase lab down`.
 #[derive(Clone, Debug, Args)]
 pub struct DownArgs {
@@ -188,6 +205,7 @@ pub fn run(command: &Command, program: &Program, out: &mut dyn Write) -> Result<
         Command::Run(args) => out.write_all(play(args, program)?.as_bytes()).context("printing the result"),
         Command::Live(args) => watch(args, program),
         Command::Show(args) => show(args, out),
+        Command::Compare(args) => compare(args, out),
         Command::Down(args) => down(args, out),
         Command::Status(args) => status(args, out),
         Command::Rank(args) => rank::run(args),
@@ -309,14 +327,46 @@ fn watch(args: &LiveArgs, program: &Program) -> Result<()> {
 }
 
 fn show(args: &ShowArgs, out: &mut dyn Write) -> Result<()> {
-    let refuse = |problem: String| CaseError::Value { place: args.file.display().to_string(), problem };
-    let text = fs::read_to_string(&args.file).map_err(|e| refuse(e.to_string()))?;
+    out.write_all(print(&read_report(&args.file)?, args.output)?.as_bytes()).context("printing the result")
+}
+
+fn compare(args: &CompareArgs, out: &mut dyn Write) -> Result<()> {
+    let mut pairs = Vec::with_capacity(args.files.len());
+    for file in &args.files {
+        let kernel = read_report(file)?;
+        let refuse = |problem: &str| CaseError::Value { place: file.display().to_string(), problem: problem.to_owned() };
+        if kernel.load.is_none() {
+            bail!(refuse("is of virtual time already"));
+        }
+        // A case of one's own has no name by which it could be found again.
+        let text = builtin(&kernel.case).ok_or_else(|| refuse(&format!("case {:?} does not come with the program", kernel.case)))?;
+        let case = Case::read(text, &|_| Err("cases that come with the program name no files".into()))?;
+        let beside: Vec<Baseline> = kernel.jobs.first().map(|job| job.mean_ms.beside.iter().map(|(b, _)| b).collect()).unwrap_or_default();
+        let simulated = virtual_time::run(&case, COMPARED.0, COMPARED.1, (kernel.held_by, &beside))?;
+        if simulated.jobs.len() != kernel.jobs.len() {
+            bail!(refuse("has other jobs than its case"));
+        }
+        pairs.push((kernel, simulated));
+    }
+    let comparison = Comparison::of(&pairs);
+    let text = match args.output {
+        Format::Table => comparison.table(),
+        Format::Json => serde_json::to_string_pretty(&comparison)? + "\n",
+        Format::Html => bail!(CaseError::Value { place: "--output".into(), problem: "html: a comparison is a table or json".into() }),
+    };
+    out.write_all(text.as_bytes()).context("printing the comparison")
+}
+
+/// What `run -o json` printed.
+fn read_report(file: &Path) -> Result<Report> {
+    let refuse = |problem: String| CaseError::Value { place: file.display().to_string(), problem };
+    let text = fs::read_to_string(file).map_err(|e| refuse(e.to_string()))?;
     let report: Report = serde_json::from_str(&text).map_err(|e| refuse(e.to_string()))?;
     // A document of another schema may parse, because unknown keys are let pass, and would print wrong numbers.
     if report.schema != REPORT_SCHEMA {
         bail!(refuse(format!("schema is {:?}, expected {REPORT_SCHEMA:?}", report.schema)));
     }
-    out.write_all(print(&report, args.output)?.as_bytes()).context("printing the result")
+    Ok(report)
 }
 
 fn print(report: &Report, output: Format) -> Result<String> {

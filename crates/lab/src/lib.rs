@@ -12,6 +12,7 @@ pub mod analysis;
 pub mod case;
 mod client;
 mod command;
+pub mod compare;
 pub mod control;
 pub mod executor;
 pub mod experiment;
@@ -36,6 +37,6 @@ pub mod trainer;
 pub mod virtual_time;
 pub mod wiring;
 
-pub use command::{Command, DownArgs, Format, LiveArgs, RunArgs, ShowArgs, StatusArgs, UpArgs, find_case, run};
+pub use command::{Command, CompareArgs, DownArgs, Format, LiveArgs, RunArgs, ShowArgs, StatusArgs, UpArgs, find_case, run};
 pub use program::Program;
 pub use tool::{TOOLS, missing_tools};

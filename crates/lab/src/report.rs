@@ -308,7 +308,7 @@ fn ms(spread: Spread) -> String {
     format!("{:.1} ({:.0} to {:.0})", spread.median, spread.least, spread.most)
 }
 
-fn columns(out: &mut String, rows: &[Vec<String>]) {
+pub(crate) fn columns(out: &mut String, rows: &[Vec<String>]) {
     // Widths are counted in characters, as `format!` pads by characters.
     let width = |column: usize| rows.iter().filter_map(|r| r.get(column)).map(|c| c.chars().count()).max().unwrap_or(0);
     for row in rows {
