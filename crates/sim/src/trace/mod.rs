@@ -4,6 +4,7 @@
 //! after checking it, and counts iterations. On a fabric ([`NetworkSetup`]) jobs are placed, and those that meet on its links take longer. Between two events nothing changes, so the time that a trace spans costs nothing.
 
 mod cassini;
+pub mod elastic;
 mod error;
 mod fault;
 mod jobs;
@@ -21,6 +22,8 @@ pub use jobs::{Trace, TraceJob, Traffic};
 pub use mix::{Mix, mix_trace};
 pub use network::{CANDIDATES, LinkStay, NetworkControl, NetworkOutcome, NetworkSetup, Ranker};
 pub use outcome::Outcome;
-pub use read::{Format, LingjunWorkers, read, read_faults, read_lingjun, read_muri};
+pub use read::{
+    Format, LingjunWorkers, read, read_elastic, read_faults, read_learning, read_lingjun, read_measured, read_muri,
+};
 pub use watch::{Change, Told, TraceEvent, Watcher};
 pub use world::{Setup, run, run_watched};

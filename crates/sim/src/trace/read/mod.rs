@@ -6,6 +6,7 @@
 mod alibaba;
 mod antiphase;
 mod clock;
+mod elastic;
 mod faults;
 mod gather;
 mod helios;
@@ -16,7 +17,11 @@ mod sia;
 mod table;
 mod timed;
 
-pub use self::{faults::read_faults, lingjun::LingjunWorkers};
+pub use self::{
+    elastic::{read_elastic, read_learning, read_measured},
+    faults::read_faults,
+    lingjun::LingjunWorkers,
+};
 use super::{Trace, TraceError};
 
 /// A format of traces that is one file.

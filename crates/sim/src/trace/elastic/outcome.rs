@@ -1,0 +1,56 @@
+//! What came of a trace of elastic jobs.
+
+use alloc::vec::Vec;
+
+/// When each job was done, and what it took to decide.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ElasticOutcome {
+    /// Completion times (end less submission), in the order of the trace, in seconds.
+    pub jct_s: Vec<f64>,
+    /// How often each job was restarted after its first start.
+    pub restarts: Vec<u32>,
+    /// GPU time of each job by type, restarts included, in seconds.
+    pub gpu_s: Vec<Vec<f64>>,
+    /// When the last job ended, on the trace's clock.
+    pub makespan_s: f64,
+    /// What each decision cost, on the clock of the setup.
+    pub policy_s: Vec<f64>,
+    /// How often a running job was left without GPUs.
+    pub preemptions: u64,
+}
+
+impl ElasticOutcome {
+    /// The mean completion time.
+    #[must_use]
+    pub fn mean_s(&self) -> f64 {
+        self.jct_s.iter().sum::<f64>() / self.jct_s.len().max(1) as f64
+    }
+
+    /// The completion time below which a share of the jobs lies, between the two next ones.
+    #[must_use]
+    pub fn quantile_s(&self, share: f64) -> f64 {
+        quantile(&self.jct_s, share)
+    }
+
+    /// What a decision cost: the quantile of a share of them.
+    #[must_use]
+    pub fn policy_quantile_s(&self, share: f64) -> f64 {
+        quantile(&self.policy_s, share)
+    }
+
+    /// Restarts of a job, on average.
+    #[must_use]
+    pub fn restarts_mean(&self) -> f64 {
+        self.restarts.iter().map(|restarts| f64::from(*restarts)).sum::<f64>() / self.restarts.len().max(1) as f64
+    }
+}
+
+fn quantile(of: &[f64], share: f64) -> f64 {
+    let mut sorted = of.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let place = share.clamp(0.0, 1.0) * sorted.len().saturating_sub(1) as f64;
+    // Casting cuts.
+    let below = place as usize;
+    let (Some(low), Some(high)) = (sorted.get(below), sorted.get(below + 1).or(sorted.last())) else { return 0.0 };
+    low + (high - low) * (place - below as f64)
+}

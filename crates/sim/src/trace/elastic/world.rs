@@ -1,0 +1,169 @@
+//! Rounds: jobs run as they stand, then the policy decides.
+
+use alloc::{collections::BTreeMap, string::String, vec::Vec};
+
+use policy::elastic::{ElasticJob, ElasticRule, ElasticScheduler, Pool, Shape, Stand, UnfitError, check};
+use units::OneLine;
+
+use super::{
+    application::Applications,
+    job::{ElasticSubmission, Running, Treatment},
+    outcome::ElasticOutcome,
+};
+
+/// Rounds after which a trace is given up: some eight years of a minute each.
+const ROUNDS_MAX: u64 = 1 << 22;
+/// Rounds without a change of anything after which nothing will change any more: a month of a minute each.
+const STUCK_ROUNDS: u64 = 43_200;
+
+/// Most nodes of one job, by type: those on which Sia's authors measured. Of others, as many as there are.
+pub const NODES_MEASURED: [(&str, u32); 6] = [("aws", 16), ("azure", 5), ("dgx", 2), ("dgx-ext", 2), ("quad", 1), ("rtx", 3)];
+
+/// Nodes with one type of GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuType {
+    /// Its name.
+    pub name: String,
+    /// How many nodes.
+    pub nodes: u32,
+    /// GPUs of each.
+    pub gpus_per_node: u32,
+}
+
+/// How a trace of elastic jobs is played.
+#[derive(Clone, Copy, Debug)]
+pub struct ElasticSetup<'a> {
+    /// The cluster.
+    pub types: &'a [GpuType],
+    /// What jobs train, with their speeds on each of these types.
+    pub applications: &'a Applications,
+    /// Who decides.
+    pub rule: ElasticRule,
+    /// Length of a round, in seconds.
+    pub round_s: f64,
+    /// Whether a job that goes to other nodes in equal parts goes on without a restart, as in the published simulator.
+    pub moves_free: bool,
+    /// Seconds of some clock, for what decisions cost.
+    pub clock: fn() -> f64,
+}
+
+/// Why a trace of elastic jobs cannot be played.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ElasticError {
+    /// A job of an application that is not known.
+    #[error("line {line}: unknown application {}", OneLine(format_args!("{name:?}")))]
+    Application {
+        /// Where.
+        line: u64,
+        /// Its name.
+        name: String,
+    },
+    /// The policy decided what cannot be done; nothing of it was carried out.
+    #[error("at {now_s} s the policy decided what cannot be done: {source}")]
+    Unfit {
+        /// When.
+        now_s: f64,
+        /// What.
+        source: UnfitError,
+    },
+    /// Jobs wait for ever.
+    #[error("at {now_s} s {waiting} jobs wait and none runs, the first is {}", OneLine(format_args!("{id:?}")))]
+    Stuck {
+        /// When.
+        now_s: f64,
+        /// How many.
+        waiting: usize,
+        /// The first of them.
+        id: String,
+    },
+}
+
+/// Plays a trace.
+///
+/// # Errors
+/// [`ElasticError`], the first.
+pub fn run(trace: &[ElasticSubmission], setup: &ElasticSetup<'_>) -> Result<ElasticOutcome, ElasticError> {
+    let measured = |name: &str| NODES_MEASURED.iter().find(|(of, _)| *of == name).map_or(u32::MAX, |(_, nodes)| *nodes);
+    let pool = |of: &GpuType| Pool { nodes: of.nodes, gpus_per_node: of.gpus_per_node, nodes_max: measured(&of.name) };
+    let pools: Vec<Pool> = setup.types.iter().map(pool).collect();
+    let treatment = Treatment { tunes: setup.rule.tunes(), sees_types: setup.rule.sees_types(), moves_free: setup.moves_free };
+    let mut jobs: Vec<Running<'_>> = Vec::with_capacity(trace.len());
+    for (submission, index) in trace.iter().zip(0..) {
+        let app = setup.applications.iter().find(|app| app.traits.name == submission.application);
+        let name = || submission.application.clone();
+        let app = app.ok_or_else(|| ElasticError::Application { line: submission.line, name: name() })?;
+        jobs.push(Running::new(index, submission, app, treatment, &pools));
+    }
+    let mut world = World {
+        scheduler: ElasticScheduler::new(setup.rule, pools.clone()),
+        pools,
+        shapes: BTreeMap::new(),
+        outcome: ElasticOutcome::default(),
+    };
+    let mut still = 0;
+    for round in 0..ROUNDS_MAX {
+        let (began_s, now_s) = (round as f64 * setup.round_s, (round + 1) as f64 * setup.round_s);
+        let here = |job: &&mut Running<'_>| job.ended_s.is_none();
+        jobs.iter_mut().filter(here).for_each(|job| job.run(began_s, setup.round_s));
+        let mut active: Vec<&mut Running<'_>> =
+            jobs.iter_mut().filter(|job| job.ended_s.is_none() && job.submission.submitted_s <= now_s).collect();
+        world.decide(now_s, &mut active, setup.clock)?;
+        let waiting = active.iter().all(|job| job.stand.is_none()) && !active.is_empty();
+        still = if waiting { still + 1 } else { 0 };
+        if still >= STUCK_ROUNDS {
+            let id = active.first().map(|job| job.submission.id.clone()).unwrap_or_default();
+            return Err(ElasticError::Stuck { now_s, waiting: active.len(), id });
+        }
+        if active.is_empty() && jobs.iter().all(|job| job.ended_s.is_some()) {
+            break;
+        }
+    }
+    Ok(world.end(&jobs))
+}
+
+struct World {
+    scheduler: ElasticScheduler,
+    pools: Vec<Pool>,
+    /// What each job was given.
+    shapes: BTreeMap<u32, Shape>,
+    outcome: ElasticOutcome,
+}
+
+impl World {
+    fn decide(&mut self, now_s: f64, active: &mut [&mut Running<'_>], clock: fn() -> f64) -> Result<(), ElasticError> {
+        if active.is_empty() {
+            return Ok(());
+        }
+        let shape = |job: &Running<'_>| self.shapes.get(&job.index).copied();
+        let seen: Vec<ElasticJob> = active.iter().map(|job| job.seen_at(now_s, &self.pools, shape(job))).collect();
+        let begun_s = clock();
+        let stands = self.scheduler.decide(&seen);
+        self.outcome.policy_s.push(clock() - begun_s);
+        check(&self.pools, &seen, &stands).map_err(|source| ElasticError::Unfit { now_s, source })?;
+        for (job, stand) in active.iter_mut().zip(stands) {
+            match stand.as_ref().map(|stand| self.nominal(stand)) {
+                Some(shape) => self.shapes.insert(job.index, shape),
+                None => self.shapes.remove(&job.index),
+            };
+            self.outcome.preemptions += u64::from(job.stand_at(stand));
+        }
+        Ok(())
+    }
+
+    /// The shape that was chosen for a stand: on the fewest nodes, wherever the GPUs were found.
+    fn nominal(&self, stand: &Stand) -> Shape {
+        let shape = stand.shape();
+        let nodes = self.pools.get(usize::from(shape.pool)).map_or(shape.nodes, |pool| pool.nodes_for(shape.gpus));
+        Shape { nodes, ..shape }
+    }
+
+    fn end(mut self, jobs: &[Running<'_>]) -> ElasticOutcome {
+        let ends = || jobs.iter().map(|job| job.ended_s.unwrap_or(f64::INFINITY));
+        self.outcome.jct_s = ends().zip(jobs).map(|(end_s, job)| end_s - job.submission.submitted_s).collect();
+        self.outcome.makespan_s = ends().fold(0.0, f64::max);
+        self.outcome.restarts = jobs.iter().map(|job| job.restarts).collect();
+        self.outcome.gpu_s = jobs.iter().map(|job| job.gpu_s.clone()).collect();
+        self.outcome
+    }
+}
