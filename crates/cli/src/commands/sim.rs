@@ -1,6 +1,7 @@
 //! `antiphase sim`: traces of jobs under scheduling policies, in virtual time.
 
 mod choices;
+pub(crate) mod elastic;
 mod faults;
 mod recording;
 mod report;
@@ -25,6 +26,7 @@ use serde::Serialize;
 
 use self::{
     choices::{ControlArg, Format, PolicyArg, RankerArg, TimingArg, name_of},
+    elastic::ElasticArgs,
     faults::{FaultAnswer, FaultArgs, Faults},
     recording::Recording,
     sweep::SweepArgs,
@@ -64,6 +66,9 @@ EXAMPLES
   On a fabric, where jobs that meet take turns and the planner places them:
     antiphase fabric generate clos2 --leaves 9 --spines 1 --hosts-per-leaf 7 --host-rate 25G --uplink-rate 50G >fabric.yaml
     antiphase sim run --trace trace.csv --gpus-per-node 1 --policy srsf --fabric fabric.yaml --ranker antiphase --control turns
+  Elastic jobs on the 64 GPUs of Sia's paper, and on others:
+    antiphase sim run --trace workload-1.csv --format sia --policy sia
+    antiphase sim run --trace workload-1.csv --format sia --policy gavel --gpu-types aws:16x4 --profiles traces -o json
   Jobs of our own, with models of the zoo or with times:
     antiphase sim run --trace jobs.csv --format antiphase --policy themis
   What happened to each job, and pictures of it:
@@ -163,6 +168,8 @@ pub(crate) struct RunArgs {
     /// Muri: group jobs without the network, with --ranker antiphase too
     #[arg(long)]
     blind_groups: bool,
+    #[command(flatten)]
+    elastic: ElasticArgs,
 }
 
 #[derive(Debug, Args)]
@@ -300,7 +307,7 @@ pub(crate) fn run(command: &SimCommand) -> Result<ExitCode, CliError> {
             let world = World::read(&args.trace)?;
             Choice::check_seed(&args.network, &world)?;
             let play = |policy: &PolicyArg| {
-                let choice = Choice::new(*policy, policy.rule(MuriOptions::default()), &args.network);
+                let choice = Choice::new(*policy, policy.rule(MuriOptions::default())?, &args.network);
                 play(&args.trace, (&trace, &world), &choice, None).map(|played| played.0)
             };
             let runs = args.policies.iter().map(play).collect::<Result<_, _>>()?;
@@ -313,6 +320,9 @@ pub(crate) fn run(command: &SimCommand) -> Result<ExitCode, CliError> {
 }
 
 fn run_one(args: &RunArgs) -> Result<(), CliError> {
+    if elastic::takes(args)? {
+        return elastic::run(args);
+    }
     let choice = Choice::new(args.policy, rule(args)?, &args.network);
     let trace = read(&args.trace)?;
     let world = World::read(&args.trace)?;
@@ -448,7 +458,7 @@ fn rule(args: &RunArgs) -> Result<Rule, CliError> {
     let order = if args.worst_order { Order::Worst } else { Order::Best };
     let (matching, autopack, offers) = (!args.no_matching, !args.no_autopack, !args.blind_groups);
     let group_max = args.group_max.unwrap_or(GROUP_MAX as u8);
-    Ok(args.policy.rule(MuriOptions { group_max, order, matching, autopack, offers, ..MuriOptions::default() }))
+    args.policy.rule(MuriOptions { group_max, order, matching, autopack, offers, ..MuriOptions::default() })
 }
 
 /// Runs, with their times over those of the first where there are several.

@@ -1,6 +1,12 @@
-//! One round of Sia: the integer program that gives jobs their configurations, solved exactly.
+//! Sia: one round, which is an integer program that gives jobs their configurations, solved exactly; and whole traces (`jobs.rs`).
 
-use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
+mod jobs;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::Args;
 use policy::knapsack::{Choice, Item, KINDS_MAX, Problem, SUMS_MAX, Solution, solve};
@@ -9,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     commands::cpu_s,
     input::{CliError, check_texts, read_document},
-    output::{json, print},
+    output::{Output, json, print},
 };
 
 /// How far an objective may be from that of the file.
@@ -19,6 +25,8 @@ const EXAMPLES: &str = "\
 EXAMPLES
   Solve one round, and compare it with the optimum of the file, where the file has one:
     antiphase reproduce sia --ilp round.json
+  Play 40 jobs of the authors' traces under Sia, Gavel and Pollux, beside what was published and what the authors' simulator gives:
+    antiphase reproduce sia --traces sia-data --report sia.html
   Such a file is a JSON object; what else it has is left out:
     gpu_types    names of the GPU types
     capacity     GPUs of each
@@ -34,8 +42,20 @@ EXAMPLES
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SiaArgs {
     /// One integer program, JSON; - for standard input
+    #[arg(long, value_name = "FILE", required_unless_present = "traces", conflicts_with_all = ["traces", "quick", "report", "output"])]
+    ilp: Option<PathBuf>,
+    /// Folder with the data of Sia's authors (workloads/scale/rate_10/workload-1.csv, and profiles): policies beside what others had
+    #[arg(long, value_name = "FOLDER")]
+    traces: Option<PathBuf>,
+    /// Sia and Gavel in the world of the authors' simulator only
+    #[arg(long)]
+    quick: bool,
+    /// Write the report, one HTML file that loads nothing
     #[arg(long, value_name = "FILE")]
-    ilp: PathBuf,
+    report: Option<PathBuf>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
 }
 
 #[derive(Debug, Deserialize)]
@@ -81,7 +101,12 @@ struct Answer {
 }
 
 pub(super) fn run(args: &SiaArgs) -> Result<ExitCode, CliError> {
-    let file = &args.ilp;
+    let Some(file) = &args.ilp else {
+        // One of the two is required.
+        let folder = args.traces.as_deref().unwrap_or(Path::new(""));
+        jobs::run(&jobs::Request { folder, quick: args.quick, report: args.report.as_ref(), output: args.output })?;
+        return Ok(ExitCode::SUCCESS);
+    };
     let text = read_document(file)?;
     check_texts(file, &text)?;
     let mut reader = serde_json::Deserializer::from_str(&text);

@@ -7,6 +7,8 @@ use policy::{
     schedule::{GandivaOptions, MuriOptions, Rule},
 };
 
+use crate::input::CliError;
+
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(super) enum RankerArg {
     /// Nobody: as close to each other as they go
@@ -74,12 +76,18 @@ pub(super) enum PolicyArg {
     MuriS,
     /// Groups that share GPUs, least attained service first
     MuriL,
+    /// Counts and types of GPUs by goodput, with --format sia
+    Sia,
+    /// Counts of GPUs by goodput, blind to types, with --format sia
+    Pollux,
+    /// Types of GPUs for the most iterations of all, with --format sia
+    Gavel,
 }
 
 impl PolicyArg {
-    /// The rule; `options` are those of Muri.
-    pub(super) fn rule(self, options: MuriOptions) -> Rule {
-        match self {
+    /// The rule; `options` are those of Muri. An elastic policy has another world.
+    pub(super) fn rule(self, options: MuriOptions) -> Result<Rule, CliError> {
+        Ok(match self {
             Self::Srtf => Rule::Srtf,
             Self::Srsf => Rule::Srsf,
             Self::Tiresias => Rule::Tiresias,
@@ -88,7 +96,10 @@ impl PolicyArg {
             Self::Gandiva => Rule::Gandiva(GandivaOptions::default()),
             Self::MuriS => Rule::Muri(MuriOptions { durations_known: true, ..options }),
             Self::MuriL => Rule::Muri(MuriOptions { durations_known: false, ..options }),
-        }
+            Self::Sia | Self::Pollux | Self::Gavel => {
+                return Err(CliError::Usage(format!("--policy {}: only `sim run --format sia` has elastic jobs", self.name())));
+            }
+        })
     }
 
     pub(super) fn name(self) -> String {

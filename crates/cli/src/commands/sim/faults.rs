@@ -40,6 +40,14 @@ pub(super) struct FaultArgs {
     checkpoint_s: Option<f64>,
 }
 
+impl FaultArgs {
+    /// Whether anything is asked for.
+    pub(super) fn is_given(&self) -> bool {
+        let Self { faults, host_mtbf_h, link_mtbf_h, checkpoint_s, .. } = self;
+        faults.is_some() || host_mtbf_h.is_some() || link_mtbf_h.is_some() || checkpoint_s.is_some()
+    }
+}
+
 /// What goes wrong.
 #[derive(Debug)]
 pub(super) struct Faults {

@@ -147,7 +147,7 @@ fn grid(args: &SweepArgs) -> Result<Vec<Choice>, CliError> {
     for &policy in &args.policies {
         for &ranker in &rankers {
             for &control in &controls {
-                let rule = policy.rule(MuriOptions::default());
+                let rule = policy.rule(MuriOptions::default())?;
                 choices.extend((1..=args.seeds).map(|seed| Choice { policy, rule, ranker, control, moves: args.moves, seed }));
             }
         }
