@@ -428,3 +428,52 @@ fn the_figures_of_gandiva_are_printed_beside_ours() {
     let page = std::fs::read_to_string(&report).expect("a report");
     assert!(page.contains("antiphase reproduce gandiva --quick --seeds 2") && page.contains("1.26") && !page.contains("<script"));
 }
+
+/// A trace of Sia, played without a file beside it.
+const ELASTIC: &str = "name,time,application,num_replicas,batch_size\na,30,cifar10,4,1024\nb,90,bert,8,192\nc,400,deepspeech2,2,80\n";
+
+fn elastic(more: &[&str]) -> crate::process::Run {
+    let arguments = ["sim", "run", "--trace", "-", "--format", "sia", "--policy"];
+    antiphase_reading(&[&arguments[..], more].concat(), ELASTIC.as_bytes())
+}
+
+#[test]
+fn elastic_jobs_are_played_without_files() {
+    for policy in ["sia", "pollux", "gavel"] {
+        let run = elastic(&[policy, "-o", "json"]);
+        run.ok();
+        let answer = run.json();
+        assert_eq!((&answer["schema"], &answer["jobs"], &answer["profiles"]), (&"antiphase.sim/v1".into(), &3.into(), &"fitted".into()));
+        for field in ["avg_jct_s", "p99_jct_s", "makespan_s", "cpu_s", "restarts_per_job", "policy_ms_median", "policy_ms_p95"] {
+            assert!(answer[field].is_number(), "{field}: {answer}");
+        }
+        assert_eq!(answer["gpu_types"], serde_json::json!(["aws:6x4", "dgx-ext:2x8", "rtx:3x8"]));
+        assert_eq!(answer["per_job"].as_array().map(Vec::len), Some(3));
+    }
+    let nodes = elastic(&["sia", "--nodes", "4", "--gpus-per-node", "4", "-o", "json"]).json();
+    assert_eq!(nodes["gpu_types"], serde_json::json!(["aws:4x4"]));
+    let bred = elastic(&["pollux", "--search", "population", "--gpu-types", "rtx:1x8", "-o", "json"]).json();
+    assert_eq!(bred["gpu_types"], serde_json::json!(["rtx:1x8"]));
+}
+
+#[test]
+fn options_that_elastic_policies_do_not_know_are_refused() {
+    let refused = |more: &[&str], problem: &str| {
+        let run = elastic(more);
+        assert!(run.code == Some(2) && run.stderr.contains(problem), "{more:?}: {}", run.stderr);
+    };
+    refused(&["sia", "--gpu-types", "h100:6x4"], "without --profiles there are aws, azure, dgx-ext, quad, rtx");
+    refused(&["sia", "--gpu-types", "aws:0x4"], "is not TYPE:NODESxGPUS");
+    refused(&["sia", "--gpu-types", "aws:1x4,aws:2x4"], "twice");
+    refused(&["sia", "--profiles", "/nowhere"], "placements-aws.csv");
+    refused(&["sia", "--search", "exact"], "--search");
+    refused(&["srtf", "--gpu-types", "aws:1x4"], "--gpu-types");
+    refused(&["gavel", "--no-matching"], "--no-matching");
+    let unknown = ELASTIC.replace("bert", "alexnet");
+    let run = antiphase_reading(&["sim", "run", "--trace", "-", "--format", "sia", "--policy", "sia"], unknown.as_bytes());
+    assert!(run.code == Some(2) && run.stderr.contains("line 3: unknown application \"alexnet\""), "{}", run.stderr);
+    let muri = antiphase(&["sim", "run", "--trace", "trace.csv", "--policy", "sia"]);
+    assert!(muri.code == Some(2) && muri.stderr.contains("--format sia"), "{}", muri.stderr);
+    let compare = antiphase(&["sim", "compare", "--trace", "trace.csv", "--policies", "srtf,sia"]);
+    assert!(compare.code == Some(2) && compare.stderr.contains("elastic"), "{}", compare.stderr);
+}

@@ -22,8 +22,6 @@ pub use jobs::{Trace, TraceJob, Traffic};
 pub use mix::{Mix, mix_trace};
 pub use network::{CANDIDATES, LinkStay, NetworkControl, NetworkOutcome, NetworkSetup, Ranker};
 pub use outcome::Outcome;
-pub use read::{
-    Format, LingjunWorkers, read, read_elastic, read_faults, read_learning, read_lingjun, read_measured, read_muri,
-};
+pub use read::{Format, LingjunWorkers, read, read_elastic, read_faults, read_learning, read_lingjun, read_measured, read_muri};
 pub use watch::{Change, Told, TraceEvent, Watcher};
 pub use world::{Setup, run, run_watched};

@@ -62,7 +62,7 @@ mod tests {
         let all = builtin(&TYPES).unwrap();
         assert_eq!(all.len(), traits().len());
         for app in &all {
-            let batches: alloc::vec::Vec<u32> = app.learning.gradients.iter().map(|(batch, _)| *batch).collect();
+            let batches: Vec<u32> = app.learning.gradients.iter().map(|(batch, _)| *batch).collect();
             assert_eq!(batches, app.traits.batches, "{}", app.traits.name);
             assert!(app.learning.ends.is_sorted() && app.learning.ends.iter().all(|end| *end > 0.0));
             assert!(app.learning.gradients.iter().all(|(_, parts)| parts.len() == app.learning.ends.len()));
