@@ -17,6 +17,8 @@ use crate::schedule::JobIndex;
 
 /// Digits of a share that count.
 const SHARE_DIGITS: f64 = 1e5;
+/// Most jobs in the linear program, the first ones: its tableau grows with the square. The others have what is left over.
+const JOBS_MAX: usize = 400;
 /// By how much a rate counts more for who had nothing yet: enough to tell equal ones apart, and no more.
 const LEAST_HAD: f64 = 1e-6;
 
@@ -56,7 +58,8 @@ impl Gavel {
 
     /// For which share of the time each job should have each type.
     fn shares(&self, pools: &[Pool], jobs: &[ElasticJob]) -> Vec<Vec<f64>> {
-        let types = pools.len();
+        let (types, all) = (pools.len(), jobs.len());
+        let jobs = &jobs[..all.min(JOBS_MAX)];
         let all_s: f64 = self.all_s.iter().sum::<f64>().max(f64::MIN_POSITIVE);
         let had = |job: &ElasticJob| self.had_s.get(&job.id).map_or(0.0, |had_s| had_s.iter().sum::<f64>()) / all_s;
         let rate = |job: &ElasticJob, pool: usize| {
@@ -72,7 +75,9 @@ impl Gavel {
         let rows: Vec<Row> = (0..jobs.len()).map(of_job).chain(pools.iter().enumerate().map(of_pool)).collect();
         let found = maximise(&brings, &rows);
         let round = |share: &f64| libm::round(share * SHARE_DIGITS) / SHARE_DIGITS;
-        found.chunks(types.max(1)).map(|row| row.iter().map(round).collect()).collect()
+        let mut shares: Vec<Vec<f64>> = found.chunks(types.max(1)).map(|row| row.iter().map(round).collect()).collect();
+        shares.resize(all, alloc::vec![0.0; types]);
+        shares
     }
 
     /// The type of each job in this round.

@@ -62,8 +62,9 @@ impl Pollux {
     pub(super) fn decide(&mut self, pools: &[Pool], jobs: &[ElasticJob]) -> Vec<Option<Stand>> {
         self.rounds += 1;
         match self.options.search {
-            Search::Exact => exact(pools, jobs),
-            Search::Population { seed } => population::breed(pools, jobs, seed.wrapping_add(self.rounds)),
+            Search::Population { seed } if population::holds(pools, jobs) => population::breed(pools, jobs, seed.wrapping_add(self.rounds)),
+            // What is too large to be bred is chosen exactly.
+            Search::Exact | Search::Population { .. } => exact(pools, jobs),
         }
     }
 }

@@ -21,8 +21,17 @@ const GENERATIONS: usize = 100;
 /// What a job without GPUs adds to the cost.
 const WAITING: f64 = 1_000.0;
 
+/// Most numbers in a placement: two hundred of that size are some 80 MB.
+const GENES_MAX: usize = 100_000;
+
 /// GPUs by job and node.
 type Genes = Vec<Vec<u32>>;
+
+/// Whether placements are small enough to be bred.
+pub(super) fn holds(pools: &[Pool], jobs: &[ElasticJob]) -> bool {
+    let nodes: usize = pools.iter().map(|pool| pool.nodes as usize).sum();
+    nodes.saturating_mul(jobs.len()) <= GENES_MAX
+}
 
 /// The best placement that was bred.
 pub(super) fn breed(pools: &[Pool], jobs: &[ElasticJob], seed: u64) -> Vec<Option<Stand>> {

@@ -14,7 +14,10 @@ use ::sim::trace::{
     read_elastic, read_learning, read_measured,
 };
 use clap::{Args, ValueEnum};
-use policy::elastic::{ElasticRule, PolluxOptions, Search, SiaOptions};
+use policy::{
+    elastic::{ElasticRule, PolluxOptions, Search, SiaOptions},
+    knapsack::UNITS_MAX,
+};
 use serde::Serialize;
 
 use super::{Format, PolicyArg, RunArgs, TimingArg};
@@ -186,6 +189,14 @@ fn per_job(trace: &[ElasticSubmission], outcome: &ElasticOutcome) -> Vec<JobAnsw
 }
 
 fn types(args: &RunArgs) -> Result<Vec<GpuType>, CliError> {
+    let types = types_given(args)?;
+    match types.iter().find(|of| of.nodes * of.gpus_per_node > UNITS_MAX) {
+        Some(of) => Err(CliError::Usage(format!("{}: {} nodes of {} GPUs; at most {UNITS_MAX} GPUs", of.name, of.nodes, of.gpus_per_node))),
+        None => Ok(types),
+    }
+}
+
+fn types_given(args: &RunArgs) -> Result<Vec<GpuType>, CliError> {
     let given: Vec<GpuType> = args.elastic.gpu_types.iter().map(|of| of.0.clone()).collect();
     if given.len() > TYPES_MAX {
         return Err(CliError::Usage(format!("--gpu-types: {} types; at most {TYPES_MAX}", given.len())));

@@ -120,7 +120,7 @@ impl<'a> Running<'a> {
     fn fits(&self, pool: usize, counts: &[u32], batch: Batch) -> Batch {
         let replicas: u32 = counts.iter().sum();
         let samples = self.app.speeds[pool].samples_of(replicas).map_or(batch.samples, |most| batch.samples.min(most));
-        let most = self.app.learning.most() / (replicas * batch.passes).max(1);
+        let most = self.app.learning.most() / replicas.saturating_mul(batch.passes).max(1);
         Batch { samples: samples.min(most).max(1), ..batch }
     }
 
@@ -145,7 +145,7 @@ impl<'a> Running<'a> {
         let layout = Layout { nodes: counts.len() as u32, replicas: counts.iter().sum() };
         let known = self.fitted[self.memory(pool)].as_ref().zip(self.noise);
         let best = known.and_then(|(throughput, noise)| limits.best(throughput, noise, layout)).map(|best| best.batch);
-        let first = || limits.split(f64::from(limits.initial.max(limits.samples_least * layout.replicas)), layout.replicas);
+        let first = || limits.split(f64::from(limits.initial.max(limits.samples_least.saturating_mul(layout.replicas))), layout.replicas);
         let batch = best.unwrap_or_else(first);
         self.batch = self.fits(pool, &counts, batch);
     }
@@ -204,7 +204,9 @@ impl<'a> Running<'a> {
         let (pool, Batch { samples, passes }) = (usize::from(stand.pool), self.batch);
         let layout = Layout { nodes: counts.len() as u32, replicas: counts.iter().sum() };
         let total = self.batch.total(layout.replicas);
+        // Neither is below 0, but what is measured of them may be.
         let (squared, variance) = self.app.learning.gradient(total, self.part);
+        let (squared, variance) = (squared.max(0.0), variance.max(f64::MIN_POSITIVE));
         let (iteration_s, sync_s) = self.app.speeds[pool].time(counts, samples)?;
         self.noise = Some(if squared > 0.0 { variance / squared } else { f64::INFINITY });
         let memory = self.memory(pool);

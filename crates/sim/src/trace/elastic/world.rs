@@ -11,8 +11,8 @@ use super::{
     outcome::ElasticOutcome,
 };
 
-/// Rounds after which a trace is given up: some eight years of a minute each.
-const ROUNDS_MAX: u64 = 1 << 22;
+/// Rounds in which there are jobs after which a trace is given up: some two years of a minute each.
+const ROUNDS_MAX: u64 = 1 << 20;
 /// Rounds without a change of anything after which nothing will change any more: a month of a minute each.
 const STUCK_ROUNDS: u64 = 43_200;
 
@@ -77,6 +77,16 @@ pub enum ElasticError {
         /// The first of them.
         id: String,
     },
+    /// Jobs that would run for ages.
+    #[error("at {now_s} s {left} jobs are not done after {ROUNDS_MAX} rounds, the first is {}", OneLine(format_args!("{id:?}")))]
+    TooLong {
+        /// When.
+        now_s: f64,
+        /// How many.
+        left: usize,
+        /// The first of them.
+        id: String,
+    },
 }
 
 /// Plays a trace.
@@ -101,8 +111,8 @@ pub fn run(trace: &[ElasticSubmission], setup: &ElasticSetup<'_>) -> Result<Elas
         shapes: BTreeMap::new(),
         outcome: ElasticOutcome::default(),
     };
-    let mut still = 0;
-    for round in 0..ROUNDS_MAX {
+    let (mut still, mut round) = (0, 0_u64);
+    for _ in 0..ROUNDS_MAX {
         let (began_s, now_s) = (round as f64 * setup.round_s, (round + 1) as f64 * setup.round_s);
         let here = |job: &&mut Running<'_>| job.ended_s.is_none();
         jobs.iter_mut().filter(here).for_each(|job| job.run(began_s, setup.round_s));
@@ -115,11 +125,16 @@ pub fn run(trace: &[ElasticSubmission], setup: &ElasticSetup<'_>) -> Result<Elas
             let id = active.first().map(|job| job.submission.id.clone()).unwrap_or_default();
             return Err(ElasticError::Stuck { now_s, waiting: active.len(), id });
         }
-        if active.is_empty() && jobs.iter().all(|job| job.ended_s.is_some()) {
-            break;
-        }
+        let nobody = active.is_empty();
+        let next_s = jobs.iter().filter(|job| job.ended_s.is_none()).map(|job| job.submission.submitted_s).reduce(f64::min);
+        let Some(next_s) = next_s else { return Ok(world.end(&jobs)) };
+        // Rounds without jobs are left out: the next one ends when the next job is there.
+        let next = (next_s / setup.round_s) as u64;
+        round = if nobody { next.saturating_sub(1).max(round + 1) } else { round + 1 };
     }
-    Ok(world.end(&jobs))
+    let left: Vec<&Running<'_>> = jobs.iter().filter(|job| job.ended_s.is_none()).collect();
+    let id = left.first().map(|job| job.submission.id.clone()).unwrap_or_default();
+    Err(ElasticError::TooLong { now_s: round as f64 * setup.round_s, left: left.len(), id })
 }
 
 struct World {
