@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "//! What is built in of Sia's applications: parameters that were fitted to its authors' measurements, and noise of gradients in a few parts of"
     );
     println!("//! a training. Written by `examples/fit_goodput.rs`; docs/calibration.md says where the measurements are from.\n");
-    println!("use super::builtin::{{Fit, Known}};\n");
+    println!("use super::known::{{Fit, Known}};\n");
     println!("#[rustfmt::skip]\npub(super) const KNOWN: [Known; {}] = [", traits().len());
     for traits in traits() {
         let of = Path::new(&folder).join(traits.name);

@@ -15,6 +15,7 @@ mod pollux;
 mod population;
 mod shapes;
 mod sia;
+mod speeds;
 
 use alloc::vec::Vec;
 

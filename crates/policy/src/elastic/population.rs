@@ -12,7 +12,7 @@ use rand_chacha::{
 
 use super::{
     job::{ElasticJob, Pool, Shape, Stand},
-    pollux::Speeds,
+    speeds::Speeds,
 };
 
 /// Placements that live at a time, and how often they have children.

@@ -1,29 +1,12 @@
 //! Which batch a job should have (Pollux, sections 3.1 and 3.3).
 
-use super::throughput::{Layout, Throughput};
+use super::throughput::{Batch, Layout, Throughput};
 
 /// Batches that are tried between the least and the most: as many as the published code tries.
 pub const BATCHES_TRIED: u32 = 50;
 
 /// What quotients are rounded up with, so that a float just above a whole number is that number.
 const ROUNDING: f64 = 1e-8;
-
-/// What each replica computes in an iteration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Batch {
-    /// Samples in one pass of a replica.
-    pub samples: u32,
-    /// Passes whose gradients are added up before replicas send.
-    pub passes: u32,
-}
-
-impl Batch {
-    /// Samples of all replicas.
-    #[must_use]
-    pub fn total(self, replicas: u32) -> u64 {
-        u64::from(self.samples) * u64::from(self.passes) * u64::from(replicas)
-    }
-}
 
 /// Which batches a job can have on a type of GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

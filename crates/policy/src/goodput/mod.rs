@@ -12,8 +12,8 @@ mod model;
 mod throughput;
 
 pub use self::{
-    batch::{BATCHES_TRIED, Batch, BatchLimits, Best, efficiency},
+    batch::{BATCHES_TRIED, BatchLimits, Best, efficiency},
     fit::{Observation, fit},
     model::{Model, OnPool},
-    throughput::{Layout, Throughput},
+    throughput::{Batch, Layout, Throughput},
 };

@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 
 use super::{
-    batch::{Batch, BatchLimits, Best, efficiency},
-    throughput::{Layout, Throughput},
+    batch::{BatchLimits, Best, efficiency},
+    throughput::{Batch, Layout, Throughput},
 };
 
 /// A job on one type of GPU.

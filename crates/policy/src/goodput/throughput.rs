@@ -1,9 +1,24 @@
 //! How long an iteration takes (Pollux, section 3.2, equations 8 to 11).
 
-use super::batch::Batch;
-
 /// What sending takes at least, where there is nobody to send to; the fit works with logarithms.
 const NOTHING_S: f64 = 1e-8;
+
+/// What each replica computes in an iteration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Batch {
+    /// Samples in one pass of a replica.
+    pub samples: u32,
+    /// Passes whose gradients are added up before replicas send.
+    pub passes: u32,
+}
+
+impl Batch {
+    /// Samples of all replicas.
+    #[must_use]
+    pub fn total(self, replicas: u32) -> u64 {
+        u64::from(self.samples) * u64::from(self.passes) * u64::from(replicas)
+    }
+}
 
 /// How a job stands: replicas, each on one GPU, on some nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,7 +1,7 @@
 //! What is built in of Sia's applications: parameters that were fitted to its authors' measurements, and noise of gradients in a few parts of
 //! a training. Written by `examples/fit_goodput.rs`; docs/calibration.md says where the measurements are from.
 
-use super::builtin::{Fit, Known};
+use super::known::{Fit, Known};
 
 #[rustfmt::skip]
 pub(super) const KNOWN: [Known; 6] = [

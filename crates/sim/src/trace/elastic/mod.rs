@@ -8,6 +8,7 @@ mod application;
 mod builtin;
 mod fitted;
 mod job;
+mod known;
 mod outcome;
 mod speeds;
 mod world;
