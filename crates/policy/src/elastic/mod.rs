@@ -1,6 +1,6 @@
 //! Elastic scheduling: how many GPUs of which type each job has in the next round. Beside `schedule/`, whose jobs have the GPUs that they ask for.
 //!
-//! An [`ElasticScheduler`] is asked once a round. Each policy is a room that opens with its rules: [`sia`], [`gavel`], [`pollux`]. Who asks runs
+//! An [`ElasticScheduler`] is asked once a round. Each policy is a room that opens with its rules: `sia`, `gavel`, `pollux`. Who asks runs
 //! the jobs, keeps each [`ElasticJob`] current, and checks what was decided with [`check`].
 //!
 //! Pure: the same jobs in the same order, and the same rounds before, give the same decisions.
