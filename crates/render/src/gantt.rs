@@ -2,7 +2,7 @@
 
 use alloc::{format, string::String, vec::Vec};
 
-use crate::{palette, svg::Svg, text};
+use crate::{palette, quantity, svg::Svg, text};
 
 const WIDTH: f64 = 900.0;
 const LEFT: f64 = 110.0;
@@ -57,7 +57,7 @@ pub fn draw(label: &str, unit: &str, rows: &[RowView], until: f64) -> Svg {
     for part in 0..=PARTS {
         let share = f64::from(part) / f64::from(PARTS);
         svg.line("rule", (LEFT + width * share, 0.0), (LEFT + width * share, height));
-        svg.text("sm m mu", LEFT + width * share, height + 14.0, &format!("{:.1}", until * share));
+        svg.text("sm m mu", LEFT + width * share, height + 14.0, &quantity::mark(until * share, until));
     }
     svg.text("sm m mu", LEFT + width / 2.0, height + 28.0, unit);
     svg.set_height(height + SCALE);

@@ -19,6 +19,17 @@ fn trimmed(value: f64, decimals: usize) -> String {
     if value < 0.0 && out != "0" { format!("−{out}") } else { out }
 }
 
+/// A mark of a scale that ends at `highest`: with as many decimals as tell it from the next mark.
+pub(crate) fn mark(value: f64, highest: f64) -> String {
+    let decimals = match highest {
+        h if h >= 40.0 => 0,
+        h if h >= 4.0 => 1,
+        h if h >= 0.4 => 2,
+        _ => 3,
+    };
+    trimmed(value, decimals)
+}
+
 /// The unit in which times of this size are told: its name and its length in ns.
 pub(crate) fn time_unit(ns: u64) -> (&'static str, f64) {
     match ns {
@@ -121,7 +132,20 @@ pub(crate) fn counted(n: usize, one: &str, many: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
+
+    #[test]
+    fn marks_of_a_scale_differ() {
+        for highest in [0.04, 0.38, 0.4, 1.0, 3.9, 7.0, 48.0, 720.0] {
+            for parts in [4_u32, 6] {
+                let marks: Vec<String> = (0..=parts).map(|part| mark(highest * f64::from(part) / f64::from(parts), highest)).collect();
+                assert!(marks.windows(2).all(|two| two[0] != two[1]), "{highest}: {marks:?}");
+            }
+        }
+        assert_eq!([mark(12.0, 48.0), mark(0.5, 1.0)], ["12", "0.5"]);
+    }
 
     #[test]
     fn quantities_read_as_people_write_them() {

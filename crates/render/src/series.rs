@@ -3,6 +3,7 @@
 use alloc::{format, string::String, vec::Vec};
 
 use crate::{
+    quantity,
     svg::{Path, Svg},
     text,
 };
@@ -45,8 +46,8 @@ pub fn draw(label: &str, unit: &str, series: &[SeriesView], until: f64, highest:
         let share = f64::from(part) / f64::from(PARTS);
         let (x, y) = (LEFT + width * share, TOP + PLOT * (1.0 - share));
         svg.line("rule", (LEFT, y), (LEFT + width, y));
-        svg.text("sm e mu", LEFT - 6.0, y + 4.0, &format!("{:.0}", highest * share));
-        svg.text("sm m mu", x, TOP + PLOT + 14.0, &format!("{:.1}", until * share));
+        svg.text("sm e mu", LEFT - 6.0, y + 4.0, &quantity::mark(highest * share, highest));
+        svg.text("sm m mu", x, TOP + PLOT + 14.0, &quantity::mark(until * share, until));
     }
     svg.text("sm m mu", LEFT + width / 2.0, TOP + PLOT + 28.0, unit);
     for (n, one) in series.iter().enumerate() {
