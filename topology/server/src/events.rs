@@ -1,7 +1,7 @@
 //! What happened: the last notices in a ring, with sequence numbers that a reader can come back to.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::VecDeque,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -12,6 +12,8 @@ use state::{
 };
 use tokio::sync::watch;
 use units::FabricTime;
+
+use crate::tally::Tally;
 
 /// Notices held: at one a second, the last hour; 1 MiB of memory.
 pub const EVENTS_MAX: usize = 4_096;
@@ -40,35 +42,32 @@ struct Ring {
     events: VecDeque<Event>,
     next: u64,
     /// How many are about each host.
-    hosts: BTreeMap<String, usize>,
+    hosts: Tally<String>,
     of_hosts: usize,
 }
 
 impl Ring {
     /// Makes room for an event about this host, or about none.
-    fn make_room(&mut self, host: &str) {
+    fn make_room(&mut self, host: &String) {
         let is_full = |held: usize, part: usize| held >= EVENTS_MAX / part;
-        let oldest = if !host.is_empty() && is_full(self.hosts.get(host).copied().unwrap_or(0), HOST_PART) {
-            self.events.iter().position(|event| event.host == host)
+        let oldest = if !host.is_empty() && is_full(self.hosts.of(host), HOST_PART) {
+            self.events.iter().position(|event| event.host == *host)
         } else if !host.is_empty() && is_full(self.of_hosts, HOSTS_PART) {
             self.events.iter().position(|event| !event.host.is_empty())
         } else {
             (self.events.len() == EVENTS_MAX).then_some(0)
         };
         let Some(gone) = oldest.and_then(|at| self.events.remove(at)) else { return };
-        if let Some(count) = self.hosts.get_mut(&gone.host) {
-            *count -= 1;
+        if !gone.host.is_empty() {
+            self.hosts.take(&gone.host, 1);
             self.of_hosts -= 1;
-            if *count == 0 {
-                self.hosts.remove(&gone.host);
-            }
         }
     }
 
     fn push(&mut self, event: Event) {
         self.make_room(&event.host);
         if !event.host.is_empty() {
-            *self.hosts.entry(event.host.clone()).or_default() += 1;
+            self.hosts.add(event.host.clone(), 1);
             self.of_hosts += 1;
         }
         self.events.push_back(event);
@@ -82,7 +81,7 @@ impl EventLog {
     pub fn new(now: FabricTime) -> Self {
         // A service that logs less than an event a millisecond never reaches the numbers with which its next run begins.
         let first = now.0 / NANOS_PER_MILLI;
-        let ring = Ring { events: VecDeque::with_capacity(EVENTS_MAX), next: first + 1, hosts: BTreeMap::new(), of_hosts: 0 };
+        let ring = Ring { events: VecDeque::with_capacity(EVENTS_MAX), next: first + 1, hosts: Tally::default(), of_hosts: 0 };
         Self(Arc::new(Shared { ring: Mutex::new(ring), newest: watch::Sender::new(first) }))
     }
 

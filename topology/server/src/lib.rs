@@ -33,6 +33,7 @@ mod run;
 pub mod scheduler;
 pub mod scrape;
 pub mod shutdown;
+mod tally;
 pub mod telemetry;
 pub mod tls;
 pub mod turns;

@@ -4,13 +4,11 @@
 //! held, and one that does not fit is not given. The answer of a change is always given, because the change is made; and a connection
 //! may always hold a little. Answers whose bytes are shared, such as the fabric's, count nothing.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{
     api::{ApiError, Kind},
+    tally::Tally,
     tls::Who,
 };
 
@@ -31,7 +29,7 @@ pub(crate) struct Answers(Arc<Mutex<Held>>);
 #[derive(Debug, Default)]
 struct Held {
     all: usize,
-    callers: BTreeMap<Who, usize>,
+    callers: Tally<Who>,
 }
 
 /// The answers of one connection. Cloning it shares it.
@@ -80,7 +78,7 @@ impl Account {
             return true;
         }
         let held = self.answers.lock();
-        let caller = self.who.map_or(0, |who| held.callers.get(&who).copied().unwrap_or(0));
+        let caller = self.who.map_or(0, |who| held.callers.of(&who));
         here + MARGIN <= CONNECTION_MAX && caller + MARGIN <= CALLER_MAX && held.all + MARGIN <= ALL_MAX
     }
 
@@ -93,7 +91,7 @@ impl Account {
         let counted = bytes.min(CONNECTION_MAX);
         let mut here = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let mut held = self.answers.lock();
-        let caller = self.who.map_or(0, |who| held.callers.get(&who).copied().unwrap_or(0));
+        let caller = self.who.map_or(0, |who| held.callers.of(&who));
         let fits = *here + counted <= CONNECTION_MAX && caller + counted <= CALLER_MAX && held.all + counted <= ALL_MAX;
         if !fits && !self.always && *here + counted > ALWAYS {
             let problem = format!("an answer of {} KiB: answers that were not taken yet leave no room for it", bytes >> 10);
@@ -102,7 +100,7 @@ impl Account {
         *here += counted;
         held.all += counted;
         if let Some(who) = self.who {
-            *held.callers.entry(who).or_default() += counted;
+            held.callers.add(who, counted);
         }
         drop((here, held));
         Ok(Owed { account: self.clone(), bytes: counted })
@@ -115,14 +113,8 @@ impl Drop for Owed {
         *account.held.lock().unwrap_or_else(PoisonError::into_inner) -= *bytes;
         let mut held = account.answers.lock();
         held.all -= *bytes;
-        if let Some(who) = account.who
-            && let Some(of_caller) = held.callers.get_mut(&who)
-        {
-            *of_caller -= *bytes;
-            // What holds nothing is not kept.
-            if *of_caller == 0 {
-                held.callers.remove(&who);
-            }
+        if let Some(who) = account.who {
+            held.callers.take(&who, *bytes);
         }
     }
 }
@@ -168,6 +160,6 @@ mod tests {
         assert_eq!(greedy.len(), CALLER_MAX / (20 * MIB));
         assert!(of(2).owe(40 * MIB).is_ok());
         drop(greedy);
-        assert!(answers.lock().callers.is_empty());
+        assert_eq!(answers.lock().callers.len(), 0);
     }
 }

@@ -16,8 +16,9 @@ use crate::controller::{SHARED_LINKS_MAX, Snapshot};
 const EXPLAIN_MAX: Duration = Duration::from_secs(10);
 
 impl Api {
-    /// Sentences of the plan that name one of these jobs, as of now; none where nobody asked for them. The change is done and durable, so that it is not explained is
-    /// one of the sentences and no error.
+    /// Sentences of the plan that name one of these jobs, as of now; none where nobody asked for them.
+    ///
+    /// The change is done and durable, so that it is not explained is one of the sentences and no error.
     pub(super) async fn explained_if(&self, about: Option<BTreeSet<String>>) -> Vec<String> {
         let Some(about) = about else { return Vec::new() };
         let made = async {

@@ -1,11 +1,8 @@
 //! Places for streams, which are open for as long as their clients like.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::tls::Who;
+use crate::{tally::Tally, tls::Who};
 
 /// The part of the places, one in so many, that one caller may have who has a certificate.
 const CALLER_PART: u32 = 4;
@@ -17,7 +14,7 @@ pub(super) struct Places(Arc<Mutex<Taken>>);
 #[derive(Debug, Default)]
 struct Taken {
     all: u32,
-    callers: BTreeMap<Who, u32>,
+    callers: Tally<Who>,
 }
 
 /// One of the streams that may be open at the same time, until dropped.
@@ -38,12 +35,11 @@ impl Places {
             return Err(taken.all);
         }
         if let Some(who) = who {
-            let share = (max / CALLER_PART).max(1);
-            let own = taken.callers.entry(who).or_default();
-            if *own >= share {
-                return Err(*own);
+            let (own, share) = (taken.callers.of(&who), (max / CALLER_PART).max(1) as usize);
+            if own >= share {
+                return Err(u32::try_from(own).unwrap_or(u32::MAX));
             }
-            *own += 1;
+            taken.callers.add(who, 1);
         }
         taken.all += 1;
         Ok(Place { places: self.clone(), who })
@@ -58,14 +54,8 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = self.places.lock();
         taken.all -= 1;
-        if let Some(who) = self.who
-            && let Some(own) = taken.callers.get_mut(&who)
-        {
-            *own -= 1;
-            // Who has none is not kept.
-            if *own == 0 {
-                taken.callers.remove(&who);
-            }
+        if let Some(who) = self.who {
+            taken.callers.take(&who, 1);
         }
     }
 }

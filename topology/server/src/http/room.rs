@@ -24,7 +24,7 @@ use std::{
 
 use tokio::sync::{oneshot, watch};
 
-use crate::{peer::network, role::Who};
+use crate::{peer::network, role::Who, tally::Tally};
 
 /// Most fresh connections. A client that takes 20 ms to ask is cut by who opens more than 100,000 connections a second, which nobody does;
 /// in a handshake each holds some tens of KiB.
@@ -81,10 +81,10 @@ struct Table {
     /// Those that have asked and wait for nothing of ours, by caller: since when.
     idle: BTreeMap<Option<Who>, BTreeSet<(Instant, u64)>>,
     /// How many have asked, by caller.
-    asked: BTreeMap<Option<Who>, usize>,
+    asked: Tally<Option<Who>>,
     asked_count: usize,
     /// Requests under way, by caller.
-    requests: BTreeMap<Option<Who>, usize>,
+    requests: Tally<Option<Who>>,
     requests_count: usize,
 }
 
@@ -236,7 +236,7 @@ impl Table {
         // A connection that was cut is about to end; nobody reads its answer.
         let place = self.places.get(&number)?;
         let (address, who, state) = (place.address, place.who, place.state);
-        let of_caller = who.and_then(|_| self.requests.get(&who)).copied().unwrap_or(0);
+        let of_caller = who.map_or(0, |_| self.requests.of(&who));
         if self.requests_count >= REQUESTS_MAX || of_caller >= REQUESTS_MAX / CALLER_PART {
             return None;
         }
@@ -245,11 +245,11 @@ impl Table {
                 return None;
             }
             self.no_longer_fresh(address, number);
-            *self.asked.entry(who).or_default() += 1;
+            self.asked.add(who, 1);
             self.asked_count += 1;
             self.waits(number, now);
         }
-        *self.requests.entry(who).or_default() += 1;
+        self.requests.add(who, 1);
         self.requests_count += 1;
         Some(who)
     }
@@ -277,19 +277,14 @@ impl Table {
 
     fn request_ends(&mut self, who: Option<Who>) {
         self.requests_count -= 1;
-        if let Some(count) = self.requests.get_mut(&who) {
-            *count -= 1;
-            if *count == 0 {
-                self.requests.remove(&who);
-            }
-        }
+        self.requests.take(&who, 1);
     }
 
     /// Whether there is a place among those that have asked, after one was given up if it has to be.
     fn makes_room(&mut self, max: usize, who: Option<Who>) -> bool {
         let share = (max / CALLER_PART).max(1);
         // Without certificates everybody is the same caller, who has all of it.
-        let has_share = who.is_some() && self.asked.get(&who).is_some_and(|count| *count >= share);
+        let has_share = who.is_some() && self.asked.of(&who) >= share;
         if has_share {
             return self.cut_idle(who);
         }
@@ -323,13 +318,7 @@ impl Table {
             State::Busy(_) => {}
         }
         self.asked_count -= 1;
-        if let Some(count) = self.asked.get_mut(&place.who) {
-            *count -= 1;
-            // What is not counted is not kept: no map grows past the connections that are open.
-            if *count == 0 {
-                self.asked.remove(&place.who);
-            }
-        }
+        self.asked.take(&place.who, 1);
         Some(place)
     }
 
@@ -429,7 +418,7 @@ mod tests {
             let fresh = of(|state| state == State::Fresh);
             assert_eq!((self.table.fresh_count, self.table.fresh.values().map(BTreeSet::len).sum::<usize>()), (fresh, fresh));
             let asked = self.table.places.len() - fresh;
-            assert_eq!((self.table.asked_count, self.table.asked.values().sum::<usize>()), (asked, asked));
+            assert_eq!((self.table.asked_count, self.table.asked.sum()), (asked, asked));
             let idle = of(|state| matches!(state, State::Idle(_)));
             assert_eq!(self.table.idle.values().map(BTreeSet::len).sum::<usize>(), idle);
             assert!(fresh <= FRESH_MAX && asked <= max, "{fresh} {asked}");
@@ -567,9 +556,9 @@ mod tests {
         world.check(20);
         assert_eq!(world.table.requests_count, whole.len());
         whole.drain(..).for_each(|(_, who, _)| world.table.request_ends(who));
-        assert!(world.table.requests.is_empty());
+        assert_eq!(world.table.requests.len(), 0);
         let all: Vec<u64> = world.table.places.keys().copied().collect();
         all.into_iter().for_each(|number| drop(world.table.remove(number)));
-        assert!(world.table.fresh.is_empty() && world.table.idle.is_empty() && world.table.asked.is_empty());
+        assert!(world.table.fresh.is_empty() && world.table.idle.is_empty() && world.table.asked.len() == 0);
     }
 }

@@ -12,19 +12,13 @@ use policy::{
 use render::experiment;
 use serde::Serialize;
 
-use super::seeds::on_all_cores;
+use super::seeds::{QUICK_SEEDS, SEEDS, SEEDS_MAX, on_all_cores};
 use crate::{
     commands::stats::{Interval, interval},
     input::CliError,
     output::{Output, print, say, write_files},
     table::Table,
 };
-
-/// Seeds, unless told otherwise, and those of a quick run.
-const SEEDS: u64 = 10;
-const QUICK: u64 = 2;
-/// Most seeds: a day of work.
-const SEEDS_MAX: i64 = 10_000;
 
 /// The cluster of the paper: 180 GPUs, four to a host.
 const CLUSTER: Cluster = Cluster { hosts: 45, gpus_per_host: 4 };
@@ -141,7 +135,7 @@ struct Answer {
 }
 
 pub(super) fn run(args: &GandivaArgs) -> Result<ExitCode, CliError> {
-    let seeds = args.seeds.unwrap_or(if args.quick { QUICK } else { SEEDS });
+    let seeds = args.seeds.unwrap_or(if args.quick { QUICK_SEEDS } else { SEEDS });
     let bar = indicatif::ProgressBar::new(seeds * FIGURES.len() as u64);
     let by_seed = on_all_cores(seeds, |seed| {
         let figure = |figure: &Figure| {

@@ -1,4 +1,11 @@
-//! The same work for several seeds, on all cores.
+//! How many seeds an experiment has, and the same work for each of them, on all cores.
+
+/// Seeds, unless told otherwise: as many as a confidence interval of the mean needs to say something.
+pub(super) const SEEDS: u64 = 10;
+/// The same of a quick run.
+pub(super) const QUICK_SEEDS: u64 = 2;
+/// Most seeds: a day of work.
+pub(super) const SEEDS_MAX: i64 = 10_000;
 
 /// Does the work of each seed, as many at once as there are cores; the answers are in order of seed.
 pub(super) fn on_all_cores<T: Send>(seeds: u64, work: impl Fn(u64) -> T + Sync) -> Vec<T> {

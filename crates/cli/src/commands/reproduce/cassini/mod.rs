@@ -20,7 +20,7 @@ use serde::Serialize;
 use units::Rate;
 
 use self::schemes::{SCHEMES, Scheme};
-use super::seeds::on_all_cores;
+use super::seeds::{QUICK_SEEDS, SEEDS, SEEDS_MAX, on_all_cores};
 use crate::{
     commands::stats::{self, Interval, interval},
     input::CliError,
@@ -28,14 +28,10 @@ use crate::{
     table::Table,
 };
 
-/// Seeds, unless told otherwise: as many as a confidence interval of the mean needs to say something.
-const SEEDS: u64 = 10;
-/// The same of a quick run, and jobs of its Poisson traces.
-const QUICK: (u64, usize) = (2, 24);
+/// Seeds of a quick run, and jobs of its Poisson traces.
+const QUICK: (u64, usize) = (QUICK_SEEDS, 24);
 /// Jobs of a Poisson trace: about half an hour of the testbed.
 const JOBS: usize = 60;
-/// Most seeds: a day of work.
-const SEEDS_MAX: i64 = 10_000;
 
 const EXAMPLES: &str = "\
 EXAMPLES

@@ -17,7 +17,7 @@ use serde::Serialize;
 use units::Rate;
 
 use self::schemes::{ALONE, POLICIES, Scheme, find, find_blind, schemes};
-use super::seeds::on_all_cores;
+use super::seeds::{QUICK_SEEDS, SEEDS, SEEDS_MAX, on_all_cores};
 use crate::{
     commands::stats::{Interval, interval},
     input::CliError,
@@ -25,14 +25,10 @@ use crate::{
     table::Table,
 };
 
-/// Seeds, unless told otherwise: as many as a confidence interval of the mean needs to say something.
-const SEEDS: u64 = 10;
-/// The same of a quick run, and jobs of its mixes.
-const QUICK: (u64, usize) = (2, 16);
+/// Seeds of a quick run, and jobs of its mixes.
+const QUICK: (u64, usize) = (QUICK_SEEDS, 16);
 /// Jobs of a mix.
 const JOBS: usize = 36;
-/// Most seeds: a day of work.
-const SEEDS_MAX: i64 = 10_000;
 
 /// Hosts of one GPU, five to a leaf, which share one uplink of the rate of a host: so every job of two GPUs and more sends, and whoever
 /// does not fit on a leaf meets others.
