@@ -108,6 +108,8 @@ pub struct MapLinkView {
     pub score: Option<f64>,
     /// Positions of the jobs on it.
     pub jobs: Vec<usize>,
+    /// The name by which a page asks for it, where the map is part of a page; else empty.
+    pub id: String,
 }
 
 /// The fabric.

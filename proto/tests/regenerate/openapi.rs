@@ -103,6 +103,7 @@ pub(crate) fn openapi(files: &FileDescriptorSet, requests: &BTreeSet<String>) ->
         paths.insert((*path).into(), json!({ "get": operation }));
     }
     paths.insert("/v1alpha1/links/circles.svg".into(), json!({ "get": circles() }));
+    paths.insert("/v1alpha1/fabric/map.svg".into(), json!({ "get": map() }));
     json!({
         "openapi": "3.1.0",
         "info": { "title": "Antiphase topology service", "version": "v1alpha1", "description": DESCRIPTION, "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" } },
@@ -185,6 +186,18 @@ fn solve_keys() -> Value {
         key("robust", &json!({ "type": "integer", "minimum": 0 }), "Allow for this much drift, in the scenario's ticks."),
         key("shifts", &json!({ "type": "array", "items": text }), "Only evaluate these shifts: JOB=TICKS."),
     ])
+}
+
+fn map() -> Value {
+    let text = json!({ "type": "string" });
+    let picture = json!({ "description": "The picture; 204 where no fabric is set.", "content": content("image/svg+xml", &text) });
+    json!({
+        "operationId": "DrawMap",
+        "summary": "The fabric, its links coloured by score under the committed shifts.",
+        "x-antiphase-role": "read",
+        "parameters": [key("fragment", &json!({ "type": "boolean" }), "Without its style and legend, for a page that has them.")],
+        "responses": { "200": picture, "204": { "description": "No fabric is set." }, "default": refused() },
+    })
 }
 
 fn circles() -> Value {

@@ -18,11 +18,10 @@ const ROOM: &str = "crates/render/";
 const MARKS: [&str; 7] = ["<svg", "<path", "<circle ", "createElementNS", "svg(\"", "Math.sin", "Math.cos"];
 
 /// Files that draw elsewhere, and why they may.
-const ALLOWED: [(&str, &str); 5] = [
+const ALLOWED: [(&str, &str); 4] = [
     ("docs/pictures/two-vgg16.svg", "a picture that the program drew, for README.md"),
     ("topology/server/page/icon.svg", "the icon, which nothing draws anew"),
-    ("topology/server/page/dom.js", "makes the elements of the two below"),
-    ("topology/server/page/map.js", "the worst links as buttons: each wire is focused, clicked and drawn apart from its other direction"),
+    ("topology/server/page/dom.js", "makes the elements of the one below"),
     ("topology/server/page/chart.js", "series of the last seconds, which come from no other room"),
 ];
 
@@ -111,6 +110,6 @@ fn a_drawing_elsewhere_is_found() {
     expect_one(&file("x.js", "const point = (turn) => Math.sin(turn);"), "Math.sin");
     expect_one(&file("x.js", "a();\nsvg(\"circle\", {})"), "x.js:2");
     expect_none(&file("x.js", "if (root.localName !== \"svg\") throw new Error();"));
-    assert!(is_judged("topology/server/page/circles.js") && is_judged("crates/lab/src/html.rs"));
+    assert!(is_judged("topology/server/page/pictures.js") && is_judged("crates/lab/src/html.rs"));
     assert!(!is_judged("crates/render/src/svg.rs") && !is_judged("topology/server/tests/routes.rs") && !is_judged("docs/page.md"));
 }

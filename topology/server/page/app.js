@@ -2,9 +2,9 @@
 
 import { follow, get, Refused } from "./api.js";
 import { byId, chip, count, duration, html, rate, render, SCORES } from "./dom.js";
-import { circles } from "./circles.js";
 import { chart } from "./chart.js";
-import { map } from "./map.js";
+import { mark, openable } from "./map.js";
+import { circles, map } from "./pictures.js";
 import { agents, brings, chips, coloured, jobs, links, ROWS_MAX, turns } from "./tables.js";
 
 const REFRESH_MS = 2_000;
@@ -126,14 +126,17 @@ function drawLinks() {
   byId("links-note").textContent = seen.total ? `${shared.length.toLocaleString()} of ${count(seen.total, "link")} with demand ${shared.length === 1 ? "is" : "are"} shared` +
     (found.length > ROWS_MAX ? `; the first ${ROWS_MAX} are listed` : "") : "";
   byId("legend").hidden = !shared.length;
-  render(byId("map"), JSON.stringify([shared.map((l) => [l.id, l.score, l.jobs, l.by_turns]), opened()]), () => {
-    byId("map-note").textContent = "";
-    if (!shared.length) return html("p", { class: "empty" }, "Links that jobs share are drawn here.");
-    const { drawing, shown, wide } = map(shared, opened(), open);
-    byId("map-section").classList.toggle("wide", wide);
-    byId("map-note").textContent = shown < shared.length ? `the ${shown} worst of ${count(shared.length, "shared link")}` : `all ${count(shown, "shared link")}`;
-    return drawing;
-  });
+  if (byId("map").dataset.key) mark(byId("map"), seen.links, opened());
+}
+
+// The drawing is asked for where the plan or the fabric changed; the rest is marked on it.
+async function drawMap() {
+  const key = JSON.stringify([seen.plan_version, seen.fabric]);
+  if (byId("map").dataset.key !== key) {
+    const drawing = seen.fabric ? await map() : null;
+    render(byId("map"), key, () => (drawing ? openable(drawing, open) : html("p", { class: "empty" }, "The fabric is drawn here.")));
+  }
+  mark(byId("map"), seen.links, opened());
 }
 
 // The address names another link, or none.
@@ -262,6 +265,7 @@ async function ask() {
     seen.fabric = await get("fabric", { summary: true }).catch(absent).catch((error) => { fabricKnown = false; throw error; });
   }
   draw();
+  await drawMap();
   await drawLink();
   document.body.dataset.drawn = seen.plan_version;
 }

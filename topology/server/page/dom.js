@@ -1,5 +1,5 @@
 // Small helpers. Text from the service only ever becomes text nodes and attributes, never markup; drawings are the one exception
-// (circles.js), and the service escapes the names in them.
+// (pictures.js), and the service escapes the names in them.
 
 const SVG = "http://www.w3.org/2000/svg";
 

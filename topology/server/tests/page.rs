@@ -81,7 +81,7 @@ fn numbers_that_the_page_repeats_are_those_of_the_drawing() {
         String::from_utf8(bytes).unwrap()
     };
     let lines = [
-        ("circles.js", format!("const RINGS_MAX = {};", render::circles::RINGS_MAX)),
+        ("pictures.js", format!("const RINGS_MAX = {};", render::circles::RINGS_MAX)),
         ("dom.js", format!("const HUES = {};", render::palette::HUES)),
     ];
     for (name, line) in lines {

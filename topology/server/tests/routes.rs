@@ -88,6 +88,35 @@ fn the_circles_of_a_link_are_a_picture() {
 }
 
 #[test]
+fn the_map_of_the_fabric_is_a_picture() {
+    let (_folder, service) = service();
+    let lines = |body: &str| body.matches("class=\"link\"").count();
+    let empty = service.get("/v1alpha1/fabric/map.svg");
+    assert!(empty.status == 200 && lines(&empty.body) == 0 && empty.body.contains(">leaf1<"), "{} {}", empty.status, empty.body);
+    service.commit("a", &["h1", "h5"]);
+    service.commit("b", &["h2", "h6"]);
+    let alone = service.get("/v1alpha1/fabric/map.svg");
+    assert!(alone.body.contains("<style>") && alone.body.contains("score") && lines(&alone.body) > 0, "{}", alone.body);
+    // For a page: no style and no legend, and every line names the worst link that it stands for.
+    let part = service.get("/v1alpha1/fabric/map.svg?fragment");
+    assert!(part.status == 200 && !part.body.contains("<style") && !part.body.contains("not shared: "), "{}", part.body);
+    assert_eq!(lines(&part.body), lines(&alone.body));
+    let (_, links) = service.ask("GET", "/v1alpha1/links", "");
+    let shared = links["links"].as_array().unwrap().iter().filter(|l| l["score"].is_number());
+    let shared: Vec<String> = shared.map(|l| l["id"].as_str().unwrap().replace('>', "&gt;")).collect();
+    let named: Vec<&str> = part.body.split("data-link=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    assert_eq!(named.len(), lines(&part.body));
+    assert!(named.iter().all(|id| shared.iter().any(|s| s == id)), "{named:?} {shared:?}");
+    // Both directions of a cable are one line.
+    assert_eq!(2 * named.len(), shared.len());
+
+    // Without a fabric there is nothing to draw.
+    let folder = tempfile::tempdir().unwrap();
+    let bare = Service::with(program().arg("--state").arg(folder.path().join("s.redb")));
+    assert_eq!(bare.get("/v1alpha1/fabric/map.svg").status, 204);
+}
+
+#[test]
 fn a_commit_can_be_guarded_and_repeated() {
     let (_folder, service) = service();
     let (_, first) = service.commit("a", &["h1", "h5"]);
@@ -214,6 +243,7 @@ fn what_is_wrong_is_said_on_one_line() {
         ("GET", "/v1alpha1/links/circles.svg?link=moon&colour=x:a", "", 400, "SLOT:JOB"),
         ("GET", "/v1alpha1/links/circles.svg?link=moon&moon", "", 400, "\"moon\""),
         ("POST", "/v1alpha1/links/circles.svg", "", 405, "no such method"),
+        ("GET", "/v1alpha1/fabric/map.svg?moon", "", 400, "\"moon\""),
         ("GET", "/v1alpha1/events?after=x", "", 400, "after"),
         ("GET", "/v1alpha1/telemetry?seconds=1.5", "", 400, "seconds"),
         ("GET", "/v1alpha1/jobs?jobs=%zz", "", 400, "percent-encoded"),

@@ -87,13 +87,13 @@ fn the_page_needs_the_role_that_reads_need_and_each_role_its_calls() {
     let folder = tempfile::tempdir().unwrap();
     let service = secured(folder.path());
     let ask = |who: &str, arguments: &[&str], path: &str| curl(&service, folder.path(), Some(who), arguments, path).map(|o| answer(&o));
-    // Page, a module of it, the style of its pictures, a read, a picture of a link that is not there, a computation, a change; 204 and
+    // Page, a module of it, the style of its pictures, a read, a picture of a link that is not there, the map, a computation, a change; 204 and
     // 400 were let through.
     let wanted = [
-        ("read", [200, 200, 200, 200, 204, 403, 403]),
-        ("evaluate", [200, 200, 200, 200, 204, 400, 403]),
-        ("admin", [200, 200, 200, 200, 204, 400, 400]),
-        ("agent", [403, 403, 403, 403, 403, 403, 403]),
+        ("read", [200, 200, 200, 200, 204, 200, 403, 403]),
+        ("evaluate", [200, 200, 200, 200, 204, 200, 400, 403]),
+        ("admin", [200, 200, 200, 200, 204, 200, 400, 400]),
+        ("agent", [403; 8]),
     ];
     for (who, statuses) in wanted {
         let calls = [
@@ -102,6 +102,7 @@ fn the_page_needs_the_role_that_reads_need_and_each_role_its_calls() {
             ("/picture.css", ""),
             ("/v1alpha1/jobs", ""),
             ("/v1alpha1/links/circles.svg?link=moon", ""),
+            ("/v1alpha1/fabric/map.svg", ""),
             ("/v1alpha1/solve", "x"),
             ("/v1alpha1/commit", "x"),
         ];

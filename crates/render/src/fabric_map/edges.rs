@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn directions_and_parallel_cables_become_one_edge_with_the_worst_score() {
         let node = |tier| NodeView { name: String::new(), tier };
-        let link = |from, to, score| MapLinkView { from, to, score, jobs: Vec::new() };
+        let link = |from, to, score| MapLinkView { from, to, score, ..MapLinkView::default() };
         let fabric = FabricView {
             nodes: vec![node(1), node(2), node(0)],
             links: vec![

@@ -34,6 +34,28 @@ pub(super) const WIDTH: f64 = 960.0;
 
 /// Draws the fabric. `jobs` are those of the whole report, for their names.
 pub fn draw(fabric: &FabricView, jobs: &[JobView]) -> Svg {
+    let Map { mut svg, whole, bottom } = map(fabric, jobs);
+    let bottom = legend(&mut svg, fabric, whole, bottom + 34.0);
+    svg.set_height(bottom);
+    svg
+}
+
+/// As [`draw`], without the legend: a page has its own, because it colours a line anew when the jobs on it are let go or take turns.
+#[must_use]
+pub fn for_page(fabric: &FabricView, jobs: &[JobView]) -> Svg {
+    let Map { mut svg, bottom, .. } = map(fabric, jobs);
+    svg.set_height(bottom + 14.0);
+    svg
+}
+
+/// A map down to its last row.
+struct Map {
+    svg: Svg,
+    whole: bool,
+    bottom: f64,
+}
+
+fn map(fabric: &FabricView, jobs: &[JobView]) -> Map {
     let edges = edges::fold(fabric);
     let switches = fabric.nodes.iter().filter(|n| n.tier > 0).count();
     let whole = switches <= SWITCHES_WHOLE_MAX && edges.len() <= LINKS_WHOLE_MAX;
@@ -62,9 +84,7 @@ pub fn draw(fabric: &FabricView, jobs: &[JobView]) -> Svg {
     }
     svg.close();
     layout.draw_nodes(&mut svg, fabric);
-    let bottom = legend(&mut svg, fabric, whole, layout.bottom + 34.0);
-    svg.set_height(bottom);
-    svg
+    Map { svg, whole, bottom: layout.bottom }
 }
 
 /// The note on how many of the links are drawn.
@@ -93,7 +113,11 @@ fn draw_edge(svg: &mut Svg, edge: &Edge, fabric: &FabricView, jobs: &[JobView], 
         return;
     };
     let class = score_class(score);
-    svg.node("g", "link").open();
+    // A line stands for both directions and for parallel cables; a page opens the worst of them.
+    match edge.links.first().and_then(|&worst| fabric.links.get(worst)).filter(|worst| !worst.id.is_empty()) {
+        Some(worst) => svg.node("g", "link").s("data-link", &worst.id).open(),
+        None => svg.node("g", "link").open(),
+    }
     svg.title(&hover(edge, fabric, jobs));
     svg.path(&format!("edge s{class} w{class}"), &path);
     // The invisible wide line catches the pointer, because a thin one is hard to hover.

@@ -4,14 +4,15 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use proto::v1alpha1 as pb;
 use render::{
-    circles,
+    circles, fabric_map,
     palette::{Colours, SLOTS},
     svg::Svg,
-    view::{JobView, LinkView, MemberView, PhaseView},
+    view::{FabricView, JobView, LinkView, MapLinkView, MemberView, NodeView, PhaseView},
 };
+use units::LinkId;
 
 use super::{Api, ApiError, beside};
-use crate::controller::Snapshot;
+use crate::{controller::Snapshot, links::LinkTable};
 
 /// Which colour jobs have for whoever asks: slots of the palette by job, counted from 0.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +51,52 @@ impl Api {
         let drawn = beside(&self.0.drawing, move || draw(&table.links[at], &snapshot, &colours)).await?;
         Ok(Some(if alone { drawn.document() } else { drawn.unstyled() }))
     }
+
+    /// The fabric with its links coloured by score, as SVG: `alone` with a legend, or for a page that has the style sheet of pictures.
+    /// `None`: no fabric is set.
+    ///
+    /// # Errors
+    /// The service is stopping.
+    pub(crate) async fn map(&self, alone: bool) -> Result<Option<String>, ApiError> {
+        let table = self.0.controller.links().await?;
+        let snapshot = self.snapshot().await?;
+        if snapshot.fabric.is_none() {
+            return Ok(None);
+        }
+        let drawn = beside(&self.0.drawing, move || {
+            let (fabric, jobs) = map_view(&table, &snapshot)?;
+            Some(if alone { fabric_map::draw(&fabric, &jobs).document() } else { fabric_map::for_page(&fabric, &jobs).unstyled() })
+        });
+        drawn.await
+    }
+}
+
+/// The fabric and the scores of its links. A link of the table that a newer fabric lacks is left out: the next table has it no more.
+fn map_view(table: &LinkTable, snapshot: &Snapshot) -> Option<(FabricView, Vec<JobView>)> {
+    let fabric = &snapshot.fabric.as_ref()?.fabric;
+    let nodes = fabric.nodes().iter().zip(fabric::tier::tiers(fabric)).map(|(node, tier)| NodeView { name: node.name.clone(), tier });
+    let numbers: BTreeMap<&str, usize> = snapshot.jobs.iter().enumerate().map(|(j, job)| (job.message.id.as_str(), j)).collect();
+    let shared: BTreeMap<&str, &pb::Link> =
+        table.links.iter().filter(|link| link.score.is_some()).map(|link| (link.id.as_str(), link)).collect();
+    let link = |(at, link): (usize, &fabric::Link)| {
+        let view = MapLinkView { from: link.from.node.index(), to: link.to.node.index(), ..MapLinkView::default() };
+        // A name is made only where a link may be shared at all.
+        if shared.is_empty() {
+            return view;
+        }
+        let id = fabric.link_name(LinkId(at as u32));
+        match shared.get(id.as_str()) {
+            Some(row) => {
+                let jobs = row.jobs.iter().filter_map(|job| numbers.get(job.as_str()).copied()).collect();
+                MapLinkView { score: row.score, jobs, id, ..view }
+            }
+            None => view,
+        }
+    };
+    let links = fabric.links().iter().enumerate().map(link).collect();
+    let view = FabricView { name: fabric.name().to_owned(), nodes: nodes.collect(), links };
+    let jobs = snapshot.jobs.iter().map(|job| JobView { name: job.message.id.clone(), ..JobView::default() }).collect();
+    Some((view, jobs))
 }
 
 fn draw(link: &pb::Link, snapshot: &Arc<Snapshot>, colours: &JobColours) -> Svg {

@@ -66,6 +66,7 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
         .route("/v1alpha1/submissions", get(submissions))
         .route("/v1alpha1/report", post(report))
         .route("/v1alpha1/fabric", put(set_fabric).get(fabric))
+        .route("/v1alpha1/fabric/map.svg", get(map))
         .route("/v1alpha1/jobs", get(jobs))
         .route("/v1alpha1/links", get(links))
         .route("/v1alpha1/links/circles.svg", get(circles))
@@ -396,8 +397,19 @@ async fn circles(State(shared): State<Shared>, Extension(caller): Extension<Call
     let colours = JobColours::read(&query.values("colour"))?;
     let fragment = query.flag("fragment")?;
     query.finish()?;
-    let drawn = shared.api.circles(&link, colours, !fragment).await?;
-    Ok(drawn.map_or_else(|| StatusCode::NO_CONTENT.into_response(), |svg| Picture(svg).into_response()))
+    Ok(picture(shared.api.circles(&link, colours, !fragment).await?))
+}
+
+async fn map(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {
+    let mut query = reading(caller, query)?;
+    let fragment = query.flag("fragment")?;
+    query.finish()?;
+    Ok(picture(shared.api.map(!fragment).await?))
+}
+
+/// A picture, or that there is nothing to draw.
+fn picture(drawn: Option<String>) -> Response {
+    drawn.map_or_else(|| StatusCode::NO_CONTENT.into_response(), |svg| Picture(svg).into_response())
 }
 
 async fn agents(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {

@@ -88,6 +88,11 @@ fn links_jobs_and_events_are_shown_and_followed() {
         vitals.contains(&format!("plan version {plan_version}")) && vitals.contains("8 hosts") && vitals.contains("2 jobs"),
         "{vitals}"
     );
+    // Each line of the map has the colour of its links, also where a switch has a name that nobody expects.
+    let strokes = "[...document.querySelectorAll('#map .link.marked .edge')].map((e) => getComputedStyle(e).stroke)";
+    let strokes = browser.eval(strokes);
+    let strokes = strokes.as_array().unwrap();
+    assert!(strokes.len() == 2 && strokes.iter().all(|s| *s == strokes[0] && s.as_str().unwrap().starts_with("rgb")), "{strokes:?}");
     browser.shot("few-light");
 
     // Another job appears without a reload.
@@ -142,11 +147,11 @@ fn a_link_opens_with_two_circles_and_an_address() {
     browser.prefer("dark");
     browser.shot("detail-dark");
 
-    // The address opens the same link elsewhere; a wire opens another one; a link that is gone says so.
+    // The address opens the same link elsewhere; a line of the map opens another one; a link that is gone says so.
     browser.go("about:blank");
     browser.go(&format!("http://{}/{hash}", service.address));
     browser.until(CIRCLES);
-    browser.eval("document.querySelector('.wire:not([aria-current])').dispatchEvent(new MouseEvent('click', { bubbles: true }))");
+    browser.eval("document.querySelector('#map .link:not([aria-current])').dispatchEvent(new MouseEvent('click', { bubbles: true }))");
     browser.until(&format!("location.hash !== {} && document.querySelector('#link-title').textContent", json!(hash)));
     service.ask("POST", "/v1alpha1/release", r#"{"jobs": ["alpha", "beta"]}"#);
     browser.until("document.querySelector('#link-detail').textContent.includes('carries no demand')");
@@ -154,7 +159,7 @@ fn a_link_opens_with_two_circles_and_an_address() {
 }
 
 #[test]
-fn a_keyboard_opens_wires_and_links() {
+fn a_keyboard_opens_the_map_and_links() {
     let Some((_folder, service, mut browser)) = start() else { return };
     service.commit("alpha", &["h1", "h5"]);
     service.commit("beta", &["h2", "h6"]);
@@ -184,7 +189,7 @@ fn a_keyboard_opens_wires_and_links() {
             browser.until(&format!("!{here}"));
         }
     };
-    enter_at("#map .wire", &format!("location.hash.startsWith('#link=') && {CIRCLES}"), true);
+    enter_at("#map .link", &format!("location.hash.startsWith('#link=') && {CIRCLES}"), true);
     enter_at("#links .link", "document.querySelector('#links tr.open')", true);
     enter_at("#link-close", "document.querySelector('#link-section').hidden && !location.hash", false);
     assert_eq!(browser.troubles(), [""; 0]);

@@ -111,11 +111,8 @@ fn links(ranking: &Ranking<'_>, e: &Evaluation) -> Vec<LinkView> {
 fn fabric_view(ranking: &Ranking<'_>, best: Option<&Evaluation>) -> FabricView {
     let fabric = ranking.cluster.fabric;
     let nodes = fabric.nodes().iter().zip(tiers(fabric)).map(|(n, tier)| NodeView { name: n.name.clone(), tier });
-    let mut links: Vec<MapLinkView> = fabric
-        .links()
-        .iter()
-        .map(|l| MapLinkView { from: l.from.node.index(), to: l.to.node.index(), score: None, jobs: Vec::new() })
-        .collect();
+    let mut links: Vec<MapLinkView> =
+        fabric.links().iter().map(|l| MapLinkView { from: l.from.node.index(), to: l.to.node.index(), ..MapLinkView::default() }).collect();
     for l in best.iter().flat_map(|e| e.links()) {
         // A row of the planner stands for all links with the same demands; on the map each of them has the colour.
         for id in l.links {
