@@ -172,3 +172,22 @@ fn shifts_of_another_number_of_jobs_are_refused() {
     assert_eq!(refused, SolveError::ShiftCount { given: 1, jobs: 2 });
     assert!(adjust(&p, &Options::default(), &[Some(Ticks(3)), None], f64::NAN).unwrap().moved.is_empty());
 }
+
+/// Nobody can be moved where nobody runs, so the answer is that of `solve`, to the last tick, also for components above the exact limit.
+#[test]
+fn without_running_jobs_it_is_solve() {
+    for seed in 0..60 {
+        let mut random = Random(seed ^ 0x50_1e);
+        let jobs = if seed % 6 == 0 { EXACT_JOBS_MAX as u64 + 2 } else { 4 };
+        let instance = random.instance(jobs, 3, &[12, 16, 18, 24, 48]);
+        let p = problem(&instance);
+        let options = Options::default();
+        let found = adjust(&p, &options, &vec![None; instance.periods.len()], 0.0).unwrap();
+        let solved = solve(&p, &options).unwrap();
+        assert_eq!(
+            found,
+            Adjustment { best_mean_score: solved.mean_score, solution: solved, moved: Vec::new(), fewest: true },
+            "seed {seed}"
+        );
+    }
+}

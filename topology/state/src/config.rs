@@ -58,9 +58,11 @@ pub const MISMATCH_REPORTS: u32 = 3;
 /// How far a measured iteration may be from what is expected, in thousandths: as far as the headroom of a slot reaches. A job beyond
 /// that is not the one that its slot was made for, and it waits for nothing in most iterations.
 pub const MISMATCH_PERMILLE: u32 = 50;
-/// After a measurement has planned a job anew, so long until the next one may, and each time four times as long: an agent writes its
-/// notes itself, and a component may take seconds to plan.
+/// After a measurement has planned a job anew, so long until the next one may: an agent writes its notes itself, and a component may take
+/// seconds to plan.
 pub const MEASURED_APART: Nanos = Nanos::from_millis(60_000);
+/// Each time so many times as long as the time before: a minute, four, sixteen, an hour.
+pub const MEASURED_APART_TIMES: u64 = 4;
 /// The longest such time, about that between two trials of turns.
 pub const MEASURED_APART_MAX: Nanos = Nanos::from_millis(4 * 3_600_000);
 /// A job is not believed to send so many times as long as planned, or so many times less: what was measured then was something else.
