@@ -4,7 +4,7 @@
 //! and nearest to those that hold. Only jobs that meet matter to each other, directly or through others, and of
 //! their shifts only the differences: what stands still is a rigid body around which the others are placed.
 //! Component by component the number of moved jobs grows until the mean score is within the tolerance: first none
-//! moves, then one, and so on, up to the optimum of [`crate::solve`], turned as a whole so that most jobs stay.
+//! moves, then one, and so on, up to the optimum of [`crate::solve`], rotated as a whole so that most jobs stay.
 
 use alloc::vec::Vec;
 
@@ -26,8 +26,8 @@ use crate::{
 const WORK_SHARE: u64 = 8;
 /// In a large component, how many of the running jobs that gain most alone are tried together with those already free.
 const TRIED_MAX: usize = 3;
-/// Jobs from whose place the common turn is sought; each is followed by all others.
-const TURNS_MAX: usize = 64;
+/// Jobs from whose place the common rotation is sought; each is followed by all others.
+const ROTATIONS_MAX: usize = 64;
 
 /// Rounds of putting back and centring; the second mostly finds nothing to do.
 const FINISHES_MAX: usize = 4;
@@ -115,18 +115,18 @@ pub fn adjust(problem: &Problem, options: &Options, current: &[Option<Ticks>], t
     Ok(Adjustment { solution, moved, best_mean_score: best.mean_score, fewest })
 }
 
-/// The shifts of the best, with all jobs turned by the same time, which changes no score: so that most running jobs stay.
+/// The shifts of the best, with all jobs rotated by the same time, which changes no score: so that most running jobs stay.
 fn as_solved(view: &View<'_>, best: Solution, current: &[Option<Ticks>]) -> Adjustment {
     let periods = view.problem.periods();
-    let at = |job: usize, turn: u64| (best.shifts[job].shift.0 + turn % periods[job].0) % periods[job].0;
+    let at = |job: usize, rotation: u64| (best.shifts[job].shift.0 + rotation % periods[job].0) % periods[job].0;
     let runs = |job: usize| current[job].map(|c| c.0 % periods[job].0);
-    let moves = |turn: u64| (0..current.len()).filter(move |&j| runs(j).is_some_and(|r| r != at(j, turn)));
+    let moves = |rotation: u64| (0..current.len()).filter(move |&j| runs(j).is_some_and(|r| r != at(j, rotation)));
     // Periods are below 2^48, so the sum does not overflow.
-    let turns = (0..current.len()).filter_map(|j| Some((runs(j)? + periods[j].0 - best.shifts[j].shift.0) % periods[j].0));
+    let rotations = (0..current.len()).filter_map(|j| Some((runs(j)? + periods[j].0 - best.shifts[j].shift.0) % periods[j].0));
     // `min_by_key` keeps the first of equals, so the answer does not depend on anything but the order of jobs.
-    let turn = turns.take(TURNS_MAX).min_by_key(|turn| moves(*turn).count()).unwrap_or(0);
-    let shifts: Vec<u64> = (0..current.len()).map(|j| at(j, turn)).collect();
-    let moved = moves(turn).map(|j| JobId(j as u32)).collect();
+    let rotation = rotations.take(ROTATIONS_MAX).min_by_key(|rotation| moves(*rotation).count()).unwrap_or(0);
+    let shifts: Vec<u64> = (0..current.len()).map(|j| at(j, rotation)).collect();
+    let moved = moves(rotation).map(|j| JobId(j as u32)).collect();
     let mut solution = view.standing(Outcome::Solved, &shifts);
     solution.optimality.bound_gap = (best.mean_score - solution.mean_score + best.optimality.bound_gap).max(0.0);
     Adjustment { solution, moved, best_mean_score: best.mean_score, fewest: false }
@@ -217,7 +217,7 @@ struct Component {
     part: Part,
     /// Where each job runs, modulo its lock; `None`: it is new.
     running: Vec<Option<u64>>,
-    /// The optimum, turned so that most running jobs stay.
+    /// The optimum, rotated so that most running jobs stay.
     best: Choice,
     choice: Choice,
     /// The next step towards the optimum, where it has been looked for.
@@ -237,7 +237,7 @@ impl Component {
         // Searches get one half of the budget (`out_of_work`); the other half is for putting back and for centring.
         let mut workspace = Workspace::new(Budget::new(2 * effort.work_max(), None));
         let best_is_known = best.is_some();
-        let shifts = best.map_or_else(|| local(shifts), |best| turned(&local(best), &running, &locks));
+        let shifts = best.map_or_else(|| local(shifts), |best| rotated(&local(best), &running, &locks));
         let best = Choice { cost: part.group.cost(&shifts, &mut workspace), shifts };
         let mut component = Self { part, running, choice: best.clone(), best, next: None, least: Vec::new(), effort, workspace };
         // No job of this component runs, so its optimum moves none and is the answer.
@@ -433,15 +433,15 @@ fn added(group: &Group, job: usize, shifts: &[u64], shift: u64, workspace: &mut 
     group.response(job, |other| Presence::At(shifts[other]), workspace).at(shift)
 }
 
-/// Turns all jobs together so that many of the running ones stand where they run. A job stays if the turn agrees with it
-/// modulo its lock; turns that agree pairwise agree all at once (Chinese remainder theorem), so from each job in turn the
+/// Rotates all jobs together so that many of the running ones stand where they run. A job stays if the rotation agrees with it
+/// modulo its lock; rotations that agree pairwise agree all at once (Chinese remainder theorem), so from each job in turn the
 /// others are added as they fit.
-fn turned(shifts: &[u64], running: &[Option<u64>], locks: &[u64]) -> Vec<u64> {
+fn rotated(shifts: &[u64], running: &[Option<u64>], locks: &[u64]) -> Vec<u64> {
     let wanted = |job: usize| running[job].map(|r| (r + locks[job] - shifts[job] % locks[job]) % locks[job]);
     let jobs: Vec<(u64, u64)> = (0..shifts.len()).filter_map(|j| wanted(j).map(|w| (w, locks[j]))).collect();
     let mut best = (0, 0_u128);
     // The choice is greedy: jobs are added in order of number, and one that disagrees with those before it stays out.
-    for root in 0..jobs.len().min(TURNS_MAX) {
+    for root in 0..jobs.len().min(ROTATIONS_MAX) {
         let mut agreed = (u128::from(jobs[root].0), u128::from(jobs[root].1));
         let mut count = 0;
         for &(wanted, lock) in &jobs {
@@ -489,11 +489,11 @@ mod tests {
     }
 
     #[test]
-    fn the_common_turn_keeps_most_jobs() {
-        // Two of three agree on a turn of 7; the third would need 3.
-        assert_eq!(turned(&[0, 10, 20], &[Some(3), Some(17), Some(27)], &[100, 100, 100]), [7, 17, 27]);
-        // Locks of 10 and 15: a turn of 13 suits both.
-        assert_eq!(turned(&[0, 0], &[Some(3), Some(13)], &[10, 15]), [3, 13]);
-        assert_eq!(turned(&[1, 2], &[None, None], &[10, 15]), [1, 2]);
+    fn the_common_rotation_keeps_most_jobs() {
+        // Two of three agree on a rotation of 7; the third would need 3.
+        assert_eq!(rotated(&[0, 10, 20], &[Some(3), Some(17), Some(27)], &[100, 100, 100]), [7, 17, 27]);
+        // Locks of 10 and 15: a rotation of 13 suits both.
+        assert_eq!(rotated(&[0, 0], &[Some(3), Some(13)], &[10, 15]), [3, 13]);
+        assert_eq!(rotated(&[1, 2], &[None, None], &[10, 15]), [1, 2]);
     }
 }

@@ -189,7 +189,7 @@ impl Blocks<'_> {
             // No edge from below `v` leads above `parent`, so `parent` separates `v` from the rest or is the root.
             if self.low[v] >= self.entered[parent] {
                 // `parent` and everything above `v` form a block. A link that is the parent unites the blocks that meet in it;
-                // a job that is the parent does not, because blocks turn against each other around a job (section 7).
+                // a job that is the parent does not, because blocks rotate against each other around a job (section 7).
                 let mut first_link = (parent < self.links.len()).then_some(parent);
                 while let Some(w) = open.pop() {
                     if w < self.links.len() {
@@ -218,7 +218,7 @@ pub struct Rotated {
 }
 
 /// One time-shift per job from the rotations of the sets: Algorithm 1 of the paper with sets for
-/// links: each set is turned as a whole until the job through which it was reached stands where it already
+/// links: each set is rotated as a whole until the job through which it was reached stands where it already
 /// stands. The first job of each component gets 0; jobs in no set get 0. `periods` is indexed by job, in ticks.
 #[must_use]
 pub fn compose(periods: &[u64], sets: &[Rotated]) -> Vec<u64> {
@@ -235,7 +235,7 @@ pub fn compose(periods: &[u64], sets: &[Rotated]) -> Vec<u64> {
         if shift[root].is_some() {
             continue;
         }
-        // A component can be turned as a whole, so its first job may stand at 0.
+        // A component can be rotated as a whole, so its first job may stand at 0.
         shift[root] = Some(0);
         let mut queue = vec![root];
         // On a forest each job is reached by one path only, so the order of the walk changes no shift.
@@ -246,7 +246,7 @@ pub fn compose(periods: &[u64], sets: &[Rotated]) -> Vec<u64> {
                     continue;
                 }
                 let set = &sets[s];
-                // The set names `j`, because `of_job` led here; the turn of the set is `t_j` less this rotation.
+                // The set names `j`, because `of_job` led here; the rotation of the set is `t_j` less this rotation.
                 let anchor = set.jobs.iter().position(|&k| k == j).map_or(0, |i| set.rotations[i]);
                 let t_j = shift[j].unwrap_or(0);
                 for (&k, &rotation) in set.jobs.iter().zip(&set.rotations) {

@@ -217,17 +217,17 @@ impl<'a> Landscape<'a> {
 
 /// Adds the congruent shifts of the bends from `first` on: they are known modulo `own` and count modulo `lock`.
 fn repeat(bends: &mut Vec<u64>, first: usize, own: u64, lock: u64, random: &mut Random) {
-    let (turns, last) = (lock / own, bends.len());
-    if turns == 1 {
+    let (laps, last) = (lock / own, bends.len());
+    if laps == 1 {
         return;
     }
     for i in first..last {
         // Few congruent shifts are all listed; of many a sample is drawn anew at each call, so that none is left out for ever.
         let base = bends[i];
-        if turns <= CONGRUENT_MAX {
-            bends.extend((1..turns).map(|turn| base + turn * own));
+        if laps <= CONGRUENT_MAX {
+            bends.extend((1..laps).map(|lap| base + lap * own));
         } else {
-            bends.extend((0..CONGRUENT_MAX).map(|_| base + random.below(turns) * own));
+            bends.extend((0..CONGRUENT_MAX).map(|_| base + random.below(laps) * own));
         }
     }
 }

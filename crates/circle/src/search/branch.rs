@@ -58,13 +58,13 @@ fn rooted(group: &Group, fixed: &[Option<u64>]) -> Vec<Option<u64>> {
     let mut placed = fixed.to_vec();
     let mut stands: Vec<bool> = vec![false; fixed.len()];
     for job in (0..fixed.len()).filter(|&j| fixed[j].is_some()) {
-        // A set with a fixed job cannot be turned as a whole, so no other job of it may be put at zero.
+        // A set with a fixed job cannot be rotated as a whole, so no other job of it may be put at zero.
         stands[sets.find_mut(job)] = true;
     }
     let mut order: Vec<usize> = (0..fixed.len()).filter(|&j| fixed[j].is_none()).collect();
     order.sort_by(|&a, &b| group.jobs[b].weight.total_cmp(&group.jobs[a].weight).then(b.cmp(&a)));
     for job in order {
-        // A set that is turned as a whole keeps its cost (docs/model.md, section 2), so one job of it may stand anywhere.
+        // A set that is rotated as a whole keeps its cost (docs/model.md, section 2), so one job of it may stand anywhere.
         if !core::mem::replace(&mut stands[sets.find_mut(job)], true) {
             placed[job] = Some(0);
         }
@@ -130,7 +130,7 @@ impl Pending<'_> {
 
     /// The alignments of the job from that place in the tree on, by cost.
     pub(super) fn ranked(&self, head: usize, child_min: usize) -> Vec<(f64, u64)> {
-        // A head takes its children in ascending order, so a job below `child_min` has had its turn at this head.
+        // A head takes its children in ascending order, so a job below `child_min` has been placed at this head.
         let from = head + usize::from(self.job < child_min);
         let mut ranked: Vec<(f64, u64)> = self.alignments.iter().filter(|a| a.0 >= from).map(|a| (a.1, a.2)).collect();
         ranked.sort_unstable_by(by_cost);
@@ -315,7 +315,7 @@ impl<'a> Search<'a> {
         pending.least = pending.cost(0);
         let mut shifts = Vec::new();
         let mut lookups = 0;
-        // Alignments with all heads give the least cost of the job, also with heads that have had their turn: the bound needs them.
+        // Alignments with all heads give the least cost of the job, also with heads at which it was placed: the bound needs them.
         for (h, &head) in self.order.iter().enumerate() {
             shifts.clear();
             *complete &= self.couplings.vertices(self.group, job, head, &self.placed, &mut self.workspace.budget, &mut shifts);

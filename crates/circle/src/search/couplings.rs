@@ -138,17 +138,17 @@ impl Couplings {
             return group.alignments(job, head, shift, true, into);
         }
         let within = self.reach(job, placed).map_or(lock, |reach| reach.gcd(&lock));
-        let turns = within / g;
+        let laps = within / g;
         let all = |into: &mut Vec<u64>| group.alignments_within(job, head, shift, true, within, into);
         // The rules below are for alignments that repeat modulo `g`; on another circle the two may meet modulo less.
-        if turns == 1 || group.jobs[job].on.len() > 1 && !self.same_modulus(group, job, head) {
+        if laps == 1 || group.jobs[job].on.len() > 1 && !self.same_modulus(group, job, head) {
             return all(into);
         }
         let near = match self.congruent(group, job, head, g, placed, budget) {
             Congruent::All => return all(into),
             Congruent::One => Vec::new(),
             // Two shifts for each passage would be no fewer than all.
-            Congruent::Near(near) if 2 * near.len() as u64 >= turns => return all(into),
+            Congruent::Near(near) if 2 * near.len() as u64 >= laps => return all(into),
             Congruent::Near(near) => near,
         };
         // `all` takes an even selection of so many, and says so.
@@ -261,7 +261,7 @@ mod tests {
             group.cost(&placed.map(|s| s.unwrap_or(0)), &mut workspace)
         };
         for base in shifts.clone() {
-            let best = (0..7).map(|turn| cost((base + 10 * turn) % 70)).fold(f64::INFINITY, f64::min);
+            let best = (0..7).map(|lap| cost((base + 10 * lap) % 70)).fold(f64::INFINITY, f64::min);
             let found = shifts.iter().filter(|s| **s % 10 == base % 10).map(|s| cost(*s)).fold(f64::INFINITY, f64::min);
             assert!(found <= best, "aligned at {} modulo 10: {found}, but {best} exists", base % 10);
         }

@@ -197,19 +197,19 @@ impl Group {
         let before = into.len();
         for common in self.common(job, other) {
             let (g, pairs) = (common.modulus, common.count());
-            let turns = within / g;
-            let (pair_step, turn_step) = self.steps(&common, turns);
-            complete &= pair_step == 1 && turn_step == 1;
+            let laps = within / g;
+            let (pair_step, lap_step) = self.steps(&common, laps);
+            complete &= pair_step == 1 && lap_step == 1;
             let mut see = |meeting: Meeting| {
                 if convex && !meeting.opposite {
                     return;
                 }
                 // `apart` holds for a head at 0; the shift of the head moves every meeting along.
                 let base = (meeting.apart + shift % g) % g;
-                if turns == 1 {
+                if laps == 1 {
                     into.push(base);
                 } else {
-                    into.extend((0..turns).step_by(turn_step as usize).map(|turn| base + turn * g));
+                    into.extend((0..laps).step_by(lap_step as usize).map(|lap| base + lap * g));
                 }
             };
             if pair_step == 1 {
@@ -228,12 +228,12 @@ impl Group {
         self.common(job, other).all(|common| self.steps(&common, self.jobs[job].lock / common.modulus) == (1, 1))
     }
 
-    /// Every how manieth pair of edges, and of the `turns` of each pair, is looked at: too many alignments are thinned out evenly, pairs
+    /// Every how manieth pair of edges, and of the `laps` of each pair, is looked at: too many alignments are thinned out evenly, pairs
     /// of edges first. A selection proves nothing.
-    fn steps(&self, common: &Common<'_>, turns: u64) -> (u64, u64) {
+    fn steps(&self, common: &Common<'_>, laps: u64) -> (u64, u64) {
         let pairs = common.count().max(1);
         let most = self.alignments_max(common.mine.folded.starts.len() as u64);
-        (pairs.div_ceil(most), turns.div_ceil((most / pairs).max(1)))
+        (pairs.div_ceil(most), laps.div_ceil((most / pairs).max(1)))
     }
 
     /// Most alignments of a pair that are looked at, where one shift takes so many lookups.
@@ -242,10 +242,10 @@ impl Group {
     }
 
     /// Whether so many congruent shifts of all opposite meetings of the two are more than are looked at.
-    pub(crate) fn too_many(&self, job: usize, other: usize, turns: u64) -> bool {
+    pub(crate) fn too_many(&self, job: usize, other: usize, laps: u64) -> bool {
         // About half of the meetings of two jobs are opposite.
         let many =
-            |common: Common<'_>| common.count().div_ceil(2) * turns.max(1) > self.alignments_max(common.mine.folded.starts.len() as u64);
+            |common: Common<'_>| common.count().div_ceil(2) * laps.max(1) > self.alignments_max(common.mine.folded.starts.len() as u64);
         self.common(job, other).any(many)
     }
 
@@ -288,7 +288,7 @@ impl<'a> Common<'a> {
         (mine.class == theirs.class).then_some(Self { mine, theirs, modulus })
     }
 
-    /// How many meetings there are, in one turn of the modulus.
+    /// How many meetings there are, in one lap of the modulus.
     pub(crate) fn count(&self) -> u64 {
         if self.modulus == 1 { 1 } else { self.mine.edges.len() as u64 * self.theirs.edges.len() as u64 }
     }
@@ -301,14 +301,14 @@ impl<'a> Common<'a> {
         Meeting { apart: (edge % g + g - own % g) % g, opposite: rises != own_rises }
     }
 
-    /// All meetings in one turn of the modulus. Every shift is congruent modulo 1: there one meeting stands for all.
+    /// All meetings in one lap of the modulus. Every shift is congruent modulo 1: there one meeting stands for all.
     pub(crate) fn for_each_meeting(&self, mut see: impl FnMut(Meeting)) {
         let g = self.modulus;
         if g == 1 {
             return see(Meeting { apart: 0, opposite: true });
         }
         for &(edge, rises) in &self.theirs.edges {
-            // One turn is added before the subtraction, which would else fall below zero.
+            // One lap is added before the subtraction, which would else fall below zero.
             let edge = edge % g + g;
             for &(own, own_rises) in &self.mine.edges {
                 see(Meeting { apart: (edge - own % g) % g, opposite: rises != own_rises });

@@ -28,9 +28,9 @@ pub(crate) fn pieces<'a>(of: impl Iterator<Item = &'a Folded> + Clone, seen: u64
     let (mut pieces, mut levels) = (1_u64, 1_u64);
     for f in of {
         let folded = f.period.gcd(&seen);
-        let turns = if f.starts.len() == 1 { 1 } else { whole / folded };
+        let laps = if f.starts.len() == 1 { 1 } else { whole / folded };
         // Saturation is safe: a count that is too high only says that a table is not worth its work.
-        pieces = pieces.saturating_add(turns.saturating_mul(f.starts.len() as u64));
+        pieces = pieces.saturating_add(laps.saturating_mul(f.starts.len() as u64));
         if folded < f.period || !f.is_locked() {
             levels = levels.saturating_mul(f.levels.len() as u64);
         }
@@ -164,9 +164,9 @@ impl PairInteraction {
         let (levels, columns) = (free.steps(), self.jobs[1].steps());
         curve.start(free.period, levels);
         let pieces = self.starts.len();
-        for turn in 0..self.perimeter / fixed.period {
+        for lap in 0..self.perimeter / fixed.period {
             for stretch in &fixed.stretches {
-                let from = stretch.from + (shift % fixed.period) + turn * fixed.period;
+                let from = stretch.from + (shift % fixed.period) + lap * fixed.period;
                 let length = stretch.to - stretch.from;
                 let (mut at, mut left) = (from % self.period, length);
                 let mut place = from % free.period;
@@ -236,10 +236,10 @@ impl InteractionCurve {
 
     /// Adds `value` for each level on `length` ticks from `place` on, around the circle.
     fn add(&mut self, place: u64, length: u64, value: impl Fn(usize) -> f64) {
-        let (turns, rest) = (length / self.period, length % self.period);
+        let (laps, rest) = (length / self.period, length % self.period);
         // A stretch that passes the end of the circle is there at 0, and its end takes it away again.
         let over = place + rest > self.period;
-        let always = turns as f64 + if over { 1.0 } else { 0.0 };
+        let always = laps as f64 + if over { 1.0 } else { 0.0 };
         for level in 0..self.levels {
             self.now[level] += always * value(level);
         }
@@ -299,9 +299,9 @@ impl InteractionCurve {
         self.prefix[i] + self.rate[i] * (at - self.breaks[index]) as f64
     }
 
-    /// Integral from `from` to `to`, at most a turn later, both less than two turns.
+    /// Integral from `from` to `to`, at most a lap later, both less than two laps.
     fn between(&self, level: usize, mut from: u64, mut to: u64) -> f64 {
-        // A span that crosses the end of the circle is a whole turn less what lies between its ends.
+        // A span that crosses the end of the circle is a whole lap less what lies between its ends.
         let mut part = 0.0;
         if from >= self.period {
             from -= self.period;

@@ -2,7 +2,7 @@
 //!
 //! Moved by a tick, a job takes away at most what it sends behind its rising edges: excess falls no faster. So a lower bound of
 //! all that can come of one shift of a job bounds what can come of the shifts near it. Where periods hardly lock, an alignment
-//! repeats every few ticks of a long period, and one look answers for many of its turns.
+//! repeats every few ticks of a long period, and one look answers for many of its laps.
 
 use alloc::collections::BTreeMap;
 
