@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use gate_core::{Mode, Reason};
 
-use rig::{Ends, Jobs, Node, Service, Start, overlap, sent};
+use rig::{Ends, Jobs, Node, Service, Start, overlap, sent, two_jobs};
+use serde_json::Value;
 
 /// A start waits for no longer than this, whatever happens: an iteration of 100 ms, and what a busy machine adds.
 const WAIT_MAX: Duration = Duration::from_millis(250);
@@ -26,7 +27,7 @@ fn share(starts: &[Vec<Start>; 2]) -> f64 {
 async fn jobs_take_turns_and_go_on_without_a_service_and_take_turns_again() {
     let mut service = Service::start();
     let nodes = [Node::start(service.address, "h1").await, Node::start(service.address, "h2").await];
-    service.commit(40);
+    service.commit(40, 100);
     for (node, job) in nodes.iter().zip(["a", "b"]) {
         node.page(job, Mode::Turn).await;
     }
@@ -70,7 +71,7 @@ async fn without_done(declared: u64, ends: impl Fn(&Node) -> Ends) -> f64 {
     let service = Service::start();
     let nodes = [Node::start(service.address, "h1").await, Node::start(service.address, "h2").await];
     let [first, second] = [0, 1].map(|node| ends(&nodes[node]));
-    service.commit(declared);
+    service.commit(declared, 100);
     for (node, job) in nodes.iter().zip(["a", "b"]) {
         node.page(job, Mode::Turn).await;
     }
@@ -96,6 +97,42 @@ async fn jobs_that_call_only_step_take_turns_by_the_bytes_of_their_nodes() {
     let by_bytes = without_done(20, |node| Ends::Counted(node.nic())).await;
     println!("{:.1} % beside each other", by_bytes * 100.0);
     assert!(by_bytes < 0.1, "{by_bytes}");
+}
+
+/// Declared are 70 ms of which 20 send; what runs takes 100 ms and sends for 40. The service plans with what it measured, says so, and
+/// evaluates with it too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jobs_with_a_wrong_profile_are_planned_as_measured() {
+    let service = Service::start();
+    let nodes = [Node::start(service.address, "h1").await, Node::start(service.address, "h2").await];
+    service.commit(20, 70);
+    for (node, job) in nodes.iter().zip(["a", "b"]) {
+        node.page(job, Mode::Turn).await;
+    }
+    let jobs = Jobs::start([(&nodes[0].pages, "a", Ends::Told), (&nodes[1].pages, "b", Ends::Told)]);
+    let measured = service.measured().await;
+    jobs.stop();
+
+    // On a busy machine both compute and send for longer than they try to, but for far longer than declared in any case.
+    let ms = |value: &Value| Duration::from_nanos(value.as_u64().unwrap_or_default());
+    let (iteration, sends) = (Duration::from_millis(95)..Duration::from_millis(140), Duration::from_millis(38)..Duration::from_millis(70));
+    for job in &measured {
+        println!("{}: {:?}, sends for {:?}", job["id"], ms(&job["solo_period_ns"]), ms(&job["measured_up_ns"]));
+        assert_eq!(ms(&job["declared_period_ns"]), Duration::from_millis(70), "{job}");
+        assert!(iteration.contains(&ms(&job["solo_period_ns"])) && sends.contains(&ms(&job["measured_up_ns"])), "{job}");
+    }
+    let events = service.ask("GET", "events", "")["events"].as_array().unwrap().clone();
+    assert!(events.iter().any(|event| event["kind"] == "measured"), "{events:?}");
+    // The same profile again: it is the job that was measured. Another one is another job.
+    let alone = |mut jobs: Value| {
+        jobs["predict"] = true.into();
+        let answer = service.ask("POST", "evaluate", &jobs.to_string());
+        let shifts = answer["ranked"][0]["shifts"].as_array().unwrap();
+        shifts.iter().map(|shift| ms(&shift["solo_ns"])).collect::<Vec<_>>()
+    };
+    let (same, other) = (alone(two_jobs(20, 70)), alone(two_jobs(20, 80)));
+    assert!(same.len() == 2 && same.iter().all(|solo| iteration.contains(solo)), "{same:?}");
+    assert_eq!(other, [Duration::from_millis(80); 2]);
 }
 
 #[test]

@@ -24,6 +24,7 @@ use agent::{
 use clap::Parser as _;
 use gate::{Gate, JobName, PageReader};
 use gate_core::{Mode, Reason};
+use serde_json::{Value, json};
 use telemetry::Root;
 use tokio::sync::oneshot;
 
@@ -92,24 +93,37 @@ impl Service {
         }
     }
 
-    /// Two jobs over the link between the leaves, which are said to send for so many milliseconds of 100.
-    pub(crate) fn commit(&self, declared: u64) {
-        let profile = format!(
-            r#"{{"schema":"antiphase.profile/v1","name":"p","period_ns":100000000,"phases":[{{"start_ns":0,"duration_ns":{},"rate_mbps":45000,"collective":"ring","scope":"data"}}],"ranks":{{"dp":2}},"source":"declared"}}"#,
-            declared * 1_000_000
-        );
-        let job = |id: &str, hosts: &str| format!(r#"{{"id":"{id}","profile":{profile},"hosts":[{hosts}]}}"#);
-        let body = format!(r#"{{"jobs":[{},{}]}}"#, job("a", r#""h1","h3""#), job("b", r#""h2","h4""#));
+    /// Two jobs over the link between the leaves, which are said to send for so many of so many milliseconds.
+    pub(crate) fn commit(&self, sends_ms: u64, period_ms: u64) {
+        self.ask("POST", "commit", &two_jobs(sends_ms, period_ms).to_string());
+    }
+
+    /// What the API answers; anything but 200 fails.
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> Value {
         let mut stream = TcpStream::connect(self.address).unwrap();
         let head = format!(
-            "POST /v1alpha1/commit HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+            "{method} /v1alpha1/{path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
             self.address,
             body.len()
         );
-        stream.write_all((head + &body).as_bytes()).unwrap();
+        stream.write_all((head + body).as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    }
+
+    /// Jobs `a` and `b` once both are planned as measured.
+    pub(crate) async fn measured(&self) -> Vec<Value> {
+        let until = Instant::now() + SOON;
+        loop {
+            let jobs = self.ask("GET", "jobs", "")["jobs"].as_array().unwrap().clone();
+            if jobs.len() == 2 && jobs.iter().all(|job| job["declared_period_ns"].is_u64()) {
+                return jobs;
+            }
+            assert!(Instant::now() < until, "not measured: {jobs:?}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 
     pub(crate) fn kill(&mut self) {
@@ -122,6 +136,17 @@ impl Service {
         self.child = spawn(self.folder.path());
         self.listens();
     }
+}
+
+/// The body of a commit or an evaluation: two jobs that are said to send for so many of so many milliseconds.
+pub(crate) fn two_jobs(sends_ms: u64, period_ms: u64) -> Value {
+    let phase = json!({ "start_ns": 0, "duration_ns": sends_ms * 1_000_000, "rate_mbps": 45_000, "collective": "ring", "scope": "data" });
+    let profile = json!({
+        "schema": "antiphase.profile/v1", "name": "p", "period_ns": period_ms * 1_000_000, "phases": [phase], "ranks": { "dp": 2 },
+        "source": "declared",
+    });
+    let job = |id: &str, hosts: [&str; 2]| json!({ "id": id, "profile": profile, "hosts": hosts });
+    json!({ "jobs": [job("a", ["h1", "h3"]), job("b", ["h2", "h4"])] })
 }
 
 impl Drop for Service {
