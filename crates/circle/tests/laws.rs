@@ -69,6 +69,23 @@ fn scores_of_many_levels_are_exact() {
     assert!((solution.mean_score - instance.mean(&shifts(&solution))).abs() < TOLERANCE);
 }
 
+/// Hundreds of jobs with many phases: more edges than the search takes on a circle, and periods with a short multiple. Scores are exact all
+/// the same, and where the link is never below its capacity, that no shifts are better is known.
+#[test]
+fn scores_of_hundreds_of_jobs_with_many_phases_are_exact() {
+    for (seed, capacity) in [(1, 500_000), (2, 400_000), (3, 20_000)] {
+        let mut random = Random(seed ^ 0x5eed);
+        let periods: Vec<u64> = (0..400).map(|_| *random.pick(&[12_000, 18_000, 24_000])).collect();
+        let members = periods.iter().map(|&t| random.phases(t, 25, &[1_000, 2_500, 4_000])).enumerate().collect();
+        let instance = Instance { periods, links: vec![(capacity, members)] };
+        let solution = solve(&problem(&instance), &Options::default()).unwrap();
+        let truth = instance.mean(&shifts(&solution));
+        assert!((solution.mean_score - truth).abs() < 1e-9 * truth.abs().max(1.0), "seed {seed}: {} is {truth}", solution.mean_score);
+        assert!(solution.links[0].uncertainty == 0.0, "seed {seed}: {:?}", solution.links[0]);
+        assert!(truth < 1.0 && (solution.optimality.proven || capacity > 20_000), "seed {seed}: {:?}", solution.optimality);
+    }
+}
+
 /// Jobs of hundreds of phases whose periods entangle, with the little work of a ranking: couplings are dropped. The score is off by no
 /// more than is stated, the gap reaches what more work finds, and nothing is called proven.
 #[test]

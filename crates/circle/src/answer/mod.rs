@@ -8,3 +8,4 @@ mod robust;
 mod slack;
 pub(crate) mod solution;
 pub(crate) mod solve;
+mod walk;

@@ -1,12 +1,18 @@
 //! From shifts to what is reported of them: scores, slacks, locks.
 
-use alloc::{collections::BTreeMap, vec, vec::Vec};
+use alloc::{
+    boxed::Box,
+    collections::{BTreeMap, BTreeSet},
+    vec,
+    vec::Vec,
+};
 
 use num_integer::Integer as _;
 
 use super::{
     solution::{JobShift, LinkScore, Optimality, Outcome, Solution},
     solve::{Part, View},
+    walk,
 };
 use crate::{
     Effort, JobId, LinkId, Ticks,
@@ -24,7 +30,7 @@ use crate::{
 
 /// Work on the exact scores of all links on whose circles couplings were dropped, in units of 10 ns.
 const EXACT_WORK: u64 = 60_000_000;
-/// Most jobs on a link for that: of more, hardly any sum is short.
+/// Most jobs on a link for that by sums: of more, hardly any is short.
 const UNCUT_JOBS_MAX: usize = 128;
 /// The same where placements are ranked.
 const EXACT_WORK_FAST: u64 = 200_000;
@@ -39,7 +45,7 @@ struct Score {
 impl View<'_> {
     /// Score of every link under one shift per job. Where the circle of the search is not quite the true one, all couplings are
     /// counted if that is possible.
-    fn scores(&self, parts: &[Part], shifts: &[u64], uncut: &mut Uncut) -> Vec<Score> {
+    fn scores(&self, parts: &[Part], shifts: &[u64], uncut: &mut Uncut<'_>) -> Vec<Score> {
         let links = self.problem.links();
         let mut scores: Vec<Option<Score>> = vec![None; links.len()];
         let mut workspace = Workspace::default();
@@ -60,18 +66,15 @@ impl View<'_> {
         scores.into_iter().zip(links).map(|(score, link)| score.unwrap_or_else(|| constant(link))).collect()
     }
 
-    /// The circles with all couplings of those links whose circle lacks some.
-    fn uncut(&self, parts: &[Part]) -> Uncut {
+    /// Those links whose circle lacks couplings.
+    fn uncut(&self, parts: &[Part]) -> Uncut<'_> {
         let circles = parts.iter().flat_map(|p| p.group.circles.iter().zip(p.classes.iter().copied()));
         let all = circles.chain(self.settled.iter().map(|s| (&s.circle, s.class)));
-        let links = all.filter(|(circle, _)| circle.blur > 0.0).map(|(_, class)| self.classes[class].link);
-        let members = |link: usize| &self.problem.links()[link];
-        let few = links.filter(|&link| members(link).members.len() <= UNCUT_JOBS_MAX);
-        let circles: BTreeMap<usize, Circle> = few.map(|link| (link, Circle::uncut(self.problem, members(link)))).collect();
+        let links: BTreeSet<usize> = all.filter(|(circle, _)| circle.blur > 0.0).map(|(_, class)| self.classes[class].link).collect();
         let work = if self.effort == Effort::Fast { EXACT_WORK_FAST } else { EXACT_WORK };
-        // Each circle is summed twice: under the shifts of the answer, and without shifts.
-        let each = work / (2 * circles.len().max(1)) as u64;
-        Uncut { circles, each }
+        // Each link is summed twice: under the shifts of the answer, and without shifts.
+        let each = work / (2 * links.len().max(1)) as u64;
+        Uncut { problem: self.problem, ways: links.into_iter().map(|link| (link, Way::Walk)).collect(), each }
     }
 
     /// Assembles the answer from one shift per job.
@@ -156,25 +159,45 @@ impl View<'_> {
     }
 }
 
-/// Links with all their couplings.
-struct Uncut {
-    circles: BTreeMap<usize, Circle>,
-    /// Work on one sum of one link.
+/// Links whose circle lacks couplings, with all of them.
+struct Uncut<'a> {
+    problem: &'a Problem,
+    ways: BTreeMap<usize, Way>,
+    /// Work on one score of one link.
     each: u64,
 }
 
-impl Uncut {
+/// How a link is summed with all its couplings.
+enum Way {
+    /// Edge by edge.
+    Walk,
+    /// By sums of what its jobs demand.
+    Sum(Box<Circle>),
+}
+
+impl Uncut<'_> {
     /// Mean excess of a link under one shift per job, and how far it may be off; `None` if it is not here, or too much work.
     fn excess(&mut self, link: usize, shifts: &[u64]) -> Option<(f64, f64)> {
-        let circle = self.circles.get(&link)?;
+        let on = &self.problem.links()[link];
+        // The work depends on the jobs and hardly on their shifts, so what failed once is not tried a second time.
+        if let Way::Walk = self.ways.get(&link)? {
+            if let Some(excess) = walk::excess(self.problem, on, shifts, walk::EDGES_MAX.min(self.each / walk::WORK_PER_EDGE)) {
+                return Some((excess, 0.0));
+            }
+            if on.members.len() > UNCUT_JOBS_MAX {
+                self.ways.remove(&link);
+                return None;
+            }
+            self.ways.insert(link, Way::Sum(Box::new(Circle::uncut(self.problem, on))));
+        }
+        let Way::Sum(circle) = self.ways.get(&link)? else { return None };
         let jobs = circle.members.iter().map(|on| DemandDistribution::job(&on.folded, shifts[on.job])).collect();
         let excess = distribution::excess(jobs, circle, &mut Budget::new(self.each, None));
+        let blur = circle.blur;
         if excess.is_none() {
-            // The work depends on the jobs and hardly on their shifts, so a second try would fail as well.
-            self.circles.remove(&link);
-            return None;
+            self.ways.remove(&link);
         }
-        Some((excess?, self.circles.get(&link)?.blur))
+        Some((excess?, blur))
     }
 }
 
