@@ -144,6 +144,8 @@ fn turns(page: &mut Page, snapshot: &Snapshot) {
         page.counter("turn_unanswered_total", help, &labels, counts.unanswered as f64);
         let help = "Ends that the gate did not tell and the bytes of the ports showed.";
         page.counter("turn_ended_by_bytes_total", help, &labels, counts.ended_by_bytes as f64);
+        let help = "Ends that the gate did not tell and the operations of the communication library showed.";
+        page.counter("turn_ended_by_operations_total", help, &labels, counts.ended_by_operations as f64);
         let help = "Ends that the gate did not tell, taken from the time that a start sends.";
         page.counter("turn_ended_by_length_total", help, &labels, counts.ended_by_length as f64);
     }

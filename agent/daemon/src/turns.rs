@@ -11,8 +11,11 @@ use std::{
     time::Duration,
 };
 
-use gate::notes::{Heard, NoteReader};
-use gate_core::{HELD_PERIOD_MAX, Order, OrderKind, Told, ToldKind, TurnAgent, TurnCounts};
+use gate::{
+    events::{Event, EventKind, EventReader},
+    notes::{Heard, NoteReader, Received},
+};
+use gate_core::{HELD_PERIOD_MAX, NoteKind, Order, OrderKind, Told, ToldKind, TurnAgent, TurnCounts};
 use proto::v1alpha1::{TurnNote, TurnOrder, turn_note, turn_order};
 use telemetry::Root;
 use tokio::{
@@ -34,6 +37,8 @@ const NOTES_PER_JOB_MAX: u32 = 200;
 /// somebody else is heard after that, and goes unheard before.
 const SPEAKER_FORGOTTEN: Nanos = Nanos(2 * HELD_PERIOD_MAX.0);
 const ROOT: u32 = 0;
+/// Starts without a word of a plugin after which the ring of another rank is read in its place: that process has ended, or sends nothing.
+const SILENT_STARTS_MAX: u32 = 8;
 /// How long reading rests after so many: who floods the socket then takes a tenth of the loop, and not all of it.
 const REST: Duration = Duration::from_millis(1);
 
@@ -76,11 +81,46 @@ struct Job {
     notes: u32,
     /// The user who speaks for the job, and when he did last.
     speaker: Option<(u32, NodeTime)>,
+    /// What a plugin in the job sees of its communication.
+    events: Option<EventReader>,
+    /// Starts in a row in which it told nothing.
+    silent_starts: u32,
 }
 
 impl Job {
     fn new(connected: bool) -> Self {
-        Self { agent: TurnAgent::new(connected), second: NodeTime(0), notes: 0, speaker: None }
+        Self { agent: TurnAgent::new(connected), second: NodeTime(0), notes: 0, speaker: None, events: None, silent_starts: 0 }
+    }
+
+    /// Takes a ring that the job passed, unless it is known: a plugin passes its ring again and again, for agents that begin anew. The
+    /// ranks of a job pass one each, and the first that came is read as long as it tells something.
+    fn take_events(&mut self, passed: EventReader) {
+        let is_read = self.events.as_ref().is_some_and(|events| events.writer() == passed.writer() || !self.is_silent());
+        if !is_read {
+            (self.events, self.silent_starts) = (Some(passed), 0);
+            self.agent.forget_operations();
+        }
+    }
+
+    /// Whether the ring that is read told nothing while several starts went.
+    const fn is_silent(&self) -> bool {
+        self.silent_starts > SILENT_STARTS_MAX
+    }
+
+    /// What the plugin saw since the last call.
+    fn changes(&mut self) -> Vec<(NodeTime, u64, bool)> {
+        let Some(events) = &mut self.events else { return Vec::new() };
+        let mut read = Vec::new();
+        events.read(&mut read);
+        if !read.is_empty() {
+            self.silent_starts = 0;
+        }
+        let change = |event: &Event| match event.kind {
+            EventKind::Busy => Some((event.at, event.value, false)),
+            EventKind::Idle => Some((event.at, event.value, true)),
+            EventKind::Called => None,
+        };
+        read.iter().filter_map(change).collect()
     }
 
     /// Whether one more note of this user is heard: he spoke first or is root, and is within the limit.
@@ -116,10 +156,10 @@ impl Socket {
         Ok(Self { reader, readiness: UnixDatagram::from_std(twin.into())? })
     }
 
-    fn recv(&self) -> io::Result<Option<Heard>> {
-        match self.reader.recv() {
+    fn recv(&self) -> io::Result<Option<Received>> {
+        match self.reader.recv_any() {
             // Reading through the reactor tells it that nothing is left, so that it says when something comes.
-            Err(error) if error.kind() == ErrorKind::WouldBlock => self.readiness.try_io(Interest::READABLE, || self.reader.recv()),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => self.readiness.try_io(Interest::READABLE, || self.reader.recv_any()),
             read => read,
         }
     }
@@ -208,7 +248,8 @@ impl Turns {
     pub(crate) async fn due(&self, now: NodeTime) {
         let is_asked = self.bytes.as_ref().is_some_and(ByteCounters::is_asked);
         let looks = self.look_at().filter(|_| !is_asked);
-        let deadline = self.jobs.values().filter_map(|job| job.agent.deadline()).chain(looks).min();
+        let events = self.jobs.values().filter(|job| job.events.is_some()).filter_map(|job| job.agent.look_at_operations());
+        let deadline = self.jobs.values().filter_map(|job| job.agent.deadline()).chain(looks).chain(events).min();
         let bytes = async {
             match &self.bytes {
                 Some(bytes) => bytes.answered().await,
@@ -240,6 +281,11 @@ impl Turns {
     pub(crate) fn work(&mut self, around: &mut Around<'_>) {
         self.read(around);
         self.count_bytes(around);
+        let wanted = |job: &Job| job.events.is_some() && job.agent.look_at_operations().is_some_and(|at| at <= around.now);
+        let wanted: Vec<String> = self.jobs.iter().filter(|(_, job)| wanted(job)).map(|(name, _)| name.clone()).collect();
+        for job in wanted {
+            self.with(&job, around, |_, _| ());
+        }
         let due = |job: &Job| job.agent.deadline().is_some_and(|at| at <= around.now);
         let due: Vec<String> = self.jobs.iter().filter(|(_, job)| due(job)).map(|(name, _)| name.clone()).collect();
         for job in due {
@@ -303,9 +349,18 @@ impl Turns {
         for _ in 0..NOTES_AT_ONCE {
             let Some(socket) = &self.socket else { return };
             match socket.recv() {
-                Ok(Some(Heard { job, note, from })) if self.may_say(job.as_str(), around.now, from) => {
+                Ok(Some(Received::Note(Heard { job, note, from }))) if self.may_say(job.as_str(), around.now, from) => {
                     self.counts.heard += 1;
+                    if let Some(job) = self.jobs.get_mut(job.as_str()) {
+                        job.silent_starts = job.silent_starts.saturating_add(u32::from(note.kind == NoteKind::Started));
+                    }
                     self.with(job.as_str(), around, |agent, now| agent.handle_note(now, note));
+                }
+                Ok(Some(Received::Events { job, events, from })) if self.may_say(job.as_str(), around.now, from) => {
+                    self.counts.heard += 1;
+                    if let Some(job) = self.jobs.get_mut(job.as_str()) {
+                        job.take_events(events);
+                    }
                 }
                 Ok(_) => self.counts.strange += 1,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
@@ -324,7 +379,13 @@ impl Turns {
 
     /// Gives a job's agent something, and does at once what it wants.
     fn with(&mut self, job: &str, around: &mut Around<'_>, act: impl FnOnce(&mut TurnAgent, NodeTime)) {
-        let Some(Job { agent, .. }) = self.jobs.get_mut(job) else { return };
+        let Some(job_here) = self.jobs.get_mut(job) else { return };
+        // What a plugin saw came before what is handed over now.
+        let changes = job_here.changes();
+        let Job { agent, .. } = job_here;
+        if !changes.is_empty() || agent.look_at_operations().is_some() {
+            agent.handle_operations(around.now, changes);
+        }
         act(agent, around.now);
         if let Some(change) = agent.poll_page() {
             // The page comes before the note: the gate waits for the page, and the service for the network anyway.

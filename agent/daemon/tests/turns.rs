@@ -15,7 +15,12 @@ use antiphase_agent::{
     run::Agent,
     wiring::{self, SessionEnds, SessionStatus},
 };
-use gate::{Gate, JobName, PageReader, StepOutcome, now};
+use gate::{
+    Gate, JobName, PageReader, StepOutcome,
+    events::{Event, EventKind, EventWriter},
+    notes::Greeting,
+    now,
+};
 use gate_core::{Mode, Note, NoteKind, Reason};
 use proto::v1alpha1::{HostPlan, Slot, TurnNote, TurnOrder, turn_note, turn_order};
 use telemetry::Root;
@@ -227,4 +232,55 @@ fn a_forger() {
     let bytes = gate::notes::encode(&JobName::try_new("train-7").unwrap(), &note);
     let socket = UnixDatagram::unbound().unwrap();
     assert_eq!(socket.send_to(&bytes, std::path::Path::new(&directory).join("turns.sock")).unwrap(), bytes.len());
+}
+
+/// A job that never says `done`, with the ring that a plugin of its communication library passes: 24 operations in each start.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plugin_tells_the_ends_that_the_job_does_not() {
+    const STARTS: u64 = 10;
+    let mut running = Running::start().await;
+    let directory = running.folder.path().join("run");
+    let job = JobName::try_new("train-7").unwrap();
+    let player = tokio::task::spawn_blocking(move || {
+        let ring = EventWriter::create().unwrap();
+        let greeting = Greeting::new(&directory, &job, &ring);
+        let gate = Gate::open(&gate::Config::new(&directory, job));
+        let push = |kind, finished| {
+            let at = now();
+            ring.push(Event { kind, at, value: finished });
+            at
+        };
+        push(EventKind::Idle, 0);
+        assert!(greeting.send(&ring));
+        let start = |number: u64| {
+            let went = gate.step().start;
+            let mut end = went;
+            for done in [0, 12] {
+                std::thread::sleep(Duration::from_millis(10));
+                push(EventKind::Busy, 24 * number + done);
+                std::thread::sleep(Duration::from_millis(10));
+                end = push(EventKind::Idle, 24 * number + done + 12);
+            }
+            std::thread::sleep(Duration::from_millis(60));
+            (number + 1, end.since(went).0)
+        };
+        (0..STARTS).map(start).collect::<Vec<(u64, u64)>>()
+    });
+    let mut ends = std::collections::BTreeMap::new();
+    // Until the job has ended, and all that it said was told.
+    while let Ok(Some(note)) = timeout(Duration::from_millis(500), running.session.notes.recv()).await {
+        match note.kind() {
+            turn_note::Kind::Ready => running.order(&note, turn_order::Kind::Grant, Duration::from_secs(5)),
+            kind => {
+                running.order(&note, turn_order::Kind::Heard, Duration::ZERO);
+                if kind == turn_note::Kind::Ended {
+                    ends.insert(note.number, note.up_ns);
+                }
+            }
+        }
+    }
+    let sent: std::collections::BTreeMap<u64, u64> = player.await.unwrap().into_iter().collect();
+    assert!(ends.iter().all(|(number, up)| sent.get(number) == Some(up)), "to the nanosecond: {ends:?} {sent:?}");
+    // The first two may still tell their ends, and two have to agree; one more may go unheard on a machine that is busy.
+    assert!(ends.len() >= STARTS as usize - 5, "{ends:?}");
 }

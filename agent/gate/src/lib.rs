@@ -33,6 +33,7 @@
 pub mod capi;
 mod clock;
 mod directory;
+pub mod events;
 pub mod exec;
 mod fork;
 mod futex;
@@ -50,7 +51,7 @@ pub use clock::now;
 pub use directory::{Config, DIRECTORY, JobName, NameError, Stem};
 pub use gate::Gate;
 pub use gate_core::StepOutcome;
-pub use notes::{Heard, JobNote, NoteReader};
+pub use notes::{Heard, JobNote, NoteReader, Received};
 pub use page::{PageReader, PageWriter};
 pub use report::{Report, ReportReader};
 pub use wait::{SLICE, SPIN_FIRST, SPIN_MAX, SPIN_MIN, Wake};

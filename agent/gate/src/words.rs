@@ -34,6 +34,19 @@ impl Words {
         Ok(Self { map: MmapOptions::new().len(FILE_BYTES).map_raw(file)? })
     }
 
+    /// Maps the first `bytes` of a file that has as many and cannot shrink, for reading and writing.
+    pub(crate) fn writable_of(file: &File, bytes: usize) -> io::Result<Self> {
+        Ok(Self { map: MmapOptions::new().len(bytes).map_raw(file)? })
+    }
+
+    /// All words of the mapping, however long it is.
+    #[inline]
+    pub(crate) fn slice(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping has that many bytes, is aligned to a page and lives as long as `self`. Every process accesses it as
+        // atomic words or reads copies of it, and whoever made the file sealed its size.
+        unsafe { slice::from_raw_parts(self.map.as_ptr().cast::<AtomicU64>(), self.map.len() / 8) }
+    }
+
     #[inline]
     pub(crate) fn all(&self) -> &[AtomicU64; FILE_WORDS] {
         let first = self.map.as_ptr().cast::<AtomicU64>();

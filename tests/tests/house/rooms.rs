@@ -58,6 +58,7 @@ const GATE_CORE: &str = "agent/gate-core";
 const GATE: &str = "agent/gate";
 const TELEMETRY: &str = "agent/telemetry";
 const VERBS: &str = "agent/verbs";
+const NCCL: &str = "agent/nccl";
 const DAEMON: &str = "agent/daemon";
 const PROTO: &str = "proto";
 pub(crate) const TESTS: &str = "tests";
@@ -65,7 +66,7 @@ pub(crate) const TESTS: &str = "tests";
 /// Everything but the tests, for the crates at the top.
 pub(crate) const ALL: &[&str] = &[
     UNITS, FILES, RENDER, CIRCLE, FABRIC, PROFILE, JOB, TURNS, FLUID, PLAN, POLICY, SIM, LAB, CLI, STATE, STORE, SERVER, GATE_CORE, GATE,
-    TELEMETRY, VERBS, DAEMON, PROTO,
+    TELEMETRY, VERBS, NCCL, DAEMON, PROTO,
 ];
 
 /// The whole house, bottom first: a room depends only on rooms above it in this list.
@@ -128,6 +129,7 @@ pub(crate) const ROOMS: &[Room] = &[
     Room { folder: GATE, kind: Kind::Edge, own: &[UNITS, GATE_CORE], external: None },
     Room { folder: TELEMETRY, kind: Kind::Edge, own: &[UNITS], external: None },
     Room { folder: VERBS, kind: Kind::Edge, own: &[UNITS], external: None },
+    Room { folder: NCCL, kind: Kind::Edge, own: &[UNITS, GATE], external: None },
     Room { folder: DAEMON, kind: Kind::Edge, own: &[UNITS, FILES, GATE_CORE, GATE, TELEMETRY, PROTO], external: None },
     Room { folder: STORE, kind: Kind::Edge, own: &[UNITS, JOB], external: None },
     Room {
@@ -149,7 +151,8 @@ pub(crate) const ROOMS: &[Room] = &[
 /// Crates whose work is unsafe by nature and that may say so; every other one forbids it.
 ///
 /// `agent/gate` maps memory that another process writes, hands a C interface to training jobs and registers a fork handler.
-pub(crate) const UNSAFE: &[&str] = &[GATE];
+/// `agent/nccl` reads structures of C that NCCL hands to it.
+pub(crate) const UNSAFE: &[&str] = &[GATE, NCCL];
 
 /// Crates that belong to edges: an executor, a wire protocol, a command line, system calls, and
 /// an error type that forgets what went wrong.

@@ -4,7 +4,10 @@ use alloc::collections::VecDeque;
 
 use units::{Nanos, NodeTime};
 
-use crate::{Note, NoteKind, Order, OrderKind, Permit, Told, ToldKind, Turn, turn::ends::Ends};
+use crate::{
+    Note, NoteKind, Order, OrderKind, Permit, Told, ToldKind, Turn,
+    turn::{ends::Ends, operations::Operations},
+};
 
 /// How long what was told waits for its answer before it is told again. An answer takes less than a millisecond in one building, and a
 /// start waits for [`SERVICE_WITHIN`]: three repeats still come in time. Each later one waits twice as long.
@@ -44,6 +47,8 @@ pub struct TurnCounts {
     pub unanswered: u64,
     /// Ends that the gate did not tell and that bytes showed.
     pub ended_by_bytes: u64,
+    /// Ends that the gate did not tell and that the communication library showed.
+    pub ended_by_operations: u64,
     /// Ends that the gate did not tell, and that were taken to be there after the time that a start takes.
     pub ended_by_length: u64,
 }
@@ -82,7 +87,8 @@ struct Pending {
 /// now says nothing. Without a service, or with one that does not answer, each start has its permission on the page before it asks.
 ///
 /// Where the gate tells no ends, the agent tells the service when what a start sends has ended: by the bytes of the host's ports, if
-/// its caller has bytes that are this job's alone ([`Self::look_at`], [`Self::handle_bytes`]), else after the time that a start takes.
+/// its caller has bytes that are this job's alone ([`Self::look_at`], [`Self::handle_bytes`]), by what a plugin in the job says of its
+/// operations ([`Self::handle_operations`]), else after the time that a start takes.
 #[derive(Clone, Debug)]
 pub struct TurnAgent {
     connected: bool,
@@ -97,6 +103,7 @@ pub struct TurnAgent {
     out: VecDeque<Told>,
     change: Option<PageChange>,
     ends: Ends,
+    operations: Operations,
     counts: TurnCounts,
 }
 
@@ -115,6 +122,7 @@ impl TurnAgent {
             out: VecDeque::new(),
             change: None,
             ends: Ends::default(),
+            operations: Operations::default(),
             counts: TurnCounts::default(),
         }
     }
@@ -139,13 +147,20 @@ impl TurnAgent {
     #[must_use]
     pub fn deadline(&self) -> Option<NodeTime> {
         let repeat = self.pending.map(|pending| pending.due);
-        repeat.into_iter().chain(self.ends.deadline()).min()
+        repeat.into_iter().chain(self.ends.deadline().filter(|_| !self.awaits_operations())).min()
     }
 
     /// When to call [`Self::handle_bytes`], where somebody has bytes. Nobody without a service waits for an end.
     #[must_use]
     pub fn look_at(&self) -> Option<NodeTime> {
-        self.ends.look_at().filter(|_| !self.is_alone())
+        // Operations say it more exactly, and cost less.
+        self.ends.look_at().filter(|_| !self.is_alone() && !self.operations.is_known())
+    }
+
+    /// When to read what the job's communication library did ([`Self::handle_operations`]), where it has a plugin.
+    #[must_use]
+    pub fn look_at_operations(&self) -> Option<NodeTime> {
+        self.operations.look_at().filter(|_| !self.is_alone() && self.ends.is_mute())
     }
 
     /// Counts so far.
@@ -160,6 +175,36 @@ impl TurnAgent {
             self.ends.told();
         }
         self.take(now, note, true);
+        // A start may be over before its note was read.
+        self.end_by_operations(now);
+    }
+
+    /// Another process of the job tells what its communication library does: its counts begin anew.
+    pub fn forget_operations(&mut self) {
+        self.operations = Operations::default();
+    }
+
+    /// The communication library's operations began or ceased at each of these times, when so many had finished; the flag says that
+    /// they ceased. To be called with all that happened before a note is handed over.
+    pub fn handle_operations(&mut self, now: NodeTime, changes: impl IntoIterator<Item = (NodeTime, u64, bool)>) {
+        for (at, finished, is_idle) in changes {
+            self.operations.changed(at.min(now), finished, is_idle);
+        }
+        self.operations.looked(now);
+        self.end_by_operations(now);
+    }
+
+    /// Whether operations will say when the start has ended; where they do not in twice its time, its length says it.
+    fn awaits_operations(&self) -> bool {
+        self.look_at_operations().is_some()
+    }
+
+    fn end_by_operations(&mut self, now: NodeTime) {
+        if self.ends.is_mute()
+            && let Some(end) = self.operations.end()
+        {
+            self.counts.ended_by_operations += u64::from(self.end_untold(now, end, true));
+        }
     }
 
     /// All ports of the host, whose traffic is this job's alone, had carried so many bytes at `at`, by counters that are renewed every
@@ -213,6 +258,7 @@ impl TurnAgent {
             NoteKind::Started => {
                 self.count_start(permit);
                 self.ends.started(note.at, note.phase);
+                self.operations.started(note.at, note.phase);
                 // Of a start that it granted the service knows already.
                 if permit == Permit::Go && self.source == Source::Granted {
                     self.pending = None;
@@ -268,7 +314,9 @@ impl TurnAgent {
 
     /// Time has passed: [`Self::deadline`], or more.
     pub fn handle_tick(&mut self, now: NodeTime) {
-        if let Some(end) = self.ends.end_by_length(now) {
+        if !self.awaits_operations()
+            && let Some(end) = self.ends.end_by_length(now)
+        {
             // A length is no measurement: the service would learn what it said itself, and a little less each time.
             self.counts.ended_by_length += u64::from(self.end_untold(now, end, false));
         }
@@ -527,6 +575,43 @@ mod tests {
         agent.handle_note(at(7_000), Note { writer: 8, ..note(7_000, NoteKind::Started, 1) });
         assert_eq!((agent.deadline(), agent.look_at()), (Some(at(7_003)), None), "the repeat of what it said");
         assert_eq!((agent.counts().ended_by_length, agent.counts().ended_by_bytes), (1, 0));
+    }
+
+    #[test]
+    fn the_operations_of_a_plugin_end_a_start_before_its_length_does() {
+        let mut agent = TurnAgent::new(true);
+        agent.handle_operations(at(1), [(at(1), 0, true)]);
+        let mut ends = Vec::new();
+        for number in 1..=8 {
+            let ms = 1_000 * number;
+            agent.handle_note(at(ms), note(ms, NoteKind::Ready, number));
+            agent.handle_order(at(ms), order(OrderKind::Grant, number));
+            agent.handle_note(at(ms), note(ms, NoteKind::Started, number));
+            told(&mut agent);
+            // 24 operations in 60 ms; the last start hangs.
+            let finished = 24 * (number - 1);
+            agent.handle_operations(at(ms + 10), [(at(ms + 10), finished, false)]);
+            let look = agent.look_at_operations();
+            assert_eq!(look.is_some(), number > 2, "start {number}");
+            if number == 8 {
+                break;
+            }
+            agent.handle_operations(at(ms + 70), [(at(ms + 60), finished + 24, true)]);
+            ends.extend(agent.poll_told().map(|told| (told.number, told.at, told.sent)));
+            assert_eq!(agent.look_at_operations(), None, "start {number}");
+            // What comes after the end says no other.
+            agent.handle_tick(at(ms + 500));
+        }
+        let sent = Nanos::from_millis(60);
+        assert_eq!(ends, (3..8).map(|number| (number, at(1_000 * number + 60), sent)).collect::<Vec<_>>());
+        // The service expects 80 ms, and operations get 120 ms: then the length says it.
+        while let Some(look) = agent.look_at_operations() {
+            assert!(agent.deadline().is_none_or(|due| due > at(8_080)));
+            agent.handle_operations(look, []);
+        }
+        assert_eq!(agent.deadline(), Some(at(8_080)));
+        agent.handle_tick(at(8_121));
+        assert_eq!((agent.counts().ended_by_operations, agent.counts().ended_by_length), (5, 1));
     }
 
     #[test]

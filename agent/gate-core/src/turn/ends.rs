@@ -163,7 +163,8 @@ impl Ends {
         end
     }
 
-    fn is_mute(&self) -> bool {
+    /// Whether the job's gate tells no ends.
+    pub(super) const fn is_mute(&self) -> bool {
         self.untold > UNTOLD_MAX
     }
 

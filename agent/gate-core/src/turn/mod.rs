@@ -9,6 +9,7 @@ mod agent;
 mod ends;
 mod gate;
 mod note;
+mod operations;
 mod order;
 mod wait;
 

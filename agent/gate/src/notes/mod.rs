@@ -8,6 +8,7 @@
 //!
 //! A note is never waited for: where nobody reads, or where the socket is full, the sender goes on without.
 
+mod greeting;
 mod reader;
 mod sender;
 
@@ -16,7 +17,8 @@ use units::NodeTime;
 
 use crate::directory::JobName;
 
-pub use reader::{Heard, NoteReader};
+pub use greeting::Greeting;
+pub use reader::{Heard, NoteReader, Received};
 pub(crate) use sender::NoteSender;
 
 /// The name of the socket in the directory of the pages. No job's file has this name.
@@ -28,8 +30,10 @@ pub const LAYOUT: u64 = 1;
 /// Size of every note.
 pub const NOTE_BYTES: usize = NAME_AT + NAME_BYTES;
 
-const WORDS: usize = 8;
-const NAME_AT: usize = WORDS * 8;
+/// Words before the length of the name.
+const WORDS: usize = 7;
+const LENGTH_AT: usize = WORDS * 8;
+const NAME_AT: usize = LENGTH_AT + 8;
 /// Room for the longest name of a job, 253 bytes.
 const NAME_BYTES: usize = 256;
 
@@ -45,18 +49,30 @@ pub struct JobNote {
 /// The bytes of a note.
 #[must_use]
 pub fn encode(job: &JobName, note: &Note) -> [u8; NOTE_BYTES] {
-    let name = job.as_str().as_bytes();
-    let words: [u64; WORDS] =
-        [MAGIC, LAYOUT, u64::from(note.kind.code()), note.writer, note.number, note.phase, note.at.0, name.len() as u64];
+    let words = [MAGIC, LAYOUT, u64::from(note.kind.code()), note.writer, note.number, note.phase, note.at.0];
     let mut bytes = [0; NOTE_BYTES];
     for (bytes, word) in bytes.chunks_exact_mut(8).zip(words) {
         bytes.copy_from_slice(&word.to_le_bytes());
     }
+    put_name(&mut bytes, job);
+    bytes
+}
+
+/// Puts a job's name and its length where every datagram of a job has them.
+fn put_name(bytes: &mut [u8; NOTE_BYTES], job: &JobName) {
+    let name = job.as_str().as_bytes();
+    bytes[LENGTH_AT..NAME_AT].copy_from_slice(&(name.len() as u64).to_le_bytes());
     // A `JobName` has at most 253 bytes, so the pair never ends early.
     for (byte, &letter) in bytes[NAME_AT..].iter_mut().zip(name) {
         *byte = letter;
     }
-    bytes
+}
+
+/// The job that a datagram is about; `None` for a name that no job has.
+fn name_of(bytes: &[u8; NOTE_BYTES]) -> Option<JobName> {
+    let length = u64::from_le_bytes(bytes[LENGTH_AT..NAME_AT].try_into().ok()?);
+    let name = bytes[NAME_AT..].get(..usize::try_from(length).ok()?)?;
+    JobName::try_new(str::from_utf8(name).ok()?).ok()
 }
 
 /// The note in a datagram; `None` for anything that no gate of this layout sends.
@@ -67,12 +83,11 @@ pub fn decode(bytes: &[u8]) -> Option<JobNote> {
     for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
         *word = u64::from_le_bytes(bytes.try_into().ok()?);
     }
-    let [magic, layout, kind, writer, number, phase, at, length] = words;
+    let [magic, layout, kind, writer, number, phase, at] = words;
     if (magic, layout) != (MAGIC, LAYOUT) {
         return None;
     }
-    let name = bytes[NAME_AT..].get(..usize::try_from(length).ok()?)?;
-    let job = JobName::try_new(str::from_utf8(name).ok()?).ok()?;
+    let job = name_of(bytes)?;
     Some(JobNote { job, note: Note { kind: NoteKind::from_code(kind)?, writer, number, phase, at: NodeTime(at) } })
 }
 

@@ -17,7 +17,8 @@ use std::{
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg, sockopt::set_socket_passcred};
 
-use super::{JobNote, NOTE_BYTES, SOCKET, decode};
+use super::{JobNote, NOTE_BYTES, SOCKET, decode, greeting::decode_greeting};
+use crate::events::EventReader;
 
 /// Everybody may send: jobs run as other users than the agent.
 const PERMISSIONS: u32 = 0o666;
@@ -31,6 +32,22 @@ pub struct Heard {
     pub note: gate_core::Note,
     /// The user who sent it, as the kernel says: root, or the one that the sending process runs as.
     pub from: u32,
+}
+
+/// A datagram that a job sent.
+#[derive(Debug)]
+pub enum Received {
+    /// A note of a gate.
+    Note(Heard),
+    /// The ring of a plugin's events, as it was passed.
+    Events {
+        /// The job that it is of.
+        job: crate::JobName,
+        /// The ring.
+        events: EventReader,
+        /// The user who sent it, as in [`Heard::from`].
+        from: u32,
+    },
 }
 
 /// The socket to which the gates of a node send their notes. It never blocks.
@@ -94,18 +111,39 @@ impl NoteReader {
     /// # Errors
     /// `WouldBlock` if there is none, and what the kernel says.
     pub fn recv(&self) -> io::Result<Option<Heard>> {
+        Ok(self.recv_any()?.and_then(|received| match received {
+            Received::Note(heard) => Some(heard),
+            Received::Events { .. } => None,
+        }))
+    }
+
+    /// As [`Self::recv`], and takes rings of events too.
+    ///
+    /// # Errors
+    /// As [`Self::recv`].
+    pub fn recv_any(&self) -> io::Result<Option<Received>> {
         // One byte more than a note has, so that a longer datagram does not look like a note.
         let mut bytes = [0; NOTE_BYTES + 1];
-        // Room for the sender and nothing else: what else a sender passes, such as open files, the kernel throws away.
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
+        // Room for the sender and one ring: what else a sender passes, such as more open files, the kernel throws away.
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1), ScmCredentials(1))];
         let mut passed = RecvAncillaryBuffer::new(&mut space);
         let length = recvmsg(&self.socket, &mut [IoSliceMut::new(&mut bytes)], &mut passed, RecvFlags::CMSG_CLOEXEC)?.bytes;
-        let from = passed.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmCredentials(sender) => Some(sender.uid.as_raw()),
-            _ => None,
-        });
-        let heard = |from| decode(&bytes[..length]).map(|JobNote { job, note }| Heard { job, note, from });
-        Ok(from.and_then(heard))
+        let (mut from, mut ring) = (None, None);
+        for message in passed.drain() {
+            match message {
+                RecvAncillaryMessage::ScmCredentials(sender) => from = Some(sender.uid.as_raw()),
+                // Others, if there are any, are closed here.
+                RecvAncillaryMessage::ScmRights(files) => ring = files.into_iter().next(),
+                _ => {}
+            }
+        }
+        let (Some(from), Some(bytes)) = (from, bytes.get(..length)) else { return Ok(None) };
+        if let Some(JobNote { job, note }) = decode(bytes) {
+            return Ok(Some(Received::Note(Heard { job, note, from })));
+        }
+        let events = decode_greeting(bytes).zip(ring.and_then(EventReader::open));
+        let events = events.filter(|((_, writer), events)| *writer == events.writer());
+        Ok(events.map(|((job, _), events)| Received::Events { job, events, from }))
     }
 
     /// Removes the name, so that gates need not find out that nobody is behind it.

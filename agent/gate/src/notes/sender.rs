@@ -7,7 +7,7 @@ use rustix::{
     fd::OwnedFd,
     fs::{FileType, lstat},
     io::Errno,
-    net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, send, socket_with},
+    net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect as connect_to, send, socket_with},
 };
 
 use super::{SOCKET, encode};
@@ -26,7 +26,7 @@ impl NoteSender {
         // Twice, because an agent that restarted has another socket of the same name.
         for _ in 0..2 {
             if self.socket.is_none() {
-                self.socket = open(directory);
+                self.socket = connect(directory, &directory.join(SOCKET));
             }
             let Some(socket) = &self.socket else { return false };
             // NOSIGNAL: an agent that closed its end must not end the job with a SIGPIPE.
@@ -41,16 +41,15 @@ impl NoteSender {
     }
 }
 
-/// A socket that sends to the agent's; `None` where there is none that may be believed.
-fn open(directory: &Path) -> Option<OwnedFd> {
-    let path = directory.join(SOCKET);
-    let found = lstat(&path).ok()?;
+/// A socket that sends to the agent's at `path` in its directory; `None` where there is none that may be believed.
+pub(super) fn connect(directory: &Path, path: &Path) -> Option<OwnedFd> {
+    let found = lstat(path).ok()?;
     // Between this look and the connection, somebody who may write the directory could put another socket there. He would hear
     // when this job starts, and could not answer: answers are on the page, which is checked when it is open.
     if FileType::from_raw_mode(found.st_mode) != FileType::Socket || !is_believed(directory, found.st_uid).ok()? {
         return None;
     }
     let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None).ok()?;
-    connect(&socket, &SocketAddrUnix::new(&path).ok()?).ok()?;
+    connect_to(&socket, &SocketAddrUnix::new(path).ok()?).ok()?;
     Some(socket)
 }

@@ -16,7 +16,12 @@ use std::{
     time::Duration,
 };
 
-use antiphase_gate::{Gate, Heard, NoteReader, PageWriter, ReportReader, SLICE, StepOutcome, notes::SOCKET, now};
+use antiphase_gate::{
+    Gate, Heard, JobName, NoteReader, PageWriter, Received, ReportReader, SLICE, StepOutcome,
+    events::{Event, EventKind, EventWriter},
+    notes::{Greeting, SOCKET},
+    now,
+};
 use gate_core::{ANSWER_WITHIN, Mode, Note, NoteKind, Permit, Reason, SILENT_FOR, Schedule, Turn, UNHEARD_MAX};
 use rustix::process::geteuid;
 use units::{Nanos, NodeTime};
@@ -456,4 +461,27 @@ fn a_page_of_the_first_layout_is_followed_and_replaced() {
     let _page = page(directory.path(), &Schedule { plan_version: 9, ..due_in(ms(20), ms(100)) });
     assert_ne!(fs::metadata(&path).unwrap().ino(), before);
     eventually("following the new page", || (gate.step().plan_version == 9).then_some(()));
+}
+
+/// What a plugin of the communication library passes: the memory of its events, which the agent reads as it is written.
+#[test]
+fn a_ring_of_events_is_passed_and_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let reader = NoteReader::bind(directory.path()).unwrap();
+    let ring = EventWriter::create().unwrap();
+    let greeting = Greeting::new(directory.path(), &JobName::try_new(JOB).unwrap(), &ring);
+    assert!(greeting.send(&ring) && greeting.send(&ring));
+    let Some(Received::Events { job, mut events, from }) = reader.recv_any().unwrap() else { panic!("no ring") };
+    assert_eq!((job.as_str(), from, events.writer()), (JOB, geteuid().as_raw(), ring.writer()));
+    let event = Event { kind: EventKind::Idle, at: now(), value: 7 };
+    ring.push(event);
+    drop(ring);
+    let mut read = Vec::new();
+    events.read(&mut read);
+    assert_eq!(read, [event], "the memory outlives the job");
+    // For whoever takes notes only, a ring is a datagram that is none.
+    assert!(reader.recv().unwrap().is_none());
+    // Nobody there: nothing is waited for.
+    reader.remove().unwrap();
+    assert!(!greeting.send(&EventWriter::create().unwrap()));
 }
