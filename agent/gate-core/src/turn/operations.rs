@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn a_start_that_does_something_else_has_no_end_and_neither_has_the_next() {
         let mut job = Job::default();
-        (0..4).for_each(|_| drop(job.start(0, &[10, 20], 7)));
+        (0..4).for_each(|_| _ = job.start(0, &[10, 20], 7));
         assert_eq!(job.start(0, &[10, 25], 7), None, "evaluation, or a checkpoint");
         assert_eq!(job.start(0, &[10, 20], 7), None);
         assert_eq!(job.start(0, &[10, 20], 7), None);
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_job_that_begins_anew_is_learned_anew_and_one_without_a_network_never() {
         let mut job = Job::default();
-        (0..4).for_each(|_| drop(job.start(0, &[10], 7)));
+        (0..4).for_each(|_| _ = job.start(0, &[10], 7));
         (job.finished, job.operations) = (0, Operations::default());
         assert_eq!(job.start(0, &[10], 7), None);
         let ends: Vec<_> = (0..3).map(|_| job.start(0, &[10], 7)).collect();
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn changes_that_two_threads_wrote_the_other_way_round_do_no_harm() {
         let mut job = Job::default();
-        (0..4).for_each(|_| drop(job.start(0, &[10, 20], 7)));
+        (0..4).for_each(|_| _ = job.start(0, &[10, 20], 7));
         job.operations.changed(NodeTime(job.now), job.finished - 20, true);
         assert_eq!(job.start(0, &[10, 20], 7), Some(44 * MS));
     }
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn looks_come_near_the_end_and_are_bounded() {
         let mut job = Job::default();
-        (0..3).for_each(|_| drop(job.start(0, &[40], 60)));
+        (0..3).for_each(|_| _ = job.start(0, &[40], 60));
         let began = job.now;
         job.operations.started(NodeTime(began), 0);
         let mut looks = Vec::new();
