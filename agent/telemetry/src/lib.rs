@@ -21,6 +21,7 @@ mod period;
 mod phases;
 mod port;
 mod rdma;
+pub mod roce;
 mod series;
 
 pub use alias::{Alias, Driver, aliases};

@@ -2,10 +2,13 @@
 
 use units::Nanos;
 
-use super::name;
+use super::{NAME_BYTES_MAX, name};
 
 /// Most TLVs that are read of one frame. A frame of 1,500 bytes could hold 750 empty ones; systems send about twenty.
 pub const TLVS_MAX: usize = 128;
+
+/// Longest value of a TLV: the longest name, and a subtype before it.
+const VALUE_MAX: usize = NAME_BYTES_MAX + 1;
 
 const END: u16 = 0;
 const CHASSIS_ID: u16 = 1;
@@ -91,6 +94,33 @@ pub fn parse(payload: &[u8]) -> Result<Advert, FrameError> {
     Ok(advert)
 }
 
+/// The payload of a frame that says this: the inverse of [`parse`]. Ids go as text, chassis by local name (subtype 7) and port by interface
+/// name (subtype 5); of a text that is too long for a TLV, what fits of it, and of a time whole seconds, at most 65,535.
+#[must_use]
+pub fn encode(advert: &Advert) -> Vec<u8> {
+    let mut payload = Vec::new();
+    let mut put = |kind: u16, parts: [&[u8]; 2]| {
+        let value: Vec<u8> = parts.concat().into_iter().take(VALUE_MAX).collect();
+        payload.extend((kind << 9 | value.len() as u16).to_be_bytes());
+        payload.extend(value);
+    };
+    put(CHASSIS_ID, [&[7], fitting(&advert.chassis)]);
+    put(PORT_ID, [&[5], fitting(&advert.port)]);
+    let seconds = u16::try_from(advert.ttl.0 / 1_000_000_000).unwrap_or(u16::MAX);
+    put(TTL, [&seconds.to_be_bytes(), &[]]);
+    if let Some(system) = &advert.system {
+        put(SYSTEM_NAME, [fitting(system), &[]]);
+    }
+    put(END, [&[], &[]]);
+    payload
+}
+
+/// As many whole characters as the longest name has bytes.
+fn fitting(text: &str) -> &[u8] {
+    let end = (0..=text.len().min(NAME_BYTES_MAX)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+    text.as_bytes().get(..end).unwrap_or_default()
+}
+
 fn tlv<'a>(rest: &mut &'a [u8]) -> Result<(u16, &'a [u8]), FrameError> {
     let (header, body) = rest.split_first_chunk::<2>().ok_or(FrameError::Cut)?;
     let header = u16::from_be_bytes(*header);
@@ -169,7 +199,28 @@ mod tests {
         assert_eq!(parse(&cut), Err(FrameError::Cut));
     }
 
+    #[test]
+    fn an_advert_has_the_bytes_of_the_standard() {
+        let advert = Advert {
+            chassis: "leaf-01".into(),
+            port: "Ethernet1/1".into(),
+            ttl: Nanos::from_millis(120_999),
+            system: Some("leaf-01".into()),
+        };
+        let expected = b"\x02\x08\x07leaf-01\x04\x0c\x05Ethernet1/1\x06\x02\x00\x78\x0a\x07leaf-01\x00\x00";
+        assert_eq!(encode(&advert), expected);
+        let long = Advert { chassis: "\u{e9}".repeat(200), ttl: Nanos(u64::MAX), ..advert };
+        let read = parse(&encode(&long)).unwrap();
+        assert_eq!((read.chassis, read.ttl), ("\u{e9}".repeat(127), Nanos::from_millis(65_535_000)));
+    }
+
     proptest! {
+        #[test]
+        fn what_is_written_is_read(chassis in "[!-~]{1,255}", port in "[!-~]{1,255}", seconds: u16, system in prop::option::of("[!-~]{1,255}")) {
+            let advert = Advert { chassis, port, ttl: Nanos::from_millis(u64::from(seconds) * 1_000), system };
+            prop_assert_eq!(parse(&encode(&advert)).unwrap(), advert);
+        }
+
         #[test]
         fn any_bytes_are_survived(payload in prop::collection::vec(any::<u8>(), 0..2_000)) {
             let _ = parse(&payload);

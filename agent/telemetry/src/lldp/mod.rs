@@ -7,7 +7,7 @@ mod frame;
 mod lldpctl;
 
 pub use capture::{Capture, CaptureError, HELD_MAX};
-pub use frame::{Advert, FrameError, TLVS_MAX, parse};
+pub use frame::{Advert, FrameError, TLVS_MAX, encode, parse};
 pub use lldpctl::{TABLE_BYTES_MAX, TableError, neighbours};
 
 /// Longest name that is believed: LLDP allows 255 bytes.
