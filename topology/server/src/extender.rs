@@ -13,6 +13,7 @@ use crate::{
     api::{Api, ApiError, Kind},
     config::ExtenderConfig,
     resolve::one_line,
+    tls::Who,
 };
 
 /// Nodes of one request that are judged: as many as an evaluation takes candidates, which takes seconds.
@@ -56,6 +57,8 @@ impl Pod {
 /// A pod that looks for a node.
 #[derive(Debug)]
 pub(crate) struct Question<'a> {
+    /// By whom limits are shared.
+    pub(crate) who: Option<Who>,
     pub(crate) pod: &'a Pod,
     /// Names of the nodes that it may stand on, each once.
     pub(crate) nodes: Vec<String>,
@@ -128,7 +131,7 @@ async fn losses(api: &Api, config: &ExtenderConfig, question: &Question<'_>) -> 
         fields: FIELDS.map(str::to_owned).to_vec(),
         ..pb::EvaluateRequest::default()
     };
-    let answer = api.evaluate(request).await.map_err(|e| e.message)?;
+    let answer = api.evaluate(question.who, request).await.map_err(|e| e.message)?;
     let mut losses = BTreeMap::new();
     for evaluation in answer.ranked {
         let loss = loss(&evaluation).ok_or_else(|| format!("node {:?}: no times are predicted {}", evaluation.id, evaluation.reason))?;

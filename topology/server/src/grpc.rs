@@ -123,7 +123,13 @@ pub(crate) fn mask(message: &str, fields: &[String]) -> Result<Mask, ApiError> {
     Mask::parse(message, fields).map_err(ApiError::invalid)
 }
 
-/// Who asks; whoever accepts a connection says it of each request.
+/// Who asks, and with which role.
+fn caller<T>(request: &Request<T>) -> Caller {
+    // A request without a caller has no role: a way in that forgot to say who calls opens nothing.
+    request.extensions().get::<Caller>().copied().unwrap_or(Caller::NOBODY)
+}
+
+/// Who asks for a change; whoever accepts a connection says it of each request.
 fn subject<T>(request: &Request<T>) -> Subject {
     request.extensions().get::<Subject>().cloned().unwrap_or_else(Subject::local)
 }
@@ -137,13 +143,15 @@ type Events = Pin<Box<dyn Stream<Item = Result<pb::Event, Status>> + Send>>;
 #[tonic::async_trait]
 impl Topology for Rpcs {
     async fn solve(&self, request: Request<pb::SolveRequest>) -> Result<Response<pb::SolveResponse>, Status> {
-        self.answer(request, |r| self.api.solve(r)).await
+        let who = caller(&request).who;
+        self.answer(request, |r| self.api.solve(who, r)).await
     }
 
     async fn evaluate(&self, request: Request<pb::EvaluateRequest>) -> Result<Response<pb::EvaluateResponse>, Status> {
+        let who = caller(&request).who;
         self.answer(request, async |r| {
             let mask = mask("EvaluateResponse", &r.fields)?;
-            keep(&mask, self.api.evaluate(r).await?)
+            keep(&mask, self.api.evaluate(who, r).await?)
         })
         .await
     }
@@ -209,8 +217,7 @@ impl Topology for Rpcs {
     async fn watch_events(&self, request: Request<pb::WatchEventsRequest>) -> Result<Response<Events>, Status> {
         // The stream ends with the service: a watch that went on would outlast the grace of a shutdown.
         let end = self.shutdown.clone();
-        let caller = request.extensions().get::<Caller>().copied().unwrap_or(Caller::NOBODY);
-        let watcher = self.counted(self.api.watch(caller.who, request.into_inner().after)).map_err(Status::from)?;
+        let watcher = self.counted(self.api.watch(caller(&request).who, request.into_inner().after)).map_err(Status::from)?;
         let events = batches(watcher).map(stream::iter).flatten().map(Ok).take_until(async move { end.wait().await });
         Ok(Response::new(Box::pin(events)))
     }
@@ -220,7 +227,8 @@ impl Topology for Rpcs {
     }
 
     async fn submit(&self, request: Request<pb::SubmitRequest>) -> Result<Response<pb::Submission>, Status> {
-        self.answer(request, |r| self.api.submit(r)).await
+        let by = subject(&request);
+        self.answer(request, async |r| self.api.submit(&by, r).await).await
     }
 
     async fn withdraw(&self, request: Request<pb::WithdrawRequest>) -> Result<Response<pb::Submission>, Status> {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{
     api::{ApiError, Kind},
-    tally::Tally,
+    tally::Shares,
     tls::Who,
 };
 
@@ -24,13 +24,7 @@ const MARGIN: usize = 1 << 20;
 
 /// The answers of all connections. Cloning it shares it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Answers(Arc<Mutex<Held>>);
-
-#[derive(Debug, Default)]
-struct Held {
-    all: usize,
-    callers: Tally<Who>,
-}
+pub(crate) struct Answers(Arc<Mutex<Shares>>);
 
 /// The answers of one connection. Cloning it shares it.
 #[derive(Clone, Debug)]
@@ -60,7 +54,7 @@ impl Answers {
         Account { answers: self.clone(), who, held: Arc::default(), always: false }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held> {
+    fn lock(&self) -> MutexGuard<'_, Shares> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -77,9 +71,7 @@ impl Account {
         if self.always || here < ALWAYS {
             return true;
         }
-        let held = self.answers.lock();
-        let caller = self.who.map_or(0, |who| held.callers.of(&who));
-        here + MARGIN <= CONNECTION_MAX && caller + MARGIN <= CALLER_MAX && held.all + MARGIN <= ALL_MAX
+        here + MARGIN <= CONNECTION_MAX && self.answers.lock().fits(self.who, MARGIN, ALL_MAX, CALLER_MAX)
     }
 
     /// Counts an answer of so many bytes.
@@ -91,17 +83,13 @@ impl Account {
         let counted = bytes.min(CONNECTION_MAX);
         let mut here = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let mut held = self.answers.lock();
-        let caller = self.who.map_or(0, |who| held.callers.of(&who));
-        let fits = *here + counted <= CONNECTION_MAX && caller + counted <= CALLER_MAX && held.all + counted <= ALL_MAX;
+        let fits = *here + counted <= CONNECTION_MAX && held.fits(self.who, counted, ALL_MAX, CALLER_MAX);
         if !fits && !self.always && *here + counted > ALWAYS {
             let problem = format!("an answer of {} KiB: answers that were not taken yet leave no room for it", bytes >> 10);
             return Err(ApiError::new(Kind::Exhausted, &problem).hint("read what was asked for, and try again"));
         }
         *here += counted;
-        held.all += counted;
-        if let Some(who) = self.who {
-            held.callers.add(who, counted);
-        }
+        held.add(self.who, counted);
         drop((here, held));
         Ok(Owed { account: self.clone(), bytes: counted })
     }
@@ -111,11 +99,7 @@ impl Drop for Owed {
     fn drop(&mut self) {
         let Self { account, bytes } = self;
         *account.held.lock().unwrap_or_else(PoisonError::into_inner) -= *bytes;
-        let mut held = account.answers.lock();
-        held.all -= *bytes;
-        if let Some(who) = account.who {
-            held.callers.take(&who, *bytes);
-        }
+        account.answers.lock().take(account.who, *bytes);
     }
 }
 
@@ -148,8 +132,7 @@ mod tests {
         // One that is larger than all of it can be given.
         let huge = late.owe(8 * ALL_MAX).unwrap();
         drop((held, huge));
-        let now = answers.lock();
-        assert_eq!((now.all, now.callers.len()), (0, 0));
+        assert!(answers.lock().is_empty());
     }
 
     #[test]
@@ -160,6 +143,6 @@ mod tests {
         assert_eq!(greedy.len(), CALLER_MAX / (20 * MIB));
         assert!(of(2).owe(40 * MIB).is_ok());
         drop(greedy);
-        assert_eq!(answers.lock().callers.len(), 0);
+        assert!(answers.lock().is_empty());
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::tls::Who;
+
 /// How much each key has.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally<K>(BTreeMap<K, usize>);
@@ -48,6 +50,44 @@ impl<K: Ord> Tally<K> {
     }
 }
 
+/// What callers hold of something that has a limit, each for itself and all together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shares {
+    all: usize,
+    callers: Tally<Who>,
+}
+
+impl Shares {
+    /// Whether this caller may have so much more, where all may have `max` and one with a certificate `share`.
+    pub(crate) fn fits(&self, who: Option<Who>, more: usize, max: usize, share: usize) -> bool {
+        let of_caller = who.map_or(0, |who| self.callers.of(&who));
+        // Callers who cannot be told apart have all of it together.
+        self.all.saturating_add(more) <= max && (who.is_none() || of_caller.saturating_add(more) <= share)
+    }
+
+    /// The caller holds so much more.
+    pub(crate) fn add(&mut self, who: Option<Who>, more: usize) {
+        self.all += more;
+        if let Some(who) = who {
+            self.callers.add(who, more);
+        }
+    }
+
+    /// The caller holds so much less, of what was added.
+    pub(crate) fn take(&mut self, who: Option<Who>, less: usize) {
+        self.all -= less;
+        if let Some(who) = who {
+            self.callers.take(&who, less);
+        }
+    }
+
+    /// Whether nobody holds anything.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all == 0 && self.callers.len() == 0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,5 +102,18 @@ mod tests {
         assert_eq!((tally.of(&"a"), tally.of(&"b"), tally.len(), tally.sum()), (2, 0, 1, 2));
         tally.take(&"a", 2);
         assert_eq!(tally.len(), 0);
+    }
+
+    #[test]
+    fn one_caller_has_its_share_and_those_that_cannot_be_told_apart_have_all() {
+        let (mut shares, one, other) = (Shares::default(), Some(Who([1; 32])), Some(Who([2; 32])));
+        shares.add(one, 5);
+        assert!(!shares.fits(one, 1, 10, 5) && shares.fits(other, 5, 10, 5) && !shares.fits(other, 6, 10, 6));
+        assert!(shares.fits(None, 5, 10, 5) && !shares.fits(None, 6, 10, 5) && !shares.fits(None, usize::MAX, 10, 5));
+        shares.add(None, 5);
+        assert!(!shares.fits(other, 1, 10, 5));
+        shares.take(one, 5);
+        shares.take(None, 5);
+        assert!(shares.is_empty());
     }
 }

@@ -60,14 +60,17 @@ fn padded(folder: &Path, mib: usize) -> std::path::PathBuf {
     file
 }
 
+/// A client's certificate.
+fn issue(folder: &Path, role: Role, name: &str) {
+    let hosts = if role == Role::Agent { vec!["h1".to_owned()] } else { Vec::new() };
+    pki::issue(&folder.join("pki"), &Client { role, name: name.into(), hosts, lifetime: CLIENT_LIFETIME }, false).unwrap();
+}
+
 /// A service with certificates and a large fabric, and a client of each role; the agent is of h1.
 fn secured(folder: &Path, mib: usize) -> Service {
     let pki_folder = folder.join("pki");
     pki::init(&pki_folder, &["127.0.0.1".into(), "localhost".into()], false).unwrap();
-    for role in [Role::Read, Role::Admin, Role::Agent] {
-        let hosts = if role == Role::Agent { vec!["h1".to_owned()] } else { Vec::new() };
-        pki::issue(&pki_folder, &Client { role, name: role.word().into(), hosts, lifetime: CLIENT_LIFETIME }, false).unwrap();
-    }
+    [Role::Read, Role::Admin, Role::Agent].into_iter().for_each(|role| issue(folder, role, role.word()));
     let (service, ca, config) = (pki::service_paths(&pki_folder), pki::authority_path(&pki_folder), folder.join("a.toml"));
     fs::write(&config, format!("[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {ca:?}\n", service.certificate, service.key)).unwrap();
     let mut command = program();
@@ -75,22 +78,22 @@ fn secured(folder: &Path, mib: usize) -> Service {
     Service::with(&mut command)
 }
 
+/// curl with a client's certificate, which says the status of an answer that came in time.
+fn curl(folder: &Path, who: &str) -> Command {
+    let (issued, mut command) = (pki::paths(&folder.join("pki"), who), Command::new("curl"));
+    command.args(["--silent", "--show-error", "--output", "/dev/null", "--write-out", "%{http_code}"]);
+    command.arg("--max-time").arg(SERVED_WITHIN.as_secs().to_string());
+    command.arg("--cacert").arg(pki::authority_path(&folder.join("pki")));
+    command.arg("--cert").arg(&issued.certificate).arg("--key").arg(&issued.key);
+    command
+}
+
 /// Calls of an admin over connections of their own: how many were answered with 200 in time, of how many. `None`: there is no curl.
 fn admin_asks(service: &Service, folder: &Path, lasts: Duration) -> Option<(usize, usize, String)> {
-    let admin = pki::paths(&folder.join("pki"), "admin");
     let (mut well, mut all, mut last) = (0, 0, String::new());
     let until = Instant::now() + lasts;
     while Instant::now() < until {
-        let mut command = Command::new("curl");
-        command.args(["--silent", "--show-error", "--output", "/dev/null", "--write-out", "%{http_code}"]);
-        command.arg("--max-time").arg(SERVED_WITHIN.as_secs().to_string());
-        command
-            .arg("--cacert")
-            .arg(pki::authority_path(&folder.join("pki")))
-            .arg("--cert")
-            .arg(&admin.certificate)
-            .arg("--key")
-            .arg(&admin.key);
+        let mut command = curl(folder, "admin");
         let path = match all % 3 {
             0 => "/readyz",
             1 => "/v1alpha1/jobs",
@@ -208,8 +211,8 @@ fn asks_and_reads_nothing(address: SocketAddr, path: &str, grpc: Option<&[u8]>) 
     socket
 }
 
-/// A connection with the certificate of a client.
-fn secure(service: &Service, folder: &Path, who: &str) -> StreamOwned<ClientConnection, TcpStream> {
+/// A connection with the certificate of a client, for a version of HTTP (RFC 7301).
+fn secure(service: &Service, folder: &Path, who: &str, version: &str) -> StreamOwned<ClientConnection, TcpStream> {
     let pki_folder = folder.join("pki");
     let issued = pki::paths(&pki_folder, who);
     let mut roots = RootCertStore::empty();
@@ -218,7 +221,7 @@ fn secure(service: &Service, folder: &Path, who: &str) -> StreamOwned<ClientConn
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
     let mut config = config.with_client_auth_cert(rig::certificates(&issued.certificate), key).unwrap();
-    config.alpn_protocols = vec![b"h2".to_vec()];
+    config.alpn_protocols = vec![version.into()];
     let name = ServerName::IpAddress(service.address.ip().into());
     StreamOwned::new(ClientConnection::new(Arc::new(config), name).unwrap(), TcpStream::connect(service.address).unwrap())
 }
@@ -394,7 +397,7 @@ async fn who_works_is_served_whatever_the_others_do() {
         asking("/antiphase.v1alpha1.Topology/GetFabric", Some(&[0; 5])),
         asking("/v1alpha1/events/stream", None),
     ] {
-        let mut stream = secure(&service, folder.path(), read);
+        let mut stream = secure(&service, folder.path(), read, "h2");
         stream.write_all(&said).unwrap();
         held.push(stream);
     }
@@ -421,4 +424,78 @@ async fn who_works_is_served_whatever_the_others_do() {
     println!("{opened} sockets, {said} hellos, {} connections of {STREAMS} streams; {well} of {all} answered; {peak} KiB", held.len());
     assert!(said > 0 && all > 5 && well == all, "{well} of {all} answered; {last}\n{}", service.log());
     assert!(peak < RESIDENT_MAX_KIB, "{peak} KiB");
+}
+
+/// Twelve jobs of one period and many phases: the search for better shifts goes on for as long as it may.
+fn long_scenario() -> String {
+    let phase = |job: u64, i: u64| {
+        let start = 1_000 * i + 37 * (job * i % 17);
+        serde_json::json!({ "start": start, "end": start + 120 + 11 * (job + i) % 200, "rate_mbps": 9_000 + 500 * job })
+    };
+    let job = |job: u64| {
+        let phases: Vec<_> = (0..60).map(|i| phase(job, i)).collect();
+        serde_json::json!({ "id": format!("j{job}"), "period_ticks": 60_000, "links": ["l"], "phases": phases })
+    };
+    let jobs: Vec<_> = (0..12).map(job).collect();
+    let links = [serde_json::json!({ "id": "l", "capacity_mbps": 30_000 })];
+    serde_json::json!({ "schema": "antiphase.scenario/v1", "tick_ns": 1_000, "links": links, "jobs": jobs }).to_string()
+}
+
+fn post(path: &str, body: &[u8], length: usize) -> Vec<u8> {
+    let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n");
+    [head.as_bytes(), body].concat()
+}
+
+/// Whether a small question of another client is answered; `None`: there is no curl.
+fn other_asks(service: &Service, folder: &Path) -> Option<String> {
+    let mut command = curl(folder, "other");
+    let body = serde_json::json!({ "jobs": [job("a", &["h1", "h5"])] }).to_string();
+    command.args(["--header", "content-type: application/json", "--data", &body]);
+    let output = command.arg(format!("https://{}/v1alpha1/evaluate", service.address)).output();
+    let output = output.inspect_err(|error| println!("skipped: curl cannot be run: {error}")).ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn computations_that_one_certificate_lines_up_keep_no_other_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = secured(folder.path(), 0);
+    ["greedy", "other"].into_iter().for_each(|name| issue(folder.path(), Role::Evaluate, name));
+    let scenario = long_scenario();
+    let asked: Vec<_> = (0..60)
+        .map(|_| {
+            let mut stream = secure(&service, folder.path(), "greedy", "http/1.1");
+            stream.write_all(&post("/v1alpha1/solve", scenario.as_bytes(), scenario.len())).unwrap();
+            stream.flush().unwrap();
+            stream
+        })
+        .collect();
+    for n in 0..3 {
+        let Some(said) = other_asks(&service, folder.path()) else { return };
+        assert_eq!(said, "200", "question {n} beside {} that were lined up", asked.len());
+    }
+}
+
+#[test]
+fn bodies_of_one_certificate_leave_room_for_those_of_others() {
+    const BODY: usize = 60 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let service = secured(folder.path(), 0);
+    ["greedy", "other"].into_iter().for_each(|name| issue(folder.path(), Role::Evaluate, name));
+    let body = vec![b' '; BODY];
+    let (mut held, mut refused) = (Vec::new(), 0);
+    for _ in 0..9 {
+        let mut stream = secure(&service, folder.path(), "greedy", "http/1.1");
+        stream.sock.set_write_timeout(Some(SERVED_WITHIN)).unwrap();
+        // The last byte never comes, so what came is held.
+        let sent = stream.write_all(&post("/v1alpha1/evaluate", &body, BODY + 1)).and_then(|()| stream.flush());
+        if sent.is_err() {
+            refused += 1;
+        } else {
+            held.push(stream);
+        }
+        let Some(said) = other_asks(&service, folder.path()) else { return };
+        assert_eq!(said, "200", "beside {} bodies that are held and {refused} that were refused", held.len());
+    }
+    println!("{} bodies of {BODY} bytes were taken, {refused} refused", held.len());
 }

@@ -14,7 +14,7 @@ use proto::{mask::Mask, v1alpha1 as pb};
 use units::JobId;
 
 use super::{Api, ApiError, limit, solve::mode};
-use crate::{controller::Snapshot, resolve};
+use crate::{controller::Snapshot, resolve, tls::Who};
 
 /// Candidates of one request: ten rounds of a large scheduler, which take seconds on 10,000 hosts.
 const CANDIDATES_MAX: usize = 1_000;
@@ -29,18 +29,18 @@ pub(super) const LINES_MAX: usize = 500;
 const AS_PLACED: &str = "as placed";
 
 impl Api {
-    /// Ranks candidates.
+    /// Ranks candidates, when it is this caller's turn.
     ///
     /// # Errors
     /// [`ApiError`] names the job or the candidate and the value.
-    pub async fn evaluate(&self, request: pb::EvaluateRequest) -> Result<pb::EvaluateResponse, ApiError> {
+    pub async fn evaluate(&self, who: Option<Who>, request: pb::EvaluateRequest) -> Result<pb::EvaluateResponse, ApiError> {
         // Limits come before the wait for a turn: a request that is refused takes nobody's place.
         limit("candidates", request.candidates.len(), CANDIDATES_MAX)?;
         limit("jobs", request.jobs.len(), JOBS_MAX)?;
         let snapshot = self.snapshot().await?;
         let metrics = Arc::clone(self.metrics());
         let planned = self.planned();
-        self.compute(move |cancel| {
+        self.compute(who, move |cancel| {
             // The time is that of the work, without the wait for a turn.
             let began = Instant::now();
             let mut response = evaluate(&snapshot, &request, &planned, cancel)?;

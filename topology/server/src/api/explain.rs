@@ -10,7 +10,10 @@ use job::Candidate;
 use plan::{Cluster, Options, Predictions};
 
 use super::{Api, ApiError, evaluate::LINES_MAX};
-use crate::controller::{SHARED_LINKS_MAX, Snapshot};
+use crate::{
+    controller::{SHARED_LINKS_MAX, Snapshot},
+    tls::Who,
+};
 
 /// How long a change that is done waits to be explained: clients are used to an answer within seconds.
 const EXPLAIN_MAX: Duration = Duration::from_secs(10);
@@ -19,11 +22,11 @@ impl Api {
     /// Sentences of the plan that name one of these jobs, as of now; none where nobody asked for them.
     ///
     /// The change is done and durable, so that it is not explained is one of the sentences and no error.
-    pub(super) async fn explained_if(&self, about: Option<BTreeSet<String>>) -> Vec<String> {
+    pub(super) async fn explained_if(&self, who: Option<Who>, about: Option<BTreeSet<String>>) -> Vec<String> {
         let Some(about) = about else { return Vec::new() };
         let made = async {
             let (snapshot, options) = (self.snapshot().await?, Options { predict: Predictions::Compared, ..self.planned() });
-            self.compute(move |cancel| explain(&snapshot, &about, &options, cancel)).await?
+            self.compute(who, move |cancel| explain(&snapshot, &about, &options, cancel)).await?
         };
         // The answer has to be there in the time of the request, or the client would not know that the change is made.
         let limit = EXPLAIN_MAX.min(self.config().limits.request() / 2);

@@ -3,6 +3,7 @@
 mod error;
 mod evaluate;
 mod explain;
+mod line;
 mod picture;
 mod places;
 mod read;
@@ -22,10 +23,11 @@ use proto::v1alpha1 as pb;
 use rayon::ThreadPool;
 use sha2::{Digest as _, Sha256};
 use state::{Change, Commit, Content, Refusal, Reply};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use units::Nanos;
 
 pub use error::{ApiError, Kind};
+use line::Line;
 pub(crate) use picture::JobColours;
 pub use places::Place;
 use places::Places;
@@ -41,7 +43,7 @@ use crate::{
     quic,
     resolve::{self, one_line},
     telemetry::TelemetryHandle,
-    tls::Subject,
+    tls::{Subject, Who},
     writer::StoreHealth,
 };
 
@@ -74,16 +76,16 @@ struct Inner {
     sessions: Arc<quic::Stats>,
     clock: FabricClock,
     config: watch::Receiver<Arc<Config>>,
-    /// One permit for each question that may compute at the same time.
-    computing: Arc<Semaphore>,
-    /// One permit for the scheduler's own questions: clients' do not keep jobs from starting.
-    ranking: Arc<Semaphore>,
+    /// A place for each question that may compute at the same time.
+    computing: Line,
+    /// A place for the scheduler's own questions: clients' do not keep jobs from starting.
+    ranking: Line,
     /// Where questions compute. The controller plans on the threads that all share, and must not stand in line behind them.
     pool: Option<Arc<ThreadPool>>,
-    /// One permit for each change that may be read at the same time: questions take minutes if they like, and changes do not wait.
-    reading: Arc<Semaphore>,
-    /// One permit for each picture that may be drawn at the same time: a page that refreshes does not wait for questions.
-    drawing: Arc<Semaphore>,
+    /// A place for each change that may be read at the same time: questions take minutes if they like, and changes do not wait.
+    reading: Line,
+    /// A place for each picture that may be drawn at the same time: a page that refreshes does not wait for questions.
+    drawing: Line,
     /// The fabric as clients read it, and its version.
     fabric_json: Mutex<Option<(u64, Bytes)>>,
     /// Open streams.
@@ -127,11 +129,11 @@ impl Api {
             sessions: parts.sessions,
             clock: parts.clock,
             config: parts.config,
-            computing: Arc::new(Semaphore::new(limits.evaluations as usize)),
-            ranking: Arc::new(Semaphore::new(RANKINGS)),
+            computing: Line::new(limits.evaluations as usize),
+            ranking: Line::new(RANKINGS),
             pool: pool(),
-            reading: Arc::new(Semaphore::new(CHANGES_READ)),
-            drawing: Arc::new(Semaphore::new(PICTURES_DRAWN)),
+            reading: Line::new(CHANGES_READ),
+            drawing: Line::new(PICTURES_DRAWN),
             fabric_json: Mutex::default(),
             places: Places::default(),
             scheduler: OnceLock::new(),
@@ -180,7 +182,7 @@ impl Api {
         let (specs, if_fabric) = (request.jobs, Some(view.version));
         let read = move || resolve::documents(&specs).and_then(|documents| resolve::definitions(&view.fabric, &documents));
         // The documents are read beside the controller, which would otherwise answer nobody for as long.
-        let jobs = self.read_change(read).await?.map_err(ApiError::invalid)?;
+        let jobs = self.read_change(by.who, read).await?.map_err(ApiError::invalid)?;
         let about = request.explain.then(|| jobs.iter().map(|job| job.job.name.to_string()).collect());
         // `LEASE_MS_MAX` keeps the product far below 64 bits.
         let lease = (request.lease_ms > 0).then(|| Nanos(request.lease_ms * NANOS_PER_MILLI));
@@ -191,12 +193,12 @@ impl Api {
             lease,
             key: request.idempotency_key,
             content,
-            by: Some(by.0.clone()),
+            by: Some(by.told.clone()),
         };
         match self.0.controller.change(Change::Commit(commit)).await?? {
             Reply::Committed(c) => {
                 let slots = c.slots.iter().map(slot_message).collect();
-                let (explanation, warnings) = (self.explained_if(about).await, c.crowded);
+                let (explanation, warnings) = (self.explained_if(by.who, about).await, c.crowded);
                 Ok(pb::CommitResponse { plan_version: c.plan_version, slots, moved: c.moved, score: c.score, explanation, warnings })
             }
             other => Err(unexpected(&other)),
@@ -213,9 +215,9 @@ impl Api {
         }
         // Whom they met is known before they are gone.
         let about = if request.explain { Some(self.neighbours(&request.jobs).await?) } else { None };
-        match self.0.controller.change(Change::Release { by: Some(by.0.clone()), jobs: request.jobs }).await?? {
+        match self.0.controller.change(Change::Release { by: Some(by.told.clone()), jobs: request.jobs }).await?? {
             Reply::Released { plan_version, unknown } => {
-                let explanation = self.explained_if(about).await;
+                let explanation = self.explained_if(by.who, about).await;
                 Ok(pb::ReleaseResponse { plan_version, unknown, explanation })
             }
             other => Err(unexpected(&other)),
@@ -230,9 +232,9 @@ impl Api {
         let text: Arc<str> = request.fabric.into();
         let document = Arc::clone(&text);
         let read = move || fabric::native::read(&document).map_err(|e| ApiError::invalid(format!("fabric: {}", one_line(&e))));
-        let fabric = Arc::new(self.read_change(read).await??);
+        let fabric = Arc::new(self.read_change(by.who, read).await??);
         // The list of jobs stays empty here: only the controller knows which jobs are committed when the change begins.
-        match self.0.controller.change(Change::SetFabric { by: Some(by.0.clone()), fabric, text, jobs: Vec::new() }).await?? {
+        match self.0.controller.change(Change::SetFabric { by: Some(by.told.clone()), fabric, text, jobs: Vec::new() }).await?? {
             Reply::FabricSet { version, plan_version } => Ok(pb::SetFabricResponse { fabric_version: version, plan_version }),
             other => Err(unexpected(&other)),
         }
@@ -245,18 +247,18 @@ impl Api {
 
     /// Answers a question that takes a processor, beside the tasks and not many at a time. The caller's time runs while it waits for
     /// its turn.
-    async fn compute<T: Send + 'static>(&self, work: impl FnOnce(&Cancel) -> T + Send + 'static) -> Result<T, ApiError> {
-        compute_on(&self.0.computing, self.0.pool.clone(), work).await
+    async fn compute<T: Send + 'static>(&self, who: Option<Who>, work: impl FnOnce(&Cancel) -> T + Send + 'static) -> Result<T, ApiError> {
+        compute_on(&self.0.computing, who, self.0.pool.clone(), work).await
     }
 
     /// The same for the scheduler, which does not stand in line behind clients, as little as the controller does.
     async fn compute_ranking<T: Send + 'static>(&self, work: impl FnOnce(&Cancel) -> T + Send + 'static) -> Result<T, ApiError> {
-        compute_on(&self.0.ranking, None, work).await
+        compute_on(&self.0.ranking, None, None, work).await
     }
 
     /// Reads what a change brings.
-    async fn read_change<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
-        beside(&self.0.reading, work).await
+    async fn read_change<T: Send + 'static>(&self, who: Option<Who>, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+        beside(&self.0.reading, who, work).await
     }
 }
 
@@ -281,7 +283,8 @@ fn limit(what: &str, value: usize, max: usize) -> Result<(), ApiError> {
 
 /// Answers a question when it is its turn in the line, on the threads of the pool, or on those that all share.
 async fn compute_on<T: Send + 'static>(
-    line: &Arc<Semaphore>,
+    line: &Line,
+    who: Option<Who>,
     pool: Option<Arc<ThreadPool>>,
     work: impl FnOnce(&Cancel) -> T + Send + 'static,
 ) -> Result<T, ApiError> {
@@ -293,20 +296,20 @@ async fn compute_on<T: Send + 'static>(
         None => work(&cancel),
     };
     // The work holds a clone of `cancel`; a client that goes away drops this future, and the solver sees it and ends (P144).
-    let answer = beside(line, there).await;
+    let answer = beside(line, who, there).await;
     drop(asked);
     answer
 }
 
 /// Runs work on a thread for such work, when it is its turn.
-async fn beside<T: Send + 'static>(turns: &Arc<Semaphore>, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
-    let busy = |_| ApiError::new(Kind::Unavailable, &"the service is stopping");
-    // Turns come in order of arrival (tokio's semaphore is fair). A caller that goes away here leaves the line, and its work never begins.
-    let permit = Arc::clone(turns).acquire_owned().await.map_err(busy)?;
+async fn beside<T: Send + 'static>(line: &Line, who: Option<Who>, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+    let stopping = || ApiError::new(Kind::Unavailable, &"the service is stopping");
+    // A caller that goes away here leaves the line, and its work never begins.
+    let turn = line.turn(who).await.ok_or_else(stopping)?;
     let task = tokio::task::spawn_blocking(move || {
         let out = work();
-        // The work holds the permit and not the caller, who may go away: what still computes counts against the limit.
-        drop(permit);
+        // The work holds the turn and not the caller, who may go away: what still computes counts against the limit.
+        drop(turn);
         out
     });
     task.await.map_err(|_| ApiError::new(Kind::Internal, &"the computation failed"))
@@ -360,24 +363,24 @@ mod tests {
     fn a_question_whose_client_is_gone_keeps_its_turn_and_one_that_waits_never_begins() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let turns = Arc::new(Semaphore::new(1));
+            let turns = Line::new(1);
             let (begun, begins) = mpsc::channel();
             let (end, ends) = mpsc::channel::<()>();
-            let there = Arc::clone(&turns);
+            let there = turns.clone();
             let work = move || begun.send(()).is_ok() && ends.recv_timeout(PATIENCE).is_ok();
-            let running = tokio::spawn(async move { beside(&there, work).await.is_ok() });
+            let running = tokio::spawn(async move { beside(&there, None, work).await.is_ok() });
             tokio::task::spawn_blocking(move || begins.recv_timeout(PATIENCE)).await.unwrap().unwrap();
             let began = Arc::new(AtomicU32::new(0));
-            let (there, counted) = (Arc::clone(&turns), Arc::clone(&began));
-            let waiting = tokio::spawn(async move { beside(&there, move || counted.fetch_add(1, Ordering::Relaxed)).await.is_ok() });
+            let (there, counted) = (turns.clone(), Arc::clone(&began));
+            let waiting = tokio::spawn(async move { beside(&there, None, move || counted.fetch_add(1, Ordering::Relaxed)).await.is_ok() });
             tokio::task::yield_now().await;
             for client in [running, waiting] {
                 client.abort();
                 assert!(client.await.unwrap_err().is_cancelled());
             }
-            assert_eq!(turns.available_permits(), 0, "what nobody waits for still counts");
+            assert_eq!(turns.taken(), 1, "what nobody waits for still counts");
             end.send(()).unwrap();
-            let next = tokio::time::timeout(PATIENCE, beside(&turns, || 7)).await.unwrap();
+            let next = tokio::time::timeout(PATIENCE, beside(&turns, None, || 7)).await.unwrap();
             assert_eq!((next.ok(), began.load(Ordering::Relaxed)), (Some(7), 0));
         });
     }

@@ -12,7 +12,7 @@ use render::{
 use units::LinkId;
 
 use super::{Api, ApiError, beside};
-use crate::{controller::Snapshot, links::LinkTable};
+use crate::{controller::Snapshot, links::LinkTable, tls::Who};
 
 /// Which colour jobs have for whoever asks: slots of the palette by job, counted from 0.
 #[derive(Clone, Debug, Default)]
@@ -42,13 +42,13 @@ impl Api {
     ///
     /// # Errors
     /// The service is stopping.
-    pub(crate) async fn circles(&self, link: &str, colours: JobColours, alone: bool) -> Result<Option<String>, ApiError> {
+    pub(crate) async fn circles(&self, who: Option<Who>, link: &str, colours: JobColours, alone: bool) -> Result<Option<String>, ApiError> {
         let table = self.0.controller.links().await?;
         // The position is found here and not in the drawing thread: a link that is missing waits for no turn.
         let Some(at) = table.links.iter().position(|l| l.id == *link) else { return Ok(None) };
         let snapshot = self.snapshot().await?;
         // A link of 10,000 jobs takes seconds to draw, which no thread that serves requests may lose (docs/operating.md).
-        let drawn = beside(&self.0.drawing, move || draw(&table.links[at], &snapshot, &colours)).await?;
+        let drawn = beside(&self.0.drawing, who, move || draw(&table.links[at], &snapshot, &colours)).await?;
         Ok(Some(if alone { drawn.document() } else { drawn.unstyled() }))
     }
 
@@ -57,13 +57,13 @@ impl Api {
     ///
     /// # Errors
     /// The service is stopping.
-    pub(crate) async fn map(&self, alone: bool) -> Result<Option<String>, ApiError> {
+    pub(crate) async fn map(&self, who: Who, alone: bool) -> Result<Option<String>, ApiError> {
         let table = self.0.controller.links().await?;
         let snapshot = self.snapshot().await?;
         if snapshot.fabric.is_none() {
             return Ok(None);
         }
-        let drawn = beside(&self.0.drawing, move || {
+        let drawn = beside(&self.0.drawing, who, move || {
             let (fabric, jobs) = map_view(&table, &snapshot)?;
             Some(if alone { fabric_map::draw(&fabric, &jobs).document() } else { fabric_map::for_page(&fabric, &jobs).unstyled() })
         });

@@ -9,6 +9,7 @@ use circle::{
 use proto::v1alpha1 as pb;
 
 use super::{Api, ApiError, Kind, limit};
+use crate::tls::Who;
 
 /// Most jobs of one scenario; the command `antiphase solve` has no such limit.
 const JOBS_MAX: usize = 1_000;
@@ -19,14 +20,14 @@ const SCENARIO_BYTES_MAX: usize = 16 << 20;
 pub type Shifts = BTreeMap<String, u64>;
 
 impl Api {
-    /// Solves a scenario.
+    /// Solves a scenario, when it is this caller's turn.
     ///
     /// # Errors
     /// [`ApiError`] names the place in the document and the value. A loop in paper mode is an answer.
-    pub async fn solve(&self, request: pb::SolveRequest) -> Result<pb::SolveResponse, ApiError> {
+    pub async fn solve(&self, who: Option<Who>, request: pb::SolveRequest) -> Result<pb::SolveResponse, ApiError> {
         // The length is judged before the wait for a turn and before the text is parsed.
         limit("scenario: bytes", request.scenario.len(), SCENARIO_BYTES_MAX)?;
-        let solution = self.compute(move |cancel| solve(&request, cancel)).await??;
+        let solution = self.compute(who, move |cancel| solve(&request, cancel)).await??;
         Ok(pb::SolveResponse { solution })
     }
 }

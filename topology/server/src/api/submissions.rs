@@ -13,7 +13,13 @@ use state::{
 use units::{FabricTime, Nanos};
 
 use super::{Api, ApiError, Kind, LEASE_MS_MAX, NAMES_MAX, NANOS_PER_MILLI, limit};
-use crate::{events::place_message, placed::placed, queue::SchedulerHandle, resolve};
+use crate::{
+    events::place_message,
+    placed::placed,
+    queue::SchedulerHandle,
+    resolve,
+    tls::{Subject, Who},
+};
 
 /// The shortest lease: a job may take no longer than it to stop, and nobody saves a state in less.
 const LEASE_MS_MIN: u64 = 1_000;
@@ -41,7 +47,7 @@ impl Api {
     ///
     /// # Errors
     /// [`ApiError`]: nothing was changed.
-    pub async fn submit(&self, request: pb::SubmitRequest) -> Result<pb::Submission, ApiError> {
+    pub async fn submit(&self, by: &Subject, request: pb::SubmitRequest) -> Result<pb::Submission, ApiError> {
         let scheduler = self.scheduler()?;
         let spec = request.job.as_ref().ok_or_else(|| ApiError::invalid("job: missing"))?;
         let (what, value, max) = ("bytes of a job's document", spec.encoded_len() as u64, resolve::JOB_BYTES_MAX as u64);
@@ -74,7 +80,7 @@ impl Api {
         if let Some(known) = snapshot.submissions.iter().find(|s| *s.name == *doc.id && s.spec.asked == asked) {
             return Ok(message(known, None, self.0.clock.now()));
         }
-        let period = if resolve::has_profile(&doc) { Some(self.period(scheduler, &doc, request.gpus).await?) } else { None };
+        let period = if resolve::has_profile(&doc) { Some(self.period(by.who, scheduler, &doc, request.gpus).await?) } else { None };
         let (iteration, total) = work(&request, period)?;
         let spec = SubmissionSpec {
             asked,
@@ -91,7 +97,7 @@ impl Api {
     }
 
     /// How long an iteration of a job takes alone, and that it is a job: it is placed for trial on the first hosts of the fabric.
-    async fn period(&self, scheduler: &SchedulerHandle, doc: &Arc<JobDoc>, gpus: u32) -> Result<Nanos, ApiError> {
+    async fn period(&self, who: Option<Who>, scheduler: &SchedulerHandle, doc: &Arc<JobDoc>, gpus: u32) -> Result<Nanos, ApiError> {
         let view = self.0.controller.fabric().await?.ok_or(Refusal::NoFabric)?;
         let per_host = scheduler.config.gpus_per_host;
         let without = scheduler.config.without.clone();
@@ -108,7 +114,7 @@ impl Api {
             let place: Vec<(String, u32)> = (0..gpus.div_ceil(per_host)).zip(names).map(share).collect();
             resolve::definitions(fabric, &[Arc::new(placed(&doc, &place)?)])
         };
-        let mut made = self.read_change(read).await?.map_err(ApiError::invalid)?;
+        let mut made = self.read_change(who, read).await?.map_err(ApiError::invalid)?;
         let job = made.pop().ok_or_else(|| ApiError::new(Kind::Internal, &format!("no job on fabric {version}")))?.job;
         if job.gpus != gpus {
             return Err(ApiError::invalid(format!("gpus: {gpus}; the profile has {} ranks", job.gpus)));

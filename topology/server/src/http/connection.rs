@@ -57,6 +57,8 @@ const ALIVE_EVERY: Duration = Duration::from_secs(30);
 const STREAMS_MAX: u32 = 128;
 /// Largest head of a request.
 const HEAD_BYTES_MAX: usize = 16 << 10;
+/// What a field of a head holds besides its bytes: a place in a map. Many short fields make a map that is larger than the head.
+const FIELD_BYTES: usize = 128;
 /// How long requests may go on once the service is going down.
 pub const GRACE: Duration = Duration::from_secs(10);
 /// How long a connection that was idle may take to end, once somebody has its place.
@@ -314,10 +316,11 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         self.begun.store(true, Ordering::Relaxed);
         let grpc = is_grpc(request.headers());
+        let head = head_bytes(&request);
         let place = if HEALTH.contains(&request.uri().path()) {
-            self.seat.asks_for_health().map(Place::Health)
+            self.seat.asks_for_health(head).map(Place::Health)
         } else {
-            self.seat.asks(self.api.config().limits.connections).map(Place::UnderWay)
+            self.seat.asks(self.api.config().limits.connections, head).map(Place::UnderWay)
         };
         let Some(place) = place.map(Arc::new) else {
             self.api.metrics().request(if grpc { "grpc" } else { "http" }, Kind::Exhausted.code());
@@ -360,6 +363,13 @@ impl Marked {
         let is_admin = self.caller.who.is_some() && self.caller.role == Some(Role::Admin);
         is_admin || path == METRICS || changes(method, path)
     }
+}
+
+/// What the head of a request holds.
+fn head_bytes<B>(request: &Request<B>) -> usize {
+    let fields = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + FIELD_BYTES);
+    // The target of a request and its fields are bounded each by `HEAD_BYTES_MAX`, so the sum is far below an overflow.
+    request.uri().path_and_query().map_or(0, |target| target.as_str().len()) + fields.sum::<usize>()
 }
 
 fn unread_answers() -> ApiError {

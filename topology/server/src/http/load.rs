@@ -1,12 +1,10 @@
 //! What requests may take of the memory: bytes of their bodies, and what the messages in them come to.
 //!
 //! A message of two bytes can become an object of hundreds, in JSON and in gRPC alike. So a body is weighed before it is decoded,
-//! and all requests together have a budget. A request that does not fit is refused at once, because waiting bodies hold memory.
+//! and all requests together have a budget, of which one certificate has half. A request that does not fit is refused at once, because
+//! waiting bodies hold memory.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::Body;
 use futures_util::StreamExt as _;
@@ -14,6 +12,8 @@ use futures_util::StreamExt as _;
 use crate::{
     api::{ApiError, Kind},
     grpc::Shape,
+    role::Who,
+    tally::Shares,
 };
 
 /// What an object or a message counts: the largest of the schema takes 250 bytes, and a map of JSON 600.
@@ -24,39 +24,55 @@ const VALUE_BYTES: usize = 64;
 pub(crate) const WEIGHT_MAX: usize = 256 << 20;
 /// What the requests of one kind may hold together. A body that is allowed alone always fits twice.
 const BUDGET_MIN: usize = 512 << 20;
+/// The part of it, one in so many, that one request may hold, and one caller who has a certificate: a request that is allowed at all is
+/// allowed to whoever holds nothing else, and leaves as much to others.
+const CALLER_PART: usize = 2;
 
 /// What requests hold now. Changes have a budget of their own, so that nobody who may only ask can keep them out.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Loads {
-    changes: Arc<AtomicUsize>,
-    questions: Arc<AtomicUsize>,
+    changes: Budget,
+    questions: Budget,
+}
+
+/// What is held of one kind. Cloning it shares it.
+#[derive(Clone, Debug, Default)]
+struct Budget(Arc<Mutex<Shares>>);
+
+impl Budget {
+    fn lock(&self) -> MutexGuard<'_, Shares> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What one request holds, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
-    budget: Arc<AtomicUsize>,
+    budget: Budget,
+    who: Option<Who>,
     max: usize,
     bytes: usize,
 }
 
 impl Loads {
-    /// Nothing yet, for a request with a body of at most `body_max` bytes.
-    pub(crate) fn begin(&self, changes: bool, body_max: usize) -> Held {
-        let budget = Arc::clone(if changes { &self.changes } else { &self.questions });
-        Held { budget, max: BUDGET_MIN.max(body_max.saturating_mul(2)), bytes: 0 }
+    /// Nothing yet, for a request of this caller with a body of at most `body_max` bytes.
+    pub(crate) fn begin(&self, who: Option<Who>, changes: bool, body_max: usize) -> Held {
+        let budget = if changes { &self.changes } else { &self.questions }.clone();
+        Held { budget, who, max: BUDGET_MIN.max(body_max.saturating_mul(CALLER_PART)), bytes: 0 }
     }
 }
 
 impl Held {
     fn add(&mut self, bytes: usize) -> Result<(), ApiError> {
-        // The bytes are counted before they are judged, so two requests cannot both take the last room; `Drop` gives them back.
-        let before = self.budget.fetch_add(bytes, Ordering::Relaxed);
-        self.bytes += bytes;
-        if before.saturating_add(bytes) > self.max {
-            let mib = self.max >> 20;
-            return Err(ApiError::new(Kind::Exhausted, &format!("requests under way hold {mib} MiB; no more is taken")).hint("try again"));
+        let mut shares = self.budget.lock();
+        if !shares.fits(self.who, bytes, self.max, self.max / CALLER_PART) {
+            let all_fit = shares.fits(None, bytes, self.max, self.max);
+            let (whose, max) = if all_fit { ("requests of this certificate", self.max / CALLER_PART) } else { ("requests", self.max) };
+            let problem = format!("{whose} under way hold {} MiB; no more is taken", max >> 20);
+            return Err(ApiError::new(Kind::Exhausted, &problem).hint("try again"));
         }
+        shares.add(self.who, bytes);
+        self.bytes += bytes;
         Ok(())
     }
 
@@ -66,9 +82,9 @@ impl Held {
     /// Too much for one request, or for all together.
     pub(crate) fn weigh(&mut self, weight: usize) -> Result<(), ApiError> {
         // One request is judged alone first: what can never fit gets another answer than what may fit later.
-        if weight > WEIGHT_MAX {
-            let (mib, max) = (weight >> 20, WEIGHT_MAX >> 20);
-            let problem = format!("body: its objects and values count {mib} MiB; at most {max}");
+        let max = WEIGHT_MAX.min((self.max / CALLER_PART).saturating_sub(self.bytes));
+        if weight > max {
+            let problem = format!("body: its objects and values count {} MiB; at most {}", weight >> 20, max >> 20);
             return Err(ApiError::new(Kind::TooLarge, &problem).hint("send less at a time"));
         }
         self.add(weight)
@@ -99,7 +115,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.budget.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget.lock().take(self.who, self.bytes);
     }
 }
 
@@ -205,15 +221,40 @@ mod tests {
     #[tokio::test]
     async fn all_bodies_together_have_a_budget() {
         let loads = Loads::default();
-        let (mut first, mut second) = (loads.begin(false, 0), loads.begin(false, 0));
+        let begin = |changes| loads.begin(None, changes, 0);
+        let (mut first, mut second) = (begin(false), begin(false));
         first.add(BUDGET_MIN - 10).unwrap();
         assert_eq!(second.read(Body::from(vec![0; 11]), 100).await.unwrap_err().kind, Kind::Exhausted);
         drop(second);
-        loads.begin(true, 0).read(Body::from(vec![0; 11]), 100).await.expect("changes have their own");
-        loads.begin(false, 0).read(Body::from(vec![0; 10]), 100).await.expect("what is given up is given back");
+        begin(true).read(Body::from(vec![0; 11]), 100).await.expect("changes have their own");
+        begin(false).read(Body::from(vec![0; 10]), 100).await.expect("what is given up is given back");
         drop(first);
-        assert_eq!(loads.begin(false, 0).read(Body::from(vec![0; 101]), 100).await.unwrap_err().kind, Kind::TooLarge);
-        assert_eq!(loads.begin(false, 0).weigh(WEIGHT_MAX + 1).unwrap_err().kind, Kind::TooLarge);
-        assert_eq!(loads.questions.load(Ordering::Relaxed), 0);
+        assert_eq!(begin(false).read(Body::from(vec![0; 101]), 100).await.unwrap_err().kind, Kind::TooLarge);
+        assert_eq!(begin(false).weigh(WEIGHT_MAX + 1).unwrap_err().kind, Kind::TooLarge);
+        assert!(loads.questions.lock().is_empty() && loads.changes.lock().is_empty());
+    }
+
+    /// One that may send anything keeps nobody else from sending what is allowed at all.
+    #[test]
+    fn one_certificate_has_half_of_what_requests_may_hold() {
+        let loads = Loads::default();
+        let (greedy, other) = (Some(Who([1; 32])), Some(Who([2; 32])));
+        for changes in [false, true] {
+            let mut held = Vec::new();
+            while held.len() < 1_000 {
+                let mut request = loads.begin(greedy, changes, 64 << 20);
+                let Ok(()) = request.weigh(10 << 20) else { break };
+                held.push(request);
+            }
+            assert_eq!(held.len(), (BUDGET_MIN / CALLER_PART) / (10 << 20));
+            let refused = loads.begin(greedy, changes, 0).weigh(10 << 20).unwrap_err();
+            assert!(refused.kind == Kind::Exhausted && refused.message.contains("of this certificate"), "{refused}");
+            let mut largest = loads.begin(other, changes, 64 << 20);
+            largest.add(64 << 20).unwrap();
+            assert_eq!(largest.weigh(WEIGHT_MAX).unwrap_err().kind, Kind::TooLarge, "with its bytes it is more than one may hold");
+            largest.weigh(WEIGHT_MAX - (64 << 20)).unwrap();
+            assert_eq!(loads.begin(None, changes, 0).weigh(10 << 20).unwrap_err().kind, Kind::Exhausted);
+        }
+        assert!(loads.questions.lock().is_empty() && loads.changes.lock().is_empty());
     }
 }

@@ -9,7 +9,7 @@
 //! of these: a client that comes back to a connection which was cut while it was idle opens another one. A connection whose client has
 //! not sent all of its requests yet waits for nothing either: promised bodies would else hold all places.
 //!
-//! Requests have places too, because each holds its head, and over HTTP/2 a connection has many.
+//! Requests have places too, because each holds its head, and over HTTP/2 a connection has many; and heads have bytes.
 
 use std::{
     cmp::Reverse,
@@ -24,7 +24,11 @@ use std::{
 
 use tokio::sync::{oneshot, watch};
 
-use crate::{peer::network, role::Who, tally::Tally};
+use crate::{
+    peer::network,
+    role::Who,
+    tally::{Shares, Tally},
+};
 
 /// Most fresh connections. A client that takes 20 ms to ask is cut by who opens more than 100,000 connections a second, which nobody does;
 /// in a handshake each holds some tens of KiB.
@@ -32,8 +36,12 @@ const FRESH_MAX: usize = 2_048;
 /// The part of the places, one in so many, that one caller may have who has a certificate.
 const CALLER_PART: usize = 2;
 
-/// Most requests under way; each holds a head of up to 16 KiB.
+/// Most requests under way.
 const REQUESTS_MAX: usize = 4_096;
+/// What their heads may hold together: 8 KiB each, of which one of a client that means well takes one or two.
+const HEADS_MAX: usize = 32 << 20;
+/// Largest head of a request for health, which needs no place. Those of all connections hold 48 MiB at most.
+const HEALTH_HEAD_MAX: usize = 4 << 10;
 /// Most requests for health that a connection has under way: who asks for it waits for the answer.
 const HEALTH_MAX: u32 = 4;
 
@@ -86,6 +94,8 @@ struct Table {
     /// Requests under way, by caller.
     requests: Tally<Option<Who>>,
     requests_count: usize,
+    /// What their heads hold.
+    heads: Shares,
 }
 
 #[derive(Debug)]
@@ -121,6 +131,8 @@ struct Taken {
 pub(super) struct UnderWay {
     seat: Seat,
     who: Option<Who>,
+    /// What its head holds.
+    head: usize,
     /// Whether it has come whole.
     whole: AtomicBool,
 }
@@ -170,15 +182,19 @@ impl Seat {
         }
     }
 
-    /// The head of a request came. `None`: `max` connections have asked, or the share of this caller, and all of them are busy; or too
-    /// many requests are under way.
-    pub(super) fn asks(&self, max: u32) -> Option<UnderWay> {
-        let who = self.0.connections.table().asks(max as usize, self.0.number, Instant::now())?;
-        Some(UnderWay { seat: self.clone(), who, whole: AtomicBool::new(false) })
+    /// The head of a request came, which holds so many bytes. `None`: `max` connections have asked, or the share of this caller, and all
+    /// of them are busy; or too many requests are under way, or too much of them.
+    pub(super) fn asks(&self, max: u32, head: usize) -> Option<UnderWay> {
+        let who = self.0.connections.table().asks(max as usize, self.0.number, head, Instant::now())?;
+        Some(UnderWay { seat: self.clone(), who, head, whole: AtomicBool::new(false) })
     }
 
-    /// A request for health came, which needs no place. `None`: too many of this connection are under way.
-    pub(super) fn asks_for_health(&self) -> Option<Health> {
+    /// A request for health came, which needs no place. `None`: too many of this connection are under way, or its head is no such
+    /// request's.
+    pub(super) fn asks_for_health(&self, head: usize) -> Option<Health> {
+        if head > HEALTH_HEAD_MAX {
+            return None;
+        }
         // Counted before it is judged; dropping gives it back.
         let health = Health(self.clone());
         (self.0.health.fetch_add(1, Ordering::AcqRel) < HEALTH_MAX).then_some(health)
@@ -212,7 +228,7 @@ impl Drop for Taken {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         let mut table = self.seat.0.connections.table();
-        table.request_ends(self.who);
+        table.request_ends(self.who, self.head);
         if self.whole.load(Ordering::Acquire) {
             table.answered(self.seat.0.number, Instant::now());
         }
@@ -232,12 +248,13 @@ impl Table {
     }
 
     /// Whose request it is, if it can be taken.
-    fn asks(&mut self, max: usize, number: u64, now: Instant) -> Option<Option<Who>> {
+    fn asks(&mut self, max: usize, number: u64, head: usize, now: Instant) -> Option<Option<Who>> {
         // A connection that was cut is about to end; nobody reads its answer.
         let place = self.places.get(&number)?;
         let (address, who, state) = (place.address, place.who, place.state);
         let of_caller = who.map_or(0, |_| self.requests.of(&who));
-        if self.requests_count >= REQUESTS_MAX || of_caller >= REQUESTS_MAX / CALLER_PART {
+        let has_room = self.heads.fits(who, head, HEADS_MAX, HEADS_MAX / CALLER_PART);
+        if self.requests_count >= REQUESTS_MAX || of_caller >= REQUESTS_MAX / CALLER_PART || !has_room {
             return None;
         }
         if state == State::Fresh {
@@ -251,6 +268,7 @@ impl Table {
         }
         self.requests.add(who, 1);
         self.requests_count += 1;
+        self.heads.add(who, head);
         Some(who)
     }
 
@@ -275,7 +293,8 @@ impl Table {
         }
     }
 
-    fn request_ends(&mut self, who: Option<Who>) {
+    fn request_ends(&mut self, who: Option<Who>, head: usize) {
+        self.heads.take(who, head);
         self.requests_count -= 1;
         self.requests.take(&who, 1);
     }
@@ -374,6 +393,7 @@ mod tests {
     use super::*;
 
     const NOW: u64 = 1_000_000;
+    const HEAD: usize = 500;
 
     /// A table, and what is known of each connection from outside.
     #[derive(Default)]
@@ -396,7 +416,7 @@ mod tests {
 
         /// A request that comes whole.
         fn asks(&mut self, max: usize, number: u64) -> bool {
-            let taken = self.table.asks(max, number, Instant::now()).is_some();
+            let taken = self.table.asks(max, number, HEAD, Instant::now()).is_some();
             if taken {
                 self.table.is_whole(number);
             }
@@ -404,7 +424,7 @@ mod tests {
         }
 
         fn answered(&mut self, number: u64, now: Instant) {
-            self.table.request_ends(self.table.places[&number].who);
+            self.table.request_ends(self.table.places[&number].who, HEAD);
             self.table.answered(number, now);
         }
 
@@ -464,7 +484,7 @@ mod tests {
     fn a_request_that_does_not_come_whole_holds_no_place_against_others() {
         let mut world = World::default();
         let promised: Vec<u64> = (0..4).map(|_| world.enter(1)).collect();
-        assert!(promised.iter().all(|seat| world.table.asks(4, *seat, Instant::now()).is_some()));
+        assert!(promised.iter().all(|seat| world.table.asks(4, *seat, HEAD, Instant::now()).is_some()));
         let late = world.enter(1);
         assert!(world.asks(4, late) && world.is_cut(promised[0]));
         // A lower limit holds from the next one on.
@@ -481,6 +501,20 @@ mod tests {
         world.known(greedy, 7);
         assert_eq!((0..REQUESTS_MAX).filter(|_| world.asks(8, greedy)).count(), REQUESTS_MAX / CALLER_PART);
         assert_eq!((0..REQUESTS_MAX).filter(|_| world.asks(8, other)).count(), REQUESTS_MAX - REQUESTS_MAX / CALLER_PART);
+    }
+
+    /// Over HTTP/2 one connection has 128 heads of 16 KiB, which its peer sends from a table in a few bytes each.
+    #[test]
+    fn heads_have_a_limit_in_bytes_and_one_caller_half_of_it() {
+        const LARGE: usize = 64 << 10;
+        let mut world = World::default();
+        let (greedy, other) = (world.enter(1), world.enter(2));
+        world.known(greedy, 7);
+        world.known(other, 8);
+        let mut asks = |seat: u64| (0..REQUESTS_MAX).filter(|_| world.table.asks(8, seat, LARGE, Instant::now()).is_some()).count();
+        assert_eq!((asks(greedy), asks(other), asks(greedy)), (HEADS_MAX / 2 / LARGE, HEADS_MAX / 2 / LARGE, 0));
+        world.table.request_ends(Some(Who([7; 32])), LARGE);
+        assert!(world.asks(8, greedy), "what has ended is given back");
     }
 
     #[test]
@@ -534,7 +568,7 @@ mod tests {
                         world.known(number, (random >> 12) as u8 % 3);
                     }
                 }
-                4..8 => whole.extend(world.table.asks(20, number, clock).map(|who| (number, who, false))),
+                4..8 => whole.extend(world.table.asks(20, number, HEAD, clock).map(|who| (number, who, false))),
                 8..11 => {
                     if let Some((number, _, is_whole)) = whole.iter_mut().find(|(_, _, is_whole)| !is_whole) {
                         *is_whole = true;
@@ -543,7 +577,7 @@ mod tests {
                 }
                 11..14 => {
                     if let Some((number, who, is_whole)) = whole.pop_front() {
-                        world.table.request_ends(who);
+                        world.table.request_ends(who, HEAD);
                         if is_whole {
                             world.table.answered(number, clock);
                         }
@@ -555,8 +589,8 @@ mod tests {
         }
         world.check(20);
         assert_eq!(world.table.requests_count, whole.len());
-        whole.drain(..).for_each(|(_, who, _)| world.table.request_ends(who));
-        assert_eq!(world.table.requests.len(), 0);
+        whole.drain(..).for_each(|(_, who, _)| world.table.request_ends(who, HEAD));
+        assert!(world.table.requests.len() == 0 && world.table.heads.is_empty());
         let all: Vec<u64> = world.table.places.keys().copied().collect();
         all.into_iter().for_each(|number| drop(world.table.remove(number)));
         assert!(world.table.fresh.is_empty() && world.table.idle.is_empty() && world.table.asked.len() == 0);

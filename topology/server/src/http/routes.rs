@@ -161,10 +161,11 @@ async fn read_rpc(shared: &Shared, request: Request) -> Result<(Request, Held), 
     let path = request.uri().path();
     let rpc = grpc::rpc(path).ok_or_else(|| ApiError::new(Kind::Method, &format!("no RPC {path:?}")))?;
     // A request without a caller has no role: a way in that forgot to say who calls opens nothing.
-    request.extensions().get::<Caller>().copied().unwrap_or(Caller::NOBODY).require(rpc.needed)?;
+    let caller = request.extensions().get::<Caller>().copied().unwrap_or(Caller::NOBODY);
+    caller.require(rpc.needed)?;
     let limit = shared.api.config().limits.body_bytes();
     let (head, body) = request.into_parts();
-    let mut held = shared.loads.begin(rpc.needed == Role::Admin, limit);
+    let mut held = shared.loads.begin(caller.who, rpc.needed == Role::Admin, limit);
     // A message of names is small by its kind, whatever a body may be.
     let bytes = held.read(body, rpc.bytes_max.unwrap_or(limit).min(limit)).await?;
     held.weigh(load::wire(one_message(&bytes)?, rpc.shape))?;
@@ -198,21 +199,22 @@ async fn count(State(shared): State<Shared>, request: Request, next: Next) -> Re
 /// The message in a JSON body, and the memory that it counts as holding.
 async fn read<M: serde::de::DeserializeOwned>(
     shared: &Shared,
+    caller: Caller,
     headers: &HeaderMap,
     body: Body,
     changes: bool,
 ) -> Result<(M, Held), ApiError> {
     origin::is_json(headers)?;
-    let (text, mut held) = whole(shared, body, changes).await?;
+    let (text, mut held) = whole(shared, caller, body, changes).await?;
     // The weight is known before `message` makes objects of the text (P119).
     held.weigh(load::json(text.as_bytes()))?;
     Ok((message(&text)?, held))
 }
 
 /// The text of a body.
-async fn whole(shared: &Shared, body: Body, changes: bool) -> Result<(String, Held), ApiError> {
+async fn whole(shared: &Shared, caller: Caller, body: Body, changes: bool) -> Result<(String, Held), ApiError> {
     let limit = shared.api.config().limits.body_bytes();
-    let mut held = shared.loads.begin(changes, limit);
+    let mut held = shared.loads.begin(caller.who, changes, limit);
     Ok((text(held.read(body, limit).await?)?, held))
 }
 
@@ -270,9 +272,9 @@ async fn solve(
     }
     query.finish()?;
     // A scenario is text here and is not weighed: `Api::solve` bounds its bytes before it is parsed.
-    let (scenario, _held) = whole(&shared, body, false).await?;
+    let (scenario, _held) = whole(&shared, caller, body, false).await?;
     let request = pb::SolveRequest { scenario, mode: mode.into(), robust_ticks, shifts };
-    Ok(Document(shared.api.solve(request).await?.solution).into_response())
+    Ok(Document(shared.api.solve(caller.who, request).await?.solution).into_response())
 }
 
 async fn evaluate(
@@ -284,10 +286,10 @@ async fn evaluate(
 ) -> Answer {
     caller.require(Role::Evaluate)?;
     let mut fields = asking(query)?;
-    let (mut request, _held) = read::<pb::EvaluateRequest>(&shared, &headers, body, false).await?;
+    let (mut request, _held) = read::<pb::EvaluateRequest>(&shared, caller, &headers, body, false).await?;
     request.fields.append(&mut fields);
     let mask = grpc::mask("EvaluateResponse", &request.fields)?;
-    masked(&mask, &shared.api.evaluate(request).await?)
+    masked(&mask, &shared.api.evaluate(caller.who, request).await?)
 }
 
 async fn commit(
@@ -300,7 +302,7 @@ async fn commit(
 ) -> Answer {
     caller.require(Role::Admin)?;
     let mut fields = asking(query)?;
-    let (request, _held) = read::<pb::CommitRequest>(&shared, &headers, body, true).await?;
+    let (request, _held) = read::<pb::CommitRequest>(&shared, caller, &headers, body, true).await?;
     fields.extend_from_slice(&request.fields);
     // What cannot be answered is refused before anything changes.
     let mask = grpc::mask("CommitResponse", &fields)?;
@@ -317,27 +319,33 @@ async fn release(
 ) -> Answer {
     caller.require(Role::Admin)?;
     let mut fields = asking(query)?;
-    let (request, _held) = read::<pb::ReleaseRequest>(&shared, &headers, body, true).await?;
+    let (request, _held) = read::<pb::ReleaseRequest>(&shared, caller, &headers, body, true).await?;
     fields.extend_from_slice(&request.fields);
     let mask = grpc::mask("ReleaseResponse", &fields)?;
     masked(&mask, &shared.api.release(&by, request).await?)
 }
 
-async fn submit(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
+async fn submit(
+    State(shared): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Extension(by): Extension<Subject>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
     caller.require(Role::Admin)?;
-    let (request, _held) = read(&shared, &headers, body, true).await?;
-    json(&shared.api.submit(request).await?)
+    let (request, _held) = read(&shared, caller, &headers, body, true).await?;
+    json(&shared.api.submit(&by, request).await?)
 }
 
 async fn withdraw(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
     caller.require(Role::Admin)?;
-    let (request, _held) = read(&shared, &headers, body, true).await?;
+    let (request, _held) = read(&shared, caller, &headers, body, true).await?;
     json(&shared.api.withdraw(request).await?)
 }
 
 async fn report(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
     caller.require(Role::Admin)?;
-    let (request, _held) = read(&shared, &headers, body, true).await?;
+    let (request, _held) = read(&shared, caller, &headers, body, true).await?;
     json(&shared.api.report(request).await?)
 }
 
@@ -357,7 +365,7 @@ async fn set_fabric(
     body: Body,
 ) -> Answer {
     caller.require(Role::Admin)?;
-    let (body, _held) = whole(&shared, body, true).await?;
+    let (body, _held) = whole(&shared, caller, body, true).await?;
     let is_json = headers.get("content-type").is_some_and(|v| v.as_bytes().starts_with(b"application/json"));
     let request = match message::<pb::SetFabricRequest>(&body) {
         Ok(request) if is_json && !request.fabric.is_empty() => request,
@@ -397,14 +405,14 @@ async fn circles(State(shared): State<Shared>, Extension(caller): Extension<Call
     let colours = JobColours::read(&query.values("colour"))?;
     let fragment = query.flag("fragment")?;
     query.finish()?;
-    Ok(picture(shared.api.circles(&link, colours, !fragment).await?))
+    Ok(picture(shared.api.circles(caller.who, &link, colours, !fragment).await?))
 }
 
 async fn map(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {
     let mut query = reading(caller, query)?;
     let fragment = query.flag("fragment")?;
     query.finish()?;
-    Ok(picture(shared.api.map(!fragment).await?))
+    Ok(picture(shared.api.map(caller.who, !fragment).await?))
 }
 
 /// A picture, or that there is nothing to draw.

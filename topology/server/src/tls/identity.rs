@@ -71,9 +71,14 @@ impl fmt::Display for Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Who(pub [u8; 32]);
 
-/// Who asks, as events and logs name it: the common name of a certificate and its role, on one line.
+/// Who asks for a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subject(pub Arc<str>);
+pub struct Subject {
+    /// As events and logs name it: the common name of a certificate and its role, on one line.
+    pub told: Arc<str>,
+    /// By whom limits are shared; `None` where callers cannot be told apart.
+    pub who: Option<Who>,
+}
 
 /// Longest common name that is told whole.
 const SUBJECT_CHARS_MAX: usize = 64;
@@ -82,13 +87,13 @@ impl Subject {
     /// Somebody on this machine, of a service without certificates.
     #[must_use]
     pub fn local() -> Self {
-        Self("this machine".into())
+        Self { told: "this machine".into(), who: None }
     }
 
     /// The service itself, for what its configuration says.
     #[must_use]
     pub fn configuration() -> Self {
-        Self("the configuration".into())
+        Self { told: "the configuration".into(), who: None }
     }
 }
 
@@ -171,7 +176,7 @@ impl Identity {
     #[must_use]
     pub fn told(&self) -> Subject {
         let name: String = self.subject.chars().take(SUBJECT_CHARS_MAX).collect();
-        Subject(format!("{} ({})", OneLine(&name), self.role).into())
+        Subject { told: format!("{} ({})", OneLine(&name), self.role).into(), who: Some(self.digest) }
     }
 
     /// The end of the certificate on our own clock. Past ones are now.

@@ -19,7 +19,7 @@ use crate::{
     api::ApiError,
     extender::{self, Judged, Metadata, Pod, Question},
     http::{answer::Document, origin},
-    role::{Caller, Role},
+    role::{Caller, Role, Who},
 };
 
 /// The highest score of kube-scheduler's extenders (`MaxExtenderPriority`).
@@ -149,18 +149,18 @@ fn name(node: &Value) -> Option<String> {
     Metadata::deserialize(node.get("metadata")?).ok().map(|metadata| metadata.name)
 }
 
-async fn judged(shared: &Shared, args: &Args) -> Judged {
-    let question = Question { pod: args.pod.as_ref().unwrap_or(&Pod::NONE), nodes: names(args), placed: Vec::new() };
+async fn judged(shared: &Shared, who: Option<Who>, args: &Args) -> Judged {
+    let question = Question { who, pod: args.pod.as_ref().unwrap_or(&Pod::NONE), nodes: names(args), placed: Vec::new() };
     extender::judge(&shared.api, &shared.api.config().extender, question).await
 }
 
 /// Which nodes pass: all, unless `extender.slower_percent` says otherwise; the best one always does.
 async fn filter(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
     admit(&shared, caller)?;
-    let (mut args, _held) = read::<Args>(&shared, &headers, body, false).await?;
+    let (mut args, _held) = read::<Args>(&shared, caller, &headers, body, false).await?;
     let percent = shared.api.config().extender.slower_percent;
     // Where all pass, nobody waits for an evaluation; `prioritize` asks for one, and says why where there is none.
-    let judged = if percent > 0 { judged(&shared, &args).await } else { Judged::default() };
+    let judged = if percent > 0 { judged(&shared, caller.who, &args).await } else { Judged::default() };
     let too_slow = judged.nodes.iter().filter(|node| node.slower * 100.0 > f64::from(percent));
     let why =
         |slower: f64| format!("antiphase: jobs are predicted to lose {:.0} % of an iteration more than on the best node", slower * 100.0);
@@ -189,38 +189,38 @@ fn points(slower: f64) -> f64 {
 /// Scores of nodes, 0 to 10.
 async fn prioritize(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
     admit(&shared, caller)?;
-    let (args, _held) = read::<Args>(&shared, &headers, body, false).await?;
-    let judged = judged(&shared, &args).await;
+    let (args, _held) = read::<Args>(&shared, caller, &headers, body, false).await?;
+    let judged = judged(&shared, caller.who, &args).await;
     let one = |node: &extender::Node| HostPriority { host: node.name.clone(), score: points(node.slower).round() as i64 };
     let scores: Vec<HostPriority> = judged.nodes.iter().map(one).collect();
     answer(&judged, &scores)
 }
 
 /// Reads a body of which nothing is wanted: values that are skipped make no objects, so they weigh nothing.
-async fn ignore(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<(), ApiError> {
+async fn ignore(shared: &Shared, caller: Caller, headers: &HeaderMap, body: Body) -> Result<(), ApiError> {
     origin::is_json(headers)?;
-    let (text, _held) = whole(shared, body, false).await?;
+    let (text, _held) = whole(shared, caller, body, false).await?;
     message::<IgnoredAny>(&text).map(|_| ())
 }
 
 /// Volcano asks of one node at a time, and there is nothing to compare it with: it passes, and `prioritize` says which is best.
 async fn predicate(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
     admit(&shared, caller)?;
-    ignore(&shared, &headers, body).await?;
+    ignore(&shared, caller, &headers, body).await?;
     Ok(Document(r#"{"status":"","code":0}"#.into()).into_response())
 }
 
 /// Whom to evict is not for us to say: 0 abstains (Volcano's `Abstain`), and the other plugins decide.
 async fn victims(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
     admit(&shared, caller)?;
-    ignore(&shared, &headers, body).await?;
+    ignore(&shared, caller, &headers, body).await?;
     Ok(Document(r#"{"status":0,"victims":[]}"#.into()).into_response())
 }
 
 /// Scores of nodes for Volcano, which calls this batch node order. Its nodes know which tasks of the job they run.
 async fn batch_node_order(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
     admit(&shared, caller)?;
-    let (request, _held) = read::<Prioritize>(&shared, &headers, body, false).await?;
+    let (request, _held) = read::<Prioritize>(&shared, caller, &headers, body, false).await?;
     let nodes = request.nodes.unwrap_or_default();
     let task = request.task.unwrap_or_default();
     let is_ours = |placed: &Placed| !placed.job.is_empty() && placed.job == task.job;
@@ -230,7 +230,8 @@ async fn batch_node_order(State(shared): State<Shared>, Extension(caller): Exten
     names.sort_unstable();
     names.dedup();
     let pod = task.pod.unwrap_or_default();
-    let judged = extender::judge(&shared.api, &shared.api.config().extender, Question { pod: &pod, nodes: names, placed }).await;
+    let judged =
+        extender::judge(&shared.api, &shared.api.config().extender, Question { who: caller.who, pod: &pod, nodes: names, placed }).await;
     let node_score = judged.nodes.iter().map(|node| (node.name.clone(), points(node.slower) * VOLCANO_PER_POINT)).collect();
     answer(&judged, &Prioritized { node_score, error_message: "" })
 }
