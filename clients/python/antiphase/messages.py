@@ -81,7 +81,7 @@ class AuditEntry(Message):
     by: str = ""
     """The common name of a certificate and its role, "this machine" where there are no certificates, or "the configuration"."""
     kind: str = ""
-    """committed, released or fabric."""
+    """committed, released, fabric or submitted; job_withdrawn, job_preempt or withdrawing of a job that was withdrawn."""
     message: str = ""
     number: int = 0
     """Counts the changes that somebody asked for, over restarts."""

@@ -1359,7 +1359,7 @@ pub struct AuditEntry {
     /// The common name of a certificate and its role, "this machine" where there are no certificates, or "the configuration".
     #[prost(string, tag = "3")]
     pub by: ::prost::alloc::string::String,
-    /// committed, released or fabric.
+    /// committed, released, fabric or submitted; job_withdrawn, job_preempt or withdrawing of a job that was withdrawn.
     #[prost(string, tag = "4")]
     pub kind: ::prost::alloc::string::String,
     #[prost(string, tag = "5")]

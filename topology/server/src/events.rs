@@ -17,8 +17,9 @@ use crate::tally::Tally;
 
 /// Notices held: at one a second, the last hour; 1 MiB of memory.
 pub const EVENTS_MAX: usize = 4_096;
-/// The part of them, one in so many, that may be about hosts, whose agents come and go as often as they like, and about one host. The
-/// oldest of these go first, so no agent makes the service forget what others did.
+/// The part of them, one in so many, that may be of agents, which come, go and report as they like, and of one agent: those about its
+/// host, and those about jobs that came by its reports. The oldest of these go first, so no agent makes the service forget what others
+/// did.
 const HOSTS_PART: usize = 2;
 const HOST_PART: usize = 32;
 /// Events of one answer when the caller names no number, and at most.
@@ -39,38 +40,44 @@ struct Shared {
 
 #[derive(Debug)]
 struct Ring {
-    events: VecDeque<Event>,
+    events: VecDeque<Held>,
     next: u64,
-    /// How many are about each host.
-    hosts: Tally<String>,
-    of_hosts: usize,
+    /// How many are of the agent of each host.
+    agents: Tally<Arc<str>>,
+    of_agents: usize,
+}
+
+/// An event, and of whose agent it is.
+#[derive(Debug)]
+struct Held {
+    event: Event,
+    agent: Option<Arc<str>>,
 }
 
 impl Ring {
-    /// Makes room for an event about this host, or about none.
-    fn make_room(&mut self, host: &String) {
+    /// Makes room for an event of this host's agent, or of none.
+    fn make_room(&mut self, agent: Option<&Arc<str>>) {
         let is_full = |held: usize, part: usize| held >= EVENTS_MAX / part;
-        let oldest = if !host.is_empty() && is_full(self.hosts.of(host), HOST_PART) {
-            self.events.iter().position(|event| event.host == *host)
-        } else if !host.is_empty() && is_full(self.of_hosts, HOSTS_PART) {
-            self.events.iter().position(|event| !event.host.is_empty())
-        } else {
-            (self.events.len() == EVENTS_MAX).then_some(0)
+        let oldest = match agent {
+            Some(agent) if is_full(self.agents.of(agent), HOST_PART) => {
+                self.events.iter().position(|held| held.agent.as_ref() == Some(agent))
+            }
+            Some(_) if is_full(self.of_agents, HOSTS_PART) => self.events.iter().position(|held| held.agent.is_some()),
+            _ => (self.events.len() == EVENTS_MAX).then_some(0),
         };
-        let Some(gone) = oldest.and_then(|at| self.events.remove(at)) else { return };
-        if !gone.host.is_empty() {
-            self.hosts.take(&gone.host, 1);
-            self.of_hosts -= 1;
+        if let Some(agent) = oldest.and_then(|at| self.events.remove(at)).and_then(|gone| gone.agent) {
+            self.agents.take(&agent, 1);
+            self.of_agents -= 1;
         }
     }
 
-    fn push(&mut self, event: Event) {
-        self.make_room(&event.host);
-        if !event.host.is_empty() {
-            self.hosts.add(event.host.clone(), 1);
-            self.of_hosts += 1;
+    fn push(&mut self, held: Held) {
+        self.make_room(held.agent.as_ref());
+        if let Some(agent) = &held.agent {
+            self.agents.add(Arc::clone(agent), 1);
+            self.of_agents += 1;
         }
-        self.events.push_back(event);
+        self.events.push_back(held);
     }
 }
 
@@ -81,7 +88,7 @@ impl EventLog {
     pub fn new(now: FabricTime) -> Self {
         // A service that logs less than an event a millisecond never reaches the numbers with which its next run begins.
         let first = now.0 / NANOS_PER_MILLI;
-        let ring = Ring { events: VecDeque::with_capacity(EVENTS_MAX), next: first + 1, hosts: Tally::default(), of_hosts: 0 };
+        let ring = Ring { events: VecDeque::with_capacity(EVENTS_MAX), next: first + 1, agents: Tally::default(), of_agents: 0 };
         Self(Arc::new(Shared { ring: Mutex::new(ring), newest: watch::Sender::new(first) }))
     }
 
@@ -91,7 +98,8 @@ impl EventLog {
         let sequence = ring.next;
         ring.next += 1;
         // An old event goes: a reader that is too slow sees a gap in the numbers and holds nothing back.
-        ring.push(event(sequence, notice));
+        let agent = notice.host.as_deref().map(Arc::from).or_else(|| notice.agent.clone());
+        ring.push(Held { event: event(sequence, notice), agent });
         // The event is in the ring before readers wake, and the lock is free when they look.
         drop(ring);
         self.0.newest.send_replace(sequence);
@@ -106,10 +114,10 @@ impl EventLog {
         let from = match after {
             0 => ring.events.len().saturating_sub(limit),
             // Numbers rise along the ring, so the search is binary.
-            _ => ring.events.partition_point(|e| e.sequence <= after),
+            _ => ring.events.partition_point(|held| held.event.sequence <= after),
         };
-        let events = ring.events.iter().skip(from).take(limit).cloned().collect();
-        ListEventsResponse { events, oldest: ring.events.front().map_or(ring.next, |e| e.sequence) }
+        let events = ring.events.iter().skip(from).take(limit).map(|held| held.event.clone()).collect();
+        ListEventsResponse { events, oldest: ring.events.front().map_or(ring.next, |held| held.event.sequence) }
     }
 
     /// The newest sequence number.
@@ -196,6 +204,7 @@ mod tests {
             message,
             job: None,
             host: None,
+            agent: None,
             plan_version: n,
             order: None,
         }
@@ -223,7 +232,7 @@ mod tests {
         for n in 0..3 * EVENTS_MAX as u64 {
             log.push(of(n, "loud".into()));
         }
-        let held = |what: &dyn Fn(&Event) -> bool| log.ring().events.iter().filter(|event| what(event)).count();
+        let held = |what: &dyn Fn(&Event) -> bool| log.ring().events.iter().filter(|held| what(&held.event)).count();
         assert_eq!((held(&|e| e.host == "loud"), held(&|e| e.host == "quiet")), (EVENTS_MAX / HOST_PART, 1));
         for n in 0..3 * EVENTS_MAX as u64 {
             log.push(of(n, format!("h{n}")));
@@ -233,8 +242,23 @@ mod tests {
             log.push(notice(n));
         }
         let ring = log.ring();
-        assert_eq!((ring.events.len(), ring.of_hosts, ring.hosts.len()), (EVENTS_MAX, 0, 0));
-        assert!(ring.events.iter().is_sorted_by_key(|event| event.sequence));
+        assert_eq!((ring.events.len(), ring.of_agents, ring.agents.len()), (EVENTS_MAX, 0, 0));
+        assert!(ring.events.iter().is_sorted_by_key(|held| held.event.sequence));
+    }
+
+    /// What reports of an agent bring about jobs counts as what is about its host.
+    #[test]
+    fn events_of_an_agent_that_name_no_host_count_as_its() {
+        let log = EventLog::new(FabricTime(0));
+        log.push(notice(0));
+        for n in 0..3 * EVENTS_MAX as u64 {
+            let about_host = Notice { host: Some("loud".into()), ..notice(n) };
+            let about_job = Notice { agent: Some("loud".into()), kind: "measured", ..notice(n) };
+            log.push(if n % 2 == 0 { about_host } else { about_job });
+        }
+        let all = log.list(0, 1_000).events;
+        assert_eq!((all.len(), &all[0].message[..]), (1 + EVENTS_MAX / HOST_PART, "0"));
+        assert_eq!(all.iter().filter(|event| event.host.is_empty()).count(), 1 + EVENTS_MAX / HOST_PART / 2);
     }
 
     #[tokio::test]

@@ -232,7 +232,8 @@ impl Topology for Rpcs {
     }
 
     async fn withdraw(&self, request: Request<pb::WithdrawRequest>) -> Result<Response<pb::Submission>, Status> {
-        self.answer(request, |r| self.api.withdraw(r)).await
+        let by = subject(&request);
+        self.answer(request, async |r| self.api.withdraw(&by, r).await).await
     }
 
     async fn list_submissions(

@@ -16,8 +16,8 @@ pub(crate) type Answer = oneshot::Sender<Result<Arc<Submission>, SubmissionRefus
 /// What the scheduler is asked.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Submit { name: Arc<str>, spec: Arc<SubmissionSpec>, answer: Answer },
-    Withdraw { name: String, answer: Answer },
+    Submit { by: Arc<str>, name: Arc<str>, spec: Arc<SubmissionSpec>, answer: Answer },
+    Withdraw { by: Arc<str>, name: String, answer: Answer },
     Report { name: String, attempt: u32, report: RunReport, answer: Answer },
     Queue { answer: oneshot::Sender<Queue> },
 }
@@ -43,12 +43,17 @@ pub(crate) struct SchedulerHandle {
 }
 
 impl SchedulerHandle {
-    pub(crate) async fn submit(&self, name: Arc<str>, spec: SubmissionSpec) -> Result<Result<Arc<Submission>, SubmissionRefusal>, Stopped> {
-        self.ask(|answer| Command::Submit { name, spec: Arc::new(spec), answer }).await
+    pub(crate) async fn submit(
+        &self,
+        by: Arc<str>,
+        name: Arc<str>,
+        spec: SubmissionSpec,
+    ) -> Result<Result<Arc<Submission>, SubmissionRefusal>, Stopped> {
+        self.ask(|answer| Command::Submit { by, name, spec: Arc::new(spec), answer }).await
     }
 
-    pub(crate) async fn withdraw(&self, name: String) -> Result<Result<Arc<Submission>, SubmissionRefusal>, Stopped> {
-        self.ask(|answer| Command::Withdraw { name, answer }).await
+    pub(crate) async fn withdraw(&self, by: Arc<str>, name: String) -> Result<Result<Arc<Submission>, SubmissionRefusal>, Stopped> {
+        self.ask(|answer| Command::Withdraw { by, name, answer }).await
     }
 
     pub(crate) async fn report(

@@ -317,6 +317,11 @@ fn events_are_listed_and_streamed_and_resumed() {
     let first = next().unwrap();
     assert_eq!(first, all["events"][0]);
     assert_eq!(gap["sequence"].as_u64().unwrap() + 1, first["sequence"].as_u64().unwrap());
+    // A list says the same.
+    let (_, listed) = service.ask("GET", &format!("/v1alpha1/events?after={ahead}&limit=1000"), "");
+    let listed = listed["events"].as_array().unwrap();
+    assert_eq!((listed[0]["kind"].as_str(), listed[1..].len()), (Some("gap"), all["events"].as_array().unwrap().len()));
+    assert_eq!(listed[1], all["events"][0]);
     let bad = request(service.address, "GET", "/v1alpha1/events/stream", &["last-event-id: moon"], b"").unwrap();
     assert_eq!(bad.status, 400);
 }

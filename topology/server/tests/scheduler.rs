@@ -126,6 +126,18 @@ fn jobs_are_queued_started_preempted_and_end() {
         assert!(metrics.contains(line), "{line}\n{metrics}");
     }
     assert!(metrics.contains("antiphase_scheduler_decision_seconds_count"));
+    // Who submitted and who withdrew is kept, also where the job has to stop first.
+    assert_eq!(service.ask("POST", "/v1alpha1/withdraw", r#"{"job": "long"}"#).0, 200);
+    let (_, audit) = service.ask("GET", "/v1alpha1/audit", "");
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let trail: Vec<_> = audit["entries"].as_array().unwrap().iter().map(|e| (text(&e["kind"]), text(&e["message"]))).collect();
+    let expected = [
+        ("submitted", "job long was submitted: 48 GPUs"),
+        ("submitted", "job short was submitted: 8 GPUs"),
+        ("job_preempt", "job long has to stop: was withdrawn"),
+    ];
+    assert_eq!(trail[1..], expected.map(|(kind, message)| (kind.to_owned(), message.to_owned())), "after the fabric: {audit}");
+    assert_eq!(audit["entries"][3]["by"], "this machine");
 }
 
 #[test]

@@ -285,7 +285,7 @@ pub struct Notice {
     pub severity: Severity,
     /// One word: committed, released, moved, drift, period_mismatch, measured, let_go, lost, connected, quarantined, trusted, expired, headroom, crowded,
     /// fabric, store, turns, observe, more; of the scheduler submitted, job_start, job_running, job_preempt, job_move, job_stopped,
-    /// job_finished, job_withdrawn, job_overdue, job_lost, job_failed, infeasible.
+    /// job_finished, withdrawing, job_withdrawn, job_overdue, job_lost, job_failed, infeasible.
     pub kind: &'static str,
     /// One line.
     pub message: String,
@@ -293,6 +293,8 @@ pub struct Notice {
     pub job: Option<String>,
     /// The host, where there is one.
     pub host: Option<String>,
+    /// The host by whose agent's reports it came, where it is about jobs and not about a host.
+    pub agent: Option<Arc<str>>,
     /// Version of the plan.
     pub plan_version: u64,
     /// What the executor is told to do, where it is told something.

@@ -15,7 +15,8 @@ pub struct AuditEntry {
     pub at: FabricTime,
     /// Who asked for it.
     pub by: Arc<str>,
-    /// The kind of its first notice: committed, released, fabric.
+    /// The kind of its first notice: committed, released, fabric; of the scheduler submitted,
+    /// and of what was withdrawn job_withdrawn, job_preempt where it has to stop first, withdrawing where it is stopping already.
     pub kind: String,
     /// What its notices said.
     pub message: String,

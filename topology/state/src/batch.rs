@@ -40,7 +40,9 @@ impl Batch {
     pub(crate) fn add(&mut self, request: Option<RequestId>, done: Done) {
         self.replies.extend(request.zip(done.reply).map(|(r, reply)| (r, Ok(reply))));
         // Schedulers renew leases all day long; who renewed one last is no change of what is there.
-        self.audit.extend(audit_entry(&done.notices).filter(|_| !done.renews));
+        if !done.renews {
+            self.audit.extend(audit_entries(&done.notices, done.several));
+        }
         self.notices.extend(done.notices);
         self.jobs.extend(done.touched);
         self.keys.extend(done.keys);
@@ -109,7 +111,15 @@ impl Batch {
     }
 }
 
-/// What a change said of itself, if somebody asked for it; its number is not known yet.
+/// What a change said of itself, where somebody asked for it; the numbers are not known yet. `several`: each
+/// notice is of a request of its own.
+fn audit_entries(notices: &[Notice], several: bool) -> Vec<AuditEntry> {
+    if several {
+        return notices.iter().filter_map(|notice| audit_entry(core::slice::from_ref(notice))).collect();
+    }
+    audit_entry(notices).into_iter().collect()
+}
+
 fn audit_entry(notices: &[Notice]) -> Option<AuditEntry> {
     let (first, by) = notices.iter().find_map(|notice| Some((notice, notice.by.clone()?)))?;
     let mut message = String::new();

@@ -52,12 +52,20 @@ pub(crate) struct Done {
     pub(crate) submissions: BTreeSet<Name>,
     /// Nothing but leases changed.
     pub(crate) renews: bool,
+    /// Each notice that names somebody is of a request of its own.
+    pub(crate) several: bool,
 }
 
 impl Done {
     /// What is told names who asked.
     fn asked_by(mut self, by: Option<&Arc<str>>) -> Self {
         self.notices.iter_mut().for_each(|notice| notice.by = by.cloned());
+        self
+    }
+
+    /// What is told came of what the agent of this host reports.
+    fn of_agent(mut self, host: Option<Arc<str>>) -> Self {
+        self.notices.iter_mut().for_each(|notice| notice.agent.clone_from(&host));
         self
     }
 }
@@ -91,16 +99,28 @@ impl Queued {
                 set_fabric(now, plan, config, fabric, text, jobs).map(|done| done.asked_by(by.as_ref()))
             }
             Self::Expire { jobs } => expire(now, plan, config, &jobs),
-            Self::Lengthen { job, plan_version } => lengthen(now, plan, config, &job, plan_version),
-            Self::Realign { job, plan_version, error } => realign(now, plan, config, &job, plan_version, error),
-            Self::LetGo { job, plan_version, why } => let_go(now, plan, config, &job, plan_version, why),
-            Self::Measure { jobs } => measure(now, plan, config, &jobs),
+            Self::Lengthen { job, plan_version } => {
+                let agent = plan.leader(&job);
+                lengthen(now, plan, config, &job, plan_version).map(|done| done.of_agent(agent))
+            }
+            Self::Realign { job, plan_version, error } => {
+                let agent = plan.leader(&job);
+                realign(now, plan, config, &job, plan_version, error).map(|done| done.of_agent(agent))
+            }
+            Self::LetGo { job, plan_version, why } => {
+                let agent = plan.leader(&job);
+                let_go(now, plan, config, &job, plan_version, why).map(|done| done.of_agent(agent))
+            }
+            Self::Measure { jobs } => {
+                let agent = jobs.first().and_then(|(job, _)| plan.leader(job));
+                measure(now, plan, config, &jobs).map(|done| done.of_agent(agent))
+            }
         }
     }
 }
 
 fn notice(now: FabricTime, severity: Severity, kind: &'static str, job: Option<&str>, plan_version: u64, message: String) -> Notice {
-    Notice { by: None, at: now, severity, kind, message, job: job.map(String::from), host: None, plan_version, order: None }
+    Notice { by: None, at: now, severity, kind, message, job: job.map(String::from), host: None, agent: None, plan_version, order: None }
 }
 
 /// Runs `work` on a transaction and keeps all of it or nothing.
@@ -512,6 +532,7 @@ fn schedule(now: FabricTime, plan: &mut Plan, config: &Config, step: Schedule) -
     }
     let plan_version = plan.version;
     done.notices.extend(notices.into_iter().map(|notice| Notice { plan_version, ..notice }));
+    done.several = true;
     done.reply = Some(Reply::Scheduled { plan_version });
     Ok(done)
 }

@@ -115,6 +115,11 @@ impl Plan {
         self.jobs.get(name)
     }
 
+    /// The host whose agent reports of a job.
+    pub(crate) fn leader(&self, name: &str) -> Option<Arc<str>> {
+        self.job(name).map(|job| job.slot.leader_host.as_str().into())
+    }
+
     pub(crate) fn jobs(&self) -> impl ExactSizeIterator<Item = &Arc<Job>> {
         self.jobs.values()
     }

@@ -146,6 +146,7 @@ impl Service {
                 message,
                 job: None,
                 host: None,
+                agent: None,
                 plan_version,
                 order: None,
             };
@@ -219,8 +220,19 @@ impl Service {
         let (severity, does) =
             if verdict.hold { (Severity::Info, "take turns again") } else { (Severity::Warning, "take no turns any more") };
         let message = format!("{names} {does}: {}", verdict.says());
-        let plan_version = self.view.plan_version();
-        self.notice(Notice { by: None, at: now, severity, kind: "turns", message, job: None, host: None, plan_version, order: None });
+        let (plan_version, agent) = (self.view.plan_version(), jobs.first().and_then(|name| self.view.plan.leader(name)));
+        self.notice(Notice {
+            by: None,
+            at: now,
+            severity,
+            kind: "turns",
+            message,
+            job: None,
+            host: None,
+            agent,
+            plan_version,
+            order: None,
+        });
     }
 
     /// Plans jobs anew that were measured to be others.
@@ -263,6 +275,7 @@ impl Service {
             message,
             job: None,
             host: None,
+            agent: None,
             plan_version,
             order: None,
         });
@@ -347,6 +360,7 @@ impl Service {
             message,
             job: None,
             host: None,
+            agent: None,
             plan_version: self.view.plan_version(),
             order: None,
         }

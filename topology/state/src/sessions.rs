@@ -212,7 +212,18 @@ impl Service {
 
     fn host_notice(&mut self, at: FabricTime, severity: Severity, kind: &'static str, host: &str, message: String) {
         let plan_version = self.view.plan_version();
-        self.notice(Notice { by: None, at, severity, kind, message, job: None, host: Some(host.into()), plan_version, order: None });
+        self.notice(Notice {
+            by: None,
+            at,
+            severity,
+            kind,
+            message,
+            job: None,
+            host: Some(host.into()),
+            agent: None,
+            plan_version,
+            order: None,
+        });
     }
 
     fn job_notice(&mut self, at: FabricTime, severity: Severity, kind: &'static str, host: &str, job: &str, message: String) {
@@ -225,6 +236,7 @@ impl Service {
             message,
             job: Some(job.into()),
             host: Some(host.into()),
+            agent: None,
             plan_version,
             order: None,
         });

@@ -6,8 +6,8 @@ mod world;
 use std::sync::Arc;
 
 use antiphase_state::{
-    AgentReport, AgentState, Change, ClockQuality, Commit, Config, Event, GateReport, JobState, Refusal, Reply, RequestId, Service,
-    SessionId, Slot, config::QUEUE_MAX,
+    AgentReport, AgentState, Change, ClockQuality, Commit, Config, Event, GateReport, JobState, Notice, Refusal, Reply, RequestId,
+    Schedule, Service, SessionId, Severity, Slot, config::QUEUE_MAX,
 };
 use units::{FabricTime, Nanos};
 use world::{Driver, MS, S, durable, restored, said};
@@ -283,6 +283,39 @@ fn who_changed_what_is_kept_with_the_change_and_a_renewal_is_no_change() {
         driver.service.view().audit(2).map(|e| (e.number, e.message.clone())).collect::<Vec<_>>(),
         [(3, "job b was released".into())]
     );
+}
+
+/// A step of the scheduler carries out what several asked since the last one.
+#[test]
+fn each_who_asks_in_one_step_has_an_entry_in_the_trail() {
+    let mut driver = Driver::with_fabric();
+    let notice = |by: Option<&str>, kind, job: &str| Notice {
+        by: by.map(Arc::from),
+        at: FabricTime(0),
+        severity: Severity::Info,
+        kind,
+        message: format!("{kind} {job}"),
+        job: Some(job.into()),
+        host: None,
+        agent: None,
+        plan_version: 0,
+        order: None,
+    };
+    let notices = vec![
+        notice(Some("ann (admin)"), "submitted", "x"),
+        notice(Some("bob (admin)"), "submitted", "y"),
+        notice(None, "job_running", "w"),
+        notice(Some("ann (admin)"), "job_withdrawn", "z"),
+    ];
+    let request = driver.request();
+    let step = Schedule { commit: None, release: Vec::new(), submissions: Vec::new(), notices };
+    driver.handle(Event::Asked { request, change: Change::Schedule(Box::new(step)) });
+    assert!(matches!(driver.reply(request), Some(Ok(_))));
+    let trail = |service: &Service| service.view().audit(0).map(|e| format!("{} {}", e.by, e.message)).collect::<Vec<_>>();
+    let expected = ["ann (admin) submitted x", "bob (admin) submitted y", "ann (admin) job_withdrawn z"];
+    assert_eq!(trail(&driver.service), expected);
+    let again = Service::restore(Config::default(), driver.now, restored(&driver.batches.concat())).unwrap();
+    assert_eq!(trail(&again), expected, "it was durable with the step");
 }
 
 #[test]

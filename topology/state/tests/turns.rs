@@ -134,6 +134,7 @@ fn jobs_that_are_others_than_declared_are_planned_as_measured() {
     driver.handle(measured(&[("a", 133, Some(50)), ("b", 135, None), ("gone", 134, None)]));
     assert_eq!((planned(&driver, "a"), planned(&driver, "b")), ((134, 50, true, true), (134, 40, true, true)), "equal jobs stay equal");
     assert_eq!(driver.kinds().iter().filter(|kind| **kind == "measured").count(), 2);
+    assert!(driver.notices.iter().filter(|n| n.kind == "measured").all(|n| n.agent.is_some()));
     let said = &driver.notices.iter().find(|n| n.kind == "measured").unwrap().message;
     assert!(said.contains("takes 134.000 ms alone and sends for 50.000 ms of it") && said.contains("100.000 ms and 40.000 ms"), "{said}");
     assert_eq!(driver.service.view().job("a").unwrap().committed().job.period, Nanos(100 * MS));
@@ -207,6 +208,8 @@ fn jobs_that_were_let_go_are_free() {
     };
     assert_eq!(report(&mut driver), JobState::Held);
     driver.handle(judged(false));
+    let told = driver.notices.iter().find(|n| n.kind == "turns").unwrap();
+    assert_eq!((told.host.as_ref(), told.agent.as_deref()), (None, Some("h1")), "reports of agents brought it");
     assert_eq!(report(&mut driver), JobState::Free);
     driver.handle(judged(true));
     assert_eq!(report(&mut driver), JobState::Held);

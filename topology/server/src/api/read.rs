@@ -114,10 +114,35 @@ impl Api {
         Ok(pb::Plan { plan_version: snapshot.plan_version, slots: snapshot.jobs.iter().filter_map(|j| j.message.slot.clone()).collect() })
     }
 
-    /// What happened.
+    /// What happened. After a number that this service has not reached: that, and then what it holds.
     #[must_use]
     pub fn events(&self, request: &pb::ListEventsRequest) -> pb::ListEventsResponse {
-        self.0.events.list(request.after, request.limit)
+        let Some(gap) = self.gap(request.after) else { return self.0.events.list(request.after, request.limit) };
+        let mut answer = self.0.events.list(gap.sequence.max(1), request.limit);
+        answer.events.insert(0, gap);
+        answer
+    }
+
+    /// What is told to who comes from a number that this service has not reached. Numbers are times of the service that counts them:
+    /// another machine, or a clock that went back, has lower ones. Who waited for the own number would miss everything until then.
+    fn gap(&self, after: u64) -> Option<pb::Event> {
+        let newest = self.0.events.newest();
+        if after <= newest {
+            return None;
+        }
+        let oldest = self.0.events.list(1, 1).oldest;
+        let message = format!(
+            "event {after} is ahead of this service, whose newest is {newest}: what happened in between is not known here; the events that it holds follow, from {oldest} on"
+        );
+        Some(pb::Event {
+            // A reader that comes back with this number goes on from here.
+            sequence: oldest.saturating_sub(1),
+            at_ns: self.0.clock.now().0,
+            severity: pb::Severity::Warning.into(),
+            kind: "gap".into(),
+            message,
+            ..pb::Event::default()
+        })
     }
 
     /// Who changed what, oldest first.
@@ -147,25 +172,9 @@ impl Api {
     /// There are too many readers.
     pub fn watch(&self, who: Option<Who>, after: Option<u64>) -> Result<Watcher, ApiError> {
         let place = self.place(who)?;
-        let newest = self.0.events.newest();
-        let Some(ahead) = after.filter(|after| *after > newest) else {
-            return Ok(Watcher { place, gap: None, reader: self.0.events.reader(after) });
-        };
-        // Numbers are times of the service that counts them: another machine, or a clock that went back, has lower ones. A reader that
-        // waited for its own number would miss everything until then.
-        let oldest = self.0.events.list(1, 1).oldest;
-        let gap = pb::Event {
-            // A reader that comes back with this number goes on from here.
-            sequence: oldest.saturating_sub(1),
-            at_ns: self.0.clock.now().0,
-            severity: pb::Severity::Warning.into(),
-            kind: "gap".into(),
-            message: format!(
-                "event {ahead} is ahead of this service, whose newest is {newest}: what happened in between is not known here; the events that it holds follow, from {oldest} on"
-            ),
-            ..pb::Event::default()
-        };
-        Ok(Watcher { place, gap: Some(gap), reader: self.0.events.reader(Some(oldest.saturating_sub(1))) })
+        let gap = after.and_then(|after| self.gap(after));
+        let after = gap.as_ref().map(|gap| gap.sequence).or(after);
+        Ok(Watcher { place, reader: self.0.events.reader(after), gap })
     }
 
     /// A place for one more stream.

@@ -92,7 +92,7 @@ impl Api {
             lease: (request.lease_ms > 0).then(|| Nanos(request.lease_ms * NANOS_PER_MILLI)),
             document: Document::new(Arc::clone(&doc)),
         };
-        let submission = scheduler.submit(doc.id.as_str().into(), spec).await??;
+        let submission = scheduler.submit(by.told.clone(), doc.id.as_str().into(), spec).await??;
         Ok(message(&submission, None, self.0.clock.now()))
     }
 
@@ -126,8 +126,8 @@ impl Api {
     ///
     /// # Errors
     /// [`ApiError`]: nothing was changed.
-    pub async fn withdraw(&self, request: pb::WithdrawRequest) -> Result<pb::Submission, ApiError> {
-        let submission = self.scheduler()?.withdraw(request.job).await??;
+    pub async fn withdraw(&self, by: &Subject, request: pb::WithdrawRequest) -> Result<pb::Submission, ApiError> {
+        let submission = self.scheduler()?.withdraw(by.told.clone(), request.job).await??;
         Ok(message(&submission, None, self.0.clock.now()))
     }
 

@@ -337,10 +337,16 @@ async fn submit(
     json(&shared.api.submit(&by, request).await?)
 }
 
-async fn withdraw(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
+async fn withdraw(
+    State(shared): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Extension(by): Extension<Subject>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
     caller.require(Role::Admin)?;
     let (request, _held) = read(&shared, caller, &headers, body, true).await?;
-    json(&shared.api.withdraw(request).await?)
+    json(&shared.api.withdraw(&by, request).await?)
 }
 
 async fn report(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {

@@ -151,13 +151,13 @@ impl Driver {
         self.last_request += 1;
         let request = RequestId(self.last_request);
         match command {
-            Command::Submit { name, spec, answer } => {
+            Command::Submit { by, name, spec, answer } => {
                 self.answers.insert(request, answer);
-                self.scheduling.handle_submit(now, request, name, spec);
+                self.scheduling.handle_submit(now, request, by, name, spec);
             }
-            Command::Withdraw { name, answer } => {
+            Command::Withdraw { by, name, answer } => {
                 self.answers.insert(request, answer);
-                self.scheduling.handle_withdraw(now, request, name);
+                self.scheduling.handle_withdraw(now, request, by, name);
             }
             Command::Report { name, attempt, report, answer } => {
                 self.answers.insert(request, answer);
@@ -249,7 +249,18 @@ impl Driver {
         self.around.metrics.notice("infeasible");
         let at = self.around.clock.now();
         let (severity, kind) = (Severity::Error, "infeasible");
-        self.around.events.push(Notice { by: None, at, severity, kind, message, job: None, host: None, plan_version: 0, order: None });
+        self.around.events.push(Notice {
+            by: None,
+            at,
+            severity,
+            kind,
+            message,
+            job: None,
+            host: None,
+            agent: None,
+            plan_version: 0,
+            order: None,
+        });
     }
 
     fn count(&self) {

@@ -59,5 +59,5 @@ impl Draft {
 
 fn notice(at: FabricTime, severity: Severity, kind: &'static str, of: &Submission, message: String, order: Option<Arc<Order>>) -> Notice {
     // The version of the plan is known when the change is made.
-    Notice { by: None, at, severity, kind, message, job: Some(of.name.to_string()), host: None, plan_version: 0, order }
+    Notice { by: None, at, severity, kind, message, job: Some(of.name.to_string()), host: None, agent: None, plan_version: 0, order }
 }

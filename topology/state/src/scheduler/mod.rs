@@ -156,14 +156,14 @@ impl Scheduling {
         }
     }
 
-    /// Somebody submits a job. Repeated with the same content it changes nothing.
-    pub fn handle_submit(&mut self, now: FabricTime, request: RequestId, name: Arc<str>, spec: Arc<SubmissionSpec>) {
-        self.ask(now, request, Asked::Submit { name, spec });
+    /// `by` submits a job. Repeated with the same content it changes nothing.
+    pub fn handle_submit(&mut self, now: FabricTime, request: RequestId, by: Arc<str>, name: Arc<str>, spec: Arc<SubmissionSpec>) {
+        self.ask(now, request, Asked::Submit { by, name, spec });
     }
 
-    /// Somebody takes a job back.
-    pub fn handle_withdraw(&mut self, now: FabricTime, request: RequestId, name: String) {
-        self.ask(now, request, Asked::Withdraw { name });
+    /// `by` takes a job back.
+    pub fn handle_withdraw(&mut self, now: FabricTime, request: RequestId, by: Arc<str>, name: String) {
+        self.ask(now, request, Asked::Withdraw { by, name });
     }
 
     /// The executor tells of start `attempt` of a job.

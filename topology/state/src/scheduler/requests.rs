@@ -20,11 +20,11 @@ use crate::{
     submission::{After, Submission, SubmissionSpec, SubmissionState},
 };
 
-/// What a client or the executor asks.
+/// What a client or the executor asks, and who, where a trail is kept of it.
 #[derive(Clone, Debug)]
 pub(super) enum Asked {
-    Submit { name: Arc<str>, spec: Arc<SubmissionSpec> },
-    Withdraw { name: String },
+    Submit { by: Arc<str>, name: Arc<str>, spec: Arc<SubmissionSpec> },
+    Withdraw { by: Arc<str>, name: String },
     Report { name: String, attempt: u32, report: RunReport },
 }
 
@@ -39,11 +39,14 @@ pub(super) fn apply(
     hosts: &Hosts,
     (request, asked): (RequestId, Asked),
 ) {
-    let done = match asked {
-        Asked::Submit { name, spec } => submit(draft, now, base, settings, hosts, (name, spec)),
-        Asked::Withdraw { name } => withdraw(draft, now, base, settings, &name),
-        Asked::Report { name, attempt, report } => reported(draft, now, base, &name, attempt, report),
+    let told = draft.notices.len();
+    let (by, done) = match asked {
+        Asked::Submit { by, name, spec } => (Some(by), submit(draft, now, base, settings, hosts, (name, spec))),
+        Asked::Withdraw { by, name } => (Some(by), withdraw(draft, now, base, settings, &name)),
+        Asked::Report { name, attempt, report } => (None, reported(draft, now, base, &name, attempt, report)),
     };
+    // What is told of it names who asked, and goes into the trail.
+    draft.notices.iter_mut().skip(told).for_each(|notice| notice.by.clone_from(&by));
     draft.answers.push((request, done));
 }
 
@@ -108,6 +111,8 @@ fn withdraw(
         // It stops already, and does not come back.
         SubmissionState::Stopping(After::Queue) => {
             let next = Submission { state: SubmissionState::Stopping(After::Withdrawn), why, ..(*known).clone() };
+            let message = format!("job {name} was withdrawn, and does not come back when it has stopped");
+            draft.tell(now, Severity::Info, "withdrawing", &next, message);
             draft.put(Some(&known), next);
         }
         // A withdrawal can be repeated, and comes too late for a job that is over.

@@ -192,14 +192,14 @@ impl World {
 
     fn submit(&mut self, name: &str, spec: SubmissionSpec) -> RequestId {
         let request = self.request();
-        self.scheduling.handle_submit(self.now, request, name.into(), Arc::new(spec));
+        self.scheduling.handle_submit(self.now, request, "ann".into(), name.into(), Arc::new(spec));
         self.act();
         request
     }
 
     fn withdraw(&mut self, name: &str) {
         let request = self.request();
-        self.scheduling.handle_withdraw(self.now, request, name.into());
+        self.scheduling.handle_withdraw(self.now, request, "ann".into(), name.into());
         self.act();
     }
 
@@ -292,6 +292,7 @@ fn a_job_is_queued_started_preempted_and_ends() {
     assert_eq!((world.state("short"), world.kept["long"].attempt), (SubmissionState::Finished, 2));
     assert_eq!(world.kinds("long"), ["submitted", "job_start", "job_running", "job_preempt", "job_stopped", "job_start"]);
     assert_eq!(world.kinds("short"), ["submitted", "job_start", "job_running", "job_finished"]);
+    assert!(world.told.iter().all(|told| (told.by.as_deref() == Some("ann")) == (told.kind == "submitted")), "{:?}", world.told);
     // What an executor that was away says of the first start is refused, and told why.
     let refused = world.report_of("long", 1, RunReport::Finished).unwrap_err();
     assert_eq!(

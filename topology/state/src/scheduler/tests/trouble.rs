@@ -8,9 +8,9 @@ fn a_host_that_others_take_while_places_are_ranked_starts_nobody() {
         let mut world = World::new(Rule::Srtf, hosts(4));
         world.slow_ranking = true;
         // One with a profile, so that places are ranked; the other one runs free in the same round.
-        world.scheduling.handle_submit(world.now, RequestId(101), "a".into(), Arc::new(spec(4, 100)));
+        world.scheduling.handle_submit(world.now, RequestId(101), "ann".into(), "a".into(), Arc::new(spec(4, 100)));
         let other = SubmissionSpec { has_profile: profile, ..spec(4, 200) };
-        world.scheduling.handle_submit(world.now, RequestId(102), "b".into(), Arc::new(other));
+        world.scheduling.handle_submit(world.now, RequestId(102), "ann".into(), "b".into(), Arc::new(other));
         world.act();
         assert!(world.ranking.is_some());
         (0..4).for_each(|host| world.take(&format!("h{host}")));
