@@ -1,7 +1,7 @@
 //! Schedulers: who of the jobs of a cluster runs from now on, on which GPUs and with whom.
 //!
 //! A [`Scheduler`] is told of jobs that come and go, and is asked to [decide](Scheduler::decide) after each change. Each policy is a room
-//! that opens with its rules in prose. Who asks (the simulator, or a service) runs the jobs, keeps their [`Job`] current, and
+//! that opens with its rules in prose. Whoever leaves the choice of places to others asks for [proposals](Scheduler::propose). Who asks (the simulator, or a service) runs the jobs, keeps their [`Job`] current, and
 //! checks what was decided with [`Decision::check`].
 //!
 //! Pure: the same jobs in the same order give the same decisions.
@@ -15,6 +15,7 @@ mod job;
 mod muri;
 mod order;
 mod place;
+mod propose;
 mod shortest;
 mod themis;
 mod tiresias;
@@ -30,6 +31,7 @@ pub use self::{
     job::{Decision, Job, JobIndex, Place, Reason, Run},
     muri::MuriOptions,
     place::{Placer, Unplaced},
+    propose::{Candidate, ClusterView},
 };
 use crate::muri::{Profile, Timing};
 

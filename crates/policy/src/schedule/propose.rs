@@ -1,0 +1,147 @@
+//! What a policy would do now, in several ways, for whoever carries it out elsewhere and chooses among them.
+//!
+//! The rules. The policy decides as it does for [`Scheduler::decide`], and there is no other path: who runs, and why. Who runs already and goes
+//! on stays where it is; the others are placed in up to so many ways, the most compact first ([`Placer`](super::Placer)). Where these are fewer
+//! than were asked for, other groups of the same jobs follow that the policy finds nearly as good ([`Scheduler::alternatives`]). A policy that
+//! places its jobs itself has one way. Nothing that does not fit is proposed.
+
+use alloc::vec::Vec;
+
+use super::{Decision, Job, Placer, Scheduler};
+
+/// A cluster: its jobs, and where they stand.
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterView<'a> {
+    /// The jobs as their owner keeps them; the scheduler was told who of them came and left.
+    pub jobs: &'a [Job],
+    /// Who runs now, and on which hosts.
+    pub standing: &'a Decision,
+    /// The leaf that each host hangs on.
+    pub leaf_of: &'a [u32],
+    /// Which of equal places are drawn.
+    pub seed: u64,
+}
+
+/// A way to go on: who runs and why, and on which GPUs of which hosts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// All of it: runs, places, and a reason for each of the runs with what it was ordered by.
+    pub decision: Decision,
+}
+
+impl Scheduler {
+    /// Up to `n` ways to go on from `now_s`, no two alike, the policy's own and most compact one first. None when nobody is to run, or nothing fits.
+    /// As after [`Scheduler::decide`], the policy takes it that the jobs of the first run from now on.
+    pub fn propose(&mut self, now_s: f64, view: &ClusterView<'_>, n: usize) -> Vec<Candidate> {
+        let explain = core::mem::replace(&mut self.settings.explain, true);
+        let mut said = Decision::default();
+        self.decide(now_s, view.jobs, &mut said);
+        self.settings.explain = explain;
+        let mut found: Vec<Candidate> = Vec::new();
+        self.offer(&said, view, n, &mut found);
+        if found.len() < n && !said.groups_share {
+            for other in self.alternatives(view.jobs) {
+                // One way each: who is with whom matters more than which of equal hosts they have.
+                let one = found.len().saturating_add(1).min(n);
+                self.offer(&other, view, one, &mut found);
+            }
+        }
+        found
+    }
+
+    /// Adds places of a decision until there are `n` candidates.
+    fn offer(&self, said: &Decision, view: &ClusterView<'_>, n: usize, found: &mut Vec<Candidate>) {
+        let ways = if said.groups_share {
+            alloc::vec![said.clone()]
+        } else {
+            let mut placer = Placer::new(self.cluster, view.leaf_of);
+            placer.follow(&self.capacity);
+            let mut kept = said.clone();
+            let unplaced = placer.keep(view.standing, &mut kept, view.jobs);
+            let whole = |places: Vec<super::Place>| Decision { places: [kept.places.as_slice(), &places].concat(), ..kept.clone() };
+            placer.candidates(&unplaced, n.saturating_sub(found.len()), view.seed).into_iter().map(whole).collect()
+        };
+        for decision in ways {
+            let fits = decision.check(self.cluster, view.jobs).is_ok() && decision.check_there(&self.capacity).is_ok();
+            let is_new = found.iter().all(|known| (&known.decision.runs, &known.decision.places) != (&decision.runs, &decision.places));
+            if found.len() < n && fits && is_new && !decision.runs.is_empty() {
+                found.push(Candidate { decision });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::{
+        super::{Cluster, GandivaOptions, MuriOptions, Reason, Rule, Settings, job::samples::job},
+        *,
+    };
+    use crate::muri::{Profile, Stages, Timing};
+
+    const CLUSTER: Cluster = Cluster { hosts: 6, gpus_per_host: 4 };
+    const LEAF_OF: [u32; 6] = [0, 0, 1, 1, 2, 2];
+
+    fn scheduler(rule: Rule, jobs: &[Job]) -> Scheduler {
+        let stages = Stages { load_s: 0.4, gpu_s: 0.5, net_s: 0.1 };
+        let profile = Profile { iteration_s: 1.0, stages, restart_s: 10.0 };
+        let mut scheduler = Scheduler::new(rule, CLUSTER, Settings { timing: Timing::Paper, profiles: vec![profile], explain: false });
+        (0..).zip(jobs).for_each(|(at, _)| scheduler.arrive(at));
+        scheduler
+    }
+
+    fn view<'a>(jobs: &'a [Job], standing: &'a Decision) -> ClusterView<'a> {
+        ClusterView { jobs, standing, leaf_of: &LEAF_OF, seed: 7 }
+    }
+
+    #[test]
+    fn candidates_are_those_of_the_decision_in_other_places_and_say_why() {
+        let jobs: Vec<Job> = [(4, 9.0), (2, 5.0), (8, 7.0)].map(|(gpus, left)| Job { left, ..job(gpus) }).to_vec();
+        let found = scheduler(Rule::Srtf, &jobs).propose(0.0, &view(&jobs, &Decision::default()), 5);
+        assert!((2..=5).contains(&found.len()), "{found:?}");
+        let mut decided = Decision::default();
+        scheduler(Rule::Srtf, &jobs).decide(0.0, &jobs, &mut decided);
+        for (at, candidate) in found.iter().enumerate() {
+            let Decision { runs, reasons, .. } = &candidate.decision;
+            assert_eq!(*runs, decided.runs);
+            // The least time that is left comes first: 5, 7 and 9 s.
+            assert_eq!(runs.iter().map(|run| run.job).collect::<Vec<_>>(), [1, 2, 0]);
+            let ranks = [(0, 5.0), (1, 7.0), (2, 9.0)].map(|(before, value)| Reason::Rank { before, value });
+            assert_eq!(*reasons, ranks);
+            assert_eq!(candidate.decision.check(CLUSTER, &jobs), Ok(()));
+            assert!(found[..at].iter().all(|other| other.decision.places != candidate.decision.places));
+        }
+    }
+
+    #[test]
+    fn who_goes_on_stays_where_it_is_and_nobody_comes_to_a_host_that_is_out() {
+        let mut jobs: Vec<Job> = [4, 4].map(job).to_vec();
+        let mut scheduler = scheduler(Rule::Srsf, &jobs[..1]);
+        let first = scheduler.propose(0.0, &view(&jobs[..1], &Decision::default()), 1).swap_remove(0).decision;
+        jobs[0].running = true;
+        scheduler.arrive(1);
+        scheduler.lose(1);
+        for candidate in scheduler.propose(1.0, &view(&jobs, &first), 9) {
+            let of = |job: u32| {
+                let group = candidate.decision.runs.iter().find(|run| run.job == job).unwrap().group;
+                candidate.decision.places.iter().filter(|place| place.group == group).map(|place| place.host).collect::<Vec<_>>()
+            };
+            assert_eq!(of(0), [first.places[0].host]);
+            assert!(of(1) != [1] && of(1) != of(0));
+        }
+        assert!(scheduler.propose(1.0, &view(&jobs, &first), 0).is_empty());
+    }
+
+    #[test]
+    fn a_policy_that_places_its_jobs_has_one_way_and_one_without_jobs_none() {
+        let jobs: Vec<Job> = [4; 9].map(job).to_vec();
+        let gandiva = Rule::Gandiva(GandivaOptions::default());
+        let found = scheduler(gandiva, &jobs).propose(0.0, &view(&jobs, &Decision::default()), 9);
+        assert!(found.len() == 1 && matches!(found[0].decision.reasons[0], Reason::Turns { .. }), "{found:?}");
+        for rule in [gandiva, Rule::Srtf, Rule::Themis, Rule::Muri(MuriOptions::default())] {
+            assert!(scheduler(rule, &[]).propose(0.0, &view(&[], &Decision::default()), 9).is_empty());
+        }
+    }
+}
