@@ -8,7 +8,8 @@
 //! emptiest host move to fuller ones of its kind, as long as a host has [`FRAGMENT`] of its GPUs free and some job of it has room elsewhere.
 //! On a host that is still over-subscribed jobs are packed: those that use the GPU least are tried with each other, and a pair stays
 //! when together it does more than the two would in turns (measured throughputs over those alone, summed, above 1); a pair that
-//! failed is not tried again.
+//! failed is not tried again. Pairs are for crowded times: when GPUs come free for which nobody waits, pairs part, the latest first, on their
+//! own host if that has room, and else by a member that moves.
 //!
 //! What is there of the paper, and what is not. Algorithm 1 is as published. Turns are not played one by one: a job makes progress by its share at
 //! all times, which differs from turns of a minute by less than one of them, and [`SWITCH`] is what suspending at the end of a mini-batch costs; all
@@ -118,9 +119,14 @@ impl Gandiva {
                 None => self.waiting.push(job),
             }
         }
-        if core::mem::take(&mut self.left) && self.options.migration {
-            self.migrate(jobs);
-            self.gather(jobs);
+        if core::mem::take(&mut self.left) {
+            if self.options.migration {
+                self.migrate(jobs);
+            }
+            self.part(jobs);
+            if self.options.migration {
+                self.gather(jobs);
+            }
         }
         if self.options.packing {
             self.pack(jobs);
@@ -255,6 +261,28 @@ impl Gandiva {
             if let Some(host) = whole {
                 self.take_off(job);
                 self.put(job, vec![(host, gpus)], gpus);
+            }
+        }
+    }
+
+    /// Ends pairs whose members can both have GPUs of their own: each then runs as it does alone.
+    fn part(&mut self, jobs: &[Job]) {
+        let mut spare: u32 = (0..self.cluster.hosts).map(|host| self.spare(host)).sum();
+        for at in (0..self.placed.len()).rev() {
+            let job = self.placed[at];
+            let (gpus, stand) = (jobs[job as usize].gpus, &self.stands[job as usize]);
+            if stand.partner.is_none() || gpus > spare {
+                continue;
+            }
+            let here = stand.hosts.iter().all(|&(host, part)| self.spare(host) >= part);
+            let elsewhere = if here || !self.options.migration { None } else { self.free(gpus) };
+            if here || elsewhere.is_some() {
+                self.unpack(job);
+                spare -= gpus;
+            }
+            if let Some(hosts) = elsewhere {
+                self.take_off(job);
+                self.put(job, hosts, gpus);
             }
         }
     }

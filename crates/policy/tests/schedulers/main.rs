@@ -194,6 +194,35 @@ fn gandiva_keeps_kinds_apart_then_takes_turns_packs_and_moves() {
     let decision = decide(&mut scheduler, 3.0, &mut jobs);
     assert!(decision.places.iter().any(|place| place.host == 0), "{decision:?}");
     assert_eq!(ran(&decision), [1, 3, 4]);
+    // When that one has left too, nobody waits for its host: the pair parts, and each runs as it does alone.
+    let is_lone = |job: &JobIndex| decision.runs.iter().filter(|run| run.group == *job).count() == 1;
+    let lone: Vec<JobIndex> = ran(&decision)
+        .into_iter()
+        .filter(|job| decision.runs.iter().any(|run| run.job == *job && run.group == *job) && is_lone(job))
+        .collect();
+    assert_eq!(lone.len(), 1);
+    scheduler.leave(lone[0], &jobs);
+    let decision = decide(&mut scheduler, 4.0, &mut jobs);
+    assert_eq!((decision.runs.len(), decision.places.len()), (2, 2));
+    assert!(decision.runs.iter().all(|run| run.group == run.job && run.iteration_s == jobs[run.job as usize].alone_s), "{decision:?}");
+    assert_ne!(decision.places[0].host, decision.places[1].host);
+}
+
+#[test]
+fn gandiva_parts_pairs_where_they_are_without_moving_anybody() {
+    let options = GandivaOptions { migration: false, ..GandivaOptions::default() };
+    let mut scheduler = scheduler(Rule::Gandiva(options), ONE_HOST);
+    // Three jobs of 4 GPUs on 8: one that loads and one that computes become a pair beside the third.
+    let mut jobs = vec![job(4, 1, 100.0), job(4, 1, 100.0), job(4, 0, 100.0)];
+    (0..3).for_each(|job| scheduler.arrive(job));
+    let decision = decide(&mut scheduler, 0.0, &mut jobs);
+    let groups = |decision: &Decision| decision.runs.iter().map(|run| run.group).collect::<std::collections::BTreeSet<u32>>();
+    assert_eq!((decision.runs.len(), groups(&decision).len()), (3, 2));
+    let lone = groups(&decision).into_iter().find(|group| decision.runs.iter().filter(|run| run.group == *group).count() == 1);
+    scheduler.leave(lone.expect("one that shares nothing"), &jobs);
+    let decision = decide(&mut scheduler, 1.0, &mut jobs);
+    assert_eq!((decision.runs.len(), groups(&decision).len()), (2, 2));
+    assert!(decision.runs.iter().all(|run| run.iteration_s == jobs[run.job as usize].alone_s));
 }
 
 #[test]
