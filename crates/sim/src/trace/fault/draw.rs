@@ -28,11 +28,11 @@ pub(super) struct Drawn {
 
 impl Drawn {
     pub(super) fn new(seed: u64, units: impl Iterator<Item = (Failing, FaultRate)>) -> Self {
-        let unit = |(stream, (what, rate)): (u64, (Failing, FaultRate))| {
-            let noise = Noise::new(seed ^ OWN, stream, 0);
+        let unit = |(what, rate): (Failing, FaultRate)| {
+            let noise = Noise::new(seed ^ OWN, stream(what), 0);
             Unit { what, rate, noise, is_down: false }
         };
-        let mut drawn = Self { units: (0..).zip(units).map(unit).collect(), next: BTreeSet::new() };
+        let mut drawn = Self { units: units.map(unit).collect(), next: BTreeSet::new() };
         (0..drawn.units.len()).for_each(|at| drawn.turns_after(at, 0.0));
         drawn
     }
@@ -62,9 +62,36 @@ impl Drawn {
     }
 }
 
+/// The stream that something draws from: hosts have the even ones, so that links fail when they do whether hosts fail or not.
+fn stream(what: Failing) -> u64 {
+    match what {
+        Failing::Host(host) | Failing::Agent(host) | Failing::Straggler { host, .. } => u64::from(host) * 2,
+        Failing::Link(link) => u64::from(link.0) * 2 + 1,
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use units::LinkId;
+
     use super::*;
+
+    #[test]
+    fn links_fail_when_they_do_whether_hosts_fail_or_not() {
+        let rate = FaultRate { between_s: 900.0, repair_s: 100.0 };
+        let turns = |hosts: u32| {
+            let hosts = (0..hosts).map(|host| (Failing::Host(host), rate));
+            let mut drawn = Drawn::new(5, hosts.chain((0..3).map(|link| (Failing::Link(LinkId(link)), rate))));
+            let mut links = Vec::new();
+            while drawn.next_s() < 1e5 {
+                let now_s = drawn.next_s();
+                links.extend(drawn.turn().filter(|(what, _)| matches!(what, Failing::Link(_))).map(|turned| (now_s.to_bits(), turned)));
+            }
+            links
+        };
+        let links = turns(0);
+        assert!(links.len() > 300 && turns(7) == links);
+    }
 
     #[test]
     fn means_are_those_that_were_asked_for_and_units_do_not_depend_on_each_other() {

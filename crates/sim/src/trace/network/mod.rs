@@ -17,6 +17,8 @@ mod outcome;
 mod paper;
 mod play;
 mod sender;
+#[cfg(test)]
+mod tests;
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -296,7 +298,7 @@ impl<'a> Network<'a> {
     pub(super) fn refresh(&mut self, trace: &Trace, jobs: &[Job], decision: &mut Decision) -> Result<(), String> {
         let keys = self.keys(decision);
         // Most decisions change nothing: a lease ended, and its job stays.
-        if self.rerouted || keys.len() != self.stands.len() || !keys.iter().all(|key| self.stands.contains_key(key)) {
+        if self.rerouted || keys.len() != self.stands.len() || !keys.iter().all(|(_, key)| self.stands.contains_key(key)) {
             self.meet(trace, jobs, decision)?;
         }
         for run in &mut decision.runs {
@@ -354,8 +356,8 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// The groups of a decision that have GPUs.
-    fn keys(&self, decision: &Decision) -> Vec<Key> {
+    /// The senders of a decision that have GPUs, each with the group whose GPUs these are.
+    fn keys(&self, decision: &Decision) -> Vec<(u32, Key)> {
         let mut places: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
         decision.places.iter().for_each(|place| places.entry(place.group).or_default().push((place.host, place.gpus)));
         places.values_mut().for_each(|parts| parts.sort_unstable());
@@ -364,12 +366,13 @@ impl<'a> Network<'a> {
             // Jobs that share GPUs without an order of their own are senders each for itself; keys beyond all groups tell them apart.
             groups.entry(if self.joint.is_some() { run.group } else { run.job }).or_default().push(run);
         }
-        let mut keys: Vec<Key> = Vec::with_capacity(groups.len());
+        let mut keys: Vec<(u32, Key)> = Vec::with_capacity(groups.len());
         for runs in groups.values() {
-            let Some(parts) = places.get(&runs[0].group) else { continue };
+            let group = runs[0].group;
+            let Some(parts) = places.get(&group) else { continue };
             let mut members: Vec<JobIndex> = runs.iter().map(|run| run.job).collect();
             members.sort_unstable();
-            keys.push((members, runs[0].iteration_s.to_bits(), parts.clone()));
+            keys.push((group, (members, runs[0].iteration_s.to_bits(), parts.clone())));
         }
         keys
     }
@@ -379,19 +382,29 @@ impl<'a> Network<'a> {
         let keys = self.keys(decision);
         let mut gpus: Uses = self.gpus.iter().map(|gpus| vec![0; gpus.len()]).collect();
         let mut stands = Stands::new();
-        for key in &keys {
+        // Jobs that share GPUs as one group are on the very same ones, which count once.
+        let mut of_group: BTreeMap<u32, Vec<Part>> = BTreeMap::new();
+        for (group, key) in &keys {
             let Some(stand) = self.stands.get(key) else { continue };
-            for (host, own) in &stand.parts {
-                own.iter().for_each(|gpu| gpus[*host as usize][usize::from(*gpu)] += 1);
+            match of_group.get(group) {
+                Some(parts) if *parts != stand.parts => continue,
+                Some(_) => {}
+                None => {
+                    for (host, own) in &stand.parts {
+                        own.iter().for_each(|gpu| count(&mut gpus[*host as usize], usize::from(*gpu)));
+                    }
+                    of_group.insert(*group, stand.parts.clone());
+                }
             }
             let stand = if self.rerouted { self.settle(trace, jobs, key, stand.parts.clone())? } else { stand.clone() };
             stands.insert(key.clone(), stand);
         }
-        for key in keys {
+        for (group, key) in keys {
             if stands.contains_key(&key) {
                 continue;
             }
-            let parts: Vec<Part> = key.2.iter().map(|&(host, wanted)| (host, least_used(&mut gpus[host as usize], wanted))).collect();
+            let take = || key.2.iter().map(|&(host, wanted)| (host, least_used(&mut gpus[host as usize], wanted))).collect();
+            let parts: Vec<Part> = of_group.entry(group).or_insert_with(take).clone();
             let stand = self.settle(trace, jobs, &key, parts)?;
             stands.insert(key, stand);
         }
@@ -481,9 +494,16 @@ fn least_used(uses: &mut [u16], wanted: u32) -> Vec<u8> {
     order.sort_by_key(|gpu| uses[*gpu]);
     order.truncate(wanted as usize);
     order.sort_unstable();
-    order.iter().for_each(|gpu| uses[*gpu] += 1);
+    order.iter().for_each(|gpu| count(uses, *gpu));
     // A host has at most as many GPUs as a byte counts: the command line's limit is 64.
     order.into_iter().map(|gpu| gpu as u8).collect()
+}
+
+/// Counts a group on a GPU. Any number of jobs may take turns on it.
+fn count(uses: &mut [u16], gpu: usize) {
+    if let Some(uses) = uses.get_mut(gpu) {
+        *uses = uses.saturating_add(1);
+    }
 }
 
 impl Trace {
