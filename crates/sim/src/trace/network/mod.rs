@@ -19,6 +19,7 @@ mod play;
 mod sender;
 #[cfg(test)]
 mod tests;
+mod trust;
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -71,7 +72,8 @@ pub enum Ranker {
     Random,
     /// The CASSINI paper: the highest mean score by its rules; a candidate whose graph has a loop is left out.
     Cassini,
-    /// The planner: the shortest predicted iterations under the control, weighted by GPUs.
+    /// The planner: the shortest predicted iterations under the control, weighted by GPUs, where they are shorter than those of the most compact
+    /// candidate by more than predictions are off (`trust.rs`).
     Antiphase,
 }
 
@@ -249,18 +251,15 @@ impl<'a> Network<'a> {
         if candidates.len() < 2 || self.setup.control == NetworkControl::Ideal {
             return Ok(candidates.into_iter().next().unwrap_or_default());
         }
-        let mut best: Option<(i64, usize)> = None;
-        for (at, places) in candidates.iter().enumerate() {
+        let mut costs = Vec::with_capacity(candidates.len());
+        for places in &candidates {
             let mut whole = decision.clone();
             whole.places.extend(places);
             let stands = self.stand(trace, jobs, &whole)?.0;
-            let cost = self.cost(&stands)?;
-            // Strictly better only, so the more compact of equal ones stays.
-            if best.is_none_or(|(least, _)| cost < least) {
-                best = Some((cost, at));
-            }
+            costs.push(self.cost(&stands)?);
         }
-        Ok(candidates.swap_remove(best.map_or(0, |(_, at)| at)))
+        let gpus = unplaced.iter().fold(0, |sum: u32, group| sum.saturating_add(group.gpus));
+        Ok(candidates.swap_remove(self.taken(&costs, gpus)))
     }
 
     /// What a placement costs by the ranker, in millionths; the largest number for one that is left out.

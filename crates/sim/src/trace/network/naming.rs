@@ -76,19 +76,17 @@ impl Network<'_> {
         let newcomers = newcomers(&named, |name| kept.contains(&self.naming.host(name)));
         let lodgings = self.lodgings(&kept, &newcomers, turn);
         let mut candidates: Vec<Naming> = lodgings.iter().map(|places| self.named(&newcomers, places)).collect();
-        let mut best: Option<(i64, usize)> = None;
+        let mut costs = Vec::with_capacity(candidates.len());
         if candidates.len() > 1 {
-            for (at, naming) in candidates.iter().enumerate() {
+            for naming in &candidates {
                 decision.places = naming.places(&named);
                 let stands = self.stand(trace, jobs, decision)?.0;
-                let cost = self.cost(&stands)?;
-                // Strictly better only, so the more compact of equal ones stays.
-                if best.is_none_or(|(least, _)| cost < least) {
-                    best = Some((cost, at));
-                }
+                costs.push(self.cost(&stands)?);
             }
         }
-        let best = best.map_or(0, |(_, at)| at);
+        let come: BTreeSet<u32> = newcomers.iter().flat_map(|newcomer| newcomer.names.iter().copied()).collect();
+        let gpus = named.iter().filter(|place| come.contains(&place.host)).fold(0, |sum: u32, place| sum.saturating_add(place.gpus));
+        let best = self.taken(&costs, gpus);
         if best < candidates.len() {
             self.naming = candidates.swap_remove(best);
         }
