@@ -432,6 +432,38 @@ fn the_figures_of_gandiva_are_printed_beside_ours() {
 /// A trace of Sia, played without a file beside it.
 const ELASTIC: &str = "name,time,application,num_replicas,batch_size\na,30,cifar10,4,1024\nb,90,bert,8,192\nc,400,deepspeech2,2,80\n";
 
+/// Four hosts on two leaves, one cable to leave each.
+const FABRIC: [&str; 13] = [
+    "fabric",
+    "generate",
+    "clos2",
+    "--leaves",
+    "2",
+    "--spines",
+    "1",
+    "--hosts-per-leaf",
+    "2",
+    "--host-rate",
+    "25G",
+    "--uplink-rate",
+    "25G",
+];
+
+#[test]
+fn elastic_jobs_meet_on_a_fabric() {
+    let scratch = crate::scratch::Scratch::new("sim-elastic-fabric");
+    let fabric = scratch.file("fabric.yaml", antiphase(&FABRIC).expect(0));
+    for (policy, sight) in [("sia", "blind"), ("sia", "inside"), ("pollux", ""), ("gavel", "")] {
+        let sight = if sight.is_empty() { vec![] } else { vec!["--sight", sight] };
+        let on = [policy, "--nodes", "4", "--gpus-per-node", "4", "--fabric", &fabric, "--control", "turns", "-o", "json"];
+        let answer = elastic(&[&on[..], &sight].concat()).json();
+        let network = &answer["network"];
+        assert!(network["longer_mean"].as_f64().is_some_and(|longer| (1.0..3.0).contains(&longer)), "{answer}");
+        assert_eq!(network["control"], "turns");
+        assert_eq!(network["sight"], sight.get(1).copied().unwrap_or("blind"));
+    }
+}
+
 fn elastic(more: &[&str]) -> crate::process::Run {
     let arguments = ["sim", "run", "--trace", "-", "--format", "sia", "--policy"];
     antiphase_reading(&[&arguments[..], more].concat(), ELASTIC.as_bytes())
@@ -469,6 +501,13 @@ fn options_that_elastic_policies_do_not_know_are_refused() {
     refused(&["sia", "--search", "exact"], "--search");
     refused(&["srtf", "--gpu-types", "aws:1x4"], "--gpu-types");
     refused(&["gavel", "--no-matching"], "--no-matching");
+    let scratch = crate::scratch::Scratch::new("sim-elastic");
+    let fabric = scratch.file("fabric.yaml", antiphase(&FABRIC).expect(0));
+    refused(&["sia", "--sight", "after"], "--fabric");
+    refused(&["gavel", "--fabric", &fabric, "--sight", "after"], "--sight");
+    refused(&["sia", "--fabric", &fabric, "--ranker", "antiphase"], "--ranker");
+    refused(&["sia", "--fabric", &fabric], "the fabric has 4 hosts, the cluster 11");
+    refused(&["sia", "--fabric", &fabric, "--nodes", "4", "--control", "paper"], "has no prediction of times");
     let unknown = ELASTIC.replace("bert", "alexnet");
     let run = antiphase_reading(&["sim", "run", "--trace", "-", "--format", "sia", "--policy", "sia"], unknown.as_bytes());
     assert!(run.code == Some(2) && run.stderr.contains("line 3: unknown application \"alexnet\""), "{}", run.stderr);

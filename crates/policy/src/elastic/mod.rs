@@ -5,6 +5,7 @@
 //!
 //! Pure: the same jobs in the same order, and the same rounds before, give the same decisions.
 
+mod aware;
 mod check;
 mod gavel;
 mod in_turn;
@@ -15,11 +16,13 @@ mod pollux;
 mod population;
 mod shapes;
 mod sia;
+mod sighted;
 mod speeds;
 
 use alloc::vec::Vec;
 
 pub use self::{
+    aware::{Foresight, NoContention, Sight},
     check::{UnfitError, check},
     job::{ElasticJob, Pool, Shape, Stand},
     pollux::{PolluxOptions, Search},
@@ -53,6 +56,12 @@ impl ElasticRule {
     #[must_use]
     pub fn tunes(&self) -> bool {
         !matches!(self, Self::Gavel)
+    }
+
+    /// Whether it counts with no batch that is larger than the one that the job asks for.
+    #[must_use]
+    pub fn asked_batches(&self) -> bool {
+        matches!(self, Self::Sia(options) if options.asked_batches)
     }
 
     /// Whether it tells types of GPUs apart.
@@ -94,6 +103,14 @@ impl ElasticScheduler {
             Room::Sia(room) => room.decide(&self.pools, jobs),
             Room::Pollux(room) => room.decide(&self.pools, jobs),
             Room::Gavel(room) => room.decide(&self.pools, jobs),
+        }
+    }
+
+    /// The same with the network in view; Sia has eyes for it, with the placer of its paper, and the others have not.
+    pub fn decide_with(&mut self, jobs: &[ElasticJob], sight: Sight, foresight: &mut dyn Foresight) -> Vec<Option<Stand>> {
+        match &self.room {
+            Room::Sia(room) if sight != Sight::Blind && room.keeps() => sighted::decide(room, &self.pools, jobs, sight, foresight),
+            _ => self.decide(jobs),
         }
     }
 }

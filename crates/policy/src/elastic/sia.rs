@@ -21,6 +21,10 @@ use crate::knapsack::{Choice, Item, Problem, solve};
 const SUMS_MAX: u64 = 2_000_000;
 /// Largest normalised goodput to the power, as the published code has it; costs have a limit too.
 const COST_MAX: f64 = 3_000.0;
+/// How far draws move a cost: those of a hundred jobs together are less than a cent.
+const TIE: f64 = 1e-4;
+/// 2^64 over the golden ratio: multiples of it are spread evenly.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The knobs, under their published names.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,6 +37,10 @@ pub struct SiaOptions {
     pub rounded: bool,
     /// Whether the speed of one GPU of each type is known before a job runs.
     pub profiled: bool,
+    /// Whether no batch is counted with that is larger than the one that the job asks for, although the job goes beyond it: the published code does so.
+    pub asked_batches: bool,
+    /// What tells shapes apart that cost the same: 0 leaves that to the solver, other numbers draw. Only rounded costs are often the same.
+    pub ties: u64,
     /// Who chooses nodes.
     pub placing: Placing,
 }
@@ -48,9 +56,10 @@ pub enum Placing {
 
 impl SiaOptions {
     /// As in the paper (section 4.3).
-    pub const PAPER: Self = Self { p: -0.5, lambda_n: 1.1, rounded: false, profiled: true, placing: Placing::Kept };
+    pub const PAPER: Self =
+        Self { p: -0.5, lambda_n: 1.1, rounded: false, profiled: true, asked_batches: false, ties: 0, placing: Placing::Kept };
     /// As in the published simulator.
-    pub const ARTIFACT: Self = Self { rounded: true, profiled: false, placing: Placing::InTurn, ..Self::PAPER };
+    pub const ARTIFACT: Self = Self { rounded: true, profiled: false, asked_batches: true, placing: Placing::InTurn, ..Self::PAPER };
 }
 
 #[derive(Clone, Debug)]
@@ -65,19 +74,28 @@ impl Sia {
     }
 
     pub(super) fn decide(&self, pools: &[Pool], jobs: &[ElasticJob]) -> Vec<Option<Stand>> {
-        let chosen = self.choose(pools, jobs);
+        let chosen = self.choose(pools, jobs, &[]);
         match self.options.placing {
             Placing::Kept => place::place(pools, jobs, &chosen),
             Placing::InTurn => in_turn::place(pools, &chosen),
         }
     }
 
-    /// A shape for each job.
-    fn choose(&self, pools: &[Pool], jobs: &[ElasticJob]) -> Vec<Option<Shape>> {
+    /// Whether who is not changed stays where he is.
+    pub(super) fn keeps(&self) -> bool {
+        self.options.placing == Placing::Kept
+    }
+
+    /// A shape for each job; `prices` has by job what some shapes cost in place of what the job alone says.
+    pub(super) fn choose(&self, pools: &[Pool], jobs: &[ElasticJob], prices: &[Vec<(Shape, f64)>]) -> Vec<Option<Shape>> {
         let mut ways: Vec<Vec<Shape>> = Vec::with_capacity(jobs.len());
         let mut items = Vec::with_capacity(jobs.len());
-        for job in jobs {
-            let (of_job, item) = self.item(pools, job);
+        for (at, job) in jobs.iter().enumerate() {
+            let (of_job, mut item) = self.item(pools, job);
+            for (shape, price) in prices.get(at).into_iter().flatten().filter(|_| !job.pinned) {
+                let choices = of_job.iter().zip(&mut item.choices).filter(|(way, _)| *way == shape);
+                choices.for_each(|(_, choice)| choice.cost = *price);
+            }
             ways.push(of_job);
             items.push(item);
         }
@@ -94,19 +112,42 @@ impl Sia {
             let choice = Choice { kind: shape.pool, units: shape.gpus, cost: 0.0 };
             return (alloc::vec![shape], Item { choices: alloc::vec![choice], nothing: None });
         }
-        let row = if job.rigid { rigid(pools, job) } else { self.row(job) };
-        let factor = restart_factor(job);
-        let (mut ways, mut choices) = (Vec::with_capacity(row.len()), Vec::with_capacity(row.len()));
-        for (shape, goodput) in row {
-            let goodput = if job.shape.is_some_and(|has| has != shape) { goodput * factor } else { goodput };
-            let mut cost = libm::pow(goodput, self.options.p).min(COST_MAX);
-            if self.options.rounded {
-                cost = libm::round(cost * 100.0) / 100.0;
-            }
+        let (mut ways, mut choices) = (Vec::new(), Vec::new());
+        for (shape, goodput) in self.goodputs(pools, job) {
+            let cost = self.cost(job, goodput, job.shape.is_some_and(|has| has != shape));
             ways.push(shape);
-            choices.push(Choice { kind: shape.pool, units: shape.gpus, cost: cost * self.sign() });
+            choices.push(Choice { kind: shape.pool, units: shape.gpus, cost: cost + self.tie(job, shape) });
         }
-        (ways, Item { choices, nothing: Some(self.options.lambda_n * self.sign()) })
+        (ways, Item { choices, nothing: Some(self.waiting()) })
+    }
+
+    /// The goodput of each shape that a job can have, as it counts.
+    pub(super) fn goodputs(&self, pools: &[Pool], job: &ElasticJob) -> Vec<(Shape, f64)> {
+        if job.rigid { rigid(pools, job) } else { self.row(job) }
+    }
+
+    /// What a goodput costs, and a restart where there is one.
+    pub(super) fn cost(&self, job: &ElasticJob, goodput: f64, restarts: bool) -> f64 {
+        let goodput = if restarts { goodput * restart_factor(job) } else { goodput };
+        let cost = libm::pow(goodput, self.options.p).min(COST_MAX);
+        (if self.options.rounded { libm::round(cost * 100.0) / 100.0 } else { cost }) * self.sign()
+    }
+
+    /// What tells a shape from those that cost the same, drawn anew for each job and round.
+    fn tie(&self, job: &ElasticJob, shape: Shape) -> f64 {
+        if self.options.ties == 0 {
+            return 0.0;
+        }
+        let of = [u64::from(job.id), job.age_s.to_bits(), u64::from(shape.pool), u64::from(shape.gpus)];
+        let mix = |hash: u64, of: u64| (hash ^ of).wrapping_mul(GOLDEN).rotate_left(31);
+        let drawn = of.into_iter().fold(self.options.ties, mix).wrapping_mul(GOLDEN);
+        // 53 bits are what a float holds.
+        (drawn >> 11) as f64 / (1_u64 << 53) as f64 * TIE
+    }
+
+    /// What a job costs that has nothing.
+    pub(super) fn waiting(&self) -> f64 {
+        self.options.lambda_n * self.sign()
     }
 
     /// Sums of powers above 0 are to be large, others small.

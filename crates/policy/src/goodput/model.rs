@@ -29,6 +29,8 @@ pub struct Model {
     pub noise: Option<f64>,
     /// The batch that it has whatever it runs on; `None` where it may be tuned.
     pub batch: Option<u32>,
+    /// The largest batch that is counted with, where the job may have a larger one.
+    pub counted_most: Option<u32>,
 }
 
 impl Model {
@@ -53,9 +55,35 @@ impl Model {
         (from.alone > 0.0).then(|| Best { goodput: best.goodput * asked.alone / from.alone, ..best })
     }
 
+    /// How long an iteration with that batch takes, and how much of it is sending that does not hide behind computing, in seconds.
+    #[must_use]
+    pub fn times(&self, pool: usize, layout: Layout) -> Option<(f64, f64)> {
+        let asked = self.pools.get(pool)?;
+        let (from, throughput, layout) = match &asked.throughput {
+            Some(throughput) => (asked, throughput, layout),
+            None => {
+                let (from, throughput) = self.pools.iter().find_map(|from| Some((from, from.throughput.as_ref()?)))?;
+                (from, throughput, Layout { nodes: layout.replicas.div_ceil(from.gpus_per_node.max(1)), ..layout })
+            }
+        };
+        let batch = self.on(from, throughput, layout)?.batch;
+        let iteration_s = throughput.iteration_s(layout, batch);
+        let computing_s = throughput.pass_s(batch.samples) * f64::from(batch.passes);
+        let slower = if asked.alone > 0.0 { from.alone / asked.alone } else { 1.0 };
+        let slower = if asked.throughput.is_some() { 1.0 } else { slower };
+        Some((iteration_s * slower, (iteration_s - computing_s).max(0.0) * slower))
+    }
+
+    /// Which batches are counted with; that all replicas have something to do comes first.
+    fn limits(&self, pool: &OnPool, layout: Layout) -> BatchLimits {
+        let least = pool.limits.initial.max(pool.limits.samples_least.saturating_mul(layout.replicas));
+        let most = self.counted_most.map_or(pool.limits.most, |most| most.max(least).min(pool.limits.most));
+        BatchLimits { most, ..pool.limits }
+    }
+
     fn on(&self, pool: &OnPool, throughput: &Throughput, layout: Layout) -> Option<Best> {
         let noise = self.noise?;
-        let Some(total) = self.batch else { return pool.limits.best(throughput, noise, layout) };
+        let Some(total) = self.batch else { return self.limits(pool, layout).best(throughput, noise, layout) };
         let batch = pool.limits.split(f64::from(total), layout.replicas);
         let scale = f64::from(total) / f64::from(pool.limits.initial.max(1));
         let possible = layout.replicas > 0 && pool.limits.holds(batch);
@@ -82,7 +110,7 @@ mod tests {
             OnPool { limits: LIMITS, gpus_per_node: 4, alone: 100.0, throughput: slow },
             OnPool { limits: LIMITS, gpus_per_node: 8, alone: 300.0, throughput: fast },
         ];
-        Model { pools, noise: Some(3.0), batch: None }
+        Model { pools, noise: Some(3.0), batch: None, counted_most: None }
     }
 
     #[test]
@@ -95,6 +123,19 @@ mod tests {
         assert_eq!(there.batch, here.batch);
     }
 
+    /// Samples a second of the batch are goodput over efficiency, whichever type the times are from.
+    #[test]
+    fn times_are_those_of_the_best_batch() {
+        let model = model([Some(KNOWN), None]);
+        for (pool, layout) in [(0, Layout { nodes: 2, replicas: 8 }), (1, Layout { nodes: 1, replicas: 8 })] {
+            let best = model.best(pool, layout).unwrap();
+            let (iteration_s, sync_s) = model.times(pool, layout).unwrap();
+            let total = best.batch.total(8) as f64;
+            assert!((total * efficiency(3.0, total / 64.0) / iteration_s / best.goodput - 1.0).abs() < 1e-9);
+            assert!(sync_s > 0.0 && sync_s < iteration_s);
+        }
+    }
+
     #[test]
     fn a_type_that_it_ran_on_is_not_estimated() {
         let faster = Throughput { beta_c: 0.000_5, ..KNOWN };
@@ -104,6 +145,20 @@ mod tests {
         assert_eq!(both.best(1, layout), only.best(1, layout));
         assert_eq!(model([None, None]).best(0, layout), None);
         assert!(!model([None, None]).is_known());
+    }
+
+    /// With little noise lost, larger batches are better; who counts with 128 at most is offered no more than that, and with 32 replicas of at least
+    /// 8 samples exactly 256.
+    #[test]
+    fn no_larger_batch_is_counted_than_one_is_told_to_count() {
+        let mut counted = model([Some(KNOWN), None]);
+        counted.noise = Some(1_000.0);
+        let layout = Layout { nodes: 1, replicas: 4 };
+        let total = |model: &Model, layout: Layout| model.best(0, layout).unwrap().batch.total(layout.replicas);
+        assert!(total(&counted, layout) > 512);
+        counted.counted_most = Some(128);
+        assert_eq!(total(&counted, layout), 128);
+        assert_eq!(total(&counted, Layout { nodes: 8, replicas: 32 }), 256);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod baselines;
 mod placing;
+mod sighted;
 mod world;
 
 use antiphase_policy::elastic::{ElasticJob, ElasticRule, ElasticScheduler, Placing, Shape, SiaOptions, Stand, check, shapes};

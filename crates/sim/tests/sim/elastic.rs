@@ -1,7 +1,15 @@
 //! Elastic jobs with the speeds that are built in.
 
-use antiphase_sim::trace::elastic::{Applications, ElasticError, ElasticOutcome, ElasticSetup, ElasticSubmission, GpuType, builtin, run};
-use policy::elastic::{ElasticRule, PolluxOptions, Search, SiaOptions};
+use antiphase_sim::trace::{
+    NetworkControl,
+    elastic::{Applications, ElasticError, ElasticNetwork, ElasticOutcome, ElasticSetup, ElasticSubmission, GpuType, TYPES, builtin, run},
+};
+use fabric::{
+    generate::{Clos2, clos2},
+    route::{Ecmp, Router},
+};
+use policy::elastic::{ElasticRule, PolluxOptions, Search, SiaOptions, Sight};
+use units::Rate;
 
 /// (application, submitted, GPUs, batch)
 type Asked = (&'static str, f64, u32, u32);
@@ -46,8 +54,15 @@ fn cluster() -> (Vec<GpuType>, Applications) {
 
 fn play(jobs: &[Asked], rule: ElasticRule) -> Result<ElasticOutcome, ElasticError> {
     let (types, applications) = cluster();
-    let setup =
-        ElasticSetup { types: &types, applications: &applications, rule, round_s: rule.round_s(), moves_free: false, clock: || 0.0 };
+    let setup = ElasticSetup {
+        types: &types,
+        applications: &applications,
+        rule,
+        round_s: rule.round_s(),
+        moves_free: false,
+        network: None,
+        clock: || 0.0,
+    };
     run(&trace(jobs), &setup)
 }
 
@@ -97,4 +112,54 @@ fn what_cannot_be_played_is_named() {
     // Gavel gives nobody fewer GPUs than it asks for, and no type has 99.
     let stuck = play(&[("cifar10", 0.0, 99, 4_096)], RULES[2]).unwrap_err();
     assert!(matches!(stuck, ElasticError::Stuck { waiting: 1, .. }), "{stuck}");
+}
+
+/// Sixteen nodes of four GPUs on four leaves whose uplink has so much in Mbit/s; jobs that span nodes.
+fn on_leaves(uplink: u64, control: NetworkControl, sight: Sight, rule: ElasticRule) -> Result<ElasticOutcome, ElasticError> {
+    let clos = Clos2 { leaves: 4, spines: 1, hosts_per_leaf: 4, host_rate: Rate(25_000), uplink_rate: Rate(uplink), uplinks: 1 };
+    let fabric = clos2(&clos).unwrap();
+    let router = Router::new(&fabric, Ecmp::Spread, &[]).unwrap();
+    let types = [GpuType { name: TYPES[0].to_owned(), nodes: 16, gpus_per_node: 4 }];
+    let applications = builtin(&TYPES[..1]).unwrap();
+    let network = Some(ElasticNetwork { router: &router, control, sight });
+    let setup = ElasticSetup { types: &types, applications: &applications, rule, round_s: 60.0, moves_free: false, network, clock: || 0.0 };
+    run(&trace(&WIDE), &setup)
+}
+
+const WIDE: [Asked; 6] = [
+    ("cifar10", 30.0, 8, 2_048),
+    ("bert", 40.0, 8, 192),
+    ("cifar10", 100.0, 8, 1_024),
+    ("bert", 130.0, 8, 192),
+    ("cifar10", 400.0, 8, 2_048),
+    ("cifar10", 500.0, 8, 2_048),
+];
+
+/// Four hosts of 25 Gbit/s cannot exceed an uplink of 100, so it is as if there were no fabric; one of 25 they can.
+#[test]
+fn jobs_that_span_nodes_feel_an_uplink_that_is_too_small() {
+    let rule = RULES[0];
+    let roomy = on_leaves(100_000, NetworkControl::Free, Sight::Blind, rule).unwrap();
+    assert_eq!(roomy.longer_mean, Some(1.0));
+    let tight = on_leaves(25_000, NetworkControl::Free, Sight::Blind, rule).unwrap();
+    assert!(tight.longer_mean.unwrap() > 1.005 && tight.mean_s() > roomy.mean_s(), "{tight:?}");
+    assert_eq!(tight, on_leaves(25_000, NetworkControl::Free, Sight::Blind, rule).unwrap(), "a second run is the same");
+    // Where nobody is in anybody's way there is nothing to see.
+    let seeing = on_leaves(100_000, NetworkControl::Free, Sight::Inside, rule).unwrap();
+    assert_eq!(ElasticOutcome { predicted: roomy.predicted, ..seeing }, roomy);
+}
+
+#[test]
+fn who_sees_the_network_loses_less_on_it() {
+    for control in [NetworkControl::Free, NetworkControl::Turns] {
+        let lost = |sight| on_leaves(25_000, control, sight, RULES[0]).unwrap().longer_mean.unwrap() - 1.0;
+        let (blind, after, inside) = (lost(Sight::Blind), lost(Sight::After), lost(Sight::Inside));
+        assert!(after < blind && inside < blind, "{control:?}: {blind} {after} {inside}");
+    }
+}
+
+#[test]
+fn a_control_without_predictions_is_refused() {
+    let paper = on_leaves(25_000, NetworkControl::Paper, Sight::Blind, RULES[0]).unwrap_err();
+    assert!(paper.to_string().contains("no prediction of times"), "{paper}");
 }

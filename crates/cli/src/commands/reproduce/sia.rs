@@ -1,6 +1,7 @@
-//! Sia: one round, which is an integer program that gives jobs their configurations, solved exactly; and whole traces (`jobs.rs`).
+//! Sia: one round, which is an integer program that gives jobs their configurations, solved exactly; whole traces (`jobs.rs`), and traces on a fabric (`network.rs`).
 
 mod jobs;
+mod network;
 
 use std::{
     collections::BTreeMap,
@@ -12,6 +13,7 @@ use clap::Args;
 use policy::knapsack::{Choice, Item, KINDS_MAX, Problem, SUMS_MAX, Solution, solve};
 use serde::{Deserialize, Serialize};
 
+use super::seeds::SEEDS_MAX;
 use crate::{
     commands::cpu_s,
     input::{CliError, check_texts, read_document},
@@ -27,6 +29,8 @@ EXAMPLES
     antiphase reproduce sia --ilp round.json
   Play 40 jobs of the authors' traces under Sia, Gavel and Pollux, beside what was published and what the authors' simulator gives:
     antiphase reproduce sia --traces sia-data --report sia.html
+  Play jobs on an oversubscribed fabric under Sia that sees nothing of the network, and more and more of it:
+    antiphase reproduce sia --network
   Such a file is a JSON object; what else it has is left out:
     gpu_types    names of the GPU types
     capacity     GPUs of each
@@ -42,12 +46,18 @@ EXAMPLES
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SiaArgs {
     /// One integer program, JSON; - for standard input
-    #[arg(long, value_name = "FILE", required_unless_present = "traces", conflicts_with_all = ["traces", "quick", "report", "output"])]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["traces", "network"], conflicts_with_all = ["traces", "network", "quick", "report", "output"])]
     ilp: Option<PathBuf>,
     /// Folder with the data of Sia's authors (workloads/scale/rate_10/workload-1.csv, and profiles): policies beside what others had
     #[arg(long, value_name = "FOLDER")]
     traces: Option<PathBuf>,
-    /// Sia and Gavel in the world of the authors' simulator only
+    /// What seeing the network brings on an oversubscribed fabric; needs no data
+    #[arg(long, conflicts_with_all = ["traces", "report"])]
+    network: bool,
+    /// Seeds of --network [default: 10, quick 2]
+    #[arg(long, value_name = "COUNT", requires = "network", value_parser = clap::value_parser!(u64).range(1..=SEEDS_MAX as u64))]
+    seeds: Option<u64>,
+    /// Sia and Gavel in the world of the authors' simulator only; few seeds and jobs of --network
     #[arg(long)]
     quick: bool,
     /// Write the report, one HTML file that loads nothing
@@ -101,6 +111,10 @@ struct Answer {
 }
 
 pub(super) fn run(args: &SiaArgs) -> Result<ExitCode, CliError> {
+    if args.network {
+        network::run(args.quick, args.seeds, args.output)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let Some(file) = &args.ilp else {
         // One of the two is required.
         let folder = args.traces.as_deref().unwrap_or(Path::new(""));

@@ -8,22 +8,23 @@ use std::{
 use ::sim::trace::{
     TraceError,
     elastic::{
-        Application, Applications, ElasticError, ElasticOutcome, ElasticSetup, ElasticSubmission, GpuType, Speeds, TYPES, builtin,
-        run as play, samples_limit, traits,
+        Application, Applications, ElasticError, ElasticNetwork, ElasticOutcome, ElasticSetup, ElasticSubmission, GpuType, Speeds, TYPES,
+        builtin, run as play, samples_limit, traits,
     },
     read_elastic, read_learning, read_measured,
 };
 use clap::{Args, ValueEnum};
+use fabric::route::{Ecmp, Router};
 use policy::{
-    elastic::{ElasticRule, PolluxOptions, Search, SiaOptions},
+    elastic::{ElasticRule, PolluxOptions, Search, SiaOptions, Sight},
     knapsack::UNITS_MAX,
 };
 use serde::Serialize;
 
-use super::{Format, PolicyArg, RunArgs, TimingArg};
+use super::{ControlArg, Format, PolicyArg, RunArgs, TimingArg, name_of};
 use crate::{
     commands::cpu_s,
-    input::{CliError, read_document},
+    input::{CliError, read_document, read_fabric},
     output::print,
     table::Table,
 };
@@ -54,6 +55,30 @@ pub(super) struct ElasticArgs {
     /// Pollux: how it looks for counts [default: exact]
     #[arg(long, value_enum)]
     search: Option<SearchArg>,
+    /// Sia on a fabric: what it sees of the network [default: blind]
+    #[arg(long, value_enum, requires = "fabric")]
+    sight: Option<SightArg>,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum SightArg {
+    /// Nothing; jobs feel it all the same
+    #[default]
+    Blind,
+    /// Places are chosen by predicted times, after counts and types
+    After,
+    /// Predicted times of places enter the choice of counts and types, too
+    Inside,
+}
+
+impl From<SightArg> for Sight {
+    fn from(sight: SightArg) -> Self {
+        match sight {
+            SightArg::Blind => Self::Blind,
+            SightArg::After => Self::After,
+            SightArg::Inside => Self::Inside,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -102,8 +127,21 @@ struct Answer {
     policy_ms_median: f64,
     policy_ms_p95: f64,
     cpu_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    network: Option<NetworkAnswer>,
     /// By job, in the order of the trace.
     per_job: Vec<JobAnswer>,
+}
+
+/// What jobs that span nodes met on the fabric.
+#[derive(Debug, Serialize)]
+struct NetworkAnswer {
+    control: String,
+    sight: String,
+    /// Their iterations over the same on a network that is in nobody's way, each by the time of its GPUs.
+    longer_mean: f64,
+    /// Different meetings that the planner predicted.
+    predicted: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -118,15 +156,19 @@ struct JobAnswer {
 /// Whether the policy is elastic; an option that does nothing is refused.
 pub(super) fn takes(args: &RunArgs) -> Result<bool, CliError> {
     let elastic = matches!(args.policy, PolicyArg::Sia | PolicyArg::Pollux | PolicyArg::Gavel);
-    let ElasticArgs { gpu_types, profiles, round, search } = &args.elastic;
+    let ElasticArgs { gpu_types, profiles, round, search, sight } = &args.elastic;
+    let sia = matches!(args.policy, PolicyArg::Sia) && matches!(args.trace.timing, TimingArg::Paper);
+    let draws_ties = matches!(args.policy, PolicyArg::Sia) && !sia;
     let own = [
         ("--gpu-types", !gpu_types.is_empty(), elastic),
         ("--profiles", profiles.is_some(), elastic),
         ("--round", round.is_some(), elastic),
         ("--search", search.is_some(), matches!(args.policy, PolicyArg::Pollux)),
-        ("--seed", args.network.seed.is_some(), !elastic || matches!(search, Some(SearchArg::Population))),
+        ("--seed", args.network.seed.is_some(), !elastic || matches!(search, Some(SearchArg::Population)) || draws_ties),
         ("--faults and what goes wrong by chance", args.trace.faults.is_given(), !elastic),
-        ("--fabric", args.trace.fabric.is_some(), !elastic),
+        ("--sight, but with --timing paper,", sight.is_some(), sia),
+        ("--ranker", args.network.ranker.is_some(), !elastic),
+        ("--moves", args.network.moves, !elastic),
         ("--events", args.events.is_some(), !elastic),
         ("--report", args.report.is_some(), !elastic),
         ("--group-max", args.group_max.is_some(), !elastic),
@@ -152,10 +194,16 @@ pub(super) fn run(args: &RunArgs) -> Result<(), CliError> {
     let rule = rule(args);
     let round_s = args.elastic.round.map_or(rule.round_s(), f64::from);
     let moves_free = matches!(args.trace.timing, TimingArg::Artifact);
+    let fabric = args.trace.fabric.as_ref().map(|file| read_fabric(file)).transpose()?;
+    let router = fabric.as_ref().map(|fabric| Router::new(fabric, args.trace.ecmp.unwrap_or(Ecmp::Spread), &[])).transpose();
+    let router = router.map_err(|e| CliError::Failure(e.to_string()))?;
+    let (control, sight) = (args.network.control.unwrap_or_default(), args.elastic.sight.unwrap_or_default());
+    let network = router.as_ref().map(|router| ElasticNetwork { router, control: control.into(), sight: sight.into() });
     let begun_s = cpu_s();
-    let setup = ElasticSetup { types: &types, applications: &applications, rule, round_s, moves_free, clock: cpu_s };
+    let setup = ElasticSetup { types: &types, applications: &applications, rule, round_s, moves_free, network, clock: cpu_s };
     let outcome = play(&trace, &setup).map_err(|e| match e {
         ElasticError::Application { .. } => CliError::input(file, e),
+        ElasticError::Network { .. } => CliError::input(args.trace.fabric.as_deref().unwrap_or(file), e),
         _ => CliError::Failure(format!("{}: {e}", file.display())),
     })?;
     let name = |of: &GpuType| format!("{}:{}x{}", of.name, of.nodes, of.gpus_per_node);
@@ -177,9 +225,15 @@ pub(super) fn run(args: &RunArgs) -> Result<(), CliError> {
         policy_ms_median: outcome.policy_quantile_s(0.5) * 1e3,
         policy_ms_p95: outcome.policy_quantile_s(0.95) * 1e3,
         cpu_s: cpu_s() - begun_s,
+        network: network_answer(&outcome, control, sight),
         per_job: per_job(&trace, &outcome),
     };
     print(&args.trace.output.render(&answer, || table(&answer))?)
+}
+
+fn network_answer(outcome: &ElasticOutcome, control: ControlArg, sight: SightArg) -> Option<NetworkAnswer> {
+    let longer_mean = outcome.longer_mean?;
+    Some(NetworkAnswer { control: name_of(&control), sight: name_of(&sight), longer_mean, predicted: outcome.predicted })
 }
 
 fn per_job(trace: &[ElasticSubmission], outcome: &ElasticOutcome) -> Vec<JobAnswer> {
@@ -219,7 +273,8 @@ fn rule(args: &RunArgs) -> ElasticRule {
         (PolicyArg::Gavel, ..) => ElasticRule::Gavel,
         (PolicyArg::Pollux, _, Some(SearchArg::Population)) => ElasticRule::Pollux(PolluxOptions { search: Search::Population { seed } }),
         (PolicyArg::Pollux, ..) => ElasticRule::Pollux(PolluxOptions { search: Search::Exact }),
-        (_, TimingArg::Artifact, _) => ElasticRule::Sia(SiaOptions::ARTIFACT),
+        // Its rounded costs tie often, and to take the first of equal shapes throughout is nobody's solver.
+        (_, TimingArg::Artifact, _) => ElasticRule::Sia(SiaOptions { ties: seed, ..SiaOptions::ARTIFACT }),
         (_, TimingArg::Paper, _) => ElasticRule::Sia(SiaOptions::PAPER),
     }
 }

@@ -38,6 +38,8 @@ pub(super) struct Treatment {
     pub(super) tunes: bool,
     /// Whether jobs know one type of GPU from another.
     pub(super) sees_types: bool,
+    /// Whether policies count with no larger batch than the one that the job asks for.
+    pub(super) asked_batches: bool,
     /// Whether a job that goes to other nodes in equal parts goes on without a restart.
     pub(super) moves_free: bool,
 }
@@ -63,6 +65,8 @@ pub(super) struct Running<'a> {
     noise: Option<f64>,
     rates: Vec<f64>,
     pub(super) gpu_s: Vec<f64>,
+    /// How many times as long iterations take where it stands as on a network that is in nobody's way.
+    pub(super) longer: f64,
 }
 
 impl<'a> Running<'a> {
@@ -86,6 +90,7 @@ impl<'a> Running<'a> {
             noise: None,
             rates: Vec::new(),
             gpu_s: alloc::vec![0.0; types],
+            longer: 1.0,
         };
         job.rates = (0..types).zip(pools).map(|(at, pool)| job.rate(at, pool)).collect();
         job
@@ -217,8 +222,18 @@ impl<'a> Running<'a> {
         let scale = total as f64 / f64::from(self.app.learning.initial());
         let gain = (variance + squared) / (variance / scale + squared);
         let all_s = iteration_s + f64::from(passes - 1) * (iteration_s - sync_s);
-        let speed = gain / all_s / self.app.traits.slowdown;
+        // Contention is felt, and no part of what the job measures of itself: so has it the simulator of Pollux's authors.
+        let speed = gain / (all_s * self.longer) / self.app.traits.slowdown;
         (speed > 0.0).then_some(speed)
+    }
+
+    /// One iteration as it stands, on a network that is in nobody's way, and how much of it is sending, in seconds; `None` where it stands nowhere.
+    pub(super) fn times(&self) -> Option<(f64, f64)> {
+        let stand = self.stand.as_ref()?;
+        let Batch { samples, passes } = self.batch;
+        let (iteration_s, sync_s) = self.app.speeds.get(usize::from(stand.pool))?.time(&Self::counts(stand), samples)?;
+        let slowdown = self.app.traits.slowdown;
+        Some(((iteration_s + f64::from(passes - 1) * (iteration_s - sync_s)) * slowdown, sync_s.max(0.0) * slowdown))
     }
 
     /// What a policy sees.
@@ -232,6 +247,7 @@ impl<'a> Running<'a> {
             alone: self.app.speeds[at].alone(),
             throughput: self.fitted[self.memory(at)],
         };
+        let asked = self.treatment.asked_batches.then_some(self.submission.batch);
         ElasticJob {
             id: self.index,
             age_s: now_s - self.submission.submitted_s,
@@ -241,7 +257,7 @@ impl<'a> Running<'a> {
             stand: self.stand.clone(),
             pinned: self.restart_left_s > 0.0 && self.stand.is_some() && self.treatment.tunes,
             gpus_max: (measured * GROWTH).clamp(1, GPUS_MAX).min(most.max(1)),
-            model: Model { pools: pools.iter().enumerate().map(on).collect(), noise: self.noise, batch: None },
+            model: Model { pools: pools.iter().enumerate().map(on).collect(), noise: self.noise, batch: None, counted_most: asked },
             asked: self.submission.gpus,
             rigid: false,
             only: None,

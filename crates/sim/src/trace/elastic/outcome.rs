@@ -17,6 +17,11 @@ pub struct ElasticOutcome {
     pub policy_s: Vec<f64>,
     /// How often a running job was left without GPUs.
     pub preemptions: u64,
+    /// On a fabric: how many times as long iterations of jobs that span nodes took as on a network that is in nobody's way, each by the time
+    /// of its GPUs.
+    pub longer_mean: Option<f64>,
+    /// On a fabric: how many different meetings of jobs the planner predicted.
+    pub predicted: u64,
 }
 
 impl ElasticOutcome {

@@ -8,6 +8,7 @@ use units::OneLine;
 use super::{
     application::Applications,
     job::{ElasticSubmission, Running, Treatment},
+    network::{ElasticNetwork, OnFabric},
     outcome::ElasticOutcome,
 };
 
@@ -43,6 +44,8 @@ pub struct ElasticSetup<'a> {
     pub round_s: f64,
     /// Whether a job that goes to other nodes in equal parts goes on without a restart, as in the published simulator.
     pub moves_free: bool,
+    /// The fabric, where there is one.
+    pub network: Option<ElasticNetwork<'a>>,
     /// Seconds of some clock, for what decisions cost.
     pub clock: fn() -> f64,
 }
@@ -66,6 +69,14 @@ pub enum ElasticError {
         now_s: f64,
         /// What.
         source: UnfitError,
+    },
+    /// The fabric is too small, or the planner refuses what happens on it.
+    #[error("at {now_s} s on the fabric: {}", OneLine(problem))]
+    Network {
+        /// When.
+        now_s: f64,
+        /// What.
+        problem: String,
     },
     /// Jobs wait for ever.
     #[error("at {now_s} s {waiting} jobs wait and none runs, the first is {}", OneLine(format_args!("{id:?}")))]
@@ -97,7 +108,12 @@ pub fn run(trace: &[ElasticSubmission], setup: &ElasticSetup<'_>) -> Result<Elas
     let measured = |name: &str| NODES_MEASURED.iter().find(|(of, _)| *of == name).map_or(u32::MAX, |(_, nodes)| *nodes);
     let pool = |of: &GpuType| Pool { nodes: of.nodes, gpus_per_node: of.gpus_per_node, nodes_max: measured(&of.name) };
     let pools: Vec<Pool> = setup.types.iter().map(pool).collect();
-    let treatment = Treatment { tunes: setup.rule.tunes(), sees_types: setup.rule.sees_types(), moves_free: setup.moves_free };
+    let treatment = Treatment {
+        tunes: setup.rule.tunes(),
+        sees_types: setup.rule.sees_types(),
+        asked_batches: setup.rule.asked_batches(),
+        moves_free: setup.moves_free,
+    };
     let mut jobs: Vec<Running<'_>> = Vec::with_capacity(trace.len());
     for (submission, index) in trace.iter().zip(0..) {
         let app = setup.applications.iter().find(|app| app.traits.name == submission.application);
@@ -105,7 +121,9 @@ pub fn run(trace: &[ElasticSubmission], setup: &ElasticSetup<'_>) -> Result<Elas
         let app = app.ok_or_else(|| ElasticError::Application { line: submission.line, name: name() })?;
         jobs.push(Running::new(index, submission, app, treatment, &pools));
     }
+    let on_fabric = setup.network.map(|network| OnFabric::new(&network, &pools)).transpose();
     let mut world = World {
+        on_fabric: on_fabric.map_err(|problem| ElasticError::Network { now_s: 0.0, problem })?,
         scheduler: ElasticScheduler::new(setup.rule, pools.clone()),
         pools,
         shapes: BTreeMap::new(),
@@ -118,7 +136,7 @@ pub fn run(trace: &[ElasticSubmission], setup: &ElasticSetup<'_>) -> Result<Elas
         jobs.iter_mut().filter(here).for_each(|job| job.run(began_s, setup.round_s));
         let mut active: Vec<&mut Running<'_>> =
             jobs.iter_mut().filter(|job| job.ended_s.is_none() && job.submission.submitted_s <= now_s).collect();
-        world.decide(now_s, &mut active, setup.clock)?;
+        world.decide(now_s, &mut active, setup)?;
         let waiting = active.iter().all(|job| job.stand.is_none()) && !active.is_empty();
         still = if waiting { still + 1 } else { 0 };
         if still >= STUCK_ROUNDS {
@@ -137,7 +155,8 @@ pub fn run(trace: &[ElasticSubmission], setup: &ElasticSetup<'_>) -> Result<Elas
     Err(ElasticError::TooLong { now_s: round as f64 * setup.round_s, left: left.len(), id })
 }
 
-struct World {
+struct World<'a> {
+    on_fabric: Option<OnFabric<'a>>,
     scheduler: ElasticScheduler,
     pools: Vec<Pool>,
     /// What each job was given.
@@ -145,16 +164,20 @@ struct World {
     outcome: ElasticOutcome,
 }
 
-impl World {
-    fn decide(&mut self, now_s: f64, active: &mut [&mut Running<'_>], clock: fn() -> f64) -> Result<(), ElasticError> {
+impl World<'_> {
+    fn decide(&mut self, now_s: f64, active: &mut [&mut Running<'_>], setup: &ElasticSetup<'_>) -> Result<(), ElasticError> {
         if active.is_empty() {
             return Ok(());
         }
         let shape = |job: &Running<'_>| self.shapes.get(&job.index).copied();
         let seen: Vec<ElasticJob> = active.iter().map(|job| job.seen_at(now_s, &self.pools, shape(job))).collect();
-        let begun_s = clock();
-        let stands = self.scheduler.decide(&seen);
-        self.outcome.policy_s.push(clock() - begun_s);
+        let begun_s = (setup.clock)();
+        let stands = match &mut self.on_fabric {
+            Some(on_fabric) => on_fabric.decide(&mut self.scheduler, &seen),
+            None => Ok(self.scheduler.decide(&seen)),
+        };
+        let stands = stands.map_err(|problem| ElasticError::Network { now_s, problem })?;
+        self.outcome.policy_s.push((setup.clock)() - begun_s);
         check(&self.pools, &seen, &stands).map_err(|source| ElasticError::Unfit { now_s, source })?;
         for (job, stand) in active.iter_mut().zip(stands) {
             match stand.as_ref().map(|stand| self.nominal(stand)) {
@@ -163,7 +186,10 @@ impl World {
             };
             self.outcome.preemptions += u64::from(job.stand_at(stand));
         }
-        Ok(())
+        match &mut self.on_fabric {
+            Some(on_fabric) => on_fabric.feel(active, setup.round_s).map_err(|problem| ElasticError::Network { now_s, problem }),
+            None => Ok(()),
+        }
     }
 
     /// The shape that was chosen for a stand: on the fewest nodes, wherever the GPUs were found.
@@ -178,6 +204,9 @@ impl World {
         self.outcome.jct_s = ends().zip(jobs).map(|(end_s, job)| end_s - job.submission.submitted_s).collect();
         self.outcome.makespan_s = ends().fold(0.0, f64::max);
         self.outcome.restarts = jobs.iter().map(|job| job.restarts).collect();
+        if let Some(on_fabric) = &self.on_fabric {
+            (self.outcome.longer_mean, self.outcome.predicted) = (Some(on_fabric.longer_mean()), on_fabric.predicted());
+        }
         self.outcome.gpu_s = jobs.iter().map(|job| job.gpu_s.clone()).collect();
         self.outcome
     }

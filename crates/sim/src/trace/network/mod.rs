@@ -10,6 +10,7 @@
 
 mod busy;
 mod component;
+mod foresee;
 mod groups;
 mod moves;
 mod naming;
@@ -40,6 +41,7 @@ use units::{LinkId, Nanos};
 
 use crate::testbed::Case;
 
+pub(super) use self::foresee::{Foreseer, Standing};
 pub(super) use self::groups::Worth;
 use self::{
     busy::Busy,
