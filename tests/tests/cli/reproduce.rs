@@ -194,3 +194,21 @@ fn forty_jobs_of_sia_take_as_long_as_with_the_authors_simulator() {
         assert!((number(row, "artifact") / number(row, "peer") - 1.0).abs() < 0.03, "{row}");
     }
 }
+
+/// Two seeds of twelve jobs: what seeing brings there is no promise, and that iterations are longer where nobody sees is.
+#[test]
+fn what_seeing_the_network_brings_sia_is_told() {
+    let answer = antiphase(&["reproduce", "sia", "--network", "--quick", "--seeds", "2", "-o", "json"]).json();
+    assert_eq!((&answer["schema"], &answer["seeds"], &answer["jobs"]), (&"antiphase.reproduce-sia-network/v1".into(), &2.into(), &12.into()));
+    let rows = answer["rows"].as_array().expect("rows");
+    let longer = |control: &str, sight: &str| {
+        let row = rows.iter().find(|row| row["control"] == control && row["sight"] == sight).expect("a row");
+        row["longer"]["mean"].as_f64().expect("a number")
+    };
+    for control in ["free", "turns"] {
+        assert!(longer(control, "blind") > 1.0 && longer(control, "inside") < longer(control, "blind"), "{answer}");
+    }
+    assert!(answer["all"]["mean"].as_f64().is_some_and(|all| all > 1.0), "{answer}");
+    let both = antiphase(&["reproduce", "sia", "--network", "--traces", "/nowhere"]);
+    assert!(both.code == Some(2), "{}", both.stderr);
+}
