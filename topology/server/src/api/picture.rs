@@ -57,7 +57,7 @@ impl Api {
     ///
     /// # Errors
     /// The service is stopping.
-    pub(crate) async fn map(&self, who: Who, alone: bool) -> Result<Option<String>, ApiError> {
+    pub(crate) async fn map(&self, who: Option<Who>, alone: bool) -> Result<Option<String>, ApiError> {
         let table = self.0.controller.links().await?;
         let snapshot = self.snapshot().await?;
         if snapshot.fabric.is_none() {

@@ -23,8 +23,9 @@ use serde::Serialize;
 
 use super::{ControlArg, Format, PolicyArg, RunArgs, TimingArg, name_of};
 use crate::{
+    cluster::read_fabric,
     commands::cpu_s,
-    input::{CliError, read_document, read_fabric},
+    input::{CliError, read_document},
     output::print,
     table::Table,
 };
