@@ -64,6 +64,9 @@ fn room(group: &Group, job: usize, shifts: &[u64], workspace: &mut Workspace) ->
     kinks.dedup();
     // Without alignments the cost is one line around the circle, hence constant.
     let Some(&last) = kinks.last() else { return Room::Everywhere };
+    if group.is_too_large_to_look(workspace.budget.left()) {
+        return Room::NONE;
+    }
     let response = group.response(job, |other| Presence::At(shifts[other]), workspace);
     // A rise within the tolerance is rounding and no loss.
     let allowed = response.at(here) + PROOF_TOLERANCE;

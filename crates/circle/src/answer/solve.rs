@@ -166,12 +166,12 @@ impl Part {
         );
     }
 
-    /// Its rotations, turned as a whole so that the first job stands at 0, and each modulo what the job locks with. So a set that is
+    /// Its rotations, rotated as a whole so that the first job stands at 0, and each modulo what the job locks with. So a set that is
     /// solved by itself is composed with others as one that is solved among them.
     fn rotated(&self) -> Rotated {
-        let turn = self.rotations.first().copied().unwrap_or(0);
+        let first = self.rotations.first().copied().unwrap_or(0);
         // One lock is added before the subtraction, so the difference of two residues stays above zero.
-        let rotate = |(rotation, own): (&u64, &GroupJob)| (rotation + own.lock - turn % own.lock) % own.lock;
+        let rotate = |(rotation, own): (&u64, &GroupJob)| (rotation + own.lock - first % own.lock) % own.lock;
         Rotated { jobs: self.jobs.clone(), rotations: self.rotations.iter().zip(&self.group.jobs).map(rotate).collect() }
     }
 
@@ -239,7 +239,7 @@ impl<'a> View<'a> {
     }
 
     /// The contended links, split into connected components: where some jobs stand still, others cannot be
-    /// turned set by set.
+    /// rotated set by set.
     pub(crate) fn components(&self) -> Vec<Part> {
         self.split(affinity::connected)
     }
@@ -288,7 +288,7 @@ impl<'a> View<'a> {
 
     fn combine(&self, mut parts: Vec<Part>, options: &Options) -> Solution {
         let rotated: Vec<Rotated> = parts.iter().map(Part::rotated).collect();
-        // Composition turns each part as a whole, so every part keeps its cost (docs/model.md, section 7).
+        // Composition rotates each part as a whole, so every part keeps its cost (docs/model.md, section 7).
         let mut shifts = self.compose(&rotated);
         let shared = self.shared_links().max(1) as f64;
         let bound: f64 = parts.iter().map(|p| p.bound).sum();
@@ -367,7 +367,7 @@ impl<'a> View<'a> {
         let worst = robust::harden(&mut stands, drift, effort, &Budget::new(work_max, self.cancel.as_ref()));
         let rotated: Vec<Rotated> =
             components.into_iter().zip(stands).map(|(c, stand)| Rotated { jobs: c.jobs, rotations: stand.shifts }).collect();
-        // Components share no job, so this only turns each of them as a whole.
+        // Components share no job, so this only rotates each of them as a whole.
         shifts.copy_from_slice(&self.compose(&rotated));
         parts.iter_mut().for_each(|part| part.stand_at(shifts, &mut Workspace::new(Budget::new(work_max, self.cancel.as_ref()))));
         worst

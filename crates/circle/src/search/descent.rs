@@ -94,6 +94,28 @@ fn descend(
     Incumbent { cost, shifts }
 }
 
+/// Most shifts that are tried by [`sampled`]: where the cost of each is quick, the work that is left would pay for too many.
+const SAMPLES_MAX: usize = 4_096;
+
+/// Random shifts of one free job after the other, kept where the cost falls: for groups in which not even one job can be looked at whole.
+/// Never worse than not shifting them at all, and ends early when the cost reaches `enough`, a lower bound.
+pub(crate) fn sampled(group: &Group, fixed: &[Option<u64>], enough: f64, workspace: &mut Workspace) -> Incumbent {
+    let mut shifts: Vec<u64> = fixed.iter().map(|f| f.unwrap_or(0)).collect();
+    let mut cost = group.cost(&shifts, workspace);
+    let free: Vec<usize> = (0..fixed.len()).filter(|&j| fixed[j].is_none() && group.jobs[j].lock > 1).collect();
+    let mut random = Random::new();
+    for _ in 0..SAMPLES_MAX {
+        if free.is_empty() || cost <= enough + PROOF_TOLERANCE || workspace.budget.is_spent() {
+            break;
+        }
+        let job = free[random.below(free.len() as u64) as usize];
+        let before = core::mem::replace(&mut shifts[job], random.below(group.jobs[job].lock));
+        let next = group.cost(&shifts, workspace);
+        if next < cost - PROOF_TOLERANCE { cost = next } else { shifts[job] = before }
+    }
+    Incumbent { cost, shifts }
+}
+
 /// The best of `starts` descents of the jobs that `fixed` leaves free: the first in order of decreasing
 /// demand, the others in permutations drawn from a fixed seed. Ends early when the cost reaches `enough`,
 /// a lower bound. Never worse than not shifting them at all. No second start and no sweep begins once the budget is spent.

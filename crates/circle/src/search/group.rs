@@ -29,6 +29,11 @@ const ALIGNMENTS_MIN_SHARED: u64 = 8;
 const WORK_SHARED: u64 = 1_000_000;
 /// Work on a group, for each ordered pair of its jobs, per lookup that one alignment of the pair may take.
 const WORK_PER_LOOKUP: u64 = 4;
+/// Work of a look per piece that is sorted, in units of 10 ns, and cells of its table that are filled in one unit.
+const WORK_PER_PIECE: u64 = 4;
+const CELLS_PER_WORK: u64 = 8;
+/// Most cells of such a table: 128 MiB.
+const CELLS_MAX: u64 = 1 << 24;
 
 /// One job of a group.
 #[derive(Clone, Debug)]
@@ -155,6 +160,17 @@ impl Group {
     /// Jobs whose shift matters.
     pub(crate) fn bodies(&self) -> usize {
         self.jobs.iter().filter(|j| j.lock > 1).count()
+    }
+
+    /// Whether to see once how the cost answers to the shift of each job is more than all the `work` that is left, or one such look more
+    /// than memory should hold. Where circles are swept a look is a table of the pieces around the circle by the levels of the job.
+    pub(crate) fn is_too_large_to_look(&self, work: u64) -> bool {
+        let swept = self.circles.iter().zip(&self.swept).filter(|(_, swept)| **swept).map(|(circle, _)| circle);
+        swept.into_iter().any(|circle| {
+            let (pieces, levels) = (pieces(circle), circle.members.iter().map(|on| on.folded.levels.len() as u64).max().unwrap_or(0));
+            let look = pieces.saturating_mul(WORK_PER_PIECE + levels / CELLS_PER_WORK);
+            look.saturating_mul(circle.members.len() as u64) > work || pieces.saturating_mul(levels) > CELLS_MAX
+        })
     }
 
     /// How the cost answers to a shift of `job`, the others being present as `others` says.

@@ -16,7 +16,7 @@ use alloc::{vec, vec::Vec};
 use self::{
     anneal::anneal,
     branch::{Search, Subsets},
-    descent::{Incumbent, descent},
+    descent::{Incumbent, descent, sampled},
     group::Group,
 };
 use crate::{Effort, PROOF_TOLERANCE, demand::sum::Workspace};
@@ -58,6 +58,10 @@ pub(crate) fn optimum_around(group: &Group, fixed: &[Option<u64>], effort: Effor
         let shifts: Vec<u64> = fixed.iter().map(|f| f.unwrap_or(0)).collect();
         let cost = group.cost(&shifts, workspace);
         return Optimum { found: Incumbent { cost, shifts }, bound: cost };
+    }
+    // Circles of a ranking are short, and its budget is a guide.
+    if effort != Effort::Fast && group.is_too_large_to_look(workspace.budget.left()) {
+        return Optimum { found: sampled(group, fixed, least, workspace), bound: least };
     }
     if bodies <= EXACT_JOBS_MAX {
         // The search of two jobs is one look at all alignments: nothing to prepare.
