@@ -9,6 +9,15 @@ cargo run --release --package antiphase-policy --example plan_bench
 cargo run --release --package antiphase-policy --example schedule_bench
 cargo run --release --package antiphase-policy --example knapsack_bench
 cargo run --release --package antiphase-sim --example fabric_bench
+# The traces of Muri's authors are not ours to ship.
+for trace in testbed_400 trace2; do
+  file="${ANTIPHASE_DATA:-}/muri/traces/$trace.csv"
+  if [ -n "${ANTIPHASE_DATA:-}" ] && [ -f "$file" ]; then
+    cargo run --release --package antiphase-sim --example trace_bench -- "$file" artifact muri-s
+  else
+    echo "skipped: $trace under Muri-S: set ANTIPHASE_DATA to a folder with muri/traces/$trace.csv"
+  fi
+done
 cargo bench --package antiphase-gate
 cargo run --release --package antiphase-gate --example wake
 cargo run --release --package antiphase-agent --example cost

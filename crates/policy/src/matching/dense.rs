@@ -213,12 +213,30 @@ impl<'a> Search<'a> {
     /// Finds the tightest edge from an outer node to `x` anew.
     pub(super) fn find_slack(&mut self, x: usize) {
         (self.slack[x], self.missing[x]) = (0, f64::INFINITY);
-        for u in 1..=self.nodes {
-            if self.top[u] != x && self.side[self.top[u]] == Side::Outer && self.weight(self.edge(u, x)) > 0.0 {
-                self.offer(u, x);
+        if x <= self.nodes {
+            self.find_slack_of_node(x);
+        } else {
+            for u in 1..=self.nodes {
+                if self.top[u] != x && self.side[self.top[u]] == Side::Outer && self.weight(self.edge(u, x)) > 0.0 {
+                    self.offer(u, x);
+                }
             }
         }
         self.set_bound(x);
+    }
+
+    /// The same for a node. Its edges stand in one row, the same as in a column of all rows, which would be read from as many pages.
+    fn find_slack_of_node(&mut self, x: usize) {
+        let row = &self.weights[x * (self.nodes + 1)..][..=self.nodes];
+        let own = self.label[x];
+        let (mut nearest, mut least) = (0, f64::INFINITY);
+        for (u, weight) in row.iter().enumerate().skip(1) {
+            let missing = self.label[u] + own - weight * 2.0;
+            if missing < least && *weight > 0.0 && self.top[u] != x && self.side[self.top[u]] == Side::Outer {
+                (nearest, least) = (u, missing);
+            }
+        }
+        (self.slack[x], self.missing[x]) = (nearest, least);
     }
 
     /// Puts the nodes of a number into the queue, blossoms level by level.

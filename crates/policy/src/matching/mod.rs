@@ -20,7 +20,7 @@ pub const NODES_MAX: usize = 1_024;
 /// Steps of a weight of 1: a power of two, so that a quantised weight, its double and its half are exact floats.
 const QUANTUM: f64 = 1_073_741_824.0;
 
-/// Weights of a complete graph, by row and column. 0 or less means no edge.
+/// Weights of a complete graph, by row and column, the same both ways. 0 or less means no edge.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Weights {
     nodes: usize,
@@ -49,7 +49,7 @@ impl Weights {
         self.nodes
     }
 
-    /// The weights from node `from` to all nodes, to be filled in.
+    /// The weights from node `from` to all nodes, to be filled in; those to `from` have to be the same.
     ///
     /// # Panics
     /// When there is no such node.
