@@ -175,6 +175,14 @@ impl Coupled {
         turns::advise(&turns::Question { jobs, gpus: &self.content.gpus, free, links, asks, jitter_permille, tried_max })
     }
 
+    /// What iterations take with nobody kept apart, as [`Self::take_turns`] says it of `free`, and nothing else is tried.
+    #[must_use]
+    pub fn take_none(&self, jitter_permille: u32) -> Vec<Nanos> {
+        let Fluid { jobs, links, free, asks } = &self.fluid();
+        let question = turns::Question { jobs, gpus: &self.content.gpus, free, links, asks, jitter_permille, tried_max: 0 };
+        turns::predicted(&question, turns::Taking::default()).times
+    }
+
     /// The arbiters that this choice needs, each with its members.
     #[must_use]
     pub fn arbitrated(&self, taking: &turns::Taking) -> Vec<turns::Arbitrated> {

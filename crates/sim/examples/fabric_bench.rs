@@ -92,9 +92,11 @@ fn main() -> Result<(), Failure> {
     if let Some(network) = outcome.network {
         let (mean, p99) = (network.iteration_mean, network.iteration_p99);
         println!(
-            "iterations {mean:.4} of alone, p99 {p99:.3}, {} components played, {} remembered, {} moved",
-            network.played, network.remembered, network.moved
+            "iterations {mean:.4} of alone, p99 {p99:.3}, {} components played, {} predicted, {} remembered, {} moved",
+            network.played, network.predicted, network.remembered, network.moved
         );
+        let (off, most) = network.predicted_off.unwrap_or_default();
+        println!("what was played is off what was predicted by {off:.4}, at most {most:.3}");
     }
     Ok(())
 }

@@ -220,6 +220,9 @@ struct NetworkAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     moved: Option<u64>,
     components_played: u64,
+    /// Large ones of which the prediction stands in place of a play.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    components_predicted: Option<u64>,
     components_remembered: u64,
     /// How far what was played is from what the planner predicted.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -240,6 +243,7 @@ impl NetworkAnswer {
             met_share: outcome.met_share,
             moved: choice.moves.then_some(outcome.moved),
             components_played: outcome.played,
+            components_predicted: Some(outcome.predicted).filter(|components| *components > 0),
             components_remembered: outcome.remembered,
             predicted_off_mean: outcome.predicted_off.map(|(mean, _)| mean),
             predicted_off_max: outcome.predicted_off.map(|(_, most)| most),

@@ -32,6 +32,7 @@ use alloc::{
 };
 
 use fabric::{Fabric, route::Router};
+use plan::turns::SEARCHED_JOBS_MAX;
 use policy::{
     muri::{Order, Profile, Stages},
     schedule::{Cluster, Decision, Job, JobIndex, Place, Placer, Rule, Unplaced},
@@ -49,7 +50,7 @@ use self::{
     moves::Moves,
     naming::Naming,
     paper::paper,
-    play::{Forecast, Play, Played, forecast, sim_job},
+    play::{Forecast, PLAYED_ALWAYS, Play, Played, forecast, is_played, sim_job},
     sender::{Hosts, Part, Sender, Unsent, nanos, ups},
 };
 pub use self::{busy::LinkStay, outcome::NetworkOutcome};
@@ -153,6 +154,8 @@ pub(super) struct Network<'a> {
     forecasts: BTreeMap<Content, Arc<Forecast>>,
     known: Vec<Known>,
     remembered: BTreeMap<Content, usize>,
+    /// The place in `known` of the last component that was played though it is one of those of which few are.
+    large: Option<usize>,
     /// By job: its place in `known`, and in that component.
     meets: Vec<Option<(usize, usize)>>,
     /// By job: whether it sends.
@@ -198,6 +201,7 @@ impl<'a> Network<'a> {
             forecasts: BTreeMap::new(),
             known: Vec::new(),
             remembered: BTreeMap::new(),
+            large: None,
             meets: vec![None; trace.jobs.len()],
             sends: vec![false; trace.jobs.len()],
             cut: vec![false; trace.jobs.len()],
@@ -445,7 +449,8 @@ impl<'a> Network<'a> {
         }
         let members: Vec<&Sender> = component.members.iter().map(|at| senders[*at].as_ref()).collect();
         let alone = component.content.alone();
-        let mut said = forecast(&members, &alone, self.setup.control, |link| self.capacity(link))?;
+        let tries = self.tries_turns(&component.content);
+        let mut said = forecast(&members, &alone, (self.setup.control, tries), |link| self.capacity(link))?;
         let over = |((job, mean), alone): ((&&Sender, &f64), &Nanos)| {
             f64::from(job.job.gpus) * (mean * alone.0 as f64 / job.job.period.0 as f64 - 1.0)
         };
@@ -460,6 +465,13 @@ impl<'a> Network<'a> {
         let said = Arc::new(said);
         self.forecasts.insert(component.content.clone(), Arc::clone(&said));
         Ok(said)
+    }
+
+    /// Whether the planner is asked who should take turns. Of so many jobs it only compares everybody's turns with nobody's; where the last large
+    /// component that was played took none, others that are not played take none either.
+    fn tries_turns(&self, content: &Content) -> bool {
+        let nobody = self.large.and_then(|at| self.known.get(at)).is_some_and(|like| like.forecast.groups.is_empty());
+        content.jobs.len() <= SEARCHED_JOBS_MAX || !nobody || is_played(content.jobs.len(), content.seed(self.setup.seed))
     }
 
     /// The place in `known` of a component, which is played where nothing is remembered of its content.
@@ -479,7 +491,16 @@ impl<'a> Network<'a> {
         let seed = content.seed(self.setup.seed);
         let play = Play { case, alone: &alone, control: self.setup.control, forecast: &forecast, seed };
         // Ideal is a network on which nobody meets anybody: what jobs take alone where they stand.
-        let played = if self.setup.control == NetworkControl::Ideal { Played::undisturbed(jobs.len()) } else { play.play()? };
+        // What the paper's control does is not predicted; and of large components the first is played, like which others are.
+        let stands = forecast.means.len() == jobs.len() && !is_played(jobs.len(), seed);
+        let played = match (self.setup.control, self.large.and_then(|at| self.known.get(at))) {
+            (NetworkControl::Ideal, _) => Played::undisturbed(jobs.len()),
+            (_, Some(like)) if stands => Played::predicted(&forecast, &like.played),
+            _ => play.play()?,
+        };
+        if jobs.len() > PLAYED_ALWAYS && played.is_seen {
+            self.large = Some(self.known.len());
+        }
         let iterations = vec![0.0; jobs.len()];
         let longer = alone.iter().zip(&content.jobs).map(|(alone, job)| alone.0 as f64 / job.period as f64).collect();
         let alone_s = alone.iter().map(|alone| alone.0 as f64 / 1e9).collect();

@@ -25,6 +25,8 @@ pub struct NetworkOutcome {
     pub met_share: f64,
     /// Components that were played.
     pub played: u64,
+    /// Components of so many jobs that what is predicted of them stands in place of a play, as for all but a sample of them.
+    pub predicted: u64,
     /// Jobs that ran and were moved to a better place.
     pub moved: u64,
     /// Times that a component was met again, whose play was remembered.
@@ -57,7 +59,8 @@ impl Network<'_> {
                 marks += iterations * known.played.marks_per_iteration;
                 // A component of one exceeds a link by itself, and meets nobody.
                 met_s += if known.iterations.len() > 1 { alone_s } else { 0.0 };
-                if let Some(predicted) = known.forecast.means.get(at) {
+                // What was not played is what was predicted.
+                if let Some(predicted) = known.forecast.means.get(at).filter(|_| known.played.is_seen) {
                     let difference = (known.played.means[at] / predicted - 1.0).abs();
                     off += difference * alone_s;
                     told += alone_s;
@@ -76,7 +79,8 @@ impl Network<'_> {
             percentiles: core::array::from_fn(|percent| percentile(&samples, percent as f64 / 100.0 * all)),
             marks_per_iteration: share(marks, count),
             met_share: share(met_s, all),
-            played: self.known.len() as u64,
+            played: self.known.iter().filter(|known| known.played.is_seen).count() as u64,
+            predicted: self.known.iter().filter(|known| !known.played.is_seen).count() as u64,
             moved: self.moves.count,
             remembered: self.again,
             predicted_off: (told > 0.0).then(|| (off / told, off_max)),

@@ -36,6 +36,8 @@ const PLAYS: u64 = 12;
 const PLAYED_FULLY: u64 = 16;
 /// The fewest plays of a component: of one play, jobs of equal periods would say only how they happened to begin.
 const PLAYS_MIN: u64 = 2;
+/// Jobs of a component up to which every one is played: every play of the CASSINI experiments and of most packed clusters is.
+pub(super) const PLAYED_ALWAYS: usize = 24;
 /// Iterations of each job before any is counted: turns and slots settle within a few.
 const WARM_UP: u64 = 6;
 /// Iterations of each job that are counted in a play.
@@ -64,6 +66,8 @@ pub(super) struct Played {
     pub(super) means: Vec<f64>,
     /// ECN marks on all links, per iteration of any of the jobs.
     pub(super) marks_per_iteration: f64,
+    /// Whether it was played, and is not what was predicted.
+    pub(super) is_seen: bool,
 }
 
 /// What the planner says of a component. Hosts are no part of it, because it holds for every component of equal content.
@@ -77,7 +81,7 @@ pub(super) struct Forecast {
     pub(super) loss: f64,
     /// What the paper's scheduler does; `None` where it was not asked, or has no shifts.
     pub(super) paper: Option<Paper>,
-    groups: Vec<Arbitrated>,
+    pub(super) groups: Vec<Arbitrated>,
 }
 
 /// A component to be played.
@@ -95,7 +99,23 @@ pub(super) struct Play<'a> {
 impl Played {
     /// Of so many jobs that are in nobody's way.
     pub(super) fn undisturbed(jobs: usize) -> Self {
-        Self { ratios: vec![vec![1.0]; jobs], means: vec![1.0; jobs], marks_per_iteration: 0.0 }
+        Self { ratios: vec![vec![1.0]; jobs], means: vec![1.0; jobs], marks_per_iteration: 0.0, is_seen: true }
+    }
+
+    /// What is predicted, in place of a play. Iterations are spread around their mean as in `like`, a component that was played.
+    pub(super) fn predicted(forecast: &Forecast, like: &Self) -> Self {
+        let spread = like.spread();
+        let ratios = forecast.means.iter().map(|mean| spread.iter().map(|own| (*mean as f32 * own).max(1.0)).collect()).collect();
+        Self { ratios, means: forecast.means.clone(), marks_per_iteration: like.marks_per_iteration, is_seen: false }
+    }
+
+    /// Iterations of all jobs over the mean of their job, ascending.
+    fn spread(&self) -> Vec<f32> {
+        let own = |(ratios, mean): (&Vec<f32>, &f64)| ratios.iter().map(|ratio| ratio / *mean as f32).collect::<Vec<f32>>();
+        let mut all: Vec<f32> = self.ratios.iter().zip(&self.means).flat_map(own).collect();
+        all.sort_unstable_by(f32::total_cmp);
+        thin_out(&mut all);
+        all
     }
 }
 
@@ -132,7 +152,7 @@ impl Play<'_> {
             means.push(ratios.iter().copied().map(f64::from).sum::<f64>() / ratios.len() as f64);
             thin_out(ratios);
         }
-        Ok(Played { ratios, means, marks_per_iteration: marks / count.max(1) as f64 })
+        Ok(Played { ratios, means, marks_per_iteration: marks / count.max(1) as f64, is_seen: true })
     }
 
     /// One play, with begins of its own.
@@ -205,6 +225,14 @@ fn plays(jobs: usize) -> u64 {
     (PLAYS * PLAYED_FULLY / (jobs as u64).max(1)).clamp(PLAYS_MIN, PLAYS)
 }
 
+/// Whether a component of so many jobs is played, or what is predicted of it stands. A play costs about the square of its jobs, and where
+/// very many meet, each that comes or goes makes another component; so of large ones as many are played, drawn by their content, as
+/// cost no more on average than one that is played fully.
+pub(super) fn is_played(jobs: usize, seed: u64) -> bool {
+    let squared = (jobs as u64).saturating_mul(jobs as u64);
+    jobs <= PLAYED_ALWAYS || seed.is_multiple_of(squared.div_ceil(PLAYED_FULLY * PLAYED_FULLY))
+}
+
 /// Leaves at most [`KEPT`] of sorted values, evenly spread, the first and the last among them.
 fn thin_out(values: &mut Vec<f32>) {
     let last = values.len().saturating_sub(1);
@@ -221,14 +249,14 @@ fn iterations(alone: &[Nanos]) -> u64 {
     (ITERATIONS_SUM_MAX / each.max(1)).min(ITERATIONS)
 }
 
-/// What the planner says of these senders, and who takes turns with whom.
+/// What the planner says of these senders, and who takes turns with whom: nobody, where it is not to try any.
 ///
 /// # Errors
 /// What the planner refuses.
 pub(super) fn forecast(
     senders: &[&Sender],
     alone: &[Nanos],
-    control: NetworkControl,
+    (control, tries): (NetworkControl, bool),
     capacity: impl Fn(LinkId) -> u64,
 ) -> Result<Forecast, String> {
     let own: Vec<Nanos> = senders.iter().map(|sender| sender.job.period).collect();
@@ -240,7 +268,8 @@ pub(super) fn forecast(
     let mut said = Forecast::default();
     match control {
         NetworkControl::Ideal => {}
-        NetworkControl::Free => said.means = over(&coupled.take_turns(JITTER_PERMILLE, 0).free.times),
+        NetworkControl::Free => said.means = over(&coupled.take_none(JITTER_PERMILLE)),
+        NetworkControl::Turns if !tries => said.means = over(&coupled.take_none(JITTER_PERMILLE)),
         NetworkControl::Turns => {
             let advice = coupled.take_turns(JITTER_PERMILLE, TRIED_RANKING);
             said.means = over(&advice.chosen.times);
@@ -290,5 +319,25 @@ mod tests {
     #[test]
     fn large_components_are_played_less_often_and_never_once() {
         assert_eq!([0, 1, 2, 16, 17, 32, 64, 96, 10_000].map(plays), [12, 12, 12, 12, 11, 6, 3, 2, 2]);
+    }
+
+    #[test]
+    fn of_very_large_components_a_sample_is_played() {
+        let played = |jobs| (0..6_400).filter(|seed| is_played(jobs, *seed)).count();
+        // Of 32 jobs one in (32 / 16)^2, of 64 one in 16.
+        assert_eq!([2, 24, 32, 64].map(played), [6_400, 6_400, 1_600, 400]);
+    }
+
+    #[test]
+    fn what_is_predicted_has_its_means_and_the_spread_of_what_was_played() {
+        let like = Played { ratios: vec![vec![1.0, 1.5, 2.0], vec![3.0]], means: vec![1.5, 3.0], marks_per_iteration: 7.0, is_seen: true };
+        let forecast = Forecast { means: vec![3.0, 1.2], ..Forecast::default() };
+        let told = Played::predicted(&forecast, &like);
+        // 2/3, 1, 1 and 4/3 of the mean; no iteration is shorter than alone.
+        let expected = [[2.0, 3.0, 3.0, 4.0], [1.0, 1.2, 1.2, 1.6]];
+        for (own, expected) in told.ratios.iter().zip(expected) {
+            assert!(own.len() == 4 && own.iter().zip(expected).all(|(own, expected)| (own - expected).abs() < 1e-5_f32), "{own:?}");
+        }
+        assert_eq!((told.means, told.marks_per_iteration, told.is_seen), (vec![3.0, 1.2], 7.0, false));
     }
 }
