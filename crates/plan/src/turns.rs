@@ -535,6 +535,8 @@ mod tests {
             let question =
                 Question { jobs: &case.jobs, gpus: &[], free: &[], links: &links, asks: &[], jitter_permille: JITTER_PERMILLE, tried_max };
             let (quick, whole) = (advise(&question), advise_by(&question, nothing));
+            // What is asked for alone (`Coupled::take_none`) is what comes first here.
+            assert_eq!(predicted(&question, Taking::default()).times, quick.free.times);
             assert!(quick.chosen.mean <= whole.chosen.mean + GAIN_MIN, "{jobs:?} {on:?}: {quick:?} {whole:?}");
             equal += u32::from(quick.chosen == whole.chosen && quick.brings() == whole.brings());
             gains += u32::from(!whole.chosen.taking.is_nobody());

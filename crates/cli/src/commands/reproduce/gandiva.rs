@@ -91,7 +91,7 @@ const FIGURES: [Figure; 6] = [
         figure: "packing, until done",
         about: "how many times as long the same jobs take until all are done with turns alone, over turns and pairs",
         published: "",
-        why: "Below 1: a pair stays whose rates over those alone sum to more than 1, also where the job with the shorter iterations gets a small part of what it had; it is then done last, when GPUs are idle.",
+        why: "A pair is made where its rates over those alone sum to more than 1, also where one of the two gets a small part of what it had, and parts when GPUs come free for which nobody waits.",
         ours: packing_until_done,
     },
     Figure {
