@@ -199,7 +199,10 @@ fn forty_jobs_of_sia_take_as_long_as_with_the_authors_simulator() {
 #[test]
 fn what_seeing_the_network_brings_sia_is_told() {
     let answer = antiphase(&["reproduce", "sia", "--network", "--quick", "--seeds", "2", "-o", "json"]).json();
-    assert_eq!((&answer["schema"], &answer["seeds"], &answer["jobs"]), (&"antiphase.reproduce-sia-network/v1".into(), &2.into(), &12.into()));
+    assert_eq!(
+        (&answer["schema"], &answer["seeds"], &answer["jobs"]),
+        (&"antiphase.reproduce-sia-network/v1".into(), &2.into(), &12.into())
+    );
     let rows = answer["rows"].as_array().expect("rows");
     let longer = |control: &str, sight: &str| {
         let row = rows.iter().find(|row| row["control"] == control && row["sight"] == sight).expect("a row");

@@ -28,6 +28,13 @@ const LOSES: f64 = 1.02;
 /// Gains below this are none: predictions are no better.
 const GAIN_LEAST: f64 = 1e-6;
 
+/// A shape on the best of some places.
+struct Column {
+    stand: Stand,
+    /// What the job costs there, and how much more it makes others cost.
+    price: f64,
+}
+
 /// What is compared.
 struct View<'a> {
     sia: &'a Sia,
@@ -60,9 +67,11 @@ pub(super) fn decide(sia: &Sia, pools: &[Pool], jobs: &[ElasticJob], sight: Sigh
     let no_hints: Vec<Option<Stand>> = alloc::vec![None; jobs.len()];
     let mut best = view.after(view.judge(blind, foresight), &chosen, &no_hints, foresight);
     if sight == Sight::Inside {
-        let (prices, hints) = view.columns(&best, foresight);
+        let columns = view.columns(&best, foresight);
+        let price = |column: &Column| (column.stand.shape(), column.price);
+        let prices: Vec<Vec<(Shape, f64)>> = columns.iter().map(|of| of.iter().map(price).collect()).collect();
         let other = sia.choose(pools, jobs, &prices);
-        let hints: Vec<Option<Stand>> = hints.iter().zip(&other).map(|(hints, shape)| hint(hints, *shape)).collect();
+        let hints: Vec<Option<Stand>> = columns.iter().zip(&other).map(|(columns, shape)| hint(columns, *shape)).collect();
         if other != chosen || hints.iter().any(Option::is_some) {
             let first = view.judge(place::place(pools, jobs, &other), foresight);
             let found = view.after(first, &other, &hints, foresight);
@@ -75,8 +84,8 @@ pub(super) fn decide(sia: &Sia, pools: &[Pool], jobs: &[ElasticJob], sight: Sigh
 }
 
 /// Where a job should stand with a shape.
-fn hint(hints: &[Stand], shape: Option<Shape>) -> Option<Stand> {
-    hints.iter().find(|stand| Some(stand.shape()) == shape).cloned()
+fn hint(columns: &[Column], shape: Option<Shape>) -> Option<Stand> {
+    columns.iter().find(|column| Some(column.stand.shape()) == shape).map(|column| column.stand.clone())
 }
 
 impl View<'_> {
@@ -121,9 +130,9 @@ impl View<'_> {
         best
     }
 
-    /// What shapes that span nodes cost on the best of some places, with what they cost others there, and these places.
-    fn columns(&self, now: &Judged, foresight: &mut dyn Foresight) -> (Vec<Vec<(Shape, f64)>>, Vec<Vec<Stand>>) {
-        let (mut prices, mut hints) = (alloc::vec![Vec::new(); self.jobs.len()], alloc::vec![Vec::new(); self.jobs.len()]);
+    /// By job: shapes that span nodes, each on the best of some places.
+    fn columns(&self, now: &Judged, foresight: &mut dyn Foresight) -> Vec<Vec<Column>> {
+        let mut columns: Vec<Vec<Column>> = self.jobs.iter().map(|_| Vec::new()).collect();
         for at in self.matter(now) {
             let mut others = now.stands.clone();
             others[at] = None;
@@ -136,15 +145,12 @@ impl View<'_> {
                 let judged = places.into_iter().map(|stand| {
                     let mut stands = others.clone();
                     stands[at] = Some(stand.clone());
-                    (self.judge(stands, foresight).total() - alone, stand)
+                    Column { price: self.judge(stands, foresight).total() - alone, stand }
                 });
-                if let Some((price, stand)) = judged.min_by(|a, b| a.0.total_cmp(&b.0)) {
-                    prices[at].push((*shape, price));
-                    hints[at].push(stand);
-                }
+                columns[at].extend(judged.min_by(|a, b| a.price.total_cmp(&b.price)));
             }
         }
-        (prices, hints)
+        columns
     }
 
     /// The jobs that can span nodes and lose most; of those that lose nothing, the largest.
