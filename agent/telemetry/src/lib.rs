@@ -21,8 +21,10 @@ mod period;
 mod phases;
 mod port;
 mod rdma;
+mod repeat;
 pub mod roce;
 mod series;
+pub mod trace;
 
 pub use alias::{Alias, Driver, aliases};
 pub use counter::{Counter, EVENTS_PER_SECOND_MAX, Increment, Width, increments};
@@ -34,4 +36,5 @@ pub use period::{Aperiodic, CONFIDENCE_MIN, Learner, Observation, PERIODS_MIN, l
 pub use phases::{BusyPhase, fold, phase_error};
 pub use port::{Port, PortDelta, PortSource};
 pub use rdma::{PORTS_MAX, RdmaPort, rdma_ports};
+pub use repeat::{REPEATS_MIN, Repeat, repeat};
 pub use series::{SAMPLES_MAX, Series};

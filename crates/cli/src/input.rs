@@ -12,7 +12,7 @@ use units::OneLine;
 
 /// Largest document read, so that a hostile file cannot fill memory before a parser sees it: six
 /// times a rail-optimised fabric of 100,000 NICs in JSON, and as much as an importer takes.
-const DOCUMENT_BYTES_MAX: u64 = fabric::import::DOCUMENT_BYTES_MAX as u64;
+pub(crate) const DOCUMENT_BYTES_MAX: u64 = fabric::import::DOCUMENT_BYTES_MAX as u64;
 /// Longest problem that is printed whole, in characters: a document may hold a value of any length.
 const PROBLEM_CHARS_MAX: usize = 600;
 
@@ -90,6 +90,11 @@ static STDIN_READ: AtomicBool = AtomicBool::new(false);
 /// Reads a UTF-8 document, `-` for standard input, refusing one above [`DOCUMENT_BYTES_MAX`]
 /// before it is in memory.
 pub(crate) fn read_document(file: &Path) -> Result<String, CliError> {
+    text_of(file, read_bytes(file)?)
+}
+
+/// As [`read_document`], for a file that may be no text.
+pub(crate) fn read_bytes(file: &Path) -> Result<Vec<u8>, CliError> {
     let refuse = |e: std::io::Error| CliError::input(file, e);
     let bytes = if file.as_os_str() == "-" {
         // `swap` tests and sets at once. The flag guards no other data, so relaxed order is enough.
@@ -109,6 +114,11 @@ pub(crate) fn read_document(file: &Path) -> Result<String, CliError> {
     if bytes.len() as u64 > DOCUMENT_BYTES_MAX {
         return Err(too_large(file));
     }
+    Ok(bytes)
+}
+
+/// The text of a file's bytes.
+pub(crate) fn text_of(file: &Path, bytes: Vec<u8>) -> Result<String, CliError> {
     String::from_utf8(bytes).map_err(|e| {
         // Everything before `at` is valid, so counting line breaks there gives the line in which the bad byte stands.
         let at = e.utf8_error().valid_up_to();

@@ -140,3 +140,74 @@ fn counters_that_are_none_are_refused() {
     ];
     refusals("counters", &["profile", "learn", "DOCUMENT"], cases);
 }
+
+/// Five iterations of 100 ms in a trace of PyTorch: two buckets 1 ms apart, of 10 and 8 MB among 4 ranks, in 8 ms each.
+fn trace() -> String {
+    let bucket = |at_us: u64, elements: u64| {
+        format!(
+            r#"{{"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", "ts": {at_us}.25, "dur": 8000, "pid": 0, "tid": 7,
+                "args": {{"stream": 7, "Collective name": "allreduce", "In msg nelems": {elements}, "Group size": 4, "dtype": "Float"}}}}"#
+        )
+    };
+    let events: Vec<String> =
+        (0..5).flat_map(|n| [bucket(1_000_000 + n * 100_000, 2_500_000), bucket(1_009_000 + n * 100_000, 2_000_000)]).collect();
+    let compute = r#"{"ph": "X", "cat": "kernel", "name": "gemm", "ts": 1, "dur": 2, "args": {}}, {"ph": "M", "name": "process_name"}"#;
+    format!(r#"{{"schemaVersion": 1, "traceEvents": [{compute}, {}]}}"#, events.join(",\n"))
+}
+
+/// A file of gzip (RFC 1952) that packs nothing: blocks as they are, and CRC-32 and length behind them.
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let step = |crc: u32, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
+    let crc = !text.iter().fold(u32::MAX, |crc, &byte| (0..8).fold(crc ^ u32::from(byte), step));
+    let mut packed = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+    let blocks: Vec<&[u8]> = text.chunks(60_000).collect();
+    for (at, block) in blocks.iter().enumerate() {
+        let length = u16::try_from(block.len()).expect("a short block");
+        packed.push(u8::from(at + 1 == blocks.len()));
+        packed.extend(length.to_le_bytes().into_iter().chain((!length).to_le_bytes()));
+        packed.extend_from_slice(block);
+    }
+    let length = u32::try_from(text.len()).expect("a short text");
+    packed.extend(crc.to_le_bytes().into_iter().chain(length.to_le_bytes()));
+    packed
+}
+
+#[test]
+fn a_profile_is_imported_from_traces() {
+    let import = |bytes: &[u8], more: &[&str]| antiphase_reading(&[&["profile", "import", "-"], more].concat(), bytes);
+    let text = trace();
+    let found = import(text.as_bytes(), &["-o", "json"]).json();
+    assert_eq!((&found["schema"], &found["format"], &found["periodic"]), (&"antiphase.learned/v1".into(), &"kineto".into(), &true.into()));
+    assert_eq!((&found["period_ns"], &found["iterations"], &found["collectives"]), (&100_000_000.into(), &5.into(), &10.into()));
+    // Of 18 MB 27 MB leave each of 4 ranks in 17 ms: one phase, as 1 ms is no time for another job.
+    let phases = serde_json::json!([{"start_ns": 0, "duration_ns": 17_000_000, "rate_mbps": 12_705}]);
+    assert_eq!(found["phases"], phases);
+    assert_eq!(import(&gzip(text.as_bytes()), &["-o", "json"]).json(), found);
+    assert!(import(text.as_bytes(), &[]).ok().starts_with("kineto: 10 collectives, 0 without a size\njob: 100.000 ms an iteration"));
+    // Nsight Systems does not say how much was sent, so somebody has to.
+    let kernels: String = (0..4).map(|n| format!("{},5000000,ncclDevKernel_AllReduce(x)\n", n * 50_000_000)).collect();
+    let table = format!("Start (ns),Duration (ns),Name\n{kernels}");
+    let found = import(table.as_bytes(), &["--rate", "100G", "-o", "json"]).json();
+    assert_eq!(found["phases"], serde_json::json!([{"start_ns": 0, "duration_ns": 5_000_000, "rate_mbps": 100_000}]));
+    // Two iterations are none yet: an answer, and no failure.
+    let few = import(table.lines().take(3).collect::<Vec<_>>().join("\n").as_bytes(), &["-o", "json"]).json();
+    assert!(few["periodic"] == false && few["why"].as_str().is_some_and(|why| why.contains("record more iterations")), "{few}");
+}
+
+#[test]
+fn traces_that_lack_what_is_needed_are_refused() {
+    let mut cut = gzip(trace().as_bytes());
+    cut.truncate(500);
+    let kernels = (0..4).map(|n| format!("{},5,ncclX\n", n * 50)).collect::<String>();
+    let cases: [(&'static str, Vec<u8>); 8] = [
+        ("empty", Vec::new()),
+        ("another table", b"t_ns,tx_bytes,rx_bytes\n0,1,1\n".to_vec()),
+        ("a trace without communication", b"{\"traceEvents\": []}".to_vec()),
+        ("a trace that is cut", trace().as_bytes()[..900].to_vec()),
+        ("a packed trace that is cut", cut),
+        ("no sizes", format!("Start (ns),Duration (ns),Name\n{kernels}").into_bytes()),
+        ("an export to SQLite", b"SQLite format 3\0\x10".to_vec()),
+        ("a log without times", br#"{"header": {"n_ranks": 8}, "coll_perf": {"coll": "AllReduce", "coll_msg_size_bytes": 8}}"#.to_vec()),
+    ];
+    refusals("imports", &["profile", "import", "DOCUMENT"], cases);
+}

@@ -16,6 +16,8 @@ use crate::{
 
 /// Columns, in any order; others are left out.
 const COLUMNS: [&str; 3] = ["t_ns", "tx_bytes", "rx_bytes"];
+/// The documents of `learn` and `import`.
+pub(super) const SCHEMA: &str = "antiphase.learned/v1";
 /// Most readings of a file.
 const READINGS_MAX: usize = 1 << 22;
 /// Readings that are looked at, the last ones: two minutes at a millisecond. Looking for two jobs in so many takes some seconds.
@@ -73,24 +75,25 @@ struct Answer {
     others: Vec<Job>,
 }
 
+/// What counters and traces say of a job.
 #[derive(Debug, Serialize)]
-struct Job {
-    period_ns: u64,
+pub(super) struct Job {
+    pub(super) period_ns: u64,
     /// The share of what the port carried, less its mean, that the iterations explain.
-    confidence: f64,
+    pub(super) confidence: f64,
     /// Standard deviation of iterations over the period.
-    jitter: f64,
-    iterations: usize,
+    pub(super) jitter: f64,
+    pub(super) iterations: usize,
     /// When the first iteration began, by the clock of the readings.
-    origin_ns: u64,
-    phases: Vec<Phase>,
+    pub(super) origin_ns: u64,
+    pub(super) phases: Vec<Phase>,
 }
 
 #[derive(Debug, Serialize)]
-struct Phase {
-    start_ns: u64,
-    duration_ns: u64,
-    rate_mbps: u64,
+pub(super) struct Phase {
+    pub(super) start_ns: u64,
+    pub(super) duration_ns: u64,
+    pub(super) rate_mbps: u64,
 }
 
 /// One reading.
@@ -114,8 +117,8 @@ pub(super) fn run(args: &LearnArgs) -> Result<String, CliError> {
     };
     let mut jobs = jobs.into_iter().map(Job::from);
     let (job, others) = (jobs.next(), jobs.collect());
-    let schema = "antiphase.learned/v1";
-    let answer = Answer { schema, periodic: job.is_some(), why, direction, readings: readings.len(), step_ns: step.0, resets, job, others };
+    let answer =
+        Answer { schema: SCHEMA, periodic: job.is_some(), why, direction, readings: readings.len(), step_ns: step.0, resets, job, others };
     args.output.render(&answer, || table(&answer))
 }
 
@@ -203,17 +206,24 @@ fn table(answer: &Answer) -> String {
     };
     let mut text = String::new();
     for (job, name) in std::iter::once(first).chain(&answer.others).zip(["job", "another job on the port"]) {
-        text += &format!(
-            "{name}: {} an iteration, varying by {:.1} %; {} iterations explain {:.0} % of what was carried\n\n",
-            Nanos(job.period_ns),
-            job.jitter * 100.0,
-            job.iterations,
-            job.confidence * 100.0
-        );
-        let rows = job.phases.iter().map(|phase| {
-            [Nanos(phase.start_ns).to_string(), Nanos(phase.duration_ns).to_string(), units::Rate(phase.rate_mbps).to_string()]
-        });
-        text += &Table::new(&[">START", ">DURATION", ">RATE"]).with_rows(rows).render();
+        text += &job_table(job, name, "of what was carried");
     }
+    text
+}
+
+/// One job and its phases; `of` is what its confidence is a share of.
+pub(super) fn job_table(job: &Job, name: &str, of: &str) -> String {
+    let mut text = format!(
+        "{name}: {} an iteration, varying by {:.1} %; {} iterations explain {:.0} % {of}\n\n",
+        Nanos(job.period_ns),
+        job.jitter * 100.0,
+        job.iterations,
+        job.confidence * 100.0
+    );
+    let rows = job
+        .phases
+        .iter()
+        .map(|phase| [Nanos(phase.start_ns).to_string(), Nanos(phase.duration_ns).to_string(), units::Rate(phase.rate_mbps).to_string()]);
+    text += &Table::new(&[">START", ">DURATION", ">RATE"]).with_rows(rows).render();
     text
 }

@@ -1,5 +1,6 @@
-//! `antiphase profile`: synthesise, learn, show and list communication profiles.
+//! `antiphase profile`: synthesise, learn, import, show and list communication profiles.
 
+mod import;
 mod learn;
 mod show;
 mod strip;
@@ -21,6 +22,8 @@ pub(crate) enum ProfileCommand {
     Synth(Box<synth::SynthArgs>),
     /// Learn period and phases of a job from the byte counters of a port
     Learn(learn::LearnArgs),
+    /// Find period and phases of a job in a trace of PyTorch, NCCL Inspector or Nsight Systems
+    Import(import::ImportArgs),
     /// Print the phases of a profile and a picture of one iteration
     Show {
         /// Profile document (antiphase.profile/v1), JSON or YAML; - for standard input
@@ -45,6 +48,7 @@ pub(crate) fn run(command: ProfileCommand) -> Result<ExitCode, CliError> {
     let text = match command {
         ProfileCommand::Synth(args) => synth::run(&args)?,
         ProfileCommand::Learn(args) => learn::run(&args)?,
+        ProfileCommand::Import(args) => import::run(&args)?,
         ProfileCommand::Show { file, output } => {
             let profile = profile::parse(&read_document(&file)?).map_err(|e| CliError::input(&file, e))?;
             render(&profile, output)?

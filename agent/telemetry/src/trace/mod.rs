@@ -1,0 +1,189 @@
+//! What others recorded of a job: when it communicated, and how much.
+//!
+//! [`read_trace`] takes traces of PyTorch's profiler (Kineto), logs of NCCL's Inspector, and the list of kernels of Nsight Systems, and gives
+//! [`Span`]s; [`learn_spans`] finds the iteration in them. Versions differ in what they say: what is not needed is not asked for, and what
+//! is needed and missing is named.
+
+mod inspector;
+mod kineto;
+mod learn;
+mod nsight;
+
+use units::{Nanos, NodeTime};
+
+pub use learn::{LearnedSpans, SpanPhase, Unlearned, learn_spans};
+
+/// Most spans of a trace: some thousand iterations of some thousand collectives.
+pub const SPANS_MAX: usize = 1 << 22;
+
+/// One time in which a job communicated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// What it did: two spans with the same word did the same.
+    pub what: String,
+    /// When it began, by the clock of the trace, whose zero may be anywhere.
+    pub start: NodeTime,
+    /// How long it took. Of a kernel of NCCL that includes waiting for the other ranks.
+    pub duration: Nanos,
+    /// Bytes that the rank sent; `None` where the trace does not say.
+    pub bytes: Option<u64>,
+}
+
+/// Who wrote a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceFormat {
+    /// PyTorch's profiler.
+    Kineto,
+    /// NCCL's Inspector plugin.
+    Inspector,
+    /// Nsight Systems, its list of kernels.
+    Nsight,
+}
+
+impl TraceFormat {
+    /// For tables and documents.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Kineto => "kineto",
+            Self::Inspector => "nccl-inspector",
+            Self::Nsight => "nsight",
+        }
+    }
+}
+
+/// A trace as it was read: spans in order of their start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// Who wrote it.
+    pub format: TraceFormat,
+    /// When the job communicated.
+    pub spans: Vec<Span>,
+}
+
+/// Why a text is no trace that can be used. Messages name the line, where there is one, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// It is of no format that is known.
+    Unknown,
+    /// It is malformed.
+    Malformed {
+        /// Where it stops to make sense, from 1.
+        line: usize,
+        /// How.
+        problem: String,
+    },
+    /// It lacks what is needed.
+    Missing {
+        /// What, and how to record it.
+        what: &'static str,
+    },
+    /// It has more than [`SPANS_MAX`] spans.
+    TooMany,
+}
+
+impl core::fmt::Display for TraceError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Unknown => write!(
+                f,
+                "neither a trace of PyTorch (traceEvents), nor a log of NCCL Inspector (coll_perf), nor a CSV of nsys stats (Start, Duration, Name); byte counters are for profile learn"
+            ),
+            Self::Malformed { line, problem } => write!(f, "line {line}: {problem}"),
+            Self::Missing { what } => write!(f, "{what}"),
+            Self::TooMany => write!(f, "more than {SPANS_MAX} times of communication; record fewer iterations"),
+        }
+    }
+}
+
+impl std::error::Error for TraceError {}
+
+impl From<serde_json::Error> for TraceError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Malformed { line: error.line(), problem: error.to_string() }
+    }
+}
+
+/// Reads a trace of any known format.
+///
+/// # Errors
+/// [`TraceError`] for a text of another format, or without what is needed.
+pub fn read_trace(text: &str) -> Result<Trace, TraceError> {
+    // A log of the Inspector is one object after the other, and a trace is one object or one list.
+    let format = match text.trim_start().as_bytes().first() {
+        Some(b'{') if text.contains("\"coll_perf\"") && !text.contains("\"traceEvents\"") => TraceFormat::Inspector,
+        Some(b'{' | b'[') => TraceFormat::Kineto,
+        _ if nsight::is_table(text) => TraceFormat::Nsight,
+        _ => return Err(TraceError::Unknown),
+    };
+    let mut spans = match format {
+        TraceFormat::Kineto => kineto::read(text)?,
+        TraceFormat::Inspector => inspector::read(text)?,
+        TraceFormat::Nsight => nsight::read(text)?,
+    };
+    if spans.len() > SPANS_MAX {
+        return Err(TraceError::TooMany);
+    }
+    spans.sort_by_key(|span| span.start);
+    Ok(Trace { format, spans })
+}
+
+/// Bytes that one of `ranks` sends in a collective over `bytes` in all, by the ring that NCCL's own figures of bus bandwidth assume; `None`
+/// for a collective that is not known.
+fn sent(collective: &str, bytes: u64, ranks: u64) -> Option<u64> {
+    let name: String = collective.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    let has = |part: &str| name.contains(part);
+    let others = |times: u128| {
+        let ranks = u128::from(ranks.max(1));
+        u64::try_from(u128::from(bytes) * times * (ranks - 1) / ranks).ok()
+    };
+    if has("allreduce") {
+        others(2)
+    } else if has("reducescatter") || has("allgather") || has("alltoall") {
+        others(1)
+    } else if ["broadcast", "reduce", "send", "recv", "gather", "scatter"].into_iter().any(has) {
+        Some(bytes)
+    } else {
+        None
+    }
+}
+
+/// Nanoseconds of a number in units of `unit` nanoseconds, as traces write them; `None` for one that is no time.
+fn nanos(value: f64, unit: f64) -> Option<u64> {
+    // Beyond 2^63 the conversion would stand for no time of anybody.
+    let nanos = (value * unit).round();
+    (0.0..9.2e18).contains(&nanos).then_some(nanos as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_a_rank_sends_is_what_the_ring_moves() {
+        // 8 ranks: an all-reduce moves 2 x 7/8 of the bytes over each link of the ring, the halves of it 7/8.
+        assert_eq!(sent("allreduce", 8_000, 8), Some(14_000));
+        for half in ["_allgather_base", "reduce_scatter_tensor_coalesced", "ReduceScatter", "all_to_allv"] {
+            assert_eq!(sent(half, 8_000, 8), Some(7_000), "{half}");
+        }
+        assert_eq!((sent("broadcast", 5, 8), sent("Send", 5, 2), sent("barrier", 5, 8)), (Some(5), Some(5), None));
+        assert_eq!((sent("allreduce", 9, 1), sent("allreduce", 9, 0), sent("allreduce", u64::MAX, 4)), (Some(0), Some(0), None));
+    }
+
+    #[test]
+    fn what_is_none_of_them_says_so() {
+        for text in ["", "hello", "t_ns,tx_bytes,rx_bytes\n1,2,3\n"] {
+            assert_eq!(read_trace(text), Err(TraceError::Unknown));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_survived(text in "[\\[{}\":,a-z0-9 \n.\\-]{0,200}") {
+            let _ = read_trace(&text);
+        }
+    }
+}

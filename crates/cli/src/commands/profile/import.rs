@@ -1,0 +1,128 @@
+//! `antiphase profile import`: what a trace of PyTorch, of NCCL's Inspector or of Nsight Systems says of a job.
+
+use std::{
+    io::Read as _,
+    path::{Path, PathBuf},
+};
+
+use clap::Args;
+use fabric::capacity;
+use flate2::read::MultiGzDecoder;
+use serde::Serialize;
+use telemetry::trace::{LearnedSpans, SpanPhase, Trace, learn_spans, read_trace};
+use units::Rate;
+
+use super::learn::{Job, Phase, SCHEMA, job_table};
+use crate::{
+    input::{CliError, DOCUMENT_BYTES_MAX, read_bytes, text_of},
+    output::Output,
+};
+
+/// How a gzip file begins (RFC 1952).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// How a database of SQLite begins.
+const SQLITE: &[u8] = b"SQLite format 3\0";
+
+const EXAMPLES: &str = "\
+EXAMPLES
+  Import a trace of PyTorch's profiler, of three iterations or more:
+    antiphase profile import trace.json.gz -o json
+  A log of NCCL's Inspector, best with NCCL_INSPECTOR_DUMP_VERBOSE=1:
+    antiphase profile import host-pid1639453.log
+  Kernels of Nsight Systems, which do not say how much was sent:
+    nsys stats --report cuda_gpu_trace --format csv report.nsys-rep > kernels.csv
+    antiphase profile import kernels.csv --rate 100G";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ImportArgs {
+    /// Trace of one rank; its format is found from what is in it; gzip is taken; - for standard input
+    file: PathBuf,
+    /// The rate at which the job sends while it communicates, where the trace does not say how much it sent
+    #[arg(long, value_name = "RATE", value_parser = capacity::parse)]
+    rate: Option<Rate>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    schema: &'static str,
+    /// Whether an iteration was found.
+    periodic: bool,
+    /// Why none was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    /// Who wrote the trace.
+    format: &'static str,
+    /// Times of communication, and those of which the trace does not say how much was sent.
+    collectives: usize,
+    without_size: usize,
+    #[serde(flatten)]
+    job: Option<Job>,
+}
+
+pub(super) fn run(args: &ImportArgs) -> Result<String, CliError> {
+    let text = read(&args.file)?;
+    let trace = read_trace(&text).map_err(|error| CliError::input(&args.file, error))?;
+    let without_size = trace.spans.iter().filter(|span| span.bytes.is_none()).count();
+    let (why, job) = match learn_spans(&trace.spans) {
+        Ok(learned) => (None, Some(job(args, &trace, without_size, learned)?)),
+        Err(why) => (Some(why.to_string()), None),
+    };
+    let (format, collectives) = (trace.format.word(), trace.spans.len());
+    let answer = Answer { schema: SCHEMA, periodic: job.is_some(), why, format, collectives, without_size, job };
+    args.output.render(&answer, || table(&answer))
+}
+
+/// The text of a trace, unpacked if it is packed.
+fn read(file: &Path) -> Result<String, CliError> {
+    let bytes = read_bytes(file)?;
+    if bytes.starts_with(SQLITE) {
+        let instead = "an SQLite export of Nsight Systems is not read; nsys stats --report cuda_gpu_trace --format csv makes what is";
+        return Err(CliError::input(file, instead));
+    }
+    if !bytes.starts_with(&GZIP) {
+        return text_of(file, bytes);
+    }
+    let mut unpacked = Vec::new();
+    // A few kilobytes may unpack to gigabytes, so what comes out is bounded as what goes in.
+    let read = MultiGzDecoder::new(bytes.as_slice()).take(DOCUMENT_BYTES_MAX + 1).read_to_end(&mut unpacked);
+    read.map_err(|error| CliError::input(file, format!("gzip: {error}")))?;
+    if unpacked.len() as u64 > DOCUMENT_BYTES_MAX {
+        return Err(CliError::input(file, format!("more than {} MiB unpacked; record fewer iterations", DOCUMENT_BYTES_MAX >> 20)));
+    }
+    text_of(file, unpacked)
+}
+
+fn job(args: &ImportArgs, trace: &Trace, without_size: usize, learned: LearnedSpans) -> Result<Job, CliError> {
+    let LearnedSpans { period, jitter, confidence, iterations, phases, origin } = learned;
+    let phase = |phase: &SpanPhase| {
+        let rate = args.rate.or_else(|| Some(mean_rate(phase.bytes?, phase.duration.0)))?;
+        Some(Phase { start_ns: phase.start.0, duration_ns: phase.duration.0, rate_mbps: rate.0 })
+    };
+    let phases = phases.iter().map(phase).collect::<Option<Vec<Phase>>>().ok_or_else(|| {
+        let all = trace.spans.len();
+        let what = "PyTorch 2.2 and later write sizes, Nsight Systems does not";
+        CliError::input(
+            &args.file,
+            format!("{without_size} of {all} collectives have no size ({what}); --rate RATE says how fast the job sends"),
+        )
+    })?;
+    Ok(Job { period_ns: period.0, confidence, jitter, iterations, origin_ns: origin.0, phases })
+}
+
+/// Bytes in nanoseconds as a rate: a byte in a nanosecond is 8,000 Mbit/s.
+fn mean_rate(bytes: u64, nanos: u64) -> Rate {
+    let rate = u128::from(bytes) * 8_000 / u128::from(nanos.max(1));
+    Rate(u64::try_from(rate).unwrap_or(u64::MAX))
+}
+
+fn table(answer: &Answer) -> String {
+    let found = format!("{}: {} collectives, {} without a size\n", answer.format, answer.collectives, answer.without_size);
+    match &answer.job {
+        Some(job) => found + &job_table(job, "job", "of the collectives"),
+        None => format!("{found}no iteration: {}\n", answer.why.as_deref().unwrap_or_default()),
+    }
+}
