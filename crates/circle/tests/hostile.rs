@@ -238,3 +238,17 @@ fn periods_whose_common_multiple_is_beyond_64_bits_are_told_apart() {
         }
     }
 }
+
+/// A job may name as many links as a document has. Compared each with each they took minutes.
+#[test]
+fn a_job_of_many_links_is_read() {
+    const LINKS: usize = 150_000;
+    let each = |text: &dyn Fn(usize) -> String| (0..LINKS).map(text).collect::<Vec<_>>().join(",");
+    let links = each(&|n| format!(r#"{{"id":"l{n:06}","capacity_mbps":1000}}"#));
+    let (names, demand) = (each(&|n| format!(r#""l{n:06}""#)), each(&|n| format!(r#""l{n:06}":[]"#)));
+    let job = format!(r#"{{"id":"j0","period_ticks":5,"links":[{names}],"demand":{{{demand}}}}}"#);
+    let text = format!(r#"{{"schema":"antiphase.scenario/v1","tick_ns":1,"links":[{links}],"jobs":[{job}]}}"#);
+    assert_eq!(Scenario::parse(&text).unwrap().links.len(), LINKS);
+    let extra = text.replace(r#""demand":{"#, r#""demand":{"more":[],"#);
+    assert_eq!(refusal(&extra), r#"jobs[0] ("j0").demand: link "more" is not among the job's links"#);
+}

@@ -177,6 +177,8 @@ impl Problem {
 pub struct ProblemBuilder {
     problem: Problem,
     interned: BTreeMap<(JobId, Vec<Phase>), DemandId>,
+    /// Whose demand each is.
+    owners: Vec<JobId>,
 }
 
 impl ProblemBuilder {
@@ -240,6 +242,7 @@ impl ProblemBuilder {
         let demand = *self.interned.entry((job, clean.clone())).or_insert(next);
         if demand == next {
             self.problem.demands.push(clean);
+            self.owners.push(job);
         }
         Ok(Member { job, demand })
     }
@@ -266,7 +269,8 @@ impl ProblemBuilder {
                 return Err(ProblemError::DuplicateMember { job: pair[0].job });
             }
         }
-        if let Some(m) = members.iter().find(|m| m.demand.0 as usize >= self.problem.demands.len()) {
+        // A member of another builder may name a job that is not here, or the demand of another job.
+        if let Some(m) = members.iter().find(|m| self.owners.get(m.demand.0 as usize) != Some(&m.job)) {
             return Err(ProblemError::Unknown { what: "demand", id: m.demand.0 });
         }
         // The number fits: there are at most `LINKS_MAX` links.
@@ -279,5 +283,28 @@ impl ProblemBuilder {
     #[must_use]
     pub fn build(self) -> Problem {
         self.problem
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_of_another_builder_is_refused() {
+        let demand = |builder: &mut ProblemBuilder, job, end| {
+            builder.demand(job, &[Phase { start: Ticks(0), end: Ticks(end), rate: Rate(10) }]).unwrap()
+        };
+        let (mut one, mut other) = (ProblemBuilder::new(), ProblemBuilder::new());
+        let job = one.job(Ticks(10)).unwrap();
+        let own = demand(&mut one, job, 5);
+        let jobs = [10, 20, 30].map(|period| other.job(Ticks(period)).unwrap());
+        // A job that is not here under a number of a demand that is, and one that is here with the demand of another.
+        let stranger = demand(&mut other, jobs[2], 25);
+        assert_eq!(one.link(Rate(1), vec![own, stranger]), Err(ProblemError::Unknown { what: "demand", id: 0 }));
+        let second = one.job(Ticks(20)).unwrap();
+        let theirs = demand(&mut one, second, 15);
+        assert_eq!(one.link(Rate(1), vec![Member { job, ..theirs }]), Err(ProblemError::Unknown { what: "demand", id: 1 }));
+        assert!(one.link(Rate(1), vec![own, theirs]).is_ok());
     }
 }

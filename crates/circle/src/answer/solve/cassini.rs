@@ -100,17 +100,52 @@ struct GridSearch<'a> {
     budget: &'a mut Budget,
 }
 
+/// A job that is being placed, beside those that are.
+struct Level {
+    /// Of the jobs that are placed.
+    demand: [i64; ANGLES],
+    /// At least so much excess comes of this level.
+    bound: i64,
+    job: usize,
+    /// What each rotation of the job adds, and the least of these.
+    added: Vec<i64>,
+    least: i64,
+    /// Its rotations, the cheapest first, and how many were tried.
+    order: Vec<usize>,
+    tried: usize,
+}
+
 impl GridSearch<'_> {
-    fn branch(&mut self, demand: &[i64; ANGLES]) {
-        if self.budget.is_spent() {
-            return;
+    /// Searches in depth. The levels are on the heap: a link has up to a thousand jobs, and threads have small stacks.
+    fn search(&mut self) {
+        let mut levels = Vec::from_iter(self.open([0; ANGLES]));
+        while let Some(level) = levels.last_mut() {
+            self.placed[level.job] = None;
+            let next = level.order.get(level.tried).copied();
+            // Later rotations add more, so the first that is cut cuts all of them.
+            let is_cut = |rotation: &usize| level.bound - level.least + level.added[*rotation] >= self.best || self.budget.is_spent();
+            let Some(rotation) = next.filter(|rotation| !is_cut(rotation)) else {
+                levels.pop();
+                continue;
+            };
+            level.tried += 1;
+            self.placed[level.job] = Some(rotation);
+            let demand = self.grid.rotated(&level.demand, level.job, rotation);
+            levels.extend(self.open(demand));
         }
-        let base = self.grid.excess(demand);
+    }
+
+    /// The next job to place; `None` where nothing better can come of it, or none is left.
+    fn open(&mut self, demand: [i64; ANGLES]) -> Option<Level> {
+        if self.budget.is_spent() {
+            return None;
+        }
+        let base = self.grid.excess(&demand);
         let mut pending: Vec<(usize, Vec<i64>, i64)> = Vec::new();
         for job in 0..self.placed.len() {
             if self.placed[job].is_none() {
                 let added: Vec<i64> =
-                    (0..self.grid.ranges[job]).map(|r| self.grid.excess(&self.grid.rotated(demand, job, r)) - base).collect();
+                    (0..self.grid.ranges[job]).map(|r| self.grid.excess(&self.grid.rotated(&demand, job, r)) - base).collect();
                 self.budget.charge((added.len() * ANGLES) as u64 / ANGLES_PER_UNIT);
                 let least = added.iter().copied().min().unwrap_or(0);
                 pending.push((job, added, least));
@@ -119,27 +154,18 @@ impl GridSearch<'_> {
         let bound = base + pending.iter().map(|p| p.2).sum::<i64>();
         // A tie is cut too: the first of equal answers wins, and no rotation at all is the first of all.
         if bound >= self.best {
-            return;
+            return None;
         }
         // Fewest rotations first: the tree stays narrow where it is cut last.
         let Some((job, added, least)) = pending.into_iter().min_by_key(|p| p.1.len()) else {
             self.best = base;
             self.rotations = self.placed.iter().map(|r| r.unwrap_or(0)).collect();
-            return;
+            return None;
         };
         let mut order: Vec<usize> = (0..added.len()).collect();
         // The sort is stable, so of equal rotations the smaller one is tried first.
         order.sort_by_key(|&r| added[r]);
-        for rotation in order {
-            // Later rotations add more, so the first that is cut cuts all of them.
-            if bound - least + added[rotation] >= self.best || self.budget.is_spent() {
-                break;
-            }
-            self.placed[job] = Some(rotation);
-            let next = self.grid.rotated(demand, job, rotation);
-            self.branch(&next);
-            self.placed[job] = None;
-        }
+        Some(Level { demand, bound, job, added, least, order, tried: 0 })
     }
 }
 
@@ -148,7 +174,7 @@ fn best_rotations(grid: &Grid, budget: &mut Budget) -> (f64, Vec<usize>, bool) {
     let jobs = grid.waves.len();
     let unrotated = (0..jobs).fold([0; ANGLES], |demand, job| grid.rotated(&demand, job, 0));
     let mut search = GridSearch { grid, best: grid.excess(&unrotated), rotations: vec![0; jobs], placed: vec![None; jobs], budget };
-    search.branch(&[0; ANGLES]);
+    search.search();
     let score = 1.0 - search.best as f64 / (ANGLES as f64 * grid.capacity as f64);
     let exhausted = !search.budget.is_spent();
     (score, search.rotations, exhausted)
@@ -206,4 +232,30 @@ pub(crate) fn solve(view: &View<'_>, mut budget: Budget) -> Result<Solution, Sol
     // Proven means: no rotation of the grid is better. The true optimum may well be.
     solution.optimality = Optimality { proven: exhausted, bound_gap: if exhausted { 0.0 } else { 1.0 - solution.mean_score } };
     Ok(solution)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Mode, Options, Phase, ProblemBuilder, Rate, Ticks};
+
+    /// As many jobs as a link may have: the search goes through all of them, on a thread with a stack as small as any.
+    #[test]
+    fn a_link_of_a_thousand_jobs_needs_no_deep_stack() {
+        let mut b = ProblemBuilder::new();
+        let mut members = Vec::new();
+        // Periods of 720 and 10: on the grid of 72 angles the long ones have 72 rotations, and the short ones one.
+        for n in 0..crate::model::problem::JOBS_PER_LINK_MAX {
+            let (period, rate) = if n < 2 { (720, 600) } else { (10, 1) };
+            let job = b.job(Ticks(period)).unwrap();
+            members.push(b.demand(job, &[Phase { start: Ticks(0), end: Ticks(period / 2), rate: Rate(rate) }]).unwrap());
+        }
+        // Both at once, and all the others, are above the capacity at some angle; one after the other they are not.
+        b.link(Rate(1_700), members).unwrap();
+        let problem = b.build();
+        let options = Options { mode: Mode::Cassini, ..Options::default() };
+        let solve = move || crate::solve(&problem, &options).unwrap().mean_score;
+        let score = std::thread::Builder::new().stack_size(256 << 10).spawn(solve).unwrap().join().unwrap();
+        assert!(score > 0.99, "{score}");
+    }
 }
