@@ -80,6 +80,18 @@ pub(crate) fn definitions(fabric: &Fabric, docs: &[Arc<JobDoc>]) -> Result<Vec<J
     Ok(jobs.into_iter().zip(placements).zip(docs).map(one).collect())
 }
 
+/// The same for jobs that were taken one by one: each has the budget of work that a request has, so no number of jobs that were taken
+/// keeps another fabric out.
+///
+/// # Errors
+/// As [`definitions`].
+pub(crate) fn each(fabric: &Fabric, docs: &[Arc<JobDoc>]) -> Result<Vec<JobDefinition>, String> {
+    docs.chunks(1).try_fold(Vec::with_capacity(docs.len()), |mut made, doc| {
+        made.append(&mut definitions(fabric, doc)?);
+        Ok(made)
+    })
+}
+
 /// Whether a document says how its job communicates.
 pub(crate) fn has_profile(doc: &JobDoc) -> bool {
     doc.model.is_some() || doc.profile.is_some()
@@ -114,6 +126,21 @@ mod tests {
         let kept: Vec<Arc<JobDoc>> = made.iter().map(|d| kept(&d.job.name, &d.document).unwrap()).collect();
         assert_eq!(kept, docs);
         assert_eq!(definitions(&fabric, &kept).unwrap(), made);
+    }
+
+    /// What was taken job by job can be placed anew, also where it is more than one request may ask for.
+    #[test]
+    fn jobs_that_were_taken_one_by_one_have_a_budget_each() {
+        let fabric = fabric::generate::cassini24().unwrap();
+        let hosts: Vec<String> = (1..=24).map(|host| format!("h{host}")).collect();
+        let large = |n: usize| {
+            let model = Some(Model { name: "vgg16".into(), ranks: Some(24 * 1_024), gpus_per_host: Some(1_024), ..Model::default() });
+            JobSpec { model, hosts: hosts.clone(), ..spec(&format!("j{n}"), &[]) }
+        };
+        let docs = documents(&(0..60).map(large).collect::<Vec<_>>()).unwrap();
+        let refused = definitions(&fabric, &docs).unwrap_err();
+        assert!(refused.contains("asks for more than"), "{refused}");
+        assert_eq!(each(&fabric, &docs).unwrap().len(), docs.len());
     }
 
     /// Every key of a message has its place in the document, whose serde names are the same.

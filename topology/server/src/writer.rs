@@ -12,7 +12,8 @@ use store::{Revision, Store};
 
 use crate::{records, vital};
 
-/// Most batches in one transaction: enough that an fsync of 5 ms serves 50,000 commits a second.
+/// Most batches in one transaction. The state machine has one under way at a time, with all changes that came meanwhile; so this only
+/// bounds what another writer of batches could make of one.
 const BATCHES_MAX: usize = 256;
 /// How often a store that is in doubt is verified and synced again while nobody asks for a change.
 const RESYNC_EVERY: Duration = Duration::from_secs(5);

@@ -303,7 +303,7 @@ impl Task {
             (Change::SetFabric { fabric, text, by, .. }, _) => {
                 // The list is complete: no other change runs beside a fabric, so no job comes or goes before it is in force.
                 let jobs: Vec<state::JobView<'_>> = view.jobs().collect();
-                let jobs = resolve::definitions(&fabric, &documents(&mut jobs.iter().map(|job| job.planned()))?)?;
+                let jobs = resolve::each(&fabric, &documents(&mut jobs.iter().map(|job| job.planned()))?)?;
                 Ok(Change::SetFabric { fabric, text, jobs, by })
             }
             (change, _) => Ok(change),
