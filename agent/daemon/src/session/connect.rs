@@ -204,12 +204,8 @@ async fn greet(
 /// What the service asks for, within what is sane.
 fn pace(welcome: &Welcome) -> Pace {
     let interval = |nanos: u64| Duration::from_nanos(nanos).clamp(INTERVAL_MIN, INTERVAL_MAX);
-    let silence = Duration::from_nanos(welcome.idle_timeout_ns).clamp(2 * INTERVAL_MIN, SILENCE_MAX);
-    Pace {
-        report_interval: interval(welcome.report_interval_ns),
-        probe_interval: interval(welcome.probe_interval_ns),
-        silence_max: silence,
-    }
+    // When a session is silent for too long is agreed on by QUIC (RFC 9000, 10.1), so `idle_timeout_ns` is for people.
+    Pace { report_interval: interval(welcome.report_interval_ns), probe_interval: interval(welcome.probe_interval_ns) }
 }
 
 fn server_name(config: &SessionConfig) -> &str {
@@ -256,12 +252,12 @@ mod tests {
     #[test]
     fn what_the_service_asks_for_is_kept_within_what_is_sane() {
         let asked = |nanos: u64| {
-            let welcome = Welcome { report_interval_ns: nanos, probe_interval_ns: nanos, idle_timeout_ns: nanos, ..Welcome::default() };
+            let welcome = Welcome { report_interval_ns: nanos, probe_interval_ns: nanos, ..Welcome::default() };
             pace(&welcome)
         };
         let second = Duration::from_secs(1);
-        assert_eq!(asked(1_000_000_000), Pace { report_interval: second, probe_interval: second, silence_max: second });
+        assert_eq!(asked(1_000_000_000), Pace { report_interval: second, probe_interval: second });
         assert_eq!(asked(0).probe_interval, INTERVAL_MIN);
-        assert_eq!(asked(u64::MAX), Pace { report_interval: INTERVAL_MAX, probe_interval: INTERVAL_MAX, silence_max: SILENCE_MAX });
+        assert_eq!(asked(u64::MAX), Pace { report_interval: INTERVAL_MAX, probe_interval: INTERVAL_MAX });
     }
 }

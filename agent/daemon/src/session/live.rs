@@ -153,14 +153,28 @@ impl<'a> Live<'a> {
             Next::Telemetry(frame) => {
                 // The stream begins with the first sample, because an agent that reads no port needs none.
                 if self.telemetry.is_none() {
-                    self.telemetry = Some(self.connection.open_uni().await.map_err(|error| self.lost(&error))?);
+                    self.telemetry = self.open_now().await?;
                 }
-                self.telemetry_pending = self.encode(&frame);
+                if self.telemetry.is_some() {
+                    self.telemetry_pending = self.encode(&frame);
+                } else {
+                    SessionStats::add(&self.ends.stats.frames_dropped);
+                }
             }
             Next::Probe => self.probe(),
             Next::PlanTaken | Next::Control(Ok(Some(_))) | Next::Stop(_) => {}
         }
         Ok(())
+    }
+
+    /// A stream for telemetry, if the service takes one now. One that takes none must not keep the session, with its clock and its
+    /// notes, waiting for it.
+    async fn open_now(&self) -> Result<Option<SendStream>, Ended> {
+        tokio::select! {
+            biased;
+            opened = self.connection.open_uni() => opened.map(Some).map_err(|error| self.lost(&error)),
+            () = std::future::ready(()) => Ok(None),
+        }
     }
 
     /// Empty for a frame that is too large to be read, which is dropped.

@@ -90,8 +90,6 @@ pub struct Pace {
     pub report_interval: Duration,
     /// How often the clock is probed; the session does that.
     pub probe_interval: Duration,
-    /// Silence after which each side gives up.
-    pub silence_max: Duration,
 }
 
 /// Whether there is a session.
