@@ -1,0 +1,284 @@
+//! Whatever comes in from outside is decoded or refused, and never more: the corpus of each decoder, and what is made of it.
+//!
+//! `tests/corpus/DECODER` holds inputs that once brought something new, as files; what a run finds to be wrong is kept there too. Each
+//! test replays them and then changes them at random, `ANTIPHASE_INPUTS` times (2,000). An input that brings an outcome of a new kind
+//! (another error, or one more thing that is decoded) is changed further: that is how a run gets behind the first check. With
+//! `ANTIPHASE_CORPUS=FOLDER` such inputs are written there, up to [`KEPT_MAX`] of each decoder.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
+
+mod change;
+
+use std::{collections::BTreeSet, fs, os::unix::fs::FileExt as _, path::PathBuf, time::Instant};
+
+use antiphase_tests::checkout;
+use change::Random;
+use gate::{JobName, PageReader, PageWriter, ReportReader};
+use gate_core::{Decision, HOLD_LIMIT, Mode, Schedule};
+use proto::{
+    frame,
+    v1alpha1::{self as pb, AgentFrame, ServiceFrame, agent_frame},
+};
+use telemetry::{InterfaceTable, Root, lldp};
+use units::{Nanos, NodeTime};
+
+/// Changed inputs of each decoder, unless `ANTIPHASE_INPUTS` says otherwise.
+const INPUTS: u64 = 2_000;
+/// Inputs that a run keeps, and that are changed further.
+const POOL_MAX: usize = 512;
+/// Files of one decoder in the corpus.
+const KEPT_MAX: usize = 40;
+/// Longest input: a page is 4 KiB, and a decoder that fails on more fails on less.
+const BYTES_MAX: usize = 4 << 10;
+/// Words of a report: 32, and four of each sample (docs/schedule-page.md).
+const REPORT_WORDS: usize = 32 + 4 * gate_core::RING;
+
+/// What became of an input, in few kinds: numbers and names in a message make no new one.
+fn kind(outcome: &str) -> String {
+    let mut out = String::new();
+    let mut quoted = false;
+    for c in outcome.chars() {
+        match c {
+            '"' | '`' => quoted = !quoted,
+            _ if quoted => {}
+            '0'..='9' => {
+                if !out.ends_with('#') {
+                    out.push('#');
+                }
+            }
+            _ => out.push(c),
+        }
+    }
+    out.chars().take(160).collect()
+}
+
+fn told<T, E: std::fmt::Display>(result: Result<T, E>, size: impl Fn(&T) -> usize) -> String {
+    match result {
+        // How much was decoded, in powers of two.
+        Ok(decoded) => format!("ok {}", "+".repeat(size(&decoded).next_power_of_two().trailing_zeros() as usize)),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Replays the corpus and changes it.
+fn run(decoder: &str, seeds: Vec<Vec<u8>>, mut decode: impl FnMut(&[u8]) -> String) {
+    let inputs = std::env::var("ANTIPHASE_INPUTS").map_or(INPUTS, |count| count.parse().expect("ANTIPHASE_INPUTS is a number"));
+    let folder = checkout().join("tests/corpus").join(decoder);
+    let mut files: Vec<PathBuf> = fs::read_dir(&folder).expect("a corpus of each decoder").map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(!files.is_empty(), "{} is empty", folder.display());
+    let mut pool: Vec<Vec<u8>> = files.iter().map(|file| fs::read(file).unwrap()).chain(seeds).collect();
+    let mut kinds: BTreeSet<String> = pool.iter().map(|input| kind(&decode(input))).collect();
+    let (replayed, mut found) = (pool.len(), Vec::new());
+    let (mut random, began) = (Random::of(decoder), Instant::now());
+    for _ in 0..inputs {
+        let input = change::changed(&mut random, &pool, BYTES_MAX);
+        if kinds.insert(kind(&decode(&input))) && pool.len() < POOL_MAX {
+            found.push(pool.len());
+            pool.push(input);
+        }
+    }
+    println!("{decoder}: {replayed} replayed, {inputs} changed in {:?}: {} kinds of outcomes, no finding", began.elapsed(), kinds.len());
+    if let Some(folder) = std::env::var_os("ANTIPHASE_CORPUS") {
+        let folder = PathBuf::from(folder).join(decoder);
+        fs::create_dir_all(&folder).unwrap();
+        for (number, at) in found.into_iter().take(KEPT_MAX).enumerate() {
+            fs::write(folder.join(format!("found-{number:02}")), &pool[at]).unwrap();
+        }
+    }
+}
+
+/// Frames of the control stream, in one piece and in two: the same messages, and one that was decoded is the same after a round.
+#[test]
+fn frames() {
+    let seeds = [
+        agent_frame::Kind::Hello(pb::Hello { host: "h1".into(), ports: vec!["eth0".into(), "eth1".into()], ..pb::Hello::default() }),
+        agent_frame::Kind::Report(pb::Report {
+            gates: vec![pb::GateReport { job: "a".into(), ..pb::GateReport::default() }; 3],
+            ..pb::Report::default()
+        }),
+        agent_frame::Kind::Goodbye(pb::Goodbye { reason: "upgrade".into() }),
+    ];
+    let seeds = seeds.map(|kind| frame::encode(&AgentFrame { kind: Some(kind) }).unwrap());
+    let decode = |input: &[u8], cut: usize| {
+        let mut decoder = frame::Decoder::default();
+        let (mut seen, mut error) = (Vec::new(), None);
+        for piece in [&input[..cut], &input[cut..]] {
+            decoder.push(piece);
+            loop {
+                match decoder.next::<AgentFrame>() {
+                    Ok(Some(message)) => seen.push(message),
+                    Ok(None) => break,
+                    Err(e) => return (seen, Some(e.to_string())),
+                }
+            }
+        }
+        error = error.or(None);
+        (seen, error)
+    };
+    run("frames", seeds.to_vec(), |input| {
+        let whole = decode(input, 0);
+        assert_eq!(decode(input, input.len() / 2), whole);
+        for message in &whole.0 {
+            let bytes = frame::encode(message).unwrap();
+            let mut again = frame::Decoder::default();
+            again.push(&bytes);
+            assert_eq!(again.next::<AgentFrame>().unwrap().as_ref(), Some(message));
+        }
+        // The agent reads what the service sends by the same code.
+        let mut other = frame::Decoder::default();
+        other.push(input);
+        let other = told(other.next::<ServiceFrame>(), |frame| usize::from(frame.is_some()));
+        format!("{} {} {other}", whole.0.len(), whole.1.unwrap_or_default())
+    });
+}
+
+/// Requests as JSON: what is decoded says the same again.
+#[test]
+fn json() {
+    fn one<M: serde::de::DeserializeOwned + serde::Serialize + PartialEq + std::fmt::Debug>(text: &str) -> String {
+        told(serde_json::from_str::<M>(text), |message| {
+            let again = serde_json::to_string(message).unwrap();
+            // A number that JSON cannot say is no number of a document either.
+            assert_eq!(serde_json::from_str::<M>(&again).unwrap(), *message, "{again}");
+            again.len()
+        })
+    }
+    run("json", Vec::new(), |input| {
+        let Ok(text) = str::from_utf8(input) else { return "no text".into() };
+        format!("{} {}", one::<pb::CommitRequest>(text), one::<pb::EvaluateRequest>(text))
+    });
+}
+
+/// Documents of a fabric: one that is taken is the same after it was written and read.
+#[test]
+fn yaml() {
+    run("yaml", Vec::new(), |input| {
+        let Ok(text) = str::from_utf8(input) else { return "no text".into() };
+        let jobs = told(job::JobsDoc::parse(text), |jobs| jobs.jobs.len());
+        let read = fabric::native::read(text);
+        if let Ok(fabric) = &read {
+            let written = fabric::native::write_yaml(fabric);
+            let again = fabric::native::read(&written).unwrap_or_else(|error| panic!("{error}: {written}"));
+            assert_eq!(fabric::native::write_yaml(&again), written);
+        }
+        format!("{jobs} {}", told(read, |fabric| fabric.hosts().count()))
+    });
+}
+
+/// A folder in memory, where there is one.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+/// The page that a gate reads: no value makes it hold a start for longer than the longest period.
+#[test]
+fn page() {
+    let folder = folder();
+    let name = JobName::try_new("job").unwrap();
+    let mut writer = PageWriter::create(folder.path(), "job").unwrap();
+    let path =
+        fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.extension().is_some_and(|e| e == "page"));
+    let path = path.expect("the page's file");
+    let mut seeds = vec![fs::read(&path).unwrap()];
+    for mode in [Mode::Pass, Mode::Hold, Mode::Turn] {
+        let (slot, second) = (NodeTime(5_000_000_000), Nanos(1_000_000_000));
+        writer.write(&Schedule {
+            mode,
+            slot,
+            period: second,
+            hold_max: second,
+            expires: slot.saturating_add(second),
+            written: slot,
+            stale_after: second,
+            ..Schedule::default()
+        });
+        seeds.push(fs::read(&path).unwrap());
+    }
+    let reader = PageReader::open(folder.path(), &name).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    run("page", seeds, |input| {
+        let mut bytes = [0; 4_096];
+        bytes[..input.len()].copy_from_slice(input);
+        file.write_all_at(&bytes, 0).unwrap();
+        match reader.read() {
+            Ok(schedule) => format!("ok {:?} {}", schedule.mode, held(&schedule)),
+            Err(reason) => format!("{reason:?}"),
+        }
+    });
+}
+
+/// Whether some start is held under a schedule; none longer than its bound.
+fn held(schedule: &Schedule) -> bool {
+    let times = [NodeTime(0), schedule.slot, schedule.written, schedule.written.saturating_add(Nanos(1)), NodeTime(u64::MAX)];
+    let waits = times.map(|now| match gate_core::decide(now, schedule) {
+        Decision::Wait { until, .. } => {
+            let wait = until.since(now);
+            assert!(until > now && wait <= schedule.hold_bound() && wait <= HOLD_LIMIT, "{schedule:?} at {now:?}");
+            true
+        }
+        Decision::Go { .. } => false,
+    });
+    waits.contains(&true)
+}
+
+/// A report that a job wrote. Every second input has the right checksum, which no change hits by chance.
+#[test]
+fn report() {
+    let mut checked = false;
+    let folder = folder();
+    let reader = ReportReader::open_or_create(folder.path(), "job").unwrap();
+    let path = fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+    let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    run("report", Vec::new(), |input| {
+        let mut bytes = [0; 4_096];
+        bytes[..input.len()].copy_from_slice(input);
+        checked = !checked;
+        if checked {
+            bytes[..24].copy_from_slice(&checked_head(&bytes));
+        }
+        file.write_all_at(&bytes, 0).unwrap();
+        let read = reader.read();
+        assert!(read.is_some() || !checked, "magic, layout and checksum are right");
+        let Some(report) = read else { return "none".into() };
+        // What an agent asks of it: no number is too large.
+        let (zero, opens) = (report.tracker.since(&report.tracker), report.tracker.fail_opens());
+        format!("ok {} {} {}", report.tracker.last(u64::MAX).count().min(9), opens > 0, zero.fail_opens())
+    });
+}
+
+/// The first three words of a report over the others: magic, layout and checksum (docs/schedule-page.md).
+fn checked_head(bytes: &[u8; 4_096]) -> [u8; 24] {
+    let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
+    let fold = |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    let checksum = words.take(REPORT_WORDS).skip(3).fold(gate::report::MAGIC, fold);
+    let head = [gate::report::MAGIC, gate::report::LAYOUT, checksum].map(u64::to_le_bytes);
+    head.concat().try_into().unwrap()
+}
+
+/// The kernel's table of interfaces.
+#[test]
+fn counters() {
+    let folder = folder();
+    fs::create_dir_all(folder.path().join("proc/net")).unwrap();
+    let path = folder.path().join("proc/net/dev");
+    fs::write(&path, "x\n").unwrap();
+    let mut table = InterfaceTable::open(&Root::under(folder.path())).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    run("counters", Vec::new(), |input| {
+        file.set_len(0).unwrap();
+        file.write_all_at(input, 0).unwrap();
+        let is_read = table.read();
+        assert!(table.listed() <= input.iter().filter(|byte| **byte == b'\n').count());
+        format!("{is_read} {} {:?}", "+".repeat(table.listed()), table.bytes("eth0").is_some())
+    });
+}
+
+/// LLDP, from the cable and from lldpd.
+#[test]
+fn lldp() {
+    run("lldp", Vec::new(), |input| {
+        let table = str::from_utf8(input).map_or_else(|_| "no text".into(), |text| told(lldp::neighbours(text), Vec::len));
+        format!("{} {table}", told(lldp::parse(input), |_| 1))
+    });
+}
