@@ -114,107 +114,112 @@ fn each_driver_has_its_names() {
     assert_eq!(ports, expected.map(|(name, driver, counters)| (name.to_owned(), driver, counters)));
 }
 
+/// A file and what is counted when it grows by 10; nothing of one that no table knows.
+type Grown = (&'static str, Option<(Counter, u64)>);
+/// A device, the module of its driver, and its own files.
+type Tree = (&'static str, Option<&'static str>, &'static [Grown]);
+
+/// Counters of the port's management agent, which count words of four bytes.
+const PMA: &[Grown] = &[
+    ("counters/port_rcv_data", Some((Counter::RxBytes, 40))),
+    ("counters/port_xmit_data", Some((Counter::TxBytes, 40))),
+    ("counters/port_rcv_packets", Some((Counter::RxPackets, 10))),
+    ("counters/port_xmit_packets", Some((Counter::TxPackets, 10))),
+    ("counters/port_rcv_errors", Some((Counter::RxDrops, 10))),
+    ("counters/port_xmit_discards", Some((Counter::TxDrops, 10))),
+    ("counters/port_xmit_wait", Some((Counter::TxWait, 10))),
+    ("counters/symbol_error", None),
+    ("counters/VL15_dropped", None),
+];
+const PORTS: [Tree; 5] = [
+    (
+        "mlx5_0",
+        Some("mlx5_core"),
+        &[
+            ("hw_counters/np_ecn_marked_roce_packets", Some((Counter::EcnMarkedRx, 10))),
+            ("hw_counters/np_cnp_sent", Some((Counter::CnpTx, 10))),
+            ("hw_counters/rp_cnp_handled", Some((Counter::CnpRxHandled, 10))),
+            ("hw_counters/rp_cnp_ignored", Some((Counter::CnpRxIgnored, 10))),
+            ("hw_counters/out_of_sequence", Some((Counter::OutOfOrder, 10))),
+            ("hw_counters/packet_seq_err", Some((Counter::SeqErr, 10))),
+            ("hw_counters/local_ack_timeout_err", Some((Counter::AckTimeout, 10))),
+            ("hw_counters/rnr_nak_retry_err", Some((Counter::Rnr, 10))),
+            ("hw_counters/roce_adp_retrans", Some((Counter::Retrans, 10))),
+            ("hw_counters/duplicate_request", Some((Counter::Duplicate, 10))),
+            ("hw_counters/out_of_buffer", Some((Counter::NoBuffer, 10))),
+            ("hw_counters/rx_write_requests", None),
+            ("hw_counters/rx_icrc_encapsulated", None),
+            ("hw_counters/resp_cqe_error", None),
+        ],
+    ),
+    (
+        "bnxt_re0",
+        Some("bnxt_en"),
+        &[
+            ("hw_counters/rx_ecn_marked_pkts", Some((Counter::EcnMarkedRx, 10))),
+            ("hw_counters/tx_cnp_pkts", Some((Counter::CnpTx, 10))),
+            ("hw_counters/rx_cnp_pkts", Some((Counter::CnpRxHandled, 10))),
+            ("hw_counters/to_retransmits", Some((Counter::AckTimeout, 10))),
+            ("hw_counters/seq_err_naks_rcvd", Some((Counter::SeqErr, 10))),
+            ("hw_counters/rnr_naks_rcvd", Some((Counter::Rnr, 10))),
+            ("hw_counters/oos_drop_count", Some((Counter::OutOfOrder, 10))),
+            ("hw_counters/dup_req", Some((Counter::Duplicate, 10))),
+            ("hw_counters/rx_out_of_buffer", Some((Counter::NoBuffer, 10))),
+            ("hw_counters/max_retry_exceeded", None),
+        ],
+    ),
+    (
+        "irdma0",
+        Some("ice"),
+        &[
+            ("hw_counters/RxECNMrkd", Some((Counter::EcnMarkedRx, 10))),
+            ("hw_counters/cnpSent", Some((Counter::CnpTx, 10))),
+            ("hw_counters/cnpHandled", Some((Counter::CnpRxHandled, 10))),
+            ("hw_counters/cnpIgnored", Some((Counter::CnpRxIgnored, 10))),
+            ("hw_counters/RetransSegs", Some((Counter::Retrans, 10))),
+            ("hw_counters/InRdmaWrites", None),
+        ],
+    ),
+    (
+        "rdmap0s1",
+        Some("efa"),
+        &[
+            ("hw_counters/rx_bytes", Some((Counter::RxBytes, 10))),
+            ("hw_counters/tx_bytes", Some((Counter::TxBytes, 10))),
+            ("hw_counters/rx_pkts", Some((Counter::RxPackets, 10))),
+            ("hw_counters/tx_pkts", Some((Counter::TxPackets, 10))),
+            ("hw_counters/rx_drops", Some((Counter::RxDrops, 10))),
+            ("hw_counters/retrans_pkts", Some((Counter::Retrans, 10))),
+            ("hw_counters/retrans_timeout_events", Some((Counter::AckTimeout, 10))),
+            ("hw_counters/unresponsive_remote_events", None),
+        ],
+    ),
+    (
+        "rxe1",
+        None,
+        &[
+            ("hw_counters/sent_pkts", Some((Counter::TxPackets, 10))),
+            ("hw_counters/rcvd_pkts", Some((Counter::RxPackets, 10))),
+            ("hw_counters/duplicate_request", Some((Counter::Duplicate, 10))),
+            ("hw_counters/out_of_seq_request", Some((Counter::OutOfOrder, 10))),
+            ("hw_counters/rcvd_rnr_err", Some((Counter::Rnr, 10))),
+            ("hw_counters/rcvd_seq_err", Some((Counter::SeqErr, 10))),
+            ("hw_counters/completer_retry_err", Some((Counter::Retrans, 10))),
+            ("hw_counters/ack_deferred", None),
+            ("hw_counters/rdma_sends", None),
+        ],
+    ),
+];
+
 /// A whole port of each driver, as its kernel sources name the files, each with a value of its own that then grows by 10: what is counted
 /// is what grew, in bytes where the device counts words, and a file that no table knows is passed over.
 #[test]
 fn whole_trees_of_all_drivers_are_counted() {
-    use Counter::*;
-    type Port = (&'static str, Option<&'static str>, &'static [(&'static str, Option<(Counter, u64)>)]);
-    let pma: &[(&str, Option<(Counter, u64)>)] = &[
-        ("counters/port_rcv_data", Some((RxBytes, 40))),
-        ("counters/port_xmit_data", Some((TxBytes, 40))),
-        ("counters/port_rcv_packets", Some((RxPackets, 10))),
-        ("counters/port_xmit_packets", Some((TxPackets, 10))),
-        ("counters/port_rcv_errors", Some((RxDrops, 10))),
-        ("counters/port_xmit_discards", Some((TxDrops, 10))),
-        ("counters/port_xmit_wait", Some((TxWait, 10))),
-        ("counters/symbol_error", None),
-        ("counters/VL15_dropped", None),
-    ];
-    let ports: [Port; 5] = [
-        (
-            "mlx5_0",
-            Some("mlx5_core"),
-            &[
-                ("hw_counters/np_ecn_marked_roce_packets", Some((EcnMarkedRx, 10))),
-                ("hw_counters/np_cnp_sent", Some((CnpTx, 10))),
-                ("hw_counters/rp_cnp_handled", Some((CnpRxHandled, 10))),
-                ("hw_counters/rp_cnp_ignored", Some((CnpRxIgnored, 10))),
-                ("hw_counters/out_of_sequence", Some((OutOfOrder, 10))),
-                ("hw_counters/packet_seq_err", Some((SeqErr, 10))),
-                ("hw_counters/local_ack_timeout_err", Some((AckTimeout, 10))),
-                ("hw_counters/rnr_nak_retry_err", Some((Rnr, 10))),
-                ("hw_counters/roce_adp_retrans", Some((Retrans, 10))),
-                ("hw_counters/duplicate_request", Some((Duplicate, 10))),
-                ("hw_counters/out_of_buffer", Some((NoBuffer, 10))),
-                ("hw_counters/rx_write_requests", None),
-                ("hw_counters/rx_icrc_encapsulated", None),
-                ("hw_counters/resp_cqe_error", None),
-            ],
-        ),
-        (
-            "bnxt_re0",
-            Some("bnxt_en"),
-            &[
-                ("hw_counters/rx_ecn_marked_pkts", Some((EcnMarkedRx, 10))),
-                ("hw_counters/tx_cnp_pkts", Some((CnpTx, 10))),
-                ("hw_counters/rx_cnp_pkts", Some((CnpRxHandled, 10))),
-                ("hw_counters/to_retransmits", Some((AckTimeout, 10))),
-                ("hw_counters/seq_err_naks_rcvd", Some((SeqErr, 10))),
-                ("hw_counters/rnr_naks_rcvd", Some((Rnr, 10))),
-                ("hw_counters/oos_drop_count", Some((OutOfOrder, 10))),
-                ("hw_counters/dup_req", Some((Duplicate, 10))),
-                ("hw_counters/rx_out_of_buffer", Some((NoBuffer, 10))),
-                ("hw_counters/max_retry_exceeded", None),
-            ],
-        ),
-        (
-            "irdma0",
-            Some("ice"),
-            &[
-                ("hw_counters/RxECNMrkd", Some((EcnMarkedRx, 10))),
-                ("hw_counters/cnpSent", Some((CnpTx, 10))),
-                ("hw_counters/cnpHandled", Some((CnpRxHandled, 10))),
-                ("hw_counters/cnpIgnored", Some((CnpRxIgnored, 10))),
-                ("hw_counters/RetransSegs", Some((Retrans, 10))),
-                ("hw_counters/InRdmaWrites", None),
-            ],
-        ),
-        (
-            "rdmap0s1",
-            Some("efa"),
-            &[
-                ("hw_counters/rx_bytes", Some((RxBytes, 10))),
-                ("hw_counters/tx_bytes", Some((TxBytes, 10))),
-                ("hw_counters/rx_pkts", Some((RxPackets, 10))),
-                ("hw_counters/tx_pkts", Some((TxPackets, 10))),
-                ("hw_counters/rx_drops", Some((RxDrops, 10))),
-                ("hw_counters/retrans_pkts", Some((Retrans, 10))),
-                ("hw_counters/retrans_timeout_events", Some((AckTimeout, 10))),
-                ("hw_counters/unresponsive_remote_events", None),
-            ],
-        ),
-        (
-            "rxe1",
-            None,
-            &[
-                ("hw_counters/sent_pkts", Some((TxPackets, 10))),
-                ("hw_counters/rcvd_pkts", Some((RxPackets, 10))),
-                ("hw_counters/duplicate_request", Some((Duplicate, 10))),
-                ("hw_counters/out_of_seq_request", Some((OutOfOrder, 10))),
-                ("hw_counters/rcvd_rnr_err", Some((Rnr, 10))),
-                ("hw_counters/rcvd_seq_err", Some((SeqErr, 10))),
-                ("hw_counters/completer_retry_err", Some((Retrans, 10))),
-                ("hw_counters/ack_deferred", None),
-                ("hw_counters/rdma_sends", None),
-            ],
-        ),
-    ];
-    for (name, module, own) in ports {
+    for (name, module, own) in PORTS {
         let tree = tempfile::tempdir().unwrap();
         // rxe and efa have no counters of the PMA.
         let has_pma = matches!(module, Some("mlx5_core" | "bnxt_en" | "ice"));
-        let files: Vec<_> = own.iter().chain(pma.iter().filter(|_| has_pma)).collect();
+        let files: Vec<_> = own.iter().chain(PMA.iter().filter(|_| has_pma)).collect();
         let fill = |more: u64| {
             let text = |at: usize| format!("{}\n", 1_000 * (at as u64 + 1) + more);
             let texts: Vec<(&str, String)> = files.iter().enumerate().map(|(at, (file, _))| (*file, text(at))).collect();
@@ -222,7 +227,7 @@ fn whole_trees_of_all_drivers_are_counted() {
         };
         let before = fill(0);
         device(tree.path(), name, module, &before.iter().map(|(file, text)| (*file, text.as_str())).collect::<Vec<_>>());
-        let mut port = antiphase_telemetry::Port::rdma(rdma_ports(&Root::under(tree.path())).remove(0));
+        let mut port = Port::rdma(rdma_ports(&Root::under(tree.path())).remove(0));
         assert_eq!(read(&mut port, 1), None);
         let folder = tree.path().join("sys/class/infiniband").join(name).join("ports/1");
         fill(10).iter().for_each(|(file, text)| write(&folder, file, text));

@@ -68,7 +68,10 @@ mod tests {
     use super::*;
     use crate::{Phase, ProblemBuilder, Rate, Ticks};
 
-    fn problem(jobs: &[(u64, &[(u64, u64, u64)])]) -> Problem {
+    /// A period and its phases: start, end, rate.
+    type Job<'a> = (u64, &'a [(u64, u64, u64)]);
+
+    fn problem(jobs: &[Job<'_>]) -> Problem {
         let mut b = ProblemBuilder::new();
         let mut members = Vec::new();
         for (period, phases) in jobs {

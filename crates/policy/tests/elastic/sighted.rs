@@ -41,7 +41,7 @@ fn cost(pools: &[Pool], jobs: &[ElasticJob], stands: &[Option<Stand>]) -> f64 {
         let Some(stand) = &stands[at] else { return options.lambda_n };
         let goodput = |shape: &Shape| jobs[at].model.best(usize::from(shape.pool), shape.layout()).map(|best| best.goodput);
         let least = all.iter().filter(|shape| shape.gpus <= jobs[at].gpus_max).filter_map(goodput).fold(f64::INFINITY, f64::min);
-        (goodput(&stand.shape()).unwrap() / least / longer[at]).powf(options.p)
+        (goodput(&stand.shape()).expect("a shape that the job may have") / least / longer[at]).powf(options.p)
     };
     (0..jobs.len()).map(of).sum()
 }

@@ -102,7 +102,7 @@ impl<'a> Foreseer<'a> {
         self.predicted += 1;
         let members: Vec<&Sender> = component.members.iter().map(|at| senders[*at].as_ref()).collect();
         let alone = component.content.alone();
-        let means = forecast(&members, &alone, self.control, |link| self.capacity(link))?.means;
+        let means = forecast(&members, &alone, (self.control, true), |link| self.capacity(link))?.means;
         // A control without a prediction keeps everybody apart.
         let means = means.into_iter().chain(core::iter::repeat(1.0));
         let over = alone.iter().zip(&component.content.jobs).map(|(alone, job)| alone.0 as f64 / job.period as f64);
