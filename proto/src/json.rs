@@ -148,11 +148,15 @@ pub(crate) fn paths<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<St
 
 /// A document of JSON whose text is the field's value: stands inline in JSON.
 pub(crate) mod document {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error, ser};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
     pub(crate) fn serialize<S: Serializer>(text: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
-        let value: Option<serde_json::Value> = text.as_deref().map(serde_json::from_str).transpose().map_err(ser::Error::custom)?;
-        value.serialize(serializer)
+        // A client may send any text; what is no document stays a text, and whoever reads the field says what is wrong with it.
+        let inline = |text: &String| match serde_json::from_str(text) {
+            Ok(value @ serde_json::Value::Object(_)) => value,
+            _ => serde_json::Value::String(text.clone()),
+        };
+        text.as_ref().map(inline).serialize(serializer)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {

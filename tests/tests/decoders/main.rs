@@ -139,8 +139,9 @@ fn json() {
     fn one<M: serde::de::DeserializeOwned + serde::Serialize + PartialEq + std::fmt::Debug>(text: &str) -> String {
         told(serde_json::from_str::<M>(text), |message| {
             let again = serde_json::to_string(message).unwrap();
-            // A number that JSON cannot say is no number of a document either.
-            assert_eq!(serde_json::from_str::<M>(&again).unwrap(), *message, "{again}");
+            // A document that was sent as a text comes back inline, so what was written is compared and not what was read.
+            let read = serde_json::from_str::<M>(&again).unwrap();
+            assert_eq!(serde_json::to_string(&read).unwrap(), again);
             again.len()
         })
     }
