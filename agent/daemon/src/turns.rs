@@ -112,15 +112,17 @@ impl Job {
         let Some(events) = &mut self.events else { return Vec::new() };
         let mut read = Vec::new();
         events.read(&mut read);
-        if !read.is_empty() {
-            self.silent_starts = 0;
-        }
         let change = |event: &Event| match event.kind {
             EventKind::Busy => Some((event.at, event.value, false)),
             EventKind::Idle => Some((event.at, event.value, true)),
             EventKind::Called => None,
         };
-        read.iter().filter_map(change).collect()
+        let changes: Vec<_> = read.iter().filter_map(change).collect();
+        // A rank that has no network beside it calls collectives too, and sees none of their operations: its ring says no end.
+        if !changes.is_empty() {
+            self.silent_starts = 0;
+        }
+        changes
     }
 
     /// Whether one more note of this user is heard: he spoke first or is root, and is within the limit.

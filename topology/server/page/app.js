@@ -265,8 +265,9 @@ async function ask() {
     seen.fabric = await get("fabric", { summary: true }).catch(absent).catch((error) => { fabricKnown = false; throw error; });
   }
   draw();
-  await drawMap();
+  // The detail first: a map that is refused keeps nobody from it.
   await drawLink();
+  await drawMap();
   document.body.dataset.drawn = seen.plan_version;
 }
 

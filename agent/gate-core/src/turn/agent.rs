@@ -153,8 +153,8 @@ impl TurnAgent {
     /// When to call [`Self::handle_bytes`], where somebody has bytes. Nobody without a service waits for an end.
     #[must_use]
     pub fn look_at(&self) -> Option<NodeTime> {
-        // Operations say it more exactly, and cost less.
-        self.ends.look_at().filter(|_| !self.is_alone() && !self.operations.is_known())
+        // Operations say it more exactly, and cost less, while they may still say it.
+        self.ends.look_at().filter(|_| !self.is_alone() && !self.awaits_operations())
     }
 
     /// When to read what the job's communication library did ([`Self::handle_operations`]), where it has a plugin.

@@ -85,11 +85,6 @@ impl Operations {
         Some(end)
     }
 
-    /// Whether the operations will say when the start that sends has ended.
-    pub(super) fn is_known(&self) -> bool {
-        self.known().is_some()
-    }
-
     /// When changes are wanted, if the last ones were read when [`Self::looked`] says.
     pub(super) fn look_at(&self) -> Option<NodeTime> {
         let start = self.start.filter(|start| !start.has_ended)?;
@@ -197,7 +192,7 @@ mod tests {
         assert_eq!(ends, [None, None, Some(17 * MS)]);
         let mut idle = Job::default();
         idle.operations.changed(NodeTime(0), 0, true);
-        assert!((0..9).all(|_| idle.start(0, &[], 7).is_none()) && !idle.operations.is_known());
+        assert!((0..9).all(|_| idle.start(0, &[], 7).is_none()) && idle.operations.known().is_none());
     }
 
     #[test]

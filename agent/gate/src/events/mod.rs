@@ -174,7 +174,7 @@ mod tests {
         let mut reader = reader(&writer);
         writer.push(event(0));
         let file = File::from(writer.as_fd().try_clone_to_owned().unwrap());
-        for begun in [u64::MAX, 0, 1 << 40, 5] {
+        for begun in [u64::MAX, 0, 1 << 40, 5, u64::MAX - 5_000, 100, 7_000] {
             file.write_all_at(&begun.to_le_bytes(), BEGUN_AT as u64 * 8).unwrap();
             assert!(read(&mut reader).len() <= EVENTS);
         }

@@ -54,13 +54,12 @@ impl EventReader {
     /// Adds the events since the last reading, at most [`EVENTS`].
     pub fn read(&mut self, into: &mut Vec<Event>) {
         let Some(begun) = self.word(BEGUN_AT) else { return };
-        let behind = begun.wrapping_sub(self.next);
         // A number that went back is of a job that wrote it by hand.
-        if behind > u64::MAX / 2 {
+        if begun < self.next {
             self.next = begun;
             return;
         }
-        if behind > EVENTS as u64 {
+        if begun - self.next > EVENTS as u64 {
             // Half of the ring is left to the writer, so that it does not overtake the reading.
             let next = begun - EVENTS as u64 / 2;
             self.lost = self.lost.saturating_add(next.wrapping_sub(self.next));

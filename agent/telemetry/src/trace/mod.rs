@@ -142,7 +142,9 @@ fn sent(collective: &str, bytes: u64, ranks: u64) -> Option<u64> {
         others(2)
     } else if has("reducescatter") || has("allgather") || has("alltoall") {
         others(1)
-    } else if ["broadcast", "reduce", "send", "recv", "gather", "scatter"].into_iter().any(has) {
+    } else if has("recv") && !has("send") {
+        Some(0)
+    } else if ["broadcast", "reduce", "send", "gather", "scatter"].into_iter().any(has) {
         Some(bytes)
     } else {
         None
@@ -170,6 +172,7 @@ mod tests {
             assert_eq!(sent(half, 8_000, 8), Some(7_000), "{half}");
         }
         assert_eq!((sent("broadcast", 5, 8), sent("Send", 5, 2), sent("barrier", 5, 8)), (Some(5), Some(5), None));
+        assert_eq!((sent("Recv", 5, 2), sent("ncclDevKernel_SendRecv", 5, 2)), (Some(0), Some(5)), "who receives sends nothing");
         assert_eq!((sent("allreduce", 9, 1), sent("allreduce", 9, 0), sent("allreduce", u64::MAX, 4)), (Some(0), Some(0), None));
     }
 

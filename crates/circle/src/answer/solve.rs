@@ -310,7 +310,7 @@ impl<'a> View<'a> {
             if !proven {
                 let gap = self.gap(&solution, &parts);
                 // Where the scores are true ones and a bound that holds on any circle is met, no shifts are better.
-                let met = gap <= PROOF_TOLERANCE && solution.links.iter().all(|link| link.uncertainty == 0.0);
+                let met = gap * shared <= PROOF_TOLERANCE && solution.links.iter().all(|link| link.uncertainty == 0.0);
                 solution.optimality = Optimality { proven: met, bound_gap: if met { 0.0 } else { gap } };
             }
             return solution;

@@ -43,8 +43,8 @@ pub(super) fn excess(problem: &Problem, link: &ProblemLink, shifts: &[u64], edge
             let first = (phase.start.0 % period + shift % period) % period;
             for repeat in 0..repeats(member.job) {
                 let start = first + repeat * period;
-                // The last repeat may go on from the beginning.
-                let end = (start + length) % around;
+                // The last repeat may go on from the beginning; a length is below a period, so nothing here is below zero.
+                let end = if start >= around - length { start - (around - length) } else { start + length };
                 if end <= start {
                     level += rate;
                 }
@@ -98,6 +98,18 @@ mod tests {
         // 2 x 4 edges of the first, 3 x 2 of the second and 4 x 2 of the third.
         assert_eq!(excess(&p, &p.links()[0], &[0; 4], 21), None);
         assert!(excess(&p, &p.links()[0], &[0; 4], 22).is_some());
+    }
+
+    /// Periods of 65,536 and 65,537 times the same, whose multiple is just below 2^64: the last repeat ends beyond it.
+    #[test]
+    fn a_multiple_near_64_bits_is_walked() {
+        let unit = u64::MAX / (65_536 * 65_537);
+        let periods = [65_536 * unit, 65_537 * unit];
+        let half = periods.map(|period| [(0, period / 2, 7)]);
+        let p = problem(&[(periods[0], &half[0]), (periods[1], &half[1])]);
+        let walked = |shifts: [u64; 2]| excess(&p, &p.links()[0], &shifts, 1 << 20).unwrap();
+        // Both are Up for a quarter of the time, and 4 above the capacity then; a shift of one changes next to nothing.
+        assert!((walked([0, 0]) - 1.0).abs() < 1e-3 && (walked([periods[0] - 1, 0]) - 1.0).abs() < 1e-3);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Work that takes seconds is no one's to take all of: a caller with a certificate has at most half of the places, and one when there is
 //! only one. Who waits gets the next place by caller, round and round, however many requests each has in line. So a caller that comes
-//! waits for one computation of each other caller at most, and not for all that somebody has lined up.
+//! waits for the one that runs and one more of each other caller at most, and not for all that somebody has lined up.
 
 use std::{
     collections::{BTreeMap, VecDeque},
