@@ -165,8 +165,8 @@ impl Group {
     /// Whether to see once how the cost answers to the shift of each job is more than all the `work` that is left, or one such look more
     /// than memory should hold. Where circles are swept a look is a table of the pieces around the circle by the levels of the job.
     pub(crate) fn is_too_large_to_look(&self, work: u64) -> bool {
-        let swept = self.circles.iter().zip(&self.swept).filter(|(_, swept)| **swept).map(|(circle, _)| circle);
-        swept.into_iter().any(|circle| {
+        let mut swept = self.circles.iter().zip(&self.swept).filter(|(_, swept)| **swept).map(|(circle, _)| circle);
+        swept.any(|circle| {
             let (pieces, levels) = (pieces(circle), circle.members.iter().map(|on| on.folded.levels.len() as u64).max().unwrap_or(0));
             let look = pieces.saturating_mul(WORK_PER_PIECE + levels / CELLS_PER_WORK);
             look.saturating_mul(circle.members.len() as u64) > work || pieces.saturating_mul(levels) > CELLS_MAX
