@@ -18,6 +18,7 @@ use antiphase_agent::{
 };
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use telemetry::Root;
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -77,6 +78,9 @@ fn main() -> ExitCode {
 /// that does not answer.
 const FILES_WITHIN: Duration = Duration::from_secs(5);
 
+/// Open files that suffice for a node's pages and rings, and for whatever is passed to it at once.
+const OPEN_FILES_WANTED: u64 = 4 * gate::notes::OPEN_FILES as u64;
+
 /// What ended a round.
 enum Next {
     Stop,
@@ -106,8 +110,20 @@ impl Prepared {
     }
 }
 
+/// Raises the limit of open files as far as the machine lets us: whoever passes files to the socket of the notes takes numbers.
+fn raise_open_files() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let wanted = maximum.unwrap_or(OPEN_FILES_WANTED).min(OPEN_FILES_WANTED);
+    if current.is_some_and(|current| current < wanted)
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum })
+    {
+        tracing::warn!(%error, "the limit of open files stays at {}", current.unwrap_or_default());
+    }
+}
+
 fn serve(config: Config, path: &Path) -> anyhow::Result<()> {
     let level = logs::start(&config.log);
+    raise_open_files();
     // One thread is enough for a session, ten heartbeats a second and a scraper, and keeps the agent small.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     let served = runtime.block_on(rounds(config, path, &level));

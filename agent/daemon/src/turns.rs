@@ -33,6 +33,9 @@ const NOTES_AT_ONCE: usize = 64;
 /// Notes of one job within a second that are told on: those of 60 starts. A job that starts more often than that, or somebody who
 /// writes in its name, is not heard, and its gate goes by itself after some milliseconds and then without asking.
 const NOTES_PER_JOB_MAX: u32 = 200;
+/// Events of one job's ring within a second that are read: those of 60 starts with 500 collectives each, twice. What a job writes beyond
+/// that is not read until the next second, and the ends of its starts follow from other signs.
+const EVENTS_PER_JOB_MAX: u32 = 1 << 16;
 /// After so much silence of the user who speaks for a job, another one may: two of the longest iterations. A job that is submitted anew by
 /// somebody else is heard after that, and goes unheard before.
 const SPEAKER_FORGOTTEN: Nanos = Nanos(2 * HELD_PERIOD_MAX.0);
@@ -41,6 +44,8 @@ const ROOT: u32 = 0;
 const SILENT_STARTS_MAX: u32 = 8;
 /// How long reading rests after so many: who floods the socket then takes a tenth of the loop, and not all of it.
 const REST: Duration = Duration::from_millis(1);
+/// How long it rests where the socket cannot be read. The notes that come meanwhile fill the socket; then gates find no room and go at once.
+const UNREAD_REST: Duration = Duration::from_millis(100);
 
 /// Counts of all jobs together since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +72,8 @@ pub struct Turns {
     socket: Option<Socket>,
     /// The last error, so that it is said once.
     error: Option<ErrorKind>,
+    /// Why notes cannot be read, so that it is said once.
+    unread: Option<ErrorKind>,
     rest_until: Option<Instant>,
     connected: bool,
     sessions: u64,
@@ -76,9 +83,9 @@ pub struct Turns {
 #[derive(Debug)]
 struct Job {
     agent: TurnAgent,
-    /// The second under way, and the notes in it.
-    second: NodeTime,
-    notes: u32,
+    /// What of each second's room the job has taken: notes, and events of its ring.
+    notes: PerSecond,
+    events_read: PerSecond,
     /// The user who speaks for the job, and when he did last.
     speaker: Option<(u32, NodeTime)>,
     /// What a plugin in the job sees of its communication.
@@ -87,9 +94,34 @@ struct Job {
     silent_starts: u32,
 }
 
+/// How much of something there was in the second under way.
+#[derive(Clone, Copy, Debug, Default)]
+struct PerSecond {
+    began: NodeTime,
+    taken: u32,
+}
+
+impl PerSecond {
+    /// Takes more, and says how much was taken in this second.
+    fn take(&mut self, now: NodeTime, more: u32) -> u32 {
+        if now.since(self.began) >= Nanos::from_millis(1_000) {
+            *self = Self { began: now, taken: 0 };
+        }
+        self.taken = self.taken.saturating_add(more);
+        self.taken
+    }
+}
+
 impl Job {
     fn new(connected: bool) -> Self {
-        Self { agent: TurnAgent::new(connected), second: NodeTime(0), notes: 0, speaker: None, events: None, silent_starts: 0 }
+        Self {
+            agent: TurnAgent::new(connected),
+            notes: PerSecond::default(),
+            events_read: PerSecond::default(),
+            speaker: None,
+            events: None,
+            silent_starts: 0,
+        }
     }
 
     /// Takes a ring that the job passed, unless it is known: a plugin passes its ring again and again, for agents that begin anew. The
@@ -108,10 +140,11 @@ impl Job {
     }
 
     /// What the plugin saw since the last call.
-    fn changes(&mut self) -> Vec<(NodeTime, u64, bool)> {
-        let Some(events) = &mut self.events else { return Vec::new() };
+    fn changes(&mut self, now: NodeTime) -> Vec<(NodeTime, u64, bool)> {
+        let Some(events) = self.events.as_mut().filter(|_| self.events_read.take(now, 0) < EVENTS_PER_JOB_MAX) else { return Vec::new() };
         let mut read = Vec::new();
-        events.read(&mut read);
+        let places = events.read(&mut read);
+        self.events_read.take(now, u32::try_from(places).unwrap_or(u32::MAX));
         let change = |event: &Event| match event.kind {
             EventKind::Busy => Some((event.at, event.value, false)),
             EventKind::Idle => Some((event.at, event.value, true)),
@@ -136,11 +169,7 @@ impl Job {
             Some((user, at)) if user != from && now.since(at) < SPEAKER_FORGOTTEN => return false,
             _ => self.speaker = Some((from, now)),
         }
-        if now.since(self.second) >= Nanos::from_millis(1_000) {
-            (self.second, self.notes) = (now, 0);
-        }
-        self.notes = self.notes.saturating_add(1);
-        self.notes <= NOTES_PER_JOB_MAX
+        self.notes.take(now, 1) <= NOTES_PER_JOB_MAX
     }
 }
 
@@ -186,6 +215,7 @@ impl Turns {
             bytes: None,
             socket: None,
             error: None,
+            unread: None,
             rest_until: None,
             connected: false,
             sessions: 0,
@@ -367,10 +397,14 @@ impl Turns {
                 Ok(_) => self.counts.strange += 1,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    tracing::warn!(%error, "the socket for the notes of gates cannot be read");
-                    break;
+                    if self.unread.replace(error.kind()) != Some(error.kind()) {
+                        tracing::error!(%error, "the notes of gates cannot be read: jobs that take turns go as they come");
+                    }
+                    self.rest_until = Some(now + UNREAD_REST);
+                    return;
                 }
             }
+            self.unread = None;
         }
         self.rest_until = Some(now + REST);
     }
@@ -383,7 +417,7 @@ impl Turns {
     fn with(&mut self, job: &str, around: &mut Around<'_>, act: impl FnOnce(&mut TurnAgent, NodeTime)) {
         let Some(job_here) = self.jobs.get_mut(job) else { return };
         // What a plugin saw came before what is handed over now.
-        let changes = job_here.changes();
+        let changes = job_here.changes(around.now);
         let Job { agent, .. } = job_here;
         if !changes.is_empty() || agent.look_at_operations().is_some() {
             agent.handle_operations(around.now, changes);
@@ -439,6 +473,8 @@ fn from_wire(order: &TurnOrder) -> Option<Order> {
 
 #[cfg(test)]
 mod tests {
+    use gate::events::{EVENTS, EventWriter};
+
     use super::*;
 
     #[test]
@@ -458,5 +494,22 @@ mod tests {
         (0..1_000).for_each(|_| assert!(!job.may_say(at(1_100), 8)));
         assert!(job.may_say(at(1_200), 7));
         assert!((0..NOTES_PER_JOB_MAX).any(|_| !job.may_say(at(1_300), 7)));
+    }
+    /// A job that writes a whole ring between two looks costs so many readings of it in a second, and no more.
+    #[test]
+    fn a_ring_that_is_always_full_is_read_so_often_in_a_second() {
+        let ring = EventWriter::create().unwrap();
+        let mut job = Job::new(true);
+        job.take_events(EventReader::open(&mut vec![ring.as_fd().try_clone_to_owned().unwrap()]).unwrap());
+        let mut read_in = |second: u64| {
+            let read = |ms: u64| {
+                (0..EVENTS).for_each(|_| ring.push(Event { kind: EventKind::Busy, at: NodeTime(1), value: 1 }));
+                job.changes(NodeTime((second * 1_000 + ms) * 1_000_000)).len()
+            };
+            (0..100).map(read).sum::<usize>()
+        };
+        let most = EVENTS_PER_JOB_MAX as usize..EVENTS_PER_JOB_MAX as usize + EVENTS;
+        assert!(most.contains(&read_in(1)));
+        assert!(most.contains(&read_in(2)), "and is read again in the next second");
     }
 }

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     fn reader(writer: &EventWriter) -> EventReader {
-        EventReader::open(writer.as_fd().try_clone_to_owned().unwrap()).unwrap()
+        EventReader::open(&mut vec![writer.as_fd().try_clone_to_owned().unwrap()]).unwrap()
     }
 
     fn read(reader: &mut EventReader) -> Vec<Event> {
@@ -183,11 +183,14 @@ mod tests {
     #[test]
     fn what_is_no_sealed_memory_of_a_ring_is_refused() {
         let writer = EventWriter::create().unwrap();
-        assert!(EventReader::open(tempfile::tempfile().unwrap().into()).is_none(), "a file, which could hang or shrink");
+        let mut passed = vec![tempfile::tempfile().unwrap().into(), writer.as_fd().try_clone_to_owned().unwrap()];
+        assert!(EventReader::open(&mut passed).is_none(), "a file, which could hang or shrink");
+        assert_eq!(passed.len(), 2, "and it is left for somebody who has the time to close it");
+        assert!(EventReader::open(&mut Vec::new()).is_none());
         let file = File::from(writer.as_fd().try_clone_to_owned().unwrap());
         assert!(file.set_len(10).is_err() && file.set_len(1 << 30).is_err(), "the size is sealed");
         file.write_all_at(b"B", 0).unwrap();
-        assert!(EventReader::open(file.into()).is_none());
+        assert!(EventReader::open(&mut vec![file.into()]).is_none());
     }
 
     /// Threads write at once, faster than anybody reads: what is read was written, each event once and in order of numbers.

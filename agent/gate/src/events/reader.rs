@@ -5,7 +5,7 @@ use std::{
     os::{fd::OwnedFd, unix::fs::FileExt},
 };
 
-use rustix::fs::{SealFlags, fcntl_get_seals};
+use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
 
 use super::{BEGUN_AT, EVENT_BYTES, EVENTS, EVENTS_AT, Event, LAYOUT, MAGIC, RING_BYTES, WRITER_AT, place};
 
@@ -22,16 +22,15 @@ pub struct EventReader {
 }
 
 impl EventReader {
-    /// A ring that a job passed; `None` for anything but memory of that layout whose size is sealed.
+    /// Takes the first of the files that a job passed, if it is memory of that layout whose size is sealed. Other files stay where
+    /// they are and are only asked for their seals: closing them, and whatever else touches them, could take any time.
     #[must_use]
-    pub fn open(passed: OwnedFd) -> Option<Self> {
-        // Only memory has seals: a file of a file system that does not answer, a FIFO or a device has none, and is not read.
-        let sealed = fcntl_get_seals(&passed).is_ok_and(|seals| seals.contains(SealFlags::SHRINK | SealFlags::GROW));
-        let file = File::from(passed);
-        if !sealed || file.metadata().ok()?.len() != RING_BYTES as u64 {
-            return None;
-        }
-        let mut reader = Self { file, writer: 0, next: 0, lost: 0 };
+    pub fn open(passed: &mut Vec<OwnedFd>) -> Option<Self> {
+        // Only memory has seals: a file of a file system that does not answer, a FIFO or a device has none.
+        let sealed = |file: &OwnedFd| fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK | SealFlags::GROW));
+        let of_this_size = |file: &OwnedFd| fstat(file).is_ok_and(|found| u64::try_from(found.st_size) == Ok(RING_BYTES as u64));
+        passed.first().filter(|file| sealed(file) && of_this_size(file))?;
+        let mut reader = Self { file: File::from(passed.swap_remove(0)), writer: 0, next: 0, lost: 0 };
         if (reader.word(0)?, reader.word(1)?) != (MAGIC, LAYOUT) {
             return None;
         }
@@ -51,13 +50,13 @@ impl EventReader {
         self.lost
     }
 
-    /// Adds the events since the last reading, at most [`EVENTS`].
-    pub fn read(&mut self, into: &mut Vec<Event>) {
-        let Some(begun) = self.word(BEGUN_AT) else { return };
+    /// Adds the events since the last reading, at most [`EVENTS`], and says how many places of the ring it read for them.
+    pub fn read(&mut self, into: &mut Vec<Event>) -> usize {
+        let Some(begun) = self.word(BEGUN_AT) else { return 0 };
         // A number that went back is of a job that wrote it by hand.
         if begun < self.next {
             self.next = begun;
-            return;
+            return 0;
         }
         if begun - self.next > EVENTS as u64 {
             // Half of the ring is left to the writer, so that it does not overtake the reading.
@@ -65,6 +64,13 @@ impl EventReader {
             self.lost = self.lost.saturating_add(next.wrapping_sub(self.next));
             self.next = next;
         }
+        let from = self.next;
+        self.read_until(begun, into);
+        // At most EVENTS.
+        (self.next - from) as usize
+    }
+
+    fn read_until(&mut self, begun: u64, into: &mut Vec<Event>) {
         let mut bytes = [0; AT_ONCE * EVENT_BYTES];
         while self.next < begun {
             let count = (begun - self.next).min(AT_ONCE as u64).min((EVENTS - place(self.next)) as u64);

@@ -8,6 +8,7 @@
 //!
 //! A note is never waited for: where nobody reads, or where the socket is full, the sender goes on without.
 
+mod closer;
 mod greeting;
 mod reader;
 mod sender;
@@ -18,7 +19,7 @@ use units::NodeTime;
 use crate::directory::JobName;
 
 pub use greeting::Greeting;
-pub use reader::{Heard, NoteReader, Received};
+pub use reader::{Heard, NoteReader, OPEN_FILES, Received};
 pub(crate) use sender::NoteSender;
 
 /// The name of the socket in the directory of the pages. No job's file has this name.

@@ -4,8 +4,9 @@ use std::{
     fs::{self, Permissions},
     io::{self, ErrorKind, IoSliceMut},
     mem::MaybeUninit,
+    net::Shutdown,
     os::{
-        fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
         unix::{
             fs::{FileTypeExt, MetadataExt, PermissionsExt},
             net::UnixDatagram,
@@ -17,9 +18,20 @@ use std::{
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg, sockopt::set_socket_passcred};
 
-use super::{JobNote, NOTE_BYTES, SOCKET, decode, greeting::decode_greeting};
+use super::{
+    JobNote, NOTE_BYTES, SOCKET,
+    closer::{self, CLOSING_MAX, PASSED_MAX},
+    decode,
+    greeting::decode_greeting,
+};
 use crate::events::EventReader;
 
+/// Open files that the process of a reader must be able to have beside its own: what no number is left for, the kernel closes
+/// in the thread that receives.
+pub const OPEN_FILES: usize = (CLOSING_MAX + 1) * PASSED_MAX;
+
+/// Datagrams that wait in a socket at most: far above `net.unix.max_dgram_qlen`, which is 10 unless somebody changed it.
+const QUEUE_MAX: usize = 4_096;
 /// Everybody may send: jobs run as other users than the agent.
 const PERMISSIONS: u32 = 0o666;
 
@@ -50,7 +62,8 @@ pub enum Received {
     },
 }
 
-/// The socket to which the gates of a node send their notes. It never blocks.
+/// The socket to which the gates of a node send their notes. It never blocks, whatever is passed to it: what is no ring of events
+/// is closed by a thread of its own. It needs [`OPEN_FILES`].
 ///
 /// A dropped reader leaves the socket's name in place: gates find nobody behind it and go at once, and the next agent replaces it.
 #[derive(Debug)]
@@ -120,30 +133,32 @@ impl NoteReader {
     /// As [`Self::recv`], and takes rings of events too.
     ///
     /// # Errors
-    /// As [`Self::recv`].
+    /// As [`Self::recv`], and `ResourceBusy` as long as files that were passed before do not close; nothing is read meanwhile.
     pub fn recv_any(&self) -> io::Result<Option<Received>> {
+        if let Some(user) = closer::is_behind() {
+            return Err(io::Error::new(ErrorKind::ResourceBusy, format!("files do not close that user {user} passed")));
+        }
+        self.take()
+    }
+
+    fn take(&self) -> io::Result<Option<Received>> {
         // One byte more than a note has, so that a longer datagram does not look like a note.
         let mut bytes = [0; NOTE_BYTES + 1];
-        // Room for the sender and one ring: what else a sender passes, such as more open files, the kernel throws away.
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1), ScmCredentials(1))];
-        let mut passed = RecvAncillaryBuffer::new(&mut space);
-        let length = recvmsg(&self.socket, &mut [IoSliceMut::new(&mut bytes)], &mut passed, RecvFlags::CMSG_CLOEXEC)?.bytes;
-        let (mut from, mut ring) = (None, None);
-        for message in passed.drain() {
+        // Room for the sender and for all that a sender can pass, so that the kernel closes nothing here.
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PASSED_MAX), ScmCredentials(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let length = recvmsg(&self.socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)?.bytes;
+        let (mut from, mut passed) = (None, Vec::new());
+        for message in control.drain() {
             match message {
                 RecvAncillaryMessage::ScmCredentials(sender) => from = Some(sender.uid.as_raw()),
-                // Others, if there are any, are closed here.
-                RecvAncillaryMessage::ScmRights(files) => ring = files.into_iter().next(),
+                RecvAncillaryMessage::ScmRights(files) => passed.extend(files),
                 _ => {}
             }
         }
-        let (Some(from), Some(bytes)) = (from, bytes.get(..length)) else { return Ok(None) };
-        if let Some(JobNote { job, note }) = decode(bytes) {
-            return Ok(Some(Received::Note(Heard { job, note, from })));
-        }
-        let events = decode_greeting(bytes).zip(ring.and_then(EventReader::open));
-        let events = events.filter(|((_, writer), events)| *writer == events.writer());
-        Ok(events.map(|((job, _), events)| Received::Events { job, events, from }))
+        let received = from.zip(bytes.get(..length)).and_then(|(from, bytes)| read(bytes, from, &mut passed));
+        closer::close(passed, from);
+        Ok(received)
     }
 
     /// Removes the name, so that gates need not find out that nobody is behind it.
@@ -159,6 +174,29 @@ impl NoteReader {
             Err(error) => Err(error),
         }
     }
+}
+
+impl Drop for NoteReader {
+    fn drop(&mut self) {
+        // What waits in a socket that is closed is closed with it, by whoever closes it: so no more may come, and what is there is
+        // received, however much does not close already.
+        drop(self.socket.shutdown(Shutdown::Read));
+        for _ in 0..QUEUE_MAX {
+            if self.take().is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// What a datagram says, which `passed` these files. A ring is taken from them.
+fn read(bytes: &[u8], from: u32, passed: &mut Vec<OwnedFd>) -> Option<Received> {
+    if let Some(JobNote { job, note }) = decode(bytes) {
+        return Some(Received::Note(Heard { job, note, from }));
+    }
+    let (job, writer) = decode_greeting(bytes)?;
+    let events = EventReader::open(passed)?;
+    (events.writer() == writer).then_some(Received::Events { job, events, from })
 }
 
 impl AsFd for NoteReader {

@@ -2,10 +2,16 @@
 
 use std::{
     fs::{self, File, Permissions},
-    io::ErrorKind,
-    os::unix::{
-        fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink},
-        net::UnixDatagram,
+    io::{ErrorKind, IoSlice, Write},
+    iter,
+    mem::MaybeUninit,
+    net::{TcpListener, TcpStream},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::{
+            fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink},
+            net::UnixDatagram,
+        },
     },
     path::Path,
     sync::{
@@ -13,17 +19,20 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use antiphase_gate::{
     Gate, Heard, JobName, NoteReader, PageWriter, Received, ReportReader, SLICE, StepOutcome,
     events::{Event, EventKind, EventWriter},
-    notes::{Greeting, SOCKET},
+    notes::{Greeting, NOTE_BYTES, SOCKET},
     now,
 };
 use gate_core::{ANSWER_WITHIN, Mode, Note, NoteKind, Permit, Reason, SILENT_FOR, Schedule, Turn, UNHEARD_MAX};
-use rustix::process::geteuid;
+use rustix::{
+    net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg, sockopt::set_socket_linger},
+    process::geteuid,
+};
 use units::{Nanos, NodeTime};
 
 use crate::{
@@ -314,7 +323,7 @@ fn without_an_answer_the_job_goes_and_soon_asks_no_more() {
     assert!(outcome.held == Nanos(0) || now().since(silent) >= SILENT_FOR);
     assert_eq!(outcome.because, Reason::Unheard);
     let kinds: Vec<(NoteKind, u64)> =
-        std::iter::from_fn(|| reader.recv().ok()).map(|note| note.unwrap().note).map(|n| (n.kind, n.number)).collect();
+        iter::from_fn(|| reader.recv().ok()).map(|note| note.unwrap().note).map(|n| (n.kind, n.number)).collect();
     assert_eq!(kinds[..2], [(NoteKind::Ready, 1), (NoteKind::Started, 1)]);
     assert_eq!(kinds.last(), Some(&(NoteKind::Started, 4)));
 }
@@ -484,4 +493,67 @@ fn a_ring_of_events_is_passed_and_read() {
     // Nobody there: nothing is waited for.
     reader.remove().unwrap();
     assert!(!greeting.send(&EventWriter::create().unwrap()));
+}
+
+/// A socket whose closing takes until the peer reads or ends: it lingers, and what it has to send does not fit.
+fn hangs_when_closed() -> (OwnedFd, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut hanging = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (peer, _) = listener.accept().unwrap();
+    set_socket_linger(&hanging, Some(Duration::from_secs(300))).unwrap();
+    hanging.set_nonblocking(true).unwrap();
+    while hanging.write(&[0; 1 << 16]).is_ok() {}
+    (hanging.into(), peer)
+}
+
+/// Passes open files to the agent of a directory, and closes nothing itself.
+fn pass(directory: &Path, bytes: &[u8], files: &[OwnedFd]) {
+    let socket = UnixDatagram::unbound().unwrap();
+    socket.connect(directory.join(SOCKET)).unwrap();
+    let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
+    let mut with = SendAncillaryBuffer::new(&mut space);
+    assert!(with.push(SendAncillaryMessage::ScmRights(&files)));
+    sendmsg(&socket, &[IoSlice::new(bytes)], &mut with, SendFlags::empty()).unwrap();
+}
+
+/// Anybody on the node may pass files whose closing takes for ever. The agent reads on, then says that it does not, and reads again when they
+/// have closed; neither does it wait where it ends with such files unread.
+#[test]
+fn files_that_do_not_close_hang_nobody() {
+    let directory = tempfile::tempdir().unwrap();
+    let reader = NoteReader::bind(directory.path()).unwrap();
+    let began = Instant::now();
+    let mut peers = Vec::new();
+    for _ in 0..3 {
+        let (file, peer) = hangs_when_closed();
+        // As many as a datagram can carry: the kernel must find room for each, or it closes them where they are received.
+        let copies: Vec<OwnedFd> = iter::repeat_with(|| file.try_clone().unwrap()).take(253).collect();
+        pass(directory.path(), b"no note", &copies);
+        peers.push(peer);
+        // What is passed has the last copies: the process that passed them has closed its own.
+        drop((file, copies));
+        let (file, peer) = hangs_when_closed();
+        pass(directory.path(), &[0; NOTE_BYTES], &[file]);
+        peers.push(peer);
+    }
+    // Three threads close; the fourth datagram and those after it wait.
+    for _ in 0..3 {
+        assert!(reader.recv_any().unwrap().is_none());
+    }
+    let error = reader.recv_any().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ResourceBusy);
+    assert_eq!(error.to_string(), format!("files do not close that user {} passed", geteuid().as_raw()));
+    // An agent that ends, and one that begins.
+    drop(reader);
+    let reader = NoteReader::bind(directory.path()).unwrap();
+    assert_eq!(reader.recv_any().unwrap_err().kind(), ErrorKind::ResourceBusy);
+    assert!(began.elapsed() < Duration::from_secs(100), "nobody waited for a socket that lingers: {:?}", began.elapsed());
+    drop(peers);
+    let gate = gate(directory.path());
+    let _page = page(directory.path(), &no_answer());
+    eventually("a note, once the files have closed", || {
+        gate.step();
+        reader.recv().ok().flatten()
+    });
 }
