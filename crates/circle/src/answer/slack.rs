@@ -64,7 +64,7 @@ fn room(group: &Group, job: usize, shifts: &[u64], workspace: &mut Workspace) ->
     kinks.dedup();
     // Without alignments the cost is one line around the circle, hence constant.
     let Some(&last) = kinks.last() else { return Room::Everywhere };
-    if group.is_too_large_to_look(workspace.budget.left()) {
+    if group.is_too_large_to_look_at(job, workspace.budget.left()) {
         return Room::NONE;
     }
     let response = group.response(job, |other| Presence::At(shifts[other]), workspace);

@@ -163,14 +163,31 @@ impl Group {
     }
 
     /// Whether to see once how the cost answers to the shift of each job is more than all the `work` that is left, or one such look more
-    /// than memory should hold. Where circles are swept a look is a table of the pieces around the circle by the levels of the job.
+    /// than memory should hold.
     pub(crate) fn is_too_large_to_look(&self, work: u64) -> bool {
-        let mut swept = self.circles.iter().zip(&self.swept).filter(|(_, swept)| **swept).map(|(circle, _)| circle);
-        swept.any(|circle| {
-            let (pieces, levels) = (pieces(circle), circle.members.iter().map(|on| on.folded.levels.len() as u64).max().unwrap_or(0));
-            let look = pieces.saturating_mul(WORK_PER_PIECE + levels / CELLS_PER_WORK);
-            look.saturating_mul(circle.members.len() as u64) > work || pieces.saturating_mul(levels) > CELLS_MAX
+        (0..self.circles.len()).any(|c| {
+            let levels = self.circles[c].members.iter().map(|on| on.folded.levels.len() as u64).max().unwrap_or(0);
+            let look = self.look(c, levels);
+            look.is_none_or(|look| look.saturating_mul(self.circles[c].members.len() as u64) > work)
         })
+    }
+
+    /// The same of one job.
+    pub(crate) fn is_too_large_to_look_at(&self, job: usize, work: u64) -> bool {
+        let look = |&(c, m): &(usize, usize)| self.look(c, self.circles[c].members[m].folded.levels.len() as u64);
+        let all = self.jobs[job].on.iter().map(look).try_fold(0, |sum: u64, look| Some(sum.saturating_add(look?)));
+        all.is_none_or(|all| all > work)
+    }
+
+    /// The work of one look at how a circle answers to the shift of a job of so many levels: a table of the pieces around the circle by
+    /// these levels, where the circle is swept. `None` if memory should not hold that.
+    fn look(&self, circle: usize, levels: u64) -> Option<u64> {
+        if !self.swept[circle] {
+            return Some(0);
+        }
+        let pieces = pieces(&self.circles[circle]);
+        let work = pieces.saturating_mul(WORK_PER_PIECE + levels / CELLS_PER_WORK);
+        (pieces.saturating_mul(levels) <= CELLS_MAX).then_some(work)
     }
 
     /// How the cost answers to a shift of `job`, the others being present as `others` says.
