@@ -346,7 +346,7 @@ class Job(Message):
     phase_error_ns: Optional[int] = None
     predicted_all_held_ns: Optional[int] = None
     predicted_contended_ns: Optional[int] = None
-    """Predicted by the fluid model: if nobody of those that it meets were held, and if all were."""
+    """Predicted by the fluid model: if nobody of those that it meets were held; and, where slots are the control, if all were."""
     predicted_free_ns: Optional[int] = None
     """Predicted by the same runs, of jobs that start anywhere: as they come, and by turns. Where the service only observes, else
     absent."""

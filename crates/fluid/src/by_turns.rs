@@ -11,7 +11,7 @@ use crate::{
     FluidJob, FluidLink,
     asking::{Asking, Asks},
     layout::Layout,
-    run::Rules,
+    run::{Rules, Run},
     trial::{Trial, TrialTimes},
     varied::Length,
 };
@@ -45,24 +45,75 @@ pub fn turn_group(jobs: &[FluidJob], links: &[FluidLink<'_>], opponents: &[Vec<u
 /// asks; one that it does not name asks once an iteration.
 #[must_use]
 pub fn predict_turns(jobs: &[FluidJob], links: &[FluidLink<'_>], group: &Group, asks: &[Asks], trial: Trial) -> TrialTimes {
-    predict(jobs, links, group, asks, trial, None)
+    Component::new(jobs, links).by_turns(group.clone(), asks, trial).see(Span::Whole, trial.runs)
 }
 
-/// As [`predict_turns`], from a third of the iterations: enough to see that a choice is worse than another one that was looked at by the
-/// same trial.
-#[must_use]
-pub fn look_at_turns(jobs: &[FluidJob], links: &[FluidLink<'_>], group: &Group, asks: &[Asks], trial: Trial) -> TrialTimes {
-    predict(jobs, links, group, asks, trial, Some(Length::LOOK))
+/// Jobs and the links on which they meet, laid out once for many predictions.
+#[derive(Debug)]
+pub struct Component<'a> {
+    jobs: &'a [FluidJob],
+    layout: Layout,
 }
 
-/// As [`predict_turns`], from a seventh of the iterations: enough to see that a choice is much worse than another one that was
-/// glanced at by the same trial. The mean over ten jobs is off by about 1 %, the time of one job by several.
-#[must_use]
-pub fn glance_at_turns(jobs: &[FluidJob], links: &[FluidLink<'_>], group: &Group, asks: &[Asks], trial: Trial) -> TrialTimes {
-    predict(jobs, links, group, asks, trial, Some(Length::GLANCE))
+/// How much of a run is looked at. A longer span goes on where the shorter one ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// A tenth of the iterations of few jobs, a quarter of those of many: what is twice as long can be told, and little else.
+    Blink,
+    /// A seventh of the iterations of few jobs: enough to see that a choice is much worse than another one at a glance by the same trial.
+    /// The mean over ten jobs is off by about 1 %, the time of one job by several.
+    Glance,
+    /// A third of them: enough to see that a choice is worse than another one that was looked at by the same trial.
+    Look,
+    /// All.
+    Whole,
 }
 
-fn predict(jobs: &[FluidJob], links: &[FluidLink<'_>], group: &Group, asks: &[Asks], trial: Trial, length: Option<Length>) -> TrialTimes {
-    let layout = Layout::new(jobs, links);
-    trial.runs(&layout, jobs, |rules| Rules { turns: Some(Asking::new(group.clone(), asks, trial.way, &layout)), length, ..rules })
+impl Span {
+    fn of(self, jobs: usize) -> Length {
+        match self {
+            Self::Blink => Length::BLINK,
+            Self::Glance => Length::GLANCE,
+            Self::Look => Length::LOOK,
+            Self::Whole => Length::varied(jobs),
+        }
+    }
+}
+
+impl<'a> Component<'a> {
+    /// Demands of unknown jobs and links without capacity are ignored.
+    #[must_use]
+    pub fn new(jobs: &'a [FluidJob], links: &[FluidLink<'_>]) -> Self {
+        Self { jobs, layout: Layout::new(jobs, links) }
+    }
+
+    /// What [`predict_turns`] predicts, to be looked at before all of it has been run.
+    #[must_use]
+    pub fn by_turns<'b>(&'b self, group: Group, asks: &'b [Asks], trial: Trial) -> ByTurns<'b> {
+        ByTurns { component: self, group, asks, trial, runs: Vec::new() }
+    }
+}
+
+/// Runs by turns that can be looked at on their way.
+#[derive(Debug)]
+pub struct ByTurns<'a> {
+    component: &'a Component<'a>,
+    group: Group,
+    asks: &'a [Asks],
+    trial: Trial,
+    /// Those that have begun, in the order of their seeds.
+    runs: Vec<Run<'a>>,
+}
+
+impl ByTurns<'_> {
+    /// The mean over the first `runs` of the trial, 0 counting as one, each run so far. The spans of one run may only become longer.
+    pub fn see(&mut self, span: Span, runs: u32) -> TrialTimes {
+        let Component { jobs, layout } = self.component;
+        for run_of in self.runs.len() as u32..runs.max(1) {
+            let turns = Some(Asking::new(self.group.clone(), self.asks, self.trial.way, layout));
+            self.runs.push(Run::new(layout, Rules { turns, ..self.trial.rules(jobs, run_of) }));
+        }
+        let seen = self.runs.iter_mut().take(runs.max(1) as usize).map(|run| run.until(span.of(jobs.len())));
+        TrialTimes::mean(jobs.len(), seen)
+    }
 }

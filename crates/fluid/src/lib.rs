@@ -47,7 +47,7 @@ use layout::Layout;
 use run::Rules;
 
 pub use asking::Asks;
-pub use by_turns::{glance_at_turns, look_at_turns, predict_turns, turn_group};
+pub use by_turns::{ByTurns, Component, Span, predict_turns, turn_group};
 pub use gate_core::HELD_PERIOD_MAX;
 pub use rates::{Rates, SPEED_BITS_MAX};
 pub use share::{

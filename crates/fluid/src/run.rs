@@ -8,7 +8,7 @@ use crate::{
     gate::Gate,
     layout::Layout,
     share::Sharing,
-    steady::{Measured, Steady},
+    steady::{Measured, Meter, Steady},
     timers::Timers,
     varied::{Jitter, Length},
 };
@@ -33,9 +33,7 @@ pub(crate) struct Rules {
 pub(crate) struct Seen {
     /// Per job.
     pub(crate) jobs: Vec<Measured>,
-    /// Time in which two or more jobs want more of a link than it has, and in which any job is Up on a link; summed over the links.
-    pub(crate) over: u64,
-    pub(crate) busy: u64,
+    pub(crate) meter: Meter,
 }
 
 /// What a job is doing.
@@ -64,7 +62,9 @@ struct JobState {
     started: u64,
 }
 
-struct Run<'a> {
+/// A run that stops where it is told to, can be looked at there, and goes on.
+#[derive(Debug)]
+pub(crate) struct Run<'a> {
     layout: &'a Layout,
     gates: Option<Vec<Gate>>,
     jitter: Option<Jitter>,
@@ -79,90 +79,105 @@ struct Run<'a> {
     entered: Vec<u64>,
     /// Of each job's Up segments so far: how long they took, and how long they take alone.
     ups: Vec<(u64, u64)>,
-    /// (time over capacity, time in use), summed over the links, until `metered`.
-    meter: (u64, u64),
-    metered: u64,
+    steady: Steady,
+    /// Of the time until `now`.
+    meter: Meter,
+    now: u64,
+    /// Jobs that ended or began something so far.
+    events: usize,
 }
 
 /// Runs all jobs until they are steady or a bound is met; with jitter or by turns, always to the bound.
 pub(crate) fn run(layout: &Layout, rules: Rules) -> Seen {
-    let Rules { gates, jitter, turns, first, length } = rules;
-    let n = layout.segments.len();
-    // Without a job no event would ever end the loop.
-    if n == 0 {
-        return Seen::default();
-    }
-    let waiting = JobState { doing: Doing::Waiting, left: 0, since: 0, speed: layout.rates.one(), until: 0, started: 0 };
-    let mut jobs = vec![waiting; n];
-    for (job, gate) in jobs.iter_mut().zip(gates.iter().flatten()) {
-        job.until = gate.first();
-    }
-    jobs.iter_mut().zip(first).for_each(|(job, first)| job.until = first);
-    let starts: Vec<u64> = jobs.iter().map(|j| j.until).chain([u64::MAX]).collect();
-    let mut run = Run {
-        layout,
-        gates,
-        jitter,
-        turns,
-        times: Timers::new(starts.into_iter()),
-        touched: Vec::new(),
-        jobs,
-        sharing: Sharing::new(&layout.rates, n),
-        entered: vec![0; n],
-        ups: vec![(0, 0); n],
-        meter: (0, 0),
-        metered: 0,
-    };
-    let length = length.unwrap_or(if run.is_exact() { Length::EXACT } else { Length::varied(n) });
-    let jobs = run.until_steady(length);
-    Seen { jobs, over: run.meter.0, busy: run.meter.1 }
+    let length = rules.length;
+    let mut run = Run::new(layout, rules);
+    let length = length.unwrap_or(if run.is_exact() { Length::EXACT } else { Length::varied(layout.segments.len()) });
+    run.until(length)
 }
 
-impl Run<'_> {
-    fn until_steady(&mut self, length: Length) -> Vec<Measured> {
+impl<'a> Run<'a> {
+    /// Nothing has happened yet. The length is that of [`Run::until`].
+    pub(crate) fn new(layout: &'a Layout, rules: Rules) -> Self {
+        let Rules { gates, jitter, turns, first, length } = rules;
+        let n = layout.segments.len();
+        let waiting = JobState { doing: Doing::Waiting, left: 0, since: 0, speed: layout.rates.one(), until: 0, started: 0 };
+        let mut jobs = vec![waiting; n];
+        for (job, gate) in jobs.iter_mut().zip(gates.iter().flatten()) {
+            job.until = gate.first();
+        }
+        jobs.iter_mut().zip(first).for_each(|(job, first)| job.until = first);
+        let starts: Vec<u64> = jobs.iter().map(|j| j.until).chain([u64::MAX]).collect();
+        Self {
+            layout,
+            gates,
+            jitter,
+            turns,
+            times: Timers::new(starts.into_iter()),
+            touched: Vec::new(),
+            jobs,
+            sharing: Sharing::new(&layout.rates, n),
+            entered: vec![0; n],
+            ups: vec![(0, 0); n],
+            steady: Steady::new(n, length.map_or(0, |l| l.bound)),
+            meter: Meter::default(),
+            now: 0,
+            events: 0,
+        }
+    }
+
+    /// Runs until the jobs are steady or that length is met, and says what was seen by then. A longer length goes on from there.
+    pub(crate) fn until(&mut self, length: Length) -> Seen {
+        // Without a job no event would ever end the loop.
+        if self.jobs.is_empty() {
+            return Seen::default();
+        }
+        while !self.steady.is_over(length.bound) && self.events < self.events_max() && !self.instant() {}
+        let jobs = self.steady.measure(length.warm_up, self.now, |j| self.rest(j, self.now));
+        Seen { jobs, meter: self.steady.metered_after(length.warm_up, self.meter) }
+    }
+
+    fn events_max(&self) -> usize {
+        EVENTS_PER_JOB_MAX.saturating_mul(self.jobs.len())
+    }
+
+    /// All that happens at the next time at which anything does; true when the state was there before.
+    fn instant(&mut self) -> bool {
         let n = self.jobs.len();
-        let mut steady = Steady::new(n, length);
-        let mut events = 0usize;
-        loop {
-            let now = self.times.first();
-            self.measure_links(now, &steady);
-            let mut pivot_started = false;
-            // At most events a single job is due, which one descent in the tree finds out.
-            let (mut from, only) = (0, self.times.only(now));
-            while let Some(j) = only.or_else(|| self.times.due(now, from)) {
-                from = j + 1;
-                if j == n {
-                    // The arbiter comes last, so all that happens at this instant is told it before its time has come.
-                    events += 1;
-                    self.turns.iter_mut().for_each(|t| t.tick(now));
-                    break;
-                }
-                // The bound is asked here too, so that segments without length cannot keep the time from moving on.
-                while self.jobs[j].until == now && events < EVENTS_PER_JOB_MAX.saturating_mul(n) {
-                    events += 1;
-                    if self.step(j, now) {
-                        pivot_started |= j == self.layout.pivot;
-                        steady.started(j, now, self.slips(j));
-                    }
-                }
-                if only.is_some() {
-                    break;
-                }
+        let now = self.times.first();
+        self.measure_links(now);
+        let mut pivot_started = false;
+        // At most events a single job is due, which one descent in the tree finds out.
+        let (mut from, only) = (0, self.times.only(now));
+        while let Some(j) = only.or_else(|| self.times.due(now, from)) {
+            from = j + 1;
+            if j == n {
+                // The arbiter comes last, so all that happens at this instant is told it before its time has come.
+                self.events += 1;
+                self.turns.iter_mut().for_each(|t| t.tick(now));
+                break;
             }
-            while let Some((j, at)) = self.turns.as_mut().and_then(|t| t.granted(now)) {
-                if self.take_turn(j, at, now) {
-                    pivot_started |= j == self.layout.pivot;
-                    steady.started(j, now, self.slips(j));
-                }
+            // The bound is asked here too, so that segments without length cannot keep the time from moving on.
+            while self.jobs[j].until == now && self.events < self.events_max() {
+                self.events += 1;
+                pivot_started |= self.step(j, now) && self.notes_start(j, now);
             }
-            // All due jobs have stepped before links are shared, so the order among them changes no share.
-            self.share_again(now);
-            // Every cycle has a start of the pivot in it, so comparing states at these starts misses none.
-            let recurs = pivot_started && self.looks(&mut steady, now);
-            if recurs || steady.is_over() || events >= EVENTS_PER_JOB_MAX.saturating_mul(n) {
-                return steady.measure(now, |j| self.rest(j, now));
+            if only.is_some() {
+                break;
             }
         }
+        while let Some((j, at)) = self.turns.as_mut().and_then(|t| t.granted(now)) {
+            pivot_started |= self.take_turn(j, at, now) && self.notes_start(j, now);
+        }
+        // All due jobs have stepped before links are shared, so the order among them changes no share.
+        self.share_again(now);
+        // Every cycle has a start of the pivot in it, so comparing states at these starts misses none.
+        pivot_started && self.looks(now)
+    }
+
+    /// Notes that an iteration of job `j` began; true of the pivot.
+    fn notes_start(&mut self, j: usize, now: u64) -> bool {
+        self.steady.started(j, now, self.slips(j));
+        j == self.layout.pivot
     }
 
     /// Whether equal states have equal futures: jitter has no state to compare, and what an arbiter knows is not compared.
@@ -170,22 +185,24 @@ impl Run<'_> {
         self.jitter.is_none() && self.turns.is_none()
     }
 
-    /// Counts the time until `now` for each link that is in use, or over its capacity; anew when the warm-up is over.
-    fn measure_links(&mut self, now: u64, steady: &Steady) {
-        let (passed, (over, busy)) = (now - self.metered, self.sharing.crowded_and_busy());
-        self.metered = now;
+    /// Counts the time until `now` for each link that is in use, or over its capacity.
+    fn measure_links(&mut self, now: u64) {
+        let (passed, (over, busy)) = (now - self.now, self.sharing.crowded_and_busy());
+        self.now = now;
         let add = |sum: u64, links: u32| sum.saturating_add(passed.saturating_mul(u64::from(links)));
-        self.meter = if steady.warms_up() { (0, 0) } else { (add(self.meter.0, over), add(self.meter.1, busy)) };
+        self.meter = Meter { over: add(self.meter.over, over), busy: add(self.meter.busy, busy) };
     }
 
     /// Notes a start of the pivot; true when the state was there before. Under jitter and by turns none is looked for.
-    fn looks(&self, steady: &mut Steady, now: u64) -> bool {
+    fn looks(&mut self, now: u64) -> bool {
         if !self.is_exact() {
-            steady.passes(now);
+            self.steady.passes(now, self.meter);
             return false;
         }
-        let n = self.jobs.len();
-        steady.recurs(now, (0..n).flat_map(|j| self.state(j, now)), (0..n).map(|j| self.slips(j)))
+        let (n, mut steady) = (self.jobs.len(), core::mem::take(&mut self.steady));
+        let recurs = steady.recurs(now, self.meter, (0..n).flat_map(|j| self.state(j, now)), (0..n).map(|j| self.slips(j)));
+        self.steady = steady;
+        recurs
     }
 
     /// Ends what job `j` is doing and begins the next thing; true when that is a new iteration.

@@ -2,8 +2,6 @@
 
 use alloc::vec::Vec;
 
-use crate::varied::Length;
-
 /// What a run measured for one job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Measured {
@@ -13,15 +11,20 @@ pub(crate) struct Measured {
     pub(crate) slips: f64,
 }
 
+/// Time in which two or more jobs want more of a link than it has, and in which any job is Up on a link; summed over the links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Meter {
+    pub(crate) over: u64,
+    pub(crate) busy: u64,
+}
+
 /// A start of an iteration of one job: (iterations started before it, time, slips so far).
 type Start = (u64, u64, u64);
 
 /// Watches the starts of iterations, and the state of all jobs at each start of the pivot job.
+#[derive(Debug, Default)]
 pub(crate) struct Steady {
     jobs: usize,
-    /// Most iterations of the pivot, and those before the averages start.
-    bound: usize,
-    warm_up: usize,
     /// Start times of every job; slips at that time.
     starts: Vec<Vec<(u64, u64)>>,
     /// State of all jobs at each start of the pivot, one after the other.
@@ -29,6 +32,8 @@ pub(crate) struct Steady {
     /// Time of each such state and the number of starts of each job by then.
     times: Vec<u64>,
     counts: Vec<u64>,
+    /// What the links' meter said at that time.
+    meters: Vec<Meter>,
     /// Slips of each job by then.
     slips: Vec<u64>,
     /// The earlier of two equal states, when there are such.
@@ -36,17 +41,16 @@ pub(crate) struct Steady {
 }
 
 impl Steady {
-    pub(crate) fn new(jobs: usize, length: Length) -> Self {
-        let Length { bound, warm_up } = length;
+    /// `bound` iterations of the pivot are expected.
+    pub(crate) fn new(jobs: usize, bound: usize) -> Self {
         Self {
             jobs,
-            bound,
-            warm_up,
             // A job has about as many starts as the pivot, unless its period is shorter.
             starts: (0..jobs).map(|_| Vec::with_capacity(bound + 1)).collect(),
             states: Vec::new(),
             times: Vec::with_capacity(bound + 1),
             counts: Vec::with_capacity(jobs * (bound + 1)),
+            meters: Vec::with_capacity(bound + 1),
             slips: Vec::new(),
             cycle: None,
         }
@@ -57,7 +61,7 @@ impl Steady {
     }
 
     /// Records the state at a start of the pivot; true when the same state was there before.
-    pub(crate) fn recurs(&mut self, now: u64, state: impl Iterator<Item = u64>, slips: impl Iterator<Item = u64>) -> bool {
+    pub(crate) fn recurs(&mut self, now: u64, meter: Meter, state: impl Iterator<Item = u64>, slips: impl Iterator<Item = u64>) -> bool {
         let before = self.states.len();
         self.states.extend(state);
         let width = self.states.len() - before;
@@ -66,33 +70,36 @@ impl Steady {
         // most `bound` states, so the walk over all of them is short.
         self.cycle = if width == 0 { None } else { old.chunks_exact(width).position(|s| s == new) };
         self.slips.extend(slips);
-        self.passes(now);
+        self.passes(now, meter);
         self.cycle.is_some()
     }
 
     /// Counts a start of the pivot.
-    pub(crate) fn passes(&mut self, now: u64) {
+    pub(crate) fn passes(&mut self, now: u64, meter: Meter) {
         self.times.push(now);
+        self.meters.push(meter);
         self.counts.extend(self.starts.iter().map(|s| s.len() as u64));
     }
 
-    /// The averages have not started yet.
-    pub(crate) fn warms_up(&self) -> bool {
-        self.times.len() <= self.warm_up
+    /// So many iterations of the pivot are over.
+    pub(crate) fn is_over(&self, bound: usize) -> bool {
+        self.times.len() > bound
     }
 
-    /// The bound on iterations is met.
-    pub(crate) fn is_over(&self) -> bool {
-        self.times.len() > self.bound
+    /// What of `meter`, which is that of now, was counted after so many iterations of the pivot.
+    pub(crate) fn metered_after(&self, warm_up: usize, meter: Meter) -> Meter {
+        // A run that ended in its warm-up has counted nothing.
+        let before = self.meters.get(warm_up).copied().unwrap_or(meter);
+        Meter { over: meter.over - before.over, busy: meter.busy - before.busy }
     }
 
-    /// The means: over the cycle if a state recurred, else over the starts after the warm-up. `rest` tells how long the rest of
-    /// a job's iteration will take: it is asked of jobs of which not one whole iteration was seen.
-    pub(crate) fn measure(&self, now: u64, rest: impl Fn(usize) -> u64) -> Vec<Measured> {
-        (0..self.jobs).map(|j| self.measure_job(j, now, &rest)).collect()
+    /// The means: over the cycle if a state recurred, else over the starts after `warm_up` iterations of the pivot. `rest` tells how long
+    /// the rest of a job's iteration will take: it is asked of jobs of which not one whole iteration was seen.
+    pub(crate) fn measure(&self, warm_up: usize, now: u64, rest: impl Fn(usize) -> u64) -> Vec<Measured> {
+        (0..self.jobs).map(|j| self.measure_job(j, warm_up, now, &rest)).collect()
     }
 
-    fn measure_job(&self, j: usize, now: u64, rest: impl Fn(usize) -> u64) -> Measured {
+    fn measure_job(&self, j: usize, warm_up: usize, now: u64, rest: impl Fn(usize) -> u64) -> Measured {
         let starts = &self.starts[j];
         let count = |state: usize| self.counts.get(state * self.jobs + j).copied().unwrap_or(0) as usize;
         if let Some(from) = self.cycle {
@@ -103,7 +110,7 @@ impl Steady {
             return mean(self.times[to] - self.times[from], (last - first) as u64, slips(to) - slips(from));
         }
         // The last start before the end of the warm-up opens the window. Where the pivot never got that far, all starts count.
-        let warm = if self.warms_up() { 0 } else { count(self.warm_up).saturating_sub(1) };
+        let warm = if self.is_over(warm_up) { count(warm_up).saturating_sub(1) } else { 0 };
         let window = starts.get(warm..).filter(|w| w.len() > 1).unwrap_or(starts);
         let start = |i: usize| -> Option<Start> { window.get(i).map(|(time, slips)| (i as u64, *time, *slips)) };
         match (start(0), start(window.len().saturating_sub(1))) {

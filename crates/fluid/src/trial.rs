@@ -9,7 +9,7 @@ use units::Nanos;
 use crate::{
     FluidJob,
     layout::Layout,
-    run::{Rules, run},
+    run::{Rules, Seen, run},
     varied::{Jitter, splitmix},
 };
 
@@ -51,23 +51,35 @@ pub struct TrialTimes {
 impl Trial {
     /// The means of the runs; `control` adds to each run what keeps the jobs apart.
     pub(crate) fn runs(&self, layout: &Layout, jobs: &[FluidJob], control: impl Fn(Rules) -> Rules) -> TrialTimes {
-        let runs = u64::from(self.runs.max(1));
-        let mut sums = vec![0u64; jobs.len()];
-        let (mut over, mut busy) = (0u128, 0u128);
-        for run_of in 0..runs {
-            let seed = u64::from(self.seed) + run_of;
-            let rules = Rules {
-                jitter: (self.jitter_permille > 0).then(|| Jitter::new(jobs.len(), seed, self.jitter_permille)),
-                first: first_starts(jobs, self.begin, seed),
-                ..Rules::default()
-            };
-            let seen = run(layout, control(rules));
-            sums.iter_mut().zip(&seen.jobs).for_each(|(sum, m)| *sum = sum.saturating_add(m.mean));
-            over += u128::from(seen.over);
-            busy += u128::from(seen.busy);
+        let seen = (0..self.runs.max(1)).map(|run_of| run(layout, control(self.rules(jobs, run_of))));
+        TrialTimes::mean(jobs.len(), seen)
+    }
+
+    /// What disturbs the jobs in one of the runs, and when they start.
+    pub(crate) fn rules(&self, jobs: &[FluidJob], run_of: u32) -> Rules {
+        let seed = u64::from(self.seed) + u64::from(run_of);
+        Rules {
+            jitter: (self.jitter_permille > 0).then(|| Jitter::new(jobs.len(), seed, self.jitter_permille)),
+            first: first_starts(jobs, self.begin, seed),
+            ..Rules::default()
         }
+    }
+}
+
+impl TrialTimes {
+    /// The mean over what some runs saw of that many jobs.
+    pub(crate) fn mean(jobs: usize, seen: impl Iterator<Item = Seen>) -> Self {
+        let mut sums = vec![0u64; jobs];
+        let (mut over, mut busy, mut runs) = (0u128, 0u128, 0);
+        for seen in seen {
+            runs += 1;
+            sums.iter_mut().zip(&seen.jobs).for_each(|(sum, m)| *sum = sum.saturating_add(m.mean));
+            over += u128::from(seen.meter.over);
+            busy += u128::from(seen.meter.busy);
+        }
+        let runs: u64 = u64::max(runs, 1);
         let overlap = if busy == 0 { 0.0 } else { over as f64 / busy as f64 };
-        TrialTimes { times: sums.into_iter().map(|sum| Nanos((sum + runs / 2) / runs)).collect(), overlap }
+        Self { times: sums.into_iter().map(|sum| Nanos((sum + runs / 2) / runs)).collect(), overlap }
     }
 }
 

@@ -13,6 +13,10 @@ pub const ITERATIONS: usize = WARM_UP_ITERATIONS + 60;
 const RUN_JOB_ITERATIONS: usize = 512;
 /// Least iterations that count, of 32 jobs and more (`many_jobs_run_for_less`).
 const AVERAGED_MIN: usize = 16;
+/// Iterations of the slowest job in a blink, warm-up included: half of a glance, and what is seen in it is half as sure.
+const BLINK_ITERATIONS: usize = 5;
+/// Those before averages start in a blink: who begins in the middle of another's Up phase has waited once by then.
+const BLINK_WARM_UP: usize = 2;
 /// Iterations of the slowest job in a glance, warm-up included: a seventh of a run under jitter of few jobs.
 const GLANCE_ITERATIONS: usize = 10;
 /// Those before averages start in a glance: what it has to tell apart is larger than what is left of the beginning by then.
@@ -30,6 +34,8 @@ pub(crate) struct Length {
 impl Length {
     /// Where equal states have equal futures: a run ends when one recurs.
     pub(crate) const EXACT: Self = Self { bound: ITERATIONS_MAX, warm_up: WARM_UP_ITERATIONS };
+    /// Enough to see what is far worse.
+    pub(crate) const BLINK: Self = Self { bound: BLINK_ITERATIONS, warm_up: BLINK_WARM_UP };
     /// Enough to see what is clearly worse.
     pub(crate) const GLANCE: Self = Self { bound: GLANCE_ITERATIONS, warm_up: GLANCE_WARM_UP };
 

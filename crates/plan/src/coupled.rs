@@ -4,7 +4,6 @@ use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::ops::Range;
 
 use circle::{Cancel, Phase, Problem, ProblemError, Solution};
-use fluid::IterationTimes;
 use job::Hold;
 use units::{LinkId, Nanos, Ticks};
 
@@ -15,7 +14,7 @@ use crate::{
     demand::Demands,
     groups::coupled_groups,
     hold::Advice,
-    predict::{Fluid, Gates, Holding, Prediction, predict},
+    predict::{Fluid, Gates, Holding, JobTimes, Prediction, predict},
     solved::{answer, solve_group, solve_whole},
     table::{self, State},
     turns,
@@ -161,7 +160,7 @@ impl Coupled {
 
     /// What the iterations take under these shifts, and which jobs to hold.
     #[must_use]
-    pub fn predict(&self, standing: &Standing, gates: Gates, holding: Holding<'_>) -> (Vec<IterationTimes>, Advice) {
+    pub fn predict(&self, standing: &Standing, gates: Gates, holding: Holding<'_>) -> (Vec<JobTimes>, Advice) {
         let shifts: Vec<u64> = standing.shifts.iter().map(|s| s.0).collect();
         let Prediction { times, advice, .. } = predict(&self.content, |d| &self.demands.phases[d as usize], &shifts, gates, holding, false);
         (times, advice)

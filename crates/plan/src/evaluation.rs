@@ -3,16 +3,16 @@
 use alloc::{string::String, sync::Arc, vec::Vec};
 
 use circle::{Affinity, Phase, ProblemError, SolveError};
+use fluid::HeldTime;
 use units::{JobId, LinkId, Nanos, Rate};
 
 use crate::{
     Cluster,
-    predict::{ByControl, Control},
+    predict::{ByControl, Control, JobTimes},
     slot::{self, SlotTimes},
     solved::{Solved, UnsolvedBecause},
     turns,
 };
-use fluid::IterationTimes;
 
 /// What became of a candidate. Only a solved candidate has means; all others rank last.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,8 +75,8 @@ pub struct MeanTimes {
     /// Nobody kept apart: from time 0 where slots are the control, and else begun anywhere, so that it can be compared with
     /// `interleaved`.
     pub contended: f64,
-    /// All jobs shifted and gated.
-    pub all_held: f64,
+    /// All jobs shifted and gated; `None` where that is not predicted ([`crate::JobTimes::all_held`]).
+    pub all_held: Option<f64>,
     /// Under the control: jobs shifted and gated only where that is predicted to help ([`crate::hold`]), or by the turns that
     /// are chosen ([`crate::turns`]); the others run as they come.
     /// Where some overlap remains, a gate that makes late jobs slip can cost more than the overlap.
@@ -173,7 +173,7 @@ pub struct JobReport {
     /// faster so.
     pub hold: bool,
     /// Predicted iteration times, when asked for. `contended` is as in [`MeanTimes`].
-    pub times: Option<IterationTimes>,
+    pub times: Option<JobTimes>,
     /// Whether this job takes turns with others ([`crate::turns`]), where turns are the control; then `hold` is false.
     pub turns: bool,
     /// Predicted iteration when exactly the jobs with `hold` are held, or those with `turns` take turns, when asked for.
@@ -246,7 +246,11 @@ impl Evaluation {
         let untouched = |(i, job): (usize, &job::Job)| {
             let (alone, period) = (job.period, slot::period(job.period, self.headroom_permille));
             // A job in no component meets no limit: it runs as alone, and a gate would hold it to its period.
-            let times = self.times.map(|_| IterationTimes { solo: alone, contended: alone, all_held: period, slips: 0.0 });
+            let times = self.times.map(|t| JobTimes {
+                solo: alone,
+                contended: alone,
+                all_held: t.all_held.map(|_| HeldTime { time: period, slips: 0.0 }),
+            });
             JobReport {
                 job: JobId(i as u32),
                 period,

@@ -38,7 +38,7 @@ pub use evaluation::{ControlMean, Evaluation, JobReport, LinkReport, MeanScores,
 pub use options::{Cluster, Objective, Options, Predictions, QUIET_STEP};
 pub use overlap::{Overlap, TimedPhases, over_capacity};
 pub use planner::{evaluate, problem, rank, rank_until, sort, unknown_base_links};
-pub use predict::{ByControl, Control, Gates, Holding};
+pub use predict::{ByControl, Control, Gates, Holding, JobTimes};
 pub use reason::{
     Explanation, Reason, Remainder,
     turns::{Brought, Payment, TurnReason},

@@ -106,6 +106,11 @@ impl Options {
         Gates { tolerance_permille, jitter_permille, control, tried_max: TRIED_RANKING, objective }
     }
 
+    /// Whether the times with all jobs held to slots are predicted.
+    pub(crate) fn predicts_all_held(&self) -> bool {
+        self.control == Control::Slots || self.predictions() == Predictions::Compared
+    }
+
     /// What the fluid model has to predict.
     pub(crate) fn predictions(&self) -> Predictions {
         match (self.predict, self.objective) {

@@ -354,8 +354,10 @@ impl<'a> Planner<'a> {
     fn mean_times(&self, parts: &[Part], placed: &[bool]) -> MeanTimes {
         let [solo, contended, all_held, interleaved] = self.means(parts, placed, |answer, i| {
             let (times, advised) = (answer.times.get(i)?, answer.advice.times.get(i)?);
-            Some([times.solo, times.contended, times.all_held, *advised])
+            // Either every job has this time or none has.
+            Some([times.solo, times.contended, times.all_held.map_or(Nanos(0), |held| held.time), *advised])
         });
+        let all_held = self.options.predicts_all_held().then_some(all_held);
         MeanTimes { solo, contended, all_held, interleaved }
     }
 

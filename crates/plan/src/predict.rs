@@ -130,12 +130,28 @@ impl Comparison {
     }
 }
 
+/// Predicted iterations of a job: mean time from one start to the next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct JobTimes {
+    /// Alone on its links.
+    pub solo: Nanos,
+    /// With the others, nobody kept apart. Where slots are the control, of jobs that begin together; else of jobs that begin anywhere.
+    pub contended: Nanos,
+    /// With all of them held to their slots, where slots are the control or the controls are compared.
+    pub all_held: Option<HeldTime>,
+}
+
+impl From<&IterationTimes> for JobTimes {
+    fn from(times: &IterationTimes) -> Self {
+        Self { solo: times.solo, contended: times.contended, all_held: Some(HeldTime { time: times.all_held, slips: times.slips }) }
+    }
+}
+
 /// What is predicted of a component.
 #[derive(Debug, Default)]
 pub(crate) struct Prediction {
-    /// Where slots are the control, `contended` is of jobs that begin together; else of jobs that begin anywhere, as all times
-    /// of `advice` are.
-    pub(crate) times: Vec<IterationTimes>,
+    /// Per job.
+    pub(crate) times: Vec<JobTimes>,
     pub(crate) advice: Advice,
     pub(crate) comparison: Option<Comparison>,
 }
@@ -174,11 +190,15 @@ pub(crate) fn predict<'p>(
         slots: turns::predicted_slots(&question, &slots.hold, gates.tolerance_permille),
     });
     let (advice, times) = match (gates.control, turns, slots) {
-        (Control::Slots, _, Some(slots)) => slots,
+        (Control::Slots, _, Some((advice, times))) => (advice, times.iter().map(JobTimes::from).collect()),
         (control, turns, _) => {
             let nobody = || turns::Advice { free: turns::predicted(&question, Taking::default()), ..turns::Advice::default() };
             let turns = turns.unwrap_or_else(nobody);
-            let times = times.beside(&turns.free.times);
+            let times = if compares {
+                times.beside(&turns.free.times).iter().map(JobTimes::from).collect()
+            } else {
+                times.without_slots(&turns.free.times)
+            };
             let chosen = if control == Control::Turns { turns.chosen_for(gates.objective).clone() } else { turns.free };
             let taking = if control == Control::Turns { chosen.taking } else { Taking::default() };
             (Advice { hold: vec![false; times.len()], times: chosen.times, turns: taking }, times)
@@ -197,6 +217,11 @@ impl<'a> Times<'a> {
     fn new(fluid: &'a Fluid<'_>, gpus: &'a [u32], gates: Gates) -> Self {
         let Fluid { jobs, links, .. } = fluid;
         Self { solo: fluid::solo(jobs, links), all_held: AllHeld::new(jobs, links, gpus, gates.tolerance_permille, gates.jitter_permille) }
+    }
+
+    /// With those as they come, and no slots: to predict those would take as long as the rest.
+    fn without_slots(&self, contended: &[Nanos]) -> Vec<JobTimes> {
+        self.solo.iter().zip(contended).map(|(solo, contended)| JobTimes { solo: *solo, contended: *contended, all_held: None }).collect()
     }
 
     /// All times, with those as they come.

@@ -13,10 +13,9 @@ use crate::{
     demand::Demands,
     groups::{CoupledGroup, compose},
     hold::Advice,
-    predict::{Comparison, Holding, Prediction, predict},
+    predict::{Comparison, Holding, JobTimes, Prediction, predict},
     table::overrun_score,
 };
-use fluid::IterationTimes;
 
 /// The scores of a class of links.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,7 +61,7 @@ pub(crate) struct Answer {
     /// What a drift of one of its jobs does to the mean of this component: robust mode only.
     pub(crate) robust_loss: Option<RobustLoss>,
     /// Per job; empty unless asked for.
-    pub(crate) times: Vec<IterationTimes>,
+    pub(crate) times: Vec<JobTimes>,
     /// Which jobs to hold to their slots, because that is predicted to beat leaving them alone; empty unless asked for.
     pub(crate) advice: Advice,
     /// What each control brings, where that is asked for.

@@ -13,16 +13,20 @@
 //! Where turns bring no time they may still bring quiet: links are above capacity for a fraction of the time. That is a choice of the
 //! operator, so it is told apart ([`Brings`]).
 
+mod choice;
 mod search;
 
 use alloc::{vec, vec::Vec};
 use core::cell::OnceCell;
 
-use fluid::{Asks, Begin, FluidJob, FluidLink, TURN_WAY, Trial, TrialTimes, glance_at_turns, predict_slots, predict_turns, turn_group};
+use fluid::{Asks, Begin, FluidJob, FluidLink, TURN_WAY, Trial, TrialTimes, predict_slots, turn_group};
 use turns::Group;
 use units::Nanos;
 
-use self::search::Search;
+use self::{
+    choice::{Asked, Free},
+    search::Search,
+};
 
 /// How much demands may be together, in thousandths of a link's capacity: exactly what fits, or a quarter more. Where demands fit badly,
 /// a small overload costs less than a wait.
@@ -55,19 +59,6 @@ const SEARCH: Runs = Runs { trial: Trial { jitter_permille: 0, seed: 1, runs: 3,
 const JUDGE: Runs = Runs { trial: Trial { seed: 1_001, runs: 8, ..SEARCH.trial }, of_jobs_max: 12 };
 /// Runs by which everything is told: the first of those that judge. Nearly always nothing is chosen, and then these are all there are.
 const TELL: Runs = Runs { of_jobs_max: 2, ..JUDGE };
-/// Runs at a glance, which tells apart what is much worse only.
-const GLANCE: Runs = Runs { trial: Trial { runs: 2, ..SEARCH.trial }, of_jobs_max: 3 };
-/// One run of some iterations, which tells apart what is worse.
-const LOOK: Runs = Runs { trial: Trial { runs: 1, ..SEARCH.trial }, of_jobs_max: 1 };
-
-/// How much longer iterations have to look at a glance than with nobody kept apart, in the mean and of one job, for a choice to be given
-/// up: by more than what turns may cost for the sake of quiet ([`QUIET_MEAN_MAX`], [`QUIET_SLOWER_MAX`]), and than what a glance is off.
-const HOPELESS_MEAN: f64 = QUIET_MEAN_MAX + 0.03;
-const HOPELESS_SLOWER: f64 = QUIET_SLOWER_MAX + 0.1;
-/// How much longer iterations may be in one such run, in the mean and of one job, for a choice to be run again: by no more than runs
-/// differ.
-const LOOK_MEAN: f64 = 0.005;
-const LOOK_SLOWER: f64 = 0.05;
 
 /// Runs of a trial, fewer where there are many jobs: these are a sample by themselves, and their runs are long.
 #[derive(Clone, Copy, Debug)]
@@ -254,40 +245,41 @@ impl Taking {
 /// apart, and is made only where the mean gains [`GAIN_MIN`].
 #[must_use]
 pub fn advise(question: &Question<'_>) -> Advice {
-    advise_by(question, Hopeless::new)
+    advise_by(question, true)
 }
 
-fn advise_by(question: &Question<'_>, hopeless: impl FnOnce(&Question<'_>, &Predicted) -> Hopeless) -> Advice {
+/// Tests ask for whole runs of every choice: then none is given up early.
+fn advise_by(question: &Question<'_>, gives_up: bool) -> Advice {
     let is_small = question.jobs.len() <= SEARCHED_JOBS_MAX;
     let question = &Question { tried_max: if is_small { question.tried_max } else { 0 }, ..*question };
-    let search = Search::new(question);
-    let free = predict(question, TELL, search.nobody());
+    let asked = &Asked::new(question);
+    let search = Search::new(asked);
+    let told = asked.predict(TELL, search.nobody());
     if !search.can_choose() {
-        return Advice { chosen: free.clone(), everybody: free.clone(), free, quiet: None };
+        return Advice { chosen: told.clone(), everybody: told.clone(), free: told, quiet: None };
     }
-    let mut hopeless = hopeless(question, &free);
-    let judge = Judge { of: question, told: &free, whole: OnceCell::new() };
-    let tell = |taking| predict(question, TELL, taking);
-    let (everybody, whole) = match hopeless.glance(question, search.everybody()) {
-        Ok(seen) => (seen, false),
-        Err(taking) => (tell(taking), true),
-    };
+    let mut free = Free::new(asked, &told, gives_up);
+    let judge = Judge { of: asked, told: &told, whole: OnceCell::new() };
+    let tell = |taking| asked.predict(TELL, taking);
+    let hopeless = free.gives_up(search.everybody()).err();
+    let everybody = hopeless.as_ref().map_or_else(|| tell(search.everybody()), |h| h.0.clone());
     // Where all fit one after the other, no choice among them is better by more than chance, and a commit waits for the search.
-    if whole && everybody.mean <= 1.0 + FITS && judge.mean_that_gains(&everybody).is_some() {
-        return Advice { chosen: everybody.clone(), everybody, free, quiet: None };
+    if hopeless.is_none() && everybody.mean <= 1.0 + FITS && judge.mean_that_gains(&everybody).is_some() {
+        return Advice { chosen: everybody.clone(), everybody, free: told, quiet: None };
     }
-    hopeless.everybody = (!whole).then(|| everybody.clone());
-    let mut told: Vec<Predicted> = search.best(&hopeless).into_iter().map(tell).collect();
-    told.extend(whole.then(|| everybody.clone()));
-    let gains = told.iter().filter_map(|p| Some((judge.mean_that_gains(p)?, p)));
-    let chosen = gains.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(&free, |best| best.1).clone();
-    let quiet = told.iter().filter(|p| judge.quiets(p, &chosen)).min_by(|a, b| a.overlap.total_cmp(&b.overlap)).cloned();
-    Advice { free, chosen, everybody, quiet }
+    let whole = hopeless.is_none().then(|| everybody.clone());
+    free.given_up = hopeless;
+    let mut tried: Vec<Predicted> = search.best(&free).into_iter().map(tell).collect();
+    tried.extend(whole);
+    let gains = tried.iter().filter_map(|p| Some((judge.mean_that_gains(p)?, p)));
+    let chosen = gains.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(&told, |best| best.1).clone();
+    let quiet = tried.iter().filter(|p| judge.quiets(p, &chosen)).min_by(|a, b| a.overlap.total_cmp(&b.overlap)).cloned();
+    Advice { chosen, everybody, quiet, free: told }
 }
 
 /// Judges choices that look good by more runs than those by which they are told.
 struct Judge<'q> {
-    of: &'q Question<'q>,
+    of: &'q Asked<'q>,
     /// With nobody kept apart, by the runs that are told, and by all.
     told: &'q Predicted,
     whole: OnceCell<Predicted>,
@@ -317,14 +309,15 @@ impl Judge<'_> {
 
     /// The same choice in all runs by which choices are judged.
     fn again(&self, told: &Predicted) -> Predicted {
-        if TELL.of(self.of) == JUDGE.of(self.of) { told.clone() } else { predict(self.of, JUDGE, told.taking.clone()) }
+        let question = self.of.question;
+        if TELL.of(question) == JUDGE.of(question) { told.clone() } else { self.of.predict(JUDGE, told.taking.clone()) }
     }
 }
 
 /// What is predicted for a choice that was made before, as [`advise`] would say it.
 #[must_use]
 pub fn predicted(question: &Question<'_>, taking: Taking) -> Predicted {
-    predict(question, TELL, taking)
+    Asked::new(question).predict(TELL, taking)
 }
 
 /// What is predicted when the jobs of `held` go through gates and nobody takes turns, by the runs by which choices of turns are told.
@@ -335,52 +328,11 @@ pub fn predicted_slots(question: &Question<'_>, held: &[bool], tolerance_permill
     means(question, Taking::default(), seen)
 }
 
-fn predict(question: &Question<'_>, runs: Runs, taking: Taking) -> Predicted {
-    predict_by(predict_turns, question, runs, taking)
-}
-
-/// A way to predict: whole runs, or a glance.
-type Way = fn(&[FluidJob], &[FluidLink<'_>], &Group, &[Asks], Trial) -> TrialTimes;
-
-fn predict_by(way: Way, question: &Question<'_>, runs: Runs, taking: Taking) -> Predicted {
-    let group = turn_group(question.jobs, question.links, &taking.opponents, |l| taking.price_of(l));
-    let seen = way(question.jobs, question.links, &group, question.asks, runs.of(question));
-    means(question, taking, seen)
-}
-
 fn means(question: &Question<'_>, taking: Taking, TrialTimes { times, overlap }: TrialTimes) -> Predicted {
     let weight = |j: usize| f64::from(question.gpus.get(j).copied().unwrap_or(1));
     let all: f64 = (0..times.len()).map(weight).sum();
     let sum: f64 = times.iter().zip(question.jobs).enumerate().map(|(j, (t, job))| weight(j) * ratio(*t, job.iteration)).sum();
     Predicted { taking, times, mean: if all > 0.0 { sum / all } else { 1.0 }, overlap }
-}
-
-/// Tells choices that are much worse than nobody kept apart from few iterations. Most choices of dense mixes are, and whole runs of them
-/// would be nearly all of the work.
-struct Hopeless {
-    /// With nobody kept apart, in whole runs or at a glance, whichever is longer: few iterations may have met by luck.
-    free: Predicted,
-    /// Everybody's turns, if they are: they are asked for twice.
-    everybody: Option<Predicted>,
-}
-
-impl Hopeless {
-    fn new(question: &Question<'_>, free: &Predicted) -> Self {
-        let mut longer = predict_by(glance_at_turns, question, GLANCE, free.taking.clone());
-        longer.mean = longer.mean.max(free.mean);
-        longer.times.iter_mut().zip(&free.times).for_each(|(longer, free)| *longer = (*longer).max(*free));
-        Self { free: longer, everybody: None }
-    }
-
-    /// What a choice looks like at a glance, if that is hopeless, and else the choice.
-    fn glance(&self, question: &Question<'_>, taking: Taking) -> Result<Predicted, Taking> {
-        if let Some(known) = self.everybody.as_ref().filter(|known| known.taking == taking) {
-            return Ok(known.clone());
-        }
-        let seen = predict_by(glance_at_turns, question, GLANCE, taking);
-        let hopeless = seen.mean > self.free.mean * (1.0 + HOPELESS_MEAN) || slowest(&seen, &self.free) > 1.0 + HOPELESS_SLOWER;
-        if hopeless { Ok(seen) } else { Err(seen.taking) }
-    }
 }
 
 /// The longest time of a job beside what it takes with nobody kept apart.
@@ -515,10 +467,6 @@ mod tests {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (seed >> 33) % below
         };
-        let nothing = |_: &Question<'_>, free: &Predicted| Hopeless {
-            free: Predicted { mean: f64::INFINITY, times: vec![Nanos(u64::MAX); free.times.len()], ..free.clone() },
-            everybody: None,
-        };
         let (mut equal, mut gains, mut given_up) = (0, 0, 0);
         for _ in 0..24 {
             let n = 3 + draw(4) as usize;
@@ -534,7 +482,7 @@ mod tests {
             let tried_max = TRIED_RANKING;
             let question =
                 Question { jobs: &case.jobs, gpus: &[], free: &[], links: &links, asks: &[], jitter_permille: JITTER_PERMILLE, tried_max };
-            let (quick, whole) = (advise(&question), advise_by(&question, nothing));
+            let (quick, whole) = (advise(&question), advise_by(&question, false));
             // What is asked for alone (`Coupled::take_none`) is what comes first here.
             assert_eq!(predicted(&question, Taking::default()).times, quick.free.times);
             assert!(quick.chosen.mean <= whole.chosen.mean + GAIN_MIN, "{jobs:?} {on:?}: {quick:?} {whole:?}");

@@ -1,7 +1,7 @@
 //! Times the ranking of candidate placements on generated clusters.
 //!
 //! ```text
-//! cargo run --release -p antiphase-policy --example plan_bench -- [SEED [INSTANCE]]
+//! cargo run --release -p antiphase-policy --example plan_bench -- [SEED [INSTANCE [RANKING]]]
 //! ```
 //! Prints wall time, CPU time of all threads (Linux), and the peak of resident memory so far. Set
 //! `RAYON_NUM_THREADS` to choose the number of threads.
@@ -108,7 +108,12 @@ fn bench(instance: &Instance, router: &Router<'_>, seed: u64) -> Result<(), Box<
         (Objective::Time, Predictions::Control, Control::Turns),
         (Objective::Time, Predictions::Compared, Control::Turns),
     ];
+    // Only the rankings that are told with this: "by Turns", say.
+    let wanted = std::env::args().nth(3).unwrap_or_default();
     for (objective, predict, control) in ways {
+        if !format!("{objective:?}, predictions {predict:?} by {control:?}").contains(&wanted) {
+            continue;
+        }
         run(&cluster, &candidates, &Options { objective, predict, control, ..Options::default() })?;
     }
     Ok(())

@@ -156,7 +156,7 @@ pub struct Job {
     /// A period observed from byte counters; absent when none was found.
     #[prost(uint64, optional, tag = "14")]
     pub observed_period_ns: ::core::option::Option<u64>,
-    /// Predicted by the fluid model: if nobody of those that it meets were held, and if all were.
+    /// Predicted by the fluid model: if nobody of those that it meets were held; and, where slots are the control, if all were.
     #[prost(uint64, optional, tag = "15")]
     pub predicted_contended_ns: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "16")]

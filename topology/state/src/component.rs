@@ -5,10 +5,10 @@
 use alloc::{collections::BTreeSet, format, string::ToString, sync::Arc, vec::Vec};
 
 use circle::{Effort, Ticks};
-use fluid::{IterationTimes, jitter::JITTER_PERMILLE};
+use fluid::jitter::JITTER_PERMILLE;
 use job::Hold;
 use plan::{
-    Control, Coupled, Gates, Holding, Member, Options, Predictions, Standing,
+    Control, Coupled, Gates, Holding, JobTimes, Member, Options, Predictions, Standing,
     turns::{Arbitrated, Objective, TRIED_RANKING, Taking},
 };
 use units::{LinkId, Nanos};
@@ -39,7 +39,7 @@ pub(crate) struct Component {
     pub(crate) score: f64,
     pub(crate) zero_shift_score: f64,
     /// Per member.
-    pub(crate) times: Vec<IterationTimes>,
+    pub(crate) times: Vec<JobTimes>,
     /// Per member: predicted iteration when those are held, or take turns, whose slots say so.
     pub(crate) interleaved: Vec<Nanos>,
     /// Per member, where nobody is to be held: what turns would bring; else empty.
@@ -56,7 +56,7 @@ impl Component {
     }
 
     /// Predicted iterations of a member, and the one that follows from who is held.
-    pub(crate) fn times(&self, job: &str) -> Option<(IterationTimes, Nanos)> {
+    pub(crate) fn times(&self, job: &str) -> Option<(JobTimes, Nanos)> {
         let at = self.members.binary_search_by(|m| (**m).cmp(job)).ok()?;
         self.times.get(at).copied().zip(self.interleaved.get(at).copied())
     }

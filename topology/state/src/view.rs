@@ -9,8 +9,8 @@ use alloc::{
 
 use circle::Phase;
 use fabric::{Fabric, route::Routing};
-use fluid::IterationTimes;
 use job::MeasuredProfile;
+use plan::JobTimes;
 use units::{FabricTime, LinkId, Nanos, Rate};
 
 use crate::{
@@ -358,7 +358,7 @@ impl<'a> JobView<'a> {
 
     /// Predicted iteration times; `None` when it meets nobody: then they are its period.
     #[must_use]
-    pub fn times(&self) -> Option<IterationTimes> {
+    pub fn times(&self) -> Option<JobTimes> {
         self.job.component.as_ref().and_then(|c| c.times(&self.job.name)).map(|t| t.0)
     }
 

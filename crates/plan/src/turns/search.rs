@@ -1,13 +1,14 @@
 //! The local search over who takes turns with whom.
 
 use alloc::{collections::BTreeSet, vec, vec::Vec};
-use core::cell::OnceCell;
+
+use fluid::Span;
 
 use super::{
-    GAIN_MIN, Hopeless, JOBS_ALL_TRIED, LOOK, LOOK_MEAN, LOOK_SLOWER, PRICES_PERMILLE, Predicted, Question, SEARCH, SLOWER_JUDGED, Taking,
-    predict, predict_by, slowest,
+    GAIN_MIN, JOBS_ALL_TRIED, PRICES_PERMILLE, Predicted, Question, SLOWER_JUDGED, Taking,
+    choice::{Asked, Free, Seen},
+    slowest,
 };
-use fluid::look_at_turns;
 
 /// Most choices that are judged: the best that the search found.
 const JUDGED_MAX: usize = 6;
@@ -15,7 +16,7 @@ const JUDGED_MAX: usize = 6;
 /// finds its way out.
 const SLOWER_COST: f64 = 2.0;
 /// After so many hopeless choices one after the other, nothing near to where they began is worth a try.
-const HOPELESS_IN_A_ROW: usize = 4;
+const HOPELESS_IN_A_ROW: usize = 3;
 /// Largest multiple of an iteration with which another keeps step, and the part of it, as a divisor, by which it may be off.
 const MULTIPLE_MAX: u64 = 3;
 const STEP_DIVISOR: u64 = 10;
@@ -37,16 +38,15 @@ struct Tried {
     /// The mean, and more where a job is slower than it may be.
     cost: f64,
     fair: bool,
-    /// It was seen at a glance only.
-    hopeless: bool,
+    /// How much of it was seen.
+    span: Span,
 }
 
-/// How much was seen of a choice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
-    AtAGlance,
-    Once,
-    Whole,
+impl Tried {
+    /// It was given up early.
+    fn is_hopeless(&self) -> bool {
+        matches!(self.span, Span::Blink | Span::Glance)
+    }
 }
 
 /// One step of the search.
@@ -75,7 +75,8 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    pub(super) fn new(of: &Question<'a>) -> Self {
+    pub(super) fn new(asked: &'a Asked<'a>) -> Self {
+        let of = asked.question;
         let jobs = of.jobs.len();
         let exceeded: Vec<(usize, Vec<usize>)> = (0..of.links.len()).filter_map(|l| Some((l, exceeded(of, l)?))).collect();
         let members: Vec<Vec<usize>> = exceeded.iter().map(|(_, members)| members.clone()).collect();
@@ -125,37 +126,37 @@ impl<'a> Search<'a> {
     }
 
     /// The choices that look best, the best first; nobody is not among them.
-    pub(super) fn best(&self, hopeless: &Hopeless) -> Vec<Taking> {
+    pub(super) fn best(&self, free: &Free<'a>) -> Vec<Taking> {
         // Each choice is some runs of the fluid model whose cost grows with the jobs.
         let most = self.of.tried_max.min(self.of.tried_max * JOBS_ALL_TRIED / self.of.jobs.len().max(1));
         if most == 0 {
             return Vec::new();
         }
-        let mut walk =
-            Walk { search: self, hopeless, free: OnceCell::new(), look: OnceCell::new(), tried: Vec::new(), seen: BTreeSet::new(), most };
+        let mut walk = Walk { search: self, free, tried: Vec::new(), seen: BTreeSet::new(), most };
         walk.seen.insert(self.all(false, PRICES_PERMILLE[0]));
         let mut all: Vec<Tried> = Vec::new();
         for price in PRICES_PERMILLE {
             all.extend(walk.attempt(self.all(true, price)));
             // No price of a small overload makes up for that much.
-            if all.iter().any(|t| t.hopeless && t.predicted.mean > hopeless.free.mean * FAR) {
+            if all.iter().any(|t| t.is_hopeless() && t.predicted.mean > free.beside(t.span).mean * FAR) {
                 break;
             }
         }
         // Groups hardly matter to each other, so what gains while all take turns mostly gains alone.
         if let Some(first) = all.iter().min_by(|a, b| a.cost.total_cmp(&b.cost)) {
-            walk.attempt(self.promising(first, walk.beside(first.hopeless)));
+            walk.attempt(self.promising(first, free.beside(first.span)));
         }
         // One half is spent from nobody or the best so far, the other from everybody, be it fair or not.
         let fair = walk.tried.iter().filter(|t| t.fair).min_by(|a, b| a.cost.total_cmp(&b.cost)).cloned();
-        let better = fair.filter(|t| t.cost < walk.free().mean);
+        let better = fair.filter(|t| t.cost < walk.free.beside(Span::Whole).mean);
         walk.climb(better, most.div_ceil(2));
         // From a hopeless beginning, fewer steps than there are pairs hardly lead anywhere.
-        let leads_on = |t: &Tried| !t.hopeless || most.saturating_sub(walk.tried.len()) >= self.pairs.len();
+        let leads_on = |t: &Tried| !t.is_hopeless() || most.saturating_sub(walk.tried.len()) >= self.pairs.len();
         if let Some(first) = all.into_iter().min_by(|a, b| a.cost.total_cmp(&b.cost)).filter(leads_on) {
             walk.climb(Some(first), most);
         }
-        let mut best: Vec<&Tried> = walk.tried.iter().filter(|t| t.fair && t.cost <= walk.free().mean - GAIN_MIN).collect();
+        let mut best: Vec<&Tried> =
+            walk.tried.iter().filter(|t| t.fair && t.cost <= walk.free.beside(Span::Whole).mean - GAIN_MIN).collect();
         // The sort is stable, so of equals those tried first stay first.
         best.sort_by(|a, b| a.cost.total_cmp(&b.cost));
         best.into_iter().take(JUDGED_MAX).map(|t| t.predicted.taking.clone()).collect()
@@ -249,56 +250,28 @@ fn exceeded(of: &Question<'_>, link: usize) -> Option<Vec<usize>> {
 /// What was tried so far.
 struct Walk<'s, 'a> {
     search: &'s Search<'a>,
-    hopeless: &'s Hopeless,
-    /// With nobody kept apart, by the runs of the search. Where every choice is hopeless at a glance, nobody asks.
-    free: OnceCell<Predicted>,
-    /// The same at a look.
-    look: OnceCell<Predicted>,
+    free: &'s Free<'a>,
     tried: Vec<Tried>,
     seen: BTreeSet<State>,
     most: usize,
 }
 
 impl Walk<'_, '_> {
-    fn free(&self) -> &Predicted {
-        self.free.get_or_init(|| predict(&self.search.of, SEARCH, self.search.nobody()))
-    }
-
-    /// With nobody kept apart, by runs as long as those of a choice.
-    fn beside(&self, hopeless: bool) -> &Predicted {
-        if hopeless { &self.hopeless.free } else { self.free() }
-    }
-
     /// Tries a choice that was not tried before.
     fn attempt(&mut self, state: State) -> Option<Tried> {
         if self.tried.len() >= self.most || !self.seen.insert(state.clone()) {
             return None;
         }
-        let of = &self.search.of;
-        let tried = match self.hopeless.glance(of, self.search.taking(&state)) {
-            Ok(seen) => self.tried(state, seen, &self.hopeless.free, Seen::AtAGlance),
-            Err(taking) => self.looked(state, taking),
-        };
+        let tried = self.tried(state);
         self.tried.push(tried.clone());
         Some(tried)
     }
 
-    /// A choice that is not hopeless: one look, and whole runs where that does not show it to be worse.
-    fn looked(&self, state: State, taking: Taking) -> Tried {
-        let of = &self.search.of;
-        let look = |taking| predict_by(look_at_turns, of, LOOK, taking);
-        let free = self.look.get_or_init(|| look(self.search.nobody()));
-        let seen = look(taking);
-        if seen.mean > free.mean * (1.0 + LOOK_MEAN) || slowest(&seen, free) > 1.0 + LOOK_SLOWER {
-            return self.tried(state, seen, free, Seen::Once);
-        }
-        self.tried(state, predict(of, SEARCH, seen.taking), self.free(), Seen::Whole)
-    }
-
-    fn tried(&self, state: State, predicted: Predicted, free: &Predicted, seen: Seen) -> Tried {
-        let slower = (slowest(&predicted, free) - 1.0 - SLOWER_JUDGED).max(0.0);
-        let fair = slower <= 0.0 && seen == Seen::Whole;
-        Tried { state, cost: predicted.mean + SLOWER_COST * slower, predicted, fair, hopeless: seen == Seen::AtAGlance }
+    fn tried(&self, state: State) -> Tried {
+        let (predicted, span): Seen = self.free.try_out(self.search.taking(&state));
+        let slower = (slowest(&predicted, self.free.beside(span)) - 1.0 - SLOWER_JUDGED).max(0.0);
+        let fair = slower <= 0.0 && span == Span::Whole;
+        Tried { state, cost: predicted.mean + SLOWER_COST * slower, predicted, fair, span }
     }
 
     /// Takes every step that gains, until none does or so many choices are tried; from nobody, if from nothing better.
@@ -316,9 +289,9 @@ impl Walk<'_, '_> {
                 let Some(next) = self.attempt(self.search.stepped(&from, *step)) else { continue };
                 let gains = match &best {
                     Some(best) => next.cost < best.cost - GAIN_MIN,
-                    None => !next.hopeless && next.cost < self.free().mean - GAIN_MIN,
+                    None => !next.is_hopeless() && next.cost < self.free.beside(next.span).mean - GAIN_MIN,
                 };
-                hopeless = if next.hopeless && !gains { hopeless + 1 } else { 0 };
+                hopeless = if next.is_hopeless() && !gains { hopeless + 1 } else { 0 };
                 if hopeless >= HOPELESS_IN_A_ROW {
                     break;
                 }

@@ -7,20 +7,20 @@ use fabric::{
     Fabric,
     route::{Ecmp, Router},
 };
-use fluid::{ITERATIONS_MAX, IterationTimes, WARM_UP_ITERATIONS, jitter::JITTER_PERMILLE};
+use fluid::{ITERATIONS_MAX, WARM_UP_ITERATIONS, jitter::JITTER_PERMILLE};
 use job::Candidate;
-use plan::{Cluster, Options, evaluate};
+use plan::{Cluster, JobTimes, Options, evaluate};
 use proptest::prelude::*;
 use units::{Nanos, Rate};
 
 use crate::cases::*;
 
-fn predicted(router: &Router<'_>, jobs: &[SimJob]) -> Vec<IterationTimes> {
+fn predicted(router: &Router<'_>, jobs: &[SimJob]) -> Vec<JobTimes> {
     // Both without jitter: what is compared are two programs, and jitter would differ in each.
     predicted_under(router, jobs, 0)
 }
 
-fn predicted_under(router: &Router<'_>, jobs: &[SimJob], jitter_permille: u32) -> Vec<IterationTimes> {
+fn predicted_under(router: &Router<'_>, jobs: &[SimJob], jitter_permille: u32) -> Vec<JobTimes> {
     let (planned, placements): (Vec<_>, Vec<_>) = jobs.iter().map(|j| (j.job.clone(), j.placement.clone())).unzip();
     let cluster = Cluster { fabric: router.fabric(), router, jobs: &planned, placements: &placements };
     let options = Options { jitter_permille, ..Options::default() };
@@ -56,17 +56,17 @@ fn compare(fabric: &Fabric, jobs: &[SimJob]) -> Result<(), TestCaseError> {
         prop_assert!(windows.iter().any(near), "{what}: simulated {windows:?} predicted {expected:?}");
         Ok(())
     };
-    let times = |of: fn(&IterationTimes) -> Nanos| predicted.iter().map(of).collect::<Vec<_>>();
+    let times = |of: fn(&JobTimes) -> Nanos| predicted.iter().map(of).collect::<Vec<_>>();
     agree(jobs, &Control::Free, &times(|t| t.contended), "free")?;
     for (job, times) in jobs.iter().zip(&predicted) {
         agree(core::slice::from_ref(job), &Control::Free, &[times.solo], "alone")?;
     }
     // The two gates differ in what they do about slips: the production gate knows no missed slots, only the next one.
-    if predicted.iter().all(|t| t.slips == 0.0) {
+    if predicted.iter().all(|t| t.all_held.unwrap().slips == 0.0) {
         let mut slots = direct_slots(&Case { router: &router, jobs }, &Options::default()).unwrap();
         slots.iter_mut().for_each(|s| s.hold = true);
         let begun: Vec<SimJob> = jobs.iter().zip(&slots).map(|(j, s)| SimJob { begins: s.offset, ..j.clone() }).collect();
-        agree(&begun, &Control::Direct(slots), &times(|t| t.all_held), "held")?;
+        agree(&begun, &Control::Direct(slots), &times(|t| t.all_held.unwrap().time), "held")?;
     }
     Ok(())
 }

@@ -115,7 +115,7 @@ fn job_message(job: &state::JobView<'_>, names: &mut LinkNames<'_>) -> pb::Job {
         lease_expires_ns: job.lease_until().map_or(0, |t| t.0),
         observed_period_ns: report.and_then(|r| r.observed_period).map(|t| t.0),
         predicted_contended_ns: times.map(|t| t.contended.0),
-        predicted_all_held_ns: times.map(|t| t.all_held.0),
+        predicted_all_held_ns: times.and_then(|t| t.all_held).map(|held| held.time.0),
         period_mismatch_ns: job.period_mismatch().map(|t| t.0),
         predicted_interleaved_ns: job.interleaved().map(|t| t.0),
         hold: definition.job.hold.word().into(),

@@ -59,7 +59,8 @@ struct TimesDoc {
     solo: f64,
     /// Begun together where slots are the control, and else anywhere, so that it can be compared with `interleaved`.
     contended: f64,
-    all_held: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    all_held: Option<f64>,
     /// Under the control.
     interleaved: f64,
     #[serde(flatten)]
@@ -173,7 +174,7 @@ fn candidate<'a>(ranking: &Ranking<'a>, e: &'a Evaluation) -> CandidateDoc<'a> {
         turns: r.turns,
         solo_ns: r.times.map(|t| t.solo.0),
         contended_ns: r.times.map(|t| t.contended.0),
-        all_held_ns: r.times.map(|t| t.all_held.0),
+        all_held_ns: r.times.and_then(|t| t.all_held).map(|held| held.time.0),
         interleaved_ns: r.interleaved.map(|t| t.0),
         free_ns: r.compared.map(|c| c.free.0),
         by_turns_ns: r.compared.map(|c| c.turns.0),

@@ -56,7 +56,7 @@ fn jobs(ranking: &Ranking<'_>, e: &Evaluation) -> Vec<JobView> {
             slack_ns: (r.meets_others && ranking.options.mode == Mode::Exact).then_some(r.slack.0),
             solo_ns: r.times.map(|t| t.solo.0),
             contended_ns: r.times.map(|t| t.contended.0),
-            all_held_ns: r.times.map(|t| t.all_held.0),
+            all_held_ns: r.times.and_then(|t| t.all_held).map(|held| held.time.0),
             interleaved_ns: r.interleaved.map(|t| t.0),
             hold: r.meets_others.then_some(r.hold || r.turns),
         }
@@ -74,9 +74,11 @@ fn candidate(e: &Evaluation, mode: Mode, chosen: bool) -> CandidateView {
         shared_links: e.shared_links,
         contended_time: e.times.map(|t| t.contended),
         interleaved_time: e.times.map(|t| t.interleaved),
-        note: match e.times {
+        note: match e.times.and_then(|t| Some((t.all_held?, t.interleaved))) {
             // To shift everybody can cost more than to leave them alone: then the advice is not to.
-            Some(t) if t.all_held > t.interleaved + 0.0005 => format!("{}; {:.3}× if all are held", certainty(e, mode), t.all_held),
+            Some((all_held, interleaved)) if all_held > interleaved + 0.0005 => {
+                format!("{}; {all_held:.3}× if all are held", certainty(e, mode))
+            }
             _ => certainty(e, mode),
         },
     }
