@@ -1,9 +1,9 @@
 # Every command of the repository. `make` lists them.
-.PHONY: help setup demo test fresh bench measure lint doc fmt
+.PHONY: help setup demo test test-rdma fresh bench measure lint doc fmt
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 16
 
 setup: ## install what is missing (root), or say what to install
 	@scripts/setup.sh test
@@ -14,6 +14,10 @@ demo: ## let real jobs take turns in a lab (root), or in virtual time, and show 
 
 test: setup ## run every test
 	@scripts/test.sh
+
+test-rdma: ## run RDMA writers by turns in a virtual machine with Soft-RoCE
+	@scripts/setup.sh rdma
+	@scripts/test-rdma.sh
 
 fresh: ## draw new cases for the property tests and the solver's fuzzer; reports, and blocks nothing
 	@scripts/fresh.sh $(ARGS)

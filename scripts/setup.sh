@@ -61,6 +61,13 @@ if [[ ${1:-} == test ]]; then
     want "python3" "the tests of the Python packages: the gate's and the client" python3 --version
     want "python3-torch" "the gate in a real PyTorch job" /usr/bin/python3 -c "import torch"
     want "g++" "the gate's header in C++" g++ --version
+    want "libibverbs-dev" "the layouts of the verbs library against its C header" test -e /usr/include/infiniband/verbs.h
+fi
+if [[ ${1:-} == rdma ]]; then
+    want "qemu-system-x86" "the virtual machine with Soft-RoCE" qemu-system-x86_64 --version
+    want "busybox-static cpio zstd kmod" "the virtual machine's root" eval "busybox true && cpio --version && zstd --version && depmod --version"
+    want "iproute2 ethtool" "the virtual machine's hosts and switch" eval "rdma -V && ethtool --version"
+    want "ibverbs-providers" "Soft-RoCE's part of the verbs library" test -e /etc/libibverbs.d/rxe.driver
 fi
 if ((${#optional[@]})); then
     echo "setup: to have them: sudo apt-get install -y --no-install-recommends ${optional[*]}"

@@ -48,6 +48,8 @@ const FLUID: &str = "crates/fluid";
 const PLAN: &str = "crates/plan";
 const RENDER: &str = "crates/render";
 const POLICY: &str = "crates/policy";
+const HARMONY: &str = "crates/harmony";
+const LEARN: &str = "crates/learn";
 const SIM: &str = "crates/sim";
 const LAB: &str = "crates/lab";
 const CLI: &str = "crates/cli";
@@ -65,8 +67,8 @@ pub(crate) const TESTS: &str = "tests";
 
 /// Everything but the tests, for the crates at the top.
 pub(crate) const ALL: &[&str] = &[
-    UNITS, FILES, RENDER, CIRCLE, FABRIC, PROFILE, JOB, TURNS, FLUID, PLAN, POLICY, SIM, LAB, CLI, STATE, STORE, SERVER, GATE_CORE, GATE,
-    TELEMETRY, VERBS, NCCL, DAEMON, PROTO,
+    UNITS, FILES, RENDER, CIRCLE, FABRIC, PROFILE, JOB, TURNS, FLUID, PLAN, POLICY, HARMONY, LEARN, SIM, LAB, CLI, STATE, STORE, SERVER,
+    GATE_CORE, GATE, TELEMETRY, VERBS, NCCL, DAEMON, PROTO,
 ];
 
 /// The whole house, bottom first: a room depends only on rooms above it in this list.
@@ -113,6 +115,8 @@ pub(crate) const ROOMS: &[Room] = &[
         own: &[UNITS, CIRCLE, FABRIC, JOB, FLUID, PLAN],
         external: Some(&["libm", "rand_chacha", "thiserror"]),
     },
+    Room { folder: HARMONY, kind: Kind::Pure, own: &[POLICY], external: Some(&["libm", "rand_chacha"]) },
+    Room { folder: LEARN, kind: Kind::Pure, own: &[HARMONY], external: Some(&["libm"]) },
     Room {
         folder: STATE,
         kind: Kind::SansIo,
@@ -128,7 +132,7 @@ pub(crate) const ROOMS: &[Room] = &[
     Room { folder: PROTO, kind: Kind::Edge, own: &[], external: None },
     Room { folder: GATE, kind: Kind::Edge, own: &[UNITS, GATE_CORE], external: None },
     Room { folder: TELEMETRY, kind: Kind::Edge, own: &[UNITS], external: None },
-    Room { folder: VERBS, kind: Kind::Edge, own: &[UNITS], external: None },
+    Room { folder: VERBS, kind: Kind::Edge, own: &[UNITS, GATE], external: None },
     Room { folder: NCCL, kind: Kind::Edge, own: &[UNITS, GATE], external: None },
     Room { folder: DAEMON, kind: Kind::Edge, own: &[UNITS, FILES, GATE_CORE, GATE, TELEMETRY, PROTO], external: None },
     Room { folder: STORE, kind: Kind::Edge, own: &[UNITS, JOB], external: None },
@@ -151,8 +155,8 @@ pub(crate) const ROOMS: &[Room] = &[
 /// Crates whose work is unsafe by nature and that may say so; every other one forbids it.
 ///
 /// `agent/gate` maps memory that another process writes, hands a C interface to training jobs and registers a fork handler.
-/// `agent/nccl` reads structures of C that NCCL hands to it.
-pub(crate) const UNSAFE: &[&str] = &[GATE, NCCL];
+/// `agent/nccl` reads structures of C that NCCL hands to it. `agent/verbs` loads libibverbs and calls it.
+pub(crate) const UNSAFE: &[&str] = &[GATE, NCCL, VERBS];
 
 /// Crates that belong to edges: an executor, a wire protocol, a command line, system calls, and
 /// an error type that forgets what went wrong.
