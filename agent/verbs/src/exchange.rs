@@ -1,9 +1,9 @@
 //! How two ends find each other: each tells its [`Address`] on a TCP connection, which stays open for as long as the ends are used.
 
 use std::{
-    io::{self, BufRead, BufReader, Read, Write},
+    io::{self, Read, Write},
     net::{TcpStream, ToSocketAddrs},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rustix::net::sockopt;
@@ -14,7 +14,7 @@ use crate::queue::Address;
 /// Version of what is said.
 const VERSION: u32 = 1;
 /// Longest line; an address has about 150 bytes.
-const LINE_BYTES_MAX: u64 = 1 << 12;
+const LINE_BYTES_MAX: usize = 1 << 12;
 /// How long the other end may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// After so much silence the kernel asks whether the other host is still there: about 11 minutes later a dead one is given up.
@@ -126,10 +126,24 @@ fn say(mut stream: &TcpStream, what: &impl Serialize) -> io::Result<()> {
     stream.write_all(&line)
 }
 
-fn hear<T: for<'de> Deserialize<'de>>(stream: &TcpStream) -> io::Result<T> {
-    let mut line = String::new();
-    BufReader::new(stream.take(LINE_BYTES_MAX)).read_line(&mut line)?;
-    serde_json::from_str(&line).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("no address: {error}")))
+/// One line, all of which has to come in time.
+fn hear<T: for<'de> Deserialize<'de>>(mut stream: &TcpStream) -> io::Result<T> {
+    let (until, mut line) = (Instant::now() + ANSWER_WITHIN, Vec::new());
+    let mut part = [0; 512];
+    while !line.contains(&b'\n') && line.len() < LINE_BYTES_MAX {
+        // A timeout of nothing would be none at all.
+        let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        stream.set_read_timeout(Some(left))?;
+        let read = stream.read(&mut part)?;
+        if read == 0 {
+            break;
+        }
+        line.extend_from_slice(&part[..read]);
+        if Instant::now() > until {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+    }
+    serde_json::from_slice(&line).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("no address: {error}")))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `antiphase-verbs`: RDMA devices of a node, as JSON lines.
 //!
 //! Exit codes: 0 done, 1 failure, 2 usage or bad input, 3 the library is missing, 4 the kernel has no support for RDMA, 5 there is
-//! no device. Each of 1 to 5 comes with one line on standard error.
+//! no device. Each of 1 to 5 comes with one line on standard error; arguments that are none, with their usage.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -88,7 +88,7 @@ struct Port {
     #[arg(long)]
     device: String,
     /// The device's port, from 1.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     port: u8,
     /// Index of the GID. Without it: RoCE v2 with an IPv4 address, if there is one.
     #[arg(long, value_name = "INDEX")]
@@ -103,7 +103,7 @@ struct WriteArgs {
     #[command(flatten)]
     port: Port,
     /// Where a server takes callers: HOST:PORT.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = peer)]
     peer: String,
     /// Bytes of one iteration.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
@@ -139,7 +139,7 @@ struct ProbeArgs {
     #[command(flatten)]
     port: Port,
     /// Where a server takes callers: HOST:PORT.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = peer)]
     peer: String,
     /// How many probes.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=PROBES_MAX))]
@@ -150,6 +150,19 @@ struct ProbeArgs {
     /// Begin none after so many seconds.
     #[arg(long)]
     seconds: Option<u64>,
+}
+
+/// What somebody wrote that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct BadInput(String);
+
+/// HOST:PORT, as it is resolved later.
+fn peer(text: &str) -> Result<String, String> {
+    match text.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && port.parse().is_ok_and(|port: u16| port > 0) => Ok(text.to_owned()),
+        _ => Err("it has to be HOST:PORT".to_owned()),
+    }
 }
 
 impl Port {
@@ -168,7 +181,8 @@ impl Port {
 
 impl WriteArgs {
     fn gate(&self) -> anyhow::Result<Gate> {
-        let mut config = if self.job.is_some() { gate::Config::from_env_without_job() } else { gate::Config::from_env()? };
+        let read = if self.job.is_some() { Ok(gate::Config::from_env_without_job()) } else { gate::Config::from_env() };
+        let mut config = read.map_err(|error| BadInput(error.to_string()))?;
         config.job = self.job.clone().or(config.job);
         config.directory = self.gate_dir.clone().unwrap_or(config.directory);
         Ok(Gate::open(&config))
@@ -266,6 +280,9 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 }
 
 fn exit_code(error: &anyhow::Error) -> ExitCode {
+    if error.is::<BadInput>() {
+        return ExitCode::from(2);
+    }
     ExitCode::from(match error.downcast_ref::<VerbsError>() {
         Some(VerbsError::NotFound { .. } | VerbsError::Unusable { .. }) => 2,
         Some(VerbsError::Library(_)) => 3,

@@ -8,6 +8,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 use serde::Serialize;
@@ -20,6 +21,29 @@ use crate::{
 
 /// Most callers at once: each has a thread and up to 16 MiB.
 const CALLERS_MAX: usize = 64;
+
+/// Pause where no caller can be taken, for want of descriptors or threads: those of callers who leave come free meanwhile.
+const REST: Duration = Duration::from_millis(100);
+
+/// A caller's place, which is free again when it is dropped.
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    /// `None` if all are taken. Places are taken by one thread only.
+    fn take(taken: &Arc<AtomicUsize>) -> Option<Self> {
+        if taken.load(Ordering::Relaxed) >= CALLERS_MAX {
+            return None;
+        }
+        taken.fetch_add(1, Ordering::Relaxed);
+        Some(Self(Arc::clone(taken)))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// What happens to a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -36,6 +60,11 @@ pub enum ServerRecord {
         /// Why not.
         because: String,
     },
+    /// No caller can be taken for now.
+    Waiting {
+        /// Why not.
+        because: String,
+    },
 }
 
 /// Serves until the process ends. `make` makes a connected end for a caller's address, in a thread of its own.
@@ -47,28 +76,39 @@ pub fn run(
     make: impl Fn(&Address) -> Result<Endpoint, VerbsError> + Send + Sync + 'static,
     tell: impl Fn(&ServerRecord) + Send + Sync + 'static,
 ) -> io::Result<()> {
-    let listener = TcpListener::bind(listen)?;
-    let (make, tell, callers) = (Arc::new(make), Arc::new(tell), Arc::new(AtomicUsize::new(0)));
+    let listener = TcpListener::bind(listen).map_err(|error| io::Error::new(error.kind(), format!("{listen}: {error}")))?;
+    let (make, tell, taken) = (Arc::new(make), Arc::new(tell), Arc::new(AtomicUsize::new(0)));
     tell(&ServerRecord::Listening(listener.local_addr()?));
     // A server has no end but that of its process; each round waits for a caller.
     loop {
-        let (stream, caller) = listener.accept()?;
-        if callers.load(Ordering::Relaxed) >= CALLERS_MAX {
+        let (stream, caller) = match listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tell(&ServerRecord::Waiting { because: error.to_string() });
+                thread::sleep(REST);
+                continue;
+            }
+        };
+        let failed = move |because: String| ServerRecord::Failed { caller, because };
+        let Some(place) = Place::take(&taken) else {
             // Closing the connection says it; the caller's next attempt may find a place.
-            tell(&ServerRecord::Failed { caller, because: format!("{CALLERS_MAX} callers are here already") });
+            tell(&failed(format!("{CALLERS_MAX} callers are here already")));
             continue;
-        }
-        callers.fetch_add(1, Ordering::Relaxed);
-        let (make, tell, callers) = (Arc::clone(&make), Arc::clone(&tell), Arc::clone(&callers));
-        thread::spawn(move || {
+        };
+        let (make, tell_in_thread) = (Arc::clone(&make), Arc::clone(&tell));
+        let serve = move || {
             let made = exchange::answer(stream, |theirs| {
                 make(theirs).map(|end| {
                     let address = end.address();
                     (end, address)
                 })
             });
-            callers.fetch_sub(1, Ordering::Relaxed);
-            tell(&made.map_or_else(|error| ServerRecord::Failed { caller, because: error.to_string() }, |()| ServerRecord::Served(caller)));
-        });
+            drop(place);
+            tell_in_thread(&made.map_or_else(|error| failed(error.to_string()), |()| ServerRecord::Served(caller)));
+        };
+        // The place and the connection go with what could not be run.
+        if let Err(error) = thread::Builder::new().name("verbs-caller".to_owned()).spawn(serve) {
+            tell(&failed(format!("no thread: {error}")));
+        }
     }
 }

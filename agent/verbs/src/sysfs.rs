@@ -68,8 +68,7 @@ impl PortFolder {
     #[must_use]
     pub fn gids(&self, places: u16) -> Vec<Gid> {
         // A route names a GID by one byte, so no place beyond 255 can be used.
-        let places = 0..u8::try_from(places.min(GIDS_MAX)).unwrap_or(u8::MAX);
-        places.filter_map(|index| self.gid(index)).collect()
+        (0..places.min(GIDS_MAX)).map_while(|index| u8::try_from(index).ok()).filter_map(|index| self.gid(index)).collect()
     }
 
     fn gid(&self, index: u8) -> Option<Gid> {

@@ -59,7 +59,10 @@ fn the_host_is_one_of_the_cases() {
 
 #[test]
 fn bad_arguments_are_refused() {
-    for args in [&["devices", "--port", "x"][..], &["events", "--seconds", "-1"], &[]] {
+    let probe = |port: &'static str, peer: &'static str| vec!["probe", "--device", "d", "--port", port, "--peer", peer];
+    let others: [&[&str]; 3] = [&["devices", "--port", "x"], &["events", "--seconds", "-1"], &[]];
+    let probes = [probe("0", "a:1"), probe("1", "nowhere"), probe("1", "a:0"), probe("1", ":1"), probe("1", "a:65536")];
+    for args in others.into_iter().chain(probes.iter().map(Vec::as_slice)) {
         assert_eq!(run(args).status.code(), Some(2), "{args:?}");
     }
 }
