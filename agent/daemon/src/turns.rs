@@ -42,10 +42,16 @@ const SPEAKER_FORGOTTEN: Nanos = Nanos(2 * HELD_PERIOD_MAX.0);
 const ROOT: u32 = 0;
 /// Starts without a word of a plugin after which the ring of another rank is read in its place: that process has ended, or sends nothing.
 const SILENT_STARTS_MAX: u32 = 8;
-/// How long reading rests after so many: who floods the socket then takes a tenth of the loop, and not all of it.
+/// How long reading rests after so many, at least.
 const REST: Duration = Duration::from_millis(1);
-/// How long it rests where the socket cannot be read. The notes that come meanwhile fill the socket; then gates find no room and go at once.
-const UNREAD_REST: Duration = Duration::from_millis(100);
+/// How many times as long as the reading took it rests: who floods the socket takes a tenth of the loop, and not all of it.
+const REST_PER_READING: u32 = 9;
+/// How long it rests at most where the socket cannot be read. The notes that come meanwhile fill the socket; then gates find no room and go at once.
+const UNREAD_REST_MAX: Duration = Duration::from_millis(100);
+/// So long the socket has to be unread for that to be said: files that close take some milliseconds.
+const UNREAD_SAID: Duration = Duration::from_secs(1);
+/// It is said no more often.
+const UNREAD_SAID_AGAIN: Duration = Duration::from_secs(60);
 
 /// Counts of all jobs together since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,8 +78,7 @@ pub struct Turns {
     socket: Option<Socket>,
     /// The last error, so that it is said once.
     error: Option<ErrorKind>,
-    /// Why notes cannot be read, so that it is said once.
-    unread: Option<ErrorKind>,
+    unread: Unread,
     rest_until: Option<Instant>,
     connected: bool,
     sessions: u64,
@@ -109,6 +114,27 @@ impl PerSecond {
         }
         self.taken = self.taken.saturating_add(more);
         self.taken
+    }
+}
+
+/// Since when the notes cannot be read, and when that was said.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unread {
+    since: Option<Instant>,
+    rest: Duration,
+    said: Option<Instant>,
+}
+
+impl Unread {
+    /// They could not be read once more: for how long to rest, and whether to say it.
+    fn again(&mut self, now: Instant) -> (Duration, bool) {
+        self.rest = if self.since.is_some() { (self.rest * 2).min(UNREAD_REST_MAX) } else { REST };
+        let since = *self.since.get_or_insert(now);
+        let is_said = now - since >= UNREAD_SAID && self.said.is_none_or(|said| now - said >= UNREAD_SAID_AGAIN);
+        if is_said {
+            self.said = Some(now);
+        }
+        (self.rest, is_said)
     }
 }
 
@@ -176,15 +202,16 @@ impl Job {
 /// The socket of the notes, and the same socket as the loop waits for it.
 #[derive(Debug)]
 struct Socket {
-    reader: NoteReader,
+    /// Dropped before the reader, which has to have the last descriptor.
     readiness: UnixDatagram,
+    reader: NoteReader,
 }
 
 impl Socket {
     fn bind(directory: &Path) -> io::Result<Self> {
         let reader = NoteReader::bind(directory)?;
         let twin = reader.as_fd().try_clone_to_owned()?;
-        Ok(Self { reader, readiness: UnixDatagram::from_std(twin.into())? })
+        Ok(Self { readiness: UnixDatagram::from_std(twin.into())?, reader })
     }
 
     fn recv(&self) -> io::Result<Option<Received>> {
@@ -215,7 +242,7 @@ impl Turns {
             bytes: None,
             socket: None,
             error: None,
-            unread: None,
+            unread: Unread::default(),
             rest_until: None,
             connected: false,
             sessions: 0,
@@ -252,9 +279,9 @@ impl Turns {
 
     /// Takes the socket away.
     pub(crate) fn close(&mut self) {
-        if let Some(socket) = self.socket.take()
-            && let Err(error) = socket.reader.remove()
-        {
+        let Some(Socket { readiness, reader }) = self.socket.take() else { return };
+        drop(readiness);
+        if let Err(error) = reader.remove() {
             tracing::warn!(%error, "the socket for the notes of gates stays");
         }
     }
@@ -395,18 +422,23 @@ impl Turns {
                     }
                 }
                 Ok(_) => self.counts.strange += 1,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.unread.since = None;
+                    return;
+                }
                 Err(error) => {
-                    if self.unread.replace(error.kind()) != Some(error.kind()) {
+                    let (rest, is_said) = self.unread.again(now);
+                    if is_said {
                         tracing::error!(%error, "the notes of gates cannot be read: jobs that take turns go as they come");
                     }
-                    self.rest_until = Some(now + UNREAD_REST);
+                    self.rest_until = Some(now + rest);
                     return;
                 }
             }
-            self.unread = None;
+            self.unread.since = None;
         }
-        self.rest_until = Some(now + REST);
+        // A datagram may carry hundreds of files, and takes as long as a hundred others.
+        self.rest_until = Some(Instant::now() + REST.max(now.elapsed() * REST_PER_READING));
     }
 
     fn may_say(&mut self, job: &str, now: NodeTime, from: u32) -> bool {

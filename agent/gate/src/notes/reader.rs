@@ -3,7 +3,7 @@
 use std::{
     fs::{self, Permissions},
     io::{self, ErrorKind, IoSliceMut},
-    mem::MaybeUninit,
+    mem::{ManuallyDrop, MaybeUninit},
     net::Shutdown,
     os::{
         fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
@@ -20,7 +20,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg,
 
 use super::{
     JobNote, NOTE_BYTES, SOCKET,
-    closer::{self, CLOSING_MAX, PASSED_MAX},
+    closer::{self, FILES_MAX, PASSED_MAX},
     decode,
     greeting::decode_greeting,
 };
@@ -28,10 +28,8 @@ use crate::events::EventReader;
 
 /// Open files that the process of a reader must be able to have beside its own: what no number is left for, the kernel closes
 /// in the thread that receives.
-pub const OPEN_FILES: usize = (CLOSING_MAX + 1) * PASSED_MAX;
+pub const OPEN_FILES: usize = FILES_MAX;
 
-/// Datagrams that wait in a socket at most: far above `net.unix.max_dgram_qlen`, which is 10 unless somebody changed it.
-const QUEUE_MAX: usize = 4_096;
 /// Everybody may send: jobs run as other users than the agent.
 const PERMISSIONS: u32 = 0o666;
 
@@ -63,12 +61,16 @@ pub enum Received {
 }
 
 /// The socket to which the gates of a node send their notes. It never blocks, whatever is passed to it: what is no ring of events
-/// is closed by a thread of its own. It needs [`OPEN_FILES`].
+/// is closed by threads of their own, and so is the socket with what waits in it. It needs [`OPEN_FILES`].
 ///
-/// A dropped reader leaves the socket's name in place: gates find nobody behind it and go at once, and the next agent replaces it.
+/// Whoever has copies of its descriptor drops them before the reader: closing the last one closes what waits in it.
+///
+/// A reader that ends takes the name away. Where a process died and left it, gates find nobody behind it and go at once, and the next agent
+/// replaces it.
 #[derive(Debug)]
 pub struct NoteReader {
-    socket: UnixDatagram,
+    /// Taken out where the reader is dropped.
+    socket: ManuallyDrop<UnixDatagram>,
     path: PathBuf,
     /// Device and inode of the name, so that another agent's is not removed.
     id: (u64, u64),
@@ -115,7 +117,7 @@ impl NoteReader {
         fs::set_permissions(temporary, Permissions::from_mode(PERMISSIONS))?;
         let made = fs::symlink_metadata(temporary)?;
         fs::rename(temporary, path)?;
-        Ok(Self { socket, path: path.to_owned(), id: (made.dev(), made.ino()) })
+        Ok(Self { socket: ManuallyDrop::new(socket), path: path.to_owned(), id: (made.dev(), made.ino()) })
     }
 
     /// The next datagram; `Ok(None)` for one that is no note. Anybody may send any number of datagrams, so the caller bounds how
@@ -135,19 +137,15 @@ impl NoteReader {
     /// # Errors
     /// As [`Self::recv`], and `ResourceBusy` as long as files that were passed before do not close; nothing is read meanwhile.
     pub fn recv_any(&self) -> io::Result<Option<Received>> {
-        if let Some(user) = closer::is_behind() {
-            return Err(io::Error::new(ErrorKind::ResourceBusy, format!("files do not close that user {user} passed")));
+        if let Some(behind) = closer::is_behind() {
+            return Err(io::Error::new(ErrorKind::ResourceBusy, behind.to_string()));
         }
-        self.take()
-    }
-
-    fn take(&self) -> io::Result<Option<Received>> {
         // One byte more than a note has, so that a longer datagram does not look like a note.
         let mut bytes = [0; NOTE_BYTES + 1];
         // Room for the sender and for all that a sender can pass, so that the kernel closes nothing here.
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PASSED_MAX), ScmCredentials(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        let length = recvmsg(&self.socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)?.bytes;
+        let length = recvmsg(&*self.socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)?.bytes;
         let (mut from, mut passed) = (None, Vec::new());
         for message in control.drain() {
             match message {
@@ -161,11 +159,15 @@ impl NoteReader {
         Ok(received)
     }
 
-    /// Removes the name, so that gates need not find out that nobody is behind it.
+    /// Ends as a drop does, and says what the file system said when the name was removed.
     ///
     /// # Errors
     /// What the file system says.
     pub fn remove(self) -> io::Result<()> {
+        self.remove_name()
+    }
+
+    fn remove_name(&self) -> io::Result<()> {
         match fs::symlink_metadata(&self.path) {
             Ok(there) if (there.dev(), there.ino()) == self.id => fs::remove_file(&self.path),
             // Another agent's, or none.
@@ -178,14 +180,13 @@ impl NoteReader {
 
 impl Drop for NoteReader {
     fn drop(&mut self) {
-        // What waits in a socket that is closed is closed with it, by whoever closes it: so no more may come, and what is there is
-        // received, however much does not close already.
+        // Nobody is to find a socket that is closed late, and to those who have found it no more may be sent.
+        drop(self.remove_name());
         drop(self.socket.shutdown(Shutdown::Read));
-        for _ in 0..QUEUE_MAX {
-            if self.take().is_err() {
-                return;
-            }
-        }
+        // SAFETY: nothing uses the field after this, because the reader is being dropped.
+        let socket = unsafe { ManuallyDrop::take(&mut self.socket) };
+        // What waits in a socket that is closed is closed with it, by whoever closes it.
+        closer::close(vec![socket.into()], None);
     }
 }
 

@@ -25,13 +25,13 @@ use std::{
 use antiphase_gate::{
     Gate, Heard, JobName, NoteReader, PageWriter, Received, ReportReader, SLICE, StepOutcome,
     events::{Event, EventKind, EventWriter},
-    notes::{Greeting, NOTE_BYTES, SOCKET},
+    notes::{Greeting, NOTE_BYTES, OPEN_FILES, SOCKET},
     now,
 };
 use gate_core::{ANSWER_WITHIN, Mode, Note, NoteKind, Permit, Reason, SILENT_FOR, Schedule, Turn, UNHEARD_MAX};
 use rustix::{
     net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg, sockopt::set_socket_linger},
-    process::geteuid,
+    process::{Resource, Rlimit, geteuid, getrlimit, setrlimit},
 };
 use units::{Nanos, NodeTime};
 
@@ -517,37 +517,54 @@ fn pass(directory: &Path, bytes: &[u8], files: &[OwnedFd]) {
     sendmsg(&socket, &[IoSlice::new(bytes)], &mut with, SendFlags::empty()).unwrap();
 }
 
-/// Anybody on the node may pass files whose closing takes for ever. The agent reads on, then says that it does not, and reads again when they
-/// have closed; neither does it wait where it ends with such files unread.
+/// Opens of a file that closes at once.
+fn closes_at_once(count: usize) -> Vec<OwnedFd> {
+    let null = File::open("/dev/null").unwrap();
+    iter::repeat_with(|| null.try_clone().unwrap().into()).take(count).collect()
+}
+
+/// Anybody on the node may pass files whose closing takes for ever. The agent reads on until too many wait, then says that it does not, and
+/// reads again when they have closed; neither does it wait where it drops a socket that is full of them, again and again.
 #[test]
 fn files_that_do_not_close_hang_nobody() {
     let directory = tempfile::tempdir().unwrap();
     let reader = NoteReader::bind(directory.path()).unwrap();
+    // All that is read here fits, and no more: where the kernel has no number left, it closes in the thread that receives.
+    let own = 100;
+    let files = (OPEN_FILES + own) as u64;
+    setrlimit(Resource::Nofile, Rlimit { current: Some(files), ..getrlimit(Resource::Nofile) }).unwrap();
     let began = Instant::now();
     let mut peers = Vec::new();
-    for _ in 0..3 {
+    // As many files as a datagram can carry, of which the last one closes late.
+    let mut pass_slow = |directory: &Path| {
         let (file, peer) = hangs_when_closed();
-        // As many as a datagram can carry: the kernel must find room for each, or it closes them where they are received.
         let copies: Vec<OwnedFd> = iter::repeat_with(|| file.try_clone().unwrap()).take(253).collect();
-        pass(directory.path(), b"no note", &copies);
+        pass(directory, b"no note", &copies);
         peers.push(peer);
-        // What is passed has the last copies: the process that passed them has closed its own.
-        drop((file, copies));
-        let (file, peer) = hangs_when_closed();
-        pass(directory.path(), &[0; NOTE_BYTES], &[file]);
-        peers.push(peer);
-    }
-    // Three threads close; the fourth datagram and those after it wait.
+    };
+    // Each of three threads has one that does not close, and all others of these wait.
     for _ in 0..3 {
+        pass_slow(directory.path());
         assert!(reader.recv_any().unwrap().is_none());
     }
+    // There is room for three datagrams more: the third is one file too many for another.
+    for _ in 0..3 {
+        pass(directory.path(), &[0; NOTE_BYTES], &closes_at_once(253));
+        // The others of the three datagrams may be under way.
+        eventually("a datagram is taken", || reader.recv_any().ok());
+    }
+    pass_slow(directory.path());
     let error = reader.recv_any().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ResourceBusy);
     assert_eq!(error.to_string(), format!("files do not close that user {} passed", geteuid().as_raw()));
-    // An agent that ends, and one that begins.
+    // An agent whose jobs go and come.
     drop(reader);
+    for _ in 0..3 {
+        let reader = NoteReader::bind(directory.path()).unwrap();
+        pass_slow(directory.path());
+        assert_eq!(reader.recv_any().unwrap_err().kind(), ErrorKind::ResourceBusy);
+    }
     let reader = NoteReader::bind(directory.path()).unwrap();
-    assert_eq!(reader.recv_any().unwrap_err().kind(), ErrorKind::ResourceBusy);
     assert!(began.elapsed() < Duration::from_secs(100), "nobody waited for a socket that lingers: {:?}", began.elapsed());
     drop(peers);
     let gate = gate(directory.path());
@@ -556,4 +573,21 @@ fn files_that_do_not_close_hang_nobody() {
         gate.step();
         reader.recv().ok().flatten()
     });
+}
+
+/// Bursts of files that close at once are not taken for files that do not.
+#[test]
+fn files_that_close_are_read_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let reader = NoteReader::bind(directory.path()).unwrap();
+    // Fewer files than may wait, so this holds however slowly they are closed.
+    for _ in 0..90 {
+        // The kernel has room for some ten datagrams.
+        for _ in 0..8 {
+            pass(directory.path(), b"no note", &closes_at_once(1));
+        }
+        for _ in 0..8 {
+            assert!(reader.recv_any().unwrap().is_none());
+        }
+    }
 }

@@ -146,12 +146,12 @@ pub async fn serve(listener: TcpListener, acceptor: Acceptor, app: Router, api: 
         let (seat, cut) = connections.enter(peer.ip());
         let served =
             One { acceptor: acceptor.clone(), app: app.clone(), api: api.clone(), answers: answers.clone(), shutdown: shutdown.clone() };
-        let api = api.clone();
+        // Counted from here on, so that whoever asks on a later connection sees this one.
+        let counted = Counted::new(api.clone());
         tokio::spawn(async move {
-            let _counted = Counted::of(&api);
             // Somebody came, and this connection was the one to go.
             if let Some(cut) = served.serve(stream, peer, seat, cut).await {
-                api.metrics().connection_refused();
+                counted.0.metrics().connection_refused();
                 LINES.say(|dropped| tracing::info!(%peer, why = cut.why(), dropped, "a connection was cut"));
             }
         });
@@ -164,16 +164,16 @@ pub async fn serve(listener: TcpListener, acceptor: Acceptor, app: Router, api: 
 }
 
 /// Counts a connection while it lives.
-struct Counted<'a>(&'a Api);
+struct Counted(Api);
 
-impl<'a> Counted<'a> {
-    fn of(api: &'a Api) -> Self {
+impl Counted {
+    fn new(api: Api) -> Self {
         api.metrics().connection(1);
         Self(api)
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for Counted {
     fn drop(&mut self) {
         self.0.metrics().connection(-1);
     }
