@@ -35,7 +35,8 @@ struct State {
 struct Tried {
     state: State,
     predicted: Predicted,
-    /// The mean, and more where a job is slower than it may be.
+    /// How much more the mean is than with nobody kept apart, by as much as was seen of both, and more where a job is slower than it may be:
+    /// short runs say other means than long ones, so only this can be compared. Below 0 is a gain.
     cost: f64,
     fair: bool,
     /// How much of it was seen.
@@ -148,15 +149,14 @@ impl<'a> Search<'a> {
         }
         // One half is spent from nobody or the best so far, the other from everybody, be it fair or not.
         let fair = walk.tried.iter().filter(|t| t.fair).min_by(|a, b| a.cost.total_cmp(&b.cost)).cloned();
-        let better = fair.filter(|t| t.cost < walk.free.beside(Span::Whole).mean);
+        let better = fair.filter(|t| t.cost < 0.0);
         walk.climb(better, most.div_ceil(2));
         // From a hopeless beginning, fewer steps than there are pairs hardly lead anywhere.
         let leads_on = |t: &Tried| !t.is_hopeless() || most.saturating_sub(walk.tried.len()) >= self.pairs.len();
         if let Some(first) = all.into_iter().min_by(|a, b| a.cost.total_cmp(&b.cost)).filter(leads_on) {
             walk.climb(Some(first), most);
         }
-        let mut best: Vec<&Tried> =
-            walk.tried.iter().filter(|t| t.fair && t.cost <= walk.free.beside(Span::Whole).mean - GAIN_MIN).collect();
+        let mut best: Vec<&Tried> = walk.tried.iter().filter(|t| t.fair && t.cost <= -GAIN_MIN).collect();
         // The sort is stable, so of equals those tried first stay first.
         best.sort_by(|a, b| a.cost.total_cmp(&b.cost));
         best.into_iter().take(JUDGED_MAX).map(|t| t.predicted.taking.clone()).collect()
@@ -269,9 +269,10 @@ impl Walk<'_, '_> {
 
     fn tried(&self, state: State) -> Tried {
         let (predicted, span): Seen = self.free.try_out(self.search.taking(&state));
-        let slower = (slowest(&predicted, self.free.beside(span)) - 1.0 - SLOWER_JUDGED).max(0.0);
+        let free = self.free.beside(span);
+        let slower = (slowest(&predicted, free) - 1.0 - SLOWER_JUDGED).max(0.0);
         let fair = slower <= 0.0 && span == Span::Whole;
-        Tried { state, cost: predicted.mean + SLOWER_COST * slower, predicted, fair, span }
+        Tried { state, cost: predicted.mean - free.mean + SLOWER_COST * slower, predicted, fair, span }
     }
 
     /// Takes every step that gains, until none does or so many choices are tried; from nobody, if from nothing better.
@@ -289,7 +290,7 @@ impl Walk<'_, '_> {
                 let Some(next) = self.attempt(self.search.stepped(&from, *step)) else { continue };
                 let gains = match &best {
                     Some(best) => next.cost < best.cost - GAIN_MIN,
-                    None => !next.is_hopeless() && next.cost < self.free.beside(next.span).mean - GAIN_MIN,
+                    None => !next.is_hopeless() && next.cost < -GAIN_MIN,
                 };
                 hopeless = if next.is_hopeless() && !gains { hopeless + 1 } else { 0 };
                 if hopeless >= HOPELESS_IN_A_ROW {
