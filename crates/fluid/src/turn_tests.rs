@@ -7,7 +7,9 @@ use std::{println, vec, vec::Vec};
 use circle::Phase;
 use units::{Nanos, Rate, Ticks};
 
-use crate::{Asks, Begin, FluidJob, FluidLink, TOLERANCE_PERMILLE, Trial, TrialTimes, predict_slots, predict_turns, turn_group};
+use crate::{
+    Asks, Begin, Component, FluidJob, FluidLink, Span, TOLERANCE_PERMILLE, Trial, TrialTimes, predict_slots, predict_turns, turn_group,
+};
 
 /// A hundredth of the usual iteration.
 const UNIT: u64 = 2_500_000;
@@ -219,4 +221,55 @@ fn a_trial_draws_alike_whatever_keeps_jobs_apart() {
         let half = slots(&[true, false]);
         assert!(half != free && half.times[0].0 >= 105 * UNIT, "{half:?}");
     }
+}
+
+/// Random jobs on random links: what a run that is looked at on its way says at each look is what a new run of that length says.
+#[test]
+fn a_run_that_goes_on_is_a_run_of_that_length() {
+    // A fixed stream of numbers (constants of Knuth's MMIX generator).
+    let mut seed = 11_u64;
+    let mut draw = |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % below
+    };
+    let mut differ = 0;
+    for case in 0..60_usize {
+        let count = 2 + draw(5) as usize;
+        let iterations: Vec<u64> = (0..count).map(|_| [100, 100, 102, 200, 130, 170][draw(6) as usize] * UNIT).collect();
+        let up = |from: u64, to: u64, rate: u64| Phase { start: Ticks(from), end: Ticks(to), rate: Rate(CAPACITY * rate / 100) };
+        let phases: Vec<Vec<Phase>> = iterations
+            .iter()
+            .map(|i| match draw(3) {
+                0 => vec![up(i / 10, i / 10 + i * (20 + draw(30)) / 100, 60 + 20 * draw(3))],
+                1 => vec![up(0, i / 5, 100), up(i / 2, i / 2 + i * (10 + draw(20)) / 100, 70)],
+                _ => vec![up(0, i * (20 + draw(30)) / 100, 90)],
+            })
+            .collect();
+        let jobs: Vec<FluidJob> =
+            iterations.iter().map(|i| FluidJob { iteration: Nanos(*i), period: Nanos(*i), shift: Nanos(0) }).collect();
+        let on: Vec<Vec<usize>> = (1..count).map(|j| vec![draw(j as u64) as usize, j]).collect();
+        let demands = |on: &Vec<usize>| on.iter().map(|&j| (j, &phases[j][..])).collect();
+        let links: Vec<FluidLink<'_>> = on.iter().map(|on| FluidLink { capacity: Rate(CAPACITY), demands: demands(on) }).collect();
+        let mut opponents = vec![Vec::new(); count];
+        for pair in on.iter().filter(|_| case % 3 > 0) {
+            opponents[pair[0]].push(pair[1] as u32);
+            opponents[pair[1]].push(pair[0] as u32);
+        }
+        let group = turn_group(&jobs, &links, &opponents, |_| 1_000);
+        let asks = vec![[Asks::Iteration, Asks::Phases][case % 2]; count];
+        let begin = [Begin::Anywhere, Begin::Together][case / 2 % 2];
+        let trial =
+            Trial { jitter_permille: [0, 5][case / 4 % 2], seed: case as u32, runs: 3, begin, way: Nanos(case as u64 % 3 * 100_000) };
+        let component = Component::new(&jobs, &links);
+        let mut going = component.by_turns(group.clone(), &asks, trial);
+        let mut last = None;
+        for (span, runs) in [(Span::Blink, 2), (Span::Glance, 2), (Span::Look, 1), (Span::Whole, 3)] {
+            let seen = going.see(span, runs);
+            assert_eq!(seen, component.by_turns(group.clone(), &asks, trial).see(span, runs), "case {case}, {span:?}");
+            differ += usize::from(last.as_ref().is_some_and(|last| *last != seen));
+            last = Some(seen);
+        }
+    }
+    // Looks that all said the same would compare nothing.
+    assert!(differ > 120, "{differ}");
 }
