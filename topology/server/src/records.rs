@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use job::MeasuredProfile;
-use plan::Control;
+use plan::{Control, slot::SlotTimes};
 use state::{
     AuditEntry, Commitment, Content, Document, Record, Slot,
     scheduler::{After, HostGpus, Submission, SubmissionSpec, SubmissionState},
@@ -190,11 +190,11 @@ pub(crate) fn last_control(records: &[store::Record]) -> Option<Control> {
 fn slot_record(slot: &Slot) -> SlotRecord {
     SlotRecord {
         plan_version: slot.plan_version,
-        period_ns: slot.period.0,
-        offset_ns: slot.offset.0,
-        tolerance_ns: slot.tolerance.0,
-        slack_ns: slot.slack.0,
-        hold_max_ns: slot.hold_max.0,
+        period_ns: slot.times.period.0,
+        offset_ns: slot.times.offset.0,
+        tolerance_ns: slot.times.tolerance.0,
+        slack_ns: slot.times.slack.0,
+        hold_max_ns: slot.times.hold_max.0,
         hold: slot.hold,
         turns: slot.turns,
         leader_host: slot.leader_host.clone(),
@@ -205,11 +205,13 @@ fn slot(job: String, kept: SlotRecord) -> Slot {
     Slot {
         job,
         plan_version: kept.plan_version,
-        period: Nanos(kept.period_ns),
-        offset: Nanos(kept.offset_ns),
-        tolerance: Nanos(kept.tolerance_ns),
-        slack: Nanos(kept.slack_ns),
-        hold_max: Nanos(kept.hold_max_ns),
+        times: SlotTimes {
+            period: Nanos(kept.period_ns),
+            offset: Nanos(kept.offset_ns),
+            tolerance: Nanos(kept.tolerance_ns),
+            slack: Nanos(kept.slack_ns),
+            hold_max: Nanos(kept.hold_max_ns),
+        },
         hold: kept.hold,
         turns: kept.turns,
         // The expiry is not kept: nobody trusts a plan before it is sent again.
@@ -250,11 +252,7 @@ mod tests {
         let sample = Slot {
             job: "a".into(),
             plan_version: 3,
-            period: Nanos(5),
-            offset: Nanos(4),
-            tolerance: Nanos(1),
-            slack: Nanos(2),
-            hold_max: Nanos(6),
+            times: SlotTimes { period: Nanos(5), offset: Nanos(4), tolerance: Nanos(1), slack: Nanos(2), hold_max: Nanos(6) },
             hold: true,
             turns: false,
             expires: FabricTime(0),

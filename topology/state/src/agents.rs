@@ -88,7 +88,7 @@ impl Agent {
         // A session without an estimate yet says nothing about its clock: the earlier verdict stands.
         let Some(clock) = self.clock else { return before };
         // Trust comes back only well below the slack (`TRUST_PERMILLE`); a bound that wavers around it would flap otherwise.
-        let enough = if before { plan::slot::share(slot.slack, TRUST_PERMILLE) } else { slot.slack };
+        let enough = if before { plan::slot::share(slot.times.slack, TRUST_PERMILLE) } else { slot.times.slack };
         // A job that is not held has no slot to miss, whatever the clock.
         slot.hold && clock.bound > enough
     }

@@ -392,8 +392,8 @@ fn realign(now: FabricTime, plan: &mut Plan, config: &Config, name: &Name, plan_
     let Some(job) = plan.job(name).filter(|j| j.slot.plan_version == plan_version).cloned() else { return Ok(Done::default()) };
     let slot = &job.slot;
     // The error is what an agent says and may be any 64 bits: in 128 bits the sum cannot overflow.
-    let period = i128::from(slot.period.0);
-    let offset = (i128::from(slot.offset.0) + i128::from(error)).rem_euclid(period.max(1));
+    let period = i128::from(slot.times.period.0);
+    let offset = (i128::from(slot.times.offset.0) + i128::from(error)).rem_euclid(period.max(1));
     // The remainder is not negative and below a period of 64 bits, so it always fits.
     let offset = Nanos(u64::try_from(offset).unwrap_or(0));
     // The refusal only makes `drafted` take everything back: nobody reads its text.
@@ -407,7 +407,7 @@ fn realign(now: FabricTime, plan: &mut Plan, config: &Config, name: &Name, plan_
             Ok(Done { notices, touched, ..Done::default() })
         }
         Err(_) => {
-            let said = format!("job {name} is {error} ns from its slot, more than its slack of {}", slot.slack);
+            let said = format!("job {name} is {error} ns from its slot, more than its slack of {}", slot.times.slack);
             let notices = alloc::vec![notice(now, Severity::Warning, "drift", Some(name), plan.version, said)];
             Ok(Done { notices, ..Done::default() })
         }

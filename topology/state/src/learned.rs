@@ -84,7 +84,7 @@ fn judge(expected: Expected, slot: &Slot, report: &GateReport) -> Option<(Nanos,
         return None;
     }
     // From the iteration alone to the period that it is scheduled with or what others make of it, whichever is longer.
-    let (least, most) = (expected.declared, slot.period.max(expected.declared).max(expected.predicted));
+    let (least, most) = (expected.declared, slot.times.period.max(expected.declared).max(expected.predicted));
     let beyond = |time: Nanos| plan::slot::share(time, MISMATCH_PERMILLE).0;
     let (least, most) = (least.0.saturating_sub(beyond(least)), most.0.saturating_add(beyond(most)));
     let differs = |period: u64| !(least..=most).contains(&period);
@@ -102,6 +102,7 @@ mod tests {
     use alloc::string::String;
 
     use super::*;
+    use plan::slot::SlotTimes;
     use units::FabricTime;
 
     const EXPECTED: Expected = Expected { declared: Nanos(1_000), predicted: Nanos(1_000) };
@@ -111,11 +112,7 @@ mod tests {
         Slot {
             job: "j".into(),
             plan_version: 7,
-            period: Nanos(1_050),
-            offset: Nanos(0),
-            tolerance: Nanos(150),
-            slack: Nanos(500),
-            hold_max: Nanos(1_050),
+            times: SlotTimes { period: Nanos(1_050), offset: Nanos(0), tolerance: Nanos(150), slack: Nanos(500), hold_max: Nanos(1_050) },
             hold: true,
             turns: false,
             expires: FabricTime(0),

@@ -183,8 +183,8 @@ pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Resu
         plan.replace(&name, Some(Arc::new(job)));
     }
     for group in groups(&plan, &names).into_iter().filter(|g| g.len() > 1) {
-        let periods: Vec<Nanos> = group.iter().map(|j| j.slot.period).collect();
-        let shifts: Vec<Ticks> = group.iter().map(|j| Ticks(j.slot.offset.0)).collect();
+        let periods: Vec<Nanos> = group.iter().map(|j| j.slot.times.period).collect();
+        let shifts: Vec<Ticks> = group.iter().map(|j| Ticks(j.slot.times.offset.0)).collect();
         // Nothing is solved here: the slots are scored as they stand, so a restart moves nobody and keeps who is held (P141).
         let problem = ComponentProblem::new(&plan, config, &group, &periods)?;
         let hold: Vec<bool> = group.iter().map(|j| j.slot.hold).collect();

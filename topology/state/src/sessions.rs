@@ -185,7 +185,7 @@ impl Service {
         let idle = self.idle();
         self.view.agents.update(host, idle, |a| a.quarantined.clone_from(&after));
         for job in after.difference(&before) {
-            let slack = self.view.plan.job(job).map_or_else(String::new, |j| j.slot.slack.to_string());
+            let slack = self.view.plan.job(job).map_or_else(String::new, |j| j.slot.times.slack.to_string());
             let said = format!("job {job} is not held: the clock of host {host} is wrong by up to {bound}, more than the slack of {slack}");
             self.job_notice(now, Severity::Warning, "quarantined", host, job, said);
         }

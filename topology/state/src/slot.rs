@@ -2,25 +2,18 @@
 
 use alloc::string::String;
 
-use units::{FabricTime, Nanos};
+use plan::slot::SlotTimes;
+use units::FabricTime;
 
-/// The committed start times of one job. A start is due whenever fabric time modulo `period` equals `offset`.
+/// The committed start times of one job. A start is due whenever fabric time modulo the period equals the offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
     /// The job.
     pub job: String,
     /// Plan version in which this slot was last changed.
     pub plan_version: u64,
-    /// Scheduled length of an iteration.
-    pub period: Nanos,
-    /// Below the period.
-    pub offset: Nanos,
-    /// How late a start may be and still go at once.
-    pub tolerance: Nanos,
-    /// How far the job may drift before a score falls.
-    pub slack: Nanos,
-    /// Longest time that a start may be held; at most the period.
-    pub hold_max: Nanos,
+    /// When starts are due, and how strictly the gate keeps to them.
+    pub times: SlotTimes,
     /// Whether the gate keeps the job to this slot. False: it takes turns, or runs as it comes, because a slot is not predicted to help.
     pub hold: bool,
     /// Whether the job takes turns with others. Then `hold` is false, and nobody waits for the slot.
@@ -38,11 +31,7 @@ impl Slot {
         Self {
             job: job.into(),
             plan_version: 0,
-            period: Nanos(0),
-            offset: Nanos(0),
-            tolerance: Nanos(0),
-            slack: Nanos(0),
-            hold_max: Nanos(0),
+            times: SlotTimes::default(),
             hold: false,
             turns: false,
             expires: FabricTime(0),

@@ -96,7 +96,7 @@ impl<'a> Transaction<'a> {
                 links += component.links.len();
             }
             for (old, new) in group.iter().zip(settled) {
-                let turned = old.slot.offset != new.slot.offset || old.slot.period != new.slot.period;
+                let turned = old.slot.times.offset != new.slot.times.offset || old.slot.times.period != new.slot.times.period;
                 // A fresh job had no slot from which it could move.
                 if turned && !fresh.contains(&old.name) {
                     out.moved.push(old.name.to_string());
@@ -118,7 +118,7 @@ impl<'a> Transaction<'a> {
     fn alone(&self, job: &Arc<Job>) -> Job {
         let period = slot::period(job.planned.job.period, job.headroom_permille);
         // Any offset is good for a job that meets nobody, so the old one stays: nothing moves without need.
-        let offset = if job.slot.period == period { job.slot.offset } else { Nanos(0) };
+        let offset = if job.slot.times.period == period { job.slot.times.offset } else { Nanos(0) };
         // Half of the period is the largest slack that a slot has: this job may drift as it likes.
         let kept = Kept { hold: false, turns: false, slack: Nanos(period.0 / 2) };
         self.with_slot(job, job.headroom_permille, (period, offset), kept, None)
@@ -133,7 +133,7 @@ impl<'a> Transaction<'a> {
         let problem = ComponentProblem::new(self.plan, self.config, group, &periods)?;
         let stays = |(job, period): (&Arc<Job>, &Nanos)| {
             // An offset within another period says nothing about this one.
-            (!fresh.contains(&job.name) && job.slot.period == *period).then_some(Ticks(job.slot.offset.0))
+            (!fresh.contains(&job.name) && job.slot.times.period == *period).then_some(Ticks(job.slot.times.offset.0))
         };
         let current: Vec<Option<Ticks>> = group.iter().zip(&periods).map(stays).collect();
         let effort = self.config.effort;
@@ -172,9 +172,9 @@ impl<'a> Transaction<'a> {
     pub(crate) fn shift_alone(&mut self, name: &Name, offset: Nanos) -> Result<bool, Refusal> {
         let Some(component) = self.plan.job(name).and_then(|j| j.component.clone()) else { return Ok(false) };
         let group: Vec<Arc<Job>> = component.members.iter().filter_map(|n| self.plan.job(n).cloned()).collect();
-        let periods: Vec<Nanos> = group.iter().map(|j| j.slot.period).collect();
+        let periods: Vec<Nanos> = group.iter().map(|j| j.slot.times.period).collect();
         let problem = ComponentProblem::new(self.plan, self.config, &group, &periods)?;
-        let shifts: Vec<Ticks> = group.iter().map(|j| Ticks(if j.name == *name { offset.0 } else { j.slot.offset.0 })).collect();
+        let shifts: Vec<Ticks> = group.iter().map(|j| Ticks(if j.name == *name { offset.0 } else { j.slot.times.offset.0 })).collect();
         let headroom = group.iter().map(|j| j.headroom_permille).max().unwrap_or(0);
         let hold: Vec<bool> = group.iter().map(|j| j.slot.hold).collect();
         let moved = self.under(&group, &problem, &periods, headroom, &problem.evaluate(&shifts)?, Holding::Kept(&hold));
@@ -192,17 +192,11 @@ impl<'a> Transaction<'a> {
 
     fn with_slot(&self, job: &Job, headroom: u32, start: (Nanos, Nanos), kept: Kept, component: Option<Arc<Component>>) -> Job {
         let (period, offset) = start;
-        let SlotTimes { period, offset, tolerance, slack, hold_max } =
-            SlotTimes::new(period, offset, kept.slack, self.config.tolerance_permille);
         // The old version and no expiry: a slot that differs in nothing else is neither written nor told as changed.
         let mut slot = Slot {
             job: job.name.to_string(),
             plan_version: job.slot.plan_version,
-            period,
-            offset,
-            tolerance,
-            slack,
-            hold_max,
+            times: SlotTimes::new(period, offset, kept.slack, self.config.tolerance_permille),
             hold: kept.hold,
             turns: kept.turns,
             expires: FabricTime(0),
@@ -230,11 +224,7 @@ mod tests {
         let slot = Slot {
             job: name.into(),
             plan_version: 1,
-            period: Nanos(1_000),
-            offset: Nanos(0),
-            tolerance: Nanos(150),
-            slack: Nanos(500),
-            hold_max: Nanos(1_000),
+            times: SlotTimes { period: Nanos(1_000), offset: Nanos(0), tolerance: Nanos(150), slack: Nanos(500), hold_max: Nanos(1_000) },
             hold: false,
             turns: false,
             expires: FabricTime(0),
@@ -296,6 +286,6 @@ mod tests {
         // The default headroom of 5 %: another period than the 1,000 ns that it had, so its slot moves.
         assert_eq!((settled.moved.len(), settled.score), (1, 1.0));
         assert_eq!(transaction.finish(), BTreeSet::from([a.clone()]));
-        assert_eq!((plan.version, plan.job("a").unwrap().slot.period), (1, Nanos(2_000)));
+        assert_eq!((plan.version, plan.job("a").unwrap().slot.times.period), (1, Nanos(2_000)));
     }
 }

@@ -325,7 +325,7 @@ impl<'a> JobView<'a> {
         // The age is measured on the view's time, which the events move: the same events give the same answer.
         let last = self.view.watches.get(&self.job.name).and_then(|w| w.last.as_ref());
         // The product saturates: a period too long to multiply is a report that never grows old.
-        let holds = self.view.config.idle_timeout.0.max(self.job.slot.period.0.saturating_mul(REPORT_PERIODS));
+        let holds = self.view.config.idle_timeout.0.max(self.job.slot.times.period.0.saturating_mul(REPORT_PERIODS));
         last.filter(|(at, _)| self.view.now.since(*at).0 <= holds).map(|(at, report)| (*at, report))
     }
 
@@ -405,7 +405,7 @@ impl<'a> LinkView<'a> {
         self.here.iter().filter_map(|p| {
             let job = plan.job(&p.job)?;
             let phases = job.load.demands.demands.get(p.demand as usize)?;
-            Some(DemandView { job: &job.name, period: job.slot.period, shift: job.slot.offset, phases })
+            Some(DemandView { job: &job.name, period: job.slot.times.period, shift: job.slot.times.offset, phases })
         })
     }
 

@@ -134,13 +134,13 @@ impl Watch {
         }
         let error = report.phase_error.filter(|_| report.iterations > 0)?;
         // `unsigned_abs` has a value for every error, the least one too, which an agent may send.
-        if error.unsigned_abs() <= slot.slack.0 {
+        if error.unsigned_abs() <= slot.times.slack.0 {
             (self.far, self.off, self.drifting) = (0, 0, false);
             return None;
         }
         (self.far, self.off) = (self.far.saturating_add(1), self.off.saturating_add(1));
         if self.off >= DRIFT_END_REPORTS {
-            return Some(Wanted::Free(HoldEnd::Drift { error, slack: slot.slack }));
+            return Some(Wanted::Free(HoldEnd::Drift { error, slack: slot.times.slack }));
         }
         // A drift asks once: the next wish comes only after a report within the slack ended this one.
         if self.far < DRIFT_REPORTS || self.drifting {
@@ -194,17 +194,15 @@ impl Watch {
 mod tests {
     use alloc::vec::Vec;
 
+    use plan::slot::SlotTimes;
+
     use super::*;
 
     fn slot() -> Slot {
         Slot {
             job: "j".into(),
             plan_version: 7,
-            period: Nanos(1_000),
-            offset: Nanos(0),
-            tolerance: Nanos(150),
-            slack: Nanos(50),
-            hold_max: Nanos(1_000),
+            times: SlotTimes { period: Nanos(1_000), offset: Nanos(0), tolerance: Nanos(150), slack: Nanos(50), hold_max: Nanos(1_000) },
             hold: true,
             turns: false,
             expires: FabricTime(0),

@@ -54,7 +54,8 @@ fn an_evaluation_says_what_a_commit_will_do() {
         for report in evaluation.jobs(&cluster) {
             let name = &jobs[report.job.index()].name;
             let (slot, expected) = (driver.slot(name), report.slot(Config::default().tolerance_permille));
-            let seen = (slot.period, slot.offset, slot.tolerance, slot.slack, slot.hold_max, slot.hold, slot.turns);
+            let seen =
+                (slot.times.period, slot.times.offset, slot.times.tolerance, slot.times.slack, slot.times.hold_max, slot.hold, slot.turns);
             let expected =
                 (expected.period, expected.offset, expected.tolerance, expected.slack, expected.hold_max, report.hold, report.turns);
             assert_eq!(seen, expected, "{name} of {specs:?}");

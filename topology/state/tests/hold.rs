@@ -83,7 +83,7 @@ fn a_held_job_keeps_its_slot_when_others_come_and_go() {
     assert_eq!((driver.slot("a"), driver.slot("b")), before);
     driver.release(&["d"]);
     driver.release(&["c"]);
-    let start = |slot: &antiphase_state::Slot| (slot.period, slot.offset, slot.hold);
+    let start = |slot: &antiphase_state::Slot| (slot.times.period, slot.times.offset, slot.hold);
     assert_eq!((driver.slot("a"), start(&driver.slot("b"))), (before.0, start(&before.1)), "b has more slack now, and starts as before");
 }
 

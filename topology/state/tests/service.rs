@@ -37,10 +37,10 @@ fn two_jobs_on_one_uplink_get_slots_apart() {
     let (a, b) = (driver.slot("a"), driver.slot("b"));
     // 100 ms and 5 % headroom; 105 - 2 * 40 = 25 ms are free: 12.5 ms of slack either way, slots 52.5 ms apart.
     for slot in [&a, &b] {
-        assert_eq!((slot.period, slot.slack, slot.hold_max), (Nanos(105 * MS), Nanos(12_500_000), Nanos(105 * MS)));
-        assert_eq!((slot.tolerance, slot.hold, slot.plan_version), (Nanos(15_750_000), true, 2));
+        assert_eq!((slot.times.period, slot.times.slack, slot.times.hold_max), (Nanos(105 * MS), Nanos(12_500_000), Nanos(105 * MS)));
+        assert_eq!((slot.times.tolerance, slot.hold, slot.plan_version), (Nanos(15_750_000), true, 2));
     }
-    assert_eq!(a.offset.0.abs_diff(b.offset.0), 52_500_000);
+    assert_eq!(a.times.offset.0.abs_diff(b.times.offset.0), 52_500_000);
     assert_eq!((a.leader_host.as_str(), b.leader_host.as_str()), ("h1", "h2"));
     assert_eq!(done.slots.iter().map(|s| s.expires).collect::<Vec<_>>(), [driver.now.saturating_add(Nanos(60 * S)); 2]);
     // Four links between the leaves: both 45 of 50 Gb/s, 40 of 105 ms: unshifted 1 - 0.8 * 40 / 105.
@@ -50,7 +50,10 @@ fn two_jobs_on_one_uplink_get_slots_apart() {
     for link in shared {
         assert_eq!((link.score, link.peak.0), (Some(1.0), 90_000));
         assert!((link.zero_shift_score.unwrap() - (1.0 - 0.8 * 40.0 / 105.0)).abs() < 1e-12);
-        assert_eq!(link.demands().map(|d| (d.job, d.shift, d.phases.len())).collect::<Vec<_>>(), [("a", a.offset, 1), ("b", b.offset, 1)]);
+        assert_eq!(
+            link.demands().map(|d| (d.job, d.shift, d.phases.len())).collect::<Vec<_>>(),
+            [("a", a.times.offset, 1), ("b", b.times.offset, 1)]
+        );
     }
     assert_eq!(view.job("a").unwrap().shared_links().count(), 4);
 }
@@ -60,7 +63,7 @@ fn a_job_that_meets_nobody_runs_free() {
     let mut driver = Driver::with_fabric();
     let done = driver.commit(&[A, C]);
     assert_eq!((done.score, done.slots.len()), (1.0, 2));
-    assert!(done.slots.iter().all(|s| !s.hold && s.slack == Nanos(52_500_000)));
+    assert!(done.slots.iter().all(|s| !s.hold && s.times.slack == Nanos(52_500_000)));
     assert_eq!(driver.service.view().job("a").unwrap().component().count(), 0);
 }
 
@@ -84,12 +87,12 @@ fn a_newcomer_moves_as_few_as_it_can() {
     let mut driver = Driver::with_fabric();
     // 20 of 105 ms each; the third and the fourth fit into the gaps of the first two.
     driver.commit(&[("a", "100 0-20 h1,h5"), ("b", "100 0-20 h2,h6")]);
-    let before = [driver.slot("a").offset, driver.slot("b").offset];
+    let before = [driver.slot("a").times.offset, driver.slot("b").times.offset];
     for (name, hosts) in [("c", "h3,h7"), ("d", "h4,h8")] {
         let done = driver.commit(&[(name, &format!("100 0-20 {hosts}"))]);
         assert_eq!((done.score, done.moved.len()), (1.0, 0), "{name}");
     }
-    assert_eq!([driver.slot("a").offset, driver.slot("b").offset], before);
+    assert_eq!([driver.slot("a").times.offset, driver.slot("b").times.offset], before);
 }
 
 #[test]
@@ -336,7 +339,7 @@ fn slips_lengthen_the_period_of_the_whole_component() {
     let slips = gate(&driver, "a", 20, 2, 0);
     report(&mut driver, 1, 0, vec![slips.clone()]);
     // 100 ms with 70 permille.
-    assert_eq!([driver.slot("a").period, driver.slot("b").period], [Nanos(107 * MS); 2]);
+    assert_eq!([driver.slot("a").times.period, driver.slot("b").times.period], [Nanos(107 * MS); 2]);
     assert_eq!([driver.slot("a").plan_version, driver.slot("b").plan_version], [3, 3]);
     assert_eq!(driver.slot("c"), quiet);
     report(&mut driver, 1, 0, vec![slips]);
@@ -434,19 +437,19 @@ fn a_drift_is_followed_where_it_costs_nothing() {
     driver.hello(1, "h1");
     let (a, b) = (driver.slot("a"), driver.slot("b"));
     // Room of a towards b in either direction, less its own length.
-    let period = a.period.0 as i64;
-    let ahead = (b.offset.0 as i64 - a.offset.0 as i64).rem_euclid(period) - 20 * MS as i64;
-    let behind = (a.offset.0 as i64 - b.offset.0 as i64).rem_euclid(period) - 20 * MS as i64;
-    assert_eq!(a.slack.0 as i64, ahead.min(behind), "{a:?} {b:?}");
+    let period = a.times.period.0 as i64;
+    let ahead = (b.times.offset.0 as i64 - a.times.offset.0 as i64).rem_euclid(period) - 20 * MS as i64;
+    let behind = (a.times.offset.0 as i64 - b.times.offset.0 as i64).rem_euclid(period) - 20 * MS as i64;
+    assert_eq!(a.times.slack.0 as i64, ahead.min(behind), "{a:?} {b:?}");
     assert_ne!(ahead, behind, "this test needs a job that is not in the middle of its room");
     let error = if ahead > behind { ahead - 1 } else { 1 - behind };
     for _ in 0..3 {
         let drifted = gate(&driver, "a", 10, 0, error);
         report(&mut driver, 1, 0, vec![drifted]);
     }
-    let offset = (a.offset.0 as i64 + error).rem_euclid(period) as u64;
-    assert_eq!((driver.slot("a").offset, driver.slot("a").plan_version), (Nanos(offset), 4));
-    assert_eq!(driver.slot("b").offset, b.offset);
+    let offset = (a.times.offset.0 as i64 + error).rem_euclid(period) as u64;
+    assert_eq!((driver.slot("a").times.offset, driver.slot("a").plan_version), (Nanos(offset), 4));
+    assert_eq!(driver.slot("b").times.offset, b.times.offset);
 }
 
 #[test]
@@ -481,7 +484,7 @@ fn a_period_that_is_not_the_declared_one_is_said() {
     };
     assert_eq!([say(&mut driver, 60), say(&mut driver, 60), say(&mut driver, 61)], [None, None, Some(Nanos(61 * MS))]);
     assert_eq!(driver.service.view().job("b").unwrap().period_mismatch(), None);
-    assert!(!driver.slot("a").hold && driver.slot("a").period == Nanos(105 * MS), "no slot is made for what was learned");
+    assert!(!driver.slot("a").hold && driver.slot("a").times.period == Nanos(105 * MS), "no slot is made for what was learned");
     // Another slot says nothing of the job's period.
     driver.release(&["b"]);
     assert_eq!(driver.service.view().job("a").unwrap().period_mismatch(), Some(Nanos(61 * MS)));
@@ -505,7 +508,7 @@ fn a_new_fabric_keeps_slots_and_is_refused_without_its_jobs() {
     assert_eq!(driver.service.view().fabric_version(), 2);
     // Two spines spread the flows: nobody meets anybody.
     driver.set_fabric("4 4 2").unwrap();
-    assert!(!driver.slot("a").hold && driver.slot("a").offset == before.0.offset);
+    assert!(!driver.slot("a").hold && driver.slot("a").times.offset == before.0.times.offset);
     let before = durable(&driver.service);
     let request = driver.request();
     let fabric = Arc::new(world::fabric("9 4 1").unwrap());

@@ -193,11 +193,11 @@ fn planned(slot: &Slot) -> PlannedSlot {
     PlannedSlot {
         plan_version: slot.plan_version,
         hold: slot.hold,
-        period: slot.period,
-        offset: slot.offset,
-        tolerance: slot.tolerance,
-        slack: slot.slack,
-        hold_max: slot.hold_max,
+        period: slot.times.period,
+        offset: slot.times.offset,
+        tolerance: slot.times.tolerance,
+        slack: slot.times.slack,
+        hold_max: slot.times.hold_max,
         expires: slot.expires,
     }
 }

@@ -3,7 +3,7 @@
 use alloc::{string::String, vec::Vec};
 
 use job::{Candidate, Job, Placement};
-use plan::{Cluster, Options, Predictions, evaluate, slot::SlotTimes};
+use plan::{Cluster, Options, Predictions, evaluate};
 use state::Slot;
 use units::FabricTime;
 
@@ -24,14 +24,9 @@ pub fn direct_slots(case: &Case<'_>, options: &Options) -> Result<Vec<Slot>, Sim
     let slot = |report: plan::JobReport| {
         let job = &jobs[report.job.index()];
         let leader = case.jobs[report.job.index()].placement.ranks.first();
-        let SlotTimes { period, offset, tolerance, slack, hold_max } = report.slot(options.tolerance_permille);
         Slot {
             plan_version: 1,
-            period,
-            offset,
-            tolerance,
-            slack,
-            hold_max,
+            times: report.slot(options.tolerance_permille),
             hold: report.hold,
             // No service renews these slots, so they last for the whole run.
             expires: FabricTime(u64::MAX),

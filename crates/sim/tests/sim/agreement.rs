@@ -65,7 +65,7 @@ fn compare(fabric: &Fabric, jobs: &[SimJob]) -> Result<(), TestCaseError> {
     if predicted.iter().all(|t| t.all_held.unwrap().slips == 0.0) {
         let mut slots = direct_slots(&Case { router: &router, jobs }, &Options::default()).unwrap();
         slots.iter_mut().for_each(|s| s.hold = true);
-        let begun: Vec<SimJob> = jobs.iter().zip(&slots).map(|(j, s)| SimJob { begins: s.offset, ..j.clone() }).collect();
+        let begun: Vec<SimJob> = jobs.iter().zip(&slots).map(|(j, s)| SimJob { begins: s.times.offset, ..j.clone() }).collect();
         agree(&begun, &Control::Direct(slots), &times(|t| t.all_held.unwrap().time), "held")?;
     }
     Ok(())

@@ -109,7 +109,7 @@ impl Agent {
         let led = self.slots.iter().filter(|s| s.leader_host == self.host);
         let gate = |slot: &Slot| {
             let far = !calm && dice.chance(30);
-            let error = if far { dice.below(slot.period.0) as i64 - (slot.period.0 / 2) as i64 } else { 0 };
+            let error = if far { dice.below(slot.times.period.0) as i64 - (slot.times.period.0 / 2) as i64 } else { 0 };
             let slips = if calm { 0 } else { dice.below(40) / 37 };
             GateReport {
                 job: slot.job.clone(),

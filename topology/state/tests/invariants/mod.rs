@@ -140,8 +140,8 @@ impl Witness {
             check_slot(seen, &slot);
             if !reached.contains(name) && seen.document == said(&job.planned().document) {
                 assert_eq!(
-                    (slot.offset, slot.period, slot.plan_version),
-                    (seen.slot.offset, seen.slot.period, seen.slot.plan_version),
+                    (slot.times.offset, slot.times.period, slot.plan_version),
+                    (seen.slot.times.offset, seen.slot.times.period, seen.slot.plan_version),
                     "{name} moved"
                 );
             }

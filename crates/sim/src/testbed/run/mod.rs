@@ -156,7 +156,7 @@ impl<'a> Run<'a> {
             }
             Control::Drift(slots) => {
                 for (state, job) in self.jobs.iter_mut().zip(case.jobs) {
-                    state.drift = slots.iter().find(|s| s.job == job.job.name).map(|s| Drift::new(s.period, s.offset));
+                    state.drift = slots.iter().find(|s| s.job == job.job.name).map(|s| Drift::new(s.times.period, s.times.offset));
                 }
             }
             Control::Turns(control) => {

@@ -14,6 +14,7 @@ use fluid::jitter::JITTER_PERMILLE;
 use job::{Hold, Job};
 use plan::{
     Control, Coupled, Gates, Holding, Member, Options, Predictions,
+    slot::SlotTimes,
     slot::{HEADROOM_PERMILLE, periods},
     turns::{Arbitrated, Objective, TRIED_RANKING},
 };
@@ -214,8 +215,10 @@ impl Play<'_> {
         let compatible = |paper: &&Paper| paper.scores >= COMPATIBLE * paper.links as f64;
         let Some(paper) = self.forecast.paper.as_ref().filter(compatible) else { return testbed::Control::Free };
         let keeps = |((job, _), alone): &((&SimJob, &Nanos), &Nanos)| **alone == job.job.period && job.job.hold != Hold::Never;
-        let slot =
-            |((job, shift), _): ((&SimJob, &Nanos), &Nanos)| Slot { period: job.job.period, offset: *shift, ..Slot::none(&job.job.name) };
+        let slot = |((job, shift), _): ((&SimJob, &Nanos), &Nanos)| Slot {
+            times: SlotTimes { period: job.job.period, offset: *shift, ..SlotTimes::default() },
+            ..Slot::none(&job.job.name)
+        };
         testbed::Control::Drift(self.case.jobs.iter().zip(&paper.shifts).zip(self.alone).filter(keeps).map(slot).collect())
     }
 }
