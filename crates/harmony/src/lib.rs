@@ -22,6 +22,6 @@ pub use draw::Draw;
 pub use interference::{Interference, PPM, Speeds};
 pub use job::{Demand, Job, KINDS, Part, RESOURCES, Stages, kind_name};
 pub use mix::{Mix, mix};
-pub use place::{Anywhere, Balance, Greedy, LeastInterference, Lookahead, Pack, ways};
+pub use place::{Anywhere, Balance, Greedy, LeastInterference, Lookahead, Pack, Reach, Rollout, ways};
 pub use server::{SERVER, Seat, Stand, free, takes};
 pub use world::{Ended, Outcome, Placer, Running, Span, Stuck, View, run};

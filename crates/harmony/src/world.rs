@@ -261,7 +261,7 @@ mod tests {
     use crate::{
         interference::Interference,
         job::Part,
-        place::{Balance, Greedy, LeastInterference, Lookahead, Pack},
+        place::{Balance, Greedy, LeastInterference, Lookahead, Pack, Reach, Rollout},
     };
 
     /// Puts everything on server 0.
@@ -319,12 +319,14 @@ mod tests {
         let asked = crate::Mix { jobs: 40, servers: 4, run_ms: 600_000, octaves: 3, load_permille: 900 };
         let jobs = crate::mix(&asked, 5);
         let play = || {
-            let mut placers: [&mut dyn Placer; 5] = [
+            let reach = Reach { ways: 3, futures: 2, jobs: 4 };
+            let mut placers: [&mut dyn Placer; 6] = [
                 &mut Balance,
                 &mut Pack,
                 &mut LeastInterference::new(&Interference),
                 &mut Greedy::new(&Interference),
                 &mut Lookahead::new(&Interference, 3),
+                &mut Rollout::new(&Interference, reach, &asked, 1),
             ];
             placers.iter_mut().map(|placer| run(&jobs, 4, &Interference, *placer).unwrap()).collect::<Vec<_>>()
         };

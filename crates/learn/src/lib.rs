@@ -16,4 +16,4 @@ mod model;
 pub mod train;
 
 pub use grad::Parameters;
-pub use model::{Chosen, Decision, Learned, Policy, Scene, SpeedModel};
+pub use model::{Chosen, Decision, Learned, Policy, Remembered, Scene, SpeedModel};

@@ -18,7 +18,7 @@ const ROW: usize = KINDS + FACTS;
 const LAYERS: usize = 1;
 const INNER: usize = 64;
 /// Reasons to be slow, of each of which the slowest row counts.
-const REASONS: usize = 2;
+pub(super) const REASONS: usize = 2;
 /// So that numbers are near 1.
 const RANKS: f32 = 8.0;
 const PARAMETER_SERVERS: f32 = 4.0;
@@ -71,6 +71,18 @@ impl Standing {
             }
             standing.servers.push(from..row);
         }
+        standing
+    }
+
+    /// The rows of one server.
+    pub(super) fn of_server(server: usize, jobs: &[(&Job, &Stand)]) -> Self {
+        let mut standing = Self::default();
+        for (job, stand) in jobs {
+            for seat in stand.seats().iter().filter(|seat| seat.server == server) {
+                standing.rows.extend(facts(job, stand, seat));
+            }
+        }
+        standing.servers.push(0..standing.rows.len() / ROW);
         standing
     }
 
@@ -127,8 +139,8 @@ impl SpeedModel {
         &self.parameters
     }
 
-    /// By job and reason, how many times longer than alone its iterations take, less one.
-    pub(crate) fn longer<'a>(&'a self, standing: &Standing) -> (Tape<'a>, Node) {
+    /// By row and reason, how many times longer than alone an iteration takes, less one.
+    fn by_row<'a>(&'a self, standing: &Standing) -> (Tape<'a>, Node) {
         let mut tape = Tape::new(&self.parameters);
         let rows = tape.given(Matrix::of(ROW, standing.rows.clone()));
         let encoded = self.layout.encoder.encode(&mut tape, rows, &standing.servers);
@@ -142,18 +154,32 @@ impl SpeedModel {
         let inner = tape.linear(joined, self.layout.inner);
         let inner = tape.rectify(inner);
         let longer = tape.linear(inner, self.layout.last);
+        (tape, longer)
+    }
+
+    /// The same by job: of its rows the slowest.
+    pub(crate) fn longer<'a>(&'a self, standing: &Standing) -> (Tape<'a>, Node) {
+        let (mut tape, longer) = self.by_row(standing);
         let slowest = tape.largest(longer, &standing.jobs);
         (tape, slowest)
     }
+
+    /// By row and reason.
+    pub(super) fn rows(&self, standing: &Standing) -> Vec<[f32; REASONS]> {
+        let (tape, longer) = self.by_row(standing);
+        tape.value(longer).each_row().map(|row| core::array::from_fn(|reason| row[reason])).collect()
+    }
+}
+
+/// The speed of a job whose iterations take so much longer, reason by reason.
+pub(super) fn speed(longer: &[f32]) -> u32 {
+    let times = 1.0 + f64::from(longer.iter().sum::<f32>().max(0.0));
+    ((PPM as f64 / times) as u64).clamp(1, PPM) as u32
 }
 
 impl Speeds for SpeedModel {
     fn speeds(&self, servers: usize, jobs: &[(&Job, &Stand)]) -> Vec<u32> {
         let (tape, longer) = self.longer(&Standing::new(servers, jobs));
-        let speed = |row: &[f32]| {
-            let times = 1.0 + f64::from(row.iter().sum::<f32>().max(0.0));
-            ((PPM as f64 / times) as u64).clamp(1, PPM) as u32
-        };
         tape.value(longer).each_row().map(speed).collect()
     }
 }

@@ -36,6 +36,15 @@ struct Tried {
     brought: f32,
 }
 
+/// What a round was like.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Round {
+    /// Of the critic: the mean square of how far it was off.
+    pub(super) loss: f64,
+    /// Of its tries, a job.
+    pub(super) reward: f64,
+}
+
 /// The actor, the critic and what they remember.
 pub(super) struct Actor {
     adam: Adam,
@@ -55,18 +64,17 @@ impl Actor {
         servers: usize,
         speeds: &dyn Speeds,
         draw: &mut Draw,
-    ) -> Result<(), Stuck> {
+    ) -> Result<Round, Stuck> {
         let mut tries = Vec::new();
         for _ in 0..TRIES {
             let mut placer = policy.exploring(draw, EXPLORED_PERMILLE);
             let outcome = run(jobs, servers, speeds, &mut placer)?;
             tries.push((placer.decisions.unwrap_or_default(), Returns::new(&outcome)));
         }
+        let reward = tries.iter().map(|(_, returns)| returns.after(0)).sum::<f64>() / (TRIES * jobs.len().max(1)) as f64;
         self.remember(tries);
-        for _ in 0..STEPS {
-            self.step(policy, draw);
-        }
-        Ok(())
+        let loss = (0..STEPS).map(|_| self.step(policy, draw)).sum::<f64>() / STEPS as f64;
+        Ok(Round { loss, reward })
     }
 
     fn remember(&mut self, tries: Vec<(Vec<Decision>, Returns)>) {
@@ -92,7 +100,8 @@ impl Actor {
         }
     }
 
-    fn step(&mut self, policy: &mut Policy, draw: &mut Draw) {
+    /// One step, and the critic's loss before it.
+    fn step(&mut self, policy: &mut Policy, draw: &mut Draw) -> f64 {
         let some: Vec<&Tried> = (0..BATCH).filter_map(|_| self.replay.get(draw.below(self.replay.len() as u64) as usize)).collect();
         let scenes: Vec<&Scene> = some.iter().map(|tried| &tried.decision.scene).collect();
         let batch = policy.batch(&scenes);
@@ -100,18 +109,20 @@ impl Actor {
         let mut to_scores = Matrix { values: Vec::with_capacity(scores.values.len()), ..*scores };
         let mut to_values = Matrix::zeros(values.rows, values.columns);
         let share = 1.0 / some.len().max(1) as f32;
-        let mut from = 0;
+        let (mut from, mut loss) = (0, 0.0);
         for (at, tried) in some.iter().enumerate() {
             let allowed = tried.decision.scene.allowed();
             let own = &scores.values[from..from + allowed.len()];
             from += own.len();
-            let Some(found) = masked(own, allowed) else { return };
+            let Some(found) = masked(own, allowed) else { return loss };
             let better = tried.brought - values.values[at];
+            loss += f64::from(better * better * share);
             to_scores.values.extend(slopes(&found, &tried.decision, better).map(|slope| slope * share));
             to_values.values[at] = -better * share;
         }
         let gradient = batch.tape.back(alloc::vec![(batch.scores, to_scores), (batch.values, to_values)]);
         self.adam.step(&mut policy.parameters, &gradient, Rate(RATE));
+        loss
     }
 }
 

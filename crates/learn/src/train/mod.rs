@@ -7,7 +7,7 @@ mod improve;
 mod log;
 mod speeds;
 
-pub use course::{Course, Judged, Setup, judge, train};
+pub use course::{Course, Judged, Setup, train};
 pub use log::Log;
 pub use speeds::{fit, off};
 
@@ -40,15 +40,27 @@ impl Stage {
     }
 }
 
-/// How far a stage is.
+/// How far a stage is, and what is known of it then.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// Which stage.
     pub stage: Stage,
-    /// Steps done, and of how many.
+    /// Steps done: mixes that were played, steps of learning, or rounds of tries.
     pub done: usize,
     /// All steps.
     pub of: usize,
-    /// The mean loss of the last steps, or the mean completion time over that of the greedy rule.
-    pub value: f64,
+    /// The loss of the step, or the mean of the round: of the model of speeds the square of how far it is off, of imitation the cross entropy, of
+    /// the critic the square of how far it is off, in standard deviations of what choices bring.
+    pub loss: Option<f64>,
+    /// The reward of the round's tries: the mean over tries and jobs, later being worth less.
+    pub reward: Option<f64>,
+    /// The policy's mean completion time over that of the greedy rule, where it was judged.
+    pub over_greedy: Option<f64>,
+}
+
+impl Progress {
+    /// Nothing is known but how far it is.
+    pub(crate) fn new(stage: Stage, done: usize, of: usize) -> Self {
+        Self { stage, done, of, loss: None, reward: None, over_greedy: None }
+    }
 }
