@@ -1,4 +1,4 @@
-//! Pictures and pages: circles, timelines, bars and fabric maps as SVG, and the HTML report that holds them.
+//! Pictures and pages: circles, timelines, lines, bars and fabric maps as SVG, and the HTML report that holds them.
 //!
 //! Every picture of Antiphase is drawn here: for the command line, for the lab's pages and for the service's page.
 //! Everything is a pure function from the plain structs of [`view`] to a string; the same input gives the same bytes,
@@ -34,6 +34,7 @@ pub mod experiment;
 pub mod fabric_map;
 pub mod gantt;
 pub mod html;
+pub mod line;
 pub mod palette;
 mod polar;
 mod quantity;
