@@ -20,6 +20,7 @@ mod gate;
 mod import;
 mod jobs;
 mod large;
+mod learn;
 mod plan;
 mod process;
 mod profile;

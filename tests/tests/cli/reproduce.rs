@@ -215,3 +215,33 @@ fn what_seeing_the_network_brings_sia_is_told() {
     let both = antiphase(&["reproduce", "sia", "--network", "--traces", "/nowhere"]);
     assert!(both.code == Some(2), "{}", both.stderr);
 }
+
+#[test]
+fn placers_that_learn_and_others_stand_side_by_side() {
+    let scratch = crate::scratch::Scratch::new("reproduce-harmony");
+    let report = scratch.path("report.html");
+    let run = antiphase(&["reproduce", "harmony", "--quick", "--report", &report, "-o", "json"]);
+    run.expect(0);
+    let answer = run.json();
+    assert_eq!((&answer["schema"], &answer["mixes"]), (&"antiphase.reproduce-harmony/v1".into(), &2.into()));
+    let number = |value: &serde_json::Value| value.as_f64().expect("a number");
+    for felt in answer["interference"].as_array().expect("kinds") {
+        // Others never help, and the worst is no better than the mean.
+        assert!(
+            number(&felt["apart"]) >= number(&felt["beside_mean"]) && number(&felt["beside_mean"]) >= number(&felt["beside_least"]),
+            "{felt}"
+        );
+    }
+    let loads = answer["loads"].as_array().expect("loads");
+    assert_eq!(loads.len(), 1);
+    let rows = loads[0]["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 9);
+    // Alike to the same mixes of the other command.
+    let judged = antiphase(&["learn", "evaluate", "--mixes", "2", "-o", "json"]).json();
+    assert_eq!(answer["made_by"], judged["made_by"]);
+    assert!(judged["mix"]["load_permille"] != 500 || judged["rows"].as_array() == Some(rows), "{judged}");
+    let page = fs::read_to_string(&report).expect("a report");
+    assert!(page.contains("Harmony, reproduced") && page.contains("learned policy") && page.contains("curve j1"));
+    let none = antiphase(&["reproduce", "harmony", "--model", "/nowhere"]);
+    assert!(none.code == Some(2) && none.stderr.lines().count() == 1, "{}", none.stderr);
+}

@@ -3,10 +3,12 @@
 mod fabric;
 mod jobs;
 mod lab;
+mod learn;
 mod live;
 mod plan;
 mod profile;
 mod reproduce;
+mod seeds;
 mod service;
 mod shell;
 mod sim;
@@ -93,6 +95,9 @@ enum Command {
     /// Compute published figures of others again
     #[command(subcommand)]
     Reproduce(reproduce::ReproduceCommand),
+    /// Train a placer that learns, after Harmony, and compare it with placers that do not
+    #[command(subcommand)]
+    Learn(learn::LearnCommand),
     /// Play traces of jobs under scheduling policies, in virtual time
     #[command(subcommand)]
     Sim(sim::SimCommand),
@@ -128,6 +133,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, CliError> {
         Command::Queue(args) => live::queue(&args),
         Command::Withdraw(args) => live::withdraw(&args),
         Command::Reproduce(command) => reproduce::run(&command),
+        Command::Learn(command) => learn::run(&command),
         Command::Sim(command) => sim::run(&command),
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args),

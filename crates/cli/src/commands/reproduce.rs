@@ -3,7 +3,7 @@
 mod cassini;
 mod gandiva;
 mod groups;
-mod seeds;
+mod harmony;
 mod sharing;
 mod sia;
 mod traces;
@@ -29,6 +29,8 @@ pub(crate) enum ReproduceCommand {
     Sharing(sharing::SharingArgs),
     /// Sia: how many GPUs of which type each job gets
     Sia(sia::SiaArgs),
+    /// Harmony: a placer that learns which jobs disturb each other
+    Harmony(harmony::HarmonyArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -76,5 +78,6 @@ pub(crate) fn run(command: &ReproduceCommand) -> Result<ExitCode, CliError> {
         ReproduceCommand::Gandiva(args) => gandiva::run(args),
         ReproduceCommand::Sharing(args) => sharing::run(args),
         ReproduceCommand::Sia(args) => sia::run(args),
+        ReproduceCommand::Harmony(args) => harmony::run(args),
     }
 }

@@ -12,7 +12,7 @@ use policy::{
 use render::experiment;
 use serde::Serialize;
 
-use super::seeds::{QUICK_SEEDS, SEEDS, SEEDS_MAX, on_all_cores};
+use crate::commands::seeds::{QUICK_SEEDS, SEEDS, SEEDS_MAX, on_all_cores};
 use crate::{
     commands::stats::{Interval, interval},
     input::CliError,

@@ -13,7 +13,7 @@ use clap::Args;
 use policy::knapsack::{Choice, Item, KINDS_MAX, Problem, SUMS_MAX, Solution, solve};
 use serde::{Deserialize, Serialize};
 
-use super::seeds::SEEDS_MAX;
+use crate::commands::seeds::SEEDS_MAX;
 use crate::{
     commands::cpu_s,
     input::{CliError, check_texts, read_document},

@@ -20,7 +20,7 @@ use serde::Serialize;
 use units::Rate;
 
 use self::schemes::{SCHEMES, Scheme};
-use super::seeds::{QUICK_SEEDS, SEEDS, SEEDS_MAX, on_all_cores};
+use crate::commands::seeds::{QUICK_SEEDS, SEEDS, SEEDS_MAX, on_all_cores};
 use crate::{
     commands::stats::{self, Interval, interval},
     input::CliError,

@@ -17,7 +17,7 @@ use serde::Serialize;
 use units::Rate;
 
 use self::schemes::{ALONE, POLICIES, Scheme, find, find_blind, schemes};
-use super::seeds::{QUICK_SEEDS, SEEDS, SEEDS_MAX, on_all_cores};
+use crate::commands::seeds::{QUICK_SEEDS, SEEDS, SEEDS_MAX, on_all_cores};
 use crate::{
     commands::stats::{Interval, interval},
     input::CliError,

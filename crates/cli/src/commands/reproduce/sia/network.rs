@@ -18,7 +18,7 @@ use rand_chacha::{
 use serde::Serialize;
 use units::Rate;
 
-use super::super::seeds::{QUICK_SEEDS, SEEDS, on_all_cores};
+use crate::commands::seeds::{QUICK_SEEDS, SEEDS, on_all_cores};
 use crate::{
     commands::{
         cpu_s,
