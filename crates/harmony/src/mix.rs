@@ -34,6 +34,10 @@ pub struct Mix {
     pub load_permille: u32,
 }
 
+/// Longest shortest job, a week, and most octaves above it: 2,000 times as long. Work is counted in millionths of these, in 64 bits.
+const RUN_MS_MAX: u64 = 7 * 24 * 3_600_000;
+const OCTAVES_MAX: u32 = 12;
+
 /// The jobs, in order of submission.
 #[must_use]
 pub fn mix(mix: &Mix, seed: u64) -> Vec<Job> {
@@ -54,7 +58,7 @@ fn job(mix: &Mix, id: u32, draw: &mut Draw) -> Job {
     let kind = draw.below(KINDS as u64) as usize;
     let ranks = ranks(draw);
     let parameter_servers = if ranks > 1 && draw.below(2) == 1 { ranks / 2 } else { 0 };
-    let octave_ms = mix.run_ms << draw.below(u64::from(mix.octaves.max(1)));
+    let octave_ms = mix.run_ms.min(RUN_MS_MAX) << draw.below(u64::from(mix.octaves.clamp(1, OCTAVES_MAX)));
     Job { id, kind, ranks, parameter_servers, work_ms: octave_ms + octave_ms * draw.below(STEPS) / STEPS, submitted_ms: 0 }
 }
 

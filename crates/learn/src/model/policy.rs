@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use harmony::{Demand, Draw, Job, Part, Placer, Stand, View, takes};
+use harmony::{Balance, Demand, Draw, Job, Part, Placer, Stand, View, takes};
 
 use super::{
     encoder::{Encoder, WIDTH},
@@ -236,8 +236,9 @@ impl Learned<'_> {
     }
 }
 
-impl Placer for Learned<'_> {
-    fn place(&mut self, view: &View<'_>, job: &Job) -> Option<Stand> {
+impl Learned<'_> {
+    /// Chooses a server for one part after the other; `None` if no server is left for one of them.
+    fn decide(&mut self, view: &View<'_>, job: &Job) -> Option<Stand> {
         let mut free = view.free.to_vec();
         let mut stand = Stand::default();
         let mut decisions = Vec::new();
@@ -256,6 +257,14 @@ impl Placer for Learned<'_> {
             all.append(&mut decisions);
         }
         Some(stand)
+    }
+}
+
+impl Placer for Learned<'_> {
+    /// Parts that were placed first may leave no room for the last ones. In an empty cluster nobody would ever make room, so there the rule
+    /// that knows nothing places the job, and nobody learns from it.
+    fn place(&mut self, view: &View<'_>, job: &Job) -> Option<Stand> {
+        self.decide(view, job).or_else(|| Balance.place(view, job).filter(|_| view.running.is_empty()))
     }
 }
 
@@ -284,6 +293,15 @@ mod tests {
         assert!((found.iter().sum::<f32>() - 1.0).abs() < 1e-5);
         assert!(of(&[none]).is_none());
         assert_eq!(of(&[whole; 40]).unwrap().len(), 80);
+    }
+
+    #[test]
+    fn parameter_servers_that_fill_the_servers_first_stop_nobody() {
+        let jobs = mix(&Mix { jobs: 20, servers: 2, run_ms: 600_000, octaves: 2, load_permille: 700 }, 0);
+        for seed in 0..8 {
+            let policy = Policy::new(seed);
+            assert_eq!(run(&jobs, 2, &Interference, &mut policy.placer()).unwrap().ended.len(), 20, "policy {seed}");
+        }
     }
 
     #[test]

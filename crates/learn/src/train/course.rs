@@ -181,7 +181,8 @@ fn refit(
     for at in 0..setup.refitted {
         let jobs = mix(&setup.mix, setup.seed + REFITTED_FROM + at);
         run(&jobs, setup.mix.servers, &Interference, &mut log.watch(&mut policy.placer()))?;
-        let steps = setup.speed_steps / REFIT_PART / setup.refitted.max(1) as usize;
+        // Each mix teaches something, however many there are.
+        let steps = (setup.speed_steps / REFIT_PART / setup.refitted.max(1) as usize).max(1);
         fit(speeds, log, steps, draw, &mut |_, _| ());
         let Round { loss, reward } = actor.round(&mut policy, &jobs, setup.mix.servers, &Remembered::new(speeds), draw)?;
         let (done, of) = (at as usize + 1, setup.refitted as usize);
