@@ -151,6 +151,8 @@ fn a_link_opens_with_two_circles_and_an_address() {
     browser.go("about:blank");
     browser.go(&format!("http://{}/{hash}", service.address));
     browser.until(CIRCLES);
+    // The map comes by a request of its own, which may be answered later.
+    browser.until("document.querySelector('#map .link:not([aria-current])') && document.querySelector('#map .link[aria-current]')");
     browser.eval("document.querySelector('#map .link:not([aria-current])').dispatchEvent(new MouseEvent('click', { bubbles: true }))");
     browser.until(&format!("location.hash !== {} && document.querySelector('#link-title').textContent", json!(hash)));
     service.ask("POST", "/v1alpha1/release", r#"{"jobs": ["alpha", "beta"]}"#);
