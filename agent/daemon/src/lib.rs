@@ -6,6 +6,7 @@
 //! [`run`]; the [`session`] with the service is behind the channels of [`wiring`].
 #![forbid(unsafe_code)]
 
+pub mod args;
 mod bytes;
 pub mod clock;
 pub mod config;

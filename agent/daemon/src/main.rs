@@ -3,13 +3,10 @@
 //! Exit codes: 0 after SIGTERM or SIGINT, 2 for a configuration that cannot be taken, 1 for anything else that fails.
 #![forbid(unsafe_code)]
 
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-    time::Duration,
-};
+use std::{path::Path, process::ExitCode, time::Duration};
 
 use antiphase_agent::{
+    args::{Args, Command, ConfigAction},
     config::Config,
     logs::{self, LevelHandle},
     pages::Pages,
@@ -17,7 +14,7 @@ use antiphase_agent::{
     wiring::{self, Connection, SessionEnds},
 };
 use anyhow::Context as _;
-use clap::{Parser, Subcommand};
+use clap::Parser as _;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use telemetry::Root;
 use tokio::{
@@ -26,46 +23,20 @@ use tokio::{
 };
 use units::OneLine;
 
-/// Keeps training jobs to their slots on this node, and reads its counters.
-#[derive(Parser)]
-#[command(name = "antiphase-agent", version)]
-struct Cli {
-    /// The configuration, TOML.
-    #[arg(long, value_name = "FILE", default_value = "/etc/antiphase/antiphase-agent.toml", global = true)]
-    config: PathBuf,
-    #[command(subcommand)]
-    command: Option<Command>,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Look at the configuration and do nothing else.
-    Config {
-        #[command(subcommand)]
-        action: ConfigAction,
-    },
-}
-
-#[derive(Subcommand)]
-enum ConfigAction {
-    /// Say whether the file can be taken.
-    Check,
-}
-
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let config = match Config::load(&cli.config) {
+    let args = Args::parse();
+    let config = match Config::load(&args.config) {
         Ok(config) => config,
         Err(error) => {
             eprintln!("antiphase-agent: {error}");
             return ExitCode::from(2);
         }
     };
-    if let Some(Command::Config { action: ConfigAction::Check }) = cli.command {
-        println!("{}: ok", cli.config.display());
+    if let Some(Command::Config { action: ConfigAction::Check }) = args.command {
+        println!("{}: ok", args.config.display());
         return ExitCode::SUCCESS;
     }
-    match serve(config, &cli.config) {
+    match serve(config, &args.config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("antiphase-agent: {}", OneLine(format_args!("{error:#}")));

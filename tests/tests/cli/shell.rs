@@ -43,6 +43,14 @@ fn completions_for_every_shell() {
             assert!(run.ok().contains(word), "{shell}: {word} is not completed");
         }
     }
+    for (program, words) in [("antiphase-topology", ["ecmp", "pki"]), ("antiphase-agent", ["config", "check"])] {
+        for shell in ["bash", "zsh", "fish"] {
+            let run = antiphase(&["completions", shell, program]);
+            let text = run.ok();
+            assert!(text.contains(program) && words.iter().all(|word| text.contains(word)), "{shell}: {program}");
+            assert!(!text.contains("cassini24"), "{shell}: {program} is completed as antiphase");
+        }
+    }
 }
 
 #[test]
@@ -54,6 +62,18 @@ fn a_manual_page_for_every_command() {
         let page = format!("{folder}/antiphase-{}.1", command.replace(' ', "-"));
         let text = fs::read_to_string(&page).unwrap_or_else(|error| panic!("{page}: {error}"));
         assert!(text.contains(".SH SYNOPSIS") && text.contains(".SH OPTIONS"), "{page}: {text}");
+    }
+    for (page, words) in [
+        ("antiphase-topology", ["topology.redb", "vital thread"]),
+        ("antiphase-topology-pki-issue", ["role", "topology.redb"]),
+        ("antiphase-agent", ["antiphase\\-agent.toml", "/run/antiphase"]),
+        ("antiphase-agent-config-check", ["config", "the pages are taken back"]),
+        ("antiphase-solve", ["A loop in paper mode", "antiphase\\-topology"]),
+    ] {
+        let text = fs::read_to_string(format!("{folder}/{page}.1")).unwrap_or_else(|error| panic!("{page}: {error}"));
+        for word in ["EXIT STATUS", "FILES", "SEE ALSO"].into_iter().chain(words) {
+            assert!(text.contains(word), "{page}: {word}: {text}");
+        }
     }
     // A file where the folder should be is a failure, not bad input.
     let taken = scratch.file("taken", "");
