@@ -1,5 +1,5 @@
 # Every command of the repository. `make` lists them.
-.PHONY: help setup demo test test-rdma fresh bench measure lint doc fmt
+.PHONY: help setup demo test test-rdma packages test-packages fresh bench measure lint doc fmt
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -18,6 +18,13 @@ test: setup ## run every test
 test-rdma: ## run RDMA writers by turns in a virtual machine with Soft-RoCE
 	@scripts/setup.sh rdma
 	@scripts/test-rdma.sh
+
+packages: ## build the wheel, Debian packages, images and the chart into out/packages
+	@scripts/packages.sh $(ARGS)
+
+test-packages: ## install and use what `make packages` built, on a fresh Debian (root)
+	@scripts/setup.sh test-packages
+	@scripts/test-packages.sh
 
 fresh: ## draw new cases for the property tests and the solver's fuzzer; reports, and blocks nothing
 	@scripts/fresh.sh $(ARGS)

@@ -69,6 +69,14 @@ if [[ ${1:-} == rdma ]]; then
     want "iproute2 ethtool" "the virtual machine's hosts and switch" eval "rdma -V && ethtool --version"
     want "ibverbs-providers" "Soft-RoCE's part of the verbs library" test -e /etc/libibverbs.d/rxe.driver
 fi
+if [[ ${1:-} == packages || ${1:-} == test-packages ]]; then
+    need "python3 python3-venv" "the packages are put together by Python" python3 -c "import ensurepip, venv"
+    need "binutils" "programs are stripped, and asked which glibc they need" objdump --version
+fi
+if [[ ${1:-} == test-packages ]]; then
+    want "debootstrap" "the packages on a fresh Debian" debootstrap --version
+    want "lintian" "what Debian asks of packages" lintian --version
+fi
 if ((${#optional[@]})); then
     echo "setup: to have them: sudo apt-get install -y --no-install-recommends ${optional[*]}"
 fi
@@ -97,4 +105,15 @@ have=$(cargo --version | cut -d ' ' -f 2)
 if [[ $(printf '%s\n%s\n' "$wanted" "$have" | sort -V | head -n 1) != "$wanted" ]]; then
     echo "setup: cargo is $have, and Antiphase needs $wanted or newer; run: rustup update stable" >&2
     exit 1
+fi
+
+# Tools of the registry for Python, of fixed versions, in an environment of their own: a linker that knows every glibc, and for the
+# tests what judges wheels, charts and documents of Kubernetes.
+tools=()
+if [[ ${1:-} == packages || ${1:-} == test-packages ]]; then tools+=(ziglang==0.17.1); fi
+if [[ ${1:-} == test-packages ]]; then tools+=(auditwheel==6.8.2 helm-python-sdk==0.2.2 kubernetes-validate==1.37.0); fi
+if ((${#tools[@]})); then
+    environment=${CARGO_TARGET_DIR:-$PWD/target}/packaging
+    if [[ ! -x $environment/bin/python ]]; then python3 -m venv "$environment"; fi
+    "$environment/bin/pip" install --quiet --disable-pip-version-check "${tools[@]}"
 fi

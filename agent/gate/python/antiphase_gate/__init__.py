@@ -13,7 +13,7 @@ from typing import NamedTuple, Optional
 from . import _library
 
 __version__ = "0.1.0"
-__all__ = ["Gate", "Step", "done", "is_leader", "step", "turn"]
+__all__ = ["Gate", "Step", "done", "is_leader", "nccl_plugin", "step", "turn"]
 
 # Variables in which launchers tell a process its rank: torchrun, Open MPI, PMI, Slurm.
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
@@ -218,3 +218,9 @@ def done():
 def turn(phase=0):
     """`Gate.turn` of this process's job."""
     return default_gate().turn(phase)
+
+
+def nccl_plugin():
+    """The path for NCCL_PROFILER_PLUGIN of the plugin that this package brings; None where it brings none."""
+    path = _library.beside(_library.PLUGIN)
+    return path if os.path.exists(path) else None

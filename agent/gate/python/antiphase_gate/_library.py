@@ -8,6 +8,8 @@ ABI = 1
 NO_LATENESS = -(2**63)
 OUTCOMES = ("went", "held", "slipped", "fail-open")
 NAME = "libantiphase_gate.so"
+# The plugin for NCCL, which a wheel has beside the library.
+PLUGIN = "libnccl-profiler-antiphase.so"
 
 
 class _Step(ctypes.Structure):
@@ -102,7 +104,12 @@ def _paths():
     if named:
         return [named]
     # The library beside this package comes first: the loader's own path may hold one of another version.
-    return [os.path.join(os.path.dirname(os.path.abspath(__file__)), NAME), NAME]
+    return [beside(NAME), NAME]
+
+
+def beside(name):
+    """The path of a file of this package."""
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
 
 
 def load():
@@ -114,6 +121,7 @@ def load():
             for path in _paths():
                 try:
                     _calls = Calls(path)
+                    _calls.path = path
                     break
                 # AttributeError is a library of that name that lacks one of the functions.
                 except (OSError, AttributeError) as found:

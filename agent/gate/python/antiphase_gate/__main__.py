@@ -1,0 +1,44 @@
+"""`python -m antiphase_gate` says what a gate of this environment has: nothing is held while a line says that something is missing.
+
+It makes no step, so it can be asked beside a job that runs. `antiphase gate status` also reads the page.
+"""
+
+import os
+import sys
+
+from . import _OFF, __version__, _library, is_leader, nccl_plugin
+
+# `DIRECTORY` of the library.
+_DIRECTORY = "/run/antiphase"
+
+
+def _findings():
+    """What was looked at, what was found, and whether it keeps a gate from holding."""
+    try:
+        calls = _library.load()
+        yield "library", "%s, interface %d" % (calls.path, _library.ABI), False
+    except OSError as error:
+        yield "library", "missing: %s" % error, True
+    yield "NCCL plugin", nccl_plugin() or "not in this package", False
+    switch = os.environ.get("ANTIPHASE_GATE", "")
+    if switch:
+        off = switch.lower() in _OFF
+        yield "ANTIPHASE_GATE", switch + (", which switches the gate off" if off else ""), off
+    job = os.environ.get("ANTIPHASE_JOB")
+    yield "job", job or "missing: ANTIPHASE_JOB is not set", not job
+    if not is_leader():
+        yield "rank", "not 0: only rank 0 is held, and the others wait for it", False
+    directory = os.environ.get("ANTIPHASE_DIR") or _DIRECTORY
+    there = os.path.isdir(directory)
+    yield "pages", directory if there else "missing: %s is no directory here; mount the agent's" % directory, not there
+
+
+def main():
+    findings = [("package", __version__, False), *_findings()]
+    for what, found, _ in findings:
+        print("%-14s  %s" % (what, found))
+    return 1 if any(missing for _, _, missing in findings) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+"""Makes the archive of the chart for Helm, and says if its versions are not those of the workspace."""
+
+import argparse
+import gzip
+import io
+import pathlib
+import re
+import tarfile
+
+import release
+from release import CHECKOUT
+
+CHART = CHECKOUT / "packaging/helm/antiphase"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("into", type=pathlib.Path, help="folder for the archive")
+    arguments = parser.parse_args()
+    arguments.into.mkdir(parents=True, exist_ok=True)
+    told = re.findall(r'^(?:version|appVersion): "?([0-9.]+)"?$', (CHART / "Chart.yaml").read_text(), re.MULTILINE)
+    if told != [release.version()] * 2:
+        raise SystemExit("packages: Chart.yaml says %s, the workspace %s" % (told, release.version()))
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for path in sorted(path for path in CHART.rglob("*") if path.is_file()):
+            entry = tarfile.TarInfo("antiphase/%s" % path.relative_to(CHART))
+            data = path.read_bytes()
+            entry.size, entry.mode, entry.mtime = len(data), 0o644, release.epoch()
+            archive.addfile(entry, io.BytesIO(data))
+    target = arguments.into / ("antiphase-%s.tgz" % release.version())
+    target.write_bytes(gzip.compress(packed.getvalue(), 9, mtime=0))
+    print(target)
+
+
+if __name__ == "__main__":
+    main()

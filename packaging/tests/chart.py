@@ -1,0 +1,108 @@
+"""Checks the chart with Helm's own engine and the schemas of Kubernetes, and what it renders for our programs with the programs.
+
+Needs the packages helm-python-sdk and kubernetes-validate (`make setup` does not have them; scripts/setup.sh test-packages does).
+"""
+
+import argparse
+import contextlib
+import io
+import pathlib
+import subprocess
+import tempfile
+
+import helm_python
+import kubernetes_validate
+import yaml
+
+# Oldest and newest of the versions whose schemas are checked; Chart.yaml says the oldest that the chart takes.
+VERSIONS = ("1.26.0", "1.31.0", "1.37.0")
+
+FABRIC = pathlib.Path(__file__).resolve().parents[2] / "examples/testbed/fabric.yaml"
+
+# Values as somebody may set them, with what has to be in the text that is rendered.
+CASES = {
+    "defaults": ({}, ["kind: DaemonSet", "kind: StatefulSet", "kind: NetworkPolicy", 'address = "demo-topology.antiphase.svc:7480"']),
+    "all": (
+        {
+            "images": {"topology": "registry.example/a", "tag": "9", "pullSecrets": [{"name": "pull"}]},
+            "topology": {
+                "fabric": FABRIC.read_text(),
+                "control": "turns",
+                "extraConfig": "[extender]\nenabled = true\n",
+                "storage": {"size": "2Gi", "className": "fast"},
+                "service": {"type": "LoadBalancer", "annotations": {"a": "b"}},
+                "nodeSelector": {"a": "b"},
+                "tolerations": [{"operator": "Exists"}],
+                "affinity": {"nodeAffinity": {}},
+            },
+            "agent": {
+                "address": "topology.example:7480",
+                "tls": {"secret": "agents"},
+                "extraConfig": "[lldp]\nmode = \"lldpd\"\n",
+                "nodeSelector": {"nvidia.com/gpu.present": "true"},
+            },
+            "networkPolicy": {"from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
+            "serviceAccount": {"annotations": {"a": "b"}},
+        },
+        ["fabric.yaml", 'control = "turns"', "registry.example/a:9", "secretName: agents", "cidr: 10.0.0.0/8", "storageClassName: fast"],
+    ),
+    "no agent": ({"agent": {"enabled": False}, "networkPolicy": {"enabled": False}}, ["kind: StatefulSet"]),
+}
+
+# Mistakes that have to be named.
+MISTAKES = [{"topolgy": {}}, {"topology": {"control": "turn"}}, {"agent": {"pageDirectory": "run"}}, {"topology": {"tlsSecret": ""}}]
+
+
+def configuration_is_taken(document, programs):
+    """What a ConfigMap holds for a program of ours is what that program takes."""
+    for name, text in document["data"].items():
+        if not name.endswith(".toml"):
+            continue
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            # The certificates are those of a cluster, and are not read by a check.
+            file.write(text)
+            file.flush()
+            command = [str(programs / name[: -len(".toml")]), "config", "check", "--config", file.name]
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            assert done.returncode == 0, (name, done.stdout.decode(), text)
+
+
+def check(chart, values, wanted, programs):
+    rendered = chart.render(values=values, name="demo", namespace="antiphase")
+    parts = [part for name, part in rendered.items() if not name.endswith("NOTES.txt")]
+    for word in wanted:
+        assert any(word in part for part in parts), "%r is not rendered" % word
+    documents = [document for part in parts for document in yaml.safe_load_all(part) if document]
+    for document in documents:
+        for version in VERSIONS:
+            with contextlib.redirect_stderr(io.StringIO()):
+                kubernetes_validate.validate(document, version, strict=True)
+        if document["kind"] == "ConfigMap":
+            configuration_is_taken(document, programs)
+    return documents
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("chart", type=pathlib.Path, help="the archive")
+    parser.add_argument("programs", type=pathlib.Path, help="folder with antiphase-topology and antiphase-agent")
+    arguments = parser.parse_args()
+    path = str(arguments.chart)
+    with helm_python.Chart.load(path) as chart:
+        for name, (values, wanted) in CASES.items():
+            report = helm_python.chart.lint(path, values=values, strict=True)
+            findings = [message for message in report["messages"] if message["severity"] > 1]
+            assert not report["errors"] and not findings, report
+            documents = check(chart, values, wanted, arguments.programs)
+            print("%s: %d documents fit Kubernetes %s" % (name, len(documents), ", ".join(VERSIONS)))
+        for values in MISTAKES:
+            try:
+                chart.validate_schema(values)
+            except helm_python.HelmError as error:
+                print("refused: %s" % str(error).splitlines()[-1].strip())
+            else:
+                raise AssertionError("%s is taken" % values)
+
+
+if __name__ == "__main__":
+    main()
