@@ -59,6 +59,7 @@ if [[ ${1:-} == test ]]; then
     want "prometheus" "promtool checks the metrics and the alert rules" promtool --version
     want "chromium" "the tests of the web page" chromium --version
     want "python3" "the tests of the Python packages: the gate's and the client" python3 --version
+    want "python3-venv" "the wheel in a fresh environment of Python" python3 -c "import ensurepip, venv"
     want "python3-torch" "the gate in a real PyTorch job" /usr/bin/python3 -c "import torch"
     want "g++" "the gate's header in C++" g++ --version
     want "libibverbs-dev" "the layouts of the verbs library against its C header" test -e /usr/include/infiniband/verbs.h

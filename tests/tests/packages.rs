@@ -6,6 +6,7 @@
 
 use std::{
     env, fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -29,7 +30,7 @@ const STEPS: &str = "\
 import antiphase_gate
 for _ in range(3):
     step = antiphase_gate.step()
-    print(step.outcome, step.reason)
+    print(step.reason, 'held' if step.held_ns > 0 else step.outcome)
 print(antiphase_gate.__file__)
 print(antiphase_gate.nccl_plugin())
 ";
@@ -106,14 +107,43 @@ fn schedule() -> Schedule {
     }
 }
 
-/// A fresh environment of Python with the wheel; the interpreter in it.
-fn installed(wheel: &Path, folder: &Path) -> PathBuf {
-    ran(Command::new("python3").args(["-m", "venv"]).arg(folder));
-    let python = folder.join("bin/python");
-    let mut pip = Command::new(&python);
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index"]).arg(wheel);
-    ran(&mut pip);
-    python
+/// The first block of commands below a heading of the ML engineer's page.
+fn block(heading: &str) -> String {
+    let page = fs::read_to_string(checkout().join("docs/ml-engineer.md")).expect("the page is there");
+    let (_, section) = page.split_once(heading).unwrap_or_else(|| panic!("the page has no {heading:?}"));
+    let (_, code) = section.split_once("```sh\n").expect("it has a block");
+    code.split_once("```").expect("the block ends").0.to_owned()
+}
+
+/// A fresh environment of Python, which asks no registry.
+struct Environment {
+    folder: TempDir,
+    /// The agent's directory.
+    pages: TempDir,
+}
+
+impl Environment {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        ran(Command::new("python3").args(["-m", "venv"]).arg(folder.path()));
+        Self { folder, pages: tempfile::tempdir().expect("a folder") }
+    }
+
+    /// A command of this environment, in its folder, for a job if there is one.
+    fn command(&self, program: &str, job: Option<&str>) -> Command {
+        let mut command = Command::new(program);
+        VARIABLES.into_iter().for_each(|name| _ = command.env_remove(name));
+        let path = env::var("PATH").expect("PATH is set");
+        command.env("PATH", format!("{}:{path}", self.folder.path().join("bin").display()));
+        command.env("PIP_NO_INDEX", "1").env("PIP_DISABLE_PIP_VERSION_CHECK", "1");
+        command.current_dir(&self.folder).env("ANTIPHASE_DIR", self.pages.path());
+        job.into_iter().for_each(|job| _ = command.env("ANTIPHASE_JOB", job));
+        command
+    }
+
+    fn python(&self, arguments: &[&str], job: Option<&str>) -> Output {
+        self.command(&self.folder.path().join("bin/python").to_string_lossy(), job).args(arguments).output().expect("Python runs")
+    }
 }
 
 #[test]
@@ -125,32 +155,51 @@ fn a_wheel_brings_its_library_and_holds() {
     let Some((folder, _made)) = packages(&["wheel"]) else { return };
     let wheels = files(&folder, ".whl");
     let [wheel] = &wheels[..] else { panic!("one wheel, not {wheels:?}") };
-    let (environment, pages) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
-    let python = installed(wheel, environment.path());
-    let run = |arguments: &[&str], job: Option<&str>| {
-        let mut command = Command::new(&python);
-        VARIABLES.into_iter().for_each(|name| _ = command.env_remove(name));
-        command.args(arguments).current_dir(environment.path()).env("ANTIPHASE_DIR", pages.path());
-        job.into_iter().for_each(|job| _ = command.env("ANTIPHASE_JOB", job));
-        command.output().expect("the interpreter runs")
-    };
+    let environment = Environment::new();
+    fs::copy(wheel, environment.folder.path().join(wheel.file_name().expect("a name"))).expect("a copy");
+    // What the page tells a reader to do; the last command fails while something is missing.
+    let told = ran(environment.command("sh", None).args(["-ec", &block("## Gate a PyTorch job in five minutes")]));
+    assert!(told.contains("libantiphase_gate.so, interface 1"), "{told}");
 
-    let mut page = PageWriter::create(pages.path(), "held").expect("a page");
+    let mut page = PageWriter::create(environment.pages.path(), "held").expect("a page");
     page.write(&schedule());
-    let output = run(&["-W", "error", "-c", STEPS], Some("held"));
+    let output = environment.python(&["-W", "error", "-c", STEPS], Some("held"));
     let text = said(&output);
     assert!(output.status.success(), "{text}");
     let lines: Vec<&str> = text.lines().collect();
-    assert!(lines[..3].iter().all(|line| ["held on-time", "slipped on-time"].contains(line)), "{text}");
-    assert!(lines[..3].contains(&"held on-time"), "{text}");
-    assert!(lines[3].starts_with(&*environment.path().to_string_lossy()), "another package was imported: {text}");
-    assert!(Path::new(lines[4]).ends_with("antiphase_gate/libnccl-profiler-antiphase.so") && Path::new(lines[4]).is_file(), "{text}");
+    // On a busy machine a step may be so late that nothing is left of its wait.
+    assert!(lines[..3].iter().all(|line| line.starts_with("on-time ")) && lines[..3].contains(&"on-time held"), "{text}");
+    assert!(lines[3].starts_with(&*environment.folder.path().to_string_lossy()), "another package was imported: {text}");
+    assert!(Path::new(lines[4]).ends_with("antiphase_gate/libnccl-profiler-antiphase.so"), "{text}");
+    // Beside the gate's library in one process, the plugin must not have the gate's names too.
+    let exported = ran(Command::new("objdump").args(["-T", lines[4]]));
+    assert!(exported.contains("ncclProfiler_v6") && !exported.contains("antiphase_gate_"), "{exported}");
 
-    // Who asks is told, and a job without a name is an obstacle.
-    let told = run(&["-m", "antiphase_gate"], Some("held"));
-    assert!(told.status.success() && said(&told).contains("libantiphase_gate.so, interface 1"), "{}", said(&told));
-    let told = run(&["-m", "antiphase_gate"], None);
+    // A job without a name is an obstacle.
+    let told = environment.python(&["-m", "antiphase_gate"], None);
     assert!(!told.status.success() && said(&told).contains("missing: ANTIPHASE_JOB"), "{}", said(&told));
+}
+
+#[test]
+fn pip_in_a_checkout_installs_a_package_with_its_library() {
+    let Some(programs) = can("python3", &["-c", "import ensurepip, venv"]).then(programs).flatten() else {
+        println!("skipped: python3 makes no environments (Debian: python3-venv), or nothing is built; nothing was installed");
+        return;
+    };
+    let environment = Environment::new();
+    let folder = environment.folder.path();
+    // The libraries of this build in place of a release, which takes too long here; what was asked of cargo is written down.
+    fs::create_dir(folder.join("target")).expect("a folder");
+    symlink(programs, folder.join("target/release")).expect("a link");
+    let cargo = folder.join("bin/cargo");
+    fs::write(&cargo, format!("#!/bin/sh\necho \"$@\" >'{}'\n", folder.join("asked").display())).expect("a script");
+    fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).expect("its mode");
+    let mut pip = environment.command("pip", None);
+    ran(pip.args(["install", "--quiet"]).arg(checkout().join("agent/gate/python")).env("CARGO_TARGET_DIR", folder.join("target")));
+    let asked = fs::read_to_string(folder.join("asked")).expect("cargo was asked");
+    assert_eq!(asked, "build --release -p antiphase-gate -p antiphase-nccl\n");
+    let told = environment.python(&["-m", "antiphase_gate"], Some("a"));
+    assert!(told.status.success() && said(&told).contains("libantiphase_gate.so, interface 1"), "{}", said(&told));
 }
 
 #[test]

@@ -19,6 +19,7 @@ const PAGES: &[(&str, &str)] = &[
     ("README.md", ""),
     ("docs/scheduler-author.md", ""),
     ("docs/scheduler.md", ""),
+    ("docs/operator.md", ""),
     (
         "docs/operating.md",
         r#"cp examples/testbed/fabric.yaml fabric.yaml
@@ -27,8 +28,11 @@ curl -s -H 'content-type: application/json' -d '{"jobs": [{"id": "a", "model": {
     ),
 ];
 
-/// What begins a line that is not for this test: programs are built by it already.
-const BUILDS: [&str; 3] = ["cargo ", "make ", "PYTHONPATH="];
+/// What begins a line that is not for this test: programs are built by it already, and examples are there.
+const BUILDS: [&str; 4] = ["cargo ", "make ", "PYTHONPATH=", "cp -r /usr/share/doc/"];
+
+/// What makes a block one that asks a service.
+const ASKS: [&str; 5] = ["curl ", "antiphase submit", "antiphase withdraw", "antiphase serve", "antiphase fabric set"];
 
 /// What a page starts where it has no line for it.
 const SERVE: &str = "antiphase serve --state antiphase.redb --fabric examples/testbed/fabric.yaml";
@@ -77,8 +81,7 @@ fn blocks(markdown: &str) -> Vec<String> {
             (None, None) => None,
         };
     }
-    let asks =
-        |block: &String| ["curl ", "antiphase submit", "antiphase withdraw", "antiphase serve"].iter().any(|word| block.contains(word));
+    let asks = |block: &String| ASKS.iter().any(|word| block.contains(word));
     blocks.into_iter().filter(asks).collect()
 }
 
